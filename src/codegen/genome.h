@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/kernel.h"
+
+/// The schedule genome of one kernel: a flat, typed record of decisions. Search sees genes and choices, never code.
+namespace planish::codegen {
+
+enum class Target : std::uint8_t { cpu, cuda };
+
+/// What emission must know of the device. Filled from the evaluator's `device` document, never probed here.
+struct Device {
+  Target target = Target::cpu;
+  std::string arch;                      ///< "sm_90a", or the -march value
+  int sms = 132;                         ///< CUDA: multiprocessors. CPU: cores
+  std::int64_t shared_bytes = 232448;    ///< opt-in shared memory a block
+  std::int64_t l2_bytes = 50 << 20;      ///< last-level cache
+  double bandwidth_gbs = 4300;           ///< streaming copy, read + written
+  int max_cluster = 16;
+};
+
+/// One decision: its name and the values it may take for this kernel and device, in order (neighbours are adjacent).
+struct Gene {
+  std::string name;
+  std::vector<std::int64_t> choices;
+};
+
+/// Gene name → chosen value. Ordered, so that text and hash are canonical.
+using Genome = std::map<std::string, std::int64_t, std::less<>>;
+
+/// Genes of the kernel's anchor on this device, with choices already narrowed to what can make sense.
+std::vector<Gene> genes(const Kernel& kernel, const Device& device);
+/// Empty if legal, else the reason. Checks shared memory, register estimate, vector alignment, grid limits, index width.
+std::string illegal(const Kernel& kernel, const Device& device, const Genome& genome);
+/// Good first guesses from the roofline, best first; every one is legal; never empty for a kernel that can be emitted.
+std::vector<Genome> seeds(const Kernel& kernel, const Device& device);
+/// A uniformly drawn legal genome (rejection sampling; gives a seed when a thousand draws fail).
+Genome random_genome(const Kernel& kernel, const Device& device, std::mt19937_64& rng);
+/// Legal genomes one step away in one gene.
+std::vector<Genome> neighbours(const Kernel& kernel, const Device& device, const Genome& genome);
+/// A legal mutant: one to three genes redrawn.
+Genome mutate(const Kernel& kernel, const Device& device, const Genome& genome, std::mt19937_64& rng);
+
+/// An emitted kernel with its launch, in terms of the kernel's own inputs and outputs.
+struct Emitted {
+  struct Argument {
+    enum class Kind : std::uint8_t { input, output, scratch } kind = Kind::input;
+    int index = 0;
+  };
+  std::string language;  ///< "cuda" | "cpp"
+  std::string source;    ///< complete, header-free for CUDA
+  std::string entry;
+  std::vector<std::string> flags;
+  std::int64_t grid[3] = {1, 1, 1};
+  std::int64_t block[3] = {1, 1, 1};
+  std::int64_t cluster[3] = {1, 1, 1};
+  std::int64_t shared = 0;               ///< dynamic bytes
+  std::vector<Argument> args;
+  std::vector<std::int64_t> scratch_bytes;  ///< temporaries the launch needs (usually none)
+};
+
+/// Emits one kernel. Equal arguments give byte-equal source (no names from the graph, no addresses, no dates).
+/// Error kinds: `illegal_genome`, `unsupported`.
+Result<Emitted> emit(const Kernel& kernel, const Device& device, const Genome& genome);
+
+std::string text(const Genome& genome);
+Result<Genome> genome_from_text(std::string_view text);
+
+}  // namespace planish::codegen

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "ir/index.h"
+
+/// The semantic form of one fused kernel: what is computed, not how. Partition builds it from graph nodes, emitters turn
+/// it (with a Genome) into CUDA C++ or C++. Everything here is plain data; no ownership beyond the vectors; thread-safe to read.
+namespace planish::codegen {
+
+enum class Anchor : std::uint8_t {
+  pointwise,  ///< every output has one element for each point of the space
+  row,        ///< some variables (the inner ones) are reduced; outputs live on all points or on the outer variables only
+};
+
+/// Scalar operations. Types are those of Node::dtype unless said otherwise. Floating operations on f16/bf16 nodes are computed in f32 and *not*
+/// rounded between operations of one kernel; `cast` to f16/bf16 rounds only where the graph had an explicit cast (its `rounds` flag).
+/// NaN and Inf behave as in PyTorch: maximum/minimum propagate NaN, comparisons with NaN are false (ne true), integer
+/// floor_div/remainder follow Python's sign rules, shifts and integer overflow wrap.
+enum class Op : std::uint8_t {
+  constant,    ///< Node::value (bit pattern in `bits` for integers)
+  load,        ///< Kernel::inputs[Node::input] at Node::index where every bound of Node::where holds, else constant `bits`/`value`
+  index,       ///< the integer value of Node::index (arange and friends)
+  reduced,     ///< result of Kernel::reductions[Node::reduction], one value for each setting of the outer variables
+  cast,        ///< converts args[0] to dtype with torch's rules (float→int truncates, →bool is != 0)
+  neg, abs, sign, ceil, floor, round_even, trunc, frac,
+  reciprocal, sqrt, rsqrt, exp, exp2, expm1, log, log2, log10, log1p,
+  sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh, atanh,
+  erf, erfc, sigmoid, logical_not, bitwise_not, isnan, isinf, isfinite, relu,
+  add, sub, mul, div,                ///< div is true division on floats
+  floor_div, trunc_div, remainder, fmod, pow, atan2, maximum, minimum, fmax, fmin, hypot, copysign,
+  eq, ne, lt, le, gt, ge,            ///< args share a dtype; result is boolean
+  logical_and, logical_or, logical_xor, bitwise_and, bitwise_or, bitwise_xor, shift_left, shift_right,
+  select,                            ///< args: boolean condition, then, else
+  fma,                               ///< args[0]*args[1]+args[2]
+};
+
+/// One scalar value of the expression DAG. Nodes are in topological order: args are smaller positions.
+struct Node {
+  Op op = Op::constant;
+  DType dtype = DType::f32;
+  std::vector<int> args;
+  double value = 0;             ///< constant, or the value outside `where` of a load (floating)
+  std::int64_t bits = 0;        ///< the same for integer and boolean nodes
+  int input = -1;               ///< load
+  ir::IndexExpr index;          ///< load: element offset in the input's storage; index: the value. Over Kernel::space
+  std::vector<ir::Bound> where; ///< load: the bounds under which the element may be touched
+  int reduction = -1;           ///< reduced
+  bool rounds = false;          ///< cast to f16/bf16: the graph asked for the rounding
+};
+
+enum class ReduceKind : std::uint8_t { sum, product, max, min, any, all };
+
+/// Folds Node `arg` over all inner variables, for each setting of the outer ones. Reductions are in dependency order: the
+/// argument may use `reduced` nodes of earlier reductions. max/min propagate NaN.
+struct Reduction {
+  ReduceKind kind = ReduceKind::sum;
+  int arg = -1;
+  DType accumulate = DType::f32;  ///< f32 for f16/bf16/f32 data, f64 for f64, i64 for integers
+  /// Reductions that can be computed together in one sweep, knowing nothing of each other, share a phase (0, 1, …);
+  /// a reduction whose argument needs the result of phase p has a phase > p.
+  int phase = 0;
+};
+
+struct Input {
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> shape, strides;
+  std::int64_t storage_elements = 0;  ///< 1 + Σ (shape-1)·stride; 0 if empty
+  int value = -1;                     ///< the graph's value id
+};
+
+struct Output {
+  int node = -1;
+  DType dtype = DType::f32;                 ///< stored with one rounding from the node's value
+  std::vector<std::int64_t> shape, strides;
+  ir::IndexExpr index;                      ///< element offset written, over Kernel::space; injective over the variables it is written for
+  bool per_row = false;                     ///< row anchor: written once for each setting of the outer variables
+  int value = -1;                           ///< the graph's value id
+};
+
+/// space.extents = outer variables first, then `inner` ones (inner = 0 for pointwise). The linear order of the inner variables,
+/// last fastest, is the order in which a row is swept. Adjacent variables are merged wherever every index allows it, and
+/// variables are split until indices are affine where possible; emitters must nevertheless handle div and mod.
+struct Kernel {
+  Anchor anchor = Anchor::pointwise;
+  ir::Space space;
+  int inner = 0;
+  std::vector<Input> inputs;
+  std::vector<Node> nodes;
+  std::vector<Reduction> reductions;
+  std::vector<Output> outputs;
+
+  std::int64_t outer_extent() const {
+    std::int64_t n = 1;
+    for (std::size_t i = 0; i + static_cast<std::size_t>(inner) < space.extents.size(); ++i) n *= space.extents[i];
+    return n;
+  }
+  std::int64_t inner_extent() const {
+    std::int64_t n = 1;
+    for (std::size_t i = space.extents.size() - static_cast<std::size_t>(inner); i < space.extents.size(); ++i) n *= space.extents[i];
+    return n;
+  }
+};
+
+/// Least bytes the kernel must move (each touched input element read once, each output written once), and floating operations.
+struct Cost {
+  double bytes = 0;
+  double flops = 0;
+};
+Cost cost(const Kernel& kernel);
+/// Readable form for messages and golden tests.
+std::string text(const Kernel& kernel);
+
+}  // namespace planish::codegen
