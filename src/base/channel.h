@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <filesystem>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace planish {
+
+/// Lines with file descriptors over a Unix stream socket (docs/formats/wire.md). Knows no JSON: a line is text, and the caller, who
+/// reads `"fds": n` in it, takes n descriptors from the queue. One thread may send while another receives; no two of the same.
+///
+/// Error kinds: `timeout` (the deadline passed), `closed` (the other side is gone), `cancelled`, `bad_message` (a line over the limit, more
+/// descriptors than may wait, fewer than were asked for), `io`.
+class Channel {
+ public:
+  static constexpr std::size_t max_line_bytes = 256U << 20U;
+  static constexpr std::size_t max_fds_a_message = 64;
+  static constexpr std::size_t max_waiting_fds = 256;
+
+  Channel() = default;
+  explicit Channel(UniqueFd socket);
+  /// Two connected ends, close-on-exec.
+  static Result<std::pair<Channel, UniqueFd>> pair();
+  /// Connects to a listening path.
+  static Result<Channel> connect(const std::filesystem::path& path);
+
+  bool is_open() const { return static_cast<bool>(socket_); }
+  /// Sends the line (without its newline; it must hold none) and the descriptors, which stay the caller's.
+  Status send(std::string_view line, std::span<const int> fds, TimePoint deadline);
+  /// The next whole line, without its newline.
+  Result<std::string> receive(TimePoint deadline, const CancelToken* cancel = nullptr);
+  /// n descriptors from the front of the queue.
+  Result<std::vector<UniqueFd>> take_fds(std::size_t n);
+  /// Descriptors that came and were not taken.
+  std::size_t waiting_fds() const { return fds_.size(); }
+  int fd() const { return socket_.get(); }
+  void close();
+  /// Wakes a thread that waits in receive() with `closed`; may be called from any thread.
+  void shutdown();
+
+ private:
+  UniqueFd socket_;
+  std::string buffer_;
+  std::size_t scanned_ = 0;
+  std::deque<UniqueFd> fds_;
+};
+
+/// A socket that waits for clients at a path. The path is replaced if it exists, and removed at the end of the object's life.
+class Listener {
+ public:
+  static Result<Listener> listen(const std::filesystem::path& path);
+  Listener(Listener&& other) noexcept = default;
+  Listener& operator=(Listener&& other) noexcept = default;
+  ~Listener();
+  /// `timeout` when nobody came before the deadline.
+  Result<Channel> accept(TimePoint deadline);
+
+ private:
+  Listener(UniqueFd socket, std::filesystem::path path) : socket_(std::move(socket)), path_(std::move(path)) {}
+  UniqueFd socket_;
+  std::filesystem::path path_;
+};
+
+}  // namespace planish
