@@ -43,6 +43,8 @@ class IndexExpr {
   IndexExpr() = default;
   static IndexExpr constant(std::int64_t value);
   static IndexExpr variable(int index);
+  /// constant + terms, sorted and with equal atoms merged; applies no other simplification.
+  static IndexExpr build(std::int64_t constant, std::vector<Term> terms);
 
   std::int64_t constant_term() const { return constant_; }
   const std::vector<Term>& terms() const { return terms_; }
@@ -61,11 +63,6 @@ class IndexExpr {
 
   friend bool operator==(const IndexExpr&, const IndexExpr&) = default;
 
-  friend IndexExpr add(const IndexExpr& a, const IndexExpr& b, const Space& space);
-  friend IndexExpr scale(const IndexExpr& a, std::int64_t factor);
-  friend IndexExpr floor_div(const IndexExpr& a, std::int64_t k, const Space& space);
-  friend IndexExpr mod(const IndexExpr& a, std::int64_t k, const Space& space);
-
  private:
   std::int64_t constant_ = 0;
   std::vector<Term> terms_;
@@ -73,7 +70,9 @@ class IndexExpr {
 
 IndexExpr add(const IndexExpr& a, const IndexExpr& b, const Space& space);
 IndexExpr scale(const IndexExpr& a, std::int64_t factor);
+/// Rounds towards minus infinity; k ≥ 1.
 IndexExpr floor_div(const IndexExpr& a, std::int64_t k, const Space& space);
+/// 0 ≤ result < k; k ≥ 1.
 IndexExpr mod(const IndexExpr& a, std::int64_t k, const Space& space);
 /// Replaces variable i by replacements[i] (expressions over `space`, which may be another space).
 IndexExpr substitute(const IndexExpr& e, std::span<const IndexExpr> replacements, const Space& space);
