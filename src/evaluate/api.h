@@ -1,0 +1,136 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "evaluate/evaluation.h"
+
+/// What an evaluator does, without saying where: implemented by EvaluatorSession (in this process, session.h), by EvaluatorClient (over a
+/// Unix socket, client.h) and by fakes in tests.
+namespace planish {
+
+struct DeviceFacts {
+  std::string target;          ///< cuda | cpu
+  std::string name;            ///< "NVIDIA H200", or the CPU's model
+  std::string arch;            ///< "sm_90a"; for the CPU the -march value, resolved, never "native"
+  std::string uuid;            ///< "GPU-…"; "cpu"
+  std::int64_t sms = 0;        ///< multiprocessors; 0 on the CPU
+  std::int64_t l2_bytes = 0;   ///< on the CPU the last-level cache
+  double bandwidth_gbs = 0;    ///< streaming copy, bytes read + written, 10⁹ a second
+  double peak_gflops = 0;      ///< fp32 without tensor cores, an upper bound
+  std::int64_t memory_bytes = 0;
+  std::int64_t shared_bytes = 0;  ///< shared memory a block may opt in to; 0 on the CPU
+  int cores = 0;               ///< CPU cores this process may use
+};
+
+struct OpenRequest {
+  std::string task;                ///< path of the task file
+  std::string target = "auto";     ///< auto (cuda where there is one) | cuda | cpu
+  std::string accuracy = "eager";  ///< eager | tf32 | a tolerance such as "1e-4"
+  std::uint64_t seeds = 0;         ///< seeds the generator that test seeds are drawn from; 0 takes fresh entropy
+  std::string blobs;               ///< folder for constants; empty takes <cache>/blobs
+};
+
+struct OpenReply {
+  std::string session;
+  std::string graph;  ///< planish.graph/1, JSON text
+  std::string task_name;
+  std::string task_sha256;       ///< of the source file
+  std::int64_t parameters = 0;   ///< elements
+  std::int64_t input_bytes = 0;
+  std::string blobs;             ///< the folder in use
+  std::string torch, python;     ///< versions of the oracle's
+  DeviceFacts device;
+};
+
+/// A part of the graph that is searched on its own. Region `task` is the whole.
+struct RegionRequest {
+  std::string session;
+  std::string region;
+  std::vector<int> nodes, inputs, outputs;  ///< node indices and value ids of the graph; ignored for `task`
+  double bytes = 0, flops = 0;              ///< the least this region must move and compute, for the roofline
+};
+
+struct RegionReply {
+  std::vector<std::string> regimes;            ///< those that stay in the task's domain, `task` first
+  std::map<std::string, std::string> skipped;  ///< regime → reason
+  std::vector<std::string> degenerate;         ///< trivial outputs that would pass: no claim is made where this is not empty
+};
+
+struct EvaluateRequest {
+  std::string session;
+  std::string region;
+  std::string program;          ///< planish.program/1, JSON text
+  std::string level = "screen";  ///< screen: one fresh seed. full: five and every regime
+  bool bench = true;
+  double give_up_ms = 0;  ///< > 0: timing stops with `given_up` when the first runs are slower than this
+};
+
+/// As KernelBench's own rule would have it: its seeds, its tolerances.
+struct KernelBenchVerdict {
+  bool correct = false;
+  std::string message;
+  int trials = 0;
+};
+
+struct VerifyRequest {
+  std::string session;
+  std::string path;  ///< a shipped folder, or a .py with a `ModelNew`
+  int seeds = 5;
+};
+
+struct VerifyReply {
+  bool verified = false;
+  Outcome outcome = Outcome::infrastructure;  ///< ok when verified, else by name
+  std::string message;
+  std::vector<TestCase> cases;
+  std::map<std::string, std::string> skipped;
+  std::vector<std::string> degenerate;
+  std::optional<KernelBenchVerdict> kernelbench;
+};
+
+/// Names for `modes`: eager, compile, max_autotune_no_cudagraphs, max_autotune.
+struct ClaimRequest {
+  std::string session;
+  std::string path;                ///< the shipped folder; empty times the baselines alone
+  std::vector<std::string> modes;  ///< empty means all four
+  int min_runs = 10;
+  int max_runs = 200;
+  double max_seconds = 5;  ///< for each name
+};
+
+struct ClaimTime {
+  std::string name;  ///< a mode, or `shipped`
+  double median_ms = 0, lo_ms = 0, hi_ms = 0, host_us = 0;
+  std::vector<double> samples_ms;
+  double compile_seconds = 0;
+  std::optional<Error> error;  ///< this one could not be made or timed; the others stand
+};
+
+struct ClaimReply {
+  std::vector<ClaimTime> times;
+  Clocks clocks_before, clocks_after;
+  const ClaimTime* find(std::string_view mode) const;
+};
+
+/// Every method may be called from any thread; calls of one session overlap where the contracts allow it (compiling with timing on a GPU).
+/// A failed candidate is an Evaluation with its outcome; an Error means that the question itself could not be answered: `no_session`,
+/// `no_region`, `no_device`, `environment`, `closed`, or what the oracle said about the task.
+class EvaluatorApi {
+ public:
+  virtual ~EvaluatorApi() = default;
+  /// Starts the oracle, captures the task. Errors about the task carry the oracle's kind (`no_such_file`, `no_model`, `not_exportable`, …).
+  virtual Result<OpenReply> open(const OpenRequest& request) = 0;
+  virtual Result<RegionReply> region(const RegionRequest& request) = 0;
+  virtual Result<Evaluation> evaluate(const EvaluateRequest& request) = 0;
+  virtual Result<VerifyReply> verify(const VerifyRequest& request) = 0;
+  virtual Result<ClaimReply> claim(const ClaimRequest& request) = 0;
+  virtual Status close(const std::string& session) = 0;
+};
+
+}  // namespace planish

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+/// The evaluation document (docs/formats/evaluation.md) as plain data: one candidate's way through the tiers. Judge, store, search and
+/// reports read this; no process is behind it.
+namespace planish {
+
+/// In this order: a candidate enters each only when it has passed the one before.
+enum class Tier : std::uint8_t { dedup, compile, test, bench };
+std::string_view name(Tier tier);
+
+/// What became of the candidate; the names of the document.
+enum class Outcome : std::uint8_t {
+  ok,
+  duplicate,
+  invalid_program,
+  compile_error,
+  compile_timeout,
+  load_failed,
+  launch_failed,
+  wrong,
+  unwritten,
+  nan,
+  nondeterministic,
+  guard_overwritten,
+  input_changed,
+  input_write,
+  out_of_bounds,
+  illegal_address,
+  crash,
+  exit,
+  hang,
+  out_of_memory,
+  wrong_when_timed,
+  time_mismatch,
+  given_up,
+  infrastructure
+};
+std::string_view name(Outcome outcome);
+std::optional<Outcome> outcome_from_name(std::string_view text);
+
+struct KernelReport {
+  std::string sha256;  ///< of the binary
+  std::int64_t registers = 0, spill_bytes = 0, shared_bytes = 0, local_bytes = 0;
+};
+
+struct CompileReport {
+  double seconds = 0;
+  bool cached = false;  ///< every kernel came from the cache
+  std::string log;      ///< the compiler's lines, also of a success (warnings)
+  std::vector<KernelReport> kernels;
+};
+
+/// The element with the largest error. Values are doubles, whatever the dtype.
+struct WorstElement {
+  std::vector<std::int64_t> index;
+  double expected = 0, actual = 0, eager = 0;
+};
+
+/// Relative errors of one output, pooled as docs/accuracy.md says; `fro` and `max` must stay within their gates.
+struct OutputErrors {
+  double fro = 0, max = 0, gate_fro = 0, gate_max = 0, eager_fro = 0, eager_max = 0;
+  std::optional<WorstElement> worst;
+};
+
+/// One data set that was tried.
+struct TestCase {
+  std::uint64_t seed = 0;
+  std::string regime;  ///< task | normal | uniform | wide | offset | sparse | special
+  bool ok = false;
+  std::string problem;    ///< empty, or the oracle's word: mismatch, unwritten, nan, guard, input_changed
+  std::string reference;  ///< fp64 | slice | exact
+  std::vector<OutputErrors> outputs;
+};
+
+struct TestReport {
+  double seconds = 0;
+  std::vector<TestCase> cases;
+  std::map<std::string, std::string> skipped;  ///< regime → why the task cannot take it
+};
+
+/// Absent fields are 0: the driver could not say.
+struct Clocks {
+  int sm_mhz = 0, mem_mhz = 0, temperature_c = 0;
+};
+
+struct BenchReport {
+  double median_ms = 0, lo_ms = 0, hi_ms = 0;  ///< median and its 95 % interval
+  std::int64_t runs = 0;
+  double host_us = 0;  ///< host time to submit one run
+  double wall_ms = 0;  ///< per run, measured outside the runner: a check, not a result
+  std::vector<double> samples_ms;
+  Clocks clocks_before, clocks_after;
+};
+
+struct Roofline {
+  double bytes = 0, flops = 0;
+  double bound_ms = 0;
+  std::string bound;    ///< memory | compute
+  double fraction = 0;  ///< bound_ms / median_ms; 0 where nothing was timed
+};
+
+struct Evaluation {
+  std::string program;  ///< hash
+  std::string region;
+  std::string level;  ///< screen | full
+  Tier tier = Tier::dedup;
+  Outcome outcome = Outcome::infrastructure;
+  std::string message;       ///< one sentence for people; empty when ok
+  std::string duplicate_of;  ///< program hash, when outcome is duplicate
+  std::optional<CompileReport> compile;
+  std::optional<TestReport> test;
+  std::optional<BenchReport> bench;
+  std::optional<Roofline> roofline;
+
+  bool ok() const { return outcome == Outcome::ok; }
+};
+
+/// The document's text. parse_evaluation(to_json(e)) gives e again.
+std::string to_json(const Evaluation& evaluation);
+/// Error kind `bad_evaluation`.
+Result<Evaluation> parse_evaluation(std::string_view json);
+
+}  // namespace planish
