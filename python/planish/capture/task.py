@@ -1,0 +1,168 @@
+"""Loads a task: a KernelBench-style file, or the folder that `planish.optimize(module, inputs)` leaves for a live module.
+
+A task file is foreign code. It is imported only inside a child process with a time limit; this module turns what it does wrong
+into a `PlanishError` whose kind names the fault.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from planish.errors import PlanishError
+
+Inputs = tuple[tuple[Any, ...], dict[str, Any]]
+
+#: The seed before `get_init_inputs` and before the constructor: KernelBench's, so that its weights are ours.
+INIT_SEED = 42
+
+
+@dataclass
+class LoadedTask:
+    """A constructed model with its input generator.
+
+    `model` is on the CPU, in the mode (training or not) the file left it in. `make_inputs(seed, device)` calls the task's own
+    generator with torch seeded; tensors are created on `device` where the generator allows it, and moved there otherwise.
+    `rebuild()` constructs another model with the same parameters.
+    """
+
+    name: str
+    path: Path
+    source_sha256: str
+    model: torch.nn.Module
+    make_inputs: Callable[[int, torch.device | str], Inputs]
+    rebuild: Callable[[], torch.nn.Module]
+    live: bool = False
+
+
+def load_task(path: str | Path) -> LoadedTask:
+    """Loads the task at `path`. Raises PlanishError; never returns a half-built task."""
+    path = Path(path)
+    if not path.exists():
+        raise PlanishError("no_such_file", f"{path}: no such file", "give the path of a task file (.py)")
+    if path.is_dir():
+        from planish.capture.live import load_live
+
+        return load_live(path)
+    return _load_file(path)
+
+
+def _load_file(path: Path) -> LoadedTask:
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise PlanishError("unreadable", f"{path}: {error.strerror}", "check the file's permissions") from error
+    module = _import(path, source)
+    model_class = getattr(module, "Model", None)
+    if not (isinstance(model_class, type) and issubclass(model_class, torch.nn.Module)):
+        raise PlanishError("no_model", f"{path}: defines no class Model that derives from torch.nn.Module", "name the module's class Model")
+    get_inputs = getattr(module, "get_inputs", None)
+    if not callable(get_inputs):
+        raise PlanishError("no_inputs", f"{path}: defines no function get_inputs()", "add get_inputs() returning a list of tensors")
+    get_init_inputs = getattr(module, "get_init_inputs", list)
+
+    def rebuild() -> torch.nn.Module:
+        torch.manual_seed(INIT_SEED)
+        init_args, init_kwargs = _as_call(_guarded(path, "get_init_inputs() raised", "init_inputs_failed", get_init_inputs))
+        torch.manual_seed(INIT_SEED)
+        try:
+            return model_class(*init_args, **init_kwargs)
+        except MemoryError as error:
+            raise PlanishError("out_of_memory", f"{path}: Model(...) needs more memory than there is", "use smaller sizes") from error
+        except (Exception, SystemExit) as error:
+            raise PlanishError(
+                "init_failed", f"{path}: Model(*get_init_inputs()) raised {_describe(error)}", "make get_init_inputs() fit Model.__init__"
+            ) from error
+
+    def make_inputs(seed: int, device: torch.device | str) -> Inputs:
+        torch.manual_seed(seed)
+        with torch.device(device):
+            call = _as_call(_guarded(path, "get_inputs() raised", "inputs_failed", get_inputs))
+        return move(call, device)
+
+    model = rebuild()
+    return LoadedTask(path.stem, path, hashlib.sha256(source).hexdigest(), model, make_inputs, rebuild)
+
+
+def move(tree: Any, device: torch.device | str) -> Any:
+    """Every tensor of the tree on `device`, detached from autograd."""
+    return pytree.tree_map(lambda x: x.detach().to(device) if isinstance(x, torch.Tensor) else x, tree)
+
+
+def check_forward(path: Path, model: torch.nn.Module, call: Inputs) -> Any:
+    """Runs the model once, eagerly and without gradients, and returns its result. Raises PlanishError with kind forward_failed,
+    not_tensors or out_of_memory."""
+    try:
+        with torch.no_grad():
+            result = model(*call[0], **call[1])
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise PlanishError("out_of_memory", f"{path}: the reference itself does not fit in memory: {_describe(error)}", "use smaller inputs") from error
+    except (Exception, SystemExit) as error:
+        if "can't allocate memory" in str(error):
+            raise PlanishError("out_of_memory", f"{path}: the reference itself does not fit in memory", "use smaller inputs") from error
+        raise PlanishError("forward_failed", f"{path}: forward raised {_describe(error)}", "run the file's Model on get_inputs() by hand") from error
+    leaves = pytree.tree_leaves(result)
+    if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+        kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves})) or "nothing"
+        raise PlanishError("not_tensors", f"{path}: forward returns {kinds}, no tensor", "return a tensor, or a nesting of tensors")
+    return result
+
+
+def _import(path: Path, source: bytes) -> ModuleType:
+    try:
+        code = compile(source, str(path), "exec")
+    except (SyntaxError, ValueError) as error:
+        raise PlanishError("not_python", f"{path}: not Python: {_describe(error)}", "give a Python task file") from error
+    spec = importlib.util.spec_from_file_location(f"planish_task_{path.stem}", path)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        exec(code, module.__dict__)
+    except ModuleNotFoundError as error:
+        raise PlanishError("missing_import", f"{path}: {error}", f"pip install the package that provides {error.name}") from error
+    except SystemExit as error:
+        raise PlanishError("import_exited", f"{path}: exits when imported (code {error.code})", 'guard it with if __name__ == "__main__"') from error
+    except Exception as error:
+        raise PlanishError("import_failed", f"{path}: raised when imported: {_describe(error)}", "run it with python to see") from error
+    return module
+
+
+def _guarded(path: Path, what: str, kind: str, function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise PlanishError("out_of_memory", f"{path}: the inputs do not fit in memory: {_describe(error)}", "use smaller inputs") from error
+    except (Exception, SystemExit) as error:
+        if "can't allocate memory" in str(error):
+            raise PlanishError("out_of_memory", f"{path}: the inputs do not fit in memory: {_describe(error)}", "use smaller inputs") from error
+        raise PlanishError(kind, f"{path}: {what} {_describe(error)}", "call it by hand to see") from error
+
+
+def _as_call(value: Any) -> Inputs:
+    """What get_inputs() may return, as (args, kwargs): a list or tuple of arguments, a dict of keyword arguments, or one tensor.
+    A pair whose first part is a list and whose second is a dict with string keys is (args, kwargs), as some suites write it."""
+    if isinstance(value, dict):
+        return (), dict(value)
+    if isinstance(value, tuple | list):
+        if len(value) == 2 and isinstance(value[0], list | tuple) and isinstance(value[1], dict) and all(isinstance(k, str) for k in value[1]):
+            return tuple(value[0]), dict(value[1])
+        return tuple(value), {}
+    return (value,), {}
+
+
+def _describe(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

@@ -1,0 +1,116 @@
+"""What capture writes, on models with nested inputs, effects, aliases, constants and whole operators."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from planish.capture import Captured, capture
+from planish.capture.live import load_live, write_live
+from torch import nn
+
+
+def captured(model: nn.Module, *args: Any, tmp_path: Path, **kwargs: Any) -> Captured:
+    result = capture(model, args, kwargs, tmp_path / "blobs")
+    json.dumps(result.graph, allow_nan=False)
+    return result
+
+
+def ops(result: Captured) -> list[str]:
+    return [node["op"] for node in result.graph["nodes"]]
+
+
+class Effects(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(3)
+        self.register_buffer("gain", torch.full((3, 1, 1), 2.0), persistent=False)
+
+    def forward(self, x: torch.Tensor, y: Any = None, *, factor: float = 2.0) -> dict[str, Any]:
+        x.add_(1)
+        return {"out": self.norm(x) * factor * torch.tensor(3.0), "same": x, "rest": [self.gain, None, 4]}
+
+
+def test_effects_aliases_and_nesting(tmp_path: Path) -> None:
+    model = Effects()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    x = torch.randn(2, 3, 4, 4)
+    kept = x.clone()
+    result = captured(model, x, factor=3.0, tmp_path=tmp_path)
+    graph = result.graph
+    assert torch.equal(x, kept)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    kinds = [output["kind"] for output in graph["outputs"]]
+    assert kinds[:5] == ["user", "user", "user", "scalar", "scalar"]
+    assert {(o["kind"], o["target"]) for o in graph["outputs"][5:]} == {
+        ("mutate_buffer", "norm.running_mean"),
+        ("mutate_buffer", "norm.running_var"),
+        ("mutate_buffer", "norm.num_batches_tracked"),
+        ("mutate_input", 0),
+    }
+    assert graph["scalars"] == [{"index": 1, "arg": {"float": (3.0).hex()}}]
+    gain = next(i["value"] for i in graph["inputs"] if i["name"] == "gain")
+    assert graph["outputs"][2]["value"] == gain
+
+
+def test_constants_are_stored_by_content(tmp_path: Path) -> None:
+    result = captured(Effects(), torch.randn(2, 3, 4, 4), tmp_path=tmp_path)
+    constants = [item for item in result.graph["inputs"] if item["kind"] == "const"]
+    assert len(constants) == 1
+    raw = (tmp_path / "blobs" / constants[0]["blob"]).read_bytes()
+    assert hashlib.sha256(raw).hexdigest() == constants[0]["blob"]
+    assert torch.frombuffer(bytearray(raw), dtype=torch.float32).item() == 3.0
+
+
+class Whole(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(8, 8, num_layers=2, batch_first=True)
+        self.norm = nn.LayerNorm(8)
+        self.proj = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x, _ = self.gru(self.norm(x))
+        x = nn.functional.scaled_dot_product_attention(x, x, x)
+        return torch.roll(nn.functional.gelu(self.proj(x)), 1, 0) + torch.logsumexp(x, -1, keepdim=True)
+
+
+def test_kept_operators_stay_whole(tmp_path: Path) -> None:
+    found = ops(captured(Whole(), torch.randn(2, 5, 8), tmp_path=tmp_path))
+    whole = ("gru.input", "layer_norm.default", "linear.default", "scaled_dot_product_attention.default", "gelu.default", "logsumexp.default", "roll.default")
+    assert {f"aten.{op}" for op in whole} <= set(found)
+    assert len(found) < 15
+
+
+def test_every_schema_argument_is_listed(tmp_path: Path) -> None:
+    graph = captured(Whole(), torch.randn(2, 5, 8), tmp_path=tmp_path).graph
+    norm = next(node for node in graph["nodes"] if node["op"] == "aten.layer_norm.default")
+    assert [arg["name"] for arg in norm["args"]] == ["input", "normalized_shape", "weight", "bias", "eps", "cudnn_enable"]
+    assert norm["args"][4] == {"name": "eps", "float": (1e-5).hex()}
+
+
+def test_flat_inputs_are_live(tmp_path: Path) -> None:
+    model = Whole()
+    x = torch.randn(2, 5, 8)
+    result = captured(model, x, tmp_path=tmp_path)
+    tensors = result.flat_inputs((x,), {})
+    by_name = {item["name"]: tensor for item, tensor in zip(result.graph["inputs"], tensors, strict=True)}
+    with torch.no_grad():
+        model.proj.weight.zero_()
+    assert torch.count_nonzero(by_name["proj.weight"]) == 0
+    assert by_name["x"] is x
+
+
+def test_a_live_module_becomes_a_task(tmp_path: Path) -> None:
+    class Local(nn.Module):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return torch.where(mask, x, 0.0)
+
+    x, mask = torch.randn(4, 6), torch.rand(4, 6) > 0.5
+    write_live(tmp_path / "live", "local", Local(), (x, mask), {})
+    task = load_live(tmp_path / "live")
+    (fresh, fresh_mask), _ = task.make_inputs(3, "cpu")
+    assert fresh.shape == x.shape and fresh_mask.dtype == torch.bool
+    assert set(fresh.flatten().tolist()) <= set(x.flatten().tolist())
+    assert torch.equal(task.model(x, mask), torch.where(mask, x, 0.0))

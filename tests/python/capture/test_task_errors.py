@@ -1,0 +1,89 @@
+"""Every way a task file can be wrong has a kind of its own."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from planish.capture import capture, check_forward, load_task
+from planish.errors import PlanishError
+
+HEAD = "import torch\nimport torch.nn as nn\n"
+MODEL = "class Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+INPUTS = "def get_inputs():\n    return [torch.randn(2, 3)]\ndef get_init_inputs():\n    return []\n"
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "task.py"
+    path.write_text(text)
+    return path
+
+
+LOADING = {
+    "not_python": "this is no python",
+    "import_exited": HEAD + "raise SystemExit(0)\n",
+    "import_failed": HEAD + "raise ValueError('no')\n",
+    "missing_import": "import a_package_that_nobody_has\n",
+    "no_model": HEAD + INPUTS,
+    "no_inputs": HEAD + MODEL,
+    "init_failed": HEAD + MODEL + "def get_inputs():\n    return []\ndef get_init_inputs():\n    return [1, 2]\n",
+    "init_inputs_failed": HEAD + MODEL + "def get_inputs():\n    return []\ndef get_init_inputs():\n    raise KeyError('x')\n",
+}
+
+
+@pytest.mark.parametrize("kind", LOADING)
+def test_loading(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(PlanishError) as caught:
+        load_task(write(tmp_path, LOADING[kind]))
+    assert caught.value.kind == kind
+    assert "task.py" in caught.value.message
+    assert caught.value.hint
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(PlanishError) as caught:
+        load_task(tmp_path / "absent.py")
+    assert caught.value.kind == "no_such_file"
+
+
+def test_folder_that_is_no_task(tmp_path: Path) -> None:
+    with pytest.raises(PlanishError) as caught:
+        load_task(tmp_path)
+    assert caught.value.kind == "not_a_task"
+
+
+@pytest.mark.parametrize("body", ["raise RuntimeError('no data')", "raise SystemExit(3)", "return [torch.randn(2, 3) @ torch.randn(2, 3)]"])
+def test_inputs_fail(body: str, tmp_path: Path) -> None:
+    task = load_task(write(tmp_path, HEAD + MODEL + f"def get_inputs():\n    {body}\n"))
+    with pytest.raises(PlanishError) as caught:
+        task.make_inputs(0, "cpu")
+    assert caught.value.kind == "inputs_failed"
+
+
+FORWARD = {
+    "forward_failed": "return x @ x",
+    "not_tensors": "return 'text'",
+}
+
+
+@pytest.mark.parametrize("kind", FORWARD)
+def test_forward(kind: str, tmp_path: Path) -> None:
+    text = HEAD + f"class Model(nn.Module):\n    def forward(self, x):\n        {FORWARD[kind]}\n" + INPUTS
+    task = load_task(write(tmp_path, text))
+    with pytest.raises(PlanishError) as caught:
+        check_forward(task.path, task.model, task.make_inputs(0, "cpu"))
+    assert caught.value.kind == kind
+
+
+def test_data_dependent_control_flow(tmp_path: Path) -> None:
+    text = HEAD + "class Model(nn.Module):\n    def forward(self, x):\n        return x + 1 if x.sum() > 0 else x - 1\n" + INPUTS
+    task = load_task(write(tmp_path, text))
+    with pytest.raises(PlanishError) as caught:
+        capture(task.model, *task.make_inputs(0, "cpu"), tmp_path / "blobs", task.path)
+    assert caught.value.kind == "data_dependent"
+
+
+def test_the_generator_follows_its_seed(tmp_path: Path) -> None:
+    task = load_task(write(tmp_path, HEAD + MODEL + INPUTS))
+    first, again, other = (task.make_inputs(seed, "cpu")[0][0] for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
