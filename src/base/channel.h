@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <deque>
 #include <filesystem>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>

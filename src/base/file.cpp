@@ -1,0 +1,174 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+#include <thread>
+
+#include "base/clock.h"
+
+namespace planish {
+namespace fs = std::filesystem;
+
+Error file_error(int error_number, std::string_view doing, const fs::path& path) {
+  Error error{"io", fmt::format("cannot {} {}: {}", doing, path.string(), std::strerror(error_number)), {}, {}};
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+      error.kind = "no_such_file";
+      break;
+    case EISDIR:
+      error.kind = "not_a_file";
+      break;
+    case EACCES:
+    case EPERM:
+      error.kind = "permission_denied";
+      error.hint = "check the owner and mode of that path, or choose another folder";
+      break;
+    case EROFS:
+      error.kind = "read_only";
+      error.hint = "that file system is read-only: choose another folder";
+      break;
+    case ENOSPC:
+    case EDQUOT:
+      error.kind = "disk_full";
+      error.hint = "free some space, or choose a folder on another disk";
+      break;
+    default:
+      break;
+  }
+  return error;
+}
+
+Result<std::string> read_file(const fs::path& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return std::unexpected(file_error(errno, "read", path));
+  std::string bytes;
+  struct stat info{};
+  if (::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode)) bytes.reserve(static_cast<std::size_t>(info.st_size) + 1);
+  char block[65536];
+  while (true) {
+    const ssize_t n = ::read(fd.get(), block, sizeof block);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return std::unexpected(file_error(errno, "read", path));
+    if (n == 0) return bytes;
+    bytes.append(block, static_cast<std::size_t>(n));
+  }
+}
+
+Status make_directories(const fs::path& path) {
+  if (path.empty()) return {};
+  std::error_code code;
+  fs::create_directories(path, code);
+  if (code) return std::unexpected(file_error(code.value(), "create folder", path));
+  return {};
+}
+
+Status write_file(const fs::path& path, std::string_view bytes, unsigned mode) {
+  PLANISH_CHECK(make_directories(path.parent_path()));
+  static std::atomic<unsigned> counter{0};
+  const fs::path temporary =
+      path.parent_path() / fmt::format(".tmp-{}-{}-{}", ::getpid(), counter.fetch_add(1), path.filename().string());
+  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  if (!fd) return std::unexpected(file_error(errno, "write", path));
+  const auto give_up = [&](int number) {
+    ::unlink(temporary.c_str());
+    return std::unexpected(file_error(number, "write", path));
+  };
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return give_up(errno);
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  if (::fsync(fd.get()) != 0) return give_up(errno);
+  fd.reset();
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return give_up(errno);
+  return {};
+}
+
+Result<TempDir> TempDir::create(std::string_view prefix) {
+  const char* root = std::getenv("TMPDIR");
+  std::string pattern = (fs::path(root != nullptr && *root != '\0' ? root : "/tmp") / (std::string(prefix) + "XXXXXX")).string();
+  if (::mkdtemp(pattern.data()) == nullptr) return std::unexpected(file_error(errno, "create folder", pattern));
+  return TempDir(fs::path(pattern));
+}
+
+TempDir& TempDir::operator=(TempDir&& other) noexcept {
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+TempDir::~TempDir() {
+  if (path_.empty()) return;
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+namespace {
+
+fs::path xdg(const char* ours, const char* variable, const char* fallback) {
+  if (const char* value = std::getenv(ours); value != nullptr && *value != '\0') return value;
+  if (const char* value = std::getenv(variable); value != nullptr && *value == '/') return fs::path(value) / "planish";
+  const char* home = std::getenv("HOME");
+  return fs::path(home != nullptr && *home != '\0' ? home : "/tmp") / fallback / "planish";
+}
+
+}  // namespace
+
+fs::path cache_dir() { return xdg("PLANISH_CACHE", "XDG_CACHE_HOME", ".cache"); }
+fs::path data_dir() { return xdg("PLANISH_DATA", "XDG_DATA_HOME", ".local/share"); }
+
+fs::path runtime_dir() {
+  const char* value = std::getenv("XDG_RUNTIME_DIR");
+  if (value != nullptr && *value == '/' && ::access(value, W_OK | X_OK) == 0) return value;
+  return "/tmp";
+}
+
+fs::path executable_path() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored);
+}
+
+Result<FileLock> FileLock::try_acquire(const fs::path& path) {
+  // Two users may share a device: the file must be writable by both, whatever the umask. O_RDONLY is enough for flock where the file is another's.
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (fd) {
+    (void)::fchmod(fd.get(), 0666);
+  } else {
+    fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  }
+  if (!fd) return std::unexpected(file_error(errno, "open lock", path));
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EWOULDBLOCK) return fail("busy", fmt::format("another process holds {}", path.string()));
+    return std::unexpected(file_error(errno, "lock", path));
+  }
+  return FileLock(std::move(fd));
+}
+
+Result<FileLock> FileLock::acquire(const fs::path& path, double timeout_seconds) {
+  const TimePoint deadline = deadline_in(timeout_seconds);
+  auto pause = std::chrono::microseconds(200);
+  while (true) {
+    auto lock = try_acquire(path);
+    if (lock.has_value() || lock.error().kind != "busy") return lock;
+    if (seconds_until(deadline) <= 0) {
+      return fail("timeout", fmt::format("waited {:.0f} s for {}", timeout_seconds, path.string()),
+                  "another run is measuring on this device: wait for it, or stop it");
+    }
+    std::this_thread::sleep_for(pause);
+    // Polling keeps the deadline without a signal; short waits stay short, long ones cost nothing.
+    pause = std::min(pause * 2, std::chrono::microseconds(5000));
+  }
+}
+
+}  // namespace planish
