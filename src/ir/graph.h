@@ -53,6 +53,9 @@ struct GraphNode {
   const Arg* arg(std::string_view name) const;
 };
 
+/// Value ids that a node reads, in argument order; repeated if read twice.
+std::vector<int> reads(const GraphNode& node);
+
 struct GraphInput {
   int value = -1;
   std::string kind;  ///< user | param | buffer | const

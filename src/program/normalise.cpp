@@ -1,0 +1,92 @@
+#include "program/normalise.h"
+
+#include <cctype>
+
+namespace planish::program {
+namespace {
+
+bool word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+/// End of the literal that starts at `at` (one past its closing quote).
+std::size_t literal_end(std::string_view s, std::size_t at) {
+  const char quote = s[at];
+  std::size_t i = at + 1;
+  while (i < s.size() && s[i] != quote && s[i] != '\n') i += s[i] == '\\' ? 2 : 1;
+  return std::min(i + 1, s.size());
+}
+
+bool needs_gap(char before, char after) {
+  if (word(before) && word(after)) return true;
+  // "a + +b" is not "a ++b".
+  constexpr std::string_view doubling = "+-&|<>=*/:";
+  return doubling.find(before) != std::string_view::npos && doubling.find(after) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string normalise_source(std::string_view s, std::string_view language, std::string_view entry,
+                             std::string_view new_entry) {
+  const bool python = language == "triton";
+  std::string out;
+  bool gap = false, directive = false, line_start = true;
+  std::size_t i = 0;
+  const auto put = [&](std::string_view text) {
+    if (gap && !out.empty() && (python || needs_gap(out.back(), text.front()))) out.push_back(' ');
+    gap = false;
+    line_start = false;
+    out += text;
+  };
+  while (i < s.size()) {
+    const char c = s[i];
+    if (!python && c == '/' && i + 1 < s.size() && (s[i + 1] == '/' || s[i + 1] == '*')) {
+      const bool line = s[i + 1] == '/';
+      const std::size_t end = s.find(line ? "\n" : "*/", i + 2);
+      i = end == std::string_view::npos ? s.size() : end + (line ? 0 : 2);
+      gap = true;
+    } else if (python && c == '#') {
+      const std::size_t end = s.find('\n', i);
+      i = end == std::string_view::npos ? s.size() : end;
+    } else if (c == '\n') {
+      // A directive ends with its line, and a Python statement too; elsewhere a new line is white space.
+      const bool keep = python || directive;
+      if (keep && !out.empty() && out.back() != '\n') out.push_back('\n');
+      gap = !keep;
+      directive = false;
+      line_start = true;
+      ++i;
+      if (python) {
+        // Indentation carries meaning unless the line is empty.
+        std::size_t end = i;
+        while (end < s.size() && (s[end] == ' ' || s[end] == '\t')) ++end;
+        if (end < s.size() && s[end] != '\n' && s[end] != '#') out += s.substr(i, end - i);
+        i = end;
+      }
+    } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
+      gap = true;
+      ++i;
+    } else if (c == '"' || c == '\'') {
+      const std::size_t end = literal_end(s, i);
+      put(s.substr(i, end - i));
+      i = end;
+    } else if (word(c)) {
+      std::size_t end = i;
+      while (end < s.size() && word(s[end])) ++end;
+      const std::string_view token = s.substr(i, end - i);
+      put(token == entry ? new_entry : token);
+      i = end;
+    } else {
+      if (c == '#' && line_start) {
+        directive = true;
+        if (!out.empty() && out.back() != '\n') out.push_back('\n');
+        gap = false;
+      }
+      put(s.substr(i, 1));
+      ++i;
+    }
+  }
+  return out;
+}
+
+}  // namespace planish::program
