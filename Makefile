@@ -1,0 +1,51 @@
+# What a user needs: make demo, make test. Everything else is a step of these.
+#
+#   make demo      install what is missing, build, optimise one example with the target found
+#   make test      all tests (CTest and pytest), formatting and lint checks included
+#   make build     build/bin/planish and its parts
+#   make dist      a folder that runs on another x86-64 Linux with nothing but PyTorch
+#   make test-gpu  the GPU tests; in a checkout, or in a dist folder
+#
+# A torch that PYTHON can import is used as it is; otherwise TORCH names what is installed into .venv.
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+JOBS ?= $(shell nproc)
+VENV := .venv
+BUILD := build
+
+PACKAGES := g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libsqlite3-dev libfmt-dev libssl-dev doctest-dev ccache \
+            clang-format-19 clang-tidy-19 python3-dev python3-venv
+
+.PHONY: demo test build dist test-gpu setup check lint tidy clean
+
+demo: build
+	@$(BUILD)/bin/planish doctor || true
+	@$(BUILD)/bin/planish optimize examples/cpu/softmax_rows.py --budget 30s --out $(BUILD)/demo
+
+setup:
+	@PACKAGES="$(PACKAGES)" PYTHON="$(PYTHON)" TORCH="$(TORCH)" VENV="$(VENV)" sh cmake/setup.sh
+
+build: setup
+	@test -f $(BUILD)/build.ninja || cmake -G Ninja -S . -B $(BUILD) >/dev/null
+	@ninja -C $(BUILD) -j $(JOBS) --quiet
+
+test: build lint
+	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+	PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/python tests/cli tests/cheats
+
+lint: setup
+	$(VENV)/bin/ruff check python tests bench examples
+	@clang-format-19 --dry-run --Werror $$(git ls-files '*.h' '*.cpp' '*.cc')
+
+# Slow on two cores (minutes): not part of `make test`.
+tidy: build
+	@git ls-files 'src/*.cpp' 'runtime/*.cpp' | xargs -P $(JOBS) -n 4 clang-tidy-19 --quiet -p $(BUILD)
+
+dist: build
+	@sh cmake/dist.sh $(BUILD) dist
+
+test-gpu:
+	@sh tests/gpu/run.sh
+
+clean:
+	rm -rf $(BUILD) dist

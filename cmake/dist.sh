@@ -1,0 +1,33 @@
+#!/bin/sh
+# Packs a folder that runs on another x86-64 Linux (glibc >= 2.36) with nothing installed but PyTorch.
+# usage: dist.sh BUILD DIST
+set -eu
+build=$1
+dist=$2
+rm -rf "$dist.tmp"
+mkdir -p "$dist.tmp/bin" "$dist.tmp/lib" "$dist.tmp/python" "$dist.tmp/tests"
+for program in planish-bin planish-runner planish-compiler; do
+  cp "$build/bin/$program" "$dist.tmp/bin/"
+  strip "$dist.tmp/bin/$program"
+done
+cp "$build/lib/libplanish_rt.so" "$dist.tmp/lib/"
+strip --strip-unneeded "$dist.tmp/lib/libplanish_rt.so"
+cat > "$dist.tmp/bin/planish" <<'LAUNCHER'
+#!/bin/sh
+# Starts Planish; python3 (or PLANISH_PYTHON) must be able to import torch.
+here=$(CDPATH= cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)
+: "${PLANISH_PYTHON:=python3}"
+: "${PLANISH_PYTHONPATH:=$here/../python}"
+export PLANISH_PYTHON PLANISH_PYTHONPATH
+exec "$here/planish-bin" "$@"
+LAUNCHER
+chmod +x "$dist.tmp/bin/planish"
+cp -r python/planish "$dist.tmp/python/"
+cp -r examples bench Makefile README.md "$dist.tmp/" 2>/dev/null || true
+mkdir -p "$dist.tmp/tests/gpu"
+cp -r tests/gpu/. "$dist.tmp/tests/gpu/" 2>/dev/null || true
+if [ -d tests/cheats ]; then cp -r tests/cheats "$dist.tmp/tests/"; fi
+find "$dist.tmp" -name __pycache__ -prune -exec rm -rf {} +
+rm -rf "$dist"
+mv "$dist.tmp" "$dist"
+du -sh "$dist"

@@ -1,0 +1,38 @@
+#!/bin/sh
+# Installs what is missing: Debian packages (with root), then a virtual environment whose Python sees a torch.
+# Fast when nothing is missing: a stamp remembers the package list and the torch that was asked for.
+set -eu
+
+stamp="$VENV/.planish-setup"
+wanted="$PACKAGES / $TORCH / $PYTHON"
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then exit 0; fi
+
+missing=""
+for package in $PACKAGES; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+done
+if [ -n "$missing" ]; then
+  if [ "$(id -u)" -eq 0 ]; then run=""; elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then run="sudo"; else
+    echo "error: these packages are missing and this user may not install them:$missing" >&2
+    echo "hint: as root: apt-get install$missing" >&2
+    exit 3
+  fi
+  echo "installing$missing" >&2
+  $run apt-get update -q >/dev/null
+  DEBIAN_FRONTEND=noninteractive $run apt-get install -y -q --no-install-recommends $missing >/dev/null || {
+    echo "error: apt-get could not install:$missing" >&2
+    exit 3
+  }
+fi
+
+if ! [ -x "$VENV/bin/python" ]; then "$PYTHON" -m venv --system-site-packages "$VENV"; fi
+python="$VENV/bin/python"
+if ! "$python" -c 'import torch' 2>/dev/null; then
+  echo "installing $TORCH (set TORCH=... for another)" >&2
+  "$python" -m pip install -q --disable-pip-version-check "$TORCH"
+fi
+"$python" -m pip install -q --disable-pip-version-check numpy pytest ruff
+# NVRTC compiles for a GPU without one; torch's CUDA wheels bring it, the CPU wheel does not.
+"$python" -c 'import torch, sys; sys.exit(0 if torch.version.cuda else 1)' || "$python" -m pip install -q --disable-pip-version-check 'nvidia-cuda-nvrtc==13.0.*' ||
+  echo "note: NVRTC could not be installed; the tests that compile CUDA will be skipped" >&2
+printf '%s' "$wanted" > "$stamp"
