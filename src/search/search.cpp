@@ -1,0 +1,99 @@
+#include "search/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace planish::search {
+namespace {
+
+/// A candidate this much slower than the best so far is not timed to the end.
+constexpr double give_up_factor = 2.5;
+
+}  // namespace
+
+Search::Search(std::vector<RegionSpec> regions, std::uint64_t seed, RegionOptions options)
+    : specs_(std::move(regions)), spent_(specs_.size(), 0) {
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    // One generator a region, so that what one draws does not depend on how much another has drawn.
+    std::seed_seq mix{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32U),
+                      static_cast<std::uint32_t>(i)};
+    std::uint32_t words[2];
+    mix.generate(words, words + 2);
+    const std::uint64_t own = (static_cast<std::uint64_t>(words[0]) << 32U) | words[1];
+    regions_.emplace_back(specs_[i].domain, own, specs_[i].bound_ms, options);
+  }
+}
+
+Proposal Search::issue(std::size_t region, codegen::Genome genome, bool full) {
+  Proposal proposal;
+  proposal.serial = ++serial_;
+  proposal.region = region;
+  proposal.genome = std::move(genome);
+  proposal.full = full;
+  const double best = std::min(regions_[region].best_ms(), specs_[region].fallback_ms);
+  if (!full && best < no_time) proposal.give_up_ms = best * give_up_factor;
+  outstanding_.emplace(proposal.serial, proposal);
+  return proposal;
+}
+
+std::optional<Proposal> Search::ask() {
+  if (finals_) return std::nullopt;
+  std::vector<Share> shares(specs_.size());
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    const double best = std::min(regions_[i].best_ms(), specs_[i].fallback_ms);
+    shares[i].open = !regions_[i].done();
+    shares[i].spent = spent_[i];
+    shares[i].headroom_ms = best == no_time ? no_time : std::max(best - specs_[i].bound_ms, 0.0) * specs_[i].count;
+  }
+  while (true) {
+    const int chosen = next_region(shares);
+    if (chosen < 0) return std::nullopt;
+    const auto i = static_cast<std::size_t>(chosen);
+    if (auto genome = regions_[i].propose()) {
+      ++spent_[i];
+      return issue(i, std::move(*genome), false);
+    }
+    shares[i].open = false;
+  }
+}
+
+std::optional<Proposal> Search::ask_final() {
+  finals_ = true;
+  for (std::size_t i = 0; i < regions_.size(); ++i) {
+    if (auto genome = regions_[i].propose_final()) return issue(i, std::move(*genome), true);
+  }
+  return std::nullopt;
+}
+
+bool Search::claim_program(const Proposal& proposal, const std::string& hash) {
+  RegionSearch& region = regions_[proposal.region];
+  if (region.seen_program(hash)) return true;
+  region.claim_program(hash);
+  return false;
+}
+
+Result<Answer> Search::tell(std::int64_t serial, const Told& told) {
+  const auto found = outstanding_.find(serial);
+  if (found == outstanding_.end()) {
+    return fail("order_violation", fmt::format("proposal {} is not outstanding", serial));
+  }
+  const Proposal proposal = std::move(found->second);
+  outstanding_.erase(found);
+  RegionSearch& region = regions_[proposal.region];
+  return proposal.full ? region.tell_final(proposal.genome, told) : region.tell(proposal.genome, told);
+}
+
+Result<Answer> Search::tell_duplicate(std::int64_t serial) {
+  const auto found = outstanding_.find(serial);
+  if (found == outstanding_.end()) {
+    return fail("order_violation", fmt::format("proposal {} is not outstanding", serial));
+  }
+  // It did not cost an evaluation, so it does not count against the region's share.
+  --spent_[found->second.region];
+  outstanding_.erase(found);
+  return Answer::duplicate;
+}
+
+}  // namespace planish::search

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+/// What is remembered between commands: runs, their regions and every evaluation. Metadata in SQLite, documents and
+/// programs in content-addressed files beside it.
+namespace planish::store {
+
+/// `user_version` of the files that this code writes.
+inline constexpr int schema_version = 1;
+
+struct RunRecord {
+  std::string id;
+  std::string task;         ///< name
+  std::string task_path;    ///< absolute
+  std::string task_sha256;  ///< of the source when the run began
+  std::string target;       ///< cpu | cuda
+  std::string device;       ///< name of the device
+  std::string settings;     ///< JSON object: what must be equal for a resumed run to replay
+  std::string state;        ///< running | finished | interrupted | failed
+  std::string outcome;      ///< empty until there is one
+  std::string out_folder;   ///< absolute
+  double started = 0;       ///< seconds since 1970
+  double finished = 0;      ///< 0 while running
+  double speedup = 0;       ///< against the headline baseline; 0 if not known
+  std::string result;       ///< object name of the result document; empty until finished
+};
+
+struct RegionRecord {
+  std::string id;   ///< "r0"
+  std::string key;  ///< canonical key: equal regions have equal keys
+  int count = 1;    ///< how many times the task has it
+};
+
+struct EvaluationRecord {
+  std::string region;      ///< id within the run
+  std::string region_key;  ///< canonical key
+  std::string program;     ///< hash; also the object name of its canonical text
+  std::string genome;      ///< text form; empty for programs without one
+  std::string level;       ///< screen | full
+  bool benched = false;
+  std::string tier;
+  std::string outcome;
+  double median_ms = 0;   ///< 0 if not benched
+  double at_seconds = 0;  ///< since the run began
+  std::string document;   ///< the evaluation document itself (not its name)
+};
+
+/// One thread at a time. Several processes may share a store.
+///
+/// Every call commits before it returns, objects first, so that a row never names an object that is not there: killing
+/// the process at any moment loses at most the call in progress.
+///
+/// Error kinds: `store_newer`, `store_unwritable`, `store_corrupt`, `store_busy`, `disk_full`, `no_such_run`.
+class Store {
+ public:
+  /// Opens for writing; creates the file and its folder where missing. `:memory:` keeps everything in memory.
+  static Result<Store> open(const std::filesystem::path& file);
+  /// Opens for reading. A file that does not exist reads as an empty store and is not created.
+  static Result<Store> open_existing(const std::filesystem::path& file);
+  /// `$XDG_DATA_HOME/planish/store.db`, with the usual fallback to `~/.local/share`.
+  static std::filesystem::path default_file();
+
+  Store(Store&&) noexcept;
+  Store& operator=(Store&&) noexcept;
+  ~Store();
+
+  Status begin_run(const RunRecord& run);
+  /// Writes state, outcome, finished, speedup; a non-empty `result_document` is stored as an object.
+  Status finish_run(const RunRecord& run, std::string_view result_document);
+  /// Newest first; at most `limit`.
+  Result<std::vector<RunRecord>> runs(int limit = 1000) const;
+  /// By id or by a unique prefix of it. Kinds `no_such_run`, `ambiguous_run`.
+  Result<RunRecord> run(std::string_view id) const;
+
+  Status add_region(const std::string& run, const RegionRecord& region);
+  Result<std::vector<RegionRecord>> regions(const std::string& run) const;
+
+  Status add_evaluation(const std::string& run, const EvaluationRecord& evaluation);
+  /// In the order in which they were added; with their documents where `documents`.
+  Result<std::vector<EvaluationRecord>> evaluations(const std::string& run, bool documents) const;
+
+  /// Content-addressed bytes.
+  Result<std::string> put(std::string_view bytes);
+  Result<std::string> get(const std::string& sha256) const;
+  const std::filesystem::path& file() const;
+  /// Makes the database refuse to grow beyond so many pages, as a full disk would.
+  Status limit_pages_for_test(int pages);
+
+ private:
+  struct Impl;
+  explicit Store(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace planish::store
