@@ -1,0 +1,212 @@
+"""Candidates that misbehave, sent to a real evaluator with its real oracle and runner: each gets its outcome by name, and the run goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("PLANISH_BUILD", SOURCE / "build"))
+PLANISH = BUILD / "bin" / "planish"
+
+TASK = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        return torch.relu(x) * 2 + y
+
+def get_inputs():
+    return [torch.randn(37, 101), torch.randn(37, 101)]
+
+def get_init_inputs():
+    return []
+"""
+
+GOOD = """
+extern "C" void k0(void** args) {
+  const float* x = (const float*)args[0]; const float* y = (const float*)args[1]; float* out = (float*)args[2];
+  for (int i = 0; i < 3737; ++i) out[i] = (x[i] > 0 ? x[i] : 0) * 2 + y[i];
+}
+"""
+
+
+def with_body(body: str, head: str = "") -> str:
+    return (
+        head
+        + 'extern "C" void k0(void** args) {\n  float* x = (float*)args[0]; const float* y = (const float*)args[1]; float* out = (float*)args[2];\n'
+        + "  (void)x; (void)y; (void)out;\n"
+        + body
+        + "\n}\n"
+    )
+
+
+COMPUTE = "for (int i = 0; i < 3737; ++i) out[i] = (x[i] > 0 ? x[i] : 0) * 2 + y[i];"
+
+#: source, and the outcomes that name the fault rightly
+BAD: dict[str, tuple[str, set[str]]] = {
+    "compile error": (with_body("this is no code;"), {"compile_error"}),
+    "hang": (with_body("volatile int go = 1; while (go) {}"), {"hang"}),
+    "abort": (with_body("__builtin_trap();"), {"crash"}),
+    "exit": (with_body("_exit(0);", 'extern "C" void _exit(int);\n'), {"exit"}),
+    "segfault": (with_body("*(volatile int*)64 = 1;"), {"crash"}),
+    "allocates without end": (
+        with_body(
+            "for (;;) { char* p = (char*)malloc(1UL << 24); if (!p) break; for (unsigned long i = 0; i < (1UL << 24); i += 4096) p[i] = 1; }",
+            'extern "C" void* malloc(unsigned long);\n',
+        ),
+        {"out_of_memory"},
+    ),
+    "writes past the output": (with_body(COMPUTE + " for (int i = 0; i < 8192; ++i) out[3737 + i] = 0;"), {"out_of_bounds", "guard_overwritten"}),
+    "writes into its input": (with_body(COMPUTE + " x[5] = 1;"), {"input_write"}),
+    "writes nothing": (with_body(""), {"unwritten", "wrong", "nan"}),
+    "leaves one element": (with_body("for (int i = 0; i < 3736; ++i) out[i] = (x[i] > 0 ? x[i] : 0) * 2 + y[i];"), {"unwritten", "wrong", "nan"}),
+    "wrong by one element": (with_body(COMPUTE + " out[3000] += 0.01f;"), {"wrong"}),
+    "zeros": (with_body("for (int i = 0; i < 3737; ++i) out[i] = 0;"), {"wrong"}),
+    "right only once": (
+        with_body(
+            "if (first) for (int i = 0; i < 3737; ++i) memo[i] = (x[i] > 0 ? x[i] : 0) * 2 + y[i];"
+            " first = 0; for (int i = 0; i < 3737; ++i) out[i] = memo[i];",
+            "static float memo[3737]; static int first = 1;\n",
+        ),
+        {"wrong", "wrong_when_timed", "nondeterministic"},
+    ),
+    "not deterministic": (
+        with_body(COMPUTE + " static int n = 0; out[7] += 1e-3f * (n++ % 3);"),
+        {"wrong", "wrong_when_timed", "nondeterministic"},
+    ),
+}
+
+
+class Evaluator:
+    """A planish evaluator of this test's own, over its socket."""
+
+    def __init__(self, folder: Path, task: Path) -> None:
+        path = folder / "evaluator.sock"
+        environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "XDG_DATA_HOME": str(folder / "data")}
+        self.process = subprocess.Popen([str(PLANISH), "evaluator", "--socket", str(path)], env=environment, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 30
+        self.socket = socket.socket(socket.AF_UNIX)
+        while True:
+            try:
+                self.socket.connect(str(path))
+                break
+            except OSError:
+                assert time.monotonic() < deadline, "the evaluator never listened"
+                time.sleep(0.05)
+        self.file = self.socket.makefile("rw", encoding="utf-8")
+        self.count = 0
+        opened = self.call("open", task=str(task), target="cpu", accuracy="eager", seeds=1)
+        self.session = opened["session"]
+        self.device = opened["device"]
+        self.call("region", session=self.session, region="task", nodes=[], inputs=[], outputs=[], bytes=44844, flops=3)
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        self.count += 1
+        self.file.write(json.dumps({"id": self.count, "method": method, "params": params}) + "\n")
+        self.file.flush()
+        while True:
+            line = self.file.readline()
+            assert line, "the evaluator closed its socket"
+            answer = json.loads(line)
+            if answer.get("id") == self.count:
+                assert "error" not in answer, answer["error"]
+                return dict(answer["result"])
+
+    def evaluate(self, source: str, level: str = "screen") -> dict[str, Any]:
+        tensor = {"dtype": "f32", "shape": [37, 101], "strides": [101, 1]}
+        program = {
+            "schema": "planish.program/1",
+            "target": "cpu",
+            "arch": self.device["arch"],
+            "buffers": [{"role": "input", "source": {"kind": "user", "index": i}, **tensor} for i in range(2)] + [{"role": "output", **tensor}],
+            "kernels": [{"language": "cpp", "entry": "k0", "flags": [], "source": source}],
+            "steps": [
+                {
+                    "kind": "launch",
+                    "kernel": 0,
+                    "grid": [1, 1, 1],
+                    "block": [1, 1, 1],
+                    "cluster": [1, 1, 1],
+                    "shared": 0,
+                    "args": [{"buffer": 0}, {"buffer": 1}, {"buffer": 2}],
+                }
+            ],
+            "outputs": [{"buffer": 2, "kind": "user"}],
+        }
+        return self.call("evaluate", session=self.session, region="task", program=json.dumps(program), level=level, bench=True, give_up_ms=0)
+
+    def close(self) -> None:
+        self.socket.close()
+        self.process.wait(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def evaluator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
+    if not PLANISH.exists():
+        pytest.fail(f"{PLANISH} is not built: run make build")
+    folder = tmp_path_factory.mktemp("evaluator")
+    task = folder / "task.py"
+    task.write_text(TASK)
+    running = Evaluator(folder, task)
+    yield running
+    running.close()
+
+
+def test_an_honest_kernel_passes(evaluator: Evaluator) -> None:
+    assert evaluator.evaluate(GOOD)["outcome"] == "ok"
+    full = evaluator.evaluate(GOOD + "// again\n", "full")
+    assert full["outcome"] in ("ok", "duplicate")
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_candidate_is_named_and_the_run_goes_on(name: str, evaluator: Evaluator) -> None:
+    source, outcomes = BAD[name]
+    found = evaluator.evaluate(source)
+    assert found["outcome"] in outcomes, found
+    again = evaluator.evaluate(GOOD.replace("3737", f"3737 /* {name} */").replace("* 2", "* 2.0f + 0.0f *" + str(len(name))))
+    assert again["outcome"] in ("ok", "duplicate"), again
+
+
+def test_the_children_end_with_the_evaluator(tmp_path: Path) -> None:
+    task = tmp_path / "task.py"
+    task.write_text(TASK)
+    running = Evaluator(tmp_path, task)
+    children = _descendants(running.process.pid)
+    assert children
+    running.process.send_signal(signal.SIGKILL)
+    running.process.wait(timeout=10)
+    deadline = time.monotonic() + 10
+    while any(_alive(pid) for pid in children):
+        assert time.monotonic() < deadline, "a child outlived the evaluator"
+        time.sleep(0.1)
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except (OSError, IndexError):
+                continue
+            if parent == pid:
+                found += [int(entry.name), *_descendants(int(entry.name))]
+    return found
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
