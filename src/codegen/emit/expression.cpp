@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace planish::codegen::emit {
+namespace planish::codegen::printing {
 namespace {
 
 bool floating(DType dtype) {
@@ -436,4 +436,4 @@ void print_nodes(std::string& out, const Kernel& kernel, std::span<const int> or
   }
 }
 
-}  // namespace planish::codegen::emit
+}  // namespace planish::codegen::printing

@@ -12,7 +12,7 @@
 /// Prints the expression DAG of a Kernel as C-like text, one `const float v12 = …;` a node, and says which nodes belong
 /// where. Shared by the CUDA and the C++ emitters, which differ only in what their Speller answers. Pure functions;
 /// thread-safe.
-namespace planish::codegen::emit {
+namespace planish::codegen::printing {
 
 /// What differs between languages and schedules. The default answers are those of plain C++ with the prelude below.
 class Speller {
@@ -89,4 +89,4 @@ int phases(const Kernel& kernel);
 /// C++ that needs <cmath>, <cstdint>. Constant text.
 std::string_view prelude(bool cuda);
 
-}  // namespace planish::codegen::emit
+}  // namespace planish::codegen::printing

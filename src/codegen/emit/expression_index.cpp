@@ -6,7 +6,7 @@
 
 #include "codegen/emit/expression.h"
 
-namespace planish::codegen::emit {
+namespace planish::codegen::printing {
 namespace {
 
 std::string number(std::int64_t value, bool wide) {
@@ -152,4 +152,4 @@ int phases(const Kernel& kernel) {
   return count;
 }
 
-}  // namespace planish::codegen::emit
+}  // namespace planish::codegen::printing

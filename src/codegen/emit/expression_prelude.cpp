@@ -2,7 +2,7 @@
 
 #include "codegen/emit/expression.h"
 
-namespace planish::codegen::emit {
+namespace planish::codegen::printing {
 namespace {
 
 constexpr const char* cuda_head = R"(#define PL_FN __device__ __forceinline__
@@ -128,4 +128,4 @@ std::string_view prelude(bool cuda) {
   return cuda ? cuda_text : cpp_text;
 }
 
-}  // namespace planish::codegen::emit
+}  // namespace planish::codegen::printing

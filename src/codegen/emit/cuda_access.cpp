@@ -1,0 +1,119 @@
+#include "codegen/emit/cuda_access.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+namespace planish::codegen::printing {
+namespace {
+
+/// Behaviour of an index over the lanes of an aligned vector: value(lane j) = base + slope·j, base ≡ residue mod
+/// modulus (0: exact).
+struct Lane {
+  std::int64_t slope = 0;
+  std::int64_t modulus = 0;
+  std::int64_t residue = 0;
+};
+
+std::int64_t wrap(std::int64_t value, std::int64_t modulus) {
+  if (modulus == 0) return value;
+  const std::int64_t r = value % modulus;
+  return r < 0 ? r + modulus : r;
+}
+
+std::optional<Lane> lane_form(const ir::IndexExpr& e, const ir::Space& space, int variable, int width);
+
+std::optional<Lane> lane_form(const ir::Atom& atom, const ir::Space& space, int variable, int width) {
+  if (atom.kind == ir::Atom::Kind::variable) {
+    return atom.variable == variable ? Lane{1, width, 0} : Lane{0, 1, 0};
+  }
+  const auto inner = lane_form(*atom.inner, space, variable, width);
+  if (!inner) return std::nullopt;
+  const bool div = atom.kind == ir::Atom::Kind::div;
+  const std::int64_t g = std::gcd(inner->modulus, atom.divisor);
+  if (inner->slope == 0) return div ? Lane{0, 1, 0} : Lane{0, g, wrap(inner->residue, g)};
+  // No lane may step over a multiple of the divisor.
+  const std::int64_t start = wrap(inner->residue, g);
+  const std::int64_t last = start + inner->slope * (width - 1);
+  if (last < 0 || last >= g) return std::nullopt;
+  return div ? Lane{0, 1, 0} : Lane{inner->slope, g, start};
+}
+
+std::optional<Lane> lane_form(const ir::IndexExpr& e, const ir::Space& space, int variable, int width) {
+  Lane out{0, 0, e.constant_term()};
+  for (const auto& term : e.terms()) {
+    const auto one = lane_form(term.atom, space, variable, width);
+    if (!one) return std::nullopt;
+    const std::int64_t modulus = std::abs(term.coefficient) * one->modulus;
+    out.slope += term.coefficient * one->slope;
+    out.modulus = std::gcd(out.modulus, modulus);
+    out.residue = wrap(out.residue + term.coefficient * one->residue, out.modulus);
+  }
+  return out;
+}
+
+int cap_unit(int unit, DType dtype) {
+  return std::max(1, std::min(unit, 16 / std::max(1, size_of(dtype))));
+}
+
+}  // namespace
+
+ir::IndexExpr outside_domain(const ir::IndexExpr& e, std::span<const int> domain, const ir::Space& space) {
+  std::vector<ir::IndexExpr> replacements;
+  for (int v = 0; v < static_cast<int>(space.extents.size()); ++v) {
+    const bool inside = std::ranges::find(domain, v) != domain.end();
+    replacements.push_back(inside ? ir::IndexExpr::constant(0) : ir::IndexExpr::variable(v));
+  }
+  return ir::substitute(e, replacements, space);
+}
+
+bool is_linear(const ir::IndexExpr& e, std::span<const int> domain, const ir::Space& space) {
+  ir::IndexExpr expected = outside_domain(e, domain, space);
+  std::int64_t stride = 1;
+  for (std::size_t i = domain.size(); i-- > 0;) {
+    const std::int64_t extent = space.extents[static_cast<std::size_t>(domain[i])];
+    if (extent > 1) expected = ir::add(expected, ir::scale(ir::IndexExpr::variable(domain[i]), stride), space);
+    stride *= extent;
+  }
+  return expected == e;
+}
+
+int divisor_of(const ir::IndexExpr& e, int width) {
+  std::int64_t g = std::gcd(static_cast<std::int64_t>(width), e.constant_term());
+  for (const auto& term : e.terms()) g = std::gcd(g, term.coefficient);
+  return static_cast<int>(g);
+}
+
+bool varies(const ir::IndexExpr& e, const Lanes& lanes) {
+  if (lanes.mode == Lanes::Mode::along) return e.depends_on(lanes.variable);
+  return std::ranges::any_of(lanes.domain, [&](int v) { return e.depends_on(v); });
+}
+
+Access classify(const ir::IndexExpr& e, std::span<const ir::Bound> where, DType dtype, const ir::Space& space,
+                const Lanes& lanes) {
+  const bool bounds_vary = std::ranges::any_of(where, [&](const ir::Bound& b) { return varies(b.e, lanes); });
+  if (bounds_vary) return {Access::Kind::elements, 1};
+  if (!varies(e, lanes)) return {Access::Kind::invariant, 1};
+  const int width = lanes.width;
+  if (lanes.mode == Lanes::Mode::flat) {
+    if (!is_linear(e, lanes.domain, space)) return {Access::Kind::elements, 1};
+    ir::IndexExpr rest = outside_domain(e, lanes.domain, space);
+    if (lanes.primary) rest = ir::add(rest, ir::scale(*lanes.primary, -1), space);
+    return {Access::Kind::vector, cap_unit(divisor_of(rest, width), dtype)};
+  }
+  const auto lane = lane_form(e, space, lanes.variable, width);
+  if (!lane) return {Access::Kind::elements, 1};
+  if (lane->slope == 0) return {Access::Kind::invariant, 1};
+  const std::int64_t w = width;
+  if (lane->slope == 1) {
+    const std::int64_t g = std::gcd(std::gcd(lane->modulus, w), lane->residue);
+    return {Access::Kind::vector, cap_unit(static_cast<int>(g), dtype)};
+  }
+  if (lane->slope == -1) {
+    const std::int64_t g = std::gcd(std::gcd(lane->modulus, w), lane->residue - (w - 1));
+    return {Access::Kind::reversed, cap_unit(static_cast<int>(g), dtype)};
+  }
+  return {Access::Kind::elements, 1};
+}
+
+}  // namespace planish::codegen::printing

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/kernel.h"
+
+/// How the elements of one thread's vector lie in memory: which loads and stores may be wide, and how wide. Pure;
+/// thread-safe.
+namespace planish::codegen::printing {
+
+/// The elements that one thread takes at a time: `width` neighbours of the iteration space.
+struct Lanes {
+  enum class Mode {
+    along,  ///< lanes step one variable, whose extent is divisible by width; the others are common to all lanes
+    flat,   ///< lanes step the linear position over `domain` (last fastest) and may cross into the next value of any of
+            ///< them
+  };
+  Mode mode = Mode::along;
+  int width = 1;
+  int variable = 0;         ///< along
+  std::vector<int> domain;  ///< flat
+  std::optional<ir::IndexExpr>
+      primary;  ///< flat: part of an index outside the domain; vectors start where position + primary ≡ 0 mod width
+};
+
+struct Access {
+  enum class Kind {
+    invariant,  ///< the same element for all lanes
+    vector,     ///< lane j at base + j
+    reversed,   ///< lane j at base - j
+    elements,   ///< anything else, or lane-dependent bounds: one access a lane
+  };
+  Kind kind = Kind::elements;
+  int unit = 1;  ///< vector, reversed: elements in one aligned access; divides width
+};
+
+/// `where` are the bounds of a load (empty for stores). Base addresses are assumed 16-byte aligned.
+Access classify(const ir::IndexExpr& e, std::span<const ir::Bound> where, DType dtype, const ir::Space& space,
+                const Lanes& lanes);
+
+/// True where a lane changes the value of e.
+bool varies(const ir::IndexExpr& e, const Lanes& lanes);
+
+/// e with the flat domain's variables at 0.
+ir::IndexExpr outside_domain(const ir::IndexExpr& e, std::span<const int> domain, const ir::Space& space);
+/// True where e = outside_domain(e) + linear position over the domain.
+bool is_linear(const ir::IndexExpr& e, std::span<const int> domain, const ir::Space& space);
+/// Largest divisor of `width` that surely divides e.
+int divisor_of(const ir::IndexExpr& e, int width);
+
+}  // namespace planish::codegen::printing

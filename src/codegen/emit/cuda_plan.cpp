@@ -1,0 +1,273 @@
+#include "codegen/emit/cuda_plan.h"
+
+#include <algorithm>
+#include <map>
+
+namespace planish::codegen::printing {
+namespace {
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+std::vector<int> range_of(int first, int last) {
+  std::vector<int> out;
+  for (int i = first; i < last; ++i) out.push_back(i);
+  return out;
+}
+
+/// The part outside the domain that most linear accesses have; what vectors are aligned to.
+std::optional<ir::IndexExpr> common_base(const Kernel& kernel, const std::vector<int>& domain) {
+  std::vector<std::pair<ir::IndexExpr, int>> votes;
+  const auto vote = [&](const ir::IndexExpr& e) {
+    const bool inside = std::ranges::any_of(domain, [&](int v) { return e.depends_on(v); });
+    if (!inside || !is_linear(e, domain, kernel.space)) return;
+    const auto base = outside_domain(e, domain, kernel.space);
+    for (auto& [known, count] : votes) {
+      if (known == base) {
+        ++count;
+        return;
+      }
+    }
+    votes.emplace_back(base, 1);
+  };
+  for (const auto& node : kernel.nodes) {
+    if (node.op == Op::load) vote(node.index);
+  }
+  for (const auto& output : kernel.outputs) {
+    if (!output.per_row) vote(output.index);
+  }
+  // The base that varies most: a weight's constant base must not win over the data's.
+  const auto best = std::ranges::max_element(votes, [](const auto& a, const auto& b) {
+    return std::pair(!a.first.is_constant(), a.second) < std::pair(!b.first.is_constant(), b.second);
+  });
+  if (best == votes.end()) return std::nullopt;
+  return best->first;
+}
+
+void plan_lanes(const Kernel& kernel, CudaPlan& plan) {
+  const auto n = static_cast<int>(kernel.space.extents.size());
+  const int outer = n - kernel.inner;
+  const auto extent = [&](int v) { return kernel.space.extents[static_cast<std::size_t>(v)]; };
+  Lanes& lanes = plan.lanes;
+  lanes.mode = Lanes::Mode::along;
+  lanes.variable = plan.columns ? outer - 1 : n - 1;
+  if (plan.columns) {
+    while (plan.width > 1 && extent(lanes.variable) % plan.width != 0) plan.width /= 2;
+    lanes.width = plan.width;
+    return;
+  }
+  lanes.width = plan.width;
+  if (plan.width == 1) return;
+  lanes.domain = plan.row ? range_of(outer, n) : range_of(0, n);
+  const bool divides = extent(lanes.variable) % plan.width == 0;
+  const auto base = plan.row ? common_base(kernel, lanes.domain) : std::nullopt;
+  const bool aligned = !base || divisor_of(*base, plan.width) == plan.width;
+  if (divides && aligned) return;
+  lanes.mode = Lanes::Mode::flat;
+  lanes.primary = base;
+  plan.shifted = !aligned;
+}
+
+void plan_nodes(const Kernel& kernel, CudaPlan& plan) {
+  plan.places = place(kernel);
+  const std::size_t count = kernel.nodes.size();
+  const int outer = static_cast<int>(kernel.space.extents.size()) - kernel.inner;
+  plan.lane.assign(count, false);
+  plan.swept.assign(count, false);
+  plan.loads.assign(count, {});
+  for (std::size_t i = 0; i < count; ++i) {
+    const Node& node = kernel.nodes[i];
+    bool lane = plan.columns && node.op == Op::reduced;
+    if (node.op == Op::load || node.op == Op::index) {
+      lane = varies(node.index, plan.lanes) ||
+             std::ranges::any_of(node.where, [&](const ir::Bound& b) { return varies(b.e, plan.lanes); });
+    }
+    for (const int arg : node.args) lane = lane || plan.lane[static_cast<std::size_t>(arg)];
+    plan.lane[i] = lane;
+    if (node.op != Op::load) continue;
+    plan.swept[i] = !plan.row || plan.places[i].inner;
+    plan.loads[i] = classify(node.index, node.where, kernel.inputs[static_cast<std::size_t>(node.input)].dtype,
+                             kernel.space, plan.lanes);
+  }
+  for (const auto& output : kernel.outputs) {
+    plan.stores.push_back(classify(output.index, {}, output.dtype, kernel.space, plan.lanes));
+  }
+
+  const int phase_count = phases(kernel);
+  const auto row_level = [&](int id) {
+    return plan.row && !plan.columns && !plan.places[static_cast<std::size_t>(id)].inner;
+  };
+  for (int s = 0; s <= phase_count; ++s) {
+    std::vector<int> roots;
+    if (s < phase_count) {
+      for (const auto& reduction : kernel.reductions) {
+        if (reduction.phase == s) roots.push_back(reduction.arg);
+      }
+    } else {
+      for (const auto& output : kernel.outputs) {
+        if (!output.per_row) roots.push_back(output.node);
+      }
+    }
+    plan.sweeps.push_back(closure(kernel, roots, row_level));
+  }
+  if (!plan.row || plan.residency == Residency::reread) return;
+  for (int id = 0; id < static_cast<int>(count); ++id) {
+    if (!plan.swept[static_cast<std::size_t>(id)]) continue;
+    const auto uses = std::ranges::count_if(
+        plan.sweeps, [&](const std::vector<int>& s) { return std::ranges::binary_search(s, id); });
+    // What all rows share is read again from the caches; keeping it would only crowd out the row's own data.
+    const bool own =
+        (plan.places[static_cast<std::size_t>(id)].variables & ((std::uint64_t{1} << std::min(outer, 63)) - 1)) != 0 ||
+        outer == 0;
+    if (uses >= 2 && (own || plan.columns)) plan.resident.push_back(id);
+  }
+}
+
+void plan_resources(const Kernel& kernel, CudaPlan& plan) {
+  const auto words = [&](int load) { return ceil_div(plan.vector_bytes(kernel, load), 4); };
+  std::int64_t in_flight = 0;
+  std::int64_t resident_words = 0;
+  for (const int id : plan.resident) {
+    resident_words += words(id) * ceil_div(plan.trips, plan.unroll) * plan.unroll;
+    if (plan.residency == Residency::shared) {
+      plan.shared_offset.push_back(plan.dynamic_shared);
+      const std::int64_t bytes = static_cast<std::int64_t>(plan.vector_bytes(kernel, id)) * plan.threads * plan.trips;
+      plan.dynamic_shared += ceil_div(bytes, 16) * 16;
+    }
+  }
+  std::int64_t live = 0;
+  for (const auto& sweep : plan.sweeps) {
+    std::int64_t flying = 0;
+    std::int64_t doubles = 0;
+    for (const int id : sweep) {
+      const bool kept = std::ranges::find(plan.resident, id) != plan.resident.end();
+      if (plan.swept[static_cast<std::size_t>(id)] && !kept) flying += words(id) * plan.unroll;
+      if (kernel.nodes[static_cast<std::size_t>(id)].dtype == DType::f64) doubles = 12;
+    }
+    in_flight = std::max(in_flight, flying);
+    live = std::max<std::int64_t>(live, std::min<std::int64_t>(24, static_cast<std::int64_t>(sweep.size())) + doubles);
+  }
+  std::int64_t accumulators = 0;
+  for (const auto& reduction : kernel.reductions) {
+    const int bytes = std::max(4, size_of(reduction.accumulate));
+    accumulators += plan.width * bytes / 4;
+    plan.static_shared +=
+        plan.columns ? static_cast<std::int64_t>(plan.threads) * plan.width * bytes : (plan.threads / 32 + 1) * bytes;
+  }
+  std::int64_t stored = 0;
+  for (const auto& output : kernel.outputs)
+    stored += ceil_div(static_cast<std::int64_t>(plan.width) * size_of(output.dtype), 4);
+  if (plan.residency != Residency::registers) resident_words = 0;
+  const std::int64_t addresses = 2 * static_cast<std::int64_t>(kernel.inputs.size() + kernel.outputs.size());
+  plan.registers = static_cast<int>(std::min<std::int64_t>(1 << 20, 14 + addresses + in_flight + resident_words + live +
+                                                                        accumulators + stored + (plan.wide ? 8 : 0) +
+                                                                        (plan.shifted ? 6 : 0)));
+}
+
+}  // namespace
+
+int CudaPlan::vector_bytes(const Kernel& kernel, int load) const {
+  const auto& node = kernel.nodes[static_cast<std::size_t>(load)];
+  const int lanes_held = loads[static_cast<std::size_t>(load)].kind == Access::Kind::invariant ? 1 : width;
+  return lanes_held * size_of(kernel.inputs[static_cast<std::size_t>(node.input)].dtype);
+}
+
+int widest(const Kernel& kernel) {
+  const auto n = static_cast<int>(kernel.space.extents.size());
+  int bytes = 1;
+  for (const auto& node : kernel.nodes) {
+    if (node.op != Op::load) continue;
+    bool moves = false;
+    for (int v = 0; v < n; ++v) moves = moves || node.index.depends_on(v);
+    if (moves) bytes = std::max(bytes, size_of(kernel.inputs[static_cast<std::size_t>(node.input)].dtype));
+  }
+  for (const auto& output : kernel.outputs) {
+    if (!output.per_row) bytes = std::max(bytes, size_of(output.dtype));
+  }
+  return bytes;
+}
+
+bool prefers_columns(const Kernel& kernel) {
+  const auto n = static_cast<int>(kernel.space.extents.size());
+  const int outer = n - kernel.inner;
+  if (kernel.anchor != Anchor::row || outer < 1) return false;
+  if (kernel.space.extents[static_cast<std::size_t>(outer - 1)] < 8) return false;
+  int along_rows = 0;
+  int along_columns = 0;
+  const auto look = [&](const ir::IndexExpr& e, int weight) {
+    if (e.coefficient_of(outer - 1) == 1) along_columns += weight;
+    for (int v = outer; v < n; ++v) {
+      if (e.coefficient_of(v) == 1 || e.coefficient_of(v) == -1) along_rows += weight;
+    }
+  };
+  for (const auto& node : kernel.nodes) {
+    if (node.op != Op::load) continue;
+    bool inner = false;
+    bool outside = false;
+    for (int v = 0; v < n; ++v) (v < outer ? outside : inner) |= node.index.depends_on(v);
+    if (inner && outside) look(node.index, 2);
+  }
+  for (const auto& output : kernel.outputs) {
+    if (!output.per_row) look(output.index, 2);
+  }
+  return along_columns > along_rows;
+}
+
+std::int64_t gene(const Genome& genome, std::string_view name, std::int64_t otherwise) {
+  const auto it = genome.find(name);
+  return it == genome.end() ? otherwise : it->second;
+}
+
+CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& genome) {
+  CudaPlan plan;
+  plan.row = kernel.anchor == Anchor::row;
+  plan.columns = prefers_columns(kernel);
+  plan.wide = !fits_int32(kernel);
+  plan.threads = static_cast<int>(gene(genome, "threads", 256));
+  plan.unroll = static_cast<int>(gene(genome, "unroll", 1));
+  plan.cluster = static_cast<int>(gene(genome, "cluster", 1));
+  plan.min_blocks = static_cast<int>(gene(genome, "min_blocks", 1));
+  const auto hints = gene(genome, "hints", 0);
+  plan.stream_loads = (hints & 1) != 0;
+  plan.stream_stores = (hints & 2) != 0;
+  plan.residency = static_cast<Residency>(gene(genome, "residency", 0));
+  plan.width = static_cast<int>(std::max<std::int64_t>(1, gene(genome, "vector", 4) / widest(kernel)));
+  plan_lanes(kernel, plan);
+
+  const std::int64_t points = kernel.outer_extent() * kernel.inner_extent();
+  if (!plan.row) {
+    plan.length = points;
+    plan.vectors = points / plan.width;  // what is left is done one element at a time by the last block
+    plan.groups =
+        std::max<std::int64_t>(1, ceil_div(plan.vectors, static_cast<std::int64_t>(plan.threads) * plan.unroll));
+    const auto per_sm = gene(genome, "persistent", 0);
+    plan.persistent = per_sm == 0 ? 0 : std::min<std::int64_t>(plan.groups, per_sm * device.sms);
+    plan.grid = plan.persistent != 0 ? plan.persistent : plan.groups;
+    plan.trips = plan.unroll;
+  } else if (plan.columns) {
+    plan.across = static_cast<int>(gene(genome, "split", 1));
+    plan.rows = plan.threads / std::max(1, plan.across);
+    plan.length = kernel.inner_extent();
+    plan.vectors = plan.length;
+    plan.groups = ceil_div(kernel.outer_extent() / plan.width, std::max(1, plan.rows));
+  } else {
+    plan.rows = static_cast<int>(gene(genome, "rows", 1));
+    plan.across = plan.threads / std::max(1, plan.rows);
+    plan.length = kernel.inner_extent();
+    const int head = plan.shifted ? plan.width - divisor_of(*plan.lanes.primary, plan.width) : 0;
+    plan.vectors = ceil_div(plan.length + head, plan.width);
+    plan.partial = plan.shifted || plan.length % plan.width != 0;
+    plan.groups = ceil_div(kernel.outer_extent(), plan.rows);
+  }
+  if (plan.row) {
+    plan.trips = std::max<std::int64_t>(
+        1, ceil_div(plan.vectors, static_cast<std::int64_t>(std::max(1, plan.across)) * plan.cluster));
+    plan.grid = plan.groups * plan.cluster;
+  }
+  plan_nodes(kernel, plan);
+  plan_resources(kernel, plan);
+  return plan;
+}
+
+}  // namespace planish::codegen::printing

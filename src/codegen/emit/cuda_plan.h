@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codegen/emit/cuda_access.h"
+#include "codegen/emit/expression.h"
+#include "codegen/genome.h"
+#include "codegen/kernel.h"
+
+/// A genome applied to a kernel: every number that the CUDA emitter and the legality check need. Pure; thread-safe.
+namespace planish::codegen::printing {
+
+/// Values of the gene `residency`: where a row's data stay between sweeps.
+enum class Residency : std::uint8_t { reread = 0, registers = 1, shared = 2 };
+
+struct CudaPlan {
+  bool row = false;      ///< row anchor
+  bool columns = false;  ///< row anchor whose contiguous variable is an outer one: threads lie across rows
+  bool wide = false;     ///< 64-bit indices
+  int threads = 256;
+  int unroll = 1;   ///< vectors in flight a thread
+  int rows = 1;     ///< rows a block (row), vectors of columns a block (columns)
+  int across = 1;   ///< threads of a block that share one row; threads = rows · across
+  int cluster = 1;  ///< blocks that share one row
+  int min_blocks = 1;
+  bool stream_loads = false, stream_stores = false;
+  std::int64_t persistent = 0;  ///< pointwise: blocks in a grid-stride launch; 0 = one tile a block
+  Residency residency = Residency::reread;
+
+  Lanes lanes;
+  int width = 1;            ///< lanes.width
+  bool shifted = false;     ///< rows may start off the vector grid: head and tail vectors are partial
+  bool partial = false;     ///< some vector of a row is partial (shifted, or length not a multiple of width)
+  std::int64_t length = 0;  ///< elements a row (row), rows a column (columns), elements in all (pointwise)
+  std::int64_t vectors =
+      0;                    ///< positions swept by the threads of a row: vectors (row, pointwise) or elements (columns)
+  std::int64_t trips = 0;   ///< positions a thread (the array length of register residency)
+  std::int64_t groups = 0;  ///< blocks before the cluster factor
+  std::int64_t grid = 0;
+
+  std::vector<Place> places;                ///< by node
+  std::vector<bool> lane;                   ///< by node: differs between the lanes of a vector
+  std::vector<bool> swept;                  ///< by node: a load that is issued in the load phase of a sweep
+  std::vector<Access> loads;                ///< by node
+  std::vector<Access> stores;               ///< by output
+  std::vector<std::vector<int>> sweeps;     ///< by sweep (phases, then stores): nodes it needs, ascending
+  std::vector<int> resident;                ///< loads kept on chip
+  std::vector<std::int64_t> shared_offset;  ///< by position in `resident`, bytes into dynamic shared memory
+  std::int64_t dynamic_shared = 0, static_shared = 0;
+  int registers = 0;  ///< estimate
+
+  int vector_bytes(const Kernel& kernel, int load) const;
+};
+
+/// Widest element among what is loaded or stored for each point, bytes.
+int widest(const Kernel& kernel);
+/// Row kernels: true where memory runs along the last outer variable rather than along the inner ones.
+bool prefers_columns(const Kernel& kernel);
+/// Value of a gene, or `otherwise` where absent.
+std::int64_t gene(const Genome& genome, std::string_view name, std::int64_t otherwise);
+CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& genome);
+
+}  // namespace planish::codegen::printing

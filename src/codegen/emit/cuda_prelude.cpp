@@ -1,0 +1,98 @@
+#include "codegen/emit/cuda_emit.h"
+
+namespace planish::codegen::printing {
+
+/// Everything that is a machine instruction rather than C++ lives in this text, so that the kernels after it can also
+/// be run, slowly, on a CPU with another definition of the same names (tests do).
+std::string_view cuda_memory_prelude() {
+  return R"(template <typename T, int V> struct __align__(sizeof(T) * V > 16 ? 16 : sizeof(T) * V) PlVec { T x[V]; };
+// H: 0 = through the read-only path, 1 = the same without keeping lines in L1.
+template <int B, int H> struct PlMem;
+template <int H> struct PlMem<1, H> {
+  PL_FN static void ld(void* d, const void* s) { *(unsigned char*)d = __ldg((const unsigned char*)s); }
+  PL_FN static void st(void* d, const void* s) { *(unsigned char*)d = *(const unsigned char*)s; }
+};
+template <int H> struct PlMem<2, H> {
+  PL_FN static void ld(void* d, const void* s) { *(unsigned short*)d = __ldg((const unsigned short*)s); }
+  PL_FN static void st(void* d, const void* s) {
+    if (H) __stcs((unsigned short*)d, *(const unsigned short*)s); else *(unsigned short*)d = *(const unsigned short*)s;
+  }
+};
+template <int H> struct PlMem<4, H> {
+  PL_FN static void ld(void* d, const void* s) {
+    if (H) asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(*(unsigned*)d) : "l"(s)); else *(unsigned*)d = __ldg((const unsigned*)s);
+  }
+  PL_FN static void st(void* d, const void* s) { if (H) __stcs((unsigned*)d, *(const unsigned*)s); else *(unsigned*)d = *(const unsigned*)s; }
+};
+template <int H> struct PlMem<8, H> {
+  PL_FN static void ld(void* d, const void* s) {
+    uint2 v;
+    if (H) asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(s)); else v = __ldg((const uint2*)s);
+    *(uint2*)d = v;
+  }
+  PL_FN static void st(void* d, const void* s) { if (H) __stcs((uint2*)d, *(const uint2*)s); else *(uint2*)d = *(const uint2*)s; }
+};
+template <int H> struct PlMem<16, H> {
+  PL_FN static void ld(void* d, const void* s) {
+    uint4 v;
+    if (H) asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(s));
+    else v = __ldg((const uint4*)s);
+    *(uint4*)d = v;
+  }
+  PL_FN static void st(void* d, const void* s) { if (H) __stcs((uint4*)d, *(const uint4*)s); else *(uint4*)d = *(const uint4*)s; }
+};
+// UNIT elements an access: what the address is known to be aligned to.
+template <int H, int UNIT, typename T, int V> PL_FN void pl_load(PlVec<T, V>& r, const T* p) {
+#pragma unroll
+  for (int i = 0; i < V; i += UNIT) PlMem<UNIT * sizeof(T), H>::ld(&r.x[i], p + i);
+}
+template <int H, int UNIT, typename T, int V> PL_FN void pl_store(T* p, const PlVec<T, V>& r) {
+#pragma unroll
+  for (int i = 0; i < V; i += UNIT) PlMem<UNIT * sizeof(T), H>::st(p + i, &r.x[i]);
+}
+template <typename T> PL_FN T pl_ldg(const T* p) { return __ldg(p); }
+// Global → shared without registers where the access is 4, 8 or 16 bytes.
+template <int UNIT, typename T, int V> PL_FN void pl_copy_async(PlVec<T, V>* d, const T* p) {
+  constexpr int B = UNIT * sizeof(T);
+#pragma unroll
+  for (int i = 0; i < V; i += UNIT) {
+    if constexpr (B >= 4) {
+      const unsigned a = (unsigned)__cvta_generic_to_shared(&d->x[i]);
+      if constexpr (B == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(a), "l"(p + i) : "memory");
+      else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(a), "l"(p + i), "n"(B) : "memory");
+    } else {
+      PlMem<B, 0>::ld(&d->x[i], p + i);
+    }
+  }
+}
+PL_FN void pl_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> PL_FN void pl_copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+template <typename T> PL_FN T pl_xor(T v, int mask) {
+  if constexpr (sizeof(T) >= 4) return __shfl_xor_sync(0xffffffffu, v, mask); else return (T)__shfl_xor_sync(0xffffffffu, (int)v, mask);
+}
+PL_FN void pl_cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// The value at the same shared address in block `rank` of the cluster.
+template <typename T> PL_FN T pl_remote(const T* p, int rank) {
+  unsigned a = (unsigned)__cvta_generic_to_shared(p), r;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank));
+  if constexpr (sizeof(T) == 8) {
+    unsigned long long v;
+    asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(v) : "r"(r) : "memory");
+    return *(T*)&v;
+  } else if constexpr (sizeof(T) == 4) {
+    unsigned v;
+    asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(r) : "memory");
+    return *(T*)&v;
+  } else {
+    unsigned short v;
+    asm volatile("ld.shared::cluster.u8 %0, [%1];" : "=h"(v) : "r"(r) : "memory");
+    return (T)v;
+  }
+}
+// ---- kernel ----
+)";
+}
+
+}  // namespace planish::codegen::printing
