@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "worker/accuracy.h"
 
 /// The evaluation document (docs/formats/evaluation.md) as plain data: one candidate's way through the tiers. Judge, store, search and
 /// reports read this; no process is behind it.
@@ -57,18 +58,6 @@ struct CompileReport {
   bool cached = false;  ///< every kernel came from the cache
   std::string log;      ///< the compiler's lines, also of a success (warnings)
   std::vector<KernelReport> kernels;
-};
-
-/// The element with the largest error. Values are doubles, whatever the dtype.
-struct WorstElement {
-  std::vector<std::int64_t> index;
-  double expected = 0, actual = 0, eager = 0;
-};
-
-/// Relative errors of one output, pooled as docs/accuracy.md says; `fro` and `max` must stay within their gates.
-struct OutputErrors {
-  double fro = 0, max = 0, gate_fro = 0, gate_max = 0, eager_fro = 0, eager_max = 0;
-  std::optional<WorstElement> worst;
 };
 
 /// One data set that was tried.

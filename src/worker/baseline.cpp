@@ -1,0 +1,60 @@
+#include "worker/baseline.h"
+
+#include "worker/replies.h"
+#include "worker/rpc.h"
+
+namespace planish::worker {
+
+Baseline::Baseline(std::unique_ptr<Child> child) : child_(std::move(child)) {}
+Baseline::Baseline(Baseline&&) noexcept = default;
+Baseline& Baseline::operator=(Baseline&&) noexcept = default;
+Baseline::~Baseline() = default;
+
+Result<Baseline> Baseline::start(const Toolbox& tools) { return start(tools.python_module("planish.baseline")); }
+
+Result<Baseline> Baseline::start(const SpawnOptions& options) {
+  PLANISH_TRY(auto child, Child::start("baseline", options));
+  return Baseline(std::move(child));
+}
+
+Status Baseline::open(const std::string& task, const std::string& device, double timeout_seconds) {
+  PLANISH_CHECK(child_->call("open", Json{{"task", task}, {"device", device}}, {}, timeout_seconds));
+  return {};
+}
+
+Result<double> Baseline::add(const std::string& name, const std::string& kind, const std::string& path, double timeout_seconds) {
+  Json params{{"name", name}, {"kind", kind}};
+  if (!path.empty()) params["path"] = path;
+  PLANISH_TRY(auto reply, child_->call("add", std::move(params), {}, timeout_seconds));
+  double seconds = 0;
+  ObjectReader reader(reply.result, "protocol", "add");
+  reader.lenient();
+  reader.number("compile_seconds", seconds, ObjectReader::Need::optional);
+  PLANISH_CHECK(reader.finish());
+  return seconds;
+}
+
+Result<std::map<std::string, Timing>> Baseline::time(const std::vector<std::string>& names, const TimeRequest& request,
+                                                     double timeout_seconds) {
+  PLANISH_TRY(auto reply, child_->call("time",
+                                       Json{{"names", names},
+                                            {"min_runs", request.min_runs},
+                                            {"max_runs", request.max_runs},
+                                            {"max_seconds", request.max_seconds},
+                                            {"interval", request.interval}},
+                                       {}, timeout_seconds));
+  // Either {name: timing} itself, or under `times`.
+  const Json& table = reply.result.contains("times") ? reply.result["times"] : reply.result;
+  std::map<std::string, Timing> times;
+  for (const std::string& name : names) {
+    if (!table.is_object() || !table.contains(name)) continue;
+    PLANISH_TRY(auto timing, read_timing(table[name]));
+    times[name] = std::move(timing);
+  }
+  return times;
+}
+
+bool Baseline::alive() const { return child_->alive(); }
+void Baseline::kill() { child_->kill(); }
+
+}  // namespace planish::worker

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "worker/messages.h"
+#include "worker/toolbox.h"
+
+namespace planish::worker {
+
+class Child;
+
+/// The process that times eager, torch.compile's modes and shipped modules by the same Python call. One caller at a time. Errors: those
+/// of Child (rpc.h), and what it reports (a mode that does not compile is an error of add() and leaves it usable).
+class Baseline {
+ public:
+  static Result<Baseline> start(const Toolbox& tools);
+  static Result<Baseline> start(const SpawnOptions& options);
+  Baseline(Baseline&&) noexcept;
+  Baseline& operator=(Baseline&&) noexcept;
+  ~Baseline();
+
+  Status open(const std::string& task, const std::string& device, double timeout_seconds);
+  /// Seconds it took to compile. `path` only for kind `shipped`.
+  Result<double> add(const std::string& name, const std::string& kind, const std::string& path, double timeout_seconds);
+  Result<std::map<std::string, Timing>> time(const std::vector<std::string>& names, const TimeRequest& request, double timeout_seconds);
+
+  bool alive() const;
+  void kill();
+
+ private:
+  explicit Baseline(std::unique_ptr<Child> child);
+  std::unique_ptr<Child> child_;
+};
+
+}  // namespace planish::worker

@@ -1,0 +1,138 @@
+// planish-compiler: the compile worker (docs/formats/wire.md). Turns one kernel's source into a binary in the cache.
+
+#include <fmt/core.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <cctype>
+#include <cstdio>
+#include <optional>
+
+#include "base/channel.h"
+#include "base/json.h"
+#include "worker/compiler_main/cache.h"
+#include "worker/compiler_main/cpp.h"
+#include "worker/compiler_main/flags.h"
+#include "worker/compiler_main/nvrtc.h"
+
+namespace planish::worker {
+namespace {
+
+/// The compilers, each looked for when first needed. An absent one is looked for again: somebody may install it meanwhile.
+struct Compilers {
+  std::optional<Nvrtc> nvrtc;
+  std::optional<CppCompiler> cpp;
+};
+
+bool plain_word(const std::string& text) {
+  if (text.empty() || text.size() > 64) return false;
+  for (unsigned char c : text) {
+    if (std::isalnum(c) == 0 && c != '_' && c != '-' && c != '.' && c != '+') return false;
+  }
+  return true;
+}
+
+Result<CompileJob> read_job(const Json& params) {
+  CompileJob job;
+  ObjectReader reader(params, "bad_request", "compile");
+  reader.text("language", job.language);
+  reader.text("source", job.source);
+  reader.text("entry", job.entry);
+  reader.texts("flags", job.flags, ObjectReader::Need::optional);
+  reader.text("arch", job.arch);
+  reader.text("cache", job.cache);
+  reader.number("limit_seconds", job.limit_seconds, ObjectReader::Need::optional);
+  PLANISH_CHECK(reader.finish());
+  if (!plain_word(job.arch)) return fail("compile_error", fmt::format("`{}` is no architecture", job.arch));
+  if (!plain_word(job.entry)) return fail("compile_error", fmt::format("`{}` is no name for an entry point", job.entry));
+  return job;
+}
+
+Result<CompileReply> compile(const Json& params, Compilers& compilers) {
+  const TimePoint start = real_clock().now();
+  PLANISH_TRY(const CompileJob job, read_job(params));
+  const bool cuda = job.language == "cuda";
+  if (!cuda && job.language != "cpp") return fail("compile_error", fmt::format("no compiler for language `{}`", job.language));
+  PLANISH_CHECK(check_flags(job.language, job.flags));
+  std::string version;
+  if (cuda) {
+    if (!compilers.nvrtc.has_value()) {
+      PLANISH_TRY(compilers.nvrtc, Nvrtc::load());
+    }
+    version = compilers.nvrtc->version();
+  } else {
+    if (!compilers.cpp.has_value()) {
+      PLANISH_TRY(compilers.cpp, CppCompiler::find());
+    }
+    version = compilers.cpp->version();
+  }
+  const KernelCache cache(job.cache);
+  const std::string key = KernelCache::key(job, version);
+  if (auto hit = cache.find(key); hit.has_value()) {
+    hit->seconds = std::chrono::duration<double>(real_clock().now() - start).count();
+    return *std::move(hit);
+  }
+  PLANISH_CHECK(cache.check_writable());
+  PLANISH_TRY(Compiled compiled, cuda ? compilers.nvrtc->compile(job) : compilers.cpp->compile(job));
+  CompileReply reply;
+  reply.log = compiled.log.substr(0, 16384);
+  reply.registers = compiled.registers;
+  reply.spill_bytes = compiled.spill_bytes;
+  reply.shared_bytes = compiled.shared_bytes;
+  PLANISH_CHECK(cache.store(key, compiled.binary, cuda ? "cubin" : "so", reply));
+  reply.seconds = std::chrono::duration<double>(real_clock().now() - start).count();
+  return reply;
+}
+
+Json answer(const Json& request, Compilers& compilers) {
+  const std::string method = request.is_object() && request.contains("method") && request["method"].is_string() ? request["method"].get<std::string>() : "";
+  const auto error_json = [](const Error& error) {
+    Json json{{"kind", error.kind}, {"message", error.message}};
+    for (const std::string& cause : error.causes) json["message"] = json["message"].get<std::string>() + ": " + cause;
+    if (!error.hint.empty()) json["hint"] = error.hint;
+    return Json{{"error", std::move(json)}};
+  };
+  if (method == "hello") return Json{{"result", {{"kind", "compiler"}}}};
+  if (method != "compile") return error_json({"bad_request", fmt::format("no method `{}`", method), {}, {}});
+  const Json params = request.value("params", Json::object());
+  auto reply = compile(params, compilers);
+  if (!reply.has_value()) return error_json(reply.error());
+  return Json{{"result",
+               {{"path", reply->path},
+                {"sha256", reply->sha256},
+                {"log", reply->log},
+                {"seconds", reply->seconds},
+                {"cached", reply->cached},
+                {"registers", reply->registers},
+                {"spill_bytes", reply->spill_bytes},
+                {"shared_bytes", reply->shared_bytes}}}};
+}
+
+int serve() {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::fcntl(3, F_GETFD) < 0) {
+    std::fputs("planish-compiler is started by planish and speaks on file descriptor 3\n", stderr);
+    return 2;
+  }
+  ::fcntl(3, F_SETFD, FD_CLOEXEC);
+  Channel channel{UniqueFd(3)};
+  Compilers compilers;
+  while (true) {
+    auto line = channel.receive(deadline_in(1e9));
+    if (!line.has_value()) return 0;  // our parent is gone
+    auto request = parse_json(*line, "bad_request", "request");
+    if (!request.has_value()) {
+      std::fprintf(stderr, "%s\n", request.error().message.c_str());
+      return 2;
+    }
+    Json reply = answer(*request, compilers);
+    if (request->is_object() && request->contains("id")) reply["id"] = (*request)["id"];
+    if (!channel.send(dump_json(reply), {}, deadline_in(60)).has_value()) return 0;
+  }
+}
+
+}  // namespace
+}  // namespace planish::worker
+
+int main() { return planish::worker::serve(); }

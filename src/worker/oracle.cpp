@@ -1,0 +1,135 @@
+#include "worker/oracle.h"
+
+#include <fmt/core.h>
+
+#include <charconv>
+
+#include "worker/replies.h"
+#include "worker/rpc.h"
+
+namespace planish::worker {
+namespace {
+using Need = ObjectReader::Need;
+
+/// A number where the text is one, so that `1e-4` arrives as the wire has it.
+Json accuracy_json(const std::string& accuracy) {
+  double value = 0;
+  const auto [end, code] = std::from_chars(accuracy.data(), accuracy.data() + accuracy.size(), value);
+  if (code == std::errc() && end == accuracy.data() + accuracy.size()) return value;
+  return accuracy;
+}
+
+}  // namespace
+
+Oracle::Oracle(std::unique_ptr<Child> child) : child_(std::move(child)) {}
+Oracle::Oracle(Oracle&&) noexcept = default;
+Oracle& Oracle::operator=(Oracle&&) noexcept = default;
+Oracle::~Oracle() = default;
+
+Result<Oracle> Oracle::start(const Toolbox& tools) { return start(tools.python_module("planish.oracle")); }
+
+Result<Oracle> Oracle::start(const SpawnOptions& options) {
+  PLANISH_TRY(auto child, Child::start("oracle", options));
+  return Oracle(std::move(child));
+}
+
+Result<HelloReply> Oracle::hello(const std::string& device, double timeout_seconds) {
+  PLANISH_TRY(auto reply, child_->call("hello", Json{{"device", device}}, {}, timeout_seconds));
+  return read_hello(reply.result);
+}
+
+Result<TaskReply> Oracle::open(const std::string& task, const std::string& accuracy, const std::string& blobs, double timeout_seconds) {
+  PLANISH_TRY(auto reply, child_->call("open", Json{{"task", task}, {"accuracy", accuracy_json(accuracy)}, {"blobs", blobs}}, {},
+                                       timeout_seconds));
+  TaskReply result;
+  ObjectReader reader(reply.result, "protocol", "open");
+  reader.lenient();
+  if (const Json* graph = reader.object("graph"); graph != nullptr) result.graph = dump_json(*graph);
+  if (const Json* facts = reader.object("task"); facts != nullptr) {
+    ObjectReader inner(*facts, "protocol", "open.task");
+    inner.lenient();
+    inner.text("name", result.name);
+    inner.text("source_sha256", result.source_sha256, Need::optional);
+    inner.integer("parameters", result.parameters, Need::optional);
+    inner.integer("input_bytes", result.input_bytes, Need::optional);
+    PLANISH_CHECK(inner.finish());
+  }
+  PLANISH_CHECK(reader.finish());
+  return result;
+}
+
+Status Oracle::region(const std::string& region, const std::vector<int>& nodes, const std::vector<int>& inputs, const std::vector<int>& outputs,
+                      double timeout_seconds) {
+  PLANISH_CHECK(child_->call("region", Json{{"region", region}, {"nodes", nodes}, {"inputs", inputs}, {"outputs", outputs}}, {},
+                             timeout_seconds));
+  return {};
+}
+
+Result<DataSet> Oracle::make(const std::string& region, const std::string& data, std::uint64_t seed, const std::string& regime,
+                             double timeout_seconds) {
+  PLANISH_TRY(auto reply, child_->call("make", Json{{"region", region}, {"data", data}, {"seed", seed}, {"regime", regime}}, {},
+                                       timeout_seconds));
+  DataSet set;
+  set.name = data;
+  ObjectReader reader(reply.result, "protocol", "make");
+  reader.lenient();
+  reader.text("skipped", set.skipped, Need::optional);
+  const Json* buffers = reader.array("buffers", set.skipped.empty() ? Need::required : Need::optional);
+  PLANISH_CHECK(reader.finish());
+  if (!set.skipped.empty()) return set;
+  if (buffers->size() != reply.fds.size()) {
+    return fail("protocol", fmt::format("make: {} buffers and {} descriptors", buffers->size(), reply.fds.size()));
+  }
+  for (std::size_t i = 0; i < buffers->size(); ++i) {
+    PLANISH_TRY(auto buffer, read_buffer((*buffers)[i], std::move(reply.fds[i]), fmt::format("make.buffers[{}]", i)));
+    set.buffers.push_back(std::move(buffer));
+  }
+  return set;
+}
+
+Result<std::string> Oracle::refresh(const std::string& data, std::uint64_t seed, const std::string& regime, double timeout_seconds) {
+  PLANISH_TRY(auto reply, child_->call("refresh", Json{{"data", data}, {"seed", seed}, {"regime", regime}}, {}, timeout_seconds));
+  std::string skipped;
+  ObjectReader reader(reply.result, "protocol", "refresh");
+  reader.lenient();
+  reader.text("skipped", skipped, Need::optional);
+  PLANISH_CHECK(reader.finish());
+  return skipped;
+}
+
+Status Oracle::poison(const std::string& data, double timeout_seconds) {
+  PLANISH_CHECK(child_->call("poison", Json{{"data", data}}, {}, timeout_seconds));
+  return {};
+}
+
+Result<CheckReply> Oracle::check(const std::string& data, const std::string& stage, double timeout_seconds) {
+  PLANISH_TRY(auto reply, child_->call("check", Json{{"data", data}, {"stage", stage}}, {}, timeout_seconds));
+  return read_check(reply.result);
+}
+
+Result<BiteReply> Oracle::bite(const std::string& region, double timeout_seconds) {
+  PLANISH_TRY(auto reply, child_->call("bite", Json{{"region", region}}, {}, timeout_seconds));
+  BiteReply bite;
+  ObjectReader reader(reply.result, "protocol", "bite");
+  reader.lenient();
+  reader.texts("degenerate", bite.degenerate);
+  reader.texts("tried", bite.tried, Need::optional);
+  PLANISH_CHECK(reader.finish());
+  return bite;
+}
+
+Result<RegimesReply> Oracle::regimes(const std::string& region, double timeout_seconds) {
+  PLANISH_TRY(auto reply, child_->call("regimes", Json{{"region", region}}, {}, timeout_seconds));
+  return read_regimes(reply.result);
+}
+
+Status Oracle::drop(const std::string& data, double timeout_seconds) {
+  PLANISH_CHECK(child_->call("drop", Json{{"data", data}}, {}, timeout_seconds));
+  return {};
+}
+
+bool Oracle::alive() const { return child_->alive(); }
+void Oracle::kill() { child_->kill(); }
+void Oracle::set_cancel(CancelToken token) { child_->set_cancel(std::move(token)); }
+
+}  // namespace planish::worker

@@ -1,0 +1,141 @@
+#include "worker/rpc.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace planish::worker {
+
+Result<std::unique_ptr<Child>> Child::start(std::string name, const SpawnOptions& options) {
+  auto process = Subprocess::spawn(options);
+  if (!process.has_value()) return wrap(std::move(process).error(), fmt::format("cannot start the {}", name));
+  return std::unique_ptr<Child>(new Child(std::move(name), std::move(*process)));
+}
+
+Result<Child::Reply> Child::call(const std::string& method, Json params, std::span<const int> fds, double timeout_seconds) {
+  if (!alive_) return fail("exit", fmt::format("the {} is gone", name_));
+  auto reply = exchange(method, std::move(params), fds, deadline_in(timeout_seconds));
+  if (reply.has_value() || reply.error().kind != "child_lost") return reply;
+  Error inner = std::move(reply).error();
+  inner.kind = inner.hint;
+  inner.hint.clear();
+  return lost(std::move(inner), method, timeout_seconds);
+}
+
+namespace {
+
+/// Marks an error of the connection, as opposed to one that the child reported: kind `child_lost`, the real kind in `hint`.
+std::unexpected<Error> connection_lost(Error error) {
+  error.hint = error.kind;
+  error.kind = "child_lost";
+  return std::unexpected(std::move(error));
+}
+
+}  // namespace
+
+Result<std::string> Child::receive(TimePoint deadline) {
+  const CancelToken* cancel = cancel_.has_value() ? &*cancel_ : nullptr;
+  if (memory_limit_ == 0) return process_.channel().receive(deadline, cancel);
+  while (true) {
+    auto line = process_.channel().receive(std::min(deadline, deadline_in(0.05)), cancel);
+    if (line.has_value() || line.error().kind != "timeout") return line;
+    if (process_.resident_bytes() > memory_limit_) {
+      return fail("out_of_memory", fmt::format("used more than {} MiB", memory_limit_ >> 20U));
+    }
+    if (seconds_until(deadline) <= 0) return line;
+  }
+}
+
+Result<Child::Reply> Child::exchange(const std::string& method, Json params, std::span<const int> fds, TimePoint deadline) {
+  const std::int64_t id = next_id_++;
+  Json request{{"id", id}, {"method", method}, {"params", std::move(params)}};
+  if (!fds.empty()) request["fds"] = fds.size();
+  // A child that died while we send may have left its reason in the socket: read on.
+  if (auto sent = process_.channel().send(dump_json(request), fds, deadline); !sent.has_value() && sent.error().kind != "closed") {
+    return connection_lost(std::move(sent).error());
+  }
+  while (true) {
+    auto line = receive(deadline);
+    if (!line.has_value()) return connection_lost(std::move(line).error());
+    auto parsed = parse_json(*line, "bad_message", "answer of the " + name_);
+    if (!parsed.has_value()) return connection_lost(std::move(parsed).error());
+    const Json& message = *parsed;
+    const auto malformed = [&](std::string_view what) {
+      return connection_lost(Error{"bad_message", fmt::format("answer of the {}: {}", name_, what), {line->substr(0, 500)}, {}});
+    };
+    if (!message.is_object()) return malformed("not an object");
+    std::vector<UniqueFd> received;
+    if (const auto count = message.find("fds"); count != message.end()) {
+      if (!count->is_number_unsigned() || count->get<std::uint64_t>() > Channel::max_fds_a_message) return malformed("bad `fds`");
+      auto taken = process_.channel().take_fds(count->get<std::size_t>());
+      if (!taken.has_value()) return connection_lost(std::move(taken).error());
+      received = std::move(*taken);
+    }
+    if (message.contains("event")) {
+      if (message["event"] == "fault") {
+        Fault fault;
+        ObjectReader reader(message, "bad_message", "fault");
+        reader.lenient();
+        reader.integer("signal", fault.signal, ObjectReader::Need::optional);
+        reader.text("address", fault.address, ObjectReader::Need::optional);
+        reader.text("where", fault.where, ObjectReader::Need::optional);
+        fault_ = std::move(fault);
+      }
+      continue;
+    }
+    if (!message.contains("id") || message["id"] != id) return malformed("not the answer to this request");
+    if (const auto error = message.find("error"); error != message.end()) {
+      Error reported;
+      std::string trace;
+      ObjectReader reader(*error, "bad_message", "error");
+      reader.lenient();
+      reader.text("kind", reported.kind);
+      reader.text("message", reported.message);
+      if (error->is_object() && error->contains("hint") && (*error)["hint"].is_string()) reported.hint = (*error)["hint"].get<std::string>();
+      if (error->is_object() && error->contains("trace") && (*error)["trace"].is_string()) trace = (*error)["trace"].get<std::string>();
+      if (!reader.finish().has_value()) return malformed("its error has no kind and message");
+      if (!trace.empty()) reported.causes.push_back(std::move(trace));
+      // Our own word for a broken connection, which a child must not be able to say.
+      if (reported.kind == "child_lost") reported.kind = "protocol";
+      return std::unexpected(std::move(reported));
+    }
+    const auto result = message.find("result");
+    if (result == message.end() || !result->is_object()) return malformed("neither result nor error");
+    return Reply{*result, std::move(received)};
+  }
+}
+
+std::unexpected<Error> Child::lost(Error error, const std::string& method, double timeout_seconds) {
+  alive_ = false;
+  Error result;
+  if (error.kind == "closed" || error.kind == "io") {
+    // The socket closes before the process can be reaped.
+    auto status = process_.wait(deadline_in(5));
+    if (!status.has_value()) {
+      result = {"protocol", fmt::format("the {} closed its socket during `{}` and went on running", name_, method), {}, {}};
+    } else if (status->signal == SIGKILL) {
+      result = {"out_of_memory", fmt::format("the {} was killed by the system during `{}`, most likely for lack of memory", name_, method), {}, {}};
+    } else if (status->signal != 0) {
+      result = {"crash", fmt::format("the {} died of {} during `{}`", name_, status->text(), method), {}, {}};
+      if (fault_.has_value()) result.message += fmt::format(" (address {}, {})", fault_->address, fault_->where);
+    } else {
+      result = {"exit", fmt::format("the {} ended with {} during `{}`", name_, status->text(), method), {}, {}};
+    }
+  } else if (error.kind == "timeout") {
+    result = {"hang", fmt::format("the {} did not answer `{}` within {:.1f} s and was ended", name_, method, timeout_seconds), {}, {}};
+  } else if (error.kind == "out_of_memory" || error.kind == "cancelled") {
+    result = {error.kind, fmt::format("the {} was ended during `{}`: {}", name_, method, error.message), {}, {}};
+  } else {
+    result = {"protocol", error.message, std::move(error.causes), {}};
+  }
+  process_.kill();
+  (void)process_.wait(deadline_in(5));
+  if (std::string tail = process_.output_tail(); !tail.empty()) {
+    constexpr std::size_t shown = 4000;
+    result.causes.push_back(tail.size() > shown ? tail.substr(tail.size() - shown) : tail);
+  }
+  return std::unexpected(std::move(result));
+}
+
+}  // namespace planish::worker

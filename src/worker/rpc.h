@@ -1,0 +1,58 @@
+#pragma once
+
+// Include from .cpp files only (base/json.h).
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/json.h"
+#include "base/subprocess.h"
+#include "worker/messages.h"
+
+namespace planish::worker {
+
+/// A child that answers requests (docs/formats/wire.md), one at a time. Owned by one thread; kill() from any.
+///
+/// Errors: what the child itself reported, under its own kind; and, once it is of no more use (`alive()` is false, its group killed):
+/// `crash` (a signal; fault() says where if its handler could), `exit` (it ended by itself), `hang` (the deadline passed), `out_of_memory`
+/// (resident memory over the limit, or killed by the system), `protocol` (it said something that is no answer), `cancelled`.
+class Child {
+ public:
+  struct Reply {
+    Json result;
+    std::vector<UniqueFd> fds;
+  };
+
+  /// `name` is how messages call it ("oracle").
+  static Result<std::unique_ptr<Child>> start(std::string name, const SpawnOptions& options);
+
+  Result<Reply> call(const std::string& method, Json params, std::span<const int> fds, double timeout_seconds);
+
+  bool alive() const { return alive_; }
+  const std::optional<Fault>& fault() const { return fault_; }
+  void set_memory_limit(std::size_t bytes) { memory_limit_ = bytes; }
+  void set_cancel(CancelToken token) { cancel_ = std::move(token); }
+  void kill() { process_.kill(); }
+  std::string output_tail() const { return process_.output_tail(); }
+  pid_t pid() const { return process_.pid(); }
+
+ private:
+  Child(std::string name, Subprocess process) : name_(std::move(name)), process_(std::move(process)) {}
+  Result<Reply> exchange(const std::string& method, Json params, std::span<const int> fds, TimePoint deadline);
+  Result<std::string> receive(TimePoint deadline);
+  /// Ends the child and words what happened.
+  std::unexpected<Error> lost(Error error, const std::string& method, double timeout_seconds);
+
+  std::string name_;
+  Subprocess process_;
+  std::int64_t next_id_ = 1;
+  bool alive_ = true;
+  std::optional<Fault> fault_;
+  std::size_t memory_limit_ = 0;
+  std::optional<CancelToken> cancel_;
+};
+
+}  // namespace planish::worker

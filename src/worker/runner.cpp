@@ -1,0 +1,158 @@
+#include "worker/runner.h"
+
+#include <array>
+#include <algorithm>
+#include <string_view>
+
+#include "worker/replies.h"
+#include "worker/rpc.h"
+
+namespace planish::worker {
+namespace {
+
+/// The kinds a runner may use, and those that Child makes about it.
+constexpr std::array<std::string_view, 12> known_kinds{"bad_program", "load_failed",   "launch_failed", "illegal_address", "out_of_memory", "crash",
+                                                       "exit",        "hang",          "protocol",      "cancelled",       "no_device",     "skipped"};
+
+Result<Child::Reply> checked(Result<Child::Reply> reply) {
+  if (!reply.has_value() && std::ranges::find(known_kinds, reply.error().kind) == known_kinds.end()) {
+    reply.error().message = reply.error().kind + ": " + reply.error().message;
+    reply.error().kind = "runner_error";
+  }
+  return reply;
+}
+
+}  // namespace
+
+Runner::Runner(std::unique_ptr<Child> child, Kind kind) : child_(std::move(child)), kind_(kind) {}
+Runner::Runner(Runner&&) noexcept = default;
+Runner& Runner::operator=(Runner&&) noexcept = default;
+Runner::~Runner() = default;
+
+Result<Runner> Runner::start(const Toolbox& tools, Kind kind) {
+  return start(kind == Kind::native ? tools.program(tools.runner) : tools.python_module("planish.runner"), kind);
+}
+
+Result<Runner> Runner::start(const SpawnOptions& options, Kind kind) {
+  PLANISH_TRY(auto child, Child::start(kind == Kind::native ? "runner" : "torch runner", options));
+  return Runner(std::move(child), kind);
+}
+
+Result<HelloReply> Runner::hello(const std::string& device, double timeout_seconds) {
+  PLANISH_TRY(auto reply, checked(child_->call("hello", Json{{"device", device}}, {}, timeout_seconds)));
+  return read_hello(reply.result);
+}
+
+Result<LoadReply> Runner::load(const std::string& program, const std::vector<std::string>& binaries, const std::string& blobs,
+                               double timeout_seconds) {
+  PLANISH_TRY(auto document, parse_json(program, "bad_program", "program"));
+  PLANISH_TRY(auto reply, checked(child_->call("load", Json{{"program", std::move(document)}, {"binaries", binaries}, {"blobs", blobs}}, {},
+                                               timeout_seconds)));
+  LoadReply result;
+  ObjectReader reader(reply.result, "protocol", "load");
+  reader.lenient();
+  reader.integer("handle", result.handle);
+  if (const Json* kernels = reader.array("kernels", ObjectReader::Need::optional); kernels != nullptr) {
+    for (const Json& item : *kernels) {
+      KernelInfo info;
+      ObjectReader inner(item, "protocol", "load.kernels");
+      inner.lenient();
+      inner.integer("registers", info.registers, ObjectReader::Need::optional);
+      inner.integer("local_bytes", info.local_bytes, ObjectReader::Need::optional);
+      inner.integer("shared_bytes", info.shared_bytes, ObjectReader::Need::optional);
+      inner.integer("max_threads", info.max_threads, ObjectReader::Need::optional);
+      PLANISH_CHECK(inner.finish());
+      result.kernels.push_back(info);
+    }
+  }
+  PLANISH_CHECK(reader.finish());
+  return result;
+}
+
+Result<std::int64_t> Runner::load_module(const std::string& path, const std::string& task, std::uint64_t seed, bool state,
+                                         double timeout_seconds) {
+  PLANISH_TRY(auto reply, checked(child_->call("load_module", Json{{"path", path}, {"task", task}, {"seed", seed}, {"state", state}}, {},
+                                               timeout_seconds)));
+  std::int64_t handle = -1;
+  ObjectReader reader(reply.result, "protocol", "load_module");
+  reader.lenient();
+  reader.integer("handle", handle);
+  PLANISH_CHECK(reader.finish());
+  return handle;
+}
+
+Status Runner::bind(std::int64_t handle, const std::string& data, const std::vector<Binding>& bindings, double timeout_seconds) {
+  // More buffers than one message may carry descriptors for: several messages, which the runner adds up.
+  std::size_t begin = 0;
+  do {
+    const std::size_t end = std::min(bindings.size(), begin + Channel::max_fds_a_message);
+    Json buffers = Json::array();
+    std::vector<int> fds;
+    for (std::size_t i = begin; i < end; ++i) {
+      const SharedBuffer& buffer = *bindings[i].buffer;
+      Json item = write_buffer(buffer);
+      item["buffer"] = bindings[i].index;
+      item["name"] = buffer.name;
+      item["role"] = buffer.role;
+      item["writable"] = buffer.role == "output";
+      buffers.push_back(std::move(item));
+      fds.push_back(buffer.fd.get());
+    }
+    PLANISH_CHECK(
+        checked(child_->call("bind", Json{{"handle", handle}, {"data", data}, {"buffers", std::move(buffers)}}, fds, timeout_seconds)));
+    begin = end;
+  } while (begin < bindings.size());
+  return {};
+}
+
+Result<double> Runner::run(std::int64_t handle, const std::string& data, double timeout_seconds) {
+  PLANISH_TRY(auto reply, checked(child_->call("run", Json{{"handle", handle}, {"data", data}}, {}, timeout_seconds)));
+  double ms = 0;
+  ObjectReader reader(reply.result, "protocol", "run");
+  reader.lenient();
+  reader.number("ms", ms);
+  PLANISH_CHECK(reader.finish());
+  return ms;
+}
+
+Result<Timing> Runner::time(std::int64_t handle, const TimeRequest& request, double timeout_seconds) {
+  PLANISH_TRY(auto reply, checked(child_->call("time",
+                                               Json{{"handle", handle},
+                                                    {"data", request.data},
+                                                    {"min_runs", request.min_runs},
+                                                    {"max_runs", request.max_runs},
+                                                    {"max_seconds", request.max_seconds},
+                                                    {"interval", request.interval},
+                                                    {"flush_bytes", request.flush_bytes}},
+                                               {}, timeout_seconds)));
+  return read_timing(reply.result);
+}
+
+Status Runner::unbind(const std::string& data, double timeout_seconds) {
+  PLANISH_CHECK(checked(child_->call("unbind", Json{{"data", data}}, {}, timeout_seconds)));
+  return {};
+}
+
+Status Runner::unload(std::int64_t handle, double timeout_seconds) {
+  PLANISH_CHECK(checked(child_->call("unload", Json{{"handle", handle}}, {}, timeout_seconds)));
+  return {};
+}
+
+Result<KernelBenchReply> Runner::kernelbench(const std::string& task, const std::string& path, double timeout_seconds) {
+  PLANISH_TRY(auto reply, checked(child_->call("kernelbench", Json{{"task", task}, {"path", path}}, {}, timeout_seconds)));
+  KernelBenchReply verdict;
+  ObjectReader reader(reply.result, "protocol", "kernelbench");
+  reader.lenient();
+  reader.boolean("correct", verdict.correct);
+  reader.text("message", verdict.message, ObjectReader::Need::optional);
+  reader.integer("trials", verdict.trials, ObjectReader::Need::optional);
+  PLANISH_CHECK(reader.finish());
+  return verdict;
+}
+
+bool Runner::alive() const { return child_->alive(); }
+const std::optional<Fault>& Runner::fault() const { return child_->fault(); }
+void Runner::set_memory_limit(std::size_t bytes) { child_->set_memory_limit(bytes); }
+void Runner::kill() { child_->kill(); }
+
+}  // namespace planish::worker

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "worker/messages.h"
+#include "worker/toolbox.h"
+
+namespace planish::worker {
+
+class Child;
+
+/// KernelBench's own rule, where the torch runner was asked for it.
+struct KernelBenchReply {
+  bool correct = false;
+  std::string message;
+  int trials = 0;
+};
+
+/// The process that executes programs. Nothing it says is believed beyond its declared fields. One caller at a time.
+///
+/// Errors a runner reports itself: `bad_program`, `load_failed`, `launch_failed`, `illegal_address`, `out_of_memory`; any other kind becomes
+/// `runner_error`. Errors of Child (rpc.h) mean that it must be replaced. After `illegal_address` on a GPU the context is poisoned: replace it too.
+class Runner {
+ public:
+  enum class Kind { native, torch };
+  static Result<Runner> start(const Toolbox& tools, Kind kind);
+  static Result<Runner> start(const SpawnOptions& options, Kind kind);
+  Runner(Runner&&) noexcept;
+  Runner& operator=(Runner&&) noexcept;
+  ~Runner();
+
+  Result<HelloReply> hello(const std::string& device, double timeout_seconds = 120);
+  /// `program` is a document; `binaries` one path a kernel.
+  Result<LoadReply> load(const std::string& program, const std::vector<std::string>& binaries, const std::string& blobs,
+                         double timeout_seconds);
+  Result<std::int64_t> load_module(const std::string& path, const std::string& task, std::uint64_t seed, bool state, double timeout_seconds);
+  Status bind(std::int64_t handle, const std::string& data, const std::vector<Binding>& bindings, double timeout_seconds);
+  /// Milliseconds that the runtime took.
+  Result<double> run(std::int64_t handle, const std::string& data, double timeout_seconds);
+  Result<Timing> time(std::int64_t handle, const TimeRequest& request, double timeout_seconds);
+  Status unbind(const std::string& data, double timeout_seconds);
+  Status unload(std::int64_t handle, double timeout_seconds);
+  Result<KernelBenchReply> kernelbench(const std::string& task, const std::string& path, double timeout_seconds);
+
+  Kind kind() const { return kind_; }
+  bool alive() const;
+  const std::optional<Fault>& fault() const;
+  void set_memory_limit(std::size_t bytes);
+  void kill();
+
+ private:
+  Runner(std::unique_ptr<Child> child, Kind kind);
+  std::unique_ptr<Child> child_;
+  Kind kind_ = Kind::native;
+};
+
+}  // namespace planish::worker

@@ -1,0 +1,138 @@
+#include "worker/toolbox.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <system_error>
+
+#include "base/file.h"
+
+namespace planish::worker {
+namespace fs = std::filesystem;
+namespace {
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+/// The first of folder/relative, its parent's, … that exists; else the one beside `folder`.
+fs::path search_upwards(fs::path folder, const fs::path& relative) {
+  const fs::path fallback = folder / relative;
+  for (int level = 0; level < 5 && !folder.empty(); ++level) {
+    if (is_there(folder / relative)) return folder / relative;
+    if (folder == folder.root_path()) break;
+    folder = folder.parent_path();
+  }
+  return fallback;
+}
+
+fs::path in_path(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const std::string path = variable("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
+  std::size_t begin = 0;
+  while (begin <= path.size()) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    const fs::path candidate = fs::path(path.substr(begin, end - begin)) / name;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+    begin = end + 1;
+  }
+  return name;
+}
+
+/// Not by asking the interpreter: that costs a process start for every command.
+std::vector<fs::path> site_packages_of(const fs::path& python) {
+  std::vector<fs::path> prefixes;
+  if (python.has_parent_path()) prefixes.push_back(python.parent_path().parent_path());
+  std::error_code ignored;
+  if (const fs::path real = fs::canonical(python, ignored); real.has_parent_path()) prefixes.push_back(real.parent_path().parent_path());
+  prefixes.emplace_back("/usr/local");
+  prefixes.emplace_back("/usr");
+  if (const auto home = variable("HOME")) prefixes.push_back(fs::path(*home) / ".local");
+  std::vector<fs::path> found;
+  const auto add = [&](const fs::path& folder) {
+    if (is_there(folder) && std::find(found.begin(), found.end(), folder) == found.end()) found.push_back(folder);
+  };
+  for (const fs::path& prefix : prefixes) {
+    for (const auto& entry : fs::directory_iterator(prefix / "lib", ignored)) {
+      if (!entry.path().filename().string().starts_with("python3")) continue;
+      add(entry.path() / "site-packages");
+      add(entry.path() / "dist-packages");
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+Toolbox Toolbox::resolve() { return resolve(executable_path().parent_path()); }
+
+Toolbox Toolbox::resolve(const fs::path& folder) {
+  Toolbox box;
+  box.runner = variable("PLANISH_RUNNER").value_or((folder / "planish-runner").string());
+  box.compiler = variable("PLANISH_COMPILER").value_or((folder / "planish-compiler").string());
+  box.rt_library = variable("PLANISH_RT").value_or((folder.parent_path() / "lib" / "libplanish_rt.so").string());
+  if (const auto path = variable("PLANISH_PYTHON_PATH")) {
+    box.python_path = *path;
+  } else {
+    box.python_path = search_upwards(folder, fs::path("python") / "planish").parent_path();
+  }
+  if (const auto python = variable("PLANISH_PYTHON")) {
+    box.python = in_path(*python);
+  } else if (const auto environment = variable("VIRTUAL_ENV"); environment && is_there(fs::path(*environment) / "bin/python")) {
+    box.python = fs::path(*environment) / "bin/python";
+  } else if (const fs::path local = search_upwards(folder, ".venv/bin/python"); is_there(local)) {
+    box.python = local;
+  } else {
+    box.python = in_path("python3");
+  }
+  box.cache_dir = planish::cache_dir();
+  box.site_packages = site_packages_of(box.python);
+  return box;
+}
+
+Status Toolbox::check() const {
+  const auto need = [](const fs::path& path, std::string_view what, std::string hint) -> Status {
+    if (is_there(path)) return {};
+    return fail("environment", fmt::format("{} is missing: {}", what, path.string()), std::move(hint));
+  };
+  PLANISH_CHECK(need(python, "the Python interpreter", "set PLANISH_PYTHON to a Python that can import torch"));
+  PLANISH_CHECK(need(python_path / "planish", "the Python package", "run `make build`, or set PLANISH_PYTHON_PATH"));
+  PLANISH_CHECK(need(runner, "the runner", "run `make build`"));
+  PLANISH_CHECK(need(compiler, "the compile worker", "run `make build`"));
+  PLANISH_CHECK(need(rt_library, "the runtime library", "run `make build`, or set PLANISH_RT"));
+  return {};
+}
+
+SpawnOptions Toolbox::python_module(const std::string& module) const {
+  SpawnOptions options = program(python);
+  // -P would be wanted to keep the working folder off sys.path, but 3.10 does not know it; the package's own main does that.
+  options.command = {python.string(), "-m", module};
+  std::string path = python_path.string();
+  if (const auto old = variable("PYTHONPATH")) path += ":" + *old;
+  options.env.emplace_back("PYTHONPATH", path);
+  options.env.emplace_back("PYTHONUNBUFFERED", "1");
+  options.env.emplace_back("TRITON_DEFAULT_FP_FUSION", variable("TRITON_DEFAULT_FP_FUSION").value_or("1"));
+  return options;
+}
+
+SpawnOptions Toolbox::program(const fs::path& path) const {
+  SpawnOptions options;
+  options.command = {path.string()};
+  options.channel = true;
+  options.env.emplace_back("PLANISH_RT", rt_library.string());
+  std::string sites;
+  for (const fs::path& folder : site_packages) sites += (sites.empty() ? "" : ":") + folder.string();
+  options.env.emplace_back("PLANISH_SITE_PACKAGES", sites);
+  return options;
+}
+
+}  // namespace planish::worker
