@@ -1,0 +1,497 @@
+"""Runs a planish.program/1 document inside torch.
+
+This file is copied into every shipped folder, so it depends on torch, the standard library and libplanish_rt.so (through
+ctypes) and on nothing else of Planish. An Executor belongs to one device. `run` may be called from any number of threads:
+each call takes its own pointer table, and every temporary comes from torch's allocator on the current stream, so CUDA
+graphs, several streams and several threads need no locks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+Tensor = torch.Tensor
+
+_DTYPES = {
+    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64,
+    "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool,
+}  # fmt: skip
+_ALIGN = 256  # of temporaries inside the arena
+_INPUT_ALIGN = 16  # what kernels may assume about every pointer
+
+
+class ExecutorError(RuntimeError):
+    """A program that cannot be loaded or run. `kind` is one of the runner's error kinds (docs/formats/wire.md)."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The torch dtype of a document name: `f32`, …, or torch's own name."""
+    dtype = _DTYPES.get(name) or getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise ExecutorError("bad_program", f"unknown dtype '{name}'")
+    return dtype
+
+
+class _Error(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_char * 32), ("message", ctypes.c_char * 2016)]
+
+
+_libraries: dict[str, ctypes.CDLL] = {}
+
+
+def _library(path: Path | str) -> ctypes.CDLL:
+    """libplanish_rt.so, loaded once a path."""
+    key = str(Path(path).resolve())
+    if key not in _libraries:
+        try:
+            lib = ctypes.CDLL(key)
+        except OSError as error:
+            raise ExecutorError("load_failed", f"cannot load the runtime {key}: {error}") from None
+        voidp, integer = ctypes.c_void_p, ctypes.c_int
+        lib.prt_program_load.argtypes = [integer, ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char_p),
+                                         integer, ctypes.POINTER(voidp), ctypes.POINTER(_Error)]  # fmt: skip
+        lib.prt_program_run.argtypes = [voidp, voidp, integer, integer, integer, voidp, voidp]
+        lib.prt_program_free.argtypes = [voidp]
+        lib.prt_program_free.restype = None
+        _libraries[key] = lib
+    return _libraries[key]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A tensor that the caller passes to `run`: what it is, and what the program assumes of it. `buffer` is the program
+    buffer it is bound to, or -1 for one that is only written back to."""
+
+    buffer: int
+    kind: str  # user | param | buffer
+    index: int  # user leaf, else -1
+    name: str  # qualified name, else ""
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements from the first to just after the last one of a strided tensor."""
+    if any(n == 0 for n in shape):
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+
+
+def same_layout(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether every element lies where the declared strides say (dimensions of size 1 have no say)."""
+    return tensor.shape == shape and all(
+        n <= 1 or a == b for n, a, b in zip(shape, tensor.stride(), strides, strict=True)
+    )
+
+
+def read_scalar(arg: dict[str, Any]) -> Any:
+    """The Python value of a non-tensor leaf or argument: {"int": 3}, {"float": "0x1p+0"}, {"none": true}, …"""
+    (key, value), *more = ((k, v) for k, v in arg.items() if k != "name")
+    if more:
+        raise ExecutorError("bad_program", f"argument has more than one value: {arg}")
+    if key in ("int", "bool", "str", "ints", "bools"):
+        return value
+    if key == "float":
+        return float.fromhex(value)
+    if key == "floats":
+        return [float.fromhex(v) for v in value]
+    if key == "dtype":
+        return torch_dtype(value)
+    if key == "none":
+        return None
+    if key == "enum":
+        return getattr(torch, value.removeprefix("torch.")) if value.startswith("torch.") else torch.device(value)
+    raise ExecutorError("bad_program", f"unknown argument kind '{key}'")
+
+
+def find_op(name: str) -> Any:
+    """The overload `aten.mm.default` names."""
+    namespace, _, rest = name.partition(".")
+    packet, _, overload = rest.rpartition(".")
+    try:
+        return getattr(getattr(getattr(torch.ops, namespace), packet), overload)
+    except (AttributeError, RuntimeError):
+        raise ExecutorError("bad_program", f"torch {torch.__version__} has no operator '{name}'") from None
+
+
+# An action works on the environment (one tensor or None a buffer) and the pointer table of this call.
+_Action = Callable[[list[Any], Any, int, _Error], None]
+
+
+class Executor:
+    """A loaded program. `bindings` says which tensors `run` takes, in order; outputs come back in document order."""
+
+    def __init__(
+        self, program: dict[str, Any], binaries: Sequence[str], blobs: Path | str, rt: Path | str | None, device: Any
+    ) -> None:
+        """`rt` may be None for a program of aten steps alone. Raises ExecutorError."""
+        self.device = torch.device(device)
+        if self.device.type == "cuda" and self.device.index is None:
+            self.device = torch.device("cuda", torch.cuda.current_device())
+        if program.get("schema") != "planish.program/1":
+            raise ExecutorError("bad_program", f"not a planish.program/1 document: schema {program.get('schema')!r}")
+        self._buffers: list[dict[str, Any]] = program["buffers"]
+        self._shapes = [tuple(b["shape"]) for b in self._buffers]
+        self._strides = [tuple(b["strides"]) for b in self._buffers]
+        self._dtypes = [torch_dtype(b["dtype"]) for b in self._buffers]
+        self._steps: list[dict[str, Any]] = program["steps"]
+        self._outputs: list[dict[str, Any]] = program["outputs"]
+        self.handle: Any = None
+        self._lib: Any = None
+        if any(s["kind"] != "aten" for s in self._steps):
+            self._load(program, binaries, rt)
+        self.bindings = self._find_bindings()
+        self._constants = [(i, self._constant(i, Path(blobs))) for i, b in enumerate(self._buffers) if b["role"] == "const"]
+        # The address that stands for a buffer without elements: never read, but not null.
+        self._nowhere = torch.empty(_ALIGN, dtype=torch.uint8, device=self.device)
+        self._tables: list[Any] = []
+        self._plan()
+
+    # ---- construction ----
+
+    def _load(self, program: dict[str, Any], binaries: Sequence[str], rt: Path | str | None) -> None:
+        if rt is None:
+            raise ExecutorError("load_failed", "the program has kernels, but no runtime library was given")
+        self._lib = _library(rt)
+        text = json.dumps(program).encode()
+        paths = (ctypes.c_char_p * max(1, len(binaries)))(*[str(b).encode() for b in binaries])
+        handle, error = ctypes.c_void_p(), _Error()
+        ordinal = self.device.index if self.device.type == "cuda" else -1
+        if self._lib.prt_program_load(ordinal, text, len(text), paths, len(binaries), ctypes.byref(handle), ctypes.byref(error)):
+            raise ExecutorError(error.kind.decode() or "load_failed", error.message.decode(errors="replace"))
+        self.handle = handle
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None):
+            if self.device.type == "cuda":
+                try:
+                    torch.cuda.synchronize(self.device)  # kernels may still run from the code that is about to be unloaded
+                except Exception:  # at interpreter exit, or after a fatal error of the context
+                    return
+            self._lib.prt_program_free(self.handle)
+            self.handle = None
+
+    def _binding(self, buffer: int, like: int, source: dict[str, Any]) -> Binding:
+        return Binding(buffer, source["kind"], source.get("index", -1), source.get("name", ""), self._dtypes[like],
+                       self._shapes[like], self._strides[like])  # fmt: skip
+
+    def _find_bindings(self) -> list[Binding]:
+        found = [
+            self._binding(i, i, b["source"])
+            for i, b in enumerate(self._buffers)
+            if b["role"] in ("input", "param", "state")
+        ]
+        self._writebacks: list[tuple[int, int]] = []  # (buffer, position in bindings)
+        for out in self._outputs:
+            if out["kind"] == "mutate_buffer":
+                source = {"kind": "buffer", "name": out["target"]}
+            elif out["kind"] == "mutate_input":
+                source = {"kind": "user", "index": out["target"]}
+            else:
+                continue
+            key = (source["kind"], source.get("index", -1), source.get("name", ""))
+            position = next((p for p, b in enumerate(found) if (b.kind, b.index, b.name) == key), None)
+            if position is None:
+                position = len(found)
+                found.append(self._binding(-1, out["buffer"], source))
+            self._writebacks.append((out["buffer"], position))
+        return found
+
+    def _constant(self, i: int, blobs: Path) -> Tensor:
+        name = self._buffers[i]["source"]["blob"]
+        try:
+            raw = bytearray((blobs / name).read_bytes())
+        except OSError as error:
+            raise ExecutorError("load_failed", f"cannot read constant {name}: {error.strerror}") from None
+        shape, dtype = self._shapes[i], self._dtypes[i]
+        count = 1
+        for n in shape:
+            count *= n
+        if len(raw) != count * dtype.itemsize:
+            raise ExecutorError("bad_program", f"constant {name} has {len(raw)} bytes, expected {count * dtype.itemsize}")
+        out = torch.empty_strided(shape, self._strides[i], dtype=dtype, device=self.device)
+        if count:
+            out.copy_(torch.frombuffer(raw, dtype=dtype).reshape(shape))
+        return out
+
+    @staticmethod
+    def _step_buffers(step: dict[str, Any]) -> tuple[set[int], set[int]]:
+        """(buffers the step reads or may read, buffers it may write). A launch may do both to each of its arguments."""
+        kind = step["kind"]
+        if kind == "aten":
+            reads = {a["buffer"] for a in step["args"] if "buffer" in a}
+            for a in step["args"]:
+                reads.update(b for b in a.get("buffers", ()) if b is not None)
+            return reads, {b for b in step["outs"] if b is not None}
+        if kind == "launch":
+            used = {a["buffer"] for a in step["args"] if "buffer" in a}
+            return used, used
+        if kind == "copy":
+            return {step["from"]}, {step["to"]}
+        if kind == "set":
+            return set(), {step["buffer"]}
+        raise ExecutorError("bad_program", f"unknown step kind '{kind}'")
+
+    def _plan(self) -> None:
+        n = len(self._buffers)
+        native_first: dict[int, int] = {}
+        native_use: dict[int, list[int]] = {}
+        touched_by_aten: set[int] = set()
+        defined_by_aten: set[int] = set()
+        last_use = [-1] * n
+        for k, step in enumerate(self._steps):
+            reads, writes = self._step_buffers(step)
+            for b in reads | writes:
+                last_use[b] = k
+                if step["kind"] == "aten":
+                    touched_by_aten.add(b)
+                else:
+                    native_first.setdefault(b, k)
+                    native_use.setdefault(b, []).append(k)
+            if step["kind"] == "aten":
+                defined_by_aten |= writes
+        returned = {o["buffer"] for o in self._outputs if "buffer" in o}
+        native = set(native_use)
+
+        self._bound = [(p, b.buffer, b.buffer in native and 0 not in b.shape) for p, b in enumerate(self.bindings) if b.buffer >= 0]
+        self._bound_native = [(p, b) for p, b, used in self._bound if used]
+        self._empty_native = [b for b in native if 0 in self._shapes[b]]
+        # Tensors made before the first step: outputs that kernels write.
+        fresh = {i for i in native if self._buffers[i]["role"] in ("output", "temp") and i not in defined_by_aten}
+        self._fresh = [
+            (i, self._shapes[i], self._strides[i], self._dtypes[i], 0 not in self._shapes[i])
+            for i in sorted(fresh)
+            if self._buffers[i]["role"] == "output" or i in returned
+        ]
+        early = {f[0] for f in self._fresh}
+        arena_only = fresh - touched_by_aten - early
+        late = fresh & touched_by_aten - early
+        self._arena_bytes, self._arena_offsets = self._pack(arena_only, native_use)
+
+        actions: list[_Action] = []
+        freed = {b for b in range(n) if self._buffers[b]["role"] == "temp" and b not in returned}
+        k = 0
+        while k < len(self._steps):
+            step = self._steps[k]
+            if step["kind"] == "aten":
+                actions.append(self._aten(step, native))
+                last = k + 1
+            else:
+                last = k
+                while last < len(self._steps) and self._steps[last]["kind"] != "aten":
+                    last += 1
+                for b in sorted(late):
+                    if k <= native_first[b] < last:
+                        actions.append(self._allocate(b))
+                actions.append(self._native(k, last))
+            done = [b for b in sorted(freed - arena_only) if k <= last_use[b] < last]
+            if done:
+                actions.append(self._free(done))
+            k = last
+        self._actions = actions
+        self._results: list[tuple[int, Any]] = [
+            (o["buffer"], None) if o["kind"] != "scalar" else (-1, read_scalar(o["arg"]))
+            for o in self._outputs
+            if o["kind"] in ("user", "scalar")
+        ]
+        self.output_buffers = sorted({o["buffer"] for o in self._outputs if "buffer" in o})
+        self._position_of = {b.buffer: p for p, b in enumerate(self.bindings) if b.buffer >= 0}
+        # Writing a state back onto itself is nothing to do.
+        self._writebacks = [(b, p) for b, p in self._writebacks if self.bindings[p].buffer != b]
+
+    def _pack(self, temps: set[int], uses: dict[int, list[int]]) -> tuple[int, list[tuple[int, int]]]:
+        """Places temporaries that only kernels touch into one allocation, sharing bytes between those never live at once."""
+        placed: list[tuple[int, int, int, int]] = []  # first step, last step, offset, end
+        offsets: list[tuple[int, int]] = []
+        size_of = {i: -(-extent(self._shapes[i], self._strides[i]) * self._dtypes[i].itemsize // _ALIGN) * _ALIGN for i in temps}
+        for i in sorted(temps, key=lambda b: (-size_of[b], b)):
+            if size_of[i] == 0:
+                continue
+            first, last = uses[i][0], uses[i][-1]
+            at = 0
+            for _, _, start, end in sorted((p for p in placed if p[0] <= last and first <= p[1]), key=lambda p: p[2]):
+                if at + size_of[i] <= start:
+                    break
+                at = max(at, end)
+            placed.append((first, last, at, at + size_of[i]))
+            offsets.append((i, at))
+        return max((p[3] for p in placed), default=0), offsets
+
+    # ---- actions ----
+
+    def _allocate(self, b: int) -> _Action:
+        shape, strides, dtype, device = self._shapes[b], self._strides[b], self._dtypes[b], self.device
+
+        def act(env: list[Any], table: Any, stream: int, error: _Error) -> None:
+            env[b] = tensor = torch.empty_strided(shape, strides, dtype=dtype, device=device)
+            table[b] = tensor.data_ptr()
+
+        return act
+
+    @staticmethod
+    def _free(done: list[int]) -> _Action:
+        def act(env: list[Any], table: Any, stream: int, error: _Error) -> None:
+            for b in done:
+                env[b] = None
+
+        return act
+
+    def _native(self, first: int, last: int) -> _Action:
+        launch, handle, n = self._lib.prt_program_run, self.handle, len(self._buffers)
+
+        def act(env: list[Any], table: Any, stream: int, error: _Error) -> None:
+            if launch(handle, table, n, first, last, stream, ctypes.addressof(error)):
+                raise ExecutorError(error.kind.decode() or "launch_failed", error.message.decode(errors="replace"))
+
+        return act
+
+    def _aten(self, step: dict[str, Any], native: set[int]) -> _Action:
+        op = find_op(step["op"])
+        kwarg_only = {a.name for a in op._schema.arguments if a.kwarg_only}
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        fill: list[tuple[int, int]] = []  # (position, buffer)
+        fill_lists: list[tuple[int, list[int | None]]] = []
+        for arg in step["args"]:
+            name = arg["name"]
+            if "buffer" in arg or "buffers" in arg:
+                if name in kwarg_only:
+                    raise ExecutorError("bad_program", f"{step['op']}: a tensor for the keyword argument '{name}'")
+                if "buffer" in arg:
+                    fill.append((len(args), arg["buffer"]))
+                else:
+                    fill_lists.append((len(args), list(arg["buffers"])))
+                args.append(None)
+                continue
+            value = read_scalar(arg)
+            if isinstance(value, torch.device) and value.type == self.device.type:
+                value = self.device
+            if name in kwarg_only:
+                kwargs[name] = value
+            else:
+                args.append(value)
+        call = getattr(op, "_op", op)
+        outs: list[int | None] = list(step["outs"])
+        single = len(outs) == 1 and outs[0] is not None
+        # Buffers that kernels read must lie as declared; everything else takes what the operator returns.
+        checked = [b for b in outs if b is not None and b in native and 0 not in self._shapes[b]]
+        where, label = outs[0] if outs and outs[0] is not None else -1, step["op"]
+
+        def act(env: list[Any], table: Any, stream: int, error: _Error) -> None:
+            call_args = args.copy()
+            for position, b in fill:
+                call_args[position] = env[b]
+            for position, many in fill_lists:
+                call_args[position] = [None if b is None else env[b] for b in many]
+            result = call(*call_args, **kwargs)
+            if single and isinstance(result, Tensor):
+                env[where] = result
+            else:
+                flat = _flatten(result)
+                if len(flat) != len(outs):
+                    raise ExecutorError("bad_program", f"{label} returned {len(flat)} values, the step names {len(outs)}")
+                for out, value in zip(outs, flat, strict=True):
+                    if out is not None:
+                        env[out] = value
+            for b in checked:
+                env[b] = tensor = self._as_declared(env[b], b)
+                table[b] = tensor.data_ptr()
+
+        return act
+
+    def _as_declared(self, tensor: Tensor, b: int) -> Tensor:
+        shape, strides = self._shapes[b], self._strides[b]
+        if tensor.dtype is not self._dtypes[b] or tensor.shape != shape:
+            raise ExecutorError("bad_program", f"buffer {b} was declared {self._dtypes[b]} {list(shape)}, "
+                                f"its operator returned {tensor.dtype} {list(tensor.shape)}")  # fmt: skip
+        if same_layout(tensor, shape, strides) and not tensor.data_ptr() % _INPUT_ALIGN and not _lazy(tensor):
+            return tensor
+        out = torch.empty_strided(shape, strides, dtype=tensor.dtype, device=tensor.device)
+        return out.copy_(tensor)
+
+    # ---- running ----
+
+    def _new_table(self) -> tuple[Any, _Error]:
+        table = (ctypes.c_void_p * max(1, len(self._buffers)))()
+        for b, tensor in self._constants:
+            table[b] = tensor.data_ptr()
+        for b in self._empty_native:
+            table[b] = self._nowhere.data_ptr()
+        return table, _Error()
+
+    def run(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """One call: tensors in the order of `bindings` in, the values of the user outputs (tensors or scalars) out, updated
+        buffers and inputs written back. The caller guarantees dtype, shape, strides, device and 16-byte alignment."""
+        env = self.execute(tensors)
+        for b, position in self._writebacks:
+            tensors[position].copy_(env[b])
+        return [value if b < 0 else env[b] for b, value in self._results]
+
+    def execute(self, tensors: Sequence[Tensor], into: dict[int, Tensor] | None = None) -> list[Any]:
+        """Runs the steps without writing anything back, and returns the environment: the tensor of each buffer in
+        `output_buffers` at its index. Kernels write outputs straight into the tensors of `into`, where it has one."""
+        tables = self._tables
+        pair = tables.pop() if tables else self._new_table()  # list.pop is atomic: no two calls share a table
+        table, error = pair
+        env: list[Any] = [None] * len(self._buffers)
+        for position, b, used in self._bound:
+            tensor = tensors[position]
+            env[b] = tensor
+            if used:
+                table[b] = tensor.data_ptr()
+        for b, tensor in self._constants:
+            env[b] = tensor
+        device = self.device
+        for b, shape, strides, dtype, used in self._fresh:
+            given = into.get(b) if into else None
+            tensor = torch.empty_strided(shape, strides, dtype=dtype, device=device) if given is None else given
+            env[b] = tensor
+            if used:
+                table[b] = tensor.data_ptr()
+        arena = None
+        if self._arena_bytes:
+            arena = torch.empty(self._arena_bytes, dtype=torch.uint8, device=device)
+            base = arena.data_ptr()
+            for b, offset in self._arena_offsets:
+                table[b] = base + offset
+        stream = _raw_stream(device.index) if device.type == "cuda" else 0
+        try:
+            for act in self._actions:
+                act(env, table, stream, error)
+        finally:
+            tables.append(pair)
+        return env
+
+
+def _flatten(result: Any) -> list[Any]:
+    """The tensors of an operator's result in order; None stays None."""
+    if result is None or isinstance(result, Tensor):
+        return [result]
+    return [item for value in result for item in (_flatten(value) if isinstance(value, list | tuple) else [value])]
+
+
+def _lazy(tensor: Tensor) -> bool:
+    """Whether the values in memory are not the values of the tensor (a pending conjugate or negation)."""
+    return tensor.is_conj() or tensor.is_neg()
+
+
+_get_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+
+def _raw_stream(index: int) -> int:
+    """The current torch stream of a CUDA device as a CUstream."""
+    if _get_raw_stream is not None:
+        return int(_get_raw_stream(index))
+    return int(torch.cuda.current_stream(index).cuda_stream)

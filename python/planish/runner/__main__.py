@@ -1,0 +1,210 @@
+"""`python -m planish.runner`: answers runner requests (docs/formats/wire.md) on descriptor 3 until it closes."""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import os
+import platform
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from planish import rt
+from planish.errors import PlanishError
+from planish.executor import ExecutorError
+from planish.runner.handles import Bound, Handle, ProgramHandle
+from planish.runner.timing import Limits, Stopwatch, summary
+from planish.wire import Channel, die_with_parent, serve
+
+
+def device_facts(device: torch.device) -> dict[str, Any]:
+    """What `hello` says of the device."""
+    if device.type == "cuda":
+        about = torch.cuda.get_device_properties(device)
+        return {"kind": "cuda", "name": about.name, "memory": about.total_memory, "sms": about.multi_processor_count}
+    return {"kind": "cpu", "name": platform.processor() or platform.machine(), "cores": len(os.sched_getaffinity(0))}
+
+
+def named(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Gives what torch and the executor raise the runner's error kinds."""
+
+    @wraps(function)
+    def inner(*args: Any) -> dict[str, Any]:
+        try:
+            return function(*args)
+        except ExecutorError as error:
+            raise PlanishError(error.kind, str(error)) from error
+        except (torch.OutOfMemoryError, MemoryError) as error:
+            raise PlanishError("out_of_memory", _first_line(error)) from error
+        except (RuntimeError, SystemExit) as error:
+            text = _first_line(error)
+            kind = "launch_failed"
+            if "illegal memory access" in text or "misaligned address" in text:
+                kind = "illegal_address"
+            elif "can't allocate memory" in text or "out of memory" in text:
+                kind = "out_of_memory"
+            raise PlanishError(kind, text) from error
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError, NotImplementedError, AssertionError) as error:
+            raise PlanishError("launch_failed", _first_line(error)) from error
+
+    return inner
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+class Runner:
+    """The state of one runner process."""
+
+    def __init__(self, device: str) -> None:
+        self.device = torch.device("cuda:0" if device == "cuda" else device)
+        self.handles: dict[int, Handle] = {}
+        self.bound: dict[tuple[int, str], Bound] = {}
+        self.next = 1
+
+    @named
+    def hello(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        device = params.get("device")
+        if device:
+            self.device = torch.device("cuda:0" if device == "cuda" else device)
+        if self.device.type == "cuda":
+            torch.zeros(1, device=self.device)  # makes the context now, not inside the first timed run
+        return {"kind": "torch", "torch": torch.__version__, "python": platform.python_version(), "device": device_facts(self.device)}
+
+    def _keep(self, handle: Handle) -> int:
+        identity, self.next = self.next, self.next + 1
+        self.handles[identity] = handle
+        return identity
+
+    @named
+    def load(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        try:
+            handle = ProgramHandle(params["program"], params.get("binaries", []), params.get("blobs", ""), self.device)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise PlanishError("bad_program", f"the program document is malformed: {_first_line(error)}") from error
+        return {"handle": self._keep(handle), "kernels": kernel_info(handle, len(params["program"]["kernels"]))}
+
+    @named
+    def load_module(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        from planish.runner.module import ModuleHandle  # capture takes its time to import
+
+        handle = ModuleHandle(
+            Path(params["path"]), Path(params["task"]), int(params.get("seed", 0)), bool(params.get("state", True)), self.device, params.get("graph")
+        )
+        return {"handle": self._keep(handle)}
+
+    @named
+    def bind(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Adds buffers to a data set: many come in several requests."""
+        key = (int(params["handle"]), str(params["data"]))
+        if key[0] not in self.handles or len(fds) != len(params["buffers"]):
+            for fd in fds:
+                os.close(fd)
+            raise PlanishError("bad_program", f"handle {key[0]}: {len(params['buffers'])} buffers, {len(fds)} descriptors")
+        bound = self.bound.setdefault(key, Bound())
+        for fd, description in zip(fds, params["buffers"], strict=True):
+            bound.add(self.device, fd, description)
+        return {}
+
+    def _find(self, identity: Any, data: str) -> tuple[Handle, Any]:
+        handle = self.handles.get(int(identity))
+        bound = self.bound.get((int(identity), data))
+        if handle is None or bound is None:
+            raise PlanishError("bad_program", f"nothing is bound to handle {identity} as '{data}'")
+        if bound.prepared is None:
+            bound.prepared = handle.prepare(bound)
+        return handle, bound.prepared
+
+    @named
+    def run(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        handle, prepared = self._find(params["handle"], params["data"])
+        with torch.no_grad():
+            watch = Stopwatch(self.device, 0)
+            samples = watch.samples(
+                lambda k: handle.call(prepared), 1, lambda k: handle.before(prepared), lambda k, result: handle.store(prepared, result)
+            )
+        return {"ms": samples[0]}
+
+    @named
+    def time(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        found = [self._find(params["handle"], data) for data in params["data"]]
+        if not found:
+            raise PlanishError("bad_program", "no data to time with")
+        handle, sets = found[0][0], [prepared for _, prepared in found]
+        with torch.no_grad():
+            watch = Stopwatch(self.device, int(params.get("flush_bytes") or 0))
+
+            def call(k: int) -> Any:
+                return handle.call(sets[k % len(sets)])
+
+            def before(k: int) -> None:
+                handle.before(sets[k % len(sets)])
+
+            def store(k: int, result: Any) -> None:
+                handle.store(sets[k % len(sets)], result)
+
+            watch.samples(call, 2, before, store)  # warm-up: allocator, lazy initialisation
+            samples = watch.adaptive(call, Limits.of(params), before, store)
+            host = watch.host_us(call, before, 0.2)
+            for k in range(len(sets)):  # what is checked afterwards are the outputs of calls like the timed ones
+                before(k)
+                store(k, call(k))
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return summary(samples, host)
+
+    def unbind(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        self._settle()
+        for key in [key for key in self.bound if key[1] == params["data"]]:
+            self.bound.pop(key).free()
+        return {}
+
+    def unload(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        self._settle()
+        identity = int(params["handle"])
+        for key in [key for key in self.bound if key[0] == identity]:
+            self.bound.pop(key).free()
+        self.handles.pop(identity, None)
+        return {}
+
+    def _settle(self) -> None:
+        """Nothing may still run on memory that is about to be unmapped."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    @named
+    def kernelbench(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        from planish.runner.kernelbench import judge
+
+        return judge(Path(params["task"]), Path(params["path"]), self.device)
+
+
+def kernel_info(handle: ProgramHandle, kernels: int) -> list[dict[str, int]]:
+    """What the driver says of each kernel."""
+    found = []
+    for k in range(kernels if handle.executor.handle else 0):
+        info, error = rt.KernelInfo(), rt.Error()
+        rt.check(rt.lib().prt_program_kernel_info(handle.executor.handle, k, info, error), error)
+        found.append({name: int(getattr(info, name)) for name, *_ in rt.KernelInfo._fields_})
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m planish.runner", description="The torch runner; started by planish.")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    options = parser.parse_args()
+    faulthandler.enable()
+    die_with_parent()
+    runner = Runner(options.device)
+    names = ("hello", "load", "load_module", "bind", "run", "time", "unbind", "unload", "kernelbench")
+    serve(Channel.of_fd(3), {name: getattr(runner, name) for name in names})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""What can be run: a program, or a module. Both work on a `Bound`, one data set mapped for them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from planish import rt
+from planish.errors import PlanishError
+from planish.executor import Executor, torch_dtype
+
+
+@dataclass
+class Bound:
+    """A data set: buffers by their index in the request, tensors on them, and whatever the handle prepared."""
+
+    buffers: list[rt.Buffer] = field(default_factory=list)
+    tensors: dict[int, torch.Tensor] = field(default_factory=dict)
+    names: dict[str, torch.Tensor] = field(default_factory=dict)  # in0…, out0…, where the descriptions carry names
+    prepared: Any = None
+
+    def add(self, device: torch.device, fd: int, description: dict[str, Any]) -> None:
+        """Maps one buffer; takes over fd. Read-only unless the description says writable."""
+        buffer = rt.Buffer.open(str(device), fd, description)
+        tensor = buffer.tensor(torch_dtype(description["dtype"]), description["shape"], description["strides"])
+        self.buffers.append(buffer)
+        self.tensors[int(description["buffer"])] = tensor
+        if "name" in description:
+            self.names[description["name"]] = tensor
+        self.prepared = None
+
+    def free(self) -> None:
+        self.prepared = None
+        self.tensors.clear()
+        self.names.clear()
+        for buffer in self.buffers:
+            buffer.free()
+        self.buffers.clear()
+
+
+class Handle(ABC):
+    """Something loaded. `before` and `store` lie outside the timed part, `call` is what is timed."""
+
+    @abstractmethod
+    def prepare(self, bound: Bound) -> Any:
+        """Checks that everything is bound and builds what `call` needs. Raises PlanishError(bad_program)."""
+
+    def before(self, prepared: Any) -> None:
+        """Resets what the last call changed."""
+        return
+
+    @abstractmethod
+    def call(self, prepared: Any) -> Any: ...
+
+    @abstractmethod
+    def store(self, prepared: Any, result: Any) -> None:
+        """Copies results to the bound output buffers, where they are not there already."""
+
+
+def put(result: Any, target: torch.Tensor, what: str) -> None:
+    """Copies one result into a bound output. Raises PlanishError(launch_failed) if it is not the tensor that was due."""
+    if not isinstance(result, torch.Tensor):
+        raise PlanishError("launch_failed", f"{what} is {type(result).__name__}, expected a tensor")
+    if result.shape != target.shape:
+        raise PlanishError("launch_failed", f"{what} has shape {list(result.shape)}, expected {list(target.shape)}")
+    if result.dtype is not target.dtype:
+        raise PlanishError("launch_failed", f"{what} has dtype {result.dtype}, expected {target.dtype}")
+    if target.numel() and result.data_ptr() != target.data_ptr():
+        target.copy_(result)
+
+
+@dataclass
+class _Tables:
+    tensors: list[torch.Tensor]
+    outputs: dict[int, torch.Tensor]
+    initial: list[tuple[torch.Tensor, torch.Tensor]]  # (private state, its bound first value)
+
+
+class ProgramHandle(Handle):
+    """A planish.program/1 document through the executor. Kernels write straight into the bound outputs; aten results are
+    copied there after the clock has stopped. Nothing is ever written back into an input."""
+
+    def __init__(self, program: dict[str, Any], binaries: list[str], blobs: str, device: torch.device) -> None:
+        native = any(step["kind"] != "aten" for step in program["steps"])
+        self.executor = Executor(program, binaries, blobs, rt.find_library() if native else None, device)
+        self.states = {i for i, b in enumerate(program["buffers"]) if b["role"] == "state"}
+
+    def prepare(self, bound: Bound) -> _Tables:
+        tensors: list[torch.Tensor] = []
+        initial: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for binding in self.executor.bindings:
+            tensor = bound.tensors.get(binding.buffer)
+            if binding.buffer < 0:  # only a target of write-back, which `execute` does not do
+                tensor = torch.empty(0, device=self.executor.device)
+            elif tensor is None:
+                raise PlanishError("bad_program", f"buffer {binding.buffer} ({binding.kind} {binding.name or binding.index}) is not bound")
+            elif tensor.dtype is not binding.dtype or tuple(tensor.shape) != binding.shape:
+                raise PlanishError("bad_program", f"buffer {binding.buffer} is bound to {tensor.dtype} {list(tensor.shape)}, "
+                                   f"declared {binding.dtype} {list(binding.shape)}")  # fmt: skip
+            elif binding.buffer in self.states:  # kernels may update it: they get a copy, made anew before each run
+                private = torch.empty_strided(binding.shape, binding.strides, dtype=binding.dtype, device=tensor.device)
+                initial.append((private, tensor))
+                tensor = private
+            tensors.append(tensor)
+        bindings = {b.buffer for b in self.executor.bindings}
+        outputs = {b: bound.tensors[b] for b in self.executor.output_buffers if b in bound.tensors and b not in bindings}
+        return _Tables(tensors, outputs, initial)
+
+    def before(self, prepared: _Tables) -> None:
+        for private, first in prepared.initial:
+            private.copy_(first)
+
+    def call(self, prepared: _Tables) -> Any:
+        return self.executor.execute(prepared.tensors, prepared.outputs)
+
+    def store(self, prepared: _Tables, result: Any) -> None:
+        for b, target in prepared.outputs.items():
+            put(result[b], target, f"buffer {b}")

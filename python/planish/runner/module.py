@@ -1,0 +1,167 @@
+"""Modules under test: a shipped folder, or a foreign KernelBench solution (`ModelNew`), on bound buffers.
+
+Buffers are matched by name: `in3` is input 3 of the task's graph, `out0` its output 0. Parameters of the module are swapped for
+the bound ones (they are live, and checked to be used); module buffers are reset to the bound values before each call.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from planish.capture import LoadedTask, capture, load_task
+from planish.capture.task import INIT_SEED
+from planish.errors import PlanishError
+from planish.executor import read_scalar
+from planish.runner.handles import Bound, Handle, put
+from planish.ship.live import load, load_module_file
+
+
+def init_inputs(task: LoadedTask) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What the task's Model is constructed with, drawn as the task itself draws it. Raises PlanishError(no_model) for a live task."""
+    module = sys.modules.get(type(task.model).__module__)
+    if task.live or module is None:
+        raise PlanishError("load_failed", f"{task.path}: a live module has no constructor to share", "verify its shipped folder instead")
+    torch.manual_seed(INIT_SEED)
+    found: Any = getattr(module, "get_init_inputs", list)()
+    if isinstance(found, dict):
+        return (), found
+    if not isinstance(found, list | tuple):
+        return (found,), {}
+    if len(found) == 2 and isinstance(found[0], list | tuple) and isinstance(found[1], dict):
+        return tuple(found[0]), dict(found[1])
+    return tuple(found), {}
+
+
+def load_model(path: Path, task: LoadedTask) -> nn.Module:
+    """A new-style model for the task, on the CPU: from a shipped folder (given the live module where there is one), or from a .py
+    with a class ModelNew. Raises PlanishError(load_failed) with what the foreign code raised."""
+    try:
+        if path.is_dir():
+            if not (path / "reference.py").exists():
+                return load(path, task.rebuild())
+            found = load_module_file(path / "module.py")
+        else:
+            found = load_module_file(path, "planish_solution")
+        made = getattr(found, "ModelNew", None)
+        if not isinstance(made, type):
+            raise PlanishError("load_failed", f"{path}: defines no class ModelNew", "name the optimised module's class ModelNew")
+        args, kwargs = init_inputs(task)
+        torch.manual_seed(INIT_SEED)
+        model: nn.Module = made(*args, **kwargs)
+        model.train(task.model.training)
+        for name, child in model.named_modules():  # a task may hold parts in another mode than the whole
+            twin = dict(task.model.named_modules()).get(name)
+            child.training = child.training if twin is None else twin.training
+        return model
+    except PlanishError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise PlanishError("load_failed", f"{path}: {type(error).__name__}: {error}") from error
+
+
+@dataclass
+class _Call:
+    leaves: list[Any]
+    params: list[tuple[nn.Parameter, torch.Tensor]] = field(default_factory=list)
+    buffers: list[tuple[dict[str, Any], str, torch.Tensor]] = field(default_factory=list)
+    mutated: list[tuple[int, torch.Tensor]] = field(default_factory=list)  # (leaf, its first value)
+    outputs: list[tuple[dict[str, Any], int, torch.Tensor]] = field(default_factory=list)  # (graph output, user leaf, target)
+    args: Any = ()
+    kwargs: Any = None
+
+
+class ModuleHandle(Handle):
+    """`state`: parameters and buffers come from the bound data, by name, where dtype and shape agree."""
+
+    def __init__(self, path: Path, task_path: Path, seed: int, state: bool, device: torch.device, graph: dict[str, Any] | None) -> None:
+        task = load_task(task_path)
+        if graph is None:
+            args, kwargs = task.make_inputs(seed, device)
+            with tempfile.TemporaryDirectory() as blobs:
+                graph = capture(task.rebuild().to(device), args, kwargs, Path(blobs), task_path).graph
+        self.graph = graph
+        self.state = state
+        self.tree = pytree.treespec_loads(graph["input_tree"])
+        self.model = load_model(path, task).to(device)
+        self.device = device
+
+    def prepare(self, bound: Bound) -> _Call:
+        leaves: list[Any] = [None] * self.tree.num_leaves
+        for scalar in self.graph["scalars"]:
+            leaves[scalar["index"]] = read_scalar(scalar["arg"])
+        call = _Call(leaves)
+        owned_params = dict(self.model.named_parameters(remove_duplicate=False))
+        mutated = {o["target"] for o in self.graph["outputs"] if o["kind"] == "mutate_input"}
+        for position, item in enumerate(self.graph["inputs"]):
+            tensor = bound.names.get(f"in{position}")
+            if tensor is None:
+                if item["kind"] == "user":
+                    raise PlanishError("bad_program", f"input {position} ({item['name']}) is not bound")
+                continue
+            if item["kind"] == "user":
+                leaf = item["index"]
+                if leaf in mutated:  # the caller's data stay as they are: the call gets a copy
+                    call.mutated.append((leaf, tensor))
+                    tensor = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+                leaves[leaf] = tensor
+            elif item["kind"] == "param" and self.state:
+                own = owned_params.get(item["name"])
+                if own is not None and own.shape == tensor.shape and own.dtype is tensor.dtype:
+                    call.params.append((own, tensor))
+            elif item["kind"] == "buffer" and self.state:
+                owner = self._owner(item["name"])
+                key = item["name"].rpartition(".")[2]
+                own_buffer = None if owner is None else owner.get(key)
+                if owner is not None and own_buffer is not None and own_buffer.shape == tensor.shape and own_buffer.dtype is tensor.dtype:
+                    call.buffers.append((owner, key, tensor))
+        user = 0
+        for position, out in enumerate(o for o in self.graph["outputs"]):
+            target = bound.names.get(f"out{position}")
+            if target is not None:
+                call.outputs.append((out, user, target))
+            user += out["kind"] in ("user", "scalar")
+        self.user_outputs = user
+        call.args, call.kwargs = pytree.tree_unflatten(leaves, self.tree)
+        return call
+
+    def _owner(self, name: str) -> dict[str, Any] | None:
+        path, _, key = name.rpartition(".")
+        try:
+            module = self.model.get_submodule(path)
+        except AttributeError:
+            return None
+        return module._buffers if key in module._buffers else None
+
+    def before(self, prepared: _Call) -> None:
+        for own, value in prepared.params:
+            if own.data_ptr() != value.data_ptr():
+                own.data = value
+        for owner, key, value in prepared.buffers:
+            owner[key].copy_(value)
+        for leaf, value in prepared.mutated:
+            prepared.leaves[leaf].copy_(value)
+
+    def call(self, prepared: _Call) -> Any:
+        return self.model(*prepared.args, **prepared.kwargs)
+
+    def store(self, prepared: _Call, result: Any) -> None:
+        leaves = pytree.tree_leaves(result)
+        if len(leaves) != self.user_outputs:
+            raise PlanishError("launch_failed", f"forward returned {len(leaves)} values, the task's returns {self.user_outputs}")
+        for out, user, target in prepared.outputs:
+            if out["kind"] == "user":
+                put(leaves[user], target, f"output {user}")
+            elif out["kind"] == "mutate_input":
+                put(prepared.leaves[out["target"]], target, f"input {out['target']} after the call")
+            elif out["kind"] == "mutate_buffer":
+                owner = self._owner(out["target"])
+                value = None if owner is None else owner[out["target"].rpartition(".")[2]]
+                put(value, target, f"buffer {out['target']} after the call")
