@@ -91,9 +91,7 @@ def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
 
 def same_layout(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Whether every element lies where the declared strides say (dimensions of size 1 have no say)."""
-    return tensor.shape == shape and all(
-        n <= 1 or a == b for n, a, b in zip(shape, tensor.stride(), strides, strict=True)
-    )
+    return tensor.shape == shape and all(n <= 1 or a == b for n, a, b in zip(shape, tensor.stride(), strides, strict=True))
 
 
 def read_scalar(arg: dict[str, Any]) -> Any:
@@ -133,9 +131,7 @@ _Action = Callable[[list[Any], Any, int, _Error], None]
 class Executor:
     """A loaded program. `bindings` says which tensors `run` takes, in order; outputs come back in document order."""
 
-    def __init__(
-        self, program: dict[str, Any], binaries: Sequence[str], blobs: Path | str, rt: Path | str | None, device: Any
-    ) -> None:
+    def __init__(self, program: dict[str, Any], binaries: Sequence[str], blobs: Path | str, rt: Path | str | None, device: Any) -> None:
         """`rt` may be None for a program of aten steps alone. Raises ExecutorError."""
         self.device = torch.device(device)
         if self.device.type == "cuda" and self.device.index is None:
@@ -188,11 +184,7 @@ class Executor:
                        self._shapes[like], self._strides[like])  # fmt: skip
 
     def _find_bindings(self) -> list[Binding]:
-        found = [
-            self._binding(i, i, b["source"])
-            for i, b in enumerate(self._buffers)
-            if b["role"] in ("input", "param", "state")
-        ]
+        found = [self._binding(i, i, b["source"]) for i, b in enumerate(self._buffers) if b["role"] in ("input", "param", "state")]
         self._writebacks: list[tuple[int, int]] = []  # (buffer, position in bindings)
         for out in self._outputs:
             if out["kind"] == "mutate_buffer":
@@ -302,9 +294,7 @@ class Executor:
             k = last
         self._actions = actions
         self._results: list[tuple[int, Any]] = [
-            (o["buffer"], None) if o["kind"] != "scalar" else (-1, read_scalar(o["arg"]))
-            for o in self._outputs
-            if o["kind"] in ("user", "scalar")
+            (o["buffer"], None) if o["kind"] != "scalar" else (-1, read_scalar(o["arg"])) for o in self._outputs if o["kind"] in ("user", "scalar")
         ]
         self.output_buffers = sorted({o["buffer"] for o in self._outputs if "buffer" in o})
         self._position_of = {b.buffer: p for p, b in enumerate(self.bindings) if b.buffer >= 0}

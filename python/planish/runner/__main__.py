@@ -126,9 +126,7 @@ class Runner:
         handle, prepared = self._find(params["handle"], params["data"])
         with torch.no_grad():
             watch = Stopwatch(self.device, 0)
-            samples = watch.samples(
-                lambda k: handle.call(prepared), 1, lambda k: handle.before(prepared), lambda k, result: handle.store(prepared, result)
-            )
+            samples = watch.samples(lambda k: handle.call(prepared), 1, lambda k: handle.before(prepared), lambda k, result: handle.store(prepared, result))
         return {"ms": samples[0]}
 
     @named

@@ -95,9 +95,7 @@ class Shipped:
             if found is None:
                 binaries = [str(self.folder / path) for path in self.manifest["binaries"]]
                 try:
-                    found = self.module.Executor(
-                        self.program, binaries, self.folder / "blobs", self.folder / "libplanish_rt.so", device
-                    )
+                    found = self.module.Executor(self.program, binaries, self.folder / "blobs", self.folder / "libplanish_rt.so", device)
                 except self.module.ExecutorError as error:
                     found = f"{error.kind}: {error}"
             self._executors[device] = found
@@ -120,11 +118,7 @@ class Shipped:
 
 def plain_attributes(module: nn.Module) -> dict[str, Any]:
     """What a module was configured with: its own simple attributes, by name."""
-    return {
-        k: v
-        for k, v in vars(module).items()
-        if not k.startswith("_") and k != "training" and isinstance(v, bool | int | float | str | tuple | type(None))
-    }
+    return {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training" and isinstance(v, bool | int | float | str | tuple | type(None))}
 
 
 class Attachment:
@@ -289,12 +283,7 @@ class Attachment:
             if device is None or not self._bind(module, device):
                 return FALLBACK
         for parent, key, child, training in self._tree:
-            if (
-                parent.get(key) is not child
-                or child.training is not training
-                or child._forward_hooks
-                or child._forward_pre_hooks
-            ):
+            if parent.get(key) is not child or child.training is not training or child._forward_hooks or child._forward_pre_hooks:
                 self._reset()  # a replaced submodule is looked at afresh next time
                 return FALLBACK
         if module.training is not self._training[""]:

@@ -1,0 +1,259 @@
+"""The executor on hand-written programs: aten steps, kernels, both mixed, effects and what must be refused."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from planish import rt
+from planish.errors import PlanishError
+from planish.executor import Executor, ExecutorError
+from programs import SCALE, add, aten, buffer, build, kernel, launch, param, program, scale, state, user
+
+
+@pytest.fixture(scope="session")
+def runtime() -> Path:
+    try:
+        return rt.find_library()
+    except PlanishError:
+        pytest.skip("libplanish_rt.so is not built")
+
+
+@pytest.fixture(scope="session")
+def binaries(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return build([SCALE], tmp_path_factory.mktemp("kernels"))
+
+
+def aten_only(document: dict[str, Any], blobs: Path | str = "") -> Executor:
+    return Executor(document, [], blobs, None, "cpu")
+
+
+def test_aten_steps_equal_eager() -> None:
+    document = program(
+        [buffer("input", [4, 8], user(0)), buffer("param", [8, 8], param("w")), buffer("temp", [4, 8]), buffer("output", [4, 8])],
+        [aten("aten.mm.default", [{"name": "self", "buffer": 0}, {"name": "mat2", "buffer": 1}], [2]), add(2, 0, 3)],
+        [{"buffer": 3, "kind": "user"}],
+    )
+    x, w = torch.randn(4, 8), torch.randn(8, 8)
+    executor = aten_only(document)
+    assert [(b.kind, b.index, b.name) for b in executor.bindings] == [("user", 0, ""), ("param", -1, "w")]
+    assert torch.equal(executor.run([x, w])[0], x @ w + x)
+
+
+def test_keyword_arguments_lists_and_several_outputs() -> None:
+    document = program(
+        [buffer("input", [2, 3], user(0)), buffer("output", [4, 3]), buffer("output", [3]), buffer("output", [3], dtype="i64"), buffer("output", [2, 3], dtype="f64")],
+        [
+            aten("aten.cat.default", [{"name": "tensors", "buffers": [0, 0]}, {"name": "dim", "int": 0}], [1]),
+            aten("aten.max.dim", [{"name": "self", "buffer": 0}, {"name": "dim", "int": 0}, {"name": "keepdim", "bool": False}], [2, 3]),
+            aten(
+                "aten._to_copy.default",
+                [{"name": "self", "buffer": 0}, {"name": "dtype", "dtype": "f64"}, {"name": "layout", "none": True}, {"name": "device", "enum": "cpu"},
+                 {"name": "pin_memory", "none": True}, {"name": "non_blocking", "bool": False}, {"name": "memory_format", "enum": "torch.preserve_format"}],
+                [4],
+            ),
+        ],
+        [{"buffer": b, "kind": "user"} for b in (1, 2, 3, 4)],
+    )  # fmt: skip
+    x = torch.randn(2, 3)
+    cat, values, indices, double = aten_only(document).run([x])
+    assert torch.equal(cat, torch.cat([x, x]))
+    assert torch.equal(values, x.max(0).values) and torch.equal(indices, x.max(0).indices)
+    assert double.dtype is torch.float64 and torch.equal(double, x.double())
+
+
+def test_scalars_and_aliases_come_back_in_order() -> None:
+    document = program(
+        [buffer("input", [3], user(0)), buffer("output", [3])],
+        [add(0, 0, 1)],
+        [
+            {"kind": "scalar", "arg": {"float": "0x1.8p+0"}},
+            {"buffer": 1, "kind": "user"},
+            {"kind": "scalar", "arg": {"none": True}},
+            {"buffer": 0, "kind": "user"},
+        ],
+    )
+    x = torch.randn(3)
+    number, doubled, nothing, same = aten_only(document).run([x])
+    assert number == 1.5 and nothing is None and same is x and torch.equal(doubled, 2 * x)
+
+
+def test_constants_are_read_from_blobs(tmp_path: Path) -> None:
+    constant = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    raw = constant.numpy().tobytes()
+    name = hashlib.sha256(raw).hexdigest()
+    (tmp_path / name).write_bytes(raw)
+    document = program(
+        [buffer("const", [2, 3], {"kind": "const", "blob": name}, strides=[1, 2]), buffer("input", [2, 3], user(0)), buffer("output", [2, 3])],
+        [add(0, 1, 2)],
+        [{"buffer": 2, "kind": "user"}],
+    )
+    x = torch.randn(2, 3)
+    assert torch.equal(aten_only(document, tmp_path).run([x])[0], constant + x)
+    with pytest.raises(ExecutorError, match="cannot read constant"):
+        aten_only(document, tmp_path / "none")
+    (tmp_path / name).write_bytes(raw[:-1])
+    with pytest.raises(ExecutorError, match="has 23 bytes, expected 24"):
+        aten_only(document, tmp_path)
+
+
+def test_states_and_inputs_are_written_back() -> None:
+    document = program(
+        [buffer("input", [3], user(0)), buffer("state", [3], state("mean")), buffer("output", [3]), buffer("output", [3])],
+        [add(0, 1, 2), add(2, 0, 3)],
+        [{"buffer": 3, "kind": "user"}, {"buffer": 2, "kind": "mutate_buffer", "target": "mean"}, {"buffer": 3, "kind": "mutate_input", "target": 0}],
+    )
+    x, mean = torch.randn(3), torch.randn(3)
+    x0, mean0 = x.clone(), mean.clone()
+    executor = aten_only(document)
+    executor.execute([x, mean])
+    assert torch.equal(x, x0) and torch.equal(mean, mean0), "execute alone writes nothing back"
+    executor.run([x, mean])
+    assert torch.equal(mean, x0 + mean0) and torch.equal(x, x0 + mean0 + x0)
+
+
+def test_a_target_that_is_no_buffer_of_the_program_becomes_a_binding() -> None:
+    document = program(
+        [buffer("input", [3], user(0)), buffer("output", [3])],
+        [add(0, 0, 1)],
+        [{"buffer": 1, "kind": "mutate_buffer", "target": "last"}],
+    )
+    executor = aten_only(document)
+    assert executor.bindings[1].name == "last" and executor.bindings[1].buffer == -1
+    x, last = torch.randn(3), torch.zeros(3)
+    assert executor.run([x, last]) == []
+    assert torch.equal(last, 2 * x)
+
+
+def test_kernels_alone(runtime: Path, binaries: list[str]) -> None:
+    document = program(
+        [buffer("input", [40], user(0)), buffer("temp", [40]), buffer("temp", [40]), buffer("output", [40])],
+        [scale(0, 1, 40), scale(1, 2, 40, 3.0), scale(2, 3, 40, -1.0)],
+        [{"buffer": 3, "kind": "user"}],
+        [SCALE],
+    )
+    executor = Executor(document, binaries, "", runtime, "cpu")
+    x = torch.randn(40)
+    first, second = executor.run([x])[0], executor.run([x + 1])[0]
+    assert torch.equal(first, -(x * 2 * 3)) and torch.equal(second, -((x + 1) * 2 * 3)), "each call has its own output"
+
+
+def test_kernels_between_aten_steps(runtime: Path, binaries: list[str]) -> None:
+    document = program(
+        [buffer("input", [4, 8], user(0)), *[buffer("temp", [4, 8]) for _ in range(3)], buffer("output", [4, 8])],
+        [add(0, 0, 1), scale(1, 2, 32), add(2, 0, 3), scale(3, 4, 32, 0.5)],
+        [{"buffer": 4, "kind": "user"}],
+        [SCALE],
+    )
+    x = torch.randn(4, 8)
+    assert torch.allclose(Executor(document, binaries, "", runtime, "cpu").run([x])[0], (4 * x + x) / 2)
+
+
+def test_an_aten_result_with_other_strides_is_copied_for_a_kernel(runtime: Path, binaries: list[str]) -> None:
+    document = program(
+        [buffer("input", [3, 5], user(0)), buffer("temp", [5, 3]), buffer("output", [5, 3])],
+        [aten("aten.t.default", [{"name": "self", "buffer": 0}], [1]), scale(1, 2, 15)],
+        [{"buffer": 2, "kind": "user"}],
+        [SCALE],
+    )
+    x = torch.randn(3, 5)
+    assert torch.equal(Executor(document, binaries, "", runtime, "cpu").run([x])[0], 2 * x.t())
+
+
+def test_a_misaligned_view_is_copied_for_a_kernel(runtime: Path, tmp_path: Path) -> None:
+    reports = kernel("where", "*(int64_t*)args[1] = (int64_t)args[0] & 15;")
+    document = program(
+        [buffer("input", [9], user(0)), buffer("temp", [8]), buffer("output", [1], dtype="i64")],
+        [
+            aten("aten.slice.Tensor", [{"name": "self", "buffer": 0}, {"name": "dim", "int": 0}, {"name": "start", "int": 1}, {"name": "end", "int": 9}, {"name": "step", "int": 1}], [1]),
+            launch(0, {"buffer": 1}, {"buffer": 2}),
+        ],
+        [{"buffer": 2, "kind": "user"}],
+        [reports],
+    )  # fmt: skip
+    assert int(Executor(document, build([reports], tmp_path), "", runtime, "cpu").run([torch.randn(9)])[0]) == 0
+
+
+def test_kernels_write_into_given_outputs(runtime: Path, binaries: list[str]) -> None:
+    document = program([buffer("input", [8], user(0)), buffer("output", [8])], [scale(0, 1, 8)], [{"buffer": 1, "kind": "user"}], [SCALE])
+    target, x = torch.zeros(8), torch.randn(8)
+    env = Executor(document, binaries, "", runtime, "cpu").execute([x], {1: target})
+    assert env[1] is target and torch.equal(target, 2 * x)
+
+
+def test_temporaries_share_memory_only_when_never_alive_together(runtime: Path, binaries: list[str]) -> None:
+    n = 1 << 12
+    document = program(
+        [buffer("input", [n], user(0)), *[buffer("temp", [n]) for _ in range(4)], buffer("output", [n])],
+        [scale(k, k + 1, n) for k in range(5)],
+        [{"buffer": 5, "kind": "user"}],
+        [SCALE],
+    )
+    executor = Executor(document, binaries, "", runtime, "cpu")
+    assert executor._arena_bytes == 2 * 4 * n, "two alive at any time"
+    x = torch.randn(n)
+    assert torch.equal(executor.run([x])[0], 32 * x)
+
+
+def test_calls_from_many_threads(runtime: Path, binaries: list[str]) -> None:
+    n = 1 << 14
+    document = program(
+        [buffer("input", [n], user(0)), buffer("temp", [n]), buffer("output", [n])], [scale(0, 1, n), scale(1, 2, n)], [{"buffer": 2, "kind": "user"}], [SCALE]
+    )
+    executor = Executor(document, binaries, "", runtime, "cpu")
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        x = torch.full((n,), float(seed))
+        for _ in range(50):
+            if not torch.equal(executor.run([x])[0], 4 * x):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_buffers_without_elements(runtime: Path, binaries: list[str]) -> None:
+    document = program([buffer("input", [0], user(0)), buffer("output", [0])], [scale(0, 1, 0)], [{"buffer": 1, "kind": "user"}], [SCALE])
+    assert Executor(document, binaries, "", runtime, "cpu").run([torch.empty(0)])[0].shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": "planish.program/9"}, "schema"),
+        ({"steps": [aten("aten.no_such_op.default", [], [1])]}, "no operator"),
+        ({"steps": [{"kind": "jump"}]}, "jump"),
+        ({"buffers": [buffer("input", [2], user(0), dtype="f33"), buffer("output", [2])]}, "unknown dtype"),
+    ],
+)
+def test_bad_documents_are_refused(change: dict[str, Any], message: str, runtime: Path) -> None:
+    document = program([buffer("input", [2], user(0)), buffer("output", [2])], [add(0, 0, 1)], [{"buffer": 1, "kind": "user"}])
+    with pytest.raises(ExecutorError, match=message) as error:
+        Executor({**document, **change}, [], "", runtime, "cpu")
+    assert error.value.kind == "bad_program"
+
+
+def test_kernels_need_a_runtime() -> None:
+    document = program([buffer("input", [8], user(0)), buffer("output", [8])], [scale(0, 1, 8)], [{"buffer": 1, "kind": "user"}], [SCALE])
+    with pytest.raises(ExecutorError, match="no runtime library"):
+        aten_only(document)
+
+
+def test_an_operator_that_returns_another_shape_than_declared_is_refused(runtime: Path, binaries: list[str]) -> None:
+    document = program([buffer("input", [2, 3], user(0)), buffer("temp", [2, 3]), buffer("output", [2, 3])],
+                       [aten("aten.t.default", [{"name": "self", "buffer": 0}], [1]), scale(1, 2, 6)], [{"buffer": 2, "kind": "user"}], [SCALE])  # fmt: skip
+    with pytest.raises(ExecutorError, match=r"declared torch.float32 \[2, 3\]"):
+        Executor(document, binaries, "", runtime, "cpu").run([torch.randn(2, 3)])
