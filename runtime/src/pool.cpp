@@ -17,8 +17,10 @@ std::uint64_t key_of(const prt_program& program, cu::Stream stream) {
 
 }  // namespace
 
-Result<std::uint64_t> workspace(prt_program* program, cu::Stream stream) {
-  if (program->layout.bytes == 0) return 0;
+Result<std::uint64_t> workspace(prt_program* program, void* const* pointers, cu::Stream stream) {
+  bool needed = false;
+  for (std::size_t i = 0; i < program->layout.offsets.size(); ++i) needed |= program->layout.offsets[i] >= 0 && pointers[i] == nullptr;
+  if (!needed) return 0;
   const std::uint64_t key = key_of(*program, stream);
   const std::lock_guard lock(program->mutex);
   if (const auto it = program->workspaces.find(key); it != program->workspaces.end()) return it->second.base;

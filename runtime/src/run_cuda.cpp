@@ -56,7 +56,7 @@ Status launch(prt_program* program, const Step& step, void* const* pointers, std
 }  // namespace
 
 Status run_cuda(prt_program* program, void* const* pointers, int first, int last, cu::Stream stream) {
-  PRT_TRY(const std::uint64_t base, workspace(program, stream));
+  PRT_TRY(const std::uint64_t base, workspace(program, pointers, stream));
   const cu::Driver& d = *program->driver;
   for (int s = first; s < last; ++s) {
     const Step& step = program->document.steps[static_cast<std::size_t>(s)];

@@ -1,0 +1,79 @@
+// planish-runner: executes programs that others wrote, for a parent that trusts nothing it says. Speaks docs/formats/wire.md on descriptor 3.
+#include <nlohmann/json.hpp>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "channel.h"
+#include "fault.h"
+#include "limits.h"
+#include "session.h"
+
+namespace {
+
+constexpr int socket_fd = 3;
+
+struct Options {
+  std::string device = "cpu";
+  std::uint64_t max_rss = 0;
+  bool no_network = false;
+};
+
+bool valid_device(const std::string& text) {
+  if (text == "cpu" || text == "cuda") return true;
+  return text.starts_with("cuda:") && text.size() > 5 && text.size() < 8 && text.find_first_not_of("0123456789", 5) == std::string::npos;
+}
+
+bool parse(int argc, char** argv, Options* out) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string option = argv[i];
+    if (option == "--no-network") {
+      out->no_network = true;
+    } else if (option == "--device" && i + 1 < argc) {
+      out->device = argv[++i];
+      if (!valid_device(out->device)) return false;
+    } else if (option == "--max-rss" && i + 1 < argc) {
+      char* end = nullptr;
+      out->max_rss = std::strtoull(argv[++i], &end, 10);
+      if (*end != '\0' || out->max_rss == 0) return false;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace planish::runner;
+  Options options;
+  if (!parse(argc, argv, &options)) {
+    std::fputs("error: usage: planish-runner [--device cpu|cuda[:n]] [--max-rss BYTES] [--no-network]\n", stderr);
+    return 2;
+  }
+  int type = 0;
+  socklen_t size = sizeof type;
+  if (getsockopt(socket_fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) {
+    std::fputs("error: descriptor 3 is no stream socket\nhint: planish starts this program itself\n", stderr);
+    return 2;
+  }
+  nlohmann::json sandbox;
+  sandbox["no_network"] = options.no_network && leave_network();
+  sandbox["parent_death_signal"] = die_with_parent();  // after the change of credentials, which may clear it
+  install_fault_handler(socket_fd);
+  sandbox["max_rss"] = options.max_rss > 0 && watch_memory(options.max_rss) ? options.max_rss : 0;
+
+  Channel channel(socket_fd);
+  Session session(options.device, sandbox, [&] { return channel.take_descriptor(); });
+  while (const auto line = channel.read_line()) {
+    if (!channel.write_line(session.answer(*line))) break;
+  }
+  // No destructors: the driver may be wedged by what ran here, and the parent wants the descriptors back now.
+  _exit(0);
+}
