@@ -97,7 +97,9 @@ const fs::path& Store::file() const {
 
 Status Store::begin_run(const RunRecord& run) {
   PLANISH_TRY(auto row, impl_->database->prepare(
-                            fmt::format("INSERT INTO runs({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)", run_columns)));
+                            fmt::format("INSERT INTO runs({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(id) DO UPDATE SET "
+                            "state=excluded.state, settings=excluded.settings, out_folder=excluded.out_folder",
+                            run_columns)));
   row.bind(1, run.id).bind(2, run.task).bind(3, run.task_path).bind(4, run.task_sha256).bind(5, run.target);
   row.bind(6, run.device).bind(7, run.settings).bind(8, run.state).bind(9, run.outcome).bind(10, run.out_folder);
   row.bind(11, run.started).bind(12, run.finished).bind(13, run.speedup).bind(14, run.result);

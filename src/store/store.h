@@ -73,6 +73,7 @@ class Store {
   Store& operator=(Store&&) noexcept;
   ~Store();
 
+  /// Adds a run, or takes up again one of the same id.
   Status begin_run(const RunRecord& run);
   /// Writes state, outcome, finished, speedup; a non-empty `result_document` is stored as an object.
   Status finish_run(const RunRecord& run, std::string_view result_document);

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/plan.h"
+#include "evaluate/evaluation.h"
+
+namespace planish::cli {
+
+/// A region's winner, and what it saves a call of the task.
+struct Choice {
+  std::string region;
+  codegen::Genome genome;
+  double gain_ms = 0;
+};
+
+struct Composed {
+  std::string program;  ///< the whole task; empty where no choice could be kept
+  std::optional<Evaluation> evaluation;  ///< at level full
+  std::vector<std::string> used, dropped;
+};
+
+/// Evaluates a program of the whole task, at level full or screen.
+using CheckWhole = std::function<Result<Evaluation>(const std::string& program, bool full)>;
+
+/// All choices together, proved at level full. Where that fails, they are added one by one, largest gain first, and those with which
+/// the whole fails are dropped. Errors are those of `check`; a composition that cannot be built counts as one that fails.
+Result<Composed> compose_choices(const Plan& plan, std::vector<Choice> choices, const CheckWhole& check);
+
+}  // namespace planish::cli

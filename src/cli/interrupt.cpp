@@ -1,0 +1,42 @@
+#include "cli/interrupt.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string_view>
+
+#include "cli/exit_code.h"
+
+namespace planish::cli {
+namespace {
+
+std::atomic<int> interrupts{0};
+
+const CancelToken& token() {
+  static const CancelToken the_token;
+  return the_token;
+}
+
+/// Only async-signal-safe calls.
+void on_signal(int) {
+  if (interrupts.fetch_add(1) > 0) ::_exit(exit_code::interrupted);
+  token().cancel();
+  constexpr std::string_view text = "\ninterrupted: finishing with what was found; once more ends at once\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace
+
+CancelToken watch_interrupts() {
+  struct sigaction action {};
+  (void)token();  // made before a signal can ask for it
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  return token();
+}
+
+}  // namespace planish::cli

@@ -1,0 +1,166 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "cli/exit_code.h"
+#include "cli/main_evaluator.h"
+#include "cli/verbs.h"
+#include "cli/version.h"
+
+namespace {
+
+using namespace planish;
+using namespace planish::cli;
+
+/// The project's file wins over the user's; flags and the environment win over both.
+std::string config_file() {
+  std::error_code ignored;
+  if (std::filesystem::exists("planish.toml", ignored)) return "planish.toml";
+  const char* config = std::getenv("XDG_CONFIG_HOME");
+  const char* home = std::getenv("HOME");
+  std::filesystem::path folder = config != nullptr && *config != '\0' ? std::filesystem::path(config)
+                                 : home != nullptr                    ? std::filesystem::path(home) / ".config"
+                                                                      : std::filesystem::path();
+  return (folder / "planish" / "planish.toml").string();
+}
+
+void add_output(CLI::App* verb, Output& output) {
+  verb->add_flag("--json", output.json, "One JSON document on stdout");
+  verb->add_flag("-q,--quiet", output.quiet, "No progress");
+  verb->add_flag("--verbose", output.verbose, "Show tracebacks of the Python side");
+}
+
+void add_store(CLI::App* verb, std::string& store) {
+  verb->add_option("--store", store, "Where runs are kept")->envname("PLANISH_STORE")->type_name("FILE");
+}
+
+void add_search(CLI::App* verb, SearchOptions& search) {
+  verb->add_option("--target", search.target, "auto, cuda or cpu")->envname("PLANISH_TARGET")->capture_default_str();
+  verb->add_option("--budget", search.budget, "Time to search for, baselines not counted (60s, 5m)")
+      ->envname("PLANISH_BUDGET")
+      ->capture_default_str();
+  verb->add_option("--evals", search.evaluations, "Most candidates to evaluate; 0 sets no limit")
+      ->envname("PLANISH_EVALS")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--seed", search.seed, "Of the search's decisions")->envname("PLANISH_SEED")->capture_default_str();
+  verb->add_option("--accuracy", search.accuracy, "eager, tf32, or a tolerance such as 1e-4")
+      ->envname("PLANISH_ACCURACY")
+      ->capture_default_str();
+  verb->add_option("--baselines", search.baselines, "all, none, or a list: eager,compile,max_autotune_no_cudagraphs,max_autotune")
+      ->envname("PLANISH_BASELINES")
+      ->capture_default_str();
+  add_store(verb, search.store);
+}
+
+std::string typed(int argc, char** argv) {
+  std::string out;
+  for (int i = 0; i < argc; ++i) {
+    // The launcher stands in front of this binary; the name people type is its.
+    std::string word = i == 0 ? "planish" : argv[i];
+    if (word.find_first_of(" \t\n'\"$\\") != std::string::npos || word.empty()) {
+      std::string quoted = "'";
+      for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+      word = quoted + "'";
+    }
+    out += (i == 0 ? "" : " ") + word;
+  }
+  return out;
+}
+
+/// --json must hold for usage errors too, which come before the options are known.
+bool wants_json(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--json") return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (auto code = run_evaluator_verb(argc, argv)) return *code;
+
+  CLI::App app("Planish takes a PyTorch program and gives back a faster one, with proof.", "planish");
+  app.set_version_flag("--version", std::string("planish ") + version);
+  app.set_config("--config", config_file(), "Settings, by verb")->type_name("FILE");
+  app.require_subcommand(1);
+  Output output;
+
+  OptimizeVerb optimize;
+  CLI::App* optimize_app = app.add_subcommand("optimize", "Make a task faster: search, verify, ship");
+  optimize_app->add_option("task", optimize.task, "A Python file with Model and get_inputs")->type_name("TASK.py");
+  add_search(optimize_app, optimize.search);
+  optimize_app->add_option("--out", optimize.out, "Folder to ship to")->type_name("DIR")->envname("PLANISH_OUT");
+  optimize_app->add_option("--resume", optimize.resume, "Go on with an earlier run")->type_name("RUN");
+  add_output(optimize_app, output);
+
+  VerifyVerb verify;
+  CLI::App* verify_app = app.add_subcommand("verify", "Prove a shipped folder, or judge somebody's ModelNew");
+  verify_app->add_option("task", verify.task)->required()->type_name("TASK.py");
+  verify_app->add_option("solution", verify.path, "A shipped folder, or a Python file with ModelNew")->required();
+  verify_app->add_option("--seeds", verify.seeds, "Fresh seeds to test on")->check(CLI::Range(1, 1000))->capture_default_str();
+  verify_app->add_option("--target", verify.target)->envname("PLANISH_TARGET")->capture_default_str();
+  verify_app->add_option("--accuracy", verify.accuracy)->envname("PLANISH_ACCURACY")->capture_default_str();
+  add_output(verify_app, output);
+
+  SuiteVerb suite;
+  CLI::App* suite_app = app.add_subcommand("suite", "Optimise every task of a folder");
+  suite_app->add_option("folder", suite.folder)->required()->type_name("DIR");
+  add_search(suite_app, suite.search);
+  suite_app->add_option("--out", suite.out, "Folder for the results")->type_name("DIR");
+  suite_app->add_flag("--resume", suite.resume, "Skip tasks that were finished with the same source and settings");
+  add_output(suite_app, output);
+
+  std::string store;
+  int limit = 50;
+  CLI::App* runs_app = app.add_subcommand("runs", "List what was run");
+  runs_app->add_option("--limit", limit)->check(CLI::PositiveNumber)->capture_default_str();
+  add_store(runs_app, store);
+  add_output(runs_app, output);
+
+  std::string run;
+  CLI::App* show_app = app.add_subcommand("show", "Show a run and its evaluations");
+  show_app->add_option("run", run, "Its id, or the beginning of it")->required()->type_name("RUN");
+  add_store(show_app, store);
+  add_output(show_app, output);
+
+  CLI::App* doctor_app = app.add_subcommand("doctor", "Say what this machine has, and what to do about the rest");
+  add_store(doctor_app, store);
+  add_output(doctor_app, output);
+
+  CLI::App* cache_app = app.add_subcommand("cache", "The cache of compiled kernels");
+  cache_app->require_subcommand(1);
+  CLI::App* cache_dir_app = cache_app->add_subcommand("dir", "Where it is");
+  CLI::App* cache_size_app = cache_app->add_subcommand("size", "How large it is");
+  CLI::App* cache_clean_app = cache_app->add_subcommand("clean", "Delete what is in it");
+  for (CLI::App* action : {cache_dir_app, cache_size_app, cache_clean_app}) add_output(action, output);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);  // --help, --version
+  } catch (const CLI::ParseError& error) {
+    output.json = wants_json(argc, argv);
+    Error usage{"usage", error.what(), {}, "planish --help, or planish VERB --help"};
+    return output.error(usage);
+  }
+
+  if (optimize_app->parsed()) {
+    optimize.command = typed(argc, argv);
+    for (const CLI::Option* option : optimize_app->get_options()) {
+      if (option->count() > 0) optimize.given.push_back(option->get_name());
+    }
+    return optimize_verb(optimize, output);
+  }
+  if (verify_app->parsed()) return verify_verb(verify, output);
+  if (suite_app->parsed()) return suite_verb(suite, output);
+  if (runs_app->parsed()) return runs_verb(store, limit, output);
+  if (show_app->parsed()) return show_verb(run, store, output);
+  if (doctor_app->parsed()) return doctor_verb(store, output);
+  if (cache_dir_app->parsed()) return cache_verb(CacheAction::dir, output);
+  if (cache_size_app->parsed()) return cache_verb(CacheAction::size, output);
+  return cache_verb(CacheAction::clean, output);
+}

@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <random>
+
+#include "base/file.h"
+#include "cli/connect.h"
+#include "cli/exit_code.h"
+#include "cli/interrupt.h"
+#include "cli/optimize_flow.h"
+#include "cli/planner.h"
+#include "cli/shipper.h"
+#include "cli/verbs.h"
+
+namespace planish::cli {
+namespace {
+
+/// Sorts by time, and two started in the same second differ.
+std::string new_run_id(Clock& clock) {
+  const auto now = static_cast<std::time_t>(clock.wall_seconds());
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts);
+  std::random_device entropy;
+  return fmt::format("{}-{:04x}", text, entropy() & 0xffffU);
+}
+
+Result<OptimizeRequest> request_from(const OptimizeVerb& verb, Clock& clock) {
+  OptimizeRequest request;
+  request.command = verb.command;
+  const auto given = [&verb](const char* option) { return std::ranges::find(verb.given, option) != verb.given.end(); };
+  std::string task = verb.task;
+  if (!verb.resume.empty()) {
+    PLANISH_TRY(auto store, store::Store::open_existing(store_file(verb.search.store)));
+    PLANISH_TRY(auto run, store.run(verb.resume));
+    PLANISH_CHECK(apply_settings(run.settings, request));
+    request.run = run.id;
+    request.resume = true;
+    if (task.empty()) task = run.task_path;
+  } else {
+    request.run = new_run_id(clock);
+  }
+  const bool fresh = !request.resume;
+  if (task.empty()) return fail("usage", "no task was named", "planish optimize TASK.py, or --resume RUN");
+  PLANISH_TRY(request.task, existing_file(task, "file"));
+  if (fresh || given("--target")) request.target = verb.search.target;
+  if (fresh || given("--accuracy")) request.accuracy = verb.search.accuracy;
+  if (fresh || given("--seed")) request.seed = verb.search.seed;
+  if (fresh || given("--evals")) request.budget.evaluations = verb.search.evaluations;
+  if (fresh || given("--budget")) {
+    PLANISH_TRY(request.budget.seconds, parse_duration(verb.search.budget));
+  }
+  if (fresh || given("--baselines")) {
+    PLANISH_TRY(request.baselines, parse_baselines(verb.search.baselines));
+  }
+  PLANISH_CHECK(check_target(request.target));
+  PLANISH_CHECK(check_accuracy(request.accuracy));
+  std::error_code ignored;
+  request.base = std::filesystem::current_path(ignored);
+  if (!verb.out.empty()) request.out = std::filesystem::absolute(verb.out, ignored);
+  if (!request.out.empty() && std::filesystem::exists(request.out, ignored) && !std::filesystem::is_directory(request.out, ignored)) {
+    return fail("usage", fmt::format("{} is not a folder", request.out.string()), "name another with --out DIR");
+  }
+  return request;
+}
+
+int exit_code_of(const ResultDocument& result) {
+  if (result.outcome == "improved") return exit_code::success;
+  return result.outcome == "interrupted" ? exit_code::interrupted : exit_code::none_found;
+}
+
+}  // namespace
+
+int optimize_verb(const OptimizeVerb& options, const Output& output) {
+  Clock& clock = real_clock();
+  auto request = request_from(options, clock);
+  if (!request) return output.error(request.error());
+  const CancelToken cancel = watch_interrupts();
+  auto evaluator = connect_evaluator(output);
+  if (!evaluator) return output.error(evaluator.error());
+  const auto planner = make_planner();
+  const auto shipper = make_shipper();
+  Progress progress(Progress::detect(output.quiet), clock);
+  OptimizeWorld world{**evaluator,
+                      *planner,
+                      *shipper,
+                      [&] { return store::Store::open(store_file(options.search.store)); },
+                      progress,
+                      clock,
+                      cancel};
+  auto result = optimize(*request, world);
+  progress.finish();
+  if (!result) {
+    if (cancel.cancelled()) {
+      output.error(result.error());
+      return exit_code::interrupted;
+    }
+    return output.error(result.error());
+  }
+  output.result(to_json(*result), to_text(*result));
+  return exit_code_of(*result);
+}
+
+}  // namespace planish::cli

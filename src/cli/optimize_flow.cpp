@@ -1,0 +1,374 @@
+#include "cli/optimize_flow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "cli/compose.h"
+#include "cli/evidence.h"
+#include "cli/recording.h"
+#include "search/run.h"
+
+namespace planish::cli {
+namespace {
+
+/// Region `task` has this key in the store.
+constexpr const char* whole = "task";
+
+/// Passes a search's questions on to the evaluator.
+class Evaluate : public search::Evaluator {
+ public:
+  Evaluate(EvaluatorApi& api, std::string session) : api_(api), session_(std::move(session)) {}
+  Result<Evaluation> evaluate(const search::RegionSpec& region, const coder::Candidate& candidate, bool full,
+                              double give_up_ms) override {
+    return api_.evaluate({session_, region.id, candidate.program, full ? "full" : "screen", true, give_up_ms});
+  }
+
+ private:
+  EvaluatorApi& api_;
+  std::string session_;
+};
+
+class Flow {
+ public:
+  Flow(const OptimizeRequest& request, OptimizeWorld& world)
+      : request_(request), world_(world), began_(world.clock.now()) {}
+
+  Result<ResultDocument> run() {
+    PLANISH_CHECK(open());
+    auto done = after_open();
+    (void)world_.evaluator.close(opened_.session);
+    if (!done && store_) {
+      run_record_.state = "failed";
+      run_record_.finished = world_.clock.wall_seconds();
+      (void)store_->finish_run(run_record_, "");
+    }
+    if (!done) return std::unexpected(std::move(done.error()));
+    return std::move(result_);
+  }
+
+ private:
+  double seconds() const { return std::chrono::duration<double>(world_.clock.now() - began_).count(); }
+  bool cancelled() const { return world_.cancel.cancelled(); }
+
+  Status open() {
+    world_.progress.phase(fmt::format("capturing {}", request_.task.filename().string()));
+    OpenRequest ask;
+    ask.task = request_.task.string();
+    ask.target = request_.target;
+    ask.accuracy = request_.accuracy;
+    PLANISH_TRY(opened_, world_.evaluator.open(ask));
+    return {};
+  }
+
+  Status after_open() {
+    PLANISH_CHECK(begin_record());
+    PLANISH_TRY(plan_, world_.planner.plan(opened_.graph, opened_.device));
+    PLANISH_TRY(auto about, world_.evaluator.region({opened_.session, whole, {}, {}, {}, plan_->bytes(), plan_->flops()}));
+    degenerate_ = about.degenerate;
+    PLANISH_CHECK(verify_aten());
+    PLANISH_CHECK(search_regions());
+    PLANISH_CHECK(compose());
+    PLANISH_CHECK(ship_and_claim());
+    return finish();
+  }
+
+  Status begin_record() {
+    result_.run = request_.run;
+    result_.task = opened_.task_name;
+    result_.task_path = request_.task.string();
+    result_.task_sha256 = opened_.task_sha256;
+    result_.target = opened_.device.target;
+    result_.device = opened_.device;
+    PLANISH_TRY(auto store, world_.open_store());
+    store_ = std::make_unique<store::Store>(std::move(store));
+    folder_ = request_.out.empty() ? request_.base / "planish-out" / fmt::format("{}-{}", opened_.task_name, request_.run)
+                                   : request_.out;
+    run_record_.id = request_.run;
+    if (request_.resume) {
+      PLANISH_TRY(run_record_, store_->run(request_.run));
+      if (run_record_.task_sha256 != opened_.task_sha256) {
+        return fail("task_changed", fmt::format("{} has changed since run {}", request_.task.string(), request_.run),
+                    "start a new run without --resume");
+      }
+      if (request_.out.empty() && !run_record_.out_folder.empty()) folder_ = run_record_.out_folder;
+    } else {
+      run_record_.task = opened_.task_name;
+      run_record_.task_path = request_.task.string();
+      run_record_.task_sha256 = opened_.task_sha256;
+      run_record_.target = opened_.device.target;
+      run_record_.device = opened_.device.name;
+      run_record_.started = world_.clock.wall_seconds();
+    }
+    // A folder that cannot be written is known now, not after the search.
+    PLANISH_CHECK(make_directories(folder_));
+    run_record_.settings = settings_text(request_);
+    run_record_.out_folder = folder_.string();
+    run_record_.state = "running";
+    run_record_.finished = 0;
+    PLANISH_CHECK(store_->begin_run(run_record_));
+    recording_ = std::make_unique<Recording>(*store_, request_.run, world_.progress, world_.clock);
+    if (request_.resume) PLANISH_CHECK(recording_->load_history());
+    return {};
+  }
+
+  /// Evaluates a program of the whole task, or of a region's aten form; what is known already is not measured again.
+  Result<Evaluation> evaluate(const std::string& region, const std::string& key, const std::string& program, bool full) {
+    if (auto known = recording_->recall(key, sha256_hex(program), full)) {
+      PLANISH_CHECK(recording_->keep(region, key, program, "", *known, true));
+      return *known;
+    }
+    PLANISH_TRY(auto evaluation,
+                world_.evaluator.evaluate({opened_.session, region, program, full ? "full" : "screen", true, 0}));
+    PLANISH_CHECK(recording_->keep(region, key, program, "", evaluation, false));
+    return evaluation;
+  }
+
+  /// The first program of every run: the captured graph as aten steps. Every task has it to fall back on.
+  Status verify_aten() {
+    world_.progress.phase(fmt::format("checking the captured program on {}", opened_.device.name));
+    PLANISH_TRY(program_, plan_->aten_program());
+    PLANISH_TRY(evaluation_, evaluate(whole, whole, program_, true));
+    if (evaluation_.ok()) {
+      result_.seconds_first_verified = seconds();
+    } else {
+      world_.progress.note(fmt::format("note: the captured program does not pass as it is ({}): {}",
+                                       name(evaluation_.outcome), evaluation_.message));
+    }
+    return {};
+  }
+
+  Status search_regions() {
+    std::vector<search::RegionSpec> specs;
+    for (const PlannedRegion& region : plan_->regions()) {
+      PLANISH_CHECK(store_->add_region(request_.run, {region.id, region.key, region.count}));
+      ResultDocument::Region row;
+      row.id = region.id;
+      row.key = region.key;
+      row.summary = region.summary;
+      row.count = region.count;
+      result_.regions.push_back(std::move(row));
+      if (cancelled()) continue;
+      auto known = world_.evaluator.region(
+          {opened_.session, region.id, region.nodes, region.inputs, region.outputs, region.bytes, region.flops});
+      if (!known) {
+        // One region that cannot be set up costs its own speed-up, not the run.
+        world_.progress.note(fmt::format("note: region {} is left as it is: {}", region.id, known.error().message));
+        continue;
+      }
+      search::RegionSpec spec;
+      spec.id = region.id;
+      spec.key = region.key;
+      spec.count = region.count;
+      spec.domain = region.domain;
+      if (!region.aten_program.empty()) {
+        PLANISH_TRY(auto aten, evaluate(region.id, region.key, region.aten_program, false));
+        if (aten.ok() && aten.bench) spec.fallback_ms = aten.bench->median_ms;
+        if (aten.roofline) spec.bound_ms = aten.roofline->bound_ms;
+      }
+      specs.push_back(std::move(spec));
+    }
+    if (specs.empty() || cancelled()) return {};
+    world_.progress.phase(fmt::format("searching {} region{}", specs.size(), specs.size() == 1 ? "" : "s"));
+    search_ = std::make_unique<search::Search>(std::move(specs), request_.seed);
+    Evaluate evaluator(world_.evaluator, opened_.session);
+    search::RunOptions options;
+    options.budget = request_.budget;
+    options.window = opened_.device.target == "cuda" ? 4 : 2;
+    options.seconds_used = recording_->seconds_used();
+    options.cancel = world_.cancel;
+    recording_->search_begins(request_.budget.seconds);
+    search::History* history = recording_->has_history() ? recording_.get() : nullptr;
+    PLANISH_TRY(auto ran, search::run_search(*search_, evaluator, history, *recording_, world_.clock, options));
+    (void)ran;
+    world_.progress.left(-1);
+    return {};
+  }
+
+  /// Puts the winners together and proves the whole.
+  Status compose() {
+    std::vector<Choice> choices;
+    for (std::size_t i = 0; search_ && i < search_->specs().size(); ++i) {
+      const search::RegionSpec& spec = search_->specs()[i];
+      const auto& winner = search_->region(i).winner();
+      const auto row = std::ranges::find(result_.regions, spec.id, &ResultDocument::Region::id);
+      row->bound_ms = spec.bound_ms;
+      row->fallback_ms = spec.fallback_ms == search::no_time ? 0 : spec.fallback_ms;
+      if (!winner) continue;
+      row->best_ms = winner->ms;
+      row->genome = spec.domain->text(winner->genome);
+      if (winner->ms < spec.fallback_ms) {
+        choices.push_back({spec.id, winner->genome, (spec.fallback_ms - winner->ms) * spec.count});
+      }
+    }
+    if (choices.empty()) return {};
+    world_.progress.phase("checking the whole program");
+    const auto check = [this](const std::string& program, bool full) { return evaluate(whole, whole, program, full); };
+    PLANISH_TRY(auto composed, compose_choices(*plan_, std::move(choices), check));
+    for (const std::string& dropped : composed.dropped) {
+      world_.progress.note(fmt::format("note: region {} keeps its PyTorch form: the whole fails with it", dropped));
+    }
+    if (!composed.evaluation || !composed.evaluation->ok()) return {};
+    const bool slower = evaluation_.ok() && evaluation_.bench && composed.evaluation->bench &&
+                        composed.evaluation->bench->median_ms >= evaluation_.bench->median_ms;
+    if (slower) return {};
+    if (!evaluation_.ok()) result_.seconds_first_verified = seconds();
+    program_ = std::move(composed.program);
+    evaluation_ = std::move(*composed.evaluation);
+    for (const std::string& used : composed.used) {
+      std::ranges::find(result_.regions, used, &ResultDocument::Region::id)->used = true;
+    }
+    return {};
+  }
+
+  ShipRequest ship_request() const {
+    ShipRequest ship;
+    ship.graph = opened_.graph;
+    ship.task = request_.task;
+    ship.folder = folder_;
+    ship.blobs = opened_.blobs;
+    return ship;
+  }
+
+  Status ship_and_claim() {
+    std::string claim_path;
+    if (evaluation_.ok()) {
+      world_.progress.phase("shipping, and verifying what is shipped in fresh processes");
+      ShipRequest ship = ship_request();
+      ship.program = program_;
+      PLANISH_CHECK(world_.shipper.ship(ship));
+      PLANISH_TRY(evidence_.verification, world_.evaluator.verify({opened_.session, folder_.string(), 5}));
+      if (evidence_.verification.verified) {
+        claim_path = folder_.string();
+      } else {
+        result_.reason = fmt::format("the shipped module did not pass verification ({}): {}",
+                                     name(evidence_.verification.outcome), evidence_.verification.message);
+      }
+    } else {
+      result_.reason = fmt::format("no program passed ({}): {}", name(evaluation_.outcome), evaluation_.message);
+    }
+    world_.progress.phase("timing it beside the baselines");
+    // Whoever interrupts does not want to wait for minutes of max-autotune.
+    std::vector<std::string> modes = cancelled() ? std::vector<std::string>{"eager"} : request_.baselines;
+    if (std::ranges::find(modes, "eager") == modes.end()) modes.insert(modes.begin(), "eager");
+    ClaimRequest claim;
+    claim.session = opened_.session;
+    claim.path = claim_path;
+    claim.modes = std::move(modes);
+    PLANISH_TRY(evidence_.claim, world_.evaluator.claim(claim));
+    result_.times = evidence_.claim.times;
+    const bool faster = compare_times(result_);
+    if (result_.reason.empty() && !degenerate_.empty()) {
+      result_.reason = fmt::format("the task is degenerate: {} would pass as its output", fmt::join(degenerate_, ", "));
+    }
+    if (result_.reason.empty() && !faster) result_.reason = why_not_faster();
+    if (result_.reason.empty()) {
+      result_.outcome = "improved";
+      result_.form = "program";
+    } else {
+      result_.outcome = "no_improvement";
+      PLANISH_CHECK(ship_baseline());
+    }
+    if (cancelled()) result_.outcome = "interrupted";
+    result_.shipped = folder_.string();
+    result_.accuracy = summarise(request_.accuracy, evidence_.verification.cases);
+    result_.accuracy->verified = evidence_.verification.verified;
+    result_.accuracy->skipped = evidence_.verification.skipped;
+    result_.accuracy->degenerate = degenerate_;
+    result_.roofline = evaluation_.roofline;
+    return {};
+  }
+
+  std::string why_not_faster() const {
+    if (result_.speedup_best_baseline <= 0) return "nothing could be timed beside it";
+    if (result_.speedup_best_baseline >= 1) return fmt::format("the gain over {} is inside the noise", result_.best_baseline);
+    return fmt::format("{} is faster than what was found ({:.2f}x)", result_.best_baseline, result_.speedup_best_baseline);
+  }
+
+  /// Nothing was gained: what ships is the best baseline itself, or eager where that one does not pass the gate either.
+  Status ship_baseline() {
+    std::string mode = result_.best_baseline.empty() ? "eager" : result_.best_baseline;
+    while (true) {
+      ShipRequest ship = ship_request();
+      ship.baseline = mode;
+      PLANISH_CHECK(world_.shipper.ship(ship));
+      auto verification = world_.evaluator.verify({opened_.session, folder_.string(), 5});
+      if (verification && verification->verified) {
+        evidence_.verification = std::move(*verification);
+        break;
+      }
+      if (mode == "eager") {
+        if (verification) evidence_.verification = std::move(*verification);
+        break;
+      }
+      mode = "eager";
+    }
+    program_.clear();
+    result_.form = "baseline";
+    // The program's time stays visible under another name; what is shipped takes the baseline's.
+    std::erase_if(result_.times, [](const ClaimTime& t) { return t.name == "shipped" && t.error.has_value(); });
+    for (ClaimTime& time : result_.times) {
+      if (time.name == "shipped") time.name = "candidate";
+    }
+    const auto chosen = std::ranges::find(result_.times, mode, &ClaimTime::name);
+    if (chosen != result_.times.end() && !chosen->error) {
+      ClaimTime shipped = *chosen;
+      shipped.name = "shipped";
+      result_.times.insert(result_.times.begin(), std::move(shipped));
+    }
+    compare_times(result_);
+    for (auto& region : result_.regions) region.used = false;
+    return {};
+  }
+
+  Status finish() {
+    result_.evaluations = recording_->counts();
+    for (const ClaimTime& time : result_.times) {
+      if (time.name == "shipped") result_.host_us_per_call = time.host_us;
+    }
+    result_.seconds_total = seconds();
+    evidence_.command = request_.command;
+    evidence_.settings = settings_text(request_);
+    evidence_.torch = opened_.torch;
+    evidence_.python = opened_.python;
+    evidence_.program = program_;
+    evidence_.evaluation = evaluation_;
+    PLANISH_CHECK(write_file(folder_ / "evidence.json", evidence_json(result_, evidence_)));
+    const std::string document = to_json(result_);
+    PLANISH_CHECK(write_file(folder_ / "result.json", document));
+    run_record_.state = cancelled() ? "interrupted" : "finished";
+    run_record_.outcome = result_.outcome;
+    run_record_.finished = world_.clock.wall_seconds();
+    const auto headline = result_.speedup.find("max_autotune_no_cudagraphs");
+    run_record_.speedup = headline != result_.speedup.end() ? headline->second : result_.speedup_best_baseline;
+    return store_->finish_run(run_record_, document);
+  }
+
+  const OptimizeRequest& request_;
+  OptimizeWorld& world_;
+  TimePoint began_;
+  OpenReply opened_;
+  std::unique_ptr<store::Store> store_;
+  store::RunRecord run_record_;
+  std::unique_ptr<Recording> recording_;
+  std::filesystem::path folder_;
+  std::unique_ptr<Plan> plan_;
+  std::vector<std::string> degenerate_;
+  std::unique_ptr<search::Search> search_;
+  std::string program_;     ///< the best verified program of the whole
+  Evaluation evaluation_;   ///< its evaluation, level full
+  Evidence evidence_;
+  ResultDocument result_;
+};
+
+}  // namespace
+
+Result<ResultDocument> optimize(const OptimizeRequest& request, OptimizeWorld& world) { return Flow(request, world).run(); }
+
+}  // namespace planish::cli

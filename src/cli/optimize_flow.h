@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "cli/plan.h"
+#include "cli/progress.h"
+#include "cli/result_document.h"
+#include "evaluate/api.h"
+#include "search/budget.h"
+#include "store/store.h"
+
+namespace planish::cli {
+
+/// What a run is asked to do. Everything here but the folders is in the store as the run's settings.
+struct OptimizeRequest {
+  std::filesystem::path task;  ///< absolute
+  std::string target = "auto";
+  std::string accuracy = "eager";
+  search::Budget budget;
+  std::uint64_t seed = 0;
+  std::vector<std::string> baselines;  ///< modes; `eager` is always among them
+  std::filesystem::path out;           ///< absolute; empty takes planish-out/<task>-<run> under `base`
+  std::filesystem::path base;          ///< working folder
+  std::string run;                     ///< id; new unless `resume`
+  bool resume = false;
+  std::string command;  ///< as typed, for the evidence
+};
+
+/// What the flow works with. All borrowed.
+struct OptimizeWorld {
+  EvaluatorApi& evaluator;
+  Planner& planner;
+  Shipper& shipper;
+  /// Opened when the task has been found good, so that a bad one leaves no trace.
+  std::function<Result<store::Store>()> open_store;
+  Progress& progress;
+  Clock& clock;
+  CancelToken cancel;
+};
+
+/// Captures, verifies a program of aten steps, searches the regions, composes, verifies, ships and times the claim.
+/// A run that was cancelled still ends here, with what it has and the outcome `interrupted`.
+///
+/// Errors: those of the task (the oracle's kinds), of the store and of the disk; `task_changed` where a resumed run's source differs.
+/// Once the run is in the store, an error leaves it there as `failed`, and --resume can go on from it.
+Result<ResultDocument> optimize(const OptimizeRequest& request, OptimizeWorld& world);
+
+/// The settings of a run as JSON text, and back.
+std::string settings_text(const OptimizeRequest& request);
+Status apply_settings(const std::string& text, OptimizeRequest& request);
+
+}  // namespace planish::cli

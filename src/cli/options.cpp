@@ -1,0 +1,95 @@
+#include "cli/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+#include <system_error>
+
+#include "store/store.h"
+
+namespace planish::cli {
+namespace {
+
+/// A whole text as a finite number.
+bool number(std::string_view text, double& out) {
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return failed == std::errc{} && end == text.data() + text.size() && std::isfinite(out);
+}
+
+}  // namespace
+
+Result<double> parse_duration(const std::string& text) {
+  std::string_view digits = text;
+  double unit = 1;
+  if (digits.ends_with("ms")) {
+    unit = 1e-3;
+    digits.remove_suffix(2);
+  } else if (digits.ends_with('s')) {
+    digits.remove_suffix(1);
+  } else if (digits.ends_with('m')) {
+    unit = 60;
+    digits.remove_suffix(1);
+  } else if (digits.ends_with('h')) {
+    unit = 3600;
+    digits.remove_suffix(1);
+  }
+  double value = 0;
+  if (!number(digits, value) || value < 0) {
+    return fail("usage", fmt::format("'{}' is not a duration", text), "write seconds, or a number with s, m or h: 60s, 5m");
+  }
+  return value * unit;
+}
+
+Result<std::vector<std::string>> parse_baselines(const std::string& text) {
+  const std::vector<std::string> known = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
+  if (text == "all") return known;
+  std::vector<std::string> asked = {"eager"};
+  if (text != "none") {
+    std::size_t at = 0;
+    while (at <= text.size()) {
+      const std::size_t comma = std::min(text.find(',', at), text.size());
+      std::string mode = text.substr(at, comma - at);
+      std::ranges::replace(mode, '-', '_');
+      if (std::ranges::find(known, mode) == known.end()) {
+        return fail("usage", fmt::format("there is no baseline '{}'", mode),
+                    fmt::format("choose from all, none, {}", fmt::join(known, ", ")));
+      }
+      asked.push_back(mode);
+      at = comma + 1;
+    }
+  }
+  std::vector<std::string> out;
+  for (const std::string& mode : known) {
+    if (std::ranges::find(asked, mode) != asked.end()) out.push_back(mode);
+  }
+  return out;
+}
+
+Status check_accuracy(const std::string& text) {
+  double tolerance = 0;
+  if (text == "eager" || text == "tf32") return {};
+  if (number(text, tolerance) && tolerance > 0 && tolerance < 1) return {};
+  return fail("usage", fmt::format("'{}' is no accuracy", text), "choose eager, tf32, or a tolerance such as 1e-4");
+}
+
+Status check_target(const std::string& text) {
+  if (text == "auto" || text == "cpu" || text == "cuda") return {};
+  return fail("usage", fmt::format("there is no target '{}'", text), "choose auto, cpu or cuda");
+}
+
+std::filesystem::path store_file(const std::string& option) {
+  return option.empty() ? store::Store::default_file() : std::filesystem::absolute(option);
+}
+
+Result<std::filesystem::path> existing_file(const std::string& path, const char* what) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    return fail("no_such_file", fmt::format("{}: no such {}", path, what), "check the path");
+  }
+  return std::filesystem::absolute(path, ignored);
+}
+
+}  // namespace planish::cli

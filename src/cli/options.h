@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/output.h"
+
+namespace planish::cli {
+
+/// What `optimize` takes, as typed. The same in `suite`.
+struct SearchOptions {
+  std::string target = "auto";
+  std::string budget = "60s";
+  std::int64_t evaluations = 0;
+  std::uint64_t seed = 0;
+  std::string accuracy = "eager";
+  std::string baselines = "all";  ///< all | none | a list with commas
+  std::string store;
+};
+
+/// "90", "90s", "1.5m", "2h" in seconds. Kind `usage`.
+Result<double> parse_duration(const std::string& text);
+/// Modes in canonical order, `eager` always first. Kind `usage`.
+Result<std::vector<std::string>> parse_baselines(const std::string& text);
+/// `eager`, `tf32`, or a tolerance between 0 and 1. Kind `usage`.
+Status check_accuracy(const std::string& text);
+/// `auto`, `cpu` or `cuda`. Kind `usage`.
+Status check_target(const std::string& text);
+
+/// --store FILE, or the default.
+std::filesystem::path store_file(const std::string& option);
+/// An existing file or folder, absolute. Kinds `no_such_file`, `not_a_file`.
+Result<std::filesystem::path> existing_file(const std::string& path, const char* what);
+
+}  // namespace planish::cli

@@ -1,0 +1,53 @@
+#include "cli/output.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "base/json.h"
+#include "cli/exit_code.h"
+#include "cli/result_document.h"
+
+namespace planish::cli {
+namespace {
+
+/// A traceback is for whoever debugs the task, with --verbose; it always spans lines, a reason never does.
+bool is_trace(const std::string& cause) { return cause.find('\n') != std::string::npos; }
+
+void print_file(FILE* file, const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), file);
+  if (text.empty() || text.back() != '\n') std::fputc('\n', file);
+  std::fflush(file);
+}
+
+}  // namespace
+
+std::string error_json(const Error& error, bool with_traces) {
+  Json causes = Json::array();
+  for (const std::string& cause : error.causes) {
+    if (with_traces || !is_trace(cause)) causes.push_back(cause);
+  }
+  Json out = {{"schema_version", ResultDocument::schema_version},
+              {"error", {{"kind", error.kind}, {"message", error.message}, {"hint", error.hint}, {"causes", causes}}}};
+  return dump_json(out);
+}
+
+int Output::error(const Error& error) const {
+  if (json) print_file(stdout, error_json(error, verbose));
+  std::string text = fmt::format("error: {}\n", error.message);
+  for (const std::string& cause : error.causes) {
+    if (verbose || !is_trace(cause)) text += fmt::format("caused by: {}\n", cause);
+  }
+  std::string hint = error.hint;
+  const int code = exit_code_for(error.kind);
+  if (hint.empty() && code == exit_code::environment) hint = "planish doctor says what was found and what is missing";
+  if (!hint.empty()) text += fmt::format("hint: {}\n", hint);
+  print_file(stderr, text);
+  return code;
+}
+
+void Output::result(const std::string& document, const std::string& text) const {
+  print_file(stdout, json ? document : text);
+}
+
+}  // namespace planish::cli

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace planish::cli {
+
+/// How a command speaks: results on stdout, everything else on stderr.
+struct Output {
+  bool json = false;     ///< one document on stdout, errors included
+  bool quiet = false;    ///< no progress
+  bool verbose = false;  ///< tracebacks of the Python side
+
+  /// Prints `error:`, `caused by:`, `hint:` (or the error document) and gives the exit code of the kind.
+  int error(const Error& error) const;
+  /// The document with --json, else the text.
+  void result(const std::string& document, const std::string& text) const;
+};
+
+/// The error as `{"schema_version", "error": {"kind", "message", "causes", "hint"}}`.
+std::string error_json(const Error& error, bool with_traces);
+
+}  // namespace planish::cli

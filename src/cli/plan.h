@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "coder/domain.h"
+#include "evaluate/api.h"
+
+/// The two things `optimize` needs beside an evaluator and a store, as interfaces, so that its whole flow runs in a test with fakes.
+namespace planish::cli {
+
+/// A region as it is searched: the first of `count` equal ones.
+struct PlannedRegion {
+  std::string id;   ///< "r0"
+  std::string key;  ///< canonical
+  int count = 1;
+  std::vector<int> nodes, inputs, outputs;  ///< of the graph, first occurrence
+  double bytes = 0, flops = 0;              ///< the least one call must move and compute
+  std::string aten_program;                 ///< the region as aten steps: its fallback and yardstick
+  std::string summary;                      ///< for people: "row, 3 ops"
+  std::shared_ptr<const coder::Domain> domain;
+};
+
+/// A task cut into regions. Immutable; may be called from one thread at a time.
+class Plan {
+ public:
+  virtual ~Plan() = default;
+  /// Only regions that can be searched; what is in none stays aten steps. May be empty.
+  virtual const std::vector<PlannedRegion>& regions() const = 0;
+  /// The least the whole task must move and compute.
+  virtual double bytes() const = 0;
+  virtual double flops() const = 0;
+  /// The whole task as aten steps alone.
+  virtual Result<std::string> aten_program() const = 0;
+  /// The whole task, with the given genome for every region named and aten steps for all else.
+  virtual Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen) const = 0;
+};
+
+class Planner {
+ public:
+  virtual ~Planner() = default;
+  virtual Result<std::unique_ptr<Plan>> plan(const std::string& graph, const DeviceFacts& device) = 0;
+};
+
+struct ShipRequest {
+  std::string graph, program;  ///< documents; an empty program ships the original code as it is (the baseline form)
+  std::filesystem::path task;
+  std::filesystem::path folder;
+  std::string blobs;  ///< folder of constants
+  std::string baseline;  ///< for the baseline form: which one (`eager`, `compile`, …)
+};
+
+class Shipper {
+ public:
+  virtual ~Shipper() = default;
+  /// Writes (or replaces) the shipped folder. Kinds: `disk_full`, `permission_denied`, `read_only`, …
+  virtual Status ship(const ShipRequest& request) = 0;
+};
+
+}  // namespace planish::cli

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "base/clock.h"
+#include "cli/optimize_flow.h"
+#include "search/run.h"
+#include "store/store.h"
+
+namespace planish::cli {
+
+/// Keeps every evaluation of a run in the store, counts it for the result, and gives back what an earlier part of the same run
+/// measured. Implements what search asks of the world beside the evaluator. One thread.
+class Recording : public search::EvaluationSink, public search::History {
+ public:
+  Recording(store::Store& store, std::string run, Progress& progress, Clock& clock);
+
+  /// Loads what the run had measured before it was interrupted.
+  Status load_history();
+  bool has_history() const { return !known_.empty(); }
+  /// Seconds of the search's budget that were used before.
+  double seconds_used() const { return seconds_used_; }
+  /// The search begins now; `seconds` is its budget (0: none).
+  void search_begins(double seconds);
+
+  Status keep(const std::string& region, const std::string& key, const std::string& program, const std::string& genome,
+              const Evaluation& evaluation, bool recalled);
+  std::optional<Evaluation> recall(const std::string& key, const std::string& program, bool full);
+
+  std::optional<Evaluation> recall(const search::RegionSpec& region, const std::string& program, bool full) override;
+  Status record(const search::RegionSpec& region, const search::Proposal& proposal, const coder::Candidate& candidate,
+                const Evaluation& evaluation, search::Answer answer, bool recalled) override;
+  void duplicate(const search::RegionSpec& region) override;
+  void not_built(const search::RegionSpec& region, const Error& error) override;
+
+  const std::map<std::string, std::map<std::string, std::int64_t>>& counts() const { return counts_; }
+
+ private:
+  double used_now() const;
+  store::Store& store_;
+  std::string run_;
+  Progress& progress_;
+  Clock& clock_;
+  std::map<std::tuple<std::string, std::string, bool>, Evaluation> known_;
+  std::map<std::string, std::map<std::string, std::int64_t>> counts_;
+  double seconds_used_ = 0;
+  double budget_ = 0;
+  std::optional<TimePoint> began_;
+};
+
+}  // namespace planish::cli

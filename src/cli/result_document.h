@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "evaluate/api.h"
+
+namespace planish::cli {
+
+/// The result of `optimize` (docs/formats/result.md) as plain data.
+struct ResultDocument {
+  static constexpr int schema_version = 1;
+
+  std::string run, task, task_path, task_sha256, target;
+  DeviceFacts device;
+  std::string outcome;  ///< improved | no_improvement | interrupted
+  std::string reason;   ///< one sentence: why nothing was gained; empty when improved
+  std::string shipped;  ///< folder; empty where an interrupted run had nothing verified
+  std::string form;     ///< program | baseline
+
+  struct Accuracy {
+    std::string gate;
+    double error = 0, eager_error = 0, ratio = 0;  ///< relative Frobenius: the worst output, and eager's on the same
+    double max_error = 0;                          ///< largest element error, relative
+    std::vector<std::string> regimes;
+    std::map<std::string, std::string> skipped;
+    std::vector<std::string> degenerate;
+    bool verified = false;
+  };
+  std::optional<Accuracy> accuracy;
+
+  /// `shipped`, `eager`, `compile`, …: what was timed, or why it was not.
+  std::vector<ClaimTime> times;
+  std::map<std::string, double> speedup;  ///< against each baseline
+  double speedup_best_baseline = 0;       ///< 0 where there was nothing to compare
+  std::string best_baseline;
+
+  std::optional<Roofline> roofline;
+  double host_us_per_call = 0;
+  std::map<std::string, std::map<std::string, std::int64_t>> evaluations;  ///< tier → outcome → count
+
+  struct Region {
+    std::string id, key, summary, genome;
+    int count = 1;
+    double best_ms = 0, fallback_ms = 0, bound_ms = 0;  ///< 0 where not known
+    bool used = false;
+  };
+  std::vector<Region> regions;
+  double seconds_total = 0, seconds_first_verified = 0;
+};
+
+/// Fills the speed-ups from the times, and says whether the shipped module beats every baseline beyond the noise.
+bool compare_times(ResultDocument& result);
+/// The worst output over all cases: error, eager's, their ratio.
+ResultDocument::Accuracy summarise(const std::string& gate, const std::vector<TestCase>& cases);
+
+std::string to_json(const ResultDocument& result);
+/// What a person wants to know: what was gained, at what error, against what.
+std::string to_text(const ResultDocument& result);
+
+}  // namespace planish::cli

@@ -1,0 +1,31 @@
+#include "base/json.h"
+#include "cli/optimize_flow.h"
+
+namespace planish::cli {
+
+std::string settings_text(const OptimizeRequest& request) {
+  Json out = {{"target", request.target},
+              {"accuracy", request.accuracy},
+              {"budget_seconds", request.budget.seconds},
+              {"evaluations", request.budget.evaluations},
+              {"seed", request.seed},
+              {"baselines", request.baselines}};
+  return dump_json(out);
+}
+
+Status apply_settings(const std::string& text, OptimizeRequest& request) {
+  PLANISH_TRY(Json json, parse_json(text, "store_corrupt", "the run's settings"));
+  ObjectReader reader(json, "store_corrupt", "settings");
+  std::int64_t seed = 0;
+  reader.text("target", request.target);
+  reader.text("accuracy", request.accuracy);
+  reader.number("budget_seconds", request.budget.seconds);
+  reader.integer("evaluations", request.budget.evaluations);
+  reader.integer("seed", seed);
+  reader.texts("baselines", request.baselines);
+  PLANISH_CHECK(reader.finish());
+  request.seed = static_cast<std::uint64_t>(seed);
+  return {};
+}
+
+}  // namespace planish::cli

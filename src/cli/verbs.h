@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "cli/output.h"
+
+/// One function a verb, each in a file of its own. They print their own results and errors and give the exit code.
+namespace planish::cli {
+
+struct OptimizeVerb {
+  std::string task;  ///< may be empty with --resume
+  SearchOptions search;
+  std::string out;
+  std::string resume;
+  std::string command;  ///< as typed
+  /// Options that were given (flag or environment): these win over a resumed run's settings.
+  std::vector<std::string> given;
+};
+int optimize_verb(const OptimizeVerb& options, const Output& output);
+
+struct VerifyVerb {
+  std::string task, path, target = "auto", accuracy = "eager";
+  int seeds = 5;
+};
+int verify_verb(const VerifyVerb& options, const Output& output);
+
+struct SuiteVerb {
+  std::string folder, out;
+  SearchOptions search;
+  bool resume = false;
+};
+int suite_verb(const SuiteVerb& options, const Output& output);
+
+int runs_verb(const std::string& store, int limit, const Output& output);
+int show_verb(const std::string& run, const std::string& store, const Output& output);
+int doctor_verb(const std::string& store, const Output& output);
+
+enum class CacheAction : std::uint8_t { dir, size, clean };
+int cache_verb(CacheAction action, const Output& output);
+
+}  // namespace planish::cli
