@@ -1,0 +1,147 @@
+#include "ship/folder.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <set>
+#include <string_view>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "program/program.h"
+#include "ship/manifest.h"
+
+namespace planish::ship {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 4> baselines{"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
+
+Status copy_to(const fs::path& from, const fs::path& to) {
+  PLANISH_TRY(std::string bytes, read_file(from));
+  return write_file(to, bytes);
+}
+
+/// Sources and binaries of every kernel as kernels/k0.cu, kernels/k0.cubin, …; returns the binaries' relative paths.
+Result<std::vector<std::string>> write_kernels(const ShipRequest& request, const program::Program& program, const fs::path& folder) {
+  if (request.binaries.size() != program.kernels.size()) {
+    return fail("bad_request", fmt::format("{} binaries for {} kernels", request.binaries.size(), program.kernels.size()));
+  }
+  std::vector<std::string> binaries;
+  for (std::size_t k = 0; k < program.kernels.size(); ++k) {
+    const program::KernelSource& kernel = program.kernels[k];
+    const std::string_view source = kernel.language == "cpp" ? "cpp" : kernel.language == "cuda" ? "cu" : "py";
+    PLANISH_CHECK(write_file(folder / "kernels" / fmt::format("k{}.{}", k, source), kernel.source));
+    binaries.push_back(fmt::format("kernels/k{}.{}", k, kernel.language == "cpp" ? "so" : "cubin"));
+    PLANISH_CHECK(copy_to(request.binaries[k], folder / binaries.back()));
+  }
+  return binaries;
+}
+
+Status write_constants(const ShipRequest& request, const program::Program& program, const fs::path& folder) {
+  std::set<std::string> done;
+  for (const program::Buffer& buffer : program.buffers) {
+    if (buffer.role != program::Role::constant || !done.insert(buffer.source.blob).second) continue;
+    PLANISH_CHECK(copy_to(request.blobs / buffer.source.blob, folder / "blobs" / buffer.source.blob));
+  }
+  return {};
+}
+
+Status fill(const ShipRequest& request, const fs::path& folder) {
+  std::vector<std::string> binaries;
+  if (request.baseline.empty()) {
+    PLANISH_TRY(const program::Program program, program::parse(request.program));
+    PLANISH_CHECK(write_file(folder / "program.json", program::to_json(program)));
+    PLANISH_TRY(binaries, write_kernels(request, program, folder));
+    PLANISH_CHECK(write_constants(request, program, folder));
+  }
+  PLANISH_CHECK(copy_to(request.package / "executor.py", folder / "executor.py"));
+  PLANISH_CHECK(copy_to(request.package / "ship" / "guards.py", folder / "guards.py"));
+  PLANISH_CHECK(copy_to(request.runtime, folder / "libplanish_rt.so"));
+  // A live module has no source to fall back on but itself: its folder is loaded with planish.load(folder, module).
+  if (!fs::is_directory(request.task)) {
+    PLANISH_CHECK(copy_to(request.task, folder / "reference.py"));
+    PLANISH_CHECK(copy_to(request.package / "ship" / "module.py", folder / "module.py"));
+  }
+  PLANISH_CHECK(write_file(folder / "evidence.json", request.evidence));
+  PLANISH_TRY(Json document, manifest(request, folder, binaries));
+  return write_file(folder / "ship.json", document.dump(1) + "\n");
+}
+
+/// Whether `folder` may be replaced: it is not there, empty, or shipped by us.
+Status may_replace(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error) || fs::exists(folder / "ship.json", error)) return {};
+  if (fs::is_directory(folder, error) && fs::is_empty(folder, error)) return {};
+  return fail("not_shipped", fmt::format("{} exists and is not a shipped folder", folder.string()), "give another folder with --out, or remove it");
+}
+
+Status put_in_place(const fs::path& made, const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) {
+    if (::rename(made.c_str(), folder.c_str()) == 0) return {};
+    return std::unexpected(file_error(errno, "write", folder));
+  }
+  // Swaps the two in one step where the file system can (RENAME_EXCHANGE = 2), else there is a moment without a folder.
+  if (::syscall(SYS_renameat2, AT_FDCWD, made.c_str(), AT_FDCWD, folder.c_str(), 2U) != 0) {
+    const fs::path old = made.string() + "-old";
+    if (::rename(folder.c_str(), old.c_str()) != 0) return std::unexpected(file_error(errno, "replace", folder));
+    if (::rename(made.c_str(), folder.c_str()) != 0) {
+      const int number = errno;
+      (void)::rename(old.c_str(), folder.c_str());
+      return std::unexpected(file_error(number, "write", folder));
+    }
+    fs::remove_all(old, error);
+    return {};
+  }
+  fs::remove_all(made, error);
+  return {};
+}
+
+}  // namespace
+
+Status write_folder(const ShipRequest& request) {
+  if (request.folder.empty()) return fail("bad_request", "no folder to ship to was given");
+  if (!request.baseline.empty() && std::ranges::find(baselines, request.baseline) == baselines.end()) {
+    return fail("bad_request", fmt::format("unknown baseline '{}'", request.baseline));
+  }
+  std::error_code error;
+  fs::path folder = fs::absolute(request.folder).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  PLANISH_CHECK(may_replace(folder));
+  PLANISH_CHECK(make_directories(folder.parent_path()));
+  const fs::path made = folder.parent_path() / fmt::format(".tmp-{}-{}", folder.filename().string(), ::getpid());
+  fs::remove_all(made, error);
+  PLANISH_CHECK(make_directories(made));
+  Status done = fill(request, made);
+  if (done.has_value()) done = put_in_place(made, folder);
+  if (!done.has_value()) fs::remove_all(made, error);
+  return done;
+}
+
+Status check_folder(const fs::path& folder) {
+  const char* hint = "ship it again";
+  auto text = read_file(folder / "ship.json");
+  if (!text.has_value()) return fail("not_shipped", fmt::format("{} is not a shipped folder: {}", folder.string(), text.error().message), hint);
+  PLANISH_TRY(Json document, parse_json(*text, "not_shipped", (folder / "ship.json").string()));
+  if (!document.is_object() || document.value("schema", Json()) != Json("planish.ship/1") || !document.contains("files")) {
+    return fail("not_shipped", fmt::format("{}: ship.json is not a planish.ship/1 document", folder.string()), hint);
+  }
+  PLANISH_TRY(auto found, digests(folder));
+  const Json& listed = document["files"];
+  for (const auto& [path, digest] : listed.items()) {
+    const auto it = found.find(path);
+    if (it == found.end()) return fail("altered", fmt::format("{}: {} is missing", folder.string(), path), hint);
+    if (Json(it->second) != digest) return fail("altered", fmt::format("{}: {} has changed since it was shipped", folder.string(), path), hint);
+    found.erase(it);
+  }
+  if (!found.empty()) return fail("altered", fmt::format("{}: {} was added", folder.string(), found.begin()->first), hint);
+  return {};
+}
+
+}  // namespace planish::ship
