@@ -1,0 +1,25 @@
+"""`python -m planish.oracle`: serves the oracle on descriptor 3 until it closes."""
+
+from __future__ import annotations
+
+import sys
+
+from planish.errors import PlanishError
+from planish.wire import Channel, die_with_parent, serve
+
+
+def main() -> int:
+    die_with_parent()
+    try:
+        channel = Channel.of_fd(3)
+    except PlanishError as error:
+        print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
+        return 2
+    from planish.oracle.service import Service  # after the channel: importing torch takes seconds
+
+    serve(channel, Service().handlers())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

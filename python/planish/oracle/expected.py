@@ -1,0 +1,170 @@
+"""What the outputs of a region should be for one data set, and how far from it they may be.
+
+The fp64 and the eager run happen once; TF32 and the response only when a candidate misses what eager's error and the floor
+allow, and then once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from planish.oracle import flags, gate, layout, measure, ties
+from planish.oracle.gate import Accuracy, Pair
+from planish.oracle.interpret import Double, Interpreter, Mode, op_name
+
+
+@dataclass
+class Output:
+    """One expected output. Floats: `ref`; integers and booleans: `exact` and `eager`, flat, in storage order."""
+
+    position: int
+    value: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+    eager: torch.Tensor
+    exact: torch.Tensor
+    ref: measure.Reference | None = None
+    eager_error: Pair = gate.ZERO
+    yardstick: Pair = gate.ZERO
+
+    def bytes(self) -> int:
+        return sum(t.numel() * t.element_size() for t in (self.eager, self.exact))
+
+
+@dataclass
+class Expected:
+    """Everything about one data set. `inputs` are the values the region reads; they must not change while this lives."""
+
+    run: Interpreter
+    device: torch.device
+    accuracy: Accuracy
+    outputs: list[Output]
+    reference: str = "fp64"
+    tf32: list[Pair] | None = None
+    response: list[Pair] | None = None
+    nan_in_reference: bool = False
+    part: Sliced | None = None
+    _tie_cache: dict[int, Any] = field(default_factory=dict)
+
+    @classmethod
+    def compute(
+        cls, run: Interpreter, inputs: Mapping[int, torch.Tensor], outputs: Sequence[tuple[int, int]], device: torch.device, accuracy: Accuracy
+    ) -> Expected:
+        """Runs eager and fp64. Raises what torch raises."""
+        wanted = list(dict.fromkeys(v for _, v in outputs))
+        with flags.eager_context(device, accuracy):
+            eager = run.run(inputs, wanted, Mode())
+        exact = run.run(inputs, wanted, Double())
+        storages = {t.untyped_storage().data_ptr() for t in inputs.values()}
+        found: list[Output] = []
+        for position, value in outputs:
+            found.append(make_output(run, position, value, eager[value], exact[value], storages, accuracy))
+        del eager, exact
+        expected = cls(run, device, accuracy, found)
+        expected.nan_in_reference = any(o.ref is not None and not o.ref.clean for o in found)
+        if all(o.ref is None for o in found):
+            expected.reference = "exact"
+        return expected
+
+    def bytes(self) -> int:
+        return sum(o.bytes() for o in self.outputs) + (self.part.expected.bytes() if self.part else 0)
+
+    def limits(self, index: int, error: Pair, inputs: Mapping[int, torch.Tensor]) -> Pair:
+        """The gate of output `index`, widened by TF32 and the response only if `error` needs it."""
+        out = self.outputs[index]
+        if self.accuracy.mode == "tolerance":
+            return Pair(gate.HUGE, self.accuracy.tolerance)
+        if self.part is not None:
+            return self.part.limits_of_rest(index, error)
+        yardstick = out.yardstick.larger(out.eager_error)
+        limit = gate.limit(yardstick, out.dtype)
+        if error.within(limit):
+            return limit
+        operations = flags.tf32_operations(self.device, self.accuracy)
+        if operations and self.tf32 is None:
+            uses = any(op_name(self.run.captured.nodes[i]) in operations for i in self.run.nodes)
+            self.tf32 = self._variant(inputs, Double(tf32=operations)) if uses else [gate.ZERO] * len(self.outputs)
+        if self.tf32 is not None:
+            yardstick = yardstick.larger(self.tf32[index])
+            limit = gate.limit(yardstick, out.dtype)
+            if error.within(limit):
+                return limit
+        if self.response is None:
+            self.response = self.measure_response(inputs)
+        return gate.limit(yardstick, out.dtype, self.response[index])
+
+    def measure_response(self, inputs: Mapping[int, torch.Tensor]) -> list[Pair]:
+        """How much the fp64 outputs move when every value moves by one rounding; the largest of the draws."""
+        found = [gate.ZERO] * len(self.outputs)
+        for draw in range(gate.RESPONSE_DRAWS):
+            generator = torch.Generator(self.device).manual_seed(7919 + draw)
+            moved = self._variant(inputs, Double(delta=gate.DELTA, generator=generator))
+            found = [a.larger(b) for a, b in zip(found, moved, strict=True)]
+        return found
+
+    def _variant(self, inputs: Mapping[int, torch.Tensor], mode: Double) -> list[Pair]:
+        """The errors of another interpretation against the reference."""
+        results = self.run.run(inputs, list(dict.fromkeys(o.value for o in self.outputs)), mode)
+        found = []
+        for out in self.outputs:
+            if out.ref is None:
+                found.append(gate.ZERO)
+                continue
+            # Where the variant has a NaN and the reference none the response is not a number: leave those elements out.
+            moved = layout.flat(results[out.value], out.order)
+            errors = measure.compare(torch.where(torch.isfinite(moved), moved, out.ref.exact), measure.finite_only(out.ref))
+            found.append(Pair(errors.fro, errors.max))
+        return found
+
+    def tie(self, index: int, actual: torch.Tensor, wrong: torch.Tensor, inputs: Mapping[int, torch.Tensor]) -> torch.Tensor:
+        """`wrong`, less the elements that are indices of equal values (argmax and its kin)."""
+        return ties.forgive(self.run, self.outputs[index], actual, wrong, inputs, self._tie_cache)
+
+
+@dataclass
+class Sliced:
+    """The fp64 expectation of a slice, where the whole is too large (sliced.py). `inputs` are the slice's; `checked` the outputs that
+    have the sliced dim, `take` cuts an output of the whole down to the slice."""
+
+    expected: Expected
+    inputs: dict[int, torch.Tensor]
+    checked: set[int]
+    take: Callable[[int, torch.Tensor], torch.Tensor]
+
+    def limits_of_rest(self, index: int, error: Pair) -> Pair:
+        """Everything is compared with eager: the gate, and eager's own error once more, because eager is not the truth."""
+        near = [index] if index in self.checked else sorted(self.checked)
+        widest = gate.ZERO
+        for i in near:
+            own = self.expected.outputs[i].eager_error
+            limit = self.expected.limits(i, Pair(max(0.0, error.fro - own.fro), max(0.0, error.max - own.max)), self.inputs)
+            widest = widest.larger(Pair(limit.fro + own.fro, limit.max + own.max))
+        return widest
+
+
+def make_output(run: Interpreter, position: int, value: int, eager: torch.Tensor, exact: torch.Tensor, storages: set[int], accuracy: Accuracy) -> Output:
+    """Flattens both into the storage order that the graph declares; clones what aliases an input."""
+    meta = run.captured.graph["values"][value]
+    shape, dtype = tuple(meta["shape"]), eager.dtype
+    order = layout.storage_order(shape, meta["strides"])
+
+    def own(tensor: torch.Tensor) -> torch.Tensor:
+        flat = layout.flat(tensor, order)
+        return flat.clone() if flat.untyped_storage().data_ptr() in storages else flat
+
+    out = Output(position, value, dtype, shape, order, own(eager), own(exact))
+    if dtype.is_complex:
+        out.eager, out.exact = torch.view_as_real(out.eager).reshape(-1), torch.view_as_real(out.exact).reshape(-1)
+        out.dtype = out.eager.dtype
+    if out.eager.is_floating_point() and out.eager.numel():
+        out.ref = measure.reference(out.exact, out.eager)
+        if accuracy.mode == "tolerance":
+            out.ref.scale = 1.0  # |err| / (|ref| + 1) <= tol is allclose with atol = rtol = tol
+        errors = measure.compare(out.eager, out.ref)
+        out.eager_error = Pair(errors.fro, errors.max)
+    return out

@@ -1,0 +1,310 @@
+"""Runs a captured graph, or a part of it, node by node: as it is, or promoted to fp64 with controlled roundings.
+
+Values are named by their graph ids. Dead values are dropped at once, so the peak is the graph's own liveness.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch.utils import _pytree as pytree
+
+DTYPES: dict[str, torch.dtype] = {
+    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
+    "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool,
+}  # fmt: skip
+
+# Operations whose f32 products torch may compute in TF32.
+MATMULS = {"mm", "bmm", "addmm", "baddbmm", "addbmm", "linear", "matmul", "mv", "addmv", "einsum", "dot", "scaled_dot_product_attention", "lstm", "gru"}
+CONVOLUTIONS = {
+    "convolution", "_convolution", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cudnn_convolution",
+}  # fmt: skip
+_PERTURB_CHUNK = 1 << 25
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """The torch dtype of a graph document's name."""
+    found = DTYPES.get(name)
+    return found if found is not None else getattr(torch, name)
+
+
+def op_name(node: torch.fx.Node) -> str:
+    """`add` for aten.add.Tensor."""
+    schema = getattr(node.target, "_schema", None)
+    return schema.name.partition("::")[2] if schema is not None else str(node.target)
+
+
+class Captured(Protocol):
+    """What planish.capture returns; see its documentation."""
+
+    graph: dict[str, Any]
+    program: Any
+    nodes: list[torch.fx.Node]
+    value_of: dict[Any, int]
+
+    def flat_inputs(self, args: Any, kwargs: Any) -> list[torch.Tensor]: ...
+
+
+class Mode:
+    """How one operation is run. This one: exactly as torch does."""
+
+    def begin(self) -> Any:
+        return torch.no_grad()
+
+    def value(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """An input of the run, whose dtype in the graph is `dtype`."""
+        return tensor
+
+    def call(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
+        """The node's results, flattened; `dtypes` are theirs in the graph."""
+        return _flat(node.target(*args, **kwargs))  # type: ignore[operator]
+
+
+@dataclass
+class Double(Mode):
+    """Every floating value in fp64, casts and created tensors included.
+
+    `delta`: each floating value that arithmetic made is multiplied by 1 ± delta at random, as one rounding would (fp64
+    values of the task: by 1 ± 2^-52). `step`: a rounding of every floating value, given its dtype in the graph. `tf32`: names of
+    operations whose f32 operands are rounded to TF32 first. `step_inputs_only`: `step` is for the inputs alone."""
+
+    delta: float = 0.0
+    generator: torch.Generator | None = None
+    step: Callable[[torch.Tensor, torch.dtype], torch.Tensor] | None = None
+    step_inputs_only: bool = False
+    tf32: frozenset[str] = frozenset()
+
+    @contextmanager
+    def begin(self) -> Iterator[None]:
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            torch.set_default_dtype(before)
+
+    def value(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        wide = _promote(tensor)
+        if not wide.is_floating_point():
+            return wide
+        if self.step is not None:
+            return self.step(wide, dtype)
+        if self.delta:
+            return self._perturbed(wide.clone() if wide is tensor else wide, dtype)
+        return wide
+
+    def call(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
+        if self.tf32 and op_name(node) in self.tf32:
+            args, kwargs = self._round_operands(node, args, kwargs)
+        results = self._promoted_call(node, args, kwargs)
+        if not self.delta and (self.step is None or self.step_inputs_only):
+            return results
+        sources = {t.untyped_storage().data_ptr() for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
+        out: list[torch.Tensor | None] = []
+        for result, dtype in zip(results, dtypes, strict=False):
+            # A view rounds nothing.
+            if result is None or dtype is None or not result.is_floating_point() or result.untyped_storage().data_ptr() in sources:
+                out.append(result)
+            elif self.step is not None:
+                out.append(self.step(result, dtype))
+            else:
+                out.append(self._perturbed(result, dtype))
+        return out
+
+    def _promoted_call(self, node: torch.fx.Node, args: Any, kwargs: Any) -> list[torch.Tensor | None]:
+        target: Any = node.target
+        name = op_name(node)
+        if name == "view" and target._overloadname == "dtype":
+            return self._narrow_call(node, args, kwargs)  # reinterprets bits: only the task's own dtype makes sense
+        wide_args, wide_kwargs = pytree.tree_map(_promote_dtype, (args, kwargs))
+        if name in ("_softmax", "_log_softmax") and len(wide_args) > 2:
+            wide_args = (*wide_args[:2], False)  # half_to_float: nothing is half here
+        try:
+            return [_promote(r) if r is not None else None for r in _flat(target(*wide_args, **wide_kwargs))]
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, NotImplementedError) as error:
+            if "not implemented" not in str(error) and "xpected" not in str(error) and "dtype" not in str(error):
+                raise
+            return self._narrow_call(node, args, kwargs)
+
+    def _narrow_call(self, node: torch.fx.Node, args: Any, kwargs: Any) -> list[torch.Tensor | None]:
+        """For the few operations without an fp64 form: in the graph's dtypes, the result promoted."""
+        metas = pytree.tree_map(lambda n: n.meta.get("val") if isinstance(n, torch.fx.Node) else None, (node.args, node.kwargs))
+
+        def narrow(value: Any, meta: Any) -> Any:
+            return value.to(meta.dtype) if isinstance(value, torch.Tensor) and isinstance(meta, torch.Tensor) else value
+
+        flat, spec = pytree.tree_flatten((args, kwargs))
+        flat_metas, meta_spec = pytree.tree_flatten(metas)
+        if spec == meta_spec:
+            args, kwargs = pytree.tree_unflatten([narrow(v, m) for v, m in zip(flat, flat_metas, strict=True)], spec)
+        return [_promote(r) if r is not None else None for r in _flat(node.target(*args, **kwargs))]  # type: ignore[operator]
+
+    def _round_operands(self, node: torch.fx.Node, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        def rounded(source: Any, value: Any) -> Any:
+            meta = source.meta.get("val") if isinstance(source, torch.fx.Node) else None
+            if isinstance(value, torch.Tensor) and isinstance(meta, torch.Tensor) and meta.dtype == torch.float32 and value.ndim >= 2:
+                return to_tf32(value)
+            return value
+
+        args = tuple(rounded(s, v) for s, v in zip(node.args, args, strict=True))
+        return args, {key: rounded(node.kwargs.get(key), v) for key, v in kwargs.items()}
+
+    def _perturbed(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        delta = 2.0**-52 if dtype == torch.float64 else self.delta
+        if not tensor.is_contiguous():
+            tensor = tensor.contiguous()
+        flat = tensor.view(-1)
+        for start in range(0, flat.numel(), _PERTURB_CHUNK):
+            piece = flat[start : start + _PERTURB_CHUNK]
+            signs = torch.randint(0, 2, piece.shape, dtype=torch.int8, device=piece.device, generator=self.generator)
+            piece.mul_(signs.to(torch.float64).mul_(2 * delta).add_(1 - delta))
+        return tensor
+
+
+def to_tf32(tensor: torch.Tensor) -> torch.Tensor:
+    """An fp64 tensor rounded to TF32 (10 bits of mantissa, halves away from zero, as cvt.rna does)."""
+    bits = tensor.to(torch.float32).view(torch.int32)
+    rounded = ((bits + 0x1000) & -0x2000).view(torch.float32)
+    return torch.where(torch.isfinite(tensor), rounded.to(torch.float64), tensor)
+
+
+class Interpreter:
+    """A set of nodes of a captured graph, ready to run. Not thread-safe; keeps no tensor between runs."""
+
+    def __init__(self, captured: Captured, nodes: Sequence[int]) -> None:
+        self.captured = captured
+        self.nodes = sorted(nodes)
+        values = captured.graph["values"]
+        self.dtypes = [dtype_of(v["dtype"]) for v in values]
+        self._outs: list[list[int | None]] = [captured.graph["nodes"][i]["outs"] for i in self.nodes]
+        self._uses = [self._values_used(captured.nodes[i]) for i in self.nodes]
+
+    def run(self, inputs: Mapping[int, torch.Tensor], wanted: Sequence[int], mode: Mode) -> dict[int, torch.Tensor]:
+        """`wanted` values by id, from `inputs` by id. A wanted value may be an input."""
+        last: dict[int, int] = {}
+        for position, uses in enumerate(self._uses):
+            for value in uses:
+                last[value] = position
+        keep = set(wanted)
+        with mode.begin():
+            needed = keep | set(last)
+            env = {i: mode.value(t, self.dtypes[i]) for i, t in inputs.items() if i in needed}
+            for position, index in enumerate(self.nodes):
+                node = self.captured.nodes[index]
+                args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: self._lookup(n, env))  # type: ignore[misc]
+                outs = self._outs[position]
+                results = mode.call(node, args, kwargs, [None if o is None else self.dtypes[o] for o in outs])
+                del args, kwargs
+                for out, result in zip(outs, results, strict=False):
+                    if out is not None and result is not None and (out in last or out in keep):
+                        env[out] = result
+                del results
+                for value in self._uses[position]:
+                    if last[value] == position and value not in keep:
+                        env.pop(value, None)
+        return {value: env[value] for value in wanted}
+
+    def inputs_needed(self) -> set[int]:
+        """Values that the nodes read and none of them makes."""
+        made = {o for outs in self._outs for o in outs if o is not None}
+        return {v for uses in self._uses for v in uses} - made
+
+    def _values_used(self, node: torch.fx.Node) -> set[int]:
+        found: set[int] = set()
+        for source in node.all_input_nodes:
+            value = self._value(source)
+            if value is not None:
+                found.add(value)
+        return found
+
+    def _value(self, node: torch.fx.Node) -> int | None:
+        value = self.captured.value_of.get((node, None))
+        if value is None and node.op == "call_function" and node.target is operator.getitem:
+            base, item = node.args
+            value = self.captured.value_of.get((base, item))
+        if value is None:
+            value = self.captured.value_of.get((node, 0))
+        return value
+
+    def _lookup(self, node: torch.fx.Node, env: Mapping[int, torch.Tensor]) -> Any:
+        value = self._value(node)
+        if value is not None:
+            return env[value]
+        if node.op == "get_attr":
+            return operator.attrgetter(str(node.target))(self.captured.program.graph_module)
+        raise KeyError(f"{node} has no value in the graph")
+
+
+def ancestors(captured: Captured, wanted: Sequence[int]) -> list[int]:
+    """The nodes, in order, that `wanted` values need."""
+    everything = Interpreter(captured, range(len(captured.nodes)))
+    need = set(wanted)
+    found: list[int] = []
+    for position in reversed(range(len(everything.nodes))):
+        if any(o in need for o in everything._outs[position] if o is not None):
+            need |= everything._uses[position]
+            found.append(position)
+    return found[::-1]
+
+
+def peak_bytes(captured: Captured, nodes: Sequence[int], inputs: Sequence[int], wanted: Sequence[int], itemsize: int = 8) -> int:
+    """The most bytes alive at once when floating values take `itemsize` bytes, one temporary of the largest included."""
+    values = captured.graph["values"]
+
+    def size(value: int) -> int:
+        count = 1
+        for dim in values[value]["shape"]:
+            count *= int(dim)
+        dtype = dtype_of(values[value]["dtype"])
+        return count * (itemsize if dtype.is_floating_point else dtype.itemsize)
+
+    program = Interpreter(captured, nodes)
+    last: dict[int, int] = {}
+    for position, uses in enumerate(program._uses):
+        for value in uses:
+            last[value] = position
+    live = {v for v in inputs if v in last or v in wanted}
+    peak = total = sum(size(v) for v in live)
+    for position in range(len(program.nodes)):
+        for out in program._outs[position]:
+            if out is not None:
+                live.add(out)
+                total += size(out)
+        peak = max(peak, total)
+        dead = [v for v in live if last.get(v, -1) <= position and v not in wanted and (v in program._uses[position] or v in program._outs[position])]
+        for value in dead:
+            live.discard(value)
+            total -= size(value)
+    largest = max((size(v) for v in range(len(values))), default=0)
+    return peak + largest
+
+
+def _flat(result: Any) -> list[torch.Tensor | None]:
+    if isinstance(result, torch.Tensor) or result is None:
+        return [result]
+    out: list[torch.Tensor | None] = []
+    for item in result:
+        out.extend(_flat(item) if isinstance(item, (list, tuple)) else [item if isinstance(item, torch.Tensor) else None])
+    return out
+
+
+def _promote(tensor: Any) -> Any:
+    if tensor.is_floating_point() and tensor.dtype != torch.float64:
+        return tensor.to(torch.float64)
+    if tensor.is_complex() and tensor.dtype != torch.complex128:
+        return tensor.to(torch.complex128)
+    return tensor
+
+
+def _promote_dtype(value: Any) -> Any:
+    if isinstance(value, torch.dtype):
+        return torch.float64 if value.is_floating_point else torch.complex128 if value.is_complex else value
+    return value

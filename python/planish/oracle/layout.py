@@ -1,0 +1,43 @@
+"""Storage order: a strided tensor as one flat run, so that comparing needs no copies of the candidate's output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+
+def storage_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """The permutation of dims that puts the largest stride first (a permuted dense tensor becomes contiguous)."""
+    return tuple(sorted(range(len(shape)), key=lambda d: (-strides[d] if shape[d] > 1 else -(1 << 62), d)))
+
+
+def flat(tensor: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
+    """The elements in `order`, one-dimensional; a view when the layout allows it."""
+    return tensor.permute(tuple(order)).reshape(-1)
+
+
+def unravel(position: int, shape: Sequence[int], order: Sequence[int]) -> list[int]:
+    """The index in the tensor of a position in its flat form."""
+    index = [0] * len(shape)
+    for dim in reversed(order):
+        index[dim] = position % shape[dim] if shape[dim] else 0
+        position //= max(1, shape[dim])
+    return index
+
+
+def distinct(tensor: torch.Tensor) -> torch.Tensor:
+    """The view without the repetitions of expanded dims, so that each element can be written once."""
+    for dim in range(tensor.ndim):
+        if tensor.stride(dim) == 0 and tensor.shape[dim] > 1:
+            tensor = tensor.narrow(dim, 0, 1)
+    return tensor
+
+
+def copy_into(destination: torch.Tensor, source: torch.Tensor) -> None:
+    """Copies, also into an expanded destination (from a source that is equal along the expanded dims)."""
+    for dim in range(destination.ndim):
+        if destination.stride(dim) == 0 and destination.shape[dim] > 1:
+            destination = destination.narrow(dim, 0, 1)
+            source = source.narrow(dim, 0, 1)
+    destination.copy_(source)

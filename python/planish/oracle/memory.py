@@ -1,0 +1,45 @@
+"""How much memory there is, and whether an exception means that there was not enough."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import torch
+
+from planish.errors import PlanishError
+
+
+def available(device: torch.device) -> int:
+    """Bytes that new tensors may take."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    free = 1 << 62
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                free = int(line.split()[1]) * 1024
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+        if limit != "max":
+            free = min(free, max(0, int(limit) - used))
+    except (OSError, ValueError):
+        return free
+    return free
+
+
+def is_exhausted(error: BaseException) -> bool:
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
+
+
+def out_of_memory(what: str, error: BaseException) -> PlanishError:
+    """The PlanishError for it, with the bytes that torch asked for where it says so."""
+    text = str(error)
+    found = re.search(r"tried to allocate ([\d.]+ ?[KMGT]?i?B|\d+ bytes)", text)
+    size = f" ({found.group(1)} more)" if found else ""
+    return PlanishError("out_of_memory", f"{what} does not fit in memory{size}", "use smaller inputs")
+
+
+def gigabytes(count: int) -> str:
+    return f"{count} bytes ({count / 2**30:.1f} GiB)"

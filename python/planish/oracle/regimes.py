@@ -1,0 +1,152 @@
+"""Data to test on: the task's own, and regimes that leave its usual values without leaving its domain.
+
+Integers, booleans and floats of few values (masks, labels) always come from the task's own generator. Parameters and float
+buffers are redrawn around what they are, so that a zero-initialised branch cannot hide; what is positive stays positive.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from planish.oracle.interpret import Captured, op_name
+
+REGIMES = ("task", "normal", "uniform", "wide", "offset", "sparse", "special")
+_PIECE = 1 << 25
+_SAMPLE = 1 << 14
+_FEW = 4
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What is known of one graph input's values."""
+
+    redraw: bool  # a float that may take any value of its kind
+    positive: bool
+    low: float
+    high: float
+    mean: float
+    std: float
+    constant: bool
+
+
+def profile(tensor: torch.Tensor, positive: bool = False) -> Profile:
+    """Looks at the values (a sample of large tensors decides whether they are few)."""
+    if not tensor.is_floating_point() or tensor.numel() == 0:
+        return Profile(False, False, 0, 0, 0, 0, False)
+    sample = _sample(tensor).double()
+    if not bool(torch.isfinite(sample).all()):
+        return Profile(False, False, 0, 0, 0, 0, False)
+    low, high = float(tensor.min()), float(tensor.max())
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return Profile(False, False, 0, 0, 0, 0, False)
+    constant = low == high
+    few = not constant and tensor.numel() >= 4 * _FEW and sample.unique().numel() <= _FEW
+    return Profile(not few, positive or low > 0, low, high, float(sample.mean()), float(sample.std(correction=0)), constant)
+
+
+def variances(captured: Captured) -> set[int]:
+    """Values that some batch norm reads as a variance: they must stay positive."""
+    found: set[int] = set()
+    for node in captured.graph["nodes"]:
+        for arg in node["args"]:
+            if arg.get("name") in ("running_var", "var", "save_var") and "value" in arg:
+                found.add(arg["value"])
+    return found
+
+
+def bounded_domain(captured: Captured) -> bool:
+    """Some operation asserts that its input is a probability (on a GPU the assertion kills the process): stay in the observed range."""
+    return any(op_name(n) == "binary_cross_entropy" for n in captured.nodes)
+
+
+def fragile_indices(captured: Captured) -> bool:
+    """Some index is computed from floats by a cast: other data than the task's own could index out of bounds."""
+    graph = captured.graph
+    cast: set[int] = set()
+    indexing = {"embedding", "gather", "index", "index_select", "index_put", "scatter", "scatter_add", "scatter_reduce", "take", "_unsafe_index"}
+    for node in graph["nodes"]:
+        name = node["op"].split(".")[1]
+        reads = [v for arg in node["args"] for v in ([arg["value"]] if "value" in arg else arg.get("values", [])) if v is not None]
+        outs = [o for o in node["outs"] if o is not None]
+        if name in indexing and any(v in cast and "i" in graph["values"][v]["dtype"] for v in reads):
+            return True
+        floats = any(graph["values"][v]["dtype"] in ("f64", "f32", "f16", "bf16") for v in reads)
+        made_here = name in ("_to_copy", "convert_element_type", "bucketize", "searchsorted") and floats
+        for out in outs:
+            integral = graph["values"][out]["dtype"] in ("i64", "i32", "i16", "i8", "u8")
+            if integral and (made_here or any(v in cast for v in reads)):
+                cast.add(out)
+    return False
+
+
+def redraw_parameter(tensor: torch.Tensor, known: Profile, generator: torch.Generator) -> torch.Tensor:
+    """Other values of the same kind; the same tensor when its values are few or special (masks, -inf)."""
+    if not known.redraw:
+        return tensor
+    noise = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device).normal_(generator=generator)
+    if known.positive:
+        return tensor.abs().clamp_min(1e-3) * noise.mul_(0.3).exp_()
+    if known.constant:
+        return tensor + noise.mul_(max(0.25 * abs(known.mean), 0.1))
+    fresh = noise.mul_(known.std).add_(known.mean)
+    zeros = float((_sample(tensor) == 0).double().mean())
+    return fresh.masked_fill_(tensor == 0, 0) if 0.01 < zeros < 0.99 else fresh
+
+
+def draw_input(like: torch.Tensor, known: Profile, regime: str, generator: torch.Generator, bounded: bool, nonfinite: bool) -> torch.Tensor:
+    """A user input of `like`'s shape, strides and dtype in the regime, on the generator's device. `like`, which may be a meta tensor
+    otherwise, is returned when its values must stay the task's own."""
+    if regime == "task" or not known.redraw:
+        return like
+    fresh = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=generator.device)
+    offset = 10.0 + 90.0 * float(torch.rand((), generator=generator, device=generator.device))
+    view = fresh.as_strided((_extent(fresh),), (1,)) if fresh.numel() else fresh.reshape(-1)
+    for start in range(0, view.numel(), _PIECE):
+        _fill(view[start : start + _PIECE], regime, offset, generator)
+    if bounded:
+        fresh.clamp_(known.low, known.high)
+    elif regime == "special" and view.numel():
+        _specials(view, generator, nonfinite)
+    return fresh
+
+
+def _fill(piece: torch.Tensor, regime: str, offset: float, generator: torch.Generator) -> None:
+    match regime:
+        case "uniform":
+            piece.uniform_(-1, 1, generator=generator)
+        case "wide":
+            piece.uniform_(-4, 4, generator=generator)
+            signs = torch.randint(0, 2, piece.shape, dtype=torch.int8, device=piece.device, generator=generator)
+            piece.mul_(math.log(10)).exp_().mul_(signs.mul_(2).sub_(1))
+        case "offset":
+            piece.normal_(generator=generator).mul_(0.5).add_(offset)
+        case "sparse":
+            keep = torch.empty(piece.shape, dtype=torch.bool, device=piece.device).bernoulli_(0.1, generator=generator)
+            piece.normal_(generator=generator).mul_(keep)
+        case _:
+            piece.normal_(generator=generator)
+
+
+def _specials(view: torch.Tensor, generator: torch.Generator, nonfinite: bool) -> None:
+    """About 1 % of ±0, denormals and large values; where the task bears it, one or two each of ±Inf and NaN."""
+    count = view.numel()
+    info = torch.finfo(view.dtype)
+    values = [0.0, -0.0, info.smallest_normal / 4, -info.smallest_normal / 4, 100.0, -100.0, 1e4 if info.max > 1e6 else 1e2]
+    for value in values:
+        where = torch.randint(0, count, (max(1, min(count // 700, 1 << 16)),), generator=generator, device=view.device)
+        view[where] = value
+    if nonfinite:
+        where = torch.randint(0, count, (3,), generator=generator, device=view.device)
+        view[where] = torch.tensor([math.inf, -math.inf, math.nan], dtype=view.dtype, device=view.device)
+
+
+def _extent(tensor: torch.Tensor) -> int:
+    return 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def _sample(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.reshape(-1) if tensor.is_contiguous() else tensor.flatten()
+    return flat[:: max(1, flat.numel() // _SAMPLE)]

@@ -1,0 +1,345 @@
+"""A part of the graph that is checked on its own, and what is known of it: regimes, errors seen, expectations."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from planish.errors import PlanishError
+from planish.oracle import layout, measure, memory
+from planish.oracle.data import DataSet
+from planish.oracle.expected import Expected, Output
+from planish.oracle.gate import Accuracy, Pair, number
+from planish.oracle.interpret import Interpreter, peak_bytes
+from planish.oracle.regimes import REGIMES
+from planish.oracle.sliced import Slicer
+from planish.oracle.task import Task
+
+POOL_SEEDS = 16
+_EXPLODED = {2: 0.1, 1: 0.5}
+_HEADROOM = 0.8
+_CACHE_SHARE = 0.35
+
+Key = tuple[int, str]
+
+
+class Region:
+    """Nodes of the task with the values they read and give. `outputs` are (position, value id): a value that is also an input (an
+    alias) or comes twice has no buffer of its own."""
+
+    def __init__(self, task: Task, name: str, nodes: Sequence[int], inputs: Sequence[int], outputs: Sequence[int], accuracy: Accuracy) -> None:
+        count = len(task.graph["nodes"])
+        for node in nodes:
+            if not 0 <= node < count:
+                raise PlanishError("bad_message", f"region {name}: there is no node {node}")
+        self.task = task
+        self.name = name
+        self.accuracy = accuracy
+        self.run = Interpreter(task.captured, nodes)
+        self.inputs = list(inputs)
+        missing = self.run.inputs_needed() - set(self.inputs)
+        if missing:
+            raise PlanishError("bad_message", f"region {name}: its nodes read values {sorted(missing)} that are not among its inputs")
+        made = {o for outs in self.run._outs for o in outs if o is not None}
+        unknown = [v for v in outputs if v not in made and v not in self.inputs]
+        if unknown:
+            raise PlanishError("bad_message", f"region {name}: no node of it makes {unknown}")
+        self.outputs: list[tuple[int, int]] = []
+        for position, value in enumerate(outputs):
+            if value not in self.inputs and value not in [v for _, v in self.outputs]:
+                self.outputs.append((position, value))
+        self.skipped: dict[str, str] = {}
+        self.memory_limit: int | None = None  # tests lower it
+        self._accepted: set[str] = {"task"}
+        self._finite_only_specials = False
+        self._pool: dict[tuple[str, int], OrderedDict[int, Pair]] = {}
+        self._cache: OrderedDict[Key, Expected] = OrderedDict()
+        self._slicer: Slicer | None = None
+
+    # -- data --
+
+    def create(self, seed: int, regime: str) -> DataSet:
+        """New buffers with this data. Raises PlanishError(`skipped`) when the regime leaves the task's domain."""
+        self._reserve()
+        data = DataSet.create(self.task.device, (self.name, seed, regime), self.task.graph["values"], self.inputs, self.outputs)
+        try:
+            self.fill(data, seed, regime)
+        except BaseException:
+            data.free()
+            raise
+        return data
+
+    def fill(self, data: DataSet, seed: int, regime: str) -> None:
+        """Other contents in the same buffers; outputs poisoned. Raises like `create`."""
+        if regime not in REGIMES:
+            raise PlanishError("bad_message", f"unknown regime {regime!r}")
+        if regime in self.skipped:
+            raise PlanishError("skipped", self.skipped[regime])
+        data.seed, data.regime = seed, regime
+        try:
+            self._contents(data)
+            if regime not in self._accepted:
+                self._admit(data)
+        except PlanishError as error:
+            if error.kind == "skipped":
+                self.skipped[regime] = error.message
+            raise
+        data.poison()
+
+    def _contents(self, data: DataSet) -> None:
+        nonfinite = data.regime == "special" and not self._finite_only_specials
+        try:
+            values = self.task.values(data.seed, data.regime, self.inputs, nonfinite)
+        except Exception as error:
+            if data.regime == "task" or isinstance(error, PlanishError) or memory.is_exhausted(error):
+                raise
+            raise PlanishError("skipped", f"the task refuses such data: {_line(error)}") from error
+        data.write(values)
+
+    def _admit(self, data: DataSet) -> None:
+        """Decides once whether a regime stays in the task's domain."""
+        regime = data.regime
+        if self.task.fragile:
+            raise PlanishError("skipped", "an index is computed from floats: other data could leave its table")
+        usual = self._usual_nan()
+        problem = self._out_of_domain(data, usual)
+        if problem and regime == "special" and not self._finite_only_specials:
+            self._finite_only_specials = True
+            self._cache.pop((data.seed, regime), None)
+            self._contents(data)
+            problem = self._out_of_domain(data, usual)
+        if problem:
+            self._cache.pop((data.seed, regime), None)
+            raise PlanishError("skipped", problem)
+        self._accepted.add(regime)
+
+    def _usual_nan(self) -> bool:
+        """Whether the task's own data gives values that are not finite."""
+        return any(e.nan_in_reference for (_, regime), e in self._cache.items() if regime == "task")
+
+    def _out_of_domain(self, data: DataSet, usual: bool) -> str | None:
+        try:
+            expected = self.expected(data)
+        except Exception as error:
+            if isinstance(error, PlanishError) or memory.is_exhausted(error):
+                raise
+            return f"the task refuses such data: {_line(error)}"
+        for out in expected.outputs:
+            if out.ref is None:
+                continue
+            special = data.regime == "special" and not self._finite_only_specials
+            if not out.ref.clean and not usual and not special:
+                return "the reference leaves the numbers"
+            if out.ref.count * 2 < out.exact.numel():
+                return "most of the reference is not finite"
+            if out.eager_error.fro > _EXPLODED.get(out.dtype.itemsize, 1e-2) and self.accuracy.mode != "tolerance":
+                return f"eager's own error is {out.eager_error.fro:.1e}"
+        return None
+
+    def regimes(self, seed: int = 90001) -> tuple[list[str], dict[str, str]]:
+        """The regimes that stay in the task's domain, and the others with the reason. Costs a data set each, the first time."""
+        data: DataSet | None = None
+        for regime in REGIMES:
+            if regime in self._accepted or regime in self.skipped:
+                continue
+            try:
+                if data is None:
+                    data = self.create(seed, regime)
+                else:
+                    self.fill(data, seed, regime)
+            except PlanishError as error:
+                if error.kind != "skipped":
+                    raise
+        if data is not None:
+            data.free()
+        return [r for r in REGIMES if r not in self.skipped], dict(self.skipped)
+
+    # -- expectations --
+
+    def expected(self, data: DataSet) -> Expected:
+        """Computed once for a (seed, regime), kept while memory allows. The data set's inputs must be what was written."""
+        key = (data.seed, data.regime)
+        found = self._cache.get(key)
+        if found is None:
+            found = self._compute(data.input_tensors())
+            self._remember(data, found)
+            self._cache[key] = found
+            self._shrink(key)
+        self._cache.move_to_end(key)
+        return found
+
+    def forget(self) -> None:
+        self._cache.clear()
+
+    def _compute(self, inputs: Mapping[int, torch.Tensor]) -> Expected:
+        device = self.task.device
+        wanted = [v for _, v in self.outputs]
+        need = peak_bytes(self.task.captured, self.run.nodes, self.inputs, wanted)
+        there = self._room(need)
+        if need <= there:
+            try:
+                return Expected.compute(self.run, inputs, self.outputs, device, self.accuracy)
+            except Exception as error:
+                if not memory.is_exhausted(error):
+                    raise
+                self.forget()
+                if device.type == "cuda":
+                    torch.cuda.empty_cache()
+        if self._slicer is None:
+            self._slicer = Slicer(self.task, 0.5 * there / max(1, need), need)
+        return self._slicer.expect(self.run, inputs, self.outputs, self.accuracy)
+
+    def _room(self, need: int) -> int:
+        if self.memory_limit is not None:
+            return self.memory_limit
+        there = int(memory.available(self.task.device) * _HEADROOM)
+        if need > there and self._cache:
+            self.forget()
+            there = int(memory.available(self.task.device) * _HEADROOM)
+        return there
+
+    def _reserve(self) -> None:
+        """Gives torch's cached blocks back before buffers are made outside of its allocator."""
+        if self.task.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _shrink(self, keep: Key) -> None:
+        budget = int((memory.available(self.task.device) + sum(e.bytes() for e in self._cache.values())) * _CACHE_SHARE)
+        while len(self._cache) > 1 and sum(e.bytes() for e in self._cache.values()) > budget:
+            oldest = next(k for k in self._cache if k != keep)
+            del self._cache[oldest]
+
+    def _remember(self, data: DataSet, expected: Expected) -> None:
+        """Pools eager's errors over the seeds of a regime."""
+        for index, out in enumerate(expected.outputs):
+            pool = self._pool.setdefault((data.regime, index), OrderedDict())
+            if data.seed not in pool and len(pool) < POOL_SEEDS:
+                pool[data.seed] = out.eager_error
+            for pair in pool.values():
+                out.yardstick = out.yardstick.larger(pair)
+
+    # -- checking --
+
+    def check(self, data: DataSet, stage: str) -> dict[str, Any]:
+        """The result of `check` in docs/formats/wire.md."""
+        broken = data.broken_guard()
+        if broken is not None:
+            return _refused("guard", f"bytes outside {broken} were overwritten")
+        if stage == "full" or sum(s.buffer.bytes for s in data.inputs) < 1 << 26:
+            changed = data.changed_input()
+            if changed is not None:
+                return _refused("input_changed", f"{changed} was changed")
+        expected = self.expected(data)
+        inputs = data.input_tensors()
+        rows, problem, message = [], None, ""
+        for index, slot in enumerate(data.outputs):
+            row, trouble, text = judge_output(expected, index, slot.view, slot.poison, inputs)
+            rows.append(row)
+            if trouble is not None and (problem is None or _rank(trouble) < _rank(problem)):
+                problem, message = trouble, f"{slot.name}: {text}"
+        return {"ok": problem is None, "problem": problem, "outputs": rows, "reference": expected.reference, "message": message}
+
+
+def judge_output(
+    expected: Expected, index: int, view: torch.Tensor, poison: int | None, inputs: Mapping[int, torch.Tensor]
+) -> tuple[dict[str, Any], str | None, str]:
+    """(the row of the result, problem, message) of one output."""
+    out = expected.outputs[index]
+    actual = layout.flat(view, out.order)
+    if actual.is_complex():
+        actual = torch.view_as_real(actual).reshape(-1)
+    if out.exact.numel() == 0:
+        return _row(out, 0.0, 0.0, Pair(0.0, 0.0), None, actual), None, ""
+    if out.ref is None:
+        return _judge_exact(expected, index, actual, poison, inputs)
+    errors = measure.compare(actual, out.ref, poison)
+    error = Pair(errors.fro, errors.max)
+    limit = expected.limits(index, error if errors.problem is None else Pair(0.0, 0.0), inputs)
+    row = _row(out, errors.fro, errors.max, limit, errors.worst, actual)
+    if errors.problem is not None:
+        what = "never written" if errors.problem == "unwritten" else "not finite, or finite where the reference is not"
+        return row, errors.problem, f"{errors.bad} elements are {what}, the first at {row['worst']['index']}"
+    if not Pair(errors.fro, errors.max).within(limit):
+        return row, "mismatch", _words(errors, limit, row)
+    if expected.part is not None and index in expected.part.checked:
+        part = expected.part.expected
+        row, trouble, text = judge_output(part, index, expected.part.take(out.value, view), None, expected.part.inputs)
+        return row, trouble, text
+    return row, None, ""
+
+
+def _judge_exact(
+    expected: Expected, index: int, actual: torch.Tensor, poison: int | None, inputs: Mapping[int, torch.Tensor]
+) -> tuple[dict[str, Any], str | None, str]:
+    out = expected.outputs[index]
+    found, wrong = measure.compare_exact(actual, out.exact, out.eager, poison)
+    if wrong is not None and not found.unwritten:
+        wrong = expected.tie(index, actual, wrong, inputs)
+        found = measure.ExactErrors(int(wrong.sum()), int(wrong.to(torch.uint8).argmax()))
+    share = found.wrong / out.exact.numel()
+    at = found.first_unwritten if found.unwritten else found.worst
+    row = _row(out, share, share, Pair(0.0, 0.0), at if found.wrong else None, actual)
+    if found.unwritten:
+        return row, "unwritten", f"{found.unwritten} elements were never written, the first at {row['worst']['index']}"
+    if found.wrong:
+        return row, "mismatch", f"{found.wrong} of {out.exact.numel()} elements differ, the first at {row['worst']['index']}"
+    return row, None, ""
+
+
+def _row(out: Output, fro: float, largest: float, limit: Pair, at: int | None, actual: torch.Tensor) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "fro": number(fro),
+        "max": number(largest),
+        "gate_fro": number(limit.fro),
+        "gate_max": number(limit.max),
+        "eager_fro": number(out.eager_error.fro),
+        "eager_max": number(out.eager_error.max),
+        "skipped": out.ref.skipped if out.ref is not None else 0,
+        "output": out.position,
+    }
+    if at is not None:
+        element = at // 2 if len(out.shape) and actual.numel() == 2 * _numel(out.shape) else at
+        row["worst"] = {
+            "index": layout.unravel(element, out.shape, out.order),
+            "expected": _plain(out.exact[at]),
+            "actual": _plain(actual[at : at + 1].view(torch.uint8)[0] if actual.dtype == torch.bool else actual[at]),
+            "eager": _plain(out.eager[at]),
+        }
+    return row
+
+
+def _plain(element: torch.Tensor) -> float | int | str:
+    value = element.item()
+    if isinstance(value, bool | int):
+        return int(value)
+    return value if value == value and abs(value) != float("inf") else str(value)
+
+
+def _numel(shape: Sequence[int]) -> int:
+    total = 1
+    for dim in shape:
+        total *= dim
+    return total
+
+
+def _words(errors: measure.Errors, limit: Pair, row: dict[str, Any]) -> str:
+    worst = row["worst"]
+    which = "largest" if errors.max > limit.max else "Frobenius"
+    error, allowed = (errors.max, limit.max) if errors.max > limit.max else (errors.fro, limit.fro)
+    return f"{which} error {error:.2e}, {allowed:.2e} allowed; worst at {worst['index']}: {worst['actual']} where {worst['expected']} is right"
+
+
+def _rank(problem: str) -> int:
+    return ["guard", "input_changed", "unwritten", "nan", "mismatch"].index(problem)
+
+
+def _refused(problem: str, message: str) -> dict[str, Any]:
+    return {"ok": False, "problem": problem, "outputs": [], "reference": "fp64", "message": message}
+
+
+def _line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

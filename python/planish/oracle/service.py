@@ -1,0 +1,177 @@
+"""The oracle's methods (docs/formats/wire.md): one task, its regions and data sets. One thread."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import torch
+
+from planish import rt
+from planish.errors import PlanishError
+from planish.oracle import memory
+from planish.oracle.bite import bite
+from planish.oracle.data import DataSet
+from planish.oracle.gate import Accuracy
+from planish.oracle.region import Region
+from planish.oracle.task import Task
+from planish.wire import Answer, Handler
+
+WHOLE = "task"
+
+
+class Service:
+    """Holds the session's state. Every method takes the params of its message; PlanishError is the answer to a bad one."""
+
+    def __init__(self) -> None:
+        self.device = torch.device("cpu")
+        self.task: Task | None = None
+        self.accuracy = Accuracy("eager")
+        self.regions: dict[str, Region] = {}
+        self.data: dict[str, DataSet] = {}
+
+    def handlers(self) -> dict[str, Handler]:
+        methods = ("hello", "open", "region", "make", "refresh", "poison", "check", "bite", "regimes", "drop")
+        return {name: self._handler(name) for name in methods}
+
+    def _handler(self, name: str) -> Handler:
+        method = getattr(self, name)
+
+        def handle(params: dict[str, Any], fds: list[int]) -> Any:
+            try:
+                return method(params)
+            except PlanishError:
+                raise
+            except KeyError as error:
+                if error.args and isinstance(error.args[0], str) and error.args[0] not in params and _is_ours(error):
+                    raise PlanishError("bad_message", f"{name} needs {error.args[0]!r}") from error
+                raise
+            except Exception as error:
+                if memory.is_exhausted(error):
+                    for region in self.regions.values():
+                        region.forget()
+                    raise memory.out_of_memory(f"the reference (in {name})", error) from error
+                raise
+
+        return handle
+
+    def hello(self, params: dict[str, Any]) -> dict[str, Any]:
+        wanted = params["device"]
+        if wanted == "cuda":
+            if not torch.cuda.is_available():
+                raise PlanishError("no_device", "torch sees no CUDA device", "use --target cpu, or install a CUDA build of torch")
+            self.device = torch.device("cuda", 0)
+            torch.cuda.init()
+        elif wanted == "cpu":
+            self.device = torch.device("cpu")
+        else:
+            raise PlanishError("bad_message", f"unknown device {wanted!r}")
+        info = rt.device_info(str(self.device))
+        return {
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "device": {"kind": wanted, "name": info["name"], "memory": info["memory_bytes"], "arch": info["arch"], "uuid": info["uuid"]},
+        }
+
+    def open(self, params: dict[str, Any]) -> dict[str, Any]:
+        try:
+            self.accuracy = Accuracy.parse(params.get("accuracy", "eager"))
+        except (TypeError, ValueError) as error:
+            hint = "accuracy is eager, tf32 or a positive tolerance"
+            raise PlanishError("bad_accuracy", f"accuracy {params.get('accuracy')!r}: {error}", hint) from error
+        self._close()
+        self.task = task = Task(params["task"], self.device, params["blobs"])
+        outputs = [o["value"] for o in task.graph["outputs"] if "value" in o]
+        self.regions[WHOLE] = Region(task, WHOLE, range(len(task.graph["nodes"])), task.inputs, outputs, self.accuracy)
+        facts = {
+            "name": task.loaded.name,
+            "source_sha256": task.loaded.source_sha256,
+            "parameters": task.parameters,
+            "input_bytes": task.input_bytes,
+        }
+        return {"graph": task.graph, "task": facts}
+
+    def region(self, params: dict[str, Any]) -> dict[str, Any]:
+        name = params["region"]
+        if name == WHOLE:
+            raise PlanishError("bad_message", "region task exists already")
+        self.regions[name] = Region(self._opened(), name, params["nodes"], params["inputs"], params["outputs"], self.accuracy)
+        return {}
+
+    def make(self, params: dict[str, Any]) -> dict[str, Any] | Answer:
+        name, region = params["data"], self._region(params)
+        self._drop(name)
+        try:
+            data = region.create(int(params["seed"]), params.get("regime", "task"))
+        except PlanishError as error:
+            if error.kind == "skipped":
+                return {"skipped": error.message}
+            raise
+        self.data[name] = data
+        return Answer({"buffers": data.descriptions()}, data.fds())
+
+    def refresh(self, params: dict[str, Any]) -> dict[str, Any]:
+        data = self._data(params)
+        try:
+            self.regions[data.region].fill(data, int(params["seed"]), params.get("regime", "task"))
+        except PlanishError as error:
+            if error.kind == "skipped":
+                return {"skipped": error.message}
+            raise
+        return {}
+
+    def poison(self, params: dict[str, Any]) -> dict[str, Any]:
+        self._data(params).poison()
+        return {}
+
+    def check(self, params: dict[str, Any]) -> dict[str, Any]:
+        data = self._data(params)
+        return self.regions[data.region].check(data, params.get("stage", "screen"))
+
+    def bite(self, params: dict[str, Any]) -> dict[str, Any]:
+        return bite(self._region(params))
+
+    def regimes(self, params: dict[str, Any]) -> dict[str, Any]:
+        found, skipped = self._region(params).regimes()
+        return {"regimes": found, "skipped": skipped}
+
+    def drop(self, params: dict[str, Any]) -> dict[str, Any]:
+        self._drop(params["data"])
+        return {}
+
+    def _drop(self, name: str) -> None:
+        data = self.data.pop(name, None)
+        if data is not None:
+            data.free()
+
+    def _close(self) -> None:
+        for name in list(self.data):
+            self._drop(name)
+        self.regions.clear()
+        self.task = None
+
+    def _opened(self) -> Task:
+        if self.task is None:
+            raise PlanishError("bad_message", "no task is open")
+        return self.task
+
+    def _region(self, params: dict[str, Any]) -> Region:
+        self._opened()
+        name = params.get("region", WHOLE)
+        if name not in self.regions:
+            raise PlanishError("bad_message", f"there is no region {name!r}")
+        return self.regions[name]
+
+    def _data(self, params: dict[str, Any]) -> DataSet:
+        name = params["data"]
+        if name not in self.data:
+            raise PlanishError("bad_message", f"there is no data set {name!r}")
+        return self.data[name]
+
+
+def _is_ours(error: KeyError) -> bool:
+    """Raised by a method of Service itself (a missing parameter), not by something that it calls."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_filename == __file__

@@ -1,0 +1,194 @@
+"""One opened task: the model, its graph, and its data for any seed and regime."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
+
+from planish.capture import Captured, LoadedTask, capture, check_forward, load_task
+from planish.errors import PlanishError
+from planish.oracle import memory, regimes
+from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
+
+OPEN_SEED = 0
+_SANE = 1e-2  # two runs of one program may differ by this much before it counts as random
+
+
+class Task:
+    """Owns the model and the captured graph on `device`. Not thread-safe. Construction raises PlanishError for every way in which a
+    task can be unfit: see docs/accuracy.md."""
+
+    def __init__(self, path: str, device: torch.device, blobs: str) -> None:
+        self.device = device
+        self.path = Path(path)
+        self.blobs = blobs
+        self.loaded: LoadedTask = load_task(path)
+        _refuse_too_large(self.loaded, device)
+        try:
+            self.model = self.loaded.model.to(device)
+            self._open(blobs)
+        except PlanishError:
+            raise
+        except Exception as error:
+            if memory.is_exhausted(error):
+                raise memory.out_of_memory(f"{self.path}: the task", error) from error
+            raise
+
+    def _open(self, blobs: str) -> None:
+        args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
+        buffers = {name: b.detach().clone() for name, b in self.model.named_buffers(remove_duplicate=False)}
+        versions = [t._version for t in _tensors((args, kwargs))]
+        torch.manual_seed(1)
+        first = [t.detach() for t in _tensors(check_forward(self.path, self.model, (args, kwargs)))]
+        self._restore(buffers)
+        if [t._version for t in _tensors((args, kwargs))] != versions:
+            first = [t.clone() for t in first]
+            args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
+        self.captured: Captured = capture(self.model, args, kwargs, Path(blobs), self.path)
+        self._restore(buffers)
+        refuse_random(self.captured, self.path)
+        self.graph: dict[str, Any] = self.captured.graph
+        self.inputs: list[int] = [i["value"] for i in self.graph["inputs"]]
+        flat = [t.detach() for t in self.captured.flat_inputs(args, kwargs)]
+        self._own = dict(zip(self.inputs, flat, strict=True))
+        self._user = {i["value"] for i in self.graph["inputs"] if i["kind"] == "user"}
+        self._check_runs(first)
+        self.input_bytes = sum(t.numel() * t.element_size() for i, t in self._own.items() if i in self._user)
+        self.parameters = sum(p.numel() for p in self.model.parameters())
+        positive = regimes.variances(self.captured)
+        self._profiles = {v: regimes.profile(t, v in positive) for v, t in self._own.items()}
+        self._generated = any(not self._profiles[v].redraw for v in self._user)
+        self._bounded = regimes.bounded_domain(self.captured)
+        self.fragile = regimes.fragile_indices(self.captured)
+        self.first_seed: int | None = None
+        for value in self._user:  # only the shapes are needed from here on, and one of these may be 13 GB
+            t = self._own[value]
+            self._own[value] = t if t.numel() < 1 << 16 else torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
+
+    def _restore(self, buffers: dict[str, torch.Tensor]) -> None:
+        with torch.no_grad():
+            for name, buffer in self.model.named_buffers(remove_duplicate=False):
+                if not torch.equal(buffer, buffers[name]):
+                    buffer.copy_(buffers[name])
+
+    def _check_runs(self, first: list[torch.Tensor]) -> None:
+        """The graph, interpreted, must do what the model did, whatever the random state; and the truth must be a number."""
+        outputs = [o["value"] for o in self.graph["outputs"] if "value" in o]
+        everything = Interpreter(self.captured, range(len(self.captured.nodes)))
+        runs = []
+        for seed in (2, 3):
+            torch.manual_seed(seed)
+            runs.append(everything.run(self._own, outputs, Mode()))
+        for a, b in zip(runs[0].values(), runs[1].values(), strict=True):
+            if not _agree(a, b):
+                raise PlanishError("random_ops", f"{self.path}: two runs on equal inputs differ: the task is random", "put the model in eval mode")
+        users = [o["value"] for o in self.graph["outputs"] if o["kind"] == "user"]
+        for mine, theirs in zip((runs[0][v] for v in users), first, strict=False):
+            if not _agree(mine, theirs):
+                message = f"{self.path}: the captured graph does not compute what the model does"
+                raise PlanishError("capture_mismatch", message, "the model may depend on state that export does not see")
+        del runs[1]
+        for value in users:
+            if not bool(torch.isnan(runs[0][value]).any()) if runs[0][value].is_floating_point() else True:
+                continue
+            exact = everything.run(self._own, [value], Double())[value]
+            count = int(torch.isnan(exact).sum())
+            if count:
+                message = f"{self.path}: the reference has {count} NaN among {exact.numel()} outputs on the task's own data"
+                raise PlanishError("reference_nan", message, "check get_inputs() and the model: nothing can be proven about NaN")
+
+    def values(self, seed: int, regime: str, wanted: Sequence[int], nonfinite: bool = True) -> dict[int, torch.Tensor]:
+        """Graph values for this data, computed eagerly from the task's inputs. Equal arguments give equal values."""
+        inputs = self.draw(seed, regime, nonfinite)
+        missing = [v for v in wanted if v not in inputs]
+        found = {v: inputs[v] for v in wanted if v in inputs}
+        if missing:
+            found.update(Interpreter(self.captured, ancestors(self.captured, missing)).run(inputs, missing, Mode()))
+        return found
+
+    def draw(self, seed: int, regime: str, nonfinite: bool = True) -> dict[int, torch.Tensor]:
+        """The graph's inputs by value id."""
+        if regime == "task" and self.first_seed is None:
+            self.first_seed = seed
+        found: dict[int, torch.Tensor] = {}
+        theirs: dict[int, torch.Tensor] = {}
+        if regime == "task" or self._generated:
+            args, kwargs = self.loaded.make_inputs(seed, self.device)
+            theirs = dict(zip(self.inputs, self.captured.flat_inputs(args, kwargs), strict=True))
+        own = regime == "task" and seed == self.first_seed
+        for item in self.graph["inputs"]:
+            value, kind = item["value"], item["kind"]
+            generator = torch.Generator(self.device).manual_seed(_seed_of(seed, regime, value))
+            known = self._profiles[value]
+            if kind == "user":
+                like = theirs[value].detach() if value in theirs else self._own[value]
+                found[value] = regimes.draw_input(like, known, regime, generator, self._bounded, nonfinite)
+            elif kind == "const" or own:
+                found[value] = self._own[value]
+            else:
+                found[value] = regimes.redraw_parameter(self._own[value], known, generator)
+        return found
+
+
+def refuse_random(captured: Captured, path: Path) -> None:
+    """Raises PlanishError(`random_ops`) for operations whose result depends on the random state."""
+    for node in captured.nodes:
+        name = op_name(node)
+        tags = getattr(node.target, "tags", ())
+        if torch.Tag.nondeterministic_seeded not in tags and name not in ("dropout", "alpha_dropout", "feature_dropout", "rrelu"):
+            continue
+        bound = _bind(node)
+        if float(bound.get("dropout_p", bound.get("p", bound.get("dropout", 1.0))) or 0.0) == 0.0:
+            continue
+        if bound.get("train", bound.get("training", True)) is False:
+            continue
+        hint = "put the model in eval mode: dropout in training cannot be verified" if "dropout" in name else "random results cannot be verified"
+        raise PlanishError("random_ops", f"{path}: uses {name}, whose result is random", hint)
+
+
+def _bind(node: torch.fx.Node) -> dict[str, Any]:
+    schema = node.target._schema  # type: ignore[union-attr]
+    bound = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
+    bound.update({a.name: v for a, v in zip(schema.arguments, node.args, strict=False)})
+    bound.update(node.kwargs)
+    return bound
+
+
+def _refuse_too_large(loaded: LoadedTask, device: torch.device) -> None:
+    """Learns the inputs' size without making them. Generators that fake tensors cannot follow are simply run later."""
+    try:
+        with FakeTensorMode():
+            call = loaded.make_inputs(OPEN_SEED, "cpu")
+        need = sum(t.numel() * t.element_size() for t in _tensors(call))
+    except Exception:
+        return
+    there = memory.available(device)
+    if need > there:
+        message = f"{loaded.path}: the inputs take {memory.gigabytes(need)}, {memory.gigabytes(there)} are free"
+        raise PlanishError("out_of_memory", message, "use smaller inputs")
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _agree(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Equal beyond rounding (NaN equals NaN)."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if torch.equal(a, b):
+        return True
+    if not a.is_floating_point():
+        return float((a != b).double().mean()) < _SANE
+    return bool(torch.allclose(a, b, rtol=_SANE, atol=_SANE * float(torch.nan_to_num(b, 0, 0, 0).abs().max().clamp_min(1e-30)), equal_nan=True))
+
+
+def _seed_of(seed: int, regime: str, value: int) -> int:
+    digest = hashlib.sha256(f"{seed}:{regime}:{value}".encode()).digest()
+    return int.from_bytes(digest[:7], "little")

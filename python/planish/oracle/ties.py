@@ -1,0 +1,111 @@
+"""Indices of tied values: argmax may name any of the equal largest, topk and sort may order equals as they like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from planish.oracle import layout
+from planish.oracle.interpret import Double, Interpreter, op_name
+
+if TYPE_CHECKING:
+    from planish.oracle.expected import Output
+
+# Operation → (position of the index result, name of the dim argument, an index may appear twice along the dim).
+_INDEXED = {
+    "argmax": (0, True),
+    "argmin": (0, True),
+    "max": (1, True),
+    "min": (1, True),
+    "topk": (1, False),
+    "sort": (1, False),
+    "argsort": (0, False),
+    "median": (1, True),
+    "mode": (1, True),
+    "kthvalue": (1, True),
+    "cummax": (1, True),
+    "cummin": (1, True),
+}
+_RESHAPING = {"view", "reshape", "squeeze", "unsqueeze", "clone", "alias", "_to_copy", "_unsafe_view", "detach"}
+_ULPS = 16
+
+
+def forgive(
+    run: Interpreter, out: Output, actual: torch.Tensor, wrong: torch.Tensor, inputs: Mapping[int, torch.Tensor], cache: dict[int, Any]
+) -> torch.Tensor:
+    """`actual` and `wrong` are flat in storage order; the result is `wrong` without those that point at an equal value."""
+    source = _source(run, out.value)
+    if source is None:
+        return wrong
+    node, position = source
+    bound = _bind(node)
+    if out.value not in cache:
+        cache[out.value] = _values(run, node, inputs)
+    values, dtype = cache[out.value]
+    dim = bound.get("dim", -1 if op_name(node) in ("topk", "sort", "argsort") else None)
+    if dim is None:
+        values, dim = values.reshape(-1), 0
+    shape = list(node.meta["val"][position].shape if isinstance(node.meta["val"], (tuple, list)) else node.meta["val"].shape)
+    logical = [out.shape[d] for d in out.order]
+    inverse = [out.order.index(d) for d in range(len(out.order))]
+
+    def natural(flat: torch.Tensor) -> torch.Tensor:
+        return flat.reshape(logical).permute(inverse).reshape(shape)
+
+    mine, theirs = natural(actual.long()), natural(out.exact.long())
+    if mine.ndim == values.ndim - 1:
+        mine, theirs = mine.unsqueeze(dim), theirs.unsqueeze(dim)
+    if mine.ndim == 0:
+        mine, theirs = mine.reshape(1), theirs.reshape(1)
+    if mine.ndim != values.ndim or values.ndim == 0:
+        return wrong
+    size = values.shape[dim]
+    inside = (mine >= 0) & (mine < size)
+    a = values.gather(dim, mine.clamp(0, size - 1))
+    b = values.gather(dim, theirs.clamp(0, size - 1))
+    eps = torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
+    room = _ULPS * eps * (b.abs() + values.abs().amax(dim, keepdim=True) * 0.01) if eps else 0.0
+    fine = inside & (((a - b).abs() <= room) | (torch.isnan(a) & torch.isnan(b)))
+    if not _INDEXED[op_name(node)][1] and mine.shape[dim] > 1:
+        ordered, _ = mine.sort(dim)
+        repeated = (ordered.diff(dim=dim) == 0).any(dim, keepdim=True)
+        fine = fine & ~repeated
+    fine = fine.reshape(shape).reshape(out.shape)
+    return wrong & ~layout.flat(fine, out.order)
+
+
+def _source(run: Interpreter, value: int) -> tuple[torch.fx.Node, int] | None:
+    """The node that made these indices, and which of its results they are, through reshapes."""
+    for _ in range(8):
+        made = next(((i, outs.index(value)) for i, outs in zip(run.nodes, run._outs, strict=True) if value in outs), None)
+        if made is None:
+            return None
+        node = run.captured.nodes[made[0]]
+        name = op_name(node)
+        if name in _INDEXED and made[1] == _INDEXED[name][0]:
+            return node, made[1]
+        if name not in _RESHAPING:
+            return None
+        before = run._value(node.all_input_nodes[0])
+        if before is None:
+            return None
+        value = before
+    return None
+
+
+def _values(run: Interpreter, node: torch.fx.Node, inputs: Mapping[int, torch.Tensor]) -> tuple[torch.Tensor, torch.dtype]:
+    """What was compared, in fp64, and its dtype in the graph."""
+    source = run._value(node.all_input_nodes[0])
+    assert source is not None
+    tensor = run.run(inputs, [source], Double())[source]
+    return (tensor if tensor.is_floating_point() else tensor.to(torch.float64)), run.dtypes[source]
+
+
+def _bind(node: torch.fx.Node) -> dict[str, Any]:
+    schema = node.target._schema  # type: ignore[union-attr]
+    bound = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
+    bound.update({a.name: v for a, v in zip(schema.arguments, node.args, strict=False)})
+    bound.update(node.kwargs)
+    return bound
