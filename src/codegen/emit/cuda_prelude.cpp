@@ -50,6 +50,15 @@ template <int H, int UNIT, typename T, int V> PL_FN void pl_store(T* p, const Pl
 #pragma unroll
   for (int i = 0; i < V; i += UNIT) PlMem<UNIT * sizeof(T), H>::st(p + i, &r.x[i]);
 }
+template <typename T, int V> PL_FN void pl_get(PlVec<T, V>& r, const PlVec<T, V>* p) {
+  constexpr int B = sizeof(T) * V;
+  if constexpr (B % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < B / 16; ++i) ((uint4*)&r)[i] = ((const uint4*)p)[i];
+  } else {
+    r = *p;
+  }
+}
 template <typename T> PL_FN T pl_ldg(const T* p) { return __ldg(p); }
 // Global → shared without registers where the access is 4, 8 or 16 bytes.
 template <int UNIT, typename T, int V> PL_FN void pl_copy_async(PlVec<T, V>* d, const T* p) {

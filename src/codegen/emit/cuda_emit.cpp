@@ -1,0 +1,34 @@
+#include "codegen/emit/cuda_emit.h"
+
+#include <fmt/format.h>
+
+#include "codegen/emit/cuda_writer.h"
+
+namespace planish::codegen::printing {
+
+Result<Emitted> emit_cuda(const Kernel& kernel, const Device& device, const Genome& genome) {
+  const CudaPlan plan = make_plan(kernel, device, genome);
+  CudaWriter writer(kernel, plan);
+  writer.out = std::string(prelude(true)) + std::string(cuda_memory_prelude());
+  writer.function_head();
+  if (plan.row) {
+    write_row(kernel, plan, writer);
+  } else {
+    write_pointwise(kernel, plan, writer);
+  }
+  writer.close();
+
+  Emitted emitted;
+  emitted.language = "cuda";
+  emitted.source = std::move(writer.out);
+  emitted.entry = "planish_kernel";
+  emitted.grid[0] = plan.grid;
+  emitted.block[0] = plan.threads;
+  emitted.cluster[0] = plan.cluster;
+  emitted.shared = plan.dynamic_shared;
+  for (std::size_t i = 0; i < kernel.inputs.size(); ++i) emitted.args.push_back({Emitted::Argument::Kind::input, static_cast<int>(i)});
+  for (std::size_t i = 0; i < kernel.outputs.size(); ++i) emitted.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(i)});
+  return emitted;
+}
+
+}  // namespace planish::codegen::printing

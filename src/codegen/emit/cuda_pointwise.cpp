@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include "codegen/emit/cuda_writer.h"
+
+namespace planish::codegen::printing {
+namespace {
+
+void outputs_of(const Kernel& kernel, CudaWriter& w, int width) {
+  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) {
+    w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(kernel.outputs[o].dtype), width, o));
+  }
+}
+
+std::string lane_body(const Kernel& kernel, CudaWriter& w) {
+  std::string body;
+  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) body += w.set_lane(static_cast<int>(o));
+  return body;
+}
+
+}  // namespace
+
+void write_pointwise(const Kernel& kernel, const CudaPlan& plan, CudaWriter& w) {
+  std::vector<int> all;
+  for (int v = 0; v < static_cast<int>(kernel.space.extents.size()); ++v) all.push_back(v);
+  const std::vector<int>& nodes = plan.sweeps.back();
+  std::vector<int> loads;
+  for (const int id : nodes) {
+    if (plan.swept[static_cast<std::size_t>(id)]) loads.push_back(id);
+  }
+  const std::int64_t tile = static_cast<std::int64_t>(plan.threads) * plan.unroll;
+  const bool exact = plan.vectors % tile == 0;
+  const bool flat = plan.lanes.mode == Lanes::Mode::flat;
+
+  const auto header = [&] {
+    w.line(fmt::format("const ix q = tile * {} + u * {} + (int)threadIdx.x;", w.literal_index(tile), plan.threads));
+    if (!exact) {
+      w.open(fmt::format("if (q < {}) {{", w.literal_index(plan.vectors)));
+    } else {
+      w.open("{");
+    }
+    if (flat) {
+      w.line(fmt::format("const ix e0 = q * {};", plan.width));
+    } else {
+      w.decode("q", all, plan.lanes.variable);
+    }
+  };
+
+  if (plan.vectors > 0) {
+    if (plan.persistent != 0) {
+      w.open(fmt::format("for (ix tile = blockIdx.x; tile < {}; tile += {}) {{", w.literal_index(plan.groups), w.literal_index(plan.grid)));
+    } else {
+      w.open("{");
+      w.line("const ix tile = blockIdx.x;");
+    }
+    for (const int id : loads) w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, plan.unroll));
+    if (!loads.empty()) {
+      w.line("#pragma unroll");
+      w.open(fmt::format("for (int u = 0; u < {}; ++u) {{", plan.unroll));
+      header();
+      w.load_vector(loads, "", false);
+      w.close();
+      w.close();
+    }
+    w.line("#pragma unroll");
+    w.open(fmt::format("for (int u = 0; u < {}; ++u) {{", plan.unroll));
+    header();
+    outputs_of(kernel, w, plan.width);
+    w.compute(nodes, lane_body(kernel, w));
+    for (std::size_t o = 0; o < kernel.outputs.size(); ++o) w.store_vector(static_cast<int>(o), "");
+    w.close();
+    w.close();
+    w.close();
+  }
+
+  const std::int64_t rest = plan.length - plan.vectors * plan.width;
+  if (rest == 0) return;
+  w.open(fmt::format("if (blockIdx.x == {} && threadIdx.x < {}) {{", plan.grid - 1, rest));
+  w.scalar_tail = true;
+  w.line("const int u = 0;");
+  w.line(fmt::format("const ix e = {} + (int)threadIdx.x;", w.literal_index(plan.vectors * plan.width)));
+  w.decode("e", all, -1);
+  for (const int id : loads) w.line(fmt::format("{} r{}[1];", w.pack_type(id), id));
+  w.load_vector(loads, "", false);
+  outputs_of(kernel, w, 1);
+  w.compute(nodes, lane_body(kernel, w));
+  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) w.store_vector(static_cast<int>(o), "");
+  w.scalar_tail = false;
+  w.close();
+}
+
+}  // namespace planish::codegen::printing

@@ -1,0 +1,262 @@
+#include "codegen/emit/cuda_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace planish::codegen::printing {
+
+void CudaWriter::line(std::string_view text) { out += fmt::format("{:{}}{}\n", "", 2 * depth, text); }
+void CudaWriter::open(std::string_view text) {
+  line(text);
+  ++depth;
+}
+void CudaWriter::close(std::string_view tail) {
+  --depth;
+  line(fmt::format("}}{}", tail));
+}
+
+std::string CudaWriter::literal_index(std::int64_t value) const { return plan_.wide ? fmt::format("{}LL", value) : fmt::format("{}", value); }
+
+void CudaWriter::function_head() {
+  std::string parameters;
+  const auto add = [&](const std::string& text) { parameters += (parameters.empty() ? "" : ", ") + text; };
+  for (std::size_t i = 0; i < kernel_.inputs.size(); ++i) {
+    add(fmt::format("const {}* __restrict__ in{}", storage_type(kernel_.inputs[i].dtype), i));
+  }
+  for (std::size_t i = 0; i < kernel_.outputs.size(); ++i) add(fmt::format("{}* __restrict__ out{}", storage_type(kernel_.outputs[i].dtype), i));
+  line(fmt::format("typedef {} ix;", plan_.wide ? "long long" : "int"));
+  open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}) {{", plan_.threads, plan_.min_blocks, parameters));
+}
+
+void CudaWriter::decode(std::string_view linear, std::span<const int> variables, int stepped) {
+  // Position / (product of the later counts) mod own count; the first needs no mod.
+  std::int64_t later = 1;
+  for (std::size_t i = variables.size(); i-- > 0;) {
+    const int v = variables[i];
+    const std::int64_t extent = kernel_.space.extents[static_cast<std::size_t>(v)];
+    const std::int64_t count = v == stepped ? extent / width() : extent;
+    std::string text = later == 1 ? std::string(linear) : fmt::format("({} / {})", linear, literal_index(later));
+    if (i > 0) text += fmt::format(" % {}", literal_index(count));
+    if (v == stepped && width() > 1) text = fmt::format("({}) * {}", text, width());
+    line(fmt::format("const ix d{} = {};", v, text));
+    later *= count;
+  }
+}
+
+std::vector<std::string> CudaWriter::names() const {
+  std::vector<std::string> out_names;
+  for (int v = 0; v < static_cast<int>(kernel_.space.extents.size()); ++v) {
+    std::string text = fmt::format("d{}", v);
+    if (in_lane_ && !scalar_tail && plan_.width > 1) {
+      if (plan_.lanes.mode == Lanes::Mode::flat) {
+        if (std::ranges::find(plan_.lanes.domain, v) != plan_.lanes.domain.end()) text = fmt::format("l{}", v);
+      } else if (v == plan_.lanes.variable) {
+        text = fmt::format("(d{} + j)", v);
+      }
+    }
+    out_names.push_back(std::move(text));
+  }
+  return out_names;
+}
+
+std::string CudaWriter::text_of(const ir::IndexExpr& e) const { return index_text(e, kernel_.space, names(), plan_.wide); }
+std::string CudaWriter::index(const Kernel&, const ir::IndexExpr& e) { return text_of(e); }
+
+std::string CudaWriter::address(const ir::IndexExpr& e, const Access& access) const {
+  if (plan_.lanes.mode == Lanes::Mode::flat && access.kind == Access::Kind::vector && !scalar_tail) {
+    const auto base = outside_domain(e, plan_.lanes.domain, kernel_.space);
+    return base == ir::IndexExpr{} ? "e0" : fmt::format("({}) + e0", text_of(base));
+  }
+  if (access.kind == Access::Kind::reversed) return fmt::format("({}) - {}", text_of(e), width() - 1);
+  return text_of(e);
+}
+
+Access CudaWriter::access_of(int load) const {
+  return scalar_tail ? Access{Access::Kind::elements, 1} : plan_.loads[static_cast<std::size_t>(load)];
+}
+
+bool CudaWriter::is_resident(int load) const { return std::ranges::find(plan_.resident, load) != plan_.resident.end(); }
+
+std::string CudaWriter::place_of(int load) const {
+  if (!is_resident(load)) return fmt::format("r{}[u]", load);
+  if (plan_.residency == Residency::registers) return fmt::format("R{}[k0 + u]", load);
+  return fmt::format("S{}[(k0 + u) * {}]", load, plan_.threads);
+}
+
+std::string CudaWriter::pack_type(int load) const {
+  const auto& node = kernel_.nodes[static_cast<std::size_t>(load)];
+  const int lanes = access_of(load).kind == Access::Kind::invariant ? 1 : width();
+  return fmt::format("PlVec<{}, {}>", storage_type(kernel_.inputs[static_cast<std::size_t>(node.input)].dtype), lanes);
+}
+
+std::string CudaWriter::lane_inside() const {
+  if (!plan_.partial || scalar_tail) return {};
+  return fmt::format("(unsigned)(e0 + j) < {}u", plan_.length);
+}
+
+void CudaWriter::lane_head() {
+  if (plan_.lanes.mode != Lanes::Mode::flat || scalar_tail || plan_.width == 1) return;
+  // Lanes outside the row compute on some element's coordinates; nothing they make is kept.
+  line("const ix e = e0 + j;");
+  std::int64_t later = 1;
+  for (std::size_t i = plan_.lanes.domain.size(); i-- > 0;) {
+    const int v = plan_.lanes.domain[i];
+    const std::int64_t extent = kernel_.space.extents[static_cast<std::size_t>(v)];
+    std::string text = later == 1 ? "e" : fmt::format("(e / {})", literal_index(later));
+    if (i > 0) text += fmt::format(" % {}", literal_index(extent));
+    line(fmt::format("const ix l{} = {};", v, text));
+    later *= extent;
+  }
+}
+
+void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard, bool to_shared) {
+  const auto emit_one = [&](int id, bool whole) {
+    const Node& node = kernel_.nodes[static_cast<std::size_t>(id)];
+    const Access access = access_of(id);
+    const std::string target = place_of(id);
+    const int hint = plan_.stream_loads ? 1 : 0;
+    const bool async = to_shared && is_resident(id);
+    if (access.kind != Access::Kind::elements && whole) {
+      std::string text;
+      const std::string from = fmt::format("in{} + ({})", node.input, address(node.index, access));
+      if (async) {
+        text = fmt::format("pl_copy_async<{}>(&{}, {});", access.unit, target, from);
+      } else {
+        text = fmt::format("pl_load<{}, {}>({}, {});", hint, access.unit, target, from);
+      }
+      const std::string condition = where_text(node.where, kernel_.space, names(), plan_.wide);
+      line(condition.empty() ? text : fmt::format("if ({}) {}", condition, text));
+      return;
+    }
+    if (access.kind == Access::Kind::invariant) return;
+    line("#pragma unroll");
+    open(fmt::format("for (int j = 0; j < {}; ++j) {{", width()));
+    in_lane_ = true;
+    lane_head();
+    std::string condition = whole ? "" : lane_inside();
+    const std::string bounds = where_text(node.where, kernel_.space, names(), plan_.wide);
+    if (!bounds.empty()) condition += (condition.empty() ? "" : " && ") + bounds;
+    const std::string element = access.kind == Access::Kind::reversed ? fmt::format("{} - j", width() - 1) : "j";
+    const std::string text = fmt::format("{}.x[{}] = pl_ldg(in{} + ({}));", target, element, node.input, text_of(node.index));
+    line(condition.empty() ? text : fmt::format("if ({}) {}", condition, text));
+    in_lane_ = false;
+    close();
+  };
+  if (guard.empty()) {
+    for (const int id : loads) emit_one(id, true);
+    return;
+  }
+  for (const int id : loads) {
+    if (access_of(id).kind == Access::Kind::invariant) emit_one(id, true);
+  }
+  open(fmt::format("if ({}) {{", guard));
+  for (const int id : loads) {
+    if (access_of(id).kind != Access::Kind::invariant) emit_one(id, true);
+  }
+  --depth;
+  open("} else {");
+  for (const int id : loads) emit_one(id, false);
+  close();
+}
+
+void CudaWriter::compute(std::span<const int> nodes, std::string_view body) {
+  std::vector<int> common;
+  std::vector<int> own;
+  for (const int id : nodes) (plan_.lane[static_cast<std::size_t>(id)] ? own : common).push_back(id);
+  std::string indent(static_cast<std::size_t>(2 * depth), ' ');
+  // Lane 0 stands for all lanes in what they share.
+  if (scalar_tail) {
+    in_lane_ = true;
+    line("const int j = 0;");
+    print_nodes(out, kernel_, nodes, *this, indent);
+  } else {
+    in_lane_ = false;
+    print_nodes(out, kernel_, common, *this, indent);
+    line("#pragma unroll");
+    open(fmt::format("for (int j = 0; j < {}; ++j) {{", width()));
+    in_lane_ = true;
+    lane_head();
+    indent += "  ";
+    print_nodes(out, kernel_, own, *this, indent);
+  }
+  for (std::size_t at = 0; at < body.size();) {
+    const auto end = body.find('\n', at);
+    line(body.substr(at, end - at));
+    at = end == std::string_view::npos ? body.size() : end + 1;
+  }
+  if (!scalar_tail) close();
+  in_lane_ = false;
+}
+
+std::string CudaWriter::set_lane(int output) {
+  const auto& o = kernel_.outputs[static_cast<std::size_t>(output)];
+  const bool reversed = !scalar_tail && plan_.stores[static_cast<std::size_t>(output)].kind == Access::Kind::reversed;
+  const std::string lane = reversed ? fmt::format("{} - j", width() - 1) : "j";
+  return fmt::format("o{}.x[{}] = {};\n", output, lane, store_form(name(o.node), kernel_.nodes[static_cast<std::size_t>(o.node)].dtype, o.dtype));
+}
+
+void CudaWriter::store_vector(int output, std::string_view guard) {
+  const auto& o = kernel_.outputs[static_cast<std::size_t>(output)];
+  Access access = scalar_tail ? Access{Access::Kind::elements, 1} : plan_.stores[static_cast<std::size_t>(output)];
+  const int hint = plan_.stream_stores ? 1 : 0;
+  // With one lane everything is a vector of one.
+  if (width() == 1) {
+    access = {Access::Kind::vector, 1};
+    line(fmt::format("pl_store<{}, 1>(out{} + ({}), o{});", hint, output, text_of(o.index), output));
+    return;
+  }
+  const auto by_element = [&](bool whole) {
+    line("#pragma unroll");
+    open(fmt::format("for (int j = 0; j < {}; ++j) {{", width()));
+    in_lane_ = true;
+    lane_head();
+    const std::string condition = whole ? "" : lane_inside();
+    const std::string element = access.kind == Access::Kind::reversed ? fmt::format("{} - j", width() - 1) : "j";
+    const std::string text = fmt::format("out{}[{}] = o{}.x[{}];", output, text_of(o.index), output, element);
+    line(condition.empty() ? text : fmt::format("if ({}) {}", condition, text));
+    in_lane_ = false;
+    close();
+  };
+  const bool wide_store = access.kind == Access::Kind::vector || access.kind == Access::Kind::reversed;
+  const std::string text = fmt::format("pl_store<{}, {}>(out{} + ({}), o{});", hint, access.unit, output, address(o.index, access), output);
+  if (!wide_store) {
+    by_element(guard.empty());
+  } else if (guard.empty()) {
+    line(text);
+  } else {
+    open(fmt::format("if ({}) {{", guard));
+    line(text);
+    --depth;
+    open("} else {");
+    by_element(false);
+    close();
+  }
+}
+
+std::string CudaWriter::load(const Kernel& kernel, int id) {
+  const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+  const DType stored = kernel.inputs[static_cast<std::size_t>(node.input)].dtype;
+  const std::string condition = where_text(node.where, kernel.space, names(), plan_.wide);
+  std::string value;
+  if (plan_.swept[static_cast<std::size_t>(id)]) {
+    const Access access = access_of(id);
+    std::string element = "j";
+    if (access.kind == Access::Kind::invariant) element = "0";
+    if (access.kind == Access::Kind::reversed) element = fmt::format("{} - j", width() - 1);
+    const bool copied = is_resident(id) && plan_.residency == Residency::shared;
+    value = fmt::format("{}.x[{}]", copied ? fmt::format("s{}", id) : place_of(id), element);
+  } else {
+    value = fmt::format("pl_ldg(in{} + ({}))", node.input, text_of(node.index));
+  }
+  value = convert(load_form(value, stored), stored, node.dtype);
+  return condition.empty() ? value : fmt::format("({} ? {} : {})", condition, value, literal(node.dtype, node.value, node.bits));
+}
+
+std::string CudaWriter::reduced(const Kernel& kernel, int id) {
+  const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+  const std::string name = fmt::format("red{}{}", node.reduction, plan_.columns ? "[j]" : "");
+  return convert(name, kernel.reductions[static_cast<std::size_t>(node.reduction)].accumulate, node.dtype);
+}
+
+}  // namespace planish::codegen::printing

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/emit/cuda_plan.h"
+#include "codegen/emit/expression.h"
+
+/// Prints the pieces that pointwise and row kernels share: coordinates, load phases, element loops and stores of one vector.
+///
+/// Names in the printed text: `d3` coordinate common to all lanes (of lane 0 along the stepped variable), `e0` flat position of lane 0, `j`
+/// lane, `l3` a lane's own coordinate, `in2`/`out0` pointers, `r7` what load node 7 brought, `v9` the value of node 9, `red1` a reduction.
+namespace planish::codegen::printing {
+
+class CudaWriter : public Speller {
+ public:
+  CudaWriter(const Kernel& kernel, const CudaPlan& plan) : kernel_(kernel), plan_(plan) {}
+
+  std::string out;  ///< the text so far
+
+  /// Appends one line, indented.
+  void line(std::string_view text);
+  void open(std::string_view text);
+  void close(std::string_view tail = "");
+
+  /// `#define`-free head: types, pointers, launch bounds; leaves the body open.
+  void function_head();
+  /// Coordinates of `variables` from the linear position `linear`; `stepped` counts in vectors of the plan's width.
+  void decode(std::string_view linear, std::span<const int> variables, int stepped);
+  std::string literal_index(std::int64_t value) const;
+
+  /// How `r7` is spelled for a load: "R7[k0 + u]". Empty: "r7[u]".
+  std::string place_of(int load) const;
+  bool is_resident(int load) const;
+  std::string pack_type(int load) const;
+
+  /// Loads of one vector into their places. `guard`: the condition under which all lanes are inside, empty if always.
+  void load_vector(std::span<const int> loads, std::string_view guard, bool to_shared);
+  /// Nodes that all lanes share, then the loop over lanes with its nodes and `body` appended inside.
+  void compute(std::span<const int> nodes, std::string_view body);
+  /// Store of output o from `o0`; `guard` as for loads.
+  void store_vector(int output, std::string_view guard);
+  /// "o0.x[j] = …;" for an output.
+  std::string set_lane(int output);
+  /// Condition that lane j lies inside the row, empty if always.
+  std::string lane_inside() const;
+
+  std::string load(const Kernel& kernel, int id) override;
+  std::string reduced(const Kernel& kernel, int id) override;
+  std::string index(const Kernel& kernel, const ir::IndexExpr& e) override;
+
+  bool scalar_tail = false;  ///< width 1, element loads: what a pointwise kernel's last elements use
+  int depth = 0;
+
+ private:
+  std::vector<std::string> names() const;
+  std::string text_of(const ir::IndexExpr& e) const;
+  std::string address(const ir::IndexExpr& e, const Access& access) const;
+  Access access_of(int load) const;
+  int width() const { return scalar_tail ? 1 : plan_.width; }
+  void lane_head();
+
+  const Kernel& kernel_;
+  const CudaPlan& plan_;
+  bool in_lane_ = false;
+};
+
+/// The two shapes of kernels; `writer` has the head printed and the body open.
+void write_pointwise(const Kernel& kernel, const CudaPlan& plan, CudaWriter& writer);
+void write_row(const Kernel& kernel, const CudaPlan& plan, CudaWriter& writer);
+
+}  // namespace planish::codegen::printing

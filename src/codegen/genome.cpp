@@ -1,0 +1,115 @@
+#include "codegen/genome.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "codegen/emit/cpp_emit.h"
+#include "codegen/emit/cuda_emit.h"
+
+namespace planish::codegen {
+namespace {
+
+std::size_t draw(std::mt19937_64& rng, std::size_t n) {
+  // Not std::uniform_int_distribution: its results differ between standard libraries, and runs must replay everywhere.
+  return static_cast<std::size_t>(rng() % n);
+}
+
+}  // namespace
+
+std::vector<Gene> genes(const Kernel& kernel, const Device& device) {
+  return device.target == Target::cuda ? printing::cuda_genes(kernel, device) : cpp_genes(kernel, device);
+}
+
+std::string illegal(const Kernel& kernel, const Device& device, const Genome& genome) {
+  const auto known = genes(kernel, device);
+  for (const auto& gene : known) {
+    const auto it = genome.find(gene.name);
+    if (it == genome.end()) return fmt::format("gene {} is missing", gene.name);
+    if (std::ranges::find(gene.choices, it->second) == gene.choices.end()) return fmt::format("gene {} cannot be {}", gene.name, it->second);
+  }
+  for (const auto& [name, value] : genome) {
+    if (std::ranges::find(known, name, &Gene::name) == known.end()) return fmt::format("gene {} is unknown here", name);
+  }
+  return device.target == Target::cuda ? printing::cuda_illegal(kernel, device, genome) : cpp_illegal(kernel, device, genome);
+}
+
+std::vector<Genome> seeds(const Kernel& kernel, const Device& device) {
+  auto out = device.target == Target::cuda ? printing::cuda_seeds(kernel, device) : cpp_seeds(kernel, device);
+  std::erase_if(out, [&](const Genome& genome) { return !illegal(kernel, device, genome).empty(); });
+  return out;
+}
+
+Genome random_genome(const Kernel& kernel, const Device& device, std::mt19937_64& rng) {
+  const auto known = genes(kernel, device);
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    Genome genome;
+    for (const auto& gene : known) genome[gene.name] = gene.choices[draw(rng, gene.choices.size())];
+    if (illegal(kernel, device, genome).empty()) return genome;
+  }
+  const auto safe = seeds(kernel, device);
+  return safe.empty() ? Genome{} : safe[draw(rng, safe.size())];
+}
+
+std::vector<Genome> neighbours(const Kernel& kernel, const Device& device, const Genome& genome) {
+  std::vector<Genome> out;
+  for (const auto& gene : genes(kernel, device)) {
+    const auto it = genome.find(gene.name);
+    if (it == genome.end()) continue;
+    const auto at = std::ranges::find(gene.choices, it->second);
+    if (at == gene.choices.end()) continue;
+    const auto position = at - gene.choices.begin();
+    for (const std::ptrdiff_t other : {position - 1, position + 1}) {
+      if (other < 0 || other >= static_cast<std::ptrdiff_t>(gene.choices.size())) continue;
+      Genome next = genome;
+      next[gene.name] = gene.choices[static_cast<std::size_t>(other)];
+      if (illegal(kernel, device, next).empty()) out.push_back(std::move(next));
+    }
+  }
+  return out;
+}
+
+Genome mutate(const Kernel& kernel, const Device& device, const Genome& genome, std::mt19937_64& rng) {
+  std::vector<Gene> open;
+  for (auto& gene : genes(kernel, device)) {
+    if (gene.choices.size() > 1) open.push_back(std::move(gene));
+  }
+  if (open.empty()) return genome;
+  for (int attempt = 0; attempt < 200; ++attempt) {
+    Genome next = genome;
+    const std::size_t changes = 1 + draw(rng, 3);
+    for (std::size_t c = 0; c < changes; ++c) {
+      const auto& gene = open[draw(rng, open.size())];
+      next[gene.name] = gene.choices[draw(rng, gene.choices.size())];
+    }
+    if (next != genome && illegal(kernel, device, next).empty()) return next;
+  }
+  return random_genome(kernel, device, rng);
+}
+
+std::string text(const Genome& genome) {
+  std::string out;
+  for (const auto& [name, value] : genome) out += fmt::format("{}{}={}", out.empty() ? "" : " ", name, value);
+  return out;
+}
+
+Result<Genome> genome_from_text(std::string_view text) {
+  Genome genome;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(' '), text.size());
+    const auto word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (word.empty()) continue;
+    const auto equals = word.find('=');
+    if (equals == std::string_view::npos || equals == 0) return fail("bad_genome", fmt::format("'{}' is not gene=value", word));
+    std::int64_t value = 0;
+    const auto number = word.substr(equals + 1);
+    const auto [rest, code] = std::from_chars(number.data(), number.data() + number.size(), value);
+    if (code != std::errc{} || rest != number.data() + number.size()) return fail("bad_genome", fmt::format("'{}' has no integer value", word));
+    if (!genome.emplace(word.substr(0, equals), value).second) return fail("bad_genome", fmt::format("gene '{}' occurs twice", word.substr(0, equals)));
+  }
+  return genome;
+}
+
+}  // namespace planish::codegen
