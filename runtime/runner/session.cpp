@@ -191,6 +191,11 @@ void Session::bind_one(const Json& description, const Program& program, Data* da
     throw;
   }
   const auto number = [&](const char* name) { return static_cast<std::uint64_t>(need_integer(description, name)); };
+  // Mapping makes the pages resident: they must be exempt before the memory watch can see them. release() takes it back, also after a refusal.
+  if (const auto mapped = static_cast<std::int64_t>(number("map_bytes")); device_ < 0 && mapped < std::int64_t{1} << 48) {
+    data->bytes += mapped;
+    exempt_bytes(mapped);
+  }
   if (prt_buffer_import(device_, fd, number("bytes"), number("offset"), number("map_bytes"), writable, &imported, &error) != 0) refuse(error);
   data->buffers.emplace_back(imported);
   data->pointers[index] = prt_buffer_data(imported);
@@ -203,9 +208,6 @@ void Session::bind_one(const Json& description, const Program& program, Data* da
   data->ranges.push_back(name_range(start, end, label.c_str()));
   data->ranges.push_back(name_range(start - guard, start, ("guard:" + label).c_str()));
   data->ranges.push_back(name_range(end, end + guard, ("guard:" + label).c_str()));
-  const auto bytes = static_cast<std::int64_t>(end - start);
-  data->bytes += bytes;
-  exempt_bytes(bytes);
 }
 
 Json Session::bind(const Json& params) {
@@ -291,9 +293,9 @@ Json Session::unload(const Json& params) {
 void Session::release(Data* data) {
   for (const int slot : data->ranges) forget_range(slot);
   data->ranges.clear();
+  data->buffers.clear();
   exempt_bytes(-data->bytes);
   data->bytes = 0;
-  data->buffers.clear();
 }
 
 }  // namespace planish::runner
