@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/emit/cpp_value.h"
+#include "codegen/genome.h"
+
+/// The schedule of one C++ kernel, read from its genome (internal to the C++ emitter).
+namespace planish::codegen::cpp {
+
+struct Plan {
+  int bits = 512;      ///< native vector width
+  int lanes = 16;      ///< W
+  int v = 0;           ///< vector variable
+  int u = -1;          ///< the other variable of a tile, where loads run along it; -1: no tiles
+  int tile = 64;       ///< tile edge in elements
+  int threads = 1;
+  int unroll = 1;      ///< vectors a step
+  std::int64_t chunk = 16384;  ///< pointwise: elements of the vector variable a unit
+  bool stream = false; ///< non-temporal stores
+  bool split = false;  ///< all threads share each row
+  bool buffer = false; ///< keep costly values of a row between sweeps
+};
+
+/// The kernel with a variable of extent 1 to run along, where it has none (a scalar, a row without inner variables).
+Kernel with_variable(Kernel kernel);
+/// Vector widths the architecture has, widest first.
+std::vector<int> widths(const Device& device);
+/// Variables that may be the vector variable, best first.
+std::vector<int> vector_variables(const Kernel& kernel);
+/// The variable along which loads that are strided in `v` run contiguously; -1 if there is none. `loads` receives them.
+int tile_variable(const Kernel& kernel, int v, std::vector<int>* loads = nullptr);
+/// Longest row kept in a thread's buffer, in elements.
+inline constexpr std::int64_t kBufferElements = 32768;
+
+Result<Plan> plan(const Kernel& kernel, const Device& device, const Genome& genome);
+std::string pointwise_body(const View& view, const Plan& plan, Printer& printer);
+std::string row_body(const View& view, const Plan& plan, Printer& printer, std::string& shared);
+
+/// Names d0, d1, … for all variables.
+Spot plain_spot(const View& view);
+/// `const i64 d0 = …;` for every variable of `order` (last fastest) from the linear index `linear`.
+std::string decompose(const View& view, const std::vector<int>& order, const std::string& linear);
+
+}  // namespace planish::codegen::cpp

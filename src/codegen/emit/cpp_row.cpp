@@ -1,0 +1,389 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "codegen/emit/cpp_plan.h"
+#include "codegen/emit/expression.h"
+
+namespace planish::codegen::cpp {
+namespace {
+
+/// How one reduction is kept. fp32 sums and products have two levels: vectors of fp32 over a block of at most 16 steps, then
+/// double, so that a row of a million elements is as accurate as a pairwise summation.
+struct Fold {
+  ReduceKind kind = ReduceKind::sum;
+  Form form = Form::f;  ///< of what is accumulated
+  bool two_level = false;
+  std::string state;    ///< type of the whole-row accumulator
+  std::string neutral;  ///< scalar
+};
+
+Fold fold_of(const View& view, const Reduction& r) {
+  Fold f;
+  f.kind = r.kind;
+  const Form arg = view.form[static_cast<std::size_t>(r.arg)];
+  const bool adds = r.kind == ReduceKind::sum || r.kind == ReduceKind::product;
+  if (r.kind == ReduceKind::any || r.kind == ReduceKind::all) {
+    f.form = Form::b;
+    f.neutral = r.kind == ReduceKind::any ? "0" : "-1";
+  } else if (adds) {
+    f.form = r.accumulate == DType::f64 ? Form::d : is_floating(r.accumulate) ? Form::f : Form::l;
+    f.neutral = fmt::format("({}){}", type_name(f.form, false), r.kind == ReduceKind::sum ? 0 : 1);
+  } else {
+    f.form = arg == Form::b ? Form::i : arg;
+    const bool max = r.kind == ReduceKind::max;
+    switch (f.form) {
+      case Form::f: f.neutral = max ? "(-__builtin_inff())" : "__builtin_inff()"; break;
+      case Form::d: f.neutral = max ? "(-__builtin_inf())" : "__builtin_inf()"; break;
+      case Form::l: f.neutral = max ? "(-9223372036854775807LL - 1)" : "9223372036854775807LL"; break;
+      default: f.neutral = max ? "(-2147483647 - 1)" : "2147483647"; break;
+    }
+  }
+  f.two_level = adds && f.form == Form::f;
+  f.state = f.two_level ? "wide" : std::string(type_name(f.form, true));
+  return f;
+}
+
+std::string neutral_vector(const Fold& f) { return fmt::format("splat({})", f.neutral); }
+std::string neutral_state(const Fold& f) {
+  return f.two_level ? fmt::format("{{hd{{}} + {0}, hd{{}} + {0}}}", f.kind == ReduceKind::sum ? "0.0" : "1.0") : neutral_vector(f);
+}
+
+/// `into` combined with the vector `x`.
+std::string combine(const Fold& f, const std::string& into, const std::string& x) {
+  switch (f.kind) {
+    case ReduceKind::sum: return f.form == Form::l ? fmt::format("add({}, {});\n", into, x) : fmt::format("{} += {};\n", into, x);
+    case ReduceKind::product: return f.form == Form::l ? fmt::format("mul({}, {});\n", into, x) : fmt::format("{} *= {};\n", into, x);
+    case ReduceKind::max: return fmt::format("{0} = greater({1}, {0});\n", into, x);
+    case ReduceKind::min: return fmt::format("{0} = less({1}, {0});\n", into, x);
+    case ReduceKind::any: return fmt::format("{} |= {};\n", into, x);
+    case ReduceKind::all: return fmt::format("{} &= {};\n", into, x);
+  }
+  return "";
+}
+std::string combine_state(const Fold& f, const std::string& into, const std::string& x) {
+  if (f.two_level) return fmt::format("{}({}, {});\n", f.kind == ReduceKind::sum ? "add" : "mul", into, x);
+  return combine(f, into, x);
+}
+
+class Row {
+ public:
+  Row(const View& view, const Plan& plan, Printer& printer, std::string& shared) : view_(view), plan_(plan), printer_(printer), shared_(shared) {
+    const Kernel& k = view.kernel;
+    for (const auto& r : k.reductions) folds_.push_back(fold_of(view, r));
+    std::vector<int> roots;
+    for (const auto& o : k.outputs) roots.push_back(o.node);
+    for (const auto& r : k.reductions) roots.push_back(r.arg);
+    needed_ = printing::closure(k, roots, [](int) { return false; });
+    for (const auto& r : k.reductions) phases_ = std::max(phases_, r.phase + 1);
+    for (int i = view.variables() - k.inner; i < view.variables(); ++i)
+      if (i != view.v) loops_.push_back(i);
+    for (const char* s : {"wide", "wide_d", "wide_l", "fold"}) printer_.used().insert(s);
+    base_ = plain_spot(view);
+  }
+
+  std::string text() { return view_.column ? columns() : rows(); }
+
+ private:
+  std::int64_t extent(int variable) const { return view_.kernel.space.extents[static_cast<std::size_t>(variable)]; }
+
+  std::string rows() {
+    std::vector<int> order;
+    std::int64_t count = 1;
+    for (int i = 0; i < view_.variables() - view_.kernel.inner; ++i) order.push_back(i), count *= extent(i);
+    std::string out = buffers();
+    out += plan_.split ? fmt::format("for (i64 row = 0; row < {}; ++row) {{\n", count)
+                       : fmt::format("for (i64 row = {0}LL * tid / team; row < {0}LL * (tid + 1) / team; ++row) {{\n", count);
+    out += decompose(view_, order, "row");
+    Spot spot = base_;
+    spot.suffix = "";
+    return out + "(void)row;\n" + phases({spot}) + "}\n";
+  }
+
+  std::string columns() {
+    std::vector<int> order;
+    std::int64_t count = 1;
+    for (int i = 0; i < view_.variables() - view_.kernel.inner; ++i)
+      if (i != view_.v) order.push_back(i), count *= extent(i);
+    const std::int64_t ev = extent(view_.v), chunks_of = static_cast<std::int64_t>(plan_.unroll) * plan_.lanes, chunks = (ev + chunks_of - 1) / chunks_of;
+    std::string out = plan_.split ? fmt::format("for (i64 unit = 0; unit < {}; ++unit) {{\n", count * chunks)
+                                  : fmt::format("for (i64 unit = {0}LL * tid / team; unit < {0}LL * (tid + 1) / team; ++unit) {{\n", count * chunks);
+    out += fmt::format("const i64 row = unit / {0}, j0 = unit % {0} * {1};\n(void)row;\n", chunks, chunks_of) + decompose(view_, order, "row");
+    const auto v = static_cast<std::size_t>(view_.v);
+    std::vector<Spot> spots;
+    for (int u = 0; u < plan_.unroll; ++u) {
+      Spot s = base_;
+      s.suffix = fmt::format("_{}", u);
+      s.names[v] = u ? fmt::format("(j0 + {} * W)", u) : "j0";
+      spots.push_back(s);
+    }
+    out += fmt::format("if (j0 + {} <= {}) {{\n{}}} else {{\n", chunks_of, ev, phases(spots));
+    Spot s = base_;
+    s.names[v] = "j";
+    s.count = "count";
+    out += fmt::format("for (i64 j = j0; j < {0}; j += W) {{\nconst i64 count = {0} - j < W ? {0} - j : W;\n{1}}}\n", ev, phases({s}));
+    return out + "}\n}\n";
+  }
+
+  std::string buffers() const {
+    std::string out;
+    for (std::size_t i = 0; i < view_.buffered.size(); ++i)
+      if (view_.buffered[i]) out += fmt::format("float buffer{}[{}] __attribute__((aligned(64)));\n", i, view_.kernel.inner_extent() + plan_.lanes);
+    return out;
+  }
+
+  /// Nodes that do not move within a sweep and become known after `phase` phases.
+  std::string fixed(int phase, const std::vector<Spot>& spots) {
+    std::string out;
+    for (int n : needed_) {
+      const auto at = static_cast<std::size_t>(n);
+      if (view_.inner(n) || view_.phase[at] != phase) continue;
+      if (view_.kernel.nodes[at].op == Op::reduced) {
+        out += reduced(n, spots);
+      } else if (!view_.vec(n)) {
+        out += printer_.define(n, spots[0]);
+      } else {
+        for (const auto& s : spots) out += printer_.define(n, s);
+      }
+    }
+    return out;
+  }
+
+  std::string reduced(int node, const std::vector<Spot>& spots) {
+    const auto at = static_cast<std::size_t>(node);
+    const int r = view_.kernel.nodes[at].reduction;
+    const Fold& f = folds_[static_cast<std::size_t>(r)];
+    std::string out;
+    const Form to = view_.form[at];
+    for (const auto& s : spots) {
+      const std::string state = fmt::format("s{}{}", r, s.suffix);
+      if (view_.vec(node)) {
+        const std::string value = f.two_level ? fmt::format("narrow({})", state) : state;
+        out += fmt::format("const {} n{}{} = {};\n", type_name(to, true), node, s.suffix, printer_.convert(value, f.form, to, true));
+        continue;
+      }
+      std::string value;
+      switch (f.kind) {
+        case ReduceKind::sum: value = fmt::format("({})sum({})", type_name(f.form, false), state); break;
+        case ReduceKind::product: value = fmt::format("({})product({})", type_name(f.form, false), state); break;
+        case ReduceKind::max: value = fmt::format("fold_max({})", state); break;
+        case ReduceKind::min: value = fmt::format("fold_min({})", state); break;
+        case ReduceKind::any: value = fmt::format("fold_or({})", state); break;
+        case ReduceKind::all: value = fmt::format("fold_and({})", state); break;
+      }
+      // Lanes are equal where the argument does not move along the vector variable: a column's scalar is any of them.
+      if (view_.column) value = f.two_level ? fmt::format("narrow({})[0]", state) : fmt::format("{}[0]", state);
+      out += fmt::format("const {} n{} = {};\n", type_name(to, false), node, printer_.convert(value, f.form, to, false));
+      break;
+    }
+    return out;
+  }
+
+  std::string phases(const std::vector<Spot>& spots) {
+    std::string out = fixed(0, spots);
+    for (int p = 0; p < phases_; ++p) {
+      std::vector<int> which;
+      for (std::size_t r = 0; r < folds_.size(); ++r)
+        if (view_.kernel.reductions[r].phase == p) which.push_back(static_cast<int>(r));
+      for (int r : which)
+        for (const auto& s : spots) out += fmt::format("{} s{}{} = {};\n", folds_[static_cast<std::size_t>(r)].state, r, s.suffix, neutral_state(folds_[static_cast<std::size_t>(r)]));
+      out += sweep(spots, which, p);
+      if (plan_.split) out += meet(spots, which);
+      out += fixed(p + 1, spots);
+    }
+    bool full = false;
+    std::string once;
+    for (std::size_t o = 0; o < view_.kernel.outputs.size(); ++o) {
+      if (!view_.kernel.outputs[o].per_row) {
+        full = true;
+        continue;
+      }
+      // A full chunk of columns stores whole vectors; scalars are stored once.
+      const bool moves = view_.kernel.outputs[o].index.depends_on(view_.v);
+      for (const auto& s : spots) {
+        once += printer_.store(static_cast<int>(o), s, false);
+        if (!moves) break;
+      }
+    }
+    if (!once.empty()) out += plan_.split ? fmt::format("if (tid == 0) {{\n{}}}\n", once) : once;
+    if (full) out += sweep(spots, {}, phases_);
+    return out;
+  }
+
+  /// Threads that share a row put their parts together; each then holds the same result.
+  std::string meet(const std::vector<Spot>& spots, const std::vector<int>& which) {
+    std::string put, take;
+    for (int r : which) {
+      const Fold& f = folds_[static_cast<std::size_t>(r)];
+      for (const auto& s : spots) {
+        const std::string part = fmt::format("part{}{}", r, s.suffix), state = fmt::format("s{}{}", r, s.suffix);
+        const std::string declaration = fmt::format("{} {}[{}];\n", f.state, part, plan_.threads);
+        if (shared_.find(declaration) == std::string::npos) shared_ += declaration;
+        put += fmt::format("{}[tid] = {};\n", part, state);
+        take += fmt::format("{} = {}[0];\nfor (i64 t = 1; t < team; ++t) {{ {} }}\n", state, part, combine_state(f, state, part + "[t]"));
+      }
+    }
+    return put + "#pragma omp barrier\n" + take + "#pragma omp barrier\n";
+  }
+
+  /// One pass over the inner variables: folds `which`, or writes the outputs where it is empty.
+  std::string sweep(const std::vector<Spot>& spots, const std::vector<int>& which, int phase) {
+    std::vector<int> roots;
+    for (int r : which) roots.push_back(view_.kernel.reductions[static_cast<std::size_t>(r)].arg);
+    if (which.empty())
+      for (const auto& o : view_.kernel.outputs)
+        if (!o.per_row) roots.push_back(o.node);
+    const auto kept = [&](int n) { return view_.buffered[static_cast<std::size_t>(n)] && view_.phase[static_cast<std::size_t>(n)] < phase && first_use_[static_cast<std::size_t>(n)] < phase; };
+    if (first_use_.empty()) first_use_.assign(view_.kernel.nodes.size(), 1 << 20);
+    std::vector<int> nodes;
+    for (int n : printing::closure(view_.kernel, roots, kept))
+      if (view_.inner(n)) nodes.push_back(n);
+    // `closure` leaves known nodes out: those kept in buffers are read back.
+    std::vector<int> reads;
+    for (int n : needed_)
+      if (kept(n)) reads.push_back(n);
+    for (int n : nodes) first_use_[static_cast<std::size_t>(n)] = std::min(first_use_[static_cast<std::size_t>(n)], phase);
+    return view_.column ? column_sweep(spots, which, nodes) : row_sweep(which, nodes, reads);
+  }
+
+  std::string accumulate(const std::vector<int>& which, const Spot& spot, const std::string& prefix) {
+    std::string out;
+    for (int r : which) {
+      const Fold& f = folds_[static_cast<std::size_t>(r)];
+      std::string x = printer_.value(view_.kernel.reductions[static_cast<std::size_t>(r)].arg, f.form, true, spot);
+      if (!spot.count.empty() && !view_.column) x = fmt::format("sel(first((int){}), {}, {})", spot.count, x, neutral_vector(f));
+      out += combine(f, fmt::format("{}{}{}", prefix, r, spot.suffix), x);
+    }
+    return out;
+  }
+
+  std::string stores(const Spot& spot) {
+    std::string out;
+    for (std::size_t o = 0; o < view_.kernel.outputs.size(); ++o)
+      if (!view_.kernel.outputs[o].per_row) out += printer_.store(static_cast<int>(o), spot, plan_.stream);
+    return out;
+  }
+
+  /// `lo`, `hi` of a loop; the first loop of a split kernel takes the thread's share, in whole vectors if it is the vector loop.
+  std::pair<std::string, std::string> bounds(int variable, bool outermost, bool vectors) const {
+    const std::int64_t e = extent(variable);
+    if (!plan_.split || !outermost) return {"0", fmt::format("{}", e)};
+    if (!vectors) return {fmt::format("({}LL * tid / team)", e), fmt::format("({}LL * (tid + 1) / team)", e)};
+    const std::int64_t whole = e / plan_.lanes;
+    return {fmt::format("({}LL * tid / team * W)", whole), fmt::format("(tid + 1 == team ? {} : {}LL * (tid + 1) / team * W)", e, whole)};
+  }
+
+  std::string row_sweep(const std::vector<int>& which, const std::vector<int>& nodes, const std::vector<int>& reads) {
+    std::string out, end;
+    bool outermost = true;
+    for (int i : loops_) {
+      const auto [lo, hi] = bounds(i, outermost, false);
+      out += fmt::format("for (i64 d{0} = {1}; d{0} < {2}; ++d{0}) {{\n", i, lo, hi);
+      end += "}\n";
+      outermost = false;
+    }
+    const auto v = static_cast<std::size_t>(view_.v);
+    for (int n : nodes)
+      if (!view_.vec(n)) out += printer_.define(n, base_);
+    std::string position;
+    std::int64_t stride = view_.kernel.space.extents.back();
+    for (std::size_t i = loops_.size(); i-- > 0;) {
+      position += fmt::format("d{} * {} + ", loops_[i], stride);
+      stride *= extent(loops_[i]);
+    }
+    const auto body = [&](const std::string& j, const std::string& suffix, const std::string& count, const std::string& prefix) {
+      Spot s = base_;
+      s.names[v] = j;
+      s.suffix = suffix;
+      s.count = count;
+      std::string t = "{\n";
+      s.position = "read:" + position + j;
+      std::vector<int> merged = nodes;
+      for (int n : reads) t += printer_.define(n, s);
+      s.position = "write:" + position + j;
+      for (int n : merged)
+        if (view_.vec(n)) t += printer_.define(n, s);
+      t += which.empty() ? stores(s) : accumulate(which, s, prefix);
+      return t + "}\n";
+    };
+    const auto declare = [&](const std::string& suffix) {
+      std::string t;
+      for (int r : which) {
+        const Fold& f = folds_[static_cast<std::size_t>(r)];
+        t += fmt::format("{} a{}{} = {};\n", type_name(f.form, true), r, suffix, neutral_vector(f));
+      }
+      return t;
+    };
+    const auto merge = [&](int copies) {
+      std::string t;
+      for (int r : which) {
+        const Fold& f = folds_[static_cast<std::size_t>(r)];
+        for (int step = 1; step < copies; step *= 2)
+          for (int u = 0; u + step < copies; u += 2 * step) t += combine(f, fmt::format("a{}_{}", r, u), fmt::format("a{}_{}", r, u + step));
+        t += combine_state(f, fmt::format("s{}", r), fmt::format("a{}_0", r));
+      }
+      return t;
+    };
+    const auto [lo, hi] = bounds(view_.v, outermost, true);
+    out += fmt::format("i64 j = {};\nconst i64 end = {};\n", lo, hi);
+    const int u = plan_.unroll;
+    std::string inside, accs;
+    for (int c = 0; c < u; ++c) {
+      accs += declare(fmt::format("_{}", c));
+      inside += body(c ? fmt::format("(j + {} * W)", c) : "j", fmt::format("_{}", c), "", "a");
+    }
+    out += fmt::format("while (j + {0} * W <= end) {{\nconst i64 stop = j + {1} * W < end ? j + {1} * W : end;\n{2}for (; j + {0} * W <= stop; j += {0} * W) {{\n{3}}}\n{4}}}\n", u,
+                       which.empty() ? 1 << 20 : 16 * u, accs, inside, merge(u));
+    out += fmt::format("if (j < end) {{\n{}", declare("_0"));
+    if (u > 1) out += fmt::format("for (; j + W <= end; j += W) {}", body("j", "_0", "", "a"));
+    out += fmt::format("if (j < end) {{\nconst i64 count = end - j;\n{}}}\n{}}}\n", body("j", "_0", "count", "a"), merge(1));
+    return "{\n" + out + end + "}\n";
+  }
+
+  std::string column_sweep(const std::vector<Spot>& spots, const std::vector<int>& which, const std::vector<int>& nodes) {
+    std::string out, end;
+    bool outermost = true;
+    for (std::size_t i = 0; i + 1 < loops_.size(); ++i) {
+      const auto [lo, hi] = bounds(loops_[i], outermost, false);
+      out += fmt::format("for (i64 d{0} = {1}; d{0} < {2}; ++d{0}) {{\n", loops_[i], lo, hi);
+      end += "}\n";
+      outermost = false;
+    }
+    const int last = loops_.back();
+    const auto [lo, hi] = bounds(last, outermost, false);
+    std::string inside;
+    for (int n : nodes)
+      if (!view_.vec(n)) inside += printer_.define(n, spots[0]);
+    std::string accs, merges;
+    for (const auto& s : spots) {
+      for (int n : nodes)
+        if (view_.vec(n)) inside += printer_.define(n, s);
+      inside += which.empty() ? stores(s) : accumulate(which, s, "a");
+      for (int r : which) {
+        const Fold& f = folds_[static_cast<std::size_t>(r)];
+        accs += fmt::format("{} a{}{} = {};\n", type_name(f.form, true), r, s.suffix, neutral_vector(f));
+        merges += combine_state(f, fmt::format("s{}{}", r, s.suffix), fmt::format("a{}{}", r, s.suffix));
+      }
+    }
+    // Blocks of 32 steps keep the fp32 level short.
+    out += fmt::format("for (i64 b = {0}, e = {1}; b < e; b += 32) {{\nconst i64 stop = b + 32 < e ? b + 32 : e;\n{2}for (i64 d{3} = b; d{3} < stop; ++d{3}) {{\n{4}}}\n{5}}}\n", lo, hi,
+                       accs, last, inside, merges);
+    return out + end;
+  }
+
+  const View& view_;
+  const Plan& plan_;
+  Printer& printer_;
+  std::string& shared_;
+  std::vector<Fold> folds_;
+  std::vector<int> needed_, loops_, first_use_;
+  int phases_ = 0;
+  Spot base_;
+};
+
+}  // namespace
+
+std::string row_body(const View& view, const Plan& plan, Printer& printer, std::string& shared) { return Row(view, plan, printer, shared).text(); }
+
+}  // namespace planish::codegen::cpp
