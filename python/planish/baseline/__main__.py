@@ -1,0 +1,53 @@
+"""`python -m planish.baseline`: answers baseline requests (docs/formats/wire.md) on descriptor 3 until it closes."""
+
+from __future__ import annotations
+
+import faulthandler
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from planish.baseline.table import Table
+from planish.errors import PlanishError
+from planish.runner.timing import Limits
+from planish.wire import Channel, die_with_parent, serve
+
+
+class Baseline:
+    """The state of one baseline process: at most one table."""
+
+    def __init__(self) -> None:
+        self._table: Table | None = None
+
+    @property
+    def table(self) -> Table:
+        if self._table is None:
+            raise PlanishError("bad_request", "open a task first")
+        return self._table
+
+    def open(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        device = params.get("device", "cpu")
+        if device == "cuda" and not torch.cuda.is_available():
+            raise PlanishError("no_device", "torch sees no CUDA device", "run planish doctor")
+        self._table = None
+        self._table = Table(Path(params["task"]), torch.device("cuda:0" if device == "cuda" else device))
+        return {"sets": len(self._table.sets)}
+
+    def add(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        path = params.get("path")
+        return self.table.add(params["name"], params["kind"], Path(path) if path else None)
+
+    def time(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        return self.table.time(list(params["names"]), Limits.of(params))
+
+
+def main() -> None:
+    faulthandler.enable()
+    die_with_parent()
+    baseline = Baseline()
+    serve(Channel.of_fd(3), {"open": baseline.open, "add": baseline.add, "time": baseline.time})
+
+
+if __name__ == "__main__":
+    main()

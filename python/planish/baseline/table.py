@@ -1,0 +1,232 @@
+"""The table of modules that are timed against each other.
+
+All share one set of parameters, get the same input tensors and are called as `module(*args, **kwargs)` under no_grad. Blocks of calls
+are interleaved, so that a drift of clocks or of the machine's load falls on all of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from planish.capture import LoadedTask, load_task
+from planish.errors import PlanishError
+from planish.runner.module import load_model
+from planish.runner.timing import Limits, Stopwatch, settled, summary
+from planish.ship.guards import COMPILE_OPTIONS
+
+KINDS = ("eager", *COMPILE_OPTIONS, "shipped")
+_SETS = 4
+_MEMORY_SHARE = 0.25  # of the device's memory, for all sets of inputs together
+_BLOCK_SECONDS = 0.1
+_SANITY = 1e-2  # gross cheats only: the oracle has proved the rest
+_WARM_UP = 3  # CUDA graph modes record at the second call and replay from the third
+
+
+@dataclass
+class Entry:
+    """One row: a module and what was measured of it."""
+
+    name: str
+    kind: str
+    module: nn.Module
+    samples: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    host_us: float = 0.0
+    last: tuple[int, Any] | None = None  # (set, result) of the last timed call
+    error: dict[str, str] | None = None
+
+
+def memory_bytes(device: torch.device) -> int:
+    """Of the device; on the CPU what is available now."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable"):
+            return int(line.split()[1]) * 1024
+    return 1 << 32
+
+
+def tensor_bytes(tree: Any) -> int:
+    return sum(t.untyped_storage().nbytes() for t in pytree.tree_leaves(tree) if isinstance(t, torch.Tensor))
+
+
+def describe(error: BaseException) -> dict[str, str]:
+    """What a failing mode raised, as an error entry."""
+    kind = "out_of_memory" if isinstance(error, torch.OutOfMemoryError | MemoryError) else getattr(error, "kind", "failed")
+    lines = str(error).strip().splitlines()
+    return {"kind": str(kind), "message": f"{type(error).__name__}: {lines[0] if lines else ''}"}
+
+
+class Table:
+    """The baselines of one task on one device."""
+
+    def __init__(self, task_path: Path, device: torch.device) -> None:
+        """Loads the task and makes its inputs. Raises PlanishError."""
+        self.device = device
+        self.task: LoadedTask = load_task(task_path)
+        self.model = self.task.model.to(device)
+        self.entries: dict[str, Entry] = {}
+        first = self.task.make_inputs(1, device)
+        room = int(memory_bytes(device) * _MEMORY_SHARE / max(1, tensor_bytes(first)))
+        self.sets = [first, *(self.task.make_inputs(seed, device) for seed in range(2, 1 + max(1, min(_SETS, room))))]
+
+    def _twin(self) -> nn.Module:
+        """A copy of the module with its own buffers and the same parameters."""
+        shared = {id(p): p for p in self.model.parameters()}
+        return copy.deepcopy(self.model, dict(shared))
+
+    def _shipped(self, path: Path) -> nn.Module:
+        module = load_model(path, self.task).to(self.device)
+        module.load_state_dict(self.model.state_dict())
+        own = dict(module.named_parameters())
+        for name, parameter in self.model.named_parameters():
+            if name in own:
+                own[name].data = parameter.data
+        return module
+
+    def _call(self, entry: Entry, k: int) -> Any:
+        args, kwargs = self.sets[k % len(self.sets)]
+        return entry.module(*args, **kwargs)
+
+    def _settle(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def clean(self) -> None:
+        """Gives memory back between modes."""
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def add(self, name: str, kind: str, path: Path | None) -> dict[str, Any]:
+        """Makes a row and runs it until it is warm: {compile_seconds}, the time its first calls took beyond a warm one. A mode that
+        fails raises PlanishError and leaves no row."""
+        if kind not in KINDS:
+            raise PlanishError("bad_request", f"unknown kind '{kind}'", f"one of {', '.join(KINDS)}")
+        if kind == "shipped" and path is None:
+            raise PlanishError("bad_request", "kind shipped needs a path")
+        self.entries.pop(name, None)
+        try:
+            module = self._shipped(path) if path is not None and kind == "shipped" else self._twin()
+            if kind in COMPILE_OPTIONS:
+                module = torch.compile(module, **COMPILE_OPTIONS[kind])  # type: ignore[assignment]
+            entry = Entry(name, kind, module)
+            with torch.no_grad():
+                start = time.perf_counter()
+                for k in range(_WARM_UP):
+                    self._call(entry, k)
+                    self._settle()
+                spent = time.perf_counter() - start
+                start = time.perf_counter()
+                self._call(entry, 0)
+                self._settle()
+                warm = time.perf_counter() - start
+        except PlanishError:
+            raise
+        except (Exception, SystemExit) as error:
+            about = describe(error)
+            del error
+            self.clean()
+            raise PlanishError(about["kind"], f"{name}: {about['message']}") from None
+        self.entries[name] = entry
+        self.clean()
+        return {"compile_seconds": max(0.0, spent - _WARM_UP * warm)}
+
+    def time(self, names: list[str], limits: Limits) -> dict[str, Any]:
+        """{times: {name: timing}, errors: {name: error}}. `max_seconds` holds for each name."""
+        errors: dict[str, dict[str, str]] = {n: {"kind": "bad_request", "message": f"no row '{n}' was added"} for n in names if n not in self.entries}
+        rows = [self.entries[n] for n in names if n in self.entries]
+        watch = Stopwatch(self.device)
+        with torch.no_grad():
+            for entry in rows:
+                entry.samples, entry.seconds, entry.error, entry.last = [], 0.0, None, None
+                self._guarded(entry, self._warm_up, watch)
+            active = [e for e in rows if e.error is None]
+            while active:
+                for entry in active:
+                    self._guarded(entry, self._block, watch, limits)
+                    self.clean_after_error(entry)
+                alive = [e for e in active if e.error is None]
+                # All go on together until the last has settled: samples of the same minutes are what is compared.
+                done = all(len(e.samples) >= limits.min_runs and settled(e.samples, limits.interval) for e in alive)
+                active = [] if done else [e for e in alive if len(e.samples) < limits.max_runs and e.seconds < limits.max_seconds]
+            for entry in rows:
+                if entry.error is None and entry.kind == "shipped":
+                    self._guarded(entry, self._check)
+                entry.last = None
+        errors |= {e.name: e.error for e in rows if e.error is not None}
+        self.clean()
+        return {"times": {e.name: summary(e.samples, e.host_us) for e in rows if e.error is None}, "errors": errors}
+
+    def clean_after_error(self, entry: Entry) -> None:
+        if entry.error is not None:
+            self.clean()
+
+    @staticmethod
+    def _guarded(entry: Entry, what: Any, *args: Any) -> None:
+        try:
+            what(entry, *args)
+        except (Exception, SystemExit) as error:
+            entry.error = describe(error)
+            entry.last = None
+
+    def _warm_up(self, entry: Entry, watch: Stopwatch) -> None:
+        for k in range(max(2, len(self.sets))):
+            self._call(entry, k)
+        self._settle()
+        entry.host_us = watch.host_us(lambda k: self._call(entry, k), None, 0.3)
+
+    def _block(self, entry: Entry, watch: Stopwatch, limits: Limits) -> None:
+        done = len(entry.samples)
+        middle = sorted(entry.samples)[done // 2] / 1e3 if done else _BLOCK_SECONDS
+        count = min(max(1, int(_BLOCK_SECONDS / max(middle, 1e-6))), 20, limits.max_runs - done)
+        count = max(1, min(count, limits.max_runs - done))
+
+        def keep(k: int, result: Any) -> None:
+            if entry.kind == "shipped":
+                entry.last = ((done + k) % len(self.sets), result)
+
+        entry.last = None
+        start = time.perf_counter()
+        # The first call of a block finds caches as another module left them: it warms up and is not counted.
+        self._call(entry, done)
+        entry.samples += watch.samples(lambda k: self._call(entry, done + k), count, None, keep, limits.max_seconds)
+        entry.seconds += time.perf_counter() - start
+
+    def _check(self, entry: Entry) -> None:
+        """Compares the last timed result with eager on the same inputs. Sets the row's error where they are far apart."""
+        if entry.last is None:
+            return
+        index, result = entry.last
+        args, kwargs = self.sets[index]
+        expected = pytree.tree_leaves(self._twin()(*args, **kwargs))
+        actual = pytree.tree_leaves(result)
+        problem = "" if len(expected) == len(actual) else f"{len(actual)} values instead of {len(expected)}"
+        for position, (a, b) in enumerate(zip(actual, expected, strict=False)):
+            if isinstance(b, torch.Tensor) and not problem:
+                problem = far_apart(a, b, position)
+        if problem:
+            entry.error = {"kind": "wrong_when_timed", "message": f"{entry.name}: the timed calls returned {problem}"}
+
+
+def far_apart(actual: Any, expected: torch.Tensor, position: int) -> str:
+    """How an output differs grossly from eager's, or nothing."""
+    if not isinstance(actual, torch.Tensor) or actual.shape != expected.shape or actual.dtype is not expected.dtype:
+        return f"another type, shape or dtype as output {position}"
+    if expected.numel() == 0:
+        return ""
+    if not expected.dtype.is_floating_point:
+        return "" if expected.dtype.is_complex or (actual != expected).float().mean() <= _SANITY else f"other values as output {position}"
+    good = expected.isfinite()
+    scale = float(expected[good].float().square().mean().sqrt()) if bool(good.any()) else 1.0
+    close = torch.isclose(actual.float(), expected.float(), rtol=_SANITY, atol=_SANITY * max(scale, 1e-30), equal_nan=True)
+    return "" if float((~close).float().mean()) <= 1e-4 else f"values far from eager's as output {position}"

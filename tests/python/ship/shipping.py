@@ -1,0 +1,96 @@
+"""Makes shipped folders for the tests: any task as a program of aten steps alone, in the layout of docs/formats/ship.md."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import planish
+import torch
+from planish.capture import capture, load_task
+
+PACKAGE = Path(planish.__file__).parent
+
+
+def aten_program(graph: dict[str, Any], target: str = "cpu") -> dict[str, Any]:
+    """The graph as it stands, one aten step a node."""
+    roles: dict[int, dict[str, Any]] = {}
+    for item in graph["inputs"]:
+        kind = item["kind"]
+        source = {"kind": kind, **{k: item[k] for k in ("index", "name", "blob") if k in item and not (kind == "const" and k == "name")}}
+        if kind == "user":
+            source.pop("name", None)
+        roles[item["value"]] = {"role": {"user": "input", "const": "const"}.get(kind, "param"), "source": source}
+    outputs = {o["value"] for o in graph["outputs"] if "value" in o}
+    buffers = []
+    for value, about in enumerate(graph["values"]):
+        role = roles.get(value) or {"role": "output" if value in outputs else "temp"}
+        buffers.append({**role, "dtype": about["dtype"], "shape": about["shape"], "strides": about["strides"]})
+    rename = {"value": "buffer", "values": "buffers"}
+    steps = [
+        {"kind": "aten", "op": node["op"], "args": [{rename.get(k, k): v for k, v in arg.items()} for arg in node["args"]], "outs": node["outs"]}
+        for node in graph["nodes"]
+    ]
+    results = [{("buffer" if k == "value" else k): v for k, v in out.items()} for out in graph["outputs"]]
+    return {"schema": "planish.program/1", "target": target, "arch": "x86-64", "buffers": buffers, "kernels": [], "steps": steps, "outputs": results}
+
+
+def write(folder: Path, task: Path, program: dict[str, Any] | None, graph: dict[str, Any], **more: Any) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("executor.py", "ship/guards.py", "ship/module.py"):
+        shutil.copy(PACKAGE / name, folder / Path(name).name)
+    if task.is_file():
+        shutil.copy(task, folder / "reference.py")
+    else:
+        (folder / "module.py").unlink()
+    if program is not None:
+        (folder / "program.json").write_text(json.dumps(program))
+    manifest = {"schema": "planish.ship/1", "mode": "program" if program else "baseline", "input_tree": graph["input_tree"],
+                "output_tree": graph["output_tree"], "scalars": graph["scalars"], "default_dtype": "f32", "binaries": [], **more}  # fmt: skip
+    (folder / "ship.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def ship(folder: Path, source: str, **more: Any) -> Path:
+    """A task's source text, captured and shipped as aten steps."""
+    folder.mkdir(parents=True, exist_ok=True)
+    task_path = folder / "task.py"
+    task_path.write_text(source)
+    task = load_task(task_path)
+    blobs = folder / "shipped" / "blobs"
+    blobs.mkdir(parents=True, exist_ok=True)
+    args, kwargs = task.make_inputs(0, "cpu")
+    graph = capture(task.model, args, kwargs, blobs, task_path).graph
+    return write(folder / "shipped", task_path, aten_program(graph), graph, **more)
+
+
+@contextmanager
+def runs() -> Iterator[list[str]]:
+    """Counts the program runs of every shipped module inside the block."""
+    seen: list[str] = []
+    classes = {m.Executor for n, m in list(sys.modules.items()) if (n.startswith("planish_shipped_") or n == "planish.executor") and hasattr(m, "Executor")}
+    originals = {cls: cls.run for cls in classes}
+    for cls, original in originals.items():
+
+        def counted(self: Any, tensors: Any, original: Any = original) -> Any:
+            seen.append("run")
+            return original(self, tensors)
+
+        cls.run = counted
+    try:
+        yield seen
+    finally:
+        for cls, original in originals.items():
+            cls.run = original
+
+
+def program_ran(model: torch.nn.Module, *args: Any, **kwargs: Any) -> tuple[bool, Any]:
+    """Whether the call went through the program, and its result."""
+    with runs() as seen:
+        result = model(*args, **kwargs)
+    return bool(seen), result
