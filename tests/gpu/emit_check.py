@@ -1,0 +1,283 @@
+"""Compiles, runs, checks and times what planish-emit-dump printed, on a GPU, each kernel family in a process of its own.
+
+    planish-emit-dump --small --random 8 > small.json && python tests/gpu/emit_check.py small.json
+    planish-emit-dump --large            > large.json && python tests/gpu/emit_check.py large.json --time
+    python tests/gpu/emit_check.py small.json --compile-only      # no GPU: registers and spills
+
+Outputs are poisoned, lie between canaries, are compared with fp64 (no worse than twice torch's own fp32), and two runs must agree bit for bit.
+GB/s counts every input and output once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+MARGIN = 256  # canary bytes on both sides of an output; keeps 16-byte alignment
+CANARY = 0xA5
+SLICE_ELEMENTS = 1 << 26  # compared elements of one output at most, from the start and the end of dimension 0
+
+
+def load_nvrtc() -> ctypes.CDLL:
+    places = [str(Path(p) / "nvidia") for p in sys.path] + ["/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib"]
+    found = [f for p in places for f in glob.glob(p + "/**/libnvrtc.so.1[23]", recursive=True)]
+    for name in [*found, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    raise SystemExit("error: libnvrtc was not found\nhint: pip install nvidia-cuda-nvrtc, or put the toolkit's lib64 on LD_LIBRARY_PATH")
+
+
+class Compiler:
+    def __init__(self) -> None:
+        self.nvrtc = load_nvrtc()
+
+    def compile(self, source: str) -> tuple[bytes, int, int, str]:
+        """Cubin for sm_90a, registers, spilled bytes and the error (empty if it compiled)."""
+        program = ctypes.c_void_p()
+        self.nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"k.cu", 0, None, None)
+        options = [b"--gpu-architecture=sm_90a", b"--std=c++17", b"--ptxas-options=-v"]
+        code = self.nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+        size = ctypes.c_size_t()
+        self.nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value)
+        self.nvrtc.nvrtcGetProgramLog(program, log)
+        text = log.value.decode()
+        if code != 0:
+            return b"", 0, 0, text
+        self.nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
+        cubin = ctypes.create_string_buffer(size.value)
+        self.nvrtc.nvrtcGetCUBIN(program, cubin)
+        self.nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+        registers = re.search(r"Used (\d+) registers", text)
+        spills = re.search(r"(\d+) bytes spill stores", text)
+        stack = re.search(r"(\d+) bytes stack frame", text)
+        spilled = max(int(spills[1]) if spills else 0, int(stack[1]) if stack else 0)
+        return cubin.raw, int(registers[1]) if registers else 0, spilled, ""
+
+
+class LaunchConfig(ctypes.Structure):
+    _fields_ = [
+        ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p), ("attributes", ctypes.c_void_p), ("count", ctypes.c_uint),
+    ]  # fmt: skip
+
+
+class LaunchAttribute(ctypes.Structure):
+    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_int), ("cluster", ctypes.c_uint * 3), ("rest", ctypes.c_char * 52)]
+
+
+class Driver:
+    """Loads and launches cubins in torch's primary context."""
+
+    def __init__(self) -> None:
+        self.cu = ctypes.CDLL("libcuda.so.1")
+
+    def check(self, code: int, what: str) -> None:
+        if code != 0:
+            text = ctypes.c_char_p()
+            self.cu.cuGetErrorString(code, ctypes.byref(text))
+            raise RuntimeError(f"{what}: {text.value.decode() if text.value else code}")
+
+    def load(self, cubin: bytes, variant: dict[str, Any]) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.check(self.cu.cuModuleLoadData(ctypes.byref(module), cubin), "load")
+        self.check(self.cu.cuModuleGetFunction(ctypes.byref(function), module, variant["entry"].encode()), "entry")
+        if variant["shared"] > 0:
+            self.check(self.cu.cuFuncSetAttribute(function, 8, variant["shared"]), "dynamic shared memory")
+        if variant["cluster"][0] > 8:
+            self.check(self.cu.cuFuncSetAttribute(function, 14, 1), "non-portable cluster")
+        return module, function
+
+    def unload(self, module: ctypes.c_void_p) -> None:
+        self.cu.cuModuleUnload(module)
+
+    def launcher(self, function: ctypes.c_void_p, variant: dict[str, Any], pointers: list[int]) -> Any:
+        values = [ctypes.c_void_p(p) for p in pointers]
+        parameters = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
+        attribute = LaunchAttribute(id=4, pad=0, cluster=(ctypes.c_uint * 3)(*variant["cluster"]))
+        config = LaunchConfig(
+            grid=(ctypes.c_uint * 3)(*variant["grid"]), block=(ctypes.c_uint * 3)(*variant["block"]), shared=variant["shared"]
+        )
+        if variant["cluster"][0] > 1:
+            config.attributes, config.count = ctypes.addressof(attribute), 1
+        keep = (values, attribute)
+
+        def launch(stream: int) -> None:
+            assert keep
+            config.stream = stream
+            self.check(self.cu.cuLaunchKernelEx(ctypes.byref(config), function, parameters, None), "launch")
+
+        return launch
+
+
+def slices(kernel: dict[str, Any]) -> list[slice]:
+    """Parts of dimension 0 to compare: everything, or a piece at both ends."""
+    shape = kernel["outputs"][0]["shape"]
+    total = 1
+    for n in shape:
+        total *= n
+    if total <= SLICE_ELEMENTS or kernel["family"] == "transpose_add":
+        return [slice(None)]
+    rows = max(1, SLICE_ELEMENTS // 2 // (total // shape[0]))
+    return [slice(0, rows), slice(shape[0] - rows, shape[0])]
+
+
+def work(document: dict[str, Any], number: int, options: argparse.Namespace) -> int:
+    import torch
+    from emit_references import DTYPES, compare, make_inputs, reference
+
+    kernel = document["kernels"][number]
+    label = f"{kernel['family']} {kernel['parameters']}"
+    compiler, driver = Compiler(), Driver()
+    inputs = make_inputs(kernel, "cuda")
+    rows = kernel["outputs"][0]["shape"][0]
+    bytes_moved = sum(t.numel() * t.element_size() for t in inputs)
+    parts = slices(kernel)
+    expected = []
+    for part in parts:
+        cut = [t[part] if t.ndim and t.shape[0] == rows and t.ndim >= len(kernel["outputs"][0]["shape"]) else t for t in inputs]
+        if kernel["family"] == "integers":
+            cut = [inputs[0][part], inputs[1][part]]
+        with torch.no_grad():
+            expected.append((part, reference(kernel, cut, torch.float64), reference(kernel, cut, torch.float32)))
+    buffers, outputs = [], []
+    for declared in kernel["outputs"]:
+        dtype = DTYPES[declared["dtype"]]
+        count = 1
+        for n in declared["shape"]:
+            count *= n
+        size = count * torch.empty((), dtype=dtype).element_size()
+        bytes_moved += size
+        raw = torch.full((size + 2 * MARGIN + 16,), CANARY, dtype=torch.uint8, device="cuda")
+        buffers.append((raw, size))
+        outputs.append(raw[MARGIN : MARGIN + size].view(dtype).view(declared["shape"]))
+    flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda") if options.time else None
+    failures = 0
+    for variant in kernel.get("variants", []):
+        if "error" in variant:
+            print(f"FAIL {label} [{variant['genome']}]: {variant['error']}", flush=True)
+            failures += 1
+            continue
+        cubin, registers, spilled, error = compiler.compile(variant["source"])
+        if error:
+            print(f"FAIL {label} [{variant['genome']}]: {error[:800]}", flush=True)
+            failures += 1
+            continue
+        try:
+            module, function = driver.load(cubin, variant)
+            launch = driver.launcher(function, variant, [t.data_ptr() for t in inputs + outputs])
+            stream = torch.cuda.current_stream().cuda_stream
+            sums = []
+            for _ in range(2):
+                for raw, _size in buffers:
+                    raw.fill_(CANARY)
+                torch.cuda.synchronize()
+                launch(stream)
+                torch.cuda.synchronize()
+                sums.append([raw.clone() if raw.numel() < 1 << 28 else raw[: 1 << 28].clone() for raw, _size in buffers])
+            wrong = ""
+            for part, exact, plain in expected:
+                wrong = wrong or compare(kernel, [o[part] for o in outputs], exact, plain)
+            for raw, size in buffers:
+                if not (bool((raw[:MARGIN] == CANARY).all()) and bool((raw[MARGIN + size :] == CANARY).all())):
+                    wrong = wrong or "wrote outside an output"
+            if not all(torch.equal(a, b) for a, b in zip(*sums, strict=True)):
+                wrong = wrong or "two runs differ"
+            del sums
+        except RuntimeError as problem:  # the context is probably gone: the parent goes on with the next family
+            print(f"FAIL {label} [{variant['genome']}]: {problem}", flush=True)
+            return 1
+        speed = ""
+        if options.time:
+            times = []
+            started = time.monotonic()
+            while len(times) < 25 and time.monotonic() - started < 3:
+                flush.zero_()
+                a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                a.record()
+                launch(stream)
+                b.record()
+                torch.cuda.synchronize()
+                times.append(a.elapsed_time(b))
+            median = sorted(times)[len(times) // 2]
+            speed = f" {median:9.4f} ms {bytes_moved / median / 1e6:7.0f} GB/s"
+        driver.unload(module)
+        failures += bool(wrong)
+        guess = variant["estimated_registers"]
+        print(
+            f"{'FAIL' if wrong else 'ok  '}{speed} {label} [{variant['genome']}] registers {registers} (estimated {guess})"
+            f"{f' SPILLS {spilled}' if spilled else ''} {wrong}",
+            flush=True,
+        )
+    return 1 if failures or not kernel.get("variants") else 0
+
+
+def compile_only(document: dict[str, Any], only: str) -> int:
+    compiler = Compiler()
+    failures = 0
+    for kernel in document["kernels"]:
+        if only and kernel["family"] != only:
+            continue
+        for variant in kernel.get("variants", []):
+            if "error" in variant:
+                print(f"FAIL {kernel['family']} {kernel['parameters']} [{variant['genome']}]: {variant['error']}")
+                failures += 1
+                continue
+            started = time.monotonic()
+            _, registers, spilled, error = compiler.compile(variant["source"])
+            bad = bool(error) or (variant["seed"] and spilled > 0)
+            failures += bad
+            print(
+                f"{'FAIL' if bad else 'ok  '} {time.monotonic() - started:5.2f} s {kernel['family']} {kernel['parameters']} [{variant['genome']}] "
+                f"registers {registers} (estimated {variant['estimated_registers']}){f' SPILLS {spilled}' if spilled else ''} {error[:600]}",
+                flush=True,
+            )
+    print(f"{failures} failures")
+    return 1 if failures else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dump")
+    parser.add_argument("--family", default="")
+    parser.add_argument("--time", action="store_true")
+    parser.add_argument("--compile-only", action="store_true")
+    parser.add_argument("--timeout", type=float, default=240, help="seconds for one kernel with all its variants")
+    parser.add_argument("--worker", type=int, default=-1, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    document = json.loads(Path(options.dump).read_text())
+    if options.compile_only:
+        return compile_only(document, options.family)
+    if options.worker >= 0:
+        return work(document, options.worker, options)
+    failed = []
+    for number, kernel in enumerate(document["kernels"]):
+        if options.family and kernel["family"] != options.family:
+            continue
+        command = [sys.executable, os.path.abspath(__file__), options.dump, "--worker", str(number)] + (["--time"] if options.time else [])
+        try:
+            code = subprocess.run(command, timeout=options.timeout).returncode
+        except subprocess.TimeoutExpired:
+            code = -1
+            print(f"FAIL {kernel['family']} {kernel['parameters']}: took more than {options.timeout} s", flush=True)
+        if code != 0:
+            failed.append(f"{kernel['family']} {kernel['parameters']} (exit {code})")
+    print(f"{len(failed)} kernels failed" + "".join(f"\n  {name}" for name in failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

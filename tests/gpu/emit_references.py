@@ -1,0 +1,96 @@
+"""What the sample kernels of tests/codegen/sample_kernels.h should compute, in plain torch, and inputs for them."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import torch
+
+DTYPES = {
+    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64,
+    "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool,
+}  # fmt: skip
+
+
+def make_inputs(kernel: dict[str, Any], device: str) -> list[torch.Tensor]:
+    """Inputs as the document declares them, the same in every run."""
+    generator = torch.Generator(device=device).manual_seed(zlib.crc32(kernel["family"].encode()))
+    out = []
+    for position, declared in enumerate(kernel["inputs"]):
+        dtype = DTYPES[declared["dtype"]]
+        shape = declared["shape"]
+        if dtype == torch.bool:
+            value = torch.rand(shape, generator=generator, device=device) > 0.5
+        elif dtype.is_floating_point:
+            value = torch.randn(shape, generator=generator, device=device, dtype=dtype if dtype != torch.float64 else None)
+            value = value.mul_(1.5).add_(0.25).to(dtype)
+        else:
+            value = torch.randint(-1000, 1000, shape, generator=generator, device=device, dtype=dtype)
+            if kernel["family"] == "integers" and position == 1:
+                value = torch.where(value == 0, torch.ones_like(value), value)
+        out.append(value)
+    return out
+
+
+def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
+    """Every output, unrounded, computed in `dtype` (floating inputs are converted first)."""
+    x = [t.to(dtype) if t.dtype.is_floating_point else t for t in inputs]
+    p = kernel["parameters"]
+    match kernel["family"]:
+        case "relu":
+            return [torch.relu(x[0])]
+        case "bias_gelu":
+            return [torch.nn.functional.gelu(x[0] + x[1]) + x[2]]
+        case "transpose_add":
+            return [x[0].t() + x[1]]
+        case "masked":
+            y = torch.where(x[0], x[1], torch.full((), -1.0, dtype=dtype, device=x[1].device))
+            return [y, y]
+        case "flip_pad":
+            return [torch.nn.functional.pad(x[0].flip(-1), (2, 3), value=7.0)]
+        case "integers":
+            return [torch.remainder(x[0], x[1][:, None]), torch.div(x[0], x[1][:, None], rounding_mode="floor")]
+        case "softmax":
+            return [torch.softmax(x[0], -1)]
+        case "logsumexp":
+            return [torch.logsumexp(x[0], -1)]
+        case "layer_norm":
+            return [torch.nn.functional.layer_norm(x[0], x[0].shape[-1:], x[1], x[2], 1e-5), x[0].mean(-1)]
+        case "rms_norm":
+            return [x[0] * torch.rsqrt(x[0].square().mean(-1, keepdim=True) + 1e-6) * x[1]]
+        case "l2_norm":
+            return [x[0] / x[0].norm(dim=-1, keepdim=True)]
+        case "row_stats":
+            return [x[0].double().sum(-1), x[0].amax(-1), (x[0] > 2.5).any(-1)]
+        case "rms_channels":
+            rms = torch.sqrt(x[0].square().mean(1) + 1e-5)
+            return [x[0] / rms[:, None], rms]
+        case "group_norm":
+            return [torch.nn.functional.group_norm(x[0], p["groups"], x[1], x[2], 1e-5)]
+    raise ValueError(f"no reference for {kernel['family']}")
+
+
+def compare(
+    kernel: dict[str, Any], outputs: list[torch.Tensor], exact: list[torch.Tensor], plain: list[torch.Tensor]
+) -> str:
+    """Empty if every output is as accurate as the plain fp32 computation, within a factor of two, or a floor of 4 ulp."""
+    for position, (got, want, eager) in enumerate(zip(outputs, exact, plain, strict=True)):
+        if got.shape != want.shape:
+            return f"output {position}: shape {tuple(got.shape)} instead of {tuple(want.shape)}"
+        if not got.dtype.is_floating_point:
+            wrong = int((got != want).sum())
+            if wrong:
+                return f"output {position}: {wrong} of {got.numel()} elements differ"
+            continue
+        if not torch.isfinite(got).all():
+            return f"output {position}: {int((~torch.isfinite(got)).sum())} of {got.numel()} elements not finite"
+        scale = want.double().abs() + want.double().square().mean().sqrt()
+        error = float(((got.double() - want.double()).abs() / scale).max())
+        allowed = float(((eager.to(got.dtype).double() - want.double()).abs() / scale).max())
+        allowed = 2 * max(allowed, (4 if got.dtype in (torch.float32, torch.float64) else 1) * torch.finfo(got.dtype).eps)
+        if got.dtype == torch.float64:
+            allowed = max(allowed, 1e-12)
+        if error > allowed:
+            return f"output {position}: error {error:.3g}, allowed {allowed:.3g}"
+    return ""
