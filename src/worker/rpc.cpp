@@ -114,11 +114,15 @@ std::unexpected<Error> Child::lost(Error error, const std::string& method, doubl
     auto status = process_.wait(deadline_in(5));
     if (!status.has_value()) {
       result = {"protocol", fmt::format("the {} closed its socket during `{}` and went on running", name_, method), {}, {}};
+    } else if (fault_.has_value() && fault_->where == "memory") {
+      result = {"out_of_memory", fmt::format("the {} used more memory than it may during `{}`", name_, method), {}, {}};
+    } else if (fault_.has_value()) {
+      // Its handler reports the signal and then exits by itself.
+      result = {"crash", fmt::format("the {} died of signal {} during `{}` (address {}, {})", name_, fault_->signal, method, fault_->address, fault_->where), {}, {}};
     } else if (status->signal == SIGKILL) {
       result = {"out_of_memory", fmt::format("the {} was killed by the system during `{}`, most likely for lack of memory", name_, method), {}, {}};
     } else if (status->signal != 0) {
       result = {"crash", fmt::format("the {} died of {} during `{}`", name_, status->text(), method), {}, {}};
-      if (fault_.has_value()) result.message += fmt::format(" (address {}, {})", fault_->address, fault_->where);
     } else {
       result = {"exit", fmt::format("the {} ended with {} during `{}`", name_, status->text(), method), {}, {}};
     }

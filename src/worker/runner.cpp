@@ -11,7 +11,7 @@ namespace planish::worker {
 namespace {
 
 /// The kinds a runner may use, and those that Child makes about it.
-constexpr std::array<std::string_view, 12> known_kinds{"bad_program", "load_failed",   "launch_failed", "illegal_address", "out_of_memory", "crash",
+constexpr std::array<std::string_view, 13> known_kinds{"bad_program", "bad_argument", "load_failed",   "launch_failed", "illegal_address", "out_of_memory", "crash",
                                                        "exit",        "hang",          "protocol",      "cancelled",       "no_device",     "skipped"};
 
 Result<Child::Reply> checked(Result<Child::Reply> reply) {
@@ -29,8 +29,16 @@ Runner::Runner(Runner&&) noexcept = default;
 Runner& Runner::operator=(Runner&&) noexcept = default;
 Runner::~Runner() = default;
 
-Result<Runner> Runner::start(const Toolbox& tools, Kind kind) {
-  return start(kind == Kind::native ? tools.program(tools.runner) : tools.python_module("planish.runner"), kind);
+Result<Runner> Runner::start(const Toolbox& tools, Kind kind, const std::string& device, std::size_t max_rss) {
+  SpawnOptions options = kind == Kind::native ? tools.program(tools.runner) : tools.python_module("planish.runner");
+  options.command.insert(options.command.end(), {"--device", device});
+  if (kind == Kind::native) {
+    options.command.emplace_back("--no-network");
+    if (max_rss > 0) options.command.insert(options.command.end(), {"--max-rss", std::to_string(max_rss)});
+  }
+  PLANISH_TRY(auto runner, start(options, kind));
+  if (max_rss > 0) runner.set_memory_limit(max_rss);
+  return runner;
 }
 
 Result<Runner> Runner::start(const SpawnOptions& options, Kind kind) {

@@ -28,7 +28,8 @@ struct KernelBenchReply {
 class Runner {
  public:
   enum class Kind { native, torch };
-  static Result<Runner> start(const Toolbox& tools, Kind kind);
+  /// `device` is cpu or cuda; `max_rss` bytes of resident memory, 0 for no limit.
+  static Result<Runner> start(const Toolbox& tools, Kind kind, const std::string& device, std::size_t max_rss = 0);
   static Result<Runner> start(const SpawnOptions& options, Kind kind);
   Runner(Runner&&) noexcept;
   Runner& operator=(Runner&&) noexcept;

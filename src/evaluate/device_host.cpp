@@ -1,0 +1,42 @@
+#include "evaluate/device_host.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "evaluate/device.h"
+
+namespace planish {
+
+std::string resolve_target(const std::string& target) {
+  if (target != "auto") return target;
+  // WSL has no /dev/nvidia*, only dxg.
+  return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0 ? "cuda" : "cpu";
+}
+
+Result<std::shared_ptr<DeviceHost>> DeviceHost::open(const worker::Toolbox& tools, const std::string& target, const Limits& limits) {
+  if (target != "cpu" && target != "cuda") return fail("bad_request", fmt::format("`{}` is no target", target), "use auto, cuda or cpu");
+  PLANISH_CHECK(tools.check());
+  std::size_t memory = limits.runner_memory;
+  if (memory == 0) memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) / 4 * 3 * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const int cores = static_cast<int>(std::max(2U, std::thread::hardware_concurrency()));
+  const int workers = limits.compile_workers > 0 ? limits.compile_workers : target == "cuda" ? cores / 2 : 1;
+  auto host = std::make_shared<DeviceHost>(tools, target, limits, memory, workers);
+  auto runner = host->runners.get(worker::Runner::Kind::native);
+  if (!runner.has_value()) {
+    Error error = std::move(runner).error();
+    if (target == "cuda" && error.kind != "environment" && error.kind != "no_such_program") {
+      error.kind = "no_device";
+      error.hint = "run `planish doctor`, or use --target cpu";
+      return wrap(std::move(error), "no GPU that can be used was found");
+    }
+    return std::unexpected(std::move(error));
+  }
+  host->facts = device_facts(target, host->runners.hello(), host->nvml);
+  host->runners.warm_up();
+  return host;
+}
+
+}  // namespace planish

@@ -1,0 +1,73 @@
+#include "evaluate/outcome_of.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+namespace planish {
+
+Outcome outcome_of_runner(const Error& error, const std::optional<worker::Fault>& fault) {
+  const std::string& kind = error.kind;
+  if (kind == "bad_program" || kind == "bad_argument") return Outcome::invalid_program;
+  if (kind == "load_failed") return Outcome::load_failed;
+  if (kind == "launch_failed" || kind == "runner_error") return Outcome::launch_failed;
+  if (kind == "illegal_address") return Outcome::illegal_address;
+  if (kind == "out_of_memory") return Outcome::out_of_memory;
+  if (kind == "exit") return Outcome::exit;
+  if (kind == "hang") return Outcome::hang;
+  if (kind == "crash") {
+    if (fault.has_value() && fault->where.starts_with("input:")) return Outcome::input_write;
+    if (fault.has_value() && fault->where.starts_with("guard:")) return Outcome::out_of_bounds;
+    return Outcome::crash;
+  }
+  // Garbage on the wire comes from a runner whose memory the candidate has overwritten.
+  if (kind == "protocol") return Outcome::crash;
+  return Outcome::infrastructure;
+}
+
+Outcome outcome_of_compiler(const Error& error) {
+  if (error.kind == "compile_error") return Outcome::compile_error;
+  if (error.kind == "compile_timeout") return Outcome::compile_timeout;
+  // A compiler that a source brings down is that source's fault.
+  if (error.kind == "crash" || error.kind == "exit" || error.kind == "out_of_memory") return Outcome::compile_error;
+  return Outcome::infrastructure;
+}
+
+Outcome outcome_of_check(const worker::CheckReply& check) {
+  if (check.ok) return Outcome::ok;
+  if (check.problem == "unwritten") return Outcome::unwritten;
+  if (check.problem == "nan") return Outcome::nan;
+  if (check.problem == "guard") return Outcome::guard_overwritten;
+  if (check.problem == "input_changed") return Outcome::input_changed;
+  return Outcome::wrong;
+}
+
+bool repeats_disagree(const worker::CheckReply& first, const worker::CheckReply& second) {
+  if (first.outputs.size() != second.outputs.size()) return true;
+  // Atomics may add in another order: that moves the error by a part of what rounding is allowed, a race by more.
+  const auto differ = [](double a, double b, double gate) { return std::fabs(a - b) > 0.5 * gate; };
+  for (std::size_t i = 0; i < first.outputs.size(); ++i) {
+    const OutputErrors& a = first.outputs[i];
+    const OutputErrors& b = second.outputs[i];
+    if (differ(a.fro, b.fro, a.gate_fro) || differ(a.max, b.max, a.gate_max)) return true;
+  }
+  return false;
+}
+
+std::string time_mismatch(const worker::Timing& timing, double wall_seconds) {
+  double sum_ms = 0;
+  for (double sample : timing.samples_ms) sum_ms += sample;
+  const double wall_ms = wall_seconds * 1000;
+  const double runs = static_cast<double>(timing.samples_ms.size());
+  if (sum_ms > wall_ms * 1.01 + 0.5) {
+    return fmt::format("the runner reports {:.3f} ms of runs within {:.3f} ms of wall time", sum_ms, wall_ms);
+  }
+  // Warm-up, cache flushes, launches and resets lie outside the samples: generous, and still far from a run that reports a tenth.
+  const double allowed_ms = 4 * sum_ms + 2.0 * runs + 500;
+  if (wall_ms > allowed_ms) {
+    return fmt::format("{} runs took {:.1f} ms of wall time, and the runner reports {:.3f} ms", runs, wall_ms, sum_ms);
+  }
+  return {};
+}
+
+}  // namespace planish

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "worker/runner.h"
+#include "worker/toolbox.h"
+
+namespace planish {
+
+/// The runners of one device: a native one with a warm spare, and a torch one once a program needs it. One caller at a time.
+class RunnerHost {
+ public:
+  RunnerHost(worker::Toolbox tools, std::string device, std::size_t memory_limit)
+      : tools_(std::move(tools)), device_(std::move(device)), memory_limit_(memory_limit) {}
+
+  /// One that has answered hello. Errors are about our own side (`environment`, or Child's kinds).
+  Result<worker::Runner*> get(worker::Runner::Kind kind);
+  /// Forgets a runner that died, or that must not be used any more; the spare takes its place at the next get().
+  void discard(worker::Runner::Kind kind);
+  /// Starts the spare, if there is none. Between candidates, so that its start costs nobody time.
+  void warm_up();
+  const worker::HelloReply& hello() const { return hello_; }
+
+ private:
+  Result<worker::Runner> start(worker::Runner::Kind kind);
+  worker::Toolbox tools_;
+  std::string device_;
+  std::size_t memory_limit_;
+  std::optional<worker::Runner> native_, torch_, spare_;
+  worker::HelloReply hello_;
+};
+
+}  // namespace planish

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "evaluate/api.h"
+#include "worker/toolbox.h"
+
+namespace planish {
+
+/// Time limits in seconds, and sizes. What a hang costs against what an honest slow task needs.
+struct Limits {
+  double open = 600;        ///< import torch, capture, first inputs
+  double oracle = 600;      ///< any other question to the oracle
+  double compile = 60;      ///< one kernel
+  double load = 60;
+  double run = 30;          ///< one run of a candidate
+  double baseline = 900;    ///< one torch.compile mode
+  double lock = 1800;       ///< waiting for another run's measurement
+  std::size_t runner_memory = 0;  ///< resident bytes of a native runner; 0 takes three quarters of the machine's memory
+  int compile_workers = 0;        ///< 0: half the cores on CUDA, one on the CPU
+};
+
+struct DeviceHost;
+class TaskEvaluator;
+
+/// The evaluator in this process: owns the children, the device stage and the locks. Thread-safe as EvaluatorApi says: compiling overlaps, the
+/// device stage (tests and timing) takes one candidate at a time.
+class EvaluatorSession : public EvaluatorApi {
+ public:
+  explicit EvaluatorSession(worker::Toolbox tools, Limits limits = {});
+  ~EvaluatorSession() override;
+
+  Result<OpenReply> open(const OpenRequest& request) override;
+  Result<RegionReply> region(const RegionRequest& request) override;
+  Result<Evaluation> evaluate(const EvaluateRequest& request) override;
+  Result<VerifyReply> verify(const VerifyRequest& request) override;
+  Result<ClaimReply> claim(const ClaimRequest& request) override;
+  Status close(const std::string& session) override;
+
+ private:
+  Result<std::shared_ptr<DeviceHost>> device_for(const std::string& target);
+  Result<std::shared_ptr<TaskEvaluator>> find(const std::string& session);
+
+  worker::Toolbox tools_;
+  Limits limits_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<DeviceHost>> devices_;
+  std::map<std::string, std::shared_ptr<TaskEvaluator>> tasks_;
+  int next_ = 1;
+};
+
+}  // namespace planish

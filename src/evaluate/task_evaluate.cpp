@@ -1,0 +1,212 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "evaluate/outcome_of.h"
+#include "evaluate/task_evaluator.h"
+
+namespace planish {
+namespace {
+
+bool needs_torch(const program::Program& program) {
+  // A state is written in place: the torch runner gives it a private copy, the native one would need the oracle's memory writable.
+  return program.has_aten() ||
+         std::ranges::any_of(program.buffers, [](const program::Buffer& buffer) { return buffer.role == program::Role::state; });
+}
+
+}  // namespace
+
+Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
+  Evaluation evaluation;
+  evaluation.region = request.region;
+  evaluation.level = request.level;
+  {
+    std::scoped_lock lock(device_->stage);
+    PLANISH_CHECK(find_region(request.region));
+  }
+  if (request.level != "screen" && request.level != "full") return fail("bad_request", fmt::format("no level `{}`", request.level));
+  auto parsed = program::parse(request.program);
+  if (!parsed.has_value()) {
+    evaluation.outcome = Outcome::invalid_program;
+    evaluation.message = parsed.error().message;
+    return evaluation;
+  }
+  evaluation.program = program::hash(*parsed);
+  if (parsed->target != device_->facts.target) {
+    evaluation.outcome = Outcome::invalid_program;
+    evaluation.message = fmt::format("the program is for {}, the device is {}", parsed->target, device_->facts.target);
+    return evaluation;
+  }
+  auto first = attempt(request, *parsed, evaluation);
+  const bool again = first.has_value() ? first->outcome == Outcome::infrastructure : true;
+  if (!again) return first;
+  {
+    // Our own fault: whatever broke is replaced, and the candidate gets a second try.
+    std::scoped_lock lock(device_->stage);
+    PLANISH_CHECK(revive_oracle());
+  }
+  auto second = attempt(request, *parsed, evaluation);
+  if (second.has_value()) return second;
+  evaluation.outcome = Outcome::infrastructure;
+  evaluation.message = second.error().message;
+  return evaluation;
+}
+
+Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const program::Program& program, Evaluation evaluation) {
+  std::vector<std::string> claimed;
+  const auto claim = [&](const std::string& key) {
+    // Measuring an elite again is the point of `full`: only screening looks for what is known.
+    if (request.level != "screen") return false;
+    const std::string full_key = fmt::format("{}/{}/{}", request.region, request.bench, key);
+    const auto earlier = dedup_.claim(full_key, evaluation.program);
+    if (!earlier.has_value()) {
+      claimed.push_back(full_key);
+      return false;
+    }
+    evaluation.outcome = Outcome::duplicate;
+    evaluation.duplicate_of = *earlier;
+    return true;
+  };
+  const auto finish = [&](Result<Evaluation> result) {
+    if (!result.has_value() || result->outcome == Outcome::infrastructure) dedup_.release(claimed);
+    return result;
+  };
+  evaluation.tier = Tier::dedup;
+  if (claim(evaluation.program)) return evaluation;
+  if (const std::string normal = program::normalised_hash(program); normal != evaluation.program && claim("n" + normal)) return finish(evaluation);
+
+  evaluation.tier = Tier::compile;
+  const auto compiled = compile(program, evaluation);
+  if (!compiled.has_value()) return finish(evaluation);
+  if (!program.kernels.empty() && claim("b" + Dedup::binary_key(program, compiled->hashes))) return finish(evaluation);
+
+  const program::Program testable = with_own_outputs(program);
+  std::scoped_lock lock(device_->stage);
+  if (auto revived = revive_oracle(); !revived.has_value()) return finish(std::unexpected(std::move(revived).error()));
+  const auto stages = [&]() -> Result<Evaluation> {
+    PLANISH_TRY(Region * region, find_region(request.region));
+    PLANISH_CHECK(ensure_data(*region, 1));
+    evaluation.tier = Tier::test;
+    Loaded loaded;
+    PLANISH_TRY(bool go, load(*region, testable, *compiled, loaded, evaluation));
+    if (go) {
+      auto tested = test(*region, request.level, loaded, evaluation);
+      if (!tested.has_value()) {
+        release(loaded);
+        return std::unexpected(std::move(tested).error());
+      }
+      go = *tested;
+    }
+    if (go && request.bench) {
+      auto timed = bench(*region, request, loaded, evaluation);
+      if (!timed.has_value()) {
+        release(loaded);
+        return std::unexpected(std::move(timed).error());
+      }
+      go = *timed;
+    }
+    if (go) {
+      evaluation.outcome = Outcome::ok;
+      evaluation.message.clear();
+    }
+    release(loaded);
+    return evaluation;
+  };
+  return finish(stages());
+}
+
+std::optional<TaskEvaluator::Compiled> TaskEvaluator::compile(const program::Program& program, Evaluation& evaluation) {
+  Compiled compiled;
+  CompileReport report;
+  report.cached = true;
+  bool good = true;
+  for (const program::KernelSource& kernel : program.kernels) {
+    worker::CompileJob job;
+    job.language = kernel.language;
+    job.source = kernel.source;
+    job.entry = kernel.entry;
+    job.flags = kernel.flags;
+    job.arch = program.arch;
+    job.cache = tools_.cache_dir.string();
+    job.limit_seconds = limits_.compile;
+    auto reply = device_->pool.compile(job);
+    if (!reply.has_value()) {
+      const Error& error = reply.error();
+      evaluation.outcome = outcome_of_compiler(error);
+      evaluation.message = error.message;
+      if (!error.hint.empty()) evaluation.message += " (" + error.hint + ")";
+      report.log += error.message;
+      report.cached = false;
+      good = false;
+      break;
+    }
+    report.seconds += reply->seconds;
+    report.cached = report.cached && reply->cached;
+    report.log += reply->log;
+    report.kernels.push_back({reply->sha256, reply->registers, reply->spill_bytes, reply->shared_bytes, 0});
+    compiled.paths.push_back(reply->path);
+    compiled.hashes.push_back(reply->sha256);
+  }
+  evaluation.compile = std::move(report);
+  if (!good) return std::nullopt;
+  return compiled;
+}
+
+bool TaskEvaluator::runner_failed(const Error& error, Loaded& loaded, Outcome& outcome, std::string& message) {
+  outcome = outcome_of_runner(error, loaded.runner->fault());
+  message = error.message;
+  // An illegal address poisons a GPU's context for good; a runner that ran out of memory may hold the rest of it.
+  const bool poisoned = error.kind == "illegal_address" || error.kind == "out_of_memory" || error.kind == "launch_failed";
+  if (!loaded.runner->alive() || poisoned) {
+    device_->runners.discard(loaded.kind);
+    loaded.runner = nullptr;
+    if (loaded.kind == worker::Runner::Kind::native) device_->runners.warm_up();
+  }
+  return false;
+}
+
+void TaskEvaluator::release(Loaded& loaded) {
+  if (loaded.runner == nullptr || loaded.handle < 0) return;
+  Status done;
+  for (const std::string& data : loaded.bound) {
+    if (done.has_value()) done = loaded.runner->unbind(data, limits_.load);
+  }
+  if (done.has_value()) done = loaded.runner->unload(loaded.handle, limits_.load);
+  if (!done.has_value()) device_->runners.discard(loaded.kind);
+  loaded.runner = nullptr;
+}
+
+Result<bool> TaskEvaluator::load(Region& region, const program::Program& program, const Compiled& compiled, Loaded& loaded,
+                                 Evaluation& evaluation) {
+  auto plan = plan_bindings(program, graph_, region.request.region == "task", region.inputs, region.outputs);
+  if (!plan.has_value()) {
+    evaluation.outcome = Outcome::invalid_program;
+    evaluation.message = plan.error().message;
+    return false;
+  }
+  loaded.plan = std::move(*plan);
+  loaded.kind = needs_torch(program) ? worker::Runner::Kind::torch : worker::Runner::Kind::native;
+  PLANISH_TRY(loaded.runner, device_->runners.get(loaded.kind));
+  auto reply = loaded.runner->load(program::to_json(program), compiled.paths, request_.blobs, limits_.load);
+  if (!reply.has_value()) return runner_failed(reply.error(), loaded, evaluation.outcome, evaluation.message);
+  loaded.handle = reply->handle;
+  for (std::size_t i = 0; i < reply->kernels.size() && i < evaluation.compile->kernels.size(); ++i) {
+    KernelReport& report = evaluation.compile->kernels[i];
+    report.local_bytes = reply->kernels[i].local_bytes;
+    if (report.registers == 0) report.registers = reply->kernels[i].registers;
+    if (report.shared_bytes == 0) report.shared_bytes = reply->kernels[i].shared_bytes;
+  }
+  return true;
+}
+
+Result<bool> TaskEvaluator::bind(Region& region, std::size_t index, Loaded& loaded, Evaluation& evaluation) {
+  const Data& data = region.data[index];
+  if (std::ranges::find(loaded.bound, data.name) != loaded.bound.end()) return true;
+  PLANISH_TRY(const auto bindings, bindings_of(loaded.plan, data.set));
+  auto bound = loaded.runner->bind(loaded.handle, data.name, bindings, limits_.load);
+  if (!bound.has_value()) return runner_failed(bound.error(), loaded, evaluation.outcome, evaluation.message);
+  loaded.bound.push_back(data.name);
+  return true;
+}
+
+}  // namespace planish

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "evaluate/api.h"
+#include "evaluate/binding.h"
+#include "evaluate/dedup.h"
+#include "evaluate/device_host.h"
+#include "evaluate/session.h"
+#include "ir/graph.h"
+#include "worker/oracle.h"
+
+namespace planish {
+
+/// One open task: its oracle, regions, data sets, and the four tiers. Thread-safe; the device stage is the DeviceHost's mutex, which also
+/// guards the oracle and everything below it.
+class TaskEvaluator {
+ public:
+  TaskEvaluator(worker::Toolbox tools, Limits limits, std::shared_ptr<DeviceHost> device, OpenRequest request);
+  ~TaskEvaluator();
+
+  Result<OpenReply> open();
+  Result<RegionReply> region(const RegionRequest& request);
+  Result<Evaluation> evaluate(const EvaluateRequest& request);
+  Result<VerifyReply> verify(const VerifyRequest& request);
+  Result<ClaimReply> claim(const ClaimRequest& request);
+
+ private:
+  struct Data {
+    std::string name;
+    worker::DataSet set;
+    int uses = 0;  ///< candidates timed on it since its contents were made
+  };
+  struct Region {
+    RegionRequest request;
+    int inputs = 0, outputs = 0;  ///< tensors; known once data were made
+    std::vector<Data> data;       ///< [0] is tested on, all are timed
+    RegionReply reply;
+    bool described = false;
+  };
+  /// A candidate in the device stage.
+  struct Loaded {
+    worker::Runner* runner = nullptr;
+    worker::Runner::Kind kind = worker::Runner::Kind::native;
+    std::int64_t handle = -1;
+    BindingPlan plan;
+    std::vector<std::string> bound;
+  };
+  struct Compiled {
+    std::vector<std::string> paths, hashes;
+  };
+
+  Status start_oracle();
+  /// After the oracle died: a new one, with task and regions; data sets are made again when needed.
+  Status revive_oracle();
+  Result<Evaluation> attempt(const EvaluateRequest& request, const program::Program& program, Evaluation evaluation);
+  std::optional<Compiled> compile(const program::Program& program, Evaluation& evaluation);
+  Result<Region*> find_region(const std::string& name);
+  Status ensure_data(Region& region, std::size_t count);
+  std::size_t timed_sets(const Region& region) const;
+  std::uint64_t fresh_seed();
+
+  /// These fill in the evaluation and return false where the candidate is through. An Error is our own side's.
+  Result<bool> load(Region& region, const program::Program& program, const Compiled& compiled, Loaded& loaded, Evaluation& evaluation);
+  Result<bool> bind(Region& region, std::size_t index, Loaded& loaded, Evaluation& evaluation);
+  Result<bool> test(Region& region, const std::string& level, Loaded& loaded, Evaluation& evaluation);
+  Result<bool> test_case(Data& data, const std::string& stage, Loaded& loaded, TestCase& test_case, Outcome& outcome, std::string& message);
+  Result<bool> bench(Region& region, const EvaluateRequest& request, Loaded& loaded, Evaluation& evaluation);
+  /// Ends the candidate by the runner's error, and the runner where it is of no more use.
+  bool runner_failed(const Error& error, Loaded& loaded, Outcome& outcome, std::string& message);
+  void release(Loaded& loaded);
+
+  worker::Toolbox tools_;
+  Limits limits_;
+  std::shared_ptr<DeviceHost> device_;
+  OpenRequest request_;
+  OpenReply reply_;
+  ir::Graph graph_;
+  std::optional<worker::Oracle> oracle_;
+  std::map<std::string, Region> regions_;
+  Dedup dedup_;
+  std::mutex seed_mutex_;
+  std::mt19937_64 seeds_;
+};
+
+}  // namespace planish

@@ -1,0 +1,122 @@
+#include <fmt/core.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/file.h"
+#include "evaluate/task_evaluator.h"
+
+namespace planish {
+
+TaskEvaluator::TaskEvaluator(worker::Toolbox tools, Limits limits, std::shared_ptr<DeviceHost> device, OpenRequest request)
+    : tools_(std::move(tools)), limits_(limits), device_(std::move(device)), request_(std::move(request)) {
+  std::uint64_t seed = request_.seeds;
+  if (seed == 0) (void)!::getrandom(&seed, sizeof seed, 0);
+  seeds_.seed(seed);
+  if (request_.blobs.empty()) request_.blobs = (tools_.cache_dir / "blobs").string();
+}
+
+TaskEvaluator::~TaskEvaluator() = default;
+
+std::uint64_t TaskEvaluator::fresh_seed() {
+  std::scoped_lock lock(seed_mutex_);
+  // torch's generators take 63 bits without complaint.
+  return seeds_() >> 1U;
+}
+
+Status TaskEvaluator::start_oracle() {
+  PLANISH_TRY(oracle_, worker::Oracle::start(tools_));
+  PLANISH_TRY(const auto hello, oracle_->hello(device_->facts.target, limits_.open));
+  PLANISH_TRY(auto task, oracle_->open(request_.task, request_.accuracy, request_.blobs, limits_.open));
+  reply_.graph = std::move(task.graph);
+  reply_.task_name = task.name;
+  reply_.task_sha256 = task.source_sha256;
+  reply_.parameters = task.parameters;
+  reply_.input_bytes = task.input_bytes;
+  reply_.torch = hello.torch;
+  reply_.python = hello.python;
+  return {};
+}
+
+Result<OpenReply> TaskEvaluator::open() {
+  std::scoped_lock lock(device_->stage);
+  PLANISH_CHECK(make_directories(request_.blobs));
+  PLANISH_CHECK(start_oracle());
+  PLANISH_TRY(graph_, ir::parse_graph(reply_.graph));
+  reply_.blobs = request_.blobs;
+  reply_.device = device_->facts;
+  Region& whole = regions_["task"];
+  whole.request.region = "task";
+  return reply_;
+}
+
+Status TaskEvaluator::revive_oracle() {
+  if (oracle_.has_value() && oracle_->alive()) return {};
+  oracle_.reset();
+  for (auto& [name, region] : regions_) region.data.clear();
+  PLANISH_CHECK(start_oracle());
+  for (auto& [name, region] : regions_) {
+    if (name == "task") continue;
+    PLANISH_CHECK(oracle_->region(name, region.request.nodes, region.request.inputs, region.request.outputs, limits_.oracle));
+  }
+  return {};
+}
+
+Result<TaskEvaluator::Region*> TaskEvaluator::find_region(const std::string& name) {
+  const auto found = regions_.find(name);
+  if (found == regions_.end()) return fail("no_region", fmt::format("there is no region `{}`", name), "describe it with `region` first");
+  return &found->second;
+}
+
+Result<RegionReply> TaskEvaluator::region(const RegionRequest& request) {
+  std::scoped_lock lock(device_->stage);
+  PLANISH_CHECK(revive_oracle());
+  Region& region = regions_[request.region];
+  if (request.region != "task" && !region.described) {
+    if (auto made = oracle_->region(request.region, request.nodes, request.inputs, request.outputs, limits_.oracle); !made.has_value()) {
+      regions_.erase(request.region);
+      return std::unexpected(std::move(made).error());
+    }
+  }
+  region.request = request;
+  if (!region.described) {
+    PLANISH_TRY(auto regimes, oracle_->regimes(request.region, limits_.oracle));
+    PLANISH_TRY(auto bite, oracle_->bite(request.region, limits_.oracle));
+    region.reply.regimes = std::move(regimes.regimes);
+    // `task` goes without saying, and first.
+    std::erase(region.reply.regimes, "task");
+    region.reply.regimes.insert(region.reply.regimes.begin(), "task");
+    region.reply.skipped = std::move(regimes.skipped);
+    region.reply.degenerate = std::move(bite.degenerate);
+    region.described = true;
+  }
+  return region.reply;
+}
+
+Status TaskEvaluator::ensure_data(Region& region, std::size_t count) {
+  while (region.data.size() < count) {
+    Data data;
+    data.name = fmt::format("{}.{}", region.request.region, region.data.size());
+    PLANISH_TRY(data.set, oracle_->make(region.request.region, data.name, fresh_seed(), "task", limits_.oracle));
+    if (!data.set.skipped.empty()) return fail("infrastructure", "the task's own data were refused: " + data.set.skipped);
+    const auto outputs = std::ranges::count_if(data.set.buffers, [](const auto& buffer) { return buffer.role == "output"; });
+    region.outputs = static_cast<int>(outputs);
+    region.inputs = static_cast<int>(data.set.buffers.size()) - region.outputs;
+    region.data.push_back(std::move(data));
+  }
+  return {};
+}
+
+std::size_t TaskEvaluator::timed_sets(const Region& region) const {
+  const double bytes = std::max(1.0, static_cast<double>(region.data.front().set.bytes()));
+  const double l2 = static_cast<double>(device_->facts.l2_bytes);
+  // Two at least, so that addresses and contents change; four are enough for anything the cache could keep.
+  double wanted = std::clamp(std::ceil(4 * l2 / bytes), 2.0, 4.0);
+  // Expectations are kept beside the data: what a set costs is about three times its buffers.
+  const double room = 0.4 * static_cast<double>(device_->facts.memory_bytes);
+  while (wanted > 1 && wanted * bytes > room) wanted -= 1;
+  return static_cast<std::size_t>(wanted);
+}
+
+}  // namespace planish
