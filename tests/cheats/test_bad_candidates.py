@@ -75,8 +75,7 @@ BAD: dict[str, tuple[str, set[str]]] = {
     "zeros": (with_body("for (int i = 0; i < 3737; ++i) out[i] = 0;"), {"wrong"}),
     "right only once": (
         with_body(
-            "if (first) for (int i = 0; i < 3737; ++i) memo[i] = (x[i] > 0 ? x[i] : 0) * 2 + y[i];"
-            " first = 0; for (int i = 0; i < 3737; ++i) out[i] = memo[i];",
+            "if (first) for (int i = 0; i < 3737; ++i) memo[i] = (x[i] > 0 ? x[i] : 0) * 2 + y[i]; first = 0; for (int i = 0; i < 3737; ++i) out[i] = memo[i];",
             "static float memo[3737]; static int first = 1;\n",
         ),
         {"wrong", "wrong_when_timed", "nondeterministic"},

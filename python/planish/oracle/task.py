@@ -33,7 +33,9 @@ class Task:
         try:
             self.model = self.loaded.model.to(device)
             self._open(blobs)
-        except PlanishError:
+        except PlanishError as error:
+            if error.kind == "out_of_memory" and error.__cause__ is not None and "byte" not in error.message:
+                raise memory.out_of_memory(f"{self.path}: the reference itself", error.__cause__) from error
             raise
         except Exception as error:
             if memory.is_exhausted(error):

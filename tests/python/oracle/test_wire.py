@@ -2,7 +2,6 @@
 
 import os
 import socket
-import tempfile
 import threading
 
 import pytest
@@ -17,16 +16,13 @@ def pair():
 
 def test_many_descriptors_travel_with_their_message():
     left, right = pair()
-    files = [tempfile.TemporaryFile() for _ in range(70)]
-    for i, file in enumerate(files):
-        file.write(str(i).encode())
-        file.flush()
+    files = [os.memfd_create(str(i)) for i in range(70)]
 
     def child() -> None:
         serve(
             right,
             {
-                "give": lambda params, fds: Answer({"n": len(files)}, [f.fileno() for f in files]),
+                "give": lambda params, fds: Answer({"n": len(files)}, files),
                 "take": lambda params, fds: {"inodes": [os.fstat(fd).st_ino for fd in fds]},
                 "fail": lambda params, fds: (_ for _ in ()).throw(PlanishError("kind", "what", "do")),
                 "bug": lambda params, fds: {"x": 1 // 0},
@@ -37,7 +33,7 @@ def test_many_descriptors_travel_with_their_message():
     thread.start()
     result = left.request(1, "give", {})
     fds = left.take_fds(result["_fds"])
-    assert [os.fstat(fd).st_ino for fd in fds] == [os.fstat(f.fileno()).st_ino for f in files]
+    assert [os.fstat(fd).st_ino for fd in fds] == [os.fstat(f).st_ino for f in files]
     sent = left.request(2, "take", {}, fds[:3])
     assert sent["inodes"] == [os.fstat(fd).st_ino for fd in fds[:3]]
     with pytest.raises(PlanishError) as caught:

@@ -1,0 +1,121 @@
+"""Every way in which a task or a message can be unfit has its own kind."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from harness import Harness
+from planish.errors import PlanishError
+from planish.oracle.service import Service
+from planish.wire import Channel
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3] / "python")}
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
+
+
+def task(forward, inputs="torch.randn(8, 8)", args="x", init="pass"):
+    return (
+        f"{HEAD}class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n"
+        f"    def forward(self, {args}):\n        {forward}\ndef get_inputs():\n    return [{inputs}]\ndef get_init_inputs():\n    return []\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        (task("return F.dropout(x, 0.5, True)"), "random_ops"),
+        (task("return x + torch.rand_like(x)"), "random_ops"),
+        (task("return torch.bernoulli(x.sigmoid())"), "random_ops"),
+        (task("return torch.multinomial(x.sigmoid(), 1)"), "random_ops"),
+        (task("return F.scaled_dot_product_attention(x, x, x, dropout_p=0.5)", "torch.randn(1, 2, 8, 8)"), "random_ops"),
+        (task("return torch.log(x)", "-torch.rand(8, 8) - 1"), "reference_nan"),
+        (task("return x * 2", "torch.randn(1 << 22, 1 << 20)"), "out_of_memory"),
+        (task("return (x.unsqueeze(1) * x).sum()", "torch.randn(1 << 21)"), "out_of_memory"),
+        (task("return x @ x", "torch.randn(3, 4)"), "forward_failed"),
+    ],
+)
+def test_unfit_tasks(source, kind, tmp_path):
+    with pytest.raises(PlanishError) as caught:
+        Harness(source, tmp_path)
+    assert caught.value.kind == kind, caught.value.message
+    assert "task_under_test.py" in caught.value.message
+    if kind == "out_of_memory":
+        assert "byte" in caught.value.message
+
+
+def test_dropout_that_does_nothing_is_fine(tmp_path):
+    harness = Harness(task("return F.dropout(x, 0.5, False) + F.dropout(x, 0.0, True)"), tmp_path)
+    harness.make(1)
+    assert harness.judge(harness.eager())["ok"]
+
+
+@pytest.mark.parametrize("accuracy", ["double", 0, -1.0, "nan", None])
+def test_bad_accuracy(accuracy, tmp_path):
+    with pytest.raises(PlanishError) as caught:
+        Harness(task("return x + 1"), tmp_path, accuracy=accuracy)
+    assert caught.value.kind == "bad_accuracy"
+
+
+def test_bad_messages(tmp_path):
+    service = Service()
+    handlers = service.handlers()
+    for method, params in [
+        ("make", {"data": "d", "seed": 1}),
+        ("hello", {"device": "tpu"}),
+        ("hello", {}),
+        ("check", {"data": "none"}),
+        ("refresh", {"data": "none", "seed": 1}),
+        ("bite", {"region": "r"}),
+    ]:
+        with pytest.raises(PlanishError) as caught:
+            handlers[method](params, [])
+        assert caught.value.kind == "bad_message", method
+    harness = Harness(task("return torch.relu(x + 1).sum(-1)"), tmp_path)
+    handlers = harness.service.handlers()
+    for nodes, inputs, outputs in [([99], [0], [1]), ([1], [], [2]), ([0], [0], [3])]:
+        with pytest.raises(PlanishError) as caught:
+            handlers["region"]({"region": "r", "nodes": nodes, "inputs": inputs, "outputs": outputs}, [])
+        assert caught.value.kind == "bad_message"
+    with pytest.raises(PlanishError, match="regime"):
+        handlers["make"]({"region": "task", "data": "d", "seed": 1, "regime": "odd"}, [])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_no_device():
+    with pytest.raises(PlanishError) as caught:
+        Service().hello({"device": "cuda"})
+    assert caught.value.kind == "no_device" and caught.value.hint
+
+
+def test_process_answers_over_its_descriptor(tmp_path):
+    (tmp_path / "t.py").write_text(task("print('noise'); return x.softmax(-1)"))
+    mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    keep = theirs.fileno()
+
+    def place() -> None:
+        os.dup2(keep, 3)
+
+    command = [sys.executable, "-m", "planish.oracle"]
+    child = subprocess.Popen(command, preexec_fn=place, close_fds=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=ENVIRONMENT)
+    theirs.close()
+    channel = Channel(mine)
+    assert channel.request(1, "hello", {"device": "cpu"})["torch"] == torch.__version__
+    opened = channel.request(2, "open", {"task": str(tmp_path / "t.py"), "accuracy": "eager", "blobs": str(tmp_path)})
+    assert opened["graph"]["schema"] == "planish.graph/1" and opened["task"]["input_bytes"] == 256
+    made = channel.request(3, "make", {"region": "task", "data": "d", "seed": 1, "regime": "task"})
+    assert made["_fds"] == 2 and [b["role"] for b in made["buffers"]] == ["input", "output"]
+    assert channel.request(4, "check", {"data": "d", "stage": "screen"})["problem"] == "unwritten"
+    with pytest.raises(PlanishError, match="no data set"):
+        channel.request(5, "check", {"data": "e"})
+    channel.close()
+    assert child.wait(10) == 0
+    assert child.stdout is not None and b"noise" in child.stdout.read()
+
+
+def test_without_a_descriptor_it_says_so():
+    done = subprocess.run([sys.executable, "-m", "planish.oracle"], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == 2 and "error:" in done.stderr and "Traceback" not in done.stderr
