@@ -1,0 +1,135 @@
+#include "evaluate/client.h"
+
+#include <fmt/core.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/channel.h"
+#include "evaluate/codec.h"
+#include "evaluate/json.h"
+
+namespace planish {
+
+struct EvaluatorClient::State {
+  std::optional<Subprocess> process;
+  Channel channel;
+  std::mutex send_mutex, mutex;
+  std::condition_variable arrived;
+  std::map<std::int64_t, Json> answers;
+  std::atomic<std::int64_t> next{1};
+  bool gone = false;
+  std::thread reader;
+
+  void read_answers() {
+    while (true) {
+      auto line = channel.receive(deadline_in(1e9));
+      if (!line.has_value()) break;
+      auto message = parse_json(*line, "protocol", "answer of the evaluator");
+      if (!message.has_value() || !message->is_object() || !message->contains("id") || !(*message)["id"].is_number_integer()) break;
+      std::scoped_lock lock(mutex);
+      answers[(*message)["id"].get<std::int64_t>()] = std::move(*message);
+      arrived.notify_all();
+    }
+    std::scoped_lock lock(mutex);
+    gone = true;
+    arrived.notify_all();
+  }
+
+  Result<Json> call(const char* method, Json params) {
+    const std::int64_t id = next++;
+    const std::string line = dump_json(Json{{"id", id}, {"method", method}, {"params", std::move(params)}});
+    const auto lost = [&] {
+      Error error{"closed", fmt::format("the evaluator ended during `{}`", method), {}, {}};
+      if (process.has_value()) {
+        const std::string tail = process->output_tail();
+        if (!tail.empty()) error.causes.push_back(tail.size() > 2000 ? tail.substr(tail.size() - 2000) : tail);
+      }
+      return std::unexpected(std::move(error));
+    };
+    {
+      std::scoped_lock lock(send_mutex);
+      if (!channel.send(line, {}, deadline_in(60)).has_value()) return lost();
+    }
+    std::unique_lock lock(mutex);
+    arrived.wait(lock, [&] { return gone || answers.contains(id); });
+    const auto found = answers.find(id);
+    if (found == answers.end()) return lost();
+    Json answer = std::move(found->second);
+    answers.erase(found);
+    if (answer.contains("error")) return std::unexpected(codec::read_error(answer["error"]));
+    if (!answer.contains("result")) return fail("protocol", "the evaluator's answer has neither result nor error");
+    return std::move(answer["result"]);
+  }
+
+  template <typename Reply, typename Request>
+  Result<Reply> ask(const char* method, const Request& request) {
+    PLANISH_TRY(const Json json, call(method, codec::write(request)));
+    Reply reply;
+    PLANISH_CHECK(codec::read(json, reply));
+    return reply;
+  }
+};
+
+EvaluatorClient::EvaluatorClient(std::unique_ptr<State> state) : state_(std::move(state)) {
+  state_->reader = std::thread([raw = state_.get()] { raw->read_answers(); });
+}
+
+EvaluatorClient::~EvaluatorClient() {
+  state_->channel.shutdown();
+  state_->reader.join();
+  // It ends by itself with its last client; one that others joined must not be killed with us.
+  if (state_->process.has_value()) (void)state_->process->wait(deadline_in(5));
+}
+
+Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::connect(const std::filesystem::path& socket) {
+  auto state = std::make_unique<State>();
+  PLANISH_TRY(state->channel, Channel::connect(socket));
+  return std::unique_ptr<EvaluatorClient>(new EvaluatorClient(std::move(state)));
+}
+
+Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::spawn(const std::filesystem::path& executable, const std::filesystem::path& socket,
+                                                                double timeout_seconds) {
+  auto state = std::make_unique<State>();
+  SpawnOptions options;
+  options.command = {executable.string(), "evaluator", "--socket", socket.string()};
+  PLANISH_TRY(state->process, Subprocess::spawn(options));
+  const TimePoint deadline = deadline_in(timeout_seconds);
+  while (true) {
+    auto channel = Channel::connect(socket);
+    if (channel.has_value()) {
+      state->channel = std::move(*channel);
+      break;
+    }
+    const auto ended = state->process->poll();
+    if (ended.has_value() || seconds_until(deadline) <= 0) {
+      Error error{"closed", "the evaluator did not start", {ended.has_value() ? ended->text() : channel.error().message}, {}};
+      error.causes.push_back(state->process->output_tail());
+      return std::unexpected(std::move(error));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return std::unique_ptr<EvaluatorClient>(new EvaluatorClient(std::move(state)));
+}
+
+void EvaluatorClient::shutdown() { state_->channel.shutdown(); }
+
+Result<OpenReply> EvaluatorClient::open(const OpenRequest& request) { return state_->ask<OpenReply>("open", request); }
+Result<RegionReply> EvaluatorClient::region(const RegionRequest& request) { return state_->ask<RegionReply>("region", request); }
+Result<VerifyReply> EvaluatorClient::verify(const VerifyRequest& request) { return state_->ask<VerifyReply>("verify", request); }
+Result<ClaimReply> EvaluatorClient::claim(const ClaimRequest& request) { return state_->ask<ClaimReply>("claim", request); }
+
+Result<Evaluation> EvaluatorClient::evaluate(const EvaluateRequest& request) {
+  PLANISH_TRY(const Json json, state_->call("evaluate", codec::write(request)));
+  return read_evaluation(json);
+}
+
+Status EvaluatorClient::close(const std::string& session) {
+  PLANISH_CHECK(state_->call("close", Json{{"session", session}}));
+  return {};
+}
+
+}  // namespace planish

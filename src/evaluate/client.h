@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/cancel.h"
+#include "base/subprocess.h"
+#include "evaluate/api.h"
+
+namespace planish {
+
+/// An evaluator in another process. Thread-safe: calls overlap. After `closed` (the evaluator is gone) every further call fails the same way.
+class EvaluatorClient : public EvaluatorApi {
+ public:
+  /// Joins one that listens already.
+  static Result<std::unique_ptr<EvaluatorClient>> connect(const std::filesystem::path& socket);
+  /// Starts `executable evaluator --socket PATH` and connects; it ends with this object, or with its last client if others joined.
+  static Result<std::unique_ptr<EvaluatorClient>> spawn(const std::filesystem::path& executable, const std::filesystem::path& socket,
+                                                        double timeout_seconds = 20);
+  ~EvaluatorClient() override;
+
+  Result<OpenReply> open(const OpenRequest& request) override;
+  Result<RegionReply> region(const RegionRequest& request) override;
+  Result<Evaluation> evaluate(const EvaluateRequest& request) override;
+  Result<VerifyReply> verify(const VerifyRequest& request) override;
+  Result<ClaimReply> claim(const ClaimRequest& request) override;
+  Status close(const std::string& session) override;
+
+  /// Wakes every call in flight with `closed`; for Ctrl-C. From any thread.
+  void shutdown();
+
+ private:
+  struct State;
+  explicit EvaluatorClient(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace planish

@@ -1,0 +1,270 @@
+#include "evaluate/codec.h"
+
+#include <fmt/core.h>
+
+#include "evaluate/json.h"
+
+namespace planish::codec {
+namespace {
+using Need = ObjectReader::Need;
+constexpr const char* bad_request = "bad_request";
+constexpr const char* protocol = "protocol";
+
+Json write_device(const DeviceFacts& d) {
+  return Json{{"target", d.target},
+              {"name", d.name},
+              {"arch", d.arch},
+              {"uuid", d.uuid},
+              {"sms", d.sms},
+              {"l2_bytes", d.l2_bytes},
+              {"bandwidth_gbs", d.bandwidth_gbs},
+              {"peak_gflops", d.peak_gflops},
+              {"memory_bytes", d.memory_bytes},
+              {"shared_bytes", d.shared_bytes},
+              {"cores", d.cores}};
+}
+
+Status read_device(const Json& json, DeviceFacts& d) {
+  ObjectReader reader(json, protocol, "device");
+  reader.text("target", d.target);
+  reader.text("name", d.name);
+  reader.text("arch", d.arch);
+  reader.text("uuid", d.uuid);
+  reader.integer("sms", d.sms);
+  reader.integer("l2_bytes", d.l2_bytes);
+  reader.number("bandwidth_gbs", d.bandwidth_gbs);
+  reader.number("peak_gflops", d.peak_gflops);
+  reader.integer("memory_bytes", d.memory_bytes);
+  reader.integer("shared_bytes", d.shared_bytes);
+  reader.integer("cores", d.cores);
+  return reader.finish();
+}
+
+void read_ints(ObjectReader& reader, const char* field, std::vector<int>& out) {
+  std::vector<std::int64_t> wide;
+  reader.integers(field, wide, Need::optional);
+  out.assign(wide.begin(), wide.end());
+}
+
+}  // namespace
+
+Json write(const Error& error) {
+  Json json{{"kind", error.kind}, {"message", error.message}};
+  if (!error.hint.empty()) json["hint"] = error.hint;
+  if (!error.causes.empty()) json["causes"] = error.causes;
+  return json;
+}
+
+Error read_error(const Json& json) {
+  Error error;
+  ObjectReader reader(json, protocol, "error");
+  reader.text("kind", error.kind);
+  reader.text("message", error.message);
+  reader.text("hint", error.hint, Need::optional);
+  reader.texts("causes", error.causes, Need::optional);
+  if (auto status = reader.finish(); !status.has_value()) return status.error();
+  return error;
+}
+
+Json write(const OpenRequest& r) {
+  return Json{{"task", r.task}, {"target", r.target}, {"accuracy", r.accuracy}, {"seeds", r.seeds}, {"blobs", r.blobs}};
+}
+
+Status read(const Json& json, OpenRequest& r) {
+  ObjectReader reader(json, bad_request, "open");
+  reader.text("task", r.task);
+  reader.text("target", r.target, Need::optional);
+  reader.text("accuracy", r.accuracy, Need::optional);
+  if (const Json* seeds = reader.get("seeds", Need::optional); seeds != nullptr) {
+    if (!seeds->is_number_unsigned()) {
+      reader.problem("field `seeds` must be an integer that is not negative");
+    } else {
+      r.seeds = seeds->get<std::uint64_t>();
+    }
+  }
+  reader.text("blobs", r.blobs, Need::optional);
+  return reader.finish();
+}
+
+Json write(const RegionRequest& r) {
+  return Json{{"session", r.session}, {"region", r.region},   {"nodes", r.nodes}, {"inputs", r.inputs},
+              {"outputs", r.outputs}, {"bytes", r.bytes}, {"flops", r.flops}};
+}
+
+Status read(const Json& json, RegionRequest& r) {
+  ObjectReader reader(json, bad_request, "region");
+  reader.text("session", r.session);
+  reader.text("region", r.region);
+  read_ints(reader, "nodes", r.nodes);
+  read_ints(reader, "inputs", r.inputs);
+  read_ints(reader, "outputs", r.outputs);
+  reader.number("bytes", r.bytes, Need::optional);
+  reader.number("flops", r.flops, Need::optional);
+  return reader.finish();
+}
+
+Json write(const EvaluateRequest& r) {
+  // A program that is no JSON is the candidate's fault and must reach the evaluator: as text.
+  auto program = parse_json(r.program, "bad_program", "program");
+  return Json{{"session", r.session},
+              {"region", r.region},
+              {"program", program.has_value() ? std::move(*program) : Json(r.program)},
+              {"level", r.level},
+              {"bench", r.bench},
+              {"give_up_ms", r.give_up_ms}};
+}
+
+Status read(const Json& json, EvaluateRequest& r) {
+  ObjectReader reader(json, bad_request, "evaluate");
+  reader.text("session", r.session);
+  reader.text("region", r.region);
+  if (const Json* program = reader.get("program"); program != nullptr) {
+    r.program = program->is_string() ? program->get<std::string>() : dump_json(*program);
+  }
+  reader.text("level", r.level, Need::optional);
+  reader.boolean("bench", r.bench, Need::optional);
+  reader.number("give_up_ms", r.give_up_ms, Need::optional);
+  return reader.finish();
+}
+
+Json write(const VerifyRequest& r) { return Json{{"session", r.session}, {"path", r.path}, {"seeds", r.seeds}}; }
+
+Status read(const Json& json, VerifyRequest& r) {
+  ObjectReader reader(json, bad_request, "verify");
+  reader.text("session", r.session);
+  reader.text("path", r.path);
+  reader.integer("seeds", r.seeds, Need::optional);
+  return reader.finish();
+}
+
+Json write(const ClaimRequest& r) {
+  return Json{{"session", r.session},   {"path", r.path.empty() ? Json(nullptr) : Json(r.path)}, {"modes", r.modes}, {"min_runs", r.min_runs},
+              {"max_runs", r.max_runs}, {"max_seconds", r.max_seconds}};
+}
+
+Status read(const Json& json, ClaimRequest& r) {
+  ObjectReader reader(json, bad_request, "claim");
+  reader.text("session", r.session);
+  if (const Json* path = reader.get("path", Need::optional); path != nullptr && path->is_string()) r.path = path->get<std::string>();
+  reader.texts("modes", r.modes, Need::optional);
+  reader.integer("min_runs", r.min_runs, Need::optional);
+  reader.integer("max_runs", r.max_runs, Need::optional);
+  reader.number("max_seconds", r.max_seconds, Need::optional);
+  return reader.finish();
+}
+
+Json write(const OpenReply& r) {
+  auto graph = parse_json(r.graph, protocol, "graph");
+  return Json{{"session", r.session},
+              {"graph", graph.has_value() ? std::move(*graph) : Json()},
+              {"task", {{"name", r.task_name}, {"source_sha256", r.task_sha256}, {"parameters", r.parameters}, {"input_bytes", r.input_bytes}}},
+              {"blobs", r.blobs},
+              {"torch", r.torch},
+              {"python", r.python},
+              {"device", write_device(r.device)}};
+}
+
+Status read(const Json& json, OpenReply& r) {
+  ObjectReader reader(json, protocol, "open");
+  reader.text("session", r.session);
+  if (const Json* graph = reader.object("graph"); graph != nullptr) r.graph = dump_json(*graph);
+  const Json* task = reader.object("task");
+  reader.text("blobs", r.blobs);
+  reader.text("torch", r.torch);
+  reader.text("python", r.python);
+  const Json* device = reader.object("device");
+  PLANISH_CHECK(reader.finish());
+  ObjectReader inner(*task, protocol, "task");
+  inner.text("name", r.task_name);
+  inner.text("source_sha256", r.task_sha256);
+  inner.integer("parameters", r.parameters);
+  inner.integer("input_bytes", r.input_bytes);
+  PLANISH_CHECK(inner.finish());
+  return read_device(*device, r.device);
+}
+
+Json write(const RegionReply& r) { return Json{{"regimes", r.regimes}, {"skipped", r.skipped}, {"degenerate", r.degenerate}}; }
+
+Status read(const Json& json, RegionReply& r) {
+  ObjectReader reader(json, protocol, "region");
+  reader.texts("regimes", r.regimes);
+  r.skipped = read_text_map(reader.object("skipped"));
+  reader.texts("degenerate", r.degenerate);
+  return reader.finish();
+}
+
+Json write(const VerifyReply& r) {
+  Json cases = Json::array();
+  for (const TestCase& item : r.cases) cases.push_back(case_to_json(item));
+  Json json{{"verified", r.verified}, {"outcome", name(r.outcome)}, {"message", r.message},
+            {"cases", std::move(cases)}, {"skipped", r.skipped},      {"degenerate", r.degenerate}};
+  json["kernelbench"] = nullptr;
+  if (r.kernelbench.has_value()) {
+    json["kernelbench"] = {{"correct", r.kernelbench->correct}, {"message", r.kernelbench->message}, {"trials", r.kernelbench->trials}};
+  }
+  return json;
+}
+
+Status read(const Json& json, VerifyReply& r) {
+  ObjectReader reader(json, protocol, "verify");
+  std::string outcome;
+  reader.boolean("verified", r.verified);
+  reader.text("outcome", outcome);
+  reader.text("message", r.message);
+  const Json* cases = reader.array("cases");
+  r.skipped = read_text_map(reader.object("skipped"));
+  reader.texts("degenerate", r.degenerate);
+  const Json* kernelbench = reader.get("kernelbench");
+  PLANISH_CHECK(reader.finish());
+  r.outcome = outcome_from_name(outcome).value_or(Outcome::infrastructure);
+  for (const Json& item : *cases) {
+    PLANISH_TRY(auto test_case, read_case(item, protocol, "verify.cases"));
+    r.cases.push_back(std::move(test_case));
+  }
+  if (kernelbench->is_object()) {
+    KernelBenchVerdict verdict;
+    ObjectReader inner(*kernelbench, protocol, "kernelbench");
+    inner.boolean("correct", verdict.correct);
+    inner.text("message", verdict.message);
+    inner.integer("trials", verdict.trials);
+    PLANISH_CHECK(inner.finish());
+    r.kernelbench = std::move(verdict);
+  }
+  return {};
+}
+
+Json write(const ClaimReply& r) {
+  Json times = Json::array();
+  for (const ClaimTime& time : r.times) {
+    Json item{{"name", time.name}, {"median_ms", time.median_ms}, {"lo_ms", time.lo_ms}, {"hi_ms", time.hi_ms}, {"host_us", time.host_us},
+              {"samples_ms", time.samples_ms}, {"compile_seconds", time.compile_seconds}};
+    if (time.error.has_value()) item["error"] = write(*time.error);
+    times.push_back(std::move(item));
+  }
+  return Json{{"times", std::move(times)}, {"clocks_before", clocks_to_json(r.clocks_before)}, {"clocks_after", clocks_to_json(r.clocks_after)}};
+}
+
+Status read(const Json& json, ClaimReply& r) {
+  ObjectReader reader(json, protocol, "claim");
+  const Json* times = reader.array("times");
+  if (const Json* clocks = reader.object("clocks_before"); clocks != nullptr) r.clocks_before = read_clocks(*clocks);
+  if (const Json* clocks = reader.object("clocks_after"); clocks != nullptr) r.clocks_after = read_clocks(*clocks);
+  PLANISH_CHECK(reader.finish());
+  for (const Json& item : *times) {
+    ClaimTime time;
+    ObjectReader inner(item, protocol, "claim.times");
+    inner.text("name", time.name);
+    inner.number("median_ms", time.median_ms);
+    inner.number("lo_ms", time.lo_ms);
+    inner.number("hi_ms", time.hi_ms);
+    inner.number("host_us", time.host_us);
+    inner.numbers("samples_ms", time.samples_ms);
+    inner.number("compile_seconds", time.compile_seconds);
+    if (const Json* error = inner.object("error", Need::optional); error != nullptr) time.error = read_error(*error);
+    PLANISH_CHECK(inner.finish());
+    r.times.push_back(std::move(time));
+  }
+  return {};
+}
+
+}  // namespace planish::codec
