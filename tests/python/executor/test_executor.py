@@ -50,7 +50,8 @@ def test_aten_steps_equal_eager() -> None:
 
 def test_keyword_arguments_lists_and_several_outputs() -> None:
     document = program(
-        [buffer("input", [2, 3], user(0)), buffer("output", [4, 3]), buffer("output", [3]), buffer("output", [3], dtype="i64"), buffer("output", [2, 3], dtype="f64")],
+        [buffer("input", [2, 3], user(0)), buffer("output", [4, 3]), buffer("output", [3]), buffer("output", [3], dtype="i64"),
+         buffer("output", [2, 3], dtype="f64")],
         [
             aten("aten.cat.default", [{"name": "tensors", "buffers": [0, 0]}, {"name": "dim", "int": 0}], [1]),
             aten("aten.max.dim", [{"name": "self", "buffer": 0}, {"name": "dim", "int": 0}, {"name": "keepdim", "bool": False}], [2, 3]),
@@ -173,7 +174,8 @@ def test_a_misaligned_view_is_copied_for_a_kernel(runtime: Path, tmp_path: Path)
     document = program(
         [buffer("input", [9], user(0)), buffer("temp", [8]), buffer("output", [1], dtype="i64")],
         [
-            aten("aten.slice.Tensor", [{"name": "self", "buffer": 0}, {"name": "dim", "int": 0}, {"name": "start", "int": 1}, {"name": "end", "int": 9}, {"name": "step", "int": 1}], [1]),
+            aten("aten.slice.Tensor", [{"name": "self", "buffer": 0}, {"name": "dim", "int": 0}, {"name": "start", "int": 1},
+                  {"name": "end", "int": 9}, {"name": "step", "int": 1}], [1]),
             launch(0, {"buffer": 1}, {"buffer": 2}),
         ],
         [{"buffer": 2, "kind": "user"}],

@@ -1,0 +1,150 @@
+"""The baseline table: the same inputs and parameters for all, failing modes as entries, gross cheats caught."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+
+for neighbour in ("ship", "runner"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / neighbour))
+
+from planish.baseline import table as tables  # noqa: E402
+from planish.baseline.table import Table, far_apart  # noqa: E402
+from planish.errors import PlanishError  # noqa: E402
+from planish.runner.timing import Limits, median_interval, settled  # noqa: E402
+from shipping import ship  # noqa: E402
+from talk import child  # noqa: E402
+
+TASK = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(16)
+
+    def forward(self, x):
+        return self.norm(x).relu()
+
+def get_inputs():
+    return [torch.randn(32, 16)]
+"""
+QUICK = Limits(min_runs=6, max_runs=12, max_seconds=0.5, interval=0.05)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return ship(tmp_path, TASK)
+
+
+@pytest.fixture
+def table(folder: Path) -> Table:
+    return Table(folder.parent / "task.py", CPU)
+
+
+def test_every_row_is_timed_in_turn(table: Table, folder: Path) -> None:
+    table.add("eager", "eager", None)
+    table.add("ours", "shipped", folder)
+    order = []
+    original = table._call
+    table._call = lambda entry, k: (order.append(entry.name), original(entry, k))[1]  # type: ignore[method-assign]
+    found = table.time(["eager", "ours"], QUICK)
+    assert found["errors"] == {}
+    for timing in found["times"].values():
+        assert 6 <= len(timing["samples_ms"]) <= 12 and timing["lo_ms"] <= timing["median_ms"] <= timing["hi_ms"] and timing["host_us"] > 0
+    changes = sum(a != b for a, b in pairwise(order))
+    assert changes >= 3, "blocks are interleaved"
+
+
+def test_rows_share_parameters_but_not_buffers(table: Table, folder: Path) -> None:
+    table.add("a", "eager", None)
+    table.add("b", "shipped", folder)
+    a, b = table.entries["a"].module, table.entries["b"].module
+    assert a.norm.weight.data_ptr() == b.norm.weight.data_ptr() == table.model.norm.weight.data_ptr()
+    assert a.norm.running_mean.data_ptr() != b.norm.running_mean.data_ptr()
+    assert int(table.model.norm.num_batches_tracked) == 0
+
+
+def test_a_mode_that_fails_is_an_error_and_the_others_stand(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("inductor says no\nmany lines")
+
+    table.add("eager", "eager", None)
+    monkeypatch.setattr(torch, "compile", broken)
+    with pytest.raises(PlanishError, match=r"compile: RuntimeError: inductor says no$"):
+        table.add("compile", "compile", None)
+    found = table.time(["eager", "compile"], QUICK)
+    assert set(found["times"]) == {"eager"} and found["errors"]["compile"]["kind"] == "bad_request"
+    monkeypatch.setattr(table.entries["eager"].module, "forward", broken)
+    assert table.time(["eager"], QUICK)["errors"]["eager"]["kind"] == "failed"
+    for kind, path in (("magic", None), ("shipped", None)):
+        with pytest.raises(PlanishError) as error:
+            table.add("x", kind, path)
+        assert error.value.kind == "bad_request"
+
+
+def test_running_out_of_memory_is_named(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.add("eager", "eager", None)
+
+    def huge(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(table.entries["eager"].module, "forward", huge)
+    assert table.time(["eager"], QUICK)["errors"]["eager"]["kind"] == "out_of_memory"
+
+
+def test_a_shipped_module_that_returns_something_else_when_timed(table: Table, folder: Path) -> None:
+    table.add("ours", "shipped", folder)
+    module = table.entries["ours"].module
+    module.forward = lambda x: torch.zeros_like(x)  # type: ignore[method-assign]
+    found = table.time(["ours"], QUICK)
+    assert found["errors"]["ours"]["kind"] == "wrong_when_timed" and found["times"] == {}
+
+
+def test_sets_of_inputs_stay_within_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(Table(folder.parent / "task.py", CPU).sets) == 4
+    monkeypatch.setattr(tables, "memory_bytes", lambda device: 4 * 32 * 16 * 4 * 2)
+    assert len(Table(folder.parent / "task.py", CPU).sets) == 2
+    monkeypatch.setattr(tables, "memory_bytes", lambda device: 1)
+    assert len(Table(folder.parent / "task.py", CPU).sets) == 1
+
+
+def test_far_apart() -> None:
+    x = torch.randn(1000)
+    assert not far_apart(x * 1.001, x, 0)
+    assert not far_apart(torch.tensor([float("nan"), 1.0]), torch.tensor([float("nan"), 1.0]), 0)
+    assert far_apart(x * 1.1, x, 0) and far_apart(torch.zeros(1000), x, 0) and far_apart(x[:5], x, 0) and far_apart(x.double(), x, 0)
+    assert far_apart(torch.zeros(9, dtype=torch.int64), torch.ones(9, dtype=torch.int64), 0)
+    assert not far_apart(torch.zeros(0), torch.zeros(0), 0)
+
+
+def test_the_interval_holds_the_median_19_times_of_20() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for n in (10, 25, 60):
+        draws = torch.rand(2000, n, generator=generator, dtype=torch.float64).tolist()
+        hits = sum(low <= 0.5 <= high for _, low, high in map(median_interval, draws))
+        assert hits >= 0.94 * 2000
+    assert median_interval([3.0, 1.0, 2.0]) == (2.0, 1.0, 3.0)
+    assert settled([1.0] * 6, 0.01) and not settled([1.0] * 5, 0.01) and not settled([1.0, 2.0] * 10, 0.01)
+    with pytest.raises(ValueError, match="no samples"):
+        median_interval([])
+
+
+def test_the_process(folder: Path) -> None:
+    with child("planish.baseline") as client:
+        with pytest.raises(PlanishError, match="open a task first"):
+            client.ask("time", names=["eager"])
+        with pytest.raises(PlanishError) as error:
+            client.ask("open", task=str(folder / "none.py"), device="cpu")
+        assert error.value.kind == "no_such_file"
+        client.ask("open", task=str(folder.parent / "task.py"), device="cpu")
+        assert client.ask("add", name="eager", kind="eager")["compile_seconds"] >= 0
+        client.ask("add", name="shipped", kind="shipped", path=str(folder))
+        found = client.ask("time", names=["eager", "shipped"], min_runs=6, max_runs=10, max_seconds=1, interval=0.05)
+        assert set(found["times"]) == {"eager", "shipped"} and found["errors"] == {}

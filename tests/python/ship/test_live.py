@@ -1,0 +1,110 @@
+"""A program attached to a live module."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from planish.capture import capture
+from planish.errors import PlanishError
+from planish.ship import attach, detach, load
+from shipping import aten_program, program_ran, write
+
+
+class Block(nn.Module):
+    """At module level, so that it can be pickled."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(width, width)
+        self.gain = 2.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x).relu() * self.gain
+
+
+@pytest.fixture
+def module() -> nn.Module:
+    return Block(8)
+
+
+@pytest.fixture
+def folder(module: nn.Module, tmp_path: Path) -> Path:
+    blobs = tmp_path / "shipped" / "blobs"
+    blobs.mkdir(parents=True)
+    graph = capture(module, (torch.randn(4, 8),), {}, blobs).graph
+    return write(tmp_path / "shipped", tmp_path, aten_program(graph), graph)
+
+
+@torch.no_grad()
+def test_the_module_stays_itself(module: nn.Module, folder: Path) -> None:
+    x = torch.randn(4, 8)
+    expected = module(x)
+    assert load(folder, module) is module and isinstance(module, Block) and type(module).__name__ == "Block"
+    ran, result = program_ran(module, x)
+    assert ran
+    torch.testing.assert_close(result, expected)
+    module.inner.weight.mul_(3)
+    torch.testing.assert_close(module(x), Block.forward(module, x))
+    assert not program_ran(module, torch.randn(5, 8))[0]
+    module.gain = 3.0
+    ran, result = program_ran(module, x)
+    assert not ran
+    torch.testing.assert_close(result, Block.forward(module, x))
+
+
+@torch.no_grad()
+def test_copies_and_pickles_keep_the_program(module: nn.Module, folder: Path) -> None:
+    x = torch.randn(4, 8)
+    attach(folder, module)
+    module(x)
+    for other in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        other.inner.weight.add_(1)
+        ran, result = program_ran(other, x)
+        assert ran
+        torch.testing.assert_close(result, Block.forward(other, x))
+    ran, result = program_ran(module, x)
+    assert ran
+    torch.testing.assert_close(result, Block.forward(module, x))
+
+
+@torch.no_grad()
+def test_a_pickle_whose_folder_is_gone_runs_the_original(module: nn.Module, folder: Path) -> None:
+    from planish.ship import guards
+
+    saved = pickle.dumps(attach(folder, module))
+    shutil.rmtree(folder)
+    guards.folders.pop(str(folder))
+    other, x = pickle.loads(saved), torch.randn(4, 8)
+    ran, result = program_ran(other, x)
+    assert not ran
+    torch.testing.assert_close(result, Block.forward(other, x))
+
+
+@torch.no_grad()
+def test_attaching_twice_and_taking_off(module: nn.Module, folder: Path) -> None:
+    attach(folder, module)
+    with pytest.raises(PlanishError) as error:
+        attach(folder, module)
+    assert error.value.kind == "already_attached"
+    assert type(detach(module)) is Block
+    assert not program_ran(module, torch.randn(4, 8))[0]
+
+
+def test_what_cannot_be_loaded_is_named(module: nn.Module, folder: Path, tmp_path: Path) -> None:
+    for bad in (lambda: load(tmp_path / "none"), lambda: load(folder)):
+        with pytest.raises(PlanishError) as error:
+            bad()
+        assert error.value.kind == "not_shipped" and error.value.hint
+    (folder / "ship.json").write_text('{"schema": "other"}')
+    with pytest.raises(PlanishError, match="schema"):
+        load(folder, module)
