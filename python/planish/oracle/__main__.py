@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from planish.errors import PlanishError
@@ -18,7 +19,9 @@ def main() -> int:
     from planish.oracle.service import Service  # after the channel: importing torch takes seconds
 
     serve(channel, Service().handlers())
-    return 0
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # the other side is gone: no time for the interpreter's and torch's own teardown
 
 
 if __name__ == "__main__":

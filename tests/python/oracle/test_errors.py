@@ -112,7 +112,7 @@ def test_process_answers_over_its_descriptor(tmp_path):
     with pytest.raises(PlanishError, match="no data set"):
         channel.request(5, "check", {"data": "e"})
     channel.close()
-    assert child.wait(10) == 0
+    assert child.wait(60) == 0
     assert child.stdout is not None and b"noise" in child.stdout.read()
 
 
