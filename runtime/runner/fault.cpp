@@ -51,7 +51,8 @@ class Line {
 
 const char* find(std::uint64_t address) {
   for (const Range& range : ranges) {
-    if (address >= range.lo.load(std::memory_order_acquire) && address < range.hi.load(std::memory_order_acquire)) return range.label;
+    if (address >= range.lo.load(std::memory_order_acquire) && address < range.hi.load(std::memory_order_acquire))
+      return range.label;
   }
   return "unknown";
 }

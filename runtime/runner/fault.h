@@ -9,8 +9,8 @@ namespace planish::runner {
 /// Call once, from the main thread.
 void install_fault_handler(int socket);
 
-/// Names the addresses [lo, hi); `label` is cut at 47 bytes. Returns a slot for forget_range, or -1 when all 4096 are taken
-/// (faults there are then `unknown`). Main thread only; the handler may read at any moment.
+/// Names the addresses [lo, hi); `label` is cut at 47 bytes. Returns a slot for forget_range, or -1 when all 4096 are
+/// taken (faults there are then `unknown`). Main thread only; the handler may read at any moment.
 int name_range(std::uint64_t lo, std::uint64_t hi, const char* label);
 void forget_range(int slot);
 

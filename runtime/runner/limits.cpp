@@ -54,9 +54,13 @@ bool leave_network() {
   return true;
 }
 
-bool die_with_parent() { return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0; }
+bool die_with_parent() {
+  return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
+}
 
-void exempt_bytes(std::int64_t delta) { exempt += delta; }
+void exempt_bytes(std::int64_t delta) {
+  exempt += delta;
+}
 
 bool watch_memory(std::uint64_t limit) {
   const int statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -64,7 +68,8 @@ bool watch_memory(std::uint64_t limit) {
   try {
     std::thread([statm, limit] {
       for (;;) {
-        if (resident_bytes(statm) - exempt.load() > static_cast<std::int64_t>(limit)) die_of_fault(SIGKILL, 0, "memory");
+        if (resident_bytes(statm) - exempt.load() > static_cast<std::int64_t>(limit))
+          die_of_fault(SIGKILL, 0, "memory");
         usleep(5000);
       }
     }).detach();

@@ -10,10 +10,11 @@ bool leave_network();
 /// Kills this process when its parent dies.
 bool die_with_parent();
 
-/// Starts a thread that ends the process with a fault line `memory` when its resident bytes, less those counted by exempt_bytes(), exceed
-/// `limit`. (RLIMIT_AS will not do: CUDA reserves terabytes of addresses.)
+/// Starts a thread that ends the process with a fault line `memory` when its resident bytes, less those counted by
+/// exempt_bytes(), exceed `limit`. (RLIMIT_AS will not do: CUDA reserves terabytes of addresses.)
 bool watch_memory(std::uint64_t limit);
-/// Adds to (or with a negative number takes from) the bytes of bound shared buffers, which are the parent's. Any thread.
+/// Adds to (or with a negative number takes from) the bytes of bound shared buffers, which are the parent's. Any
+/// thread.
 void exempt_bytes(std::int64_t delta);
 
 }  // namespace planish::runner

@@ -1,12 +1,12 @@
-// planish-runner: executes programs that others wrote, for a parent that trusts nothing it says. Speaks docs/formats/wire.md on descriptor 3.
-#include <nlohmann/json.hpp>
-
+// planish-runner: executes programs that others wrote, for a parent that trusts nothing it says. Speaks
+// docs/formats/wire.md on descriptor 3.
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "channel.h"
@@ -26,7 +26,8 @@ struct Options {
 
 bool valid_device(const std::string& text) {
   if (text == "cpu" || text == "cuda") return true;
-  return text.starts_with("cuda:") && text.size() > 5 && text.size() < 8 && text.find_first_not_of("0123456789", 5) == std::string::npos;
+  return text.starts_with("cuda:") && text.size() > 5 && text.size() < 8 &&
+         text.find_first_not_of("0123456789", 5) == std::string::npos;
 }
 
 bool parse(int argc, char** argv, Options* out) {

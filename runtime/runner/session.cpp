@@ -1,12 +1,11 @@
 #include "session.h"
 
-#include <nlohmann/json.hpp>
-
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "fault.h"
 #include "limits.h"
@@ -16,8 +15,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-[[noreturn]] void refuse(const std::string& message, const std::string& hint = {}) { throw Refusal{"bad_argument", message, hint}; }
-[[noreturn]] void refuse(const prt_error& error) { throw Refusal{error.kind, error.message, {}}; }
+[[noreturn]] void refuse(const std::string& message, const std::string& hint = {}) {
+  throw Refusal{"bad_argument", message, hint};
+}
+[[noreturn]] void refuse(const prt_error& error) {
+  throw Refusal{error.kind, error.message, {}};
+}
 
 const Json& need(const Json& params, const char* name) {
   const auto it = params.find(name);
@@ -38,23 +41,29 @@ std::int64_t integer(const Json& value, const char* name, std::int64_t lo, std::
 std::int64_t need_integer(const Json& params, const char* name, std::int64_t lo = 0, std::int64_t hi = INT64_MAX) {
   return integer(need(params, name), name, lo, hi);
 }
-std::int64_t optional_integer(const Json& params, const char* name, std::int64_t otherwise, std::int64_t lo, std::int64_t hi) {
+std::int64_t optional_integer(const Json& params, const char* name, std::int64_t otherwise, std::int64_t lo,
+                              std::int64_t hi) {
   const auto it = params.find(name);
   return it == params.end() ? otherwise : integer(*it, name, lo, hi);
 }
 double optional_number(const Json& params, const char* name, double otherwise) {
   const auto it = params.find(name);
   if (it == params.end()) return otherwise;
-  if (!it->is_number() || !std::isfinite(it->get<double>()) || it->get<double>() < 0) refuse(std::string("`") + name + "` must be a number >= 0");
+  if (!it->is_number() || !std::isfinite(it->get<double>()) || it->get<double>() < 0)
+    refuse(std::string("`") + name + "` must be a number >= 0");
   return it->get<double>();
 }
 
-bool is_cuda(const std::string& device) { return device == "cuda" || device.starts_with("cuda:"); }
+bool is_cuda(const std::string& device) {
+  return device == "cuda" || device.starts_with("cuda:");
+}
 
 }  // namespace
 
 Session::Session(std::string device_option, Json sandbox, std::function<int()> take_fd)
-    : device_option_(std::move(device_option)), sandbox_(std::make_unique<Json>(std::move(sandbox))), take_fd_(std::move(take_fd)) {
+    : device_option_(std::move(device_option)),
+      sandbox_(std::make_unique<Json>(std::move(sandbox))),
+      take_fd_(std::move(take_fd)) {
   if (is_cuda(device_option_)) device_ = device_option_.size() > 5 ? std::atoi(device_option_.c_str() + 5) : 0;
 }
 
@@ -137,7 +146,9 @@ Json Session::load(const Json& params) {
   const std::string text = document.dump();
   prt_program* loaded = nullptr;
   prt_error error{};
-  if (prt_program_load(device_, text.data(), text.size(), names.data(), static_cast<int>(names.size()), &loaded, &error) != 0) refuse(error);
+  if (prt_program_load(device_, text.data(), text.size(), names.data(), static_cast<int>(names.size()), &loaded,
+                       &error) != 0)
+    refuse(error);
   Program program;
   program.program.reset(loaded);
   for (const Json& buffer : document.at("buffers")) program.roles.push_back(buffer.at("role").get<std::string>());
@@ -180,9 +191,11 @@ void Session::bind_one(const Json& description, const Program& program, Data* da
   std::size_t index = 0;
   int writable = 0;
   try {
-    index = static_cast<std::size_t>(need_integer(description, "buffer", 0, static_cast<std::int64_t>(program.roles.size()) - 1));
+    index = static_cast<std::size_t>(
+        need_integer(description, "buffer", 0, static_cast<std::int64_t>(program.roles.size()) - 1));
     if (data->pointers[index] != nullptr) refuse("buffer " + std::to_string(index) + " is bound twice");
-    if (need_text(description, "device") != (device_ < 0 ? "cpu" : "cuda")) refuse("the buffer lives on another kind of device");
+    if (need_text(description, "device") != (device_ < 0 ? "cpu" : "cuda"))
+      refuse("the buffer lives on another kind of device");
     if (!need(description, "writable").is_boolean()) refuse("`writable` must be true or false");
     writable = description["writable"].get<bool>() ? 1 : 0;
     need_integer(description, "bytes"), need_integer(description, "offset"), need_integer(description, "map_bytes");
@@ -191,18 +204,26 @@ void Session::bind_one(const Json& description, const Program& program, Data* da
     throw;
   }
   const auto number = [&](const char* name) { return static_cast<std::uint64_t>(need_integer(description, name)); };
-  // Mapping makes the pages resident: they must be exempt before the memory watch can see them. release() takes it back, also after a refusal.
-  if (const auto mapped = static_cast<std::int64_t>(number("map_bytes")); device_ < 0 && mapped < std::int64_t{1} << 48) {
+  // Mapping makes the pages resident: they must be exempt before the memory watch can see them. release() takes it
+  // back, also after a refusal.
+  if (const auto mapped = static_cast<std::int64_t>(number("map_bytes"));
+      device_ < 0 && mapped < std::int64_t{1} << 48) {
     data->bytes += mapped;
     exempt_bytes(mapped);
   }
-  if (prt_buffer_import(device_, fd, number("bytes"), number("offset"), number("map_bytes"), writable, &imported, &error) != 0) refuse(error);
+  if (prt_buffer_import(device_, fd, number("bytes"), number("offset"), number("map_bytes"), writable, &imported,
+                        &error) != 0)
+    refuse(error);
   data->buffers.emplace_back(imported);
   data->pointers[index] = prt_buffer_data(imported);
   if (device_ >= 0) return;
-  // A reader of the fault line cares whether the address was for reading or for writing: params and consts are inputs to it.
+  // A reader of the fault line cares whether the address was for reading or for writing: params and consts are inputs
+  // to it.
   const std::string& role = program.roles[index];
-  const std::string label = (role == "param" || role == "const" ? "input" : role == "state" ? "output" : role) + ":" + std::to_string(index);
+  const std::string label = (role == "param" || role == "const" ? "input"
+                             : role == "state"                  ? "output"
+                                                                : role) +
+                            ":" + std::to_string(index);
   const std::uint64_t start = reinterpret_cast<std::uint64_t>(prt_buffer_data(imported)) - prt_buffer_offset(imported);
   const std::uint64_t end = start + prt_buffer_map_bytes(imported), guard = prt_buffer_guard_bytes(imported);
   data->ranges.push_back(name_range(start, end, label.c_str()));
@@ -240,7 +261,8 @@ Json Session::run(const Json& params) {
   prt_error error{};
   const auto start = std::chrono::steady_clock::now();
   const int n = static_cast<int>(data.pointers.size());
-  if (prt_program_run(program.program.get(), data.pointers.data(), n, 0, program.steps, nullptr, &error) != 0) refuse(error);
+  if (prt_program_run(program.program.get(), data.pointers.data(), n, 0, program.steps, nullptr, &error) != 0)
+    refuse(error);
   if (prt_synchronize(device_, &error) != 0) refuse(error);
   return {{"ms", std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()}};
 }
@@ -261,13 +283,18 @@ Json Session::time(const Json& params) {
   std::vector<double> samples(static_cast<std::size_t>(max_runs));
   prt_timing timing{};
   prt_error error{};
-  if (prt_program_time(program.program.get(), sets.data(), static_cast<int>(sets.size()), static_cast<int>(program.roles.size()), min_runs, max_runs,
-                       optional_number(params, "max_seconds", 10), optional_number(params, "interval", 0.01), flush, samples.data(), &timing,
-                       &error) != 0) {
+  if (prt_program_time(program.program.get(), sets.data(), static_cast<int>(sets.size()),
+                       static_cast<int>(program.roles.size()), min_runs, max_runs,
+                       optional_number(params, "max_seconds", 10), optional_number(params, "interval", 0.01), flush,
+                       samples.data(), &timing, &error) != 0) {
     refuse(error);
   }
   samples.resize(static_cast<std::size_t>(timing.runs));
-  return {{"samples_ms", samples}, {"median_ms", timing.median_ms}, {"lo_ms", timing.lo_ms}, {"hi_ms", timing.hi_ms}, {"host_us", timing.host_us}};
+  return {{"samples_ms", samples},
+          {"median_ms", timing.median_ms},
+          {"lo_ms", timing.lo_ms},
+          {"hi_ms", timing.hi_ms},
+          {"host_us", timing.host_us}};
 }
 
 Json Session::unbind(const Json& params) {

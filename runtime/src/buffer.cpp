@@ -9,7 +9,8 @@ namespace planish::rt {
 
 Result<Placement> place(std::uint64_t bytes, std::uint64_t granule, std::uint64_t alignment) {
   const std::uint64_t room = std::max<std::uint64_t>(bytes, 1);  // an empty tensor still has an address
-  if (room > (std::uint64_t{1} << 48)) return fail("out_of_memory", std::to_string(bytes) + " bytes are more than any address space has");
+  if (room > (std::uint64_t{1} << 48))
+    return fail("out_of_memory", std::to_string(bytes) + " bytes are more than any address space has");
   const std::uint64_t map_bytes = (room + granule - 1) / granule * granule;
   return Placement{(map_bytes - room) / alignment * alignment, map_bytes};
 }
@@ -40,7 +41,8 @@ int prt_buffer_create(int device, uint64_t bytes, int seal, prt_buffer** out, pr
   });
 }
 
-int prt_buffer_import(int device, int fd, uint64_t bytes, uint64_t offset, uint64_t map_bytes, int writable, prt_buffer** out, prt_error* error) {
+int prt_buffer_import(int device, int fd, uint64_t bytes, uint64_t offset, uint64_t map_bytes, int writable,
+                      prt_buffer** out, prt_error* error) {
   bool owned = false;
   const int status = boundary(error, [&]() -> Status {
     if (out == nullptr) return fail("bad_argument", "out is null");
@@ -65,17 +67,28 @@ int prt_buffer_import(int device, int fd, uint64_t bytes, uint64_t offset, uint6
   return status;
 }
 
-void* prt_buffer_data(const prt_buffer* buffer) { return reinterpret_cast<void*>(buffer->base + buffer->offset); }
-int prt_buffer_fd(const prt_buffer* buffer) { return buffer->fd; }
-uint64_t prt_buffer_offset(const prt_buffer* buffer) { return buffer->offset; }
-uint64_t prt_buffer_map_bytes(const prt_buffer* buffer) { return buffer->map_bytes; }
-uint64_t prt_buffer_guard_bytes(const prt_buffer* buffer) { return buffer->guard_bytes; }
+void* prt_buffer_data(const prt_buffer* buffer) {
+  return reinterpret_cast<void*>(buffer->base + buffer->offset);
+}
+int prt_buffer_fd(const prt_buffer* buffer) {
+  return buffer->fd;
+}
+uint64_t prt_buffer_offset(const prt_buffer* buffer) {
+  return buffer->offset;
+}
+uint64_t prt_buffer_map_bytes(const prt_buffer* buffer) {
+  return buffer->map_bytes;
+}
+uint64_t prt_buffer_guard_bytes(const prt_buffer* buffer) {
+  return buffer->guard_bytes;
+}
 
 int prt_buffer_guards(prt_buffer* buffer, int* intact, prt_error* error) {
   return boundary(error, [&]() -> Status {
     if (buffer == nullptr || intact == nullptr) return fail("bad_argument", "a null pointer was given");
     bool result = false;
-    PRT_CHECK(buffer->device < 0 ? planish::rt::guards_cpu(*buffer, &result) : planish::rt::guards_cuda(*buffer, &result));
+    PRT_CHECK(buffer->device < 0 ? planish::rt::guards_cpu(*buffer, &result)
+                                 : planish::rt::guards_cuda(*buffer, &result));
     *intact = result ? 1 : 0;
     return {};
   });

@@ -21,7 +21,8 @@ namespace planish::rt {
 constexpr unsigned char canary = 0xA5;
 constexpr std::uint64_t cpu_alignment = 64, cuda_alignment = 256;
 
-/// Where a tensor goes in a mapping of whole `granules`: as close to the end as its alignment allows, so that running over the end faults soon.
+/// Where a tensor goes in a mapping of whole `granules`: as close to the end as its alignment allows, so that running
+/// over the end faults soon.
 struct Placement {
   std::uint64_t offset = 0, map_bytes = 0;
 };

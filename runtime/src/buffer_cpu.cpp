@@ -19,7 +19,9 @@ namespace {
 
 constexpr std::uint64_t guard_size = std::uint64_t{1} << 20;  // a page would do for off-by-one; strides jump further
 
-std::uint64_t page_size() { return static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)); }
+std::uint64_t page_size() {
+  return static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
 
 std::unexpected<Failure> system_failure(const char* what) {
   const int code = errno;
@@ -35,8 +37,8 @@ Status enough_memory(std::uint64_t bytes) {
     if (!line.starts_with("MemAvailable:")) continue;
     const std::uint64_t available = std::strtoull(line.c_str() + 13, nullptr, 10) * 1024;
     if (bytes > available) {
-      return fail("out_of_memory", "a buffer of " + std::to_string(bytes) + " bytes does not fit in the " + std::to_string(available) +
-                                       " bytes of memory that are free");
+      return fail("out_of_memory", "a buffer of " + std::to_string(bytes) + " bytes does not fit in the " +
+                                       std::to_string(available) + " bytes of memory that are free");
     }
   }
   return {};
@@ -78,7 +80,8 @@ Status create_cpu(prt_buffer* out, bool seal) {
   const std::uint64_t end = out->offset + out->bytes;
   std::memset(bytes, canary, out->offset);
   std::memset(bytes + end, canary, out->map_bytes - end);
-  // Whoever gets the descriptor can neither resize it nor, for inputs, write through it: the mapping made above is the last one that may.
+  // Whoever gets the descriptor can neither resize it nor, for inputs, write through it: the mapping made above is the
+  // last one that may.
   const int seals = F_SEAL_GROW | F_SEAL_SHRINK | (seal ? F_SEAL_FUTURE_WRITE : 0) | F_SEAL_SEAL;
   if (fcntl(out->fd, F_ADD_SEALS, seals) != 0) return system_failure("cannot seal a shared buffer");
   return {};
@@ -89,8 +92,8 @@ Status import_cpu(prt_buffer* out) {
   if (fstat(out->fd, &info) != 0) return system_failure("the descriptor of a shared buffer is not valid");
   if (out->map_bytes % page_size() != 0) return fail("bad_argument", "map_bytes is no multiple of the page size");
   if (info.st_size < 0 || static_cast<std::uint64_t>(info.st_size) < out->map_bytes) {
-    return fail("bad_argument", "the shared buffer has " + std::to_string(info.st_size) + " bytes, fewer than map_bytes = " +
-                                    std::to_string(out->map_bytes));
+    return fail("bad_argument", "the shared buffer has " + std::to_string(info.st_size) +
+                                    " bytes, fewer than map_bytes = " + std::to_string(out->map_bytes));
   }
   return map(out);
 }

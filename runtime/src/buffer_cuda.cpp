@@ -19,7 +19,8 @@ Status map(const cu::Driver& d, const cu::Gpu& gpu, prt_buffer* out) {
   }
   out->guard_bytes = gpu.granularity;
   out->base = at;
-  const cu::MemAccessDesc access{{cu::location_device, gpu.device}, out->writable ? cu::access_read_write : cu::access_read};
+  const cu::MemAccessDesc access{{cu::location_device, gpu.device},
+                                 out->writable ? cu::access_read_write : cu::access_read};
   return cu::check(d.mem_set_access(at, out->map_bytes, &access, 1), "cuMemSetAccess", "bad_argument");
 }
 
@@ -43,13 +44,16 @@ Status create_cuda(prt_buffer* out) {
   out->map_bytes = where.map_bytes;
   const cu::MemAllocationProp prop = cu::shareable_memory(gpu->device);
   PRT_CHECK(cu::check(d->mem_create(&out->handle, out->map_bytes, &prop, 0), "cuMemCreate", "out_of_memory"));
-  PRT_CHECK(cu::check(d->mem_export(&out->fd, out->handle, cu::handle_posix_fd, 0), "cuMemExportToShareableHandle", "bad_argument"));
+  PRT_CHECK(cu::check(d->mem_export(&out->fd, out->handle, cu::handle_posix_fd, 0), "cuMemExportToShareableHandle",
+                      "bad_argument"));
   fcntl(out->fd, F_SETFD, FD_CLOEXEC);
   PRT_CHECK(map(*d, *gpu, out));
   const std::uint64_t end = out->offset + out->bytes;
-  if (out->offset > 0) PRT_CHECK(cu::check(d->memset_8(out->base, canary, out->offset, nullptr), "cuMemsetD8", "illegal_address"));
+  if (out->offset > 0)
+    PRT_CHECK(cu::check(d->memset_8(out->base, canary, out->offset, nullptr), "cuMemsetD8", "illegal_address"));
   if (end < out->map_bytes) {
-    PRT_CHECK(cu::check(d->memset_8(out->base + end, canary, out->map_bytes - end, nullptr), "cuMemsetD8", "illegal_address"));
+    PRT_CHECK(cu::check(d->memset_8(out->base + end, canary, out->map_bytes - end, nullptr), "cuMemsetD8",
+                        "illegal_address"));
   }
   return cu::check(d->stream_synchronize(nullptr), "cuStreamSynchronize", "illegal_address");
 }
@@ -59,9 +63,11 @@ Status import_cuda(prt_buffer* out) {
   PRT_TRY(const cu::Gpu* gpu, cu::gpu(out->device));
   const cu::Current current(*d, *gpu);
   PRT_CHECK(current.status());
-  if (out->map_bytes % gpu->granularity != 0) return fail("bad_argument", "map_bytes is no multiple of the allocation granularity");
+  if (out->map_bytes % gpu->granularity != 0)
+    return fail("bad_argument", "map_bytes is no multiple of the allocation granularity");
   auto* os_handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(out->fd));
-  PRT_CHECK(cu::check(d->mem_import(&out->handle, os_handle, cu::handle_posix_fd), "cuMemImportFromShareableHandle", "bad_argument"));
+  PRT_CHECK(cu::check(d->mem_import(&out->handle, os_handle, cu::handle_posix_fd), "cuMemImportFromShareableHandle",
+                      "bad_argument"));
   return map(*d, *gpu, out);
 }
 

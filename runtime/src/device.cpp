@@ -89,7 +89,9 @@ Status synchronize(int device) {
 
 extern "C" {
 
-int prt_abi_version(void) { return PRT_ABI_VERSION; }
+int prt_abi_version(void) {
+  return PRT_ABI_VERSION;
+}
 
 int prt_device_count(int* cuda_devices, prt_error* error) {
   return planish::rt::boundary(error, [&]() -> planish::rt::Status {

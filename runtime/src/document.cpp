@@ -1,17 +1,18 @@
 #include "document.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 namespace planish::rt {
 namespace {
 
 using Json = nlohmann::json;
 
-std::unexpected<Failure> bad(const std::string& where, const std::string& what) { return fail("bad_program", where + ": " + what); }
+std::unexpected<Failure> bad(const std::string& where, const std::string& what) {
+  return fail("bad_program", where + ": " + what);
+}
 
 const Json* field(const Json& object, const char* name) {
   if (!object.is_object()) return nullptr;
@@ -25,9 +26,11 @@ Result<std::string> text(const Json& object, const char* name, const std::string
   return value->get<std::string>();
 }
 
-Result<std::int64_t> integer(const Json& object, const char* name, std::int64_t lo, std::int64_t hi, const std::string& where) {
+Result<std::int64_t> integer(const Json& object, const char* name, std::int64_t lo, std::int64_t hi,
+                             const std::string& where) {
   const Json* value = field(object, name);
-  if (value == nullptr || !value->is_number_integer()) return bad(where, std::string("`") + name + "` must be an integer");
+  if (value == nullptr || !value->is_number_integer())
+    return bad(where, std::string("`") + name + "` must be an integer");
   if (value->is_number_unsigned() && value->get<std::uint64_t>() > static_cast<std::uint64_t>(hi)) {
     return bad(where, std::string("`") + name + "` is out of range");
   }
@@ -38,7 +41,8 @@ Result<std::int64_t> integer(const Json& object, const char* name, std::int64_t 
 
 Result<std::vector<std::int64_t>> integers(const Json& object, const char* name, const std::string& where) {
   const Json* value = field(object, name);
-  if (value == nullptr || !value->is_array()) return bad(where, std::string("`") + name + "` must be a list of integers");
+  if (value == nullptr || !value->is_array())
+    return bad(where, std::string("`") + name + "` must be a list of integers");
   std::vector<std::int64_t> out;
   for (const Json& item : *value) {
     if (!item.is_number_integer() || item.get<std::int64_t>() < 0) {
@@ -58,13 +62,20 @@ Result<const Json*> list(const Json& object, const char* name, const std::string
 Result<Buffer> parse_buffer(const Json& json, const std::string& where) {
   Buffer out;
   PRT_TRY(const std::string role, text(json, "role", where));
-  if (role == "input") out.role = Role::input;
-  else if (role == "param") out.role = Role::param;
-  else if (role == "const") out.role = Role::constant;
-  else if (role == "state") out.role = Role::state;
-  else if (role == "temp") out.role = Role::temp;
-  else if (role == "output") out.role = Role::output;
-  else return bad(where, "unknown role `" + role + "`");
+  if (role == "input")
+    out.role = Role::input;
+  else if (role == "param")
+    out.role = Role::param;
+  else if (role == "const")
+    out.role = Role::constant;
+  else if (role == "state")
+    out.role = Role::state;
+  else if (role == "temp")
+    out.role = Role::temp;
+  else if (role == "output")
+    out.role = Role::output;
+  else
+    return bad(where, "unknown role `" + role + "`");
   PRT_TRY(out.dtype, text(json, "dtype", where));
   out.element_bytes = dtype_bytes(out.dtype);
   PRT_TRY(out.shape, integers(json, "shape", where));
@@ -75,11 +86,13 @@ Result<Buffer> parse_buffer(const Json& json, const std::string& where) {
   for (std::size_t i = 0; i < out.shape.size() && !empty; ++i) {
     std::int64_t reach = 0;
     if (__builtin_mul_overflow(out.elements, out.shape[i], &out.elements) ||
-        __builtin_mul_overflow(out.shape[i] - 1, out.strides[i], &reach) || __builtin_add_overflow(out.extent, reach, &out.extent)) {
+        __builtin_mul_overflow(out.shape[i] - 1, out.strides[i], &reach) ||
+        __builtin_add_overflow(out.extent, reach, &out.extent)) {
       return bad(where, "the size overflows 64 bits");
     }
   }
-  if (std::int64_t bytes = 0; __builtin_mul_overflow(out.extent, out.element_bytes, &bytes)) return bad(where, "the size overflows 64 bits");
+  if (std::int64_t bytes = 0; __builtin_mul_overflow(out.extent, out.element_bytes, &bytes))
+    return bad(where, "the size overflows 64 bits");
   return out;
 }
 
@@ -100,7 +113,8 @@ Status writable(const Document& doc, int buffer, const std::string& where) {
 }
 
 Result<LaunchArg> parse_arg(const Json& json, const Document& doc, const std::string& where) {
-  if (!json.is_object() || json.size() != 1) return bad(where, "an argument has exactly one of buffer, i32, i64, f32, f64");
+  if (!json.is_object() || json.size() != 1)
+    return bad(where, "an argument has exactly one of buffer, i32, i64, f32, f64");
   LaunchArg out;
   const std::string kind = json.begin().key();
   const Json& value = json.begin().value();
@@ -126,13 +140,15 @@ Result<LaunchArg> parse_arg(const Json& json, const Document& doc, const std::st
     }
     const auto f = static_cast<float>(d);
     out.size = kind == "f32" ? 4 : 8;
-    std::memcpy(out.value.data(), kind == "f32" ? static_cast<const void*>(&f) : &d, static_cast<std::size_t>(out.size));
+    std::memcpy(out.value.data(), kind == "f32" ? static_cast<const void*>(&f) : &d,
+                static_cast<std::size_t>(out.size));
     return out;
   }
   return bad(where, "unknown argument kind `" + kind + "`");
 }
 
-Status parse_triple(const Json& json, const char* name, std::int64_t hi, std::array<std::uint32_t, 3>* out, const std::string& where) {
+Status parse_triple(const Json& json, const char* name, std::int64_t hi, std::array<std::uint32_t, 3>* out,
+                    const std::string& where) {
   PRT_TRY(const auto values, integers(json, name, where));
   if (values.size() != 3) return bad(where, std::string("`") + name + "` must be three integers");
   for (std::size_t i = 0; i < 3; ++i) {
@@ -142,10 +158,13 @@ Status parse_triple(const Json& json, const char* name, std::int64_t hi, std::ar
   return {};
 }
 
-std::uint64_t product(const std::array<std::uint32_t, 3>& v) { return std::uint64_t{v[0]} * v[1] * v[2]; }
+std::uint64_t product(const std::array<std::uint32_t, 3>& v) {
+  return std::uint64_t{v[0]} * v[1] * v[2];
+}
 
 Status parse_launch(const Json& json, const Document& doc, const std::string& where, Step* out) {
-  PRT_TRY(const std::int64_t kernel, integer(json, "kernel", 0, static_cast<std::int64_t>(doc.kernels.size()) - 1, where));
+  PRT_TRY(const std::int64_t kernel,
+          integer(json, "kernel", 0, static_cast<std::int64_t>(doc.kernels.size()) - 1, where));
   out->kernel = static_cast<int>(kernel);
   PRT_CHECK(parse_triple(json, "grid", 2147483647, &out->grid, where));
   PRT_CHECK(parse_triple(json, "block", 1024, &out->block, where));
@@ -202,7 +221,8 @@ Status parse_copy(const Json& json, const Document& doc, const std::string& wher
   PRT_CHECK(writable(doc, out->to, where));
   const Buffer& from = doc.buffers[static_cast<std::size_t>(out->from)];
   const Buffer& to = doc.buffers[static_cast<std::size_t>(out->to)];
-  if (from.dtype != to.dtype || from.shape != to.shape) return bad(where, "copies between buffers of different dtype or shape");
+  if (from.dtype != to.dtype || from.shape != to.shape)
+    return bad(where, "copies between buffers of different dtype or shape");
   if (from.element_bytes == 0) return bad(where, "cannot copy dtype " + from.dtype);
   out->touches = {out->from, out->to};
   return {};

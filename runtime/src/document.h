@@ -16,10 +16,10 @@ enum class Role : std::uint8_t { input, param, constant, state, temp, output };
 struct Buffer {
   Role role = Role::temp;
   std::string dtype;
-  std::int64_t element_bytes = 0;  ///< 0: a dtype that only aten steps may touch
+  std::int64_t element_bytes = 0;            ///< 0: a dtype that only aten steps may touch
   std::vector<std::int64_t> shape, strides;  ///< elements; strides are never negative
-  std::int64_t elements = 0;  ///< product of the shape
-  std::int64_t extent = 0;    ///< 1 + Σ (shape-1)·stride, or 0 when empty
+  std::int64_t elements = 0;                 ///< product of the shape
+  std::int64_t extent = 0;                   ///< 1 + Σ (shape-1)·stride, or 0 when empty
   std::int64_t bytes() const { return extent * element_bytes; }
 };
 
@@ -41,9 +41,9 @@ struct Step {
   std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
   std::uint32_t shared = 0;  ///< dynamic shared bytes
   std::vector<LaunchArg> args;
-  int from = -1, to = -1;                   ///< copy; set uses `to`
-  std::array<unsigned char, 8> pattern{};   ///< set: one element, encoded in the buffer's dtype
-  std::vector<int> touches;                 ///< every buffer the step reads or writes
+  int from = -1, to = -1;                  ///< copy; set uses `to`
+  std::array<unsigned char, 8> pattern{};  ///< set: one element, encoded in the buffer's dtype
+  std::vector<int> touches;                ///< every buffer the step reads or writes
 };
 
 struct Document {

@@ -56,13 +56,42 @@ const char* kind_of(Code code, const char* otherwise) {
   switch (code) {
     case 2:
       return "out_of_memory";
-    case 3: case 46: case 100: case 101: case 802: case 803: case 804:
+    case 3:
+    case 46:
+    case 100:
+    case 101:
+    case 802:
+    case 803:
+    case 804:
       return "no_device";
-    case 200: case 209: case 218: case 220: case 221: case 222: case 223: case 225: case 300: case 301: case 302: case 303: case 500:
+    case 200:
+    case 209:
+    case 218:
+    case 220:
+    case 221:
+    case 222:
+    case 223:
+    case 225:
+    case 300:
+    case 301:
+    case 302:
+    case 303:
+    case 500:
       return "load_failed";
-    case 700: case 716: case 717: case 718:
+    case 700:
+    case 716:
+    case 717:
+    case 718:
       return "illegal_address";
-    case 226: case 701: case 702: case 710: case 714: case 715: case 719: case 720: case 912:
+    case 226:
+    case 701:
+    case 702:
+    case 710:
+    case 714:
+    case 715:
+    case 719:
+    case 720:
+    case 912:
       return "launch_failed";
     default:
       return otherwise;
@@ -102,7 +131,8 @@ Result<const Gpu*> gpu(int ordinal) {
   int count = 0;
   PRT_CHECK(check(d->device_get_count(&count), "cuDeviceGetCount", "no_device"));
   if (ordinal < 0 || ordinal >= count || ordinal >= static_cast<int>(gpus.size())) {
-    return fail("no_device", "there is no CUDA device " + std::to_string(ordinal) + "; this process sees " + std::to_string(count));
+    return fail("no_device",
+                "there is no CUDA device " + std::to_string(ordinal) + "; this process sees " + std::to_string(count));
   }
   const std::lock_guard lock(mutex);
   Gpu& slot = gpus[static_cast<std::size_t>(ordinal)];
@@ -132,6 +162,8 @@ Current::~Current() {
   if (pushed_) driver_.ctx_pop(&popped);
 }
 
-Status Current::status() const { return check(code_, "cuCtxPushCurrent", "no_device"); }
+Status Current::status() const {
+  return check(code_, "cuCtxPushCurrent", "no_device");
+}
 
 }  // namespace planish::rt::cu

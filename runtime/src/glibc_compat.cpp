@@ -1,5 +1,5 @@
-// The static libstdc++ and libgcc call two functions newer than the oldest glibc (2.34) on which shipped modules must load. Definitions of our
-// own satisfy them; exports.map keeps both inside this library.
+// The static libstdc++ and libgcc call two functions newer than the oldest glibc (2.34) on which shipped modules must
+// load. Definitions of our own satisfy them; exports.map keeps both inside this library.
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/random.h>

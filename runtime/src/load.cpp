@@ -15,10 +15,12 @@ Status plan_runs(prt_program* program) {
     const Step& step = document.steps[s];
     if (step.kind != StepKind::copy && step.kind != StepKind::set) continue;
     const int from = step.kind == StepKind::copy ? step.from : step.to;
-    program->runs[s] = dense_runs(document.buffers[static_cast<std::size_t>(from)], document.buffers[static_cast<std::size_t>(step.to)]);
+    program->runs[s] = dense_runs(document.buffers[static_cast<std::size_t>(from)],
+                                  document.buffers[static_cast<std::size_t>(step.to)]);
     if (program->device >= 0 && program->runs[s].count > max_cuda_runs) {
-      return fail("bad_program", "steps[" + std::to_string(s) + "]: the layouts make it " + std::to_string(program->runs[s].count) +
-                                     " separate memory operations; at most " + std::to_string(max_cuda_runs) + " are allowed, write a kernel");
+      return fail("bad_program", "steps[" + std::to_string(s) + "]: the layouts make it " +
+                                     std::to_string(program->runs[s].count) + " separate memory operations; at most " +
+                                     std::to_string(max_cuda_runs) + " are allowed, write a kernel");
     }
   }
   return {};
@@ -28,10 +30,12 @@ Status load(int device, std::string_view json, const char* const* binaries, int 
   PRT_TRY(out->document, parse_document(json));
   const int n = static_cast<int>(out->document.kernels.size());
   if (out->document.cuda != (device >= 0)) {
-    return fail("bad_argument", std::string("the program's target is ") + (out->document.cuda ? "cuda" : "cpu") + ", the device is not");
+    return fail("bad_argument", std::string("the program's target is ") + (out->document.cuda ? "cuda" : "cpu") +
+                                    ", the device is not");
   }
   if (n_binaries != n) {
-    return fail("bad_argument", "the program has " + std::to_string(n) + " kernels, " + std::to_string(n_binaries) + " binaries were given");
+    return fail("bad_argument", "the program has " + std::to_string(n) + " kernels, " + std::to_string(n_binaries) +
+                                    " binaries were given");
   }
   out->device = device < 0 ? -1 : device;
   out->layout = plan_workspace(out->document);
@@ -56,14 +60,17 @@ Status load(int device, std::string_view json, const char* const* binaries, int 
 }
 
 Status check_run(const prt_program* program, void* const* pointers, int n_pointers, int first, int last) {
-  if (program == nullptr || (pointers == nullptr && n_pointers > 0)) return fail("bad_argument", "a null pointer was given");
+  if (program == nullptr || (pointers == nullptr && n_pointers > 0))
+    return fail("bad_argument", "a null pointer was given");
   const int n_buffers = static_cast<int>(program->document.buffers.size());
   const int n_steps = static_cast<int>(program->document.steps.size());
   if (n_pointers != n_buffers) {
-    return fail("bad_argument", "the program has " + std::to_string(n_buffers) + " buffers, " + std::to_string(n_pointers) + " pointers were given");
+    return fail("bad_argument", "the program has " + std::to_string(n_buffers) + " buffers, " +
+                                    std::to_string(n_pointers) + " pointers were given");
   }
   if (first < 0 || last < first || last > n_steps) {
-    return fail("bad_argument", "steps [" + std::to_string(first) + ", " + std::to_string(last) + ") of " + std::to_string(n_steps));
+    return fail("bad_argument",
+                "steps [" + std::to_string(first) + ", " + std::to_string(last) + ") of " + std::to_string(n_steps));
   }
   for (int s = first; s < last; ++s) {
     if (program->document.steps[static_cast<std::size_t>(s)].kind == StepKind::aten) {
@@ -100,10 +107,11 @@ using planish::rt::Status;
 
 extern "C" {
 
-int prt_program_load(int device, const char* json, size_t json_bytes, const char* const* binaries, int n_binaries, prt_program** out,
-                     prt_error* error) {
+int prt_program_load(int device, const char* json, size_t json_bytes, const char* const* binaries, int n_binaries,
+                     prt_program** out, prt_error* error) {
   return boundary(error, [&]() -> Status {
-    if (json == nullptr || out == nullptr || (binaries == nullptr && n_binaries > 0)) return fail("bad_argument", "a null pointer was given");
+    if (json == nullptr || out == nullptr || (binaries == nullptr && n_binaries > 0))
+      return fail("bad_argument", "a null pointer was given");
     *out = nullptr;
     std::unique_ptr<prt_program, void (*)(prt_program*)> program(new prt_program, prt_program_free);
     PRT_CHECK(planish::rt::load(device, std::string_view(json, json_bytes), binaries, n_binaries, program.get()));
@@ -122,7 +130,8 @@ int prt_program_kernel_info(const prt_program* program, int kernel, prt_kernel_i
   });
 }
 
-int prt_program_run(prt_program* program, void* const* pointers, int n_pointers, int first, int last, void* stream, prt_error* error) {
+int prt_program_run(prt_program* program, void* const* pointers, int n_pointers, int first, int last, void* stream,
+                    prt_error* error) {
   return boundary(error, [&]() -> Status {
     PRT_CHECK(planish::rt::check_run(program, pointers, n_pointers, first, last));
     if (program->device < 0) return planish::rt::run_cpu(program, pointers, first, last);
@@ -132,16 +141,21 @@ int prt_program_run(prt_program* program, void* const* pointers, int n_pointers,
   });
 }
 
-int prt_program_time(prt_program* program, void* const* const* pointers, int sets, int n_pointers, int64_t min_runs, int64_t max_runs,
-                     double max_seconds, double interval, int64_t flush_bytes, double* samples_ms, prt_timing* out, prt_error* error) {
+int prt_program_time(prt_program* program, void* const* const* pointers, int sets, int n_pointers, int64_t min_runs,
+                     int64_t max_runs, double max_seconds, double interval, int64_t flush_bytes, double* samples_ms,
+                     prt_timing* out, prt_error* error) {
   return boundary(error, [&]() -> Status {
-    if (pointers == nullptr || samples_ms == nullptr || out == nullptr || program == nullptr) return fail("bad_argument", "a null pointer was given");
+    if (pointers == nullptr || samples_ms == nullptr || out == nullptr || program == nullptr)
+      return fail("bad_argument", "a null pointer was given");
     if (sets < 1 || min_runs < 1 || max_runs < min_runs || !(max_seconds > 0) || !(interval >= 0) || flush_bytes < 0) {
-      return fail("bad_argument", "timing needs sets >= 1, 1 <= min_runs <= max_runs, max_seconds > 0, interval >= 0, flush_bytes >= 0");
+      return fail(
+          "bad_argument",
+          "timing needs sets >= 1, 1 <= min_runs <= max_runs, max_seconds > 0, interval >= 0, flush_bytes >= 0");
     }
     const int last = static_cast<int>(program->document.steps.size());
     for (int i = 0; i < sets; ++i) PRT_CHECK(planish::rt::check_run(program, pointers[i], n_pointers, 0, last));
-    return planish::rt::time_program(program, {pointers, sets, min_runs, max_runs, max_seconds, interval, flush_bytes}, samples_ms, out);
+    return planish::rt::time_program(program, {pointers, sets, min_runs, max_runs, max_seconds, interval, flush_bytes},
+                                     samples_ms, out);
   });
 }
 

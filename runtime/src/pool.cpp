@@ -19,7 +19,8 @@ std::uint64_t key_of(const prt_program& program, cu::Stream stream) {
 
 Result<std::uint64_t> workspace(prt_program* program, void* const* pointers, cu::Stream stream) {
   bool needed = false;
-  for (std::size_t i = 0; i < program->layout.offsets.size(); ++i) needed |= program->layout.offsets[i] >= 0 && pointers[i] == nullptr;
+  for (std::size_t i = 0; i < program->layout.offsets.size(); ++i)
+    needed |= program->layout.offsets[i] >= 0 && pointers[i] == nullptr;
   if (!needed) return 0;
   const std::uint64_t key = key_of(*program, stream);
   const std::lock_guard lock(program->mutex);
@@ -28,12 +29,14 @@ Result<std::uint64_t> workspace(prt_program* program, void* const* pointers, cu:
   fresh.bytes = static_cast<std::uint64_t>(program->layout.bytes);
   if (program->device < 0) {
     void* at = mmap(nullptr, fresh.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) return fail("out_of_memory", "no " + std::to_string(fresh.bytes) + " bytes for the program's temporary buffers");
+    if (at == MAP_FAILED)
+      return fail("out_of_memory", "no " + std::to_string(fresh.bytes) + " bytes for the program's temporary buffers");
     madvise(at, fresh.bytes, MADV_HUGEPAGE);
     fresh.base = reinterpret_cast<std::uint64_t>(at);
   } else {
     cu::DevicePtr at = 0;
-    PRT_CHECK(cu::check(program->driver->mem_alloc(&at, fresh.bytes), "allocating the program's temporary buffers", "out_of_memory"));
+    PRT_CHECK(cu::check(program->driver->mem_alloc(&at, fresh.bytes), "allocating the program's temporary buffers",
+                        "out_of_memory"));
     fresh.base = at;
   }
   program->workspaces.emplace(key, fresh);

@@ -55,10 +55,12 @@ Status load_cpu_kernel(const Kernel& kernel, const std::string& path, LoadedKern
 Status load_cuda_kernel(const prt_program& program, int index, const std::string& path, LoadedKernel* out);
 void unload(prt_program* program);
 
-/// Base address of the workspace for this stream or thread, allocated when a caller first leaves out a temp; 0 when none is left out.
+/// Base address of the workspace for this stream or thread, allocated when a caller first leaves out a temp; 0 when
+/// none is left out.
 Result<std::uint64_t> workspace(prt_program* program, void* const* pointers, cu::Stream stream);
 
-/// Steps [first, last). The CUDA side expects the context to be current. Pointers are checked for null as they are used.
+/// Steps [first, last). The CUDA side expects the context to be current. Pointers are checked for null as they are
+/// used.
 Status run_cpu(prt_program* program, void* const* pointers, int first, int last);
 Status run_cuda(prt_program* program, void* const* pointers, int first, int last, cu::Stream stream);
 

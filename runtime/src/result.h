@@ -62,12 +62,12 @@ int boundary(prt_error* error, Body&& body) noexcept {
 #define PRT_CONCAT(a, b) PRT_CONCAT_INNER(a, b)
 /// `PRT_TRY(auto x, f());` declares x from a Result, or returns its failure.
 #define PRT_TRY(decl, expr) PRT_TRY_INNER(PRT_CONCAT(prt_try_, __LINE__), decl, expr)
-#define PRT_TRY_INNER(tmp, decl, expr)                            \
-  auto tmp = (expr);                                              \
-  if (!tmp) return std::unexpected(std::move(tmp).error());       \
+#define PRT_TRY_INNER(tmp, decl, expr)                      \
+  auto tmp = (expr);                                        \
+  if (!tmp) return std::unexpected(std::move(tmp).error()); \
   decl = std::move(tmp).value()
 /// `PRT_CHECK(f());` returns the failure of a Status, if there is one.
-#define PRT_CHECK(expr)                                                              \
-  do {                                                                               \
+#define PRT_CHECK(expr)                                                                               \
+  do {                                                                                                \
     if (auto prt_status = (expr); !prt_status) return std::unexpected(std::move(prt_status).error()); \
   } while (false)

@@ -16,10 +16,14 @@ void fill(char* at, std::int64_t n, const std::array<unsigned char, 8>& pattern)
 void set(char* to, const Runs& runs, std::int64_t size, const std::array<unsigned char, 8>& pattern) {
   runs.each([&](std::int64_t at, std::int64_t) {
     char* start = to + at * size;
-    if (size == 8) fill<std::uint64_t>(start, runs.elements, pattern);
-    else if (size == 4) fill<std::uint32_t>(start, runs.elements, pattern);
-    else if (size == 2) fill<std::uint16_t>(start, runs.elements, pattern);
-    else std::memset(start, pattern[0], static_cast<std::size_t>(runs.elements));
+    if (size == 8)
+      fill<std::uint64_t>(start, runs.elements, pattern);
+    else if (size == 4)
+      fill<std::uint32_t>(start, runs.elements, pattern);
+    else if (size == 2)
+      fill<std::uint16_t>(start, runs.elements, pattern);
+    else
+      std::memset(start, pattern[0], static_cast<std::size_t>(runs.elements));
   });
 }
 

@@ -5,8 +5,8 @@
 namespace planish::rt {
 namespace {
 
-cu::Code fill(const cu::Driver& d, std::uint64_t at, std::int64_t elements, std::int64_t size, const std::array<unsigned char, 8>& pattern,
-              cu::Stream stream) {
+cu::Code fill(const cu::Driver& d, std::uint64_t at, std::int64_t elements, std::int64_t size,
+              const std::array<unsigned char, 8>& pattern, cu::Stream stream) {
   const auto n = static_cast<std::size_t>(elements);
   std::uint32_t low = 0, high = 0;
   std::memcpy(&low, pattern.data(), 4);
@@ -70,7 +70,8 @@ Status run_cuda(prt_program* program, void* const* pointers, int first, int last
     cu::Code code = cu::success;
     if (step.kind == StepKind::set) {
       runs.each([&](std::int64_t at, std::int64_t) {
-        if (code == cu::success) code = fill(d, to + static_cast<std::uint64_t>(at * size), runs.elements, size, step.pattern, stream);
+        if (code == cu::success)
+          code = fill(d, to + static_cast<std::uint64_t>(at * size), runs.elements, size, step.pattern, stream);
       });
     } else {
       PRT_TRY(const std::uint64_t from, address(*program, pointers, base, step.from));

@@ -12,7 +12,8 @@ Runs dense_runs(const Buffer& a, const Buffer& b) {
   if (a.elements == 0) return out;
   std::vector<Dim> dims;
   for (std::size_t i = 0; i < a.shape.size(); ++i) {
-    if (a.shape[i] > 1 && (a.strides[i] != 0 || b.strides[i] != 0)) dims.push_back({a.shape[i], a.strides[i], b.strides[i]});
+    if (a.shape[i] > 1 && (a.strides[i] != 0 || b.strides[i] != 0))
+      dims.push_back({a.shape[i], a.strides[i], b.strides[i]});
   }
   std::stable_sort(dims.begin(), dims.end(), [](const Dim& x, const Dim& y) { return x.a > y.a; });
   out.elements = 1;

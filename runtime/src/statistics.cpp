@@ -35,7 +35,8 @@ Summary summarise(std::vector<double> samples) {
 }
 
 bool settled(const Summary& summary, double fraction) {
-  return summary.bounded && summary.lo >= summary.median * (1 - fraction) && summary.hi <= summary.median * (1 + fraction);
+  return summary.bounded && summary.lo >= summary.median * (1 - fraction) &&
+         summary.hi <= summary.median * (1 + fraction);
 }
 
 }  // namespace planish::rt

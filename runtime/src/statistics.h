@@ -8,11 +8,11 @@ namespace planish::rt {
 
 struct Summary {
   double median = 0, lo = 0, hi = 0;  ///< lo and hi: the 95 % interval of the median
-  bool bounded = false;               ///< false with fewer than six samples: no order statistics cover the median with 95 %
+  bool bounded = false;  ///< false with fewer than six samples: no order statistics cover the median with 95 %
 };
 
-/// 1-based position k such that [x(k), x(n+1-k)] of n sorted samples covers the true median with at least 95 %, whatever
-/// the distribution is (the number of samples below the median is binomial); 0 when n is too small.
+/// 1-based position k such that [x(k), x(n+1-k)] of n sorted samples covers the true median with at least 95 %,
+/// whatever the distribution is (the number of samples below the median is binomial); 0 when n is too small.
 std::int64_t interval_rank(std::int64_t n);
 
 /// Median and interval. NaN samples are not allowed; no samples give zeros.

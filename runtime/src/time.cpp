@@ -11,7 +11,9 @@ namespace planish::rt {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 constexpr int warm_ups = 3;
 
@@ -23,7 +25,8 @@ class Stopwatch {
   virtual Result<double> warm(int set) = 0;
   /// Called once after the warm-ups, with what one run took.
   virtual Status calibrate(double run_seconds, std::int64_t* batch) = 0;
-  /// Appends `n` samples in ms to `out`; set `first` + i for the i-th, modulo the number of sets. Adds host submission seconds.
+  /// Appends `n` samples in ms to `out`; set `first` + i for the i-th, modulo the number of sets. Adds host submission
+  /// seconds.
   virtual Status measure(std::int64_t first, std::int64_t n, double* out, double* host_seconds) = 0;
 };
 
@@ -55,7 +58,9 @@ class CpuStopwatch final : public Stopwatch {
   }
 
  private:
-  Status run(int set) { return run_cpu(program_, request_.pointers[set], 0, static_cast<int>(program_->document.steps.size())); }
+  Status run(int set) {
+    return run_cpu(program_, request_.pointers[set], 0, static_cast<int>(program_->document.steps.size()));
+  }
 
   prt_program* program_;
   TimingRequest request_;
@@ -63,11 +68,12 @@ class CpuStopwatch final : public Stopwatch {
   unsigned char pattern_ = 0;
 };
 
-/// Each sample is queued as flush, event, steps, event. The flush keeps the GPU busy until all of the steps are queued, so that
-/// what is between the events is the GPU's time alone, however long the host takes to submit.
+/// Each sample is queued as flush, event, steps, event. The flush keeps the GPU busy until all of the steps are queued,
+/// so that what is between the events is the GPU's time alone, however long the host takes to submit.
 class CudaStopwatch final : public Stopwatch {
  public:
-  CudaStopwatch(prt_program* program, const TimingRequest& request) : program_(program), d_(*program->driver), request_(request) {}
+  CudaStopwatch(prt_program* program, const TimingRequest& request)
+      : program_(program), d_(*program->driver), request_(request) {}
   ~CudaStopwatch() override {
     if (stream_ != nullptr) d_.stream_synchronize(stream_);
     for (const cu::Event event : events_) d_.event_destroy(event);
@@ -87,7 +93,8 @@ class CudaStopwatch final : public Stopwatch {
       }
     }
     if (request_.flush_bytes > 0) {
-      PRT_CHECK(cu::check(d_.mem_alloc(&scratch_, static_cast<std::size_t>(request_.flush_bytes)), "allocating the cache flush", "out_of_memory"));
+      PRT_CHECK(cu::check(d_.mem_alloc(&scratch_, static_cast<std::size_t>(request_.flush_bytes)),
+                          "allocating the cache flush", "out_of_memory"));
     }
     return {};
   }
@@ -136,14 +143,18 @@ class CudaStopwatch final : public Stopwatch {
  private:
   static constexpr std::int64_t max_batch = 16;
 
-  Status run(int set) { return run_cuda(program_, request_.pointers[set], 0, static_cast<int>(program_->document.steps.size()), stream_); }
+  Status run(int set) {
+    return run_cuda(program_, request_.pointers[set], 0, static_cast<int>(program_->document.steps.size()), stream_);
+  }
   Status record(std::int64_t event) {
-    return cu::check(d_.event_record(events_[static_cast<std::size_t>(event)], stream_), "cuEventRecord", "launch_failed");
+    return cu::check(d_.event_record(events_[static_cast<std::size_t>(event)], stream_), "cuEventRecord",
+                     "launch_failed");
   }
   Status flush(int times) {
     for (int i = 0; i < times; ++i) {
-      PRT_CHECK(cu::check(d_.memset_32(scratch_, ++pattern_, static_cast<std::size_t>(request_.flush_bytes) / 4, stream_), "flushing the cache",
-                          "launch_failed"));
+      PRT_CHECK(
+          cu::check(d_.memset_32(scratch_, ++pattern_, static_cast<std::size_t>(request_.flush_bytes) / 4, stream_),
+                    "flushing the cache", "launch_failed"));
     }
     return {};
   }
@@ -187,7 +198,8 @@ Status sample(Stopwatch& watch, const TimingRequest& request, double* samples_ms
     if (done < next_check) continue;
     summary = summarise({samples_ms, samples_ms + done});
     if (settled(summary, request.interval)) break;
-    next_check = done + std::max<std::int64_t>(1, done / 10);  // sorting all of them after every run would cost more than the runs
+    next_check = done + std::max<std::int64_t>(
+                            1, done / 10);  // sorting all of them after every run would cost more than the runs
   }
   summary = summarise({samples_ms, samples_ms + done});
   *out = {done, summary.median, summary.lo, summary.hi, host_seconds * 1e6 / static_cast<double>(done)};

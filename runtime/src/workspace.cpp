@@ -12,7 +12,9 @@ struct Life {
   std::int64_t offset = 0;
 };
 
-std::int64_t align(std::int64_t n) { return (n + workspace_alignment - 1) / workspace_alignment * workspace_alignment; }
+std::int64_t align(std::int64_t n) {
+  return (n + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+}
 
 std::vector<Life> lives(const Document& document) {
   std::vector<Life> out(document.buffers.size());
@@ -29,7 +31,8 @@ std::vector<Life> lives(const Document& document) {
     return life.buffer < 0 || !by_kernel[static_cast<std::size_t>(life.buffer)] ||
            document.buffers[static_cast<std::size_t>(life.buffer)].role != Role::temp;
   });
-  for (Life& life : out) life.bytes = std::max<std::int64_t>(1, document.buffers[static_cast<std::size_t>(life.buffer)].bytes());
+  for (Life& life : out)
+    life.bytes = std::max<std::int64_t>(1, document.buffers[static_cast<std::size_t>(life.buffer)].bytes());
   return out;
 }
 
@@ -49,7 +52,9 @@ Layout plan_workspace(const Document& document) {
       offset = std::max(offset, align(other.offset + other.bytes));
     }
     life.offset = offset;
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), life, [](const Life& a, const Life& b) { return a.offset < b.offset; }), life);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), life,
+                                   [](const Life& a, const Life& b) { return a.offset < b.offset; }),
+                  life);
     out.offsets[static_cast<std::size_t>(life.buffer)] = offset;
     out.bytes = std::max(out.bytes, align(offset + life.bytes));
   }

@@ -15,7 +15,8 @@ struct Layout {
   std::int64_t bytes = 0;
 };
 
-/// Alive from the first step that touches a buffer to the last, both included. Largest first, each at the lowest free offset.
+/// Alive from the first step that touches a buffer to the last, both included. Largest first, each at the lowest free
+/// offset.
 Layout plan_workspace(const Document& document);
 
 }  // namespace planish::rt

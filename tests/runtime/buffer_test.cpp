@@ -9,7 +9,8 @@ using namespace runtime_test;
 namespace {
 prt_buffer* import(const Shared& shared, std::uint64_t bytes, bool writable, prt_error* error) {
   prt_buffer* out = nullptr;
-  prt_buffer_import(-1, dup(prt_buffer_fd(shared.buffer)), bytes, prt_buffer_offset(shared.buffer), prt_buffer_map_bytes(shared.buffer), writable, &out, error);
+  prt_buffer_import(-1, dup(prt_buffer_fd(shared.buffer)), bytes, prt_buffer_offset(shared.buffer),
+                    prt_buffer_map_bytes(shared.buffer), writable, &out, error);
   return out;
 }
 /// Runs `body` in a child; its exit code, or 1000 + signal.

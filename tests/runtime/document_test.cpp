@@ -12,9 +12,13 @@ using runtime_test::Json;
 
 namespace {
 Json good() {
-  return runtime_test::program({runtime_test::buffer("input", {4, 8}), runtime_test::buffer("output", {4, 8}), runtime_test::buffer("temp", {4, 8}, "i64")},
-                               {runtime_test::launch(0, {{{"buffer", 0}}, {{"buffer", 1}}, {{"i64", 32}}, {{"i32", -1}}, {{"f32", "0x1.8p+1"}}, {{"f64", "inf"}}}),
-                                {{"kind", "set"}, {"buffer", 2}, {"value", "-0x1p+0"}}});
+  return runtime_test::program(
+      {runtime_test::buffer("input", {4, 8}), runtime_test::buffer("output", {4, 8}),
+       runtime_test::buffer("temp", {4, 8}, "i64")},
+      {runtime_test::launch(
+           0,
+           {{{"buffer", 0}}, {{"buffer", 1}}, {{"i64", 32}}, {{"i32", -1}}, {{"f32", "0x1.8p+1"}}, {{"f64", "inf"}}}),
+       {{"kind", "set"}, {"buffer", 2}, {"value", "-0x1p+0"}}});
 }
 std::string encode(const char* dtype, double value) {
   std::array<unsigned char, 8> out;
@@ -43,20 +47,44 @@ TEST_CASE("each broken document is refused by name of the place") {
       {"target", [](Json& j) { j["target"] = "tpu"; }},
       {"buffers[0]", [](Json& j) { j["buffers"][0]["role"] = "scratch"; }},
       {"buffers[1]", [](Json& j) { j["buffers"][1]["strides"] = {1}; }},
-      {"buffers[1]", [](Json& j) { j["buffers"][1]["shape"] = {4, -8}; }},
-      {"overflows", [](Json& j) { j["buffers"][1]["shape"] = {INT64_MAX, INT64_MAX}; }},
+      {"buffers[1]",
+       [](Json& j) {
+         j["buffers"][1]["shape"] = {4, -8};
+       }},
+      {"overflows",
+       [](Json& j) {
+         j["buffers"][1]["shape"] = {INT64_MAX, INT64_MAX};
+       }},
       {"kernels[0]", [](Json& j) { j["kernels"][0]["language"] = "cuda"; }},
       {"`kernel`", [](Json& j) { j["steps"][0]["kernel"] = 1; }},
-      {"grid", [](Json& j) { j["steps"][0]["grid"] = {2, 1, 1}; }},
-      {"grid", [](Json& j) { j["steps"][0]["grid"] = {0, 1, 1}; }},
+      {"grid",
+       [](Json& j) {
+         j["steps"][0]["grid"] = {2, 1, 1};
+       }},
+      {"grid",
+       [](Json& j) {
+         j["steps"][0]["grid"] = {0, 1, 1};
+       }},
       {"args[0]", [](Json& j) { j["steps"][0]["args"][0]["buffer"] = 3; }},
-      {"args[3]", [](Json& j) { j["steps"][0]["args"][3] = {{"i32", 3000000000}}; }},
-      {"args[4]", [](Json& j) { j["steps"][0]["args"][4] = {{"f32", "1.5"}}; }},
-      {"args[4]", [](Json& j) { j["steps"][0]["args"][4] = {{"f32", "0x1p+0"}, {"f64", "0x1p+0"}}; }},
+      {"args[3]",
+       [](Json& j) {
+         j["steps"][0]["args"][3] = {{"i32", 3000000000}};
+       }},
+      {"args[4]",
+       [](Json& j) {
+         j["steps"][0]["args"][4] = {{"f32", "1.5"}};
+       }},
+      {"args[4]",
+       [](Json& j) {
+         j["steps"][0]["args"][4] = {{"f32", "0x1p+0"}, {"f64", "0x1p+0"}};
+       }},
       {"kind", [](Json& j) { j["steps"][0]["kind"] = "library"; }},
       {"only read", [](Json& j) { j["steps"][1]["buffer"] = 0; }},
       {"does not fit", [](Json& j) { j["steps"][1]["value"] = "0x1.8p+0"; }},
-      {"different", [](Json& j) { j["steps"][1] = {{"kind", "copy"}, {"from", 0}, {"to", 2}}; }},
+      {"different",
+       [](Json& j) {
+         j["steps"][1] = {{"kind", "copy"}, {"from", 0}, {"to", 2}};
+       }},
       {"steps", [](Json& j) { j["steps"] = 3; }},
   };
   for (const auto& [part, damage] : cases) {
@@ -97,7 +125,8 @@ TEST_CASE("hexadecimal floats") {
   CHECK((parse_hex_float("-0x0.0p+0", &d) && d == 0 && std::signbit(d)));
   CHECK((parse_hex_float("-inf", &d) && std::isinf(d) && d < 0));
   CHECK((parse_hex_float("nan", &d) && std::isnan(d)));
-  for (const char* text : {"", "1", "0x", "0x1p+0 ", "0x-1p+0", "--0x1p+0", "infinity", "0x1,8p+0"}) CHECK_FALSE(parse_hex_float(text, &d));
+  for (const char* text : {"", "1", "0x", "0x1p+0 ", "0x-1p+0", "--0x1p+0", "infinity", "0x1,8p+0"})
+    CHECK_FALSE(parse_hex_float(text, &d));
 }
 
 TEST_CASE("elements are encoded in every dtype") {
@@ -129,7 +158,8 @@ TEST_CASE("strided tensors become few dense runs") {
     for (const auto n : b.shape) b.elements *= n;
     return b;
   };
-  const Buffer dense = make({4, 8, 2}, {16, 2, 1}), padded = make({4, 8, 2}, {32, 2, 1}), swapped = make({4, 8, 2}, {2, 8, 1});
+  const Buffer dense = make({4, 8, 2}, {16, 2, 1}), padded = make({4, 8, 2}, {32, 2, 1}),
+               swapped = make({4, 8, 2}, {2, 8, 1});
   CHECK(dense_runs(dense, dense).elements == 64);
   CHECK(dense_runs(padded, padded).count == 4);
   CHECK(dense_runs(padded, dense).elements == 16);

@@ -11,7 +11,8 @@ namespace {
 
 namespace cu = planish::rt::cu;
 
-#define SAME_SIZE(ours, theirs) static_assert(sizeof(cu::ours) == sizeof(theirs) && alignof(cu::ours) == alignof(theirs))
+#define SAME_SIZE(ours, theirs) \
+  static_assert(sizeof(cu::ours) == sizeof(theirs) && alignof(cu::ours) == alignof(theirs))
 #define SAME_FIELD(ours, a, theirs, b) static_assert(offsetof(cu::ours, a) == offsetof(theirs, b))
 
 SAME_SIZE(MemLocation, CUmemLocation);
@@ -33,21 +34,30 @@ SAME_FIELD(LaunchConfig, shared_bytes, CUlaunchConfig, sharedMemBytes);
 SAME_FIELD(LaunchConfig, stream, CUlaunchConfig, hStream);
 SAME_FIELD(LaunchConfig, attributes, CUlaunchConfig, attrs);
 SAME_FIELD(LaunchConfig, attribute_count, CUlaunchConfig, numAttrs);
-static_assert(cu::allocation_pinned == CU_MEM_ALLOCATION_TYPE_PINNED && cu::location_device == CU_MEM_LOCATION_TYPE_DEVICE);
-static_assert(cu::handle_posix_fd == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && cu::granularity_minimum == CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-static_assert(cu::access_read == CU_MEM_ACCESS_FLAGS_PROT_READ && cu::access_read_write == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+static_assert(cu::allocation_pinned == CU_MEM_ALLOCATION_TYPE_PINNED &&
+              cu::location_device == CU_MEM_LOCATION_TYPE_DEVICE);
+static_assert(cu::handle_posix_fd == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+              cu::granularity_minimum == CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+static_assert(cu::access_read == CU_MEM_ACCESS_FLAGS_PROT_READ &&
+              cu::access_read_write == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 static_assert(cu::attribute_cluster == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
-static_assert(cu::func_max_threads == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK && cu::func_shared_bytes == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
-static_assert(cu::func_local_bytes == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES && cu::func_registers == CU_FUNC_ATTRIBUTE_NUM_REGS);
+static_assert(cu::func_max_threads == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK &&
+              cu::func_shared_bytes == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+static_assert(cu::func_local_bytes == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES &&
+              cu::func_registers == CU_FUNC_ATTRIBUTE_NUM_REGS);
 static_assert(cu::func_max_dynamic_shared == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 static_assert(cu::func_non_portable_cluster == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
-static_assert(cu::device_sms == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT && cu::device_l2_bytes == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
-static_assert(cu::device_major == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR && cu::device_minor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+static_assert(cu::device_sms == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT &&
+              cu::device_l2_bytes == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+static_assert(cu::device_major == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
+              cu::device_minor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(cu::device_shared_optin == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
 static_assert(cu::device_posix_fd_supported == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
-static_assert(cu::stream_non_blocking == CU_STREAM_NON_BLOCKING && cu::success == CUDA_SUCCESS && cu::out_of_memory == CUDA_ERROR_OUT_OF_MEMORY);
+static_assert(cu::stream_non_blocking == CU_STREAM_NON_BLOCKING && cu::success == CUDA_SUCCESS &&
+              cu::out_of_memory == CUDA_ERROR_OUT_OF_MEMORY);
 
-/// Signatures agree when each parameter has the size of the header's: enough for the calling convention, as no floats are passed.
+/// Signatures agree when each parameter has the size of the header's: enough for the calling convention, as no floats
+/// are passed.
 template <typename... A>
 constexpr auto sizes(int (*)(A...)) {
   return std::array<std::size_t, sizeof...(A) + 1>{sizeof(A)..., 0};
@@ -56,7 +66,8 @@ template <typename... A>
 constexpr auto sizes(CUresult (*)(A...)) {
   return std::array<std::size_t, sizeof...(A) + 1>{sizeof(A)..., 0};
 }
-#define SAME_CALL(name, theirs) static_assert(sizes(decltype(cu::Driver::name)(nullptr)) == sizes(decltype(&theirs)(nullptr)))
+#define SAME_CALL(name, theirs) \
+  static_assert(sizes(decltype(cu::Driver::name)(nullptr)) == sizes(decltype (&theirs)(nullptr)))
 SAME_CALL(mem_create, cuMemCreate);
 SAME_CALL(mem_export, cuMemExportToShareableHandle);
 SAME_CALL(mem_import, cuMemImportFromShareableHandle);

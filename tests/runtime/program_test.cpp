@@ -6,7 +6,8 @@ using namespace runtime_test;
 
 namespace {
 Json affine_program(std::int64_t n) {
-  return program({buffer("input", {n}), buffer("output", {n})}, {launch(0, {{{"buffer", 0}}, {{"buffer", 1}}, {{"i64", n}}})});
+  return program({buffer("input", {n}), buffer("output", {n})},
+                 {launch(0, {{{"buffer", 0}}, {{"buffer", 1}}, {{"i64", n}}})});
 }
 }  // namespace
 
@@ -23,13 +24,14 @@ TEST_CASE("a kernel runs on the buffers it is given") {
 TEST_CASE("temps, set and copy, in step ranges and on several threads") {
   const Scratch scratch;
   // t = 2x+1; o1 = copy of t transposed; o2 = 5; o3 = 2t+1
-  const Json document = program({buffer("input", {4, 6}), buffer("temp", {4, 6}), buffer("output", {4, 6}, "f32", {1, 4}), buffer("output", {3}, "i64"),
-                                 buffer("output", {4, 6}), buffer("output", {2, 2}, "f16", {4, 1})},
-                                {launch(0, {{{"buffer", 0}}, {{"buffer", 1}}, {{"i64", 24}}}),
-                                 {{"kind", "copy"}, {"from", 1}, {"to", 2}},
-                                 {{"kind", "set"}, {"buffer", 3}, {"value", "0x1.4p+2"}},
-                                 launch(0, {{{"buffer", 1}}, {{"buffer", 4}}, {{"i64", 24}}}),
-                                 {{"kind", "set"}, {"buffer", 5}, {"value", "0x1p+0"}}});
+  const Json document =
+      program({buffer("input", {4, 6}), buffer("temp", {4, 6}), buffer("output", {4, 6}, "f32", {1, 4}),
+               buffer("output", {3}, "i64"), buffer("output", {4, 6}), buffer("output", {2, 2}, "f16", {4, 1})},
+              {launch(0, {{{"buffer", 0}}, {{"buffer", 1}}, {{"i64", 24}}}),
+               {{"kind", "copy"}, {"from", 1}, {"to", 2}},
+               {{"kind", "set"}, {"buffer", 3}, {"value", "0x1.4p+2"}},
+               launch(0, {{{"buffer", 1}}, {{"buffer", 4}}, {{"i64", 24}}}),
+               {{"kind", "set"}, {"buffer", 5}, {"value", "0x1p+0"}}});
   Loaded loaded(document, {compile(scratch, affine)});
   REQUIRE_MESSAGE(loaded.program != nullptr, loaded.error.message);
   const auto work = [&](float start, bool* ok) {
@@ -88,7 +90,10 @@ TEST_CASE("what cannot be loaded says why") {
 TEST_CASE("runs that make no sense are refused") {
   const Scratch scratch;
   Json document = affine_program(4);
-  document["steps"].push_back({{"kind", "aten"}, {"op", "aten.neg.default"}, {"args", {{{"name", "self"}, {"buffer", 1}}}}, {"outs", {nullptr}}});
+  document["steps"].push_back({{"kind", "aten"},
+                               {"op", "aten.neg.default"},
+                               {"args", {{{"name", "self"}, {"buffer", 1}}}},
+                               {"outs", {nullptr}}});
   Loaded loaded(document, {compile(scratch, affine)});
   REQUIRE_MESSAGE(loaded.program != nullptr, loaded.error.message);
   std::vector<float> x(4), y(4);
@@ -105,7 +110,8 @@ TEST_CASE("runs that make no sense are refused") {
 
 TEST_CASE("timing takes the sets in turn and stops by its limits") {
   const Scratch scratch;
-  Loaded loaded(program({buffer("state", {1})}, {launch(0, {{{"buffer", 0}}})}), {compile(scratch, "++*(float*)args[0]; usleep(200);")});
+  Loaded loaded(program({buffer("state", {1})}, {launch(0, {{{"buffer", 0}}})}),
+                {compile(scratch, "++*(float*)args[0]; usleep(200);")});
   REQUIRE_MESSAGE(loaded.program != nullptr, loaded.error.message);
   float a = 0, b = 0;
   void* pa[] = {&a};
@@ -133,7 +139,9 @@ TEST_CASE("timing takes the sets in turn and stops by its limits") {
 TEST_CASE("OpenMP kernels survive being unloaded") {
   const Scratch scratch;
   for (int i = 0; i < 3; ++i) {
-    Loaded loaded(affine_program(1000), {compile(scratch, std::string("\n#pragma omp parallel num_threads(2)\n{") + affine + "}", "-fopenmp")});
+    Loaded loaded(
+        affine_program(1000),
+        {compile(scratch, std::string("\n#pragma omp parallel num_threads(2)\n{") + affine + "}", "-fopenmp")});
     REQUIRE_MESSAGE(loaded.program != nullptr, loaded.error.message);
     std::vector<float> x(1000, 1), y(1000);
     CHECK(loaded.run({x.data(), y.data()}, 0, 1) == 0);

@@ -9,7 +9,8 @@ namespace {
 constexpr std::int64_t n = 1024;
 
 Json affine_program() {
-  return program({buffer("input", {n}), buffer("output", {n})}, {launch(0, {{{"buffer", 0}}, {{"buffer", 1}}, {{"i64", n}}})});
+  return program({buffer("input", {n}), buffer("output", {n})},
+                 {launch(0, {{{"buffer", 0}}, {{"buffer", 1}}, {{"i64", n}}})});
 }
 
 /// A runner with the affine program's buffers bound and `body` as its kernel.
@@ -18,12 +19,17 @@ struct Bound {
   Shared x{n * 4, true}, y{n * 4};
   Runner runner;
   Json handle;
-  explicit Bound(const std::string& body, std::vector<std::string> options = {}, const std::string& flags = "") : runner(std::move(options)) {
+  explicit Bound(const std::string& body, std::vector<std::string> options = {}, const std::string& flags = "")
+      : runner(std::move(options)) {
     for (std::int64_t i = 0; i < n; ++i) x.data()[i] = static_cast<float>(i);
-    const Json loaded = runner.call("load", {{"program", affine_program()}, {"binaries", {compile(scratch, body, flags)}}, {"blobs", ""}});
+    const Json loaded = runner.call(
+        "load", {{"program", affine_program()}, {"binaries", {compile(scratch, body, flags)}}, {"blobs", ""}});
     REQUIRE_MESSAGE(loaded.contains("result"), loaded.dump());
     handle = loaded["result"]["handle"];
-    const Json bound = runner.call("bind", {{"handle", handle}, {"data", "d"}, {"buffers", {description(x, 0, n * 4, false), description(y, 1, n * 4, true)}}},
+    const Json bound = runner.call("bind",
+                                   {{"handle", handle},
+                                    {"data", "d"},
+                                    {"buffers", {description(x, 0, n * 4, false), description(y, 1, n * 4, true)}}},
                                    {prt_buffer_fd(x.buffer), prt_buffer_fd(y.buffer)});
     REQUIRE_MESSAGE(bound.contains("result"), bound.dump());
   }
@@ -50,7 +56,13 @@ TEST_CASE("load, bind, run, time, unbind, unload") {
   CHECK(ran["result"]["ms"].get<double>() >= 0);
   for (std::int64_t i = 0; i < n; ++i) REQUIRE(bound.y.data()[i] == static_cast<float>(2 * i + 1));
   CHECK(bound.y.intact());
-  const Json timed = bound.runner.call("time", {{"handle", bound.handle}, {"data", {"d"}}, {"min_runs", 7}, {"max_runs", 9}, {"max_seconds", 30}, {"interval", 0.0}, {"flush_bytes", 0}});
+  const Json timed = bound.runner.call("time", {{"handle", bound.handle},
+                                                {"data", {"d"}},
+                                                {"min_runs", 7},
+                                                {"max_runs", 9},
+                                                {"max_seconds", 30},
+                                                {"interval", 0.0},
+                                                {"flush_bytes", 0}});
   REQUIRE_MESSAGE(timed.contains("result"), timed.dump());
   const Json& r = timed["result"];
   CHECK(r["samples_ms"].size() == 9);
@@ -73,7 +85,9 @@ TEST_CASE("hello says what it is and what holds it") {
   CHECK(hello["sandbox"]["parent_death_signal"] == true);
   CHECK(hello["sandbox"]["no_network"].is_boolean());
   if (hello["sandbox"]["no_network"] == true) {
-    const auto space = [](const std::string& pid) { return std::filesystem::read_symlink("/proc/" + pid + "/ns/net").string(); };
+    const auto space = [](const std::string& pid) {
+      return std::filesystem::read_symlink("/proc/" + pid + "/ns/net").string();
+    };
     CHECK(space(std::to_string(runner.pid())) != space("self"));
   }
   CHECK(runner.call("hello", {{"device", "cuda"}})["error"]["kind"] == "bad_argument");
@@ -101,13 +115,16 @@ TEST_CASE("bad requests are answered and harm nothing") {
   CHECK(refused("run", {{"handle", bound.handle}, {"data", "e"}}) == "bad_argument");
   CHECK(refused("run", {{"handle", "1"}, {"data", "d"}}) == "bad_argument");
   CHECK(refused("time", {{"handle", bound.handle}, {"data", Json::array()}}) == "bad_argument");
-  CHECK(refused("time", {{"handle", bound.handle}, {"data", {"d"}}, {"min_runs", 9}, {"max_runs", 3}}) == "bad_argument");
+  CHECK(refused("time", {{"handle", bound.handle}, {"data", {"d"}}, {"min_runs", 9}, {"max_runs", 3}}) ==
+        "bad_argument");
   CHECK(refused("unbind", {{"data", "e"}}) == "bad_argument");
   const Json x = description(bound.x, 0, n * 4, false), y = description(bound.y, 1, n * 4, true);
   const int fx = prt_buffer_fd(bound.x.buffer), fy = prt_buffer_fd(bound.y.buffer);
-  const auto bind = [&](const char* name, Json buffers) { return Json{{"handle", bound.handle}, {"data", name}, {"buffers", std::move(buffers)}}; };
-  CHECK(refused("bind", bind("d", {x, y}), {fx, fy}) == "bad_argument");           // bound already
-  CHECK(refused("bind", bind("e", {x, y}), {fx}) == "bad_argument");               // a descriptor short
+  const auto bind = [&](const char* name, Json buffers) {
+    return Json{{"handle", bound.handle}, {"data", name}, {"buffers", std::move(buffers)}};
+  };
+  CHECK(refused("bind", bind("d", {x, y}), {fx, fy}) == "bad_argument");            // bound already
+  CHECK(refused("bind", bind("e", {x, y}), {fx}) == "bad_argument");                // a descriptor short
   CHECK(refused("bind", bind("e", Json::array({x})), {fx, fy}) == "bad_argument");  // an output short
   CHECK(refused("bind", bind("e", {x, x}), {fx, fx}) == "bad_argument");
   Json writable = x, far = y;
@@ -143,9 +160,13 @@ TEST_CASE("a kernel that writes past its output inside the mapping leaves its ma
   const Shared y(1000);
   Runner runner;
   const Json document = program({buffer("output", {250})}, {launch(0, {{{"buffer", 0}}})});
-  const Json loaded = runner.call("load", {{"program", document}, {"binaries", {compile(scratch, "((volatile float*)args[0])[250] = 0;")}}});
+  const Json loaded = runner.call(
+      "load", {{"program", document}, {"binaries", {compile(scratch, "((volatile float*)args[0])[250] = 0;")}}});
   REQUIRE(loaded.contains("result"));
-  CHECK(runner.call("bind", {{"handle", 1}, {"data", "d"}, {"buffers", Json::array({description(y, 0, 1000, true)})}}, {prt_buffer_fd(y.buffer)}).contains("result"));
+  CHECK(runner
+            .call("bind", {{"handle", 1}, {"data", "d"}, {"buffers", Json::array({description(y, 0, 1000, true)})}},
+                  {prt_buffer_fd(y.buffer)})
+            .contains("result"));
   CHECK(runner.call("run", {{"handle", 1}, {"data", "d"}}).contains("result"));
   CHECK_FALSE(y.intact());
 }
@@ -162,7 +183,9 @@ TEST_CASE("a hang answers nothing and can be killed; a kernel that exits is gone
 }
 
 TEST_CASE("eating memory ends in a fault named memory; bound buffers do not count") {
-  const std::string eat = "for (;;) { auto p = (volatile char*)malloc(1 << 20); for (int i = 0; i < 1 << 20; i += 4096) p[i] = 1; usleep(100); }";
+  const std::string eat =
+      "for (;;) { auto p = (volatile char*)malloc(1 << 20); for (int i = 0; i < 1 << 20; i += 4096) p[i] = 1; "
+      "usleep(100); }";
   Bound bound(eat, {"--max-rss", std::to_string(200 << 20)});
   const Json event = bound.run();
   REQUIRE(event.is_object());
@@ -173,9 +196,13 @@ TEST_CASE("eating memory ends in a fault named memory; bound buffers do not coun
   const Shared big(std::uint64_t{200} << 20);
   Runner runner({"--max-rss", std::to_string(100 << 20)});
   const Json document = program({buffer("output", {50 << 20})}, {launch(0, {{{"buffer", 0}}})});
-  CHECK(runner.call("load", {{"program", document}, {"binaries", {compile(scratch, "usleep(100000);")}}}).contains("result"));
+  CHECK(runner.call("load", {{"program", document}, {"binaries", {compile(scratch, "usleep(100000);")}}})
+            .contains("result"));
   const Json big_description = description(big, 0, std::uint64_t{200} << 20, true);
-  CHECK(runner.call("bind", {{"handle", 1}, {"data", "d"}, {"buffers", Json::array({big_description})}}, {prt_buffer_fd(big.buffer)}).contains("result"));
+  CHECK(runner
+            .call("bind", {{"handle", 1}, {"data", "d"}, {"buffers", Json::array({big_description})}},
+                  {prt_buffer_fd(big.buffer)})
+            .contains("result"));
   CHECK(runner.call("run", {{"handle", 1}, {"data", "d"}}).contains("result"));
 }
 

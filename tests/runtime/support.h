@@ -44,7 +44,8 @@ inline std::string compile(const Scratch& scratch, const std::string& body, cons
   return base + ".so";
 }
 
-inline Json buffer(const char* role, std::vector<std::int64_t> shape, const char* dtype = "f32", std::vector<std::int64_t> strides = {}) {
+inline Json buffer(const char* role, std::vector<std::int64_t> shape, const char* dtype = "f32",
+                   std::vector<std::int64_t> strides = {}) {
   if (strides.empty()) {
     strides.assign(shape.size(), 1);
     for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
@@ -53,20 +54,23 @@ inline Json buffer(const char* role, std::vector<std::int64_t> shape, const char
 }
 
 inline Json launch(int kernel, Json args) {
-  return {{"kind", "launch"}, {"kernel", kernel},       {"grid", {1, 1, 1}}, {"block", {1, 1, 1}}, {"cluster", {1, 1, 1}},
-          {"shared", 0},      {"args", std::move(args)}};
+  return {{"kind", "launch"},     {"kernel", kernel}, {"grid", {1, 1, 1}},      {"block", {1, 1, 1}},
+          {"cluster", {1, 1, 1}}, {"shared", 0},      {"args", std::move(args)}};
 }
 
 inline Json program(Json buffers, Json steps, int kernels = 1) {
   Json list = Json::array();
-  for (int i = 0; i < kernels; ++i) list.push_back({{"language", "cpp"}, {"entry", "k"}, {"flags", Json::array()}, {"source", ""}});
-  return {{"schema", "planish.program/1"}, {"target", "cpu"}, {"arch", "x86-64"}, {"buffers", std::move(buffers)}, {"kernels", list},
-          {"steps", std::move(steps)},     {"outputs", Json::array()}};
+  for (int i = 0; i < kernels; ++i)
+    list.push_back({{"language", "cpp"}, {"entry", "k"}, {"flags", Json::array()}, {"source", ""}});
+  return {{"schema", "planish.program/1"}, {"target", "cpu"}, {"arch", "x86-64"},
+          {"buffers", std::move(buffers)}, {"kernels", list}, {"steps", std::move(steps)},
+          {"outputs", Json::array()}};
 }
 
 /// y[i] = 2 x[i] + 1 over n floats: arguments x, y, n.
-inline const char* affine = "auto x = (const float*)args[0]; auto y = (float*)args[1]; auto n = *(const int64_t*)args[2];"
-                            "for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i] + 1;";
+inline const char* affine =
+    "auto x = (const float*)args[0]; auto y = (float*)args[1]; auto n = *(const int64_t*)args[2];"
+    "for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i] + 1;";
 
 struct Loaded {
   prt_program* program = nullptr;
@@ -112,8 +116,10 @@ class Runner {
     const std::string path = std::string(PLANISH_BUILD_DIR) + "/bin/planish-runner";
     pid_ = fork();
     if (pid_ == 0) {
-      if (pair[1] == 3) fcntl(3, F_SETFD, 0);
-      else dup2(pair[1], 3);
+      if (pair[1] == 3)
+        fcntl(3, F_SETFD, 0);
+      else
+        dup2(pair[1], 3);
       std::vector<char*> argv{const_cast<char*>(path.c_str())};
       for (auto& option : options) argv.push_back(option.data());
       argv.push_back(nullptr);
@@ -194,8 +200,15 @@ class Runner {
 };
 
 inline Json description(const Shared& shared, int index, std::uint64_t bytes, bool writable) {
-  return {{"buffer", index}, {"dtype", "f32"}, {"shape", {bytes / 4}}, {"strides", {1}}, {"bytes", bytes}, {"offset", prt_buffer_offset(shared.buffer)},
-          {"map_bytes", prt_buffer_map_bytes(shared.buffer)}, {"device", "cpu"}, {"writable", writable}};
+  return {{"buffer", index},
+          {"dtype", "f32"},
+          {"shape", {bytes / 4}},
+          {"strides", {1}},
+          {"bytes", bytes},
+          {"offset", prt_buffer_offset(shared.buffer)},
+          {"map_bytes", prt_buffer_map_bytes(shared.buffer)},
+          {"device", "cpu"},
+          {"writable", writable}};
 }
 
 }  // namespace runtime_test

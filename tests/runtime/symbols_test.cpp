@@ -35,5 +35,6 @@ TEST_CASE("the library needs nothing newer than glibc 2.34, and exports its C fu
 
 TEST_CASE("the library links neither C++ nor CUDA libraries") {
   const std::string needed = output_of("objdump -p " + library + " | grep NEEDED");
-  for (const char* name : {"stdc++", "gcc_s", "cuda", "gomp"}) CHECK_MESSAGE(needed.find(name) == std::string::npos, needed);
+  for (const char* name : {"stdc++", "gcc_s", "cuda", "gomp"})
+    CHECK_MESSAGE(needed.find(name) == std::string::npos, needed);
 }

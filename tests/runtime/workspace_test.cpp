@@ -54,7 +54,9 @@ TEST_CASE("no two temps alive at once overlap, whatever the program") {
     Document doc;
     const int n = 1 + static_cast<int>(random() % 12);
     for (int i = 0; i < n; ++i) doc.buffers.push_back(temp(random() % 5000));
-    for (int s = 0; s < 15; ++s) doc.steps.push_back(touching({static_cast<int>(random() % static_cast<unsigned>(n)), static_cast<int>(random() % static_cast<unsigned>(n))}));
+    for (int s = 0; s < 15; ++s)
+      doc.steps.push_back(touching({static_cast<int>(random() % static_cast<unsigned>(n)),
+                                    static_cast<int>(random() % static_cast<unsigned>(n))}));
     const Layout layout = plan_workspace(doc);
     std::vector<std::pair<int, int>> life(static_cast<std::size_t>(n), {-1, -1});
     for (int s = 0; s < 15; ++s) {
@@ -70,7 +72,8 @@ TEST_CASE("no two temps alive at once overlap, whatever the program") {
       CHECK(layout.offsets[a] + doc.buffers[a].bytes() <= layout.bytes);
       for (std::size_t b = a + 1; b < life.size(); ++b) {
         if (life[b].first < 0 || life[a].second < life[b].first || life[b].second < life[a].first) continue;
-        const bool apart = layout.offsets[a] + doc.buffers[a].bytes() <= layout.offsets[b] || layout.offsets[b] + doc.buffers[b].bytes() <= layout.offsets[a];
+        const bool apart = layout.offsets[a] + doc.buffers[a].bytes() <= layout.offsets[b] ||
+                           layout.offsets[b] + doc.buffers[b].bytes() <= layout.offsets[a];
         CHECK(apart);
       }
     }

@@ -1,0 +1,245 @@
+// A stand-in for libcuda.so.1: device memory is host memory, kernels are functions chosen by name, everything is
+// synchronous. Faults stick to the context as they do on a GPU. Only what the runtime calls exists.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "driver.h"
+
+namespace cu = planish::rt::cu;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::size_t granularity = std::size_t{2} << 20;
+cu::Code sticky = 0;
+cu::Context context = nullptr;
+std::map<std::uint64_t, std::pair<std::size_t, bool>> mapped;  // start → bytes, writable
+
+struct FakeFunction {
+  std::string name;
+  int max_dynamic_shared = 48 << 10;
+  int non_portable = 0;
+};
+
+bool may_write(std::uint64_t at) {
+  auto it = mapped.upper_bound(at);
+  if (it == mapped.begin()) return true;  // mem_alloc's
+  --it;
+  return at >= it->first + it->second.first || it->second.second;
+}
+
+/// affine(x, y, n), fault(), cluster(y, 16): y[0] = cluster size.
+cu::Code execute(FakeFunction* f, void** params, unsigned shared, unsigned cluster) {
+  if (sticky != 0) return sticky;
+  if (static_cast<int>(shared) > f->max_dynamic_shared || (cluster > 8 && f->non_portable == 0)) return 1;
+  if (f->name == "fault") {
+    sticky = 700;  // reported by the next synchronisation
+    return 0;
+  }
+  if (f->name == "cluster") {
+    (*static_cast<float**>(params[0]))[0] = static_cast<float>(cluster);
+    return 0;
+  }
+  auto* x = *static_cast<float**>(params[0]);
+  auto* y = *static_cast<float**>(params[1]);
+  const auto n = *static_cast<std::int64_t*>(params[2]);
+  if (!may_write(reinterpret_cast<std::uint64_t>(y))) {
+    sticky = 700;
+    return 0;
+  }
+  for (std::int64_t i = 0; i < n; ++i) y[i] = 2 * x[i] + 1;
+  return 0;
+}
+
+template <typename T>
+cu::Code fill(cu::DevicePtr at, T value, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) std::memcpy(reinterpret_cast<void*>(at + i * sizeof(T)), &value, sizeof value);
+  return sticky;
+}
+
+}  // namespace
+
+extern "C" {
+#define API __attribute__((visibility("default")))
+API cu::Code cuInit(unsigned) {
+  return 0;
+}
+API cu::Code cuDriverGetVersion(int* v) {
+  return *v = 13000, 0;
+}
+API cu::Code cuGetErrorName(cu::Code c, const char** s) {
+  return *s = c == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : c == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE", 0;
+}
+API cu::Code cuGetErrorString(cu::Code, const char** s) {
+  return *s = "fake", 0;
+}
+API cu::Code cuDeviceGetCount(int* n) {
+  return *n = 1, 0;
+}
+API cu::Code cuDeviceGet(cu::Device* d, int) {
+  return *d = 0, 0;
+}
+API cu::Code cuDeviceGetName(char* s, int n, cu::Device) {
+  return std::snprintf(s, static_cast<std::size_t>(n), "Fake GPU"), 0;
+}
+API cu::Code cuDeviceGetUuid_v2(cu::Uuid* u, cu::Device) {
+  return std::memset(u, 0xab, sizeof *u), 0;
+}
+API cu::Code cuDeviceGetAttribute(int* v, int a, cu::Device) {
+  return *v = a == cu::device_major ? 9 : a == cu::device_minor ? 0 : 1000 + a, 0;
+}
+API cu::Code cuDeviceTotalMem_v2(std::size_t* n, cu::Device) {
+  return *n = std::size_t{1} << 37, 0;
+}
+API cu::Code cuDevicePrimaryCtxRetain(cu::Context* c, cu::Device) {
+  return *c = reinterpret_cast<cu::Context>(std::uintptr_t{16}), 0;
+}
+API cu::Code cuCtxGetCurrent(cu::Context* c) {
+  return *c = context, 0;
+}
+API cu::Code cuCtxPushCurrent_v2(cu::Context c) {
+  return context = c, 0;
+}
+API cu::Code cuCtxPopCurrent_v2(cu::Context* c) {
+  return *c = context, context = nullptr, 0;
+}
+API cu::Code cuCtxSynchronize() {
+  return context == nullptr ? 201 : sticky;
+}
+API cu::Code cuMemGetAllocationGranularity(std::size_t* n, const cu::MemAllocationProp*, int) {
+  return *n = granularity, 0;
+}
+API cu::Code cuMemCreate(cu::MemHandle* h, std::size_t n, const cu::MemAllocationProp* p, unsigned long long) {
+  if (p->requested_handle_types != cu::handle_posix_fd || n % granularity != 0) return 1;
+  if (n > std::size_t{1} << 37) return 2;
+  const int fd = memfd_create("fake", MFD_CLOEXEC);
+  *h = static_cast<cu::MemHandle>(fd);
+  return ftruncate(fd, static_cast<off_t>(n)) == 0 ? 0 : 2;
+}
+API cu::Code cuMemRelease(cu::MemHandle h) {
+  return close(static_cast<int>(h)) == 0 ? 0 : 1;
+}
+API cu::Code cuMemExportToShareableHandle(void* out, cu::MemHandle h, int, unsigned long long) {
+  const int fd = dup(static_cast<int>(h));
+  return std::memcpy(out, &fd, sizeof fd), 0;
+}
+API cu::Code cuMemImportFromShareableHandle(cu::MemHandle* h, void* fd, int) {
+  const int copy = dup(static_cast<int>(reinterpret_cast<std::uintptr_t>(fd)));
+  return *h = static_cast<cu::MemHandle>(copy), copy < 0 ? 1 : 0;
+}
+API cu::Code cuMemAddressReserve(cu::DevicePtr* p, std::size_t n, std::size_t, cu::DevicePtr, unsigned long long) {
+  void* at = mmap(nullptr, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return *p = reinterpret_cast<cu::DevicePtr>(at), at == MAP_FAILED ? 2 : 0;
+}
+API cu::Code cuMemAddressFree(cu::DevicePtr p, std::size_t n) {
+  return munmap(reinterpret_cast<void*>(p), n) == 0 ? 0 : 1;
+}
+API cu::Code cuMemMap(cu::DevicePtr p, std::size_t n, std::size_t, cu::MemHandle h, unsigned long long) {
+  return mmap(reinterpret_cast<void*>(p), n, PROT_NONE, MAP_SHARED | MAP_FIXED, static_cast<int>(h), 0) == MAP_FAILED
+             ? 1
+             : 0;
+}
+API cu::Code cuMemUnmap(cu::DevicePtr p, std::size_t n) {
+  mapped.erase(p);
+  return mmap(reinterpret_cast<void*>(p), n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED
+             ? 1
+             : 0;
+}
+API cu::Code cuMemSetAccess(cu::DevicePtr p, std::size_t n, const cu::MemAccessDesc* d, std::size_t) {
+  const bool write = d->flags == cu::access_read_write;
+  mapped[p] = {n, write};
+  return mprotect(reinterpret_cast<void*>(p), n, write ? PROT_READ | PROT_WRITE : PROT_READ) == 0 ? 0 : 1;
+}
+API cu::Code cuMemAlloc_v2(cu::DevicePtr* p, std::size_t n) {
+  return *p = reinterpret_cast<cu::DevicePtr>(std::malloc(n)), 0;
+}
+API cu::Code cuMemFree_v2(cu::DevicePtr p) {
+  return std::free(reinterpret_cast<void*>(p)), 0;
+}
+API cu::Code cuMemcpyAsync(cu::DevicePtr to, cu::DevicePtr from, std::size_t n, cu::Stream) {
+  return std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), n), sticky;
+}
+API cu::Code cuMemcpyDtoH_v2(void* to, cu::DevicePtr from, std::size_t n) {
+  return std::memcpy(to, reinterpret_cast<void*>(from), n), sticky;
+}
+API cu::Code cuMemsetD8Async(cu::DevicePtr p, unsigned char v, std::size_t n, cu::Stream) {
+  return fill(p, v, n);
+}
+API cu::Code cuMemsetD16Async(cu::DevicePtr p, unsigned short v, std::size_t n, cu::Stream) {
+  return fill(p, v, n);
+}
+API cu::Code cuMemsetD32Async(cu::DevicePtr p, unsigned v, std::size_t n, cu::Stream) {
+  return fill(p, v, n);
+}
+API cu::Code cuMemsetD2D32Async(cu::DevicePtr p, std::size_t pitch, unsigned v, std::size_t width, std::size_t height,
+                                cu::Stream) {
+  for (std::size_t i = 0; i < height; ++i) fill(p + i * pitch, v, width);
+  return sticky;
+}
+API cu::Code cuModuleLoadData(cu::Module* m, const void*) {
+  return *m = reinterpret_cast<cu::Module>(std::uintptr_t{32}), 0;
+}
+API cu::Code cuModuleUnload(cu::Module) {
+  return 0;
+}
+API cu::Code cuModuleGetFunction(cu::Function* f, cu::Module, const char* name) {
+  const std::string n = name;
+  if (n != "affine" && n != "fault" && n != "cluster") return 500;
+  return *f = reinterpret_cast<cu::Function>(new FakeFunction{n}), 0;
+}
+API cu::Code cuFuncGetAttribute(int* v, int a, cu::Function) {
+  return *v = a == cu::func_max_threads ? 512 : a == cu::func_registers ? 40 : 0, 0;
+}
+API cu::Code cuFuncSetAttribute(cu::Function f, int a, int v) {
+  auto* function = reinterpret_cast<FakeFunction*>(f);
+  if (a == cu::func_max_dynamic_shared && v > 232448) return 1;
+  (a == cu::func_max_dynamic_shared ? function->max_dynamic_shared : function->non_portable) = v;
+  return 0;
+}
+API cu::Code cuFuncGetParamInfo(cu::Function f, std::size_t i, std::size_t* offset, std::size_t* size) {
+  const std::string& name = reinterpret_cast<FakeFunction*>(f)->name;
+  const std::size_t count = name == "affine" ? 3 : name == "cluster" ? 1 : 0;
+  return *offset = i * 8, *size = 8, i < count ? 0 : 1;
+}
+API cu::Code cuLaunchKernel(cu::Function f, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared,
+                            cu::Stream, void** params, void**) {
+  return execute(reinterpret_cast<FakeFunction*>(f), params, shared, 1);
+}
+API cu::Code cuLaunchKernelEx(const cu::LaunchConfig* c, cu::Function f, void** params, void**) {
+  if (c->attribute_count != 1 || c->attributes[0].id != cu::attribute_cluster) return 1;
+  const unsigned* size = c->attributes[0].value.cluster;
+  return execute(reinterpret_cast<FakeFunction*>(f), params, c->shared_bytes, size[0] * size[1] * size[2]);
+}
+API cu::Code cuStreamCreate(cu::Stream* s, unsigned) {
+  return *s = reinterpret_cast<cu::Stream>(std::uintptr_t{64}), 0;
+}
+API cu::Code cuStreamDestroy_v2(cu::Stream) {
+  return 0;
+}
+API cu::Code cuStreamSynchronize(cu::Stream) {
+  return sticky;
+}
+API cu::Code cuEventCreate(cu::Event* e, unsigned) {
+  return *e = reinterpret_cast<cu::Event>(new Clock::time_point), 0;
+}
+API cu::Code cuEventDestroy_v2(cu::Event e) {
+  return delete reinterpret_cast<Clock::time_point*>(e), 0;
+}
+API cu::Code cuEventRecord(cu::Event e, cu::Stream) {
+  return *reinterpret_cast<Clock::time_point*>(e) = Clock::now(), sticky;
+}
+API cu::Code cuEventSynchronize(cu::Event) {
+  return sticky;
+}
+API cu::Code cuEventElapsedTime(float* ms, cu::Event a, cu::Event b) {
+  const auto took = *reinterpret_cast<Clock::time_point*>(b) - *reinterpret_cast<Clock::time_point*>(a);
+  return *ms = std::chrono::duration<float, std::milli>(took).count(), sticky;
+}
+}
