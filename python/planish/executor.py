@@ -61,7 +61,8 @@ def _library(path: Path | str) -> ctypes.CDLL:
         voidp, integer = ctypes.c_void_p, ctypes.c_int
         lib.prt_program_load.argtypes = [integer, ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char_p),
                                          integer, ctypes.POINTER(voidp), ctypes.POINTER(_Error)]  # fmt: skip
-        lib.prt_program_run.argtypes = [voidp, voidp, integer, integer, integer, voidp, voidp]
+        # prt_program_run gets ready-made ctypes objects: without argtypes ctypes converts nothing at each call.
+        lib.prt_program_run.restype = integer
         lib.prt_program_free.argtypes = [voidp]
         lib.prt_program_free.restype = None
         _libraries[key] = lib
@@ -124,8 +125,20 @@ def find_op(name: str) -> Any:
         raise ExecutorError("bad_program", f"torch {torch.__version__} has no operator '{name}'") from None
 
 
-# An action works on the environment (one tensor or None a buffer) and the pointer table of this call.
-_Action = Callable[[list[Any], Any, int, _Error], None]
+class _Call:
+    """What one call at a time uses: the pointer table, where the runtime puts an error, and the stream."""
+
+    __slots__ = ("error", "error_at", "stream", "table")
+
+    def __init__(self, buffers: int) -> None:
+        self.table = (ctypes.c_void_p * max(1, buffers))()
+        self.error = _Error()
+        self.error_at = ctypes.byref(self.error)
+        self.stream: Any = None
+
+
+# An action works on the environment (one tensor or None a buffer), the pointer table and the rest of this call.
+_Action = Callable[[list[Any], Any, _Call], None]
 
 
 class Executor:
@@ -152,7 +165,8 @@ class Executor:
         self._constants = [(i, self._constant(i, Path(blobs))) for i, b in enumerate(self._buffers) if b["role"] == "const"]
         # The address that stands for a buffer without elements: never read, but not null.
         self._nowhere = torch.empty(_ALIGN, dtype=torch.uint8, device=self.device)
-        self._tables: list[Any] = []
+        self._idle: list[_Call] = []  # taken by a call and put back after it; at most as many as there were calls at once
+        self._cuda = self.device.type == "cuda"
         self._plan()
 
     # ---- construction ----
@@ -324,7 +338,7 @@ class Executor:
     def _allocate(self, b: int) -> _Action:
         shape, strides, dtype, device = self._shapes[b], self._strides[b], self._dtypes[b], self.device
 
-        def act(env: list[Any], table: Any, stream: int, error: _Error) -> None:
+        def act(env: list[Any], table: Any, call: _Call) -> None:
             env[b] = tensor = torch.empty_strided(shape, strides, dtype=dtype, device=device)
             table[b] = tensor.data_ptr()
 
@@ -332,18 +346,19 @@ class Executor:
 
     @staticmethod
     def _free(done: list[int]) -> _Action:
-        def act(env: list[Any], table: Any, stream: int, error: _Error) -> None:
+        def act(env: list[Any], table: Any, call: _Call) -> None:
             for b in done:
                 env[b] = None
 
         return act
 
     def _native(self, first: int, last: int) -> _Action:
-        launch, handle, n = self._lib.prt_program_run, self.handle, len(self._buffers)
+        launch, handle = self._lib.prt_program_run, self.handle
+        count, begin, end = ctypes.c_int(len(self._buffers)), ctypes.c_int(first), ctypes.c_int(last)
 
-        def act(env: list[Any], table: Any, stream: int, error: _Error) -> None:
-            if launch(handle, table, n, first, last, stream, ctypes.addressof(error)):
-                raise ExecutorError(error.kind.decode() or "launch_failed", error.message.decode(errors="replace"))
+        def act(env: list[Any], table: Any, call: _Call) -> None:
+            if launch(handle, table, count, begin, end, call.stream, call.error_at):
+                raise ExecutorError(call.error.kind.decode() or "launch_failed", call.error.message.decode(errors="replace"))
 
         return act
 
@@ -372,20 +387,20 @@ class Executor:
                 kwargs[name] = value
             else:
                 args.append(value)
-        call = getattr(op, "_op", op)
+        operator = getattr(op, "_op", op)
         outs: list[int | None] = list(step["outs"])
         single = len(outs) == 1 and outs[0] is not None
         # Buffers that kernels read must lie as declared; everything else takes what the operator returns.
         checked = [b for b in outs if b is not None and b in native and 0 not in self._shapes[b]]
         where, label = outs[0] if outs and outs[0] is not None else -1, step["op"]
 
-        def act(env: list[Any], table: Any, stream: int, error: _Error) -> None:
+        def act(env: list[Any], table: Any, call: _Call) -> None:
             call_args = args.copy()
             for position, b in fill:
                 call_args[position] = env[b]
             for position, many in fill_lists:
                 call_args[position] = [None if b is None else env[b] for b in many]
-            result = call(*call_args, **kwargs)
+            result = operator(*call_args, **kwargs)
             if single and isinstance(result, Tensor):
                 env[where] = result
             else:
@@ -413,13 +428,13 @@ class Executor:
 
     # ---- running ----
 
-    def _new_table(self) -> tuple[Any, _Error]:
-        table = (ctypes.c_void_p * max(1, len(self._buffers)))()
+    def _new_call(self) -> _Call:
+        call = _Call(len(self._buffers))
         for b, tensor in self._constants:
-            table[b] = tensor.data_ptr()
+            call.table[b] = tensor.data_ptr()
         for b in self._empty_native:
-            table[b] = self._nowhere.data_ptr()
-        return table, _Error()
+            call.table[b] = self._nowhere.data_ptr()
+        return call
 
     def run(self, tensors: Sequence[Tensor]) -> list[Any]:
         """One call: tensors in the order of `bindings` in, the values of the user outputs (tensors or scalars) out, updated
@@ -432,9 +447,12 @@ class Executor:
     def execute(self, tensors: Sequence[Tensor], into: dict[int, Tensor] | None = None) -> list[Any]:
         """Runs the steps without writing anything back, and returns the environment: the tensor of each buffer in
         `output_buffers` at its index. Kernels write outputs straight into the tensors of `into`, where it has one."""
-        tables = self._tables
-        pair = tables.pop() if tables else self._new_table()  # list.pop is atomic: no two calls share a table
-        table, error = pair
+        idle = self._idle
+        try:
+            call = idle.pop()  # atomic: no two calls share a table
+        except IndexError:
+            call = self._new_call()
+        table = call.table
         env: list[Any] = [None] * len(self._buffers)
         for position, b, used in self._bound:
             tensor = tensors[position]
@@ -456,12 +474,13 @@ class Executor:
             base = arena.data_ptr()
             for b, offset in self._arena_offsets:
                 table[b] = base + offset
-        stream = _raw_stream(device.index) if device.type == "cuda" else 0
+        if self._cuda:
+            call.stream = ctypes.c_void_p(_raw_stream(device.index))
         try:
             for act in self._actions:
-                act(env, table, stream, error)
+                act(env, table, call)
         finally:
-            tables.append(pair)
+            idle.append(call)
         return env
 
 

@@ -122,11 +122,13 @@ class ModuleHandle(Handle):
                 own_buffer = None if owner is None else owner.get(key)
                 if owner is not None and own_buffer is not None and own_buffer.shape == tensor.shape and own_buffer.dtype is tensor.dtype:
                     call.buffers.append((owner, key, tensor))
-        user = 0
-        for position, out in enumerate(o for o in self.graph["outputs"]):
-            target = bound.names.get(f"out{position}")
-            if target is not None:
-                call.outputs.append((out, user, target))
+        user = tensor_output = 0
+        for out in self.graph["outputs"]:
+            if out["kind"] != "scalar":  # out0, out1, … count the tensors
+                target = bound.names.get(f"out{tensor_output}")
+                if target is not None:
+                    call.outputs.append((out, user, target))
+                tensor_output += 1
             user += out["kind"] in ("user", "scalar")
         self.user_outputs = user
         call.args, call.kwargs = pytree.tree_unflatten(leaves, self.tree)

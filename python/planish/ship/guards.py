@@ -181,6 +181,7 @@ class Attachment:
         self._leaf_count = self._in_spec.num_leaves
         args_spec, kwargs_spec = _children(self._in_spec)
         positional = _children(args_spec)
+        self._keywords: list[str] = list(kwargs_spec.context or [])
         self._plain_positional = not _children(kwargs_spec) and all(c.num_leaves == 1 and not _children(c) for c in positional)
         self._scalars = [(s["index"], self.shipped.module.read_scalar(s["arg"])) for s in manifest["scalars"]]
         self._tensor_leaves = sorted(set(range(self._leaf_count)) - {i for i, _ in self._scalars})
@@ -270,6 +271,8 @@ class Attachment:
         if self._plain_positional and not kwargs and len(args) == self._leaf_count:
             leaves: Any = args
         else:
+            if kwargs.keys() == set(self._keywords):
+                kwargs = {name: kwargs[name] for name in self._keywords}  # in the captured order
             leaves, spec = pytree.tree_flatten((args, kwargs))
             if spec != self._in_spec:
                 return FALLBACK

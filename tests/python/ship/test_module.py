@@ -264,6 +264,7 @@ def test_nesting_keywords_scalars_and_constants(tmp_path: Path) -> None:
     expect(model, True, pair, options=options, power=3)
     result = model(pair, options=options, power=3)
     assert result["rest"][1] is options["bias"] and result["power"] == 3
+    expect(model, True, pair, power=3, options=options)
     expect(model, False, pair, options=options, power=2)
     expect(model, False, pair, options=options, power=3.0)
     expect(model, False, pair, options=options)
