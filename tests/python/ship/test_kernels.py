@@ -1,0 +1,76 @@
+"""A shipped folder with a compiled kernel runs it through its own copy of the runtime."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+for neighbour in ("executor", "ship"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / neighbour))
+
+from planish import rt  # noqa: E402
+from planish.errors import PlanishError  # noqa: E402
+from planish.ship import load  # noqa: E402
+from programs import SCALE, buffer, build, program, scale, user  # noqa: E402
+from shipping import program_ran, ship  # noqa: E402
+
+TASK = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+def get_inputs():
+    return [torch.randn(64)]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    try:
+        library = rt.find_library()
+    except PlanishError:
+        pytest.skip("libplanish_rt.so is not built")
+    made = ship(tmp_path, TASK)
+    document = program([buffer("input", [64], user(0)), buffer("output", [64])], [scale(0, 1, 64)], [{"buffer": 1, "kind": "user"}], [SCALE])
+    (made / "program.json").write_text(json.dumps(document))
+    (made / "kernels").mkdir()
+    shutil.copy(build([SCALE], tmp_path)[0], made / "kernels" / "k0.so")
+    shutil.copy(library, made / "libplanish_rt.so")
+    manifest = json.loads((made / "ship.json").read_text())
+    (made / "ship.json").write_text(json.dumps({**manifest, "binaries": ["kernels/k0.so"]}))
+    return made
+
+
+def test_the_kernel_runs(folder: Path) -> None:
+    model, x = load(folder), torch.randn(64)
+    ran, result = program_ran(model, x)
+    assert ran and torch.equal(result, x * 2)
+    assert torch.equal(model(x[:32]), x[:32] * 2)
+
+
+def test_a_moved_folder_still_works(folder: Path, tmp_path: Path) -> None:
+    moved = shutil.move(folder, tmp_path / "elsewhere")
+    ran, result = program_ran(load(moved), torch.ones(64))
+    assert ran and torch.equal(result, torch.full((64,), 2.0))
+
+
+@pytest.mark.parametrize("broken", ["a missing binary", "a missing runtime", "another CPU"])
+def test_what_cannot_be_loaded_leaves_the_original(folder: Path, broken: str) -> None:
+    if broken == "a missing binary":
+        (folder / "kernels" / "k0.so").unlink()
+    elif broken == "a missing runtime":
+        (folder / "libplanish_rt.so").unlink()
+    else:
+        manifest = json.loads((folder / "ship.json").read_text())
+        (folder / "ship.json").write_text(json.dumps({**manifest, "cpu_flags": ["avx9000"]}))
+    model, x = load(folder), torch.randn(64)
+    ran, result = program_ran(model, x)
+    assert not ran and torch.equal(result, x * 2) and model._planish.why
