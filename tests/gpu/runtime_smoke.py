@@ -392,11 +392,15 @@ class Smoke:
             a, b = torch.zeros(6, 10, dtype=dtype, device="cuda"), torch.zeros(6, 10, dtype=dtype, device="cuda")
             buffers = [buffer("output", [6, 8], name, [10, 1]), buffer("temp", [6, 8], name), buffer("output", [6, 8], name, [10, 1])]
             steps = [{"kind": "set", "buffer": 0, "value": "0x1.4p+2"}, {"kind": "set", "buffer": 1, "value": "0x1.8p+1"}, {"kind": "copy", "from": 1, "to": 2}]
-            stream = torch.cuda.Stream()
+            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call,unused-ignore]
             self.run_local(program(self.arch, "empty", buffers, steps), [a.data_ptr(), None, b.data_ptr()], stream.cuda_stream)
             assert a[:, :8].eq(5).all() and a[:, 8:].eq(0).all(), f"set {name}: {a}"
             assert b[:, :8].eq(3).all() and b[:, 8:].eq(0).all(), f"copy {name}: {b}"
         return "set, copy and a temp in 6 dtypes, strided, on another stream"
+
+    def free(self) -> None:
+        self.x.free()
+        self.y.free()
 
     def all(self) -> bool:
         go = self.step("device", self.device)
@@ -433,7 +437,7 @@ class Smoke:
                 self.step("  run", self.run)
                 self.step("  compare with torch", self.check)
                 self.step("  end", self.runner.close)
-            self.step("free 2 x 256 MB", lambda: (self.x.free(), self.y.free(), None)[2])
+            self.step("free 2 x 256 MB", self.free)
         failed = [name for name, _, verdict, _ in self.rows if verdict != "ok"]
         print(f"{len(self.rows) - len(failed)} of {len(self.rows)} steps ok" + (f"; failed: {', '.join(failed)}" if failed else ""))
         return not failed
