@@ -1,0 +1,231 @@
+#include "codegen/compose/compose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace planish::codegen {
+namespace {
+
+using program::Buffer;
+using program::Program;
+using program::Role;
+
+/// Collects buffers, kernels and steps. Buffers appear when first referenced.
+class Composer {
+ public:
+  Composer(const ir::Graph& graph, const Device& device) : graph_(graph), producers_(graph.producers()) {
+    program_.target = device.target == Target::cuda ? "cuda" : "cpu";
+    program_.arch = device.arch;
+  }
+
+  /// Gives a value of the graph its place among the caller's buffers, before it is referenced.
+  void input(int value, Role role, program::Source source) { sources_[value] = {role, std::move(source)}; }
+  void output(int value) { outputs_.push_back(value); }
+
+  int buffer(int value) {
+    if (const auto known = buffers_.find(value); known != buffers_.end()) return known->second;
+    const ir::Value& v = graph_.values[static_cast<std::size_t>(value)];
+    Buffer b;
+    b.dtype = v.dtype_name;
+    b.shape = v.shape;
+    b.strides = v.strides;
+    if (const auto source = sources_.find(value); source != sources_.end()) {
+      b.role = source->second.first;
+      b.source = source->second.second;
+    } else {
+      b.role = std::find(outputs_.begin(), outputs_.end(), value) != outputs_.end() ? Role::output : Role::temp;
+    }
+    return buffers_[value] = add(std::move(b));
+  }
+
+  void aten(int node) {
+    const ir::GraphNode& n = graph_.nodes[static_cast<std::size_t>(node)];
+    program::Aten step;
+    step.op = n.op;
+    for (const ir::Arg& arg : n.args) {
+      ir::Arg copy = arg;
+      if (auto* ref = std::get_if<ir::ValueRef>(&copy.data)) ref->id = buffer(ref->id);
+      if (auto* list = std::get_if<ir::ValueList>(&copy.data)) {
+        for (auto& id : list->ids) {
+          if (id) id = buffer(*id);
+        }
+      }
+      step.args.push_back(std::move(copy));
+    }
+    bool useful = false;
+    for (const auto& out : n.outs) {
+      // A value that another step has made already is not made again.
+      const bool wanted = out && !made_.contains(*out);
+      step.outs.push_back(wanted ? std::optional<int>(buffer(*out)) : std::nullopt);
+      if (wanted) made_.insert(*out);
+      useful = useful || wanted;
+    }
+    if (useful) program_.steps.push_back(std::move(step));
+  }
+
+  void aten_region(const Region& region) {
+    for (const int node : region.nodes) aten(node);
+  }
+
+  Status launch(const Region& region, const Emitted& e) {
+    program::Launch step;
+    step.kernel = kernel(e);
+    std::copy(std::begin(e.grid), std::end(e.grid), step.grid.begin());
+    std::copy(std::begin(e.block), std::end(e.block), step.block.begin());
+    std::copy(std::begin(e.cluster), std::end(e.cluster), step.cluster.begin());
+    step.shared = e.shared;
+    std::map<int, int> scratch;
+    for (const auto& arg : e.args) {
+      const auto index = static_cast<std::size_t>(arg.index);
+      switch (arg.kind) {
+        case Emitted::Argument::Kind::input:
+          if (index >= region.inputs.size())
+            return fail("bad_argument", "an emitted kernel names an input that its region lacks");
+          step.args.push_back(program::BufferArg{buffer(region.inputs[index])});
+          break;
+        case Emitted::Argument::Kind::output:
+          if (index >= region.outputs.size())
+            return fail("bad_argument", "an emitted kernel names an output that its region lacks");
+          step.args.push_back(program::BufferArg{buffer(region.outputs[index])});
+          break;
+        case Emitted::Argument::Kind::scratch:
+          if (index >= e.scratch_bytes.size())
+            return fail("bad_argument", "an emitted kernel names scratch that it does not declare");
+          if (!scratch.contains(arg.index)) {
+            Buffer b;
+            b.dtype = "u8";
+            b.shape = {e.scratch_bytes[index]};
+            b.strides = {1};
+            scratch[arg.index] = add(std::move(b));
+          }
+          step.args.push_back(program::BufferArg{scratch[arg.index]});
+          break;
+      }
+    }
+    made_.insert(region.outputs.begin(), region.outputs.end());
+    program_.steps.push_back(std::move(step));
+    return {};
+  }
+
+  void result(program::Output output, int value) {
+    if (value >= 0) output.buffer = buffer(value);
+    program_.outputs.push_back(std::move(output));
+  }
+
+  Result<Program> finish() {
+    if (auto status = program::validate(program_); !status) return wrap(status.error(), "composed an invalid program");
+    return std::move(program_);
+  }
+
+ private:
+  int add(Buffer b) {
+    program_.buffers.push_back(std::move(b));
+    return static_cast<int>(program_.buffers.size()) - 1;
+  }
+
+  int kernel(const Emitted& e) {
+    for (std::size_t i = 0; i < program_.kernels.size(); ++i) {
+      const auto& k = program_.kernels[i];
+      if (k.language == e.language && k.entry == e.entry && k.source == e.source && k.flags == e.flags)
+        return static_cast<int>(i);
+    }
+    program_.kernels.push_back({e.language, e.entry, e.flags, e.source});
+    return static_cast<int>(program_.kernels.size()) - 1;
+  }
+
+  const ir::Graph& graph_;
+  std::vector<int> producers_;
+  Program program_;
+  std::map<int, int> buffers_;
+  std::map<int, std::pair<Role, program::Source>> sources_;
+  std::vector<int> outputs_;
+  std::set<int> made_;
+};
+
+Composer task_composer(const ir::Graph& graph, const Device& device) {
+  Composer composer(graph, device);
+  for (const auto& input : graph.inputs) {
+    const bool state = input.kind == "buffer" &&
+                       std::any_of(graph.outputs.begin(), graph.outputs.end(), [&](const ir::GraphOutput& o) {
+                         return o.kind == "mutate_buffer" && o.target_name == input.name;
+                       });
+    const Role role = input.kind == "user"    ? Role::input
+                      : input.kind == "const" ? Role::constant
+                      : state                 ? Role::state
+                                              : Role::param;
+    program::Source source{input.kind, -1, {}, {}};
+    if (input.kind == "user") source.index = input.index;
+    if (input.kind == "param" || input.kind == "buffer") source.name = input.name;
+    if (input.kind == "const") source.blob = input.blob;
+    composer.input(input.value, role, std::move(source));
+  }
+  for (const auto& output : graph.outputs) {
+    if (output.value >= 0) composer.output(output.value);
+  }
+  return composer;
+}
+
+Composer region_composer(const ir::Graph& graph, const Region& region, const Device& device) {
+  Composer composer(graph, device);
+  for (std::size_t i = 0; i < region.inputs.size(); ++i) {
+    composer.input(region.inputs[i], Role::input, {"user", static_cast<int>(i), {}, {}});
+  }
+  for (const int v : region.outputs) composer.output(v);
+  // All of them, in order, whether or not the kernel uses each.
+  for (const int v : region.inputs) composer.buffer(v);
+  return composer;
+}
+
+Result<Program> finish_region(Composer& composer, const Region& region) {
+  for (const int v : region.outputs) composer.result({"user", -1, {}, -1, {}}, v);
+  return composer.finish();
+}
+
+}  // namespace
+
+Result<Program> compose(const ir::Graph& graph, const Partition& partition, const std::vector<Choice>& choices,
+                        const Device& device) {
+  if (choices.size() != partition.regions.size()) {
+    return fail("bad_argument", fmt::format("{} choices for {} regions", choices.size(), partition.regions.size()));
+  }
+  Composer composer = task_composer(graph, device);
+  for (const Item& item : partition.order) {
+    const auto index = static_cast<std::size_t>(item.index);
+    if (!item.is_region) {
+      composer.aten(item.index);
+    } else if (choices[index]) {
+      PLANISH_CHECK(composer.launch(partition.regions[index], *choices[index]));
+    } else {
+      composer.aten_region(partition.regions[index]);
+    }
+  }
+  for (const auto& output : graph.outputs) {
+    composer.result({output.kind, -1, output.target_name, output.target_index, output.scalar_json}, output.value);
+  }
+  return composer.finish();
+}
+
+Result<Program> region_program(const ir::Graph& graph, const Region& region, const Emitted& emitted,
+                               const Device& device) {
+  Composer composer = region_composer(graph, region, device);
+  PLANISH_CHECK(composer.launch(region, emitted));
+  return finish_region(composer, region);
+}
+
+Result<Program> region_aten_program(const ir::Graph& graph, const Region& region, const Device& device) {
+  Composer composer = region_composer(graph, region, device);
+  composer.aten_region(region);
+  return finish_region(composer, region);
+}
+
+Result<Program> aten_program(const ir::Graph& graph, const Device& device) {
+  PartitionOptions options;
+  options.fuse = false;
+  PLANISH_TRY(const Partition all, partition(graph, options));
+  return compose(graph, all, {}, device);
+}
+
+}  // namespace planish::codegen

@@ -1,0 +1,129 @@
+#include "codegen/kernel.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "codegen/lower/node_text.h"
+
+namespace planish::codegen {
+namespace {
+
+/// Distinct elements that an index reaches at most: the product of the extents it depends on, and its range.
+double touched(const ir::IndexExpr& e, const ir::Space& space) {
+  double points = 1;
+  for (std::size_t v = 0; v < space.extents.size(); ++v) {
+    if (e.depends_on(static_cast<int>(v))) points *= static_cast<double>(space.extents[v]);
+  }
+  const auto [lo, hi] = e.range(space);
+  return std::min(points, static_cast<double>(hi) - static_cast<double>(lo) + 1);
+}
+
+/// What a transcendental costs against a multiplication, roughly, on hardware with and without special units.
+double weight(Op op) {
+  switch (op) {
+    case Op::constant:
+    case Op::load:
+    case Op::index:
+    case Op::reduced:
+      return 0;
+    case Op::fma:
+      return 2;
+    case Op::div:
+    case Op::sqrt:
+    case Op::rsqrt:
+    case Op::reciprocal:
+      return 4;
+    case Op::pow:
+    case Op::remainder:
+    case Op::fmod:
+    case Op::floor_div:
+    case Op::trunc_div:
+    case Op::erf:
+    case Op::erfc:
+      return 20;
+    default:
+      return op >= Op::exp && op <= Op::sigmoid ? 10 : 1;
+  }
+}
+
+}  // namespace
+
+Cost cost(const Kernel& kernel) {
+  Cost total;
+  // One input read at several places of the same elements (x and its mean) counts once; different parts add up to no
+  // more than the whole.
+  for (std::size_t i = 0; i < kernel.inputs.size(); ++i) {
+    double elements = 0;
+    std::vector<const ir::IndexExpr*> seen;
+    for (const Node& node : kernel.nodes) {
+      if (node.op != Op::load || node.input != static_cast<int>(i)) continue;
+      const bool again =
+          std::any_of(seen.begin(), seen.end(), [&](const ir::IndexExpr* e) { return *e == node.index; });
+      if (again) continue;
+      seen.push_back(&node.index);
+      double part = touched(node.index, kernel.space);
+      for (const auto& bound : node.where) {
+        // A bound lets through this share of its range.
+        const auto [lo, hi] = bound.e.range(kernel.space);
+        const double range = static_cast<double>(hi) - static_cast<double>(lo) + 1;
+        const double open =
+            static_cast<double>(std::min(hi, bound.hi - 1)) - static_cast<double>(std::max(lo, bound.lo)) + 1;
+        part *= std::clamp(open / range, 0.0, 1.0);
+      }
+      elements += part;
+    }
+    double stored = 1;
+    for (std::size_t d = 0; d < kernel.inputs[i].shape.size(); ++d) {
+      if (kernel.inputs[i].strides[d] != 0) stored *= static_cast<double>(kernel.inputs[i].shape[d]);
+    }
+    total.bytes += std::min(elements, stored) * size_of(kernel.inputs[i].dtype);
+  }
+  double points = 1;
+  for (const std::int64_t extent : kernel.space.extents) points *= static_cast<double>(extent);
+  for (const Output& output : kernel.outputs) {
+    total.bytes += touched(output.index, kernel.space) * size_of(output.dtype);
+  }
+  // Which variables each node moves with decides how often it is computed.
+  const std::size_t first_inner = kernel.space.extents.size() - static_cast<std::size_t>(kernel.inner);
+  std::vector<bool> inner(kernel.nodes.size(), kernel.anchor == Anchor::pointwise);
+  const auto rows = static_cast<double>(kernel.outer_extent());
+  for (std::size_t n = 0; n < kernel.nodes.size(); ++n) {
+    const Node& node = kernel.nodes[n];
+    if (kernel.anchor == Anchor::row) {
+      for (std::size_t v = first_inner; v < kernel.space.extents.size(); ++v) {
+        inner[n] = inner[n] || node.index.depends_on(static_cast<int>(v));
+      }
+      for (const int a : node.args) inner[n] = inner[n] || inner[static_cast<std::size_t>(a)];
+    }
+    total.flops += weight(node.op) * (inner[n] ? points : rows);
+  }
+  total.flops += static_cast<double>(kernel.reductions.size()) * points;
+  return total;
+}
+
+std::string text(const Kernel& kernel) {
+  std::string out = fmt::format("{} space [{}] inner {}\n", kernel.anchor == Anchor::row ? "row" : "pointwise",
+                                fmt::join(kernel.space.extents, ", "), kernel.inner);
+  for (std::size_t i = 0; i < kernel.inputs.size(); ++i) {
+    const Input& input = kernel.inputs[i];
+    out += fmt::format("in{}: {} [{}] strides [{}]\n", i, name(input.dtype), fmt::join(input.shape, ", "),
+                       fmt::join(input.strides, ", "));
+  }
+  for (std::size_t n = 0; n < kernel.nodes.size(); ++n) out += fmt::format("%{} = {}\n", n, node_text(kernel.nodes[n]));
+  for (std::size_t r = 0; r < kernel.reductions.size(); ++r) {
+    const Reduction& reduction = kernel.reductions[r];
+    out += fmt::format("r{} = {} %{} in {} phase {}\n", r, reduce_name(reduction.kind), reduction.arg,
+                       name(reduction.accumulate), reduction.phase);
+  }
+  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) {
+    const Output& output = kernel.outputs[o];
+    out += fmt::format("out{}: {} [{}] strides [{}] [{}] = %{}{}\n", o, name(output.dtype),
+                       fmt::join(output.shape, ", "), fmt::join(output.strides, ", "), output.index.text(), output.node,
+                       output.per_row ? " per row" : "");
+  }
+  return out;
+}
+
+}  // namespace planish::codegen

@@ -1,0 +1,154 @@
+#include "codegen/lower/builder.h"
+
+#include <bit>
+
+#include "codegen/lower/node_text.h"
+
+namespace planish::codegen {
+
+DType compute_dtype(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
+}
+
+DType accumulate_dtype(DType dtype) {
+  if (dtype == DType::f64) return DType::f64;
+  return is_floating(dtype) ? DType::f32 : DType::i64;
+}
+
+int Builder::put(Node node) {
+  const std::string key = node_text(node);
+  const auto [it, fresh] = known_.try_emplace(key, static_cast<int>(nodes_.size()));
+  if (fresh) nodes_.push_back(std::move(node));
+  return it->second;
+}
+
+int Builder::constant(DType dtype, double value) {
+  Node node;
+  node.op = Op::constant;
+  node.dtype = compute_dtype(dtype);
+  if (is_floating(node.dtype)) {
+    node.value = value;
+  } else {
+    node.bits = dtype == DType::boolean ? static_cast<std::int64_t>(value != 0) : static_cast<std::int64_t>(value);
+  }
+  return put(std::move(node));
+}
+
+int Builder::integer(DType dtype, std::int64_t value) {
+  if (is_floating(dtype)) return constant(dtype, static_cast<double>(value));
+  Node node;
+  node.op = Op::constant;
+  node.dtype = dtype;
+  node.bits = dtype == DType::boolean ? static_cast<std::int64_t>(value != 0) : value;
+  return put(std::move(node));
+}
+
+int Builder::index(ir::IndexExpr e) {
+  if (e.is_constant()) return integer(DType::i64, e.constant_term());
+  Node node;
+  node.op = Op::index;
+  node.dtype = DType::i64;
+  node.index = std::move(e);
+  return put(std::move(node));
+}
+
+int Builder::load(int input, DType dtype, ir::IndexExpr index, std::vector<ir::Bound> where, double outside) {
+  Node node;
+  node.op = Op::load;
+  node.dtype = dtype;
+  node.input = input;
+  node.index = std::move(index);
+  node.where = std::move(where);
+  if (is_floating(dtype)) {
+    node.value = outside;
+  } else {
+    node.bits = static_cast<std::int64_t>(outside);
+  }
+  return put(std::move(node));
+}
+
+int Builder::cast(int node, DType dtype, bool rounds) {
+  const bool half = dtype == DType::f16 || dtype == DType::bf16;
+  const DType to = half && rounds ? dtype : compute_dtype(dtype);
+  const Node from = at(node);
+  if (from.dtype == to) return node;
+  if (from.op == Op::constant && !half && !is_floating(from.dtype) && is_floating(to)) {
+    return constant(to, static_cast<double>(from.bits));
+  }
+  Node result;
+  result.op = Op::cast;
+  result.dtype = to;
+  result.args = {node};
+  result.rounds = half && rounds;
+  return put(std::move(result));
+}
+
+int Builder::op(Op op, int a) {
+  Node node;
+  node.op = op;
+  node.dtype = dtype(a);
+  node.args = {a};
+  return put(std::move(node));
+}
+
+int Builder::op(Op op, int a, int b) {
+  // Exact for every value, NaN included: x·1, x/1 and an integer + 0 (a float's -0 + 0 is +0).
+  const Node& right = at(b);
+  if (right.op == Op::constant) {
+    const bool one = is_floating(right.dtype) ? right.value == 1.0 : right.bits == 1;
+    if (one && (op == Op::mul || op == Op::div)) return a;
+    if (!is_floating(right.dtype) && right.bits == 0 && (op == Op::add || op == Op::sub)) return a;
+    if (is_floating(right.dtype) && std::bit_cast<std::uint64_t>(right.value) == 0 && op == Op::sub) return a;
+  }
+  Node node;
+  node.op = op;
+  node.dtype = dtype(a);
+  node.args = {a, b};
+  return put(std::move(node));
+}
+
+int Builder::test(Op op, int a) {
+  Node node;
+  node.op = op;
+  node.dtype = DType::boolean;
+  node.args = {a};
+  return put(std::move(node));
+}
+
+int Builder::test(Op op, int a, int b) {
+  Node node;
+  node.op = op;
+  node.dtype = DType::boolean;
+  node.args = {a, b};
+  return put(std::move(node));
+}
+
+int Builder::select(int condition, int then_node, int else_node) {
+  if (then_node == else_node) return then_node;
+  const Node& c = at(condition);
+  if (c.op == Op::constant) return c.bits != 0 ? then_node : else_node;
+  Node node;
+  node.op = Op::select;
+  node.dtype = dtype(then_node);
+  node.args = {condition, then_node, else_node};
+  return put(std::move(node));
+}
+
+int Builder::reduce(ReduceKind kind, int arg, DType accumulate) {
+  int id = -1;
+  for (std::size_t i = 0; i < reductions_.size(); ++i) {
+    const Reduction& r = reductions_[i];
+    if (r.kind == kind && r.arg == arg && r.accumulate == accumulate) id = static_cast<int>(i);
+  }
+  if (id < 0) {
+    id = static_cast<int>(reductions_.size());
+    reductions_.push_back({kind, arg, accumulate, 0});
+  }
+  Node node;
+  node.op = Op::reduced;
+  node.dtype = accumulate;
+  node.reduction = id;
+  return put(std::move(node));
+}
+
+}  // namespace planish::codegen

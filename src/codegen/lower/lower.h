@@ -1,0 +1,34 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/kernel.h"
+#include "ir/graph.h"
+
+namespace planish::codegen {
+
+/// How partition may treat an operator (by name; lowering decides about the details).
+enum class OpClass : std::uint8_t {
+  view,       ///< moves nothing: inlined wherever it is read
+  creation,   ///< made from nothing: inlined wherever it is read
+  pointwise,  ///< one element from elements at one place of each operand, copies included
+  row,        ///< folds rows
+  other,      ///< an `aten` step
+};
+OpClass classify(std::string_view op);
+
+struct LowerLimits {
+  int max_loads = 64;
+  int max_nodes = 400;
+};
+
+/// One kernel that computes `outputs` from everything that the nodes in `inside` (flags by node index) do not make
+/// themselves. Error kind `unsupported`: these nodes do not fit one kernel, and the message says why. Deterministic.
+/// Kernel::inputs are in order of first use.
+Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> outputs,
+                     const LowerLimits& limits = {});
+
+}  // namespace planish::codegen

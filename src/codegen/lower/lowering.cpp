@@ -1,0 +1,246 @@
+#include "codegen/lower/lowering.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "codegen/lower/node_text.h"
+
+namespace planish::codegen {
+
+using ir::IndexExpr;
+
+std::unexpected<Error> unsupported(std::string message) {
+  return fail("unsupported", std::move(message));
+}
+
+std::int64_t product(std::span<const std::int64_t> shape) {
+  std::int64_t n = 1;
+  for (const std::int64_t extent : shape) n *= extent;
+  return n;
+}
+
+std::string_view base_name(std::string_view op) {
+  if (!op.starts_with("aten.")) return {};
+  op.remove_prefix(5);
+  return op.substr(0, op.find('.'));
+}
+
+Lowering::Lowering(const ir::Graph& graph, const std::vector<bool>& inside, ir::Space space)
+    : graph_(graph), inside_(inside), space_(std::move(space)), producers_(graph.producers()) {}
+
+bool Lowering::always(const ir::Bound& bound) const {
+  const auto [lo, hi] = bound.e.range(space_);
+  return lo >= bound.lo && hi < bound.hi;
+}
+
+bool Lowering::never(const ir::Bound& bound) const {
+  const auto [lo, hi] = bound.e.range(space_);
+  return hi < bound.lo || lo >= bound.hi;
+}
+
+int Lowering::condition(const ir::Bound& bound) {
+  const auto [lo, hi] = bound.e.range(space_);
+  const int e = builder_.index(bound.e);
+  int result = -1;
+  if (lo < bound.lo) result = builder_.test(Op::ge, e, builder_.integer(DType::i64, bound.lo));
+  if (hi >= bound.hi) {
+    const int upper = builder_.test(Op::lt, e, builder_.integer(DType::i64, bound.hi));
+    result = result < 0 ? upper : builder_.op(Op::logical_and, result, upper);
+  }
+  return result < 0 ? builder_.integer(DType::boolean, 1) : result;
+}
+
+IndexExpr Lowering::ravel(const Coords& coords, std::span<const std::int64_t> shape) const {
+  IndexExpr linear;
+  std::int64_t stride = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    linear = ir::add(linear, ir::scale(coords[i], stride), space_);
+    stride *= shape[i];
+  }
+  return linear;
+}
+
+Coords Lowering::unravel(const IndexExpr& linear, std::span<const std::int64_t> shape) const {
+  Coords coords(shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    const IndexExpr quotient = ir::floor_div(linear, stride, space_);
+    coords[i] = stride * shape[i] > linear.range(space_).second ? quotient : ir::mod(quotient, shape[i], space_);
+    stride *= shape[i];
+  }
+  return coords;
+}
+
+Result<int> Lowering::value(int id, Coords coords) {
+  const ir::Value& v = info(id);
+  if (v.dtype == DType::other) return unsupported(fmt::format("value {} has dtype {}", id, v.dtype_name));
+  if (v.elements() == 0) return unsupported(fmt::format("value {} is empty", id));
+  if (coords.size() != v.shape.size()) return unsupported(fmt::format("value {}: rank mismatch", id));
+  std::string key = std::to_string(id);
+  for (std::size_t i = 0; i < coords.size(); ++i) {
+    if (v.shape[i] == 1) coords[i] = IndexExpr::constant(0);
+    key += "," + coords[i].text();
+  }
+  key += bounds_text(bounds_);
+  if (const auto known = memo_.find(key); known != memo_.end()) return known->second;
+
+  const int producer = producers_[static_cast<std::size_t>(id)];
+  Result<int> result = -1;
+  if (producer < 0 || !inside_[static_cast<std::size_t>(producer)]) {
+    IndexExpr index;
+    for (std::size_t i = 0; i < coords.size(); ++i) index = ir::add(index, ir::scale(coords[i], v.strides[i]), space_);
+    auto at = std::find(inputs_.begin(), inputs_.end(), id);
+    if (at == inputs_.end()) at = inputs_.insert(inputs_.end(), id);
+    result = builder_.load(static_cast<int>(at - inputs_.begin()), v.dtype, std::move(index), bounds_, 0);
+  } else {
+    const ir::GraphNode& node = graph_.nodes[static_cast<std::size_t>(producer)];
+    const auto name = base_name(node.op);
+    Handler handler = nullptr;
+    for (const HandlerTable* table :
+         {&view_handlers(), &creation_handlers(), &movement_handlers(), &pointwise_handlers(), &row_handlers()}) {
+      if (const auto it = table->find(name); it != table->end()) handler = it->second;
+    }
+    if (handler == nullptr) return unsupported(fmt::format("no lowering for {}", node.op));
+    // Deep chains recurse; the partition cuts long before this, but a caller may not.
+    if (depth_ > 2000) return unsupported("expression too deep");
+    const auto out = std::find(node.outs.begin(), node.outs.end(), std::optional<int>(id));
+    ++depth_;
+    result = handler(
+        Site{*this, node, static_cast<int>(out - node.outs.begin()), id, coords, v.dtype, Args(node), builder_});
+    --depth_;
+  }
+  if (result) memo_.emplace(std::move(key), *result);
+  return result;
+}
+
+Result<int> Lowering::value_as(int id, Coords coords, DType dtype) {
+  PLANISH_TRY(const int node, value(id, std::move(coords)));
+  return builder_.cast(node, dtype);
+}
+
+Result<int> Lowering::operand(const ir::Arg* arg, const Coords& coords, DType dtype) {
+  if (arg == nullptr) return unsupported("a missing operand");
+  if (const auto* ref = std::get_if<ir::ValueRef>(&arg->data)) {
+    const auto& shape = info(ref->id).shape;
+    if (shape.size() > coords.size()) return unsupported("an operand of higher rank than the result");
+    return value_as(ref->id, Coords(coords.end() - static_cast<std::ptrdiff_t>(shape.size()), coords.end()), dtype);
+  }
+  if (const auto* i = std::get_if<std::int64_t>(&arg->data)) return builder_.integer(compute_dtype(dtype), *i);
+  if (const auto* d = std::get_if<double>(&arg->data)) return builder_.constant(dtype, *d);
+  if (const auto* flag = std::get_if<bool>(&arg->data)) return builder_.integer(compute_dtype(dtype), *flag ? 1 : 0);
+  return unsupported(fmt::format("operand `{}` is neither tensor nor number", arg->name));
+}
+
+Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> kept_extents,
+                             std::span<const std::int64_t> reduced_extents) {
+  if (guarded()) return unsupported("a reduction under a condition");
+  const std::int64_t length = product(reduced_extents);
+  std::vector<bool> used(space_.extents.size(), false);
+  for (const auto& e : kept) {
+    if (const auto split = find_split(e, space_)) {
+      change_ = *split;
+      return fail("space", "a row wants a split variable");
+    }
+    for (std::size_t v = 0; v < used.size(); ++v) used[v] = used[v] || e.depends_on(static_cast<int>(v));
+  }
+  if (!inner_) {
+    std::vector<int> inner;
+    std::int64_t extent = 1;
+    for (std::size_t v = 0; v < used.size(); ++v) {
+      if (used[v]) continue;
+      inner.push_back(static_cast<int>(v));
+      extent *= space_.extents[v];
+    }
+    if (extent == 1 && length > 1) {
+      SpaceChange append;
+      for (const std::int64_t e : reduced_extents) {
+        if (e > 1) append.appended.push_back(e);
+      }
+      change_ = std::move(append);
+      return fail("space", "a row to reduce");
+    }
+    if (extent != length) return unsupported("the row is not what remains of the space");
+    inner_ = std::move(inner);
+  }
+  std::int64_t extent = 1;
+  IndexExpr linear;
+  for (std::size_t i = inner_->size(); i-- > 0;) {
+    const int v = (*inner_)[i];
+    if (used[static_cast<std::size_t>(v)]) return unsupported("two reductions with different rows");
+    linear = ir::add(linear, ir::scale(IndexExpr::variable(v), extent), space_);
+    extent *= space_.extents[static_cast<std::size_t>(v)];
+  }
+  if (extent != length) return unsupported("two reductions with rows of different length");
+  if (product(space_.extents) / extent != product(kept_extents))
+    return unsupported("a reduction repeated for several rows");
+  return unravel(linear, reduced_extents);
+}
+
+int Args::value(std::string_view name) const {
+  const ir::Arg* arg = get(name);
+  const auto* ref = arg == nullptr ? nullptr : std::get_if<ir::ValueRef>(&arg->data);
+  return ref == nullptr ? -1 : ref->id;
+}
+
+std::optional<std::int64_t> Args::integer(std::string_view name) const {
+  const ir::Arg* arg = get(name);
+  if (arg == nullptr) return std::nullopt;
+  if (const auto* i = std::get_if<std::int64_t>(&arg->data)) return *i;
+  if (const auto* b = std::get_if<bool>(&arg->data)) return *b ? 1 : 0;
+  return std::nullopt;
+}
+
+std::optional<double> Args::number(std::string_view name) const {
+  const ir::Arg* arg = get(name);
+  if (arg == nullptr) return std::nullopt;
+  if (const auto* d = std::get_if<double>(&arg->data)) return *d;
+  if (const auto i = integer(name)) return static_cast<double>(*i);
+  return std::nullopt;
+}
+
+bool Args::flag(std::string_view name) const {
+  return integer(name).value_or(0) != 0;
+}
+
+std::string Args::text(std::string_view name) const {
+  const ir::Arg* arg = get(name);
+  const auto* s = arg == nullptr ? nullptr : std::get_if<std::string>(&arg->data);
+  return s == nullptr ? std::string() : *s;
+}
+
+std::optional<std::vector<std::int64_t>> Args::integers(std::string_view name) const {
+  const ir::Arg* arg = get(name);
+  if (arg == nullptr) return std::nullopt;
+  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&arg->data)) return *list;
+  if (const auto* i = std::get_if<std::int64_t>(&arg->data)) return std::vector<std::int64_t>{*i};
+  // An empty list has no kind of its own in the document.
+  if (const auto* list = std::get_if<std::vector<double>>(&arg->data); list != nullptr && list->empty()) {
+    return std::vector<std::int64_t>{};
+  }
+  return std::nullopt;
+}
+
+std::vector<int> Args::dims(std::string_view name, std::size_t rank) const {
+  std::vector<int> result;
+  const auto list = integers(name);
+  if (!list || list->empty()) {
+    result.resize(rank);
+    std::iota(result.begin(), result.end(), 0);
+    return result;
+  }
+  for (const std::int64_t d : *list) {
+    if (rank == 0) continue;
+    result.push_back(static_cast<int>(d < 0 ? d + static_cast<std::int64_t>(rank) : d));
+  }
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+int Args::dim(std::string_view name, std::size_t rank, std::int64_t otherwise) const {
+  const std::int64_t d = integer(name).value_or(otherwise);
+  return static_cast<int>(d < 0 ? d + static_cast<std::int64_t>(rank) : d);
+}
+
+}  // namespace planish::codegen

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/lower/builder.h"
+#include "ir/graph.h"
+
+/// Private to codegen/lower: one attempt at turning graph values into scalar expressions over a fixed space.
+namespace planish::codegen {
+
+using Coords = std::vector<ir::IndexExpr>;
+
+/// What the attempt found out about the space: it wants to be another one. The caller starts again with it.
+struct SpaceChange {
+  int split_variable = -1;  ///< this variable becomes (variable // by, variable % by)
+  std::int64_t by = 0;
+  std::vector<std::int64_t> appended;  ///< or these extents are added at the end (a row to reduce)
+};
+
+/// Element count of a shape.
+std::int64_t product(std::span<const std::int64_t> shape);
+/// A split that removes a div or mod from the expression, if there is one.
+std::optional<SpaceChange> find_split(const ir::IndexExpr& e, const ir::Space& space);
+
+class Lowering {
+ public:
+  /// `inside[n]`: node n belongs to the kernel; values made elsewhere are loaded. The graph must outlive this.
+  Lowering(const ir::Graph& graph, const std::vector<bool>& inside, ir::Space space);
+
+  /// The scalar that value `id` holds at the coordinates (one a dim, over the space). Error kind `unsupported`, or
+  /// `space` when change() is set.
+  Result<int> value(int id, Coords coords);
+  /// The same, cast to the compute dtype of `dtype`.
+  Result<int> value_as(int id, Coords coords, DType dtype);
+  /// An operand broadcast to the coordinates: a tensor argument or a number.
+  Result<int> operand(const ir::Arg* arg, const Coords& coords, DType dtype);
+  /// Coordinates of the reduced dims, the row being the inner variables. `kept` are the coordinates of the others.
+  Result<Coords> row(const Coords& kept, std::span<const std::int64_t> kept_extents,
+                     std::span<const std::int64_t> reduced_extents);
+
+  const ir::Value& info(int id) const { return graph_.values[static_cast<std::size_t>(id)]; }
+  ir::IndexExpr ravel(const Coords& coords, std::span<const std::int64_t> shape) const;
+  Coords unravel(const ir::IndexExpr& linear, std::span<const std::int64_t> shape) const;
+  ir::IndexExpr plus(const ir::IndexExpr& e, std::int64_t c) const {
+    return ir::add(e, ir::IndexExpr::constant(c), space_);
+  }
+
+  /// Runs f with one more condition on what may be loaded. Conditions that always hold are dropped.
+  template <typename F>
+  Result<int> under(std::vector<ir::Bound> bounds, F&& f) {
+    const std::size_t before = bounds_.size();
+    for (auto& bound : bounds) {
+      if (!always(bound)) bounds_.push_back(std::move(bound));
+    }
+    Result<int> result = f();
+    bounds_.resize(before);
+    return result;
+  }
+  bool always(const ir::Bound& bound) const;
+  bool never(const ir::Bound& bound) const;
+  bool guarded() const { return !bounds_.empty(); }
+  /// lo ≤ e < hi as a boolean node.
+  int condition(const ir::Bound& bound);
+
+  Builder& builder() { return builder_; }
+  const ir::Space& space() const { return space_; }
+  const ir::Graph& graph() const { return graph_; }
+  const std::optional<SpaceChange>& change() const { return change_; }
+  const std::vector<int>& input_values() const { return inputs_; }
+  /// The reduced variables, once a reduction has fixed them.
+  const std::optional<std::vector<int>>& inner() const { return inner_; }
+
+ private:
+  const ir::Graph& graph_;
+  const std::vector<bool>& inside_;
+  ir::Space space_;
+  std::vector<int> producers_;
+  Builder builder_;
+  std::vector<ir::Bound> bounds_;
+  std::vector<int> inputs_;
+  std::unordered_map<std::string, int> memo_;
+  std::optional<SpaceChange> change_;
+  std::optional<std::vector<int>> inner_;
+  int depth_ = 0;
+};
+
+/// Arguments of a node by name, with the conversions that schemas allow.
+class Args {
+ public:
+  explicit Args(const ir::GraphNode& node) : node_(node) {}
+  const ir::Arg* get(std::string_view name) const { return node_.arg(name); }
+  /// Value id, or -1 where absent or None.
+  int value(std::string_view name) const;
+  std::optional<std::int64_t> integer(std::string_view name) const;
+  std::optional<double> number(std::string_view name) const;
+  bool flag(std::string_view name) const;
+  std::string text(std::string_view name) const;
+  /// An int or a list of them; null where absent or None.
+  std::optional<std::vector<std::int64_t>> integers(std::string_view name) const;
+  /// The dims of an argument, normalised to [0, rank) and sorted; all of them where None or empty.
+  std::vector<int> dims(std::string_view name, std::size_t rank) const;
+  int dim(std::string_view name, std::size_t rank, std::int64_t otherwise = 0) const;
+
+ private:
+  const ir::GraphNode& node_;
+};
+
+/// One occurrence of an operator: which output is wanted, and where.
+struct Site {
+  Lowering& low;
+  const ir::GraphNode& node;
+  int out_position;
+  int out_id;
+  const Coords& coords;
+  DType out_dtype;
+  Args args;
+  Builder& b;
+};
+using Handler = Result<int> (*)(const Site&);
+using HandlerTable = std::map<std::string, Handler, std::less<>>;
+
+/// By operator name without `aten.` and overload. Each file of codegen/lower contributes one table.
+const HandlerTable& view_handlers();
+const HandlerTable& creation_handlers();
+const HandlerTable& movement_handlers();
+const HandlerTable& pointwise_handlers();
+const HandlerTable& row_handlers();
+/// "add" of "aten.add.Tensor".
+std::string_view base_name(std::string_view op);
+
+std::unexpected<Error> unsupported(std::string message);
+
+}  // namespace planish::codegen

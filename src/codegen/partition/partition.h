@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/kernel.h"
+#include "codegen/lower/lower.h"
+#include "ir/graph.h"
+
+/// Cuts a graph into fused kernels and single `aten` steps. Every graph partitions: what cannot be lowered stays
+/// `aten`.
+namespace planish::codegen {
+
+/// A fused kernel and the part of the graph it stands for.
+struct Region {
+  Kernel kernel;
+  std::vector<int> nodes;    ///< graph node indices, ascending, views that were inlined included; enough to compute the
+                             ///< outputs from the inputs
+  std::vector<int> inputs;   ///< value ids, in the order of Kernel::inputs; then those whose shape alone the nodes need
+  std::vector<int> outputs;  ///< value ids, in the order of Kernel::outputs
+};
+
+/// One step of the whole: a region, or one graph node run by `aten`.
+struct Item {
+  bool is_region = false;
+  int index = -1;  ///< into Partition::regions, or a graph node index
+};
+
+struct Partition {
+  std::vector<Region> regions;
+  std::vector<Item> order;  ///< executable in this order
+};
+
+struct PartitionOptions {
+  bool fuse = true;  ///< false: every node that is needed is an `aten` step
+  LowerLimits limits;
+  /// A single row as long as this, in a kernel of few rows, is better split over the device: left to `aten`.
+  std::int64_t longest_lonely_row = 1'000'000;
+};
+
+/// Deterministic. Fails only for a graph whose indices are out of range (parse_graph never gives one).
+Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& options = {});
+
+/// Equal for regions whose kernels compute the same from equally laid out inputs, whatever their place in the graph.
+std::string canonical_key(const Region& region);
+
+}  // namespace planish::codegen

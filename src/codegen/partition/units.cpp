@@ -1,0 +1,220 @@
+#include "codegen/partition/units.h"
+
+#include <algorithm>
+#include <array>
+
+namespace planish::codegen {
+
+Units::Units(const ir::Graph& graph, const Usage& usage, const PartitionOptions& options)
+    : graph_(graph), usage_(usage), options_(options), unit_of_(graph.nodes.size(), -1) {
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (!usage.needed[n] || usage.inlined[n]) continue;
+    unit_of_[n] = static_cast<int>(units_.size());
+    Unit unit;
+    unit.nodes = {static_cast<int>(n)};
+    const OpClass c = classify(graph.nodes[n].op);
+    if (c == OpClass::pointwise || c == OpClass::row) {
+      if (auto trial = try_nodes(unit.nodes)) set(unit, unit.nodes, std::move(*trial));
+    }
+    units_.push_back(std::move(unit));
+  }
+}
+
+void Units::set(Unit& unit, std::set<int> nodes, Trial trial) {
+  unit.nodes = std::move(nodes);
+  unit.kernel = std::move(trial.kernel);
+  unit.outputs = std::move(trial.outputs);
+  unit.bytes = trial.bytes;
+  ++unit.version;
+}
+
+std::vector<int> Units::outputs_of(const std::set<int>& nodes) const {
+  std::vector<int> outputs;
+  for (const int n : nodes) {
+    for (const auto& out : graph_.nodes[static_cast<std::size_t>(n)].outs) {
+      if (!out) continue;
+      const auto& users = usage_.users[static_cast<std::size_t>(*out)];
+      const bool outside = std::any_of(users.begin(), users.end(), [&](int user) { return !nodes.contains(user); });
+      if (outside || !usage_.shown[static_cast<std::size_t>(*out)].empty()) outputs.push_back(*out);
+    }
+  }
+  std::sort(outputs.begin(), outputs.end());
+  return outputs;
+}
+
+std::optional<Units::Trial> Units::lower_outputs(const std::set<int>& nodes, std::vector<int> outputs) const {
+  std::vector<bool> inside = usage_.inlined;
+  for (const int n : nodes) inside[static_cast<std::size_t>(n)] = true;
+  auto kernel = lower(graph_, inside, outputs, options_.limits);
+  if (!kernel) return std::nullopt;
+  if (kernel->anchor == Anchor::row && kernel->inner_extent() > options_.longest_lonely_row &&
+      kernel->outer_extent() < 32) {
+    return std::nullopt;
+  }
+  const double bytes = cost(*kernel).bytes;
+  return Trial{std::move(*kernel), std::move(outputs), bytes};
+}
+
+std::optional<Units::Trial> Units::try_nodes(const std::set<int>& nodes) const {
+  if (static_cast<int>(nodes.size()) > options_.limits.max_nodes) return std::nullopt;
+  return lower_outputs(nodes, outputs_of(nodes));
+}
+
+std::vector<int> Units::consumers(int unit) const {
+  std::vector<int> result;
+  for (const int n : units_[static_cast<std::size_t>(unit)].nodes) {
+    for (const auto& out : graph_.nodes[static_cast<std::size_t>(n)].outs) {
+      if (!out) continue;
+      for (const int user : usage_.users[static_cast<std::size_t>(*out)]) {
+        const int u = unit_of_[static_cast<std::size_t>(user)];
+        if (u != unit && std::find(result.begin(), result.end(), u) == result.end()) result.push_back(u);
+      }
+    }
+  }
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+bool Units::reaches(int a, int b, bool direct) const {
+  std::vector<bool> seen(units_.size(), false);
+  std::vector<int> todo;
+  for (const int c : consumers(a)) {
+    if (c == b) {
+      if (direct) return true;
+      continue;
+    }
+    todo.push_back(c);
+  }
+  while (!todo.empty()) {
+    const int u = todo.back();
+    todo.pop_back();
+    if (u == b) return true;
+    if (seen[static_cast<std::size_t>(u)]) continue;
+    seen[static_cast<std::size_t>(u)] = true;
+    for (const int c : consumers(u)) todo.push_back(c);
+  }
+  return false;
+}
+
+bool Units::join(int a, int b) {
+  Unit& first = units_[static_cast<std::size_t>(a)];
+  Unit& second = units_[static_cast<std::size_t>(b)];
+  const std::array<int, 4> attempt{a, first.version, b, second.version};
+  if (failed_.contains(attempt)) return false;
+  std::set<int> nodes = first.nodes;
+  nodes.insert(second.nodes.begin(), second.nodes.end());
+  std::optional<Trial> trial;
+  if (!reaches(a, b, false) && !reaches(b, a, false)) trial = try_nodes(nodes);
+  if (!trial || trial->bytes > first.bytes + second.bytes) {
+    failed_.insert(attempt);
+    return false;
+  }
+  set(second, std::move(nodes), std::move(*trial));
+  for (const int n : second.nodes) unit_of_[static_cast<std::size_t>(n)] = b;
+  first.alive = false;
+  first.nodes.clear();
+  return true;
+}
+
+void Units::fuse() {
+  const auto fused = [&](int u) {
+    return units_[static_cast<std::size_t>(u)].alive && units_[static_cast<std::size_t>(u)].kernel;
+  };
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
+      if (!fused(u)) continue;
+      for (const int c : consumers(u)) {
+        if (!fused(c) || !join(u, c)) continue;
+        changed = true;
+        break;
+      }
+    }
+    if (changed) continue;
+    // Siblings: they must read a common value, and save by reading it once.
+    for (int a = 0; a < static_cast<int>(units_.size()) && !changed; ++a) {
+      if (!fused(a)) continue;
+      for (int b = a + 1; b < static_cast<int>(units_.size()); ++b) {
+        if (!fused(b)) continue;
+        const auto& x = *units_[static_cast<std::size_t>(a)].kernel;
+        const auto& y = *units_[static_cast<std::size_t>(b)].kernel;
+        const bool common = std::any_of(x.inputs.begin(), x.inputs.end(), [&](const Input& i) {
+          return std::any_of(y.inputs.begin(), y.inputs.end(), [&](const Input& j) {
+            return i.value == j.value && 8 * i.storage_elements >= x.outer_extent() * x.inner_extent();
+          });
+        });
+        if (!common || reaches(a, b, true) || reaches(b, a, true) || !join(a, b)) continue;
+        changed = true;
+        break;
+      }
+    }
+  }
+}
+
+void Units::duplicate() {
+  for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
+    Unit& unit = units_[static_cast<std::size_t>(u)];
+    if (!unit.alive || !unit.kernel || unit.kernel->anchor != Anchor::pointwise) continue;
+    const bool shown = std::any_of(unit.outputs.begin(), unit.outputs.end(),
+                                   [&](int v) { return !usage_.shown[static_cast<std::size_t>(v)].empty(); });
+    if (shown) continue;
+    // Units may share nodes after an earlier duplication: every kernel that loads one of the outputs is a reader.
+    std::vector<int> readers;
+    bool kernels_only = true;
+    for (int c = 0; c < static_cast<int>(units_.size()); ++c) {
+      const Unit& other = units_[static_cast<std::size_t>(c)];
+      if (c == u || !other.alive) continue;
+      bool reads = false;
+      for (const int v : unit.outputs) {
+        for (const int user : usage_.users[static_cast<std::size_t>(v)]) reads = reads || other.nodes.contains(user);
+      }
+      if (!reads) continue;
+      kernels_only = kernels_only && other.kernel.has_value();
+      readers.push_back(c);
+    }
+    if (!kernels_only || readers.empty()) continue;
+    double before = unit.bytes, after = 0;
+    std::vector<std::pair<std::set<int>, Trial>> trials;
+    for (const int c : readers) {
+      const Unit& other = units_[static_cast<std::size_t>(c)];
+      std::set<int> nodes = other.nodes;
+      nodes.insert(unit.nodes.begin(), unit.nodes.end());
+      // The repeated values stay inside; what the reader already gave out stays as it is.
+      auto trial = lower_outputs(nodes, other.outputs);
+      if (!trial) break;
+      before += other.bytes;
+      after += trial->bytes;
+      trials.emplace_back(std::move(nodes), std::move(*trial));
+    }
+    if (trials.size() != readers.size() || after > before) continue;
+    for (std::size_t i = 0; i < readers.size(); ++i) {
+      set(units_[static_cast<std::size_t>(readers[i])], std::move(trials[i].first), std::move(trials[i].second));
+    }
+    unit.alive = false;
+    unit.nodes.clear();
+  }
+}
+
+void Units::absorb_output_views() {
+  for (Unit& unit : units_) {
+    if (!unit.alive || !unit.kernel) continue;
+    std::vector<int> outputs = unit.outputs;
+    bool changed = false;
+    for (int& v : outputs) {
+      const auto& shown = usage_.shown[static_cast<std::size_t>(v)];
+      const auto& users = usage_.users[static_cast<std::size_t>(v)];
+      if (shown.size() != 1 || shown[0] == v) continue;
+      if (!std::all_of(users.begin(), users.end(), [&](int user) { return unit.nodes.contains(user); })) continue;
+      if (graph_.values[static_cast<std::size_t>(shown[0])].elements() !=
+          graph_.values[static_cast<std::size_t>(v)].elements())
+        continue;
+      v = shown[0];
+      changed = true;
+    }
+    if (!changed) continue;
+    if (auto trial = lower_outputs(unit.nodes, outputs)) set(unit, unit.nodes, std::move(*trial));
+  }
+}
+
+}  // namespace planish::codegen

@@ -1,0 +1,242 @@
+#pragma once
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "codegen/kernel.h"
+
+/// The reference meaning of a Kernel: every point of the space by itself, in double precision, with every index
+/// checked.
+namespace planish::codegen {
+
+class Interpreter {
+ public:
+  /// inputs[i]: the storage of kernel input i.
+  Interpreter(const Kernel& kernel, std::vector<std::vector<double>> inputs) : k_(kernel), inputs_(std::move(inputs)) {}
+
+  /// Storage of every output; NaN-free sentinel `unwritten` where nothing was stored. Throws where an index leaves its
+  /// storage.
+  std::vector<std::vector<double>> run() {
+    std::vector<std::vector<double>> outputs;
+    for (const Output& o : k_.outputs) {
+      std::int64_t size = 1;
+      for (std::size_t d = 0; d < o.shape.size(); ++d) size += (o.shape[d] - 1) * o.strides[d];
+      outputs.emplace_back(static_cast<std::size_t>(size), unwritten);
+    }
+    std::vector<std::int64_t> point(k_.space.extents.size(), 0);
+    const std::size_t first_inner = point.size() - static_cast<std::size_t>(k_.inner);
+    std::optional<std::vector<std::int64_t>> row;
+    do {
+      std::vector<std::int64_t> outer(point.begin(), point.begin() + static_cast<std::ptrdiff_t>(first_inner));
+      if (!row || *row != outer) {
+        row = outer;
+        fold(point, first_inner);
+      }
+      const auto values = evaluate(point);
+      for (std::size_t o = 0; o < outputs.size(); ++o) {
+        const auto at = k_.outputs[o].index.evaluate(point);
+        double& slot = outputs[o].at(static_cast<std::size_t>(at));
+        const double value = values[static_cast<std::size_t>(k_.outputs[o].node)];
+        if (!k_.outputs[o].per_row && slot != unwritten) throw std::runtime_error("written twice");
+        slot = value;
+      }
+    } while (next(point, 0));
+    return outputs;
+  }
+
+  static constexpr double unwritten = -987654321.25;
+
+ private:
+  bool next(std::vector<std::int64_t>& point, std::size_t first) const {
+    for (std::size_t i = point.size(); i-- > first;) {
+      if (++point[i] < k_.space.extents[i]) return true;
+      point[i] = 0;
+    }
+    return false;
+  }
+
+  void fold(std::vector<std::int64_t> point, std::size_t first_inner) {
+    folded_.assign(k_.reductions.size(), 0);
+    for (std::size_t r = 0; r < k_.reductions.size(); ++r) {
+      const Reduction& red = k_.reductions[r];
+      bool first = true;
+      double acc = 0;
+      for (std::size_t i = first_inner; i < point.size(); ++i) point[i] = 0;
+      do {
+        const double x = evaluate(point)[static_cast<std::size_t>(red.arg)];
+        if (first) {
+          acc = x;
+        } else {
+          switch (red.kind) {
+            case ReduceKind::sum:
+              acc += x;
+              break;
+            case ReduceKind::product:
+              acc *= x;
+              break;
+            case ReduceKind::max:
+              acc = std::isnan(acc) || std::isnan(x) ? NAN : std::max(acc, x);
+              break;
+            case ReduceKind::min:
+              acc = std::isnan(acc) || std::isnan(x) ? NAN : std::min(acc, x);
+              break;
+            case ReduceKind::any:
+              acc = acc != 0 || x != 0;
+              break;
+            case ReduceKind::all:
+              acc = acc != 0 && x != 0;
+              break;
+          }
+        }
+        first = false;
+      } while (next(point, first_inner));
+      folded_[r] = acc;
+    }
+  }
+
+  std::vector<double> evaluate(const std::vector<std::int64_t>& point) const {
+    std::vector<double> v(k_.nodes.size(), 0);
+    for (std::size_t n = 0; n < v.size(); ++n) {
+      const Node& node = k_.nodes[n];
+      const auto a = [&](std::size_t i) { return v[static_cast<std::size_t>(node.args[i])]; };
+      const bool integer = !is_floating(node.dtype);
+      switch (node.op) {
+        case Op::constant:
+          v[n] = integer ? static_cast<double>(node.bits) : node.value;
+          break;
+        case Op::index:
+          v[n] = static_cast<double>(node.index.evaluate(point));
+          break;
+        case Op::reduced:
+          v[n] = folded_[static_cast<std::size_t>(node.reduction)];
+          break;
+        case Op::load: {
+          bool inside = true;
+          for (const auto& b : node.where) {
+            const auto e = b.e.evaluate(point);
+            inside = inside && e >= b.lo && e < b.hi;
+          }
+          const auto& in = inputs_[static_cast<std::size_t>(node.input)];
+          v[n] = inside    ? in.at(static_cast<std::size_t>(node.index.evaluate(point)))
+                 : integer ? static_cast<double>(node.bits)
+                           : node.value;
+          break;
+        }
+        case Op::cast:
+          v[n] = node.dtype == DType::boolean ? a(0) != 0 : integer ? std::trunc(a(0)) : a(0);
+          break;
+        case Op::neg:
+          v[n] = -a(0);
+          break;
+        case Op::abs:
+          v[n] = std::abs(a(0));
+          break;
+        case Op::sqrt:
+          v[n] = std::sqrt(a(0));
+          break;
+        case Op::rsqrt:
+          v[n] = 1 / std::sqrt(a(0));
+          break;
+        case Op::reciprocal:
+          v[n] = 1 / a(0);
+          break;
+        case Op::exp:
+          v[n] = std::exp(a(0));
+          break;
+        case Op::expm1:
+          v[n] = std::expm1(a(0));
+          break;
+        case Op::log:
+          v[n] = std::log(a(0));
+          break;
+        case Op::log1p:
+          v[n] = std::log1p(a(0));
+          break;
+        case Op::tanh:
+          v[n] = std::tanh(a(0));
+          break;
+        case Op::erf:
+          v[n] = std::erf(a(0));
+          break;
+        case Op::sigmoid:
+          v[n] = 1 / (1 + std::exp(-a(0)));
+          break;
+        case Op::relu:
+          v[n] = std::isnan(a(0)) ? a(0) : std::max(0.0, a(0));
+          break;
+        case Op::isnan:
+          v[n] = std::isnan(a(0));
+          break;
+        case Op::logical_not:
+          v[n] = a(0) == 0;
+          break;
+        case Op::add:
+          v[n] = a(0) + a(1);
+          break;
+        case Op::sub:
+          v[n] = a(0) - a(1);
+          break;
+        case Op::mul:
+          v[n] = a(0) * a(1);
+          break;
+        case Op::div:
+          v[n] = a(0) / a(1);
+          break;
+        case Op::floor_div:
+          v[n] = std::floor(a(0) / a(1));
+          break;
+        case Op::trunc_div:
+          v[n] = std::trunc(a(0) / a(1));
+          break;
+        case Op::pow:
+          v[n] = std::pow(a(0), a(1));
+          break;
+        case Op::maximum:
+          v[n] = std::isnan(a(0)) || std::isnan(a(1)) ? NAN : std::max(a(0), a(1));
+          break;
+        case Op::minimum:
+          v[n] = std::isnan(a(0)) || std::isnan(a(1)) ? NAN : std::min(a(0), a(1));
+          break;
+        case Op::eq:
+          v[n] = a(0) == a(1);
+          break;
+        case Op::ne:
+          v[n] = a(0) != a(1);
+          break;
+        case Op::lt:
+          v[n] = a(0) < a(1);
+          break;
+        case Op::le:
+          v[n] = a(0) <= a(1);
+          break;
+        case Op::gt:
+          v[n] = a(0) > a(1);
+          break;
+        case Op::ge:
+          v[n] = a(0) >= a(1);
+          break;
+        case Op::logical_and:
+          v[n] = a(0) != 0 && a(1) != 0;
+          break;
+        case Op::logical_or:
+          v[n] = a(0) != 0 || a(1) != 0;
+          break;
+        case Op::select:
+          v[n] = a(0) != 0 ? a(1) : a(2);
+          break;
+        default:
+          throw std::runtime_error("the test interpreter lacks an operation");
+      }
+    }
+    return v;
+  }
+
+  const Kernel& k_;
+  std::vector<std::vector<double>> inputs_;
+  std::vector<double> folded_;
+};
+
+}  // namespace planish::codegen

@@ -1,0 +1,451 @@
+#include "codegen/lower/lower.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "codegen/graph_builder.h"
+#include "codegen/interpreter.h"
+
+using namespace planish;
+using namespace planish::codegen;
+
+namespace {
+
+using Index = std::vector<std::int64_t>;
+
+/// Distinct, irregular numbers.
+double datum(std::size_t input, std::size_t at) {
+  return std::sin(static_cast<double>(at * 7 + input * 13 + 1)) * 2;
+}
+
+/// Lowers everything, runs it, and compares each output element with f(logical index).
+Kernel check(GraphBuilder& g, const std::vector<int>& outputs,
+             const std::vector<std::function<double(const Index&)>>& expected) {
+  const std::vector<bool> inside(g.graph.nodes.size(), true);
+  auto kernel = lower(g.graph, inside, outputs);
+  REQUIRE_MESSAGE(kernel.has_value(), (kernel ? "" : kernel.error().message));
+  std::vector<std::vector<double>> data;
+  for (const Input& input : kernel->inputs) {
+    std::vector<double> storage;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(input.storage_elements); ++i) {
+      double d = datum(static_cast<std::size_t>(input.value), i);
+      if (input.dtype == DType::boolean) d = d > 0;
+      storage.push_back(d);
+    }
+    data.push_back(std::move(storage));
+  }
+  const auto result = Interpreter(*kernel, data).run();
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const auto& v = g.graph.values[static_cast<std::size_t>(outputs[o])];
+    Index index(v.shape.size(), 0);
+    bool more = true, same = true;
+    while (more) {
+      std::int64_t offset = 0;
+      for (std::size_t d = 0; d < index.size(); ++d) offset += index[d] * v.strides[d];
+      const double got = result[o][static_cast<std::size_t>(offset)], want = expected[o](index);
+      same = same && std::abs(got - want) <= 1e-9 * (1 + std::abs(want));
+      more = false;
+      for (std::size_t d = index.size(); d-- > 0;) {
+        if (++index[d] < v.shape[d]) {
+          more = true;
+          break;
+        }
+        index[d] = 0;
+      }
+    }
+    CHECK_MESSAGE(same, text(*kernel));
+  }
+  return *kernel;
+}
+
+std::string refused(GraphBuilder& g, const std::vector<int>& outputs) {
+  const auto kernel = lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), outputs);
+  REQUIRE_FALSE(kernel.has_value());
+  CHECK(kernel.error().kind == "unsupported");
+  return kernel.error().message;
+}
+
+auto at(int value, Shape strides) {
+  return [=](const Index& i) {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < i.size(); ++d) offset += i[d] * strides[d];
+    return datum(static_cast<std::size_t>(value), static_cast<std::size_t>(offset));
+  };
+}
+
+}  // namespace
+
+TEST_CASE("a pointwise chain with broadcasting merges what it can") {
+  GraphBuilder g;
+  const int x = g.input({2, 3, 4}), bias = g.input({4}), r = g.input({2, 3, 4});
+  const int a = g.node("add.Tensor", {V("self", x), V("other", bias), I("alpha", 1)}, {2, 3, 4});
+  const int b = g.node("gelu.default", {V("self", a), S("approximate", "none")}, {2, 3, 4});
+  const int c = g.node("add.Tensor", {V("self", b), V("other", r), I("alpha", 2)}, {2, 3, 4});
+  const auto k = check(g, {c}, {[](const Index& i) {
+                         const auto flat = static_cast<std::size_t>(i[0] * 12 + i[1] * 4 + i[2]);
+                         const double v = datum(0, flat) + datum(1, static_cast<std::size_t>(i[2]));
+                         return 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))) + 2 * datum(2, flat);
+                       }});
+  CHECK(text(k) ==
+        "pointwise space [6, 4] inner 0\n"
+        "in0: f32 [2, 3, 4] strides [12, 4, 1]\n"
+        "in1: f32 [4] strides [1]\n"
+        "in2: f32 [2, 3, 4] strides [12, 4, 1]\n"
+        "%0 = load f32 in0[4*d0 + d1]\n"
+        "%1 = load f32 in1[d1]\n"
+        "%2 = add f32 %0 %1\n"
+        "%3 = constant f32 0x1p-1\n"
+        "%4 = mul f32 %2 %3\n"
+        "%5 = constant f32 0x1.6a09e667f3bcdp-1\n"
+        "%6 = mul f32 %2 %5\n"
+        "%7 = erf f32 %6\n"
+        "%8 = constant f32 0x1p+0\n"
+        "%9 = add f32 %7 %8\n"
+        "%10 = mul f32 %4 %9\n"
+        "%11 = load f32 in2[4*d0 + d1]\n"
+        "%12 = constant f32 0x1p+1\n"
+        "%13 = mul f32 %11 %12\n"
+        "%14 = add f32 %10 %13\n"
+        "out0: f32 [2, 3, 4] strides [12, 4, 1] [4*d0 + d1] = %14\n");
+}
+
+TEST_CASE("softmax is a row with two phases") {
+  GraphBuilder g;
+  const int x = g.input({2, 3, 5});
+  const int y = g.node("_softmax.default", {V("self", x), I("dim", -1), B("half_to_float", false)}, {2, 3, 5});
+  const auto k = check(g, {y}, {[](const Index& i) {
+                         double sum = 0;
+                         const auto row = static_cast<std::size_t>(i[0] * 15 + i[1] * 5);
+                         for (std::size_t j = 0; j < 5; ++j) sum += std::exp(datum(0, row + j));
+                         return std::exp(datum(0, row + static_cast<std::size_t>(i[2]))) / sum;
+                       }});
+  CHECK(text(k) ==
+        "row space [6, 5] inner 1\n"
+        "in0: f32 [2, 3, 5] strides [15, 5, 1]\n"
+        "%0 = load f32 in0[5*d0 + d1]\n"
+        "%1 = reduced f32 r0\n"
+        "%2 = sub f32 %0 %1\n"
+        "%3 = exp f32 %2\n"
+        "%4 = reduced f32 r1\n"
+        "%5 = div f32 %3 %4\n"
+        "r0 = max %0 in f32 phase 0\n"
+        "r1 = sum %3 in f32 phase 1\n"
+        "out0: f32 [2, 3, 5] strides [15, 5, 1] [5*d0 + d1] = %5\n");
+}
+
+TEST_CASE("layer norm with its statistics: outputs of a row and of all points together") {
+  GraphBuilder g;
+  const int x = g.input({4, 6}), w = g.input({6}), b = g.input({6});
+  const int y = g.value({4, 6}), mean = g.value({4, 1}), rstd = g.value({4, 1});
+  g.graph.nodes.push_back({"aten.native_layer_norm.default",
+                           {V("input", x), L("normalized_shape", {6}), V("weight", w), V("bias", b), F("eps", 0.25)},
+                           {y, mean, rstd}});
+  const auto moments = [](std::int64_t row) {
+    double m = 0, v = 0;
+    for (std::int64_t j = 0; j < 6; ++j) m += datum(0, static_cast<std::size_t>(row * 6 + j)) / 6;
+    for (std::int64_t j = 0; j < 6; ++j) v += std::pow(datum(0, static_cast<std::size_t>(row * 6 + j)) - m, 2) / 6;
+    return std::pair(m, 1 / std::sqrt(v + 0.25));
+  };
+  const auto k = check(
+      g, {y, mean, rstd},
+      {[&](const Index& i) {
+         const auto [m, s] = moments(i[0]);
+         const auto j = static_cast<std::size_t>(i[1]);
+         return (datum(0, static_cast<std::size_t>(i[0] * 6) + j) - m) * s * datum(1, j) + datum(2, j);
+       },
+       [&](const Index& i) { return moments(i[0]).first; }, [&](const Index& i) { return moments(i[0]).second; }});
+  CHECK(k.reductions.size() == 2);
+  CHECK(k.reductions[1].phase == 1);
+  CHECK_FALSE(k.outputs[0].per_row);
+  CHECK(k.outputs[1].per_row);
+  CHECK(k.outputs[2].per_row);
+}
+
+TEST_CASE("rms norm written by hand becomes one reduction") {
+  GraphBuilder g;
+  const int x = g.input({3, 8}), w = g.input({8});
+  const int p = g.node("pow.Tensor_Scalar", {V("self", x), I("exponent", 2)}, {3, 8});
+  const int m = g.node("mean.dim", {V("self", p), L("dim", {-1}), B("keepdim", true), N("dtype")}, {3, 1});
+  const int e = g.node("add.Tensor", {V("self", m), F("other", 1e-6), I("alpha", 1)}, {3, 1});
+  const int r = g.node("rsqrt.default", {V("self", e)}, {3, 1});
+  const int n = g.node("mul.Tensor", {V("self", x), V("other", r)}, {3, 8});
+  const int y = g.node("mul.Tensor", {V("self", n), V("other", w)}, {3, 8});
+  const auto k = check(g, {y}, {[](const Index& i) {
+                         double sum = 0;
+                         for (std::size_t j = 0; j < 8; ++j)
+                           sum += std::pow(datum(0, static_cast<std::size_t>(i[0] * 8) + j), 2);
+                         return datum(0, static_cast<std::size_t>(i[0] * 8 + i[1])) / std::sqrt(sum / 8 + 1e-6) *
+                                datum(1, static_cast<std::size_t>(i[1]));
+                       }});
+  CHECK(k.reductions.size() == 1);
+  CHECK(text(k).find("%1 = mul f32 %0 %0") != std::string::npos);
+}
+
+TEST_CASE("a transpose becomes strides") {
+  GraphBuilder g;
+  const int x = g.input({3, 4});
+  const int t = g.node("permute.default", {V("self", x), L("dims", {1, 0})}, {4, 3}, DType::f32, {1, 4});
+  const int y = g.node("mul.Tensor", {V("self", t), F("other", 3)}, {4, 3});
+  const auto k =
+      check(g, {y}, {[](const Index& i) { return 3 * datum(0, static_cast<std::size_t>(i[1] * 4 + i[0])); }});
+  CHECK(text(k).find("%0 = load f32 in0[d0 + 4*d1]") != std::string::npos);
+}
+
+TEST_CASE("reshapes split variables until indices are affine") {
+  GraphBuilder g;
+  const int x = g.input({4, 6}), s = g.input({2, 12});
+  const int v = g.node("view.default", {V("self", x), L("size", {3, 8})}, {3, 8});
+  const int t = g.node("permute.default", {V("self", v), L("dims", {1, 0})}, {8, 3}, DType::f32, {1, 8});
+  const int c = g.node("clone.default", {V("self", t), N("memory_format")}, {8, 3});
+  const int w = g.node("view.default", {V("self", c), L("size", {2, 12})}, {2, 12});
+  const int y = g.node("add.Tensor", {V("self", w), V("other", s), I("alpha", 1)}, {2, 12});
+  const auto k = check(g, {y}, {[](const Index& i) {
+                         const std::int64_t flat = i[0] * 12 + i[1];
+                         return datum(0, static_cast<std::size_t>((flat % 3) * 8 + flat / 3)) +
+                                datum(1, static_cast<std::size_t>(flat));
+                       }});
+  for (const Node& node : k.nodes) CHECK(node.index.is_affine());
+}
+
+TEST_CASE("cat, stack and pad are predicated loads") {
+  GraphBuilder g;
+  const int a = g.input({2, 3}), b = g.input({2, 2});
+  const int c = g.node("cat.default", {VS("tensors", {a, b}), I("dim", 1)}, {2, 5});
+  const int p = g.node("constant_pad_nd.default", {V("self", c), L("pad", {1, 2, 0, 1}), F("value", 7)}, {3, 8});
+  const auto k = check(g, {p}, {[](const Index& i) {
+                         if (i[0] > 1 || i[1] < 1 || i[1] > 5) return 7.0;
+                         const std::int64_t j = i[1] - 1;
+                         return j < 3 ? datum(0, static_cast<std::size_t>(i[0] * 3 + j))
+                                      : datum(1, static_cast<std::size_t>(i[0] * 2 + j - 3));
+                       }});
+  for (const Node& node : k.nodes) {
+    if (node.op == Op::load) CHECK_FALSE(node.where.empty());
+  }
+  GraphBuilder h;
+  const int x = h.input({3}), y = h.input({3});
+  const int s = h.node("stack.default", {VS("tensors", {x, y}), I("dim", 1)}, {3, 2});
+  check(h, {s}, {[](const Index& i) { return datum(static_cast<std::size_t>(i[1]), static_cast<std::size_t>(i[0])); }});
+  GraphBuilder q;
+  const int z = q.input({4});
+  const int padded = q.node("constant_pad_nd.default", {V("self", z), L("pad", {2, -1}), F("value", 1)}, {5});
+  const auto kernel = check(
+      q, {padded}, {[](const Index& i) { return i[0] < 2 ? 1.0 : datum(0, static_cast<std::size_t>(i[0] - 2)); }});
+  CHECK(text(kernel).find("%0 = load f32 in0[d0 - 2] where [0 <= d0 - 2 < 4] else 0x1p+0") != std::string::npos);
+}
+
+TEST_CASE("slices, flips, selects, rolls and repeats compose") {
+  GraphBuilder g;
+  const int x = g.input({10, 6});
+  const int s1 = g.node("slice.Tensor", {V("self", x), I("dim", 0), I("start", 1), I("end", 9), I("step", 2)}, {4, 6},
+                        DType::f32, {12, 1});
+  const int s2 =
+      g.node("slice.Tensor", {V("self", s1), I("dim", 0), I("start", -3), I("end", 9223372036854775807), I("step", 1)},
+             {3, 6}, DType::f32, {12, 1});
+  const int f = g.node("flip.default", {V("self", s2), L("dims", {0})}, {3, 6});
+  const int r = g.node("roll.default", {V("self", f), L("shifts", {2}), L("dims", {1})}, {3, 6});
+  const int e = g.node("select.int", {V("self", r), I("dim", 0), I("index", -1)}, {6}, DType::f32, {1});
+  const int q = g.node("repeat.default", {V("self", e), L("repeats", {2})}, {12});
+  check(g, {q}, {[](const Index& i) {
+          const std::int64_t column = ((i[0] % 6) - 2 + 6) % 6;
+          return datum(0, static_cast<std::size_t>(3 * 6 + column));  // flip puts s2[0] = x[3] last
+        }});
+}
+
+TEST_CASE("masks broadcast, triangles are predicates") {
+  GraphBuilder g;
+  const int x = g.input({2, 4, 4}), m = g.input({4, 1}, DType::boolean);
+  const int f = g.node("masked_fill.Scalar", {V("self", x), V("mask", m), F("value", -5)}, {2, 4, 4});
+  const int t = g.node("tril.default", {V("self", f), I("diagonal", 0)}, {2, 4, 4});
+  check(g, {t}, {[](const Index& i) {
+          if (i[2] > i[1]) return 0.0;
+          return datum(1, static_cast<std::size_t>(i[1])) > 0
+                     ? -5.0
+                     : datum(0, static_cast<std::size_t>(i[0] * 16 + i[1] * 4 + i[2]));
+        }});
+}
+
+TEST_CASE("group norm splits the channels") {
+  GraphBuilder g;
+  const int x = g.input({2, 6, 4}), w = g.input({6});
+  const int y = g.node("group_norm.default",
+                       {V("input", x), I("num_groups", 3), V("weight", w), N("bias"), F("eps", 0.5)}, {2, 6, 4});
+  const auto k = check(g, {y}, {[](const Index& i) {
+                         double m = 0, v = 0;
+                         const std::int64_t first = i[0] * 24 + i[1] / 2 * 8;
+                         for (std::int64_t j = 0; j < 8; ++j) m += datum(0, static_cast<std::size_t>(first + j)) / 8;
+                         for (std::int64_t j = 0; j < 8; ++j)
+                           v += std::pow(datum(0, static_cast<std::size_t>(first + j)) - m, 2) / 8;
+                         return (datum(0, static_cast<std::size_t>(i[0] * 24 + i[1] * 4 + i[2])) - m) /
+                                std::sqrt(v + 0.5) * datum(1, static_cast<std::size_t>(i[1]));
+                       }});
+  CHECK(k.outer_extent() == 6);
+  CHECK(k.inner_extent() == 8);
+}
+
+TEST_CASE("reductions: every kind against a loop") {
+  struct Case {
+    std::string op;
+    std::vector<ir::Arg> args;
+    std::function<double(const std::vector<double>&)> f;
+  };
+  const auto sum = [](const std::vector<double>& v, auto f) {
+    double s = 0;
+    for (const double x : v) s += f(x);
+    return s;
+  };
+  const auto mean = [&](const std::vector<double>& v) {
+    return sum(v, [](double x) { return x; }) / static_cast<double>(v.size());
+  };
+  const auto squares = [&](const std::vector<double>& v) {
+    const double m = mean(v);
+    return sum(v, [m](double x) { return (x - m) * (x - m); });
+  };
+  const std::vector<Case> cases{
+      {"sum.dim_IntList", {L("dim", {1}), B("keepdim", false), N("dtype")}, [&](const auto& v) { return mean(v) * 5; }},
+      {"mean.dim", {L("dim", {-1}), B("keepdim", false), N("dtype")}, mean},
+      {"amax.default",
+       {L("dim", {1}), B("keepdim", false)},
+       [](const auto& v) { return *std::max_element(v.begin(), v.end()); }},
+      {"amin.default",
+       {L("dim", {1}), B("keepdim", false)},
+       [](const auto& v) { return *std::min_element(v.begin(), v.end()); }},
+      {"prod.dim_int",
+       {I("dim", 1), B("keepdim", false), N("dtype")},
+       [](const auto& v) { return v[0] * v[1] * v[2] * v[3] * v[4]; }},
+      {"var.correction",
+       {L("dim", {1}), I("correction", 1), B("keepdim", false)},
+       [&](const auto& v) { return squares(v) / 4; }},
+      {"std.correction",
+       {L("dim", {1}), I("correction", 0), B("keepdim", false)},
+       [&](const auto& v) { return std::sqrt(squares(v) / 5); }},
+      {"linalg_vector_norm.default",
+       {I("ord", 2), L("dim", {1}), B("keepdim", false), N("dtype")},
+       [&](const auto& v) { return std::sqrt(sum(v, [](double x) { return x * x; })); }},
+      {"linalg_vector_norm.default",
+       {F("ord", 3), L("dim", {1}), B("keepdim", false), N("dtype")},
+       [&](const auto& v) { return std::cbrt(sum(v, [](double x) { return std::pow(std::abs(x), 3); })); }},
+      {"linalg_vector_norm.default",
+       {F("ord", INFINITY), L("dim", {1}), B("keepdim", false), N("dtype")},
+       [](const auto& v) {
+         double m = 0;
+         for (const double x : v) m = std::max(m, std::abs(x));
+         return m;
+       }},
+      {"logsumexp.default", {L("dim", {1}), B("keepdim", false)}, [&](const auto& v) {
+         return std::log(sum(v, [](double x) { return std::exp(x); }));
+       }}};
+  for (const Case& c : cases) {
+    GraphBuilder g;
+    const int x = g.input({3, 5});
+    std::vector<ir::Arg> args{V("self", x)};
+    args.insert(args.end(), c.args.begin(), c.args.end());
+    const int y = g.node(c.op, args, {3});
+    CAPTURE(c.op);
+    const auto k = check(g, {y}, {[&](const Index& i) {
+                           std::vector<double> row;
+                           for (std::size_t j = 0; j < 5; ++j)
+                             row.push_back(datum(0, static_cast<std::size_t>(i[0] * 5) + j));
+                           return c.f(row);
+                         }});
+    CHECK(k.outputs[0].per_row);
+  }
+}
+
+TEST_CASE("activations against their formulas") {
+  struct Case {
+    std::string op;
+    std::vector<ir::Arg> args;
+    std::function<double(double)> f;
+  };
+  const std::vector<Case> cases{
+      {"silu.default", {}, [](double x) { return x / (1 + std::exp(-x)); }},
+      {"mish.default", {}, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }},
+      {"softplus.default",
+       {F("beta", 2), F("threshold", 1)},
+       [](double x) { return 2 * x > 1 ? x : std::log1p(std::exp(2 * x)) / 2; }},
+      {"hardswish.default", {}, [](double x) { return x * std::clamp(x + 3, 0.0, 6.0) / 6; }},
+      {"elu.default",
+       {F("alpha", 2), I("scale", 1), I("input_scale", 1)},
+       [](double x) { return x > 0 ? x : 2 * std::expm1(x); }},
+      {"leaky_relu.default", {F("negative_slope", 0.1)}, [](double x) { return x > 0 ? x : 0.1 * x; }},
+      {"gelu.default",
+       {S("approximate", "tanh")},
+       [](double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }},
+      {"hardtanh.default",
+       {F("min_val", -0.5), F("max_val", 0.25)},
+       [](double x) { return std::clamp(x, -0.5, 0.25); }},
+      {"clamp.default", {N("min"), F("max", 0.25)}, [](double x) { return std::min(x, 0.25); }},
+      {"softshrink.default", {F("lambd", 0.5)}, [](double x) { return x > 0.5    ? x - 0.5
+                                                                      : x < -0.5 ? x + 0.5
+                                                                                 : 0; }},
+      {"rsub.Scalar", {F("other", 3), F("alpha", 2)}, [](double x) { return 3 - 2 * x; }},
+      {"log_sigmoid_forward.default", {}, [](double x) { return -std::log1p(std::exp(-x)); }},
+      {"pow.Tensor_Scalar", {I("exponent", 3)}, [](double x) { return x * x * x; }}};
+  for (const Case& c : cases) {
+    GraphBuilder g;
+    const int x = g.input({7});
+    std::vector<ir::Arg> args{V("self", x)};
+    args.insert(args.end(), c.args.begin(), c.args.end());
+    const int y = g.node(c.op, args, {7});
+    CAPTURE(c.op);
+    check(g, {y}, {[&](const Index& i) { return c.f(datum(0, static_cast<std::size_t>(i[0]))); }});
+  }
+}
+
+TEST_CASE("dtypes: integer operands, promotion in comparisons, explicit rounding") {
+  GraphBuilder g;
+  const int i = g.input({4}, DType::i64), h = g.input({4}, DType::bf16);
+  const int c = g.node("lt.Scalar", {V("self", i), F("other", 0.5)}, {4}, DType::boolean);
+  const int r = g.node("_to_copy.default", {V("self", h)}, {4}, DType::f32);
+  const int s = g.node("mul.Tensor", {V("self", r), F("other", 2)}, {4}, DType::f32);
+  const int d = g.node("_to_copy.default", {V("self", s)}, {4}, DType::bf16);
+  const int e = g.node("add.Tensor", {V("self", d), V("other", h), I("alpha", 1)}, {4}, DType::bf16);
+  const int w = g.node("where.self", {V("condition", c), V("self", e), V("other", h)}, {4}, DType::bf16);
+  const auto k = lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), std::vector<int>{w});
+  REQUIRE(k.has_value());
+  const std::string t = text(*k);
+  CHECK(t.find("cast f32 %0") != std::string::npos);  // i64 compared in f32
+  CHECK(t.find("rounds") != std::string::npos);
+  for (const Node& node : k->nodes) {
+    const bool half = node.dtype == DType::bf16;
+    CHECK((!half || node.op == Op::load || node.rounds));
+  }
+}
+
+TEST_CASE("what does not fit one kernel is refused with the reason") {
+  GraphBuilder g;
+  const int x = g.input({4, 6});
+  const int column = g.node("sum.dim_IntList", {V("self", x), L("dim", {0}), B("keepdim", false), N("dtype")}, {6});
+  CHECK(refused(g, {column}).find("innermost") != std::string::npos);
+  GraphBuilder h;
+  const int a = h.input({4, 6}), b = h.input({5});
+  const int y = h.node("relu.default", {V("self", a)}, {4, 6}), z = h.node("relu.default", {V("self", b)}, {5});
+  CHECK(refused(h, {y, z}).find("spaces") != std::string::npos);
+  GraphBuilder s;
+  const int q = s.input({4, 4});
+  const int soft = s.node("_softmax.default", {V("self", q), I("dim", -1), B("half_to_float", false)}, {4, 4});
+  const int turned = s.node("permute.default", {V("self", soft), L("dims", {1, 0})}, {4, 4}, DType::f32, {1, 4});
+  const int both = s.node("add.Tensor", {V("self", soft), V("other", turned), I("alpha", 1)}, {4, 4});
+  CHECK(refused(s, {both}).find("row") != std::string::npos);
+  GraphBuilder o;
+  const int u = o.input({4});
+  CHECK(refused(o, {o.node("expand.default", {V("self", u), L("size", {3, 4})}, {3, 4}, DType::f32, {0, 1})})
+            .find("overlaps") != std::string::npos);
+}
+
+TEST_CASE("an input in permuted layout is swept along its contiguous dim") {
+  GraphBuilder g;
+  const int x = g.input({2, 3, 4}, DType::f32, {12, 1, 3});
+  const int y = g.node("_softmax.default", {V("self", x), I("dim", 1), B("half_to_float", false)}, {2, 3, 4},
+                       DType::f32, {12, 1, 3});
+  const auto k = check(g, {y}, {[](const Index& i) {
+                         double sum = 0;
+                         for (std::int64_t j = 0; j < 3; ++j)
+                           sum += std::exp(datum(0, static_cast<std::size_t>(i[0] * 12 + j + i[2] * 3)));
+                         return std::exp(datum(0, static_cast<std::size_t>(i[0] * 12 + i[1] + i[2] * 3))) / sum;
+                       }});
+  CHECK(k.outer_extent() == 8);
+  CHECK(k.space.extents.size() == 2);
+  CHECK(at(0, {12, 1, 3})({1, 2, 3}) == datum(0, 23));
+}
