@@ -1,0 +1,187 @@
+// The whole evaluator on the CPU: real oracle, real runners, real g++. Skipped where no Python with torch is found.
+#include "evaluate/session.h"
+
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <cstdlib>
+
+#include "base/file.h"
+#include "evaluate/codec.h"
+#include "evaluate/json.h"
+
+using namespace planish;
+
+namespace {
+
+constexpr const char* task_source = R"(
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2.0
+def get_inputs():
+    return [torch.randn(64, 128)]
+def get_init_inputs():
+    return []
+)";
+
+std::optional<worker::Toolbox> tools() {
+  worker::Toolbox box = worker::Toolbox::resolve(std::filesystem::path(PLANISH_BUILD_DIR) / "bin");
+  if (auto good = box.check(); !good.has_value()) {
+    MESSAGE("skipped: " << good.error().message);
+    return std::nullopt;
+  }
+  SpawnOptions options;
+  options.command = {box.python.string(), "-c", "import importlib.util,sys;sys.exit(importlib.util.find_spec('torch') is None)"};
+  const auto probe = run_command(options, 60);
+  if (!probe.has_value() || !probe->status.ok()) {
+    MESSAGE("skipped: no torch in " << box.python.string());
+    return std::nullopt;
+  }
+  return box;
+}
+
+Json program_of(const std::string& body) {
+  Json program = {{"schema", "planish.program/1"},
+                  {"target", "cpu"},
+                  {"arch", "x86-64-v2"},
+                  {"buffers",
+                   {{{"role", "input"}, {"source", {{"kind", "user"}, {"index", 0}}}, {"dtype", "f32"}, {"shape", {64, 128}}, {"strides", {128, 1}}},
+                    {{"role", "output"}, {"dtype", "f32"}, {"shape", {64, 128}}, {"strides", {128, 1}}}}},
+                  {"kernels", {{{"language", "cpp"}, {"entry", "k0"}, {"flags", Json::array()}, {"source", "extern \"C\" void k0(void** args) {\n" + body + "\n}\n"}}}},
+                  {"steps",
+                   {{{"kind", "launch"},
+                     {"kernel", 0},
+                     {"grid", {1, 1, 1}},
+                     {"block", {1, 1, 1}},
+                     {"cluster", {1, 1, 1}},
+                     {"shared", 0},
+                     {"args", {{{"buffer", 0}}, {{"buffer", 1}}}}}}},
+                  {"outputs", {{{"buffer", 1}, {"kind", "user"}}}}};
+  return program;
+}
+
+const std::string head = "const float* x = static_cast<const float*>(args[0]); float* y = static_cast<float*>(args[1]); (void)x;";
+
+std::string kernel(const std::string& statement) { return program_of(head + "\nfor (int i = 0; i < 64*128; ++i) { " + statement + " }").dump(); }
+
+}  // namespace
+
+TEST_CASE("one candidate of each fate, and the run goes on") {
+  const auto box = tools();
+  if (!box.has_value()) return;
+  auto folder = TempDir::create();
+  REQUIRE(folder.has_value());
+  const auto task = folder->path() / "relu.py";
+  REQUIRE(write_file(task, task_source).has_value());
+  worker::Toolbox mine = *box;
+  mine.cache_dir = folder->path() / "cache";
+  Limits limits;
+  limits.run = 3;
+  EvaluatorSession session(mine, limits);
+  OpenRequest open;
+  open.task = task.string();
+  open.target = "cpu";
+  open.seeds = 7;
+  auto opened = session.open(open);
+  REQUIRE_MESSAGE(opened.has_value(), opened.error().kind << ": " << opened.error().message);
+  CHECK(opened->device.target == "cpu");
+  CHECK(opened->device.bandwidth_gbs > 0);
+  RegionRequest region;
+  region.session = opened->session;
+  region.region = "task";
+  region.bytes = 2 * 64 * 128 * 4;
+  auto described = session.region(region);
+  REQUIRE_MESSAGE(described.has_value(), described.error().kind << ": " << described.error().message);
+  CHECK(described->regimes.front() == "task");
+  CHECK(described->degenerate.empty());
+
+  const auto evaluate = [&](const std::string& program, const std::string& level = "screen", bool bench = false) {
+    EvaluateRequest request;
+    request.session = opened->session;
+    request.region = "task";
+    request.program = program;
+    request.level = level;
+    request.bench = bench;
+    auto result = session.evaluate(request);
+    REQUIRE_MESSAGE(result.has_value(), result.error().kind << ": " << result.error().message);
+    const auto again = parse_evaluation(to_json(*result));
+    REQUIRE(again.has_value());
+    CHECK(to_json(*again) == to_json(*result));
+    return *result;
+  };
+  const auto expect = [&](const std::string& program, Outcome outcome) {
+    const Evaluation e = evaluate(program);
+    CHECK_MESSAGE(e.outcome == outcome, name(e.outcome) << " instead of " << name(outcome) << ": " << e.message);
+  };
+
+  const std::string good = kernel("y[i] = x[i] > 0 ? x[i] * 2.0f : 0.0f * x[i];");
+  const Evaluation screened = evaluate(kernel("float v = x[i] < 0 ? 0 : x[i]; y[i] = v * 2;"), "screen", true);
+  CHECK_MESSAGE(screened.outcome == Outcome::ok, name(screened.outcome) << ": " << screened.message);
+  REQUIRE(screened.bench.has_value());
+  CHECK(screened.bench->median_ms > 0);
+  CHECK(screened.roofline.has_value());
+  CHECK(screened.tier == Tier::bench);
+  // Comments and spaces make another program, and the same candidate.
+  expect(kernel("float v = x[i] < 0 ? 0 : x[i]; /* twice */  y[i] = v * 2;"), Outcome::ok);  // no timing: another question
+  expect(kernel("float v = x[i] < 0 ? 0 : x[i];   y[i] = v*2;"), Outcome::duplicate);
+
+  const Evaluation full = evaluate(kernel("float v = x[i] < 0 ? 0 : x[i]; y[i] = v * 2;"), "full", true);
+  CHECK_MESSAGE(full.outcome == Outcome::ok, name(full.outcome) << ": " << full.message);
+  REQUIRE(full.test.has_value());
+  CHECK(full.test->cases.size() >= 5);
+
+  expect("{", Outcome::invalid_program);
+  expect(kernel("y[i] = nonsense;"), Outcome::compile_error);
+  expect(kernel("y[i] = x[i];"), Outcome::wrong);
+  expect(kernel("if (i > 0) y[i] = x[i] > 0 ? x[i] * 2 : 0;"), Outcome::unwritten);
+  expect(kernel("*(volatile int*)8 = 1;"), Outcome::crash);
+  expect(kernel("for (volatile int j = 0; j < 1;) {}"), Outcome::hang);
+  expect(kernel("((volatile float*)x)[i] = 1;"), Outcome::input_write);
+  expect(kernel("((volatile float*)y)[i + 64 * 128 + 16384] = 1;"), Outcome::out_of_bounds);
+  expect(program_of("__builtin_exit(0);").dump(), Outcome::exit);
+  const Evaluation after = evaluate(good);
+  CHECK_MESSAGE(after.ok() , name(after.outcome) << ": " << after.message);
+
+  // A program of aten steps goes to the torch runner.
+  Json aten = program_of("");
+  aten["kernels"] = Json::array();
+  aten["buffers"].push_back({{"role", "temp"}, {"dtype", "f32"}, {"shape", {64, 128}}, {"strides", {128, 1}}});
+  aten["steps"] = {{{"kind", "aten"}, {"op", "aten.relu.default"}, {"args", {{{"name", "self"}, {"buffer", 0}}}}, {"outs", {2}}},
+                   {{"kind", "aten"},
+                    {"op", "aten.mul.Tensor"},
+                    {"args", {{{"name", "self"}, {"buffer", 2}}, {{"name", "other"}, {"buffer", 2}}}},
+                    {"outs", {1}}}};
+  const Evaluation squared = evaluate(aten.dump());
+  CHECK_MESSAGE(squared.outcome == Outcome::wrong, name(squared.outcome) << ": " << squared.message);
+  aten["steps"][1]["op"] = "aten.add.Tensor";
+  aten["steps"][1]["args"].push_back({{"name", "alpha"}, {"int", 1}});
+  const Evaluation doubled = evaluate(aten.dump(), "screen", true);
+  CHECK_MESSAGE(doubled.ok(), name(doubled.outcome) << ": " << doubled.message);
+
+  VerifyRequest verify;
+  verify.session = opened->session;
+  const auto solution = folder->path() / "solution.py";
+  REQUIRE(write_file(solution, std::string(task_source) + "\nclass ModelNew(Model):\n    def forward(self, x):\n        return torch.clamp(x, min=0).add(torch.clamp(x, min=0))\n").has_value());
+  verify.path = solution.string();
+  auto verified = session.verify(verify);
+  REQUIRE_MESSAGE(verified.has_value(), verified.error().kind << ": " << verified.error().message);
+  CHECK_MESSAGE(verified->verified, verified->message);
+  CHECK(verified->kernelbench.has_value());
+  REQUIRE(write_file(solution, std::string(task_source) + "\nclass ModelNew(Model):\n    def forward(self, x):\n        return torch.relu(x)\n").has_value());
+  verified = session.verify(verify);
+  REQUIRE(verified.has_value());
+  CHECK(!verified->verified);
+  CHECK(verified->outcome == Outcome::wrong);
+
+  ClaimRequest claim;
+  claim.session = opened->session;
+  claim.modes = {"eager"};
+  claim.max_seconds = 0.2;
+  const auto claimed = session.claim(claim);
+  REQUIRE_MESSAGE(claimed.has_value(), claimed.error().kind << ": " << claimed.error().message);
+  REQUIRE(claimed->find("eager") != nullptr);
+  CHECK(claimed->find("eager")->median_ms > 0);
+  CHECK(session.close(opened->session).has_value());
+  CHECK(session.close(opened->session).error().kind == "no_session");
+}
