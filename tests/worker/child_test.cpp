@@ -1,0 +1,72 @@
+// What a client makes of a child's misbehaviour.
+#include <doctest/doctest.h>
+
+#include "worker/runner.h"
+
+using namespace planish;
+using worker::Runner;
+
+namespace {
+Runner fake(const std::string& mode) {
+  SpawnOptions options;
+  options.command = {"python3", std::string(PLANISH_SOURCE_DIR) + "/tests/worker/fake_child.py", mode};
+  options.channel = true;
+  auto runner = Runner::start(options, Runner::Kind::native);
+  REQUIRE(runner.has_value());
+  return std::move(*runner);
+}
+
+std::string kind_of(const std::string& mode, bool alive_after, double timeout = 30) {
+  Runner runner = fake(mode);
+  const auto reply = runner.run(1, "d", timeout);
+  REQUIRE(!reply.has_value());
+  CHECK(runner.alive() == alive_after);
+  return reply.error().kind;
+}
+}  // namespace
+
+TEST_CASE("answers, with events before them and any amount of output") {
+  Runner good = fake("good");
+  CHECK(*good.run(1, "d", 30) == doctest::Approx(1.5));
+  CHECK(*good.run(1, "d", 30) == doctest::Approx(1.5));
+  Runner flood = fake("flood");
+  CHECK(*flood.run(1, "d", 60) == doctest::Approx(2.5));
+}
+
+TEST_CASE("each death has its name") {
+  CHECK(kind_of("hang", false, 0.5) == "hang");
+  CHECK(kind_of("exit", false) == "exit");
+  CHECK(kind_of("killed", false) == "out_of_memory");
+  CHECK(kind_of("memory", false) == "out_of_memory");
+  Runner crash = fake("crash");
+  const auto reply = crash.run(1, "d", 30);
+  REQUIRE(!reply.has_value());
+  CHECK(reply.error().kind == "crash");
+  CHECK(reply.error().message.find("signal 11") != std::string::npos);
+  REQUIRE(!reply.error().causes.empty());
+  CHECK(reply.error().causes.back().find("last words") != std::string::npos);
+  CHECK(crash.run(1, "d", 30).error().kind == "exit");  // gone, and says so at once
+}
+
+TEST_CASE("a fault's place reaches the caller") {
+  Runner runner = fake("fault");
+  CHECK(runner.run(1, "d", 30).error().kind == "crash");
+  REQUIRE(runner.fault().has_value());
+  CHECK(runner.fault()->where == "guard:output:1");
+  CHECK(runner.fault()->signal == 11);
+}
+
+TEST_CASE("what is no answer is not believed") {
+  CHECK(kind_of("garbage", false) == "protocol");
+  CHECK(kind_of("deep", false) == "protocol");
+  CHECK(kind_of("wrong_id", false) == "protocol");
+  CHECK(kind_of("too_many_fds", false) == "protocol");
+  CHECK(kind_of("missing_fds", false) == "protocol");
+  CHECK(kind_of("no_number", true) == "protocol");
+}
+
+TEST_CASE("errors that it reports are its own") {
+  CHECK(kind_of("reported", true) == "launch_failed");
+  // It cannot claim to have crashed by our own word for that.
+  CHECK(kind_of("invented", true) == "protocol");
+}
