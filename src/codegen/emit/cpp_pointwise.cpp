@@ -48,7 +48,7 @@ std::string line(const View& view, const Plan& plan, const std::vector<int>& nod
   s.names[v] = "j";
   out += fmt::format("for (; j + W <= {}; j += W) {{\n{}}}\n", to, body(view, plan, nodes, printer, s));
   s.count = "count";
-  out += fmt::format("if (j < {0}) {{\nconst i64 count = {0} - j;\n{1}}}\n", to, body(view, plan, nodes, printer, s));
+  out += fmt::format("if (j < {0}) {{\nconst i64 count = {0} - j;\n(void)count;\n{1}}}\n", to, body(view, plan, nodes, printer, s));
   return out;
 }
 

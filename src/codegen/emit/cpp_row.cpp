@@ -122,7 +122,7 @@ class Row {
     Spot s = base_;
     s.names[v] = "j";
     s.count = "count";
-    out += fmt::format("for (i64 j = j0; j < {0}; j += W) {{\nconst i64 count = {0} - j < W ? {0} - j : W;\n{1}}}\n", ev, phases({s}));
+    out += fmt::format("for (i64 j = j0; j < {0}; j += W) {{\nconst i64 count = {0} - j < W ? {0} - j : W;\n(void)count;\n{1}}}\n", ev, phases({s}));
     return out + "}\n}\n";
   }
 
@@ -337,7 +337,7 @@ class Row {
                        which.empty() ? 1 << 20 : 16 * u, accs, inside, merge(u));
     out += fmt::format("if (j < end) {{\n{}", declare("_0"));
     if (u > 1) out += fmt::format("for (; j + W <= end; j += W) {}", body("j", "_0", "", "a"));
-    out += fmt::format("if (j < end) {{\nconst i64 count = end - j;\n{}}}\n{}}}\n", body("j", "_0", "count", "a"), merge(1));
+    out += fmt::format("if (j < end) {{\nconst i64 count = end - j;\n(void)count;\n{}}}\n{}}}\n", body("j", "_0", "count", "a"), merge(1));
     return "{\n" + out + end + "}\n";
   }
 

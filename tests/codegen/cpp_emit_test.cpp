@@ -1,0 +1,216 @@
+// Emitted C++ is compiled, run, and compared with a double-precision interpreter of the kernel.
+#include "codegen/emit/cpp_emit.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <random>
+
+#include <doctest/doctest.h>
+
+#include "cpp_samples.h"
+#include "interpret.h"
+
+namespace planish::codegen {
+namespace {
+
+/// Many kernels, compiled two at a time and linked into one library.
+class Batch {
+ public:
+  Batch() {
+    char name[] = "/tmp/planish-cpp-XXXXXX";
+    folder_ = mkdtemp(name);
+  }
+  ~Batch() {
+    if (handle_) dlclose(handle_);
+    std::filesystem::remove_all(folder_);
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  void add(std::string source) {
+    const std::string from = "void k0(", to = fmt::format("void k{}(", count_);
+    source.replace(source.find(from), from.size(), to);
+    std::ofstream(folder_ / fmt::format("{}.cpp", count_++)) << source;
+  }
+  void build() {
+    const std::string flags = "-O3 -march=native -std=c++17 -fopenmp -fno-math-errno -fno-trapping-math -fPIC -Wall -Wno-psabi -Werror";
+    const std::string command = fmt::format("cd {0} && ls *.cpp | xargs -P 2 -I@ g++ {1} -c @ -o @.o && g++ -shared -fopenmp *.o -o all.so", folder_.string(), flags);
+    REQUIRE(std::system(command.c_str()) == 0);
+    // Never unloaded: the OpenMP library would go with it, under its own idle threads.
+    handle_ = dlopen((folder_ / "all.so").c_str(), RTLD_NOW | RTLD_NODELETE);
+    REQUIRE_MESSAGE((handle_ != nullptr), dlerror());
+  }
+  void run(int i, void** args) const {
+    auto* f = reinterpret_cast<void (*)(void**)>(dlsym(handle_, fmt::format("k{}", i).c_str()));
+    REQUIRE((f != nullptr));
+    f(args);
+  }
+  int count() const { return count_; }
+
+ private:
+  std::filesystem::path folder_;
+  void* handle_ = nullptr;
+  int count_ = 0;
+};
+
+struct Aligned {
+  explicit Aligned(std::size_t bytes) : data(static_cast<unsigned char*>(std::aligned_alloc(64, (bytes + 127) / 64 * 64))) { std::memset(data, 0xA5, (bytes + 127) / 64 * 64); }
+  ~Aligned() { std::free(data); }
+  Aligned(const Aligned&) = delete;
+  unsigned char* data;
+};
+
+/// Largest |error| / (|reference| + its mean magnitude); infinity where NaN or Inf differ.
+double error_of(DType t, const testing::Bytes& want, const unsigned char* got) {
+  const std::int64_t n = static_cast<std::int64_t>(want.size()) / size_of(t);
+  const testing::Bytes have(got, got + want.size());
+  double scale = 0, worst = 0;
+  std::int64_t finite = 0;
+  for (std::int64_t i = 0; i < n; ++i)
+    if (const double w = testing::read(t, want, i).f; std::isfinite(w)) scale += std::fabs(w), ++finite;
+  scale = finite ? scale / static_cast<double>(finite) : 1;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const testing::Value w = testing::read(t, want, i), g = testing::read(t, have, i);
+    if (!is_floating(t)) {
+      if (w.i != g.i) return INFINITY;
+      continue;
+    }
+    if (std::isnan(w.f) || std::isinf(w.f) || std::isnan(g.f) || std::isinf(g.f)) {
+      if (std::isnan(w.f) != std::isnan(g.f) || (!std::isnan(w.f) && w.f != g.f)) return INFINITY;
+      continue;
+    }
+    worst = std::max(worst, std::fabs(w.f - g.f) / (std::fabs(w.f) + scale + 1e-300));
+  }
+  return worst;
+}
+
+double limit(DType t) { return t == DType::bf16 ? 8e-3 : t == DType::f16 ? 1e-3 : t == DType::f64 ? 1e-12 : 4e-6; }
+
+Device device(int cores) {
+  Device d;
+  d.arch = __builtin_cpu_supports("avx512dq") ? "skylake-avx512" : __builtin_cpu_supports("avx2") ? "haswell" : "x86-64";
+  d.sms = cores;
+  d.l2_bytes = 32 << 20;
+  return d;
+}
+
+struct Trial {
+  std::string label;
+  Kernel kernel;
+  Genome genome;
+};
+
+void compare(const std::vector<Trial>& trials, const Device& on) {
+  Batch batch;
+  for (const auto& t : trials) {
+    auto emitted = emit_cpp(t.kernel, on, t.genome);
+    REQUIRE_MESSAGE(emitted.has_value(), t.label);
+    batch.add(emitted->source);
+  }
+  batch.build();
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    const Kernel& k = trials[i].kernel;
+    for (const bool specials : {false, true}) {
+      const auto inputs = testing::random_inputs(k, 11 + i, specials);
+      const auto want = testing::Interpreter::run(k, inputs);
+      std::vector<std::unique_ptr<Aligned>> memory;
+      std::vector<void*> args;
+      for (const auto& in : inputs) {
+        memory.push_back(std::make_unique<Aligned>(in.size()));
+        std::memcpy(memory.back()->data, in.data(), in.size());
+        args.push_back(memory.back()->data);
+      }
+      for (const auto& w : want) {
+        memory.push_back(std::make_unique<Aligned>(w.size()));
+        std::memset(memory.back()->data, 0, w.size());
+        args.push_back(memory.back()->data);
+      }
+      batch.run(static_cast<int>(i), args.data());
+      std::string genes;
+      for (const auto& [g, v] : trials[i].genome) genes += fmt::format(" {}={}", g, v);
+      for (std::size_t o = 0; o < want.size(); ++o) {
+        const auto* got = memory[inputs.size() + o]->data;
+        const double e = error_of(k.outputs[o].dtype, want[o], got);
+        INFO(trials[i].label, genes, std::string(specials ? " specials" : ""), " output ", o, " error ", e);
+        CHECK(e <= limit(k.outputs[o].dtype));
+        bool intact = true;
+        for (std::size_t past = want[o].size(); past < (want[o].size() + 127) / 64 * 64; ++past) intact &= got[past] == 0xA5;
+        CHECK(intact);
+      }
+    }
+  }
+}
+
+std::vector<samples::Sample> all_samples() {
+  auto all = samples::small_samples();
+  auto more = samples::cpp_samples();
+  std::move(more.begin(), more.end(), std::back_inserter(all));
+  return all;
+}
+
+TEST_CASE("the first seed of every sample computes what the kernel means") {
+  const Device on = device(2);
+  std::vector<Trial> trials;
+  for (auto& s : all_samples()) {
+    const auto seeds = cpp_seeds(s.kernel, on);
+    REQUIRE(!seeds.empty());
+    trials.push_back({s.family, s.kernel, seeds[0]});
+  }
+  compare(trials, on);
+}
+
+TEST_CASE("random genomes compute the same") {
+  const Device on = device(3);
+  std::mt19937_64 rng(5);
+  std::vector<Trial> trials;
+  for (auto& s : all_samples()) {
+    const auto genes = cpp_genes(s.kernel, on);
+    for (int tries = 0, drawn = 0; tries < 200 && drawn < 1; ++tries) {
+      Genome g;
+      for (const auto& gene : genes) g[gene.name] = gene.choices[rng() % gene.choices.size()];
+      if (!cpp_illegal(s.kernel, on, g).empty()) continue;
+      ++drawn;
+      trials.push_back({s.family, s.kernel, g});
+    }
+  }
+  compare(trials, on);
+}
+
+TEST_CASE("a sum over a million elements is as accurate as a pairwise one") {
+  const auto s = samples::row_sum(1, 1000003);
+  const Device on = device(2);
+  std::vector<Trial> trials;
+  for (const auto& g : cpp_seeds(s.kernel, on)) trials.push_back({s.family, s.kernel, g});
+  trials.resize(std::min<std::size_t>(trials.size(), 6));
+  compare(trials, on);
+}
+
+TEST_CASE("genes outside the kernel or its choices are refused by name") {
+  const auto s = samples::softmax(4, 64);
+  const Device on = device(2);
+  CHECK(cpp_illegal(s.kernel, on, {{"warp", 4}}).find("warp") != std::string::npos);
+  CHECK(cpp_illegal(s.kernel, on, {{"unroll", 3}}).find("unroll") != std::string::npos);
+  CHECK(cpp_illegal(s.kernel, on, {{"split", 1}, {"threads", 1}}).find("share") != std::string::npos);
+  const auto e = emit_cpp(s.kernel, on, {{"unroll", 3}});
+  REQUIRE(!e.has_value());
+  CHECK(e.error().kind == "illegal_genome");
+  CHECK(emit_cpp(s.kernel, on, cpp_seeds(s.kernel, on)[0])->source == emit_cpp(s.kernel, on, cpp_seeds(s.kernel, on)[0])->source);
+}
+
+TEST_CASE("every seed is legal, also on a machine without wide vectors") {
+  for (const char* arch : {"x86-64", "haswell", "sapphirerapids"}) {
+    Device on = device(64);
+    on.arch = arch;
+    for (auto& s : all_samples())
+      for (const auto& g : cpp_seeds(s.kernel, on)) CHECK(cpp_illegal(s.kernel, on, g) == "");
+  }
+}
+
+}  // namespace
+}  // namespace planish::codegen

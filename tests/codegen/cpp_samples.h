@@ -1,0 +1,196 @@
+#pragma once
+
+#include <vector>
+
+#include "sample_kernels.h"
+
+/// More kernels written by hand: what the C++ emitter treats apart (dtypes, columns, tiles, integer rules, masks).
+namespace planish::codegen::samples {
+
+inline Sample row_sum(std::int64_t rows, std::int64_t cols) {
+  Build b;
+  b.k.anchor = Anchor::row;
+  b.k.space.extents = {rows, cols};
+  b.k.inner = 1;
+  const int x = b.load(b.input(DType::f32, {rows, cols}), b.at({{0, cols}, {1, 1}}));
+  b.output(b.reduce(ReduceKind::sum, b.op(Op::mul, {x, x}), 0), DType::f32, {rows}, b.at({{0, 1}}), true);
+  return {"row_sum", {}, std::move(b.k)};
+}
+
+/// Softmax over dim 0: lanes are columns.
+inline Sample softmax_columns(std::int64_t rows, std::int64_t cols) {
+  Build b;
+  b.k.anchor = Anchor::row;
+  b.k.space.extents = {cols, rows};
+  b.k.inner = 1;
+  const auto full = b.at({{0, 1}, {1, cols}});
+  const int x = b.load(b.input(DType::f32, {rows, cols}), full);
+  const int max = b.reduce(ReduceKind::max, x, 0);
+  const int e = b.op(Op::exp, {b.op(Op::sub, {x, max})});
+  const int sum = b.reduce(ReduceKind::sum, e, 1);
+  b.output(b.op(Op::div, {e, sum}), DType::f32, {rows, cols}, full);
+  return {"softmax_columns", {}, std::move(b.k)};
+}
+
+/// x.t() * scale, in the element type given
+inline Sample transpose_scale(std::int64_t rows, std::int64_t cols, DType dtype = DType::f32) {
+  Build b;
+  b.k.space.extents = {rows, cols};
+  const int x = b.load(b.input(dtype, {cols, rows}), b.at({{0, 1}, {1, rows}}));
+  const int y = b.op(Op::mul, {x, b.constant(2.5, dtype)}, dtype);
+  b.output(y, dtype, {rows, cols}, b.at({{0, cols}, {1, 1}}));
+  return {"transpose_scale", {}, std::move(b.k)};
+}
+
+/// Many unary functions of |x| + 0.1 or x, summed up in pairs of outputs.
+inline Sample functions(std::int64_t n, DType dtype) {
+  Build b;
+  b.k.space.extents = {n};
+  const auto at = b.at({{0, 1}});
+  const int x = b.load(b.input(dtype, {n}), at);
+  const int p = b.op(Op::add, {b.op(Op::abs, {x}, dtype), b.constant(0.1, dtype)}, dtype);
+  for (Op o : {Op::log, Op::log2, Op::log1p, Op::sqrt, Op::rsqrt, Op::log10}) b.output(b.op(o, {p}, dtype), dtype, {n}, at);
+  for (Op o : {Op::exp, Op::exp2, Op::expm1, Op::sin, Op::cos, Op::tanh, Op::erf, Op::erfc, Op::sigmoid, Op::atan, Op::asinh, Op::floor, Op::ceil, Op::trunc, Op::round_even,
+               Op::sign, Op::relu, Op::neg, Op::reciprocal})
+    b.output(b.op(o, {x}, dtype), dtype, {n}, at);
+  b.output(b.op(Op::pow, {p, x}, dtype), dtype, {n}, at);
+  b.output(b.op(Op::atan2, {p, x}, dtype), dtype, {n}, at);
+  b.output(b.op(Op::maximum, {x, b.constant(0.25, dtype)}, dtype), dtype, {n}, at);
+  b.output(b.op(Op::minimum, {b.constant(0.25, dtype), x}, dtype), dtype, {n}, at);
+  b.output(b.op(Op::fmax, {x, b.constant(0.25, dtype)}, dtype), dtype, {n}, at);
+  b.output(b.op(Op::fmin, {b.constant(0.25, dtype), x}, dtype), dtype, {n}, at);
+  b.output(b.op(Op::isnan, {x}, DType::boolean), DType::boolean, {n}, at);
+  b.output(b.op(Op::isinf, {x}, DType::boolean), DType::boolean, {n}, at);
+  b.output(b.op(Op::isfinite, {x}, DType::boolean), DType::boolean, {n}, at);
+  b.output(b.op(Op::le, {x, b.constant(0, dtype)}, DType::boolean), DType::boolean, {n}, at);
+  return {"functions", {}, std::move(b.k)};
+}
+
+/// Integer arithmetic with wrapping, Python's sign rules, shifts; of one integer type.
+inline Sample integer_ops(std::int64_t n, DType t) {
+  Build b;
+  b.k.space.extents = {n};
+  const auto at = b.at({{0, 1}});
+  const int x = b.load(b.input(t, {n}), at), y = b.load(b.input(t, {n}), at);
+  const int big = b.op(Op::mul, {b.op(Op::mul, {x, y}, t), b.op(Op::mul, {x, x}, t)}, t);
+  for (Op o : {Op::add, Op::sub, Op::floor_div, Op::trunc_div, Op::remainder, Op::fmod, Op::maximum, Op::minimum, Op::bitwise_and, Op::bitwise_or, Op::bitwise_xor})
+    b.output(b.op(o, {x, y}, t), t, {n}, at);
+  b.output(big, t, {n}, at);
+  const int three = b.constant(3, t);
+  b.output(b.op(Op::shift_left, {x, three}, t), t, {n}, at);
+  b.output(b.op(Op::shift_right, {x, three}, t), t, {n}, at);
+  b.output(b.op(Op::pow, {x, three}, t), t, {n}, at);
+  for (Op o : {Op::neg, Op::abs, Op::sign, Op::bitwise_not}) b.output(b.op(o, {x}, t), t, {n}, at);
+  b.output(b.op(Op::lt, {x, y}, DType::boolean), DType::boolean, {n}, at);
+  b.output(b.op(Op::logical_and, {x, y}, DType::boolean), DType::boolean, {n}, at);
+  return {"integer_ops", {}, std::move(b.k)};
+}
+
+/// f32 → bf16 (rounded) → f16 (rounded) → i32 → f64 and bool
+inline Sample casts(std::int64_t n) {
+  Build b;
+  b.k.space.extents = {n};
+  const auto at = b.at({{0, 1}});
+  const int x = b.load(b.input(DType::f16, {n}), at);
+  const int clean = b.op(Op::select, {b.op(Op::lt, {b.op(Op::abs, {x}), b.constant(1000)}, DType::boolean), x, b.constant(0)});
+  const int h = b.op(Op::cast, {clean}, DType::bf16);
+  b.k.nodes[static_cast<std::size_t>(h)].rounds = true;
+  const int q = b.op(Op::cast, {b.op(Op::mul, {h, b.constant(3.7)})}, DType::f16);
+  b.k.nodes[static_cast<std::size_t>(q)].rounds = true;
+  const int i = b.op(Op::cast, {q}, DType::i32);
+  b.output(h, DType::bf16, {n}, at);
+  b.output(q, DType::f16, {n}, at);
+  b.output(i, DType::i32, {n}, at);
+  b.output(b.op(Op::cast, {i}, DType::i8), DType::i8, {n}, at);
+  b.output(b.op(Op::cast, {i}, DType::boolean), DType::boolean, {n}, at);
+  b.output(b.op(Op::cast, {b.op(Op::cast, {i}, DType::boolean)}, DType::f32), DType::f32, {n}, at);
+  b.output(b.op(Op::cast, {i}, DType::i64), DType::i64, {n}, at);
+  return {"casts", {}, std::move(b.k)};
+}
+
+/// Causal mask from two index nodes, then softmax over the last dimension.
+inline Sample causal_softmax(std::int64_t n) {
+  Build b;
+  b.k.anchor = Anchor::row;
+  b.k.space.extents = {n, n};
+  b.k.inner = 1;
+  const auto full = b.at({{0, n}, {1, 1}});
+  const auto position = [&](int v) {
+    const int i = b.op(Op::index, {}, DType::i64);
+    b.k.nodes[static_cast<std::size_t>(i)].index = b.at({{v, 1}});
+    return i;
+  };
+  const int row = position(0), col = position(1);
+  const int x = b.load(b.input(DType::f32, {n, n}), full);
+  const int kept = b.op(Op::select, {b.op(Op::ge, {row, col}, DType::boolean), x, b.constant(-INFINITY)});
+  const int max = b.reduce(ReduceKind::max, kept, 0);
+  const int e = b.op(Op::exp, {b.op(Op::sub, {kept, max})});
+  const int sum = b.reduce(ReduceKind::sum, e, 1);
+  b.output(b.op(Op::div, {e, sum}), DType::f32, {n, n}, full);
+  return {"causal_softmax", {}, std::move(b.k)};
+}
+
+/// any, all, max and min of i32, sum of booleans, product: every kind of reduction
+inline Sample reductions(std::int64_t rows, std::int64_t cols) {
+  Build b;
+  b.k.anchor = Anchor::row;
+  b.k.space.extents = {rows, cols};
+  b.k.inner = 1;
+  const auto full = b.at({{0, cols}, {1, 1}});
+  const int x = b.load(b.input(DType::i32, {rows, cols}), full);
+  const int y = b.load(b.input(DType::f32, {rows, cols}), full);
+  const int above = b.op(Op::gt, {x, b.constant(18, DType::i32)}, DType::boolean);
+  const int near = b.op(Op::lt, {b.op(Op::abs, {y}), b.constant(2.8)}, DType::boolean);
+  const auto at = b.at({{0, 1}});
+  b.output(b.reduce(ReduceKind::any, above, 0, DType::boolean), DType::boolean, {rows}, at, true);
+  b.output(b.reduce(ReduceKind::all, near, 0, DType::boolean), DType::boolean, {rows}, at, true);
+  b.output(b.reduce(ReduceKind::max, x, 0, DType::i32), DType::i32, {rows}, at, true);
+  b.output(b.reduce(ReduceKind::min, y, 0), DType::f32, {rows}, at, true);
+  b.output(b.reduce(ReduceKind::sum, b.op(Op::cast, {above}, DType::i64), 0, DType::i64), DType::i64, {rows}, at, true);
+  b.output(b.reduce(ReduceKind::sum, b.op(Op::cast, {x}, DType::i64), 0, DType::i64), DType::i64, {rows}, at, true);
+  b.output(b.reduce(ReduceKind::product, b.op(Op::add, {b.op(Op::mul, {y, b.constant(0.01)}), b.constant(1)}), 0), DType::f32, {rows}, at, true);
+  return {"reductions", {}, std::move(b.k)};
+}
+
+/// A repeat: x[i mod n] + y[i div 3], indices with div and mod along the vector variable.
+inline Sample folded_indices(std::int64_t n, std::int64_t times) {
+  Build b;
+  b.k.space.extents = {n * times};
+  const auto i = IndexExpr::variable(0);
+  const int x = b.load(b.input(DType::f32, {n}), ir::mod(i, n, b.k.space));
+  const int y = b.load(b.input(DType::f32, {n * times / 3 + 1}), ir::floor_div(i, 3, b.k.space));
+  b.output(b.op(Op::add, {x, y}), DType::f32, {n * times}, b.at({{0, 1}}));
+  return {"folded_indices", {}, std::move(b.k)};
+}
+
+inline Sample scalar_exp() {
+  Build b;
+  const int x = b.load(b.input(DType::f32, {}), IndexExpr::constant(0));
+  b.output(b.op(Op::exp, {x}), DType::f32, {}, IndexExpr::constant(0));
+  return {"scalar_exp", {}, std::move(b.k)};
+}
+
+inline std::vector<Sample> cpp_samples() {
+  std::vector<Sample> out;
+  out.push_back(row_sum(3, 1));
+  out.push_back(row_sum(1, 70001));
+  out.push_back(row_sum(300, 10));
+  out.push_back(softmax_columns(37, 150));
+  out.push_back(softmax_columns(9000, 5));
+  out.push_back(transpose_scale(130, 95));
+  out.push_back(transpose_scale(64, 128));
+  out.push_back(transpose_scale(64, 70, DType::bf16));
+  out.push_back(transpose_scale(37, 48, DType::i32));
+  out.push_back(functions(1000, DType::f32));
+  out.push_back(functions(333, DType::f64));
+  for (DType t : {DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) out.push_back(integer_ops(515, t));
+  out.push_back(casts(1037));
+  out.push_back(causal_softmax(75));
+  out.push_back(reductions(9, 301));
+  out.push_back(reductions(2, 40000));
+  out.push_back(folded_indices(7, 60));
+  out.push_back(scalar_exp());
+  return out;
+}
+
+}  // namespace planish::codegen::samples
