@@ -27,12 +27,14 @@ std::string illegal(const Kernel& kernel, const Device& device, const Genome& ge
   for (const auto& gene : known) {
     const auto it = genome.find(gene.name);
     if (it == genome.end()) return fmt::format("gene {} is missing", gene.name);
-    if (std::ranges::find(gene.choices, it->second) == gene.choices.end()) return fmt::format("gene {} cannot be {}", gene.name, it->second);
+    if (std::ranges::find(gene.choices, it->second) == gene.choices.end())
+      return fmt::format("gene {} cannot be {}", gene.name, it->second);
   }
   for (const auto& [name, value] : genome) {
     if (std::ranges::find(known, name, &Gene::name) == known.end()) return fmt::format("gene {} is unknown here", name);
   }
-  return device.target == Target::cuda ? printing::cuda_illegal(kernel, device, genome) : cpp_illegal(kernel, device, genome);
+  return device.target == Target::cuda ? printing::cuda_illegal(kernel, device, genome)
+                                       : cpp_illegal(kernel, device, genome);
 }
 
 std::vector<Genome> seeds(const Kernel& kernel, const Device& device) {
@@ -102,12 +104,15 @@ Result<Genome> genome_from_text(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (word.empty()) continue;
     const auto equals = word.find('=');
-    if (equals == std::string_view::npos || equals == 0) return fail("bad_genome", fmt::format("'{}' is not gene=value", word));
+    if (equals == std::string_view::npos || equals == 0)
+      return fail("bad_genome", fmt::format("'{}' is not gene=value", word));
     std::int64_t value = 0;
     const auto number = word.substr(equals + 1);
     const auto [rest, code] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (code != std::errc{} || rest != number.data() + number.size()) return fail("bad_genome", fmt::format("'{}' has no integer value", word));
-    if (!genome.emplace(word.substr(0, equals), value).second) return fail("bad_genome", fmt::format("gene '{}' occurs twice", word.substr(0, equals)));
+    if (code != std::errc{} || rest != number.data() + number.size())
+      return fail("bad_genome", fmt::format("'{}' has no integer value", word));
+    if (!genome.emplace(word.substr(0, equals), value).second)
+      return fail("bad_genome", fmt::format("gene '{}' occurs twice", word.substr(0, equals)));
   }
   return genome;
 }

@@ -1,19 +1,20 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "codegen/kernel.h"
 
-/// Kernels written by hand, as the partition would build them: what emitters are tested on before, and apart from, any graph.
+/// Kernels written by hand, as the partition would build them: what emitters are tested on before, and apart from, any
+/// graph.
 namespace planish::codegen::samples {
 
 struct Sample {
-  std::string family;                                             ///< the reference that tests/gpu/emit_check.py computes
-  std::vector<std::pair<std::string, std::int64_t>> parameters;   ///< its sizes
+  std::string family;  ///< the reference that tests/gpu/emit_check.py computes
+  std::vector<std::pair<std::string, std::int64_t>> parameters;  ///< its sizes
   Kernel kernel;
 };
 
@@ -68,6 +69,13 @@ class Build {
     node.args = std::move(args);
     return push(std::move(node));
   }
+  int index(IndexExpr e) {
+    Node node;
+    node.op = Op::index;
+    node.dtype = DType::i64;
+    node.index = std::move(e);
+    return push(std::move(node));
+  }
   int reduce(ReduceKind kind, int arg, int phase, DType accumulate = DType::f32) {
     k.reductions.push_back({kind, arg, accumulate, phase});
     Node node;
@@ -95,8 +103,12 @@ class Build {
   }
 };
 
-inline DType sized(std::int64_t code) { return static_cast<DType>(code); }
-constexpr std::int64_t code(DType dtype) { return static_cast<std::int64_t>(dtype); }
+inline DType sized(std::int64_t code) {
+  return static_cast<DType>(code);
+}
+constexpr std::int64_t code(DType dtype) {
+  return static_cast<std::int64_t>(dtype);
+}
 
 inline Sample relu(std::int64_t n, DType dtype = DType::f32) {
   Build b;
@@ -150,7 +162,8 @@ inline Sample flip_pad(std::int64_t rows, std::int64_t cols) {
   Build b;
   b.k.space.extents = {rows, cols + 5};
   const auto position = b.at({{1, 1}}, -2);
-  const int x = b.load(b.input(DType::f32, {rows, cols}), b.at({{0, cols}, {1, -1}}, cols + 1), {{position, 0, cols}}, 7);
+  const int x =
+      b.load(b.input(DType::f32, {rows, cols}), b.at({{0, cols}, {1, -1}}, cols + 1), {{position, 0, cols}}, 7);
   b.output(x, DType::f32, {rows, cols + 5}, b.at({{0, cols + 5}, {1, 1}}));
   return {"flip_pad", {{"rows", rows}, {"cols", cols}}, std::move(b.k)};
 }
@@ -179,6 +192,32 @@ inline Sample softmax(std::int64_t rows, std::int64_t cols, DType dtype = DType:
   const int sum = b.reduce(ReduceKind::sum, e, 1);
   b.output(b.op(Op::div, {e, sum}), dtype, {rows, cols}, full);
   return {"softmax", {{"rows", rows}, {"cols", cols}, {"dtype", code(dtype)}}, std::move(b.k)};
+}
+
+/// softmax of x where column ≤ row, -inf elsewhere
+inline Sample causal_softmax(std::int64_t rows, std::int64_t cols) {
+  Build b;
+  b.k.anchor = Anchor::row;
+  b.k.space.extents = {rows, cols};
+  b.k.inner = 1;
+  const auto full = b.at({{0, cols}, {1, 1}});
+  const int x = b.load(b.input(DType::f32, {rows, cols}), full);
+  const int row = b.index(b.at({{0, 1}}));
+  const int col = b.index(b.at({{1, 1}}));
+  const int masked = b.op(
+      Op::select, {b.op(Op::le, {col, row}, DType::boolean), x, b.constant(-std::numeric_limits<double>::infinity())});
+  const int max = b.reduce(ReduceKind::max, masked, 0);
+  const int e = b.op(Op::exp, {b.op(Op::sub, {masked, max})});
+  b.output(b.op(Op::div, {e, b.reduce(ReduceKind::sum, e, 1)}), DType::f32, {rows, cols}, full);
+  return {"causal_softmax", {{"rows", rows}, {"cols", cols}}, std::move(b.k)};
+}
+
+/// One number, no variable at all: x + 1
+inline Sample scalar() {
+  Build b;
+  const int x = b.load(b.input(DType::f32, {}), b.at({}));
+  b.output(b.op(Op::add, {x, b.constant(1)}), DType::f32, {}, b.at({}));
+  return {"scalar", {}, std::move(b.k)};
 }
 
 inline Sample logsumexp(std::int64_t rows, std::int64_t cols) {
@@ -221,7 +260,8 @@ inline Sample rms_norm(std::int64_t rows, std::int64_t cols, DType dtype = DType
   const auto full = b.at({{0, cols}, {1, 1}});
   const int x = b.load(b.input(dtype, {rows, cols}), full);
   const int weight = b.load(b.input(dtype, {cols}), b.at({{1, 1}}));
-  const int mean = b.op(Op::mul, {b.reduce(ReduceKind::sum, b.op(Op::mul, {x, x}), 0), b.constant(1.0 / static_cast<double>(cols))});
+  const int mean =
+      b.op(Op::mul, {b.reduce(ReduceKind::sum, b.op(Op::mul, {x, x}), 0), b.constant(1.0 / static_cast<double>(cols))});
   const int rstd = b.op(Op::rsqrt, {b.op(Op::add, {mean, b.constant(1e-6)})});
   b.output(b.op(Op::mul, {b.op(Op::mul, {x, rstd}), weight}), dtype, {rows, cols}, full);
   return {"rms_norm", {{"rows", rows}, {"cols", cols}, {"dtype", code(dtype)}}, std::move(b.k)};
@@ -265,7 +305,8 @@ inline Sample rms_channels(std::int64_t n, std::int64_t c, std::int64_t hw) {
   b.k.inner = 1;
   const auto full = b.at({{0, c * hw}, {1, 1}, {2, hw}});
   const int x = b.load(b.input(DType::f32, {n, c, hw}), full);
-  const int mean = b.op(Op::mul, {b.reduce(ReduceKind::sum, b.op(Op::mul, {x, x}), 0), b.constant(1.0 / static_cast<double>(c))});
+  const int mean =
+      b.op(Op::mul, {b.reduce(ReduceKind::sum, b.op(Op::mul, {x, x}), 0), b.constant(1.0 / static_cast<double>(c))});
   const int rms = b.op(Op::sqrt, {b.op(Op::add, {mean, b.constant(1e-5)})});
   b.output(b.op(Op::div, {x, rms}), DType::f32, {n, c, hw}, full);
   b.output(rms, DType::f32, {n, hw}, b.at({{0, hw}, {1, 1}}), true);
@@ -317,6 +358,8 @@ inline std::vector<Sample> small_samples() {
   out.push_back(softmax(3, 1));
   out.push_back(softmax(2, 8192));
   out.push_back(softmax(3, 4097, DType::bf16));
+  out.push_back(causal_softmax(20, 45));
+  out.push_back(scalar());
   out.push_back(logsumexp(9, 770));
   out.push_back(layer_norm(6, 512));
   out.push_back(layer_norm(5, 259));

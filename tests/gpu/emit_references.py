@@ -53,6 +53,12 @@ def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.d
             return [torch.remainder(x[0], x[1][:, None]), torch.div(x[0], x[1][:, None], rounding_mode="floor")]
         case "softmax":
             return [torch.softmax(x[0], -1)]
+        case "scalar":
+            return [x[0] + 1]
+        case "causal_softmax":
+            rows, cols = x[0].shape
+            keep = torch.arange(cols, device=x[0].device)[None, :] <= torch.arange(rows, device=x[0].device)[:, None]
+            return [torch.softmax(torch.where(keep, x[0], float("-inf")), -1)]
         case "logsumexp":
             return [torch.logsumexp(x[0], -1)]
         case "layer_norm":

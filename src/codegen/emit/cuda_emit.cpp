@@ -13,6 +13,8 @@ Result<Emitted> emit_cuda(const Kernel& kernel, const Device& device, const Geno
   writer.function_head();
   if (plan.row) {
     write_row(kernel, plan, writer);
+  } else if (plan.tile != 0) {
+    write_tiled(kernel, plan, writer);
   } else {
     write_pointwise(kernel, plan, writer);
   }
@@ -26,8 +28,10 @@ Result<Emitted> emit_cuda(const Kernel& kernel, const Device& device, const Geno
   emitted.block[0] = plan.threads;
   emitted.cluster[0] = plan.cluster;
   emitted.shared = plan.dynamic_shared;
-  for (std::size_t i = 0; i < kernel.inputs.size(); ++i) emitted.args.push_back({Emitted::Argument::Kind::input, static_cast<int>(i)});
-  for (std::size_t i = 0; i < kernel.outputs.size(); ++i) emitted.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(i)});
+  for (std::size_t i = 0; i < kernel.inputs.size(); ++i)
+    emitted.args.push_back({Emitted::Argument::Kind::input, static_cast<int>(i)});
+  for (std::size_t i = 0; i < kernel.outputs.size(); ++i)
+    emitted.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(i)});
   return emitted;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/cuda_plan.h"
@@ -51,6 +52,7 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
   out.push_back({"hints", {0, 1, 2, 3}});
   if (!row) {
     out.push_back({"persistent", {0, 2, 4, 8, 16}});
+    if (transposed_loads(kernel).first >= 0) out.push_back({"tile", {0, 32, 64}});
     return out;
   }
   out.push_back({"min_blocks", {1, 2, 3, 4, 6, 8}});
@@ -60,7 +62,8 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
     out.push_back({"split", powers(1, std::min<std::int64_t>(32, power_of_two_above(length)))});
     return out;
   }
-  const std::int64_t most_rows = std::min<std::int64_t>(power_of_two_above(kernel.outer_extent()), length > 4096 ? 8 : 1024);
+  const std::int64_t most_rows =
+      std::min<std::int64_t>(power_of_two_above(kernel.outer_extent()), length > 4096 ? 8 : 1024);
   out.push_back({"rows", powers(1, std::max<std::int64_t>(1, most_rows))});
   out.push_back({"cluster", powers(1, length < 4096 ? 1 : std::max(1, device.max_cluster))});
   return out;
@@ -75,23 +78,36 @@ std::string cuda_illegal(const Kernel& kernel, const Device& device, const Genom
   if (cluster > 1 && rows > 1) return "a cluster shares one row";
   if (cluster > device.max_cluster) return "the cluster is larger than the device allows";
 
+  const std::int64_t tile = gene(genome, "tile", 0);
+  if (tile != 0) {
+    // Decisions that a tile takes over must be at their first choice, so that equal code has one genome.
+    if (gene(genome, "persistent", 0) != 0 || gene(genome, "unroll", 1) != 1)
+      return "a tile decides unrolling and grid itself";
+    if (gene(genome, "vector", 4) != std::max(4, widest(kernel))) return "a tile moves single elements";
+    if (threads < tile || tile * tile / threads > 16) return "the tile does not fit the threads";
+  }
   const CudaPlan plan = make_plan(kernel, device, genome);
   if (plan.grid > 2147483647) return "the grid is too large";
-  if (plan.row && (plan.vectors + plan.across * plan.cluster) * plan.width > 1073741824) return "rows are too long for 32-bit positions";
+  if (plan.row && (plan.vectors + plan.across * plan.cluster) * plan.width > 1073741824)
+    return "rows are too long for 32-bit positions";
   if (plan.columns && plan.threads / plan.across < 8) return "fewer than 8 columns a block";
-  if (plan.row && plan.across > 1 && static_cast<std::int64_t>(plan.across) * cluster >= 2 * power_of_two_above(plan.vectors)) {
+  if (plan.row && plan.across > 32 &&
+      static_cast<std::int64_t>(plan.across) * cluster >= 2 * power_of_two_above(plan.vectors)) {
     return "half of the threads would idle";
   }
   if (plan.row && plan.trips < plan.unroll / 2) return "unrolled beyond the work of a thread";
   if (plan.row && gene(genome, "residency", 0) != 0) {
     if (plan.resident.empty()) return "nothing is read twice";
-    if (plan.residency == Residency::registers && plan.trips > most_unrolled_trips) return "too much of the row for one thread's registers";
+    if (plan.residency == Residency::registers && plan.trips > most_unrolled_trips)
+      return "too much of the row for one thread's registers";
   }
   if (plan.static_shared > static_shared_limit) return "reductions need too much shared memory";
   const std::int64_t shared = plan.dynamic_shared + plan.static_shared;
-  if (shared > device.shared_bytes) return fmt::format("{} bytes of shared memory, the device has {}", shared, device.shared_bytes);
+  if (shared > device.shared_bytes)
+    return fmt::format("{} bytes of shared memory, the device has {}", shared, device.shared_bytes);
   const std::int64_t blocks = plan.min_blocks;
-  if (blocks * (shared + block_overhead_bytes) > device.shared_bytes + block_overhead_bytes) return "shared memory for fewer blocks than asked for";
+  if (blocks * (shared + block_overhead_bytes) > device.shared_bytes + block_overhead_bytes)
+    return "shared memory for fewer blocks than asked for";
   if (blocks * threads > 2048) return "more threads than a multiprocessor holds";
   const std::int64_t cap = std::min<std::int64_t>(255, registers_per_sm / (blocks * threads) / 8 * 8);
   if (plan.registers > cap) return fmt::format("about {} registers a thread, {} are there", plan.registers, cap);
@@ -105,18 +121,22 @@ struct Scored {
   Genome genome;
 };
 
-/// Roofline with the effects that decide among schedules: bytes in flight, re-reading, waves, and a row's synchronisation.
+/// Roofline with the effects that decide among schedules: bytes in flight, re-reading, waves, and a row's
+/// synchronisation.
 double predicted(const Kernel& kernel, const Device& device, const Genome& genome) {
   const CudaPlan plan = make_plan(kernel, device, genome);
   const double sms = device.sms;
-  const double cap = static_cast<double>(registers_per_sm) / (std::max(24, (plan.registers + 7) / 8 * 8) * plan.threads);
-  double resident_blocks = std::min({32.0, 2048.0 / plan.threads, std::max(1.0, static_cast<double>(static_cast<int>(cap)))});
+  const double cap =
+      static_cast<double>(registers_per_sm) / (std::max(24, (plan.registers + 7) / 8 * 8) * plan.threads);
+  double resident_blocks =
+      std::min({32.0, 2048.0 / plan.threads, std::max(1.0, static_cast<double>(static_cast<int>(cap)))});
   const std::int64_t shared = plan.dynamic_shared + plan.static_shared;
-  resident_blocks = std::min(resident_blocks, static_cast<double>((device.shared_bytes + block_overhead_bytes) / (shared + block_overhead_bytes)));
+  resident_blocks = std::min(resident_blocks, static_cast<double>((device.shared_bytes + block_overhead_bytes) /
+                                                                  (shared + block_overhead_bytes)));
 
-  double once = 0;     // bytes of loads that are not kept, a point, a sweep
-  double kept = 0;     // bytes of resident loads, a point
-  double flying = 0;   // bytes a thread asks for before it waits
+  double once = 0;    // bytes of loads that are not kept, a point, a sweep
+  double kept = 0;    // bytes of resident loads, a point
+  double flying = 0;  // bytes a thread asks for before it waits
   const double points = static_cast<double>(kernel.outer_extent()) * static_cast<double>(kernel.inner_extent());
   const auto distinct = [&](int id) {
     const auto& input = kernel.inputs[static_cast<std::size_t>(kernel.nodes[static_cast<std::size_t>(id)].input)];
@@ -130,7 +150,8 @@ double predicted(const Kernel& kernel, const Device& device, const Genome& genom
       const bool keep = std::ranges::find(plan.resident, id) != plan.resident.end();
       if (std::ranges::find(seen, id) == seen.end()) {
         (keep ? kept : once) += distinct(id);
-        flying += static_cast<double>(plan.vector_bytes(kernel, id)) * static_cast<double>(keep ? plan.trips : std::min<std::int64_t>(plan.unroll, plan.trips));
+        flying += static_cast<double>(plan.vector_bytes(kernel, id)) *
+                  static_cast<double>(keep ? plan.trips : std::min<std::int64_t>(plan.unroll, plan.trips));
         seen.push_back(id);
       } else if (!keep) {
         again += distinct(id);
@@ -142,24 +163,38 @@ double predicted(const Kernel& kernel, const Device& device, const Genome& genom
     if (!output.per_row) written += size_of(output.dtype);
   }
   const double blocks = static_cast<double>(plan.grid);
-  const double row_bytes = (once + again) * static_cast<double>(plan.length) * static_cast<double>(std::max(1, plan.rows)) / plan.cluster;
+  const double row_bytes =
+      (once + again) * static_cast<double>(plan.length) * static_cast<double>(std::max(1, plan.rows)) / plan.cluster;
   const bool in_l2 = plan.row && row_bytes * resident_blocks * sms < 0.6 * static_cast<double>(device.l2_bytes);
   const double bytes = points * (once + kept + written + again * (in_l2 ? 0.4 : 1.0));
 
   const double per_sm = std::min(resident_blocks, std::max(1.0, blocks / sms));
   const double in_flight = per_sm * plan.threads * flying;
-  double efficiency = in_flight / (in_flight + 6000.0);
+  double efficiency = 1.0 - std::exp(-in_flight / 14000.0);
+  // Warps to issue from while others wait at barriers; wide accesses; blocks that are worth their launch.
+  efficiency *= std::min(1.0, std::sqrt(per_sm * plan.threads / 640.0));
+  if (plan.width * widest(kernel) < 16 && plan.tile == 0) efficiency *= 0.95;
+  if (plan.threads < 128) efficiency *= 0.94;
+  if (plan.residency == Residency::shared) efficiency *= 0.98;
+  if (plan.row && !plan.columns && plan.across * plan.width * widest(kernel) < 256) efficiency *= 0.85;
+  if (plan.width * widest(kernel) > 16) efficiency *= 0.97;
   // With one block a multiprocessor nothing is loaded while results are stored.
   if (plan.row && per_sm < 1.99) efficiency *= 0.8;
+  // A transposed load without a tile moves a whole sector for each element.
+  if (!plan.row && plan.tile == 0 && transposed_loads(kernel).first >= 0) efficiency *= 0.25;
   // Lanes of a warp side by side must cover whole sectors.
   if (plan.columns && plan.rows * plan.width * widest(kernel) < 128) efficiency *= 0.7;
   const double slots = sms * resident_blocks;
   const double waves = blocks / slots;
-  const double used = waves < 1 ? std::min(1.0, blocks / sms) : waves / static_cast<double>(static_cast<std::int64_t>(waves + 0.999));
-  const double idle = plan.row ? static_cast<double>(plan.trips) * plan.across * plan.cluster / static_cast<double>(plan.vectors) : 1.0;
-  double microseconds = bytes / (device.bandwidth_gbs * 1e3 * efficiency * std::max(0.05, used)) * (1.0 + 0.15 * (idle - 1.0));
+  const double used =
+      waves < 1 ? std::min(1.0, blocks / sms) : waves / static_cast<double>(static_cast<std::int64_t>(waves + 0.999));
+  const double idle =
+      plan.row ? static_cast<double>(plan.trips) * plan.across * plan.cluster / static_cast<double>(plan.vectors) : 1.0;
+  double microseconds =
+      bytes / (device.bandwidth_gbs * 1e3 * efficiency * std::max(0.05, used)) * (1.0 + 0.15 * (idle - 1.0));
   // A block's own latency: launch, loads, barriers; hidden by the other resident blocks only in part.
-  const double latency = 1.2 + (plan.across > 32 ? 0.3 * phases(kernel) : 0.0) + (plan.cluster > 1 ? 0.8 * phases(kernel) : 0.0);
+  const double latency =
+      1.2 + (plan.across > 32 ? 0.3 * phases(kernel) : 0.0) + (plan.cluster > 1 ? 0.8 * phases(kernel) : 0.0);
   microseconds += latency * std::max(1.0, waves) * (resident_blocks >= 2 ? 0.35 : 0.8);
   return microseconds;
 }
@@ -167,7 +202,8 @@ double predicted(const Kernel& kernel, const Device& device, const Genome& genom
 bool alike(const Genome& a, const Genome& b) {
   int differences = 0;
   for (const auto& [name, value] : a) differences += gene(b, name, value) != value;
-  return differences < 2 && gene(a, "residency", 0) == gene(b, "residency", 0) && gene(a, "cluster", 1) == gene(b, "cluster", 1);
+  return differences < 2 && gene(a, "residency", 0) == gene(b, "residency", 0) &&
+         gene(a, "cluster", 1) == gene(b, "cluster", 1);
 }
 
 }  // namespace
@@ -184,7 +220,8 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
   for (const auto& one : all) {
     std::vector<std::int64_t> values = one.choices;
     if (one.name == "hints") values = {streams ? 3 : 0};
-    if (one.name == "vector" && values.size() > 2) values.erase(values.begin(), values.end() - 2);
+    if (one.name == "vector" && values.size() > 2 && transposed_loads(kernel).first < 0)
+      values.erase(values.begin(), values.end() - 2);
     if (one.name == "unroll") values = {1, 2, 4};
     if (one.name == "persistent" || one.name == "min_blocks") values = {values.front()};
     if (one.name == "threads" && values.front() == 32 && kernel.inner_extent() > 1024) values = {128, 256, 512, 1024};
@@ -200,7 +237,8 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
   }
   std::vector<Scored> scored;
   for (auto& genome : partial) {
-    if (cuda_illegal(kernel, device, genome).empty()) scored.push_back({predicted(kernel, device, genome), std::move(genome)});
+    if (cuda_illegal(kernel, device, genome).empty())
+      scored.push_back({predicted(kernel, device, genome), std::move(genome)});
   }
   std::ranges::stable_sort(scored, {}, &Scored::microseconds);
   std::vector<Genome> out;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace planish::codegen::printing {
 namespace {
@@ -50,6 +51,7 @@ void plan_lanes(const Kernel& kernel, CudaPlan& plan) {
   const int outer = n - kernel.inner;
   const auto extent = [&](int v) { return kernel.space.extents[static_cast<std::size_t>(v)]; };
   Lanes& lanes = plan.lanes;
+  if (n == 0) plan.width = 1;  // a scalar
   lanes.mode = Lanes::Mode::along;
   lanes.variable = plan.columns ? outer - 1 : n - 1;
   if (plan.columns) {
@@ -155,6 +157,8 @@ void plan_resources(const Kernel& kernel, CudaPlan& plan) {
     plan.static_shared +=
         plan.columns ? static_cast<std::int64_t>(plan.threads) * plan.width * bytes : (plan.threads / 32 + 1) * bytes;
   }
+  for (const int id : plan.staged)
+    plan.static_shared += static_cast<std::int64_t>(plan.tile) * (plan.tile + 1) * plan.vector_bytes(kernel, id);
   std::int64_t stored = 0;
   for (const auto& output : kernel.outputs)
     stored += ceil_div(static_cast<std::int64_t>(plan.width) * size_of(output.dtype), 4);
@@ -214,6 +218,29 @@ bool prefers_columns(const Kernel& kernel) {
   return along_columns > along_rows;
 }
 
+std::pair<int, std::vector<int>> transposed_loads(const Kernel& kernel) {
+  const auto n = static_cast<int>(kernel.space.extents.size());
+  if (kernel.anchor != Anchor::pointwise || n < 2) return {-1, {}};
+  constexpr std::int64_t least = 16;  // shorter runs do not fill a memory transaction either way
+  if (kernel.space.extents.back() < least) return {-1, {}};
+  std::map<int, std::vector<int>> found;
+  for (int id = 0; id < static_cast<int>(kernel.nodes.size()); ++id) {
+    const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+    if (node.op != Op::load || !node.index.depends_on(n - 1)) continue;
+    const std::int64_t own = node.index.coefficient_of(n - 1);
+    if (own == 1 || own == -1) continue;
+    for (int v = 0; v + 1 < n; ++v) {
+      if (node.index.coefficient_of(v) == 1 && kernel.space.extents[static_cast<std::size_t>(v)] >= least)
+        found[v].push_back(id);
+    }
+  }
+  std::pair<int, std::vector<int>> best{-1, {}};
+  for (auto& [v, loads] : found) {
+    if (loads.size() > best.second.size()) best = {v, loads};
+  }
+  return best;
+}
+
 std::int64_t gene(const Genome& genome, std::string_view name, std::int64_t otherwise) {
   const auto it = genome.find(name);
   return it == genome.end() ? otherwise : it->second;
@@ -233,6 +260,12 @@ CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& gen
   plan.stream_stores = (hints & 2) != 0;
   plan.residency = static_cast<Residency>(gene(genome, "residency", 0));
   plan.width = static_cast<int>(std::max<std::int64_t>(1, gene(genome, "vector", 4) / widest(kernel)));
+  plan.tile = static_cast<int>(gene(genome, "tile", 0));
+  if (plan.tile != 0) {
+    plan.width = 1;
+    plan.unroll = std::max(1, plan.tile * plan.tile / plan.threads);
+    std::tie(plan.tile_variable, plan.staged) = transposed_loads(kernel);
+  }
   plan_lanes(kernel, plan);
 
   const std::int64_t points = kernel.outer_extent() * kernel.inner_extent();
@@ -244,6 +277,13 @@ CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& gen
     const auto per_sm = gene(genome, "persistent", 0);
     plan.persistent = per_sm == 0 ? 0 : std::min<std::int64_t>(plan.groups, per_sm * device.sms);
     plan.grid = plan.persistent != 0 ? plan.persistent : plan.groups;
+    if (plan.tile != 0) {
+      const auto tiles = [&](std::int64_t extent) { return ceil_div(extent, plan.tile); };
+      const std::int64_t last = kernel.space.extents.back();
+      const std::int64_t other = kernel.space.extents[static_cast<std::size_t>(plan.tile_variable)];
+      plan.persistent = 0;
+      plan.groups = plan.grid = points / last / other * tiles(last) * tiles(other);
+    }
     plan.trips = plan.unroll;
   } else if (plan.columns) {
     plan.across = static_cast<int>(gene(genome, "split", 1));

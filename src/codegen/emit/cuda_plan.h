@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/emit/cuda_access.h"
@@ -28,6 +29,9 @@ struct CudaPlan {
   bool stream_loads = false, stream_stores = false;
   std::int64_t persistent = 0;  ///< pointwise: blocks in a grid-stride launch; 0 = one tile a block
   Residency residency = Residency::reread;
+  int tile = 0;  ///< pointwise: side of the square that transposed loads go through shared memory in; 0 = none
+  int tile_variable = -1;   ///< the variable those loads are contiguous in
+  std::vector<int> staged;  ///< those loads
 
   Lanes lanes;
   int width = 1;            ///< lanes.width
@@ -58,6 +62,9 @@ struct CudaPlan {
 int widest(const Kernel& kernel);
 /// Row kernels: true where memory runs along the last outer variable rather than along the inner ones.
 bool prefers_columns(const Kernel& kernel);
+/// Pointwise: the variable, other than the last, that some strided loads are contiguous in, and these loads; -1 if
+/// there are none.
+std::pair<int, std::vector<int>> transposed_loads(const Kernel& kernel);
 /// Value of a gene, or `otherwise` where absent.
 std::int64_t gene(const Genome& genome, std::string_view name, std::int64_t otherwise);
 CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& genome);

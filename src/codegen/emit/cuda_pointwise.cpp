@@ -47,7 +47,8 @@ void write_pointwise(const Kernel& kernel, const CudaPlan& plan, CudaWriter& w) 
 
   if (plan.vectors > 0) {
     if (plan.persistent != 0) {
-      w.open(fmt::format("for (ix tile = blockIdx.x; tile < {}; tile += {}) {{", w.literal_index(plan.groups), w.literal_index(plan.grid)));
+      w.open(fmt::format("for (ix tile = blockIdx.x; tile < {}; tile += {}) {{", w.literal_index(plan.groups),
+                         w.literal_index(plan.grid)));
     } else {
       w.open("{");
       w.line("const ix tile = blockIdx.x;");

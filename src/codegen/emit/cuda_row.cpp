@@ -73,8 +73,8 @@ class RowWriter {
     if (plan_.shifted) {
       std::vector<std::string> names;
       for (std::size_t v = 0; v < kernel_.space.extents.size(); ++v) names.push_back(fmt::format("d{}", v));
-      w.line(fmt::format("const int shift = (int)(({}) & {});", index_text(*plan_.lanes.primary, kernel_.space, names, plan_.wide),
-                         plan_.width - 1));
+      w.line(fmt::format("const int shift = (int)(({}) & {});",
+                         index_text(*plan_.lanes.primary, kernel_.space, names, plan_.wide), plan_.width - 1));
     }
   }
 
@@ -86,7 +86,8 @@ class RowWriter {
         const std::int64_t padded = (plan_.trips + plan_.unroll - 1) / plan_.unroll * plan_.unroll;
         w.line(fmt::format("{} R{}[{}];", w.pack_type(id), id, padded));
       } else {
-        w.line(fmt::format("{0}* const S{1} = ({0}*)(pl_smem + {2}) + tid;", w.pack_type(id), id, plan_.shared_offset[i]));
+        w.line(
+            fmt::format("{0}* const S{1} = ({0}*)(pl_smem + {2}) + tid;", w.pack_type(id), id, plan_.shared_offset[i]));
       }
     }
   }
@@ -146,8 +147,8 @@ class RowWriter {
 
   void sweep(int s) {
     const auto& nodes = plan_.sweeps[static_cast<std::size_t>(s)];
-    std::vector<int> fresh;      // loaded now
-    std::vector<int> kept;       // loaded now or before, stays
+    std::vector<int> fresh;  // loaded now
+    std::vector<int> kept;   // loaded now or before, stays
     for (const int id : nodes) {
       if (!plan_.swept[static_cast<std::size_t>(id)]) continue;
       if (w.is_resident(id)) {
@@ -191,11 +192,13 @@ class RowWriter {
       if (!along.empty()) unrolled_loop([&] { w.load_vector(along, guard(), false); });
       unrolled_loop([&] {
         if (in_shared) {
-          for (const int id : kept) w.line(fmt::format("{} s{}; pl_get(s{}, &{});", w.pack_type(id), id, id, w.place_of(id)));
+          for (const int id : kept)
+            w.line(fmt::format("{} s{}; pl_get(s{}, &{});", w.pack_type(id), id, id, w.place_of(id)));
         }
         if (stores) {
           for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
-            if (!kernel_.outputs[o].per_row) w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(kernel_.outputs[o].dtype), plan_.width, o));
+            if (!kernel_.outputs[o].per_row)
+              w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(kernel_.outputs[o].dtype), plan_.width, o));
           }
         }
         w.compute(nodes, body);
@@ -212,7 +215,8 @@ class RowWriter {
     for (const std::size_t r : mine) declare(fmt::format("acc{}", r), r);
     const bool sums = std::ranges::any_of(mine, [&](std::size_t r) {
       const auto& reduction = kernel_.reductions[r];
-      return is_floating(reduction.accumulate) && (reduction.kind == ReduceKind::sum || reduction.kind == ReduceKind::product);
+      return is_floating(reduction.accumulate) &&
+             (reduction.kind == ReduceKind::sum || reduction.kind == ReduceKind::product);
     });
     if (sums && plan_.trips > longest_chain && !in_registers) {
       for (const std::size_t r : mine) declare(fmt::format("total{}", r), r);
@@ -225,7 +229,9 @@ class RowWriter {
       w.open(fmt::format("for (int j = 0; j < {}; ++j) {{", plan_.width));
       for (const std::size_t r : mine) {
         const auto& reduction = kernel_.reductions[r];
-        w.line(fmt::format("total{0}[j] = {1};", r, combine(reduction.kind, reduction.accumulate, fmt::format("total{}[j]", r), fmt::format("acc{}[j]", r))));
+        w.line(fmt::format(
+            "total{0}[j] = {1};", r,
+            combine(reduction.kind, reduction.accumulate, fmt::format("total{}[j]", r), fmt::format("acc{}[j]", r))));
         w.line(fmt::format("acc{}[j] = {};", r, neutral(reduction.kind, reduction.accumulate)));
       }
       w.close();
@@ -248,17 +254,21 @@ class RowWriter {
 
   std::string accumulate(std::size_t r) {
     const auto& reduction = kernel_.reductions[r];
-    const std::string value = convert(w.name(reduction.arg), kernel_.nodes[static_cast<std::size_t>(reduction.arg)].dtype, reduction.accumulate);
+    const std::string value = convert(
+        w.name(reduction.arg), kernel_.nodes[static_cast<std::size_t>(reduction.arg)].dtype, reduction.accumulate);
     const std::string sum = combine(reduction.kind, reduction.accumulate, fmt::format("acc{}[j]", r), value);
     const std::string inside = w.lane_inside();
-    return inside.empty() ? fmt::format("acc{}[j] = {};\n", r, sum) : fmt::format("if ({}) acc{}[j] = {};\n", inside, r, sum);
+    return inside.empty() ? fmt::format("acc{}[j] = {};\n", r, sum)
+                          : fmt::format("if ({}) acc{}[j] = {};\n", inside, r, sum);
   }
 
   /// Butterfly over `width` neighbouring lanes: every lane ends with the same bits.
   void butterfly(std::size_t r, int width) {
     const auto& reduction = kernel_.reductions[r];
     for (int m = width / 2; m >= 1; m /= 2) {
-      w.line(fmt::format("red{0} = {1};", r, combine(reduction.kind, reduction.accumulate, fmt::format("red{}", r), fmt::format("pl_xor(red{}, {})", r, m))));
+      w.line(fmt::format("red{0} = {1};", r,
+                         combine(reduction.kind, reduction.accumulate, fmt::format("red{}", r),
+                                 fmt::format("pl_xor(red{}, {})", r, m))));
     }
   }
 
@@ -279,7 +289,8 @@ class RowWriter {
       for (int j = 0; j < plan_.width; ++j) parts.push_back(fmt::format("acc{}[{}]", r, j));
       while (parts.size() > 1) {
         std::vector<std::string> half;
-        for (std::size_t i = 0; i + 1 < parts.size(); i += 2) half.push_back(combine(reduction.kind, reduction.accumulate, parts[i], parts[i + 1]));
+        for (std::size_t i = 0; i + 1 < parts.size(); i += 2)
+          half.push_back(combine(reduction.kind, reduction.accumulate, parts[i], parts[i + 1]));
         parts = std::move(half);
       }
       w.line(fmt::format("{} red{} = {};", type(r), r, parts[0]));
@@ -322,7 +333,8 @@ class RowWriter {
     w.line("#pragma unroll");
     w.open(fmt::format("for (int j = 0; j < {}; ++j) {{", plan_.width));
     for (const std::size_t r : mine) {
-      w.line(plan_.across > 1 ? fmt::format("sh{0}[y * {1} + j * {2} + x] = acc{0}[j];", r, row, plan_.rows) : fmt::format("red{0}[j] = acc{0}[j];", r));
+      w.line(plan_.across > 1 ? fmt::format("sh{0}[y * {1} + j * {2} + x] = acc{0}[j];", r, row, plan_.rows)
+                              : fmt::format("red{0}[j] = acc{0}[j];", r));
     }
     w.close();
     if (plan_.across == 1) return;
@@ -333,7 +345,8 @@ class RowWriter {
       const auto& reduction = kernel_.reductions[r];
       w.line(fmt::format("red{0}[j] = sh{0}[j * {1} + x];", r, plan_.rows));
       w.line(fmt::format("for (int i = 1; i < {}; ++i) red{}[j] = {};", plan_.across, r,
-                         combine(reduction.kind, reduction.accumulate, fmt::format("red{}[j]", r), fmt::format("sh{}[i * {} + j * {} + x]", r, row, plan_.rows))));
+                         combine(reduction.kind, reduction.accumulate, fmt::format("red{}[j]", r),
+                                 fmt::format("sh{}[i * {} + j * {} + x]", r, row, plan_.rows))));
     }
     w.close();
   }
@@ -352,7 +365,8 @@ class RowWriter {
     if (plan_.columns) {
       w.open("if (live && y == 0) {");
       for (const int o : outputs) {
-        w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(kernel_.outputs[static_cast<std::size_t>(o)].dtype), plan_.width, o));
+        w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(kernel_.outputs[static_cast<std::size_t>(o)].dtype),
+                           plan_.width, o));
       }
       w.compute(closure(kernel_, roots, [](int) { return false; }), body);
       for (const int o : outputs) w.store_vector(o, "");
@@ -362,8 +376,9 @@ class RowWriter {
     w.open("if (live && first == 0) {");
     for (const int o : outputs) {
       const auto& output = kernel_.outputs[static_cast<std::size_t>(o)];
-      w.line(fmt::format("out{}[{}] = {};", o, w.index(kernel_, output.index),
-                         store_form(w.name(output.node), kernel_.nodes[static_cast<std::size_t>(output.node)].dtype, output.dtype)));
+      w.line(fmt::format(
+          "out{}[{}] = {};", o, w.index(kernel_, output.index),
+          store_form(w.name(output.node), kernel_.nodes[static_cast<std::size_t>(output.node)].dtype, output.dtype)));
     }
     w.close();
   }
@@ -377,6 +392,8 @@ class RowWriter {
 
 }  // namespace
 
-void write_row(const Kernel& kernel, const CudaPlan& plan, CudaWriter& writer) { RowWriter(kernel, plan, writer).write(); }
+void write_row(const Kernel& kernel, const CudaPlan& plan, CudaWriter& writer) {
+  RowWriter(kernel, plan, writer).write();
+}
 
 }  // namespace planish::codegen::printing

@@ -6,7 +6,9 @@
 
 namespace planish::codegen::printing {
 
-void CudaWriter::line(std::string_view text) { out += fmt::format("{:{}}{}\n", "", 2 * depth, text); }
+void CudaWriter::line(std::string_view text) {
+  out += fmt::format("{:{}}{}\n", "", 2 * depth, text);
+}
 void CudaWriter::open(std::string_view text) {
   line(text);
   ++depth;
@@ -16,7 +18,9 @@ void CudaWriter::close(std::string_view tail) {
   line(fmt::format("}}{}", tail));
 }
 
-std::string CudaWriter::literal_index(std::int64_t value) const { return plan_.wide ? fmt::format("{}LL", value) : fmt::format("{}", value); }
+std::string CudaWriter::literal_index(std::int64_t value) const {
+  return plan_.wide ? fmt::format("{}LL", value) : fmt::format("{}", value);
+}
 
 void CudaWriter::function_head() {
   std::string parameters;
@@ -24,9 +28,11 @@ void CudaWriter::function_head() {
   for (std::size_t i = 0; i < kernel_.inputs.size(); ++i) {
     add(fmt::format("const {}* __restrict__ in{}", storage_type(kernel_.inputs[i].dtype), i));
   }
-  for (std::size_t i = 0; i < kernel_.outputs.size(); ++i) add(fmt::format("{}* __restrict__ out{}", storage_type(kernel_.outputs[i].dtype), i));
+  for (std::size_t i = 0; i < kernel_.outputs.size(); ++i)
+    add(fmt::format("{}* __restrict__ out{}", storage_type(kernel_.outputs[i].dtype), i));
   line(fmt::format("typedef {} ix;", plan_.wide ? "long long" : "int"));
-  open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}) {{", plan_.threads, plan_.min_blocks, parameters));
+  open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}) {{", plan_.threads,
+                   plan_.min_blocks, parameters));
 }
 
 void CudaWriter::decode(std::string_view linear, std::span<const int> variables, int stepped) {
@@ -60,8 +66,12 @@ std::vector<std::string> CudaWriter::names() const {
   return out_names;
 }
 
-std::string CudaWriter::text_of(const ir::IndexExpr& e) const { return index_text(e, kernel_.space, names(), plan_.wide); }
-std::string CudaWriter::index(const Kernel&, const ir::IndexExpr& e) { return text_of(e); }
+std::string CudaWriter::text_of(const ir::IndexExpr& e) const {
+  return index_text(e, kernel_.space, names(), plan_.wide);
+}
+std::string CudaWriter::index(const Kernel&, const ir::IndexExpr& e) {
+  return text_of(e);
+}
 
 std::string CudaWriter::address(const ir::IndexExpr& e, const Access& access) const {
   if (plan_.lanes.mode == Lanes::Mode::flat && access.kind == Access::Kind::vector && !scalar_tail) {
@@ -76,7 +86,9 @@ Access CudaWriter::access_of(int load) const {
   return scalar_tail ? Access{Access::Kind::elements, 1} : plan_.loads[static_cast<std::size_t>(load)];
 }
 
-bool CudaWriter::is_resident(int load) const { return std::ranges::find(plan_.resident, load) != plan_.resident.end(); }
+bool CudaWriter::is_resident(int load) const {
+  return std::ranges::find(plan_.resident, load) != plan_.resident.end();
+}
 
 std::string CudaWriter::place_of(int load) const {
   if (!is_resident(load)) return fmt::format("r{}[u]", load);
@@ -138,7 +150,8 @@ void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard,
     const std::string bounds = where_text(node.where, kernel_.space, names(), plan_.wide);
     if (!bounds.empty()) condition += (condition.empty() ? "" : " && ") + bounds;
     const std::string element = access.kind == Access::Kind::reversed ? fmt::format("{} - j", width() - 1) : "j";
-    const std::string text = fmt::format("{}.x[{}] = pl_ldg(in{} + ({}));", target, element, node.input, text_of(node.index));
+    const std::string text =
+        fmt::format("{}.x[{}] = pl_ldg(in{} + ({}));", target, element, node.input, text_of(node.index));
     line(condition.empty() ? text : fmt::format("if ({}) {}", condition, text));
     in_lane_ = false;
     close();
@@ -158,6 +171,14 @@ void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard,
   open("} else {");
   for (const int id : loads) emit_one(id, false);
   close();
+}
+
+void CudaWriter::stage(int load) {
+  const Node& node = kernel_.nodes[static_cast<std::size_t>(load)];
+  const std::string text =
+      fmt::format("t{}[yu * {} + x] = pl_ldg(in{} + ({}));", load, plan_.tile + 1, node.input, text_of(node.index));
+  const std::string condition = where_text(node.where, kernel_.space, names(), plan_.wide);
+  line(condition.empty() ? text : fmt::format("if ({}) {}", condition, text));
 }
 
 void CudaWriter::compute(std::span<const int> nodes, std::string_view body) {
@@ -193,7 +214,8 @@ std::string CudaWriter::set_lane(int output) {
   const auto& o = kernel_.outputs[static_cast<std::size_t>(output)];
   const bool reversed = !scalar_tail && plan_.stores[static_cast<std::size_t>(output)].kind == Access::Kind::reversed;
   const std::string lane = reversed ? fmt::format("{} - j", width() - 1) : "j";
-  return fmt::format("o{}.x[{}] = {};\n", output, lane, store_form(name(o.node), kernel_.nodes[static_cast<std::size_t>(o.node)].dtype, o.dtype));
+  return fmt::format("o{}.x[{}] = {};\n", output, lane,
+                     store_form(name(o.node), kernel_.nodes[static_cast<std::size_t>(o.node)].dtype, o.dtype));
 }
 
 void CudaWriter::store_vector(int output, std::string_view guard) {
@@ -219,7 +241,8 @@ void CudaWriter::store_vector(int output, std::string_view guard) {
     close();
   };
   const bool wide_store = access.kind == Access::Kind::vector || access.kind == Access::Kind::reversed;
-  const std::string text = fmt::format("pl_store<{}, {}>(out{} + ({}), o{});", hint, access.unit, output, address(o.index, access), output);
+  const std::string text =
+      fmt::format("pl_store<{}, {}>(out{} + ({}), o{});", hint, access.unit, output, address(o.index, access), output);
   if (!wide_store) {
     by_element(guard.empty());
   } else if (guard.empty()) {
@@ -245,12 +268,16 @@ std::string CudaWriter::load(const Kernel& kernel, int id) {
     if (access.kind == Access::Kind::invariant) element = "0";
     if (access.kind == Access::Kind::reversed) element = fmt::format("{} - j", width() - 1);
     const bool copied = is_resident(id) && plan_.residency == Residency::shared;
-    value = fmt::format("{}.x[{}]", copied ? fmt::format("s{}", id) : place_of(id), element);
+    value = std::ranges::find(plan_.staged, id) != plan_.staged.end() && !scalar_tail
+                ? fmt::format("t{}[x * {} + yu]", id, plan_.tile + 1)
+                : fmt::format("{}.x[{}]", copied ? fmt::format("s{}", id) : place_of(id), element);
   } else {
     value = fmt::format("pl_ldg(in{} + ({}))", node.input, text_of(node.index));
   }
   value = convert(load_form(value, stored), stored, node.dtype);
-  return condition.empty() ? value : fmt::format("({} ? {} : {})", condition, value, literal(node.dtype, node.value, node.bits));
+  return condition.empty()
+             ? value
+             : fmt::format("({} ? {} : {})", condition, value, literal(node.dtype, node.value, node.bits));
 }
 
 std::string CudaWriter::reduced(const Kernel& kernel, int id) {

@@ -8,10 +8,12 @@
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/emit/expression.h"
 
-/// Prints the pieces that pointwise and row kernels share: coordinates, load phases, element loops and stores of one vector.
+/// Prints the pieces that pointwise and row kernels share: coordinates, load phases, element loops and stores of one
+/// vector.
 ///
-/// Names in the printed text: `d3` coordinate common to all lanes (of lane 0 along the stepped variable), `e0` flat position of lane 0, `j`
-/// lane, `l3` a lane's own coordinate, `in2`/`out0` pointers, `r7` what load node 7 brought, `v9` the value of node 9, `red1` a reduction.
+/// Names in the printed text: `d3` coordinate common to all lanes (of lane 0 along the stepped variable), `e0` flat
+/// position of lane 0, `j` lane, `l3` a lane's own coordinate, `in2`/`out0` pointers, `r7` what load node 7 brought,
+/// `v9` the value of node 9, `red1` a reduction.
 namespace planish::codegen::printing {
 
 class CudaWriter : public Speller {
@@ -40,6 +42,8 @@ class CudaWriter : public Speller {
   void load_vector(std::span<const int> loads, std::string_view guard, bool to_shared);
   /// Nodes that all lanes share, then the loop over lanes with its nodes and `body` appended inside.
   void compute(std::span<const int> nodes, std::string_view body);
+  /// "t7[y * 33 + x] = …;": one element of a staged load at the current coordinates.
+  void stage(int load);
   /// Store of output o from `o0`; `guard` as for loads.
   void store_vector(int output, std::string_view guard);
   /// "o0.x[j] = …;" for an output.
@@ -67,8 +71,9 @@ class CudaWriter : public Speller {
   bool in_lane_ = false;
 };
 
-/// The two shapes of kernels; `writer` has the head printed and the body open.
+/// The shapes of kernels; `writer` has the head printed and the body open.
 void write_pointwise(const Kernel& kernel, const CudaPlan& plan, CudaWriter& writer);
+void write_tiled(const Kernel& kernel, const CudaPlan& plan, CudaWriter& writer);
 void write_row(const Kernel& kernel, const CudaPlan& plan, CudaWriter& writer);
 
 }  // namespace planish::codegen::printing

@@ -7,9 +7,11 @@ namespace planish::codegen {
 Result<Emitted> emit(const Kernel& kernel, const Device& device, const Genome& genome) {
   if (kernel.outputs.empty()) return fail("unsupported", "the kernel has no outputs");
   for (const auto& input : kernel.inputs) {
-    if (input.dtype == DType::other) return fail("unsupported", "a kernel input has an element type that kernels do not know");
+    if (input.dtype == DType::other)
+      return fail("unsupported", "a kernel input has an element type that kernels do not know");
   }
-  if (kernel.outer_extent() == 0 || kernel.inner_extent() == 0) return fail("unsupported", "the kernel's space is empty");
+  if (kernel.outer_extent() == 0 || kernel.inner_extent() == 0)
+    return fail("unsupported", "the kernel's space is empty");
   if (const auto reason = illegal(kernel, device, genome); !reason.empty()) {
     return fail("illegal_genome", "the schedule cannot be used: " + reason, "draw another genome");
   }

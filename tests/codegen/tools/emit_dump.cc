@@ -1,5 +1,5 @@
-// planish-emit-dump [--small|--large] [--random N] [--seed S]: emits sample kernels with their seed genomes, and N random ones each, for
-// sm_90a and prints one JSON document. tests/gpu/emit_check.py compiles, runs and compares them.
+// planish-emit-dump [--small|--large] [--random N] [--seed S]: emits sample kernels with their seed genomes, and N
+// random ones each, for sm_90a and prints one JSON document. tests/gpu/emit_check.py compiles, runs and compares them.
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -43,12 +43,18 @@ int main(int argc, char** argv) {
   std::uint64_t seed = 1;
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];
-    if (arg == "--large") large = true;
-    else if (arg == "--small") large = false;
-    else if (arg == "--random" && i + 1 < argc) random = std::atoi(argv[++i]);
-    else if (arg == "--seed" && i + 1 < argc) seed = std::strtoull(argv[++i], nullptr, 10);
+    if (arg == "--large")
+      large = true;
+    else if (arg == "--small")
+      large = false;
+    else if (arg == "--random" && i + 1 < argc)
+      random = std::atoi(argv[++i]);
+    else if (arg == "--seed" && i + 1 < argc)
+      seed = std::strtoull(argv[++i], nullptr, 10);
     else {
-      std::fprintf(stderr, "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--random N] [--seed S]\n", argv[i]);
+      std::fprintf(stderr,
+                   "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--random N] [--seed S]\n",
+                   argv[i]);
       return 2;
     }
   }
@@ -57,25 +63,31 @@ int main(int argc, char** argv) {
   device.arch = "sm_90a";
   json kernels = json::array();
   for (const auto& sample : large ? samples::large_samples() : samples::small_samples()) {
-    json one = {{"family", sample.family}};
+    json one = {{"family", sample.family}, {"parameters", json::object()}};
     for (const auto& [name, value] : sample.parameters) {
-      if (name == "dtype") one["parameters"]["dtype"] = std::string(planish::name(samples::sized(value)));
-      else one["parameters"][name] = value;
+      if (name == "dtype")
+        one["parameters"]["dtype"] = std::string(planish::name(samples::sized(value)));
+      else
+        one["parameters"][name] = value;
     }
     for (const auto& input : sample.kernel.inputs) {
-      one["inputs"].push_back({{"dtype", std::string(planish::name(input.dtype))}, {"shape", input.shape}, {"strides", input.strides}});
+      one["inputs"].push_back(
+          {{"dtype", std::string(planish::name(input.dtype))}, {"shape", input.shape}, {"strides", input.strides}});
     }
     for (const auto& output : sample.kernel.outputs) {
       one["outputs"].push_back({{"dtype", std::string(planish::name(output.dtype))}, {"shape", output.shape}});
     }
     std::mt19937_64 rng(seed);
-    for (const auto& genome : seeds(sample.kernel, device)) one["variants"].push_back(describe(sample, device, genome, true));
+    for (const auto& genome : seeds(sample.kernel, device))
+      one["variants"].push_back(describe(sample, device, genome, true));
     for (int r = 0; r < random; ++r) {
       one["variants"].push_back(describe(sample, device, random_genome(sample.kernel, device, rng), false));
     }
     kernels.push_back(std::move(one));
   }
-  const json document = {{"schema", "planish.emit-dump/1"}, {"cpp_prelude", std::string(printing::prelude(false))}, {"kernels", std::move(kernels)}};
+  const json document = {{"schema", "planish.emit-dump/1"},
+                         {"cpp_prelude", std::string(printing::prelude(false))},
+                         {"kernels", std::move(kernels)}};
   const std::string dumped = document.dump();
   std::fwrite(dumped.data(), 1, dumped.size(), stdout);
   std::fputc('\n', stdout);
