@@ -6,17 +6,19 @@ Those that pass make a task degenerate: nothing is claimed on it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
-from planish.oracle import layout
+from planish.oracle import flags, layout
 from planish.oracle.data import DataSet
 from planish.oracle.expected import Expected
 from planish.oracle.interpret import CONVOLUTIONS, MATMULS, Double, op_name
 from planish.oracle.region import Region, judge_output
 
 SEED = 90002
+_INPUTS_TRIED = 3
 
 
 def bite(region: Region) -> dict[str, Any]:
@@ -47,14 +49,21 @@ def _bite(region: Region, data: DataSet) -> dict[str, Any]:
     attempt("zeros", lambda i, view: _fill(view, 0))
     attempt("constant", lambda i, view: _fill(view, _mean(expected, i)))
     for slot in data.inputs:
-        attempt(f"input {slot.name}", lambda i, view, source=slot.view: _copy(view, source))
-        if tried and tried[-1].startswith("input"):
-            break
+        if len(tried) < 2 + _INPUTS_TRIED:
+            attempt(f"input {slot.name}", partial(_copy_same, slot.view))
     if any(out.ref is not None for out in expected.outputs):
         for name, mode in _less_precise(region, expected):
             results = _variant(expected, data, mode)
-            attempt(name, lambda i, view, results=results: _copy(view, results[i]))
+            attempt(name, partial(_copy_of, results))
     return {"tried": tried, "degenerate": degenerate}
+
+
+def _copy_same(source: torch.Tensor, index: int, view: torch.Tensor) -> bool:
+    return _copy(view, source)
+
+
+def _copy_of(results: list[torch.Tensor], index: int, view: torch.Tensor) -> bool:
+    return _copy(view, results[index])
 
 
 def _variant(expected: Expected, data: DataSet, mode: Double) -> list[torch.Tensor]:
@@ -87,8 +96,9 @@ def _less_precise(region: Region, expected: Expected) -> list[tuple[str, Double]
         found.append(("f32", Double(step=_step({torch.float64: _to_f32}))))
     if torch.float32 in dtypes:
         found.append(("bf16", Double(step=_step({torch.float32: _to_bf16}))))
-        if operations & MATMULS and region.accuracy.mode == "eager" and not expected.tf32:
-            found.append(("tf32 products", Double(tf32=frozenset(MATMULS - CONVOLUTIONS))))
+        products = (operations & (MATMULS | CONVOLUTIONS)) - flags.tf32_operations(region.task.device, region.accuracy)
+        if products and region.accuracy.mode == "eager":
+            found.append(("tf32 products", Double(tf32=frozenset(products))))
     if dtypes & {torch.float16, torch.bfloat16}:
         found.append(("fp8", Double(step=_step(dict.fromkeys((torch.float16, torch.bfloat16), _to_e4m3)), step_inputs_only=True)))
     return found

@@ -52,6 +52,8 @@ class Service:
                         region.forget()
                     raise memory.out_of_memory(f"the reference (in {name})", error) from error
                 raise
+            finally:
+                memory.give_back(self.device)
 
         return handle
 

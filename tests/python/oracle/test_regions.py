@@ -157,8 +157,11 @@ def test_expectations_are_computed_once_and_the_response_only_when_needed(tmp_pa
     harness.judge(eager)
     first = harness.region.expected(harness.data)
     harness.judge(eager)
-    assert harness.region.expected(harness.data) is first and first.response is None
+    assert harness.region.expected(harness.data) is first and first.draws == 0
     harness.judge([eager[0] * 1.01])
-    assert first.response is not None and first.response[0].fro > 2.0**-26
+    assert first.draws == 1 and first.response[0].fro > 2.0**-26
+    gate_fro = harness.judge([eager[0] * 1.01])["outputs"][0]["gate_fro"]
+    assert not harness.judge([eager[0] * (1 + 2 * gate_fro)])["ok"]
+    assert first.draws == 4
     harness.make(2)
     assert harness.region.expected(harness.data) is not first
