@@ -241,6 +241,18 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
       scored.push_back({predicted(kernel, device, genome), std::move(genome)});
   }
   std::ranges::stable_sort(scored, {}, &Scored::microseconds);
+  // Left alone, the compiler spends every register of a block alone on its multiprocessor on hoisting; ask for the
+  // blocks that the model counted on, with room for what its estimate misses.
+  for (auto& one : scored) {
+    if (gene(one.genome, "residency", 0) != static_cast<std::int64_t>(Residency::registers)) continue;
+    const CudaPlan plan = make_plan(kernel, device, one.genome);
+    for (const std::int64_t blocks : {8, 6, 4, 3, 2}) {
+      if (blocks * plan.threads > 1536 || blocks * plan.threads * (plan.registers * 5 / 4 + 8) > registers_per_sm)
+        continue;
+      one.genome["min_blocks"] = blocks;
+      break;
+    }
+  }
   std::vector<Genome> out;
   constexpr std::size_t most = 8;
   for (const auto& one : scored) {

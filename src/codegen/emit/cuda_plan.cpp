@@ -131,7 +131,11 @@ void plan_resources(const Kernel& kernel, CudaPlan& plan) {
   std::int64_t in_flight = 0;
   std::int64_t resident_words = 0;
   for (const int id : plan.resident) {
-    resident_words += words(id) * ceil_div(plan.trips, plan.unroll) * plan.unroll;
+    // The compiler converts narrow elements once and keeps them as 32 bits between sweeps.
+    const int element =
+        size_of(kernel.inputs[static_cast<std::size_t>(kernel.nodes[static_cast<std::size_t>(id)].input)].dtype);
+    const std::int64_t held = element < 4 ? plan.vector_bytes(kernel, id) / std::max(1, element) : words(id);
+    resident_words += held * ceil_div(plan.trips, plan.unroll) * plan.unroll;
     if (plan.residency == Residency::shared) {
       plan.shared_offset.push_back(plan.dynamic_shared);
       const std::int64_t bytes = static_cast<std::int64_t>(plan.vector_bytes(kernel, id)) * plan.threads * plan.trips;
