@@ -53,6 +53,24 @@ TEST_CASE("every sample has legal seeds, and drawing keeps to the law") {
   }
 }
 
+TEST_CASE("extreme shapes have legal seeds that can be emitted") {
+  const std::vector<samples::Sample> extreme = {samples::row_stats(1, 10'000'000),
+                                                samples::rms_channels(1, 100'000, 16),
+                                                samples::softmax(1 << 20, 3),
+                                                samples::relu(1),
+                                                samples::l2_norm(2, 3),
+                                                samples::softmax(1, 1),
+                                                samples::softmax(100'000'000, 64),
+                                                samples::transpose_add(17, 1 << 20),
+                                                samples::softmax(8, 100'000'000)};
+  for (const auto& sample : extreme) {
+    INFO(sample.family);
+    const auto first = seeds(sample.kernel, h200());
+    REQUIRE_FALSE(first.empty());
+    for (const auto& genome : first) CHECK(emit(sample.kernel, h200(), genome).has_value());
+  }
+}
+
 TEST_CASE("the same generator draws the same genomes") {
   const auto sample = samples::softmax(4096, 8192);
   std::mt19937_64 a(3);
