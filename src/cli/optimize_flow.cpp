@@ -118,12 +118,17 @@ class Flow {
     return {};
   }
 
-  /// Evaluates a program of the whole task, or of a region's aten form; what is known already is not measured again.
-  Result<Evaluation> evaluate(const std::string& region, const std::string& key, const std::string& program, bool full) {
+  /// A program of aten steps: what a resumed run has measured is not measured again.
+  Result<Evaluation> evaluate_aten(const std::string& region, const std::string& key, const std::string& program, bool full) {
     if (auto known = recording_->recall(key, sha256_hex(program), full)) {
       PLANISH_CHECK(recording_->keep(region, key, program, "", *known, true));
       return *known;
     }
+    return evaluate(region, key, program, full);
+  }
+
+  /// Evaluates anew. Programs to be shipped always are: their compiled kernels must be in the cache of this machine.
+  Result<Evaluation> evaluate(const std::string& region, const std::string& key, const std::string& program, bool full) {
     PLANISH_TRY(auto evaluation,
                 world_.evaluator.evaluate({opened_.session, region, program, full ? "full" : "screen", true, 0}));
     PLANISH_CHECK(recording_->keep(region, key, program, "", evaluation, false));
@@ -134,7 +139,7 @@ class Flow {
   Status verify_aten() {
     world_.progress.phase(fmt::format("checking the captured program on {}", opened_.device.name));
     PLANISH_TRY(program_, plan_->aten_program());
-    PLANISH_TRY(evaluation_, evaluate(whole, whole, program_, true));
+    PLANISH_TRY(evaluation_, evaluate_aten(whole, whole, program_, true));
     if (evaluation_.ok()) {
       result_.seconds_first_verified = seconds();
     } else {
@@ -168,7 +173,7 @@ class Flow {
       spec.count = region.count;
       spec.domain = region.domain;
       if (!region.aten_program.empty()) {
-        PLANISH_TRY(auto aten, evaluate(region.id, region.key, region.aten_program, false));
+        PLANISH_TRY(auto aten, evaluate_aten(region.id, region.key, region.aten_program, false));
         if (aten.ok() && aten.bench) spec.fallback_ms = aten.bench->median_ms;
         if (aten.roofline) spec.bound_ms = aten.roofline->bound_ms;
       }
@@ -231,9 +236,18 @@ class Flow {
     ShipRequest ship;
     ship.graph = opened_.graph;
     ship.task = request_.task;
-    ship.folder = folder_;
+    ship.folder = folder_ / "shipped";
     ship.blobs = opened_.blobs;
+    ship.torch = opened_.torch;
+    ship.evidence = "{}";
     return ship;
+  }
+
+  /// Ships, then proves what lies there in fresh processes.
+  Result<VerifyReply> ship_and_verify(ShipRequest ship) {
+    shipped_ = std::move(ship);
+    PLANISH_CHECK(world_.shipper.ship(shipped_));
+    return world_.evaluator.verify({opened_.session, shipped_.folder.string(), 5});
   }
 
   Status ship_and_claim() {
@@ -242,10 +256,12 @@ class Flow {
       world_.progress.phase("shipping, and verifying what is shipped in fresh processes");
       ShipRequest ship = ship_request();
       ship.program = program_;
-      PLANISH_CHECK(world_.shipper.ship(ship));
-      PLANISH_TRY(evidence_.verification, world_.evaluator.verify({opened_.session, folder_.string(), 5}));
+      if (evaluation_.compile) {
+        for (const KernelReport& kernel : evaluation_.compile->kernels) ship.binaries.push_back(kernel.sha256);
+      }
+      PLANISH_TRY(evidence_.verification, ship_and_verify(std::move(ship)));
       if (evidence_.verification.verified) {
-        claim_path = folder_.string();
+        claim_path = shipped_.folder.string();
       } else {
         result_.reason = fmt::format("the shipped module did not pass verification ({}): {}",
                                      name(evidence_.verification.outcome), evidence_.verification.message);
@@ -276,7 +292,7 @@ class Flow {
       PLANISH_CHECK(ship_baseline());
     }
     if (cancelled()) result_.outcome = "interrupted";
-    result_.shipped = folder_.string();
+    result_.shipped = shipped_.folder.string();
     result_.accuracy = summarise(request_.accuracy, evidence_.verification.cases);
     result_.accuracy->verified = evidence_.verification.verified;
     result_.accuracy->skipped = evidence_.verification.skipped;
@@ -297,8 +313,7 @@ class Flow {
     while (true) {
       ShipRequest ship = ship_request();
       ship.baseline = mode;
-      PLANISH_CHECK(world_.shipper.ship(ship));
-      auto verification = world_.evaluator.verify({opened_.session, folder_.string(), 5});
+      auto verification = ship_and_verify(std::move(ship));
       if (verification && verification->verified) {
         evidence_.verification = std::move(*verification);
         break;
@@ -339,7 +354,9 @@ class Flow {
     evidence_.python = opened_.python;
     evidence_.program = program_;
     evidence_.evaluation = evaluation_;
-    PLANISH_CHECK(write_file(folder_ / "evidence.json", evidence_json(result_, evidence_)));
+    // The same folder once more, now with the evidence, which could not be known before it was timed.
+    shipped_.evidence = evidence_json(result_, evidence_);
+    PLANISH_CHECK(world_.shipper.ship(shipped_));
     const std::string document = to_json(result_);
     PLANISH_CHECK(write_file(folder_ / "result.json", document));
     run_record_.state = cancelled() ? "interrupted" : "finished";
@@ -364,6 +381,7 @@ class Flow {
   std::string program_;     ///< the best verified program of the whole
   Evaluation evaluation_;   ///< its evaluation, level full
   Evidence evidence_;
+  ShipRequest shipped_;     ///< what lies in the shipped folder
   ResultDocument result_;
 };
 

@@ -48,11 +48,14 @@ class Planner {
 };
 
 struct ShipRequest {
-  std::string graph, program;  ///< documents; an empty program ships the original code as it is (the baseline form)
-  std::filesystem::path task;
-  std::filesystem::path folder;
-  std::string blobs;  ///< folder of constants
-  std::string baseline;  ///< for the baseline form: which one (`eager`, `compile`, …)
+  std::string graph;                   ///< document
+  std::string program;                 ///< document; empty ships the baseline named instead
+  std::vector<std::string> binaries;   ///< SHA-256 of each kernel's compiled form, in the program's order
+  std::string baseline;                ///< eager | compile | max_autotune_no_cudagraphs | max_autotune
+  std::filesystem::path task, folder;
+  std::string blobs;     ///< folder of constants
+  std::string evidence;  ///< document
+  std::string torch;     ///< version
 };
 
 class Shipper {

@@ -1,0 +1,58 @@
+#include "cli/shipper.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "cli/version.h"
+#include "ship/folder.h"
+#include "worker/toolbox.h"
+
+namespace planish::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FolderShipper : public Shipper {
+ public:
+  Status ship(const ShipRequest& request) override {
+    const auto tools = worker::Toolbox::resolve();
+    ship::ShipRequest out;
+    out.folder = request.folder;
+    out.baseline = request.program.empty() ? request.baseline : "";
+    out.program = request.program;
+    for (const std::string& sha256 : request.binaries) {
+      PLANISH_TRY(auto binary, find_binary(tools.cache_dir, sha256));
+      out.binaries.push_back(std::move(binary));
+    }
+    out.blobs = request.blobs;
+    out.task = request.task;
+    out.graph = request.graph;
+    out.package = tools.python_path / "planish";
+    out.runtime = tools.rt_library;
+    out.evidence = request.evidence;
+    out.planish_version = version;
+    out.torch_version = request.torch;
+    return ship::write_folder(out);
+  }
+
+ private:
+  /// Compiled kernels are named by their content in the cache.
+  static Result<fs::path> find_binary(const fs::path& cache, const std::string& sha256) {
+    for (const char* extension : {"cubin", "so"}) {
+      fs::path path = cache / "binaries" / fmt::format("{}.{}", sha256, extension);
+      std::error_code ignored;
+      if (fs::exists(path, ignored)) return path;
+    }
+    return fail("no_such_file", fmt::format("the compiled kernel {} is no longer in {}", sha256, cache.string()),
+                "something emptied the cache during the run; run it again");
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Shipper> make_shipper() { return std::make_unique<FolderShipper>(); }
+
+}  // namespace planish::cli

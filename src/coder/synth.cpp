@@ -1,0 +1,48 @@
+#include "coder/synth.h"
+
+#include <utility>
+
+#include "codegen/compose/compose.h"
+#include "program/program.h"
+
+namespace planish::coder {
+namespace {
+
+class Synth : public Domain {
+ public:
+  Synth(std::shared_ptr<const CutTask> task, std::size_t region) : task_(std::move(task)), region_(region) {}
+
+  std::vector<codegen::Genome> seeds() const override { return codegen::seeds(kernel(), task_->device); }
+  codegen::Genome random(std::mt19937_64& rng) const override { return codegen::random_genome(kernel(), task_->device, rng); }
+  std::vector<codegen::Genome> neighbours(const codegen::Genome& genome) const override {
+    return codegen::neighbours(kernel(), task_->device, genome);
+  }
+  codegen::Genome mutate(const codegen::Genome& genome, std::mt19937_64& rng) const override {
+    return codegen::mutate(kernel(), task_->device, genome, rng);
+  }
+  std::string text(const codegen::Genome& genome) const override { return codegen::text(genome); }
+
+  Result<Candidate> build(const codegen::Genome& genome) const override {
+    PLANISH_TRY(auto emitted, codegen::emit(kernel(), task_->device, genome));
+    PLANISH_TRY(auto program, codegen::region_program(task_->graph, task_->partition.regions[region_], emitted, task_->device));
+    Candidate out;
+    out.genome = genome;
+    out.program = program::to_json(program);
+    out.hash = program::hash(program);
+    out.variant = program::normalised_hash(program);
+    return out;
+  }
+
+ private:
+  const codegen::Kernel& kernel() const { return task_->partition.regions[region_].kernel; }
+  std::shared_ptr<const CutTask> task_;
+  std::size_t region_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Domain> synth_domain(std::shared_ptr<const CutTask> task, std::size_t region) {
+  return std::make_shared<Synth>(std::move(task), region);
+}
+
+}  // namespace planish::coder

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "coder/domain.h"
+#include "codegen/partition/partition.h"
+#include "ir/graph.h"
+
+namespace planish::coder {
+
+/// A task that was cut into regions, with what emission must know. Immutable; shared by the domains of its regions.
+struct CutTask {
+  ir::Graph graph;
+  codegen::Partition partition;
+  codegen::Device device;
+};
+
+/// The built-in coder's proposals for one region: genomes of its kernel, emitted as CUDA C++ or C++.
+std::shared_ptr<const Domain> synth_domain(std::shared_ptr<const CutTask> task, std::size_t region);
+
+}  // namespace planish::coder

@@ -1,0 +1,59 @@
+#include "suite/row.h"
+
+#include <utility>
+
+#include "base/json.h"
+
+namespace planish::suite {
+namespace {
+
+double number(const Json& json) { return json.is_number() ? json.get<double>() : 0.0; }
+std::string text(const Json& object, const char* field) {
+  const auto found = object.find(field);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+}  // namespace
+
+Row failed_row(std::string task, std::string kind, std::string message) {
+  Row row;
+  row.task = std::move(task);
+  row.outcome = "failed";
+  row.kind = std::move(kind);
+  row.message = std::move(message);
+  return row;
+}
+
+Result<Row> row_from_document(std::string_view document) {
+  PLANISH_TRY(Json json, parse_json(document, "bad_result", "result document"));
+  if (!json.is_object() || !json.contains("schema_version")) return fail("bad_result", "the document is no result");
+  if (json.contains("error") && json["error"].is_object()) {
+    const Json& error = json["error"];
+    return failed_row("", text(error, "kind"), text(error, "message"));
+  }
+  Row row;
+  row.task = text(json, "task");
+  row.path = text(json, "task_path");
+  row.outcome = text(json, "outcome");
+  row.message = text(json, "reason");
+  row.shipped = text(json, "shipped");
+  if (row.outcome.empty()) return fail("bad_result", "the result document has no outcome");
+  if (json.contains("accuracy") && json["accuracy"].is_object() && json["accuracy"].contains("ratio")) {
+    row.error_ratio = number(json["accuracy"]["ratio"]);
+  }
+  if (json.contains("times_ms") && json["times_ms"].is_object()) {
+    for (const auto& [name, time] : json["times_ms"].items()) {
+      if (time.is_object() && time.contains("median")) row.times_ms[name] = number(time["median"]);
+    }
+  }
+  if (json.contains("speedup") && json["speedup"].is_object()) {
+    for (const auto& [name, value] : json["speedup"].items()) row.speedup[name] = number(value);
+  }
+  if (json.contains("speedup_best_baseline")) row.speedup_best_baseline = number(json["speedup_best_baseline"]);
+  if (json.contains("seconds") && json["seconds"].is_object() && json["seconds"].contains("total")) {
+    row.seconds = number(json["seconds"]["total"]);
+  }
+  return row;
+}
+
+}  // namespace planish::suite
