@@ -62,6 +62,17 @@ FN vf sel(vi m, vf a, vf b) { return m ? a : b; }
 FN vi sel(vi m, vi a, vi b) { return m ? a : b; }
 FN vd sel(vi m, vd a, vd b) { return __builtin_convertvector(m, vl) ? a : b; }
 FN vl sel(vi m, vl a, vl b) { return __builtin_convertvector(m, vl) ? a : b; }
+// Lanes moved down by s, around the end: folds over the lanes take log2(W) steps.
+FN vf turn(vf v, int s) { return __builtin_shuffle(v, (lanes() + s) & (W - 1)); }
+FN vi turn(vi v, int s) { return __builtin_shuffle(v, (lanes() + s) & (W - 1)); }
+FN vd turn(vd v, int s) { return __builtin_shuffle(v, (lanes64() + (i64)s) & (i64)(W - 1)); }
+FN vl turn(vl v, int s) { return __builtin_shuffle(v, (lanes64() + (i64)s) & (i64)(W - 1)); }
+#if W != H
+FN hd turn(hd v, int s) { hl m; for (int l = 0; l < H; ++l) m[l] = (l + s) & (H - 1); return __builtin_shuffle(v, m); }
+#endif
+#define FOLD(N, V, step) _Pragma("GCC unroll 4") for (int s = N / 2; s > 0; s /= 2) { V o = turn(v, s); v = step; } return v[0];
+FN double add_lanes(hd v) { FOLD(H, hd, v + o) }
+FN double mul_lanes(hd v) { FOLD(H, hd, v * o) }
 FN i64 fdiv(i64 a, i64 b) { i64 q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0))); }
 FN i64 fmod_(i64 a, i64 b) { return a - fdiv(a, b) * b; }
 )TEXT";
@@ -91,14 +102,14 @@ struct wide { hd a; hd b; };
 FN void add(wide& s, vf x) { s.a += __builtin_convertvector(x, hd); }
 FN void mul(wide& s, vf x) { s.a *= __builtin_convertvector(x, hd); }
 FN vf narrow(const wide& s) { return __builtin_convertvector(s.a, vf); }
-FN double sum(const wide& s) { double r = 0; for (int l = 0; l < H; ++l) r += s.a[l]; return r; }
-FN double product(const wide& s) { double r = 1; for (int l = 0; l < H; ++l) r *= s.a[l]; return r; }
+FN double sum(const wide& s) { return add_lanes(s.a); }
+FN double product(const wide& s) { return mul_lanes(s.a); }
 #else
 FN void add(wide& s, vf x) { s.a += low(x); s.b += high(x); }
 FN void mul(wide& s, vf x) { s.a *= low(x); s.b *= high(x); }
 FN vf narrow(const wide& s) { return join(s.a, s.b); }
-FN double sum(const wide& s) { hd t = s.a + s.b; double r = 0; for (int l = 0; l < H; ++l) r += t[l]; return r; }
-FN double product(const wide& s) { hd t = s.a * s.b; double r = 1; for (int l = 0; l < H; ++l) r *= t[l]; return r; }
+FN double sum(const wide& s) { return add_lanes(s.a + s.b); }
+FN double product(const wide& s) { return mul_lanes(s.a * s.b); }
 #endif
 FN void add(wide& s, const wide& x) { s.a += x.a; s.b += x.b; }
 FN void mul(wide& s, const wide& x) { s.a *= x.a; s.b *= x.b; }
@@ -120,10 +131,10 @@ FN i64 product(vl s) { u64 r = 1; for (int l = 0; l < W; ++l) r *= (u64)s[l]; re
 //@ fold
 template <class V> FN V greater(V a, V b) { return (a > b) | (a != a) ? a : b; }
 template <class V> FN V less(V a, V b) { return (a < b) | (a != a) ? a : b; }
-template <class V> FN auto fold_max(V v) { auto r = v[0]; for (int l = 1; l < W; ++l) r = greater(r, v[l]); return r; }
-template <class V> FN auto fold_min(V v) { auto r = v[0]; for (int l = 1; l < W; ++l) r = less(r, v[l]); return r; }
-FN int fold_or(vi v) { int r = 0; for (int l = 0; l < W; ++l) r |= v[l]; return r; }
-FN int fold_and(vi v) { int r = -1; for (int l = 0; l < W; ++l) r &= v[l]; return r; }
+template <class V> FN auto fold_max(V v) { FOLD(W, V, greater(o, v)) }
+template <class V> FN auto fold_min(V v) { FOLD(W, V, less(o, v)) }
+FN int fold_or(vi v) { FOLD(W, vi, v | o) }
+FN int fold_and(vi v) { FOLD(W, vi, v & o) }
 
 //@ part
 template <class V, class U, class T> FN V part(const T* p, int n) { U r{}; for (int l = 0; l < n; ++l) r[l] = p[l]; return (V)r; }
