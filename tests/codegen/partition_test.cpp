@@ -1,0 +1,220 @@
+#include "codegen/partition/partition.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "codegen/compose/compose.h"
+#include "codegen/graph_builder.h"
+
+using namespace planish;
+using namespace planish::codegen;
+
+namespace {
+
+ir::Graph fixture(const std::string& name) {
+  std::ifstream file(PLANISH_SOURCE_DIR "/tests/codegen/fixtures/" + name);
+  std::stringstream text;
+  text << file.rdbuf();
+  auto graph = ir::parse_graph(text.str());
+  REQUIRE_MESSAGE(graph.has_value(), (graph ? "" : graph.error().message));
+  return *graph;
+}
+
+Device cpu() {
+  Device device;
+  device.arch = "x86-64-v3";
+  return device;
+}
+
+/// A stand-in for an emitter: the right arguments, an empty body.
+Emitted empty_kernel(const Region& region) {
+  Emitted e;
+  e.language = "cpp";
+  e.entry = "k";
+  e.source = "extern \"C\" void k(void** args) {}";
+  using Kind = Emitted::Argument::Kind;
+  for (std::size_t i = 0; i < region.kernel.inputs.size(); ++i) e.args.push_back({Kind::input, static_cast<int>(i)});
+  for (std::size_t i = 0; i < region.outputs.size(); ++i) e.args.push_back({Kind::output, static_cast<int>(i)});
+  e.args.push_back({Kind::scratch, 0});
+  e.scratch_bytes = {64};
+  return e;
+}
+
+Partition cut(const ir::Graph& graph, bool fuse = true) {
+  PartitionOptions options;
+  options.fuse = fuse;
+  auto result = partition(graph, options);
+  REQUIRE(result.has_value());
+  return *result;
+}
+
+/// Every value is made before it is read, every output is made, and every program that can be composed is valid.
+void sound(const ir::Graph& graph, const Partition& p) {
+  std::set<int> made;
+  for (const auto& input : graph.inputs) made.insert(input.value);
+  for (const Item& item : p.order) {
+    if (item.is_region) {
+      const Region& r = p.regions[static_cast<std::size_t>(item.index)];
+      for (const int v : r.inputs) CHECK(made.contains(v));
+      for (const int v : r.outputs) CHECK(made.insert(v).second);
+    } else {
+      const auto& node = graph.nodes[static_cast<std::size_t>(item.index)];
+      for (const int v : ir::reads(node)) CHECK_MESSAGE(made.contains(v), node.op);
+      for (const auto& out : node.outs) {
+        if (out) made.insert(*out);
+      }
+    }
+  }
+  for (const auto& output : graph.outputs) CHECK((output.value < 0 || made.contains(output.value)));
+  std::vector<Choice> aten(p.regions.size()), emitted;
+  for (const Region& r : p.regions) {
+    emitted.emplace_back(empty_kernel(r));
+    const auto one = region_program(graph, r, empty_kernel(r), cpu());
+    CHECK_MESSAGE(one.has_value(), (one ? "" : one.error().causes[0]));
+    const auto plain = region_aten_program(graph, r, cpu());
+    CHECK_MESSAGE(plain.has_value(), (plain ? "" : plain.error().causes[0]));
+    REQUIRE((one && plain));
+    for (std::size_t i = 0; i < r.inputs.size(); ++i) CHECK(one->buffers[i].source.index == static_cast<int>(i));
+    CHECK(one->outputs.size() == r.outputs.size());
+    CHECK_FALSE(one->has_aten());
+  }
+  for (const auto& choices : {aten, emitted}) {
+    const auto whole = compose(graph, p, choices, cpu());
+    CHECK_MESSAGE(whole.has_value(), (whole ? "" : whole.error().causes[0]));
+  }
+  CHECK(aten_program(graph, cpu()).has_value());
+}
+
+}  // namespace
+
+TEST_CASE("a pointwise chain with a row in the middle is one kernel") {
+  GraphBuilder g;
+  const int x = g.input({4, 8});
+  const int a = g.node("mul.Tensor", {V("self", x), F("other", 2)}, {4, 8});
+  const int m = g.node("amax.default", {V("self", a), L("dim", {1}), B("keepdim", true)}, {4, 1});
+  const int s = g.node("sub.Tensor", {V("self", a), V("other", m), I("alpha", 1)}, {4, 8});
+  const int e = g.node("exp.default", {V("self", s)}, {4, 8});
+  const int t = g.node("sum.dim_IntList", {V("self", e), L("dim", {1}), B("keepdim", true), N("dtype")}, {4, 1});
+  const int d = g.node("div.Tensor", {V("self", e), V("other", t)}, {4, 8});
+  const int r = g.node("relu.default", {V("self", d)}, {4, 8});
+  g.output(r);
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 1);
+  CHECK(p.order.size() == 1);
+  CHECK(p.regions[0].kernel.reductions.size() == 2);
+  CHECK(p.regions[0].nodes.size() == 7);
+  sound(g.graph, p);
+}
+
+TEST_CASE("no cycle through an aten step") {
+  GraphBuilder g;
+  const int x = g.input({4, 4});
+  const int a = g.node("relu.default", {V("self", x)}, {4, 4});
+  const int m = g.node("mm.default", {V("self", a), V("mat2", a)}, {4, 4});
+  const int b = g.node("add.Tensor", {V("self", a), V("other", m), I("alpha", 1)}, {4, 4});
+  g.output(b);
+  const Partition p = cut(g.graph);
+  CHECK(p.regions.size() == 2);
+  CHECK(p.order.size() == 3);
+  sound(g.graph, p);
+}
+
+TEST_CASE("unused nodes vanish, unlowerable ones and aliases stay aten") {
+  GraphBuilder g;
+  const int x = g.input({4, 4});
+  g.node("exp.default", {V("self", x)}, {4, 4});
+  const int c = g.node("cumsum.default", {V("self", x), I("dim", 1), N("dtype")}, {4, 4});
+  const int v = g.node("view.default", {V("self", x), L("size", {16})}, {16});
+  g.output(c);
+  g.output(v);
+  g.output(x);
+  const Partition p = cut(g.graph);
+  CHECK(p.regions.empty());
+  CHECK(p.order.size() == 2);
+  sound(g.graph, p);
+  const auto whole = compose(g.graph, p, {}, cpu());
+  REQUIRE(whole.has_value());
+  CHECK(whole->buffers[static_cast<std::size_t>(whole->outputs[2].buffer)].role == program::Role::input);
+}
+
+TEST_CASE("a view of a result that alone is returned is stored in its place") {
+  GraphBuilder g;
+  const int x = g.input({4, 4});
+  const int r = g.node("relu.default", {V("self", x)}, {4, 4});
+  const int v = g.node("view.default", {V("self", r), L("size", {2, 8})}, {2, 8});
+  g.output(v);
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 1);
+  CHECK(p.order.size() == 1);
+  CHECK(p.regions[0].outputs == std::vector<int>{v});
+  sound(g.graph, p);
+}
+
+TEST_CASE("a cheap producer is repeated in readers that cannot share a kernel") {
+  GraphBuilder g;
+  const int x = g.input({8, 8});
+  const int r = g.node("relu.default", {V("self", x)}, {8, 8});
+  const int rows = g.node("sum.dim_IntList", {V("self", r), L("dim", {1}), B("keepdim", false), N("dtype")}, {8});
+  const int all = g.node("sum.default", {V("self", r), N("dtype")}, {});
+  g.output(rows);
+  g.output(all);
+  const Partition p = cut(g.graph);
+  CHECK(p.regions.size() == 2);
+  for (const Region& region : p.regions) CHECK(region.inputs == std::vector<int>{x});
+  sound(g.graph, p);
+}
+
+TEST_CASE("siblings that read one large value share a kernel; equal regions have equal keys") {
+  GraphBuilder g;
+  const int x = g.input({4, 8}), y = g.input({4, 8});
+  g.output(g.node("exp.default", {V("self", x)}, {4, 8}));
+  g.output(g.node("neg.default", {V("self", x)}, {4, 8}));
+  g.output(g.node("exp.default", {V("self", y)}, {4, 8}));
+  g.output(g.node("neg.default", {V("self", y)}, {4, 8}));
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 2);
+  CHECK(p.regions[0].outputs.size() == 2);
+  CHECK(canonical_key(p.regions[0]) == canonical_key(p.regions[1]));
+  sound(g.graph, p);
+}
+
+TEST_CASE("a long lonely row is left to aten") {
+  GraphBuilder g;
+  const int x = g.input({2, 1 << 21});
+  g.output(g.node("sum.default", {V("self", x), N("dtype")}, {}));
+  CHECK(cut(g.graph).regions.empty());
+}
+
+TEST_CASE("effects become outputs and states") {
+  GraphBuilder g;
+  const int x = g.input({4});
+  const int b = g.value({4});
+  g.graph.inputs.push_back({b, "buffer", "bn.mean", -1, ""});
+  const int n = g.node("add.Tensor", {V("self", b), V("other", x), I("alpha", 1)}, {4});
+  g.graph.outputs.push_back({"mutate_buffer", n, "bn.mean", -1, ""});
+  const Partition p = cut(g.graph);
+  const auto whole = compose(g.graph, p, {empty_kernel(p.regions.at(0))}, cpu());
+  REQUIRE(whole.has_value());
+  CHECK(whole->outputs[0].target_name == "bn.mean");
+  CHECK(std::any_of(whole->buffers.begin(), whole->buffers.end(),
+                    [](const auto& buffer) { return buffer.role == program::Role::state; }));
+  CHECK(compose(g.graph, p, {}, cpu()).error().kind == "bad_argument");
+}
+
+TEST_CASE("a captured attention block partitions, composes and is the same each time") {
+  const ir::Graph graph = fixture("attention_block.json");
+  const Partition p = cut(graph);
+  sound(graph, p);
+  sound(graph, cut(graph, false));
+  CHECK(p.regions.size() <= 8);
+  // The normalisation, its residual and the mean over the same rows are one kernel.
+  CHECK(std::any_of(p.regions.begin(), p.regions.end(),
+                    [](const Region& r) { return r.kernel.reductions.size() == 2 && r.outputs.size() == 2; }));
+  const Partition again = cut(graph);
+  REQUIRE(again.regions.size() == p.regions.size());
+  for (std::size_t i = 0; i < p.regions.size(); ++i) CHECK(text(again.regions[i].kernel) == text(p.regions[i].kernel));
+}
