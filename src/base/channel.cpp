@@ -70,25 +70,29 @@ Result<Channel> Channel::connect(const std::filesystem::path& path) {
 
 Status Channel::send(std::string_view line, std::span<const int> fds, TimePoint deadline) {
   if (!socket_) return fail("closed", "the channel is closed");
-  if (fds.size() > max_fds_a_message) return fail("bad_message", fmt::format("{} descriptors in one message", fds.size()));
+  if (fds.size() > max_waiting_fds || fds.size() > fds_a_batch * line.size()) {
+    return fail("bad_message", fmt::format("{} descriptors in one message", fds.size()));
+  }
   if (line.find('\n') != std::string_view::npos) return fail("bad_message", "a message holds a newline");
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * max_fds_a_message)> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * fds_a_batch)> control{};
   bool newline_sent = false;
-  bool attach = !fds.empty();
   while (!newline_sent) {
     char newline = '\n';
-    std::array<iovec, 2> parts{iovec{const_cast<char*>(line.data()), line.size()}, iovec{&newline, 1}};
+    const auto batch = fds.first(std::min(fds.size(), fds_a_batch));
+    // While more batches are to come, one byte at a time carries them.
+    const bool more = fds.size() > batch.size();
+    std::array<iovec, 2> parts{iovec{const_cast<char*>(line.data()), more ? 1 : line.size()}, iovec{&newline, more ? 0U : 1U}};
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = 2;
-    if (attach) {
+    if (!batch.empty()) {
       message.msg_control = control.data();
-      message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
+      message.msg_controllen = CMSG_SPACE(sizeof(int) * batch.size());
       cmsghdr* header = CMSG_FIRSTHDR(&message);
       header->cmsg_level = SOL_SOCKET;
       header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
-      std::memcpy(CMSG_DATA(header), fds.data(), sizeof(int) * fds.size());
+      header->cmsg_len = CMSG_LEN(sizeof(int) * batch.size());
+      std::memcpy(CMSG_DATA(header), batch.data(), sizeof(int) * batch.size());
     }
     const ssize_t n = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0) {
@@ -97,7 +101,7 @@ Status Channel::send(std::string_view line, std::span<const int> fds, TimePoint 
       PLANISH_CHECK(wait_ready(socket_.get(), POLLOUT, deadline, nullptr, "send"));
       continue;
     }
-    attach = false;  // the descriptors travel with the first byte
+    fds = fds.subspan(batch.size());  // a batch travels with the first byte of what it was sent with
     newline_sent = static_cast<std::size_t>(n) > line.size();
     line.remove_prefix(std::min(line.size(), static_cast<std::size_t>(n)));
   }
@@ -117,7 +121,7 @@ Result<std::string> Channel::receive(TimePoint deadline, const CancelToken* canc
     if (buffer_.size() > max_line_bytes) return fail("bad_message", "a message is longer than 256 MiB");
     PLANISH_CHECK(wait_ready(socket_.get(), POLLIN, deadline, cancel, "receive"));
     // Receive no more descriptors than the control block holds; the kernel closes the rest and says so.
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * max_fds_a_message)> control{};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * fds_a_batch)> control{};
     std::array<char, 65536> block;
     iovec part{block.data(), block.size()};
     msghdr message{};

@@ -24,8 +24,8 @@ namespace planish {
 class Channel {
  public:
   static constexpr std::size_t max_line_bytes = 256U << 20U;
-  static constexpr std::size_t max_fds_a_message = 64;
-  static constexpr std::size_t max_waiting_fds = 256;
+  static constexpr std::size_t fds_a_batch = 64;
+  static constexpr std::size_t max_waiting_fds = 1024;
 
   Channel() = default;
   explicit Channel(UniqueFd socket);
@@ -35,7 +35,7 @@ class Channel {
   static Result<Channel> connect(const std::filesystem::path& path);
 
   bool is_open() const { return static_cast<bool>(socket_); }
-  /// Sends the line (without its newline; it must hold none) and the descriptors, which stay the caller's.
+  /// Sends the line (without its newline; it must hold none) and the descriptors, which stay the caller's: 64 with each byte from the first on.
   Status send(std::string_view line, std::span<const int> fds, TimePoint deadline);
   /// The next whole line, without its newline.
   Result<std::string> receive(TimePoint deadline, const CancelToken* cancel = nullptr);

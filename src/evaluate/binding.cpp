@@ -2,14 +2,25 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <set>
 
 namespace planish {
 
-program::Program with_own_outputs(program::Program program) {
-  std::set<int> taken;
+Result<program::Program> with_own_outputs(program::Program program, const std::vector<int>& checked) {
+  std::set<int> taken, named;
+  int position = -1;
   for (program::Output& output : program.outputs) {
     if (output.kind == "scalar" || output.buffer < 0) continue;
+    ++position;
+    const bool fresh = named.insert(output.buffer).second;
+    if (std::ranges::find(checked, position) == checked.end()) {
+      if (fresh && program.buffers[static_cast<std::size_t>(output.buffer)].role == program::Role::output) {
+        return fail("bad_program", fmt::format("output {} stands for an input or an earlier output, and the program makes another buffer for it", position));
+      }
+      output.kind = "scalar";  // nothing to bind
+      continue;
+    }
     const program::Buffer& buffer = program.buffers[static_cast<std::size_t>(output.buffer)];
     if (buffer.role == program::Role::output && taken.insert(output.buffer).second) continue;
     program::Buffer copy;
@@ -23,6 +34,7 @@ program::Program with_own_outputs(program::Program program) {
     output.buffer = index;
     taken.insert(index);
   }
+  std::erase_if(program.outputs, [](const program::Output& output) { return output.kind == "scalar"; });
   return program;
 }
 

@@ -21,11 +21,15 @@ struct BindingPlan {
   std::vector<Slot> slots;
 };
 
-/// Makes a program testable: an output that is no buffer of its own (it names an input, a temp, or the same buffer twice) becomes a copy into a new one.
-program::Program with_own_outputs(program::Program program);
+/// Makes a program testable. `checked` are the outputs that the oracle has a buffer for, by their position among the tensor outputs. One of
+/// those that is no output buffer of the program's own (it names an input, a temp, or a buffer named before) becomes a copy into a new one. The
+/// others stand for an input itself or for an earlier output: the program must name that very buffer (`bad_program` where it makes another,
+/// which nobody would check), and they are left out.
+Result<program::Program> with_own_outputs(program::Program program, const std::vector<int>& checked);
 
 /// `bad_program`, naming the buffer that fits nothing. `inputs` and `outputs` count the region's tensors; `graph` is used for `task` alone.
-Result<BindingPlan> plan_bindings(const program::Program& program, const ir::Graph& graph, bool whole_task, int inputs, int outputs);
+Result<BindingPlan> plan_bindings(const program::Program& program, const ir::Graph& graph, bool whole_task, int inputs,
+                                  int outputs);
 
 /// The plan on one data set. The result points into the set.
 Result<std::vector<worker::Binding>> bindings_of(const BindingPlan& plan, const worker::DataSet& set);

@@ -168,11 +168,16 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
       if (!time.error.has_value()) time.error = Error{"protocol", "the baseline gave no time for " + time.name, {}, {}};
       continue;
     }
-    time.median_ms = found->second.median_ms;
-    time.lo_ms = found->second.lo_ms;
-    time.hi_ms = found->second.hi_ms;
-    time.host_us = found->second.host_us;
-    time.samples_ms = found->second.samples_ms;
+    if (!found->second.has_value()) {
+      time.error = found->second.error();
+      continue;
+    }
+    const worker::Timing& timed = *found->second;
+    time.median_ms = timed.median_ms;
+    time.lo_ms = timed.lo_ms;
+    time.hi_ms = timed.hi_ms;
+    time.host_us = timed.host_us;
+    time.samples_ms = timed.samples_ms;
   }
   return reply;
 }

@@ -80,15 +80,20 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
   if (!compiled.has_value()) return finish(evaluation);
   if (!program.kernels.empty() && claim("b" + Dedup::binary_key(program, compiled->hashes))) return finish(evaluation);
 
-  const program::Program testable = with_own_outputs(program);
   std::scoped_lock lock(device_->stage);
   if (auto revived = revive_oracle(); !revived.has_value()) return finish(std::unexpected(std::move(revived).error()));
   const auto stages = [&]() -> Result<Evaluation> {
     PLANISH_TRY(Region * region, find_region(request.region));
     PLANISH_CHECK(ensure_data(*region, 1));
     evaluation.tier = Tier::test;
+    const auto testable = with_own_outputs(program, region->checked);
+    if (!testable.has_value()) {
+      evaluation.outcome = Outcome::invalid_program;
+      evaluation.message = testable.error().message;
+      return evaluation;
+    }
     Loaded loaded;
-    PLANISH_TRY(bool go, load(*region, testable, *compiled, loaded, evaluation));
+    PLANISH_TRY(bool go, load(*region, *testable, *compiled, loaded, evaluation));
     if (go) {
       auto tested = test(*region, request.level, loaded, evaluation);
       if (!tested.has_value()) {

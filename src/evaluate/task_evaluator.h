@@ -40,6 +40,7 @@ class TaskEvaluator {
   struct Region {
     RegionRequest request;
     int inputs = 0, outputs = 0;  ///< tensors; known once data were made
+    std::vector<int> checked;     ///< numbers of the output buffers: k of `out{k}`
     std::vector<Data> data;       ///< [0] is tested on, all are timed
     RegionReply reply;
     bool described = false;

@@ -2,6 +2,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "base/file.h"
@@ -102,6 +103,13 @@ Status TaskEvaluator::ensure_data(Region& region, std::size_t count) {
     if (!data.set.skipped.empty()) return fail("infrastructure", "the task's own data were refused: " + data.set.skipped);
     const auto outputs = std::ranges::count_if(data.set.buffers, [](const auto& buffer) { return buffer.role == "output"; });
     region.outputs = static_cast<int>(outputs);
+    region.checked.clear();
+    for (const auto& buffer : data.set.buffers) {
+      if (buffer.role != "output") continue;
+      int number = static_cast<int>(region.checked.size());
+      if (buffer.name.starts_with("out")) std::from_chars(buffer.name.data() + 3, buffer.name.data() + buffer.name.size(), number);
+      region.checked.push_back(number);
+    }
     region.inputs = static_cast<int>(data.set.buffers.size()) - region.outputs;
     region.data.push_back(std::move(data));
   }

@@ -34,7 +34,7 @@ Result<double> Baseline::add(const std::string& name, const std::string& kind, c
   return seconds;
 }
 
-Result<std::map<std::string, Timing>> Baseline::time(const std::vector<std::string>& names, const TimeRequest& request,
+Result<std::map<std::string, Result<Timing>>> Baseline::time(const std::vector<std::string>& names, const TimeRequest& request,
                                                      double timeout_seconds) {
   PLANISH_TRY(auto reply, child_->call("time",
                                        Json{{"names", names},
@@ -45,11 +45,22 @@ Result<std::map<std::string, Timing>> Baseline::time(const std::vector<std::stri
                                        {}, timeout_seconds));
   // Either {name: timing} itself, or under `times`.
   const Json& table = reply.result.contains("times") ? reply.result["times"] : reply.result;
-  std::map<std::string, Timing> times;
+  std::map<std::string, Result<Timing>> times;
+  if (const auto errors = reply.result.find("errors"); errors != reply.result.end() && errors->is_object()) {
+    for (const auto& [name, error] : errors->items()) {
+      Error read;
+      ObjectReader reader(error, "protocol", "time.errors");
+      reader.lenient();
+      reader.text("kind", read.kind);
+      reader.text("message", read.message);
+      PLANISH_CHECK(reader.finish());
+      times.emplace(name, std::unexpected(std::move(read)));
+    }
+  }
   for (const std::string& name : names) {
     if (!table.is_object() || !table.contains(name)) continue;
     PLANISH_TRY(auto timing, read_timing(table[name]));
-    times[name] = std::move(timing);
+    times.insert_or_assign(name, std::move(timing));
   }
   return times;
 }

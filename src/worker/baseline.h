@@ -26,7 +26,8 @@ class Baseline {
   Status open(const std::string& task, const std::string& device, double timeout_seconds);
   /// Seconds it took to compile. `path` only for kind `shipped`.
   Result<double> add(const std::string& name, const std::string& kind, const std::string& path, double timeout_seconds);
-  Result<std::map<std::string, Timing>> time(const std::vector<std::string>& names, const TimeRequest& request, double timeout_seconds);
+  /// By name: its times, or why it has none (`wrong_when_timed`, or what it raised).
+  Result<std::map<std::string, Result<Timing>>> time(const std::vector<std::string>& names, const TimeRequest& request, double timeout_seconds);
 
   bool alive() const;
   void kill();

@@ -67,11 +67,12 @@ Result<Child::Reply> Child::exchange(const std::string& method, Json params, std
     if (!message.is_object()) return malformed("not an object");
     std::vector<UniqueFd> received;
     if (const auto count = message.find("fds"); count != message.end()) {
-      if (!count->is_number_unsigned() || count->get<std::uint64_t>() > Channel::max_fds_a_message) return malformed("bad `fds`");
+      if (!count->is_number_unsigned() || count->get<std::uint64_t>() > Channel::max_waiting_fds) return malformed("bad `fds`");
       auto taken = process_.channel().take_fds(count->get<std::size_t>());
       if (!taken.has_value()) return connection_lost(std::move(taken).error());
       received = std::move(*taken);
     }
+    if (process_.channel().waiting_fds() > 0) return malformed("descriptors that it does not name");
     if (message.contains("event")) {
       if (message["event"] == "fault") {
         Fault fault;

@@ -90,26 +90,19 @@ Result<std::int64_t> Runner::load_module(const std::string& path, const std::str
 }
 
 Status Runner::bind(std::int64_t handle, const std::string& data, const std::vector<Binding>& bindings, double timeout_seconds) {
-  // More buffers than one message may carry descriptors for: several messages, which the runner adds up.
-  std::size_t begin = 0;
-  do {
-    const std::size_t end = std::min(bindings.size(), begin + Channel::max_fds_a_message);
-    Json buffers = Json::array();
-    std::vector<int> fds;
-    for (std::size_t i = begin; i < end; ++i) {
-      const SharedBuffer& buffer = *bindings[i].buffer;
-      Json item = write_buffer(buffer);
-      item["buffer"] = bindings[i].index;
-      item["name"] = buffer.name;
-      item["role"] = buffer.role;
-      item["writable"] = buffer.role == "output";
-      buffers.push_back(std::move(item));
-      fds.push_back(buffer.fd.get());
-    }
-    PLANISH_CHECK(
-        checked(child_->call("bind", Json{{"handle", handle}, {"data", data}, {"buffers", std::move(buffers)}}, fds, timeout_seconds)));
-    begin = end;
-  } while (begin < bindings.size());
+  Json buffers = Json::array();
+  std::vector<int> fds;
+  for (const Binding& binding : bindings) {
+    const SharedBuffer& buffer = *binding.buffer;
+    Json item = write_buffer(buffer);
+    item["buffer"] = binding.index;
+    item["name"] = buffer.name;
+    item["role"] = buffer.role;
+    item["writable"] = buffer.role == "output";
+    buffers.push_back(std::move(item));
+    fds.push_back(buffer.fd.get());
+  }
+  PLANISH_CHECK(checked(child_->call("bind", Json{{"handle", handle}, {"data", data}, {"buffers", std::move(buffers)}}, fds, timeout_seconds)));
   return {};
 }
 

@@ -128,7 +128,7 @@ TEST_CASE("a CUDA kernel, with its registers, where NVRTC is found") {
   CHECK(reply->registers > 0);
   CHECK(reply->shared_bytes == 256);
   CHECK(reply->spill_bytes == 0);
-  CHECK(reply->log.empty());
+  CHECK_MESSAGE(reply->log.empty(), reply->log);
   CHECK(reply->path.ends_with(".cubin"));
   CHECK(compiler->compile(job)->cached);
   job.source = "extern \"C\" __global__ void k0() { nonsense; }";

@@ -147,6 +147,7 @@ Result<Compiled> Nvrtc::compile(const CompileJob& job) const {
     log.resize(size);
     api_->log(program, log.data());
     log.resize(size - 1);
+    while (!log.empty() && (log.back() == '\0' || log.back() == '\n' || log.back() == ' ')) log.pop_back();
   }
   Compiled compiled;
   read_ptxas_report(log, job.entry, compiled);
