@@ -1,0 +1,180 @@
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "cli/optimize_flow.h"
+
+/// A world in which `optimize` runs in milliseconds: programs are lines of text whose time is written in them.
+namespace planish::cli::testing {
+
+/// One gene, speed 1 … 9; a higher one is faster.
+class SpeedDomain : public coder::Domain {
+ public:
+  explicit SpeedDomain(std::string region) : region_(std::move(region)) {}
+  static codegen::Genome make(std::int64_t speed) { return {{"speed", speed}}; }
+  std::vector<codegen::Genome> seeds() const override { return {make(3)}; }
+  codegen::Genome random(std::mt19937_64& rng) const override { return make(1 + static_cast<std::int64_t>(rng() % 9)); }
+  std::vector<codegen::Genome> neighbours(const codegen::Genome& g) const override {
+    std::vector<codegen::Genome> out;
+    if (g.at("speed") > 1) out.push_back(make(g.at("speed") - 1));
+    if (g.at("speed") < 9) out.push_back(make(g.at("speed") + 1));
+    return out;
+  }
+  codegen::Genome mutate(const codegen::Genome&, std::mt19937_64& rng) const override { return random(rng); }
+  Result<coder::Candidate> build(const codegen::Genome& g) const override {
+    coder::Candidate out;
+    out.genome = g;
+    out.program = region_ + "=" + std::to_string(g.at("speed"));
+    out.hash = sha256_hex(out.program);
+    return out;
+  }
+  std::string text(const codegen::Genome& g) const override { return "speed=" + std::to_string(g.at("speed")); }
+
+ private:
+  std::string region_;
+};
+
+/// Regions r0, r1, …; the composed program lists the speeds chosen.
+class FakePlan : public Plan {
+ public:
+  explicit FakePlan(int regions) {
+    for (int i = 0; i < regions; ++i) {
+      PlannedRegion region;
+      region.id = "r" + std::to_string(i);
+      region.key = "key" + std::to_string(i);
+      region.aten_program = region.id + "=aten";
+      region.domain = std::make_shared<SpeedDomain>(region.id);
+      regions_.push_back(std::move(region));
+    }
+  }
+  const std::vector<PlannedRegion>& regions() const override { return regions_; }
+  double bytes() const override { return 1; }
+  double flops() const override { return 1; }
+  Result<std::string> aten_program() const override { return "whole"; }
+  Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen) const override {
+    std::string out = "whole";
+    for (const auto& [region, genome] : chosen) out += ";" + region + "=" + std::to_string(genome.at("speed"));
+    return out;
+  }
+
+ private:
+  std::vector<PlannedRegion> regions_;
+};
+
+class FakePlanner : public Planner {
+ public:
+  int regions = 1;
+  Result<std::unique_ptr<Plan>> plan(const std::string&, const DeviceFacts&) override { return std::make_unique<FakePlan>(regions); }
+};
+
+class FakeShipper : public Shipper {
+ public:
+  std::vector<ShipRequest> shipped;
+  Status ship(const ShipRequest& request) override {
+    shipped.push_back(request);
+    return {};
+  }
+};
+
+/// A region's aten form takes 10 ms, speed n takes 10 − n ms; the whole takes 10 ms a region, less what its choices save.
+class FakeEvaluator : public EvaluatorApi {
+ public:
+  int regions = 1;
+  std::set<std::string> wrong;          ///< programs of the whole with one of these in them fail
+  std::string open_fails;               ///< kind
+  int gone_after = 0;                   ///< evaluations until the evaluator dies; 0: never
+  bool shipped_verifies = true;
+  std::set<std::string> unverified_baselines;
+  std::map<std::string, double> baseline_ms = {{"eager", 10}, {"compile", 8}, {"max_autotune_no_cudagraphs", 7}, {"max_autotune", 6}};
+  double shipped_ms = 4, shipped_spread = 0.1;
+  std::vector<std::string> degenerate;
+  std::vector<std::string> evaluated;
+  std::vector<ClaimRequest> claims;
+  CancelToken cancel;
+  int cancel_after = 0;
+  FakeShipper* shipper = nullptr;
+
+  Result<OpenReply> open(const OpenRequest& request) override {
+    if (!open_fails.empty()) return fail(open_fails, "the task is no good", "write another");
+    OpenReply out;
+    out.session = "s";
+    out.task_name = "fake";
+    out.task_sha256 = source;
+    out.device.target = request.target == "auto" ? "cpu" : request.target;
+    out.device.name = "a fake";
+    return out;
+  }
+  Result<RegionReply> region(const RegionRequest&) override {
+    RegionReply out;
+    out.degenerate = degenerate;
+    return out;
+  }
+  Result<Evaluation> evaluate(const EvaluateRequest& request) override {
+    const std::scoped_lock lock(mutex_);
+    evaluated.push_back(request.program);
+    if (gone_after > 0 && static_cast<int>(evaluated.size()) > gone_after) return fail("closed", "the evaluator is gone");
+    if (cancel_after > 0 && static_cast<int>(evaluated.size()) == cancel_after) cancel.cancel();
+    Evaluation out;
+    out.program = sha256_hex(request.program);
+    out.region = request.region;
+    out.level = request.level;
+    out.tier = Tier::bench;
+    const bool whole = request.region == "task";
+    out.outcome = Outcome::ok;
+    for (const std::string& bad : wrong) {
+      if (whole && request.program.find(bad) != std::string::npos) out.outcome = Outcome::wrong;
+    }
+    if (!out.ok()) return out;
+    out.bench = BenchReport{};
+    out.bench->median_ms = whole ? 10.0 * regions : 10.0;
+    for (std::size_t at = request.program.find('='); at != std::string::npos; at = request.program.find('=', at + 1)) {
+      const char speed = request.program[at + 1];
+      if (speed >= '1' && speed <= '9') out.bench->median_ms -= speed - '0';
+    }
+    out.roofline = Roofline{1, 1, 0.1, "memory", 0.1 / out.bench->median_ms};
+    return out;
+  }
+  Result<VerifyReply> verify(const VerifyRequest&) override {
+    VerifyReply out;
+    const std::string baseline = shipper != nullptr && !shipper->shipped.empty() ? shipper->shipped.back().baseline : "";
+    out.verified = baseline.empty() ? shipped_verifies : !unverified_baselines.contains(baseline);
+    out.outcome = out.verified ? Outcome::ok : Outcome::wrong;
+    TestCase test;
+    test.regime = "task";
+    test.ok = out.verified;
+    test.outputs.push_back({2e-7, 4e-7, 1e-6, 1e-6, 1e-7, 2e-7, {}});
+    out.cases.push_back(test);
+    return out;
+  }
+  Result<ClaimReply> claim(const ClaimRequest& request) override {
+    claims.push_back(request);
+    ClaimReply out;
+    const auto add = [&out](const std::string& name, double ms, double spread) {
+      ClaimTime time;
+      time.name = name;
+      time.median_ms = ms;
+      time.lo_ms = ms - spread;
+      time.hi_ms = ms + spread;
+      time.host_us = 5;
+      time.samples_ms = {ms, ms};
+      out.times.push_back(time);
+    };
+    if (!request.path.empty()) add("shipped", shipped_ms, shipped_spread);
+    for (const std::string& mode : request.modes) add(mode, baseline_ms[mode], 0.1);
+    return out;
+  }
+  Status close(const std::string&) override { return {}; }
+  std::string source = "sha";
+
+ private:
+  std::mutex mutex_;
+};
+
+}  // namespace planish::cli::testing

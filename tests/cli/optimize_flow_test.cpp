@@ -1,0 +1,252 @@
+#include "cli/optimize_flow.h"
+
+#include <doctest/doctest.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "fakes.h"
+
+using namespace planish;
+using namespace planish::cli;
+using namespace planish::cli::testing;
+
+namespace {
+
+struct World {
+  TempDir folder = std::move(TempDir::create("planish-flow-").value());
+  FakeEvaluator evaluator;
+  FakePlanner planner;
+  FakeShipper shipper;
+  FakeClock clock;
+  Progress progress{Progress::Mode::quiet, clock};
+  int stores_opened = 0;
+  OptimizeRequest request;
+
+  World() {
+    request.task = folder.path() / "task.py";
+    request.out = folder.path() / "out";
+    request.run = "run1";
+    request.budget = {0, 40};
+    request.baselines = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
+    evaluator.shipper = &shipper;
+  }
+  std::filesystem::path store_path() const { return folder.path() / "store.db"; }
+  Result<ResultDocument> run() {
+    planner.regions = evaluator.regions;
+    OptimizeWorld world{evaluator, planner, shipper,
+                        [this] {
+                          ++stores_opened;
+                          return store::Store::open(store_path());
+                        },
+                        progress, clock, evaluator.cancel};
+    return optimize(request, world);
+  }
+  store::RunRecord kept() const { return store::Store::open_existing(store_path())->run("run1").value(); }
+};
+
+const ClaimTime* time_of(const ResultDocument& result, std::string_view name) {
+  const auto found = std::ranges::find(result.times, name, &ClaimTime::name);
+  return found == result.times.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+TEST_CASE("an improvement: searched, composed, shipped with evidence, verified, timed, stored") {
+  World world;
+  world.evaluator.regions = 2;
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(world.evaluator.evaluated.front() == "whole");  // the program of aten steps comes first
+  CHECK(result->outcome == "improved");
+  CHECK(result->form == "program");
+  CHECK(result->speedup.at("max_autotune_no_cudagraphs") == doctest::Approx(7.0 / 4));
+  CHECK(result->speedup_best_baseline == doctest::Approx(6.0 / 4));
+  CHECK(result->best_baseline == "max_autotune");
+  CHECK(world.shipper.shipped.back().program == "whole;r0=9;r1=9");
+  CHECK(result->accuracy->ratio == doctest::Approx(2));
+  CHECK(result->accuracy->verified);
+  CHECK(std::ranges::all_of(result->regions, &ResultDocument::Region::used));
+  const auto evidence = parse_json(world.shipper.shipped.back().evidence, "bad", "evidence");
+  REQUIRE(evidence);
+  CHECK((*evidence)["times"]["shipped"]["samples_ms"].size() == 2);
+  CHECK((*evidence)["accuracy"]["cases"].size() == 1);
+  CHECK(read_file(world.request.out / "result.json").value() == to_json(*result));
+  CHECK(world.kept().state == "finished");
+  CHECK(world.kept().outcome == "improved");
+  CHECK(world.kept().speedup == doctest::Approx(1.75));
+}
+
+TEST_CASE("the result document has the names that were promised") {
+  World world;
+  auto result = world.run();
+  REQUIRE(result);
+  const auto json = parse_json(to_json(*result), "bad", "result");
+  REQUIRE(json);
+  for (const char* field : {"schema_version", "run", "task", "target", "device", "outcome", "shipped", "accuracy", "times_ms",
+                            "speedup", "speedup_best_baseline", "roofline", "host_us_per_call", "evaluations", "seconds"}) {
+    CHECK_MESSAGE(json->contains(field), field);
+  }
+  for (const char* field : {"gate", "error", "eager_error", "ratio", "regimes"}) CHECK((*json)["accuracy"].contains(field));
+  for (const char* mode : {"shipped", "eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"}) {
+    CHECK((*json)["times_ms"][mode].contains("median"));
+  }
+  CHECK((*json)["evaluations"]["bench"]["ok"].get<int>() > 1);
+  CHECK((*json)["seconds"].contains("first_verified"));
+  CHECK_FALSE(to_text(*result).empty());
+}
+
+TEST_CASE("slower than the best baseline: the baseline ships") {
+  World world;
+  world.evaluator.shipped_ms = 6.5;
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "no_improvement");
+  CHECK(result->form == "baseline");
+  CHECK(world.shipper.shipped.back().baseline == "max_autotune");
+  CHECK(world.shipper.shipped.back().program.empty());
+  CHECK(time_of(*result, "shipped")->median_ms == 6);
+  CHECK(time_of(*result, "candidate")->median_ms == 6.5);
+  CHECK(result->speedup_best_baseline == doctest::Approx(1));
+}
+
+TEST_CASE("a difference inside the noise is no improvement") {
+  World world;
+  world.evaluator.shipped_ms = 5.9;
+  world.evaluator.shipped_spread = 0.3;
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "no_improvement");
+  CHECK(result->reason.find("noise") != std::string::npos);
+}
+
+TEST_CASE("where the best baseline fails the gate itself, eager ships") {
+  World world;
+  world.evaluator.shipped_ms = 50;
+  world.evaluator.unverified_baselines = {"max_autotune"};
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(world.shipper.shipped.back().baseline == "eager");
+  CHECK(time_of(*result, "shipped")->median_ms == 10);
+}
+
+TEST_CASE("a shipped module that does not verify is never claimed") {
+  World world;
+  world.evaluator.shipped_verifies = false;
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "no_improvement");
+  CHECK(world.evaluator.claims.back().path.empty());
+  CHECK(world.shipper.shipped.back().baseline == "max_autotune");
+}
+
+TEST_CASE("no claim is made on a degenerate task") {
+  World world;
+  world.evaluator.degenerate = {"zeros"};
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "no_improvement");
+  CHECK(result->reason.find("zeros") != std::string::npos);
+}
+
+TEST_CASE("where the whole fails, the region at fault falls back and the others stay") {
+  World world;
+  world.evaluator.regions = 3;
+  world.evaluator.wrong = {";r1="};
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(world.shipper.shipped.front().program == "whole;r0=9;r2=9");
+  CHECK(result->outcome == "improved");
+  CHECK_FALSE(result->regions[1].used);
+}
+
+TEST_CASE("where nothing passes, a baseline ships and it says why") {
+  World world;
+  world.evaluator.wrong = {"whole"};
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "no_improvement");
+  CHECK(result->reason.find("wrong") != std::string::npos);
+  CHECK(world.shipper.shipped.back().baseline == "max_autotune");
+}
+
+TEST_CASE("a task without regions is still verified and shipped") {
+  World world;
+  world.evaluator.regions = 0;
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(world.shipper.shipped.front().program == "whole");
+}
+
+TEST_CASE("a bad task leaves no store behind") {
+  World world;
+  world.evaluator.open_fails = "no_model";
+  auto result = world.run();
+  REQUIRE_FALSE(result);
+  CHECK(result.error().kind == "no_model");
+  CHECK(world.stores_opened == 0);
+  CHECK_FALSE(std::filesystem::exists(world.request.out));
+}
+
+TEST_CASE("Ctrl-C: what was found is verified and shipped, against eager alone") {
+  World world;
+  world.evaluator.cancel_after = 6;
+  world.request.budget = {0, 10000};
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "interrupted");
+  CHECK(result->accuracy->verified);
+  CHECK(world.evaluator.claims.back().modes == std::vector<std::string>{"eager"});
+  CHECK(world.kept().state == "interrupted");
+  World early;
+  early.evaluator.cancel_after = 1;
+  auto first = early.run();
+  REQUIRE(first);
+  CHECK(first->outcome == "interrupted");
+  CHECK(early.evaluator.evaluated.size() == 1);
+}
+
+TEST_CASE("a run whose evaluator died goes on with --resume and measures nothing twice") {
+  World whole;
+  REQUIRE(whole.run());
+  World world;
+  world.evaluator.gone_after = 6;
+  auto broken = world.run();
+  REQUIRE_FALSE(broken);
+  CHECK(broken.error().kind == "closed");
+  CHECK(world.kept().state == "failed");
+  const auto before = world.evaluator.evaluated.size() - 1;
+  world.evaluator.gone_after = 0;
+  world.evaluator.evaluated.clear();
+  world.request.resume = true;
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "improved");
+  CHECK(world.shipper.shipped.back().program == whole.shipper.shipped.back().program);
+  CHECK(world.evaluator.evaluated.size() <= whole.evaluator.evaluated.size() - before + 1);
+  CHECK(world.kept().state == "finished");
+}
+
+TEST_CASE("a run is not resumed on another source") {
+  World world;
+  world.evaluator.gone_after = 3;
+  REQUIRE_FALSE(world.run());
+  world.evaluator.gone_after = 0;
+  world.evaluator.source = "other";
+  world.request.resume = true;
+  auto result = world.run();
+  REQUIRE_FALSE(result);
+  CHECK(result.error().kind == "task_changed");
+}
+
+TEST_CASE("settings survive the store") {
+  OptimizeRequest a;
+  a.target = "cuda";
+  a.accuracy = "tf32";
+  a.budget = {12.5, 7};
+  a.seed = 99;
+  a.baselines = {"eager"};
+  OptimizeRequest b;
+  REQUIRE(apply_settings(settings_text(a), b));
+  CHECK(settings_text(b) == settings_text(a));
+  CHECK(apply_settings("[]", b).error().kind == "store_corrupt");
+}

@@ -1,0 +1,179 @@
+"""Text in, text out: the built command against arguments, environment and stores. Nothing here needs a task to run."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BINARY = Path(os.environ.get("PLANISH_BUILD", ROOT / "build")) / "bin" / "planish-bin"
+
+pytestmark = pytest.mark.skipif(not BINARY.exists(), reason="make build first")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def run(home: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PLANISH_", "XDG_"))}
+    env |= {"HOME": str(home), "XDG_DATA_HOME": str(home / "data"), "XDG_CACHE_HOME": str(home / "cache"), "XDG_CONFIG_HOME": str(home / "config")}
+    return subprocess.run([str(BINARY), *arguments], capture_output=True, text=True, env=env | environment, cwd=home, timeout=300, check=False)
+
+
+def lines(text: str, start: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith(start)]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["frobnicate"],
+        ["optimize"],
+        ["optimize", "--frobnicate"],
+        ["verify", "only_one.py"],
+        ["optimize", "task.py", "--budget", "soon"],
+        ["optimize", "task.py", "--budget", "-5s"],
+        ["optimize", "task.py", "--target", "tpu"],
+        ["optimize", "task.py", "--accuracy", "2"],
+        ["optimize", "task.py", "--accuracy", "nan"],
+        ["optimize", "task.py", "--seed", "x"],
+        ["optimize", "task.py", "--evals", "-1"],
+        ["optimize", "task.py", "--baselines", "eager,magic"],
+        ["verify", "task.py", "task.py", "--seeds", "0"],
+        ["runs", "--limit", "0"],
+        ["cache"],
+    ],
+)
+def test_usage_errors(home: Path, arguments: list[str]) -> None:
+    (home / "task.py").write_text("x = 1\n")
+    done = run(home, *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(lines(done.stderr, "error: ")) == 1
+    assert lines(done.stderr, "hint: ")
+    assert "Traceback" not in done.stderr
+    assert not (home / "data").exists()
+
+
+@pytest.mark.parametrize("verb", [["optimize", "none.py"], ["verify", "none.py", "."], ["suite", "none"]])
+def test_no_such_file(home: Path, verb: list[str]) -> None:
+    done = run(home, *verb)
+    assert done.returncode == 2
+    assert "error: none" in done.stderr and "no such" in done.stderr
+    assert not (home / "data").exists()
+
+
+def test_an_error_is_a_document_too(home: Path) -> None:
+    done = run(home, "optimize", "none.py", "--json")
+    assert done.returncode == 2
+    document = json.loads(done.stdout)
+    assert document["schema_version"] == 1
+    assert document["error"]["kind"] == "no_such_file"
+    assert "none.py" in document["error"]["message"]
+    assert document["error"]["hint"]
+    usage = run(home, "optimize", "--frobnicate", "--json")
+    assert usage.returncode == 2
+    assert json.loads(usage.stdout)["error"]["kind"] == "usage"
+
+
+def test_version_and_help(home: Path) -> None:
+    assert run(home, "--version").stdout.startswith("planish 0.")
+    for verb in ("optimize", "verify", "suite", "runs", "show", "doctor", "cache"):
+        assert verb in run(home, "--help").stdout
+        helped = run(home, verb, "--help")
+        assert helped.returncode == 0 and helped.stdout
+    assert "evaluator" not in run(home, "--help").stdout
+
+
+def test_an_empty_store_has_no_runs_and_is_not_created(home: Path) -> None:
+    done = run(home, "runs")
+    assert done.returncode == 0
+    assert "no runs" in done.stdout
+    assert json.loads(run(home, "runs", "--json").stdout)["runs"] == []
+    shown = run(home, "show", "x", "--json")
+    assert shown.returncode == 2
+    assert json.loads(shown.stdout)["error"]["kind"] == "no_such_run"
+    resumed = run(home, "optimize", "--resume", "x")
+    assert resumed.returncode == 2 and "no run x" in resumed.stderr
+    assert not (home / "data").exists()
+
+
+def test_a_store_of_a_newer_version(home: Path) -> None:
+    store = home / "new.db"
+    with sqlite3.connect(store) as database:
+        database.execute("PRAGMA user_version=99")
+    before = store.read_bytes()
+    done = run(home, "runs", "--store", str(store), "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["kind"] == "store_newer"
+    assert store.read_bytes() == before
+
+
+def test_the_store_comes_from_flag_then_environment(home: Path) -> None:
+    assert json.loads(run(home, "runs", "--json", PLANISH_STORE=str(home / "env.db")).stdout)["store"] == str(home / "env.db")
+    chosen = run(home, "runs", "--json", "--store", str(home / "flag.db"), PLANISH_STORE=str(home / "env.db"))
+    assert json.loads(chosen.stdout)["store"] == str(home / "flag.db")
+
+
+def test_the_environment_sets_options_and_flags_win(home: Path) -> None:
+    (home / "task.py").write_text("x = 1\n")
+    done = run(home, "optimize", "task.py", PLANISH_BUDGET="soon")
+    assert done.returncode == 2 and "'soon' is not a duration" in done.stderr
+    done = run(home, "optimize", "task.py", "--budget", "later", PLANISH_BUDGET="soon")
+    assert "'later' is not a duration" in done.stderr
+
+
+def test_a_project_file_sets_options(home: Path) -> None:
+    (home / "task.py").write_text("x = 1\n")
+    (home / "planish.toml").write_text('[optimize]\nbudget = "whenever"\n')
+    done = run(home, "optimize", "task.py")
+    assert done.returncode == 2 and "'whenever' is not a duration" in done.stderr
+
+
+def test_an_empty_suite(home: Path) -> None:
+    (home / "empty").mkdir()
+    done = run(home, "suite", "empty", "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["kind"] == "no_tasks"
+
+
+def test_the_cache(home: Path) -> None:
+    folder = home / "cache" / "planish"
+    assert run(home, "cache", "dir").stdout.strip() == str(folder)
+    assert json.loads(run(home, "cache", "size", "--json").stdout)["files"] == 0
+    (folder / "binaries").mkdir(parents=True)
+    (folder / "binaries" / "x").write_bytes(b"12345")
+    assert json.loads(run(home, "cache", "size", "--json").stdout)["bytes"] == 5
+    assert run(home, "cache", "clean").returncode == 0
+    assert folder.exists() and not any(folder.iterdir())
+    assert run(home, "cache", "clean").returncode == 0
+
+
+def test_doctor_names_what_it_looked_for(home: Path) -> None:
+    done = run(home, "doctor", "--json")
+    document = json.loads(done.stdout)
+    checks = {check["name"]: check for check in document["checks"]}
+    expected = {"gpu", "driver", "nvrtc", "g++", "python", "torch", "triton", "runner", "compiler", "runtime", "user_namespaces", "landlock", "store", "cache"}
+    assert expected <= checks.keys()
+    assert all(check["ok"] or check["advice"] for check in checks.values())
+    assert done.returncode == (0 if any(document["targets"].values()) else 3)
+    assert not (home / "data").exists()
+
+
+def test_doctor_without_a_compiler_or_torch(home: Path) -> None:
+    done = run(home, "doctor", "--json", PLANISH_PYTHON="/nonexistent/python", PLANISH_CXX="/nonexistent/g++")
+    document = json.loads(done.stdout)
+    checks = {check["name"]: check for check in document["checks"]}
+    assert done.returncode == 3
+    assert not checks["python"]["ok"] and "PLANISH_PYTHON" in checks["python"]["advice"]
+    assert not checks["torch"]["ok"] and not checks["g++"]["ok"]
+    text = run(home, "doctor", PLANISH_PYTHON="/nonexistent/python", PLANISH_CXX="/nonexistent/g++")
+    assert "-> " in text.stdout

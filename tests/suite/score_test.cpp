@@ -1,0 +1,74 @@
+#include "suite/score.h"
+
+#include <doctest/doctest.h>
+
+#include "base/json.h"
+
+using namespace planish;
+using namespace planish::suite;
+
+namespace {
+
+Row row(const std::string& task, const std::string& outcome, double eager = 0, double best = 0) {
+  Row out;
+  out.task = task;
+  out.outcome = outcome;
+  out.times_ms = {{"eager", 2.0}, {"compile", 1.5}};
+  if (eager > 0) out.speedup = {{"eager", eager}};
+  out.speedup_best_baseline = best;
+  return out;
+}
+
+constexpr const char* result = R"({"schema_version":1,"run":"r","task":"softmax","task_path":"/t.py","outcome":"improved",
+ "accuracy":{"ratio":1.25},"times_ms":{"shipped":{"median":1.0},"eager":{"median":2.0},"compile":{"error":{"kind":"x"}}},
+ "speedup":{"eager":2.0},"speedup_best_baseline":1.5,"seconds":{"total":12.5},"shipped":"/out"})";
+
+}  // namespace
+
+TEST_CASE("means are geometric") {
+  const Score s = score({row("a", "improved", 2, 2), row("b", "improved", 8, 2)});
+  CHECK(s.by_baseline.at("eager").value == doctest::Approx(4));
+  CHECK(s.by_baseline.at("eager").tasks == 2);
+  CHECK(s.best_baseline.value == doctest::Approx(2));
+}
+
+TEST_CASE("no improvement counts as 1.00 against what it was timed with, whatever its own numbers, and is named") {
+  const Score s = score({row("a", "improved", 4, 4), row("b", "no_improvement", 3, 0.5)});
+  CHECK(s.by_baseline.at("eager").value == doctest::Approx(2));
+  CHECK(s.by_baseline.at("compile").value == doctest::Approx(1));
+  CHECK(s.by_baseline.at("compile").tasks == 1);
+  CHECK_FALSE(s.by_baseline.contains("max_autotune"));
+  CHECK(s.best_baseline.value == doctest::Approx(2));
+  CHECK(s.no_improvement == std::vector<std::string>{"b"});
+  CHECK(suite_table({row("b", "no_improvement", 3, 0.5)}).find("counted as 1.00 (1): b") != std::string::npos);
+}
+
+TEST_CASE("failed and interrupted tasks are in no mean and are named") {
+  const Score s = score({row("a", "improved", 4, 4), failed_row("b", "no_model", "b.py has no Model"), row("c", "interrupted", 9, 9)});
+  CHECK(s.by_baseline.at("eager").tasks == 1);
+  CHECK(s.failed == std::vector<std::string>{"b"});
+  CHECK(s.interrupted == std::vector<std::string>{"c"});
+  const auto json = parse_json(suite_json({failed_row("b", "no_model", "b.py has no Model")}, "f", "{}"), "bad", "suite");
+  REQUIRE(json);
+  CHECK((*json)["tasks"][0]["error"]["kind"] == "no_model");
+  CHECK((*json)["geomean_best_baseline"]["tasks"] == 0);
+}
+
+TEST_CASE("a row from the result document") {
+  const auto r = row_from_document(result);
+  REQUIRE(r);
+  CHECK(r->outcome == "improved");
+  CHECK(r->times_ms == std::map<std::string, double>{{"eager", 2.0}, {"shipped", 1.0}});
+  CHECK(r->error_ratio == 1.25);
+  CHECK(r->seconds == 12.5);
+}
+
+TEST_CASE("a row from an error document, and from what is neither") {
+  const auto r = row_from_document(R"({"schema_version":1,"error":{"kind":"no_model","message":"m","hint":"h"}})");
+  REQUIRE(r);
+  CHECK(r->outcome == "failed");
+  CHECK(r->kind == "no_model");
+  CHECK(row_from_document("").error().kind == "bad_result");
+  CHECK(row_from_document("[]").error().kind == "bad_result");
+  CHECK(row_from_document(R"({"schema_version":1})").error().kind == "bad_result");
+}
