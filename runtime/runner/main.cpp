@@ -8,10 +8,12 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "channel.h"
 #include "fault.h"
 #include "limits.h"
+#include "sandbox.h"
 #include "session.h"
 
 namespace {
@@ -21,8 +23,14 @@ constexpr int socket_fd = 3;
 struct Options {
   std::string device = "cpu";
   std::uint64_t max_rss = 0;
-  bool no_network = false;
+  bool no_network = false, sandbox = false;
+  std::vector<std::string> readable;
+  std::string scratch;
 };
+
+constexpr const char* usage =
+    "error: usage: planish-runner [--device cpu|cuda[:n]] [--max-rss BYTES] [--no-network]\n"
+    "                             [--sandbox [--readable FOLDER]... [--scratch FOLDER]]\n";
 
 bool valid_device(const std::string& text) {
   if (text == "cpu" || text == "cuda") return true;
@@ -35,6 +43,12 @@ bool parse(int argc, char** argv, Options* out) {
     const std::string option = argv[i];
     if (option == "--no-network") {
       out->no_network = true;
+    } else if (option == "--sandbox") {
+      out->sandbox = true;
+    } else if (option == "--readable" && i + 1 < argc) {
+      out->readable.emplace_back(argv[++i]);
+    } else if (option == "--scratch" && i + 1 < argc) {
+      out->scratch = argv[++i];
     } else if (option == "--device" && i + 1 < argc) {
       out->device = argv[++i];
       if (!valid_device(out->device)) return false;
@@ -46,7 +60,8 @@ bool parse(int argc, char** argv, Options* out) {
       return false;
     }
   }
-  return true;
+  // Alone they would promise what nothing enforces.
+  return out->sandbox || (out->readable.empty() && out->scratch.empty());
 }
 
 }  // namespace
@@ -55,7 +70,7 @@ int main(int argc, char** argv) {
   using namespace planish::runner;
   Options options;
   if (!parse(argc, argv, &options)) {
-    std::fputs("error: usage: planish-runner [--device cpu|cuda[:n]] [--max-rss BYTES] [--no-network]\n", stderr);
+    std::fputs(usage, stderr);
     return 2;
   }
   int type = 0;
@@ -64,10 +79,17 @@ int main(int argc, char** argv) {
     std::fputs("error: descriptor 3 is no stream socket\nhint: planish starts this program itself\n", stderr);
     return 2;
   }
-  nlohmann::json sandbox;
-  sandbox["no_network"] = options.no_network && leave_network();
-  sandbox["parent_death_signal"] = die_with_parent();  // after the change of credentials, which may clear it
+  const bool no_network = options.no_network && leave_network();
   install_fault_handler(socket_fd);
+  nlohmann::json sandbox = nlohmann::json::object();
+  // After the change of credentials, which may clear it; before the sandbox, where guests must not take it back.
+  const bool parent_death_signal = die_with_parent();
+  if (options.sandbox) {
+    const bool cuda = options.device != "cpu";
+    sandbox = enter_sandbox({cuda, options.readable, options.scratch});
+  }
+  sandbox["no_network"] = no_network;
+  sandbox["parent_death_signal"] = parent_death_signal;
   sandbox["max_rss"] = options.max_rss > 0 && watch_memory(options.max_rss) ? options.max_rss : 0;
 
   Channel channel(socket_fd);

@@ -33,12 +33,13 @@ struct Scratch {
   ~Scratch() { std::filesystem::remove_all(path); }
 };
 
-/// Compiles `body` as kernel `k` and returns the shared object's path.
-inline std::string compile(const Scratch& scratch, const std::string& body, const std::string& flags = "") {
+/// Compiles `body` as kernel `k`, after `top`, and returns the shared object's path.
+inline std::string compile(const Scratch& scratch, const std::string& body, const std::string& flags = "",
+                           const std::string& top = "") {
   static int n = 0;
   const std::string base = scratch.path + "/k" + std::to_string(n++);
   std::ofstream(base + ".cpp") << "#include <cstdint>\n#include <cstdlib>\n#include <csignal>\n#include <unistd.h>\n"
-                               << "extern \"C\" void k(void** args) {" << body << "}\n";
+                               << top << "extern \"C\" void k(void** args) {" << body << "}\n";
   const std::string command = "g++ -O1 -shared -fPIC " + flags + " -o " + base + ".so " + base + ".cpp";
   REQUIRE(std::system(command.c_str()) == 0);
   return base + ".so";
