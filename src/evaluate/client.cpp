@@ -31,7 +31,9 @@ struct EvaluatorClient::State {
       auto message = parse_json(*line, "protocol", "answer of the evaluator");
       if (!message.has_value() || !message->is_object() || !message->contains("id") || !(*message)["id"].is_number_integer()) break;
       std::scoped_lock lock(mutex);
-      answers[(*message)["id"].get<std::int64_t>()] = std::move(*message);
+      // The id is read first: assignment moves the message before it looks at the left side.
+      const auto id = (*message)["id"].get<std::int64_t>();
+      answers[id] = std::move(*message);
       arrived.notify_all();
     }
     std::scoped_lock lock(mutex);
