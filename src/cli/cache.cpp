@@ -53,7 +53,8 @@ int cache_verb(CacheAction action, const Output& output) {
   }
   // The folder itself stays: another process may be about to write into it.
   std::error_code failed;
-  for (auto it = fs::directory_iterator(folder, failed); !failed && it != fs::directory_iterator(); it.increment(failed)) {
+  for (auto it = fs::directory_iterator(folder, failed); !failed && it != fs::directory_iterator();
+       it.increment(failed)) {
     std::error_code removed;
     fs::remove_all(it->path(), removed);
     if (removed) return output.error(file_error(removed.value(), "remove", it->path()));

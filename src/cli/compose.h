@@ -19,7 +19,7 @@ struct Choice {
 };
 
 struct Composed {
-  std::string program;  ///< the whole task; empty where no choice could be kept
+  std::string program;                   ///< the whole task; empty where no choice could be kept
   std::optional<Evaluation> evaluation;  ///< at level full
   std::vector<std::string> used, dropped;
 };
@@ -27,8 +27,9 @@ struct Composed {
 /// Evaluates a program of the whole task, at level full or screen.
 using CheckWhole = std::function<Result<Evaluation>(const std::string& program, bool full)>;
 
-/// All choices together, proved at level full. Where that fails, they are added one by one, largest gain first, and those with which
-/// the whole fails are dropped. Errors are those of `check`; a composition that cannot be built counts as one that fails.
+/// All choices together, proved at level full. Where that fails, they are added one by one, largest gain first, and
+/// those with which the whole fails are dropped. Errors are those of `check`; a composition that cannot be built counts
+/// as one that fails.
 Result<Composed> compose_choices(const Plan& plan, std::vector<Choice> choices, const CheckWhole& check);
 
 }  // namespace planish::cli

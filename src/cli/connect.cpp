@@ -15,7 +15,8 @@ namespace {
 /// The client, with the folder that its socket lies in.
 class OwnEvaluator : public EvaluatorApi {
  public:
-  OwnEvaluator(TempDir folder, std::unique_ptr<EvaluatorClient> client) : folder_(std::move(folder)), client_(std::move(client)) {}
+  OwnEvaluator(TempDir folder, std::unique_ptr<EvaluatorClient> client)
+      : folder_(std::move(folder)), client_(std::move(client)) {}
   Result<OpenReply> open(const OpenRequest& request) override { return client_->open(request); }
   Result<RegionReply> region(const RegionRequest& request) override { return client_->region(request); }
   Result<Evaluation> evaluate(const EvaluateRequest& request) override { return client_->evaluate(request); }

@@ -14,10 +14,14 @@ namespace {
 
 const char* word(Check::Need need) {
   switch (need) {
-    case Check::Need::required: return "required";
-    case Check::Need::cpu_target: return "cpu";
-    case Check::Need::cuda_target: return "cuda";
-    case Check::Need::optional: return "optional";
+    case Check::Need::required:
+      return "required";
+    case Check::Need::cpu_target:
+      return "cpu";
+    case Check::Need::cuda_target:
+      return "cuda";
+    case Check::Need::optional:
+      return "optional";
   }
   return "";
 }
@@ -39,7 +43,11 @@ int doctor_verb(const std::string& store, const Output& output) {
                    {"checks", Json::array()}};
   std::string text = fmt::format("planish {}\n", version);
   for (const Check& check : checks) {
-    document["checks"].push_back({{"name", check.name}, {"ok", check.ok}, {"need", word(check.need)}, {"found", check.found}, {"advice", check.advice}});
+    document["checks"].push_back({{"name", check.name},
+                                  {"ok", check.ok},
+                                  {"need", word(check.need)},
+                                  {"found", check.found},
+                                  {"advice", check.advice}});
     text += fmt::format("  {} {:<16} {}\n", check.ok ? "ok " : "-- ", check.name, check.found);
     if (!check.ok && !check.advice.empty()) text += fmt::format("      {:<16} -> {}\n", "", check.advice);
   }

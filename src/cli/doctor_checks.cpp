@@ -18,7 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
 
 Check check_compiler() {
   Check check{"g++", false, Check::Need::cpu_target, "", "install a C++ compiler: apt install g++"};
@@ -63,9 +65,11 @@ print("\nPLANISH " + json.dumps(out))
 )";
 
 std::vector<Check> check_python(const worker::Toolbox& tools) {
-  Check python{"python", false, Check::Need::required, tools.python.string(), "set PLANISH_PYTHON to a Python (3.10 or newer) that can import torch"};
+  Check python{"python", false, Check::Need::required, tools.python.string(),
+               "set PLANISH_PYTHON to a Python (3.10 or newer) that can import torch"};
   Check torch{"torch", false, Check::Need::required, "not asked", "pip install torch"};
-  Check triton{"triton", false, Check::Need::optional, "not asked", "torch.compile on a GPU needs it as a baseline: pip install triton"};
+  Check triton{"triton", false, Check::Need::optional, "not asked",
+               "torch.compile on a GPU needs it as a baseline: pip install triton"};
   SpawnOptions options;
   options.command = {tools.python.string(), "-c", ask_python};
   const auto ran = run_command(options, 120);
@@ -81,7 +85,8 @@ std::vector<Check> check_python(const worker::Toolbox& tools) {
   python.found = fmt::format("{} ({})", answer->value("python", ""), tools.python.string());
   const auto fill = [&answer](Check& check, const char* name) {
     check.ok = answer->contains(name);
-    check.found = check.ok ? (*answer)[name].get<std::string>() : answer->value(std::string(name) + "_error", "not found");
+    check.found =
+        check.ok ? (*answer)[name].get<std::string>() : answer->value(std::string(name) + "_error", "not found");
     if (check.ok) check.advice.clear();
   };
   fill(torch, "torch");
@@ -89,7 +94,8 @@ std::vector<Check> check_python(const worker::Toolbox& tools) {
   if (torch.ok) {
     const Json& cuda = (*answer)["cuda"];
     torch.found += cuda.is_string() ? fmt::format(", built for CUDA {}, {}", cuda.get<std::string>(),
-                                                  answer->value("cuda_available", false) ? "which it can use" : "which it cannot use here")
+                                                  answer->value("cuda_available", false) ? "which it can use"
+                                                                                         : "which it cannot use here")
                                     : ", built without CUDA";
   }
   return {python, torch, triton};

@@ -30,7 +30,9 @@ Function symbol(const Library& library, const char* name) {
 }
 
 /// "13000" as the driver and NVRTC count versions is 13.0.
-std::string cuda_version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
+std::string cuda_version(int number) {
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
 
 Check driver_version() {
   Check check{"driver", false, Check::Need::cuda_target, "", ""};
@@ -56,7 +58,8 @@ Check driver_version() {
 }
 
 Check devices() {
-  Check check{"gpu", false, Check::Need::cuda_target, "", "the target cuda needs an NVIDIA GPU; the target cpu works without"};
+  Check check{"gpu", false, Check::Need::cuda_target, "",
+              "the target cuda needs an NVIDIA GPU; the target cpu works without"};
   const Library cuda(::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL));
   if (!cuda) {
     check.found = "libcuda.so.1 was not found";
@@ -99,7 +102,9 @@ Check devices() {
 
 }  // namespace
 
-std::vector<Check> check_gpu() { return {devices(), driver_version()}; }
+std::vector<Check> check_gpu() {
+  return {devices(), driver_version()};
+}
 
 Check check_nvrtc(const std::vector<fs::path>& site_packages) {
   Check check{"nvrtc", false, Check::Need::cuda_target, "not found",
@@ -139,7 +144,8 @@ Check check_user_namespaces() {
   if (child > 0) ::waitpid(child, &status, 0);
   check.ok = child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   check.found = check.ok ? "available" : "not allowed here";
-  if (!check.ok) check.advice = "foreign code is isolated by processes alone; allow unprivileged user namespaces for more";
+  if (!check.ok)
+    check.advice = "foreign code is isolated by processes alone; allow unprivileged user namespaces for more";
   return check;
 }
 
@@ -149,7 +155,8 @@ Check check_landlock() {
   const long abi = ::syscall(444 /* landlock_create_ruleset */, nullptr, 0UL, ask_version);
   check.ok = abi > 0;
   check.found = check.ok ? fmt::format("ABI {}", abi) : "not in this kernel";
-  if (!check.ok) check.advice = "foreign code is isolated by processes alone; Linux 5.13 or newer with Landlock enabled gives more";
+  if (!check.ok)
+    check.advice = "foreign code is isolated by processes alone; Linux 5.13 or newer with Landlock enabled gives more";
   return check;
 }
 
@@ -158,7 +165,8 @@ Check check_writable(const std::string& name, const fs::path& folder, const std:
   // Doctor leaves no folders behind, so that it asks about the nearest that exists.
   fs::path nearest = folder;
   std::error_code ignored;
-  while (!fs::exists(nearest, ignored) && nearest.has_parent_path() && nearest != nearest.parent_path()) nearest = nearest.parent_path();
+  while (!fs::exists(nearest, ignored) && nearest.has_parent_path() && nearest != nearest.parent_path())
+    nearest = nearest.parent_path();
   const fs::path probe = nearest / fmt::format(".planish-doctor-{}", ::getpid());
   if (auto written = write_file(probe, "x"); !written) {
     check.found = written.error().message;

@@ -7,7 +7,9 @@
 namespace planish::cli {
 namespace {
 
-Json clocks(const Clocks& c) { return {{"sm_mhz", c.sm_mhz}, {"mem_mhz", c.mem_mhz}, {"temperature_c", c.temperature_c}}; }
+Json clocks(const Clocks& c) {
+  return {{"sm_mhz", c.sm_mhz}, {"mem_mhz", c.mem_mhz}, {"temperature_c", c.temperature_c}};
+}
 
 Json cases_json(const std::vector<TestCase>& cases) {
   Json out = Json::array();
@@ -16,12 +18,17 @@ Json cases_json(const std::vector<TestCase>& cases) {
     if (!test.problem.empty()) one["problem"] = test.problem;
     one["outputs"] = Json::array();
     for (const OutputErrors& o : test.outputs) {
-      Json output = {{"fro", number_to_json(o.fro)}, {"max", number_to_json(o.max)},
-                     {"gate_fro", number_to_json(o.gate_fro)}, {"gate_max", number_to_json(o.gate_max)},
-                     {"eager_fro", number_to_json(o.eager_fro)}, {"eager_max", number_to_json(o.eager_max)}};
+      Json output = {{"fro", number_to_json(o.fro)},
+                     {"max", number_to_json(o.max)},
+                     {"gate_fro", number_to_json(o.gate_fro)},
+                     {"gate_max", number_to_json(o.gate_max)},
+                     {"eager_fro", number_to_json(o.eager_fro)},
+                     {"eager_max", number_to_json(o.eager_max)}};
       if (o.worst) {
-        output["worst"] = {{"index", o.worst->index}, {"expected", number_to_json(o.worst->expected)},
-                           {"actual", number_to_json(o.worst->actual)}, {"eager", number_to_json(o.worst->eager)}};
+        output["worst"] = {{"index", o.worst->index},
+                           {"expected", number_to_json(o.worst->expected)},
+                           {"actual", number_to_json(o.worst->actual)},
+                           {"eager", number_to_json(o.worst->eager)}};
       }
       one["outputs"].push_back(std::move(output));
     }
@@ -43,7 +50,8 @@ Json kernels_json(const std::string& program, const Evaluation& evaluation) {
   if (!parsed || !parsed->contains("kernels")) return out;
   std::size_t i = 0;
   for (const Json& kernel : (*parsed)["kernels"]) {
-    Json one = {{"language", kernel.value("language", "")}, {"entry", kernel.value("entry", "")},
+    Json one = {{"language", kernel.value("language", "")},
+                {"entry", kernel.value("entry", "")},
                 {"source_sha256", sha256_hex(kernel.value("source", ""))}};
     if (evaluation.compile && i < evaluation.compile->kernels.size()) {
       const KernelReport& report = evaluation.compile->kernels[i];
@@ -69,8 +77,8 @@ std::string evidence_json(const ResultDocument& r, const Evidence& e) {
   out["settings"] = settings ? *settings : Json::object();
   out["run"] = r.run;
   out["task"] = {{"name", r.task}, {"source_sha256", r.task_sha256}};
-  out["device"] = {{"target", r.target}, {"name", r.device.name}, {"arch", r.device.arch}, {"uuid", r.device.uuid},
-                   {"cores", r.device.cores}, {"sms", r.device.sms}};
+  out["device"] = {{"target", r.target},    {"name", r.device.name},   {"arch", r.device.arch},
+                   {"uuid", r.device.uuid}, {"cores", r.device.cores}, {"sms", r.device.sms}};
   out["outcome"] = r.outcome;
   out["form"] = r.form;
   if (!e.program.empty()) {
@@ -89,15 +97,20 @@ std::string evidence_json(const ResultDocument& r, const Evidence& e) {
       out["times"][t.name] = {{"error", {{"kind", t.error->kind}, {"message", t.error->message}}}};
       continue;
     }
-    out["times"][t.name] = {{"median_ms", number_to_json(t.median_ms)}, {"lo_ms", number_to_json(t.lo_ms)},
-                            {"hi_ms", number_to_json(t.hi_ms)}, {"host_us", number_to_json(t.host_us)},
-                            {"compile_seconds", number_to_json(t.compile_seconds)}, {"samples_ms", samples(t.samples_ms)}};
+    out["times"][t.name] = {{"median_ms", number_to_json(t.median_ms)},
+                            {"lo_ms", number_to_json(t.lo_ms)},
+                            {"hi_ms", number_to_json(t.hi_ms)},
+                            {"host_us", number_to_json(t.host_us)},
+                            {"compile_seconds", number_to_json(t.compile_seconds)},
+                            {"samples_ms", samples(t.samples_ms)}};
   }
   out["clocks"] = {{"before", clocks(e.claim.clocks_before)}, {"after", clocks(e.claim.clocks_after)}};
   if (e.evaluation.bench) {
     const BenchReport& b = *e.evaluation.bench;
-    out["step_list"] = {{"median_ms", number_to_json(b.median_ms)}, {"samples_ms", samples(b.samples_ms)},
-                        {"clocks_before", clocks(b.clocks_before)}, {"clocks_after", clocks(b.clocks_after)}};
+    out["step_list"] = {{"median_ms", number_to_json(b.median_ms)},
+                        {"samples_ms", samples(b.samples_ms)},
+                        {"clocks_before", clocks(b.clocks_before)},
+                        {"clocks_after", clocks(b.clocks_after)}};
   }
   return dump_json(out);
 }

@@ -12,10 +12,10 @@ namespace planish::cli {
 /// What lets a stranger repeat the claim. Plain data, gathered as a run goes on.
 struct Evidence {
   std::string command, settings, torch, python;
-  std::string program;          ///< the shipped program's document; empty for the baseline form
-  Evaluation evaluation;        ///< of the composed program, level full
-  VerifyReply verification;     ///< of the shipped folder, in fresh processes
-  ClaimReply claim;             ///< with the raw samples
+  std::string program;       ///< the shipped program's document; empty for the baseline form
+  Evaluation evaluation;     ///< of the composed program, level full
+  VerifyReply verification;  ///< of the shipped folder, in fresh processes
+  ClaimReply claim;          ///< with the raw samples
 };
 
 /// planish.evidence/1 as JSON text.

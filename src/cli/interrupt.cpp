@@ -29,7 +29,7 @@ void on_signal(int) {
 }  // namespace
 
 CancelToken watch_interrupts() {
-  struct sigaction action {};
+  struct sigaction action{};
   (void)token();  // made before a signal can ask for it
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;

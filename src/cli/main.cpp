@@ -49,7 +49,8 @@ void add_search(CLI::App* verb, SearchOptions& search) {
   verb->add_option("--accuracy", search.accuracy, "eager, tf32, or a tolerance such as 1e-4")
       ->envname("PLANISH_ACCURACY")
       ->capture_default_str();
-  verb->add_option("--baselines", search.baselines, "all, none, or a list: eager,compile,max_autotune_no_cudagraphs,max_autotune")
+  verb->add_option("--baselines", search.baselines,
+                   "all, none, or a list: eager,compile,max_autotune_no_cudagraphs,max_autotune")
       ->envname("PLANISH_BASELINES")
       ->capture_default_str();
   add_store(verb, search.store);
@@ -101,7 +102,9 @@ int main(int argc, char** argv) {
   CLI::App* verify_app = app.add_subcommand("verify", "Prove a shipped folder, or judge somebody's ModelNew");
   verify_app->add_option("task", verify.task)->required()->type_name("TASK.py");
   verify_app->add_option("solution", verify.path, "A shipped folder, or a Python file with ModelNew")->required();
-  verify_app->add_option("--seeds", verify.seeds, "Fresh seeds to test on")->check(CLI::Range(1, 1000))->capture_default_str();
+  verify_app->add_option("--seeds", verify.seeds, "Fresh seeds to test on")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   verify_app->add_option("--target", verify.target)->envname("PLANISH_TARGET")->capture_default_str();
   verify_app->add_option("--accuracy", verify.accuracy)->envname("PLANISH_ACCURACY")->capture_default_str();
   add_output(verify_app, output);
@@ -114,21 +117,22 @@ int main(int argc, char** argv) {
   suite_app->add_flag("--resume", suite.resume, "Skip tasks that were finished with the same source and settings");
   add_output(suite_app, output);
 
-  std::string store;
+  // One variable a verb: the environment is applied to every verb, also to those that were not named.
+  std::string runs_store, show_store, doctor_store;
   int limit = 50;
   CLI::App* runs_app = app.add_subcommand("runs", "List what was run");
   runs_app->add_option("--limit", limit)->check(CLI::PositiveNumber)->capture_default_str();
-  add_store(runs_app, store);
+  add_store(runs_app, runs_store);
   add_output(runs_app, output);
 
   std::string run;
   CLI::App* show_app = app.add_subcommand("show", "Show a run and its evaluations");
   show_app->add_option("run", run, "Its id, or the beginning of it")->required()->type_name("RUN");
-  add_store(show_app, store);
+  add_store(show_app, show_store);
   add_output(show_app, output);
 
   CLI::App* doctor_app = app.add_subcommand("doctor", "Say what this machine has, and what to do about the rest");
-  add_store(doctor_app, store);
+  add_store(doctor_app, doctor_store);
   add_output(doctor_app, output);
 
   CLI::App* cache_app = app.add_subcommand("cache", "The cache of compiled kernels");
@@ -157,9 +161,9 @@ int main(int argc, char** argv) {
   }
   if (verify_app->parsed()) return verify_verb(verify, output);
   if (suite_app->parsed()) return suite_verb(suite, output);
-  if (runs_app->parsed()) return runs_verb(store, limit, output);
-  if (show_app->parsed()) return show_verb(run, store, output);
-  if (doctor_app->parsed()) return doctor_verb(store, output);
+  if (runs_app->parsed()) return runs_verb(runs_store, limit, output);
+  if (show_app->parsed()) return show_verb(run, show_store, output);
+  if (doctor_app->parsed()) return doctor_verb(doctor_store, output);
   if (cache_dir_app->parsed()) return cache_verb(CacheAction::dir, output);
   if (cache_size_app->parsed()) return cache_verb(CacheAction::size, output);
   return cache_verb(CacheAction::clean, output);

@@ -63,7 +63,8 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, Clock& clock) {
   std::error_code ignored;
   request.base = std::filesystem::current_path(ignored);
   if (!verb.out.empty()) request.out = std::filesystem::absolute(verb.out, ignored);
-  if (!request.out.empty() && std::filesystem::exists(request.out, ignored) && !std::filesystem::is_directory(request.out, ignored)) {
+  if (!request.out.empty() && std::filesystem::exists(request.out, ignored) &&
+      !std::filesystem::is_directory(request.out, ignored)) {
     return fail("usage", fmt::format("{} is not a folder", request.out.string()), "name another with --out DIR");
   }
   return request;
@@ -86,13 +87,9 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   const auto planner = make_planner();
   const auto shipper = make_shipper();
   Progress progress(Progress::detect(output.quiet), clock);
-  OptimizeWorld world{**evaluator,
-                      *planner,
-                      *shipper,
-                      [&] { return store::Store::open(store_file(options.search.store)); },
-                      progress,
-                      clock,
-                      cancel};
+  OptimizeWorld world{
+      **evaluator, *planner, *shipper, [&] { return store::Store::open(store_file(options.search.store)); },
+      progress,    clock,    cancel};
   auto result = optimize(*request, world);
   progress.finish();
   if (!result) {

@@ -70,7 +70,8 @@ class Flow {
   Status after_open() {
     PLANISH_CHECK(begin_record());
     PLANISH_TRY(plan_, world_.planner.plan(opened_.graph, opened_.device));
-    PLANISH_TRY(auto about, world_.evaluator.region({opened_.session, whole, {}, {}, {}, plan_->bytes(), plan_->flops()}));
+    PLANISH_TRY(auto about,
+                world_.evaluator.region({opened_.session, whole, {}, {}, {}, plan_->bytes(), plan_->flops()}));
     degenerate_ = about.degenerate;
     PLANISH_CHECK(verify_aten());
     PLANISH_CHECK(search_regions());
@@ -88,8 +89,9 @@ class Flow {
     result_.device = opened_.device;
     PLANISH_TRY(auto store, world_.open_store());
     store_ = std::make_unique<store::Store>(std::move(store));
-    folder_ = request_.out.empty() ? request_.base / "planish-out" / fmt::format("{}-{}", opened_.task_name, request_.run)
-                                   : request_.out;
+    folder_ = request_.out.empty()
+                  ? request_.base / "planish-out" / fmt::format("{}-{}", opened_.task_name, request_.run)
+                  : request_.out;
     run_record_.id = request_.run;
     if (request_.resume) {
       PLANISH_TRY(run_record_, store_->run(request_.run));
@@ -119,7 +121,8 @@ class Flow {
   }
 
   /// A program of aten steps: what a resumed run has measured is not measured again.
-  Result<Evaluation> evaluate_aten(const std::string& region, const std::string& key, const std::string& program, bool full) {
+  Result<Evaluation> evaluate_aten(const std::string& region, const std::string& key, const std::string& program,
+                                   bool full) {
     if (auto known = recording_->recall(key, sha256_hex(program), full)) {
       PLANISH_CHECK(recording_->keep(region, key, program, "", *known, true));
       return *known;
@@ -128,15 +131,16 @@ class Flow {
   }
 
   /// Evaluates anew. Programs to be shipped always are: their compiled kernels must be in the cache of this machine.
-  Result<Evaluation> evaluate(const std::string& region, const std::string& key, const std::string& program, bool full) {
+  Result<Evaluation> evaluate(const std::string& region, const std::string& key, const std::string& program,
+                              bool full) {
     PLANISH_TRY(auto evaluation,
                 world_.evaluator.evaluate({opened_.session, region, program, full ? "full" : "screen", true, 0}));
     PLANISH_CHECK(recording_->keep(region, key, program, "", evaluation, false));
     return evaluation;
   }
 
-  /// The first program of every run: the captured graph as aten steps. Every task has it to fall back on. One fresh seed screens
-  /// it; should it be what ships, what is shipped goes through the whole contract like any other.
+  /// The first program of every run: the captured graph as aten steps. Every task has it to fall back on. One fresh
+  /// seed screens it; should it be what ships, what is shipped goes through the whole contract like any other.
   Status verify_aten() {
     world_.progress.phase(fmt::format("checking the captured program on {}", opened_.device.name));
     PLANISH_TRY(program_, plan_->aten_program());
@@ -304,8 +308,10 @@ class Flow {
 
   std::string why_not_faster() const {
     if (result_.speedup_best_baseline <= 0) return "nothing could be timed beside it";
-    if (result_.speedup_best_baseline >= 1) return fmt::format("the gain over {} is inside the noise", result_.best_baseline);
-    return fmt::format("{} is faster than what was found ({:.2f}x)", result_.best_baseline, result_.speedup_best_baseline);
+    if (result_.speedup_best_baseline >= 1)
+      return fmt::format("the gain over {} is inside the noise", result_.best_baseline);
+    return fmt::format("{} is faster than what was found ({:.2f}x)", result_.best_baseline,
+                       result_.speedup_best_baseline);
   }
 
   /// Nothing was gained: what ships is the best baseline itself, or eager where that one does not pass the gate either.
@@ -379,15 +385,17 @@ class Flow {
   std::unique_ptr<Plan> plan_;
   std::vector<std::string> degenerate_;
   std::unique_ptr<search::Search> search_;
-  std::string program_;     ///< the best verified program of the whole
-  Evaluation evaluation_;   ///< its evaluation, level full
+  std::string program_;    ///< the best verified program of the whole
+  Evaluation evaluation_;  ///< its evaluation, level full
   Evidence evidence_;
-  ShipRequest shipped_;     ///< what lies in the shipped folder
+  ShipRequest shipped_;  ///< what lies in the shipped folder
   ResultDocument result_;
 };
 
 }  // namespace
 
-Result<ResultDocument> optimize(const OptimizeRequest& request, OptimizeWorld& world) { return Flow(request, world).run(); }
+Result<ResultDocument> optimize(const OptimizeRequest& request, OptimizeWorld& world) {
+  return Flow(request, world).run();
+}
 
 }  // namespace planish::cli

@@ -49,8 +49,8 @@ struct OptimizeWorld {
 /// Captures, verifies a program of aten steps, searches the regions, composes, verifies, ships and times the claim.
 /// A run that was cancelled still ends here, with what it has and the outcome `interrupted`.
 ///
-/// Errors: those of the task (the oracle's kinds), of the store and of the disk; `task_changed` where a resumed run's source differs.
-/// Once the run is in the store, an error leaves it there as `failed`, and --resume can go on from it.
+/// Errors: those of the task (the oracle's kinds), of the store and of the disk; `task_changed` where a resumed run's
+/// source differs. Once the run is in the store, an error leaves it there as `failed`, and --resume can go on from it.
 Result<ResultDocument> optimize(const OptimizeRequest& request, OptimizeWorld& world);
 
 /// The settings of a run as JSON text, and back.

@@ -38,7 +38,8 @@ Result<double> parse_duration(const std::string& text) {
   }
   double value = 0;
   if (!number(digits, value) || value < 0) {
-    return fail("usage", fmt::format("'{}' is not a duration", text), "write seconds, or a number with s, m or h: 60s, 5m");
+    return fail("usage", fmt::format("'{}' is not a duration", text),
+                "write seconds, or a number with s, m or h: 60s, 5m");
   }
   return value * unit;
 }

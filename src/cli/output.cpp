@@ -12,7 +12,9 @@ namespace planish::cli {
 namespace {
 
 /// A traceback is for whoever debugs the task, with --verbose; it always spans lines, a reason never does.
-bool is_trace(const std::string& cause) { return cause.find('\n') != std::string::npos; }
+bool is_trace(const std::string& cause) {
+  return cause.find('\n') != std::string::npos;
+}
 
 void print_file(FILE* file, const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), file);

@@ -11,7 +11,8 @@
 #include "coder/domain.h"
 #include "evaluate/api.h"
 
-/// The two things `optimize` needs beside an evaluator and a store, as interfaces, so that its whole flow runs in a test with fakes.
+/// The two things `optimize` needs beside an evaluator and a store, as interfaces, so that its whole flow runs in a
+/// test with fakes.
 namespace planish::cli {
 
 /// A region as it is searched: the first of `count` equal ones.
@@ -48,10 +49,10 @@ class Planner {
 };
 
 struct ShipRequest {
-  std::string graph;                   ///< document
-  std::string program;                 ///< document; empty ships the baseline named instead
-  std::vector<std::string> binaries;   ///< SHA-256 of each kernel's compiled form, in the program's order
-  std::string baseline;                ///< eager | compile | max_autotune_no_cudagraphs | max_autotune
+  std::string graph;                  ///< document
+  std::string program;                ///< document; empty ships the baseline named instead
+  std::vector<std::string> binaries;  ///< SHA-256 of each kernel's compiled form, in the program's order
+  std::string baseline;               ///< eager | compile | max_autotune_no_cudagraphs | max_autotune
   std::filesystem::path task, folder;
   std::string blobs;     ///< folder of constants
   std::string evidence;  ///< document

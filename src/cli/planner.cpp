@@ -31,8 +31,8 @@ double bytes_of(const ir::Value& value) {
 }
 
 std::string summary_of(const codegen::Region& region) {
-  return fmt::format("{}, {} op{}", region.kernel.anchor == codegen::Anchor::row ? "row" : "pointwise", region.nodes.size(),
-                     region.nodes.size() == 1 ? "" : "s");
+  return fmt::format("{}, {} op{}", region.kernel.anchor == codegen::Anchor::row ? "row" : "pointwise",
+                     region.nodes.size(), region.nodes.size() == 1 ? "" : "s");
 }
 
 class SynthPlan : public Plan {
@@ -130,6 +130,8 @@ class SynthPlanner : public Planner {
 
 }  // namespace
 
-std::unique_ptr<Planner> make_planner() { return std::make_unique<SynthPlanner>(); }
+std::unique_ptr<Planner> make_planner() {
+  return std::make_unique<SynthPlanner>();
+}
 
 }  // namespace planish::cli

@@ -26,14 +26,18 @@ Progress::Mode Progress::detect(bool quiet) {
 }
 
 Progress::Progress(Mode mode, const Clock& clock) : mode_(mode), clock_(clock), last_(clock.now()) {}
-Progress::~Progress() { finish(); }
+Progress::~Progress() {
+  finish();
+}
 
 void Progress::clear_line() {
   if (drawn_) std::fputs("\r\033[K", stderr);
   drawn_ = false;
 }
 
-void Progress::phase(const std::string& text) { note(text); }
+void Progress::phase(const std::string& text) {
+  note(text);
+}
 
 void Progress::note(const std::string& text) {
   const std::scoped_lock lock(mutex_);

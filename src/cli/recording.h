@@ -12,8 +12,8 @@
 
 namespace planish::cli {
 
-/// Keeps every evaluation of a run in the store, counts it for the result, and gives back what an earlier part of the same run
-/// measured. Implements what search asks of the world beside the evaluator. One thread.
+/// Keeps every evaluation of a run in the store, counts it for the result, and gives back what an earlier part of the
+/// same run measured. Implements what search asks of the world beside the evaluator. One thread.
 class Recording : public search::EvaluationSink, public search::History {
  public:
   Recording(store::Store& store, std::string run, Progress& progress, Clock& clock);

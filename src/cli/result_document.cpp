@@ -79,8 +79,12 @@ std::string to_json(const ResultDocument& r) {
   out["task_path"] = r.task_path;
   out["task_sha256"] = r.task_sha256;
   out["target"] = r.target;
-  out["device"] = {{"name", r.device.name}, {"arch", r.device.arch}, {"uuid", r.device.uuid}, {"cores", r.device.cores},
-                   {"sms", r.device.sms}, {"bandwidth_gbs", number_to_json(r.device.bandwidth_gbs)},
+  out["device"] = {{"name", r.device.name},
+                   {"arch", r.device.arch},
+                   {"uuid", r.device.uuid},
+                   {"cores", r.device.cores},
+                   {"sms", r.device.sms},
+                   {"bandwidth_gbs", number_to_json(r.device.bandwidth_gbs)},
                    {"memory_bytes", r.device.memory_bytes}};
   out["outcome"] = r.outcome;
   if (!r.reason.empty()) out["reason"] = r.reason;
@@ -88,9 +92,14 @@ std::string to_json(const ResultDocument& r) {
   if (!r.form.empty()) out["form"] = r.form;
   if (r.accuracy) {
     const auto& a = *r.accuracy;
-    out["accuracy"] = {{"gate", a.gate}, {"verified", a.verified}, {"error", number_to_json(a.error)},
-                       {"eager_error", number_to_json(a.eager_error)}, {"ratio", number_to_json(a.ratio)},
-                       {"max_error", number_to_json(a.max_error)}, {"regimes", a.regimes}, {"skipped", a.skipped},
+    out["accuracy"] = {{"gate", a.gate},
+                       {"verified", a.verified},
+                       {"error", number_to_json(a.error)},
+                       {"eager_error", number_to_json(a.eager_error)},
+                       {"ratio", number_to_json(a.ratio)},
+                       {"max_error", number_to_json(a.max_error)},
+                       {"regimes", a.regimes},
+                       {"skipped", a.skipped},
                        {"degenerate", a.degenerate}};
   } else {
     out["accuracy"] = nullptr;
@@ -100,8 +109,10 @@ std::string to_json(const ResultDocument& r) {
     if (t.error) {
       times[t.name] = {{"error", {{"kind", t.error->kind}, {"message", t.error->message}}}};
     } else {
-      times[t.name] = {{"median", number_to_json(t.median_ms)}, {"lo", number_to_json(t.lo_ms)},
-                       {"hi", number_to_json(t.hi_ms)}, {"runs", t.samples_ms.size()},
+      times[t.name] = {{"median", number_to_json(t.median_ms)},
+                       {"lo", number_to_json(t.lo_ms)},
+                       {"hi", number_to_json(t.hi_ms)},
+                       {"runs", t.samples_ms.size()},
                        {"compile_seconds", number_to_json(t.compile_seconds)}};
     }
   }
@@ -111,8 +122,10 @@ std::string to_json(const ResultDocument& r) {
   out["speedup_best_baseline"] = r.speedup_best_baseline > 0 ? Json(r.speedup_best_baseline) : Json(nullptr);
   out["best_baseline"] = r.best_baseline.empty() ? Json(nullptr) : Json(r.best_baseline);
   if (r.roofline) {
-    out["roofline"] = {{"bound", r.roofline->bound}, {"fraction", number_to_json(r.roofline->fraction)},
-                       {"bound_ms", number_to_json(r.roofline->bound_ms)}, {"bytes", number_to_json(r.roofline->bytes)},
+    out["roofline"] = {{"bound", r.roofline->bound},
+                       {"fraction", number_to_json(r.roofline->fraction)},
+                       {"bound_ms", number_to_json(r.roofline->bound_ms)},
+                       {"bytes", number_to_json(r.roofline->bytes)},
                        {"flops", number_to_json(r.roofline->flops)}};
   } else {
     out["roofline"] = nullptr;
@@ -124,12 +137,18 @@ std::string to_json(const ResultDocument& r) {
   }
   out["regions"] = Json::array();
   for (const auto& region : r.regions) {
-    out["regions"].push_back({{"id", region.id}, {"key", region.key}, {"summary", region.summary}, {"count", region.count},
-                              {"genome", region.genome}, {"best_ms", number_to_json(region.best_ms)},
+    out["regions"].push_back({{"id", region.id},
+                              {"key", region.key},
+                              {"summary", region.summary},
+                              {"count", region.count},
+                              {"genome", region.genome},
+                              {"best_ms", number_to_json(region.best_ms)},
                               {"fallback_ms", number_to_json(region.fallback_ms)},
-                              {"bound_ms", number_to_json(region.bound_ms)}, {"used", region.used}});
+                              {"bound_ms", number_to_json(region.bound_ms)},
+                              {"used", region.used}});
   }
-  out["seconds"] = {{"total", number_to_json(r.seconds_total)}, {"first_verified", number_to_json(r.seconds_first_verified)}};
+  out["seconds"] = {{"total", number_to_json(r.seconds_total)},
+                    {"first_verified", number_to_json(r.seconds_first_verified)}};
   return dump_json(out);
 }
 
@@ -163,15 +182,17 @@ std::string to_text(const ResultDocument& r) {
                        a.eager_error, a.ratio, a.gate, a.verified ? ", verified in fresh processes" : "");
     out += fmt::format("  data      {}\n", fmt::join(a.regimes, ", "));
     if (!a.degenerate.empty()) {
-      out += fmt::format("  warning   this task is degenerate: {} would pass; no claim is made\n", fmt::join(a.degenerate, ", "));
+      out += fmt::format("  warning   this task is degenerate: {} would pass; no claim is made\n",
+                         fmt::join(a.degenerate, ", "));
     }
   }
   if (r.roofline && r.roofline->fraction > 0) {
-    out += fmt::format("  roofline  {:.0f} % of the {} bound ({:.4g} ms)\n", 100 * r.roofline->fraction, r.roofline->bound,
-                       r.roofline->bound_ms);
+    out += fmt::format("  roofline  {:.0f} % of the {} bound ({:.4g} ms)\n", 100 * r.roofline->fraction,
+                       r.roofline->bound, r.roofline->bound_ms);
   }
   for (const auto& region : r.regions) {
-    out += fmt::format("  region    {} ({}){}: ", region.id, region.summary, region.count > 1 ? fmt::format(" x{}", region.count) : "");
+    out += fmt::format("  region    {} ({}){}: ", region.id, region.summary,
+                       region.count > 1 ? fmt::format(" x{}", region.count) : "");
     if (region.best_ms > 0) {
       out += fmt::format("{:.4g} ms", region.best_ms);
       if (region.fallback_ms > 0) out += fmt::format(", was {:.4g} ms", region.fallback_ms);
@@ -187,8 +208,8 @@ std::string to_text(const ResultDocument& r) {
       if (outcome == "ok") ok += n;
     }
   }
-  out += fmt::format("  search    {} candidates, {} passed, in {:.1f} s ({:.1f} s to the first verified program)\n", tried, ok,
-                     r.seconds_total, r.seconds_first_verified);
+  out += fmt::format("  search    {} candidates, {} passed, in {:.1f} s ({:.1f} s to the first verified program)\n",
+                     tried, ok, r.seconds_total, r.seconds_first_verified);
   if (!r.shipped.empty()) out += fmt::format("  shipped   {}\n", r.shipped);
   out += fmt::format("  run       {}\n", r.run);
   return out;

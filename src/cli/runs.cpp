@@ -20,22 +20,32 @@ std::string when(double seconds) {
 
 Json run_json(const store::RunRecord& run) {
   const auto settings = parse_json(run.settings, "store_corrupt", "settings");
-  return {{"run", run.id}, {"task", run.task}, {"task_path", run.task_path}, {"task_sha256", run.task_sha256},
-          {"target", run.target}, {"device", run.device}, {"state", run.state}, {"outcome", run.outcome},
-          {"started", run.started}, {"finished", run.finished}, {"speedup", run.speedup}, {"out", run.out_folder},
+  return {{"run", run.id},
+          {"task", run.task},
+          {"task_path", run.task_path},
+          {"task_sha256", run.task_sha256},
+          {"target", run.target},
+          {"device", run.device},
+          {"state", run.state},
+          {"outcome", run.outcome},
+          {"started", run.started},
+          {"finished", run.finished},
+          {"speedup", run.speedup},
+          {"out", run.out_folder},
           {"settings", settings ? *settings : Json::object()}};
 }
 
 std::string run_line(const store::RunRecord& run) {
   const std::string& outcome = run.outcome.empty() ? run.state : run.outcome;
   const std::string speedup = run.speedup > 0 ? fmt::format("{:.2f}x", run.speedup) : "-";
-  return fmt::format("{:<22} {:<19} {:<5} {:<15} {:>7}  {}\n", run.id, when(run.started), run.target, outcome, speedup, run.task);
+  return fmt::format("{:<22} {:<19} {:<5} {:<15} {:>7}  {}\n", run.id, when(run.started), run.target, outcome, speedup,
+                     run.task);
 }
 
 std::string show_text(const store::RunRecord& run, const std::vector<store::RegionRecord>& regions,
                       const std::vector<store::EvaluationRecord>& evaluations) {
-  std::string out = fmt::format("run {}\n  task      {} ({})\n  device    {} ({})\n  state     {}{}\n  started   {}\n", run.id, run.task,
-                                run.task_path, run.device, run.target, run.state,
+  std::string out = fmt::format("run {}\n  task      {} ({})\n  device    {} ({})\n  state     {}{}\n  started   {}\n",
+                                run.id, run.task, run.task_path, run.device, run.target, run.state,
                                 run.outcome.empty() ? "" : ", " + run.outcome, when(run.started));
   if (run.speedup > 0) out += fmt::format("  speed-up  {:.2f}x\n", run.speedup);
   out += fmt::format("  out       {}\n  settings  {}\n", run.out_folder, run.settings);
@@ -67,9 +77,11 @@ int runs_verb(const std::string& store_option, int limit, const Output& output) 
   if (!store) return output.error(store.error());
   auto runs = store->runs(limit);
   if (!runs) return output.error(runs.error());
-  Json document = {{"schema_version", ResultDocument::schema_version}, {"store", store->file().string()}, {"runs", Json::array()}};
+  Json document = {
+      {"schema_version", ResultDocument::schema_version}, {"store", store->file().string()}, {"runs", Json::array()}};
   std::string text = runs->empty() ? fmt::format("no runs in {}\n", store->file().string())
-                                   : fmt::format("{:<22} {:<19} {:<5} {:<15} {:>7}  {}\n", "run", "started", "on", "outcome", "speedup", "task");
+                                   : fmt::format("{:<22} {:<19} {:<5} {:<15} {:>7}  {}\n", "run", "started", "on",
+                                                 "outcome", "speedup", "task");
   for (const auto& run : *runs) {
     document["runs"].push_back(run_json(run));
     text += run_line(run);
@@ -95,8 +107,13 @@ int show_verb(const std::string& run_id, const std::string& store_option, const 
   }
   document["evaluations"] = Json::array();
   for (const auto& e : *evaluations) {
-    document["evaluations"].push_back({{"region", e.region}, {"program", e.program}, {"genome", e.genome}, {"level", e.level},
-                                       {"tier", e.tier}, {"outcome", e.outcome}, {"median_ms", number_to_json(e.median_ms)},
+    document["evaluations"].push_back({{"region", e.region},
+                                       {"program", e.program},
+                                       {"genome", e.genome},
+                                       {"level", e.level},
+                                       {"tier", e.tier},
+                                       {"outcome", e.outcome},
+                                       {"median_ms", number_to_json(e.median_ms)},
                                        {"at_seconds", number_to_json(e.at_seconds)}});
   }
   document["result"] = nullptr;

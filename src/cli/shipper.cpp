@@ -53,6 +53,8 @@ class FolderShipper : public Shipper {
 
 }  // namespace
 
-std::unique_ptr<Shipper> make_shipper() { return std::make_unique<FolderShipper>(); }
+std::unique_ptr<Shipper> make_shipper() {
+  return std::make_unique<FolderShipper>();
+}
 
 }  // namespace planish::cli

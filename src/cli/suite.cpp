@@ -37,28 +37,39 @@ Result<Settings> settings_of(const SearchOptions& o) {
   PLANISH_CHECK(check_accuracy(o.accuracy));
   PLANISH_TRY(out.budget_seconds, parse_duration(o.budget));
   PLANISH_TRY(auto baselines, parse_baselines(o.baselines));
-  out.arguments = {"--target", o.target, "--budget", o.budget, "--evals", std::to_string(o.evaluations),
-                   "--seed", std::to_string(o.seed), "--accuracy", o.accuracy, "--baselines", o.baselines};
+  out.arguments = {"--target",    o.target,
+                   "--budget",    o.budget,
+                   "--evals",     std::to_string(o.evaluations),
+                   "--seed",      std::to_string(o.seed),
+                   "--accuracy",  o.accuracy,
+                   "--baselines", o.baselines};
   if (!o.store.empty()) {
     out.arguments.insert(out.arguments.end(), {"--store", store_file(o.store).string()});
   }
-  out.text = dump_json({{"target", o.target}, {"budget_seconds", out.budget_seconds}, {"evaluations", o.evaluations},
-                        {"seed", o.seed}, {"accuracy", o.accuracy}, {"baselines", baselines}});
+  out.text = dump_json({{"target", o.target},
+                        {"budget_seconds", out.budget_seconds},
+                        {"evaluations", o.evaluations},
+                        {"seed", o.seed},
+                        {"accuracy", o.accuracy},
+                        {"baselines", baselines}});
   return out;
 }
 
 Result<std::vector<fs::path>> tasks_of(const fs::path& folder) {
   std::vector<fs::path> out;
   std::error_code failed;
-  for (auto it = fs::directory_iterator(folder, failed); !failed && it != fs::directory_iterator(); it.increment(failed)) {
+  for (auto it = fs::directory_iterator(folder, failed); !failed && it != fs::directory_iterator();
+       it.increment(failed)) {
     const std::string name = it->path().filename().string();
     std::error_code ignored;
-    if (it->path().extension() == ".py" && !name.starts_with('_') && !name.starts_with('.') && it->is_regular_file(ignored)) {
+    if (it->path().extension() == ".py" && !name.starts_with('_') && !name.starts_with('.') &&
+        it->is_regular_file(ignored)) {
       out.push_back(it->path());
     }
   }
   if (failed) return std::unexpected(file_error(failed.value(), "read", folder));
-  if (out.empty()) return fail("no_tasks", fmt::format("{} holds no Python files", folder.string()), "name a folder of tasks");
+  if (out.empty())
+    return fail("no_tasks", fmt::format("{} holds no Python files", folder.string()), "name a folder of tasks");
   std::ranges::sort(out);
   return out;
 }
@@ -67,7 +78,8 @@ Result<std::vector<fs::path>> tasks_of(const fs::path& folder) {
 Result<suite::Row> finished_before(const fs::path& folder, const std::string& sha256, const Settings& settings) {
   PLANISH_TRY(auto bytes, read_file(folder / "suite-entry.json"));
   PLANISH_TRY(Json entry, parse_json(bytes, "bad_result", "suite-entry.json"));
-  if (!entry.is_object() || entry.value("source_sha256", "") != sha256 || entry.value("settings", "") != settings.text) {
+  if (!entry.is_object() || entry.value("source_sha256", "") != sha256 ||
+      entry.value("settings", "") != settings.text) {
     return fail("changed", "another source or other settings");
   }
   PLANISH_TRY(auto result, read_file(folder / "result.json"));
@@ -95,7 +107,8 @@ suite::Row run_task(const fs::path& task, const fs::path& folder, const Settings
   fs::remove(folder / "result.json", ignored);
   fs::remove(folder / "suite-entry.json", ignored);
   SpawnOptions options;
-  options.command = {executable_path().string(), "optimize", task.string(), "--json", "--quiet", "--out", folder.string()};
+  options.command = {
+      executable_path().string(), "optimize", task.string(), "--json", "--quiet", "--out", folder.string()};
   options.command.insert(options.command.end(), settings.arguments.begin(), settings.arguments.end());
   options.whole_output = true;
   auto child = Subprocess::spawn(options);
@@ -158,9 +171,13 @@ int suite_verb(const SuiteVerb& options, const Output& output) {
       const Json entry = {{"source_sha256", sha256}, {"settings", settings->text}};
       if (auto kept = write_file(own / "suite-entry.json", dump_json(entry)); !kept) return output.error(kept.error());
     }
-    note(output, fmt::format("[{}/{}] {}: {}{}{}", i + 1, tasks->size(), row.task, row.outcome,
-                             row.speedup_best_baseline > 0 ? fmt::format(", {:.2f}x the best baseline", row.speedup_best_baseline) : "",
-                             row.resumed ? " (before)" : row.outcome == "failed" ? ": " + row.message : ""));
+    note(output,
+         fmt::format(
+             "[{}/{}] {}: {}{}{}", i + 1, tasks->size(), row.task, row.outcome,
+             row.speedup_best_baseline > 0 ? fmt::format(", {:.2f}x the best baseline", row.speedup_best_baseline) : "",
+             row.resumed               ? " (before)"
+             : row.outcome == "failed" ? ": " + row.message
+                                       : ""));
     rows.push_back(std::move(row));
     // Rewritten after each task, so that a killed suite leaves what it had.
     const std::string document = suite::suite_json(rows, folder->string(), settings->text);

@@ -18,15 +18,20 @@ std::string verify_json(const OpenReply& opened, const VerifyVerb& options, cons
                         const ResultDocument::Accuracy& accuracy) {
   Json cases = Json::array();
   for (const TestCase& test : reply.cases) {
-    Json one = {{"seed", test.seed}, {"regime", test.regime}, {"ok", test.ok}, {"problem", test.problem},
-                {"reference", test.reference}, {"outputs", Json::array()}};
+    Json one = {{"seed", test.seed},       {"regime", test.regime},       {"ok", test.ok},
+                {"problem", test.problem}, {"reference", test.reference}, {"outputs", Json::array()}};
     for (const OutputErrors& o : test.outputs) {
-      Json output = {{"fro", number_to_json(o.fro)}, {"max", number_to_json(o.max)},
-                     {"gate_fro", number_to_json(o.gate_fro)}, {"gate_max", number_to_json(o.gate_max)},
-                     {"eager_fro", number_to_json(o.eager_fro)}, {"eager_max", number_to_json(o.eager_max)}};
+      Json output = {{"fro", number_to_json(o.fro)},
+                     {"max", number_to_json(o.max)},
+                     {"gate_fro", number_to_json(o.gate_fro)},
+                     {"gate_max", number_to_json(o.gate_max)},
+                     {"eager_fro", number_to_json(o.eager_fro)},
+                     {"eager_max", number_to_json(o.eager_max)}};
       if (o.worst) {
-        output["worst"] = {{"index", o.worst->index}, {"expected", number_to_json(o.worst->expected)},
-                           {"actual", number_to_json(o.worst->actual)}, {"eager", number_to_json(o.worst->eager)}};
+        output["worst"] = {{"index", o.worst->index},
+                           {"expected", number_to_json(o.worst->expected)},
+                           {"actual", number_to_json(o.worst->actual)},
+                           {"eager", number_to_json(o.worst->eager)}};
       }
       one["outputs"].push_back(std::move(output));
     }
@@ -39,12 +44,18 @@ std::string verify_json(const OpenReply& opened, const VerifyVerb& options, cons
               {"verified", reply.verified},
               {"outcome", name(reply.outcome)},
               {"message", reply.message},
-              {"accuracy", {{"gate", accuracy.gate}, {"error", number_to_json(accuracy.error)},
-                            {"eager_error", number_to_json(accuracy.eager_error)}, {"ratio", number_to_json(accuracy.ratio)},
-                            {"regimes", accuracy.regimes}, {"skipped", reply.skipped}, {"degenerate", reply.degenerate}}},
+              {"accuracy",
+               {{"gate", accuracy.gate},
+                {"error", number_to_json(accuracy.error)},
+                {"eager_error", number_to_json(accuracy.eager_error)},
+                {"ratio", number_to_json(accuracy.ratio)},
+                {"regimes", accuracy.regimes},
+                {"skipped", reply.skipped},
+                {"degenerate", reply.degenerate}}},
               {"cases", std::move(cases)}};
   if (reply.kernelbench) {
-    out["kernelbench"] = {{"correct", reply.kernelbench->correct}, {"message", reply.kernelbench->message},
+    out["kernelbench"] = {{"correct", reply.kernelbench->correct},
+                          {"message", reply.kernelbench->message},
                           {"trials", reply.kernelbench->trials}};
   } else {
     out["kernelbench"] = nullptr;
@@ -60,8 +71,8 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
   const auto failed = std::ranges::count_if(reply.cases, [](const TestCase& test) { return !test.ok; });
   out += fmt::format("  cases        {} tried, {} failed\n", reply.cases.size(), failed);
   if (!reply.cases.empty()) {
-    out += fmt::format("  error        {:.3g} against fp64; eager's own is {:.3g} (ratio {:.2f}, gate {})\n", accuracy.error,
-                       accuracy.eager_error, accuracy.ratio, accuracy.gate);
+    out += fmt::format("  error        {:.3g} against fp64; eager's own is {:.3g} (ratio {:.2f}, gate {})\n",
+                       accuracy.error, accuracy.eager_error, accuracy.ratio, accuracy.gate);
     out += fmt::format("  data         {}\n", fmt::join(accuracy.regimes, ", "));
   }
   for (const TestCase& test : reply.cases) {
@@ -69,8 +80,8 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
     out += fmt::format("  failed       seed {}, {} data: {}\n", test.seed, test.regime, test.problem);
     for (const OutputErrors& o : test.outputs) {
       if (o.worst) {
-        out += fmt::format("               at [{}] expected {:.9g}, got {:.9g}, eager {:.9g}\n", fmt::join(o.worst->index, ", "),
-                           o.worst->expected, o.worst->actual, o.worst->eager);
+        out += fmt::format("               at [{}] expected {:.9g}, got {:.9g}, eager {:.9g}\n",
+                           fmt::join(o.worst->index, ", "), o.worst->expected, o.worst->actual, o.worst->eager);
       }
     }
     break;  // the first says what is wrong; --json has all

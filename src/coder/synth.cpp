@@ -13,7 +13,9 @@ class Synth : public Domain {
   Synth(std::shared_ptr<const CutTask> task, std::size_t region) : task_(std::move(task)), region_(region) {}
 
   std::vector<codegen::Genome> seeds() const override { return codegen::seeds(kernel(), task_->device); }
-  codegen::Genome random(std::mt19937_64& rng) const override { return codegen::random_genome(kernel(), task_->device, rng); }
+  codegen::Genome random(std::mt19937_64& rng) const override {
+    return codegen::random_genome(kernel(), task_->device, rng);
+  }
   std::vector<codegen::Genome> neighbours(const codegen::Genome& genome) const override {
     return codegen::neighbours(kernel(), task_->device, genome);
   }
@@ -24,7 +26,8 @@ class Synth : public Domain {
 
   Result<Candidate> build(const codegen::Genome& genome) const override {
     PLANISH_TRY(auto emitted, codegen::emit(kernel(), task_->device, genome));
-    PLANISH_TRY(auto program, codegen::region_program(task_->graph, task_->partition.regions[region_], emitted, task_->device));
+    PLANISH_TRY(auto program,
+                codegen::region_program(task_->graph, task_->partition.regions[region_], emitted, task_->device));
     Candidate out;
     out.genome = genome;
     out.program = program::to_json(program);

@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
-#include "coder/domain.h"
 #include "codegen/partition/partition.h"
+#include "coder/domain.h"
 #include "ir/graph.h"
 
 namespace planish::coder {

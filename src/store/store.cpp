@@ -96,8 +96,8 @@ const fs::path& Store::file() const {
 }
 
 Status Store::begin_run(const RunRecord& run) {
-  PLANISH_TRY(auto row, impl_->database->prepare(
-                            fmt::format("INSERT INTO runs({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(id) DO UPDATE SET "
+  PLANISH_TRY(auto row, impl_->database->prepare(fmt::format(
+                            "INSERT INTO runs({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(id) DO UPDATE SET "
                             "state=excluded.state, settings=excluded.settings, out_folder=excluded.out_folder",
                             run_columns)));
   row.bind(1, run.id).bind(2, run.task).bind(3, run.task_path).bind(4, run.task_sha256).bind(5, run.target);

@@ -7,7 +7,9 @@
 namespace planish::suite {
 namespace {
 
-double number(const Json& json) { return json.is_number() ? json.get<double>() : 0.0; }
+double number(const Json& json) {
+  return json.is_number() ? json.get<double>() : 0.0;
+}
 std::string text(const Json& object, const char* field) {
   const auto found = object.find(field);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();

@@ -10,12 +10,12 @@ namespace planish::suite {
 
 /// What became of one task of a suite: a line of its table.
 struct Row {
-  std::string task;     ///< name
-  std::string path;     ///< of the task file
-  std::string outcome;  ///< improved | no_improvement | interrupted | failed
+  std::string task;           ///< name
+  std::string path;           ///< of the task file
+  std::string outcome;        ///< improved | no_improvement | interrupted | failed
   std::string kind, message;  ///< of the error, where failed; the reason, where nothing was gained
   std::string shipped;
-  double error_ratio = 0;                 ///< our error against eager's; 0 if not known
+  double error_ratio = 0;                  ///< our error against eager's; 0 if not known
   std::map<std::string, double> times_ms;  ///< median by name: shipped, eager, …
   std::map<std::string, double> speedup;   ///< by baseline
   double speedup_best_baseline = 0;

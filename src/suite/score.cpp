@@ -66,12 +66,21 @@ Score score(const std::vector<Row>& rows) {
 std::string suite_json(const std::vector<Row>& rows, const std::string& folder, const std::string& settings) {
   const Score total = score(rows);
   const auto parsed = parse_json(settings, "internal", "settings");
-  Json out = {{"schema_version", 1}, {"folder", folder}, {"settings", parsed ? *parsed : Json::object()}, {"tasks", Json::array()}};
+  Json out = {{"schema_version", 1},
+              {"folder", folder},
+              {"settings", parsed ? *parsed : Json::object()},
+              {"tasks", Json::array()}};
   for (const Row& row : rows) {
-    Json one = {{"task", row.task}, {"path", row.path}, {"outcome", row.outcome}, {"error_ratio", number_to_json(row.error_ratio)},
-                {"times_ms", row.times_ms}, {"speedup", row.speedup},
-                {"speedup_best_baseline", number_to_json(row.speedup_best_baseline)}, {"seconds", number_to_json(row.seconds)},
-                {"shipped", row.shipped}, {"resumed", row.resumed}};
+    Json one = {{"task", row.task},
+                {"path", row.path},
+                {"outcome", row.outcome},
+                {"error_ratio", number_to_json(row.error_ratio)},
+                {"times_ms", row.times_ms},
+                {"speedup", row.speedup},
+                {"speedup_best_baseline", number_to_json(row.speedup_best_baseline)},
+                {"seconds", number_to_json(row.seconds)},
+                {"shipped", row.shipped},
+                {"resumed", row.resumed}};
     if (row.outcome == "failed") one["error"] = {{"kind", row.kind}, {"message", row.message}};
     if (row.outcome != "failed" && !row.message.empty()) one["reason"] = row.message;
     out["tasks"].push_back(std::move(one));
@@ -80,7 +89,8 @@ std::string suite_json(const std::vector<Row>& rows, const std::string& folder, 
   for (const auto& [name, mean] : total.by_baseline) {
     out["geomean"][name] = {{"speedup", number_to_json(mean.value)}, {"tasks", mean.tasks}};
   }
-  out["geomean_best_baseline"] = {{"speedup", number_to_json(total.best_baseline.value)}, {"tasks", total.best_baseline.tasks}};
+  out["geomean_best_baseline"] = {{"speedup", number_to_json(total.best_baseline.value)},
+                                  {"tasks", total.best_baseline.tasks}};
   out["improved"] = total.improved;
   out["no_improvement"] = total.no_improvement;
   out["failed"] = total.failed;
@@ -89,12 +99,13 @@ std::string suite_json(const std::vector<Row>& rows, const std::string& folder, 
 }
 
 std::string suite_table(const std::vector<Row>& rows) {
-  std::string out = fmt::format("{:<28} {:<15} {:>6} {:>10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "task", "outcome", "error",
-                                "shipped", "eager", "/eager", "/compile", "/m-a-nc", "/m-a", "/best");
+  std::string out = fmt::format("{:<28} {:<15} {:>6} {:>10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "task", "outcome",
+                                "error", "shipped", "eager", "/eager", "/compile", "/m-a-nc", "/m-a", "/best");
   for (const Row& row : rows) {
     out += fmt::format("{:<28} {:<15} {:>6} {:>10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8}\n", row.task, row.outcome,
-                       row.error_ratio > 0 ? fmt::format("{:.2f}", row.error_ratio) : "-", cell(row.times_ms, "shipped", " ms"),
-                       cell(row.times_ms, "eager", " ms"), ratio_cell(row.speedup, "eager"), ratio_cell(row.speedup, "compile"),
+                       row.error_ratio > 0 ? fmt::format("{:.2f}", row.error_ratio) : "-",
+                       cell(row.times_ms, "shipped", " ms"), cell(row.times_ms, "eager", " ms"),
+                       ratio_cell(row.speedup, "eager"), ratio_cell(row.speedup, "compile"),
                        ratio_cell(row.speedup, "max_autotune_no_cudagraphs"), ratio_cell(row.speedup, "max_autotune"),
                        row.speedup_best_baseline > 0 ? fmt::format("{:.2f}x", row.speedup_best_baseline) : "-");
   }
@@ -104,7 +115,8 @@ std::string suite_table(const std::vector<Row>& rows) {
     out += fmt::format("  against {:<27} {:.3f}x over {} tasks\n", name, mean.value, mean.tasks);
   }
   if (total.best_baseline.tasks > 0) {
-    out += fmt::format("  against {:<27} {:.3f}x over {} tasks\n", "the best of them", total.best_baseline.value, total.best_baseline.tasks);
+    out += fmt::format("  against {:<27} {:.3f}x over {} tasks\n", "the best of them", total.best_baseline.value,
+                       total.best_baseline.tasks);
   }
   const auto names = [&out](const char* title, const std::vector<std::string>& list) {
     if (!list.empty()) out += fmt::format("{} ({}): {}\n", title, list.size(), fmt::join(list, ", "));

@@ -19,8 +19,9 @@ struct Score {
   std::vector<std::string> improved, no_improvement, failed, interrupted;
 };
 
-/// Geometric means of the speed-ups. A task with no improvement counts as 1.00 against every baseline it was timed with, and is named:
-/// what ships there is a baseline, and that is nothing gained. Failed and interrupted tasks are in no mean, and named.
+/// Geometric means of the speed-ups. A task with no improvement counts as 1.00 against every baseline it was timed
+/// with, and is named: what ships there is a baseline, and that is nothing gained. Failed and interrupted tasks are in
+/// no mean, and named.
 Score score(const std::vector<Row>& rows);
 
 /// The suite's document: rows, means, names. `settings` is a JSON object.

@@ -71,7 +71,9 @@ class FakePlan : public Plan {
 class FakePlanner : public Planner {
  public:
   int regions = 1;
-  Result<std::unique_ptr<Plan>> plan(const std::string&, const DeviceFacts&) override { return std::make_unique<FakePlan>(regions); }
+  Result<std::unique_ptr<Plan>> plan(const std::string&, const DeviceFacts&) override {
+    return std::make_unique<FakePlan>(regions);
+  }
 };
 
 class FakeShipper : public Shipper {
@@ -83,16 +85,18 @@ class FakeShipper : public Shipper {
   }
 };
 
-/// A region's aten form takes 10 ms, speed n takes 10 − n ms; the whole takes 10 ms a region, less what its choices save.
+/// A region's aten form takes 10 ms, speed n takes 10 − n ms; the whole takes 10 ms a region, less what its choices
+/// save.
 class FakeEvaluator : public EvaluatorApi {
  public:
   int regions = 1;
-  std::set<std::string> wrong;          ///< programs of the whole with one of these in them fail
-  std::string open_fails;               ///< kind
-  int gone_after = 0;                   ///< evaluations until the evaluator dies; 0: never
+  std::set<std::string> wrong;  ///< programs of the whole with one of these in them fail
+  std::string open_fails;       ///< kind
+  int gone_after = 0;           ///< evaluations until the evaluator dies; 0: never
   bool shipped_verifies = true;
   std::set<std::string> unverified_baselines;
-  std::map<std::string, double> baseline_ms = {{"eager", 10}, {"compile", 8}, {"max_autotune_no_cudagraphs", 7}, {"max_autotune", 6}};
+  std::map<std::string, double> baseline_ms = {
+      {"eager", 10}, {"compile", 8}, {"max_autotune_no_cudagraphs", 7}, {"max_autotune", 6}};
   double shipped_ms = 4, shipped_spread = 0.1;
   std::vector<std::string> degenerate;
   std::vector<std::string> evaluated;
@@ -119,7 +123,8 @@ class FakeEvaluator : public EvaluatorApi {
   Result<Evaluation> evaluate(const EvaluateRequest& request) override {
     const std::scoped_lock lock(mutex_);
     evaluated.push_back(request.program);
-    if (gone_after > 0 && static_cast<int>(evaluated.size()) > gone_after) return fail("closed", "the evaluator is gone");
+    if (gone_after > 0 && static_cast<int>(evaluated.size()) > gone_after)
+      return fail("closed", "the evaluator is gone");
     if (cancel_after > 0 && static_cast<int>(evaluated.size()) == cancel_after) cancel.cancel();
     Evaluation out;
     out.program = sha256_hex(request.program);
@@ -143,7 +148,8 @@ class FakeEvaluator : public EvaluatorApi {
   }
   Result<VerifyReply> verify(const VerifyRequest&) override {
     VerifyReply out;
-    const std::string baseline = shipper != nullptr && !shipper->shipped.empty() ? shipper->shipped.back().baseline : "";
+    const std::string baseline =
+        shipper != nullptr && !shipper->shipped.empty() ? shipper->shipped.back().baseline : "";
     out.verified = baseline.empty() ? shipped_verifies : !unverified_baselines.contains(baseline);
     out.outcome = out.verified ? Outcome::ok : Outcome::wrong;
     TestCase test;

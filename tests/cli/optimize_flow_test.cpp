@@ -33,12 +33,16 @@ struct World {
   std::filesystem::path store_path() const { return folder.path() / "store.db"; }
   Result<ResultDocument> run() {
     planner.regions = evaluator.regions;
-    OptimizeWorld world{evaluator, planner, shipper,
+    OptimizeWorld world{evaluator,
+                        planner,
+                        shipper,
                         [this] {
                           ++stores_opened;
                           return store::Store::open(store_path());
                         },
-                        progress, clock, evaluator.cancel};
+                        progress,
+                        clock,
+                        evaluator.cancel};
     return optimize(request, world);
   }
   store::RunRecord kept() const { return store::Store::open_existing(store_path())->run("run1").value(); }
@@ -82,11 +86,13 @@ TEST_CASE("the result document has the names that were promised") {
   REQUIRE(result);
   const auto json = parse_json(to_json(*result), "bad", "result");
   REQUIRE(json);
-  for (const char* field : {"schema_version", "run", "task", "target", "device", "outcome", "shipped", "accuracy", "times_ms",
-                            "speedup", "speedup_best_baseline", "roofline", "host_us_per_call", "evaluations", "seconds"}) {
+  for (const char* field :
+       {"schema_version", "run", "task", "target", "device", "outcome", "shipped", "accuracy", "times_ms", "speedup",
+        "speedup_best_baseline", "roofline", "host_us_per_call", "evaluations", "seconds"}) {
     CHECK_MESSAGE(json->contains(field), field);
   }
-  for (const char* field : {"gate", "error", "eager_error", "ratio", "regimes"}) CHECK((*json)["accuracy"].contains(field));
+  for (const char* field : {"gate", "error", "eager_error", "ratio", "regimes"})
+    CHECK((*json)["accuracy"].contains(field));
   for (const char* mode : {"shipped", "eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"}) {
     CHECK((*json)["times_ms"][mode].contains("median"));
   }

@@ -19,7 +19,8 @@ Row row(const std::string& task, const std::string& outcome, double eager = 0, d
   return out;
 }
 
-constexpr const char* result = R"({"schema_version":1,"run":"r","task":"softmax","task_path":"/t.py","outcome":"improved",
+constexpr const char* result =
+    R"({"schema_version":1,"run":"r","task":"softmax","task_path":"/t.py","outcome":"improved",
  "accuracy":{"ratio":1.25},"times_ms":{"shipped":{"median":1.0},"eager":{"median":2.0},"compile":{"error":{"kind":"x"}}},
  "speedup":{"eager":2.0},"speedup_best_baseline":1.5,"seconds":{"total":12.5},"shipped":"/out"})";
 
@@ -44,11 +45,13 @@ TEST_CASE("no improvement counts as 1.00 against what it was timed with, whateve
 }
 
 TEST_CASE("failed and interrupted tasks are in no mean and are named") {
-  const Score s = score({row("a", "improved", 4, 4), failed_row("b", "no_model", "b.py has no Model"), row("c", "interrupted", 9, 9)});
+  const Score s = score(
+      {row("a", "improved", 4, 4), failed_row("b", "no_model", "b.py has no Model"), row("c", "interrupted", 9, 9)});
   CHECK(s.by_baseline.at("eager").tasks == 1);
   CHECK(s.failed == std::vector<std::string>{"b"});
   CHECK(s.interrupted == std::vector<std::string>{"c"});
-  const auto json = parse_json(suite_json({failed_row("b", "no_model", "b.py has no Model")}, "f", "{}"), "bad", "suite");
+  const auto json =
+      parse_json(suite_json({failed_row("b", "no_model", "b.py has no Model")}, "f", "{}"), "bad", "suite");
   REQUIRE(json);
   CHECK((*json)["tasks"][0]["error"]["kind"] == "no_model");
   CHECK((*json)["geomean_best_baseline"]["tasks"] == 0);
