@@ -79,7 +79,6 @@ std::string Session::answer(const std::string& line) {
     const Json request = Json::parse(line, nullptr, false);
     if (request.is_discarded() || !request.is_object()) refuse("a request is one JSON object on one line");
     if (const auto id = request.find("id"); id != request.end()) out["id"] = *id;
-    if (const auto nonce = request.find("nonce"); nonce != request.end()) out["nonce"] = *nonce;
     for (auto left = optional_integer(request, "fds", 0, 0, max_descriptors); left > 0; --left) {
       const int fd = take_fd_();
       if (fd < 0) refuse("fewer descriptors arrived than `fds` says");

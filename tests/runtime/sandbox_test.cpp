@@ -274,15 +274,47 @@ TEST_CASE("faults and memory are reported from inside the sandbox") {
                  "1; usleep(100); }")["where"] == "memory");
 }
 
-TEST_CASE("an answer carries the nonce of its request, an error too") {
-  Runner runner;
-  for (const char* method : {"hello", "frobnicate"}) {
-    runner.send(Json{{"id", 5}, {"nonce", "8d1f"}, {"method", method}, {"params", Json::object()}}.dump());
-    const Json answer = runner.receive();
-    CHECK(answer["id"] == 5);
-    CHECK(answer["nonce"] == "8d1f");
+TEST_CASE("the device looks the same from inside the sandbox") {
+  Runner inside({"--sandbox"}), outside;
+  CHECK(inside.call("hello", Json::object())["result"]["device"] ==
+        outside.call("hello", Json::object())["result"]["device"]);
+}
+
+TEST_CASE("more descriptors than one message of the kernel holds") {
+  const Scratch scratch;
+  Json buffers = Json::array(), descriptions = Json::array(), arguments = Json::array();
+  const Shared out(64);
+  std::vector<int> fds;
+  for (int i = 0; i < 100; ++i) {
+    buffers.push_back(buffer("output", {16}));
+    descriptions.push_back(description(out, i, 64, true));
+    fds.push_back(prt_buffer_fd(out.buffer));
   }
-  CHECK_FALSE(runner.call("hello", Json::object()).contains("nonce"));
+  Runner runner;
+  const Json document = program(buffers, {launch(0, {{{"buffer", 99}}})});
+  REQUIRE(runner.call("load", {{"program", document}, {"binaries", {compile(scratch, "*(float*)args[0] = 7;")}}})
+              .contains("result"));
+  const Json message = {{"id", 2},
+                        {"method", "bind"},
+                        {"fds", 100},
+                        {"params", {{"handle", 1}, {"data", "d"}, {"buffers", descriptions}}}};
+  const std::string line = message.dump();
+  runner.send_part(line.substr(0, 1), {fds.begin(), fds.begin() + 64});
+  runner.send_part(line.substr(1) + "\n", {fds.begin() + 64, fds.end()});
+  const Json bound = runner.receive();
+  REQUIRE_MESSAGE(bound.contains("result"), bound.dump());
+  CHECK(runner.call("run", {{"handle", 1}, {"data", "d"}}).contains("result"));
+  CHECK(out.data()[0] == 7);
+}
+
+TEST_CASE("an answer repeats the number of its request, whatever it is") {
+  Runner runner;
+  for (const std::int64_t id : {std::int64_t{0}, INT64_MAX, std::int64_t{7364529915528041}}) {
+    for (const char* method : {"hello", "frobnicate"}) {
+      runner.send(Json{{"id", id}, {"method", method}, {"params", Json::object()}}.dump());
+      CHECK(runner.receive()["id"] == id);
+    }
+  }
 }
 
 TEST_CASE("options that only the sandbox enforces are refused without it") {

@@ -137,8 +137,8 @@ class Runner {
     }
   }
 
-  void send(const std::string& line, const std::vector<int>& fds = {}) {
-    std::string text = line + "\n";
+  void send(const std::string& line, const std::vector<int>& fds = {}) { send_part(line + "\n", fds); }
+  void send_part(std::string text, const std::vector<int>& fds) {
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 64)]{};
     iovec piece{text.data(), text.size()};
     msghdr message{};
