@@ -1,6 +1,7 @@
 #include "worker/rpc.h"
 
 #include <fmt/core.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <csignal>
@@ -32,6 +33,14 @@ std::unexpected<Error> connection_lost(Error error) {
   return std::unexpected(std::move(error));
 }
 
+/// What runs in a child shares its socket and could answer requests before they are made: the number must not be guessable.
+std::int64_t unpredictable_id() {
+  std::uint64_t bits = 0;
+  while (getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) {
+  }
+  return static_cast<std::int64_t>(bits >> 1U);
+}
+
 }  // namespace
 
 Result<std::string> Child::receive(TimePoint deadline) {
@@ -48,7 +57,7 @@ Result<std::string> Child::receive(TimePoint deadline) {
 }
 
 Result<Child::Reply> Child::exchange(const std::string& method, Json params, std::span<const int> fds, TimePoint deadline) {
-  const std::int64_t id = next_id_++;
+  const std::int64_t id = unpredictable_id();
   Json request{{"id", id}, {"method", method}, {"params", std::move(params)}};
   if (!fds.empty()) request["fds"] = fds.size();
   // A child that died while we send may have left its reason in the socket: read on.

@@ -48,7 +48,6 @@ class Child {
 
   std::string name_;
   Subprocess process_;
-  std::int64_t next_id_ = 1;
   bool alive_ = true;
   std::optional<Fault> fault_;
   std::size_t memory_limit_ = 0;

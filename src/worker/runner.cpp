@@ -34,6 +34,8 @@ Result<Runner> Runner::start(const Toolbox& tools, Kind kind, const std::string&
   options.command.insert(options.command.end(), {"--device", device});
   if (kind == Kind::native) {
     options.command.emplace_back("--no-network");
+    // A CUDA program brings no host code to hold (docs/sandbox.md).
+    if (device == "cpu") options.command.insert(options.command.end(), {"--sandbox", "--readable", tools.cache_dir.string()});
     if (max_rss > 0) options.command.insert(options.command.end(), {"--max-rss", std::to_string(max_rss)});
   }
   PLANISH_TRY(auto runner, start(options, kind));
