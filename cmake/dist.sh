@@ -17,8 +17,8 @@ cat > "$dist.tmp/bin/planish" <<'LAUNCHER'
 # Starts Planish; python3 (or PLANISH_PYTHON) must be able to import torch.
 here=$(CDPATH= cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)
 : "${PLANISH_PYTHON:=python3}"
-: "${PLANISH_PYTHONPATH:=$here/../python}"
-export PLANISH_PYTHON PLANISH_PYTHONPATH
+: "${PLANISH_PYTHON_PATH:=$here/../python}"
+export PLANISH_PYTHON PLANISH_PYTHON_PATH
 exec "$here/planish-bin" "$@"
 LAUNCHER
 chmod +x "$dist.tmp/bin/planish"
