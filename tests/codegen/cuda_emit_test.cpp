@@ -40,7 +40,7 @@ TEST_CASE("emission is a function of its arguments") {
 
 TEST_CASE("a pointwise kernel loads vectors, and its tail one by one") {
   const auto sample = samples::relu(1003);
-  const Genome genome{{"threads", 64}, {"vector", 16}, {"unroll", 2}, {"hints", 0}, {"persistent", 0}};
+  const Genome genome{{"threads", 64}, {"vector", 16}, {"unroll", 2}, {"hints", 0}, {"persistent", 0}, {"fast", 0}};
   const auto emitted = emit(sample.kernel, h200(), genome);
   REQUIRE(emitted.has_value());
   CHECK(emitted->grid[0] == 2);
@@ -52,7 +52,8 @@ TEST_CASE("a pointwise kernel loads vectors, and its tail one by one") {
 TEST_CASE("rows of odd length start anywhere, and never read outside") {
   const auto sample = samples::l2_norm(64, 65535);
   Genome genome{{"threads", 256},  {"vector", 16},   {"unroll", 2}, {"hints", 0},
-                {"min_blocks", 1}, {"residency", 2}, {"rows", 1},   {"cluster", 4}};
+                {"min_blocks", 1}, {"residency", 2}, {"rows", 1},   {"cluster", 4},
+                {"fast", 0},       {"online", 0},    {"walk", 0}};
   const auto plan = make_plan(sample.kernel, h200(), genome);
   CHECK(plan.shifted);
   CHECK(plan.vectors == 16385);
@@ -72,6 +73,53 @@ TEST_CASE("tensors beyond 2^31 elements are indexed with 64 bits") {
   CHECK(has(emitted->source, "typedef long long ix;"));
   const auto small = samples::softmax(3500, 1000);
   CHECK(has(emit(small.kernel, h200(), seeds(small.kernel, h200()).front())->source, "typedef int ix;"));
+}
+
+TEST_CASE("pairs that one sweep can compute are found by structure") {
+  const auto pairs = online_pairs(samples::logsumexp(8, 64).kernel);
+  REQUIRE(pairs.size() == 1);
+  CHECK(pairs[0].kind == OnlinePair::Kind::exponentials);
+  REQUIRE(online_pairs(samples::layer_norm(8, 64).kernel).size() == 1);
+  CHECK(online_pairs(samples::layer_norm(8, 64).kernel)[0].kind == OnlinePair::Kind::deviations);
+  CHECK(online_pairs(samples::rms_norm(8, 64).kernel).empty());
+  // A divisor other than the row's length is no mean.
+  auto odd = samples::standardize(8, 64);
+  for (auto& node : odd.kernel.nodes) {
+    if (node.op == Op::constant && node.value == 64) node.value = 65;
+  }
+  CHECK(online_pairs(odd.kernel).empty());
+  // Nor does a sum of exponentials follow the maximum of something else.
+  auto other = samples::softmax(8, 64);
+  other.kernel.reductions[0].kind = ReduceKind::min;
+  CHECK(online_pairs(other.kernel).empty());
+}
+
+TEST_CASE("an online softmax sweeps once, and a walk refills what it wrote") {
+  const auto sample = samples::softmax(4096, 8192);
+  Genome genome{{"threads", 256},  {"vector", 16},   {"unroll", 2}, {"hints", 0},  {"min_blocks", 1}, {"residency", 2},
+                {"rows", 1},       {"cluster", 1},   {"fast", 0},   {"online", 0}, {"walk", 0}};
+  const auto barriers = [&](const Genome& g) {
+    const auto emitted = emit(sample.kernel, h200(), g);
+    REQUIRE(emitted.has_value());
+    const std::string source = body(*emitted);
+    int count = 0;
+    for (auto at = source.find("__syncthreads"); at != std::string::npos; at = source.find("__syncthreads", at + 1))
+      ++count;
+    return count;
+  };
+  CHECK(barriers(genome) == 2);
+  genome["online"] = 1;
+  CHECK(barriers(genome) == 1);
+  genome["walk"] = 16;
+  const auto walking = emit(sample.kernel, h200(), genome);
+  REQUIRE(walking.has_value());
+  CHECK(walking->grid[0] == 256);
+  CHECK(has(body(*walking), "if (group + 1 < upto) {"));
+  CHECK(has(body(*walking), "expf("));
+  genome["fast"] = 1;
+  CHECK_FALSE(has(body(*emit(sample.kernel, h200(), genome)), "expf("));
+  genome["residency"] = 0;
+  CHECK(illegal(sample.kernel, h200(), genome) == "walking refills shared memory");
 }
 
 TEST_CASE("vector access needs proof of alignment and of contiguity") {

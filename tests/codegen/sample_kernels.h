@@ -227,9 +227,60 @@ inline Sample logsumexp(std::int64_t rows, std::int64_t cols) {
   b.k.inner = 1;
   const int x = b.load(b.input(DType::f32, {rows, cols}), b.at({{0, cols}, {1, 1}}));
   const int max = b.reduce(ReduceKind::max, x, 0);
-  const int sum = b.reduce(ReduceKind::sum, b.op(Op::exp, {b.op(Op::sub, {x, max})}), 1);
-  b.output(b.op(Op::add, {b.op(Op::log, {sum}), max}), DType::f32, {rows}, b.at({{0, 1}}), true);
+  // An infinite maximum would give inf - inf.
+  const int infinite = b.op(
+      Op::eq, {b.op(Op::abs, {max}), b.constant(std::numeric_limits<double>::infinity())}, DType::boolean);
+  const int shift = b.op(Op::select, {infinite, b.constant(0), max});
+  const int sum = b.reduce(ReduceKind::sum, b.op(Op::exp, {b.op(Op::sub, {x, shift})}), 1);
+  b.output(b.op(Op::add, {b.op(Op::log, {sum}), shift}), DType::f32, {rows}, b.at({{0, 1}}), true);
   return {"logsumexp", {{"rows", rows}, {"cols", cols}}, std::move(b.k)};
+}
+
+inline Sample log_softmax(std::int64_t rows, std::int64_t cols) {
+  Build b;
+  b.k.anchor = Anchor::row;
+  b.k.space.extents = {rows, cols};
+  b.k.inner = 1;
+  const auto full = b.at({{0, cols}, {1, 1}});
+  const int x = b.load(b.input(DType::f32, {rows, cols}), full);
+  const int shifted = b.op(Op::sub, {x, b.reduce(ReduceKind::max, x, 0)});
+  const int sum = b.reduce(ReduceKind::sum, b.op(Op::exp, {shifted}), 1);
+  b.output(b.op(Op::sub, {shifted, b.op(Op::log, {sum})}), DType::f32, {rows, cols}, full);
+  return {"log_softmax", {{"rows", rows}, {"cols", cols}}, std::move(b.k)};
+}
+
+/// softmax over columns of x + bias (shared by the batch) where column ≤ row, -inf elsewhere
+inline Sample bias_causal_softmax(std::int64_t batch, std::int64_t n) {
+  Build b;
+  b.k.anchor = Anchor::row;
+  b.k.space.extents = {batch, n, n};
+  b.k.inner = 1;
+  const auto full = b.at({{0, n * n}, {1, n}, {2, 1}});
+  const int x = b.load(b.input(DType::f32, {batch, n, n}), full);
+  const int bias = b.load(b.input(DType::f32, {n, n}), b.at({{1, n}, {2, 1}}));
+  const int keep = b.op(Op::le, {b.index(b.at({{2, 1}})), b.index(b.at({{1, 1}}))}, DType::boolean);
+  const int masked =
+      b.op(Op::select, {keep, b.op(Op::add, {x, bias}), b.constant(-std::numeric_limits<double>::infinity())});
+  const int e = b.op(Op::exp, {b.op(Op::sub, {masked, b.reduce(ReduceKind::max, masked, 0)})});
+  b.output(b.op(Op::div, {e, b.reduce(ReduceKind::sum, e, 1)}), DType::f32, {batch, n, n}, full);
+  return {"bias_causal_softmax", {{"batch", batch}, {"n", n}}, std::move(b.k)};
+}
+
+/// (x - mean) / std of each row, unbiased
+inline Sample standardize(std::int64_t rows, std::int64_t cols) {
+  Build b;
+  b.k.anchor = Anchor::row;
+  b.k.space.extents = {rows, cols};
+  b.k.inner = 1;
+  const auto full = b.at({{0, cols}, {1, 1}});
+  const int x = b.load(b.input(DType::f32, {rows, cols}), full);
+  const int length = b.constant(static_cast<double>(cols));
+  const int mean = b.op(Op::div, {b.reduce(ReduceKind::sum, x, 0), length});
+  const int centred = b.op(Op::sub, {x, mean});
+  const int squares = b.reduce(ReduceKind::sum, b.op(Op::mul, {centred, centred}), 1);
+  const int std = b.op(Op::sqrt, {b.op(Op::div, {squares, b.constant(static_cast<double>(cols - 1))})});
+  b.output(b.op(Op::div, {centred, std}), DType::f32, {rows, cols}, full);
+  return {"standardize", {{"rows", rows}, {"cols", cols}}, std::move(b.k)};
 }
 
 inline Sample layer_norm(std::int64_t rows, std::int64_t cols, DType dtype = DType::f32) {
@@ -358,7 +409,12 @@ inline std::vector<Sample> small_samples() {
   out.push_back(softmax(3, 1));
   out.push_back(softmax(2, 8192));
   out.push_back(softmax(3, 4097, DType::bf16));
+  out.push_back(softmax(70, 259));
+  out.push_back(softmax(9, 4104));
   out.push_back(causal_softmax(20, 45));
+  out.push_back(bias_causal_softmax(3, 44));
+  out.push_back(standardize(35, 131));
+  out.push_back(standardize(9, 4101));
   out.push_back(scalar());
   out.push_back(logsumexp(9, 770));
   out.push_back(layer_norm(6, 512));
@@ -399,6 +455,9 @@ inline std::vector<Sample> large_samples() {
   out.push_back(rms_channels(112, 64, 262144));
   out.push_back(group_norm(112, 8, 8, 262144));
   out.push_back(softmax(3500000, 1000));
+  out.push_back(log_softmax(8192, 131072));
+  out.push_back(bias_causal_softmax(256, 2048));
+  out.push_back(standardize(32768, 50257));
   return out;
 }
 

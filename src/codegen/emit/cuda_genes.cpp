@@ -38,6 +38,12 @@ bool rereads(const Kernel& kernel) {
   return !make_plan(kernel, Device{}, genome).resident.empty();
 }
 
+/// Rows that are kept on chip and written: what a block may do one after the other.
+bool walks(const Kernel& kernel) {
+  return rereads(kernel) && kernel.outer_extent() > 1 &&
+         std::ranges::any_of(kernel.outputs, [](const Output& o) { return !o.per_row; });
+}
+
 }  // namespace
 
 std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
@@ -50,6 +56,7 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
   out.push_back({"vector", powers(std::max(4, wide_element), most)});
   out.push_back({"unroll", {1, 2, 4, 8}});
   out.push_back({"hints", {0, 1, 2, 3}});
+  out.push_back({"fast", fast_matters(kernel) ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0}});
   if (!row) {
     out.push_back({"persistent", {0, 2, 4, 8, 16}});
     if (transposed_loads(kernel).first >= 0) out.push_back({"tile", {0, 32, 64}});
@@ -66,6 +73,8 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
       std::min<std::int64_t>(power_of_two_above(kernel.outer_extent()), length > 4096 ? 8 : 1024);
   out.push_back({"rows", powers(1, std::max<std::int64_t>(1, most_rows))});
   out.push_back({"cluster", powers(1, length < 4096 ? 1 : std::max(1, device.max_cluster))});
+  out.push_back({"online", online_pairs(kernel).empty() ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1}});
+  out.push_back({"walk", walks(kernel) ? std::vector<std::int64_t>{0, 4, 16, 64} : std::vector<std::int64_t>{0}});
   return out;
 }
 
@@ -100,6 +109,11 @@ std::string cuda_illegal(const Kernel& kernel, const Device& device, const Genom
     if (plan.resident.empty()) return "nothing is read twice";
     if (plan.residency == Residency::registers && plan.trips > most_unrolled_trips)
       return "too much of the row for one thread's registers";
+  }
+  if (plan.walk != 0) {
+    if (plan.residency != Residency::shared) return "walking refills shared memory";
+    if (plan.trips > longest_chain) return "too many portions of a row to walk";
+    if (plan.groups < plan.walk * 2) return "too few rows to walk";
   }
   if (plan.static_shared > static_shared_limit) return "reductions need too much shared memory";
   const std::int64_t shared = plan.dynamic_shared + plan.static_shared;
@@ -224,6 +238,10 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
       values.erase(values.begin(), values.end() - 2);
     if (one.name == "unroll") values = {1, 2, 4};
     if (one.name == "persistent" || one.name == "min_blocks") values = {values.front()};
+    if (one.name == "fast" || one.name == "online") values = {values.back()};
+    if (one.name == "walk" && values.size() > 1) values = {0, 16};
+    // One chunk must be worth moving the running state.
+    if (one.name == "unroll" && !online_pairs(kernel).empty() && !prefers_columns(kernel)) values = {2, 4, 1};
     if (one.name == "threads" && values.front() == 32 && kernel.inner_extent() > 1024) values = {128, 256, 512, 1024};
     std::vector<Genome> extended;
     for (const auto& genome : partial) {
@@ -262,6 +280,15 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
   for (const auto& one : scored) {
     if (out.size() >= 4) break;
     if (std::ranges::find(out, one.genome) == out.end()) out.push_back(one.genome);
+  }
+  // The best again without what the model takes for granted: the measurement decides, or the accuracy gate.
+  if (!out.empty()) {
+    for (const char* name : {"fast", "online"}) {
+      Genome without = out.front();
+      if (gene(without, name, 0) == 0) continue;
+      without[name] = 0;
+      out.push_back(std::move(without));
+    }
   }
   return out;
 }

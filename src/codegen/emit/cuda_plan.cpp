@@ -102,7 +102,9 @@ void plan_nodes(const Kernel& kernel, CudaPlan& plan) {
   };
   for (int s = 0; s <= phase_count; ++s) {
     std::vector<int> roots;
-    if (s < phase_count) {
+    if (s < phase_count && plan.merged(kernel, s)) {
+      // Nothing left to sweep for.
+    } else if (s < phase_count) {
       for (const auto& reduction : kernel.reductions) {
         if (reduction.phase == s) roots.push_back(reduction.arg);
       }
@@ -158,8 +160,10 @@ void plan_resources(const Kernel& kernel, CudaPlan& plan) {
   for (const auto& reduction : kernel.reductions) {
     const int bytes = std::max(4, size_of(reduction.accumulate));
     accumulators += plan.width * bytes / 4;
-    plan.static_shared +=
-        plan.columns ? static_cast<std::int64_t>(plan.threads) * plan.width * bytes : (plan.threads / 32 + 1) * bytes;
+    // Rows in flight alternate between two sets of slots, and moments carry a count beside them.
+    const std::int64_t sets = (plan.walk != 0 ? 2 : 1) * (plan.online.empty() ? 1 : 2);
+    plan.static_shared += plan.columns ? static_cast<std::int64_t>(plan.threads) * plan.width * bytes
+                                       : sets * (plan.threads / 32 + 1) * bytes;
   }
   for (const int id : plan.staged)
     plan.static_shared += static_cast<std::int64_t>(plan.tile) * (plan.tile + 1) * plan.vector_bytes(kernel, id);
@@ -179,6 +183,20 @@ int CudaPlan::vector_bytes(const Kernel& kernel, int load) const {
   const auto& node = kernel.nodes[static_cast<std::size_t>(load)];
   const int lanes_held = loads[static_cast<std::size_t>(load)].kind == Access::Kind::invariant ? 1 : width;
   return lanes_held * size_of(kernel.inputs[static_cast<std::size_t>(node.input)].dtype);
+}
+
+const OnlinePair* CudaPlan::led_by(int reduction) const {
+  const auto it = std::ranges::find(online, reduction, &OnlinePair::leader);
+  return it == online.end() ? nullptr : &*it;
+}
+const OnlinePair* CudaPlan::followed_by(int reduction) const {
+  const auto it = std::ranges::find(online, reduction, &OnlinePair::follower);
+  return it == online.end() ? nullptr : &*it;
+}
+bool CudaPlan::merged(const Kernel& kernel, int phase) const {
+  return std::ranges::any_of(online, [&](const OnlinePair& pair) {
+    return kernel.reductions[static_cast<std::size_t>(pair.follower)].phase == phase;
+  });
 }
 
 int widest(const Kernel& kernel) {
@@ -264,6 +282,11 @@ CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& gen
   plan.stream_stores = (hints & 2) != 0;
   plan.residency = static_cast<Residency>(gene(genome, "residency", 0));
   plan.width = static_cast<int>(std::max<std::int64_t>(1, gene(genome, "vector", 4) / widest(kernel)));
+  plan.fast = gene(genome, "fast", 0) != 0;
+  plan.narrow = std::ranges::all_of(
+      kernel.outputs, [](const Output& o) { return o.dtype == DType::f16 || o.dtype == DType::bf16; });
+  if (gene(genome, "online", 0) != 0 && !plan.columns) plan.online = online_pairs(kernel);
+  plan.walk = gene(genome, "walk", 0);
   plan.tile = static_cast<int>(gene(genome, "tile", 0));
   if (plan.tile != 0) {
     plan.width = 1;
@@ -307,7 +330,12 @@ CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& gen
   if (plan.row) {
     plan.trips = std::max<std::int64_t>(
         1, ceil_div(plan.vectors, static_cast<std::int64_t>(std::max(1, plan.across)) * plan.cluster));
-    plan.grid = plan.groups * plan.cluster;
+    plan.grid = (plan.walk != 0 ? ceil_div(plan.groups, plan.walk) : plan.groups) * plan.cluster;
+    const std::int64_t chunks = ceil_div(plan.trips, plan.unroll);
+    if (plan.residency == Residency::shared && plan.trips <= longest_chain)
+      plan.parts = chunks >= 8 ? 8 : chunks >= 4 ? chunks : plan.walk != 0 ? chunks : 1;
+    plan.part_trips = ceil_div(chunks, plan.parts) * plan.unroll;
+    plan.parts = ceil_div(chunks * plan.unroll, plan.part_trips);
   }
   plan_nodes(kernel, plan);
   plan_resources(kernel, plan);

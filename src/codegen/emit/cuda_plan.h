@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/emit/cuda_access.h"
+#include "codegen/emit/cuda_pattern.h"
 #include "codegen/emit/expression.h"
 #include "codegen/genome.h"
 #include "codegen/kernel.h"
@@ -29,6 +30,13 @@ struct CudaPlan {
   bool stream_loads = false, stream_stores = false;
   std::int64_t persistent = 0;  ///< pointwise: blocks in a grid-stride launch; 0 = one tile a block
   Residency residency = Residency::reread;
+  bool fast = false;   ///< approximations of the machine for exp, division, …
+  bool narrow = false; ///< every output has 16 bits
+  std::vector<OnlinePair> online;  ///< pairs computed in the leader's sweep
+  std::int64_t walk = 0;  ///< rows (groups of `rows`) that a block or cluster does one after the other, the next one's
+                          ///< data arriving in the place of what was just written; 0 = one
+  std::int64_t parts = 1;  ///< shared residency: portions of a row waited for one by one
+  std::int64_t part_trips = 1;  ///< trips of a portion, a multiple of unroll
   int tile = 0;  ///< pointwise: side of the square that transposed loads go through shared memory in; 0 = none
   int tile_variable = -1;   ///< the variable those loads are contiguous in
   std::vector<int> staged;  ///< those loads
@@ -56,7 +64,15 @@ struct CudaPlan {
   int registers = 0;  ///< estimate
 
   int vector_bytes(const Kernel& kernel, int load) const;
+  /// The pair whose leader (follower) is this reduction, or nullptr.
+  const OnlinePair* led_by(int reduction) const;
+  const OnlinePair* followed_by(int reduction) const;
+  /// True where the reductions of this phase are computed in the sweep before.
+  bool merged(const Kernel& kernel, int phase) const;
 };
+
+/// Longest chain of additions before a partial sum is put aside: keeps long rows as accurate as a pairwise sum.
+constexpr std::int64_t longest_chain = 256;
 
 /// Widest element among what is loaded or stored for each point, bytes.
 int widest(const Kernel& kernel);

@@ -74,6 +74,13 @@ template <int UNIT, typename T, int V> PL_FN void pl_copy_async(PlVec<T, V>* d, 
     }
   }
 }
+PL_FN float pl_fast_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+PL_FN float pl_fast_exp(float x) { return pl_fast_exp2(x * 1.44269504f); }
+PL_FN float pl_fast_rcp(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+PL_FN float pl_fast_sigmoid(float x) { return pl_fast_rcp(1.0f + pl_fast_exp(-x)); }
+PL_FN float pl_fast_sqrt(float x) { float r; asm("sqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+PL_FN float pl_fast_tanh(float x) { float r; asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+PL_FN float pl_fast_div(float a, float b) { float r; asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 PL_FN void pl_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> PL_FN void pl_copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 template <typename T> PL_FN T pl_xor(T v, int mask) {

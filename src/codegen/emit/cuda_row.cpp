@@ -8,8 +8,8 @@
 namespace planish::codegen::printing {
 namespace {
 
-/// Longest chain of additions before a partial sum is put aside: keeps long rows as accurate as a pairwise sum.
-constexpr std::int64_t longest_chain = 256;
+/// Where a running maximum starts: finite, so that differences from it are never inf - inf.
+constexpr std::string_view lowest = "(-0x1.fffffep+127f)";
 
 class RowWriter {
  public:
@@ -24,16 +24,28 @@ class RowWriter {
   }
 
   void write() {
-    position();
-    keepers();
-    row_nodes(0);
-    for (int s = 0; s < phase_count_; ++s) {
-      sweep(s);
-      reduce(s);
-      row_nodes(s + 1);
+    thread_position();
+    if (plan_.dynamic_shared > 0) w.line("extern __shared__ __align__(16) unsigned char pl_smem[];");
+    if (plan_.walk != 0) {
+      keepers();
+      w.line(fmt::format("const ix from = (ix)(blockIdx.x / {}) * {};", plan_.cluster, plan_.walk));
+      w.line(fmt::format("const ix upto = from + {0} < {1} ? from + {0} : {1};", plan_.walk,
+                         w.literal_index(plan_.groups)));
+      w.open("{");
+      row_position("from");
+      load_ahead(plan_.resident);
+      w.close();
+      w.line("#pragma unroll 1");
+      w.open("for (ix group = from; group < upto; ++group) {");
+      w.line("const int turn = (int)((group - from) & 1);");
+      row_position("group");
+      row();
+      w.close();
+    } else {
+      row_position(plan_.cluster > 1 ? fmt::format("(ix)(blockIdx.x / {})", plan_.cluster) : "(ix)blockIdx.x");
+      keepers();
+      row();
     }
-    if (std::ranges::any_of(kernel_.outputs, [](const Output& o) { return !o.per_row; })) sweep(phase_count_);
-    row_outputs();
     // A block must not leave while others of its cluster read its shared memory.
     if (plan_.cluster > 1) w.line("pl_cluster_sync();");
   }
@@ -41,32 +53,52 @@ class RowWriter {
  private:
   std::int64_t step() const { return static_cast<std::int64_t>(plan_.across) * plan_.cluster; }
 
-  void position() {
+  void row() {
+    row_nodes(0);
+    for (int s = 0; s < phase_count_; ++s) {
+      if (!plan_.merged(kernel_, s)) {
+        sweep(s);
+        reduce(s);
+      }
+      row_nodes(s + 1);
+      finish_followers(s);
+    }
+    if (std::ranges::any_of(kernel_.outputs, [](const Output& o) { return !o.per_row; })) sweep(phase_count_);
+    row_outputs();
+  }
+
+  void thread_position() {
     w.line("const int tid = (int)threadIdx.x;");
     if (plan_.columns) {
       w.line(fmt::format("const int x = tid % {}, y = tid / {};", plan_.rows, plan_.rows));
+      w.line("const int first = y;");
+    } else if (plan_.cluster > 1) {
+      w.line(fmt::format("const int rank = (int)(blockIdx.x % {});", plan_.cluster));
+      w.line(fmt::format("const int first = rank * {} + tid;", plan_.threads));
+    } else if (plan_.rows > 1) {
+      w.line(fmt::format("const int first = tid % {};", plan_.across));
+    } else {
+      w.line("const int first = tid;");
+    }
+  }
+
+  /// The row at hand and its coordinates; `group` counts `rows` rows.
+  void row_position(std::string_view group) {
+    if (plan_.columns) {
       const std::int64_t count = kernel_.outer_extent() / plan_.width;
-      w.line(fmt::format("const ix own = (ix)blockIdx.x * {} + x;", plan_.rows));
+      w.line(fmt::format("const ix own = {} * {} + x;", group, plan_.rows));
       w.line(fmt::format("const bool live = own < {};", w.literal_index(count)));
       w.line(fmt::format("const ix row = live ? own : {};", w.literal_index(count - 1)));
       w.decode("row", outer_, plan_.lanes.variable);
-      w.line("const int first = y;");
       return;
     }
-    const std::int64_t count = kernel_.outer_extent();
-    if (plan_.cluster > 1) {
-      w.line(fmt::format("const int rank = (int)(blockIdx.x % {});", plan_.cluster));
-      w.line(fmt::format("const int first = rank * {} + tid;", plan_.threads));
-      w.line(fmt::format("const ix row = (ix)(blockIdx.x / {});", plan_.cluster));
-      w.line("const bool live = true;");
-    } else if (plan_.rows > 1) {
-      w.line(fmt::format("const int first = tid % {};", plan_.across));
-      w.line(fmt::format("const ix own = (ix)blockIdx.x * {} + tid / {};", plan_.rows, plan_.across));
+    if (plan_.rows > 1) {
+      const std::int64_t count = kernel_.outer_extent();
+      w.line(fmt::format("const ix own = {} * {} + tid / {};", group, plan_.rows, plan_.across));
       w.line(fmt::format("const bool live = own < {};", w.literal_index(count)));
       w.line(fmt::format("const ix row = live ? own : {};", w.literal_index(count - 1)));
     } else {
-      w.line("const int first = tid;");
-      w.line("const ix row = blockIdx.x;");
+      w.line(fmt::format("const ix row = {};", group));
       w.line("const bool live = true;");
     }
     w.decode("row", outer_, -1);
@@ -79,7 +111,6 @@ class RowWriter {
   }
 
   void keepers() {
-    if (plan_.dynamic_shared > 0) w.line("extern __shared__ __align__(16) unsigned char pl_smem[];");
     for (std::size_t i = 0; i < plan_.resident.size(); ++i) {
       const int id = plan_.resident[i];
       if (plan_.residency == Residency::registers) {
@@ -103,10 +134,12 @@ class RowWriter {
     print_nodes(w.out, kernel_, now, w, std::string(static_cast<std::size_t>(2 * w.depth), ' '));
   }
 
+  /// True where every thread has a vector in every trip.
+  bool exact() const { return plan_.vectors == plan_.trips * step() && plan_.trips % plan_.unroll == 0; }
+
   void vector_header() {
     w.line(fmt::format("const int t = first + (k0 + u) * {};", step()));
-    const bool exact = plan_.vectors == plan_.trips * step() && plan_.trips % plan_.unroll == 0;
-    w.open(exact ? std::string("{") : fmt::format("if (t < {}) {{", plan_.vectors));
+    w.open(exact() ? std::string("{") : fmt::format("if (t < {}) {{", plan_.vectors));
     if (plan_.columns) {
       w.decode("t", inner_, -1);
     } else if (plan_.lanes.mode == Lanes::Mode::flat) {
@@ -145,6 +178,156 @@ class RowWriter {
     w.close();
   }
 
+  /// The portions of a row that are asked and waited for one by one.
+  void part_loop(const std::function<void(std::string_view, std::string_view)>& body) {
+    if (plan_.parts == 1) {
+      body("0", fmt::format("{}", plan_.trips));
+      return;
+    }
+    w.line("#pragma unroll 1");
+    w.open(fmt::format("for (int q0 = 0; q0 < {}; q0 += {}) {{", plan_.trips, plan_.part_trips));
+    w.line(fmt::format("const int q1 = q0 + {0} < {1} ? q0 + {0} : {1};", plan_.part_trips, plan_.trips));
+    body("q0", "q1");
+    w.close();
+  }
+
+  /// Asks for the whole row at hand: one group of copies a part.
+  void load_ahead(const std::vector<int>& loads) {
+    const bool in_shared = plan_.residency == Residency::shared;
+    part_loop([&](std::string_view from, std::string_view to) {
+      trips_loop(from, to, [&] { unrolled_loop([&] { w.load_vector(loads, guard(), in_shared); }); });
+      if (in_shared) w.line("pl_copy_commit();");
+    });
+  }
+
+  /// Waits for the part that a part loop is at. Empty groups, one a part, keep the number that may be outstanding
+  /// constant: those of later parts plus the empty ones so far.
+  void wait_part() {
+    if (plan_.parts == 1) {
+      w.line("pl_copy_wait<0>();");
+      return;
+    }
+    w.line("pl_copy_commit();");
+    w.line(fmt::format("pl_copy_wait<{}>();", plan_.parts));
+  }
+
+  std::string exponential(std::string_view difference) const {
+    return fmt::format("{}({})", plan_.fast ? "pl_fast_exp" : "expf", difference);
+  }
+
+  std::string tree(ReduceKind kind, DType accumulate, const std::string& name) const {
+    std::vector<std::string> parts;
+    for (int j = 0; j < plan_.width; ++j) parts.push_back(fmt::format("{}[{}]", name, j));
+    while (parts.size() > 1) {
+      std::vector<std::string> half;
+      for (std::size_t i = 0; i + 1 < parts.size(); i += 2)
+        half.push_back(combine(kind, accumulate, parts[i], parts[i + 1]));
+      parts = std::move(half);
+    }
+    return parts[0];
+  }
+
+  std::string inside_only(const std::string& text) const {
+    const std::string inside = w.lane_inside();
+    return inside.empty() ? text + "\n" : fmt::format("if ({}) {{ {} }}\n", inside, text);
+  }
+
+  std::vector<OnlinePair> pairs_of(int s) const {
+    std::vector<OnlinePair> out;
+    for (const auto& pair : plan_.online) {
+      if (kernel_.reductions[static_cast<std::size_t>(pair.leader)].phase == s) out.push_back(pair);
+    }
+    return out;
+  }
+
+  /// One chunk of `unroll` vectors for pairs: first what the chunk needs from itself alone (maximum, mean), then the
+  /// running state moved there, then the elements relative to it.
+  void online_chunk(const std::vector<OnlinePair>& pairs, const std::vector<int>& nodes, const std::vector<int>& kept,
+                    const std::string& others, bool totals) {
+    const bool in_shared = plan_.residency == Residency::shared;
+    const auto value = [&](const OnlinePair& pair) { return w.name(pair.x); };
+    std::string zeros;
+    std::string bottoms;
+    for (int j = 0; j < plan_.width; ++j) {
+      zeros += j ? ", 0.0f" : "0.0f";
+      bottoms += fmt::format("{}{}", j ? ", " : "", lowest);
+    }
+    w.copies_ahead = true;
+    std::string first = others;
+    std::string second;
+    const bool counted = plan_.partial || !exact();
+    if (in_shared) {
+      for (const int id : kept) w.line(fmt::format("{} s{}[{}];", w.pack_type(id), id, plan_.unroll));
+    }
+    for (const auto& pair : pairs) {
+      const int l = pair.leader;
+      const int f = pair.follower;
+      if (pair.kind == OnlinePair::Kind::exponentials) {
+        w.line(fmt::format("float top{}[{}] = {{{}}};", l, plan_.width, bottoms));
+        first += inside_only(fmt::format("top{0}[j] = pl_max(top{0}[j], {1});", l, value(pair)));
+        second += inside_only(
+            fmt::format("acc{}[j] += {};", f, exponential(fmt::format("{} - base{}", value(pair), l))));
+      } else {
+        w.line(fmt::format("float part{}[{}] = {{{}}};", l, plan_.width, zeros));
+        w.line(counted ? fmt::format("float seen{} = 0.0f;", l)
+                       : fmt::format("const float seen{} = {}.0f;", l, plan_.unroll * plan_.width));
+        first += inside_only(fmt::format("part{0}[j] += {1};{2}", l, value(pair),
+                                         counted ? fmt::format(" seen{} += 1.0f;", l) : std::string()));
+        second += inside_only(
+            fmt::format("const float off{0} = {1} - here{2}; acc{0}[j] += off{0} * off{0};", f, value(pair), l));
+      }
+    }
+    unrolled_loop([&] {
+      if (in_shared) {
+        for (const int id : kept) w.line(fmt::format("pl_get(s{}[u], &{});", id, w.place_of(id)));
+      }
+      w.compute(nodes, first);
+    });
+    for (const auto& pair : pairs) {
+      const int l = pair.leader;
+      const int f = pair.follower;
+      if (pair.kind == OnlinePair::Kind::exponentials) {
+        w.line(fmt::format("const float next{0} = pl_max(base{0}, {1});", l,
+                           tree(ReduceKind::max, DType::f32, fmt::format("top{}", l))));
+        w.line(fmt::format("const float fall{0} = {1};", l, exponential(fmt::format("base{0} - next{0}", l))));
+        w.line(fmt::format("base{0} = next{0};", l));
+        w.line("#pragma unroll");
+        w.line(fmt::format("for (int j = 0; j < {}; ++j) acc{}[j] *= fall{};", plan_.width, f, l));
+        if (!totals) continue;
+        w.line("#pragma unroll");
+        w.line(fmt::format("for (int j = 0; j < {}; ++j) total{}[j] *= fall{};", plan_.width, f, l));
+      } else {
+        w.line(fmt::format("const float sum{} = {};", l, tree(ReduceKind::sum, DType::f32, fmt::format("part{}", l))));
+        w.line(fmt::format("const float here{0} = seen{0} > 0.0f ? sum{0} / seen{0} : mean{0};", l));
+        w.line(fmt::format("const float many{0} = count{0} + seen{0};", l));
+        w.line(fmt::format("const float share{0} = many{0} > 0.0f ? seen{0} / many{0} : 0.0f;", l));
+        w.line(fmt::format("const float gap{0} = here{0} - mean{0};", l));
+        w.line(fmt::format("acc{1}[0] += gap{0} * gap{0} * count{0} * share{0};", l, f));
+        w.line(fmt::format("mean{0} += gap{0} * share{0};", l));
+        w.line(fmt::format("count{0} = many{0};", l));
+        w.line(fmt::format("acc{0}[0] += sum{0};", l));
+      }
+    }
+    unrolled_loop([&] { w.compute(nodes, second); });
+    w.copies_ahead = false;
+  }
+
+  /// The follower's sum is relative to the leader's result; what the kernel subtracts may be made of it (and an
+  /// infinite or NaN maximum decides the sum alone).
+  void finish_followers(int s) {
+    for (const auto& pair : pairs_of(s)) {
+      if (pair.kind != OnlinePair::Kind::exponentials) continue;
+      const std::string finite = fmt::format("fabsf(red{}) < PL_INF_F32", pair.leader);
+      const Node& base = kernel_.nodes[static_cast<std::size_t>(pair.base)];
+      if (base.op == Op::reduced && base.reduction == pair.leader) {
+        w.line(fmt::format("if (!({})) red{} = PL_NAN_F32;", finite, pair.follower));
+      } else {
+        const std::string moved = fmt::format("expf(red{} - {})", pair.leader, w.name(pair.base));
+        w.line(fmt::format("red{0} = {1} ? red{0} * {2} : {2};", pair.follower, finite, moved));
+      }
+    }
+  }
+
   void sweep(int s) {
     const auto& nodes = plan_.sweeps[static_cast<std::size_t>(s)];
     std::vector<int> fresh;  // loaded now
@@ -162,16 +345,15 @@ class RowWriter {
     const bool in_registers = plan_.residency == Residency::registers;
     std::vector<int> ahead;  // resident ones: all of the row is asked for before the first use
     std::vector<int> along;
-    for (const int id : fresh) (w.is_resident(id) ? ahead : along).push_back(id);
-    const std::string trips = fmt::format("{}", plan_.trips);
-
-    if (!ahead.empty()) {
-      trips_loop("0", trips, [&] { unrolled_loop([&] { w.load_vector(ahead, guard(), in_shared); }); });
-      if (in_shared) {
-        w.line("pl_copy_commit();");
-        w.line("pl_copy_wait<0>();");
-      }
+    for (const int id : fresh) {
+      if (!w.is_resident(id)) along.push_back(id);
+      if (w.is_resident(id) && plan_.walk == 0) ahead.push_back(id);
     }
+    const std::string trips = fmt::format("{}", plan_.trips);
+    if (!ahead.empty()) load_ahead(ahead);
+    const bool waits = in_shared && (plan_.walk != 0 ? s == 0 : !ahead.empty());
+    const auto pairs = pairs_of(s);
+    const auto leads = [&](std::size_t r) { return plan_.led_by(static_cast<int>(r)) != nullptr; };
 
     const bool stores = s == phase_count_;
     std::string body;
@@ -184,12 +366,26 @@ class RowWriter {
       for (std::size_t r = 0; r < kernel_.reductions.size(); ++r) {
         if (kernel_.reductions[r].phase == s) mine.push_back(r);
       }
-      for (const std::size_t r : mine) body += accumulate(r);
+      for (const std::size_t r : mine) body += leads(r) ? std::string() : accumulate(r);
+      for (const auto& pair : pairs) {
+        mine.push_back(static_cast<std::size_t>(pair.follower));
+        if (pair.kind == OnlinePair::Kind::exponentials) {
+          w.line(fmt::format("float base{} = {};", pair.leader, lowest));
+        } else {
+          w.line(fmt::format("float mean{0} = 0.0f, count{0} = 0.0f;", pair.leader));
+        }
+      }
     }
+    const bool refills = stores && plan_.walk != 0;
+    bool totals = false;
 
     const auto pass = [&] {
       for (const int id : along) w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, plan_.unroll));
       if (!along.empty()) unrolled_loop([&] { w.load_vector(along, guard(), false); });
+      if (!pairs.empty()) {
+        online_chunk(pairs, nodes, kept, body, totals);
+        return;
+      }
       unrolled_loop([&] {
         if (in_shared) {
           for (const int id : kept)
@@ -210,6 +406,12 @@ class RowWriter {
         }
         if (!always) w.close();
       });
+      if (!refills) return;
+      // These vectors were read for the last time: the next row's take their place.
+      w.open("if (group + 1 < upto) {");
+      row_position("(group + 1)");
+      unrolled_loop([&] { w.load_vector(plan_.resident, guard(), true); });
+      w.close();
     };
 
     for (const std::size_t r : mine) declare(fmt::format("acc{}", r), r);
@@ -218,7 +420,9 @@ class RowWriter {
       return is_floating(reduction.accumulate) &&
              (reduction.kind == ReduceKind::sum || reduction.kind == ReduceKind::product);
     });
-    if (sums && plan_.trips > longest_chain && !in_registers) {
+    totals = sums && plan_.trips > longest_chain && !in_registers;
+    if (totals) {
+      if (waits) w.line("pl_copy_wait<0>();");
       for (const std::size_t r : mine) declare(fmt::format("total{}", r), r);
       const std::int64_t chain = longest_chain / plan_.unroll * plan_.unroll;
       w.line("#pragma unroll 1");
@@ -241,7 +445,16 @@ class RowWriter {
       for (const std::size_t r : mine) w.line(fmt::format("acc{0}[j] = total{0}[j];", r));
       w.close();
     } else {
-      trips_loop("0", trips, pass);
+      const auto part = [&](std::string_view from, std::string_view to) {
+        if (waits) wait_part();
+        trips_loop(from, to, pass);
+        if (refills) w.line("pl_copy_commit();");
+      };
+      if (waits || refills) {
+        part_loop(part);
+      } else {
+        part("0", trips);
+      }
     }
   }
 
@@ -272,8 +485,37 @@ class RowWriter {
     }
   }
 
+  /// Folds every reduction of `mine` over `width` lanes. A follower is first moved to its leader's common result.
+  void fold(const std::vector<std::size_t>& mine, int width, bool of_threads) {
+    for (const std::size_t r : mine) {
+      const OnlinePair* pair = plan_.led_by(static_cast<int>(r));
+      if (plan_.followed_by(static_cast<int>(r)) != nullptr) continue;
+      if (pair == nullptr) {
+        butterfly(r, width);
+        continue;
+      }
+      const auto f = static_cast<std::size_t>(pair->follower);
+      w.open("{");
+      if (pair->kind == OnlinePair::Kind::exponentials) {
+        w.line(fmt::format("const float own = red{};", r));
+        butterfly(r, width);
+        w.line(fmt::format("red{} *= {};", f, exponential(fmt::format("own - red{}", r))));
+      } else {
+        w.line(of_threads ? fmt::format("const float own = mean{}, held = count{};", r, r)
+                          : fmt::format("const float held = count{0}, own = held > 0.0f ? red{0} / held : 0.0f;", r));
+        butterfly(r, width);
+        for (int m = width / 2; m >= 1; m /= 2) w.line(fmt::format("count{0} = count{0} + pl_xor(count{0}, {1});", r, m));
+        w.line(fmt::format("const float off = own - red{0} / count{0};", r));
+        w.line(fmt::format("if (held > 0.0f) red{} += held * off * off;", f));
+      }
+      butterfly(f, width);
+      w.close();
+    }
+  }
+
   void reduce(int s) {
     std::vector<std::size_t> mine;
+    const auto pairs = pairs_of(s);
     for (std::size_t r = 0; r < kernel_.reductions.size(); ++r) {
       if (kernel_.reductions[r].phase == s) mine.push_back(r);
     }
@@ -282,44 +524,65 @@ class RowWriter {
       reduce_columns(mine);
       return;
     }
-    const auto type = [&](std::size_t r) { return computing_type(kernel_.reductions[r].accumulate); };
+    for (const auto& pair : pairs) mine.push_back(static_cast<std::size_t>(pair.follower));
+    const auto running = [&](std::size_t r) {
+      const OnlinePair* pair = plan_.led_by(static_cast<int>(r));
+      return pair != nullptr && pair->kind == OnlinePair::Kind::exponentials;
+    };
     for (const std::size_t r : mine) {
       const auto& reduction = kernel_.reductions[r];
-      std::vector<std::string> parts;
-      for (int j = 0; j < plan_.width; ++j) parts.push_back(fmt::format("acc{}[{}]", r, j));
-      while (parts.size() > 1) {
-        std::vector<std::string> half;
-        for (std::size_t i = 0; i + 1 < parts.size(); i += 2)
-          half.push_back(combine(reduction.kind, reduction.accumulate, parts[i], parts[i + 1]));
-        parts = std::move(half);
-      }
-      w.line(fmt::format("{} red{} = {};", type(r), r, parts[0]));
-      butterfly(r, std::min(32, plan_.across));
+      w.line(fmt::format("{} red{} = {};", computing_type(reduction.accumulate), r,
+                         running(r) ? fmt::format("base{}", r)
+                                    : tree(reduction.kind, reduction.accumulate, fmt::format("acc{}", r))));
     }
+    fold(mine, std::min(32, plan_.across), true);
+
+    /// What threads exchange: variable, type, what an absent partner counts as.
+    struct Slot {
+      std::string variable, name, type, absent;
+    };
+    std::vector<Slot> slots;
+    for (const std::size_t r : mine) {
+      const auto& reduction = kernel_.reductions[r];
+      slots.push_back({fmt::format("red{}", r), fmt::format("{}", r), std::string(computing_type(reduction.accumulate)),
+                       running(r) ? std::string(lowest) : neutral(reduction.kind, reduction.accumulate)});
+    }
+    for (const auto& pair : pairs) {
+      if (pair.kind == OnlinePair::Kind::deviations)
+        slots.push_back({fmt::format("count{}", pair.leader), fmt::format("n{}", pair.leader), "float", "0.0f"});
+    }
+    const bool turns = plan_.walk != 0;
     if (plan_.across > 32) {
       const int warps = plan_.across / 32;
-      for (const std::size_t r : mine) {
-        w.line(fmt::format("__shared__ {} sh{}[{}];", type(r), r, plan_.threads / 32));
-        w.line(fmt::format("if (tid % 32 == 0) sh{0}[tid / 32] = red{0};", r));
+      const int all = plan_.threads / 32;
+      const std::string base = turns ? fmt::format("turn * {} + ", all) : "";
+      for (const auto& slot : slots) {
+        w.line(fmt::format("__shared__ {} sh{}[{}];", slot.type, slot.name, turns ? 2 * all : all));
+        w.line(fmt::format("if (tid % 32 == 0) sh{}[{}tid / 32] = {};", slot.name, base, slot.variable));
       }
       w.line("__syncthreads();");
-      for (const std::size_t r : mine) {
-        const auto& reduction = kernel_.reductions[r];
-        w.line(fmt::format("red{0} = tid % 32 < {1} ? sh{0}[tid / {2} * {1} + tid % 32] : {3};", r, warps, plan_.across,
-                           neutral(reduction.kind, reduction.accumulate)));
-        butterfly(r, 32);
+      for (const auto& slot : slots) {
+        w.line(fmt::format("{} = tid % 32 < {} ? sh{}[{}tid / {} * {} + tid % 32] : {};", slot.variable, warps,
+                           slot.name, base, plan_.across, warps, slot.absent));
       }
+      fold(mine, 32, false);
     }
     if (plan_.cluster > 1) {
-      for (const std::size_t r : mine) {
-        w.line(fmt::format("__shared__ {} cl{};", type(r), r));
-        w.line(fmt::format("if (tid == 0) cl{0} = red{0};", r));
+      for (const auto& slot : slots) {
+        w.line(fmt::format("__shared__ {} cl{}{};", slot.type, slot.name, turns ? "[2]" : ""));
+        w.line(fmt::format("if (tid == 0) cl{}{} = {};", slot.name, turns ? "[turn]" : "", slot.variable));
       }
       w.line("pl_cluster_sync();");
-      for (const std::size_t r : mine) {
-        w.line(fmt::format("red{0} = pl_remote(&cl{0}, tid % {1});", r, plan_.cluster));
-        butterfly(r, plan_.cluster);
+      for (const auto& slot : slots) {
+        w.line(fmt::format("{} = pl_remote(&cl{}{}, tid % {});", slot.variable, slot.name, turns ? "[turn]" : "",
+                           plan_.cluster));
       }
+      fold(mine, plan_.cluster, false);
+    }
+    for (const auto& pair : pairs) {
+      // The element that is the maximum adds 1 to the sum: a sum of 0 saw nothing above -inf.
+      if (pair.kind == OnlinePair::Kind::exponentials)
+        w.line(fmt::format("if (red{} == 0.0f) red{} = -PL_INF_F32;", pair.follower, pair.leader));
     }
   }
 

@@ -270,7 +270,7 @@ std::string CudaWriter::load(const Kernel& kernel, int id) {
     const bool copied = is_resident(id) && plan_.residency == Residency::shared;
     value = std::ranges::find(plan_.staged, id) != plan_.staged.end() && !scalar_tail
                 ? fmt::format("t{}[x * {} + yu]", id, plan_.tile + 1)
-                : fmt::format("{}.x[{}]", copied ? fmt::format("s{}", id) : place_of(id), element);
+                : fmt::format("{}.x[{}]", copied ? fmt::format("s{}{}", id, copies_ahead ? "[u]" : "") : place_of(id), element);
   } else {
     value = fmt::format("pl_ldg(in{} + ({}))", node.input, text_of(node.index));
   }
@@ -278,6 +278,26 @@ std::string CudaWriter::load(const Kernel& kernel, int id) {
   return condition.empty()
              ? value
              : fmt::format("({} ? {} : {})", condition, value, literal(node.dtype, node.value, node.bits));
+}
+
+std::string CudaWriter::function(Op op, bool wide) const {
+  if (plan_.fast && !wide) {
+    if (op == Op::exp) return "pl_fast_exp";
+    if (op == Op::exp2) return "pl_fast_exp2";
+    if (op == Op::sigmoid) return "pl_fast_sigmoid";
+    if (op == Op::sqrt) return "pl_fast_sqrt";
+    if (op == Op::tanh && plan_.narrow) return "pl_fast_tanh";
+  }
+  return Speller::function(op, wide);
+}
+
+std::string CudaWriter::quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const {
+  const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+  if (!plan_.fast || node.dtype == DType::f64) return Speller::quotient(kernel, id, a, b);
+  // A divisor that many elements share is inverted once, exactly; the compiler moves that out of the loops.
+  const auto divisor = static_cast<std::size_t>(node.args.back());
+  const bool shared = plan_.row && !plan_.columns ? !plan_.places[divisor].inner : !plan_.lane[divisor];
+  return shared ? fmt::format("({} * (1.0f / {}))", a, b) : fmt::format("pl_fast_div({}, {})", a, b);
 }
 
 std::string CudaWriter::reduced(const Kernel& kernel, int id) {

@@ -210,6 +210,10 @@ std::string Speller::function(Op op, bool wide) const {
   return std::string(libm_stem(op)) + (wide ? "" : "f");
 }
 
+std::string Speller::quotient(const Kernel&, int, std::string_view a, std::string_view b) const {
+  return fmt::format("({} / {})", a, b);
+}
+
 std::string_view computing_type(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -408,7 +412,7 @@ std::string operation(const Kernel& kernel, int id, Speller& speller) {
     case Op::neg:
       return fmt::format("(-{})", a[0]);
     case Op::reciprocal:
-      return fmt::format("({} / {})", real_literal(1), a[0]);
+      return speller.quotient(kernel, id, real_literal(1), a[0]);
     case Op::relu:
       return fmt::format("pl_max({}, {})", a[0], real_literal(0));
     case Op::add:
@@ -418,7 +422,7 @@ std::string operation(const Kernel& kernel, int id, Speller& speller) {
     case Op::mul:
       return fmt::format("({} * {})", a[0], a[1]);
     case Op::div:
-      return fmt::format("({} / {})", a[0], a[1]);
+      return speller.quotient(kernel, id, a[0], a[1]);
     default:
       break;
   }

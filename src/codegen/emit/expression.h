@@ -31,6 +31,8 @@ class Speller {
   /// Name of the function that computes a unary or binary floating operation, in f32 or f64 (`wide`).
   /// Default: libm's name (`expf`, `exp`), or the prelude's (`pl_sigmoid`).
   virtual std::string function(Op op, bool wide) const;
+  /// a / b of Node `id`, a floating division (or a reciprocal) whose divisor is the node's last argument.
+  virtual std::string quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const;
 };
 
 /// C type a value of this dtype is computed in: f16, bf16 and f32 → float, f64 → double, i64 → long long, boolean →

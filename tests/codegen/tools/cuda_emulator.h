@@ -71,6 +71,12 @@ template <typename T, int V> void pl_get(PlVec<T, V>& r, const PlVec<T, V>* p) {
 template <typename T> T pl_ldg(const T* p) { return emu::check(p, sizeof(T), sizeof(T), "load") ? *p : T{}; }
 template <typename T> void pl_put(T* p, T v) { if (emu::check(p, sizeof(T), sizeof(T), "store")) *p = v; }
 template <int UNIT, typename T, int V> void pl_copy_async(PlVec<T, V>* d, const T* p) { pl_load<0, UNIT>(*d, p); }
+inline float pl_fast_exp2(float x) { return exp2f(x); }
+inline float pl_fast_exp(float x) { return exp2f(x * 1.44269504f); }
+inline float pl_fast_sigmoid(float x) { return 1.0f / (1.0f + pl_fast_exp(-x)); }
+inline float pl_fast_sqrt(float x) { return sqrtf(x); }
+inline float pl_fast_tanh(float x) { return tanhf(x); }
+inline float pl_fast_div(float a, float b) { return a / b; }
 inline void pl_copy_commit() {}
 template <int N> void pl_copy_wait() {}
 template <typename T> T pl_xor(T v, int mask) {

@@ -1,5 +1,5 @@
-// planish-emit-dump [--small|--large] [--random N] [--seed S]: emits sample kernels with their seed genomes, and N
-// random ones each, for sm_90a and prints one JSON document. tests/gpu/emit_check.py compiles, runs and compares them.
+// planish-emit-dump [--small|--large] [--random N] [--seed S] [--with GENES]: emits sample kernels with their seed
+// genomes, these again with the genes of GENES changed, and N random ones each, for sm_90a and prints one JSON document. tests/gpu/emit_check.py compiles, runs and compares them.
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   bool large = false;
   int random = 0;
   std::uint64_t seed = 1;
+  Genome forced;
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];
     if (arg == "--large")
@@ -49,11 +50,18 @@ int main(int argc, char** argv) {
       large = false;
     else if (arg == "--random" && i + 1 < argc)
       random = std::atoi(argv[++i]);
-    else if (arg == "--seed" && i + 1 < argc)
+    else if (arg == "--with" && i + 1 < argc) {
+      const auto genome = genome_from_text(argv[++i]);
+      if (!genome) {
+        std::fprintf(stderr, "error: %s\n", genome.error().message.c_str());
+        return 2;
+      }
+      forced = *genome;
+    } else if (arg == "--seed" && i + 1 < argc)
       seed = std::strtoull(argv[++i], nullptr, 10);
     else {
       std::fprintf(stderr,
-                   "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--random N] [--seed S]\n",
+                   "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--random N] [--seed S] [--with GENES]\n",
                    argv[i]);
       return 2;
     }
@@ -80,6 +88,14 @@ int main(int argc, char** argv) {
     std::mt19937_64 rng(seed);
     for (const auto& genome : seeds(sample.kernel, device))
       one["variants"].push_back(describe(sample, device, genome, true));
+    // Seeds with some genes changed, where that is legal.
+    for (auto genome : forced.empty() ? std::vector<Genome>{} : seeds(sample.kernel, device)) {
+      for (const auto& [name, value] : forced) {
+        if (genome.contains(name)) genome[name] = value;
+      }
+      if (illegal(sample.kernel, device, genome).empty())
+        one["variants"].push_back(describe(sample, device, genome, false));
+    }
     for (int r = 0; r < random; ++r) {
       one["variants"].push_back(describe(sample, device, random_genome(sample.kernel, device, rng), false));
     }

@@ -1,0 +1,111 @@
+#include "codegen/emit/cuda_pattern.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "codegen/emit/expression.h"
+
+namespace planish::codegen::printing {
+namespace {
+
+const Node& node_of(const Kernel& kernel, int id) {
+  return kernel.nodes[static_cast<std::size_t>(id)];
+}
+
+/// True where `id` is the leader's result over the row's length.
+bool is_mean(const Kernel& kernel, int id, int leader) {
+  const Node& node = node_of(kernel, id);
+  if ((node.op != Op::mul && node.op != Op::div) || node.args.size() != 2) return false;
+  const auto length = static_cast<double>(kernel.inner_extent());
+  const auto scaled = [&](int sum, int scale) {
+    const Node& s = node_of(kernel, sum);
+    const Node& c = node_of(kernel, scale);
+    if (s.op != Op::reduced || s.reduction != leader || c.op != Op::constant) return false;
+    const double times = node.op == Op::mul ? c.value * length : c.value / length;
+    return std::abs(times - 1) < 1e-6;
+  };
+  return scaled(node.args[0], node.args[1]) || (node.op == Op::mul && scaled(node.args[1], node.args[0]));
+}
+
+std::optional<OnlinePair> pair_of(const Kernel& kernel, const std::vector<Place>& places, int follower) {
+  const Reduction& r = kernel.reductions[static_cast<std::size_t>(follower)];
+  if (r.kind != ReduceKind::sum || r.accumulate != DType::f32 || r.phase == 0) return std::nullopt;
+  const Node& arg = node_of(kernel, r.arg);
+  OnlinePair pair;
+  pair.follower = follower;
+  int difference = -1;
+  if (arg.op == Op::exp && arg.dtype != DType::f64) {
+    pair.kind = OnlinePair::Kind::exponentials;
+    difference = arg.args[0];
+  } else if (arg.op == Op::mul && arg.args[0] == arg.args[1] && arg.dtype != DType::f64) {
+    pair.kind = OnlinePair::Kind::deviations;
+    difference = arg.args[0];
+  } else {
+    return std::nullopt;
+  }
+  const Node& sub = node_of(kernel, difference);
+  if (sub.op != Op::sub || sub.dtype == DType::f64) return std::nullopt;
+  pair.x = sub.args[0];
+  pair.base = sub.args[1];
+  const auto& base = places[static_cast<std::size_t>(pair.base)];
+  if (base.inner || base.phase != r.phase) return std::nullopt;
+  for (int l = 0; l < static_cast<int>(kernel.reductions.size()); ++l) {
+    const Reduction& leader = kernel.reductions[static_cast<std::size_t>(l)];
+    if (leader.phase != r.phase - 1 || leader.arg != pair.x || leader.accumulate != DType::f32) continue;
+    const bool fits = pair.kind == OnlinePair::Kind::exponentials
+                          ? leader.kind == ReduceKind::max
+                          : leader.kind == ReduceKind::sum && is_mean(kernel, pair.base, l);
+    if (!fits) continue;
+    pair.leader = l;
+    return pair;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<OnlinePair> online_pairs(const Kernel& kernel) {
+  std::vector<OnlinePair> out;
+  const auto places = place(kernel);
+  const int count = phases(kernel);
+  bool before = false;  // the phase before was merged into its own predecessor
+  for (int p = 1; p < count; ++p) {
+    std::vector<OnlinePair> mine;
+    bool all = !before;
+    for (int r = 0; r < static_cast<int>(kernel.reductions.size()); ++r) {
+      if (kernel.reductions[static_cast<std::size_t>(r)].phase != p) continue;
+      const auto pair = pair_of(kernel, places, r);
+      // One follower a leader: the running state belongs to both.
+      all = all && pair && std::ranges::find(mine, pair->leader, &OnlinePair::leader) == mine.end();
+      if (pair) mine.push_back(*pair);
+    }
+    before = all && !mine.empty();
+    if (before) out.insert(out.end(), mine.begin(), mine.end());
+  }
+  return out;
+}
+
+bool fast_matters(const Kernel& kernel) {
+  const bool narrow = !kernel.outputs.empty() && std::ranges::all_of(kernel.outputs, [](const Output& o) {
+    return o.dtype == DType::f16 || o.dtype == DType::bf16;
+  });
+  return std::ranges::any_of(kernel.nodes, [&](const Node& node) {
+    if (!is_floating(node.dtype) || node.dtype == DType::f64) return false;
+    switch (node.op) {
+      case Op::exp:
+      case Op::exp2:
+      case Op::sigmoid:
+      case Op::sqrt:
+      case Op::div:
+      case Op::reciprocal:
+        return true;
+      case Op::tanh:
+        return narrow;
+      default:
+        return false;
+    }
+  });
+}
+
+}  // namespace planish::codegen::printing
