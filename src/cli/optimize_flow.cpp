@@ -252,7 +252,7 @@ class Flow {
   Result<VerifyReply> ship_and_verify(ShipRequest ship) {
     shipped_ = std::move(ship);
     PLANISH_CHECK(world_.shipper.ship(shipped_));
-    return world_.evaluator.verify({opened_.session, shipped_.folder.string(), 5});
+    return world_.evaluator.verify({opened_.session, shipped_.folder.string(), 5, false});
   }
 
   Status ship_and_claim() {

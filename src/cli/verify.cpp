@@ -119,7 +119,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   ask.accuracy = options.accuracy;
   auto opened = (*evaluator)->open(ask);
   if (!opened) return output.error(opened.error());
-  auto reply = (*evaluator)->verify({opened->session, solution->string(), options.seeds});
+  auto reply = (*evaluator)->verify({opened->session, solution->string(), options.seeds, true});
   if (!reply) return output.error(reply.error());
   (void)(*evaluator)->close(opened->session);
   const auto accuracy = summarise(options.accuracy, reply->cases);

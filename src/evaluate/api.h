@@ -82,6 +82,7 @@ struct VerifyRequest {
   std::string session;
   std::string path;  ///< a shipped folder, or a .py with a `ModelNew`
   int seeds = 5;
+  bool kernelbench = false;  ///< also ask what KernelBench's own rule says; its inputs are made on the CPU, which takes long at real sizes
 };
 
 struct VerifyReply {

@@ -127,13 +127,16 @@ Status read(const Json& json, EvaluateRequest& r) {
   return reader.finish();
 }
 
-Json write(const VerifyRequest& r) { return Json{{"session", r.session}, {"path", r.path}, {"seeds", r.seeds}}; }
+Json write(const VerifyRequest& r) {
+  return Json{{"session", r.session}, {"path", r.path}, {"seeds", r.seeds}, {"kernelbench", r.kernelbench}};
+}
 
 Status read(const Json& json, VerifyRequest& r) {
   ObjectReader reader(json, bad_request, "verify");
   reader.text("session", r.session);
   reader.text("path", r.path);
   reader.integer("seeds", r.seeds, Need::optional);
+  reader.boolean("kernelbench", r.kernelbench, Need::optional);
   return reader.finish();
 }
 

@@ -100,8 +100,10 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   reply.verified = !reply.cases.empty() && std::ranges::all_of(reply.cases, [](const TestCase& item) { return item.ok; });
   if (reply.verified) reply.outcome = Outcome::ok;
   // Its own rule, beside ours. Not every task can be put to it (a live module has no constructor): then there is none.
-  if (auto verdict = runner.kernelbench(request_.task, request.path, limits_.open); verdict.has_value()) {
-    reply.kernelbench = KernelBenchVerdict{verdict->correct, verdict->message, verdict->trials};
+  if (request.kernelbench) {
+    if (auto verdict = runner.kernelbench(request_.task, request.path, limits_.open); verdict.has_value()) {
+      reply.kernelbench = KernelBenchVerdict{verdict->correct, verdict->message, verdict->trials};
+    }
   }
   return reply;
 }

@@ -164,6 +164,7 @@ TEST_CASE("one candidate of each fate, and the run goes on") {
   const auto solution = folder->path() / "solution.py";
   REQUIRE(write_file(solution, std::string(task_source) + "\nclass ModelNew(Model):\n    def forward(self, x):\n        return torch.clamp(x, min=0).add(torch.clamp(x, min=0))\n").has_value());
   verify.path = solution.string();
+  verify.kernelbench = true;
   auto verified = session.verify(verify);
   REQUIRE_MESSAGE(verified.has_value(), verified.error().kind << ": " << verified.error().message);
   CHECK_MESSAGE(verified->verified, verified->message);

@@ -233,7 +233,7 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
   std::vector<Genome> partial{{}};
   for (const auto& one : all) {
     std::vector<std::int64_t> values = one.choices;
-    if (one.name == "hints") values = {streams ? 3 : 0};
+    if (one.name == "hints") values = {streams ? 2 : 0};
     if (one.name == "vector" && values.size() > 2 && transposed_loads(kernel).first < 0)
       values.erase(values.begin(), values.end() - 2);
     if (one.name == "unroll") values = {1, 2, 4};
