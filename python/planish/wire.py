@@ -124,6 +124,16 @@ class Answer:
         self.fds = list(fds)
 
 
+_listener: Callable[[str], None] | None = None
+
+
+def report_stage(stage: str) -> None:
+    """Says what foreign code is about to be run ("importing it"): whoever waits names it when this process hangs or dies in it.
+    Nothing happens in a process that serves nobody."""
+    if _listener is not None:
+        _listener(stage)
+
+
 # Takes the params and the request's descriptors (now the handler's), returns the result.
 Handler = Callable[[dict[str, Any], list[int]], "dict[str, Any] | Answer"]
 
@@ -145,6 +155,12 @@ def _document(error: PlanishError) -> dict[str, str]:
 
 def serve(channel: Channel, methods: dict[str, Handler]) -> None:
     """Answers requests until the channel closes. PlanishError becomes an error answer, any other exception `internal`."""
+    global _listener
+
+    def tell(stage: str) -> None:
+        channel.send({"event": "stage", "stage": stage})
+
+    _listener = tell
     while (message := channel.receive()) is not None:
         identity = message.get("id")
         if identity is None:

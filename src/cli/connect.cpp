@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <chrono>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/file.h"
@@ -15,28 +18,62 @@ namespace {
 /// The client, with the folder that its socket lies in.
 class OwnEvaluator : public EvaluatorApi {
  public:
-  OwnEvaluator(TempDir folder, std::unique_ptr<EvaluatorClient> client)
-      : folder_(std::move(folder)), client_(std::move(client)) {}
-  Result<OpenReply> open(const OpenRequest& request) override { return client_->open(request); }
-  Result<RegionReply> region(const RegionRequest& request) override { return client_->region(request); }
-  Result<Evaluation> evaluate(const EvaluateRequest& request) override { return client_->evaluate(request); }
-  Result<VerifyReply> verify(const VerifyRequest& request) override { return client_->verify(request); }
-  Result<ClaimReply> claim(const ClaimRequest& request) override { return client_->claim(request); }
+  OwnEvaluator(TempDir folder, std::unique_ptr<EvaluatorClient> client, const ConnectOptions& options)
+      : folder_(std::move(folder)),
+        client_(std::move(client)),
+        cancel_(options.cancel),
+        every_call_(options.every_call) {}
+  Result<OpenReply> open(const OpenRequest& request) override {
+    return guard(true, [&] { return client_->open(request); });
+  }
+  Result<RegionReply> region(const RegionRequest& request) override {
+    return guard(every_call_, [&] { return client_->region(request); });
+  }
+  Result<Evaluation> evaluate(const EvaluateRequest& request) override {
+    return guard(every_call_, [&] { return client_->evaluate(request); });
+  }
+  Result<VerifyReply> verify(const VerifyRequest& request) override {
+    return guard(every_call_, [&] { return client_->verify(request); });
+  }
+  Result<ClaimReply> claim(const ClaimRequest& request) override {
+    return guard(every_call_, [&] { return client_->claim(request); });
+  }
   Status close(const std::string& session) override { return client_->close(session); }
 
  private:
+  /// A call that an interrupt ends: the evaluator goes with it, there is nothing more to ask it.
+  template <typename Call>
+  auto guard(bool watched, Call call) -> decltype(call()) {
+    if (!watched) return call();
+    std::atomic<bool> done{false};
+    std::thread watcher([&] {
+      while (!done) {
+        if (cancel_.cancelled()) return client_->shutdown();
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+    });
+    auto result = call();
+    done = true;
+    watcher.join();
+    if (!result && cancel_.cancelled()) return fail("interrupted", "interrupted; nothing was saved");
+    return result;
+  }
+
   TempDir folder_;
   std::unique_ptr<EvaluatorClient> client_;
+  CancelToken cancel_;
+  bool every_call_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<EvaluatorApi>> connect_evaluator(const Output&) {
+Result<std::unique_ptr<EvaluatorApi>> connect_evaluator(const ConnectOptions& options) {
   // What is missing is named here, before anything is started.
   PLANISH_CHECK(worker::Toolbox::resolve().check());
   PLANISH_TRY(auto folder, TempDir::create("planish-"));
-  PLANISH_TRY(auto client, EvaluatorClient::spawn(executable_path(), folder.path() / "evaluator", 60));
-  return std::make_unique<OwnEvaluator>(std::move(folder), std::move(client));
+  PLANISH_TRY(auto client, EvaluatorClient::spawn(executable_path(), folder.path() / "evaluator", 60,
+                                                   {"--task-timeout", fmt::format("{}", options.task_timeout)}));
+  return std::make_unique<OwnEvaluator>(std::move(folder), std::move(client), options);
 }
 
 }  // namespace planish::cli

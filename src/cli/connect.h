@@ -2,14 +2,22 @@
 
 #include <memory>
 
+#include "base/cancel.h"
 #include "base/result.h"
-#include "cli/output.h"
 #include "evaluate/api.h"
 
 namespace planish::cli {
 
+struct ConnectOptions {
+  /// Seconds that a task or a solution may take to be imported, built, run once and captured.
+  double task_timeout = 600;
+  /// Ends calls in flight, which then fail as `interrupted`: only `open` (nothing is lost yet), or `every_call`.
+  CancelToken cancel;
+  bool every_call = false;
+};
+
 /// Starts an evaluator process (this program's hidden verb) and connects to it. It ends with its client.
 /// Kinds: `environment`, `spawn_failed`, `closed`.
-Result<std::unique_ptr<EvaluatorApi>> connect_evaluator(const Output& output);
+Result<std::unique_ptr<EvaluatorApi>> connect_evaluator(const ConnectOptions& options);
 
 }  // namespace planish::cli

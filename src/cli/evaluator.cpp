@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 #include "evaluate/server.h"
 #include "evaluate/session.h"
@@ -13,17 +14,19 @@ namespace planish::cli {
 
 int run_evaluator(const std::vector<std::string>& arguments) {
   ServeOptions options;
+  Limits limits;
   for (std::size_t i = 0; i + 1 < arguments.size(); i += 2) {
     if (arguments[i] == "--socket") options.socket = arguments[i + 1];
+    if (arguments[i] == "--task-timeout") limits.open = std::strtod(arguments[i + 1].c_str(), nullptr);
   }
-  if (options.socket.empty() || arguments.size() % 2 != 0) {
-    fmt::print(stderr, "error: usage: planish evaluator --socket PATH\n");
+  if (options.socket.empty() || !(limits.open > 0) || arguments.size() % 2 != 0) {
+    fmt::print(stderr, "error: usage: planish evaluator --socket PATH [--task-timeout SECONDS]\n");
     return 2;
   }
   // Ctrl-C goes to the command, which decides what to do with what it has; it takes us along by going away.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  EvaluatorSession session(worker::Toolbox::resolve());
+  EvaluatorSession session(worker::Toolbox::resolve(), limits);
   if (auto served = serve_evaluator(session, options); !served.has_value()) {
     fmt::print(stderr, "error: {}\n", served.error().message);
     return 2;

@@ -37,6 +37,12 @@ void add_store(CLI::App* verb, std::string& store) {
   verb->add_option("--store", store, "Where runs are kept")->envname("PLANISH_STORE")->type_name("FILE");
 }
 
+void add_task_timeout(CLI::App* verb, std::string& timeout) {
+  verb->add_option("--task-timeout", timeout, "Time a task or a solution may take to be imported, run once and captured")
+      ->envname("PLANISH_TASK_TIMEOUT")
+      ->capture_default_str();
+}
+
 void add_search(CLI::App* verb, SearchOptions& search) {
   verb->add_option("--target", search.target, "auto, cuda or cpu")->envname("PLANISH_TARGET")->capture_default_str();
   verb->add_option("--budget", search.budget, "Time to search for, baselines not counted (60s, 5m)")
@@ -53,6 +59,7 @@ void add_search(CLI::App* verb, SearchOptions& search) {
                    "all, none, or a list: eager,compile,max_autotune_no_cudagraphs,max_autotune")
       ->envname("PLANISH_BASELINES")
       ->capture_default_str();
+  add_task_timeout(verb, search.task_timeout);
   add_store(verb, search.store);
 }
 
@@ -107,6 +114,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   verify_app->add_option("--target", verify.target)->envname("PLANISH_TARGET")->capture_default_str();
   verify_app->add_option("--accuracy", verify.accuracy)->envname("PLANISH_ACCURACY")->capture_default_str();
+  add_task_timeout(verify_app, verify.task_timeout);
   add_output(verify_app, output);
 
   SuiteVerb suite;

@@ -81,8 +81,10 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   Clock& clock = real_clock();
   auto request = request_from(options, clock);
   if (!request) return output.error(request.error());
+  const auto task_timeout = parse_duration(options.search.task_timeout);
+  if (!task_timeout) return output.error(task_timeout.error());
   const CancelToken cancel = watch_interrupts();
-  auto evaluator = connect_evaluator(output);
+  auto evaluator = connect_evaluator({*task_timeout, cancel, false});
   if (!evaluator) return output.error(evaluator.error());
   const auto planner = make_planner();
   const auto shipper = make_shipper();

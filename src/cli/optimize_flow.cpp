@@ -87,11 +87,20 @@ class Flow {
     result_.task_sha256 = opened_.task_sha256;
     result_.target = opened_.device.target;
     result_.device = opened_.device;
-    PLANISH_TRY(auto store, world_.open_store());
-    store_ = std::make_unique<store::Store>(std::move(store));
     folder_ = request_.out.empty()
                   ? request_.base / "planish-out" / fmt::format("{}-{}", opened_.task_name, request_.run)
                   : request_.out;
+    // A folder that cannot be written is known now, not after the search; a store that cannot is left as it was, and so
+    // is the disk.
+    std::error_code ignored;
+    const bool own_folder = !request_.resume && !std::filesystem::exists(folder_, ignored);
+    if (!request_.resume) PLANISH_CHECK(make_directories(folder_));
+    auto store = world_.open_store();
+    if (!store) {
+      if (own_folder) std::filesystem::remove(folder_, ignored);
+      return std::unexpected(std::move(store.error()));
+    }
+    store_ = std::make_unique<store::Store>(std::move(*store));
     run_record_.id = request_.run;
     if (request_.resume) {
       PLANISH_TRY(run_record_, store_->run(request_.run));
@@ -108,8 +117,7 @@ class Flow {
       run_record_.device = opened_.device.name;
       run_record_.started = world_.clock.wall_seconds();
     }
-    // A folder that cannot be written is known now, not after the search.
-    PLANISH_CHECK(make_directories(folder_));
+    if (request_.resume) PLANISH_CHECK(make_directories(folder_));
     run_record_.settings = settings_text(request_);
     run_record_.out_folder = folder_.string();
     run_record_.state = "running";

@@ -44,6 +44,12 @@ Result<double> parse_duration(const std::string& text) {
   return value * unit;
 }
 
+Result<double> parse_limit(const std::string& text) {
+  PLANISH_TRY(const double seconds, parse_duration(text));
+  if (seconds > 0) return seconds;
+  return fail("usage", fmt::format("'{}' allows no time at all", text), "name a limit such as 60s or 10m");
+}
+
 Result<std::vector<std::string>> parse_baselines(const std::string& text) {
   const std::vector<std::string> known = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
   if (text == "all") return known;

@@ -23,6 +23,7 @@ int optimize_verb(const OptimizeVerb& options, const Output& output);
 struct VerifyVerb {
   std::string task, path, target = "auto", accuracy = "eager";
   int seeds = 5;
+  std::string task_timeout = "10m";
 };
 int verify_verb(const VerifyVerb& options, const Output& output);
 

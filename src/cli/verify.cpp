@@ -103,6 +103,8 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
 int verify_verb(const VerifyVerb& options, const Output& output) {
   if (auto ok = check_target(options.target); !ok) return output.error(ok.error());
   if (auto ok = check_accuracy(options.accuracy); !ok) return output.error(ok.error());
+  const auto task_timeout = parse_duration(options.task_timeout);
+  if (!task_timeout) return output.error(task_timeout.error());
   auto task = existing_file(options.task, "file");
   if (!task) return output.error(task.error());
   auto solution = existing_file(options.path, "file or folder");
@@ -110,8 +112,8 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   // The folder that optimize was told to write to holds the shipped one.
   std::error_code ignored;
   if (std::filesystem::exists(*solution / "shipped" / "ship.json", ignored)) *solution /= "shipped";
-  watch_interrupts();
-  auto evaluator = connect_evaluator(output);
+  const CancelToken cancel = watch_interrupts();
+  auto evaluator = connect_evaluator({*task_timeout, cancel, true});
   if (!evaluator) return output.error(evaluator.error());
   OpenRequest ask;
   ask.task = task->string();

@@ -22,6 +22,7 @@ struct EvaluatorClient::State {
   std::map<std::int64_t, Json> answers;
   std::atomic<std::int64_t> next{1};
   bool gone = false;
+  std::atomic<bool> abandoned{false};
   std::thread reader;
 
   void read_answers() {
@@ -84,7 +85,7 @@ EvaluatorClient::~EvaluatorClient() {
   state_->channel.shutdown();
   state_->reader.join();
   // It ends by itself with its last client; one that others joined must not be killed with us.
-  if (state_->process.has_value()) (void)state_->process->wait(deadline_in(5));
+  if (state_->process.has_value()) (void)state_->process->wait(deadline_in(state_->abandoned ? 0.2 : 5));
 }
 
 Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::connect(const std::filesystem::path& socket) {
@@ -94,10 +95,11 @@ Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::connect(const std::fil
 }
 
 Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::spawn(const std::filesystem::path& executable, const std::filesystem::path& socket,
-                                                                double timeout_seconds) {
+                                                                double timeout_seconds, std::vector<std::string> arguments) {
   auto state = std::make_unique<State>();
   SpawnOptions options;
   options.command = {executable.string(), "evaluator", "--socket", socket.string()};
+  options.command.insert(options.command.end(), arguments.begin(), arguments.end());
   PLANISH_TRY(state->process, Subprocess::spawn(options));
   const TimePoint deadline = deadline_in(timeout_seconds);
   while (true) {
@@ -117,7 +119,10 @@ Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::spawn(const std::files
   return std::unique_ptr<EvaluatorClient>(new EvaluatorClient(std::move(state)));
 }
 
-void EvaluatorClient::shutdown() { state_->channel.shutdown(); }
+void EvaluatorClient::shutdown() {
+  state_->abandoned = true;
+  state_->channel.shutdown();
+}
 
 Result<OpenReply> EvaluatorClient::open(const OpenRequest& request) { return state_->ask<OpenReply>("open", request); }
 Result<RegionReply> EvaluatorClient::region(const RegionRequest& request) { return state_->ask<RegionReply>("region", request); }

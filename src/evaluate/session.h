@@ -12,7 +12,8 @@ namespace planish {
 
 /// Time limits in seconds, and sizes. What a hang costs against what an honest slow task needs.
 struct Limits {
-  double open = 600;        ///< import torch, capture, first inputs
+  double start = 300;       ///< import torch
+  double open = 600;        ///< import a task or a solution, capture, first inputs
   double oracle = 600;      ///< any other question to the oracle
   double compile = 60;      ///< one kernel
   double load = 60;

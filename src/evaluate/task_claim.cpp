@@ -31,7 +31,7 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   device_->runners.discard(worker::Runner::Kind::torch);
   VerifyReply reply;
   PLANISH_TRY(auto oracle, worker::Oracle::start(tools_));
-  PLANISH_CHECK(oracle.hello(device_->facts.target, limits_.open));
+  PLANISH_CHECK(oracle.hello(device_->facts.target, limits_.start));
   PLANISH_CHECK(oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open));
   PLANISH_TRY(auto regimes, oracle.regimes("task", limits_.oracle));
   PLANISH_TRY(auto bite, oracle.bite("task", limits_.oracle));

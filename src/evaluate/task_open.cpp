@@ -9,6 +9,38 @@
 #include "evaluate/task_evaluator.h"
 
 namespace planish {
+namespace {
+
+/// What the task did to the oracle, as the task's fault: the file is named, and what it was doing.
+std::unexpected<Error> blame_task(Error error, const std::string& task, const std::string& stage, double limit_seconds) {
+  const std::string doing = stage.empty() ? "opening it" : stage;
+  std::string how;
+  if (error.kind == "hang") {
+    error.kind = "task_hangs";
+    how = fmt::format("{}: {} did not end within {:g} s", task, doing, limit_seconds);
+    error.hint = "run it by hand to see where it stays; --task-timeout SECONDS allows more";
+  } else if (error.kind == "exit") {
+    error.kind = "task_exited";
+    how = fmt::format("{}: {} ended the process", task, doing);
+    error.hint = "take out what exits; a task file only defines Model and get_inputs";
+  } else if (error.kind == "crash") {
+    error.kind = "task_crashed";
+    how = fmt::format("{}: {} crashed the process", task, doing);
+    error.hint = "run it by hand to see where it crashes";
+  } else if (error.kind == "out_of_memory" && error.message.find(task) == std::string::npos) {
+    how = fmt::format("{}: {} took more memory than there is", task, doing);
+    error.hint = "use smaller inputs";
+  } else if (error.message.find(task) == std::string::npos) {
+    error.message = fmt::format("{}: {}", task, error.message);
+    if (error.hint.empty()) error.hint = "run again with --verbose to see where";
+    return std::unexpected(std::move(error));
+  } else {
+    return std::unexpected(std::move(error));
+  }
+  return wrap(std::move(error), std::move(how));
+}
+
+}  // namespace
 
 TaskEvaluator::TaskEvaluator(worker::Toolbox tools, Limits limits, std::shared_ptr<DeviceHost> device, OpenRequest request)
     : tools_(std::move(tools)), limits_(limits), device_(std::move(device)), request_(std::move(request)) {
@@ -28,8 +60,10 @@ std::uint64_t TaskEvaluator::fresh_seed() {
 
 Status TaskEvaluator::start_oracle() {
   PLANISH_TRY(oracle_, worker::Oracle::start(tools_));
-  PLANISH_TRY(const auto hello, oracle_->hello(device_->facts.target, limits_.open));
-  PLANISH_TRY(auto task, oracle_->open(request_.task, request_.accuracy, request_.blobs, limits_.open));
+  PLANISH_TRY(const auto hello, oracle_->hello(device_->facts.target, limits_.start));
+  auto opened = oracle_->open(request_.task, request_.accuracy, request_.blobs, limits_.open);
+  if (!opened.has_value()) return blame_task(std::move(opened).error(), request_.task, oracle_->stage(), limits_.open);
+  worker::TaskReply& task = *opened;
   reply_.graph = std::move(task.graph);
   reply_.task_name = task.name;
   reply_.task_sha256 = task.source_sha256;

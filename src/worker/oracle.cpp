@@ -129,6 +129,7 @@ Status Oracle::drop(const std::string& data, double timeout_seconds) {
 }
 
 bool Oracle::alive() const { return child_->alive(); }
+std::string Oracle::stage() const { return child_->stage(); }
 void Oracle::kill() { child_->kill(); }
 void Oracle::set_cancel(CancelToken token) { child_->set_cancel(std::move(token)); }
 

@@ -39,6 +39,8 @@ class Oracle {
   Status drop(const std::string& data, double timeout_seconds);
 
   bool alive() const;
+  /// What it was about to do with the task when it was last heard of ("importing it"); may be empty.
+  std::string stage() const;
   /// From any thread: ends it, so that a call in flight returns.
   void kill();
   void set_cancel(CancelToken token);

@@ -58,6 +58,7 @@ Result<std::string> Child::receive(TimePoint deadline) {
 
 Result<Child::Reply> Child::exchange(const std::string& method, Json params, std::span<const int> fds, TimePoint deadline) {
   const std::int64_t id = unpredictable_id();
+  stage_.clear();
   Json request{{"id", id}, {"method", method}, {"params", std::move(params)}};
   if (!fds.empty()) request["fds"] = fds.size();
   // A child that died while we send may have left its reason in the socket: read on.
@@ -91,6 +92,8 @@ Result<Child::Reply> Child::exchange(const std::string& method, Json params, std
         reader.text("address", fault.address, ObjectReader::Need::optional);
         reader.text("where", fault.where, ObjectReader::Need::optional);
         fault_ = std::move(fault);
+      } else if (message["event"] == "stage" && message.contains("stage") && message["stage"].is_string()) {
+        stage_ = message["stage"].get<std::string>().substr(0, 200);
       }
       continue;
     }

@@ -33,6 +33,8 @@ class Child {
 
   bool alive() const { return alive_; }
   const std::optional<Fault>& fault() const { return fault_; }
+  /// What it last said it was about to do in foreign code; for messages only. Empty at the start of each call.
+  const std::string& stage() const { return stage_; }
   void set_memory_limit(std::size_t bytes) { memory_limit_ = bytes; }
   void set_cancel(CancelToken token) { cancel_ = std::move(token); }
   void kill() { process_.kill(); }
@@ -50,6 +52,7 @@ class Child {
   Subprocess process_;
   bool alive_ = true;
   std::optional<Fault> fault_;
+  std::string stage_;
   std::size_t memory_limit_ = 0;
   std::optional<CancelToken> cancel_;
 };

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import arguments
 from planish.errors import PlanishError
+from planish.wire import report_stage
 
 #: ATen names kept whole (docs/formats/graph.md says why). Decomposed, attention's pieces run 6× slower than the op, and a
 #: two-layer GRU over 128 steps is 6,175 nodes.
@@ -69,6 +70,7 @@ class Captured:
 
 def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path) -> ExportedProgram:
     """torch.export with its many failures named. Raises PlanishError (not_exportable)."""
+    report_stage("capturing it with torch.export")
     try:
         with torch.no_grad():
             return torch.export.export(model, args, kwargs, strict=False)

@@ -19,6 +19,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from planish.errors import PlanishError
+from planish.wire import report_stage
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -71,6 +72,7 @@ def _load_file(path: Path) -> LoadedTask:
     get_init_inputs = getattr(module, "get_init_inputs", list)
 
     def rebuild() -> torch.nn.Module:
+        report_stage("constructing its Model")
         torch.manual_seed(INIT_SEED)
         init_args, init_kwargs = _as_call(_guarded(path, "get_init_inputs() raised", "init_inputs_failed", get_init_inputs))
         torch.manual_seed(INIT_SEED)
@@ -84,6 +86,7 @@ def _load_file(path: Path) -> LoadedTask:
             ) from error
 
     def make_inputs(seed: int, device: torch.device | str) -> Inputs:
+        report_stage("calling its get_inputs()")
         torch.manual_seed(seed)
         with torch.device(device):
             call = _as_call(_guarded(path, "get_inputs() raised", "inputs_failed", get_inputs))
@@ -101,6 +104,7 @@ def move(tree: Any, device: torch.device | str) -> Any:
 def check_forward(path: Path, model: torch.nn.Module, call: Inputs) -> Any:
     """Runs the model once, eagerly and without gradients, and returns its result. Raises PlanishError with kind forward_failed,
     not_tensors or out_of_memory."""
+    report_stage("running its forward")
     try:
         with torch.no_grad():
             result = model(*call[0], **call[1])
@@ -129,6 +133,7 @@ def _import(path: Path, source: bytes) -> ModuleType:
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.append(folder)
+    report_stage("importing it")
     try:
         exec(code, module.__dict__)
     except ModuleNotFoundError as error:

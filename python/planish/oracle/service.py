@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import platform
 from typing import Any
 
@@ -46,6 +47,8 @@ class Service:
                 if error.args and isinstance(error.args[0], str) and error.args[0] not in params and _is_ours(error):
                     raise PlanishError("bad_message", f"{name} needs {error.args[0]!r}") from error
                 raise
+            except OSError as error:
+                raise disk_error(error) from error
             except Exception as error:
                 if memory.is_exhausted(error):
                     for region in self.regions.values():
@@ -169,6 +172,21 @@ class Service:
         if name not in self.data:
             raise PlanishError("bad_message", f"there is no data set {name!r}")
         return self.data[name]
+
+
+def disk_error(error: OSError) -> PlanishError | OSError:
+    """What keeps the oracle from writing its blobs, under the kinds of src/base/file.cpp; any other error as it is."""
+    kinds = {
+        errno.ENOSPC: ("disk_full", "free some space, or choose another cache with PLANISH_CACHE"),
+        errno.EDQUOT: ("disk_full", "free some space, or choose another cache with PLANISH_CACHE"),
+        errno.EROFS: ("read_only", "choose another cache with PLANISH_CACHE"),
+        errno.EACCES: ("permission_denied", "check its owner and mode, or choose another cache with PLANISH_CACHE"),
+        errno.EPERM: ("permission_denied", "check its owner and mode, or choose another cache with PLANISH_CACHE"),
+    }
+    if error.errno not in kinds:
+        return error
+    kind, hint = kinds[error.errno]
+    return PlanishError(kind, f"cannot write {error.filename or 'a file'}: {error.strerror}", hint)
 
 
 def _is_ours(error: KeyError) -> bool:
