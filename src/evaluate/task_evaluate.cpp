@@ -84,6 +84,7 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
   if (auto revived = revive_oracle(); !revived.has_value()) return finish(std::unexpected(std::move(revived).error()));
   const auto stages = [&]() -> Result<Evaluation> {
     PLANISH_TRY(Region * region, find_region(request.region));
+    make_room(*region);
     PLANISH_CHECK(ensure_data(*region, 1));
     evaluation.tier = Tier::test;
     const auto testable = with_own_outputs(program, region->checked);

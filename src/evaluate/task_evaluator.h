@@ -65,6 +65,8 @@ class TaskEvaluator {
   Result<Region*> find_region(const std::string& name);
   Status ensure_data(Region& region, std::size_t count);
   std::size_t timed_sets(const Region& region) const;
+  /// Drops the data of the other regions where theirs and this one's would not fit in the device's memory together.
+  void make_room(const Region& region);
   std::uint64_t fresh_seed();
 
   /// These fill in the evaluation and return false where the candidate is through. An Error is our own side's.

@@ -115,6 +115,7 @@ Result<RegionReply> TaskEvaluator::region(const RegionRequest& request) {
     }
   }
   region.request = request;
+  make_room(region);
   if (!region.described) {
     PLANISH_TRY(auto regimes, oracle_->regimes(request.region, limits_.oracle));
     PLANISH_TRY(auto bite, oracle_->bite(request.region, limits_.oracle));
@@ -148,6 +149,23 @@ Status TaskEvaluator::ensure_data(Region& region, std::size_t count) {
     region.data.push_back(std::move(data));
   }
   return {};
+}
+
+void TaskEvaluator::make_room(const Region& region) {
+  if (device_->facts.memory_bytes <= 0) return;
+  double others = 0;
+  for (const auto& [name, other] : regions_) {
+    if (&other == &region) continue;
+    for (const Data& data : other.data) others += static_cast<double>(data.set.bytes());
+  }
+  // What lies beside the buffers: eager's and the fp64 expectation of each set (three times the outputs), and the fp64 run itself.
+  constexpr double beside = 2, needed = 8;
+  if (beside * others + needed * region.request.bytes <= static_cast<double>(device_->facts.memory_bytes)) return;
+  for (auto& [name, other] : regions_) {
+    if (&other == &region) continue;
+    for (const Data& data : other.data) (void)oracle_->drop(data.name, limits_.oracle);
+    other.data.clear();
+  }
 }
 
 std::size_t TaskEvaluator::timed_sets(const Region& region) const {

@@ -148,6 +148,9 @@ class Service:
         data = self.data.pop(name, None)
         if data is not None:
             data.free()
+            if not any(other.region == data.region for other in self.data.values()):
+                self.regions[data.region].forget()  # expectations are larger than the data: they go with the last of them
+                memory.give_back(self.device)
 
     def _close(self) -> None:
         for name in list(self.data):

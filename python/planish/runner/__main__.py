@@ -169,6 +169,8 @@ class Runner:
         for key in [key for key in self.bound if key[0] == identity]:
             self.bound.pop(key).free()
         self.handles.pop(identity, None)
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()  # the oracle and the next runner need the memory more than the next call needs the cache
         return {}
 
     def _settle(self) -> None:
