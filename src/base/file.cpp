@@ -24,9 +24,11 @@ Error file_error(int error_number, std::string_view doing, const fs::path& path)
     case ENOENT:
     case ENOTDIR:
       error.kind = "no_such_file";
+      error.hint = "check the path";
       break;
     case EISDIR:
       error.kind = "not_a_file";
+      error.hint = "check the path";
       break;
     case EACCES:
     case EPERM:

@@ -81,7 +81,7 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   Clock& clock = real_clock();
   auto request = request_from(options, clock);
   if (!request) return output.error(request.error());
-  const auto task_timeout = parse_duration(options.search.task_timeout);
+  const auto task_timeout = parse_limit(options.search.task_timeout);
   if (!task_timeout) return output.error(task_timeout.error());
   const CancelToken cancel = watch_interrupts();
   auto evaluator = connect_evaluator({*task_timeout, cancel, false});

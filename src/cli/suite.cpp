@@ -36,7 +36,7 @@ Result<Settings> settings_of(const SearchOptions& o) {
   PLANISH_CHECK(check_target(o.target));
   PLANISH_CHECK(check_accuracy(o.accuracy));
   PLANISH_TRY(out.budget_seconds, parse_duration(o.budget));
-  PLANISH_CHECK(parse_duration(o.task_timeout));
+  PLANISH_CHECK(parse_limit(o.task_timeout));
   PLANISH_TRY(auto baselines, parse_baselines(o.baselines));
   out.arguments = {"--target",    o.target,
                    "--budget",    o.budget,

@@ -103,7 +103,7 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
 int verify_verb(const VerifyVerb& options, const Output& output) {
   if (auto ok = check_target(options.target); !ok) return output.error(ok.error());
   if (auto ok = check_accuracy(options.accuracy); !ok) return output.error(ok.error());
-  const auto task_timeout = parse_duration(options.task_timeout);
+  const auto task_timeout = parse_limit(options.task_timeout);
   if (!task_timeout) return output.error(task_timeout.error());
   auto task = existing_file(options.task, "file");
   if (!task) return output.error(task.error());

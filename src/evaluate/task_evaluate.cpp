@@ -76,7 +76,9 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
   if (const std::string normal = program::normalised_hash(program); normal != evaluation.program && claim("n" + normal)) return finish(evaluation);
 
   evaluation.tier = Tier::compile;
-  const auto compiled = compile(program, evaluation);
+  auto tried = compile(program, evaluation);
+  if (!tried.has_value()) return finish(std::unexpected(std::move(tried).error()));
+  const std::optional<Compiled>& compiled = *tried;
   if (!compiled.has_value()) return finish(evaluation);
   if (!program.kernels.empty() && claim("b" + Dedup::binary_key(program, compiled->hashes))) return finish(evaluation);
 
@@ -121,7 +123,7 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
   return finish(stages());
 }
 
-std::optional<TaskEvaluator::Compiled> TaskEvaluator::compile(const program::Program& program, Evaluation& evaluation) {
+Result<std::optional<TaskEvaluator::Compiled>> TaskEvaluator::compile(const program::Program& program, Evaluation& evaluation) {
   Compiled compiled;
   CompileReport report;
   report.cached = true;
@@ -138,6 +140,8 @@ std::optional<TaskEvaluator::Compiled> TaskEvaluator::compile(const program::Pro
     auto reply = device_->pool.compile(job);
     if (!reply.has_value()) {
       const Error& error = reply.error();
+      // No candidate's fault, and no other candidate could be compiled either.
+      if (error.kind == "disk_full" || error.kind == "cache_unwritable") return std::unexpected(error);
       evaluation.outcome = outcome_of_compiler(error);
       evaluation.message = error.message;
       if (!error.hint.empty()) evaluation.message += " (" + error.hint + ")";
@@ -154,8 +158,8 @@ std::optional<TaskEvaluator::Compiled> TaskEvaluator::compile(const program::Pro
     compiled.hashes.push_back(reply->sha256);
   }
   evaluation.compile = std::move(report);
-  if (!good) return std::nullopt;
-  return compiled;
+  if (!good) return std::optional<Compiled>();
+  return std::optional(std::move(compiled));
 }
 
 bool TaskEvaluator::runner_failed(const Error& error, Loaded& loaded, Outcome& outcome, std::string& message) {

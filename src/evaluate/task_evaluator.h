@@ -61,7 +61,8 @@ class TaskEvaluator {
   /// After the oracle died: a new one, with task and regions; data sets are made again when needed.
   Status revive_oracle();
   Result<Evaluation> attempt(const EvaluateRequest& request, const program::Program& program, Evaluation evaluation);
-  std::optional<Compiled> compile(const program::Program& program, Evaluation& evaluation);
+  /// Nothing when a kernel does not compile (the evaluation says why). Errors: `disk_full`, `cache_unwritable`.
+  Result<std::optional<Compiled>> compile(const program::Program& program, Evaluation& evaluation);
   Result<Region*> find_region(const std::string& name);
   Status ensure_data(Region& region, std::size_t count);
   std::size_t timed_sets(const Region& region) const;

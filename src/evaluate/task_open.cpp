@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -77,6 +78,10 @@ Status TaskEvaluator::start_oracle() {
 Result<OpenReply> TaskEvaluator::open() {
   std::scoped_lock lock(device_->stage);
   PLANISH_CHECK(make_directories(request_.blobs));
+  // A cache that is full or read-only is known now, not after minutes.
+  const std::string probe = fmt::format("{}/.probe-{}", request_.blobs, ::getpid());
+  PLANISH_CHECK(write_file(probe, std::string(4096, 'x')));
+  ::unlink(probe.c_str());
   PLANISH_CHECK(start_oracle());
   PLANISH_TRY(graph_, ir::parse_graph(reply_.graph));
   reply_.blobs = request_.blobs;

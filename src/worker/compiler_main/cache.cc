@@ -17,7 +17,8 @@ std::unexpected<Error> cache_error(Error error) {
     error.kind = "cache_unwritable";
     error.hint = "make the cache folder writable, or set PLANISH_CACHE to one that is";
   }
-  return wrap(std::move(error), "cannot keep a compiled kernel in the cache");
+  error.message = "the cache of compiled kernels: " + error.message;
+  return std::unexpected(std::move(error));
 }
 
 }  // namespace
