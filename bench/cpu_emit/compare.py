@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -62,12 +63,12 @@ def main() -> None:
         runs: dict[str, Callable[[], object]] = {}
         source = inputs[0]
         target = torch.empty_like(source)
-        runs["copy"] = lambda: target.copy_(source)
-        runs["eager"] = lambda: reference(*inputs)
+        runs["copy"] = partial(target.copy_, source)
+        runs["eager"] = partial(reference, *inputs)
         if "--no-compile" not in sys.argv:
             compiled = torch.compile(reference)
             compiled(*inputs)
-            runs["compile"] = lambda: compiled(*inputs)
+            runs["compile"] = partial(compiled, *inputs)
         genes = {}
         for path in sorted(folder.glob(f"{name}.*.cpp")):
             began = time.perf_counter()
@@ -75,11 +76,11 @@ def main() -> None:
             label = path.stem.split(".")[-1]
             genes[label] = f"{path.read_text().splitlines()[0][3:]}  (g++ {time.perf_counter() - began:.2f} s)"
             entry = ctypes.CDLL(str(path.with_suffix(".so"))).k0
-            runs[label] = lambda entry=entry: entry(pointers)
+            runs[label] = partial(entry, pointers)
             for o in outs:
                 o.fill_(float("nan"))
             entry(pointers)
-            for o, w in zip(outs, want):
+            for o, w in zip(outs, want, strict=True):
                 torch.testing.assert_close(o, w.reshape(o.shape), rtol=1e-4, atol=1e-5)
         times: dict[str, list[float]] = {k: [] for k in runs}
         with torch.no_grad():

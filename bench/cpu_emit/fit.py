@@ -5,7 +5,7 @@ Run: python bench/cpu_emit/fit.py
 
 from collections.abc import Callable
 
-from mpmath import chebyfit, erf, erfc, exp, expm1, log, log1p, mp, mpf, pi, sqrt, tanh, atan, sin, cos
+from mpmath import atan, chebyfit, cos, erf, erfc, exp, expm1, log, log1p, mp, mpf, pi, sin, sqrt, tanh
 
 mp.dps = 40
 
