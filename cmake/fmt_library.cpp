@@ -1,5 +1,5 @@
-// Debian has fmt as headers and as a shared library only. One translation unit of it, instantiated here, makes a static one: the
-// binaries carry it, and no other file pays for compiling it.
+// Debian has fmt as headers and as a shared library only. One translation unit of it, instantiated here, makes a static
+// one: the binaries carry it, and no other file pays for compiling it.
 #include <fmt/format-inl.h>
 
 namespace fmt {

@@ -35,7 +35,7 @@ struct __attribute__((packed)) PathRule {
 bool allow(int ruleset, const std::string& path, std::uint64_t access) {
   const int fd = open(path.c_str(), O_PATH | O_CLOEXEC);
   if (fd < 0) return true;
-  struct stat info {};
+  struct stat info{};
   bool ok = fstat(fd, &info) == 0;
   if (ok) {
     const PathRule rule{S_ISDIR(info.st_mode) ? access : access & of_files, fd};

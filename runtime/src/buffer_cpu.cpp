@@ -88,7 +88,7 @@ Status create_cpu(prt_buffer* out, bool seal) {
 }
 
 Status import_cpu(prt_buffer* out) {
-  struct stat info {};
+  struct stat info{};
   if (fstat(out->fd, &info) != 0) return system_failure("the descriptor of a shared buffer is not valid");
   if (out->map_bytes % page_size() != 0) return fail("bad_argument", "map_bytes is no multiple of the page size");
   if (info.st_size < 0 || static_cast<std::uint64_t>(info.st_size) < out->map_bytes) {

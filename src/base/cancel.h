@@ -5,7 +5,8 @@
 
 namespace planish {
 
-/// A flag that says "stop as soon as it is clean to". Copies share the flag. cancel() is async-signal-safe, and all of it thread-safe.
+/// A flag that says "stop as soon as it is clean to". Copies share the flag. cancel() is async-signal-safe, and all of
+/// it thread-safe.
 class CancelToken {
  public:
   CancelToken() : flag_(std::make_shared<std::atomic<bool>>(false)) {}

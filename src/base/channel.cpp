@@ -17,14 +17,16 @@ namespace {
 
 std::unexpected<Error> socket_error(std::string_view doing) {
   const int number = errno;
-  if (number == EPIPE || number == ECONNRESET) return fail("closed", fmt::format("cannot {}: the other side is gone", doing));
+  if (number == EPIPE || number == ECONNRESET)
+    return fail("closed", fmt::format("cannot {}: the other side is gone", doing));
   return fail("io", fmt::format("cannot {}: {}", doing, std::strerror(number)));
 }
 
 /// Waits until the descriptor is ready, in slices where a token must be looked at.
 Status wait_ready(int fd, short events, TimePoint deadline, const CancelToken* cancel, std::string_view doing) {
   while (true) {
-    if (cancel != nullptr && cancel->cancelled()) return fail("cancelled", fmt::format("cancelled while waiting to {}", doing));
+    if (cancel != nullptr && cancel->cancelled())
+      return fail("cancelled", fmt::format("cancelled while waiting to {}", doing));
     const double left = seconds_until(deadline);
     double milliseconds = std::min(std::ceil(left * 1000), 3.6e6);
     if (cancel != nullptr) milliseconds = std::min(milliseconds, 50.0);
@@ -32,7 +34,8 @@ Status wait_ready(int fd, short events, TimePoint deadline, const CancelToken* c
     const int ready = ::poll(&entry, 1, static_cast<int>(milliseconds));
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return socket_error(doing);
-    if (seconds_until(deadline) <= 0) return fail("timeout", fmt::format("the deadline passed while waiting to {}", doing));
+    if (seconds_until(deadline) <= 0)
+      return fail("timeout", fmt::format("the deadline passed while waiting to {}", doing));
   }
 }
 
@@ -81,7 +84,8 @@ Status Channel::send(std::string_view line, std::span<const int> fds, TimePoint 
     const auto batch = fds.first(std::min(fds.size(), fds_a_batch));
     // While more batches are to come, one byte at a time carries them.
     const bool more = fds.size() > batch.size();
-    std::array<iovec, 2> parts{iovec{const_cast<char*>(line.data()), more ? 1 : line.size()}, iovec{&newline, more ? 0U : 1U}};
+    std::array<iovec, 2> parts{iovec{const_cast<char*>(line.data()), more ? 1 : line.size()},
+                               iovec{&newline, more ? 0U : 1U}};
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = 2;
@@ -153,7 +157,8 @@ Result<std::string> Channel::receive(TimePoint deadline, const CancelToken* canc
 }
 
 Result<std::vector<UniqueFd>> Channel::take_fds(std::size_t n) {
-  if (n > fds_.size()) return fail("bad_message", fmt::format("the message names {} descriptors, {} arrived", n, fds_.size()));
+  if (n > fds_.size())
+    return fail("bad_message", fmt::format("the message names {} descriptors, {} arrived", n, fds_.size()));
   std::vector<UniqueFd> taken;
   for (std::size_t i = 0; i < n; ++i) {
     taken.push_back(std::move(fds_.front()));
@@ -176,7 +181,8 @@ Result<Listener> Listener::listen(const std::filesystem::path& path) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return socket_error("make a socket");
   ::unlink(path.c_str());
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || ::listen(fd.get(), 16) != 0) {
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(fd.get(), 16) != 0) {
     return fail("io", fmt::format("cannot listen at {}: {}", path.string(), std::strerror(errno)));
   }
   return Listener(std::move(fd), path);

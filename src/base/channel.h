@@ -16,11 +16,12 @@
 
 namespace planish {
 
-/// Lines with file descriptors over a Unix stream socket (docs/formats/wire.md). Knows no JSON: a line is text, and the caller, who
-/// reads `"fds": n` in it, takes n descriptors from the queue. One thread may send while another receives; no two of the same.
+/// Lines with file descriptors over a Unix stream socket (docs/formats/wire.md). Knows no JSON: a line is text, and the
+/// caller, who reads `"fds": n` in it, takes n descriptors from the queue. One thread may send while another receives;
+/// no two of the same.
 ///
-/// Error kinds: `timeout` (the deadline passed), `closed` (the other side is gone), `cancelled`, `bad_message` (a line over the limit, more
-/// descriptors than may wait, fewer than were asked for), `io`.
+/// Error kinds: `timeout` (the deadline passed), `closed` (the other side is gone), `cancelled`, `bad_message` (a line
+/// over the limit, more descriptors than may wait, fewer than were asked for), `io`.
 class Channel {
  public:
   static constexpr std::size_t max_line_bytes = 256U << 20U;
@@ -35,7 +36,8 @@ class Channel {
   static Result<Channel> connect(const std::filesystem::path& path);
 
   bool is_open() const { return static_cast<bool>(socket_); }
-  /// Sends the line (without its newline; it must hold none) and the descriptors, which stay the caller's: 64 with each byte from the first on.
+  /// Sends the line (without its newline; it must hold none) and the descriptors, which stay the caller's: 64 with each
+  /// byte from the first on.
   Status send(std::string_view line, std::span<const int> fds, TimePoint deadline);
   /// The next whole line, without its newline.
   Result<std::string> receive(TimePoint deadline, const CancelToken* cancel = nullptr);
@@ -55,7 +57,8 @@ class Channel {
   std::deque<UniqueFd> fds_;
 };
 
-/// A socket that waits for clients at a path. The path is replaced if it exists, and removed at the end of the object's life.
+/// A socket that waits for clients at a path. The path is replaced if it exists, and removed at the end of the object's
+/// life.
 class Listener {
  public:
   static Result<Listener> listen(const std::filesystem::path& path);

@@ -40,7 +40,8 @@ void FakeClock::advance(Duration duration) {
 TimePoint deadline_in(double seconds) {
   // A year stands for "never": larger values would overflow the clock.
   const double bounded = std::clamp(seconds, 0.0, 3.2e7);
-  return std::chrono::steady_clock::now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(bounded));
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<Duration>(std::chrono::duration<double>(bounded));
 }
 
 double seconds_until(TimePoint deadline) {

@@ -9,8 +9,8 @@ namespace planish {
 using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::steady_clock::time_point;
 
-/// Where time comes from. Thread-safe. Code that schedules takes a Clock&, so that tests decide what time it is; code that waits for
-/// a process or a socket uses the real steady clock.
+/// Where time comes from. Thread-safe. Code that schedules takes a Clock&, so that tests decide what time it is; code
+/// that waits for a process or a socket uses the real steady clock.
 class Clock {
  public:
   virtual ~Clock() = default;

@@ -99,7 +99,8 @@ Status write_file(const fs::path& path, std::string_view bytes, unsigned mode) {
 
 Result<TempDir> TempDir::create(std::string_view prefix) {
   const char* root = std::getenv("TMPDIR");
-  std::string pattern = (fs::path(root != nullptr && *root != '\0' ? root : "/tmp") / (std::string(prefix) + "XXXXXX")).string();
+  std::string pattern =
+      (fs::path(root != nullptr && *root != '\0' ? root : "/tmp") / (std::string(prefix) + "XXXXXX")).string();
   if (::mkdtemp(pattern.data()) == nullptr) return std::unexpected(file_error(errno, "create folder", pattern));
   return TempDir(fs::path(pattern));
 }
@@ -126,8 +127,12 @@ fs::path xdg(const char* ours, const char* variable, const char* fallback) {
 
 }  // namespace
 
-fs::path cache_dir() { return xdg("PLANISH_CACHE", "XDG_CACHE_HOME", ".cache"); }
-fs::path data_dir() { return xdg("PLANISH_DATA", "XDG_DATA_HOME", ".local/share"); }
+fs::path cache_dir() {
+  return xdg("PLANISH_CACHE", "XDG_CACHE_HOME", ".cache");
+}
+fs::path data_dir() {
+  return xdg("PLANISH_DATA", "XDG_DATA_HOME", ".local/share");
+}
 
 fs::path runtime_dir() {
   const char* value = std::getenv("XDG_RUNTIME_DIR");
@@ -141,7 +146,8 @@ fs::path executable_path() {
 }
 
 Result<FileLock> FileLock::try_acquire(const fs::path& path) {
-  // Two users may share a device: the file must be writable by both, whatever the umask. O_RDONLY is enough for flock where the file is another's.
+  // Two users may share a device: the file must be writable by both, whatever the umask. O_RDONLY is enough for flock
+  // where the file is another's.
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (fd) {
     (void)::fchmod(fd.get(), 0666);

@@ -9,15 +9,17 @@
 
 namespace planish {
 
-/// Error kinds of everything here: `no_such_file`, `not_a_file`, `permission_denied`, `read_only`, `disk_full`, `io`. Messages name the path.
+/// Error kinds of everything here: `no_such_file`, `not_a_file`, `permission_denied`, `read_only`, `disk_full`, `io`.
+/// Messages name the path.
 
-/// The error for an errno value: "cannot <doing> <path>: <strerror>", with a hint for a full disk and a read-only place.
+/// The error for an errno value: "cannot <doing> <path>: <strerror>", with a hint for a full disk and a read-only
+/// place.
 Error file_error(int error_number, std::string_view doing, const std::filesystem::path& path);
 
 /// The whole file as bytes.
 Result<std::string> read_file(const std::filesystem::path& path);
-/// Writes a temporary neighbour, fsyncs it and renames it over `path`: a reader sees the old bytes or the new ones, and a kill at any
-/// moment leaves at most a stray `.tmp-…` file. Parent folders are created.
+/// Writes a temporary neighbour, fsyncs it and renames it over `path`: a reader sees the old bytes or the new ones, and
+/// a kill at any moment leaves at most a stray `.tmp-…` file. Parent folders are created.
 Status write_file(const std::filesystem::path& path, std::string_view bytes, unsigned mode = 0644);
 Status make_directories(const std::filesystem::path& path);
 
@@ -48,7 +50,8 @@ std::filesystem::path executable_path();
 /// An exclusive lock between processes (flock), held for the object's life; the kernel drops it when the process dies.
 class FileLock {
  public:
-  /// Waits until it has the lock or the deadline passes (`timeout`). The file is created, readable and writable by all, and never removed.
+  /// Waits until it has the lock or the deadline passes (`timeout`). The file is created, readable and writable by all,
+  /// and never removed.
   static Result<FileLock> acquire(const std::filesystem::path& path, double timeout_seconds);
   /// Without waiting; `busy` where another process, or another FileLock of this one, has it.
   static Result<FileLock> try_acquire(const std::filesystem::path& path);

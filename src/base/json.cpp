@@ -25,7 +25,8 @@ Result<Json> parse_json(std::string_view text, std::string_view kind, std::strin
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
-      if (++depth > max_depth) return fail(std::string(kind), fmt::format("{}: nested deeper than {} levels", what, max_depth));
+      if (++depth > max_depth)
+        return fail(std::string(kind), fmt::format("{}: nested deeper than {} levels", what, max_depth));
     } else if (c == ']' || c == '}') {
       --depth;
     }
@@ -39,7 +40,9 @@ Result<Json> parse_json(std::string_view text, std::string_view kind, std::strin
   }
 }
 
-std::string dump_json(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dump_json(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 ObjectReader::ObjectReader(const Json& object, std::string kind, std::string where)
     : object_(object), kind_(std::move(kind)), where_(std::move(where)) {
@@ -72,7 +75,8 @@ void ObjectReader::integer(const char* field, std::int64_t& out, Need need) {
   const Json* json = find(field, need);
   if (json == nullptr) return;
   const bool too_large =
-      json->is_number_unsigned() && json->get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+      json->is_number_unsigned() &&
+      json->get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (!json->is_number_integer() || too_large) return problem(fmt::format("field `{}` must be an integer", field));
   out = json->get<std::int64_t>();
 }
@@ -160,7 +164,9 @@ void ObjectReader::texts(const char* field, std::vector<std::string>& out, Need 
   out = std::move(values);
 }
 
-const Json* ObjectReader::get(const char* field, Need need) { return find(field, need); }
+const Json* ObjectReader::get(const char* field, Need need) {
+  return find(field, need);
+}
 
 const Json* ObjectReader::object(const char* field, Need need) {
   const Json* json = find(field, need);

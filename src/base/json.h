@@ -20,8 +20,9 @@ Result<Json> parse_json(std::string_view text, std::string_view kind, std::strin
 /// Compact text. Invalid UTF-8 (a compiler's log, a child's message) is replaced, never thrown about.
 std::string dump_json(const Json& json);
 
-/// Reads a JSON object field by field and remembers the first thing that was wrong, so that a reader is a list of statements with one
-/// check at the end. A missing optional field leaves the target as it was. Unknown fields are errors unless `lenient()` was called.
+/// Reads a JSON object field by field and remembers the first thing that was wrong, so that a reader is a list of
+/// statements with one check at the end. A missing optional field leaves the target as it was. Unknown fields are
+/// errors unless `lenient()` was called.
 class ObjectReader {
  public:
   /// `where` names the object in messages ("buffers[3]"). The object must outlive the reader.

@@ -9,7 +9,8 @@ namespace planish {
 
 /// What went wrong, why, and what to do next. A value type; safe to move between threads.
 struct Error {
-  /// A stable identifier in snake_case (`compile_error`, `no_such_file`, …): tests and programs match on it, never on text.
+  /// A stable identifier in snake_case (`compile_error`, `no_such_file`, …): tests and programs match on it, never on
+  /// text.
   std::string kind;
   /// One sentence naming the thing (file, op, buffer) and what is wrong with it.
   std::string message;
@@ -42,15 +43,15 @@ inline std::unexpected<Error> wrap(Error error, std::string message) {
 
 /// `PLANISH_TRY(auto x, f());` declares x from a Result, or returns its error.
 #define PLANISH_TRY(decl, expr) PLANISH_TRY_INNER(PLANISH_CONCAT(try_result_, __LINE__), decl, expr)
-#define PLANISH_TRY_INNER(tmp, decl, expr)                           \
-  auto tmp = (expr);                                                 \
+#define PLANISH_TRY_INNER(tmp, decl, expr)                              \
+  auto tmp = (expr);                                                    \
   if (!tmp.has_value()) return std::unexpected(std::move(tmp).error()); \
   decl = std::move(tmp).value()
 
 /// `PLANISH_CHECK(f());` returns the error of a Status, if there is one.
-#define PLANISH_CHECK(expr)                                                                      \
-  do {                                                                                           \
-    if (auto check_status = (expr); !check_status.has_value()) {                                 \
-      return std::unexpected(std::move(check_status).error());                                   \
-    }                                                                                            \
+#define PLANISH_CHECK(expr)                                      \
+  do {                                                           \
+    if (auto check_status = (expr); !check_status.has_value()) { \
+      return std::unexpected(std::move(check_status).error());   \
+    }                                                            \
   } while (false)

@@ -78,7 +78,8 @@ std::vector<std::string> merged_environment(const SpawnOptions& options) {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
-    if (std::ranges::none_of(options.env, [&](const auto& pair) { return pair.first == name; })) merged.emplace_back(text);
+    if (std::ranges::none_of(options.env, [&](const auto& pair) { return pair.first == name; }))
+      merged.emplace_back(text);
   }
   for (const auto& [name, value] : options.env) {
     if (value.has_value()) merged.push_back(name + "=" + *value);
@@ -94,8 +95,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }
 
 /// Only async-signal-safe calls: the parent has other threads, whose locks this copy may hold.
-[[noreturn]] void become_child(int in, int out, int channel, int report, pid_t parent, const char* directory, char* const* arguments,
-                               char* const* environment) {
+[[noreturn]] void become_child(int in, int out, int channel, int report, pid_t parent, const char* directory,
+                               char* const* arguments, char* const* environment) {
   const auto give_up = [&] {
     const int number = errno;
     (void)!::write(report, &number, sizeof number);
@@ -194,7 +195,8 @@ struct Subprocess::State {
       return status.has_value();
     }
     if (info.si_pid != pid) return false;
-    // What is left of its group goes too, and now: once the leader is reaped, the group's number may be somebody else's.
+    // What is left of its group goes too, and now: once the leader is reaped, the group's number may be somebody
+    // else's.
     ::kill(-pid, SIGKILL);
     int raw = 0;
     ::waitpid(pid, &raw, 0);
@@ -228,7 +230,8 @@ Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
   if (options.input.has_value()) {
     // A memory file rather than a pipe: no thread has to feed it, and it cannot block.
     in.reset(::memfd_create("stdin", MFD_CLOEXEC));
-    if (!in) return fail("spawn_failed", fmt::format("cannot prepare the input of {}: {}", program, std::strerror(errno)));
+    if (!in)
+      return fail("spawn_failed", fmt::format("cannot prepare the input of {}: {}", program, std::strerror(errno)));
     std::string_view rest = *options.input;
     while (!rest.empty()) {
       const ssize_t n = ::write(in.get(), rest.data(), rest.size());
@@ -247,7 +250,8 @@ Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
     return true;
   };
   UniqueFd out_write, report_read, report_write;
-  if (!make_pipe(state->output, out_write) || !make_pipe(report_read, report_write) || !make_pipe(state->stop_read, state->stop)) {
+  if (!make_pipe(state->output, out_write) || !make_pipe(report_read, report_write) ||
+      !make_pipe(state->stop_read, state->stop)) {
     return fail("spawn_failed", fmt::format("cannot make pipes for {}: {}", program, std::strerror(errno)));
   }
   UniqueFd child_end;
@@ -267,13 +271,14 @@ Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
   state->pid = Spawner::instance().run([&]() -> pid_t {
     const pid_t pid = ::fork();
     if (pid == 0) {
-      become_child(in.get(), out_write.get(), child_end.get(), report_write.get(), parent, directory.empty() ? nullptr : directory.c_str(),
-                   argument_list.data(), environment_list.data());
+      become_child(in.get(), out_write.get(), child_end.get(), report_write.get(), parent,
+                   directory.empty() ? nullptr : directory.c_str(), argument_list.data(), environment_list.data());
     }
     if (pid < 0) fork_error = errno;
     return pid;
   });
-  if (state->pid < 0) return fail("spawn_failed", fmt::format("cannot start {}: {}", program, std::strerror(fork_error)));
+  if (state->pid < 0)
+    return fail("spawn_failed", fmt::format("cannot start {}: {}", program, std::strerror(fork_error)));
   ::setpgid(state->pid, state->pid);  // both sides, so that kill() right away finds the group
   out_write.reset();
   report_write.reset();
@@ -296,8 +301,12 @@ Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
   return Subprocess(std::move(state));
 }
 
-pid_t Subprocess::pid() const { return state_->pid; }
-Channel& Subprocess::channel() { return state_->channel; }
+pid_t Subprocess::pid() const {
+  return state_->pid;
+}
+Channel& Subprocess::channel() {
+  return state_->channel;
+}
 
 void Subprocess::kill(int signal) {
   std::scoped_lock lock(state_->status_mutex);
@@ -307,7 +316,8 @@ void Subprocess::kill(int signal) {
 Result<ExitStatus> Subprocess::wait(TimePoint deadline, const CancelToken* cancel) {
   while (true) {
     if (state_->reap(WNOHANG)) break;
-    if (cancel != nullptr && cancel->cancelled()) return fail("cancelled", "cancelled while waiting for a child process");
+    if (cancel != nullptr && cancel->cancelled())
+      return fail("cancelled", "cancelled while waiting for a child process");
     const double left = seconds_until(deadline);
     if (left <= 0) return fail("timeout", fmt::format("process {} did not end in time", state_->pid));
     const double slice = std::min(left, cancel != nullptr ? 0.05 : 3600.0);

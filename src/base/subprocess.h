@@ -40,12 +40,13 @@ struct ExitStatus {
   std::string text() const;
 };
 
-/// A child process in a process group of its own, which dies with us (parent-death signal) and with this object (the group is killed; what it
-/// leaves running in its group when it ends is killed as well). Its
-/// stdout and stderr go together into a bounded tail, drained by a thread, so that a child that floods them neither blocks nor costs memory.
+/// A child process in a process group of its own, which dies with us (parent-death signal) and with this object (the
+/// group is killed; what it leaves running in its group when it ends is killed as well). Its stdout and stderr go
+/// together into a bounded tail, drained by a thread, so that a child that floods them neither blocks nor costs memory.
 ///
-/// Children are forked by one thread that lives as long as the process: the parent-death signal belongs to the *thread* that forked, and
-/// would kill the children of a short-lived one. kill(), output_tail() and pid() may be called from any thread; the rest by the owner.
+/// Children are forked by one thread that lives as long as the process: the parent-death signal belongs to the *thread*
+/// that forked, and would kill the children of a short-lived one. kill(), output_tail() and pid() may be called from
+/// any thread; the rest by the owner.
 class Subprocess {
  public:
   /// `no_such_program`, `permission_denied`, `spawn_failed`.

@@ -72,7 +72,7 @@ Result<std::unique_ptr<EvaluatorApi>> connect_evaluator(const ConnectOptions& op
   PLANISH_CHECK(worker::Toolbox::resolve().check());
   PLANISH_TRY(auto folder, TempDir::create("planish-"));
   PLANISH_TRY(auto client, EvaluatorClient::spawn(executable_path(), folder.path() / "evaluator", 60,
-                                                   {"--task-timeout", fmt::format("{}", options.task_timeout)}));
+                                                  {"--task-timeout", fmt::format("{}", options.task_timeout)}));
   return std::make_unique<OwnEvaluator>(std::move(folder), std::move(client), options);
 }
 

@@ -38,7 +38,8 @@ void add_store(CLI::App* verb, std::string& store) {
 }
 
 void add_task_timeout(CLI::App* verb, std::string& timeout) {
-  verb->add_option("--task-timeout", timeout, "Time a task or a solution may take to be imported, run once and captured")
+  verb->add_option("--task-timeout", timeout,
+                   "Time a task or a solution may take to be imported, run once and captured")
       ->envname("PLANISH_TASK_TIMEOUT")
       ->capture_default_str();
 }

@@ -38,12 +38,12 @@ Result<Settings> settings_of(const SearchOptions& o) {
   PLANISH_TRY(out.budget_seconds, parse_duration(o.budget));
   PLANISH_CHECK(parse_limit(o.task_timeout));
   PLANISH_TRY(auto baselines, parse_baselines(o.baselines));
-  out.arguments = {"--target",    o.target,
-                   "--budget",    o.budget,
-                   "--evals",     std::to_string(o.evaluations),
-                   "--seed",      std::to_string(o.seed),
-                   "--accuracy",  o.accuracy,
-                   "--baselines", o.baselines,
+  out.arguments = {"--target",       o.target,
+                   "--budget",       o.budget,
+                   "--evals",        std::to_string(o.evaluations),
+                   "--seed",         std::to_string(o.seed),
+                   "--accuracy",     o.accuracy,
+                   "--baselines",    o.baselines,
                    "--task-timeout", o.task_timeout};
   if (!o.store.empty()) {
     out.arguments.insert(out.arguments.end(), {"--store", store_file(o.store).string()});

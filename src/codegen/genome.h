@@ -18,11 +18,11 @@ enum class Target : std::uint8_t { cpu, cuda };
 /// What emission must know of the device. Filled from the evaluator's `device` document, never probed here.
 struct Device {
   Target target = Target::cpu;
-  std::string arch;                      ///< "sm_90a", or the -march value
-  int sms = 132;                         ///< CUDA: multiprocessors. CPU: cores
-  std::int64_t shared_bytes = 232448;    ///< opt-in shared memory a block
-  std::int64_t l2_bytes = 50 << 20;      ///< last-level cache
-  double bandwidth_gbs = 4300;           ///< streaming copy, read + written
+  std::string arch;                    ///< "sm_90a", or the -march value
+  int sms = 132;                       ///< CUDA: multiprocessors. CPU: cores
+  std::int64_t shared_bytes = 232448;  ///< opt-in shared memory a block
+  std::int64_t l2_bytes = 50 << 20;    ///< last-level cache
+  double bandwidth_gbs = 4300;         ///< streaming copy, read + written
   int max_cluster = 16;
 };
 
@@ -37,7 +37,8 @@ using Genome = std::map<std::string, std::int64_t, std::less<>>;
 
 /// Genes of the kernel's anchor on this device, with choices already narrowed to what can make sense.
 std::vector<Gene> genes(const Kernel& kernel, const Device& device);
-/// Empty if legal, else the reason. Checks shared memory, register estimate, vector alignment, grid limits, index width.
+/// Empty if legal, else the reason. Checks shared memory, register estimate, vector alignment, grid limits, index
+/// width.
 std::string illegal(const Kernel& kernel, const Device& device, const Genome& genome);
 /// Good first guesses from the roofline, best first; every one is legal; never empty for a kernel that can be emitted.
 std::vector<Genome> seeds(const Kernel& kernel, const Device& device);
@@ -61,7 +62,7 @@ struct Emitted {
   std::int64_t grid[3] = {1, 1, 1};
   std::int64_t block[3] = {1, 1, 1};
   std::int64_t cluster[3] = {1, 1, 1};
-  std::int64_t shared = 0;               ///< dynamic bytes
+  std::int64_t shared = 0;  ///< dynamic bytes
   std::vector<Argument> args;
   std::vector<std::int64_t> scratch_bytes;  ///< temporaries the launch needs (usually none)
 };

@@ -7,35 +7,99 @@
 #include "base/dtype.h"
 #include "ir/index.h"
 
-/// The semantic form of one fused kernel: what is computed, not how. Partition builds it from graph nodes, emitters turn
-/// it (with a Genome) into CUDA C++ or C++. Everything here is plain data; no ownership beyond the vectors; thread-safe to read.
+/// The semantic form of one fused kernel: what is computed, not how. Partition builds it from graph nodes, emitters
+/// turn it (with a Genome) into CUDA C++ or C++. Everything here is plain data; no ownership beyond the vectors;
+/// thread-safe to read.
 namespace planish::codegen {
 
 enum class Anchor : std::uint8_t {
   pointwise,  ///< every output has one element for each point of the space
-  row,        ///< some variables (the inner ones) are reduced; outputs live on all points or on the outer variables only
+  row,  ///< some variables (the inner ones) are reduced; outputs live on all points or on the outer variables only
 };
 
-/// Scalar operations. Types are those of Node::dtype unless said otherwise. Floating operations on f16/bf16 nodes are computed in f32 and *not*
-/// rounded between operations of one kernel; `cast` to f16/bf16 rounds only where the graph had an explicit cast (its `rounds` flag).
-/// NaN and Inf behave as in PyTorch: maximum/minimum propagate NaN, comparisons with NaN are false (ne true), integer
-/// floor_div/remainder follow Python's sign rules, shifts and integer overflow wrap.
+/// Scalar operations. Types are those of Node::dtype unless said otherwise. Floating operations on f16/bf16 nodes are
+/// computed in f32 and *not* rounded between operations of one kernel; `cast` to f16/bf16 rounds only where the graph
+/// had an explicit cast (its `rounds` flag). NaN and Inf behave as in PyTorch: maximum/minimum propagate NaN,
+/// comparisons with NaN are false (ne true), integer floor_div/remainder follow Python's sign rules, shifts and integer
+/// overflow wrap.
 enum class Op : std::uint8_t {
-  constant,    ///< Node::value (bit pattern in `bits` for integers)
-  load,        ///< Kernel::inputs[Node::input] at Node::index where every bound of Node::where holds, else constant `bits`/`value`
-  index,       ///< the integer value of Node::index (arange and friends)
-  reduced,     ///< result of Kernel::reductions[Node::reduction], one value for each setting of the outer variables
-  cast,        ///< converts args[0] to dtype with torch's rules (float→int truncates, →bool is != 0)
-  neg, abs, sign, ceil, floor, round_even, trunc, frac,
-  reciprocal, sqrt, rsqrt, exp, exp2, expm1, log, log2, log10, log1p,
-  sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh, atanh,
-  erf, erfc, sigmoid, logical_not, bitwise_not, isnan, isinf, isfinite, relu,
-  add, sub, mul, div,                ///< div is true division on floats
-  floor_div, trunc_div, remainder, fmod, pow, atan2, maximum, minimum, fmax, fmin, hypot, copysign,
-  eq, ne, lt, le, gt, ge,            ///< args share a dtype; result is boolean
-  logical_and, logical_or, logical_xor, bitwise_and, bitwise_or, bitwise_xor, shift_left, shift_right,
-  select,                            ///< args: boolean condition, then, else
-  fma,                               ///< args[0]*args[1]+args[2]
+  constant,  ///< Node::value (bit pattern in `bits` for integers)
+  load,      ///< Kernel::inputs[Node::input] at Node::index where every bound of Node::where holds, else constant
+             ///< `bits`/`value`
+  index,     ///< the integer value of Node::index (arange and friends)
+  reduced,   ///< result of Kernel::reductions[Node::reduction], one value for each setting of the outer variables
+  cast,      ///< converts args[0] to dtype with torch's rules (float→int truncates, →bool is != 0)
+  neg,
+  abs,
+  sign,
+  ceil,
+  floor,
+  round_even,
+  trunc,
+  frac,
+  reciprocal,
+  sqrt,
+  rsqrt,
+  exp,
+  exp2,
+  expm1,
+  log,
+  log2,
+  log10,
+  log1p,
+  sin,
+  cos,
+  tan,
+  asin,
+  acos,
+  atan,
+  sinh,
+  cosh,
+  tanh,
+  asinh,
+  acosh,
+  atanh,
+  erf,
+  erfc,
+  sigmoid,
+  logical_not,
+  bitwise_not,
+  isnan,
+  isinf,
+  isfinite,
+  relu,
+  add,
+  sub,
+  mul,
+  div,  ///< div is true division on floats
+  floor_div,
+  trunc_div,
+  remainder,
+  fmod,
+  pow,
+  atan2,
+  maximum,
+  minimum,
+  fmax,
+  fmin,
+  hypot,
+  copysign,
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,  ///< args share a dtype; result is boolean
+  logical_and,
+  logical_or,
+  logical_xor,
+  bitwise_and,
+  bitwise_or,
+  bitwise_xor,
+  shift_left,
+  shift_right,
+  select,  ///< args: boolean condition, then, else
+  fma,     ///< args[0]*args[1]+args[2]
 };
 
 /// One scalar value of the expression DAG. Nodes are in topological order: args are smaller positions.
@@ -43,19 +107,19 @@ struct Node {
   Op op = Op::constant;
   DType dtype = DType::f32;
   std::vector<int> args;
-  double value = 0;             ///< constant, or the value outside `where` of a load (floating)
-  std::int64_t bits = 0;        ///< the same for integer and boolean nodes
-  int input = -1;               ///< load
-  ir::IndexExpr index;          ///< load: element offset in the input's storage; index: the value. Over Kernel::space
-  std::vector<ir::Bound> where; ///< load: the bounds under which the element may be touched
-  int reduction = -1;           ///< reduced
-  bool rounds = false;          ///< cast to f16/bf16: the graph asked for the rounding
+  double value = 0;              ///< constant, or the value outside `where` of a load (floating)
+  std::int64_t bits = 0;         ///< the same for integer and boolean nodes
+  int input = -1;                ///< load
+  ir::IndexExpr index;           ///< load: element offset in the input's storage; index: the value. Over Kernel::space
+  std::vector<ir::Bound> where;  ///< load: the bounds under which the element may be touched
+  int reduction = -1;            ///< reduced
+  bool rounds = false;           ///< cast to f16/bf16: the graph asked for the rounding
 };
 
 enum class ReduceKind : std::uint8_t { sum, product, max, min, any, all };
 
-/// Folds Node `arg` over all inner variables, for each setting of the outer ones. Reductions are in dependency order: the
-/// argument may use `reduced` nodes of earlier reductions. max/min propagate NaN.
+/// Folds Node `arg` over all inner variables, for each setting of the outer ones. Reductions are in dependency order:
+/// the argument may use `reduced` nodes of earlier reductions. max/min propagate NaN.
 struct Reduction {
   ReduceKind kind = ReduceKind::sum;
   int arg = -1;
@@ -74,16 +138,17 @@ struct Input {
 
 struct Output {
   int node = -1;
-  DType dtype = DType::f32;                 ///< stored with one rounding from the node's value
+  DType dtype = DType::f32;  ///< stored with one rounding from the node's value
   std::vector<std::int64_t> shape, strides;
-  ir::IndexExpr index;                      ///< element offset written, over Kernel::space; injective over the variables it is written for
-  bool per_row = false;                     ///< row anchor: written once for each setting of the outer variables
-  int value = -1;                           ///< the graph's value id
+  ir::IndexExpr index;   ///< element offset written, over Kernel::space; injective over the variables it is written for
+  bool per_row = false;  ///< row anchor: written once for each setting of the outer variables
+  int value = -1;        ///< the graph's value id
 };
 
-/// space.extents = outer variables first, then `inner` ones (inner = 0 for pointwise). The linear order of the inner variables,
-/// last fastest, is the order in which a row is swept. Adjacent variables are merged wherever every index allows it, and
-/// variables are split until indices are affine where possible; emitters must nevertheless handle div and mod.
+/// space.extents = outer variables first, then `inner` ones (inner = 0 for pointwise). The linear order of the inner
+/// variables, last fastest, is the order in which a row is swept. Adjacent variables are merged wherever every index
+/// allows it, and variables are split until indices are affine where possible; emitters must nevertheless handle div
+/// and mod.
 struct Kernel {
   Anchor anchor = Anchor::pointwise;
   ir::Space space;
@@ -100,12 +165,14 @@ struct Kernel {
   }
   std::int64_t inner_extent() const {
     std::int64_t n = 1;
-    for (std::size_t i = space.extents.size() - static_cast<std::size_t>(inner); i < space.extents.size(); ++i) n *= space.extents[i];
+    for (std::size_t i = space.extents.size() - static_cast<std::size_t>(inner); i < space.extents.size(); ++i)
+      n *= space.extents[i];
     return n;
   }
 };
 
-/// Least bytes the kernel must move (each touched input element read once, each output written once), and floating operations.
+/// Least bytes the kernel must move (each touched input element read once, each output written once), and floating
+/// operations.
 struct Cost {
   double bytes = 0;
   double flops = 0;

@@ -10,22 +10,22 @@
 #include "base/result.h"
 #include "evaluate/evaluation.h"
 
-/// What an evaluator does, without saying where: implemented by EvaluatorSession (in this process, session.h), by EvaluatorClient (over a
-/// Unix socket, client.h) and by fakes in tests.
+/// What an evaluator does, without saying where: implemented by EvaluatorSession (in this process, session.h), by
+/// EvaluatorClient (over a Unix socket, client.h) and by fakes in tests.
 namespace planish {
 
 struct DeviceFacts {
-  std::string target;          ///< cuda | cpu
-  std::string name;            ///< "NVIDIA H200", or the CPU's model
-  std::string arch;            ///< "sm_90a"; for the CPU the -march value, resolved, never "native"
-  std::string uuid;            ///< "GPU-…"; "cpu"
-  std::int64_t sms = 0;        ///< multiprocessors; 0 on the CPU
-  std::int64_t l2_bytes = 0;   ///< on the CPU the last-level cache
-  double bandwidth_gbs = 0;    ///< streaming copy, bytes read + written, 10⁹ a second
-  double peak_gflops = 0;      ///< fp32 without tensor cores, an upper bound
+  std::string target;         ///< cuda | cpu
+  std::string name;           ///< "NVIDIA H200", or the CPU's model
+  std::string arch;           ///< "sm_90a"; for the CPU the -march value, resolved, never "native"
+  std::string uuid;           ///< "GPU-…"; "cpu"
+  std::int64_t sms = 0;       ///< multiprocessors; 0 on the CPU
+  std::int64_t l2_bytes = 0;  ///< on the CPU the last-level cache
+  double bandwidth_gbs = 0;   ///< streaming copy, bytes read + written, 10⁹ a second
+  double peak_gflops = 0;     ///< fp32 without tensor cores, an upper bound
   std::int64_t memory_bytes = 0;
   std::int64_t shared_bytes = 0;  ///< shared memory a block may opt in to; 0 on the CPU
-  int cores = 0;               ///< CPU cores this process may use
+  int cores = 0;                  ///< CPU cores this process may use
 };
 
 struct OpenRequest {
@@ -40,11 +40,11 @@ struct OpenReply {
   std::string session;
   std::string graph;  ///< planish.graph/1, JSON text
   std::string task_name;
-  std::string task_sha256;       ///< of the source file
-  std::int64_t parameters = 0;   ///< elements
+  std::string task_sha256;      ///< of the source file
+  std::int64_t parameters = 0;  ///< elements
   std::int64_t input_bytes = 0;
-  std::string blobs;             ///< the folder in use
-  std::string torch, python;     ///< versions of the oracle's
+  std::string blobs;          ///< the folder in use
+  std::string torch, python;  ///< versions of the oracle's
   DeviceFacts device;
 };
 
@@ -59,13 +59,13 @@ struct RegionRequest {
 struct RegionReply {
   std::vector<std::string> regimes;            ///< those that stay in the task's domain, `task` first
   std::map<std::string, std::string> skipped;  ///< regime → reason
-  std::vector<std::string> degenerate;         ///< trivial outputs that would pass: no claim is made where this is not empty
+  std::vector<std::string> degenerate;  ///< trivial outputs that would pass: no claim is made where this is not empty
 };
 
 struct EvaluateRequest {
   std::string session;
   std::string region;
-  std::string program;          ///< planish.program/1, JSON text
+  std::string program;           ///< planish.program/1, JSON text
   std::string level = "screen";  ///< screen: one fresh seed. full: five and every regime
   bool bench = true;
   double give_up_ms = 0;  ///< > 0: timing stops with `given_up` when the first runs are slower than this
@@ -82,7 +82,8 @@ struct VerifyRequest {
   std::string session;
   std::string path;  ///< a shipped folder, or a .py with a `ModelNew`
   int seeds = 5;
-  bool kernelbench = false;  ///< also ask what KernelBench's own rule says; its inputs are made on the CPU, which takes long at real sizes
+  bool kernelbench = false;  ///< also ask what KernelBench's own rule says; its inputs are made on the CPU, which takes
+                             ///< long at real sizes
 };
 
 struct VerifyReply {
@@ -119,13 +120,15 @@ struct ClaimReply {
   const ClaimTime* find(std::string_view mode) const;
 };
 
-/// Every method may be called from any thread; calls of one session overlap where the contracts allow it (compiling with timing on a GPU).
-/// A failed candidate is an Evaluation with its outcome; an Error means that the question itself could not be answered: `no_session`,
-/// `no_region`, `no_device`, `environment`, `closed`, or what the oracle said about the task.
+/// Every method may be called from any thread; calls of one session overlap where the contracts allow it (compiling
+/// with timing on a GPU). A failed candidate is an Evaluation with its outcome; an Error means that the question itself
+/// could not be answered: `no_session`, `no_region`, `no_device`, `environment`, `closed`, or what the oracle said
+/// about the task.
 class EvaluatorApi {
  public:
   virtual ~EvaluatorApi() = default;
-  /// Starts the oracle, captures the task. Errors about the task carry the oracle's kind (`no_such_file`, `no_model`, `not_exportable`, …).
+  /// Starts the oracle, captures the task. Errors about the task carry the oracle's kind (`no_such_file`, `no_model`,
+  /// `not_exportable`, …).
   virtual Result<OpenReply> open(const OpenRequest& request) = 0;
   virtual Result<RegionReply> region(const RegionRequest& request) = 0;
   virtual Result<Evaluation> evaluate(const EvaluateRequest& request) = 0;

@@ -30,7 +30,9 @@ struct EvaluatorClient::State {
       auto line = channel.receive(deadline_in(1e9));
       if (!line.has_value()) break;
       auto message = parse_json(*line, "protocol", "answer of the evaluator");
-      if (!message.has_value() || !message->is_object() || !message->contains("id") || !(*message)["id"].is_number_integer()) break;
+      if (!message.has_value() || !message->is_object() || !message->contains("id") ||
+          !(*message)["id"].is_number_integer())
+        break;
       std::scoped_lock lock(mutex);
       // The id is read first: assignment moves the message before it looks at the left side.
       const auto id = (*message)["id"].get<std::int64_t>();
@@ -94,8 +96,10 @@ Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::connect(const std::fil
   return std::unique_ptr<EvaluatorClient>(new EvaluatorClient(std::move(state)));
 }
 
-Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::spawn(const std::filesystem::path& executable, const std::filesystem::path& socket,
-                                                                double timeout_seconds, std::vector<std::string> arguments) {
+Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::spawn(const std::filesystem::path& executable,
+                                                                const std::filesystem::path& socket,
+                                                                double timeout_seconds,
+                                                                std::vector<std::string> arguments) {
   auto state = std::make_unique<State>();
   SpawnOptions options;
   options.command = {executable.string(), "evaluator", "--socket", socket.string()};
@@ -110,7 +114,8 @@ Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::spawn(const std::files
     }
     const auto ended = state->process->poll();
     if (ended.has_value() || seconds_until(deadline) <= 0) {
-      Error error{"closed", "the evaluator did not start", {ended.has_value() ? ended->text() : channel.error().message}, {}};
+      Error error{
+          "closed", "the evaluator did not start", {ended.has_value() ? ended->text() : channel.error().message}, {}};
       error.causes.push_back(state->process->output_tail());
       return std::unexpected(std::move(error));
     }
@@ -124,10 +129,18 @@ void EvaluatorClient::shutdown() {
   state_->channel.shutdown();
 }
 
-Result<OpenReply> EvaluatorClient::open(const OpenRequest& request) { return state_->ask<OpenReply>("open", request); }
-Result<RegionReply> EvaluatorClient::region(const RegionRequest& request) { return state_->ask<RegionReply>("region", request); }
-Result<VerifyReply> EvaluatorClient::verify(const VerifyRequest& request) { return state_->ask<VerifyReply>("verify", request); }
-Result<ClaimReply> EvaluatorClient::claim(const ClaimRequest& request) { return state_->ask<ClaimReply>("claim", request); }
+Result<OpenReply> EvaluatorClient::open(const OpenRequest& request) {
+  return state_->ask<OpenReply>("open", request);
+}
+Result<RegionReply> EvaluatorClient::region(const RegionRequest& request) {
+  return state_->ask<RegionReply>("region", request);
+}
+Result<VerifyReply> EvaluatorClient::verify(const VerifyRequest& request) {
+  return state_->ask<VerifyReply>("verify", request);
+}
+Result<ClaimReply> EvaluatorClient::claim(const ClaimRequest& request) {
+  return state_->ask<ClaimReply>("claim", request);
+}
 
 Result<Evaluation> EvaluatorClient::evaluate(const EvaluateRequest& request) {
   PLANISH_TRY(const Json json, state_->call("evaluate", codec::write(request)));

@@ -11,15 +11,18 @@
 
 namespace planish {
 
-/// An evaluator in another process. Thread-safe: calls overlap. After `closed` (the evaluator is gone) every further call fails the same way.
+/// An evaluator in another process. Thread-safe: calls overlap. After `closed` (the evaluator is gone) every further
+/// call fails the same way.
 class EvaluatorClient : public EvaluatorApi {
  public:
   /// Joins one that listens already.
   static Result<std::unique_ptr<EvaluatorClient>> connect(const std::filesystem::path& socket);
-  /// Starts `executable evaluator --socket PATH` and connects; it ends with this object, or with its last client if others joined.
-  /// `arguments` follow the socket.
-  static Result<std::unique_ptr<EvaluatorClient>> spawn(const std::filesystem::path& executable, const std::filesystem::path& socket,
-                                                        double timeout_seconds = 20, std::vector<std::string> arguments = {});
+  /// Starts `executable evaluator --socket PATH` and connects; it ends with this object, or with its last client if
+  /// others joined. `arguments` follow the socket.
+  static Result<std::unique_ptr<EvaluatorClient>> spawn(const std::filesystem::path& executable,
+                                                        const std::filesystem::path& socket,
+                                                        double timeout_seconds = 20,
+                                                        std::vector<std::string> arguments = {});
   ~EvaluatorClient() override;
 
   Result<OpenReply> open(const OpenRequest& request) override;
@@ -29,7 +32,8 @@ class EvaluatorClient : public EvaluatorApi {
   Result<ClaimReply> claim(const ClaimRequest& request) override;
   Status close(const std::string& session) override;
 
-  /// Wakes every call in flight with `closed`; for Ctrl-C. From any thread. The destructor then ends the process instead of waiting for it.
+  /// Wakes every call in flight with `closed`; for Ctrl-C. From any thread. The destructor then ends the process
+  /// instead of waiting for it.
   void shutdown();
 
  private:

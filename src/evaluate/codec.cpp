@@ -87,8 +87,8 @@ Status read(const Json& json, OpenRequest& r) {
 }
 
 Json write(const RegionRequest& r) {
-  return Json{{"session", r.session}, {"region", r.region},   {"nodes", r.nodes}, {"inputs", r.inputs},
-              {"outputs", r.outputs}, {"bytes", r.bytes}, {"flops", r.flops}};
+  return Json{{"session", r.session}, {"region", r.region}, {"nodes", r.nodes}, {"inputs", r.inputs},
+              {"outputs", r.outputs}, {"bytes", r.bytes},   {"flops", r.flops}};
 }
 
 Status read(const Json& json, RegionRequest& r) {
@@ -141,14 +141,16 @@ Status read(const Json& json, VerifyRequest& r) {
 }
 
 Json write(const ClaimRequest& r) {
-  return Json{{"session", r.session},   {"path", r.path.empty() ? Json(nullptr) : Json(r.path)}, {"modes", r.modes}, {"min_runs", r.min_runs},
+  return Json{{"session", r.session},   {"path", r.path.empty() ? Json(nullptr) : Json(r.path)},
+              {"modes", r.modes},       {"min_runs", r.min_runs},
               {"max_runs", r.max_runs}, {"max_seconds", r.max_seconds}};
 }
 
 Status read(const Json& json, ClaimRequest& r) {
   ObjectReader reader(json, bad_request, "claim");
   reader.text("session", r.session);
-  if (const Json* path = reader.get("path", Need::optional); path != nullptr && path->is_string()) r.path = path->get<std::string>();
+  if (const Json* path = reader.get("path", Need::optional); path != nullptr && path->is_string())
+    r.path = path->get<std::string>();
   reader.texts("modes", r.modes, Need::optional);
   reader.integer("min_runs", r.min_runs, Need::optional);
   reader.integer("max_runs", r.max_runs, Need::optional);
@@ -160,7 +162,11 @@ Json write(const OpenReply& r) {
   auto graph = parse_json(r.graph, protocol, "graph");
   return Json{{"session", r.session},
               {"graph", graph.has_value() ? std::move(*graph) : Json()},
-              {"task", {{"name", r.task_name}, {"source_sha256", r.task_sha256}, {"parameters", r.parameters}, {"input_bytes", r.input_bytes}}},
+              {"task",
+               {{"name", r.task_name},
+                {"source_sha256", r.task_sha256},
+                {"parameters", r.parameters},
+                {"input_bytes", r.input_bytes}}},
               {"blobs", r.blobs},
               {"torch", r.torch},
               {"python", r.python},
@@ -186,7 +192,9 @@ Status read(const Json& json, OpenReply& r) {
   return read_device(*device, r.device);
 }
 
-Json write(const RegionReply& r) { return Json{{"regimes", r.regimes}, {"skipped", r.skipped}, {"degenerate", r.degenerate}}; }
+Json write(const RegionReply& r) {
+  return Json{{"regimes", r.regimes}, {"skipped", r.skipped}, {"degenerate", r.degenerate}};
+}
 
 Status read(const Json& json, RegionReply& r) {
   ObjectReader reader(json, protocol, "region");
@@ -199,11 +207,12 @@ Status read(const Json& json, RegionReply& r) {
 Json write(const VerifyReply& r) {
   Json cases = Json::array();
   for (const TestCase& item : r.cases) cases.push_back(case_to_json(item));
-  Json json{{"verified", r.verified}, {"outcome", name(r.outcome)}, {"message", r.message},
-            {"cases", std::move(cases)}, {"skipped", r.skipped},      {"degenerate", r.degenerate}};
+  Json json{{"verified", r.verified},    {"outcome", name(r.outcome)}, {"message", r.message},
+            {"cases", std::move(cases)}, {"skipped", r.skipped},       {"degenerate", r.degenerate}};
   json["kernelbench"] = nullptr;
   if (r.kernelbench.has_value()) {
-    json["kernelbench"] = {{"correct", r.kernelbench->correct}, {"message", r.kernelbench->message}, {"trials", r.kernelbench->trials}};
+    json["kernelbench"] = {
+        {"correct", r.kernelbench->correct}, {"message", r.kernelbench->message}, {"trials", r.kernelbench->trials}};
   }
   return json;
 }
@@ -239,12 +248,19 @@ Status read(const Json& json, VerifyReply& r) {
 Json write(const ClaimReply& r) {
   Json times = Json::array();
   for (const ClaimTime& time : r.times) {
-    Json item{{"name", time.name}, {"median_ms", time.median_ms}, {"lo_ms", time.lo_ms}, {"hi_ms", time.hi_ms}, {"host_us", time.host_us},
-              {"samples_ms", time.samples_ms}, {"compile_seconds", time.compile_seconds}};
+    Json item{{"name", time.name},
+              {"median_ms", time.median_ms},
+              {"lo_ms", time.lo_ms},
+              {"hi_ms", time.hi_ms},
+              {"host_us", time.host_us},
+              {"samples_ms", time.samples_ms},
+              {"compile_seconds", time.compile_seconds}};
     if (time.error.has_value()) item["error"] = write(*time.error);
     times.push_back(std::move(item));
   }
-  return Json{{"times", std::move(times)}, {"clocks_before", clocks_to_json(r.clocks_before)}, {"clocks_after", clocks_to_json(r.clocks_after)}};
+  return Json{{"times", std::move(times)},
+              {"clocks_before", clocks_to_json(r.clocks_before)},
+              {"clocks_after", clocks_to_json(r.clocks_after)}};
 }
 
 Status read(const Json& json, ClaimReply& r) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Include from .cpp files only (base/json.h). The evaluator's messages (docs/formats/wire.md) to JSON and back; error kind `bad_request`
-// for requests, `protocol` for replies.
+// Include from .cpp files only (base/json.h). The evaluator's messages (docs/formats/wire.md) to JSON and back; error
+// kind `bad_request` for requests, `protocol` for replies.
 #include "base/json.h"
 #include "evaluate/api.h"
 

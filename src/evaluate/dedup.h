@@ -10,8 +10,9 @@
 
 namespace planish {
 
-/// Which programs have been seen, by three keys: program, normalised source, compiled binaries. Thread-safe. Keys are claimed when a
-/// candidate enters, so of two equal ones at the same time the second is the duplicate; release() takes them back where the evaluation was no answer.
+/// Which programs have been seen, by three keys: program, normalised source, compiled binaries. Thread-safe. Keys are
+/// claimed when a candidate enters, so of two equal ones at the same time the second is the duplicate; release() takes
+/// them back where the evaluation was no answer.
 class Dedup {
  public:
   /// The program hash that has this key already; nothing when it is now claimed for `program_hash`.

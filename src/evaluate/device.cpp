@@ -16,7 +16,8 @@ namespace {
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  if (::sched_getaffinity(0, sizeof set, &set) != 0)
+    return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   return std::max(1, CPU_COUNT(&set));
 }
 
@@ -54,7 +55,8 @@ double measure_copy_gbs(int cores) {
     const auto start = std::chrono::steady_clock::now();
     everywhere([](Pair& pair) { std::memcpy(pair.to.get(), pair.from.get(), bytes); });
     const auto end = std::chrono::steady_clock::now();
-    best = std::max(best, 2.0 * static_cast<double>(bytes) * cores / std::chrono::duration<double>(end - start).count() / 1e9);
+    best = std::max(
+        best, 2.0 * static_cast<double>(bytes) * cores / std::chrono::duration<double>(end - start).count() / 1e9);
     if (std::chrono::duration<double>(end - begin).count() > 0.25) break;
   }
   return best;
@@ -113,7 +115,8 @@ DeviceFacts device_facts(const std::string& target, const worker::HelloReply& he
   if (facts.bandwidth_gbs <= 0) facts.bandwidth_gbs = 1000;
   int mhz = nvml.max_sm_mhz(facts.uuid);
   if (mhz <= 0) mhz = 1800;
-  const bool half_width = facts.arch.starts_with("sm_80") || facts.arch.starts_with("sm_7") || facts.arch.starts_with("sm_6");
+  const bool half_width =
+      facts.arch.starts_with("sm_80") || facts.arch.starts_with("sm_7") || facts.arch.starts_with("sm_6");
   facts.peak_gflops = static_cast<double>(facts.sms) * (half_width ? 64 : 128) * 2 * mhz / 1000;
   return facts;
 }

@@ -16,11 +16,15 @@ std::string resolve_target(const std::string& target) {
   return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0 ? "cuda" : "cpu";
 }
 
-Result<std::shared_ptr<DeviceHost>> DeviceHost::open(const worker::Toolbox& tools, const std::string& target, const Limits& limits) {
-  if (target != "cpu" && target != "cuda") return fail("bad_request", fmt::format("`{}` is no target", target), "use auto, cuda or cpu");
+Result<std::shared_ptr<DeviceHost>> DeviceHost::open(const worker::Toolbox& tools, const std::string& target,
+                                                     const Limits& limits) {
+  if (target != "cpu" && target != "cuda")
+    return fail("bad_request", fmt::format("`{}` is no target", target), "use auto, cuda or cpu");
   PLANISH_CHECK(tools.check());
   std::size_t memory = limits.runner_memory;
-  if (memory == 0) memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) / 4 * 3 * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  if (memory == 0)
+    memory =
+        static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) / 4 * 3 * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const int cores = static_cast<int>(std::max(2U, std::thread::hardware_concurrency()));
   const int workers = limits.compile_workers > 0 ? limits.compile_workers : target == "cuda" ? cores / 2 : 1;
   auto host = std::make_shared<DeviceHost>(tools, target, limits, memory, workers);

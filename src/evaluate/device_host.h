@@ -14,9 +14,11 @@ namespace planish {
 /// One device and the processes that work on it, shared by the tasks of an evaluator.
 struct DeviceHost {
   /// Starts a runner on it. `no_device` where there is none.
-  static Result<std::shared_ptr<DeviceHost>> open(const worker::Toolbox& tools, const std::string& target, const Limits& limits);
+  static Result<std::shared_ptr<DeviceHost>> open(const worker::Toolbox& tools, const std::string& target,
+                                                  const Limits& limits);
 
-  DeviceHost(const worker::Toolbox& tools, const std::string& target, const Limits& limits, std::size_t memory_limit, int workers)
+  DeviceHost(const worker::Toolbox& tools, const std::string& target, const Limits& limits, std::size_t memory_limit,
+             int workers)
       : runners(tools, target, memory_limit), pool(tools, workers) {
     (void)limits;
   }

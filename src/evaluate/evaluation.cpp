@@ -11,18 +11,41 @@ namespace {
 using Need = ObjectReader::Need;
 
 constexpr std::array<std::string_view, 4> tier_names{"dedup", "compile", "test", "bench"};
-constexpr std::array<std::string_view, 24> outcome_names{
-    "ok",           "duplicate",     "invalid_program", "compile_error",    "compile_timeout", "load_failed",     "launch_failed", "wrong",
-    "unwritten",    "nan",           "nondeterministic", "guard_overwritten", "input_changed",  "input_write",    "out_of_bounds", "illegal_address",
-    "crash",        "exit",          "hang",            "out_of_memory",    "wrong_when_timed", "time_mismatch",  "given_up",      "infrastructure"};
+constexpr std::array<std::string_view, 24> outcome_names{"ok",
+                                                         "duplicate",
+                                                         "invalid_program",
+                                                         "compile_error",
+                                                         "compile_timeout",
+                                                         "load_failed",
+                                                         "launch_failed",
+                                                         "wrong",
+                                                         "unwritten",
+                                                         "nan",
+                                                         "nondeterministic",
+                                                         "guard_overwritten",
+                                                         "input_changed",
+                                                         "input_write",
+                                                         "out_of_bounds",
+                                                         "illegal_address",
+                                                         "crash",
+                                                         "exit",
+                                                         "hang",
+                                                         "out_of_memory",
+                                                         "wrong_when_timed",
+                                                         "time_mismatch",
+                                                         "given_up",
+                                                         "infrastructure"};
 static_assert(outcome_names.size() == static_cast<std::size_t>(Outcome::infrastructure) + 1);
 
 constexpr const char* kind = "bad_evaluation";
 
 Json errors_to_json(const OutputErrors& e) {
-  Json json{{"fro", number_to_json(e.fro)},           {"max", number_to_json(e.max)},
-            {"gate_fro", number_to_json(e.gate_fro)}, {"gate_max", number_to_json(e.gate_max)},
-            {"eager_fro", number_to_json(e.eager_fro)}, {"eager_max", number_to_json(e.eager_max)}};
+  Json json{{"fro", number_to_json(e.fro)},
+            {"max", number_to_json(e.max)},
+            {"gate_fro", number_to_json(e.gate_fro)},
+            {"gate_max", number_to_json(e.gate_max)},
+            {"eager_fro", number_to_json(e.eager_fro)},
+            {"eager_max", number_to_json(e.eager_max)}};
   if (e.worst.has_value()) {
     json["worst"] = {{"index", e.worst->index},
                      {"expected", number_to_json(e.worst->expected)},
@@ -109,8 +132,12 @@ Result<BenchReport> read_bench(const Json& json) {
 
 }  // namespace
 
-std::string_view name(Tier tier) { return tier_names[static_cast<std::size_t>(tier)]; }
-std::string_view name(Outcome outcome) { return outcome_names[static_cast<std::size_t>(outcome)]; }
+std::string_view name(Tier tier) {
+  return tier_names[static_cast<std::size_t>(tier)];
+}
+std::string_view name(Outcome outcome) {
+  return outcome_names[static_cast<std::size_t>(outcome)];
+}
 
 std::optional<Outcome> outcome_from_name(std::string_view text) {
   for (std::size_t i = 0; i < outcome_names.size(); ++i) {
@@ -122,7 +149,8 @@ std::optional<Outcome> outcome_from_name(std::string_view text) {
 std::map<std::string, std::string> read_text_map(const Json* json) {
   std::map<std::string, std::string> map;
   if (json == nullptr || !json->is_object()) return map;
-  for (const auto& [key, value] : json->items()) map[key] = value.is_string() ? value.get<std::string>() : dump_json(value);
+  for (const auto& [key, value] : json->items())
+    map[key] = value.is_string() ? value.get<std::string>() : dump_json(value);
   return map;
 }
 
@@ -146,7 +174,8 @@ Clocks read_clocks(const Json& json) {
 Json case_to_json(const TestCase& test_case) {
   Json outputs = Json::array();
   for (const OutputErrors& e : test_case.outputs) outputs.push_back(errors_to_json(e));
-  Json json{{"seed", test_case.seed}, {"regime", test_case.regime}, {"ok", test_case.ok}, {"reference", test_case.reference}};
+  Json json{
+      {"seed", test_case.seed}, {"regime", test_case.regime}, {"ok", test_case.ok}, {"reference", test_case.reference}};
   if (!test_case.problem.empty()) json["problem"] = test_case.problem;
   json["outputs"] = std::move(outputs);
   return json;
@@ -174,8 +203,13 @@ Result<TestCase> read_case(const Json& json, const std::string& error_kind, cons
 }
 
 Json evaluation_to_json(const Evaluation& e) {
-  Json json{{"schema", "planish.evaluation/1"}, {"program", e.program},           {"region", e.region},  {"level", e.level},
-            {"tier", name(e.tier)},             {"outcome", name(e.outcome)},     {"message", e.message}};
+  Json json{{"schema", "planish.evaluation/1"},
+            {"program", e.program},
+            {"region", e.region},
+            {"level", e.level},
+            {"tier", name(e.tier)},
+            {"outcome", name(e.outcome)},
+            {"message", e.message}};
   if (!e.duplicate_of.empty()) json["duplicate_of"] = e.duplicate_of;
   if (e.compile.has_value()) {
     Json kernels = Json::array();
@@ -186,7 +220,10 @@ Json evaluation_to_json(const Evaluation& e) {
                          {"shared_bytes", k.shared_bytes},
                          {"local_bytes", k.local_bytes}});
     }
-    json["compile"] = {{"seconds", e.compile->seconds}, {"cached", e.compile->cached}, {"log", e.compile->log}, {"kernels", std::move(kernels)}};
+    json["compile"] = {{"seconds", e.compile->seconds},
+                       {"cached", e.compile->cached},
+                       {"log", e.compile->log},
+                       {"kernels", std::move(kernels)}};
   }
   if (e.test.has_value()) {
     Json cases = Json::array();
@@ -207,12 +244,15 @@ Json evaluation_to_json(const Evaluation& e) {
   }
   if (e.roofline.has_value()) {
     const Roofline& r = *e.roofline;
-    json["roofline"] = {{"bytes", r.bytes}, {"flops", r.flops}, {"bound_ms", r.bound_ms}, {"bound", r.bound}, {"fraction", r.fraction}};
+    json["roofline"] = {
+        {"bytes", r.bytes}, {"flops", r.flops}, {"bound_ms", r.bound_ms}, {"bound", r.bound}, {"fraction", r.fraction}};
   }
   return json;
 }
 
-std::string to_json(const Evaluation& evaluation) { return dump_json(evaluation_to_json(evaluation)); }
+std::string to_json(const Evaluation& evaluation) {
+  return dump_json(evaluation_to_json(evaluation));
+}
 
 Result<Evaluation> read_evaluation(const Json& json) {
   Evaluation e;

@@ -10,8 +10,8 @@
 #include "base/result.h"
 #include "worker/accuracy.h"
 
-/// The evaluation document (docs/formats/evaluation.md) as plain data: one candidate's way through the tiers. Judge, store, search and
-/// reports read this; no process is behind it.
+/// The evaluation document (docs/formats/evaluation.md) as plain data: one candidate's way through the tiers. Judge,
+/// store, search and reports read this; no process is behind it.
 namespace planish {
 
 /// In this order: a candidate enters each only when it has passed the one before.

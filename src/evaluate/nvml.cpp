@@ -29,7 +29,8 @@ Nvml::Nvml() {
   auto api = std::make_unique<Api>();
   api->library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (api->library == nullptr) return;
-  const bool complete = symbol(api->library, "nvmlInit_v2", api->init) && symbol(api->library, "nvmlShutdown", api->shutdown) &&
+  const bool complete = symbol(api->library, "nvmlInit_v2", api->init) &&
+                        symbol(api->library, "nvmlShutdown", api->shutdown) &&
                         symbol(api->library, "nvmlDeviceGetHandleByUUID", api->by_uuid) &&
                         symbol(api->library, "nvmlDeviceGetClockInfo", api->clock) &&
                         symbol(api->library, "nvmlDeviceGetMaxClockInfo", api->max_clock) &&
@@ -67,7 +68,8 @@ Clocks Nvml::clocks(const std::string& uuid) const {
 double Nvml::nominal_bandwidth_gbs(const std::string& uuid) const {
   void* handle = device(uuid);
   unsigned mhz = 0, bits = 0;
-  if (handle == nullptr || api_->max_clock(handle, memory_clock, &mhz) != 0 || api_->bus_width(handle, &bits) != 0) return 0;
+  if (handle == nullptr || api_->max_clock(handle, memory_clock, &mhz) != 0 || api_->bus_width(handle, &bits) != 0)
+    return 0;
   return 2.0 * mhz * 1e6 * bits / 8 / 1e9;
 }
 

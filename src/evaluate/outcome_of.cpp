@@ -62,8 +62,8 @@ std::string time_mismatch(const worker::Timing& timing, double wall_seconds) {
   if (sum_ms > wall_ms * 1.01 + 0.5) {
     return fmt::format("the runner reports {:.3f} ms of runs within {:.3f} ms of wall time", sum_ms, wall_ms);
   }
-  // Warm-up, cache flushes, launches, resets and a torch runner's first allocations lie outside the samples: generous, and a run of any length
-  // that reports a tenth still stands out.
+  // Warm-up, cache flushes, launches, resets and a torch runner's first allocations lie outside the samples: generous,
+  // and a run of any length that reports a tenth still stands out.
   const double allowed_ms = 4 * sum_ms + 2.0 * runs + 2500;
   if (wall_ms > allowed_ms) {
     return fmt::format("{} runs took {:.1f} ms of wall time, and the runner reports {:.3f} ms", runs, wall_ms, sum_ms);

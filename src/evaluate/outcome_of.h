@@ -10,13 +10,15 @@ namespace planish {
 
 /// A runner's error as the candidate's outcome.
 Outcome outcome_of_runner(const Error& error, const std::optional<worker::Fault>& fault);
-/// A compile worker's error as the candidate's outcome. What is wrong with our own machine (no compiler, a full disk) is `infrastructure`.
+/// A compile worker's error as the candidate's outcome. What is wrong with our own machine (no compiler, a full disk)
+/// is `infrastructure`.
 Outcome outcome_of_compiler(const Error& error);
 /// The oracle's `problem` as an outcome.
 Outcome outcome_of_check(const worker::CheckReply& check);
 /// Two runs on the same data both passed: true where their errors still differ by more than rounding.
 bool repeats_disagree(const worker::CheckReply& first, const worker::CheckReply& second);
-/// Times that the runner reports against the wall clock around the call. The reason they cannot both be true; empty when they can.
+/// Times that the runner reports against the wall clock around the call. The reason they cannot both be true; empty
+/// when they can.
 std::string time_mismatch(const worker::Timing& timing, double wall_seconds);
 
 }  // namespace planish

@@ -25,7 +25,9 @@ Result<worker::Runner*> RunnerHost::get(worker::Runner::Kind kind) {
   return &*slot;
 }
 
-void RunnerHost::discard(worker::Runner::Kind kind) { (kind == worker::Runner::Kind::native ? native_ : torch_).reset(); }
+void RunnerHost::discard(worker::Runner::Kind kind) {
+  (kind == worker::Runner::Kind::native ? native_ : torch_).reset();
+}
 
 void RunnerHost::warm_up() {
   // Without hello: on a GPU that would make a second context, which costs memory that a task may need.

@@ -9,7 +9,8 @@
 
 namespace planish {
 
-/// The runners of one device: a native one with a warm spare, and a torch one once a program needs it. One caller at a time.
+/// The runners of one device: a native one with a warm spare, and a torch one once a program needs it. One caller at a
+/// time.
 class RunnerHost {
  public:
   RunnerHost(worker::Toolbox tools, std::string device, std::size_t memory_limit)

@@ -70,7 +70,8 @@ class Client {
   }
 
   Result<Json> dispatch(const Json& request) {
-    const std::string method = request.contains("method") && request["method"].is_string() ? request["method"].get<std::string>() : "";
+    const std::string method =
+        request.contains("method") && request["method"].is_string() ? request["method"].get<std::string>() : "";
     const Json params = request.contains("params") ? request["params"] : Json::object();
     if (method == "open") {
       return ask<OpenRequest>(params, [this](const OpenRequest& r) -> Result<Json> {

@@ -12,9 +12,9 @@ struct ServeOptions {
   double first_client_seconds = 30;  ///< ends with `timeout` when nobody comes
 };
 
-/// Answers the evaluator's methods on a Unix socket until the last client has gone: one thread a client connection, and one a request, so that a client may
-/// ask several things at once; answers carry the request's id and come in the order they are ready. Sessions that a client opened and did not
-/// close are closed when it goes.
+/// Answers the evaluator's methods on a Unix socket until the last client has gone: one thread a client connection, and
+/// one a request, so that a client may ask several things at once; answers carry the request's id and come in the order
+/// they are ready. Sessions that a client opened and did not close are closed when it goes.
 Status serve_evaluator(EvaluatorApi& api, const ServeOptions& options);
 
 }  // namespace planish

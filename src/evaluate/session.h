@@ -12,14 +12,14 @@ namespace planish {
 
 /// Time limits in seconds, and sizes. What a hang costs against what an honest slow task needs.
 struct Limits {
-  double start = 300;       ///< import torch
-  double open = 600;        ///< import a task or a solution, capture, first inputs
-  double oracle = 600;      ///< any other question to the oracle
-  double compile = 60;      ///< one kernel
+  double start = 300;   ///< import torch
+  double open = 600;    ///< import a task or a solution, capture, first inputs
+  double oracle = 600;  ///< any other question to the oracle
+  double compile = 60;  ///< one kernel
   double load = 60;
-  double run = 30;          ///< one run of a candidate
-  double baseline = 900;    ///< one torch.compile mode
-  double lock = 1800;       ///< waiting for another run's measurement
+  double run = 30;                ///< one run of a candidate
+  double baseline = 900;          ///< one torch.compile mode
+  double lock = 1800;             ///< waiting for another run's measurement
   std::size_t runner_memory = 0;  ///< resident bytes of a native runner; 0 takes three quarters of the machine's memory
   int compile_workers = 0;        ///< 0: half the cores on CUDA, one on the CPU
 };
@@ -27,8 +27,8 @@ struct Limits {
 struct DeviceHost;
 class TaskEvaluator;
 
-/// The evaluator in this process: owns the children, the device stage and the locks. Thread-safe as EvaluatorApi says: compiling overlaps, the
-/// device stage (tests and timing) takes one candidate at a time.
+/// The evaluator in this process: owns the children, the device stage and the locks. Thread-safe as EvaluatorApi says:
+/// compiling overlaps, the device stage (tests and timing) takes one candidate at a time.
 class EvaluatorSession : public EvaluatorApi {
  public:
   explicit EvaluatorSession(worker::Toolbox tools, Limits limits = {});

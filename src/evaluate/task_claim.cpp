@@ -20,7 +20,8 @@ std::vector<worker::Binding> all_buffers(const worker::DataSet& set) {
 }  // namespace
 
 Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
-  // The proof is repeated in processes that no candidate has touched. Memory for both oracles may not be there: the old data go first.
+  // The proof is repeated in processes that no candidate has touched. Memory for both oracles may not be there: the old
+  // data go first.
   std::scoped_lock lock(device_->stage);
   if (oracle_.has_value() && oracle_->alive()) {
     for (auto& [name, region] : regions_) {
@@ -56,7 +57,8 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
     if (regime != "task") order.push_back(regime);
   }
   PLANISH_TRY(auto data, oracle.make("task", "verify", fresh_seed(), "task", limits_.oracle));
-  if (auto bound = runner.bind(*handle, "verify", all_buffers(data), limits_.load); !bound.has_value()) return rejected(bound.error());
+  if (auto bound = runner.bind(*handle, "verify", all_buffers(data), limits_.load); !bound.has_value())
+    return rejected(bound.error());
   for (const std::string& regime : order) {
     TestCase item;
     item.seed = fresh_seed();
@@ -82,7 +84,8 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
       item.outputs = check.outputs;
       if (!check.ok) {
         reply.outcome = repeat == 0 ? outcome_of_check(check) : Outcome::nondeterministic;
-        reply.message = fmt::format("regime {}, seed {}: {}", regime, item.seed, check.message.empty() ? check.problem : check.message);
+        reply.message = fmt::format("regime {}, seed {}: {}", regime, item.seed,
+                                    check.message.empty() ? check.problem : check.message);
         break;
       }
       if (first.has_value() && repeats_disagree(*first, check)) {
@@ -97,7 +100,8 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
     reply.cases.push_back(std::move(item));
     if (!ok) break;
   }
-  reply.verified = !reply.cases.empty() && std::ranges::all_of(reply.cases, [](const TestCase& item) { return item.ok; });
+  reply.verified =
+      !reply.cases.empty() && std::ranges::all_of(reply.cases, [](const TestCase& item) { return item.ok; });
   if (reply.verified) reply.outcome = Outcome::ok;
   // Its own rule, beside ours. Not every task can be put to it (a live module has no constructor): then there is none.
   if (request.kernelbench) {
@@ -148,7 +152,8 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
       if (!baseline->alive()) {
         // One mode took the process with it: a new one, with what was there before.
         PLANISH_CHECK(start());
-        for (const Wanted& earlier : added) PLANISH_CHECK(baseline->add(earlier.name, earlier.kind, earlier.path, limits_.baseline));
+        for (const Wanted& earlier : added)
+          PLANISH_CHECK(baseline->add(earlier.name, earlier.kind, earlier.path, limits_.baseline));
       }
     }
     reply.times.push_back(std::move(time));
@@ -162,7 +167,8 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
   std::unique_lock<std::shared_mutex> still;
   if (device_->facts.target == "cpu") still = device_->pool.stand_still();
   reply.clocks_before = device_->nvml.clocks(device_->facts.uuid);
-  PLANISH_TRY(const auto times, baseline->time(names, timing, (request.max_seconds + limits_.run) * static_cast<double>(names.size())));
+  PLANISH_TRY(const auto times,
+              baseline->time(names, timing, (request.max_seconds + limits_.run) * static_cast<double>(names.size())));
   reply.clocks_after = device_->nvml.clocks(device_->facts.uuid);
   for (ClaimTime& time : reply.times) {
     const auto found = times.find(time.name);

@@ -9,9 +9,11 @@ namespace planish {
 namespace {
 
 bool needs_torch(const program::Program& program) {
-  // A state is written in place: the torch runner gives it a private copy, the native one would need the oracle's memory writable.
-  return program.has_aten() ||
-         std::ranges::any_of(program.buffers, [](const program::Buffer& buffer) { return buffer.role == program::Role::state; });
+  // A state is written in place: the torch runner gives it a private copy, the native one would need the oracle's
+  // memory writable.
+  return program.has_aten() || std::ranges::any_of(program.buffers, [](const program::Buffer& buffer) {
+           return buffer.role == program::Role::state;
+         });
 }
 
 }  // namespace
@@ -24,7 +26,8 @@ Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
     std::scoped_lock lock(device_->stage);
     PLANISH_CHECK(find_region(request.region));
   }
-  if (request.level != "screen" && request.level != "full") return fail("bad_request", fmt::format("no level `{}`", request.level));
+  if (request.level != "screen" && request.level != "full")
+    return fail("bad_request", fmt::format("no level `{}`", request.level));
   auto parsed = program::parse(request.program);
   if (!parsed.has_value()) {
     evaluation.outcome = Outcome::invalid_program;
@@ -52,7 +55,8 @@ Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
   return evaluation;
 }
 
-Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const program::Program& program, Evaluation evaluation) {
+Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const program::Program& program,
+                                          Evaluation evaluation) {
   std::vector<std::string> claimed;
   const auto claim = [&](const std::string& key) {
     // Measuring an elite again is the point of `full`: only screening looks for what is known.
@@ -73,7 +77,8 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
   };
   evaluation.tier = Tier::dedup;
   if (claim(evaluation.program)) return evaluation;
-  if (const std::string normal = program::normalised_hash(program); normal != evaluation.program && claim("n" + normal)) return finish(evaluation);
+  if (const std::string normal = program::normalised_hash(program); normal != evaluation.program && claim("n" + normal))
+    return finish(evaluation);
 
   evaluation.tier = Tier::compile;
   auto tried = compile(program, evaluation);
@@ -123,7 +128,8 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
   return finish(stages());
 }
 
-Result<std::optional<TaskEvaluator::Compiled>> TaskEvaluator::compile(const program::Program& program, Evaluation& evaluation) {
+Result<std::optional<TaskEvaluator::Compiled>> TaskEvaluator::compile(const program::Program& program,
+                                                                      Evaluation& evaluation) {
   Compiled compiled;
   CompileReport report;
   report.cached = true;
@@ -166,7 +172,8 @@ bool TaskEvaluator::runner_failed(const Error& error, Loaded& loaded, Outcome& o
   outcome = outcome_of_runner(error, loaded.runner->fault());
   message = error.message;
   // An illegal address poisons a GPU's context for good; a runner that ran out of memory may hold the rest of it.
-  const bool poisoned = error.kind == "illegal_address" || error.kind == "out_of_memory" || error.kind == "launch_failed";
+  const bool poisoned =
+      error.kind == "illegal_address" || error.kind == "out_of_memory" || error.kind == "launch_failed";
   if (!loaded.runner->alive() || poisoned) {
     device_->runners.discard(loaded.kind);
     loaded.runner = nullptr;
@@ -186,8 +193,8 @@ void TaskEvaluator::release(Loaded& loaded) {
   loaded.runner = nullptr;
 }
 
-Result<bool> TaskEvaluator::load(Region& region, const program::Program& program, const Compiled& compiled, Loaded& loaded,
-                                 Evaluation& evaluation) {
+Result<bool> TaskEvaluator::load(Region& region, const program::Program& program, const Compiled& compiled,
+                                 Loaded& loaded, Evaluation& evaluation) {
   auto plan = plan_bindings(program, graph_, region.request.region == "task", region.inputs, region.outputs);
   if (!plan.has_value()) {
     evaluation.outcome = Outcome::invalid_program;

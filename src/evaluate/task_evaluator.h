@@ -18,8 +18,8 @@
 
 namespace planish {
 
-/// One open task: its oracle, regions, data sets, and the four tiers. Thread-safe; the device stage is the DeviceHost's mutex, which also
-/// guards the oracle and everything below it.
+/// One open task: its oracle, regions, data sets, and the four tiers. Thread-safe; the device stage is the DeviceHost's
+/// mutex, which also guards the oracle and everything below it.
 class TaskEvaluator {
  public:
   TaskEvaluator(worker::Toolbox tools, Limits limits, std::shared_ptr<DeviceHost> device, OpenRequest request);
@@ -71,10 +71,12 @@ class TaskEvaluator {
   std::uint64_t fresh_seed();
 
   /// These fill in the evaluation and return false where the candidate is through. An Error is our own side's.
-  Result<bool> load(Region& region, const program::Program& program, const Compiled& compiled, Loaded& loaded, Evaluation& evaluation);
+  Result<bool> load(Region& region, const program::Program& program, const Compiled& compiled, Loaded& loaded,
+                    Evaluation& evaluation);
   Result<bool> bind(Region& region, std::size_t index, Loaded& loaded, Evaluation& evaluation);
   Result<bool> test(Region& region, const std::string& level, Loaded& loaded, Evaluation& evaluation);
-  Result<bool> test_case(Data& data, const std::string& stage, Loaded& loaded, TestCase& test_case, Outcome& outcome, std::string& message);
+  Result<bool> test_case(Data& data, const std::string& stage, Loaded& loaded, TestCase& test_case, Outcome& outcome,
+                         std::string& message);
   Result<bool> bench(Region& region, const EvaluateRequest& request, Loaded& loaded, Evaluation& evaluation);
   /// Ends the candidate by the runner's error, and the runner where it is of no more use.
   bool runner_failed(const Error& error, Loaded& loaded, Outcome& outcome, std::string& message);

@@ -13,7 +13,8 @@ namespace planish {
 namespace {
 
 /// What the task did to the oracle, as the task's fault: the file is named, and what it was doing.
-std::unexpected<Error> blame_task(Error error, const std::string& task, const std::string& stage, double limit_seconds) {
+std::unexpected<Error> blame_task(Error error, const std::string& task, const std::string& stage,
+                                  double limit_seconds) {
   const std::string doing = stage.empty() ? "opening it" : stage;
   std::string how;
   if (error.kind == "hang") {
@@ -43,7 +44,8 @@ std::unexpected<Error> blame_task(Error error, const std::string& task, const st
 
 }  // namespace
 
-TaskEvaluator::TaskEvaluator(worker::Toolbox tools, Limits limits, std::shared_ptr<DeviceHost> device, OpenRequest request)
+TaskEvaluator::TaskEvaluator(worker::Toolbox tools, Limits limits, std::shared_ptr<DeviceHost> device,
+                             OpenRequest request)
     : tools_(std::move(tools)), limits_(limits), device_(std::move(device)), request_(std::move(request)) {
   std::uint64_t seed = request_.seeds;
   if (seed == 0) (void)!::getrandom(&seed, sizeof seed, 0);
@@ -98,14 +100,16 @@ Status TaskEvaluator::revive_oracle() {
   PLANISH_CHECK(start_oracle());
   for (auto& [name, region] : regions_) {
     if (name == "task") continue;
-    PLANISH_CHECK(oracle_->region(name, region.request.nodes, region.request.inputs, region.request.outputs, limits_.oracle));
+    PLANISH_CHECK(
+        oracle_->region(name, region.request.nodes, region.request.inputs, region.request.outputs, limits_.oracle));
   }
   return {};
 }
 
 Result<TaskEvaluator::Region*> TaskEvaluator::find_region(const std::string& name) {
   const auto found = regions_.find(name);
-  if (found == regions_.end()) return fail("no_region", fmt::format("there is no region `{}`", name), "describe it with `region` first");
+  if (found == regions_.end())
+    return fail("no_region", fmt::format("there is no region `{}`", name), "describe it with `region` first");
   return &found->second;
 }
 
@@ -114,7 +118,8 @@ Result<RegionReply> TaskEvaluator::region(const RegionRequest& request) {
   PLANISH_CHECK(revive_oracle());
   Region& region = regions_[request.region];
   if (request.region != "task" && !region.described) {
-    if (auto made = oracle_->region(request.region, request.nodes, request.inputs, request.outputs, limits_.oracle); !made.has_value()) {
+    if (auto made = oracle_->region(request.region, request.nodes, request.inputs, request.outputs, limits_.oracle);
+        !made.has_value()) {
       regions_.erase(request.region);
       return std::unexpected(std::move(made).error());
     }
@@ -140,14 +145,17 @@ Status TaskEvaluator::ensure_data(Region& region, std::size_t count) {
     Data data;
     data.name = fmt::format("{}.{}", region.request.region, region.data.size());
     PLANISH_TRY(data.set, oracle_->make(region.request.region, data.name, fresh_seed(), "task", limits_.oracle));
-    if (!data.set.skipped.empty()) return fail("infrastructure", "the task's own data were refused: " + data.set.skipped);
-    const auto outputs = std::ranges::count_if(data.set.buffers, [](const auto& buffer) { return buffer.role == "output"; });
+    if (!data.set.skipped.empty())
+      return fail("infrastructure", "the task's own data were refused: " + data.set.skipped);
+    const auto outputs =
+        std::ranges::count_if(data.set.buffers, [](const auto& buffer) { return buffer.role == "output"; });
     region.outputs = static_cast<int>(outputs);
     region.checked.clear();
     for (const auto& buffer : data.set.buffers) {
       if (buffer.role != "output") continue;
       int number = static_cast<int>(region.checked.size());
-      if (buffer.name.starts_with("out")) std::from_chars(buffer.name.data() + 3, buffer.name.data() + buffer.name.size(), number);
+      if (buffer.name.starts_with("out"))
+        std::from_chars(buffer.name.data() + 3, buffer.name.data() + buffer.name.size(), number);
       region.checked.push_back(number);
     }
     region.inputs = static_cast<int>(data.set.buffers.size()) - region.outputs;
@@ -163,7 +171,8 @@ void TaskEvaluator::make_room(const Region& region) {
     if (&other == &region) continue;
     for (const Data& data : other.data) others += static_cast<double>(data.set.bytes());
   }
-  // What lies beside the buffers: eager's and the fp64 expectation of each set (three times the outputs), and the fp64 run itself.
+  // What lies beside the buffers: eager's and the fp64 expectation of each set (three times the outputs), and the fp64
+  // run itself.
   constexpr double beside = 2, needed = 8;
   if (beside * others + needed * region.request.bytes <= static_cast<double>(device_->facts.memory_bytes)) return;
   for (auto& [name, other] : regions_) {

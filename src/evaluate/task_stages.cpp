@@ -12,7 +12,8 @@ namespace planish {
 namespace {
 
 constexpr int full_seeds = 5;
-/// Screened candidates share the contents of the timed sets they were not tested on for this long: making expectations costs more than timing.
+/// Screened candidates share the contents of the timed sets they were not tested on for this long: making expectations
+/// costs more than timing.
 constexpr int uses_before_refresh = 16;
 
 std::string describe(const worker::CheckReply& check) {
@@ -22,8 +23,8 @@ std::string describe(const worker::CheckReply& check) {
 
 }  // namespace
 
-Result<bool> TaskEvaluator::test_case(Data& data, const std::string& stage, Loaded& loaded, TestCase& test_case, Outcome& outcome,
-                                      std::string& message) {
+Result<bool> TaskEvaluator::test_case(Data& data, const std::string& stage, Loaded& loaded, TestCase& test_case,
+                                      Outcome& outcome, std::string& message) {
   std::optional<worker::CheckReply> first;
   for (int repeat = 0; repeat < 2; ++repeat) {
     PLANISH_CHECK(oracle_->poison(data.name, limits_.oracle));
@@ -87,7 +88,8 @@ Result<bool> TaskEvaluator::test(Region& region, const std::string& level, Loade
       report.skipped[regime] = skipped;
       continue;
     }
-    auto passed = test_case(data, level == "full" ? "full" : "screen", loaded, item, evaluation.outcome, evaluation.message);
+    auto passed =
+        test_case(data, level == "full" ? "full" : "screen", loaded, item, evaluation.outcome, evaluation.message);
     if (!passed.has_value()) return passed;
     if (!*passed) item.ok = false;
     report.cases.push_back(std::move(item));
@@ -100,7 +102,8 @@ Result<bool> TaskEvaluator::test(Region& region, const std::string& level, Loade
   return true;
 }
 
-Result<bool> TaskEvaluator::bench(Region& region, const EvaluateRequest& request, Loaded& loaded, Evaluation& evaluation) {
+Result<bool> TaskEvaluator::bench(Region& region, const EvaluateRequest& request, Loaded& loaded,
+                                  Evaluation& evaluation) {
   evaluation.tier = Tier::bench;
   const bool full = request.level == "full";
   const std::size_t sets = timed_sets(region);
@@ -142,7 +145,8 @@ Result<bool> TaskEvaluator::bench(Region& region, const EvaluateRequest& request
       const double best = *std::ranges::min_element(probed->samples_ms);
       if (best > request.give_up_ms) {
         evaluation.outcome = Outcome::given_up;
-        evaluation.message = fmt::format("{:.4g} ms at best, and {:.4g} ms is too slow to go on with", best, request.give_up_ms);
+        evaluation.message =
+            fmt::format("{:.4g} ms at best, and {:.4g} ms is too slow to go on with", best, request.give_up_ms);
         report.median_ms = probed->median_ms;
         report.lo_ms = probed->lo_ms;
         report.hi_ms = probed->hi_ms;

@@ -37,8 +37,8 @@ struct EnumArg {
   std::string name;
 };
 
-using ArgData = std::variant<None, ValueRef, ValueList, std::int64_t, double, bool, std::string, std::vector<std::int64_t>, std::vector<double>,
-                             std::vector<bool>, DTypeArg, EnumArg>;
+using ArgData = std::variant<None, ValueRef, ValueList, std::int64_t, double, bool, std::string,
+                             std::vector<std::int64_t>, std::vector<double>, std::vector<bool>, DTypeArg, EnumArg>;
 
 struct Arg {
   std::string name;
@@ -86,7 +86,8 @@ struct Graph {
   std::vector<std::vector<int>> consumers() const;
 };
 
-/// Strict: unknown fields, dangling ids, wrong types and out-of-order uses are errors of kind `bad_graph`; dynamic dims are `dynamic_shape`.
+/// Strict: unknown fields, dangling ids, wrong types and out-of-order uses are errors of kind `bad_graph`; dynamic dims
+/// are `dynamic_shape`.
 Result<Graph> parse_graph(std::string_view json);
 
 }  // namespace planish::ir

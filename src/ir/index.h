@@ -31,7 +31,8 @@ struct Atom {
 /// that equal functions built the same way compare equal. A value; immutable once built; thread-safe to read.
 ///
 /// Simplification uses the ranges of the space: floor((k·A+B)/k) = A where 0 ≤ B < k; mod likewise; common factors
-/// cancel; nested div and mod fold; k·floor(L/k) + (L mod k) = L, also across a chain of them (a ravel undoing an unravel).
+/// cancel; nested div and mod fold; k·floor(L/k) + (L mod k) = L, also across a chain of them (a ravel undoing an
+/// unravel).
 class IndexExpr {
  public:
   struct Term {

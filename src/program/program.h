@@ -87,7 +87,8 @@ struct Program {
   bool has_aten() const;
 };
 
-/// Strict parse and validation: every rule of the format document. Error kind `bad_program`; the message names the place.
+/// Strict parse and validation: every rule of the format document. Error kind `bad_program`; the message names the
+/// place.
 Result<Program> parse(std::string_view json);
 Status validate(const Program& program);
 /// Canonical JSON text: parse(to_json(p)) gives p again, and equal programs give equal text.

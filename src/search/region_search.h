@@ -17,12 +17,12 @@ namespace planish::search {
 inline constexpr double no_time = std::numeric_limits<double>::infinity();
 
 struct RegionOptions {
-  int randoms = 8;              ///< random genomes drawn after the seeds, before climbing
-  int restart_draws = 8;        ///< genomes drawn when a climb has ended: half mutants of elites, half random
-  int finalists = 3;            ///< measured again at level full before one of them wins
-  int finalist_tries = 6;       ///< no more than this many are tried where finalists fail
-  /// A region is done at this fraction of its roofline. Above one, because the bound counts a streaming copy, and mixes with more
-  /// reads than writes have been seen to run 5 % faster than a copy (docs/results/h200.md).
+  int randoms = 8;         ///< random genomes drawn after the seeds, before climbing
+  int restart_draws = 8;   ///< genomes drawn when a climb has ended: half mutants of elites, half random
+  int finalists = 3;       ///< measured again at level full before one of them wins
+  int finalist_tries = 6;  ///< no more than this many are tried where finalists fail
+  /// A region is done at this fraction of its roofline. Above one, because the bound counts a streaming copy, and mixes
+  /// with more reads than writes have been seen to run 5 % faster than a copy (docs/results/h200.md).
   double stop_fraction = 1.05;
 };
 

@@ -28,9 +28,11 @@ Status copy_to(const fs::path& from, const fs::path& to) {
 }
 
 /// Sources and binaries of every kernel as kernels/k0.cu, kernels/k0.cubin, …; returns the binaries' relative paths.
-Result<std::vector<std::string>> write_kernels(const ShipRequest& request, const program::Program& program, const fs::path& folder) {
+Result<std::vector<std::string>> write_kernels(const ShipRequest& request, const program::Program& program,
+                                               const fs::path& folder) {
   if (request.binaries.size() != program.kernels.size()) {
-    return fail("bad_request", fmt::format("{} binaries for {} kernels", request.binaries.size(), program.kernels.size()));
+    return fail("bad_request",
+                fmt::format("{} binaries for {} kernels", request.binaries.size(), program.kernels.size()));
   }
   std::vector<std::string> binaries;
   for (std::size_t k = 0; k < program.kernels.size(); ++k) {
@@ -78,7 +80,8 @@ Status may_replace(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(folder, error) || fs::exists(folder / "ship.json", error)) return {};
   if (fs::is_directory(folder, error) && fs::is_empty(folder, error)) return {};
-  return fail("not_shipped", fmt::format("{} exists and is not a shipped folder", folder.string()), "give another folder with --out, or remove it");
+  return fail("not_shipped", fmt::format("{} exists and is not a shipped folder", folder.string()),
+              "give another folder with --out, or remove it");
 }
 
 Status put_in_place(const fs::path& made, const fs::path& folder) {
@@ -127,9 +130,12 @@ Status write_folder(const ShipRequest& request) {
 Status check_folder(const fs::path& folder) {
   const char* hint = "ship it again";
   auto text = read_file(folder / "ship.json");
-  if (!text.has_value()) return fail("not_shipped", fmt::format("{} is not a shipped folder: {}", folder.string(), text.error().message), hint);
+  if (!text.has_value())
+    return fail("not_shipped", fmt::format("{} is not a shipped folder: {}", folder.string(), text.error().message),
+                hint);
   PLANISH_TRY(Json document, parse_json(*text, "not_shipped", (folder / "ship.json").string()));
-  if (!document.is_object() || document.value("schema", Json()) != Json("planish.ship/1") || !document.contains("files")) {
+  if (!document.is_object() || document.value("schema", Json()) != Json("planish.ship/1") ||
+      !document.contains("files")) {
     return fail("not_shipped", fmt::format("{}: ship.json is not a planish.ship/1 document", folder.string()), hint);
   }
   PLANISH_TRY(auto found, digests(folder));
@@ -137,10 +143,12 @@ Status check_folder(const fs::path& folder) {
   for (const auto& [path, digest] : listed.items()) {
     const auto it = found.find(path);
     if (it == found.end()) return fail("altered", fmt::format("{}: {} is missing", folder.string(), path), hint);
-    if (Json(it->second) != digest) return fail("altered", fmt::format("{}: {} has changed since it was shipped", folder.string(), path), hint);
+    if (Json(it->second) != digest)
+      return fail("altered", fmt::format("{}: {} has changed since it was shipped", folder.string(), path), hint);
     found.erase(it);
   }
-  if (!found.empty()) return fail("altered", fmt::format("{}: {} was added", folder.string(), found.begin()->first), hint);
+  if (!found.empty())
+    return fail("altered", fmt::format("{}: {} was added", folder.string(), found.begin()->first), hint);
   return {};
 }
 

@@ -54,7 +54,8 @@ std::vector<std::string> cpu_flags() {
 Result<Json> manifest(const ShipRequest& request, const fs::path& folder, const std::vector<std::string>& binaries) {
   PLANISH_TRY(Json graph, parse_json(request.graph, "bad_graph", "graph"));
   for (const char* field : {"input_tree", "output_tree", "scalars"}) {
-    if (!graph.is_object() || !graph.contains(field)) return fail("bad_graph", fmt::format("the graph has no field '{}'", field));
+    if (!graph.is_object() || !graph.contains(field))
+      return fail("bad_graph", fmt::format("the graph has no field '{}'", field));
   }
   Json made{{"schema", "planish.ship/1"},
             {"mode", request.baseline.empty() ? "program" : "baseline"},

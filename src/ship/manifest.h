@@ -15,10 +15,12 @@ namespace planish::ship {
 /// Digests of every file below `folder` but ship.json and caches of Python, by relative path.
 Result<std::map<std::string, std::string>> digests(const std::filesystem::path& folder);
 
-/// The instruction sets of this CPU that a compiler with its `-march` may have used; empty where the kernel does not say.
+/// The instruction sets of this CPU that a compiler with its `-march` may have used; empty where the kernel does not
+/// say.
 std::vector<std::string> cpu_flags();
 
 /// ship.json for a folder whose other files are written. `binaries` are relative paths.
-Result<Json> manifest(const ShipRequest& request, const std::filesystem::path& folder, const std::vector<std::string>& binaries);
+Result<Json> manifest(const ShipRequest& request, const std::filesystem::path& folder,
+                      const std::vector<std::string>& binaries);
 
 }  // namespace planish::ship

@@ -10,7 +10,9 @@ Baseline::Baseline(Baseline&&) noexcept = default;
 Baseline& Baseline::operator=(Baseline&&) noexcept = default;
 Baseline::~Baseline() = default;
 
-Result<Baseline> Baseline::start(const Toolbox& tools) { return start(tools.python_module("planish.baseline")); }
+Result<Baseline> Baseline::start(const Toolbox& tools) {
+  return start(tools.python_module("planish.baseline"));
+}
 
 Result<Baseline> Baseline::start(const SpawnOptions& options) {
   PLANISH_TRY(auto child, Child::start("baseline", options));
@@ -22,7 +24,8 @@ Status Baseline::open(const std::string& task, const std::string& device, double
   return {};
 }
 
-Result<double> Baseline::add(const std::string& name, const std::string& kind, const std::string& path, double timeout_seconds) {
+Result<double> Baseline::add(const std::string& name, const std::string& kind, const std::string& path,
+                             double timeout_seconds) {
   Json params{{"name", name}, {"kind", kind}};
   if (!path.empty()) params["path"] = path;
   PLANISH_TRY(auto reply, child_->call("add", std::move(params), {}, timeout_seconds));
@@ -34,8 +37,8 @@ Result<double> Baseline::add(const std::string& name, const std::string& kind, c
   return seconds;
 }
 
-Result<std::map<std::string, Result<Timing>>> Baseline::time(const std::vector<std::string>& names, const TimeRequest& request,
-                                                     double timeout_seconds) {
+Result<std::map<std::string, Result<Timing>>> Baseline::time(const std::vector<std::string>& names,
+                                                             const TimeRequest& request, double timeout_seconds) {
   PLANISH_TRY(auto reply, child_->call("time",
                                        Json{{"names", names},
                                             {"min_runs", request.min_runs},
@@ -65,7 +68,11 @@ Result<std::map<std::string, Result<Timing>>> Baseline::time(const std::vector<s
   return times;
 }
 
-bool Baseline::alive() const { return child_->alive(); }
-void Baseline::kill() { child_->kill(); }
+bool Baseline::alive() const {
+  return child_->alive();
+}
+void Baseline::kill() {
+  child_->kill();
+}
 
 }  // namespace planish::worker

@@ -13,8 +13,9 @@ namespace planish::worker {
 
 class Child;
 
-/// The process that times eager, torch.compile's modes and shipped modules by the same Python call. One caller at a time. Errors: those
-/// of Child (rpc.h), and what it reports (a mode that does not compile is an error of add() and leaves it usable).
+/// The process that times eager, torch.compile's modes and shipped modules by the same Python call. One caller at a
+/// time. Errors: those of Child (rpc.h), and what it reports (a mode that does not compile is an error of add() and
+/// leaves it usable).
 class Baseline {
  public:
   static Result<Baseline> start(const Toolbox& tools);
@@ -27,7 +28,8 @@ class Baseline {
   /// Seconds it took to compile. `path` only for kind `shipped`.
   Result<double> add(const std::string& name, const std::string& kind, const std::string& path, double timeout_seconds);
   /// By name: its times, or why it has none (`wrong_when_timed`, or what it raised).
-  Result<std::map<std::string, Result<Timing>>> time(const std::vector<std::string>& names, const TimeRequest& request, double timeout_seconds);
+  Result<std::map<std::string, Result<Timing>>> time(const std::vector<std::string>& names, const TimeRequest& request,
+                                                     double timeout_seconds);
 
   bool alive() const;
   void kill();

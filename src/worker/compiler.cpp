@@ -11,7 +11,9 @@ Compiler::Compiler(Compiler&&) noexcept = default;
 Compiler& Compiler::operator=(Compiler&&) noexcept = default;
 Compiler::~Compiler() = default;
 
-Result<Compiler> Compiler::start(const Toolbox& tools) { return start(tools.program(tools.compiler)); }
+Result<Compiler> Compiler::start(const Toolbox& tools) {
+  return start(tools.program(tools.compiler));
+}
 
 Result<Compiler> Compiler::start(const SpawnOptions& options) {
   PLANISH_TRY(auto child, Child::start("compile worker", options));
@@ -19,9 +21,15 @@ Result<Compiler> Compiler::start(const SpawnOptions& options) {
 }
 
 Result<CompileReply> Compiler::compile(const CompileJob& job) {
-  Json params{{"language", job.language}, {"source", job.source}, {"entry", job.entry},          {"flags", job.flags},
-              {"arch", job.arch},         {"cache", job.cache},   {"limit_seconds", job.limit_seconds}};
-  // The worker keeps to the limit itself where it can (g++); NVRTC runs inside it, and only ending the worker stops that.
+  Json params{{"language", job.language},
+              {"source", job.source},
+              {"entry", job.entry},
+              {"flags", job.flags},
+              {"arch", job.arch},
+              {"cache", job.cache},
+              {"limit_seconds", job.limit_seconds}};
+  // The worker keeps to the limit itself where it can (g++); NVRTC runs inside it, and only ending the worker stops
+  // that.
   auto reply = child_->call("compile", std::move(params), {}, job.limit_seconds + 5);
   if (!reply.has_value()) {
     Error error = std::move(reply).error();
@@ -46,8 +54,14 @@ Result<CompileReply> Compiler::compile(const CompileJob& job) {
   return result;
 }
 
-bool Compiler::alive() const { return child_->alive(); }
-void Compiler::kill() { child_->kill(); }
-pid_t Compiler::pid() const { return child_->pid(); }
+bool Compiler::alive() const {
+  return child_->alive();
+}
+void Compiler::kill() {
+  child_->kill();
+}
+pid_t Compiler::pid() const {
+  return child_->pid();
+}
 
 }  // namespace planish::worker

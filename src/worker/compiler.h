@@ -14,8 +14,8 @@ class Child;
 
 /// A compile worker. One caller at a time.
 ///
-/// Errors: `compile_error` (the compiler's lines in the message), `compile_timeout`, `no_compiler`, `cache_unwritable`, `disk_full`,
-/// `bad_request`; and those of Child (rpc.h), after which it must be replaced.
+/// Errors: `compile_error` (the compiler's lines in the message), `compile_timeout`, `no_compiler`, `cache_unwritable`,
+/// `disk_full`, `bad_request`; and those of Child (rpc.h), after which it must be replaced.
 class Compiler {
  public:
   static Result<Compiler> start(const Toolbox& tools);

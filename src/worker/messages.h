@@ -103,7 +103,7 @@ struct CompileJob {
   std::string language, source, entry;
   std::vector<std::string> flags;
   std::string arch;
-  std::string cache;         ///< folder
+  std::string cache;  ///< folder
   double limit_seconds = 60;
 };
 

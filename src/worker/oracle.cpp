@@ -26,7 +26,9 @@ Oracle::Oracle(Oracle&&) noexcept = default;
 Oracle& Oracle::operator=(Oracle&&) noexcept = default;
 Oracle::~Oracle() = default;
 
-Result<Oracle> Oracle::start(const Toolbox& tools) { return start(tools.python_module("planish.oracle")); }
+Result<Oracle> Oracle::start(const Toolbox& tools) {
+  return start(tools.python_module("planish.oracle"));
+}
 
 Result<Oracle> Oracle::start(const SpawnOptions& options) {
   PLANISH_TRY(auto child, Child::start("oracle", options));
@@ -38,9 +40,11 @@ Result<HelloReply> Oracle::hello(const std::string& device, double timeout_secon
   return read_hello(reply.result);
 }
 
-Result<TaskReply> Oracle::open(const std::string& task, const std::string& accuracy, const std::string& blobs, double timeout_seconds) {
-  PLANISH_TRY(auto reply, child_->call("open", Json{{"task", task}, {"accuracy", accuracy_json(accuracy)}, {"blobs", blobs}}, {},
-                                       timeout_seconds));
+Result<TaskReply> Oracle::open(const std::string& task, const std::string& accuracy, const std::string& blobs,
+                               double timeout_seconds) {
+  PLANISH_TRY(auto reply,
+              child_->call("open", Json{{"task", task}, {"accuracy", accuracy_json(accuracy)}, {"blobs", blobs}}, {},
+                           timeout_seconds));
   TaskReply result;
   ObjectReader reader(reply.result, "protocol", "open");
   reader.lenient();
@@ -58,17 +62,19 @@ Result<TaskReply> Oracle::open(const std::string& task, const std::string& accur
   return result;
 }
 
-Status Oracle::region(const std::string& region, const std::vector<int>& nodes, const std::vector<int>& inputs, const std::vector<int>& outputs,
-                      double timeout_seconds) {
-  PLANISH_CHECK(child_->call("region", Json{{"region", region}, {"nodes", nodes}, {"inputs", inputs}, {"outputs", outputs}}, {},
+Status Oracle::region(const std::string& region, const std::vector<int>& nodes, const std::vector<int>& inputs,
+                      const std::vector<int>& outputs, double timeout_seconds) {
+  PLANISH_CHECK(child_->call("region",
+                             Json{{"region", region}, {"nodes", nodes}, {"inputs", inputs}, {"outputs", outputs}}, {},
                              timeout_seconds));
   return {};
 }
 
-Result<DataSet> Oracle::make(const std::string& region, const std::string& data, std::uint64_t seed, const std::string& regime,
-                             double timeout_seconds) {
-  PLANISH_TRY(auto reply, child_->call("make", Json{{"region", region}, {"data", data}, {"seed", seed}, {"regime", regime}}, {},
-                                       timeout_seconds));
+Result<DataSet> Oracle::make(const std::string& region, const std::string& data, std::uint64_t seed,
+                             const std::string& regime, double timeout_seconds) {
+  PLANISH_TRY(auto reply,
+              child_->call("make", Json{{"region", region}, {"data", data}, {"seed", seed}, {"regime", regime}}, {},
+                           timeout_seconds));
   DataSet set;
   set.name = data;
   ObjectReader reader(reply.result, "protocol", "make");
@@ -87,8 +93,10 @@ Result<DataSet> Oracle::make(const std::string& region, const std::string& data,
   return set;
 }
 
-Result<std::string> Oracle::refresh(const std::string& data, std::uint64_t seed, const std::string& regime, double timeout_seconds) {
-  PLANISH_TRY(auto reply, child_->call("refresh", Json{{"data", data}, {"seed", seed}, {"regime", regime}}, {}, timeout_seconds));
+Result<std::string> Oracle::refresh(const std::string& data, std::uint64_t seed, const std::string& regime,
+                                    double timeout_seconds) {
+  PLANISH_TRY(auto reply,
+              child_->call("refresh", Json{{"data", data}, {"seed", seed}, {"regime", regime}}, {}, timeout_seconds));
   std::string skipped;
   ObjectReader reader(reply.result, "protocol", "refresh");
   reader.lenient();
@@ -128,9 +136,17 @@ Status Oracle::drop(const std::string& data, double timeout_seconds) {
   return {};
 }
 
-bool Oracle::alive() const { return child_->alive(); }
-std::string Oracle::stage() const { return child_->stage(); }
-void Oracle::kill() { child_->kill(); }
-void Oracle::set_cancel(CancelToken token) { child_->set_cancel(std::move(token)); }
+bool Oracle::alive() const {
+  return child_->alive();
+}
+std::string Oracle::stage() const {
+  return child_->stage();
+}
+void Oracle::kill() {
+  child_->kill();
+}
+void Oracle::set_cancel(CancelToken token) {
+  child_->set_cancel(std::move(token));
+}
 
 }  // namespace planish::worker

@@ -14,8 +14,8 @@ namespace planish::worker {
 
 class Child;
 
-/// The process that owns reference, inputs, expected values and tolerances. One caller at a time. Errors: those of Child (rpc.h) — the
-/// oracle is of no more use after one — and the kinds that the oracle reports about the task.
+/// The process that owns reference, inputs, expected values and tolerances. One caller at a time. Errors: those of
+/// Child (rpc.h) — the oracle is of no more use after one — and the kinds that the oracle reports about the task.
 class Oracle {
  public:
   static Result<Oracle> start(const Toolbox& tools);
@@ -25,13 +25,15 @@ class Oracle {
   ~Oracle();
 
   Result<HelloReply> hello(const std::string& device, double timeout_seconds = 120);
-  Result<TaskReply> open(const std::string& task, const std::string& accuracy, const std::string& blobs, double timeout_seconds);
-  Status region(const std::string& region, const std::vector<int>& nodes, const std::vector<int>& inputs, const std::vector<int>& outputs,
-                double timeout_seconds);
-  Result<DataSet> make(const std::string& region, const std::string& data, std::uint64_t seed, const std::string& regime,
-                       double timeout_seconds);
+  Result<TaskReply> open(const std::string& task, const std::string& accuracy, const std::string& blobs,
+                         double timeout_seconds);
+  Status region(const std::string& region, const std::vector<int>& nodes, const std::vector<int>& inputs,
+                const std::vector<int>& outputs, double timeout_seconds);
+  Result<DataSet> make(const std::string& region, const std::string& data, std::uint64_t seed,
+                       const std::string& regime, double timeout_seconds);
   /// The reason, where the regime leaves the task's domain for this seed; empty when done.
-  Result<std::string> refresh(const std::string& data, std::uint64_t seed, const std::string& regime, double timeout_seconds);
+  Result<std::string> refresh(const std::string& data, std::uint64_t seed, const std::string& regime,
+                              double timeout_seconds);
   Status poison(const std::string& data, double timeout_seconds);
   Result<CheckReply> check(const std::string& data, const std::string& stage, double timeout_seconds);
   Result<BiteReply> bite(const std::string& region, double timeout_seconds);

@@ -138,8 +138,9 @@ Result<SharedBuffer> read_buffer(const Json& json, UniqueFd fd, const std::strin
 }
 
 Json write_buffer(const SharedBuffer& buffer) {
-  return Json{{"dtype", buffer.dtype}, {"shape", buffer.shape},         {"strides", buffer.strides}, {"bytes", buffer.bytes},
-              {"offset", buffer.offset}, {"map_bytes", buffer.map_bytes}, {"device", buffer.device},   {"writable", buffer.writable}};
+  return Json{{"dtype", buffer.dtype},   {"shape", buffer.shape},      {"strides", buffer.strides},
+              {"bytes", buffer.bytes},   {"offset", buffer.offset},    {"map_bytes", buffer.map_bytes},
+              {"device", buffer.device}, {"writable", buffer.writable}};
 }
 
 }  // namespace planish::worker

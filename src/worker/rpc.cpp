@@ -14,7 +14,8 @@ Result<std::unique_ptr<Child>> Child::start(std::string name, const SpawnOptions
   return std::unique_ptr<Child>(new Child(std::move(name), std::move(*process)));
 }
 
-Result<Child::Reply> Child::call(const std::string& method, Json params, std::span<const int> fds, double timeout_seconds) {
+Result<Child::Reply> Child::call(const std::string& method, Json params, std::span<const int> fds,
+                                 double timeout_seconds) {
   if (!alive_) return fail("exit", fmt::format("the {} is gone", name_));
   auto reply = exchange(method, std::move(params), fds, deadline_in(timeout_seconds));
   if (reply.has_value() || reply.error().kind != "child_lost") return reply;
@@ -26,14 +27,16 @@ Result<Child::Reply> Child::call(const std::string& method, Json params, std::sp
 
 namespace {
 
-/// Marks an error of the connection, as opposed to one that the child reported: kind `child_lost`, the real kind in `hint`.
+/// Marks an error of the connection, as opposed to one that the child reported: kind `child_lost`, the real kind in
+/// `hint`.
 std::unexpected<Error> connection_lost(Error error) {
   error.hint = error.kind;
   error.kind = "child_lost";
   return std::unexpected(std::move(error));
 }
 
-/// What runs in a child shares its socket and could answer requests before they are made: the number must not be guessable.
+/// What runs in a child shares its socket and could answer requests before they are made: the number must not be
+/// guessable.
 std::int64_t unpredictable_id() {
   std::uint64_t bits = 0;
   while (getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) {
@@ -56,13 +59,15 @@ Result<std::string> Child::receive(TimePoint deadline) {
   }
 }
 
-Result<Child::Reply> Child::exchange(const std::string& method, Json params, std::span<const int> fds, TimePoint deadline) {
+Result<Child::Reply> Child::exchange(const std::string& method, Json params, std::span<const int> fds,
+                                     TimePoint deadline) {
   const std::int64_t id = unpredictable_id();
   stage_.clear();
   Json request{{"id", id}, {"method", method}, {"params", std::move(params)}};
   if (!fds.empty()) request["fds"] = fds.size();
   // A child that died while we send may have left its reason in the socket: read on.
-  if (auto sent = process_.channel().send(dump_json(request), fds, deadline); !sent.has_value() && sent.error().kind != "closed") {
+  if (auto sent = process_.channel().send(dump_json(request), fds, deadline);
+      !sent.has_value() && sent.error().kind != "closed") {
     return connection_lost(std::move(sent).error());
   }
   while (true) {
@@ -72,12 +77,14 @@ Result<Child::Reply> Child::exchange(const std::string& method, Json params, std
     if (!parsed.has_value()) return connection_lost(std::move(parsed).error());
     const Json& message = *parsed;
     const auto malformed = [&](std::string_view what) {
-      return connection_lost(Error{"bad_message", fmt::format("answer of the {}: {}", name_, what), {line->substr(0, 500)}, {}});
+      return connection_lost(
+          Error{"bad_message", fmt::format("answer of the {}: {}", name_, what), {line->substr(0, 500)}, {}});
     };
     if (!message.is_object()) return malformed("not an object");
     std::vector<UniqueFd> received;
     if (const auto count = message.find("fds"); count != message.end()) {
-      if (!count->is_number_unsigned() || count->get<std::uint64_t>() > Channel::max_waiting_fds) return malformed("bad `fds`");
+      if (!count->is_number_unsigned() || count->get<std::uint64_t>() > Channel::max_waiting_fds)
+        return malformed("bad `fds`");
       auto taken = process_.channel().take_fds(count->get<std::size_t>());
       if (!taken.has_value()) return connection_lost(std::move(taken).error());
       received = std::move(*taken);
@@ -105,8 +112,10 @@ Result<Child::Reply> Child::exchange(const std::string& method, Json params, std
       reader.lenient();
       reader.text("kind", reported.kind);
       reader.text("message", reported.message);
-      if (error->is_object() && error->contains("hint") && (*error)["hint"].is_string()) reported.hint = (*error)["hint"].get<std::string>();
-      if (error->is_object() && error->contains("trace") && (*error)["trace"].is_string()) trace = (*error)["trace"].get<std::string>();
+      if (error->is_object() && error->contains("hint") && (*error)["hint"].is_string())
+        reported.hint = (*error)["hint"].get<std::string>();
+      if (error->is_object() && error->contains("trace") && (*error)["trace"].is_string())
+        trace = (*error)["trace"].get<std::string>();
       if (!reader.finish().has_value()) return malformed("its error has no kind and message");
       if (!trace.empty()) reported.causes.push_back(std::move(trace));
       // Our own word for a broken connection, which a child must not be able to say.
@@ -126,21 +135,33 @@ std::unexpected<Error> Child::lost(Error error, const std::string& method, doubl
     // The socket closes before the process can be reaped.
     auto status = process_.wait(deadline_in(5));
     if (!status.has_value()) {
-      result = {"protocol", fmt::format("the {} closed its socket during `{}` and went on running", name_, method), {}, {}};
+      result = {
+          "protocol", fmt::format("the {} closed its socket during `{}` and went on running", name_, method), {}, {}};
     } else if (fault_.has_value() && fault_->where == "memory") {
       result = {"out_of_memory", fmt::format("the {} used more memory than it may during `{}`", name_, method), {}, {}};
     } else if (fault_.has_value()) {
       // Its handler reports the signal and then exits by itself.
-      result = {"crash", fmt::format("the {} died of signal {} during `{}` (address {}, {})", name_, fault_->signal, method, fault_->address, fault_->where), {}, {}};
+      result = {"crash",
+                fmt::format("the {} died of signal {} during `{}` (address {}, {})", name_, fault_->signal, method,
+                            fault_->address, fault_->where),
+                {},
+                {}};
     } else if (status->signal == SIGKILL) {
-      result = {"out_of_memory", fmt::format("the {} was killed by the system during `{}`, most likely for lack of memory", name_, method), {}, {}};
+      result = {
+          "out_of_memory",
+          fmt::format("the {} was killed by the system during `{}`, most likely for lack of memory", name_, method),
+          {},
+          {}};
     } else if (status->signal != 0) {
       result = {"crash", fmt::format("the {} died of {} during `{}`", name_, status->text(), method), {}, {}};
     } else {
       result = {"exit", fmt::format("the {} ended with {} during `{}`", name_, status->text(), method), {}, {}};
     }
   } else if (error.kind == "timeout") {
-    result = {"hang", fmt::format("the {} did not answer `{}` within {:.1f} s and was ended", name_, method, timeout_seconds), {}, {}};
+    result = {"hang",
+              fmt::format("the {} did not answer `{}` within {:.1f} s and was ended", name_, method, timeout_seconds),
+              {},
+              {}};
   } else if (error.kind == "out_of_memory" || error.kind == "cancelled") {
     result = {error.kind, fmt::format("the {} was ended during `{}`: {}", name_, method, error.message), {}, {}};
   } else {

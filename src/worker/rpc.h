@@ -16,9 +16,10 @@ namespace planish::worker {
 
 /// A child that answers requests (docs/formats/wire.md), one at a time. Owned by one thread; kill() from any.
 ///
-/// Errors: what the child itself reported, under its own kind; and, once it is of no more use (`alive()` is false, its group killed):
-/// `crash` (a signal; fault() says where if its handler could), `exit` (it ended by itself), `hang` (the deadline passed), `out_of_memory`
-/// (resident memory over the limit, or killed by the system), `protocol` (it said something that is no answer), `cancelled`.
+/// Errors: what the child itself reported, under its own kind; and, once it is of no more use (`alive()` is false, its
+/// group killed): `crash` (a signal; fault() says where if its handler could), `exit` (it ended by itself), `hang` (the
+/// deadline passed), `out_of_memory` (resident memory over the limit, or killed by the system), `protocol` (it said
+/// something that is no answer), `cancelled`.
 class Child {
  public:
   struct Reply {

@@ -1,7 +1,7 @@
 #include "worker/runner.h"
 
-#include <array>
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "worker/replies.h"
@@ -11,8 +11,9 @@ namespace planish::worker {
 namespace {
 
 /// The kinds a runner may use, and those that Child makes about it.
-constexpr std::array<std::string_view, 13> known_kinds{"bad_program", "bad_argument", "load_failed",   "launch_failed", "illegal_address", "out_of_memory", "crash",
-                                                       "exit",        "hang",          "protocol",      "cancelled",       "no_device",     "skipped"};
+constexpr std::array<std::string_view, 13> known_kinds{
+    "bad_program", "bad_argument", "load_failed", "launch_failed", "illegal_address", "out_of_memory", "crash",
+    "exit",        "hang",         "protocol",    "cancelled",     "no_device",       "skipped"};
 
 Result<Child::Reply> checked(Result<Child::Reply> reply) {
   if (!reply.has_value() && std::ranges::find(known_kinds, reply.error().kind) == known_kinds.end()) {
@@ -35,7 +36,8 @@ Result<Runner> Runner::start(const Toolbox& tools, Kind kind, const std::string&
   if (kind == Kind::native) {
     options.command.emplace_back("--no-network");
     // A CUDA program brings no host code to hold (docs/sandbox.md).
-    if (device == "cpu") options.command.insert(options.command.end(), {"--sandbox", "--readable", tools.cache_dir.string()});
+    if (device == "cpu")
+      options.command.insert(options.command.end(), {"--sandbox", "--readable", tools.cache_dir.string()});
     if (max_rss > 0) options.command.insert(options.command.end(), {"--max-rss", std::to_string(max_rss)});
   }
   PLANISH_TRY(auto runner, start(options, kind));
@@ -53,11 +55,12 @@ Result<HelloReply> Runner::hello(const std::string& device, double timeout_secon
   return read_hello(reply.result);
 }
 
-Result<LoadReply> Runner::load(const std::string& program, const std::vector<std::string>& binaries, const std::string& blobs,
-                               double timeout_seconds) {
+Result<LoadReply> Runner::load(const std::string& program, const std::vector<std::string>& binaries,
+                               const std::string& blobs, double timeout_seconds) {
   PLANISH_TRY(auto document, parse_json(program, "bad_program", "program"));
-  PLANISH_TRY(auto reply, checked(child_->call("load", Json{{"program", std::move(document)}, {"binaries", binaries}, {"blobs", blobs}}, {},
-                                               timeout_seconds)));
+  PLANISH_TRY(auto reply, checked(child_->call(
+                              "load", Json{{"program", std::move(document)}, {"binaries", binaries}, {"blobs", blobs}},
+                              {}, timeout_seconds)));
   LoadReply result;
   ObjectReader reader(reply.result, "protocol", "load");
   reader.lenient();
@@ -79,10 +82,11 @@ Result<LoadReply> Runner::load(const std::string& program, const std::vector<std
   return result;
 }
 
-Result<std::int64_t> Runner::load_module(const std::string& path, const std::string& task, std::uint64_t seed, bool state,
-                                         double timeout_seconds) {
-  PLANISH_TRY(auto reply, checked(child_->call("load_module", Json{{"path", path}, {"task", task}, {"seed", seed}, {"state", state}}, {},
-                                               timeout_seconds)));
+Result<std::int64_t> Runner::load_module(const std::string& path, const std::string& task, std::uint64_t seed,
+                                         bool state, double timeout_seconds) {
+  PLANISH_TRY(auto reply, checked(child_->call("load_module",
+                                               Json{{"path", path}, {"task", task}, {"seed", seed}, {"state", state}},
+                                               {}, timeout_seconds)));
   std::int64_t handle = -1;
   ObjectReader reader(reply.result, "protocol", "load_module");
   reader.lenient();
@@ -91,7 +95,8 @@ Result<std::int64_t> Runner::load_module(const std::string& path, const std::str
   return handle;
 }
 
-Status Runner::bind(std::int64_t handle, const std::string& data, const std::vector<Binding>& bindings, double timeout_seconds) {
+Status Runner::bind(std::int64_t handle, const std::string& data, const std::vector<Binding>& bindings,
+                    double timeout_seconds) {
   Json buffers = Json::array();
   std::vector<int> fds;
   for (const Binding& binding : bindings) {
@@ -104,7 +109,8 @@ Status Runner::bind(std::int64_t handle, const std::string& data, const std::vec
     buffers.push_back(std::move(item));
     fds.push_back(buffer.fd.get());
   }
-  PLANISH_CHECK(checked(child_->call("bind", Json{{"handle", handle}, {"data", data}, {"buffers", std::move(buffers)}}, fds, timeout_seconds)));
+  PLANISH_CHECK(checked(child_->call("bind", Json{{"handle", handle}, {"data", data}, {"buffers", std::move(buffers)}},
+                                     fds, timeout_seconds)));
   return {};
 }
 
@@ -142,7 +148,8 @@ Status Runner::unload(std::int64_t handle, double timeout_seconds) {
 }
 
 Result<KernelBenchReply> Runner::kernelbench(const std::string& task, const std::string& path, double timeout_seconds) {
-  PLANISH_TRY(auto reply, checked(child_->call("kernelbench", Json{{"task", task}, {"path", path}}, {}, timeout_seconds)));
+  PLANISH_TRY(auto reply,
+              checked(child_->call("kernelbench", Json{{"task", task}, {"path", path}}, {}, timeout_seconds)));
   KernelBenchReply verdict;
   ObjectReader reader(reply.result, "protocol", "kernelbench");
   reader.lenient();
@@ -153,9 +160,17 @@ Result<KernelBenchReply> Runner::kernelbench(const std::string& task, const std:
   return verdict;
 }
 
-bool Runner::alive() const { return child_->alive(); }
-const std::optional<Fault>& Runner::fault() const { return child_->fault(); }
-void Runner::set_memory_limit(std::size_t bytes) { child_->set_memory_limit(bytes); }
-void Runner::kill() { child_->kill(); }
+bool Runner::alive() const {
+  return child_->alive();
+}
+const std::optional<Fault>& Runner::fault() const {
+  return child_->fault();
+}
+void Runner::set_memory_limit(std::size_t bytes) {
+  child_->set_memory_limit(bytes);
+}
+void Runner::kill() {
+  child_->kill();
+}
 
 }  // namespace planish::worker

@@ -23,8 +23,9 @@ struct KernelBenchReply {
 
 /// The process that executes programs. Nothing it says is believed beyond its declared fields. One caller at a time.
 ///
-/// Errors a runner reports itself: `bad_program`, `load_failed`, `launch_failed`, `illegal_address`, `out_of_memory`; any other kind becomes
-/// `runner_error`. Errors of Child (rpc.h) mean that it must be replaced. After `illegal_address` on a GPU the context is poisoned: replace it too.
+/// Errors a runner reports itself: `bad_program`, `load_failed`, `launch_failed`, `illegal_address`, `out_of_memory`;
+/// any other kind becomes `runner_error`. Errors of Child (rpc.h) mean that it must be replaced. After
+/// `illegal_address` on a GPU the context is poisoned: replace it too.
 class Runner {
  public:
   enum class Kind { native, torch };
@@ -39,8 +40,10 @@ class Runner {
   /// `program` is a document; `binaries` one path a kernel.
   Result<LoadReply> load(const std::string& program, const std::vector<std::string>& binaries, const std::string& blobs,
                          double timeout_seconds);
-  Result<std::int64_t> load_module(const std::string& path, const std::string& task, std::uint64_t seed, bool state, double timeout_seconds);
-  Status bind(std::int64_t handle, const std::string& data, const std::vector<Binding>& bindings, double timeout_seconds);
+  Result<std::int64_t> load_module(const std::string& path, const std::string& task, std::uint64_t seed, bool state,
+                                   double timeout_seconds);
+  Status bind(std::int64_t handle, const std::string& data, const std::vector<Binding>& bindings,
+              double timeout_seconds);
   /// Milliseconds that the runtime took.
   Result<double> run(std::int64_t handle, const std::string& data, double timeout_seconds);
   Result<Timing> time(std::int64_t handle, const TimeRequest& request, double timeout_seconds);

@@ -53,7 +53,8 @@ std::vector<fs::path> site_packages_of(const fs::path& python) {
   std::vector<fs::path> prefixes;
   if (python.has_parent_path()) prefixes.push_back(python.parent_path().parent_path());
   std::error_code ignored;
-  if (const fs::path real = fs::canonical(python, ignored); real.has_parent_path()) prefixes.push_back(real.parent_path().parent_path());
+  if (const fs::path real = fs::canonical(python, ignored); real.has_parent_path())
+    prefixes.push_back(real.parent_path().parent_path());
   prefixes.emplace_back("/usr/local");
   prefixes.emplace_back("/usr");
   if (const auto home = variable("HOME")) prefixes.push_back(fs::path(*home) / ".local");
@@ -73,7 +74,9 @@ std::vector<fs::path> site_packages_of(const fs::path& python) {
 
 }  // namespace
 
-Toolbox Toolbox::resolve() { return resolve(executable_path().parent_path()); }
+Toolbox Toolbox::resolve() {
+  return resolve(executable_path().parent_path());
+}
 
 Toolbox Toolbox::resolve(const fs::path& folder) {
   Toolbox box;
@@ -87,7 +90,8 @@ Toolbox Toolbox::resolve(const fs::path& folder) {
   }
   if (const auto python = variable("PLANISH_PYTHON")) {
     box.python = in_path(*python);
-  } else if (const auto environment = variable("VIRTUAL_ENV"); environment && is_there(fs::path(*environment) / "bin/python")) {
+  } else if (const auto environment = variable("VIRTUAL_ENV");
+             environment && is_there(fs::path(*environment) / "bin/python")) {
     box.python = fs::path(*environment) / "bin/python";
   } else if (const fs::path local = search_upwards(folder, ".venv/bin/python"); is_there(local)) {
     box.python = local;
@@ -114,7 +118,8 @@ Status Toolbox::check() const {
 
 SpawnOptions Toolbox::python_module(const std::string& module) const {
   SpawnOptions options = program(python);
-  // -P would be wanted to keep the working folder off sys.path, but 3.10 does not know it; the package's own main does that.
+  // -P would be wanted to keep the working folder off sys.path, but 3.10 does not know it; the package's own main does
+  // that.
   options.command = {python.string(), "-m", module};
   std::string path = python_path.string();
   if (const auto old = variable("PYTHONPATH")) path += ":" + *old;

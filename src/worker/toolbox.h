@@ -13,17 +13,19 @@ namespace planish::worker {
 
 /// Where the programs are that we start. A value; resolve it once and pass it on.
 struct Toolbox {
-  std::filesystem::path python;       ///< the interpreter that has torch
-  std::filesystem::path python_path;  ///< folder that holds the package `planish`
-  std::filesystem::path runner;       ///< planish-runner
-  std::filesystem::path compiler;     ///< planish-compiler
-  std::filesystem::path rt_library;   ///< libplanish_rt.so
-  std::filesystem::path cache_dir;    ///< compiled kernels, constants
+  std::filesystem::path python;                      ///< the interpreter that has torch
+  std::filesystem::path python_path;                 ///< folder that holds the package `planish`
+  std::filesystem::path runner;                      ///< planish-runner
+  std::filesystem::path compiler;                    ///< planish-compiler
+  std::filesystem::path rt_library;                  ///< libplanish_rt.so
+  std::filesystem::path cache_dir;                   ///< compiled kernels, constants
   std::vector<std::filesystem::path> site_packages;  ///< of that interpreter: where pip leaves NVRTC
 
-  /// From the folder of the running executable: a build tree (`bin/`, `lib/`, and the source's `python/` some folders up) or a packed one
-  /// (`bin/`, `lib/`, `python/` side by side). PLANISH_PYTHON, PLANISH_PYTHON_PATH, PLANISH_RT, PLANISH_RUNNER, PLANISH_COMPILER win.
-  /// Never fails: what does not exist is reported by check(), so that `doctor` can list all of it.
+  /// From the folder of the running executable: a build tree (`bin/`, `lib/`, and the source's `python/` some folders
+  /// up) or a packed one
+  /// (`bin/`, `lib/`, `python/` side by side). PLANISH_PYTHON, PLANISH_PYTHON_PATH, PLANISH_RT, PLANISH_RUNNER,
+  /// PLANISH_COMPILER win. Never fails: what does not exist is reported by check(), so that `doctor` can list all of
+  /// it.
   static Toolbox resolve();
   static Toolbox resolve(const std::filesystem::path& executable_folder);
   /// `environment`, naming the first part that is missing.

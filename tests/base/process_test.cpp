@@ -46,7 +46,8 @@ TEST_CASE("a signal is told from a status") {
 TEST_CASE("a child that hangs is ended with its whole group") {
   auto child = Subprocess::spawn(shell("sleep 1000 & echo $!; wait"));
   REQUIRE(child.has_value());
-  while (child->output_tail().find('\n') == std::string::npos) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (child->output_tail().find('\n') == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const pid_t grandchild = std::stoi(child->output_tail());
   CHECK(child->wait(deadline_in(0.05)).error().kind == "timeout");
   child->kill();
@@ -55,7 +56,8 @@ TEST_CASE("a child that hangs is ended with its whole group") {
   CHECK(status->signal == SIGKILL);
   for (int i = 0; i < 2000 && ::kill(grandchild, 0) == 0; ++i) {
     const auto stat = read_file("/proc/" + std::to_string(grandchild) + "/stat");
-    if (!stat.has_value() || stat->find(") Z") != std::string::npos) break;  // dead, and not reaped where nobody reaps orphans
+    if (!stat.has_value() || stat->find(") Z") != std::string::npos)
+      break;  // dead, and not reaped where nobody reaps orphans
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   const auto stat = read_file("/proc/" + std::to_string(grandchild) + "/stat");
@@ -155,7 +157,8 @@ TEST_CASE("two holders of one lock take turns") {
   // A process that dies holding it leaves it free.
   auto child = Subprocess::spawn(shell("exec 9<>" + path.string() + "; flock -n 9 || exit 1; echo held; sleep 1000"));
   REQUIRE(child.has_value());
-  while (child->output_tail().find("held") == std::string::npos && !child->poll().has_value()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (child->output_tail().find("held") == std::string::npos && !child->poll().has_value())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   CHECK(FileLock::try_acquire(path).error().kind == "busy");
   child->kill();
   CHECK(FileLock::acquire(path, 10).has_value());

@@ -2,6 +2,7 @@
 #include "codegen/emit/cpp_emit.h"
 
 #include <dlfcn.h>
+#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -10,8 +11,6 @@
 #include <iterator>
 #include <memory>
 #include <random>
-
-#include <doctest/doctest.h>
 
 #include "cpp_samples.h"
 #include "interpret.h"
@@ -39,8 +38,11 @@ class Batch {
     std::ofstream(folder_ / fmt::format("{}.cpp", count_++)) << source;
   }
   void build() {
-    const std::string flags = "-O3 -march=native -std=c++17 -fopenmp -fno-math-errno -fno-trapping-math -fPIC -Wall -Wno-psabi -Werror";
-    const std::string command = fmt::format("cd {0} && ls *.cpp | xargs -P 2 -I@ g++ {1} -c @ -o @.o && g++ -shared -fopenmp *.o -o all.so", folder_.string(), flags);
+    const std::string flags =
+        "-O3 -march=native -std=c++17 -fopenmp -fno-math-errno -fno-trapping-math -fPIC -Wall -Wno-psabi -Werror";
+    const std::string command =
+        fmt::format("cd {0} && ls *.cpp | xargs -P 2 -I@ g++ {1} -c @ -o @.o && g++ -shared -fopenmp *.o -o all.so",
+                    folder_.string(), flags);
     REQUIRE(std::system(command.c_str()) == 0);
     // Never unloaded: the OpenMP library would go with it, under its own idle threads.
     handle_ = dlopen((folder_ / "all.so").c_str(), RTLD_NOW | RTLD_NODELETE);
@@ -60,7 +62,10 @@ class Batch {
 };
 
 struct Aligned {
-  explicit Aligned(std::size_t bytes) : data(static_cast<unsigned char*>(std::aligned_alloc(64, (bytes + 127) / 64 * 64))) { std::memset(data, 0xA5, (bytes + 127) / 64 * 64); }
+  explicit Aligned(std::size_t bytes)
+      : data(static_cast<unsigned char*>(std::aligned_alloc(64, (bytes + 127) / 64 * 64))) {
+    std::memset(data, 0xA5, (bytes + 127) / 64 * 64);
+  }
   ~Aligned() { std::free(data); }
   Aligned(const Aligned&) = delete;
   unsigned char* data;
@@ -90,11 +95,15 @@ double error_of(DType t, const testing::Bytes& want, const unsigned char* got) {
   return worst;
 }
 
-double limit(DType t) { return t == DType::bf16 ? 8e-3 : t == DType::f16 ? 1e-3 : t == DType::f64 ? 1e-12 : 4e-6; }
+double limit(DType t) {
+  return t == DType::bf16 ? 8e-3 : t == DType::f16 ? 1e-3 : t == DType::f64 ? 1e-12 : 4e-6;
+}
 
 Device device(int cores) {
   Device d;
-  d.arch = __builtin_cpu_supports("avx512dq") ? "skylake-avx512" : __builtin_cpu_supports("avx2") ? "haswell" : "x86-64";
+  d.arch = __builtin_cpu_supports("avx512dq") ? "skylake-avx512"
+           : __builtin_cpu_supports("avx2")   ? "haswell"
+                                              : "x86-64";
   d.sms = cores;
   d.l2_bytes = 32 << 20;
   return d;
@@ -140,7 +149,8 @@ void compare(const std::vector<Trial>& trials, const Device& on) {
         INFO(trials[i].label, genes, std::string(specials ? " specials" : ""), " output ", o, " error ", e);
         CHECK(e <= limit(k.outputs[o].dtype));
         bool intact = true;
-        for (std::size_t past = want[o].size(); past < (want[o].size() + 127) / 64 * 64; ++past) intact &= got[past] == 0xA5;
+        for (std::size_t past = want[o].size(); past < (want[o].size() + 127) / 64 * 64; ++past)
+          intact &= got[past] == 0xA5;
         CHECK(intact);
       }
     }
@@ -200,7 +210,8 @@ TEST_CASE("genes outside the kernel or its choices are refused by name") {
   const auto e = emit_cpp(s.kernel, on, {{"unroll", 3}});
   REQUIRE(!e.has_value());
   CHECK(e.error().kind == "illegal_genome");
-  CHECK(emit_cpp(s.kernel, on, cpp_seeds(s.kernel, on)[0])->source == emit_cpp(s.kernel, on, cpp_seeds(s.kernel, on)[0])->source);
+  CHECK(emit_cpp(s.kernel, on, cpp_seeds(s.kernel, on)[0])->source ==
+        emit_cpp(s.kernel, on, cpp_seeds(s.kernel, on)[0])->source);
 }
 
 TEST_CASE("every seed is legal, also on a machine without wide vectors") {

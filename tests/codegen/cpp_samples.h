@@ -49,9 +49,10 @@ inline Sample functions(std::int64_t n, DType dtype) {
   const auto at = b.at({{0, 1}});
   const int x = b.load(b.input(dtype, {n}), at);
   const int p = b.op(Op::add, {b.op(Op::abs, {x}, dtype), b.constant(0.1, dtype)}, dtype);
-  for (Op o : {Op::log, Op::log2, Op::log1p, Op::sqrt, Op::rsqrt, Op::log10}) b.output(b.op(o, {p}, dtype), dtype, {n}, at);
-  for (Op o : {Op::exp, Op::exp2, Op::expm1, Op::sin, Op::cos, Op::tanh, Op::erf, Op::erfc, Op::sigmoid, Op::atan, Op::asinh, Op::floor, Op::ceil, Op::trunc, Op::round_even,
-               Op::sign, Op::relu, Op::neg, Op::reciprocal})
+  for (Op o : {Op::log, Op::log2, Op::log1p, Op::sqrt, Op::rsqrt, Op::log10})
+    b.output(b.op(o, {p}, dtype), dtype, {n}, at);
+  for (Op o : {Op::exp, Op::exp2, Op::expm1, Op::sin, Op::cos, Op::tanh, Op::erf, Op::erfc, Op::sigmoid, Op::atan,
+               Op::asinh, Op::floor, Op::ceil, Op::trunc, Op::round_even, Op::sign, Op::relu, Op::neg, Op::reciprocal})
     b.output(b.op(o, {x}, dtype), dtype, {n}, at);
   b.output(b.op(Op::pow, {p, x}, dtype), dtype, {n}, at);
   b.output(b.op(Op::atan2, {p, x}, dtype), dtype, {n}, at);
@@ -73,7 +74,8 @@ inline Sample integer_ops(std::int64_t n, DType t) {
   const auto at = b.at({{0, 1}});
   const int x = b.load(b.input(t, {n}), at), y = b.load(b.input(t, {n}), at);
   const int big = b.op(Op::mul, {b.op(Op::mul, {x, y}, t), b.op(Op::mul, {x, x}, t)}, t);
-  for (Op o : {Op::add, Op::sub, Op::floor_div, Op::trunc_div, Op::remainder, Op::fmod, Op::maximum, Op::minimum, Op::bitwise_and, Op::bitwise_or, Op::bitwise_xor})
+  for (Op o : {Op::add, Op::sub, Op::floor_div, Op::trunc_div, Op::remainder, Op::fmod, Op::maximum, Op::minimum,
+               Op::bitwise_and, Op::bitwise_or, Op::bitwise_xor})
     b.output(b.op(o, {x, y}, t), t, {n}, at);
   b.output(big, t, {n}, at);
   const int three = b.constant(3, t);
@@ -92,7 +94,8 @@ inline Sample casts(std::int64_t n) {
   b.k.space.extents = {n};
   const auto at = b.at({{0, 1}});
   const int x = b.load(b.input(DType::f16, {n}), at);
-  const int clean = b.op(Op::select, {b.op(Op::lt, {b.op(Op::abs, {x}), b.constant(1000)}, DType::boolean), x, b.constant(0)});
+  const int clean =
+      b.op(Op::select, {b.op(Op::lt, {b.op(Op::abs, {x}), b.constant(1000)}, DType::boolean), x, b.constant(0)});
   const int h = b.op(Op::cast, {clean}, DType::bf16);
   b.k.nodes[static_cast<std::size_t>(h)].rounds = true;
   const int q = b.op(Op::cast, {b.op(Op::mul, {h, b.constant(3.7)})}, DType::f16);
@@ -148,7 +151,8 @@ inline Sample reductions(std::int64_t rows, std::int64_t cols) {
   b.output(b.reduce(ReduceKind::min, y, 0), DType::f32, {rows}, at, true);
   b.output(b.reduce(ReduceKind::sum, b.op(Op::cast, {above}, DType::i64), 0, DType::i64), DType::i64, {rows}, at, true);
   b.output(b.reduce(ReduceKind::sum, b.op(Op::cast, {x}, DType::i64), 0, DType::i64), DType::i64, {rows}, at, true);
-  b.output(b.reduce(ReduceKind::product, b.op(Op::add, {b.op(Op::mul, {y, b.constant(0.01)}), b.constant(1)}), 0), DType::f32, {rows}, at, true);
+  b.output(b.reduce(ReduceKind::product, b.op(Op::add, {b.op(Op::mul, {y, b.constant(0.01)}), b.constant(1)}), 0),
+           DType::f32, {rows}, at, true);
   return {"reductions", {}, std::move(b.k)};
 }
 

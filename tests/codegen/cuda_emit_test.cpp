@@ -51,9 +51,8 @@ TEST_CASE("a pointwise kernel loads vectors, and its tail one by one") {
 
 TEST_CASE("rows of odd length start anywhere, and never read outside") {
   const auto sample = samples::l2_norm(64, 65535);
-  Genome genome{{"threads", 256},  {"vector", 16},   {"unroll", 2}, {"hints", 0},
-                {"min_blocks", 1}, {"residency", 2}, {"rows", 1},   {"cluster", 4},
-                {"fast", 0},       {"online", 0},    {"walk", 0}};
+  Genome genome{{"threads", 256}, {"vector", 16}, {"unroll", 2}, {"hints", 0},  {"min_blocks", 1}, {"residency", 2},
+                {"rows", 1},      {"cluster", 4}, {"fast", 0},   {"online", 0}, {"walk", 0}};
   const auto plan = make_plan(sample.kernel, h200(), genome);
   CHECK(plan.shifted);
   CHECK(plan.vectors == 16385);
@@ -96,8 +95,8 @@ TEST_CASE("pairs that one sweep can compute are found by structure") {
 
 TEST_CASE("an online softmax sweeps once, and a walk refills what it wrote") {
   const auto sample = samples::softmax(4096, 8192);
-  Genome genome{{"threads", 256},  {"vector", 16},   {"unroll", 2}, {"hints", 0},  {"min_blocks", 1}, {"residency", 2},
-                {"rows", 1},       {"cluster", 1},   {"fast", 0},   {"online", 0}, {"walk", 0}};
+  Genome genome{{"threads", 256}, {"vector", 16}, {"unroll", 2}, {"hints", 0},  {"min_blocks", 1}, {"residency", 2},
+                {"rows", 1},      {"cluster", 1}, {"fast", 0},   {"online", 0}, {"walk", 0}};
   const auto barriers = [&](const Genome& g) {
     const auto emitted = emit(sample.kernel, h200(), g);
     REQUIRE(emitted.has_value());

@@ -10,7 +10,8 @@
 
 #include "codegen/kernel.h"
 
-/// A plain interpreter of Kernel, in double precision, one point at a time: the meaning that emitted code is compared with.
+/// A plain interpreter of Kernel, in double precision, one point at a time: the meaning that emitted code is compared
+/// with.
 namespace planish::codegen::testing {
 
 /// Floating nodes use f, integer and boolean ones i.
@@ -47,41 +48,67 @@ void put(Bytes& data, std::int64_t at, T t) {
 
 inline Value read(DType t, const Bytes& d, std::int64_t at) {
   switch (t) {
-    case DType::f64: return {element<double>(d, at), 0};
-    case DType::f32: return {element<float>(d, at), 0};
-    case DType::f16: return {static_cast<double>(static_cast<float>(element<_Float16>(d, at))), 0};
-    case DType::bf16: return {widen_bf16(element<std::uint16_t>(d, at)), 0};
-    case DType::i64: return {0, element<std::int64_t>(d, at)};
-    case DType::i32: return {0, element<std::int32_t>(d, at)};
-    case DType::i16: return {0, element<std::int16_t>(d, at)};
-    case DType::i8: return {0, element<std::int8_t>(d, at)};
-    case DType::u8: return {0, element<std::uint8_t>(d, at)};
-    default: return {0, element<std::uint8_t>(d, at) != 0};
+    case DType::f64:
+      return {element<double>(d, at), 0};
+    case DType::f32:
+      return {element<float>(d, at), 0};
+    case DType::f16:
+      return {static_cast<double>(static_cast<float>(element<_Float16>(d, at))), 0};
+    case DType::bf16:
+      return {widen_bf16(element<std::uint16_t>(d, at)), 0};
+    case DType::i64:
+      return {0, element<std::int64_t>(d, at)};
+    case DType::i32:
+      return {0, element<std::int32_t>(d, at)};
+    case DType::i16:
+      return {0, element<std::int16_t>(d, at)};
+    case DType::i8:
+      return {0, element<std::int8_t>(d, at)};
+    case DType::u8:
+      return {0, element<std::uint8_t>(d, at)};
+    default:
+      return {0, element<std::uint8_t>(d, at) != 0};
   }
 }
 inline void write(DType t, Bytes& d, std::int64_t at, Value v) {
   switch (t) {
-    case DType::f64: return put(d, at, v.f);
-    case DType::f32: return put(d, at, static_cast<float>(v.f));
-    case DType::f16: return put(d, at, static_cast<_Float16>(static_cast<float>(v.f)));
-    case DType::bf16: return put(d, at, narrow_bf16(static_cast<float>(v.f)));
-    case DType::i64: return put(d, at, v.i);
-    case DType::i32: return put(d, at, static_cast<std::int32_t>(v.i));
-    case DType::i16: return put(d, at, static_cast<std::int16_t>(v.i));
-    case DType::i8: return put(d, at, static_cast<std::int8_t>(v.i));
-    case DType::u8: return put(d, at, static_cast<std::uint8_t>(v.i));
-    default: return put(d, at, static_cast<std::uint8_t>(v.i != 0));
+    case DType::f64:
+      return put(d, at, v.f);
+    case DType::f32:
+      return put(d, at, static_cast<float>(v.f));
+    case DType::f16:
+      return put(d, at, static_cast<_Float16>(static_cast<float>(v.f)));
+    case DType::bf16:
+      return put(d, at, narrow_bf16(static_cast<float>(v.f)));
+    case DType::i64:
+      return put(d, at, v.i);
+    case DType::i32:
+      return put(d, at, static_cast<std::int32_t>(v.i));
+    case DType::i16:
+      return put(d, at, static_cast<std::int16_t>(v.i));
+    case DType::i8:
+      return put(d, at, static_cast<std::int8_t>(v.i));
+    case DType::u8:
+      return put(d, at, static_cast<std::uint8_t>(v.i));
+    default:
+      return put(d, at, static_cast<std::uint8_t>(v.i != 0));
   }
 }
 
 inline std::int64_t wrapped(DType t, std::int64_t v) {
   switch (t) {
-    case DType::i32: return static_cast<std::int32_t>(v);
-    case DType::i16: return static_cast<std::int16_t>(v);
-    case DType::i8: return static_cast<std::int8_t>(v);
-    case DType::u8: return static_cast<std::uint8_t>(v);
-    case DType::boolean: return v != 0;
-    default: return v;
+    case DType::i32:
+      return static_cast<std::int32_t>(v);
+    case DType::i16:
+      return static_cast<std::int16_t>(v);
+    case DType::i8:
+      return static_cast<std::int8_t>(v);
+    case DType::u8:
+      return static_cast<std::uint8_t>(v);
+    case DType::boolean:
+      return v != 0;
+    default:
+      return v;
   }
 }
 inline std::int64_t floor_div(std::int64_t a, std::int64_t b) {
@@ -99,11 +126,13 @@ class Interpreter {
   }
 
  private:
-  Interpreter(const Kernel& k, const std::vector<Bytes>& inputs) : k_(k), inputs_(inputs), values_(k.nodes.size()), folded_(k.reductions.size()) {
+  Interpreter(const Kernel& k, const std::vector<Bytes>& inputs)
+      : k_(k), inputs_(inputs), values_(k.nodes.size()), folded_(k.reductions.size()) {
     for (const auto& o : k.outputs) {
       std::int64_t n = 1;
       for (std::size_t i = 0; i < o.shape.size(); ++i) n += (o.shape[i] - 1) * o.strides[i];
-      outputs_.emplace_back(static_cast<std::size_t>(n) * static_cast<std::size_t>(size_of(o.dtype)), static_cast<unsigned char>(0));
+      outputs_.emplace_back(static_cast<std::size_t>(n) * static_cast<std::size_t>(size_of(o.dtype)),
+                            static_cast<unsigned char>(0));
     }
     point_.assign(k.space.extents.size(), 0);
   }
@@ -149,11 +178,16 @@ class Interpreter {
     constexpr double inf = std::numeric_limits<double>::infinity();
     using L = std::numeric_limits<std::int64_t>;
     switch (r.kind) {
-      case ReduceKind::product: return {1, 1};
-      case ReduceKind::max: return {-inf, L::min()};
-      case ReduceKind::min: return {inf, L::max()};
-      case ReduceKind::all: return {0, 1};
-      default: return {0, 0};
+      case ReduceKind::product:
+        return {1, 1};
+      case ReduceKind::max:
+        return {-inf, L::min()};
+      case ReduceKind::min:
+        return {inf, L::max()};
+      case ReduceKind::all:
+        return {0, 1};
+      default:
+        return {0, 0};
     }
   }
   void fold(const Reduction& r, Value& into) const {
@@ -163,12 +197,24 @@ class Interpreter {
       return static_cast<std::int64_t>(times ? x * y : x + y);
     };
     switch (r.kind) {
-      case ReduceKind::sum: into = {into.f + (floating(r.arg) ? v.f : 0), wrap(into.i, v.i, false)}; break;
-      case ReduceKind::product: into = {into.f * v.f, wrap(into.i, v.i, true)}; break;
-      case ReduceKind::max: into = {v.f > into.f || std::isnan(v.f) ? v.f : into.f, std::max(into.i, v.i)}; break;
-      case ReduceKind::min: into = {v.f < into.f || std::isnan(v.f) ? v.f : into.f, std::min(into.i, v.i)}; break;
-      case ReduceKind::any: into.i |= truth(r.arg); break;
-      case ReduceKind::all: into.i &= truth(r.arg); break;
+      case ReduceKind::sum:
+        into = {into.f + (floating(r.arg) ? v.f : 0), wrap(into.i, v.i, false)};
+        break;
+      case ReduceKind::product:
+        into = {into.f * v.f, wrap(into.i, v.i, true)};
+        break;
+      case ReduceKind::max:
+        into = {v.f > into.f || std::isnan(v.f) ? v.f : into.f, std::max(into.i, v.i)};
+        break;
+      case ReduceKind::min:
+        into = {v.f < into.f || std::isnan(v.f) ? v.f : into.f, std::min(into.i, v.i)};
+        break;
+      case ReduceKind::any:
+        into.i |= truth(r.arg);
+        break;
+      case ReduceKind::all:
+        into.i &= truth(r.arg);
+        break;
     }
   }
   std::int64_t truth(int node) const {
@@ -190,16 +236,20 @@ class Interpreter {
     const auto compare = [&](auto op) { return b(floating(n.args[0]) ? op(a(0).f, a(1).f) : op(a(0).i, a(1).i)); };
     const double x = n.args.empty() ? 0 : a(0).f, y = n.args.size() < 2 ? 0 : a(1).f;
     switch (n.op) {
-      case Op::constant: return {n.value, n.bits};
+      case Op::constant:
+        return {n.value, n.bits};
       case Op::load: {
         for (const auto& w : n.where) {
           const std::int64_t at = w.e.evaluate(point_);
           if (at < w.lo || at >= w.hi) return {n.value, n.bits};
         }
-        return read(k_.inputs[static_cast<std::size_t>(n.input)].dtype, inputs_[static_cast<std::size_t>(n.input)], n.index.evaluate(point_));
+        return read(k_.inputs[static_cast<std::size_t>(n.input)].dtype, inputs_[static_cast<std::size_t>(n.input)],
+                    n.index.evaluate(point_));
       }
-      case Op::index: return {0, n.index.evaluate(point_)};
-      case Op::reduced: return folded_[static_cast<std::size_t>(n.reduction)];
+      case Op::index:
+        return {0, n.index.evaluate(point_)};
+      case Op::reduced:
+        return folded_[static_cast<std::size_t>(n.reduction)];
       case Op::cast: {
         const bool from = floating(n.args[0]);
         if (n.dtype == DType::boolean) return b(from ? x != 0 : a(0).i != 0);
@@ -209,86 +259,155 @@ class Interpreter {
         if (n.rounds && n.dtype == DType::f16) v = static_cast<float>(static_cast<_Float16>(static_cast<float>(v)));
         return f(v);
       }
-      case Op::neg: return real ? f(-x) : z(0 - u(0));
-      case Op::abs: return real ? f(std::fabs(x)) : z(a(0).i < 0 ? 0 - u(0) : u(0));
-      case Op::sign: return real ? f((x > 0) - (x < 0)) : z(static_cast<std::uint64_t>((a(0).i > 0) - (a(0).i < 0)));
-      case Op::ceil: return {std::ceil(x), a(0).i};
-      case Op::floor: return {std::floor(x), a(0).i};
-      case Op::round_even: return {std::nearbyint(x), a(0).i};
-      case Op::trunc: return {std::trunc(x), a(0).i};
-      case Op::frac: return f(x - std::trunc(x));
-      case Op::reciprocal: return f(1 / x);
-      case Op::sqrt: return f(std::sqrt(x));
-      case Op::rsqrt: return f(1 / std::sqrt(x));
-      case Op::exp: return f(std::exp(x));
-      case Op::exp2: return f(std::exp2(x));
-      case Op::expm1: return f(std::expm1(x));
-      case Op::log: return f(std::log(x));
-      case Op::log2: return f(std::log2(x));
-      case Op::log10: return f(std::log10(x));
-      case Op::log1p: return f(std::log1p(x));
-      case Op::sin: return f(std::sin(x));
-      case Op::cos: return f(std::cos(x));
-      case Op::tan: return f(std::tan(x));
-      case Op::asin: return f(std::asin(x));
-      case Op::acos: return f(std::acos(x));
-      case Op::atan: return f(std::atan(x));
-      case Op::sinh: return f(std::sinh(x));
-      case Op::cosh: return f(std::cosh(x));
-      case Op::tanh: return f(std::tanh(x));
-      case Op::asinh: return f(std::asinh(x));
-      case Op::acosh: return f(std::acosh(x));
-      case Op::atanh: return f(std::atanh(x));
-      case Op::erf: return f(std::erf(x));
-      case Op::erfc: return f(std::erfc(x));
-      case Op::sigmoid: return f(1 / (1 + std::exp(-x)));
-      case Op::logical_not: return b(!truth(n.args[0]));
-      case Op::bitwise_not: return n.dtype == DType::boolean ? b(!a(0).i) : z(~u(0));
-      case Op::isnan: return b(std::isnan(x));
-      case Op::isinf: return b(std::isinf(x));
-      case Op::isfinite: return b(floating(n.args[0]) ? std::isfinite(x) : true);
-      case Op::relu: return {x < 0 ? 0 : x, a(0).i < 0 ? 0 : a(0).i};
-      case Op::add: return real ? f(x + y) : z(u(0) + u(1));
-      case Op::sub: return real ? f(x - y) : z(u(0) - u(1));
-      case Op::mul: return real ? f(x * y) : z(u(0) * u(1));
-      case Op::div: return f(x / y);
-      case Op::floor_div: return real ? f(std::floor(x / y)) : z(a(1).i ? static_cast<std::uint64_t>(floor_div(a(0).i, a(1).i)) : 0);
-      case Op::trunc_div: return real ? f(std::trunc(x / y)) : z(a(1).i ? static_cast<std::uint64_t>(a(0).i / a(1).i) : 0);
+      case Op::neg:
+        return real ? f(-x) : z(0 - u(0));
+      case Op::abs:
+        return real ? f(std::fabs(x)) : z(a(0).i < 0 ? 0 - u(0) : u(0));
+      case Op::sign:
+        return real ? f((x > 0) - (x < 0)) : z(static_cast<std::uint64_t>((a(0).i > 0) - (a(0).i < 0)));
+      case Op::ceil:
+        return {std::ceil(x), a(0).i};
+      case Op::floor:
+        return {std::floor(x), a(0).i};
+      case Op::round_even:
+        return {std::nearbyint(x), a(0).i};
+      case Op::trunc:
+        return {std::trunc(x), a(0).i};
+      case Op::frac:
+        return f(x - std::trunc(x));
+      case Op::reciprocal:
+        return f(1 / x);
+      case Op::sqrt:
+        return f(std::sqrt(x));
+      case Op::rsqrt:
+        return f(1 / std::sqrt(x));
+      case Op::exp:
+        return f(std::exp(x));
+      case Op::exp2:
+        return f(std::exp2(x));
+      case Op::expm1:
+        return f(std::expm1(x));
+      case Op::log:
+        return f(std::log(x));
+      case Op::log2:
+        return f(std::log2(x));
+      case Op::log10:
+        return f(std::log10(x));
+      case Op::log1p:
+        return f(std::log1p(x));
+      case Op::sin:
+        return f(std::sin(x));
+      case Op::cos:
+        return f(std::cos(x));
+      case Op::tan:
+        return f(std::tan(x));
+      case Op::asin:
+        return f(std::asin(x));
+      case Op::acos:
+        return f(std::acos(x));
+      case Op::atan:
+        return f(std::atan(x));
+      case Op::sinh:
+        return f(std::sinh(x));
+      case Op::cosh:
+        return f(std::cosh(x));
+      case Op::tanh:
+        return f(std::tanh(x));
+      case Op::asinh:
+        return f(std::asinh(x));
+      case Op::acosh:
+        return f(std::acosh(x));
+      case Op::atanh:
+        return f(std::atanh(x));
+      case Op::erf:
+        return f(std::erf(x));
+      case Op::erfc:
+        return f(std::erfc(x));
+      case Op::sigmoid:
+        return f(1 / (1 + std::exp(-x)));
+      case Op::logical_not:
+        return b(!truth(n.args[0]));
+      case Op::bitwise_not:
+        return n.dtype == DType::boolean ? b(!a(0).i) : z(~u(0));
+      case Op::isnan:
+        return b(std::isnan(x));
+      case Op::isinf:
+        return b(std::isinf(x));
+      case Op::isfinite:
+        return b(floating(n.args[0]) ? std::isfinite(x) : true);
+      case Op::relu:
+        return {x < 0 ? 0 : x, a(0).i < 0 ? 0 : a(0).i};
+      case Op::add:
+        return real ? f(x + y) : z(u(0) + u(1));
+      case Op::sub:
+        return real ? f(x - y) : z(u(0) - u(1));
+      case Op::mul:
+        return real ? f(x * y) : z(u(0) * u(1));
+      case Op::div:
+        return f(x / y);
+      case Op::floor_div:
+        return real ? f(std::floor(x / y)) : z(a(1).i ? static_cast<std::uint64_t>(floor_div(a(0).i, a(1).i)) : 0);
+      case Op::trunc_div:
+        return real ? f(std::trunc(x / y)) : z(a(1).i ? static_cast<std::uint64_t>(a(0).i / a(1).i) : 0);
       case Op::remainder: {
         if (!real) return z(a(1).i ? static_cast<std::uint64_t>(a(0).i - floor_div(a(0).i, a(1).i) * a(1).i) : 0);
         const double m = std::fmod(x, y);
         return f(m != 0 && (y < 0) != (m < 0) ? m + y : m);
       }
-      case Op::fmod: return real ? f(std::fmod(x, y)) : z(a(1).i ? static_cast<std::uint64_t>(a(0).i % a(1).i) : 0);
+      case Op::fmod:
+        return real ? f(std::fmod(x, y)) : z(a(1).i ? static_cast<std::uint64_t>(a(0).i % a(1).i) : 0);
       case Op::pow: {
         if (real) return f(std::pow(x, y));
         std::uint64_t r = 1;
         for (std::int64_t i = 0; i < a(1).i; ++i) r *= u(0);
         return z(r);
       }
-      case Op::atan2: return f(std::atan2(x, y));
-      case Op::maximum: return real ? f(std::isnan(x) || x > y ? x : y) : Value{0, std::max(a(0).i, a(1).i)};
-      case Op::minimum: return real ? f(std::isnan(x) || x < y ? x : y) : Value{0, std::min(a(0).i, a(1).i)};
-      case Op::fmax: return real ? f(std::fmax(x, y)) : Value{0, std::max(a(0).i, a(1).i)};
-      case Op::fmin: return real ? f(std::fmin(x, y)) : Value{0, std::min(a(0).i, a(1).i)};
-      case Op::hypot: return f(std::hypot(x, y));
-      case Op::copysign: return f(std::copysign(x, y));
-      case Op::eq: return compare([](auto p, auto q) { return p == q; });
-      case Op::ne: return compare([](auto p, auto q) { return p != q; });
-      case Op::lt: return compare([](auto p, auto q) { return p < q; });
-      case Op::le: return compare([](auto p, auto q) { return p <= q; });
-      case Op::gt: return compare([](auto p, auto q) { return p > q; });
-      case Op::ge: return compare([](auto p, auto q) { return p >= q; });
-      case Op::logical_and: return b(truth(n.args[0]) && truth(n.args[1]));
-      case Op::logical_or: return b(truth(n.args[0]) || truth(n.args[1]));
-      case Op::logical_xor: return b(truth(n.args[0]) != truth(n.args[1]));
-      case Op::bitwise_and: return z(u(0) & u(1));
-      case Op::bitwise_or: return z(u(0) | u(1));
-      case Op::bitwise_xor: return z(u(0) ^ u(1));
-      case Op::shift_left: return z(a(1).i < 0 || a(1).i >= 8 * size_of(n.dtype) ? 0 : u(0) << a(1).i);
-      case Op::shift_right: return z(static_cast<std::uint64_t>(a(0).i >> (a(1).i < 0 || a(1).i > 63 ? 63 : a(1).i)));
-      case Op::select: return truth(n.args[0]) ? a(1) : a(2);
-      case Op::fma: return f(x * y + a(2).f);
+      case Op::atan2:
+        return f(std::atan2(x, y));
+      case Op::maximum:
+        return real ? f(std::isnan(x) || x > y ? x : y) : Value{0, std::max(a(0).i, a(1).i)};
+      case Op::minimum:
+        return real ? f(std::isnan(x) || x < y ? x : y) : Value{0, std::min(a(0).i, a(1).i)};
+      case Op::fmax:
+        return real ? f(std::fmax(x, y)) : Value{0, std::max(a(0).i, a(1).i)};
+      case Op::fmin:
+        return real ? f(std::fmin(x, y)) : Value{0, std::min(a(0).i, a(1).i)};
+      case Op::hypot:
+        return f(std::hypot(x, y));
+      case Op::copysign:
+        return f(std::copysign(x, y));
+      case Op::eq:
+        return compare([](auto p, auto q) { return p == q; });
+      case Op::ne:
+        return compare([](auto p, auto q) { return p != q; });
+      case Op::lt:
+        return compare([](auto p, auto q) { return p < q; });
+      case Op::le:
+        return compare([](auto p, auto q) { return p <= q; });
+      case Op::gt:
+        return compare([](auto p, auto q) { return p > q; });
+      case Op::ge:
+        return compare([](auto p, auto q) { return p >= q; });
+      case Op::logical_and:
+        return b(truth(n.args[0]) && truth(n.args[1]));
+      case Op::logical_or:
+        return b(truth(n.args[0]) || truth(n.args[1]));
+      case Op::logical_xor:
+        return b(truth(n.args[0]) != truth(n.args[1]));
+      case Op::bitwise_and:
+        return z(u(0) & u(1));
+      case Op::bitwise_or:
+        return z(u(0) | u(1));
+      case Op::bitwise_xor:
+        return z(u(0) ^ u(1));
+      case Op::shift_left:
+        return z(a(1).i < 0 || a(1).i >= 8 * size_of(n.dtype) ? 0 : u(0) << a(1).i);
+      case Op::shift_right:
+        return z(static_cast<std::uint64_t>(a(0).i >> (a(1).i < 0 || a(1).i > 63 ? 63 : a(1).i)));
+      case Op::select:
+        return truth(n.args[0]) ? a(1) : a(2);
+      case Op::fma:
+        return f(x * y + a(2).f);
     }
     return {};
   }
@@ -300,14 +419,16 @@ class Interpreter {
   std::vector<std::int64_t> point_;
 };
 
-/// Random elements for every input; with `specials`, one in 97 floating ones is NaN, Inf, -0, large or tiny (squares stay within fp32).
+/// Random elements for every input; with `specials`, one in 97 floating ones is NaN, Inf, -0, large or tiny (squares
+/// stay within fp32).
 inline std::vector<Bytes> random_inputs(const Kernel& k, std::uint64_t seed, bool specials) {
   std::mt19937_64 rng(seed);
   std::normal_distribution<double> normal;
   const double odd[] = {std::nan(""), INFINITY, -INFINITY, -0.0, 1e15, -1e15, 1e-40};
   std::vector<Bytes> out;
   for (const auto& in : k.inputs) {
-    Bytes data(static_cast<std::size_t>(std::max<std::int64_t>(0, in.storage_elements)) * static_cast<std::size_t>(size_of(in.dtype)));
+    Bytes data(static_cast<std::size_t>(std::max<std::int64_t>(0, in.storage_elements)) *
+               static_cast<std::size_t>(size_of(in.dtype)));
     for (std::int64_t i = 0; i < in.storage_elements; ++i) {
       Value v{normal(rng), static_cast<std::int64_t>(rng() % 41) - 20};
       if (specials && rng() % 97 == 0) v.f = odd[rng() % 7];

@@ -228,8 +228,8 @@ inline Sample logsumexp(std::int64_t rows, std::int64_t cols) {
   const int x = b.load(b.input(DType::f32, {rows, cols}), b.at({{0, cols}, {1, 1}}));
   const int max = b.reduce(ReduceKind::max, x, 0);
   // An infinite maximum would give inf - inf.
-  const int infinite = b.op(
-      Op::eq, {b.op(Op::abs, {max}), b.constant(std::numeric_limits<double>::infinity())}, DType::boolean);
+  const int infinite =
+      b.op(Op::eq, {b.op(Op::abs, {max}), b.constant(std::numeric_limits<double>::infinity())}, DType::boolean);
   const int shift = b.op(Op::select, {infinite, b.constant(0), max});
   const int sum = b.reduce(ReduceKind::sum, b.op(Op::exp, {b.op(Op::sub, {x, shift})}), 1);
   b.output(b.op(Op::add, {b.op(Op::log, {sum}), shift}), DType::f32, {rows}, b.at({{0, 1}}), true);

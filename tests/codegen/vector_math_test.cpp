@@ -2,6 +2,7 @@
 #include "codegen/emit/vector_math.h"
 
 #include <dlfcn.h>
+#include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -15,8 +16,6 @@
 #include <functional>
 #include <random>
 #include <vector>
-
-#include <doctest/doctest.h>
 
 namespace planish::codegen {
 namespace {
@@ -69,7 +68,10 @@ double ulps(float got, long double want) {
   if (std::isinf(rounded) || std::isinf(got)) {
     if (rounded == got) return 0;
     // Either side of the overflow threshold counts as one step.
-    return std::fabs(want) > 3.4028233e38L && std::fabs(got) > 3.402823e38f && std::signbit(got) == std::signbit(rounded) ? 0.75 : 1e9;
+    return std::fabs(want) > 3.4028233e38L && std::fabs(got) > 3.402823e38f &&
+                   std::signbit(got) == std::signbit(rounded)
+               ? 0.75
+               : 1e9;
   }
   if (want == 0) return got == 0 && std::signbit(got) == std::signbit(rounded) ? 0 : got == 0 ? 0.25 : 1e9;
   const int e = std::max(ilogbl(want), -126);
@@ -89,8 +91,10 @@ void build(Built& b, const std::string& source) {
   char name[] = "/tmp/planish-vm-XXXXXX";
   b.folder = mkdtemp(name);
   std::ofstream(b.folder / "k.cpp") << source;
-  const std::string command = fmt::format("g++ -O2 -march=native -std=c++17 -fno-math-errno -fno-trapping-math -Wall -Wno-psabi -Wno-unused-function -shared -fPIC {0}/k.cpp -o {0}/k.so",
-                                          b.folder.string());
+  const std::string command = fmt::format(
+      "g++ -O2 -march=native -std=c++17 -fno-math-errno -fno-trapping-math -Wall -Wno-psabi -Wno-unused-function "
+      "-shared -fPIC {0}/k.cpp -o {0}/k.so",
+      b.folder.string());
   REQUIRE(std::system(command.c_str()) == 0);
   b.handle = dlopen((b.folder / "k.so").c_str(), RTLD_NOW);
   REQUIRE_MESSAGE(b.handle != nullptr, dlerror());
@@ -101,14 +105,24 @@ std::string array_source(int bits, int lanes) {
   for (const auto& c : cases()) names.insert(c.name);
   std::string s = vector_prelude(bits, lanes, names);
   for (const auto& c : cases()) {
-    s += fmt::format("extern \"C\" void v_{0}(const float* x, float* y, i64 n) {{ for (i64 i = 0; i < n; i += W) store_f32(y + i, {0}(load_f32(x + i))); }}\n"
-                     "extern \"C\" void s_{0}(const float* x, float* y, i64 n) {{ for (i64 i = 0; i < n; ++i) y[i] = {0}(x[i]); }}\n", c.name);
+    s += fmt::format(
+        "extern \"C\" void v_{0}(const float* x, float* y, i64 n) {{ for (i64 i = 0; i < n; i += W) store_f32(y + i, "
+        "{0}(load_f32(x + i))); }}\n"
+        "extern \"C\" void s_{0}(const float* x, float* y, i64 n) {{ for (i64 i = 0; i < n; ++i) y[i] = {0}(x[i]); "
+        "}}\n",
+        c.name);
   }
   for (const char* f : {"pow_", "atan2_", "hypot_"}) {
-    s += fmt::format("extern \"C\" void v_{0}(const float* x, const float* z, float* y, i64 n) {{ for (i64 i = 0; i < n; i += W) store_f32(y + i, {0}(load_f32(x + i), load_f32(z + i))); }}\n", f);
+    s += fmt::format(
+        "extern \"C\" void v_{0}(const float* x, const float* z, float* y, i64 n) {{ for (i64 i = 0; i < n; i += W) "
+        "store_f32(y + i, {0}(load_f32(x + i), load_f32(z + i))); }}\n",
+        f);
   }
   for (const char* f : {"bf16", "f16"}) {
-    s += fmt::format("extern \"C\" void v_{0}(const float* x, float* y, i64 n) {{ for (i64 i = 0; i < n; i += W) store_f32(y + i, round_{0}(load_f32(x + i))); }}\n", f);
+    s += fmt::format(
+        "extern \"C\" void v_{0}(const float* x, float* y, i64 n) {{ for (i64 i = 0; i < n; i += W) store_f32(y + i, "
+        "round_{0}(load_f32(x + i))); }}\n",
+        f);
   }
   return s;
 }
@@ -116,8 +130,11 @@ std::string array_source(int bits, int lanes) {
 std::vector<float> points(float lo, float hi, std::size_t n) {
   std::mt19937_64 rng(7);
   std::uniform_real_distribution<float> uniform(lo, hi);
-  std::vector<float> x = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1.0f, -1.0f, 0.5f, -0.5f, 1e-45f, -1e-45f, 1.17549435e-38f, 3.4028235e38f, -3.4028235e38f,
-                          88.72283f, 88.72284f, -87.33655f, -103.97f, -103.98f, -104.1f, 128.0f, -149.0f, -150.1f, 0.99999994f, 1.0000001f, 8388607.5f, -8388607.5f, 2.5f, 3.5f};
+  std::vector<float> x = {0.0f,          -0.0f,          INFINITY,    -INFINITY, NAN,        1.0f,
+                          -1.0f,         0.5f,           -0.5f,       1e-45f,    -1e-45f,    1.17549435e-38f,
+                          3.4028235e38f, -3.4028235e38f, 88.72283f,   88.72284f, -87.33655f, -103.97f,
+                          -103.98f,      -104.1f,        128.0f,      -149.0f,   -150.1f,    0.99999994f,
+                          1.0000001f,    8388607.5f,     -8388607.5f, 2.5f,      3.5f};
   while (x.size() < n / 2) x.push_back(uniform(rng));
   while (x.size() < n) {
     const auto raw = static_cast<std::uint32_t>(rng());
@@ -135,7 +152,8 @@ void check(int bits, int lanes, std::size_t n) {
     const auto x = points(c.lo, c.hi, n);
     std::vector<float> y(n);
     for (const char* form : {"v_", "s_"}) {
-      auto* f = reinterpret_cast<void (*)(const float*, float*, long long)>(dlsym(b.handle, (std::string(form) + c.name).c_str()));
+      auto* f = reinterpret_cast<void (*)(const float*, float*, long long)>(
+          dlsym(b.handle, (std::string(form) + c.name).c_str()));
       REQUIRE((f != nullptr));
       const std::size_t count = form[0] == 'v' ? n : n / 8;
       f(x.data(), y.data(), static_cast<long long>(count));
@@ -145,7 +163,8 @@ void check(int bits, int lanes, std::size_t n) {
         const double u = ulps(y[i], c.exact(x[i]));
         if (u > worst) worst = u, at = x[i], got = y[i];
       }
-      INFO(std::string(form), std::string(c.name), " bits ", bits, " worst ", worst, " ulp at ", at, " got ", got, " want ", static_cast<double>(c.exact(at)));
+      INFO(std::string(form), std::string(c.name), " bits ", bits, " worst ", worst, " ulp at ", at, " got ", got,
+           " want ", static_cast<double>(c.exact(at)));
       CHECK(worst <= c.ulp);
     }
   }
@@ -159,9 +178,11 @@ void check(int bits, int lanes, std::size_t n) {
   for (std::size_t i = n / 4; i < n / 3; ++i) z[i] = std::round(z[i]);
   for (std::size_t i = n / 5; i < n / 4; ++i) w[i] = std::fabs(w[i]);
   std::vector<float> y(n);
-  const std::vector<std::pair<std::string, long double (*)(long double, long double)>> two = {{"pow_", powl}, {"atan2_", atan2l}, {"hypot_", hypotl}};
+  const std::vector<std::pair<std::string, long double (*)(long double, long double)>> two = {
+      {"pow_", powl}, {"atan2_", atan2l}, {"hypot_", hypotl}};
   for (const auto& [name, exact] : two) {
-    auto* f = reinterpret_cast<void (*)(const float*, const float*, float*, long long)>(dlsym(b.handle, ("v_" + name).c_str()));
+    auto* f = reinterpret_cast<void (*)(const float*, const float*, float*, long long)>(
+        dlsym(b.handle, ("v_" + name).c_str()));
     f(w.data(), z.data(), y.data(), static_cast<long long>(n));
     double worst = 0;
     float a = 0, c = 0, got = 0;

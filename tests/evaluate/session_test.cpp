@@ -32,7 +32,8 @@ std::optional<worker::Toolbox> tools() {
     return std::nullopt;
   }
   SpawnOptions options;
-  options.command = {box.python.string(), "-c", "import importlib.util,sys;sys.exit(importlib.util.find_spec('torch') is None)"};
+  options.command = {box.python.string(), "-c",
+                     "import importlib.util,sys;sys.exit(importlib.util.find_spec('torch') is None)"};
   const auto probe = run_command(options, 60);
   if (!probe.has_value() || !probe->status.ok()) {
     MESSAGE("skipped: no torch in " << box.python.string());
@@ -46,9 +47,17 @@ Json program_of(const std::string& body) {
                   {"target", "cpu"},
                   {"arch", "x86-64-v2"},
                   {"buffers",
-                   {{{"role", "input"}, {"source", {{"kind", "user"}, {"index", 0}}}, {"dtype", "f32"}, {"shape", {64, 128}}, {"strides", {128, 1}}},
+                   {{{"role", "input"},
+                     {"source", {{"kind", "user"}, {"index", 0}}},
+                     {"dtype", "f32"},
+                     {"shape", {64, 128}},
+                     {"strides", {128, 1}}},
                     {{"role", "output"}, {"dtype", "f32"}, {"shape", {64, 128}}, {"strides", {128, 1}}}}},
-                  {"kernels", {{{"language", "cpp"}, {"entry", "k0"}, {"flags", Json::array()}, {"source", "extern \"C\" void k0(void** args) {\n" + body + "\n}\n"}}}},
+                  {"kernels",
+                   {{{"language", "cpp"},
+                     {"entry", "k0"},
+                     {"flags", Json::array()},
+                     {"source", "extern \"C\" void k0(void** args) {\n" + body + "\n}\n"}}}},
                   {"steps",
                    {{{"kind", "launch"},
                      {"kernel", 0},
@@ -61,9 +70,12 @@ Json program_of(const std::string& body) {
   return program;
 }
 
-const std::string head = "const float* x = static_cast<const float*>(args[0]); float* y = static_cast<float*>(args[1]); (void)x;";
+const std::string head =
+    "const float* x = static_cast<const float*>(args[0]); float* y = static_cast<float*>(args[1]); (void)x;";
 
-std::string kernel(const std::string& statement) { return program_of(head + "\nfor (int i = 0; i < 64*128; ++i) { " + statement + " }").dump(); }
+std::string kernel(const std::string& statement) {
+  return program_of(head + "\nfor (int i = 0; i < 64*128; ++i) { " + statement + " }").dump();
+}
 
 }  // namespace
 
@@ -123,7 +135,8 @@ TEST_CASE("one candidate of each fate, and the run goes on") {
   CHECK(screened.roofline.has_value());
   CHECK(screened.tier == Tier::bench);
   // Comments and spaces make another program, and the same candidate.
-  expect(kernel("float v = x[i] < 0 ? 0 : x[i]; /* twice */  y[i] = v * 2;"), Outcome::ok);  // no timing: another question
+  expect(kernel("float v = x[i] < 0 ? 0 : x[i]; /* twice */  y[i] = v * 2;"),
+         Outcome::ok);  // no timing: another question
   expect(kernel("float v = x[i] < 0 ? 0 : x[i];   y[i] = v*2;"), Outcome::duplicate);
 
   const Evaluation full = evaluate(kernel("float v = x[i] < 0 ? 0 : x[i]; y[i] = v * 2;"), "full", true);
@@ -141,17 +154,18 @@ TEST_CASE("one candidate of each fate, and the run goes on") {
   expect(kernel("((volatile float*)y)[i + 64 * 128 + 16384] = 1;"), Outcome::out_of_bounds);
   expect(program_of("__builtin_exit(0);").dump(), Outcome::exit);
   const Evaluation after = evaluate(good);
-  CHECK_MESSAGE(after.ok() , name(after.outcome) << ": " << after.message);
+  CHECK_MESSAGE(after.ok(), name(after.outcome) << ": " << after.message);
 
   // A program of aten steps goes to the torch runner.
   Json aten = program_of("");
   aten["kernels"] = Json::array();
   aten["buffers"].push_back({{"role", "temp"}, {"dtype", "f32"}, {"shape", {64, 128}}, {"strides", {128, 1}}});
-  aten["steps"] = {{{"kind", "aten"}, {"op", "aten.relu.default"}, {"args", {{{"name", "self"}, {"buffer", 0}}}}, {"outs", {2}}},
-                   {{"kind", "aten"},
-                    {"op", "aten.mul.Tensor"},
-                    {"args", {{{"name", "self"}, {"buffer", 2}}, {{"name", "other"}, {"buffer", 2}}}},
-                    {"outs", {1}}}};
+  aten["steps"] = {
+      {{"kind", "aten"}, {"op", "aten.relu.default"}, {"args", {{{"name", "self"}, {"buffer", 0}}}}, {"outs", {2}}},
+      {{"kind", "aten"},
+       {"op", "aten.mul.Tensor"},
+       {"args", {{{"name", "self"}, {"buffer", 2}}, {{"name", "other"}, {"buffer", 2}}}},
+       {"outs", {1}}}};
   const Evaluation squared = evaluate(aten.dump());
   CHECK_MESSAGE(squared.outcome == Outcome::wrong, name(squared.outcome) << ": " << squared.message);
   aten["steps"][1]["op"] = "aten.add.Tensor";
@@ -162,14 +176,19 @@ TEST_CASE("one candidate of each fate, and the run goes on") {
   VerifyRequest verify;
   verify.session = opened->session;
   const auto solution = folder->path() / "solution.py";
-  REQUIRE(write_file(solution, std::string(task_source) + "\nclass ModelNew(Model):\n    def forward(self, x):\n        return torch.clamp(x, min=0).add(torch.clamp(x, min=0))\n").has_value());
+  REQUIRE(write_file(solution, std::string(task_source) + "\nclass ModelNew(Model):\n    def forward(self, x):\n       "
+                                                          " return torch.clamp(x, min=0).add(torch.clamp(x, min=0))\n")
+              .has_value());
   verify.path = solution.string();
   verify.kernelbench = true;
   auto verified = session.verify(verify);
   REQUIRE_MESSAGE(verified.has_value(), verified.error().kind << ": " << verified.error().message);
   CHECK_MESSAGE(verified->verified, verified->message);
   CHECK(verified->kernelbench.has_value());
-  REQUIRE(write_file(solution, std::string(task_source) + "\nclass ModelNew(Model):\n    def forward(self, x):\n        return torch.relu(x)\n").has_value());
+  REQUIRE(
+      write_file(solution, std::string(task_source) +
+                               "\nclass ModelNew(Model):\n    def forward(self, x):\n        return torch.relu(x)\n")
+          .has_value());
   verified = session.verify(verify);
   REQUIRE(verified.has_value());
   CHECK(!verified->verified);

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::vector<std::string> order{"base",   "ir",       "program", "rewrite", "codegen", "patterns", "worker", "task",
+const std::vector<std::string> order{"base",     "ir",    "program", "rewrite", "codegen", "patterns", "worker", "task",
                                      "evaluate", "judge", "coder",   "search",  "store",   "ship",     "suite",  "cli"};
 
 int rank(const std::string& folder) {
@@ -22,12 +22,14 @@ int rank(const std::string& folder) {
 
 /// What is wrong with a file of `folder` that includes `header`; empty when nothing is.
 std::string problem(const std::string& folder, const std::string& header) {
-  if (header.starts_with("runtime/") || header.find("planish_rt.h") != std::string::npos) return "the runtime is reached through processes only";
+  if (header.starts_with("runtime/") || header.find("planish_rt.h") != std::string::npos)
+    return "the runtime is reached through processes only";
   if (header == "nlohmann/json.hpp") return {};
   const std::string target = header.substr(0, header.find('/'));
   if (rank(target) < 0) return {};  // not ours
   if (rank(target) > rank(folder)) return fmt::format("{} comes after {}", target, folder);
-  if ((folder == "search" || folder == "store") && (target == "worker" || target == "evaluate") && header != "evaluate/evaluation.h") {
+  if ((folder == "search" || folder == "store") && (target == "worker" || target == "evaluate") &&
+      header != "evaluate/evaluation.h") {
     return fmt::format("{} knows no process: only evaluate/evaluation.h is allowed", folder);
   }
   return {};
@@ -77,7 +79,8 @@ TEST_CASE("no folder includes one after it") {
       CHECK_MESSAGE(wrong.empty(), relative.string() << " includes " << header << ": " << wrong);
       const bool json = header.starts_with("nlohmann/json.hpp");
       // The one header that brings it in says so; all others keep to .cpp files.
-      if (json && extension == ".h") CHECK_MESSAGE(relative.string() == "base/json.h", relative.string() << " includes the JSON library");
+      if (json && extension == ".h")
+        CHECK_MESSAGE(relative.string() == "base/json.h", relative.string() << " includes the JSON library");
     }
   }
   CHECK(files > 50);

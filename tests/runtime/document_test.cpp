@@ -47,44 +47,20 @@ TEST_CASE("each broken document is refused by name of the place") {
       {"target", [](Json& j) { j["target"] = "tpu"; }},
       {"buffers[0]", [](Json& j) { j["buffers"][0]["role"] = "scratch"; }},
       {"buffers[1]", [](Json& j) { j["buffers"][1]["strides"] = {1}; }},
-      {"buffers[1]",
-       [](Json& j) {
-         j["buffers"][1]["shape"] = {4, -8};
-       }},
-      {"overflows",
-       [](Json& j) {
-         j["buffers"][1]["shape"] = {INT64_MAX, INT64_MAX};
-       }},
+      {"buffers[1]", [](Json& j) { j["buffers"][1]["shape"] = {4, -8}; }},
+      {"overflows", [](Json& j) { j["buffers"][1]["shape"] = {INT64_MAX, INT64_MAX}; }},
       {"kernels[0]", [](Json& j) { j["kernels"][0]["language"] = "cuda"; }},
       {"`kernel`", [](Json& j) { j["steps"][0]["kernel"] = 1; }},
-      {"grid",
-       [](Json& j) {
-         j["steps"][0]["grid"] = {2, 1, 1};
-       }},
-      {"grid",
-       [](Json& j) {
-         j["steps"][0]["grid"] = {0, 1, 1};
-       }},
+      {"grid", [](Json& j) { j["steps"][0]["grid"] = {2, 1, 1}; }},
+      {"grid", [](Json& j) { j["steps"][0]["grid"] = {0, 1, 1}; }},
       {"args[0]", [](Json& j) { j["steps"][0]["args"][0]["buffer"] = 3; }},
-      {"args[3]",
-       [](Json& j) {
-         j["steps"][0]["args"][3] = {{"i32", 3000000000}};
-       }},
-      {"args[4]",
-       [](Json& j) {
-         j["steps"][0]["args"][4] = {{"f32", "1.5"}};
-       }},
-      {"args[4]",
-       [](Json& j) {
-         j["steps"][0]["args"][4] = {{"f32", "0x1p+0"}, {"f64", "0x1p+0"}};
-       }},
+      {"args[3]", [](Json& j) { j["steps"][0]["args"][3] = {{"i32", 3000000000}}; }},
+      {"args[4]", [](Json& j) { j["steps"][0]["args"][4] = {{"f32", "1.5"}}; }},
+      {"args[4]", [](Json& j) { j["steps"][0]["args"][4] = {{"f32", "0x1p+0"}, {"f64", "0x1p+0"}}; }},
       {"kind", [](Json& j) { j["steps"][0]["kind"] = "library"; }},
       {"only read", [](Json& j) { j["steps"][1]["buffer"] = 0; }},
       {"does not fit", [](Json& j) { j["steps"][1]["value"] = "0x1.8p+0"; }},
-      {"different",
-       [](Json& j) {
-         j["steps"][1] = {{"kind", "copy"}, {"from", 0}, {"to", 2}};
-       }},
+      {"different", [](Json& j) { j["steps"][1] = {{"kind", "copy"}, {"from", 0}, {"to", 2}}; }},
       {"steps", [](Json& j) { j["steps"] = 3; }},
   };
   for (const auto& [part, damage] : cases) {

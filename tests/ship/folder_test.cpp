@@ -48,12 +48,15 @@ struct Fixture {
                .planish_version = "0.1.0",
                .torch_version = "2.13.0"};
   }
-  void put(const std::string& name, const std::string& bytes) { REQUIRE(write_file(dir.path() / name, bytes).has_value()); }
+  void put(const std::string& name, const std::string& bytes) {
+    REQUIRE(write_file(dir.path() / name, bytes).has_value());
+  }
   std::string text(const std::string& name) { return read_file(request.folder / name).value_or(""); }
   Json manifest() { return parse_json(text("ship.json"), "bad", "ship.json").value_or(Json()); }
   std::size_t neighbours() {
     std::size_t count = 0;
-    for (const auto& entry : fs::directory_iterator(dir.path())) count += entry.path().filename().string().starts_with(".tmp-") ? 1U : 0U;
+    for (const auto& entry : fs::directory_iterator(dir.path()))
+      count += entry.path().filename().string().starts_with(".tmp-") ? 1U : 0U;
     return count;
   }
 };
@@ -116,12 +119,24 @@ TEST_CASE_FIXTURE(Fixture, "a shipped folder is replaced as a whole, anything el
 }
 
 TEST_CASE_FIXTURE(Fixture, "a failure leaves nothing behind") {
-  SUBCASE("a missing binary") { request.binaries = {dir.path() / "none.so"}; }
-  SUBCASE("too few binaries") { request.binaries.clear(); }
-  SUBCASE("a missing constant") { request.blobs = dir.path() / "none"; }
-  SUBCASE("a bad program") { request.program = "{"; }
-  SUBCASE("a bad graph") { request.graph = R"({"input_tree":"in"})"; }
-  SUBCASE("a missing task") { request.task = dir.path() / "none.py"; }
+  SUBCASE("a missing binary") {
+    request.binaries = {dir.path() / "none.so"};
+  }
+  SUBCASE("too few binaries") {
+    request.binaries.clear();
+  }
+  SUBCASE("a missing constant") {
+    request.blobs = dir.path() / "none";
+  }
+  SUBCASE("a bad program") {
+    request.program = "{";
+  }
+  SUBCASE("a bad graph") {
+    request.graph = R"({"input_tree":"in"})";
+  }
+  SUBCASE("a missing task") {
+    request.task = dir.path() / "none.py";
+  }
   CHECK_FALSE(ship::write_folder(request).has_value());
   CHECK_FALSE(fs::exists(request.folder));
   CHECK(neighbours() == 0);
@@ -129,9 +144,15 @@ TEST_CASE_FIXTURE(Fixture, "a failure leaves nothing behind") {
 
 TEST_CASE_FIXTURE(Fixture, "an altered folder is noticed") {
   REQUIRE(ship::write_folder(request).has_value());
-  SUBCASE("changed") { put("out/kernels/k0.so", "other"); }
-  SUBCASE("added") { put("out/extra.py", "x"); }
-  SUBCASE("missing") { fs::remove(request.folder / "evidence.json"); }
+  SUBCASE("changed") {
+    put("out/kernels/k0.so", "other");
+  }
+  SUBCASE("added") {
+    put("out/extra.py", "x");
+  }
+  SUBCASE("missing") {
+    fs::remove(request.folder / "evidence.json");
+  }
   CHECK(ship::check_folder(request.folder).error().kind == "altered");
 }
 

@@ -1,8 +1,8 @@
 // The compile worker itself, with real compilers.
 #include "worker/compiler.h"
 
-#include <doctest/doctest.h>
 #include <dlfcn.h>
+#include <doctest/doctest.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -16,7 +16,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-worker::Toolbox tools() { return worker::Toolbox::resolve(fs::path(PLANISH_BUILD_DIR) / "bin"); }
+worker::Toolbox tools() {
+  return worker::Toolbox::resolve(fs::path(PLANISH_BUILD_DIR) / "bin");
+}
 
 CompileJob cpp_job(const fs::path& cache, const std::string& source) {
   CompileJob job;
@@ -63,7 +65,8 @@ TEST_CASE("a C++ kernel is compiled once, found again, and found broken") {
   CHECK(!third->cached);
   CHECK(third->sha256 == first->sha256);
   // Nothing half-written stays behind.
-  for (const auto& entry : fs::recursive_directory_iterator(folder->path())) CHECK(!entry.path().filename().string().starts_with(".tmp"));
+  for (const auto& entry : fs::recursive_directory_iterator(folder->path()))
+    CHECK(!entry.path().filename().string().starts_with(".tmp"));
 }
 
 TEST_CASE("errors have names") {
@@ -77,7 +80,8 @@ TEST_CASE("errors have names") {
   CHECK(reply.error().kind == "compile_error");
   CHECK(reply.error().message.find("nonsense") != std::string::npos);
   job.source = answer_source;
-  for (const char* flag : {"-ffast-math", "-fplugin=x.so", "-include/etc/passwd", "-o/tmp/x", "@/etc/passwd", "-DA=$(x)"}) {
+  for (const char* flag :
+       {"-ffast-math", "-fplugin=x.so", "-include/etc/passwd", "-o/tmp/x", "@/etc/passwd", "-DA=$(x)"}) {
     job.flags = {flag};
     const auto refused = compiler->compile(job);
     REQUIRE(!refused.has_value());
@@ -91,8 +95,10 @@ TEST_CASE("errors have names") {
   CHECK(compiler->compile(job).error().kind == "compile_error");
   // A source that takes for ever: the compiler is ended, the worker lives.
   job.language = "cpp";
-  job.source = "template <int N, int M> struct F { static const int v = F<N - 1, 2 * M>::v + F<N - 1, 2 * M + 1>::v; };"
-               "template <int M> struct F<0, M> { static const int v = M; }; extern \"C\" void k0(void** a) { *(int*)a[0] = F<26, 0>::v; }";
+  job.source =
+      "template <int N, int M> struct F { static const int v = F<N - 1, 2 * M>::v + F<N - 1, 2 * M + 1>::v; };"
+      "template <int M> struct F<0, M> { static const int v = M; }; extern \"C\" void k0(void** a) { *(int*)a[0] = "
+      "F<26, 0>::v; }";
   job.limit_seconds = 0.5;
   CHECK(compiler->compile(job).error().kind == "compile_timeout");
   CHECK(compiler->alive());
@@ -116,8 +122,10 @@ TEST_CASE("a CUDA kernel, with its registers, where NVRTC is found") {
   job.entry = "k0";
   job.arch = "sm_90a";
   job.cache = folder->path().string();
-  job.source = "extern \"C\" __global__ void k0(float* x, int n) { __shared__ float s[64]; s[threadIdx.x] = x[threadIdx.x]; __syncthreads();"
-               " if (threadIdx.x < n) x[threadIdx.x] = s[threadIdx.x ^ 1] * 2; }";
+  job.source =
+      "extern \"C\" __global__ void k0(float* x, int n) { __shared__ float s[64]; s[threadIdx.x] = x[threadIdx.x]; "
+      "__syncthreads();"
+      " if (threadIdx.x < n) x[threadIdx.x] = s[threadIdx.x ^ 1] * 2; }";
   const auto reply = compiler->compile(job);
   if (!reply.has_value() && reply.error().kind == "no_compiler") {
     CHECK(!reply.error().hint.empty());

@@ -31,10 +31,33 @@ namespace {
 
 bool costly(Op op) {
   switch (op) {
-    case Op::exp: case Op::exp2: case Op::expm1: case Op::log: case Op::log2: case Op::log10: case Op::log1p: case Op::sin: case Op::cos: case Op::tan:
-    case Op::asin: case Op::acos: case Op::atan: case Op::sinh: case Op::cosh: case Op::tanh: case Op::asinh: case Op::acosh: case Op::atanh: case Op::erf:
-    case Op::erfc: case Op::sigmoid: case Op::pow: case Op::atan2: return true;
-    default: return false;
+    case Op::exp:
+    case Op::exp2:
+    case Op::expm1:
+    case Op::log:
+    case Op::log2:
+    case Op::log10:
+    case Op::log1p:
+    case Op::sin:
+    case Op::cos:
+    case Op::tan:
+    case Op::asin:
+    case Op::acos:
+    case Op::atan:
+    case Op::sinh:
+    case Op::cosh:
+    case Op::tanh:
+    case Op::asinh:
+    case Op::acosh:
+    case Op::atanh:
+    case Op::erf:
+    case Op::erfc:
+    case Op::sigmoid:
+    case Op::pow:
+    case Op::atan2:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -42,7 +65,8 @@ bool costly(Op op) {
 }  // namespace cpp
 
 Result<Emitted> emit_cpp(const Kernel& given, const Device& device, const Genome& genome) {
-  if (given.space.extents.size() > 60) return fail("unsupported", "the kernel's space has more than 60 variables", "merge variables first");
+  if (given.space.extents.size() > 60)
+    return fail("unsupported", "the kernel's space has more than 60 variables", "merge variables first");
   const Kernel kernel = cpp::with_variable(given);
   PLANISH_TRY(const cpp::Plan read, cpp::plan(kernel, device, genome));
   cpp::Plan plan = read;
@@ -50,12 +74,15 @@ Result<Emitted> emit_cpp(const Kernel& given, const Device& device, const Genome
   plan.lanes = view.wide ? plan.bits / 64 : plan.bits / 32;
   if (plan.buffer)
     for (std::size_t i = 0; i < kernel.nodes.size(); ++i)
-      view.buffered[i] = view.form[i] == cpp::Form::f && view.vec(static_cast<int>(i)) && view.inner(static_cast<int>(i)) && cpp::costly(kernel.nodes[i].op);
+      view.buffered[i] = view.form[i] == cpp::Form::f && view.vec(static_cast<int>(i)) &&
+                         view.inner(static_cast<int>(i)) && cpp::costly(kernel.nodes[i].op);
   cpp::Printer printer(view);
   std::string shared;
-  const std::string body = kernel.anchor == Anchor::row ? cpp::row_body(view, plan, printer, shared) : cpp::pointwise_body(view, plan, printer);
+  const std::string body = kernel.anchor == Anchor::row ? cpp::row_body(view, plan, printer, shared)
+                                                        : cpp::pointwise_body(view, plan, printer);
   std::string out = vector_prelude(plan.bits, plan.lanes, printer.used());
-  if (plan.threads > 1) out += "extern \"C\" int omp_get_thread_num(void);\nextern \"C\" int omp_get_num_threads(void);\n";
+  if (plan.threads > 1)
+    out += "extern \"C\" int omp_get_thread_num(void);\nextern \"C\" int omp_get_num_threads(void);\n";
   out += "extern \"C\" void k0(void** args) {\n";
   Emitted e;
   for (std::size_t i = 0; i < kernel.inputs.size(); ++i) {
@@ -70,7 +97,10 @@ Result<Emitted> emit_cpp(const Kernel& given, const Device& device, const Genome
   }
   out += shared;
   if (plan.threads > 1)
-    out += fmt::format("#pragma omp parallel num_threads({})\n{{\nconst i64 tid = omp_get_thread_num(), team = omp_get_num_threads();\n", plan.threads);
+    out += fmt::format(
+        "#pragma omp parallel num_threads({})\n{{\nconst i64 tid = omp_get_thread_num(), team = "
+        "omp_get_num_threads();\n",
+        plan.threads);
   else
     out += "{\nconst i64 tid = 0, team = 1;\n";
   out += body;

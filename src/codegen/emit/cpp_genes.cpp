@@ -11,9 +11,13 @@ namespace planish::codegen {
 namespace cpp {
 namespace {
 
-std::int64_t extent(const Kernel& k, int v) { return k.space.extents[static_cast<std::size_t>(v)]; }
+std::int64_t extent(const Kernel& k, int v) {
+  return k.space.extents[static_cast<std::size_t>(v)];
+}
 
-std::int64_t points(const Kernel& k) { return k.outer_extent() * k.inner_extent(); }
+std::int64_t points(const Kernel& k) {
+  return k.outer_extent() * k.inner_extent();
+}
 
 /// Bytes touched, roughly: an input never more often than the space has points.
 double traffic(const Kernel& k) {
@@ -26,8 +30,9 @@ double traffic(const Kernel& k) {
 
 bool turnable(const Kernel& k, const Node& n, int v, int u) {
   const auto& in = k.inputs[static_cast<std::size_t>(n.input)];
-  return n.op == Op::load && n.where.empty() && (in.dtype == DType::f32 || in.dtype == DType::i32) && in.dtype == n.dtype && n.index.depends_on(v) &&
-         !folded(n.index, v) && n.index.coefficient_of(v) != 1 && unit_stride(n.index, u);
+  return n.op == Op::load && n.where.empty() && (in.dtype == DType::f32 || in.dtype == DType::i32) &&
+         in.dtype == n.dtype && n.index.depends_on(v) && !folded(n.index, v) && n.index.coefficient_of(v) != 1 &&
+         unit_stride(n.index, u);
 }
 
 /// Cycles a point, to choose the vector variable by.
@@ -42,19 +47,25 @@ double weight(const Kernel& k, int v) {
   for (const auto& n : k.nodes)
     if (n.op == Op::load) cycles += u >= 0 && turnable(k, n, v, u) ? 0.25 : access(n.index, false);
   for (const auto& o : k.outputs)
-    if (!o.per_row || column) cycles += access(o.index, true) * (o.per_row ? 1.0 / static_cast<double>(std::max<std::int64_t>(1, k.inner_extent())) : 1.0);
+    if (!o.per_row || column)
+      cycles += access(o.index, true) *
+                (o.per_row ? 1.0 / static_cast<double>(std::max<std::int64_t>(1, k.inner_extent())) : 1.0);
   const auto e = static_cast<double>(std::max<std::int64_t>(1, extent(k, v)));
   const double lanes = 16, vectors = static_cast<double>((extent(k, v) + 15) / 16);
   cycles += 0.3;  // arithmetic
   cycles *= std::max(1.0, vectors * lanes / e);
-  if (row && !column) cycles += (30.0 + 40.0 * static_cast<double>(k.reductions.size())) / static_cast<double>(std::max<std::int64_t>(1, k.inner_extent()));
+  if (row && !column)
+    cycles += (30.0 + 40.0 * static_cast<double>(k.reductions.size())) /
+              static_cast<double>(std::max<std::int64_t>(1, k.inner_extent()));
   return cycles;
 }
 
 bool shares_costly_values(const Kernel& k) {
   if (k.anchor != Anchor::row || k.reductions.empty()) return false;
   for (const auto& n : k.nodes)
-    if (n.op == Op::exp || n.op == Op::erf || n.op == Op::tanh || n.op == Op::sigmoid || n.op == Op::log || n.op == Op::pow || n.op == Op::sin || n.op == Op::cos) return true;
+    if (n.op == Op::exp || n.op == Op::erf || n.op == Op::tanh || n.op == Op::sigmoid || n.op == Op::log ||
+        n.op == Op::pow || n.op == Op::sin || n.op == Op::cos)
+      return true;
   return false;
 }
 
@@ -83,9 +94,11 @@ Kernel with_variable(Kernel kernel) {
 
 std::vector<int> widths(const Device& device) {
   const std::string_view a = device.arch;
-  constexpr std::array<std::string_view, 13> wide = {"avx512", "cascadelake", "cooperlake", "cannonlake", "icelake", "tigerlake", "rocketlake",
-                                                     "sapphirerapids", "emeraldrapids", "graniterapids", "znver4", "znver5", "x86-64-v4"};
-  constexpr std::array<std::string_view, 10> medium = {"haswell", "broadwell", "skylake", "alderlake", "raptorlake", "znver", "x86-64-v3", "avx2", "lunarlake", "arrowlake"};
+  constexpr std::array<std::string_view, 13> wide = {
+      "avx512",         "cascadelake",   "cooperlake",    "cannonlake", "icelake", "tigerlake", "rocketlake",
+      "sapphirerapids", "emeraldrapids", "graniterapids", "znver4",     "znver5",  "x86-64-v4"};
+  constexpr std::array<std::string_view, 10> medium = {"haswell", "broadwell", "skylake", "alderlake", "raptorlake",
+                                                       "znver",   "x86-64-v3", "avx2",    "lunarlake", "arrowlake"};
   for (auto w : wide)
     if (a.find(w) != a.npos) return {512, 256};
   for (auto m : medium)
@@ -131,9 +144,12 @@ std::vector<int> vector_variables(const Kernel& kernel) {
 }
 
 Result<Plan> plan(const Kernel& kernel, const Device& device, const Genome& genome) {
-  if (auto why = cpp_illegal(kernel, device, genome); !why.empty()) return fail("illegal_genome", "the C++ schedule is illegal: " + why, "draw another genome");
+  if (auto why = cpp_illegal(kernel, device, genome); !why.empty())
+    return fail("illegal_genome", "the C++ schedule is illegal: " + why, "draw another genome");
   const auto variables = vector_variables(kernel);
-  if (variables.empty()) return fail("unsupported", "no variable of the kernel can be the vector variable", "give scalars a variable of extent 1");
+  if (variables.empty())
+    return fail("unsupported", "no variable of the kernel can be the vector variable",
+                "give scalars a variable of extent 1");
   Plan p;
   p.bits = static_cast<int>(get(genome, "bits", widths(device)[0]));
   p.v = static_cast<int>(get(genome, "vary", variables[0]));
@@ -159,13 +175,17 @@ std::vector<Gene> cpp_genes(const Kernel& given, const Device& device) {
   out.push_back({"vary", std::vector<std::int64_t>(variables.begin(), variables.end())});
   out.push_back({"threads", cpp::thread_choices(device)});
   out.push_back({"unroll", {1, 2, 4}});
-  if (std::any_of(kernel.outputs.begin(), kernel.outputs.end(), [](const Output& o) { return o.dtype == DType::f32 && !o.per_row; })) out.push_back({"nt", {0, 1}});
+  if (std::any_of(kernel.outputs.begin(), kernel.outputs.end(),
+                  [](const Output& o) { return o.dtype == DType::f32 && !o.per_row; }))
+    out.push_back({"nt", {0, 1}});
   if (kernel.anchor == Anchor::pointwise) {
     out.push_back({"chunk", {1024, 4096, 16384, 65536, 262144}});
-    if (std::any_of(variables.begin(), variables.end(), [&](int v) { return cpp::tile_variable(kernel, v) >= 0; })) out.push_back({"tile", {0, 32, 64, 128}});
+    if (std::any_of(variables.begin(), variables.end(), [&](int v) { return cpp::tile_variable(kernel, v) >= 0; }))
+      out.push_back({"tile", {0, 32, 64, 128}});
   } else {
     out.push_back({"split", {0, 1}});
-    if (cpp::shares_costly_values(kernel) && kernel.inner_extent() <= cpp::kBufferElements) out.push_back({"buffer", {0, 1}});
+    if (cpp::shares_costly_values(kernel) && kernel.inner_extent() <= cpp::kBufferElements)
+      out.push_back({"buffer", {0, 1}});
   }
   return out;
 }
@@ -176,13 +196,16 @@ std::string cpp_illegal(const Kernel& given, const Device& device, const Genome&
   for (const auto& [name, value] : genome) {
     const auto it = std::find_if(all.begin(), all.end(), [&n = name](const Gene& g) { return g.name == n; });
     if (it == all.end()) return fmt::format("this kernel has no gene `{}`", name);
-    if (std::find(it->choices.begin(), it->choices.end(), value) == it->choices.end()) return fmt::format("gene `{}` cannot be {}", name, value);
+    if (std::find(it->choices.begin(), it->choices.end(), value) == it->choices.end())
+      return fmt::format("gene `{}` cannot be {}", name, value);
   }
   const auto variables = cpp::vector_variables(kernel);
   if (variables.empty()) return "no variable can be the vector variable";
   const int v = static_cast<int>(cpp::get(genome, "vary", variables[0]));
-  if (cpp::get(genome, "tile", 0) > 0 && cpp::tile_variable(kernel, v) < 0) return "tiles need loads that run along another variable";
-  if (cpp::get(genome, "split", 0) && cpp::get(genome, "threads", 1) == 1) return "one thread has nobody to share a row with";
+  if (cpp::get(genome, "tile", 0) > 0 && cpp::tile_variable(kernel, v) < 0)
+    return "tiles need loads that run along another variable";
+  if (cpp::get(genome, "split", 0) && cpp::get(genome, "threads", 1) == 1)
+    return "one thread has nobody to share a row with";
   const int n = static_cast<int>(kernel.space.extents.size());
   if (cpp::get(genome, "buffer", 0) && v != n - 1) return "row buffers need the last variable as the vector variable";
   return "";
@@ -193,7 +216,9 @@ std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
   const auto variables = cpp::vector_variables(kernel);
   if (variables.empty()) return {};
   const auto genes = cpp_genes(kernel, device);
-  const auto has = [&](std::string_view name) { return std::any_of(genes.begin(), genes.end(), [&](const Gene& g) { return g.name == name; }); };
+  const auto has = [&](std::string_view name) {
+    return std::any_of(genes.begin(), genes.end(), [&](const Gene& g) { return g.name == name; });
+  };
   const double bytes = cpp::traffic(kernel);
   int costly = 0;
   for (const auto& n : kernel.nodes) costly += n.op >= Op::exp && n.op <= Op::sigmoid;
@@ -220,9 +245,12 @@ std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
     }
     if (has("tile")) g["tile"] = cpp::tile_variable(kernel, v) >= 0 ? 64 : 0;
     if (row) {
-      const std::int64_t units = column ? kernel.outer_extent() / std::max<std::int64_t>(1, ev) * ((ev + lanes * g["unroll"] - 1) / (lanes * g["unroll"])) : kernel.outer_extent();
+      const std::int64_t units = column ? kernel.outer_extent() / std::max<std::int64_t>(1, ev) *
+                                              ((ev + lanes * g["unroll"] - 1) / (lanes * g["unroll"]))
+                                        : kernel.outer_extent();
       const std::int64_t inner = kernel.inner_extent();
-      g["split"] = threads > 1 && ((units < threads && inner >= 4096) || (units < 4 * threads && units % threads != 0 && inner >= (1 << 18)));
+      g["split"] = threads > 1 && ((units < threads && inner >= 4096) ||
+                                   (units < 4 * threads && units % threads != 0 && inner >= (1 << 18)));
       if (has("buffer")) g["buffer"] = v == n - 1;
     }
     return g;

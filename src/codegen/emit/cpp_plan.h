@@ -12,17 +12,17 @@
 namespace planish::codegen::cpp {
 
 struct Plan {
-  int bits = 512;      ///< native vector width
-  int lanes = 16;      ///< W
-  int v = 0;           ///< vector variable
-  int u = -1;          ///< the other variable of a tile, where loads run along it; -1: no tiles
-  int tile = 64;       ///< tile edge in elements
+  int bits = 512;  ///< native vector width
+  int lanes = 16;  ///< W
+  int v = 0;       ///< vector variable
+  int u = -1;      ///< the other variable of a tile, where loads run along it; -1: no tiles
+  int tile = 64;   ///< tile edge in elements
   int threads = 1;
-  int unroll = 1;      ///< vectors a step
+  int unroll = 1;              ///< vectors a step
   std::int64_t chunk = 16384;  ///< pointwise: elements of the vector variable a unit
-  bool stream = false; ///< non-temporal stores
-  bool split = false;  ///< all threads share each row
-  bool buffer = false; ///< keep costly values of a row between sweeps
+  bool stream = false;         ///< non-temporal stores
+  bool split = false;          ///< all threads share each row
+  bool buffer = false;         ///< keep costly values of a row between sweeps
 };
 
 /// The kernel with a variable of extent 1 to run along, where it has none (a scalar, a row without inner variables).

@@ -9,8 +9,8 @@
 namespace planish::codegen::cpp {
 namespace {
 
-/// How one reduction is kept. fp32 sums and products have two levels: vectors of fp32 over a block of at most 16 steps, then
-/// double, so that a row of a million elements is as accurate as a pairwise summation.
+/// How one reduction is kept. fp32 sums and products have two levels: vectors of fp32 over a block of at most 16 steps,
+/// then double, so that a row of a million elements is as accurate as a pairwise summation.
 struct Fold {
   ReduceKind kind = ReduceKind::sum;
   Form form = Form::f;  ///< of what is accumulated
@@ -34,10 +34,18 @@ Fold fold_of(const View& view, const Reduction& r) {
     f.form = arg == Form::b ? Form::i : arg;
     const bool max = r.kind == ReduceKind::max;
     switch (f.form) {
-      case Form::f: f.neutral = max ? "(-__builtin_inff())" : "__builtin_inff()"; break;
-      case Form::d: f.neutral = max ? "(-__builtin_inf())" : "__builtin_inf()"; break;
-      case Form::l: f.neutral = max ? "(-9223372036854775807LL - 1)" : "9223372036854775807LL"; break;
-      default: f.neutral = max ? "(-2147483647 - 1)" : "2147483647"; break;
+      case Form::f:
+        f.neutral = max ? "(-__builtin_inff())" : "__builtin_inff()";
+        break;
+      case Form::d:
+        f.neutral = max ? "(-__builtin_inf())" : "__builtin_inf()";
+        break;
+      case Form::l:
+        f.neutral = max ? "(-9223372036854775807LL - 1)" : "9223372036854775807LL";
+        break;
+      default:
+        f.neutral = max ? "(-2147483647 - 1)" : "2147483647";
+        break;
     }
   }
   f.two_level = adds && f.form == Form::f;
@@ -45,20 +53,29 @@ Fold fold_of(const View& view, const Reduction& r) {
   return f;
 }
 
-std::string neutral_vector(const Fold& f) { return fmt::format("splat({})", f.neutral); }
+std::string neutral_vector(const Fold& f) {
+  return fmt::format("splat({})", f.neutral);
+}
 std::string neutral_state(const Fold& f) {
-  return f.two_level ? fmt::format("{{hd{{}} + {0}, hd{{}} + {0}}}", f.kind == ReduceKind::sum ? "0.0" : "1.0") : neutral_vector(f);
+  return f.two_level ? fmt::format("{{hd{{}} + {0}, hd{{}} + {0}}}", f.kind == ReduceKind::sum ? "0.0" : "1.0")
+                     : neutral_vector(f);
 }
 
 /// `into` combined with the vector `x`.
 std::string combine(const Fold& f, const std::string& into, const std::string& x) {
   switch (f.kind) {
-    case ReduceKind::sum: return f.form == Form::l ? fmt::format("add({}, {});\n", into, x) : fmt::format("{} += {};\n", into, x);
-    case ReduceKind::product: return f.form == Form::l ? fmt::format("mul({}, {});\n", into, x) : fmt::format("{} *= {};\n", into, x);
-    case ReduceKind::max: return fmt::format("{0} = greater({1}, {0});\n", into, x);
-    case ReduceKind::min: return fmt::format("{0} = less({1}, {0});\n", into, x);
-    case ReduceKind::any: return fmt::format("{} |= {};\n", into, x);
-    case ReduceKind::all: return fmt::format("{} &= {};\n", into, x);
+    case ReduceKind::sum:
+      return f.form == Form::l ? fmt::format("add({}, {});\n", into, x) : fmt::format("{} += {};\n", into, x);
+    case ReduceKind::product:
+      return f.form == Form::l ? fmt::format("mul({}, {});\n", into, x) : fmt::format("{} *= {};\n", into, x);
+    case ReduceKind::max:
+      return fmt::format("{0} = greater({1}, {0});\n", into, x);
+    case ReduceKind::min:
+      return fmt::format("{0} = less({1}, {0});\n", into, x);
+    case ReduceKind::any:
+      return fmt::format("{} |= {};\n", into, x);
+    case ReduceKind::all:
+      return fmt::format("{} &= {};\n", into, x);
   }
   return "";
 }
@@ -69,7 +86,8 @@ std::string combine_state(const Fold& f, const std::string& into, const std::str
 
 class Row {
  public:
-  Row(const View& view, const Plan& plan, Printer& printer, std::string& shared) : view_(view), plan_(plan), printer_(printer), shared_(shared) {
+  Row(const View& view, const Plan& plan, Printer& printer, std::string& shared)
+      : view_(view), plan_(plan), printer_(printer), shared_(shared) {
     const Kernel& k = view.kernel;
     for (const auto& r : k.reductions) folds_.push_back(fold_of(view, r));
     std::vector<int> roots;
@@ -93,8 +111,9 @@ class Row {
     std::int64_t count = 1;
     for (int i = 0; i < view_.variables() - view_.kernel.inner; ++i) order.push_back(i), count *= extent(i);
     std::string out = buffers();
-    out += plan_.split ? fmt::format("for (i64 row = 0; row < {}; ++row) {{\n", count)
-                       : fmt::format("for (i64 row = {0}LL * tid / team; row < {0}LL * (tid + 1) / team; ++row) {{\n", count);
+    out += plan_.split
+               ? fmt::format("for (i64 row = 0; row < {}; ++row) {{\n", count)
+               : fmt::format("for (i64 row = {0}LL * tid / team; row < {0}LL * (tid + 1) / team; ++row) {{\n", count);
     out += decompose(view_, order, "row");
     Spot spot = base_;
     spot.suffix = "";
@@ -106,10 +125,14 @@ class Row {
     std::int64_t count = 1;
     for (int i = 0; i < view_.variables() - view_.kernel.inner; ++i)
       if (i != view_.v) order.push_back(i), count *= extent(i);
-    const std::int64_t ev = extent(view_.v), chunks_of = static_cast<std::int64_t>(plan_.unroll) * plan_.lanes, chunks = (ev + chunks_of - 1) / chunks_of;
-    std::string out = plan_.split ? fmt::format("for (i64 unit = 0; unit < {}; ++unit) {{\n", count * chunks)
-                                  : fmt::format("for (i64 unit = {0}LL * tid / team; unit < {0}LL * (tid + 1) / team; ++unit) {{\n", count * chunks);
-    out += fmt::format("const i64 row = unit / {0}, j0 = unit % {0} * {1};\n(void)row;\n", chunks, chunks_of) + decompose(view_, order, "row");
+    const std::int64_t ev = extent(view_.v), chunks_of = static_cast<std::int64_t>(plan_.unroll) * plan_.lanes,
+                       chunks = (ev + chunks_of - 1) / chunks_of;
+    std::string out =
+        plan_.split ? fmt::format("for (i64 unit = 0; unit < {}; ++unit) {{\n", count * chunks)
+                    : fmt::format("for (i64 unit = {0}LL * tid / team; unit < {0}LL * (tid + 1) / team; ++unit) {{\n",
+                                  count * chunks);
+    out += fmt::format("const i64 row = unit / {0}, j0 = unit % {0} * {1};\n(void)row;\n", chunks, chunks_of) +
+           decompose(view_, order, "row");
     const auto v = static_cast<std::size_t>(view_.v);
     std::vector<Spot> spots;
     for (int u = 0; u < plan_.unroll; ++u) {
@@ -122,14 +145,18 @@ class Row {
     Spot s = base_;
     s.names[v] = "j";
     s.count = "count";
-    out += fmt::format("for (i64 j = j0; j < {0}; j += W) {{\nconst i64 count = {0} - j < W ? {0} - j : W;\n(void)count;\n{1}}}\n", ev, phases({s}));
+    out += fmt::format(
+        "for (i64 j = j0; j < {0}; j += W) {{\nconst i64 count = {0} - j < W ? {0} - j : W;\n(void)count;\n{1}}}\n", ev,
+        phases({s}));
     return out + "}\n}\n";
   }
 
   std::string buffers() const {
     std::string out;
     for (std::size_t i = 0; i < view_.buffered.size(); ++i)
-      if (view_.buffered[i]) out += fmt::format("float buffer{}[{}] __attribute__((aligned(64)));\n", i, view_.kernel.inner_extent() + plan_.lanes);
+      if (view_.buffered[i])
+        out += fmt::format("float buffer{}[{}] __attribute__((aligned(64)));\n", i,
+                           view_.kernel.inner_extent() + plan_.lanes);
     return out;
   }
 
@@ -160,21 +187,35 @@ class Row {
       const std::string state = fmt::format("s{}{}", r, s.suffix);
       if (view_.vec(node)) {
         const std::string value = f.two_level ? fmt::format("narrow({})", state) : state;
-        out += fmt::format("const {} n{}{} = {};\n", type_name(to, true), node, s.suffix, printer_.convert(value, f.form, to, true));
+        out += fmt::format("const {} n{}{} = {};\n", type_name(to, true), node, s.suffix,
+                           printer_.convert(value, f.form, to, true));
         continue;
       }
       std::string value;
       switch (f.kind) {
-        case ReduceKind::sum: value = fmt::format("({})sum({})", type_name(f.form, false), state); break;
-        case ReduceKind::product: value = fmt::format("({})product({})", type_name(f.form, false), state); break;
-        case ReduceKind::max: value = fmt::format("fold_max({})", state); break;
-        case ReduceKind::min: value = fmt::format("fold_min({})", state); break;
-        case ReduceKind::any: value = fmt::format("fold_or({})", state); break;
-        case ReduceKind::all: value = fmt::format("fold_and({})", state); break;
+        case ReduceKind::sum:
+          value = fmt::format("({})sum({})", type_name(f.form, false), state);
+          break;
+        case ReduceKind::product:
+          value = fmt::format("({})product({})", type_name(f.form, false), state);
+          break;
+        case ReduceKind::max:
+          value = fmt::format("fold_max({})", state);
+          break;
+        case ReduceKind::min:
+          value = fmt::format("fold_min({})", state);
+          break;
+        case ReduceKind::any:
+          value = fmt::format("fold_or({})", state);
+          break;
+        case ReduceKind::all:
+          value = fmt::format("fold_and({})", state);
+          break;
       }
       // Lanes are equal where the argument does not move along the vector variable: a column's scalar is any of them.
       if (view_.column) value = f.two_level ? fmt::format("narrow({})[0]", state) : fmt::format("{}[0]", state);
-      out += fmt::format("const {} n{} = {};\n", type_name(to, false), node, printer_.convert(value, f.form, to, false));
+      out +=
+          fmt::format("const {} n{} = {};\n", type_name(to, false), node, printer_.convert(value, f.form, to, false));
       break;
     }
     return out;
@@ -187,7 +228,9 @@ class Row {
       for (std::size_t r = 0; r < folds_.size(); ++r)
         if (view_.kernel.reductions[r].phase == p) which.push_back(static_cast<int>(r));
       for (int r : which)
-        for (const auto& s : spots) out += fmt::format("{} s{}{} = {};\n", folds_[static_cast<std::size_t>(r)].state, r, s.suffix, neutral_state(folds_[static_cast<std::size_t>(r)]));
+        for (const auto& s : spots)
+          out += fmt::format("{} s{}{} = {};\n", folds_[static_cast<std::size_t>(r)].state, r, s.suffix,
+                             neutral_state(folds_[static_cast<std::size_t>(r)]));
       out += sweep(spots, which, p);
       if (plan_.split) out += meet(spots, which);
       out += fixed(p + 1, spots);
@@ -221,7 +264,8 @@ class Row {
         const std::string declaration = fmt::format("{} {}[{}];\n", f.state, part, plan_.threads);
         if (shared_.find(declaration) == std::string::npos) shared_ += declaration;
         put += fmt::format("{}[tid] = {};\n", part, state);
-        take += fmt::format("{} = {}[0];\nfor (i64 t = 1; t < team; ++t) {{ {} }}\n", state, part, combine_state(f, state, part + "[t]"));
+        take += fmt::format("{} = {}[0];\nfor (i64 t = 1; t < team; ++t) {{ {} }}\n", state, part,
+                            combine_state(f, state, part + "[t]"));
       }
     }
     return put + "#pragma omp barrier\n" + take + "#pragma omp barrier\n";
@@ -234,7 +278,10 @@ class Row {
     if (which.empty())
       for (const auto& o : view_.kernel.outputs)
         if (!o.per_row) roots.push_back(o.node);
-    const auto kept = [&](int n) { return view_.buffered[static_cast<std::size_t>(n)] && view_.phase[static_cast<std::size_t>(n)] < phase && first_use_[static_cast<std::size_t>(n)] < phase; };
+    const auto kept = [&](int n) {
+      return view_.buffered[static_cast<std::size_t>(n)] && view_.phase[static_cast<std::size_t>(n)] < phase &&
+             first_use_[static_cast<std::size_t>(n)] < phase;
+    };
     if (first_use_.empty()) first_use_.assign(view_.kernel.nodes.size(), 1 << 20);
     std::vector<int> nodes;
     for (int n : printing::closure(view_.kernel, roots, kept))
@@ -243,7 +290,8 @@ class Row {
     std::vector<int> reads;
     for (int n : needed_)
       if (kept(n)) reads.push_back(n);
-    for (int n : nodes) first_use_[static_cast<std::size_t>(n)] = std::min(first_use_[static_cast<std::size_t>(n)], phase);
+    for (int n : nodes)
+      first_use_[static_cast<std::size_t>(n)] = std::min(first_use_[static_cast<std::size_t>(n)], phase);
     return view_.column ? column_sweep(spots, which, nodes) : row_sweep(which, nodes, reads);
   }
 
@@ -252,7 +300,8 @@ class Row {
     for (int r : which) {
       const Fold& f = folds_[static_cast<std::size_t>(r)];
       std::string x = printer_.value(view_.kernel.reductions[static_cast<std::size_t>(r)].arg, f.form, true, spot);
-      if (!spot.count.empty() && !view_.column) x = fmt::format("sel(first((int){}), {}, {})", spot.count, x, neutral_vector(f));
+      if (!spot.count.empty() && !view_.column)
+        x = fmt::format("sel(first((int){}), {}, {})", spot.count, x, neutral_vector(f));
       out += combine(f, fmt::format("{}{}{}", prefix, r, spot.suffix), x);
     }
     return out;
@@ -265,13 +314,15 @@ class Row {
     return out;
   }
 
-  /// `lo`, `hi` of a loop; the first loop of a split kernel takes the thread's share, in whole vectors if it is the vector loop.
+  /// `lo`, `hi` of a loop; the first loop of a split kernel takes the thread's share, in whole vectors if it is the
+  /// vector loop.
   std::pair<std::string, std::string> bounds(int variable, bool outermost, bool vectors) const {
     const std::int64_t e = extent(variable);
     if (!plan_.split || !outermost) return {"0", fmt::format("{}", e)};
     if (!vectors) return {fmt::format("({}LL * tid / team)", e), fmt::format("({}LL * (tid + 1) / team)", e)};
     const std::int64_t whole = e / plan_.lanes;
-    return {fmt::format("({}LL * tid / team * W)", whole), fmt::format("(tid + 1 == team ? {} : {}LL * (tid + 1) / team * W)", e, whole)};
+    return {fmt::format("({}LL * tid / team * W)", whole),
+            fmt::format("(tid + 1 == team ? {} : {}LL * (tid + 1) / team * W)", e, whole)};
   }
 
   std::string row_sweep(const std::vector<int>& which, const std::vector<int>& nodes, const std::vector<int>& reads) {
@@ -292,7 +343,8 @@ class Row {
       position += fmt::format("d{} * {} + ", loops_[i], stride);
       stride *= extent(loops_[i]);
     }
-    const auto body = [&](const std::string& j, const std::string& suffix, const std::string& count, const std::string& prefix) {
+    const auto body = [&](const std::string& j, const std::string& suffix, const std::string& count,
+                          const std::string& prefix) {
       Spot s = base_;
       s.names[v] = j;
       s.suffix = suffix;
@@ -320,7 +372,8 @@ class Row {
       for (int r : which) {
         const Fold& f = folds_[static_cast<std::size_t>(r)];
         for (int step = 1; step < copies; step *= 2)
-          for (int u = 0; u + step < copies; u += 2 * step) t += combine(f, fmt::format("a{}_{}", r, u), fmt::format("a{}_{}", r, u + step));
+          for (int u = 0; u + step < copies; u += 2 * step)
+            t += combine(f, fmt::format("a{}_{}", r, u), fmt::format("a{}_{}", r, u + step));
         t += combine_state(f, fmt::format("s{}", r), fmt::format("a{}_0", r));
       }
       return t;
@@ -333,15 +386,19 @@ class Row {
       accs += declare(fmt::format("_{}", c));
       inside += body(c ? fmt::format("(j + {} * W)", c) : "j", fmt::format("_{}", c), "", "a");
     }
-    out += fmt::format("while (j + {0} * W <= end) {{\nconst i64 stop = j + {1} * W < end ? j + {1} * W : end;\n{2}for (; j + {0} * W <= stop; j += {0} * W) {{\n{3}}}\n{4}}}\n", u,
-                       which.empty() ? 1 << 20 : 16 * u, accs, inside, merge(u));
+    out += fmt::format(
+        "while (j + {0} * W <= end) {{\nconst i64 stop = j + {1} * W < end ? j + {1} * W : end;\n{2}for (; j + {0} * W "
+        "<= stop; j += {0} * W) {{\n{3}}}\n{4}}}\n",
+        u, which.empty() ? 1 << 20 : 16 * u, accs, inside, merge(u));
     out += fmt::format("if (j < end) {{\n{}", declare("_0"));
     if (u > 1) out += fmt::format("for (; j + W <= end; j += W) {}", body("j", "_0", "", "a"));
-    out += fmt::format("if (j < end) {{\nconst i64 count = end - j;\n(void)count;\n{}}}\n{}}}\n", body("j", "_0", "count", "a"), merge(1));
+    out += fmt::format("if (j < end) {{\nconst i64 count = end - j;\n(void)count;\n{}}}\n{}}}\n",
+                       body("j", "_0", "count", "a"), merge(1));
     return "{\n" + out + end + "}\n";
   }
 
-  std::string column_sweep(const std::vector<Spot>& spots, const std::vector<int>& which, const std::vector<int>& nodes) {
+  std::string column_sweep(const std::vector<Spot>& spots, const std::vector<int>& which,
+                           const std::vector<int>& nodes) {
     std::string out, end;
     bool outermost = true;
     for (std::size_t i = 0; i + 1 < loops_.size(); ++i) {
@@ -367,8 +424,10 @@ class Row {
       }
     }
     // Blocks of 32 steps keep the fp32 level short.
-    out += fmt::format("for (i64 b = {0}, e = {1}; b < e; b += 32) {{\nconst i64 stop = b + 32 < e ? b + 32 : e;\n{2}for (i64 d{3} = b; d{3} < stop; ++d{3}) {{\n{4}}}\n{5}}}\n", lo, hi,
-                       accs, last, inside, merges);
+    out += fmt::format(
+        "for (i64 b = {0}, e = {1}; b < e; b += 32) {{\nconst i64 stop = b + 32 < e ? b + 32 : e;\n{2}for (i64 d{3} = "
+        "b; d{3} < stop; ++d{3}) {{\n{4}}}\n{5}}}\n",
+        lo, hi, accs, last, inside, merges);
     return out + end;
   }
 
@@ -384,6 +443,8 @@ class Row {
 
 }  // namespace
 
-std::string row_body(const View& view, const Plan& plan, Printer& printer, std::string& shared) { return Row(view, plan, printer, shared).text(); }
+std::string row_body(const View& view, const Plan& plan, Printer& printer, std::string& shared) {
+  return Row(view, plan, printer, shared).text();
+}
 
 }  // namespace planish::codegen::cpp

@@ -31,7 +31,8 @@ Range range_of(const Kernel& k, const Node& n, const std::vector<Range>& known) 
   const auto arg = [&](std::size_t i) { return known[static_cast<std::size_t>(n.args[i])]; };
   const Range any{-kHuge, kHuge};
   switch (n.op) {
-    case Op::constant: return {static_cast<double>(n.bits), static_cast<double>(n.bits)};
+    case Op::constant:
+      return {static_cast<double>(n.bits), static_cast<double>(n.bits)};
     case Op::index: {
       const auto r = n.index.range(k.space);
       return {static_cast<double>(r.first), static_cast<double>(r.second)};
@@ -40,41 +41,60 @@ Range range_of(const Kernel& k, const Node& n, const std::vector<Range>& known) 
       const DType from = k.nodes[static_cast<std::size_t>(n.args[0])].dtype;
       return is_floating(from) ? any : arg(0);
     }
-    case Op::neg: return {-arg(0).second, -arg(0).first};
-    case Op::add: return {arg(0).first + arg(1).first, arg(0).second + arg(1).second};
-    case Op::sub: return {arg(0).first - arg(1).second, arg(0).second - arg(1).first};
+    case Op::neg:
+      return {-arg(0).second, -arg(0).first};
+    case Op::add:
+      return {arg(0).first + arg(1).first, arg(0).second + arg(1).second};
+    case Op::sub:
+      return {arg(0).first - arg(1).second, arg(0).second - arg(1).first};
     case Op::mul: {
-      const double p[4] = {arg(0).first * arg(1).first, arg(0).first * arg(1).second, arg(0).second * arg(1).first, arg(0).second * arg(1).second};
+      const double p[4] = {arg(0).first * arg(1).first, arg(0).first * arg(1).second, arg(0).second * arg(1).first,
+                           arg(0).second * arg(1).second};
       return {*std::min_element(p, p + 4), *std::max_element(p, p + 4)};
     }
-    case Op::minimum: return {std::min(arg(0).first, arg(1).first), std::min(arg(0).second, arg(1).second)};
-    case Op::maximum: return {std::max(arg(0).first, arg(1).first), std::max(arg(0).second, arg(1).second)};
-    case Op::select: return {std::min(arg(1).first, arg(2).first), std::max(arg(1).second, arg(2).second)};
-    default: return any;
+    case Op::minimum:
+      return {std::min(arg(0).first, arg(1).first), std::min(arg(0).second, arg(1).second)};
+    case Op::maximum:
+      return {std::max(arg(0).first, arg(1).first), std::max(arg(0).second, arg(1).second)};
+    case Op::select:
+      return {std::min(arg(1).first, arg(2).first), std::max(arg(1).second, arg(2).second)};
+    default:
+      return any;
   }
 }
 
 Range range_of(DType t) {
   switch (t) {
-    case DType::i32: return {-2147483648.0, 2147483647.0};
-    case DType::i16: return {-32768, 32767};
-    case DType::i8: return {-128, 127};
-    case DType::u8: return {0, 255};
-    case DType::boolean: return {0, 1};
-    default: return {-kHuge, kHuge};
+    case DType::i32:
+      return {-2147483648.0, 2147483647.0};
+    case DType::i16:
+      return {-32768, 32767};
+    case DType::i8:
+      return {-128, 127};
+    case DType::u8:
+      return {0, 255};
+    case DType::boolean:
+      return {0, 1};
+    default:
+      return {-kHuge, kHuge};
   }
 }
 
 Form form_of(DType t) {
   switch (t) {
-    case DType::f64: return Form::d;
-    case DType::boolean: return Form::b;
-    case DType::i64: return Form::l;
+    case DType::f64:
+      return Form::d;
+    case DType::boolean:
+      return Form::b;
+    case DType::i64:
+      return Form::l;
     case DType::i32:
     case DType::i16:
     case DType::i8:
-    case DType::u8: return Form::i;
-    default: return Form::f;
+    case DType::u8:
+      return Form::i;
+    default:
+      return Form::f;
   }
 }
 
@@ -124,31 +144,44 @@ View::View(const Kernel& k, int vector_variable) : kernel(k), v(vector_variable)
   for (const auto& r : k.reductions) {
     const bool adds = r.kind == ReduceKind::sum || r.kind == ReduceKind::product;
     if (adds && form_of(r.accumulate) != Form::f) wide = true;
-    if (form[static_cast<std::size_t>(r.arg)] == Form::d || form[static_cast<std::size_t>(r.arg)] == Form::l) wide = true;
+    if (form[static_cast<std::size_t>(r.arg)] == Form::d || form[static_cast<std::size_t>(r.arg)] == Form::l)
+      wide = true;
   }
   buffered.assign(k.nodes.size(), false);
 }
 
 std::string_view type_name(Form form, bool vector) {
   switch (form) {
-    case Form::f: return vector ? "vf" : "float";
-    case Form::d: return vector ? "vd" : "double";
-    case Form::l: return vector ? "vl" : "i64";
-    default: return vector ? "vi" : "int";
+    case Form::f:
+      return vector ? "vf" : "float";
+    case Form::d:
+      return vector ? "vd" : "double";
+    case Form::l:
+      return vector ? "vl" : "i64";
+    default:
+      return vector ? "vi" : "int";
   }
 }
 
 std::string_view storage_name(DType dtype) {
   switch (dtype) {
-    case DType::f64: return "double";
-    case DType::f32: return "float";
-    case DType::i64: return "i64";
-    case DType::i32: return "int";
-    case DType::i16: return "short";
-    case DType::i8: return "signed char";
+    case DType::f64:
+      return "double";
+    case DType::f32:
+      return "float";
+    case DType::i64:
+      return "i64";
+    case DType::i32:
+      return "int";
+    case DType::i16:
+      return "short";
+    case DType::i8:
+      return "signed char";
     case DType::f16:
-    case DType::bf16: return "unsigned short";
-    default: return "unsigned char";
+    case DType::bf16:
+      return "unsigned short";
+    default:
+      return "unsigned char";
   }
 }
 
@@ -158,36 +191,49 @@ bool folded(const ir::IndexExpr& e, int v) {
   return false;
 }
 
-bool unit_stride(const ir::IndexExpr& e, int v) { return e.coefficient_of(v) == 1 && !folded(e, v); }
+bool unit_stride(const ir::IndexExpr& e, int v) {
+  return e.coefficient_of(v) == 1 && !folded(e, v);
+}
 
 std::string Printer::call(std::string_view function, std::string_view args) {
   used_.emplace(function);
   return fmt::format("{}({})", function, args);
 }
 
-std::string Printer::index(const ir::IndexExpr& e, const Spot& spot) const { return index_text(e, view_.kernel.space, spot.names, true); }
+std::string Printer::index(const ir::IndexExpr& e, const Spot& spot) const {
+  return index_text(e, view_.kernel.space, spot.names, true);
+}
 
 std::string Printer::literal(Form form, double value, std::int64_t bits) const {
   switch (form) {
-    case Form::b: return bits ? "-1" : "0";
-    case Form::i: return bits == std::numeric_limits<std::int32_t>::min() ? "(-2147483647 - 1)" : fmt::format("{}", bits);
-    case Form::l: return bits == std::numeric_limits<std::int64_t>::min() ? "(-9223372036854775807LL - 1)" : fmt::format("{}LL", bits);
-    default: break;
+    case Form::b:
+      return bits ? "-1" : "0";
+    case Form::i:
+      return bits == std::numeric_limits<std::int32_t>::min() ? "(-2147483647 - 1)" : fmt::format("{}", bits);
+    case Form::l:
+      return bits == std::numeric_limits<std::int64_t>::min() ? "(-9223372036854775807LL - 1)"
+                                                              : fmt::format("{}LL", bits);
+    default:
+      break;
   }
   const char* f = form == Form::f ? "f" : "";
   if (std::isnan(value)) return fmt::format("__builtin_nan{}(\"\")", f);
-  if (std::isinf(value) || (form == Form::f && std::fabs(value) > 3.4028235677973366e38)) return fmt::format("({}__builtin_inf{}())", value < 0 ? "-" : "", f);
+  if (std::isinf(value) || (form == Form::f && std::fabs(value) > 3.4028235677973366e38))
+    return fmt::format("({}__builtin_inf{}())", value < 0 ? "-" : "", f);
   return form == Form::f ? fmt::format("{:a}f", static_cast<float>(value)) : fmt::format("{:a}", value);
 }
 
 std::string Printer::convert(std::string text, Form from, Form to, bool vector) const {
   if (from == to) return text;
-  if (to == Form::b) return vector ? fmt::format("mask(({})({} != 0))", from == Form::d || from == Form::l ? "vl" : "vi", text) : fmt::format("mask({} != 0)", text);
+  if (to == Form::b)
+    return vector ? fmt::format("mask(({})({} != 0))", from == Form::d || from == Form::l ? "vl" : "vi", text)
+                  : fmt::format("mask({} != 0)", text);
   if (from == Form::b) {
     if (to == Form::i) return fmt::format("({} & 1)", text);
     text = fmt::format("({} & 1)", text);
   }
-  return vector ? fmt::format("__builtin_convertvector({}, {})", text, type_name(to, true)) : fmt::format("({})({})", type_name(to, false), text);
+  return vector ? fmt::format("__builtin_convertvector({}, {})", text, type_name(to, true))
+                : fmt::format("({})({})", type_name(to, false), text);
 }
 
 std::string Printer::value(int node, Form form, bool as_vector, const Spot& spot) {
@@ -229,14 +275,16 @@ std::string Printer::load(int node, const Spot& spot) {
     where_moves |= b.e.depends_on(view_.v);
     where_folded |= folded(b.e, view_.v);
   }
-  const std::string whole = fmt::format("load_{}(in{} + {}{})", dtype, n.input, index(n.index, spot), spot.count.empty() ? "" : ", (int)" + spot.count);
+  const std::string whole = fmt::format("load_{}(in{} + {}{})", dtype, n.input, index(n.index, spot),
+                                        spot.count.empty() ? "" : ", (int)" + spot.count);
   const std::string base = spot.names[static_cast<std::size_t>(view_.v)];
   Spot lane = spot;
   lane.names[static_cast<std::size_t>(view_.v)] = fmt::format("({} + l)", base);
   const std::string limit = spot.count.empty() ? "W" : spot.count;
   const std::string lane_cond = cond(lane);
-  const std::string lanes = fmt::format("({{ {0} g{{}}; for (int l = 0; l < {1}; ++l) g[l] = {2}; g; }})", type_name(stored, true), limit,
-                                        lane_cond.empty() ? one(lane) : fmt::format("({}) ? {} : {}", lane_cond, one(lane), outside));
+  const std::string lanes =
+      fmt::format("({{ {0} g{{}}; for (int l = 0; l < {1}; ++l) g[l] = {2}; g; }})", type_name(stored, true), limit,
+                  lane_cond.empty() ? one(lane) : fmt::format("({}) ? {} : {}", lane_cond, one(lane), outside));
   std::string text;
   if (!unit_stride(n.index, view_.v)) {
     text = lanes;
@@ -274,17 +322,20 @@ std::string Printer::define(int node, const Spot& spot) {
     if (!vec) {
       text = fmt::format("({})({})", type_name(form, false), index(n.index, spot));
     } else if (!folded(n.index, view_.v)) {
-      text = fmt::format("splat(({})({})) + {} * {}", type_name(form, false), index(n.index, spot), literal(form, 0, n.index.coefficient_of(view_.v)),
-                         form == Form::l ? "lanes64()" : "lanes()");
+      text = fmt::format("splat(({})({})) + {} * {}", type_name(form, false), index(n.index, spot),
+                         literal(form, 0, n.index.coefficient_of(view_.v)), form == Form::l ? "lanes64()" : "lanes()");
     } else {
       Spot lane = spot;
-      lane.names[static_cast<std::size_t>(view_.v)] = fmt::format("({} + l)", spot.names[static_cast<std::size_t>(view_.v)]);
-      text = fmt::format("({{ {} g{{}}; for (int l = 0; l < W; ++l) g[l] = ({})({}); g; }})", type_name(form, true), type_name(form, false), index(n.index, lane));
+      lane.names[static_cast<std::size_t>(view_.v)] =
+          fmt::format("({} + l)", spot.names[static_cast<std::size_t>(view_.v)]);
+      text = fmt::format("({{ {} g{{}}; for (int l = 0; l < W; ++l) g[l] = ({})({}); g; }})", type_name(form, true),
+                         type_name(form, false), index(n.index, lane));
     }
   } else {
     text = operation(node, spot);
   }
-  std::string out = fmt::format("const {} n{}{} = {};\n", type_name(view_.form[at], vec), node, vec ? spot.suffix : "", text);
+  std::string out =
+      fmt::format("const {} n{}{} = {};\n", type_name(view_.form[at], vec), node, vec ? spot.suffix : "", text);
   if (vec && view_.buffered[at] && spot.position.starts_with("write:")) {
     used_.insert("store_f32");
     out += fmt::format("store_f32(buffer{} + {}, n{}{});\n", node, spot.position.substr(6), node, spot.suffix);
@@ -298,18 +349,24 @@ std::string Printer::store(int o, const Spot& spot, bool stream) {
   used_.insert("store_" + dtype);
   const bool moves = out.index.depends_on(view_.v);
   const Form form = form_of(out.dtype);
-  if (!moves) return fmt::format("put_{}(out{} + {}, {});\n", dtype, o, index(out.index, spot), value(out.node, form, false, spot));
+  if (!moves)
+    return fmt::format("put_{}(out{} + {}, {});\n", dtype, o, index(out.index, spot),
+                       value(out.node, form, false, spot));
   const std::string text = value(out.node, form, true, spot);
   if (!unit_stride(out.index, view_.v)) {
     Spot lane = spot;
-    lane.names[static_cast<std::size_t>(view_.v)] = fmt::format("({} + l)", spot.names[static_cast<std::size_t>(view_.v)]);
-    return fmt::format("{{ const {} g = {}; for (int l = 0; l < {}; ++l) put_{}(out{} + {}, g[l]); }}\n", type_name(form, true), text,
-                       spot.count.empty() ? "W" : spot.count, dtype, o, index(out.index, lane));
+    lane.names[static_cast<std::size_t>(view_.v)] =
+        fmt::format("({} + l)", spot.names[static_cast<std::size_t>(view_.v)]);
+    return fmt::format("{{ const {} g = {}; for (int l = 0; l < {}; ++l) put_{}(out{} + {}, g[l]); }}\n",
+                       type_name(form, true), text, spot.count.empty() ? "W" : spot.count, dtype, o,
+                       index(out.index, lane));
   }
   const std::string to = fmt::format("out{} + {}", o, index(out.index, spot));
   if (!spot.count.empty()) return fmt::format("store_{}({}, {}, (int){});\n", dtype, to, text, spot.count);
   if (stream && out.dtype == DType::f32)
-    return fmt::format("{{ float* const to = {}; if (((u64)to & (W * 4 - 1)) == 0) stream_f32(to, {}); else store_f32(to, {}); }}\n", to, text, text);
+    return fmt::format(
+        "{{ float* const to = {}; if (((u64)to & (W * 4 - 1)) == 0) stream_f32(to, {}); else store_f32(to, {}); }}\n",
+        to, text, text);
   return fmt::format("store_{}({}, {});\n", dtype, to, text);
 }
 
@@ -321,9 +378,13 @@ std::string Printer::operation(int node, const Spot& spot) {
   const auto arg_form = [&](std::size_t i) { return view_.form[static_cast<std::size_t>(n.args[i])]; };
   const auto as = [&](std::size_t i, Form f) { return value(n.args[i], f, vec, spot); };
   const auto arg = [&](std::size_t i) { return as(i, form); };
-  const auto lit = [&](double x) { return vec ? fmt::format("splat({})", literal(form, x, static_cast<std::int64_t>(x))) : literal(form, x, static_cast<std::int64_t>(x)); };
+  const auto lit = [&](double x) {
+    return vec ? fmt::format("splat({})", literal(form, x, static_cast<std::int64_t>(x)))
+               : literal(form, x, static_cast<std::int64_t>(x));
+  };
   const auto test = [&](const std::string& condition, Form of) {
-    return vec ? fmt::format("mask(({})({}))", of == Form::d || of == Form::l ? "vl" : "vi", condition) : fmt::format("mask({})", condition);
+    return vec ? fmt::format("mask(({})({}))", of == Form::d || of == Form::l ? "vl" : "vi", condition)
+               : fmt::format("mask({})", condition);
   };
   const auto floating = form == Form::f || form == Form::d;
   // Small integers live in 32 bits and wrap after each operation.
@@ -359,7 +420,10 @@ std::string Printer::operation(int node, const Spot& spot) {
     used_.insert("fmod_f");
     return fmt::format("{}({}, {})", f, arg(0), arg(1));
   };
-  const int width = form == Form::l ? 64 : n.dtype == DType::i16 ? 16 : n.dtype == DType::i8 || n.dtype == DType::u8 ? 8 : 32;
+  const int width = form == Form::l                                ? 64
+                    : n.dtype == DType::i16                        ? 16
+                    : n.dtype == DType::i8 || n.dtype == DType::u8 ? 8
+                                                                   : 32;
   switch (n.op) {
     case Op::cast: {
       const Form from = arg_form(0);
@@ -373,58 +437,113 @@ std::string Printer::operation(int node, const Spot& spot) {
       if (n.rounds && n.dtype == DType::f16) return used_.insert("f16"), fmt::format("round_f16({})", t);
       return wrap(t);
     }
-    case Op::neg: return floating ? fmt::format("-({})", arg(0)) : arithmetic(lit(0), "-", arg(0));
-    case Op::abs: return floating ? fmt::format("abs_({})", arg(0)) : wrap(fmt::format("sel({}, {}, {})", test(arg(0) + " < 0", form), arithmetic(lit(0), "-", arg(0)), arg(0)));
+    case Op::neg:
+      return floating ? fmt::format("-({})", arg(0)) : arithmetic(lit(0), "-", arg(0));
+    case Op::abs:
+      return floating ? fmt::format("abs_({})", arg(0))
+                      : wrap(fmt::format("sel({}, {}, {})", test(arg(0) + " < 0", form),
+                                         arithmetic(lit(0), "-", arg(0)), arg(0)));
     case Op::sign:
-      return fmt::format("sel({}, {}, sel({}, {}, {}))", test(arg(0) + " > 0", form), lit(1), test(arg(0) + " < 0", form), lit(-1), lit(0));
-    case Op::ceil: return floating ? call("ceil_", arg(0)) : arg(0);
-    case Op::floor: return floating ? call("floor_", arg(0)) : arg(0);
-    case Op::round_even: return floating ? call("rint_", arg(0)) : arg(0);
-    case Op::trunc: return floating ? call("trunc_", arg(0)) : arg(0);
-    case Op::frac: return fmt::format("{} - {}", arg(0), call("trunc_", arg(0)));
-    case Op::reciprocal: return fmt::format("{} / {}", lit(1), arg(0));
-    case Op::sqrt: return call("sqrt_", arg(0));
-    case Op::rsqrt: return fmt::format("{} / {}", lit(1), call("sqrt_", arg(0)));
-    case Op::exp: return function("exp_");
-    case Op::exp2: return function("exp2_");
-    case Op::expm1: return function("expm1_");
-    case Op::log: return function("log_");
-    case Op::log2: return function("log2_");
-    case Op::log10: return function("log10_");
-    case Op::log1p: return function("log1p_");
-    case Op::sin: return function("sin_");
-    case Op::cos: return function("cos_");
-    case Op::tan: return function("tan_");
-    case Op::asin: return function("asin_");
-    case Op::acos: return function("acos_");
-    case Op::atan: return function("atan_");
-    case Op::sinh: return function("sinh_");
-    case Op::cosh: return function("cosh_");
-    case Op::tanh: return function("tanh_");
-    case Op::asinh: return function("asinh_");
-    case Op::acosh: return function("acosh_");
-    case Op::atanh: return function("atanh_");
-    case Op::erf: return function("erf_");
-    case Op::erfc: return function("erfc_");
-    case Op::sigmoid: return function("sigmoid_");
-    case Op::logical_not: return fmt::format("~{}", as(0, Form::b));
-    case Op::bitwise_not: return wrap(fmt::format("~{}", arg(0)));
-    case Op::isnan: return test(fmt::format("{0} != {0}", as(0, arg_form(0))), arg_form(0));
-    case Op::isinf: return test(fmt::format("abs_({}) == __builtin_inf{}()", as(0, arg_form(0)), arg_form(0) == Form::f ? "f" : ""), arg_form(0));
-    case Op::isfinite: return test(fmt::format("abs_({}) < __builtin_inf{}()", as(0, arg_form(0)), arg_form(0) == Form::f ? "f" : ""), arg_form(0));
-    case Op::relu: return fmt::format("sel({}, {}, {})", test(arg(0) + " < 0", form), lit(0), arg(0));
-    case Op::add: return form == Form::b ? fmt::format("{} | {}", arg(0), arg(1)) : arithmetic(arg(0), "+", arg(1));
-    case Op::sub: return arithmetic(arg(0), "-", arg(1));
-    case Op::mul: return form == Form::b ? fmt::format("{} & {}", arg(0), arg(1)) : arithmetic(arg(0), "*", arg(1));
-    case Op::div: return fmt::format("{} / {}", arg(0), arg(1));
-    case Op::floor_div: return floating ? flanewise("floor_div_") : lanewise("idiv_floor");
-    case Op::trunc_div: return floating ? call("trunc_", arg(0) + " / " + arg(1)) : lanewise("idiv_trunc");
-    case Op::remainder: return floating ? flanewise("remainder_") : lanewise("imod_floor");
-    case Op::fmod: return floating ? flanewise("mod_trunc") : lanewise("imod_trunc");
-    case Op::pow: return floating ? two("pow_") : lanewise("ipow");
-    case Op::atan2: return two("atan2_");
-    case Op::hypot: return two("hypot_");
-    case Op::copysign: return fmt::format("with_sign({}, {})", arg(0), arg(1));
+      return fmt::format("sel({}, {}, sel({}, {}, {}))", test(arg(0) + " > 0", form), lit(1),
+                         test(arg(0) + " < 0", form), lit(-1), lit(0));
+    case Op::ceil:
+      return floating ? call("ceil_", arg(0)) : arg(0);
+    case Op::floor:
+      return floating ? call("floor_", arg(0)) : arg(0);
+    case Op::round_even:
+      return floating ? call("rint_", arg(0)) : arg(0);
+    case Op::trunc:
+      return floating ? call("trunc_", arg(0)) : arg(0);
+    case Op::frac:
+      return fmt::format("{} - {}", arg(0), call("trunc_", arg(0)));
+    case Op::reciprocal:
+      return fmt::format("{} / {}", lit(1), arg(0));
+    case Op::sqrt:
+      return call("sqrt_", arg(0));
+    case Op::rsqrt:
+      return fmt::format("{} / {}", lit(1), call("sqrt_", arg(0)));
+    case Op::exp:
+      return function("exp_");
+    case Op::exp2:
+      return function("exp2_");
+    case Op::expm1:
+      return function("expm1_");
+    case Op::log:
+      return function("log_");
+    case Op::log2:
+      return function("log2_");
+    case Op::log10:
+      return function("log10_");
+    case Op::log1p:
+      return function("log1p_");
+    case Op::sin:
+      return function("sin_");
+    case Op::cos:
+      return function("cos_");
+    case Op::tan:
+      return function("tan_");
+    case Op::asin:
+      return function("asin_");
+    case Op::acos:
+      return function("acos_");
+    case Op::atan:
+      return function("atan_");
+    case Op::sinh:
+      return function("sinh_");
+    case Op::cosh:
+      return function("cosh_");
+    case Op::tanh:
+      return function("tanh_");
+    case Op::asinh:
+      return function("asinh_");
+    case Op::acosh:
+      return function("acosh_");
+    case Op::atanh:
+      return function("atanh_");
+    case Op::erf:
+      return function("erf_");
+    case Op::erfc:
+      return function("erfc_");
+    case Op::sigmoid:
+      return function("sigmoid_");
+    case Op::logical_not:
+      return fmt::format("~{}", as(0, Form::b));
+    case Op::bitwise_not:
+      return wrap(fmt::format("~{}", arg(0)));
+    case Op::isnan:
+      return test(fmt::format("{0} != {0}", as(0, arg_form(0))), arg_form(0));
+    case Op::isinf:
+      return test(fmt::format("abs_({}) == __builtin_inf{}()", as(0, arg_form(0)), arg_form(0) == Form::f ? "f" : ""),
+                  arg_form(0));
+    case Op::isfinite:
+      return test(fmt::format("abs_({}) < __builtin_inf{}()", as(0, arg_form(0)), arg_form(0) == Form::f ? "f" : ""),
+                  arg_form(0));
+    case Op::relu:
+      return fmt::format("sel({}, {}, {})", test(arg(0) + " < 0", form), lit(0), arg(0));
+    case Op::add:
+      return form == Form::b ? fmt::format("{} | {}", arg(0), arg(1)) : arithmetic(arg(0), "+", arg(1));
+    case Op::sub:
+      return arithmetic(arg(0), "-", arg(1));
+    case Op::mul:
+      return form == Form::b ? fmt::format("{} & {}", arg(0), arg(1)) : arithmetic(arg(0), "*", arg(1));
+    case Op::div:
+      return fmt::format("{} / {}", arg(0), arg(1));
+    case Op::floor_div:
+      return floating ? flanewise("floor_div_") : lanewise("idiv_floor");
+    case Op::trunc_div:
+      return floating ? call("trunc_", arg(0) + " / " + arg(1)) : lanewise("idiv_trunc");
+    case Op::remainder:
+      return floating ? flanewise("remainder_") : lanewise("imod_floor");
+    case Op::fmod:
+      return floating ? flanewise("mod_trunc") : lanewise("imod_trunc");
+    case Op::pow:
+      return floating ? two("pow_") : lanewise("ipow");
+    case Op::atan2:
+      return two("atan2_");
+    case Op::hypot:
+      return two("hypot_");
+    case Op::copysign:
+      return fmt::format("with_sign({}, {})", arg(0), arg(1));
     case Op::maximum:
     case Op::minimum: {
       if (form == Form::b) return fmt::format("{} {} {}", arg(0), n.op == Op::maximum ? "|" : "&", arg(1));
@@ -433,32 +552,51 @@ std::string Printer::operation(int node, const Spot& spot) {
     }
     case Op::fmax:
     case Op::fmin:
-      return fmt::format("sel({} | {}, {}, {})", test(fmt::format("{} {} {}", arg(0), n.op == Op::fmax ? ">=" : "<=", arg(1)), form),
+      return fmt::format("sel({} | {}, {}, {})",
+                         test(fmt::format("{} {} {}", arg(0), n.op == Op::fmax ? ">=" : "<=", arg(1)), form),
                          test(fmt::format("{0} != {0}", arg(1)), form), arg(0), arg(1));
-    case Op::eq: return compare("==");
-    case Op::ne: return compare("!=");
-    case Op::lt: return compare("<");
-    case Op::le: return compare("<=");
-    case Op::gt: return compare(">");
-    case Op::ge: return compare(">=");
-    case Op::logical_and: return fmt::format("{} & {}", as(0, Form::b), as(1, Form::b));
-    case Op::logical_or: return fmt::format("{} | {}", as(0, Form::b), as(1, Form::b));
-    case Op::logical_xor: return fmt::format("{} ^ {}", as(0, Form::b), as(1, Form::b));
-    case Op::bitwise_and: return fmt::format("{} & {}", arg(0), arg(1));
-    case Op::bitwise_or: return fmt::format("{} | {}", arg(0), arg(1));
-    case Op::bitwise_xor: return fmt::format("{} ^ {}", arg(0), arg(1));
+    case Op::eq:
+      return compare("==");
+    case Op::ne:
+      return compare("!=");
+    case Op::lt:
+      return compare("<");
+    case Op::le:
+      return compare("<=");
+    case Op::gt:
+      return compare(">");
+    case Op::ge:
+      return compare(">=");
+    case Op::logical_and:
+      return fmt::format("{} & {}", as(0, Form::b), as(1, Form::b));
+    case Op::logical_or:
+      return fmt::format("{} | {}", as(0, Form::b), as(1, Form::b));
+    case Op::logical_xor:
+      return fmt::format("{} ^ {}", as(0, Form::b), as(1, Form::b));
+    case Op::bitwise_and:
+      return fmt::format("{} & {}", arg(0), arg(1));
+    case Op::bitwise_or:
+      return fmt::format("{} | {}", arg(0), arg(1));
+    case Op::bitwise_xor:
+      return fmt::format("{} ^ {}", arg(0), arg(1));
     case Op::shift_left:
     case Op::shift_right: {
       const bool left = n.op == Op::shift_left;
-      const std::string bad = fmt::format("{} | {}", test(arg(1) + " < 0", form), test(fmt::format("{} >= {}", arg(1), width), form));
+      const std::string bad =
+          fmt::format("{} | {}", test(arg(1) + " < 0", form), test(fmt::format("{} >= {}", arg(1), width), form));
       const std::string by = fmt::format("({} & {})", arg(1), form == Form::l ? 63 : 31);
-      const std::string moved = left ? fmt::format("({0})(({1})({2}) << {3})", type_name(form, vec), unsigned_type, arg(0), by) : fmt::format("({} >> {})", arg(0), by);
+      const std::string moved =
+          left ? fmt::format("({0})(({1})({2}) << {3})", type_name(form, vec), unsigned_type, arg(0), by)
+               : fmt::format("({} >> {})", arg(0), by);
       const std::string otherwise = left ? lit(0) : fmt::format("({} >> {})", arg(0), form == Form::l ? 63 : 31);
       return wrap(fmt::format("sel({}, {}, {})", bad, otherwise, moved));
     }
-    case Op::select: return fmt::format("sel({}, {}, {})", as(0, Form::b), arg(1), arg(2));
-    case Op::fma: return fmt::format("{} * {} + {}", arg(0), arg(1), arg(2));
-    default: return lit(0);
+    case Op::select:
+      return fmt::format("sel({}, {}, {})", as(0, Form::b), arg(1), arg(2));
+    case Op::fma:
+      return fmt::format("{} * {} + {}", arg(0), arg(1), arg(2));
+    default:
+      return lit(0);
   }
 }
 

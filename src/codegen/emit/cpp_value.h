@@ -12,15 +12,16 @@
 /// How the nodes of a kernel become text over vectors of W lanes (internal to the C++ emitter).
 namespace planish::codegen::cpp {
 
-/// What a value is computed in. Booleans are masks, 0 or -1 a lane; small integers and 64-bit ones of known small range are I.
+/// What a value is computed in. Booleans are masks, 0 or -1 a lane; small integers and 64-bit ones of known small range
+/// are I.
 enum class Form : std::uint8_t { f, d, i, l, b };
 
 /// The kernel seen along one vector variable. References the kernel; valid while it lives.
 struct View {
   const Kernel& kernel;
-  int v = 0;               ///< the vector variable
-  bool column = false;     ///< row anchor with v among the outer variables: lanes are rows
-  std::vector<Form> form;  ///< of each node
+  int v = 0;                        ///< the vector variable
+  bool column = false;              ///< row anchor with v among the outer variables: lanes are rows
+  std::vector<Form> form;           ///< of each node
   std::vector<std::uint64_t> vars;  ///< variables each node depends on
   std::vector<int> phase;           ///< 0, or 1 + the latest phase needed
   std::vector<bool> buffered;       ///< kept in a row buffer after the phase that first computes it

@@ -73,7 +73,8 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
       std::min<std::int64_t>(power_of_two_above(kernel.outer_extent()), length > 4096 ? 8 : 1024);
   out.push_back({"rows", powers(1, std::max<std::int64_t>(1, most_rows))});
   out.push_back({"cluster", powers(1, length < 4096 ? 1 : std::max(1, device.max_cluster))});
-  out.push_back({"online", online_pairs(kernel).empty() ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1}});
+  out.push_back(
+      {"online", online_pairs(kernel).empty() ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1}});
   out.push_back({"walk", walks(kernel) ? std::vector<std::int64_t>{0, 4, 16, 64} : std::vector<std::int64_t>{0}});
   return out;
 }

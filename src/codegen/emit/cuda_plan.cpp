@@ -283,8 +283,8 @@ CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& gen
   plan.residency = static_cast<Residency>(gene(genome, "residency", 0));
   plan.width = static_cast<int>(std::max<std::int64_t>(1, gene(genome, "vector", 4) / widest(kernel)));
   plan.fast = gene(genome, "fast", 0) != 0;
-  plan.narrow = std::ranges::all_of(
-      kernel.outputs, [](const Output& o) { return o.dtype == DType::f16 || o.dtype == DType::bf16; });
+  plan.narrow = std::ranges::all_of(kernel.outputs,
+                                    [](const Output& o) { return o.dtype == DType::f16 || o.dtype == DType::bf16; });
   if (gene(genome, "online", 0) != 0 && !plan.columns) plan.online = online_pairs(kernel);
   plan.walk = gene(genome, "walk", 0);
   plan.tile = static_cast<int>(gene(genome, "tile", 0));

@@ -30,11 +30,11 @@ struct CudaPlan {
   bool stream_loads = false, stream_stores = false;
   std::int64_t persistent = 0;  ///< pointwise: blocks in a grid-stride launch; 0 = one tile a block
   Residency residency = Residency::reread;
-  bool fast = false;   ///< approximations of the machine for exp, division, …
-  bool narrow = false; ///< every output has 16 bits
+  bool fast = false;               ///< approximations of the machine for exp, division, …
+  bool narrow = false;             ///< every output has 16 bits
   std::vector<OnlinePair> online;  ///< pairs computed in the leader's sweep
-  std::int64_t walk = 0;  ///< rows (groups of `rows`) that a block or cluster does one after the other, the next one's
-                          ///< data arriving in the place of what was just written; 0 = one
+  std::int64_t walk = 0;   ///< rows (groups of `rows`) that a block or cluster does one after the other, the next one's
+                           ///< data arriving in the place of what was just written; 0 = one
   std::int64_t parts = 1;  ///< shared residency: portions of a row waited for one by one
   std::int64_t part_trips = 1;  ///< trips of a portion, a multiple of unroll
   int tile = 0;  ///< pointwise: side of the square that transposed loads go through shared memory in; 0 = none

@@ -265,8 +265,8 @@ class RowWriter {
       if (pair.kind == OnlinePair::Kind::exponentials) {
         w.line(fmt::format("float top{}[{}] = {{{}}};", l, plan_.width, bottoms));
         first += inside_only(fmt::format("top{0}[j] = pl_max(top{0}[j], {1});", l, value(pair)));
-        second += inside_only(
-            fmt::format("acc{}[j] += {};", f, exponential(fmt::format("{} - base{}", value(pair), l))));
+        second +=
+            inside_only(fmt::format("acc{}[j] += {};", f, exponential(fmt::format("{} - base{}", value(pair), l))));
       } else {
         w.line(fmt::format("float part{}[{}] = {{{}}};", l, plan_.width, zeros));
         w.line(counted ? fmt::format("float seen{} = 0.0f;", l)
@@ -504,7 +504,8 @@ class RowWriter {
         w.line(of_threads ? fmt::format("const float own = mean{}, held = count{};", r, r)
                           : fmt::format("const float held = count{0}, own = held > 0.0f ? red{0} / held : 0.0f;", r));
         butterfly(r, width);
-        for (int m = width / 2; m >= 1; m /= 2) w.line(fmt::format("count{0} = count{0} + pl_xor(count{0}, {1});", r, m));
+        for (int m = width / 2; m >= 1; m /= 2)
+          w.line(fmt::format("count{0} = count{0} + pl_xor(count{0}, {1});", r, m));
         w.line(fmt::format("const float off = own - red{0} / count{0};", r));
         w.line(fmt::format("if (held > 0.0f) red{} += held * off * off;", f));
       }
@@ -531,9 +532,9 @@ class RowWriter {
     };
     for (const std::size_t r : mine) {
       const auto& reduction = kernel_.reductions[r];
-      w.line(fmt::format("{} red{} = {};", computing_type(reduction.accumulate), r,
-                         running(r) ? fmt::format("base{}", r)
-                                    : tree(reduction.kind, reduction.accumulate, fmt::format("acc{}", r))));
+      w.line(fmt::format(
+          "{} red{} = {};", computing_type(reduction.accumulate), r,
+          running(r) ? fmt::format("base{}", r) : tree(reduction.kind, reduction.accumulate, fmt::format("acc{}", r))));
     }
     fold(mine, std::min(32, plan_.across), true);
 

@@ -270,7 +270,8 @@ std::string CudaWriter::load(const Kernel& kernel, int id) {
     const bool copied = is_resident(id) && plan_.residency == Residency::shared;
     value = std::ranges::find(plan_.staged, id) != plan_.staged.end() && !scalar_tail
                 ? fmt::format("t{}[x * {} + yu]", id, plan_.tile + 1)
-                : fmt::format("{}.x[{}]", copied ? fmt::format("s{}{}", id, copies_ahead ? "[u]" : "") : place_of(id), element);
+                : fmt::format("{}.x[{}]", copied ? fmt::format("s{}{}", id, copies_ahead ? "[u]" : "") : place_of(id),
+                              element);
   } else {
     value = fmt::format("pl_ldg(in{} + ({}))", node.input, text_of(node.index));
   }

@@ -58,7 +58,7 @@ class CudaWriter : public Speller {
   std::string quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const override;
 
   bool copies_ahead = false;  ///< shared residency: vectors were copied into "s7[u]" rather than "s7"
-  bool scalar_tail = false;  ///< width 1, element loads: what a pointwise kernel's last elements use
+  bool scalar_tail = false;   ///< width 1, element loads: what a pointwise kernel's last elements use
   int depth = 0;
 
  private:

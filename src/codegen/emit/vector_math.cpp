@@ -848,14 +848,16 @@ std::string vector_prelude(int bits, int lanes, const std::set<std::string, std:
   }
   std::string swaps;
   for (int s = 1; s < lanes && functions.count("transpose"); s *= 2) {
-    // Lane l of the low result: its own where bit s is clear, else the partner's lane l - s; the high result mirrors it.
+    // Lane l of the low result: its own where bit s is clear, else the partner's lane l - s; the high result mirrors
+    // it.
     swaps += fmt::format("#define LO{} ", s);
     for (int l = 0; l < lanes; ++l) swaps += fmt::format("{}{}", l ? ", " : "", l & s ? lanes + l - s : l);
     swaps += fmt::format("\n#define HI{} ", s);
     for (int l = 0; l < lanes; ++l) swaps += fmt::format("{}{}", l ? ", " : "", l & s ? lanes + l : l + s);
     swaps += "\n";
   }
-  std::string out = fmt::format("#define W {}\n#define H {}\n#define LOW {}\n#define HIGH {}\n", lanes, half, low, high);
+  std::string out =
+      fmt::format("#define W {}\n#define H {}\n#define LOW {}\n#define HIGH {}\n", lanes, half, low, high);
   out += swaps;
   out += kTypes;
   std::set<std::string> wanted;

@@ -68,23 +68,27 @@ std::optional<CompileReply> KernelCache::find(const std::string& key) const {
   return reply;
 }
 
-Status KernelCache::store(const std::string& key, std::string_view binary, std::string_view extension, CompileReply& reply) const {
+Status KernelCache::store(const std::string& key, std::string_view binary, std::string_view extension,
+                          CompileReply& reply) const {
   reply.sha256 = sha256_hex(binary);
   const std::string file = fmt::format("{}.{}", reply.sha256, extension);
   reply.path = (folder_ / "binaries" / file).string();
-  if (auto written = write_file(reply.path, binary, 0755); !written.has_value()) return cache_error(std::move(written).error());
+  if (auto written = write_file(reply.path, binary, 0755); !written.has_value())
+    return cache_error(std::move(written).error());
   const Json meta{{"file", file},
                   {"sha256", reply.sha256},
                   {"log", reply.log},
                   {"registers", reply.registers},
                   {"spill_bytes", reply.spill_bytes},
                   {"shared_bytes", reply.shared_bytes}};
-  if (auto written = write_file(meta_path(key), dump_json(meta)); !written.has_value()) return cache_error(std::move(written).error());
+  if (auto written = write_file(meta_path(key), dump_json(meta)); !written.has_value())
+    return cache_error(std::move(written).error());
   return {};
 }
 
 Status KernelCache::check_writable() const {
-  if (auto made = make_directories(folder_ / "binaries"); !made.has_value()) return cache_error(std::move(made).error());
+  if (auto made = make_directories(folder_ / "binaries"); !made.has_value())
+    return cache_error(std::move(made).error());
   if (::access((folder_ / "binaries").c_str(), W_OK | X_OK) != 0) {
     return cache_error(file_error(errno, "write to", folder_ / "binaries"));
   }

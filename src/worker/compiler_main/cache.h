@@ -11,8 +11,9 @@
 
 namespace planish::worker {
 
-/// The content-addressed cache of compiled kernels: `kernels/<2 of the key>/<key>.json` says what a compilation gave, `binaries/<sha256>.<ext>`
-/// holds its bytes. Any number of processes may read and write it at once: every file appears by rename, and equal keys give equal files.
+/// The content-addressed cache of compiled kernels: `kernels/<2 of the key>/<key>.json` says what a compilation gave,
+/// `binaries/<sha256>.<ext>` holds its bytes. Any number of processes may read and write it at once: every file appears
+/// by rename, and equal keys give equal files.
 class KernelCache {
  public:
   explicit KernelCache(std::filesystem::path folder) : folder_(std::move(folder)) {}

@@ -17,7 +17,8 @@ Result<CppCompiler> CppCompiler::find() {
   options.command = {compiler.program_, "--version"};
   auto result = run_command(options, 20);
   if (!result.has_value() || !result->status.ok()) {
-    Error error{"no_compiler", fmt::format("{} does not run, and CPU kernels need a C++ compiler", compiler.program_), {}, {}};
+    Error error{
+        "no_compiler", fmt::format("{} does not run, and CPU kernels need a C++ compiler", compiler.program_), {}, {}};
     error.causes.push_back(result.has_value() ? result->status.text() : result.error().message);
     error.hint = "install g++, or set PLANISH_CXX";
     return std::unexpected(std::move(error));
@@ -31,9 +32,19 @@ Result<Compiled> CppCompiler::compile(const CompileJob& job) const {
   if (!folder.has_value()) return std::unexpected(std::move(folder).error());
   const auto object = folder->path() / "kernel.so";
   SpawnOptions options;
-  // Never -ffast-math: it breaks NaN and Inf, and linked into a shared object it changes the whole process's denormal mode.
-  options.command = {program_,    "-O3",  "-march=" + job.arch, "-std=c++17", "-fopenmp", "-fno-math-errno", "-fno-trapping-math",
-                     "-fPIC", "-shared", "-fvisibility=hidden", "-fdiagnostics-color=never"};
+  // Never -ffast-math: it breaks NaN and Inf, and linked into a shared object it changes the whole process's denormal
+  // mode.
+  options.command = {program_,
+                     "-O3",
+                     "-march=" + job.arch,
+                     "-std=c++17",
+                     "-fopenmp",
+                     "-fno-math-errno",
+                     "-fno-trapping-math",
+                     "-fPIC",
+                     "-shared",
+                     "-fvisibility=hidden",
+                     "-fdiagnostics-color=never"};
   options.command.insert(options.command.end(), job.flags.begin(), job.flags.end());
   options.command.insert(options.command.end(), {"-x", "c++", "-", "-o", object.string()});
   options.directory = folder->path();
@@ -51,8 +62,9 @@ Result<Compiled> CppCompiler::compile(const CompileJob& job) const {
     return std::unexpected(std::move(error));
   }
   if (!result->status.ok()) {
-    return fail(result->output.find("No space left on device") != std::string::npos ? "disk_full" : "compile_error",
-                result->output.empty() ? fmt::format("{} ended with {}", program_, result->status.text()) : result->output);
+    return fail(
+        result->output.find("No space left on device") != std::string::npos ? "disk_full" : "compile_error",
+        result->output.empty() ? fmt::format("{} ended with {}", program_, result->status.text()) : result->output);
   }
   PLANISH_TRY(std::string binary, read_file(object));
   Compiled compiled;

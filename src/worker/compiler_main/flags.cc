@@ -10,7 +10,8 @@ namespace planish::worker {
 namespace {
 
 bool digits(std::string_view text) {
-  return !text.empty() && text.size() <= 4 && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+  return !text.empty() && text.size() <= 4 &&
+         std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 /// `-DNAME` or `-DNAME=value` with nothing but word characters, so that no macro rewrites more than a name.
@@ -20,13 +21,30 @@ bool definition(std::string_view flag) {
          });
 }
 
-constexpr std::array<std::string_view, 11> cuda_flags{"--fmad=true",      "--fmad=false",      "--ftz=true",       "--ftz=false",
-                                                      "--prec-div=true",  "--prec-div=false",  "--prec-sqrt=true", "--prec-sqrt=false",
-                                                      "--use_fast_math",  "--extra-device-vectorization", "--restrict"};
-constexpr std::array<std::string_view, 20> cpp_flags{
-    "-O1",           "-O2",           "-O3",       "-funroll-loops",     "-fno-unroll-loops",    "-ftree-vectorize",  "-fno-tree-vectorize",
-    "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-fopenmp-simd", "-ffp-contract=fast", "-ffp-contract=off", "-fno-signed-zeros",
-    "-mfma",         "-mavx2",        "-mavx512f", "-fno-semantic-interposition", "-fno-stack-protector", "-fno-plt"};
+constexpr std::array<std::string_view, 11> cuda_flags{
+    "--fmad=true",      "--fmad=false",     "--ftz=true",        "--ftz=false",     "--prec-div=true",
+    "--prec-div=false", "--prec-sqrt=true", "--prec-sqrt=false", "--use_fast_math", "--extra-device-vectorization",
+    "--restrict"};
+constexpr std::array<std::string_view, 20> cpp_flags{"-O1",
+                                                     "-O2",
+                                                     "-O3",
+                                                     "-funroll-loops",
+                                                     "-fno-unroll-loops",
+                                                     "-ftree-vectorize",
+                                                     "-fno-tree-vectorize",
+                                                     "-fno-math-errno",
+                                                     "-fno-trapping-math",
+                                                     "-fopenmp",
+                                                     "-fopenmp-simd",
+                                                     "-ffp-contract=fast",
+                                                     "-ffp-contract=off",
+                                                     "-fno-signed-zeros",
+                                                     "-mfma",
+                                                     "-mavx2",
+                                                     "-mavx512f",
+                                                     "-fno-semantic-interposition",
+                                                     "-fno-stack-protector",
+                                                     "-fno-plt"};
 
 }  // namespace
 
@@ -40,7 +58,8 @@ Status check_flags(std::string_view language, const std::vector<std::string>& fl
       allowed = allowed || std::ranges::find(cpp_flags, flag) != cpp_flags.end() ||
                 (flag.starts_with("-mprefer-vector-width=") && digits(std::string_view(flag).substr(22)));
     }
-    if (!allowed) return fail("compile_error", fmt::format("compiler flag {} is not on the list of allowed ones", flag));
+    if (!allowed)
+      return fail("compile_error", fmt::format("compiler flag {} is not on the list of allowed ones", flag));
   }
   return {};
 }

@@ -1,7 +1,7 @@
 // planish-compiler: the compile worker (docs/formats/wire.md). Turns one kernel's source into a binary in the cache.
 
-#include <fmt/core.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
@@ -19,7 +19,8 @@
 namespace planish::worker {
 namespace {
 
-/// The compilers, each looked for when first needed. An absent one is looked for again: somebody may install it meanwhile.
+/// The compilers, each looked for when first needed. An absent one is looked for again: somebody may install it
+/// meanwhile.
 struct Compilers {
   std::optional<Nvrtc> nvrtc;
   std::optional<CppCompiler> cpp;
@@ -45,7 +46,8 @@ Result<CompileJob> read_job(const Json& params) {
   reader.number("limit_seconds", job.limit_seconds, ObjectReader::Need::optional);
   PLANISH_CHECK(reader.finish());
   if (!plain_word(job.arch)) return fail("compile_error", fmt::format("`{}` is no architecture", job.arch));
-  if (!plain_word(job.entry)) return fail("compile_error", fmt::format("`{}` is no name for an entry point", job.entry));
+  if (!plain_word(job.entry))
+    return fail("compile_error", fmt::format("`{}` is no name for an entry point", job.entry));
   return job;
 }
 
@@ -53,7 +55,8 @@ Result<CompileReply> compile(const Json& params, Compilers& compilers) {
   const TimePoint start = real_clock().now();
   PLANISH_TRY(const CompileJob job, read_job(params));
   const bool cuda = job.language == "cuda";
-  if (!cuda && job.language != "cpp") return fail("compile_error", fmt::format("no compiler for language `{}`", job.language));
+  if (!cuda && job.language != "cpp")
+    return fail("compile_error", fmt::format("no compiler for language `{}`", job.language));
   PLANISH_CHECK(check_flags(job.language, job.flags));
   std::string version;
   if (cuda) {
@@ -86,7 +89,9 @@ Result<CompileReply> compile(const Json& params, Compilers& compilers) {
 }
 
 Json answer(const Json& request, Compilers& compilers) {
-  const std::string method = request.is_object() && request.contains("method") && request["method"].is_string() ? request["method"].get<std::string>() : "";
+  const std::string method = request.is_object() && request.contains("method") && request["method"].is_string()
+                                 ? request["method"].get<std::string>()
+                                 : "";
   const auto error_json = [](const Error& error) {
     Json json{{"kind", error.kind}, {"message", error.message}};
     for (const std::string& cause : error.causes) json["message"] = json["message"].get<std::string>() + ": " + cause;
@@ -135,4 +140,6 @@ int serve() {
 }  // namespace
 }  // namespace planish::worker
 
-int main() { return planish::worker::serve(); }
+int main() {
+  return planish::worker::serve();
+}

@@ -75,7 +75,8 @@ std::vector<fs::path> candidates() {
   return found;
 }
 
-/// NVRTC looks for its builtins by name alone and fails ("builtin operation failure") where the folder is not on the loader's path.
+/// NVRTC looks for its builtins by name alone and fails ("builtin operation failure") where the folder is not on the
+/// loader's path.
 void load_builtins(const fs::path& library) {
   if (!library.has_parent_path()) return;
   std::error_code ignored;
@@ -83,7 +84,8 @@ void load_builtins(const fs::path& library) {
   for (const fs::path& folder : {library.parent_path(), real.parent_path()}) {
     for (const auto& entry : fs::directory_iterator(folder, ignored)) {
       const std::string name = entry.path().filename().string();
-      if (name.starts_with("libnvrtc-builtins.so") && ::dlopen(entry.path().c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) return;
+      if (name.starts_with("libnvrtc-builtins.so") && ::dlopen(entry.path().c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr)
+        return;
     }
   }
 }
@@ -120,7 +122,9 @@ Result<Nvrtc> Nvrtc::load() {
     ::dlclose(library);
   }
   Error error{"no_compiler", "there is no NVRTC to compile CUDA kernels with", {last}, {}};
-  error.hint = "install a CUDA toolkit, or `pip install 'nvidia-cuda-nvrtc==13.*'` into the Python that has torch, or set PLANISH_NVRTC";
+  error.hint =
+      "install a CUDA toolkit, or `pip install 'nvidia-cuda-nvrtc==13.*'` into the Python that has torch, or set "
+      "PLANISH_NVRTC";
   return std::unexpected(std::move(error));
 }
 
@@ -132,12 +136,15 @@ std::string Nvrtc::version() const {
 
 Result<Compiled> Nvrtc::compile(const CompileJob& job) const {
   Api::Program program = nullptr;
-  if (const int code = api_->create(&program, job.source.c_str(), (job.entry + ".cu").c_str(), 0, nullptr, nullptr); code != 0) {
-    return fail("compile_error", fmt::format("NVRTC cannot take the source of {}: {}", job.entry, api_->error_text(code)));
+  if (const int code = api_->create(&program, job.source.c_str(), (job.entry + ".cu").c_str(), 0, nullptr, nullptr);
+      code != 0) {
+    return fail("compile_error",
+                fmt::format("NVRTC cannot take the source of {}: {}", job.entry, api_->error_text(code)));
   }
   const auto destroy = [this](Api::Program* p) { api_->destroy(p); };
   const std::unique_ptr<Api::Program, decltype(destroy)> guard(&program, destroy);
-  std::vector<std::string> options{"--gpu-architecture=" + job.arch, "-default-device", "-std=c++17", "--ptxas-options=-v"};
+  std::vector<std::string> options{"--gpu-architecture=" + job.arch, "-default-device", "-std=c++17",
+                                   "--ptxas-options=-v"};
   options.insert(options.end(), job.flags.begin(), job.flags.end());
   std::vector<const char*> pointers;
   for (const std::string& option : options) pointers.push_back(option.c_str());
@@ -152,10 +159,12 @@ Result<Compiled> Nvrtc::compile(const CompileJob& job) const {
   Compiled compiled;
   read_ptxas_report(log, job.entry, compiled);
   if (code != 0) {
-    return fail("compile_error", compiled.log.empty() ? fmt::format("NVRTC: {}", api_->error_text(code)) : compiled.log);
+    return fail("compile_error",
+                compiled.log.empty() ? fmt::format("NVRTC: {}", api_->error_text(code)) : compiled.log);
   }
   std::size_t size = 0;
-  if (api_->cubin_size(program, &size) != 0 || size == 0) return fail("compile_error", "NVRTC gave no machine code for " + job.arch);
+  if (api_->cubin_size(program, &size) != 0 || size == 0)
+    return fail("compile_error", "NVRTC gave no machine code for " + job.arch);
   compiled.binary.resize(size);
   api_->cubin(program, compiled.binary.data());
   return compiled;

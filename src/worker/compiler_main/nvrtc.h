@@ -17,7 +17,8 @@ struct Compiled {
   std::int64_t registers = 0, spill_bytes = 0, shared_bytes = 0;
 };
 
-/// NVRTC, loaded with dlopen: from PLANISH_NVRTC (file or folder), a toolkit, pip's wheels under PLANISH_SITE_PACKAGES, or the loader's own path.
+/// NVRTC, loaded with dlopen: from PLANISH_NVRTC (file or folder), a toolkit, pip's wheels under PLANISH_SITE_PACKAGES,
+/// or the loader's own path.
 class Nvrtc {
  public:
   /// `no_compiler`, with a hint, where there is none.

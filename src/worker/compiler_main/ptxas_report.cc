@@ -33,7 +33,8 @@ void read_ptxas_report(const std::string& log, const std::string& entry, Compile
       continue;
     }
     if (line.find("bytes spill stores") != std::string::npos) {
-      if (ours) compiled.spill_bytes = number_before(line, "bytes spill stores") + number_before(line, "bytes spill loads");
+      if (ours)
+        compiled.spill_bytes = number_before(line, "bytes spill stores") + number_before(line, "bytes spill loads");
       continue;
     }
     if (line.find("Used ") != std::string::npos && line.find(" registers") != std::string::npos) {

@@ -1,5 +1,5 @@
-// Runs emitted CUDA kernels on a CPU, one OS thread a CUDA thread: the names of the memory prelude again, with checks that the machine
-// does not make (alignment, and every address inside its tensor). Slow; for small launches in tests.
+// Runs emitted CUDA kernels on a CPU, one OS thread a CUDA thread: the names of the memory prelude again, with checks
+// that the machine does not make (alignment, and every address inside its tensor). Slow; for small launches in tests.
 #include <barrier>
 #include <cmath>
 #include <cstdint>
@@ -16,7 +16,9 @@
 #define __launch_bounds__(...)
 
 namespace emu {
-struct Index { unsigned x = 0; };
+struct Index {
+  unsigned x = 0;
+};
 struct Block {
   std::vector<unsigned char> arena = std::vector<unsigned char>(64 << 10);
   std::vector<unsigned char> dynamic;
@@ -31,7 +33,10 @@ inline std::vector<Block*> cluster_blocks;
 inline std::unique_ptr<std::barrier<>> cluster_barrier;
 inline thread_local Block* block = nullptr;
 inline thread_local unsigned thread = 0;
-struct Range { const char* begin; const char* end; };
+struct Range {
+  const char* begin;
+  const char* end;
+};
 inline std::vector<Range> ranges;
 inline std::mutex report;
 inline int faults = 0;
@@ -42,10 +47,12 @@ inline bool check(const void* p, std::size_t bytes, std::size_t align, const cha
   for (const auto& r : ranges) inside = inside || (c >= r.begin && c + bytes <= r.end);
   if (inside && reinterpret_cast<std::uintptr_t>(p) % align == 0) return true;
   std::lock_guard lock(report);
-  if (faults++ < 5) std::fprintf(stderr, "%s of %zu bytes: %s\n", what, bytes, inside ? "misaligned" : "outside every tensor");
+  if (faults++ < 5)
+    std::fprintf(stderr, "%s of %zu bytes: %s\n", what, bytes, inside ? "misaligned" : "outside every tensor");
   return false;
 }
-// A shared variable is placed once a block; the order of first use is the same in all blocks only by name, so the id decides.
+// A shared variable is placed once a block; the order of first use is the same in all blocks only by name, so the id
+// decides.
 inline void* shared(int id, std::size_t bytes) {
   std::lock_guard lock(block->mutex);
   (void)bytes;
@@ -54,32 +61,65 @@ inline void* shared(int id, std::size_t bytes) {
 }  // namespace emu
 
 inline thread_local emu::Index threadIdx, blockIdx;
-inline void __syncthreads() { emu::block->all->arrive_and_wait(); }
+inline void __syncthreads() {
+  emu::block->all->arrive_and_wait();
+}
 
-template <typename T, int V> struct alignas(sizeof(T) * V > 16 ? 16 : sizeof(T) * V) PlVec { T x[V]; };
-template <int H, int UNIT, typename T, int V> void pl_load(PlVec<T, V>& r, const T* p) {
+template <typename T, int V>
+struct alignas(sizeof(T) * V > 16 ? 16 : sizeof(T) * V) PlVec {
+  T x[V];
+};
+template <int H, int UNIT, typename T, int V>
+void pl_load(PlVec<T, V>& r, const T* p) {
   for (int i = 0; i < V; i += UNIT) {
     if (emu::check(p + i, UNIT * sizeof(T), UNIT * sizeof(T), "load")) std::memcpy(&r.x[i], p + i, UNIT * sizeof(T));
   }
 }
-template <int H, int UNIT, typename T, int V> void pl_store(T* p, const PlVec<T, V>& r) {
+template <int H, int UNIT, typename T, int V>
+void pl_store(T* p, const PlVec<T, V>& r) {
   for (int i = 0; i < V; i += UNIT) {
     if (emu::check(p + i, UNIT * sizeof(T), UNIT * sizeof(T), "store")) std::memcpy(p + i, &r.x[i], UNIT * sizeof(T));
   }
 }
-template <typename T, int V> void pl_get(PlVec<T, V>& r, const PlVec<T, V>* p) { r = *p; }
-template <typename T> T pl_ldg(const T* p) { return emu::check(p, sizeof(T), sizeof(T), "load") ? *p : T{}; }
-template <typename T> void pl_put(T* p, T v) { if (emu::check(p, sizeof(T), sizeof(T), "store")) *p = v; }
-template <int UNIT, typename T, int V> void pl_copy_async(PlVec<T, V>* d, const T* p) { pl_load<0, UNIT>(*d, p); }
-inline float pl_fast_exp2(float x) { return exp2f(x); }
-inline float pl_fast_exp(float x) { return exp2f(x * 1.44269504f); }
-inline float pl_fast_sigmoid(float x) { return 1.0f / (1.0f + pl_fast_exp(-x)); }
-inline float pl_fast_sqrt(float x) { return sqrtf(x); }
-inline float pl_fast_tanh(float x) { return tanhf(x); }
-inline float pl_fast_div(float a, float b) { return a / b; }
+template <typename T, int V>
+void pl_get(PlVec<T, V>& r, const PlVec<T, V>* p) {
+  r = *p;
+}
+template <typename T>
+T pl_ldg(const T* p) {
+  return emu::check(p, sizeof(T), sizeof(T), "load") ? *p : T{};
+}
+template <typename T>
+void pl_put(T* p, T v) {
+  if (emu::check(p, sizeof(T), sizeof(T), "store")) *p = v;
+}
+template <int UNIT, typename T, int V>
+void pl_copy_async(PlVec<T, V>* d, const T* p) {
+  pl_load<0, UNIT>(*d, p);
+}
+inline float pl_fast_exp2(float x) {
+  return exp2f(x);
+}
+inline float pl_fast_exp(float x) {
+  return exp2f(x * 1.44269504f);
+}
+inline float pl_fast_sigmoid(float x) {
+  return 1.0f / (1.0f + pl_fast_exp(-x));
+}
+inline float pl_fast_sqrt(float x) {
+  return sqrtf(x);
+}
+inline float pl_fast_tanh(float x) {
+  return tanhf(x);
+}
+inline float pl_fast_div(float a, float b) {
+  return a / b;
+}
 inline void pl_copy_commit() {}
-template <int N> void pl_copy_wait() {}
-template <typename T> T pl_xor(T v, int mask) {
+template <int N>
+void pl_copy_wait() {}
+template <typename T>
+T pl_xor(T v, int mask) {
   auto& warp = *emu::block->warps[emu::thread / 32];
   std::memcpy(&emu::block->slots[emu::thread], &v, sizeof(T));
   warp.arrive_and_wait();
@@ -88,19 +128,23 @@ template <typename T> T pl_xor(T v, int mask) {
   warp.arrive_and_wait();
   return r;
 }
-inline void pl_cluster_sync() { emu::cluster_barrier->arrive_and_wait(); }
-template <typename T> T pl_remote(const T* p, int rank) {
+inline void pl_cluster_sync() {
+  emu::cluster_barrier->arrive_and_wait();
+}
+template <typename T>
+T pl_remote(const T* p, int rank) {
   const auto offset = reinterpret_cast<const unsigned char*>(p) - emu::block->arena.data();
   T r;
   std::memcpy(&r, emu::cluster_blocks[static_cast<std::size_t>(rank)]->arena.data() + offset, sizeof(T));
   return r;
 }
 
-inline int emu_launch(const std::function<void()>& body, unsigned grid, unsigned threads, unsigned cluster, std::size_t dynamic, void** pointers,
-                      const std::size_t* bytes, int count) {
+inline int emu_launch(const std::function<void()>& body, unsigned grid, unsigned threads, unsigned cluster,
+                      std::size_t dynamic, void** pointers, const std::size_t* bytes, int count) {
   emu::ranges.clear();
   emu::faults = 0;
-  for (int i = 0; i < count; ++i) emu::ranges.push_back({static_cast<const char*>(pointers[i]), static_cast<const char*>(pointers[i]) + bytes[i]});
+  for (int i = 0; i < count; ++i)
+    emu::ranges.push_back({static_cast<const char*>(pointers[i]), static_cast<const char*>(pointers[i]) + bytes[i]});
   for (unsigned first = 0; first < grid; first += cluster) {
     std::vector<std::unique_ptr<emu::Block>> blocks;
     emu::cluster_blocks.clear();

@@ -1,5 +1,6 @@
 // planish-emit-dump [--small|--large] [--random N] [--seed S] [--with GENES]: emits sample kernels with their seed
-// genomes, these again with the genes of GENES changed, and N random ones each, for sm_90a and prints one JSON document. tests/gpu/emit_check.py compiles, runs and compares them.
+// genomes, these again with the genes of GENES changed, and N random ones each, for sm_90a and prints one JSON
+// document. tests/gpu/emit_check.py compiles, runs and compares them.
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -61,7 +62,8 @@ int main(int argc, char** argv) {
       seed = std::strtoull(argv[++i], nullptr, 10);
     else {
       std::fprintf(stderr,
-                   "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--random N] [--seed S] [--with GENES]\n",
+                   "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--random N] [--seed S] "
+                   "[--with GENES]\n",
                    argv[i]);
       return 2;
     }
