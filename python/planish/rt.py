@@ -73,6 +73,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "prt_buffer_fd": (ctypes.c_int, [_PTR]),
     "prt_buffer_offset": (ctypes.c_uint64, [_PTR]),
     "prt_buffer_map_bytes": (ctypes.c_uint64, [_PTR]),
+    "prt_buffer_mend": (ctypes.c_int, [_PTR, _ERR]),
     "prt_buffer_guards": (ctypes.c_int, [_PTR, ctypes.POINTER(ctypes.c_int), _ERR]),
     "prt_buffer_free": (None, [_PTR]),
     "prt_program_load": (
@@ -222,6 +223,11 @@ class Buffer:
         intact, error = ctypes.c_int(0), Error()
         check(lib().prt_buffer_guards(self._live(), ctypes.byref(intact), ctypes.byref(error)), error)
         return bool(intact.value)
+
+    def mend_guards(self) -> None:
+        """Writes the guards anew; for a buffer that this process created."""
+        error = Error()
+        check(lib().prt_buffer_mend(self._live(), ctypes.byref(error)), error)
 
     def raw(self) -> torch.Tensor:
         """The extent as uint8 on the buffer's device, without a copy; valid until `free`."""

@@ -56,6 +56,7 @@ PRT_API uint64_t prt_buffer_offset(const prt_buffer* buffer);
 PRT_API uint64_t prt_buffer_map_bytes(const prt_buffer* buffer);
 PRT_API uint64_t prt_buffer_guard_bytes(const prt_buffer* buffer); /* unmapped bytes before and after the mapping */
 PRT_API int prt_buffer_guards(prt_buffer* buffer, int* intact, prt_error* error); /* looks at the canaries */
+PRT_API int prt_buffer_mend(prt_buffer* buffer, prt_error* error); /* writes the canaries anew; for the creator alone */
 PRT_API void prt_buffer_free(prt_buffer* buffer);
 
 /* ---- programs ----

@@ -94,6 +94,13 @@ int prt_buffer_guards(prt_buffer* buffer, int* intact, prt_error* error) {
   });
 }
 
+int prt_buffer_mend(prt_buffer* buffer, prt_error* error) {
+  return boundary(error, [&]() -> Status {
+    if (buffer == nullptr) return fail("bad_argument", "a null pointer was given");
+    return buffer->device < 0 ? planish::rt::mend_cpu(*buffer) : planish::rt::mend_cuda(*buffer);
+  });
+}
+
 void prt_buffer_free(prt_buffer* buffer) {
   if (buffer == nullptr) return;
   if (buffer->device < 0) {

@@ -32,10 +32,12 @@ Result<Placement> place(std::uint64_t bytes, std::uint64_t granule, std::uint64_
 Status create_cpu(prt_buffer* out, bool seal);
 Status import_cpu(prt_buffer* out);
 Status guards_cpu(const prt_buffer& buffer, bool* intact);
+Status mend_cpu(const prt_buffer& buffer);
 void release_cpu(prt_buffer* buffer);
 Status create_cuda(prt_buffer* out);
 Status import_cuda(prt_buffer* out);
 Status guards_cuda(const prt_buffer& buffer, bool* intact);
+Status mend_cuda(const prt_buffer& buffer);
 void release_cuda(prt_buffer* buffer);
 
 /// True when all n bytes are the canary.

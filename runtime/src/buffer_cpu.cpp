@@ -76,10 +76,7 @@ Status create_cpu(prt_buffer* out, bool seal) {
   if (out->fd < 0) return system_failure("memfd_create");
   if (ftruncate(out->fd, static_cast<off_t>(out->map_bytes)) != 0) return system_failure("cannot size a shared buffer");
   PRT_CHECK(map(out));
-  auto* bytes = reinterpret_cast<unsigned char*>(out->base);
-  const std::uint64_t end = out->offset + out->bytes;
-  std::memset(bytes, canary, out->offset);
-  std::memset(bytes + end, canary, out->map_bytes - end);
+  PRT_CHECK(mend_cpu(*out));
   // Whoever gets the descriptor can neither resize it nor, for inputs, write through it: the mapping made above is the
   // last one that may.
   const int seals = F_SEAL_GROW | F_SEAL_SHRINK | (seal ? F_SEAL_FUTURE_WRITE : 0) | F_SEAL_SEAL;
@@ -102,6 +99,14 @@ Status guards_cpu(const prt_buffer& buffer, bool* intact) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(buffer.base);
   const std::uint64_t end = buffer.offset + buffer.bytes;
   *intact = all_canary(bytes, buffer.offset) && all_canary(bytes + end, buffer.map_bytes - end);
+  return {};
+}
+
+Status mend_cpu(const prt_buffer& buffer) {
+  auto* bytes = reinterpret_cast<unsigned char*>(buffer.base);
+  const std::uint64_t end = buffer.offset + buffer.bytes;
+  std::memset(bytes, canary, buffer.offset);
+  std::memset(bytes + end, canary, buffer.map_bytes - end);
   return {};
 }
 

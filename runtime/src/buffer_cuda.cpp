@@ -48,14 +48,7 @@ Status create_cuda(prt_buffer* out) {
                       "bad_argument"));
   fcntl(out->fd, F_SETFD, FD_CLOEXEC);
   PRT_CHECK(map(*d, *gpu, out));
-  const std::uint64_t end = out->offset + out->bytes;
-  if (out->offset > 0)
-    PRT_CHECK(cu::check(d->memset_8(out->base, canary, out->offset, nullptr), "cuMemsetD8", "illegal_address"));
-  if (end < out->map_bytes) {
-    PRT_CHECK(cu::check(d->memset_8(out->base + end, canary, out->map_bytes - end, nullptr), "cuMemsetD8",
-                        "illegal_address"));
-  }
-  return cu::check(d->stream_synchronize(nullptr), "cuStreamSynchronize", "illegal_address");
+  return mend_cuda(*out);
 }
 
 Status import_cuda(prt_buffer* out) {
@@ -81,6 +74,21 @@ Status guards_cuda(const prt_buffer& buffer, bool* intact) {
   const std::uint64_t end = buffer.offset + buffer.bytes;
   PRT_CHECK(canary_intact(*d, buffer.base, buffer.offset, intact));
   return canary_intact(*d, buffer.base + end, buffer.map_bytes - end, intact);
+}
+
+Status mend_cuda(const prt_buffer& buffer) {
+  PRT_TRY(const cu::Driver* d, cu::driver());
+  PRT_TRY(const cu::Gpu* gpu, cu::gpu(buffer.device));
+  const cu::Current current(*d, *gpu);
+  PRT_CHECK(current.status());
+  const std::uint64_t end = buffer.offset + buffer.bytes;
+  if (buffer.offset > 0)
+    PRT_CHECK(cu::check(d->memset_8(buffer.base, canary, buffer.offset, nullptr), "cuMemsetD8", "illegal_address"));
+  if (end < buffer.map_bytes) {
+    PRT_CHECK(cu::check(d->memset_8(buffer.base + end, canary, buffer.map_bytes - end, nullptr), "cuMemsetD8",
+                        "illegal_address"));
+  }
+  return cu::check(d->stream_synchronize(nullptr), "cuStreamSynchronize", "illegal_address");
 }
 
 void release_cuda(prt_buffer* buffer) {

@@ -33,10 +33,11 @@ def get_init_inputs():
     return []
 """
 
+# Written so that a NaN stays one, as in torch.
 GOOD = """
 extern "C" void k0(void** args) {
   const float* x = (const float*)args[0]; const float* y = (const float*)args[1]; float* out = (float*)args[2];
-  for (int i = 0; i < 3737; ++i) out[i] = (x[i] > 0 ? x[i] : 0) * 2 + y[i];
+  for (int i = 0; i < 3737; ++i) out[i] = (x[i] < 0 ? 0 : x[i]) * 2 + y[i];
 }
 """
 
@@ -62,7 +63,7 @@ BAD: dict[str, tuple[str, set[str]]] = {
     "segfault": (with_body("*(volatile int*)64 = 1;"), {"crash"}),
     "allocates without end": (
         with_body(
-            "for (;;) { char* p = (char*)malloc(1UL << 24); if (!p) break; for (unsigned long i = 0; i < (1UL << 24); i += 4096) p[i] = 1; }",
+            "for (;;) { char* p = (char*)malloc(1UL << 24); if (!p) break; for (unsigned long i = 0; i < (1UL << 24); i += 4096) *(volatile char*)(p + i) = 1; }",
             'extern "C" void* malloc(unsigned long);\n',
         ),
         {"out_of_memory"},
@@ -146,6 +147,7 @@ class Evaluator:
         return self.call("evaluate", session=self.session, region="task", program=json.dumps(program), level=level, bench=True, give_up_ms=0)
 
     def close(self) -> None:
+        self.file.close()  # it holds the descriptor open as well
         self.socket.close()
         self.process.wait(timeout=30)
 

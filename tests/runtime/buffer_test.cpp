@@ -145,3 +145,19 @@ TEST_CASE("devices that are not there") {
   CHECK(std::string(error.kind) == "no_device");
   CHECK(prt_abi_version() == PRT_ABI_VERSION);
 }
+
+TEST_CASE("a broken guard stays broken until its creator mends it") {
+  for (const bool seal : {false, true}) {
+    const Shared shared(100, seal);
+    auto* bytes = shared.data<unsigned char>();
+    bytes[-1] ^= 1;
+    CHECK_FALSE(shared.intact());
+    CHECK_FALSE(shared.intact());
+    prt_error error{};
+    REQUIRE(prt_buffer_mend(shared.buffer, &error) == 0);
+    CHECK(shared.intact());
+  }
+  prt_error error{};
+  CHECK(prt_buffer_mend(nullptr, &error) != 0);
+  CHECK(std::string(error.kind) == "bad_argument");
+}

@@ -78,6 +78,9 @@ class DataSet:
 
     def poison(self) -> None:
         """Overwrites the outputs with a pattern that no computation gives: a NaN with a random payload, an unlikely integer."""
+        # A candidate that broke a guard must not be held against the next one.
+        for slot in (*self.inputs, *self.outputs):
+            slot.buffer.mend_guards()
         for slot in self.outputs:
             slot.poison = _pattern(slot.view.dtype)
             if slot.view.numel():
