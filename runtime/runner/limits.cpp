@@ -20,7 +20,7 @@ namespace {
 
 std::atomic<std::int64_t> exempt{0};
 
-bool write_file(const char* path, const char* text) {
+bool write_text(const char* path, const char* text) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);
   if (fd < 0) return false;
   const bool ok = write(fd, text, std::strlen(text)) == static_cast<ssize_t>(std::strlen(text));
@@ -46,11 +46,11 @@ bool leave_network() {
   if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
   // Without a mapping this process would be nobody, and could not open files that belong to it.
   char map[64];
-  write_file("/proc/self/setgroups", "deny");
+  write_text("/proc/self/setgroups", "deny");
   std::snprintf(map, sizeof map, "%u %u 1", uid, uid);
-  write_file("/proc/self/uid_map", map);
+  write_text("/proc/self/uid_map", map);
   std::snprintf(map, sizeof map, "%u %u 1", gid, gid);
-  write_file("/proc/self/gid_map", map);
+  write_text("/proc/self/gid_map", map);
   return true;
 }
 

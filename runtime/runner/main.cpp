@@ -18,7 +18,7 @@
 
 namespace {
 
-constexpr int socket_fd = 3;
+constexpr int inherited_socket = 3;
 
 struct Options {
   std::string device = "cpu";
@@ -75,12 +75,12 @@ int main(int argc, char** argv) {
   }
   int type = 0;
   socklen_t size = sizeof type;
-  if (getsockopt(socket_fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) {
+  if (getsockopt(inherited_socket, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) {
     std::fputs("error: descriptor 3 is no stream socket\nhint: planish starts this program itself\n", stderr);
     return 2;
   }
   const bool no_network = options.no_network && leave_network();
-  install_fault_handler(socket_fd);
+  install_fault_handler(inherited_socket);
   nlohmann::json sandbox = nlohmann::json::object();
   // After the change of credentials, which may clear it; before the sandbox, where guests must not take it back.
   const bool parent_death_signal = die_with_parent();
@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
   sandbox["parent_death_signal"] = parent_death_signal;
   sandbox["max_rss"] = options.max_rss > 0 && watch_memory(options.max_rss) ? options.max_rss : 0;
 
-  Channel channel(socket_fd);
+  Channel channel(inherited_socket);
   Session session(options.device, sandbox, [&] { return channel.take_descriptor(); });
   while (const auto line = channel.read_line()) {
     if (!channel.write_line(session.answer(*line))) break;

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::int64_t max_descriptors = 1024;  // of one request; they arrive in batches of 64
+constexpr std::int64_t max_request_descriptors = 1024;  // of one request; they arrive in batches of 64
 
 [[noreturn]] void refuse(const std::string& message, const std::string& hint = {}) {
   throw Refusal{"bad_argument", message, hint};
@@ -79,7 +79,7 @@ std::string Session::answer(const std::string& line) {
     const Json request = Json::parse(line, nullptr, false);
     if (request.is_discarded() || !request.is_object()) refuse("a request is one JSON object on one line");
     if (const auto id = request.find("id"); id != request.end()) out["id"] = *id;
-    for (auto left = optional_integer(request, "fds", 0, 0, max_descriptors); left > 0; --left) {
+    for (auto left = optional_integer(request, "fds", 0, 0, max_request_descriptors); left > 0; --left) {
       const int fd = take_fd_();
       if (fd < 0) refuse("fewer descriptors arrived than `fds` says");
       descriptors_.push_back(fd);

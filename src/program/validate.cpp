@@ -8,7 +8,7 @@
 namespace planish::program {
 namespace {
 
-std::unexpected<Error> bad(std::string message) {
+std::unexpected<Error> refuse(std::string message) {
   return fail("bad_program", std::move(message));
 }
 
@@ -74,18 +74,18 @@ bool allowed_flag(const std::string& language, const std::string& flag) {
 }
 
 Status check_buffer(const Buffer& buffer, const std::string& where) {
-  if (buffer.dtype.empty()) return bad(where + ": empty dtype");
+  if (buffer.dtype.empty()) return refuse(where + ": empty dtype");
   if (buffer.shape.size() != buffer.strides.size()) {
-    return bad(fmt::format("{}: {} dims but {} strides", where, buffer.shape.size(), buffer.strides.size()));
+    return refuse(fmt::format("{}: {} dims but {} strides", where, buffer.shape.size(), buffer.strides.size()));
   }
   std::int64_t extent = 1;
   for (std::size_t i = 0; i < buffer.shape.size(); ++i) {
-    if (buffer.shape[i] < 0 || buffer.strides[i] < 0) return bad(where + ": negative shape or stride");
+    if (buffer.shape[i] < 0 || buffer.strides[i] < 0) return refuse(where + ": negative shape or stride");
     std::int64_t reach = 0;
     if (__builtin_mul_overflow(extent, std::max<std::int64_t>(buffer.shape[i], 1), &extent) ||
         __builtin_mul_overflow(buffer.shape[i], buffer.strides[i], &reach) || extent > (std::int64_t{1} << 60) ||
         reach > (std::int64_t{1} << 60)) {
-      return bad(where + ": larger than can be addressed");
+      return refuse(where + ": larger than can be addressed");
     }
   }
   const Source& source = buffer.source;
@@ -109,18 +109,18 @@ Status check_buffer(const Buffer& buffer, const std::string& where) {
       ok = source.kind.empty() && source.index < 0 && source.name.empty() && source.blob.empty();
       break;
   }
-  if (!ok) return bad(where + ": `source` does not fit its role");
+  if (!ok) return refuse(where + ": `source` does not fit its role");
   return {};
 }
 
 Status check_kernel(const KernelSource& kernel, const std::string& target, const std::string& where) {
   if (target == "cuda" ? (kernel.language != "cuda" && kernel.language != "triton") : kernel.language != "cpp") {
-    return bad(fmt::format("{}: language `{}` does not run on target {}", where, kernel.language, target));
+    return refuse(fmt::format("{}: language `{}` does not run on target {}", where, kernel.language, target));
   }
-  if (!identifier(kernel.entry)) return bad(fmt::format("{}: `{}` is no entry name", where, kernel.entry));
-  if (kernel.source.empty()) return bad(where + ": empty source");
+  if (!identifier(kernel.entry)) return refuse(fmt::format("{}: `{}` is no entry name", where, kernel.entry));
+  if (kernel.source.empty()) return refuse(where + ": empty source");
   for (const auto& flag : kernel.flags) {
-    if (!allowed_flag(kernel.language, flag)) return bad(fmt::format("{}: flag `{}` is not allowed", where, flag));
+    if (!allowed_flag(kernel.language, flag)) return refuse(fmt::format("{}: flag `{}` is not allowed", where, flag));
   }
   return {};
 }
@@ -141,29 +141,29 @@ class Definitions {
 
   Status launch(const Launch& step, const std::string& where) {
     if (step.kernel < 0 || step.kernel >= static_cast<int>(program_.kernels.size())) {
-      return bad(where + ": no such kernel");
+      return refuse(where + ": no such kernel");
     }
     std::int64_t threads = 1, cluster = 1;
     for (std::size_t d = 0; d < 3; ++d) {
       const std::int64_t limit = d == 0 ? 2147483647 : 65535;
-      if (step.grid[d] < 1 || step.grid[d] > limit) return bad(where + ": grid out of range");
-      if (step.block[d] < 1 || step.block[d] > (d == 2 ? 64 : 1024)) return bad(where + ": block out of range");
+      if (step.grid[d] < 1 || step.grid[d] > limit) return refuse(where + ": grid out of range");
+      if (step.block[d] < 1 || step.block[d] > (d == 2 ? 64 : 1024)) return refuse(where + ": block out of range");
       if (step.cluster[d] < 1 || step.cluster[d] > 16 || step.grid[d] % step.cluster[d] != 0) {
-        return bad(where + ": cluster out of range, or does not divide the grid");
+        return refuse(where + ": cluster out of range, or does not divide the grid");
       }
       threads *= step.block[d];
       cluster *= step.cluster[d];
     }
-    if (threads > 1024) return bad(where + ": more than 1024 threads a block");
-    if (cluster > 16) return bad(where + ": more than 16 blocks a cluster");
-    if (step.shared < 0 || step.shared > (1 << 20)) return bad(where + ": shared bytes out of range");
+    if (threads > 1024) return refuse(where + ": more than 1024 threads a block");
+    if (cluster > 16) return refuse(where + ": more than 16 blocks a cluster");
+    if (step.shared < 0 || step.shared > (1 << 20)) return refuse(where + ": shared bytes out of range");
     if (program_.target == "cpu" && (step.grid != one_ || step.block != one_ || step.cluster != one_)) {
-      return bad(where + ": grid, block and cluster are 1 for cpp");
+      return refuse(where + ": grid, block and cluster are 1 for cpp");
     }
     for (const auto& arg : step.args) {
       const auto* buffer = std::get_if<BufferArg>(&arg);
       if (buffer == nullptr) continue;
-      if (!exists(buffer->buffer)) return bad(where + ": no such buffer");
+      if (!exists(buffer->buffer)) return refuse(where + ": no such buffer");
       // A kernel's writes cannot be told from its reads here: it defines what it is given undefined.
       define(buffer->buffer);
     }
@@ -173,45 +173,45 @@ class Definitions {
   Status aten(const Aten& step, const std::string& where) {
     const auto dot = step.op.find('.', 5);
     if (!step.op.starts_with("aten.") || dot == std::string::npos) {
-      return bad(fmt::format("{}: `{}` is no operator name", where, step.op));
+      return refuse(fmt::format("{}: `{}` is no operator name", where, step.op));
     }
     const std::string name = step.op.substr(5, dot - 5);
     const std::string overload = step.op.substr(dot + 1);
     const bool dunder = name.starts_with("__") && name.ends_with("__");
     if ((name.ends_with('_') && !dunder) || overload == "out" || overload.ends_with("_out")) {
-      return bad(fmt::format("{}: {} writes to its arguments", where, step.op));
+      return refuse(fmt::format("{}: {} writes to its arguments", where, step.op));
     }
     for (const int id : ir::reads(ir::GraphNode{step.op, step.args, {}})) {
-      if (!exists(id)) return bad(where + ": no such buffer");
-      if (!defined(id)) return bad(fmt::format("{}: buffer {} is read before it is defined", where, id));
+      if (!exists(id)) return refuse(where + ": no such buffer");
+      if (!defined(id)) return refuse(fmt::format("{}: buffer {} is read before it is defined", where, id));
     }
     for (const auto& out : step.outs) {
       if (!out) continue;
-      if (!exists(*out)) return bad(where + ": no such buffer");
-      if (from_caller(*out)) return bad(fmt::format("{}: buffer {} belongs to the caller", where, *out));
-      if (defined(*out)) return bad(fmt::format("{}: buffer {} is defined twice", where, *out));
+      if (!exists(*out)) return refuse(where + ": no such buffer");
+      if (from_caller(*out)) return refuse(fmt::format("{}: buffer {} belongs to the caller", where, *out));
+      if (defined(*out)) return refuse(fmt::format("{}: buffer {} is defined twice", where, *out));
       define(*out);
     }
     return {};
   }
 
   Status copy(const Copy& step, const std::string& where) {
-    if (!exists(step.from) || !exists(step.to)) return bad(where + ": no such buffer");
-    if (!defined(step.from)) return bad(fmt::format("{}: buffer {} is read before it is defined", where, step.from));
-    if (!writable(step.to)) return bad(fmt::format("{}: buffer {} belongs to the caller", where, step.to));
+    if (!exists(step.from) || !exists(step.to)) return refuse(where + ": no such buffer");
+    if (!defined(step.from)) return refuse(fmt::format("{}: buffer {} is read before it is defined", where, step.from));
+    if (!writable(step.to)) return refuse(fmt::format("{}: buffer {} belongs to the caller", where, step.to));
     const Buffer& from = program_.buffers[static_cast<std::size_t>(step.from)];
     const Buffer& to = program_.buffers[static_cast<std::size_t>(step.to)];
-    if (from.dtype != to.dtype || from.shape != to.shape) return bad(where + ": dtype and shape must be equal");
+    if (from.dtype != to.dtype || from.shape != to.shape) return refuse(where + ": dtype and shape must be equal");
     if (role(step.to) == Role::output && defined(step.to)) {
-      return bad(fmt::format("{}: buffer {} is defined twice", where, step.to));
+      return refuse(fmt::format("{}: buffer {} is defined twice", where, step.to));
     }
     define(step.to);
     return {};
   }
 
   Status set(const Set& step, const std::string& where) {
-    if (!exists(step.buffer)) return bad(where + ": no such buffer");
-    if (!writable(step.buffer)) return bad(fmt::format("{}: buffer {} belongs to the caller", where, step.buffer));
+    if (!exists(step.buffer)) return refuse(where + ": no such buffer");
+    if (!writable(step.buffer)) return refuse(fmt::format("{}: buffer {} belongs to the caller", where, step.buffer));
     define(step.buffer);
     return {};
   }
@@ -228,25 +228,25 @@ Status check_outputs(const Program& program, const Definitions& definitions) {
     const Output& output = program.outputs[i];
     const std::string where = fmt::format("outputs[{}]", i);
     if (output.kind == "scalar") {
-      if (output.scalar_json.empty()) return bad(where + ": a scalar needs `arg`");
+      if (output.scalar_json.empty()) return refuse(where + ": a scalar needs `arg`");
       continue;
     }
     const bool mutation = output.kind == "mutate_buffer" || output.kind == "mutate_input";
-    if (!mutation && output.kind != "user") return bad(fmt::format("{}: unknown kind `{}`", where, output.kind));
-    if (output.kind == "mutate_buffer" && output.target_name.empty()) return bad(where + ": no target");
-    if (output.kind == "mutate_input" && output.target_index < 0) return bad(where + ": no target");
-    if (!definitions.exists(output.buffer)) return bad(where + ": no such buffer");
+    if (!mutation && output.kind != "user") return refuse(fmt::format("{}: unknown kind `{}`", where, output.kind));
+    if (output.kind == "mutate_buffer" && output.target_name.empty()) return refuse(where + ": no target");
+    if (output.kind == "mutate_input" && output.target_index < 0) return refuse(where + ": no target");
+    if (!definitions.exists(output.buffer)) return refuse(where + ": no such buffer");
     if (!definitions.defined(output.buffer)) {
-      return bad(fmt::format("{}: buffer {} is never defined", where, output.buffer));
+      return refuse(fmt::format("{}: buffer {} is never defined", where, output.buffer));
     }
     if (definitions.role(output.buffer) == Role::temp) {
-      return bad(fmt::format("{}: buffer {} is a temp; give it the role `output`", where, output.buffer));
+      return refuse(fmt::format("{}: buffer {} is a temp; give it the role `output`", where, output.buffer));
     }
     listed[static_cast<std::size_t>(output.buffer)] = true;
   }
   for (std::size_t i = 0; i < listed.size(); ++i) {
     if (program.buffers[i].role == Role::output && !listed[i]) {
-      return bad(fmt::format("buffers[{}] has the role `output` but is not in `outputs`", i));
+      return refuse(fmt::format("buffers[{}] has the role `output` but is not in `outputs`", i));
     }
   }
   return {};
@@ -256,9 +256,9 @@ Status check_outputs(const Program& program, const Definitions& definitions) {
 
 Status validate(const Program& program) {
   if (program.target != "cuda" && program.target != "cpu") {
-    return bad(fmt::format("unknown target `{}`", program.target));
+    return refuse(fmt::format("unknown target `{}`", program.target));
   }
-  if (program.arch.empty()) return bad("empty arch");
+  if (program.arch.empty()) return refuse("empty arch");
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     PLANISH_CHECK(check_buffer(program.buffers[i], fmt::format("buffers[{}]", i)));
   }
