@@ -30,8 +30,10 @@ build: setup
 	@ninja -C $(BUILD) -j $(JOBS) --quiet
 
 test: build lint
+	@ninja -C $(BUILD) -j $(JOBS) --quiet tests
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
-	PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/python tests/cli tests/cheats
+	@# One thread: the tensors are small, and other processes share the cores.
+	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/python tests/cli tests/cheats
 
 lint: setup
 	$(VENV)/bin/ruff check python tests bench examples

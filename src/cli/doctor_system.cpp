@@ -124,9 +124,9 @@ Check check_nvrtc(const std::vector<fs::path>& site_packages) {
   for (const fs::path& path : candidates) {
     const Library library(::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL));
     if (!library) continue;
-    const auto version = symbol<int (*)(int*, int*)>(library, "nvrtcVersion");
+    const auto nvrtc_version = symbol<int (*)(int*, int*)>(library, "nvrtcVersion");
     int major = 0, minor = 0;
-    if (version == nullptr || version(&major, &minor) != 0) continue;
+    if (nvrtc_version == nullptr || nvrtc_version(&major, &minor) != 0) continue;
     check.ok = true;
     check.advice.clear();
     check.found = fmt::format("NVRTC {}.{} ({})", major, minor, path.string());
