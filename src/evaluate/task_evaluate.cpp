@@ -16,6 +16,11 @@ bool needs_torch(const program::Program& program) {
          });
 }
 
+/// No candidate's fault, and no other candidate could be evaluated either.
+bool ends_the_run(const Error& error) {
+  return error.kind == "disk_full" || error.kind == "cache_unwritable";
+}
+
 }  // namespace
 
 Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
@@ -42,7 +47,7 @@ Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
   }
   auto first = attempt(request, *parsed, evaluation);
   const bool again = first.has_value() ? first->outcome == Outcome::infrastructure : true;
-  if (!again) return first;
+  if (!again || (!first.has_value() && ends_the_run(first.error()))) return first;
   {
     // Our own fault: whatever broke is replaced, and the candidate gets a second try.
     std::scoped_lock lock(device_->stage);
@@ -146,8 +151,7 @@ Result<std::optional<TaskEvaluator::Compiled>> TaskEvaluator::compile(const prog
     auto reply = device_->pool.compile(job);
     if (!reply.has_value()) {
       const Error& error = reply.error();
-      // No candidate's fault, and no other candidate could be compiled either.
-      if (error.kind == "disk_full" || error.kind == "cache_unwritable") return std::unexpected(error);
+      if (ends_the_run(error)) return std::unexpected(error);
       evaluation.outcome = outcome_of_compiler(error);
       evaluation.message = error.message;
       if (!error.hint.empty()) evaluation.message += " (" + error.hint + ")";

@@ -31,11 +31,12 @@ def get_inputs():
 )
 
 
-def model(forward: str, inputs: str = "[torch.randn(4, 8)]", extra: str = "", init: str = "") -> str:
+def model(forward: str, inputs: str = "[torch.randn(4, 8)]", init: str = "") -> str:
     """A task with this body of forward."""
     body = forward.replace("\n", "\n        ")
     start = f"    def __init__(self{init}):\n        super().__init__()\n        self.drop = nn.Dropout(0.5)\n"
-    return f"{HEAD}import os, time\n\nclass Model(nn.Module):\n{start}    def forward(self, x):\n        {body}\n\ndef get_inputs():\n    return {inputs}\n{extra}\n"
+    forward = f"    def forward(self, x):\n        {body}\n"
+    return f"{HEAD}import time\n\nclass Model(nn.Module):\n{start}{forward}\ndef get_inputs():\n    return {inputs}\n"
 
 
 @dataclass
@@ -267,7 +268,7 @@ def test_a_read_only_store(home: Home) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["frobnicate"], ["optimize", "task.py", "--budget", "-1s"], ["optimize", "task.py", "--accuracy", "exact"], ["optimize", "task.py", "--task-timeout", "0s"]],
+    [["frobnicate"]] + [["optimize", "task.py", *flag] for flag in (["--budget", "-1s"], ["--accuracy", "exact"], ["--task-timeout", "0s"])],
 )
 def test_bad_flags(home: Home, arguments: list[str]) -> None:
     home.task(GOOD)
