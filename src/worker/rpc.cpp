@@ -89,7 +89,6 @@ Result<Child::Reply> Child::exchange(const std::string& method, Json params, std
       if (!taken.has_value()) return connection_lost(std::move(taken).error());
       received = std::move(*taken);
     }
-    if (process_.channel().waiting_fds() > 0) return malformed("descriptors that it does not name");
     if (message.contains("event")) {
       if (message["event"] == "fault") {
         Fault fault;
@@ -104,6 +103,8 @@ Result<Child::Reply> Child::exchange(const std::string& method, Json params, std
       }
       continue;
     }
+    // Not asked of events: the descriptors of the answer behind one may have been read together with it.
+    if (process_.channel().waiting_fds() > 0) return malformed("descriptors that it does not name");
     if (!message.contains("id") || message["id"] != id) return malformed("not the answer to this request");
     if (const auto error = message.find("error"); error != message.end()) {
       Error reported;
