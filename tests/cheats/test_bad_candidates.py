@@ -63,7 +63,7 @@ BAD: dict[str, tuple[str, set[str]]] = {
     "segfault": (with_body("*(volatile int*)64 = 1;"), {"crash"}),
     "allocates without end": (
         with_body(
-            "for (;;) { char* p = (char*)malloc(1UL << 24); if (!p) break; for (unsigned long i = 0; i < (1UL << 24); i += 4096) *(volatile char*)(p + i) = 1; }",
+            "for (;;) { volatile char* p = (char*)malloc(1UL << 24); if (!p) break; for (unsigned long i = 0; i < 1UL << 24; i += 4096) p[i] = 1; }",
             'extern "C" void* malloc(unsigned long);\n',
         ),
         {"out_of_memory"},
