@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 #include "evaluate/device.h"
@@ -22,6 +23,9 @@ Result<std::shared_ptr<DeviceHost>> DeviceHost::open(const worker::Toolbox& tool
     return fail("bad_request", fmt::format("`{}` is no target", target), "use auto, cuda or cpu");
   PLANISH_CHECK(tools.check());
   std::size_t memory = limits.runner_memory;
+  // A user with less to give than three quarters of the machine says so.
+  if (const char* given = std::getenv("PLANISH_RUNNER_MEMORY"); memory == 0 && given != nullptr)
+    memory = std::strtoull(given, nullptr, 10);
   if (memory == 0)
     memory =
         static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) / 4 * 3 * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));

@@ -93,7 +93,7 @@ class Evaluator:
 
     def __init__(self, folder: Path, task: Path) -> None:
         path = folder / "evaluator.sock"
-        environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "XDG_DATA_HOME": str(folder / "data")}
+        environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "XDG_DATA_HOME": str(folder / "data"), "PLANISH_RUNNER_MEMORY": str(1 << 30)}
         self.process = subprocess.Popen([str(PLANISH), "evaluator", "--socket", str(path)], env=environment, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 30
         self.socket = socket.socket(socket.AF_UNIX)
