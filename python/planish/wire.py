@@ -161,6 +161,13 @@ def serve(channel: Channel, methods: dict[str, Handler]) -> None:
         channel.send({"event": "stage", "stage": stage})
 
     _listener = tell
+    try:
+        _serve(channel, methods)
+    finally:
+        _listener = None  # a later caller in this process serves nobody
+
+
+def _serve(channel: Channel, methods: dict[str, Handler]) -> None:
     while (message := channel.receive()) is not None:
         identity = message.get("id")
         if identity is None:
