@@ -12,6 +12,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("PLANISH_BUILD", ROOT / "build")) / "bin" / "planish-bin"
+if not BINARY.exists():
+    raise FileNotFoundError(f"{BINARY}: make build first")
 
 
 @dataclass

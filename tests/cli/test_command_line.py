@@ -13,8 +13,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("PLANISH_BUILD", ROOT / "build")) / "bin" / "planish-bin"
 
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason="make build first")
-
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:

@@ -12,10 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from command import BINARY, Home, lines, processes_with
-from conftest import SMALL, Optimised
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason="make build first")
+from command import Home, lines, processes_with
+from optimised_task import SMALL, Optimised
 
 QUICK = ["--target", "cpu", "--baselines", "none"]
 

@@ -14,17 +14,13 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 
 from planish import rt
-from planish.errors import PlanishError
 from planish.executor import Executor, ExecutorError
 from programs import SCALE, add, aten, buffer, build, kernel, launch, param, program, scale, state, user
 
 
 @pytest.fixture(scope="session")
 def runtime() -> Path:
-    try:
-        return rt.find_library()
-    except PlanishError:
-        pytest.skip("libplanish_rt.so is not built")
+    return rt.find_library()
 
 
 @pytest.fixture(scope="session")
