@@ -3,37 +3,14 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "cli/version.h"
+#include "evaluate/json.h"
 
 namespace planish::cli {
 namespace {
 
-Json clocks(const Clocks& c) {
-  return {{"sm_mhz", c.sm_mhz}, {"mem_mhz", c.mem_mhz}, {"temperature_c", c.temperature_c}};
-}
-
 Json cases_json(const std::vector<TestCase>& cases) {
   Json out = Json::array();
-  for (const TestCase& test : cases) {
-    Json one = {{"seed", test.seed}, {"regime", test.regime}, {"ok", test.ok}, {"reference", test.reference}};
-    if (!test.problem.empty()) one["problem"] = test.problem;
-    one["outputs"] = Json::array();
-    for (const OutputErrors& o : test.outputs) {
-      Json output = {{"fro", number_to_json(o.fro)},
-                     {"max", number_to_json(o.max)},
-                     {"gate_fro", number_to_json(o.gate_fro)},
-                     {"gate_max", number_to_json(o.gate_max)},
-                     {"eager_fro", number_to_json(o.eager_fro)},
-                     {"eager_max", number_to_json(o.eager_max)}};
-      if (o.worst) {
-        output["worst"] = {{"index", o.worst->index},
-                           {"expected", number_to_json(o.worst->expected)},
-                           {"actual", number_to_json(o.worst->actual)},
-                           {"eager", number_to_json(o.worst->eager)}};
-      }
-      one["outputs"].push_back(std::move(output));
-    }
-    out.push_back(std::move(one));
-  }
+  for (const TestCase& test : cases) out.push_back(case_to_json(test));
   return out;
 }
 
@@ -104,13 +81,13 @@ std::string evidence_json(const ResultDocument& r, const Evidence& e) {
                             {"compile_seconds", number_to_json(t.compile_seconds)},
                             {"samples_ms", samples(t.samples_ms)}};
   }
-  out["clocks"] = {{"before", clocks(e.claim.clocks_before)}, {"after", clocks(e.claim.clocks_after)}};
+  out["clocks"] = {{"before", clocks_to_json(e.claim.clocks_before)}, {"after", clocks_to_json(e.claim.clocks_after)}};
   if (e.evaluation.bench) {
     const BenchReport& b = *e.evaluation.bench;
     out["step_list"] = {{"median_ms", number_to_json(b.median_ms)},
                         {"samples_ms", samples(b.samples_ms)},
-                        {"clocks_before", clocks(b.clocks_before)},
-                        {"clocks_after", clocks(b.clocks_after)}};
+                        {"clocks_before", clocks_to_json(b.clocks_before)},
+                        {"clocks_after", clocks_to_json(b.clocks_after)}};
   }
   return dump_json(out);
 }

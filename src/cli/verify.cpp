@@ -10,6 +10,7 @@
 #include "cli/interrupt.h"
 #include "cli/result_document.h"
 #include "cli/verbs.h"
+#include "evaluate/json.h"
 
 namespace planish::cli {
 namespace {
@@ -17,26 +18,7 @@ namespace {
 std::string verify_json(const OpenReply& opened, const VerifyVerb& options, const VerifyReply& reply,
                         const ResultDocument::Accuracy& accuracy) {
   Json cases = Json::array();
-  for (const TestCase& test : reply.cases) {
-    Json one = {{"seed", test.seed},       {"regime", test.regime},       {"ok", test.ok},
-                {"problem", test.problem}, {"reference", test.reference}, {"outputs", Json::array()}};
-    for (const OutputErrors& o : test.outputs) {
-      Json output = {{"fro", number_to_json(o.fro)},
-                     {"max", number_to_json(o.max)},
-                     {"gate_fro", number_to_json(o.gate_fro)},
-                     {"gate_max", number_to_json(o.gate_max)},
-                     {"eager_fro", number_to_json(o.eager_fro)},
-                     {"eager_max", number_to_json(o.eager_max)}};
-      if (o.worst) {
-        output["worst"] = {{"index", o.worst->index},
-                           {"expected", number_to_json(o.worst->expected)},
-                           {"actual", number_to_json(o.worst->actual)},
-                           {"eager", number_to_json(o.worst->eager)}};
-      }
-      one["outputs"].push_back(std::move(output));
-    }
-    cases.push_back(std::move(one));
-  }
+  for (const TestCase& test : reply.cases) cases.push_back(case_to_json(test));
   Json out = {{"schema_version", ResultDocument::schema_version},
               {"task", opened.task_name},
               {"solution", options.path},

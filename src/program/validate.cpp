@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "program/flags.h"
 #include "program/program.h"
 
 namespace planish::program {
@@ -20,57 +21,6 @@ bool identifier(const std::string& text) {
   return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
          std::all_of(text.begin(), text.end(),
                      [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
-}
-
-/// Flags a program may ask for: those the compile worker accepts. A compiler's other flags can read and write files or
-/// load plugins.
-bool allowed_flag(const std::string& language, const std::string& flag) {
-  static const std::vector<std::string> cuda{"--fmad=true",
-                                             "--fmad=false",
-                                             "--ftz=true",
-                                             "--ftz=false",
-                                             "--prec-div=true",
-                                             "--prec-div=false",
-                                             "--prec-sqrt=true",
-                                             "--prec-sqrt=false",
-                                             "--use_fast_math",
-                                             "--restrict",
-                                             "--extra-device-vectorization"};
-  static const std::vector<std::string> cpp{"-O1",
-                                            "-O2",
-                                            "-O3",
-                                            "-funroll-loops",
-                                            "-fno-unroll-loops",
-                                            "-ftree-vectorize",
-                                            "-fno-tree-vectorize",
-                                            "-fno-math-errno",
-                                            "-fno-trapping-math",
-                                            "-fopenmp",
-                                            "-fopenmp-simd",
-                                            "-ffp-contract=fast",
-                                            "-ffp-contract=off",
-                                            "-fno-signed-zeros",
-                                            "-mfma",
-                                            "-mavx2",
-                                            "-mavx512f",
-                                            "-fno-semantic-interposition",
-                                            "-fno-stack-protector",
-                                            "-fno-plt"};
-  const auto number_after = [&](std::string_view prefix) {
-    return flag.starts_with(prefix) && flag.size() > prefix.size() &&
-           flag.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
-  };
-  const auto listed = [&](const std::vector<std::string>& list) {
-    return std::find(list.begin(), list.end(), flag) != list.end();
-  };
-  if (flag.starts_with("-D") && flag.size() > 2) {
-    return std::all_of(flag.begin() + 2, flag.end(), [](char c) {
-      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '=' || c == '.' || c == '-' ||
-             c == '+';
-    });
-  }
-  if (language == "cuda") return listed(cuda) || number_after("--maxrregcount=");
-  return language == "cpp" && (listed(cpp) || number_after("-mprefer-vector-width="));
 }
 
 Status check_buffer(const Buffer& buffer, const std::string& where) {

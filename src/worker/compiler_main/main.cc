@@ -11,9 +11,9 @@
 
 #include "base/channel.h"
 #include "base/json.h"
+#include "program/flags.h"
 #include "worker/compiler_main/cache.h"
 #include "worker/compiler_main/cpp.h"
-#include "worker/compiler_main/flags.h"
 #include "worker/compiler_main/nvrtc.h"
 
 namespace planish::worker {
@@ -57,7 +57,10 @@ Result<CompileReply> compile(const Json& params, Compilers& compilers) {
   const bool cuda = job.language == "cuda";
   if (!cuda && job.language != "cpp")
     return fail("compile_error", fmt::format("no compiler for language `{}`", job.language));
-  PLANISH_CHECK(check_flags(job.language, job.flags));
+  for (const std::string& flag : job.flags) {
+    if (!program::allowed_flag(job.language, flag))
+      return fail("compile_error", fmt::format("compiler flag {} is not on the list of allowed ones", flag));
+  }
   std::string version;
   if (cuda) {
     if (!compilers.nvrtc.has_value()) {

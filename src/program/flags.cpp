@@ -1,12 +1,10 @@
-#include "worker/compiler_main/flags.h"
-
-#include <fmt/core.h>
+#include "program/flags.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 
-namespace planish::worker {
+namespace planish::program {
 namespace {
 
 bool digits(std::string_view text) {
@@ -48,20 +46,14 @@ constexpr std::array<std::string_view, 20> cpp_flags{"-O1",
 
 }  // namespace
 
-Status check_flags(std::string_view language, const std::vector<std::string>& flags) {
-  for (const std::string& flag : flags) {
-    bool allowed = definition(flag);
-    if (language == "cuda") {
-      allowed = allowed || std::ranges::find(cuda_flags, flag) != cuda_flags.end() ||
-                (flag.starts_with("--maxrregcount=") && digits(std::string_view(flag).substr(15)));
-    } else if (language == "cpp") {
-      allowed = allowed || std::ranges::find(cpp_flags, flag) != cpp_flags.end() ||
-                (flag.starts_with("-mprefer-vector-width=") && digits(std::string_view(flag).substr(22)));
-    }
-    if (!allowed)
-      return fail("compile_error", fmt::format("compiler flag {} is not on the list of allowed ones", flag));
-  }
-  return {};
+bool allowed_flag(std::string_view language, std::string_view flag) {
+  const auto listed = [flag](const auto& list) { return std::ranges::find(list, flag) != list.end(); };
+  const auto number_after = [flag](std::string_view prefix) {
+    return flag.starts_with(prefix) && digits(flag.substr(prefix.size()));
+  };
+  if (definition(flag)) return language == "cuda" || language == "cpp";
+  if (language == "cuda") return listed(cuda_flags) || number_after("--maxrregcount=");
+  return language == "cpp" && (listed(cpp_flags) || number_after("-mprefer-vector-width="));
 }
 
-}  // namespace planish::worker
+}  // namespace planish::program
