@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import json
+import mmap
+import os
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +28,7 @@ _DTYPES = {
 }  # fmt: skip
 _ALIGN = 256  # of temporaries inside the arena
 _INPUT_ALIGN = 16  # what kernels may assume about every pointer
+_POOLED = 1 << 20  # bytes from which on CPU memory is kept between calls
 
 
 class ExecutorError(RuntimeError):
@@ -125,6 +129,43 @@ def find_op(name: str) -> Any:
         raise ExecutorError("bad_program", f"torch {torch.__version__} has no operator '{name}'") from None
 
 
+class _Pool:
+    """CPU memory of large outputs and temporaries, kept from call to call.
+
+    torch gives such memory back to the system when a tensor dies, and gets it anew, page fault by page fault, at the next call: for
+    kernels that stream that is most of the time. Here a block comes back when the last tensor on it has died, and the next call takes
+    it, as torch's own allocator does on CUDA. At most `keep` idle blocks of a size stay. `PLANISH_OUTPUT_POOL=0` turns it off.
+    """
+
+    keep = 2
+
+    def __init__(self) -> None:
+        self._idle: dict[int, list[mmap.mmap]] = {}
+        self._least = _POOLED if os.environ.get("PLANISH_OUTPUT_POOL", "1") != "0" else 1 << 62
+
+    def empty(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """An uninitialised CPU tensor. Any thread may ask, and any may let the tensor die."""
+        size = extent(shape, strides) * dtype.itemsize
+        if size < self._least:
+            return torch.empty_strided(shape, strides, dtype=dtype)
+        idle = self._idle.setdefault(size, [])
+        try:
+            block = idle.pop()  # atomic
+        except IndexError:
+            block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            if hasattr(mmap, "MADV_HUGEPAGE"):
+                block.madvise(mmap.MADV_HUGEPAGE)
+        owner = (ctypes.c_char * size).from_buffer(block)  # the storage holds it, and it holds the block
+        weakref.finalize(owner, _Pool._put, idle, block).atexit = False
+        storage = torch.frombuffer(owner, dtype=torch.uint8).untyped_storage()
+        return torch.empty(0, dtype=dtype).set_(storage, 0, shape, strides)  # type: ignore[call-overload]
+
+    @staticmethod
+    def _put(idle: list[mmap.mmap], block: mmap.mmap) -> None:
+        if len(idle) < _Pool.keep:
+            idle.append(block)
+
+
 class _Call:
     """What one call at a time uses: the pointer table, where the runtime puts an error, and the stream."""
 
@@ -167,6 +208,7 @@ class Executor:
         self._nowhere = torch.empty(_ALIGN, dtype=torch.uint8, device=self.device)
         self._idle: list[_Call] = []  # taken by a call and put back after it; at most as many as there were calls at once
         self._cuda = self.device.type == "cuda"
+        self._pool = _Pool() if self.device.type == "cpu" else None
         self._plan()
 
     # ---- construction ----
@@ -336,10 +378,10 @@ class Executor:
     # ---- actions ----
 
     def _allocate(self, b: int) -> _Action:
-        shape, strides, dtype, device = self._shapes[b], self._strides[b], self._dtypes[b], self.device
+        shape, strides, dtype = self._shapes[b], self._strides[b], self._dtypes[b]
 
         def act(env: list[Any], table: Any, call: _Call) -> None:
-            env[b] = tensor = torch.empty_strided(shape, strides, dtype=dtype, device=device)
+            env[b] = tensor = self._empty(shape, strides, dtype)
             table[b] = tensor.data_ptr()
 
         return act
@@ -428,6 +470,11 @@ class Executor:
 
     # ---- running ----
 
+    def _empty(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        if self._pool is not None:
+            return self._pool.empty(shape, strides, dtype)
+        return torch.empty_strided(shape, strides, dtype=dtype, device=self.device)
+
     def _new_call(self) -> _Call:
         call = _Call(len(self._buffers))
         for b, tensor in self._constants:
@@ -464,13 +511,13 @@ class Executor:
         device = self.device
         for b, shape, strides, dtype, used in self._fresh:
             given = into.get(b) if into else None
-            tensor = torch.empty_strided(shape, strides, dtype=dtype, device=device) if given is None else given
+            tensor = self._empty(shape, strides, dtype) if given is None else given
             env[b] = tensor
             if used:
                 table[b] = tensor.data_ptr()
         arena = None
         if self._arena_bytes:
-            arena = torch.empty(self._arena_bytes, dtype=torch.uint8, device=device)
+            arena = self._empty((self._arena_bytes,), (1,), torch.uint8)
             base = arena.data_ptr()
             for b, offset in self._arena_offsets:
                 table[b] = base + offset

@@ -201,8 +201,37 @@ def test_temporaries_share_memory_only_when_never_alive_together(runtime: Path, 
     assert torch.equal(executor.run([x])[0], 32 * x)
 
 
+def test_memory_of_large_outputs_comes_back_when_nothing_refers_to_it(runtime: Path, binaries: list[str]) -> None:
+    n = 1 << 19  # 2 MiB
+    document = program([buffer("input", [n], user(0)), buffer("output", [n])], [scale(0, 1, n)], [{"buffer": 1, "kind": "user"}], [SCALE])
+    executor = Executor(document, binaries, "", runtime, "cpu")
+    one, two = torch.full((n,), 1.0), torch.full((n,), 2.0)
+    first = executor.run([one])[0]
+    tail = first[-5:]
+    address = first.data_ptr()
+    del first
+    second = executor.run([two])[0]
+    assert second.data_ptr() != address, "a view still refers to the first"
+    assert torch.equal(tail, torch.full((5,), 2.0)) and torch.equal(second, 2 * two)
+    del tail
+    third = executor.run([one])[0]
+    assert third.data_ptr() == address and torch.equal(third, 2 * one) and torch.equal(second, 2 * two)
+    third.add_(1)
+    assert third.is_contiguous() and not third.requires_grad and third._base is None
+
+
+def test_the_pool_can_be_turned_off(runtime: Path, binaries: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    n = 1 << 19
+    document = program([buffer("input", [n], user(0)), buffer("output", [n])], [scale(0, 1, n)], [{"buffer": 1, "kind": "user"}], [SCALE])
+    monkeypatch.setenv("PLANISH_OUTPUT_POOL", "0")
+    executor = Executor(document, binaries, "", runtime, "cpu")
+    monkeypatch.undo()
+    assert torch.equal(executor.run([torch.ones(n)])[0], torch.full((n,), 2.0))
+    assert not executor._pool._idle
+
+
 def test_calls_from_many_threads(runtime: Path, binaries: list[str]) -> None:
-    n = 1 << 14
+    n = 1 << 19  # 2 MiB: pooled
     document = program(
         [buffer("input", [n], user(0)), buffer("temp", [n]), buffer("output", [n])], [scale(0, 1, n), scale(1, 2, n)], [{"buffer": 2, "kind": "user"}], [SCALE]
     )
@@ -211,7 +240,7 @@ def test_calls_from_many_threads(runtime: Path, binaries: list[str]) -> None:
 
     def work(seed: int) -> None:
         x = torch.full((n,), float(seed))
-        for _ in range(50):
+        for _ in range(10):
             if not torch.equal(executor.run([x])[0], 4 * x):
                 wrong.append(seed)
 
