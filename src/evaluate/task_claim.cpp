@@ -32,14 +32,15 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   device_->runners.discard(worker::Runner::Kind::torch);
   VerifyReply reply;
   PLANISH_TRY(auto oracle, worker::Oracle::start(tools_));
+  // Both import torch, which takes seconds: side by side.
+  PLANISH_TRY(auto runner, worker::Runner::start(tools_, worker::Runner::Kind::torch, device_->facts.target));
   PLANISH_CHECK(oracle.hello(device_->facts.target, limits_.start));
-  PLANISH_CHECK(oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open));
+  PLANISH_TRY(auto task, oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open));
   PLANISH_TRY(auto regimes, oracle.regimes("task", limits_.oracle));
   PLANISH_TRY(auto bite, oracle.bite("task", limits_.oracle));
   reply.skipped = regimes.skipped;
   reply.degenerate = bite.degenerate;
 
-  PLANISH_TRY(auto runner, worker::Runner::start(tools_, worker::Runner::Kind::torch, device_->facts.target));
   PLANISH_CHECK(runner.hello(device_->facts.target));
   const auto rejected = [&](const Error& error) {
     reply.outcome = outcome_of_runner(error, runner.fault());
@@ -48,7 +49,7 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
     return reply;
   };
   // The path may be relative to the client's folder, which is ours as well unless a client says otherwise.
-  auto handle = runner.load_module(request.path, request_.task, fresh_seed(), true, limits_.open);
+  auto handle = runner.load_module(request.path, request_.task, task.graph, true, limits_.open);
   if (!handle.has_value()) return rejected(handle.error());
 
   std::vector<std::string> order;

@@ -82,11 +82,11 @@ Result<LoadReply> Runner::load(const std::string& program, const std::vector<std
   return result;
 }
 
-Result<std::int64_t> Runner::load_module(const std::string& path, const std::string& task, std::uint64_t seed,
+Result<std::int64_t> Runner::load_module(const std::string& path, const std::string& task, const std::string& graph,
                                          bool state, double timeout_seconds) {
-  PLANISH_TRY(auto reply, checked(child_->call("load_module",
-                                               Json{{"path", path}, {"task", task}, {"seed", seed}, {"state", state}},
-                                               {}, timeout_seconds)));
+  PLANISH_TRY(auto document, parse_json(graph, "bad_graph", "graph"));
+  Json params{{"path", path}, {"task", task}, {"graph", std::move(document)}, {"state", state}};
+  PLANISH_TRY(auto reply, checked(child_->call("load_module", std::move(params), {}, timeout_seconds)));
   std::int64_t handle = -1;
   ObjectReader reader(reply.result, "protocol", "load_module");
   reader.lenient();

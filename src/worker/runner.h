@@ -40,8 +40,9 @@ class Runner {
   /// `program` is a document; `binaries` one path a kernel.
   Result<LoadReply> load(const std::string& program, const std::vector<std::string>& binaries, const std::string& blobs,
                          double timeout_seconds);
-  Result<std::int64_t> load_module(const std::string& path, const std::string& task, std::uint64_t seed, bool state,
-                                   double timeout_seconds);
+  /// `graph`: the task's captured graph. `state`: parameters and buffers come from the bound data.
+  Result<std::int64_t> load_module(const std::string& path, const std::string& task, const std::string& graph,
+                                   bool state, double timeout_seconds);
   Status bind(std::int64_t handle, const std::string& data, const std::vector<Binding>& bindings,
               double timeout_seconds);
   /// Milliseconds that the runtime took.
