@@ -13,6 +13,7 @@
 #include "cli/interrupt.h"
 #include "cli/optimize_flow.h"
 #include "cli/planner.h"
+#include "cli/run_lock.h"
 #include "cli/shipper.h"
 #include "cli/verbs.h"
 
@@ -83,6 +84,8 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   if (!request) return output.error(request.error());
   const auto task_timeout = parse_limit(options.search.task_timeout);
   if (!task_timeout) return output.error(task_timeout.error());
+  auto lock = lock_run(request->run);
+  if (!lock) return output.error(lock.error());
   const CancelToken cancel = watch_interrupts();
   auto evaluator = connect_evaluator({*task_timeout, cancel, false});
   if (!evaluator) return output.error(evaluator.error());

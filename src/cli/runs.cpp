@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cli/exit_code.h"
 #include "cli/result_document.h"
+#include "cli/run_lock.h"
 #include "cli/verbs.h"
 #include "store/store.h"
 
@@ -26,7 +27,7 @@ Json run_json(const store::RunRecord& run) {
           {"task_sha256", run.task_sha256},
           {"target", run.target},
           {"device", run.device},
-          {"state", run.state},
+          {"state", live_state(run.id, run.state)},
           {"outcome", run.outcome},
           {"started", run.started},
           {"finished", run.finished},
@@ -36,7 +37,7 @@ Json run_json(const store::RunRecord& run) {
 }
 
 std::string run_line(const store::RunRecord& run) {
-  const std::string& outcome = run.outcome.empty() ? run.state : run.outcome;
+  const std::string& outcome = run.outcome.empty() ? live_state(run.id, run.state) : run.outcome;
   const std::string speedup = run.speedup > 0 ? fmt::format("{:.2f}x", run.speedup) : "-";
   return fmt::format("{:<22} {:<19} {:<5} {:<15} {:>7}  {}\n", run.id, when(run.started), run.target, outcome, speedup,
                      run.task);
@@ -45,7 +46,7 @@ std::string run_line(const store::RunRecord& run) {
 std::string show_text(const store::RunRecord& run, const std::vector<store::RegionRecord>& regions,
                       const std::vector<store::EvaluationRecord>& evaluations) {
   std::string out = fmt::format("run {}\n  task      {} ({})\n  device    {} ({})\n  state     {}{}\n  started   {}\n",
-                                run.id, run.task, run.task_path, run.device, run.target, run.state,
+                                run.id, run.task, run.task_path, run.device, run.target, live_state(run.id, run.state),
                                 run.outcome.empty() ? "" : ", " + run.outcome, when(run.started));
   if (run.speedup > 0) out += fmt::format("  speed-up  {:.2f}x\n", run.speedup);
   out += fmt::format("  out       {}\n  settings  {}\n", run.out_folder, run.settings);

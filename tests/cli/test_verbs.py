@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
+import select
 import signal
 import sqlite3
 import subprocess
@@ -189,7 +191,7 @@ def test_a_second_interrupt_ends_at_once(tmp_path: Path) -> None:
     command.send_signal(signal.SIGINT)
     assert command.wait(timeout=5) == 130
     assert until(lambda: not processes_with(str(tmp_path)), 10), processes_with(str(tmp_path))
-    assert [state for _, state in states(home)] == ["running"]
+    assert [state for _, state in states(home)] == ["killed"]
 
 
 def test_an_interrupt_while_capturing_leaves_nothing(tmp_path: Path) -> None:
@@ -212,16 +214,38 @@ def test_kill_9_leaves_no_process_and_a_readable_store(tmp_path: Path, after: st
     task = home.task(SMALL, "small.py")
     command = home.start("optimize", task, *QUICK, "--budget", "300s")
     wait_for(command, after)
+    if after == "searching":
+        ((run, state),) = states(home)
+        assert state == "running"
+        code, refused = home.document("optimize", "--resume", run)
+        assert code == 2 and refused["error"]["kind"] == "busy", refused
     time.sleep(int.from_bytes(os.urandom(1), "little") / 256 * 2)
     command.kill()
     command.wait()
     assert until(lambda: not processes_with(str(tmp_path)), 15), processes_with(str(tmp_path))
     rows = states(home)
     if after == "searching":
-        ((run, state),) = rows
-        assert state == "running"
+        assert rows == [(run, "killed")]
         with contextlib.closing(sqlite3.connect(tmp_path / "data" / "planish" / "store.db")) as database:
             assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         code, resumed = home.document("optimize", "--resume", run, "--budget", "1s")
         assert code in (0, 1), resumed
         assert resumed["run"] == run
+
+
+def test_measurements_wait_for_those_of_another_run(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    task = home.task(SMALL, "small.py")
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    mine = {"XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
+    with open(tmp_path / "runtime" / "planish-cpu.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        command = home.start("optimize", task, *QUICK, "--evals", "1", env=mine)
+        said = wait_for(command, "checking the captured program")
+        assert "tried" not in said and command.stderr is not None
+        # Without the lock the next line, what became of that program, follows within a second.
+        assert select.select([command.stderr], [], [], 6)[0] == []
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    rest = command.stderr.read()
+    assert command.wait(timeout=120) in (0, 1), rest
+    assert "1 tried" in rest and "searching" in rest
