@@ -18,7 +18,7 @@ bool needs_torch(const program::Program& program) {
 
 /// No candidate's fault, and no other candidate could be evaluated either.
 bool ends_the_run(const Error& error) {
-  return error.kind == "disk_full" || error.kind == "cache_unwritable";
+  return error.kind == "disk_full" || error.kind == "cache_unwritable" || error.kind == "no_compiler";
 }
 
 }  // namespace

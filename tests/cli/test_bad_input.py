@@ -177,6 +177,12 @@ def test_cuda_without_a_gpu(home: Home) -> None:
     assert home.store_bytes() == {}
 
 
+def test_without_a_compiler(home: Home) -> None:
+    task = home.task(GOOD)
+    done = home.run("optimize", task, "--target", "cpu", "--json", "--baselines", "none", env={"PLANISH_CXX": "/no/such/compiler"})
+    refused(done, "no_compiler", 3, "/no/such/compiler")
+
+
 def test_a_store_of_a_newer_version_stays_as_it_was(home: Home) -> None:
     task = home.task(GOOD)
     store = home.path / "new.db"
