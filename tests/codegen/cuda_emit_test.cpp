@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "codegen/emit/cuda_access.h"
+#include "codegen/emit/cuda_pattern.h"
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/genome.h"
 #include "sample_kernels.h"
@@ -20,6 +22,11 @@ Device h200() {
 }
 bool has(const std::string& source, std::string_view text) {
   return source.find(text) != std::string::npos;
+}
+/// The genome with every gene that it does not name at its first choice.
+Genome complete(const Kernel& kernel, Genome genome) {
+  for (const auto& one : genes(kernel, h200())) genome.try_emplace(one.name, one.choices.front());
+  return genome;
 }
 std::string body(const Emitted& emitted) {
   return emitted.source.substr(emitted.source.find("// ---- kernel ----"));
@@ -40,7 +47,7 @@ TEST_CASE("emission is a function of its arguments") {
 
 TEST_CASE("a pointwise kernel loads vectors, and its tail one by one") {
   const auto sample = samples::relu(1003);
-  const Genome genome{{"threads", 64}, {"vector", 16}, {"unroll", 2}, {"hints", 0}, {"persistent", 0}, {"fast", 0}};
+  const Genome genome = complete(sample.kernel, {{"threads", 64}, {"vector", 16}, {"unroll", 2}});
   const auto emitted = emit(sample.kernel, h200(), genome);
   REQUIRE(emitted.has_value());
   CHECK(emitted->grid[0] == 2);
@@ -53,6 +60,7 @@ TEST_CASE("rows of odd length start anywhere, and never read outside") {
   const auto sample = samples::l2_norm(64, 65535);
   Genome genome{{"threads", 256}, {"vector", 16}, {"unroll", 2}, {"hints", 0},  {"min_blocks", 1}, {"residency", 2},
                 {"rows", 1},      {"cluster", 4}, {"fast", 0},   {"online", 0}, {"walk", 0}};
+  genome = complete(sample.kernel, genome);
   const auto plan = make_plan(sample.kernel, h200(), genome);
   CHECK(plan.shifted);
   CHECK(plan.vectors == 16385);
@@ -97,6 +105,7 @@ TEST_CASE("an online softmax sweeps once, and a walk refills what it wrote") {
   const auto sample = samples::softmax(4096, 8192);
   Genome genome{{"threads", 256}, {"vector", 16}, {"unroll", 2}, {"hints", 0},  {"min_blocks", 1}, {"residency", 2},
                 {"rows", 1},      {"cluster", 1}, {"fast", 0},   {"online", 0}, {"walk", 0}};
+  genome = complete(sample.kernel, genome);
   const auto barriers = [&](const Genome& g) {
     const auto emitted = emit(sample.kernel, h200(), g);
     REQUIRE(emitted.has_value());
@@ -119,6 +128,102 @@ TEST_CASE("an online softmax sweeps once, and a walk refills what it wrote") {
   CHECK_FALSE(has(body(*emit(sample.kernel, h200(), genome)), "expf("));
   genome["residency"] = 0;
   CHECK(illegal(sample.kernel, h200(), genome) == "walking refills shared memory");
+}
+
+TEST_CASE("what is masked by position is not loaded, and rows that share an operand can run together") {
+  const auto sample = samples::biased_scores(4, 2, 64);
+  CHECK(shared_along(sample.kernel) == std::vector<int>{0});
+  const auto needs = needed_when(sample.kernel);
+  REQUIRE(needs[0].size() == 1);
+  CHECK_FALSE(needs[0][0].holds);
+  CHECK(sample.kernel.nodes[static_cast<std::size_t>(needs[0][0].node)].op == Op::logical_not);
+  CHECK(needs[0] == needs[1]);
+  // Something else looks at the scores: they are always needed; the bias is not.
+  auto seen = sample;
+  seen.kernel.reductions.push_back({ReduceKind::sum, 0, DType::f32, 0});
+  CHECK(needed_when(seen.kernel)[0].empty());
+  CHECK(needed_when(seen.kernel)[1].size() == 1);
+  // A condition that data decides tells nothing before the data are there.
+  for (const auto& guard : needed_when(samples::masked(8, 64).kernel)) CHECK(guard.empty());
+
+  Genome genome = complete(sample.kernel, {});
+  genome["vector"] = 16;
+  CHECK_FALSE(has(body(*emit(sample.kernel, h200(), genome)), "bool n0"));
+  CHECK(has(body(*emit(sample.kernel, h200(), genome)), "const ix d2 = row % 64;"));
+  genome["skip"] = 1;
+  genome["raster"] = 1;
+  const std::string source = body(*emit(sample.kernel, h200(), genome));
+  CHECK(has(source, "if (n0) pl_load<0, 4>("));
+  CHECK(has(source, "const ix d0 = row % 4;"));
+  // Large operands that rows far apart share decide the order of the first guess.
+  const auto large = samples::biased_scores(16, 16, 2048);
+  CHECK(seeds(large.kernel, h200()).front().at("raster") == 1);
+  CHECK(seeds(large.kernel, h200()).front().at("skip") == 1);
+}
+
+TEST_CASE("rows that arrive in stages are copied in whole units, inside the tensor") {
+  const auto sample = samples::standardize_gain(4001, 50257);
+  Genome genome = complete(sample.kernel, {});
+  genome["threads"] = 256;
+  genome["residency"] = 2;
+  genome["cluster"] = 4;
+  genome["stages"] = 3;
+  genome["hold"] = 1;
+  genome["online"] = 1;
+  REQUIRE(illegal(sample.kernel, h200(), genome).empty());
+  const auto plan = make_plan(sample.kernel, h200(), genome);
+  CHECK(plan.width == 1);
+  CHECK(plan.chunk == 12565);
+  REQUIRE(plan.streams.size() == 2);
+  CHECK_FALSE(plan.streams[0].held);
+  CHECK(plan.streams[1].held);
+  for (const auto& stream : plan.streams) {
+    CHECK(stream.align == 4);
+    CHECK(stream.capacity % 16 == 0);
+    CHECK(stream.capacity >= (12565 + 3 + 3) * 4);
+  }
+  CHECK(plan.dynamic_shared == 3 * plan.streams[0].capacity + plan.streams[1].capacity);
+  const auto emitted = emit(sample.kernel, h200(), genome);
+  REQUIRE(emitted.has_value());
+  // As many clusters of four as surely run at the same time.
+  CHECK(emitted->grid[0] == 128);
+  const std::string source = body(*emitted);
+  // 4001 · 50257 elements leave one after the last whole unit, and so does the gain.
+  CHECK(has(source, "z0 = z0 < 201078256 ? z0 : 201078256;"));
+  CHECK(has(source, "z1 = z1 < 50256 ? z1 : 50256;"));
+  CHECK(has(source, "for (ix q = 201078256 + tid % 256; q < 201078257; q += 256)"));
+  CHECK(has(source, "pl_take<1>(s0, w0 + e0);"));
+  CHECK(has(source, "pl_take<1>(s1, w1 + e0);"));
+  CHECK_FALSE(has(source, "pl_load<"));
+
+  // Blocks of a cluster that write to each other need no barrier of all of them but one before they start.
+  CHECK(has(source, "pl_remote("));
+  genome["exchange"] = 1;
+  const std::string pushing = body(*emit(sample.kernel, h200(), genome));
+  CHECK_FALSE(has(pushing, "pl_remote("));
+  CHECK(pushing.find("pl_cluster_sync();") == pushing.rfind("pl_cluster_sync();"));
+  CHECK(has(pushing, "if (tid == 0) pl_barrier_expect(&met0[turn], 48);"));  // a sum, a sum of squares, a count
+  CHECK(has(pushing, "pl_barrier_wait(&met0[turn], again);"));
+
+  const auto refused = [&](const char* name, std::int64_t value) {
+    Genome other = genome;
+    other[name] = value;
+    return illegal(sample.kernel, h200(), other);
+  };
+  CHECK(refused("walk", 4) == "stages lie in shared memory and walk themselves");
+  CHECK(refused("residency", 1) == "stages lie in shared memory and walk themselves");
+  CHECK(refused("stages", 0) == "only persistent blocks hold what rows share");
+  CHECK(refused("cluster", 1) == "a block alone exchanges nothing");
+  genome["exchange"] = 0;
+  CHECK_FALSE(refused("cluster", 1).empty());  // three rows of 200 KB
+  const auto few = samples::standardize_gain(10, 50257);
+  CHECK(illegal(few.kernel, h200(), genome) == "too few rows for persistent blocks");
+  const auto offered = [&](const samples::Sample& s) {
+    return std::ranges::any_of(seeds(s.kernel, h200()), [](const Genome& g) { return gene(g, "stages", 0) != 0; });
+  };
+  CHECK(offered(samples::standardize_gain(32768, 50257)));
+  CHECK(offered(samples::layer_norm(32768, 16384)));
+  CHECK_FALSE(offered(few));
 }
 
 TEST_CASE("vector access needs proof of alignment and of contiguity") {

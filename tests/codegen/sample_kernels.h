@@ -266,6 +266,43 @@ inline Sample bias_causal_softmax(std::int64_t batch, std::int64_t n) {
   return {"bias_causal_softmax", {{"batch", batch}, {"n", n}}, std::move(b.k)};
 }
 
+/// Attention scores: softmax over the last dimension of x / 8 + bias of the head, -inf where column > row
+inline Sample biased_scores(std::int64_t batch, std::int64_t heads, std::int64_t n) {
+  Build b;
+  b.k.anchor = Anchor::row;
+  b.k.space.extents = {batch, heads, n, n};
+  b.k.inner = 1;
+  const auto full = b.at({{0, heads * n * n}, {1, n * n}, {2, n}, {3, 1}});
+  const std::vector<std::int64_t> shape = {batch, heads, n, n};
+  const int x = b.load(b.input(DType::f32, shape), full);
+  const int bias = b.load(b.input(DType::f32, {heads, n, n}), b.at({{1, n * n}, {2, n}, {3, 1}}));
+  const int keep = b.op(Op::ge, {b.index(b.at({{2, 1}, {3, -1}})), b.constant(0, DType::i64)}, DType::boolean);
+  const int masked = b.op(
+      Op::select, {b.op(Op::logical_not, {keep}, DType::boolean), b.constant(-std::numeric_limits<double>::infinity()),
+                   b.op(Op::add, {b.op(Op::mul, {x, b.constant(0.125)}), bias})});
+  const int e = b.op(Op::exp, {b.op(Op::sub, {masked, b.reduce(ReduceKind::max, masked, 0)})});
+  b.output(b.op(Op::div, {e, b.reduce(ReduceKind::sum, e, 1)}), DType::f32, shape, full);
+  return {"biased_scores", {{"batch", batch}, {"heads", heads}, {"n", n}}, std::move(b.k)};
+}
+
+/// (x - mean) / std of each row, unbiased, times a gain by column
+inline Sample standardize_gain(std::int64_t rows, std::int64_t cols) {
+  Build b;
+  b.k.anchor = Anchor::row;
+  b.k.space.extents = {rows, cols};
+  b.k.inner = 1;
+  const auto full = b.at({{0, cols}, {1, 1}});
+  const int x = b.load(b.input(DType::f32, {rows, cols}), full);
+  const int gain = b.load(b.input(DType::f32, {cols}), b.at({{1, 1}}));
+  const int mean = b.op(Op::div, {b.reduce(ReduceKind::sum, x, 0), b.constant(static_cast<double>(cols))});
+  const int centred = b.op(Op::sub, {x, mean});
+  const int squares = b.reduce(ReduceKind::sum, b.op(Op::mul, {centred, centred}), 1);
+  const int variance = b.op(Op::div, {squares, b.constant(static_cast<double>(cols - 1))});
+  const int std = b.op(Op::sqrt, {b.op(Op::add, {variance, b.constant(1e-5)})});
+  b.output(b.op(Op::mul, {b.op(Op::div, {centred, std}), gain}), DType::f32, {rows, cols}, full);
+  return {"standardize_gain", {{"rows", rows}, {"cols", cols}}, std::move(b.k)};
+}
+
 /// (x - mean) / std of each row, unbiased
 inline Sample standardize(std::int64_t rows, std::int64_t cols) {
   Build b;
@@ -433,6 +470,21 @@ inline std::vector<Sample> small_samples() {
   return out;
 }
 
+/// Small ones with rows enough for persistent blocks, and with operands that some rows share.
+inline std::vector<Sample> row_samples() {
+  std::vector<Sample> out;
+  out.push_back(biased_scores(3, 2, 44));
+  out.push_back(biased_scores(2, 2, 21));
+  out.push_back(biased_scores(9, 4, 37));
+  out.push_back(standardize_gain(300, 263));
+  out.push_back(standardize_gain(61, 5003));
+  out.push_back(l2_norm(270, 41));
+  out.push_back(rms_norm(290, 77, DType::bf16));
+  out.push_back(layer_norm(140, 4099, DType::f16));
+  out.push_back(softmax(300, 1024));
+  return out;
+}
+
 /// The sizes that speed is judged by.
 inline std::vector<Sample> large_samples() {
   std::vector<Sample> out;
@@ -458,6 +510,10 @@ inline std::vector<Sample> large_samples() {
   out.push_back(log_softmax(8192, 131072));
   out.push_back(bias_causal_softmax(256, 2048));
   out.push_back(standardize(32768, 50257));
+  out.push_back(biased_scores(16, 16, 2048));
+  out.push_back(standardize_gain(32768, 50257));
+  out.push_back(layer_norm(32768, 16384));
+  out.push_back(rms_norm(131072, 8192, DType::bf16));
   return out;
 }
 

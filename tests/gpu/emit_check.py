@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +263,7 @@ def main() -> int:
     parser.add_argument("--family", default="")
     parser.add_argument("--time", action="store_true")
     parser.add_argument("--compile-only", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1, help="kernels checked at the same time, each in a process of its own")
     parser.add_argument("--timeout", type=float, default=240, help="seconds for one kernel with all its variants")
     parser.add_argument("--worker", type=int, default=-1, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -271,17 +273,26 @@ def main() -> int:
     if options.worker >= 0:
         return work(document, options.worker, options)
     failed = []
-    for number, kernel in enumerate(document["kernels"]):
-        if options.family and kernel["family"] != options.family:
-            continue
+
+    def one(number: int) -> None:
+        kernel = document["kernels"][number]
         command = [sys.executable, os.path.abspath(__file__), options.dump, "--worker", str(number)] + (["--time"] if options.time else [])
         try:
-            code = subprocess.run(command, timeout=options.timeout).returncode
+            done = subprocess.run(command, timeout=options.timeout, capture_output=options.jobs > 1, text=True)
+            code = done.returncode
+            if options.jobs > 1:
+                print(done.stdout + ("" if code == 0 else done.stderr[-2000:]), end="", flush=True)
         except subprocess.TimeoutExpired:
             code = -1
             print(f"FAIL {kernel['family']} {kernel['parameters']}: took more than {options.timeout} s", flush=True)
         if code != 0:
             failed.append(f"{kernel['family']} {kernel['parameters']} (exit {code})")
+
+    if options.time and options.jobs > 1:
+        raise SystemExit("error: kernels are timed one after the other\nhint: leave --jobs out")
+    wanted = [n for n, kernel in enumerate(document["kernels"]) if not options.family or kernel["family"] == options.family]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(one, wanted))
     print(f"{len(failed)} kernels failed" + "".join(f"\n  {name}" for name in failed))
     return 1 if failed else 0
 

@@ -72,6 +72,12 @@ def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.d
             n = x[0].shape[-1]
             keep = torch.ones(n, n, dtype=torch.bool, device=x[0].device).tril()
             return [torch.softmax((x[0] + x[1]).masked_fill(~keep, float("-inf")), -1)]
+        case "biased_scores":
+            n = x[0].shape[-1]
+            keep = torch.ones(n, n, dtype=torch.bool, device=x[0].device).tril()
+            return [torch.softmax((x[0] * 0.125 + x[1]).masked_fill(~keep, float("-inf")), -1)]
+        case "standardize_gain":
+            return [(x[0] - x[0].mean(-1, keepdim=True)) / torch.sqrt(x[0].var(-1, keepdim=True) + 1e-5) * x[1]]
         case "standardize":
             return [(x[0] - x[0].mean(-1, keepdim=True)) / x[0].std(-1, keepdim=True)]
         case "layer_norm":

@@ -33,6 +33,17 @@ int narrowest(const Kernel& kernel) {
   return std::max(1, bytes);
 }
 
+/// True where some elements are masked by position, so that their loads may be left out.
+bool skips(const Kernel& kernel) {
+  const auto needs = needed_when(kernel);
+  const auto places = place(kernel);
+  for (std::size_t i = 0; i < kernel.nodes.size(); ++i) {
+    const bool swept = kernel.anchor != Anchor::row || places[i].inner;
+    if (kernel.nodes[i].op == Op::load && swept && !needs[i].empty()) return true;
+  }
+  return false;
+}
+
 bool rereads(const Kernel& kernel) {
   Genome genome{{"residency", 1}, {"threads", 128}};
   return !make_plan(kernel, Device{}, genome).resident.empty();
@@ -42,6 +53,11 @@ bool rereads(const Kernel& kernel) {
 bool walks(const Kernel& kernel) {
   return rereads(kernel) && kernel.outer_extent() > 1 &&
          std::ranges::any_of(kernel.outputs, [](const Output& o) { return !o.per_row; });
+}
+
+/// The same, where the copy engine can bring the rows.
+bool streams(const Kernel& kernel) {
+  return walks(kernel) && !streamable(kernel, false).empty();
 }
 
 }  // namespace
@@ -57,6 +73,7 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
   out.push_back({"unroll", {1, 2, 4, 8}});
   out.push_back({"hints", {0, 1, 2, 3}});
   out.push_back({"fast", fast_matters(kernel) ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0}});
+  out.push_back({"skip", skips(kernel) ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0}});
   if (!row) {
     out.push_back({"persistent", {0, 2, 4, 8, 16}});
     if (transposed_loads(kernel).first >= 0) out.push_back({"tile", {0, 32, 64}});
@@ -75,6 +92,15 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
   out.push_back({"cluster", powers(1, length < 4096 ? 1 : std::max(1, device.max_cluster))});
   out.push_back(
       {"online", online_pairs(kernel).empty() ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1}});
+  out.push_back({"exchange", length < 4096 || device.max_cluster < 2 ? std::vector<std::int64_t>{0}
+                                                                     : std::vector<std::int64_t>{0, 1}});
+  out.push_back(
+      {"stages", streams(kernel) ? std::vector<std::int64_t>{0, 2, 3, 4, 6, 8} : std::vector<std::int64_t>{0}});
+  out.push_back({"hold", streams(kernel) && !streamable(kernel, true).empty() ? std::vector<std::int64_t>{0, 1}
+                                                                              : std::vector<std::int64_t>{0}});
+  std::vector<std::int64_t> rasters{0};
+  for (const int v : shared_along(kernel)) rasters.push_back(v + 1);
+  out.push_back({"raster", rasters});
   out.push_back({"walk", walks(kernel) ? std::vector<std::int64_t>{0, 4, 16, 64} : std::vector<std::int64_t>{0}});
   return out;
 }
@@ -115,6 +141,13 @@ std::string cuda_illegal(const Kernel& kernel, const Device& device, const Genom
     if (plan.residency != Residency::shared) return "walking refills shared memory";
     if (plan.trips > longest_chain) return "too many portions of a row to walk";
     if (plan.groups < plan.walk * 2) return "too few rows to walk";
+  }
+  if (plan.push && plan.cluster == 1) return "a block alone exchanges nothing";
+  if (plan.hold && plan.stages == 0) return "only persistent blocks hold what rows share";
+  if (plan.stages != 0) {
+    if (plan.residency != Residency::shared || plan.walk != 0) return "stages lie in shared memory and walk themselves";
+    if (plan.groups < 2 * (plan.grid / plan.cluster)) return "too few rows for persistent blocks";
+    if (plan.chunk * (cluster - 1) >= plan.vectors) return "a block of the cluster would have no part of the row";
   }
   if (plan.static_shared > static_shared_limit) return "reductions need too much shared memory";
   const std::int64_t shared = plan.dynamic_shared + plan.static_shared;
@@ -214,6 +247,78 @@ double predicted(const Kernel& kernel, const Device& device, const Genome& genom
   return microseconds;
 }
 
+/// What rows that are far apart share does not stay in the cache between them: let rows that share it run together.
+std::int64_t preferred_raster(const Kernel& kernel, const Device& device) {
+  const int outer = static_cast<int>(kernel.space.extents.size()) - kernel.inner;
+  std::int64_t best = 0;
+  double most = 0.25 * static_cast<double>(device.l2_bytes);
+  for (const int v : shared_along(kernel)) {
+    double bytes = 0;
+    for (const auto& node : kernel.nodes) {
+      if (node.op != Op::load || node.index.depends_on(v)) continue;
+      bool own = false;
+      for (int u = 0; u < outer; ++u) own = own || node.index.depends_on(u);
+      const auto& input = kernel.inputs[static_cast<std::size_t>(node.input)];
+      if (own) bytes += static_cast<double>(input.storage_elements) * size_of(input.dtype);
+    }
+    if (bytes > most) {
+      most = bytes;
+      best = v + 1;
+    }
+  }
+  return best;
+}
+
+/// Seeds whose rows arrive in stages: enough bytes under way on every multiprocessor, few blocks to a row.
+std::vector<Scored> staged_seeds(const Kernel& kernel, const Device& device, const Genome& common) {
+  const auto all = cuda_genes(kernel, device);
+  const auto choices = [&](std::string_view name) {
+    const auto it = std::ranges::find(all, name, &Gene::name);
+    return it == all.end() ? std::vector<std::int64_t>{0} : it->choices;
+  };
+  std::vector<Scored> out;
+  if (choices("stages").size() < 2) return out;
+  const std::int64_t length = kernel.inner_extent();
+  const std::int64_t row_bytes = length * widest(kernel);
+  const auto vectors = choices("vector");
+  for (const std::int64_t vector : {vectors.front(), std::min<std::int64_t>(16, vectors.back())})
+    for (const std::int64_t threads : {128, 256, 512, 1024})
+      for (const std::int64_t cluster : choices("cluster"))
+        for (const std::int64_t stages : {2, 3, 4, 6})
+          for (const std::int64_t blocks : {1, 2, 3, 4}) {
+            Genome genome = common;
+            const std::int64_t rows =
+                std::clamp<std::int64_t>(power_of_two_above(8192 / std::max<std::int64_t>(1, row_bytes)), 1,
+                                         std::min(threads / 32, choices("rows").back()));
+            genome["rows"] = cluster > 1 ? 1 : rows;
+            genome["vector"] = vector;
+            genome["threads"] = threads;
+            genome["cluster"] = cluster;
+            genome["stages"] = stages;
+            genome["exchange"] = cluster > 1 ? choices("exchange").back() : 0;
+            genome["min_blocks"] = blocks;
+            genome["residency"] = static_cast<std::int64_t>(Residency::shared);
+            genome["walk"] = 0;
+            genome["hold"] = choices("hold").back();
+            CudaPlan plan = make_plan(kernel, device, genome);
+            genome["unroll"] = plan.trips >= 8 && plan.width <= 2 ? 8 : plan.trips >= 4 ? 4 : plan.trips >= 2 ? 2 : 1;
+            if (!cuda_illegal(kernel, device, genome).empty()) continue;
+            plan = make_plan(kernel, device, genome);
+            const double sm_bytes = static_cast<double>(plan.stage_bytes * (stages - 1) * blocks);
+            double score = 1.0 - std::exp(-sm_bytes / 24000.0);
+            score *= std::min(1.0, std::sqrt(static_cast<double>(threads * blocks) / 512.0));
+            // A short part of a row does not pay for the row's barriers; several blocks hide each other's.
+            const double part = static_cast<double>(plan.stage_bytes);
+            score *= part / (part + 1000.0 + 1000.0 * (cluster > 1) + 1500.0 / static_cast<double>(blocks));
+            score *=
+                plan.shifted || (plan.width * widest(kernel) < 16 && length % (16 / widest(kernel)) == 0) ? 0.9 : 1.0;
+            score *= static_cast<double>(plan.vectors) / static_cast<double>(plan.trips * plan.across * cluster);
+            out.push_back({-score, std::move(genome)});
+          }
+  std::ranges::stable_sort(out, {}, &Scored::microseconds);
+  return out;
+}
+
 bool alike(const Genome& a, const Genome& b) {
   int differences = 0;
   for (const auto& [name, value] : a) differences += gene(b, name, value) != value;
@@ -239,8 +344,10 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
       values.erase(values.begin(), values.end() - 2);
     if (one.name == "unroll") values = {1, 2, 4};
     if (one.name == "persistent" || one.name == "min_blocks") values = {values.front()};
-    if (one.name == "fast" || one.name == "online") values = {values.back()};
+    if (one.name == "fast" || one.name == "online" || one.name == "skip") values = {values.back()};
     if (one.name == "walk" && values.size() > 1) values = {0, 16};
+    if (one.name == "stages" || one.name == "hold" || one.name == "exchange") values = {0};
+    if (one.name == "raster") values = {preferred_raster(kernel, device)};
     // One chunk must be worth moving the running state.
     if (one.name == "unroll" && !online_pairs(kernel).empty() && !prefers_columns(kernel)) values = {2, 4, 1};
     if (one.name == "threads" && values.front() == 32 && kernel.inner_extent() > 1024) values = {128, 256, 512, 1024};
@@ -282,9 +389,23 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
     if (out.size() >= 4) break;
     if (std::ranges::find(out, one.genome) == out.end()) out.push_back(one.genome);
   }
+  // Persistent blocks whose rows arrive in stages, before the others: where they apply they mostly win.
+  Genome common;
+  for (const auto& one : all) common[one.name] = out.empty() ? one.choices.front() : gene(out.front(), one.name, 0);
+  std::vector<Genome> staged;
+  for (const auto& one : staged_seeds(kernel, device, common)) {
+    if (staged.size() >= 3) break;
+    const bool same = std::ranges::any_of(staged, [&](const Genome& g) {
+      return gene(g, "cluster", 1) == gene(one.genome, "cluster", 1) &&
+             gene(g, "vector", 4) == gene(one.genome, "vector", 4);
+    });
+    if (!same) staged.push_back(one.genome);
+  }
+  out.insert(out.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(1, out.size())), staged.begin(),
+             staged.end());
   // The best again without what the model takes for granted: the measurement decides, or the accuracy gate.
   if (!out.empty()) {
-    for (const char* name : {"fast", "online"}) {
+    for (const char* name : {"fast", "online", "raster", "skip"}) {
       Genome without = out.front();
       if (gene(without, name, 0) == 0) continue;
       without[name] = 0;

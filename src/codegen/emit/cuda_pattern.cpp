@@ -86,6 +86,59 @@ std::vector<OnlinePair> online_pairs(const Kernel& kernel) {
   return out;
 }
 
+std::vector<std::vector<Condition>> needed_when(const Kernel& kernel) {
+  using Guard = std::vector<Condition>;
+  const std::size_t count = kernel.nodes.size();
+  std::vector<bool> positional(count);  // made of positions and constants alone
+  for (std::size_t i = 0; i < count; ++i) {
+    const Node& node = kernel.nodes[i];
+    positional[i] = node.op != Op::load && node.op != Op::reduced &&
+                    std::ranges::all_of(node.args, [&](int arg) { return positional[static_cast<std::size_t>(arg)]; });
+  }
+  std::vector<std::optional<Guard>> guards(count);  // what all users seen so far agree on
+  const auto meet = [&](int id, const Guard& use) {
+    auto& guard = guards[static_cast<std::size_t>(id)];
+    if (!guard) {
+      guard = use;
+    } else {
+      std::erase_if(*guard, [&](const Condition& c) { return std::ranges::find(use, c) == use.end(); });
+    }
+  };
+  for (const auto& reduction : kernel.reductions) meet(reduction.arg, {});
+  for (const auto& output : kernel.outputs) meet(output.node, {});
+  for (std::size_t i = count; i-- > 0;) {
+    if (!guards[i]) continue;
+    const Node& node = kernel.nodes[i];
+    for (std::size_t a = 0; a < node.args.size(); ++a) {
+      Guard use = *guards[i];
+      if (node.op == Op::select && a > 0 && positional[static_cast<std::size_t>(node.args[0])])
+        use.push_back({node.args[0], a == 1});
+      meet(node.args[a], use);
+    }
+  }
+  std::vector<Guard> out;
+  for (auto& guard : guards) out.push_back(guard ? std::move(*guard) : Guard{});
+  return out;
+}
+
+std::vector<int> shared_along(const Kernel& kernel) {
+  const int outer = static_cast<int>(kernel.space.extents.size()) - kernel.inner;
+  std::vector<int> out;
+  for (int v = 0; v + 1 < outer; ++v) {
+    if (kernel.space.extents[static_cast<std::size_t>(v)] < 2) continue;
+    const bool shares = std::ranges::any_of(kernel.nodes, [&](const Node& node) {
+      if (node.op != Op::load || node.index.depends_on(v)) return false;
+      bool inside = false;
+      bool outside = false;
+      for (int u = 0; u < static_cast<int>(kernel.space.extents.size()); ++u)
+        (u < outer ? outside : inside) |= node.index.depends_on(u);
+      return inside && outside;
+    });
+    if (shares) out.push_back(v);
+  }
+  return out;
+}
+
 bool fast_matters(const Kernel& kernel) {
   const bool narrow = !kernel.outputs.empty() && std::ranges::all_of(kernel.outputs, [](const Output& o) {
     return o.dtype == DType::f16 || o.dtype == DType::bf16;

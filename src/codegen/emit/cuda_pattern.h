@@ -22,6 +22,21 @@ struct OnlinePair {
 /// All pairs, or none of a phase where some reduction cannot follow. f32 accumulation only.
 std::vector<OnlinePair> online_pairs(const Kernel& kernel);
 
+/// A boolean node, and the value it must have.
+struct Condition {
+  int node = 0;
+  bool holds = true;
+  friend bool operator==(const Condition&, const Condition&) = default;
+};
+
+/// By node: conditions, all known from the position alone, outside of which nothing looks at the node's value (a
+/// masked-out score). Empty: always needed.
+std::vector<std::vector<Condition>> needed_when(const Kernel& kernel);
+
+/// Outer variables, other than the last, that some load of the rows' elements does not depend on although it depends
+/// on another outer one: rows that differ in such a variable alone share that operand.
+std::vector<int> shared_along(const Kernel& kernel);
+
 /// True where approximations of the machine change what is printed for an element (see gene `fast`).
 bool fast_matters(const Kernel& kernel);
 

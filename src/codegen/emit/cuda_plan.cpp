@@ -71,6 +71,15 @@ void plan_lanes(const Kernel& kernel, CudaPlan& plan) {
   plan.shifted = !aligned;
 }
 
+/// Clusters that surely run at the same time with so many blocks on a multiprocessor: one that had to wait for
+/// another's end would double the time. A cluster lies within a group of multiprocessors, 16 of them at least; pairs
+/// always fit.
+std::int64_t resident_clusters(const Device& device, int blocks, int cluster) {
+  constexpr int group = 16;
+  if (cluster <= 2) return std::max(1, blocks * device.sms / cluster);
+  return std::max(1, device.sms / group) * std::max(1, group * blocks / cluster);
+}
+
 void plan_nodes(const Kernel& kernel, CudaPlan& plan) {
   plan.places = place(kernel);
   const std::size_t count = kernel.nodes.size();
@@ -116,6 +125,13 @@ void plan_nodes(const Kernel& kernel, CudaPlan& plan) {
     plan.sweeps.push_back(closure(kernel, roots, row_level));
   }
   if (!plan.row || plan.residency == Residency::reread) return;
+  if (plan.stages != 0) {
+    plan.resident = streamable(kernel, false);
+    if (plan.hold) {
+      for (const int id : streamable(kernel, true)) plan.resident.push_back(id);
+    }
+    return;
+  }
   for (int id = 0; id < static_cast<int>(count); ++id) {
     if (!plan.swept[static_cast<std::size_t>(id)]) continue;
     const auto uses = std::ranges::count_if(
@@ -128,6 +144,34 @@ void plan_nodes(const Kernel& kernel, CudaPlan& plan) {
   }
 }
 
+void plan_stages(const Kernel& kernel, CudaPlan& plan) {
+  std::int64_t held_bytes = 0;
+  const auto held = streamable(kernel, true);
+  for (const int id : plan.resident) {
+    const int size =
+        size_of(kernel.inputs[static_cast<std::size_t>(kernel.nodes[static_cast<std::size_t>(id)].input)].dtype);
+    const std::int64_t unit = std::max(1, 16 / size);
+    Stream stream;
+    stream.load = id;
+    stream.align = std::max<std::int64_t>(unit, plan.width);
+    stream.held = std::ranges::find(held, id) != held.end();
+    stream.offset = stream.held ? held_bytes : plan.stage_bytes;
+    // Lanes before the row fall into the copy where vectors start where the tensor's do.
+    const bool together = plan.loads[static_cast<std::size_t>(id)].kind == Access::Kind::vector &&
+                          plan.loads[static_cast<std::size_t>(id)].unit == std::min<std::int64_t>(unit, plan.width);
+    stream.front_bytes = plan.shifted && !(together && plan.width <= unit) ? stream.align * size : 0;
+    const std::int64_t elements = plan.chunk * plan.width + 2 * stream.align + plan.width + unit;
+    stream.capacity = ceil_div(elements * size + stream.front_bytes, 16) * 16;
+    if (stream.held)
+      held_bytes += stream.capacity;
+    else
+      plan.stage_bytes += stream.capacity * plan.rows;
+    plan.streams.push_back(stream);
+  }
+  plan.dynamic_shared = plan.stage_bytes * plan.stages + held_bytes;
+  plan.static_shared += 8 * (plan.stages + 1);
+}
+
 void plan_resources(const Kernel& kernel, CudaPlan& plan) {
   const auto words = [&](int load) { return ceil_div(plan.vector_bytes(kernel, load), 4); };
   std::int64_t in_flight = 0;
@@ -138,12 +182,13 @@ void plan_resources(const Kernel& kernel, CudaPlan& plan) {
         size_of(kernel.inputs[static_cast<std::size_t>(kernel.nodes[static_cast<std::size_t>(id)].input)].dtype);
     const std::int64_t held = element < 4 ? plan.vector_bytes(kernel, id) / std::max(1, element) : words(id);
     resident_words += held * ceil_div(plan.trips, plan.unroll) * plan.unroll;
-    if (plan.residency == Residency::shared) {
+    if (plan.residency == Residency::shared && plan.stages == 0) {
       plan.shared_offset.push_back(plan.dynamic_shared);
       const std::int64_t bytes = static_cast<std::int64_t>(plan.vector_bytes(kernel, id)) * plan.threads * plan.trips;
       plan.dynamic_shared += ceil_div(bytes, 16) * 16;
     }
   }
+  if (plan.stages != 0) plan_stages(kernel, plan);
   std::int64_t live = 0;
   for (const auto& sweep : plan.sweeps) {
     std::int64_t flying = 0;
@@ -161,9 +206,13 @@ void plan_resources(const Kernel& kernel, CudaPlan& plan) {
     const int bytes = std::max(4, size_of(reduction.accumulate));
     accumulators += plan.width * bytes / 4;
     // Rows in flight alternate between two sets of slots, and moments carry a count beside them.
-    const std::int64_t sets = (plan.walk != 0 ? 2 : 1) * (plan.online.empty() ? 1 : 2);
+    const std::int64_t sets = (plan.takes_turns() ? 2 : 1) * (plan.online.empty() ? 1 : 2);
     plan.static_shared += plan.columns ? static_cast<std::int64_t>(plan.threads) * plan.width * bytes
                                        : sets * (plan.threads / 32 + 1) * bytes;
+  }
+  if (plan.push) {
+    const std::int64_t slots = plan.cluster + 1;  // a value of each block, and a barrier
+    plan.static_shared += 2 * 2 * slots * 8 * static_cast<std::int64_t>(kernel.reductions.size());
   }
   for (const int id : plan.staged)
     plan.static_shared += static_cast<std::int64_t>(plan.tile) * (plan.tile + 1) * plan.vector_bytes(kernel, id);
@@ -263,6 +312,23 @@ std::pair<int, std::vector<int>> transposed_loads(const Kernel& kernel) {
   return best;
 }
 
+std::vector<int> streamable(const Kernel& kernel, bool shared_by_rows) {
+  std::vector<int> out;
+  const auto n = static_cast<int>(kernel.space.extents.size());
+  const int outer = n - kernel.inner;
+  if (kernel.anchor != Anchor::row || outer < 1 || prefers_columns(kernel)) return out;
+  const auto domain = range_of(outer, n);
+  const auto places = place(kernel);
+  for (int id = 0; id < static_cast<int>(kernel.nodes.size()); ++id) {
+    const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+    if (node.op != Op::load || !places[static_cast<std::size_t>(id)].inner || !node.where.empty()) continue;
+    bool own = false;
+    for (int v = 0; v < outer; ++v) own = own || node.index.depends_on(v);
+    if (own != shared_by_rows && is_linear(node.index, domain, kernel.space)) out.push_back(id);
+  }
+  return out;
+}
+
 std::int64_t gene(const Genome& genome, std::string_view name, std::int64_t otherwise) {
   const auto it = genome.find(name);
   return it == genome.end() ? otherwise : it->second;
@@ -272,7 +338,10 @@ CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& gen
   CudaPlan plan;
   plan.row = kernel.anchor == Anchor::row;
   plan.columns = prefers_columns(kernel);
-  plan.wide = !fits_int32(kernel);
+  constexpr std::int64_t room = 64;  // copies look at positions rounded up
+  plan.wide = !fits_int32(kernel) || std::ranges::any_of(kernel.inputs, [](const Input& input) {
+    return input.storage_elements > 2147483647 - room;
+  });
   plan.threads = static_cast<int>(gene(genome, "threads", 256));
   plan.unroll = static_cast<int>(gene(genome, "unroll", 1));
   plan.cluster = static_cast<int>(gene(genome, "cluster", 1));
@@ -287,6 +356,14 @@ CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& gen
                                     [](const Output& o) { return o.dtype == DType::f16 || o.dtype == DType::bf16; });
   if (gene(genome, "online", 0) != 0 && !plan.columns) plan.online = online_pairs(kernel);
   plan.walk = gene(genome, "walk", 0);
+  plan.stages = static_cast<int>(gene(genome, "stages", 0));
+  plan.push = gene(genome, "exchange", 0) != 0;
+  plan.hold = gene(genome, "hold", 0) != 0;
+  plan.inner_domain = range_of(static_cast<int>(kernel.space.extents.size()) - kernel.inner,
+                               static_cast<int>(kernel.space.extents.size()));
+  plan.raster = static_cast<int>(gene(genome, "raster", 0)) - 1;
+  plan.needs.resize(kernel.nodes.size());
+  if (gene(genome, "skip", 0) != 0) plan.needs = needed_when(kernel);
   plan.tile = static_cast<int>(gene(genome, "tile", 0));
   if (plan.tile != 0) {
     plan.width = 1;
@@ -330,9 +407,15 @@ CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& gen
   if (plan.row) {
     plan.trips = std::max<std::int64_t>(
         1, ceil_div(plan.vectors, static_cast<std::int64_t>(std::max(1, plan.across)) * plan.cluster));
-    plan.grid = (plan.walk != 0 ? ceil_div(plan.groups, plan.walk) : plan.groups) * plan.cluster;
+    if (plan.stages != 0) {
+      plan.chunk = ceil_div(plan.vectors, plan.cluster);
+      plan.trips = ceil_div(plan.chunk, std::max(1, plan.across));
+      plan.grid = std::min(plan.groups, resident_clusters(device, plan.min_blocks, plan.cluster)) * plan.cluster;
+    } else {
+      plan.grid = (plan.walk != 0 ? ceil_div(plan.groups, plan.walk) : plan.groups) * plan.cluster;
+    }
     const std::int64_t chunks = ceil_div(plan.trips, plan.unroll);
-    if (plan.residency == Residency::shared && plan.trips <= longest_chain)
+    if (plan.residency == Residency::shared && plan.trips <= longest_chain && plan.stages == 0)
       plan.parts = chunks >= 8 ? 8 : chunks >= 4 ? chunks : plan.walk != 0 ? chunks : 1;
     plan.part_trips = ceil_div(chunks, plan.parts) * plan.unroll;
     plan.parts = ceil_div(chunks * plan.unroll, plan.part_trips);

@@ -17,6 +17,16 @@ namespace planish::codegen::printing {
 /// Values of the gene `residency`: where a row's data stay between sweeps.
 enum class Residency : std::uint8_t { reread = 0, registers = 1, shared = 2 };
 
+/// A load that the copy engine brings (see cuda_stages.h). Its part of a row takes `capacity` bytes of a stage.
+struct Stream {
+  int load = 0;
+  bool held = false;             ///< the same for all rows: brought once, lies behind the stages (offset from there)
+  std::int64_t align = 1;        ///< elements: copies start at a multiple
+  std::int64_t offset = 0;       ///< bytes into a stage
+  std::int64_t front_bytes = 0;  ///< room before the copy, for lanes that lie outside the row
+  std::int64_t capacity = 0;     ///< bytes a row
+};
+
 struct CudaPlan {
   bool row = false;      ///< row anchor
   bool columns = false;  ///< row anchor whose contiguous variable is an outer one: threads lie across rows
@@ -36,7 +46,15 @@ struct CudaPlan {
   std::int64_t walk = 0;   ///< rows (groups of `rows`) that a block or cluster does one after the other, the next one's
                            ///< data arriving in the place of what was just written; 0 = one
   std::int64_t parts = 1;  ///< shared residency: portions of a row waited for one by one
-  std::int64_t part_trips = 1;  ///< trips of a portion, a multiple of unroll
+  std::int64_t part_trips = 1;    ///< trips of a portion, a multiple of unroll
+  bool push = false;              ///< blocks of a cluster write to each other, each waiting for its own barrier alone
+  int stages = 0;                 ///< rows that a persistent block holds, at hand or arriving; 0 = not persistent
+  bool hold = false;              ///< stages: what all rows share stays in shared memory
+  std::vector<Stream> streams;    ///< what arrives so
+  std::int64_t stage_bytes = 0;   ///< shared memory of one stage
+  std::int64_t chunk = 0;         ///< stages: vectors of a row that a block of the cluster takes, side by side
+  std::vector<int> inner_domain;  ///< the inner variables
+  int raster = -1;                ///< outer variable that runs fastest over the rows; -1: the last
   int tile = 0;  ///< pointwise: side of the square that transposed loads go through shared memory in; 0 = none
   int tile_variable = -1;   ///< the variable those loads are contiguous in
   std::vector<int> staged;  ///< those loads
@@ -52,18 +70,21 @@ struct CudaPlan {
   std::int64_t groups = 0;  ///< blocks before the cluster factor
   std::int64_t grid = 0;
 
-  std::vector<Place> places;                ///< by node
-  std::vector<bool> lane;                   ///< by node: differs between the lanes of a vector
-  std::vector<bool> swept;                  ///< by node: a load that is issued in the load phase of a sweep
-  std::vector<Access> loads;                ///< by node
-  std::vector<Access> stores;               ///< by output
-  std::vector<std::vector<int>> sweeps;     ///< by sweep (phases, then stores): nodes it needs, ascending
-  std::vector<int> resident;                ///< loads kept on chip
-  std::vector<std::int64_t> shared_offset;  ///< by position in `resident`, bytes into dynamic shared memory
+  std::vector<Place> places;                  ///< by node
+  std::vector<bool> lane;                     ///< by node: differs between the lanes of a vector
+  std::vector<bool> swept;                    ///< by node: a load that is issued in the load phase of a sweep
+  std::vector<Access> loads;                  ///< by node
+  std::vector<Access> stores;                 ///< by output
+  std::vector<std::vector<int>> sweeps;       ///< by sweep (phases, then stores): nodes it needs, ascending
+  std::vector<std::vector<Condition>> needs;  ///< by node: when its load may not be left out; empty: always
+  std::vector<int> resident;                  ///< loads kept on chip
+  std::vector<std::int64_t> shared_offset;    ///< by position in `resident`, bytes into dynamic shared memory
   std::int64_t dynamic_shared = 0, static_shared = 0;
   int registers = 0;  ///< estimate
 
   int vector_bytes(const Kernel& kernel, int load) const;
+  /// True where a block does several rows, so that what threads exchange alternates between two sets of slots.
+  bool takes_turns() const { return walk != 0 || stages != 0; }
   /// The pair whose leader (follower) is this reduction, or nullptr.
   const OnlinePair* led_by(int reduction) const;
   const OnlinePair* followed_by(int reduction) const;
@@ -81,6 +102,9 @@ bool prefers_columns(const Kernel& kernel);
 /// Pointwise: the variable, other than the last, that some strided loads are contiguous in, and these loads; -1 if
 /// there are none.
 std::pair<int, std::vector<int>> transposed_loads(const Kernel& kernel);
+/// Loads of a row kernel that the copy engine can bring: contiguous in the order of the row, unconditional. Either
+/// those that differ from row to row, or those that all rows share.
+std::vector<int> streamable(const Kernel& kernel, bool shared_by_rows);
 /// Value of a gene, or `otherwise` where absent.
 std::int64_t gene(const Genome& genome, std::string_view name, std::int64_t otherwise);
 CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& genome);

@@ -74,6 +74,46 @@ template <int UNIT, typename T, int V> PL_FN void pl_copy_async(PlVec<T, V>* d, 
     }
   }
 }
+template <int UNIT, typename T, int V> PL_FN void pl_take(PlVec<T, V>& r, const T* p) {
+#pragma unroll
+  for (int i = 0; i < V; i += UNIT) {
+    constexpr int B = UNIT * sizeof(T);
+    if constexpr (B == 16) *(uint4*)&r.x[i] = *(const uint4*)(p + i);
+    else if constexpr (B == 8) *(uint2*)&r.x[i] = *(const uint2*)(p + i);
+    else if constexpr (B == 4) *(unsigned*)&r.x[i] = *(const unsigned*)(p + i);
+    else if constexpr (B == 2) *(unsigned short*)&r.x[i] = *(const unsigned short*)(p + i);
+    else r.x[i] = p[i];
+  }
+}
+// A barrier that counts arrivals and bytes; the copy engine reports the bytes.
+PL_FN unsigned pl_shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+PL_FN void pl_barrier_init(unsigned long long* b, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(pl_shared_address(b)), "r"(arrivals) : "memory");
+}
+PL_FN void pl_async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+PL_FN void pl_barrier_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); pl_async_fence(); }
+PL_FN void pl_barrier_expect(unsigned long long* b, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(pl_shared_address(b)), "r"(bytes) : "memory");
+}
+PL_FN void pl_barrier_wait(unsigned long long* b, int parity) {
+  unsigned done;
+  do {
+    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(done) : "r"(pl_shared_address(b)), "r"(parity) : "memory");
+  } while (!done);
+}
+// H: 1 = the lines leave the L2 cache first.
+template <int H> PL_FN void pl_bulk_load(void* d, const void* s, int bytes, unsigned long long* b) {
+  if constexpr (H != 0) {
+    unsigned long long policy;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
+                 ::"r"(pl_shared_address(d)), "l"(s), "r"(bytes), "r"(pl_shared_address(b)), "l"(policy) : "memory");
+  } else {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 ::"r"(pl_shared_address(d)), "l"(s), "r"(bytes), "r"(pl_shared_address(b)) : "memory");
+  }
+}
 PL_FN float pl_fast_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 PL_FN float pl_fast_exp(float x) { return pl_fast_exp2(x * 1.44269504f); }
 PL_FN float pl_fast_rcp(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
@@ -106,6 +146,22 @@ template <typename T> PL_FN T pl_remote(const T* p, int rank) {
     asm volatile("ld.shared::cluster.u8 %0, [%1];" : "=h"(v) : "r"(r) : "memory");
     return (T)v;
   }
+}
+// Into block `rank` of the cluster: the value at the same shared address as d, the bytes counted by the barrier at b.
+template <typename D, typename T> PL_FN void pl_push(D* d, T v, unsigned long long* b, int rank) {
+  unsigned to, at;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(pl_shared_address(d)), "r"(rank));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(pl_shared_address(b)), "r"(rank));
+  if constexpr (sizeof(D) == 8) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(to), "l"(*(unsigned long long*)&v), "r"(at) : "memory");
+  } else {
+    unsigned word;
+    if constexpr (sizeof(T) == 4) word = *(unsigned*)&v; else word = (unsigned)v;
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to), "r"(word), "r"(at) : "memory");
+  }
+}
+template <typename T, typename D> PL_FN T pl_bits(D v) {
+  if constexpr (sizeof(T) == sizeof(D)) return *(T*)&v; else return (T)v;
 }
 // ---- kernel ----
 )";

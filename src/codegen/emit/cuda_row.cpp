@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "codegen/emit/cuda_stages.h"
 #include "codegen/emit/cuda_writer.h"
 
 namespace planish::codegen::printing {
@@ -16,6 +17,10 @@ class RowWriter {
   RowWriter(const Kernel& kernel, const CudaPlan& plan, CudaWriter& writer) : kernel_(kernel), plan_(plan), w(writer) {
     const int n = static_cast<int>(kernel.space.extents.size());
     for (int v = 0; v < n; ++v) (v < n - kernel.inner ? outer_ : inner_).push_back(v);
+    if (plan.raster >= 0) {
+      std::erase(outer_, plan.raster);
+      outer_.push_back(plan.raster);
+    }
     phase_count_ = phases(kernel);
     std::vector<int> roots;
     for (const auto& r : kernel.reductions) roots.push_back(r.arg);
@@ -26,7 +31,16 @@ class RowWriter {
   void write() {
     thread_position();
     if (plan_.dynamic_shared > 0) w.line("extern __shared__ __align__(16) unsigned char pl_smem[];");
-    if (plan_.walk != 0) {
+    meet();
+    if (plan_.stages != 0) {
+      StageWriter ring(kernel_, plan_, w, [&](std::string_view group) { row_position(group); });
+      ring.begin();
+      count_turns();
+      row_position("group");
+      ring.arrive();
+      row();
+      ring.leave();
+    } else if (plan_.walk != 0) {
       keepers();
       w.line(fmt::format("const ix from = (ix)(blockIdx.x / {}) * {};", plan_.cluster, plan_.walk));
       w.line(fmt::format("const ix upto = from + {0} < {1} ? from + {0} : {1};", plan_.walk,
@@ -38,6 +52,7 @@ class RowWriter {
       w.line("#pragma unroll 1");
       w.open("for (ix group = from; group < upto; ++group) {");
       w.line("const int turn = (int)((group - from) & 1);");
+      count_turns();
       row_position("group");
       row();
       w.close();
@@ -46,12 +61,13 @@ class RowWriter {
       keepers();
       row();
     }
-    // A block must not leave while others of its cluster read its shared memory.
-    if (plan_.cluster > 1) w.line("pl_cluster_sync();");
+    // A block must not leave while others of its cluster read its shared memory. What is pushed into it has arrived.
+    if (plan_.cluster > 1 && !plan_.push) w.line("pl_cluster_sync();");
   }
 
  private:
-  std::int64_t step() const { return static_cast<std::int64_t>(plan_.across) * plan_.cluster; }
+  /// Vectors between those of one thread. The blocks of a cluster take turns, or with stages each its own stretch.
+  std::int64_t step() const { return plan_.stages != 0 ? plan_.across : std::int64_t{plan_.across} * plan_.cluster; }
 
   void row() {
     row_nodes(0);
@@ -74,7 +90,11 @@ class RowWriter {
       w.line("const int first = y;");
     } else if (plan_.cluster > 1) {
       w.line(fmt::format("const int rank = (int)(blockIdx.x % {});", plan_.cluster));
-      w.line(fmt::format("const int first = rank * {} + tid;", plan_.threads));
+      w.line(fmt::format("const int first = rank * {} + tid;", plan_.stages != 0 ? plan_.chunk : plan_.threads));
+      if (plan_.stages != 0) {
+        w.line(fmt::format("const int past = (rank + 1) * {0} < {1} ? (rank + 1) * {0} : {1};", plan_.chunk,
+                           plan_.vectors));
+      }
     } else if (plan_.rows > 1) {
       w.line(fmt::format("const int first = tid % {};", plan_.across));
     } else {
@@ -135,17 +155,36 @@ class RowWriter {
   }
 
   /// True where every thread has a vector in every trip.
-  bool exact() const { return plan_.vectors == plan_.trips * step() && plan_.trips % plan_.unroll == 0; }
+  bool exact() const {
+    const std::int64_t mine = plan_.stages != 0 ? plan_.chunk : plan_.vectors;
+    return mine == plan_.trips * step() && plan_.trips % plan_.unroll == 0 &&
+           (plan_.stages == 0 || plan_.chunk * plan_.cluster == plan_.vectors);
+  }
 
   void vector_header() {
     w.line(fmt::format("const int t = first + (k0 + u) * {};", step()));
-    w.open(exact() ? std::string("{") : fmt::format("if (t < {}) {{", plan_.vectors));
+    const bool stretch = plan_.stages != 0 && plan_.cluster > 1;
+    w.open(exact()   ? std::string("{")
+           : stretch ? std::string("if (t < past) {")
+                     : fmt::format("if (t < {}) {{", plan_.vectors));
     if (plan_.columns) {
       w.decode("t", inner_, -1);
     } else if (plan_.lanes.mode == Lanes::Mode::flat) {
       w.line(fmt::format("const int e0 = t * {}{};", plan_.width, plan_.shifted ? " - shift" : ""));
     } else {
+      if (plan_.stages != 0) w.line(fmt::format("const int e0 = t * {};", plan_.width));
       w.decode("t", inner_, plan_.lanes.variable);
+    }
+  }
+
+  /// Copies a load's vector from shared memory into registers.
+  void get(int load, std::string_view into) {
+    if (plan_.stages == 0) {
+      w.line(fmt::format("pl_get({}, &{});", into, w.place_of(load)));
+    } else {
+      const Access& access = plan_.loads[static_cast<std::size_t>(load)];
+      const int unit = access.kind == Access::Kind::vector ? access.unit : 1;
+      w.line(fmt::format("pl_take<{}>({}, w{} + e0);", unit, into, load));
     }
   }
 
@@ -279,7 +318,7 @@ class RowWriter {
     }
     unrolled_loop([&] {
       if (in_shared) {
-        for (const int id : kept) w.line(fmt::format("pl_get(s{}[u], &{});", id, w.place_of(id)));
+        for (const int id : kept) get(id, fmt::format("s{}[u]", id));
       }
       w.compute(nodes, first);
     });
@@ -347,11 +386,11 @@ class RowWriter {
     std::vector<int> along;
     for (const int id : fresh) {
       if (!w.is_resident(id)) along.push_back(id);
-      if (w.is_resident(id) && plan_.walk == 0) ahead.push_back(id);
+      if (w.is_resident(id) && !plan_.takes_turns()) ahead.push_back(id);
     }
     const std::string trips = fmt::format("{}", plan_.trips);
     if (!ahead.empty()) load_ahead(ahead);
-    const bool waits = in_shared && (plan_.walk != 0 ? s == 0 : !ahead.empty());
+    const bool waits = in_shared && plan_.stages == 0 && (plan_.walk != 0 ? s == 0 : !ahead.empty());
     const auto pairs = pairs_of(s);
     const auto leads = [&](std::size_t r) { return plan_.led_by(static_cast<int>(r)) != nullptr; };
 
@@ -388,8 +427,10 @@ class RowWriter {
       }
       unrolled_loop([&] {
         if (in_shared) {
-          for (const int id : kept)
-            w.line(fmt::format("{} s{}; pl_get(s{}, &{});", w.pack_type(id), id, id, w.place_of(id)));
+          for (const int id : kept) {
+            w.line(fmt::format("{} s{};", w.pack_type(id), id));
+            get(id, fmt::format("s{}", id));
+          }
         }
         if (stores) {
           for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
@@ -514,6 +555,65 @@ class RowWriter {
     }
   }
 
+  /// What threads exchange: variable, type, what an absent partner counts as.
+  struct Slot {
+    std::string variable, name, type, absent;
+  };
+
+  /// Phases in which the blocks of a cluster exchange anything.
+  std::vector<int> exchanges() const {
+    std::vector<int> out;
+    for (int s = 0; s < phase_count_; ++s) {
+      const bool any = std::ranges::any_of(kernel_.reductions, [&](const Reduction& r) { return r.phase == s; });
+      if (any && !plan_.merged(kernel_, s)) out.push_back(s);
+    }
+    return out;
+  }
+
+  /// Every block writes its values into all blocks of the cluster, whose own barriers count the bytes: nobody waits for
+  /// anything else that is under way, as a barrier of the whole cluster makes them do.
+  void push(int s, const std::vector<Slot>& slots) {
+    const std::string turn = plan_.takes_turns() ? "turn" : "0";
+    const std::string parity = plan_.takes_turns() ? "again" : "0";
+    std::int64_t bytes = 0;
+    for (const auto& slot : slots) bytes += slot.type == "double" || slot.type == "long long" ? 8 : 4;
+    for (const auto& slot : slots) {
+      const bool wide = slot.type == "double" || slot.type == "long long";
+      w.line(fmt::format("__shared__ {} cl{}[{}];", wide ? "unsigned long long" : "unsigned", slot.name,
+                         (plan_.takes_turns() ? 2 : 1) * plan_.cluster));
+    }
+    w.line(fmt::format("if (tid == 0) pl_barrier_expect(&met{}[{}], {});", s, turn, bytes * plan_.cluster));
+    w.open(fmt::format("if (tid < {}) {{", plan_.cluster));
+    for (const auto& slot : slots) {
+      w.line(fmt::format("pl_push(&cl{}[{} * {} + rank], {}, &met{}[{}], tid);", slot.name, turn, plan_.cluster,
+                         slot.variable, s, turn));
+    }
+    w.close();
+    w.line(fmt::format("pl_barrier_wait(&met{}[{}], {});", s, turn, parity));
+    for (const auto& slot : slots) {
+      w.line(fmt::format("{0} = pl_bits<{1}>(cl{2}[{3} * {4} + tid % {4}]);", slot.variable, slot.type, slot.name, turn,
+                         plan_.cluster));
+    }
+  }
+
+  /// Barriers of the exchange, known to all blocks of the cluster before the first one uses them.
+  void meet() {
+    if (plan_.cluster == 1 || !plan_.push) return;
+    const int sets = plan_.takes_turns() ? 2 : 1;
+    for (const int s : exchanges()) {
+      w.line(fmt::format("__shared__ unsigned long long met{}[{}];", s, sets));
+      w.line(fmt::format("if (tid < {}) pl_barrier_init(&met{}[tid], 1);", sets, s));
+    }
+    w.line("pl_barrier_ready();");
+    w.line("pl_cluster_sync();");
+    if (plan_.takes_turns()) w.line("int again = 1;");
+  }
+
+  /// Which phase the barriers of the exchange are in: each is used every second row.
+  void count_turns() {
+    if (plan_.cluster > 1 && plan_.push) w.line("again ^= turn == 0;");
+  }
+
   void reduce(int s) {
     std::vector<std::size_t> mine;
     const auto pairs = pairs_of(s);
@@ -538,10 +638,6 @@ class RowWriter {
     }
     fold(mine, std::min(32, plan_.across), true);
 
-    /// What threads exchange: variable, type, what an absent partner counts as.
-    struct Slot {
-      std::string variable, name, type, absent;
-    };
     std::vector<Slot> slots;
     for (const std::size_t r : mine) {
       const auto& reduction = kernel_.reductions[r];
@@ -552,7 +648,7 @@ class RowWriter {
       if (pair.kind == OnlinePair::Kind::deviations)
         slots.push_back({fmt::format("count{}", pair.leader), fmt::format("n{}", pair.leader), "float", "0.0f"});
     }
-    const bool turns = plan_.walk != 0;
+    const bool turns = plan_.takes_turns();
     if (plan_.across > 32) {
       const int warps = plan_.across / 32;
       const int all = plan_.threads / 32;
@@ -568,7 +664,10 @@ class RowWriter {
       }
       fold(mine, 32, false);
     }
-    if (plan_.cluster > 1) {
+    if (plan_.cluster > 1 && plan_.push) {
+      push(s, slots);
+      fold(mine, plan_.cluster, false);
+    } else if (plan_.cluster > 1) {
       for (const auto& slot : slots) {
         w.line(fmt::format("__shared__ {} cl{}{};", slot.type, slot.name, turns ? "[2]" : ""));
         w.line(fmt::format("if (tid == 0) cl{}{} = {};", slot.name, turns ? "[turn]" : "", slot.variable));

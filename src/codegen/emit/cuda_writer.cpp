@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 namespace planish::codegen::printing {
 
@@ -122,7 +123,41 @@ void CudaWriter::lane_head() {
   }
 }
 
+std::string CudaWriter::need(int load) {
+  const auto& conditions = plan_.needs[static_cast<std::size_t>(load)];
+  if (conditions.empty() || scalar_tail) return {};
+  std::vector<int> roots;
+  std::string text;
+  bool varying = false;
+  for (const auto& [node, holds] : conditions) {
+    roots.push_back(node);
+    text += fmt::format("{}{}{}", text.empty() ? "" : " && ", holds ? "" : "!", name(node));
+    varying = varying || plan_.lane[static_cast<std::size_t>(node)];
+  }
+  line(fmt::format("bool n{} = false;", load));
+  if (varying) line("#pragma unroll");
+  open(varying ? fmt::format("for (int j = 0; j < {}; ++j) {{", width()) : std::string("{"));
+  in_lane_ = varying;
+  if (varying) lane_head();
+  // All of it again, also what is fixed for a row: the row loaded for need not be the one at hand.
+  print_nodes(out, kernel_, closure(kernel_, roots, [](int) { return false; }), *this,
+              std::string(static_cast<std::size_t>(2 * depth), ' '));
+  line(fmt::format("n{0} = n{0} || ({1});", load, text));
+  in_lane_ = false;
+  close();
+  return fmt::format("n{}", load);
+}
+
 void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard, bool to_shared) {
+  std::map<int, std::string> needed;
+  for (const int id : loads) {
+    // Equal conditions are tested once.
+    const auto same = std::ranges::find_if(needed, [&](const auto& known) {
+      return plan_.needs[static_cast<std::size_t>(known.first)] == plan_.needs[static_cast<std::size_t>(id)];
+    });
+    std::string text = same != needed.end() ? same->second : need(id);
+    needed.emplace(id, std::move(text));
+  }
   const auto emit_one = [&](int id, bool whole) {
     const Node& node = kernel_.nodes[static_cast<std::size_t>(id)];
     const Access access = access_of(id);
@@ -137,7 +172,8 @@ void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard,
       } else {
         text = fmt::format("pl_load<{}, {}>({}, {});", hint, access.unit, target, from);
       }
-      const std::string condition = where_text(node.where, kernel_.space, names(), plan_.wide);
+      std::string condition = where_text(node.where, kernel_.space, names(), plan_.wide);
+      if (!needed[id].empty()) condition += (condition.empty() ? "" : " && ") + needed[id];
       line(condition.empty() ? text : fmt::format("if ({}) {}", condition, text));
       return;
     }

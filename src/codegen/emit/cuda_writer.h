@@ -68,6 +68,9 @@ class CudaWriter : public Speller {
   Access access_of(int load) const;
   int width() const { return scalar_tail ? 1 : plan_.width; }
   void lane_head();
+  /// Prints "const bool n7 = …;" for a load that may be left out: true where a lane needs it. Returns its name, or
+  /// empty.
+  std::string need(int load);
 
   const Kernel& kernel_;
   const CudaPlan& plan_;

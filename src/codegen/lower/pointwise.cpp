@@ -30,7 +30,7 @@ Result<int> rounding(const Site& s) {
 }
 
 template <Op op>
-Result<int> classify(const Site& s) {
+Result<int> float_class(const Site& s) {
   PLANISH_TRY(const int x, self_as(s, s.low.info(s.args.value("self")).dtype));
   if (is_floating(s.b.dtype(x))) return s.b.test(op, x);
   return s.b.integer(DType::boolean, op == Op::isfinite ? 1 : 0);
@@ -279,9 +279,9 @@ const HandlerTable& pointwise_handlers() {
         {"erfc", unary<Op::erfc>},
         {"sigmoid", unary<Op::sigmoid>},
         {"relu", unary<Op::relu>},
-        {"isnan", classify<Op::isnan>},
-        {"isinf", classify<Op::isinf>},
-        {"isfinite", classify<Op::isfinite>},
+        {"isnan", float_class<Op::isnan>},
+        {"isinf", float_class<Op::isinf>},
+        {"isfinite", float_class<Op::isfinite>},
         {"logical_not", logical_not},
         {"bitwise_not", bitwise_not},
         {"add", add},

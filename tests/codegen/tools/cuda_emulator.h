@@ -38,6 +38,23 @@ struct Range {
   const char* end;
 };
 inline std::vector<Range> ranges;
+/// A phase is over when nobody's arrival and no byte is missing.
+struct Barrier {
+  int needed = 0, pending = 0;
+  long long bytes = 0;
+  unsigned phase = 0;
+};
+inline std::map<unsigned long long*, Barrier> barriers;  // by address: shared memory of all blocks under way
+inline std::mutex barriers_mutex;
+inline void arrived(unsigned long long* b, long long bytes, int arrivals) {
+  std::lock_guard lock(barriers_mutex);
+  Barrier& barrier = barriers.at(b);
+  barrier.bytes += bytes;
+  barrier.pending -= arrivals;
+  if (barrier.pending != 0 || barrier.bytes != 0) return;
+  barrier.pending = barrier.needed;
+  ++barrier.phase;
+}
 inline std::mutex report;
 inline int faults = 0;
 
@@ -97,6 +114,68 @@ template <int UNIT, typename T, int V>
 void pl_copy_async(PlVec<T, V>* d, const T* p) {
   pl_load<0, UNIT>(*d, p);
 }
+template <int UNIT, typename T, int V>
+void pl_take(PlVec<T, V>& r, const T* p) {
+  const auto* c = reinterpret_cast<const unsigned char*>(p);
+  const auto& memory = emu::block->dynamic;
+  const bool inside = c >= memory.data() && c + sizeof(r) <= memory.data() + memory.size();
+  for (int i = 0; i < V; i += UNIT) {
+    if (!inside || (c - memory.data()) % (UNIT * sizeof(T)) != 0) {
+      std::lock_guard lock(emu::report);
+      if (emu::faults++ < 5) std::fprintf(stderr, "shared read: %s\n", inside ? "misaligned" : "outside");
+      return;
+    }
+    std::memcpy(&r.x[i], p + i, UNIT * sizeof(T));
+  }
+}
+inline void pl_barrier_init(unsigned long long* b, int arrivals) {
+  std::lock_guard lock(emu::barriers_mutex);
+  emu::barriers[b] = {arrivals, arrivals, 0, 0};
+}
+inline void pl_async_fence() {}
+inline void pl_barrier_ready() {}
+inline void pl_barrier_expect(unsigned long long* b, int bytes) {
+  emu::arrived(b, bytes, 1);
+}
+template <typename D, typename T>
+void pl_push(D* d, T v, unsigned long long* b, int rank) {
+  const auto in = [&](const void* p) {
+    return emu::cluster_blocks[static_cast<std::size_t>(rank)]->arena.data() +
+           (static_cast<const unsigned char*>(p) - emu::block->arena.data());
+  };
+  D word{};
+  std::memcpy(&word, &v, sizeof(T));
+  std::memcpy(in(d), &word, sizeof(D));
+  emu::arrived(reinterpret_cast<unsigned long long*>(in(b)), -static_cast<long long>(sizeof(D)), 0);
+}
+template <typename T, typename D>
+T pl_bits(D v) {
+  T out{};
+  std::memcpy(&out, &v, sizeof(T));
+  return out;
+}
+inline void pl_barrier_wait(unsigned long long* b, int parity) {
+  for (;;) {
+    {
+      std::lock_guard lock(emu::barriers_mutex);
+      if (emu::barriers.at(b).phase % 2 != static_cast<unsigned>(parity)) return;
+    }
+    std::this_thread::yield();
+  }
+}
+template <int H, typename T>
+void pl_bulk_load(void* d, const T* s, int bytes, unsigned long long* b) {
+  auto* to = static_cast<unsigned char*>(d);
+  const auto& memory = emu::block->dynamic;
+  if (to < memory.data() || to + bytes > memory.data() + memory.size() || (to - memory.data()) % 16 != 0 ||
+      bytes % 16 != 0) {
+    std::lock_guard lock(emu::report);
+    if (emu::faults++ < 5) std::fprintf(stderr, "bulk copy of %d bytes to a wrong place\n", bytes);
+  } else if (emu::check(s, static_cast<std::size_t>(bytes), 16, "bulk copy")) {
+    std::memcpy(d, s, static_cast<std::size_t>(bytes));
+  }
+  emu::arrived(b, -bytes, 0);
+}
 inline float pl_fast_exp2(float x) {
   return exp2f(x);
 }
@@ -148,6 +227,7 @@ inline int emu_launch(const std::function<void()>& body, unsigned grid, unsigned
   for (unsigned first = 0; first < grid; first += cluster) {
     std::vector<std::unique_ptr<emu::Block>> blocks;
     emu::cluster_blocks.clear();
+    emu::barriers.clear();
     emu::cluster_barrier = std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(threads * cluster));
     for (unsigned b = 0; b < cluster; ++b) {
       auto one = std::make_unique<emu::Block>();

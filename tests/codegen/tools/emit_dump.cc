@@ -1,8 +1,11 @@
-// planish-emit-dump [--small|--large] [--random N] [--seed S] [--with GENES]: emits sample kernels with their seed
-// genomes, these again with the genes of GENES changed, and N random ones each, for sm_90a and prints one JSON
-// document. tests/gpu/emit_check.py compiles, runs and compares them.
+// planish-emit-dump [--small|--large] [--random N] [--seed S] [--with GENES] [--sms N]: emits sample kernels with
+// their seed genomes, these again with the genes of GENES changed, and N random ones each, for sm_90a and prints one
+// JSON document. tests/gpu/emit_check.py compiles, runs and compares them. With few multiprocessors (--sms) persistent
+// blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in FILE.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string_view>
@@ -36,13 +39,45 @@ json describe(const samples::Sample& sample, const Device& device, const Genome&
   return out;
 }
 
+/// "layer_norm" or "layer_norm:cols=16384".
+bool names(std::string_view text, const samples::Sample& sample) {
+  const auto colon = std::min(text.find(':'), text.size());
+  if (text.substr(0, colon) != sample.family) return false;
+  if (colon == text.size()) return true;
+  return std::ranges::any_of(sample.parameters, [&](const auto& parameter) {
+    return text.substr(colon + 1) == parameter.first + "=" + std::to_string(parameter.second);
+  });
+}
+
+/// Lines "FAMILY[:PARAMETER=value] gene=value …"; empty lines and those that start with # say nothing.
+std::vector<std::pair<std::string, Genome>> read_choice(const char* path) {
+  std::vector<std::pair<std::string, Genome>> out;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line.front() == '#') continue;
+    const auto space = std::min(line.find(' '), line.size());
+    const auto genome = genome_from_text(std::string_view(line).substr(space));
+    if (genome) {
+      out.emplace_back(line.substr(0, space), *genome);
+    } else {
+      std::fprintf(stderr, "error: %s: %s\n", path, genome.error().message.c_str());
+    }
+  }
+  if (out.empty()) std::fprintf(stderr, "error: no genome in %s\n", path);
+  return out;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   bool large = false;
   int random = 0;
   std::uint64_t seed = 1;
+  Device device;
+  device.target = Target::cuda;
+  device.arch = "sm_90a";
   Genome forced;
+  std::vector<std::pair<std::string, Genome>> chosen;
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];
     if (arg == "--large")
@@ -51,6 +86,10 @@ int main(int argc, char** argv) {
       large = false;
     else if (arg == "--random" && i + 1 < argc)
       random = std::atoi(argv[++i]);
+    else if (arg == "--genomes" && i + 1 < argc)
+      chosen = read_choice(argv[++i]);
+    else if (arg == "--sms" && i + 1 < argc)
+      device.sms = std::max(1, std::atoi(argv[++i]));
     else if (arg == "--with" && i + 1 < argc) {
       const auto genome = genome_from_text(argv[++i]);
       if (!genome) {
@@ -63,16 +102,17 @@ int main(int argc, char** argv) {
     else {
       std::fprintf(stderr,
                    "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--random N] [--seed S] "
-                   "[--with GENES]\n",
+                   "[--with GENES] [--sms N] [--genomes FILE]\n",
                    argv[i]);
       return 2;
     }
   }
-  Device device;
-  device.target = Target::cuda;
-  device.arch = "sm_90a";
   json kernels = json::array();
-  for (const auto& sample : large ? samples::large_samples() : samples::small_samples()) {
+  auto all = large ? samples::large_samples() : samples::small_samples();
+  if (!large) {
+    for (auto& sample : samples::row_samples()) all.push_back(std::move(sample));
+  }
+  for (const auto& sample : all) {
     json one = {{"family", sample.family}, {"parameters", json::object()}};
     for (const auto& [name, value] : sample.parameters) {
       if (name == "dtype")
@@ -86,6 +126,22 @@ int main(int argc, char** argv) {
     }
     for (const auto& output : sample.kernel.outputs) {
       one["outputs"].push_back({{"dtype", std::string(planish::name(output.dtype))}, {"shape", output.shape}});
+    }
+    if (!chosen.empty()) {
+      // Genes that a line does not name are at their first choice.
+      for (const auto& [family, some] : chosen) {
+        if (!names(family, sample)) continue;
+        Genome genome = some;
+        for (const auto& gene : genes(sample.kernel, device)) genome.try_emplace(gene.name, gene.choices.front());
+        const auto problem = illegal(sample.kernel, device, genome);
+        if (problem.empty()) {
+          one["variants"].push_back(describe(sample, device, genome, false));
+        } else {
+          std::fprintf(stderr, "%s [%s]: %s\n", family.c_str(), text(genome).c_str(), problem.c_str());
+        }
+      }
+      if (one.contains("variants")) kernels.push_back(std::move(one));
+      continue;
     }
     std::mt19937_64 rng(seed);
     for (const auto& genome : seeds(sample.kernel, device))
