@@ -65,6 +65,9 @@ struct Emitted {
   std::int64_t shared = 0;  ///< dynamic bytes
   std::vector<Argument> args;
   std::vector<std::int64_t> scratch_bytes;  ///< temporaries the launch needs (usually none)
+  /// Launches that follow, in order. Their arguments name the same inputs, outputs and scratch; their own scratch_bytes
+  /// and `after` are empty.
+  std::vector<Emitted> after;
 };
 
 /// Emits one kernel. Equal arguments give byte-equal source (no names from the graph, no addresses, no dates).

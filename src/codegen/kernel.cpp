@@ -114,8 +114,9 @@ std::string text(const Kernel& kernel) {
   for (std::size_t n = 0; n < kernel.nodes.size(); ++n) out += fmt::format("%{} = {}\n", n, node_text(kernel.nodes[n]));
   for (std::size_t r = 0; r < kernel.reductions.size(); ++r) {
     const Reduction& reduction = kernel.reductions[r];
-    out += fmt::format("r{} = {} %{} in {} phase {}\n", r, reduce_name(reduction.kind), reduction.arg,
-                       name(reduction.accumulate), reduction.phase);
+    out += fmt::format("r{} = {} %{}{} in {} phase {}\n", r, reduce_name(reduction.kind), reduction.arg,
+                       reduction.at < 0 ? "" : fmt::format(" at %{}", reduction.at), name(reduction.accumulate),
+                       reduction.phase);
   }
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o) {
     const Output& output = kernel.outputs[o];

@@ -116,18 +116,27 @@ struct Node {
   bool rounds = false;           ///< cast to f16/bf16: the graph asked for the rounding
 };
 
-enum class ReduceKind : std::uint8_t { sum, product, max, min, any, all };
+enum class ReduceKind : std::uint8_t { sum, product, max, min, any, all, argmax, argmin };
 
 /// Folds Node `arg` over all inner variables, for each setting of the outer ones. Reductions are in dependency order:
-/// the argument may use `reduced` nodes of earlier reductions. max/min propagate NaN.
+/// the argument may use `reduced` nodes of earlier reductions. max/min propagate NaN. argmax/argmin give the value that
+/// Node `at` has where `arg` is extreme; the first NaN counts as the extreme, and of equal values the one with the
+/// smallest `at` wins.
 struct Reduction {
   ReduceKind kind = ReduceKind::sum;
   int arg = -1;
-  DType accumulate = DType::f32;  ///< f32 for f16/bf16/f32 data, f64 for f64, i64 for integers
+  DType accumulate = DType::f32;  ///< of the result: f32 for f16/bf16/f32 data, f64 for f64, i64 for integers and
+                                  ///< positions
   /// Reductions that can be computed together in one sweep, knowing nothing of each other, share a phase (0, 1, …);
   /// a reduction whose argument needs the result of phase p has a phase > p.
   int phase = 0;
+  int at = -1;  ///< argmax/argmin: an i64 node, not negative; its argument then has dtype f32, f64, i32 or i64
 };
+
+/// True for the kinds that carry a position.
+constexpr bool finds_position(ReduceKind kind) {
+  return kind == ReduceKind::argmax || kind == ReduceKind::argmin;
+}
 
 struct Input {
   DType dtype = DType::f32;

@@ -201,6 +201,32 @@ TEST_CASE("a sum over a million elements is as accurate as a pairwise one") {
   compare(trials, on);
 }
 
+TEST_CASE("columns swept in panels, by threads apart or together, compute the same") {
+  const Device on = device(3);
+  std::vector<Trial> trials;
+  for (const auto& s : {samples::column_stats(2, 203, 700), samples::column_stats(1, 3001, 37, DType::bf16),
+                        samples::extremes(131, 300, DType::f32, true), samples::extremes(70, 45, DType::i64, true)}) {
+    Genome g = cpp_seeds(s.kernel, on)[0];
+    g["vary"] = 0 + (s.kernel.space.extents.size() > 2);
+    g["threads"] = 3;
+    for (const std::int64_t split : {0, 1}) {
+      g["split"] = split;
+      g["panel"] = 256;
+      g["unroll"] = 1 + split;
+      REQUIRE(cpp_illegal(s.kernel, on, g) == "");
+      trials.push_back({s.family, s.kernel, g});
+    }
+  }
+  compare(trials, on);
+  Genome wide = trials[2].genome;
+  wide["panel"] = 4096;
+  CHECK(cpp_illegal(trials[2].kernel, on, wide).find("wider") != std::string::npos);
+  const auto soft = samples::softmax_columns(900, 80);
+  Genome two = cpp_seeds(soft.kernel, on)[0];
+  two["panel"] = 256;
+  CHECK(cpp_illegal(soft.kernel, on, two).find("panel") != std::string::npos);
+}
+
 TEST_CASE("genes outside the kernel or its choices are refused by name") {
   const auto s = samples::softmax(4, 64);
   const Device on = device(2);

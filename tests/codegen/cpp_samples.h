@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "column_samples.h"
 #include "sample_kernels.h"
 
 /// More kernels written by hand: what the C++ emitter treats apart (dtypes, columns, tiles, integer rules, masks).
@@ -15,21 +16,6 @@ inline Sample row_sum(std::int64_t rows, std::int64_t cols) {
   const int x = b.load(b.input(DType::f32, {rows, cols}), b.at({{0, cols}, {1, 1}}));
   b.output(b.reduce(ReduceKind::sum, b.op(Op::mul, {x, x}), 0), DType::f32, {rows}, b.at({{0, 1}}), true);
   return {"row_sum", {}, std::move(b.k)};
-}
-
-/// Softmax over dim 0: lanes are columns.
-inline Sample softmax_columns(std::int64_t rows, std::int64_t cols) {
-  Build b;
-  b.k.anchor = Anchor::row;
-  b.k.space.extents = {cols, rows};
-  b.k.inner = 1;
-  const auto full = b.at({{0, 1}, {1, cols}});
-  const int x = b.load(b.input(DType::f32, {rows, cols}), full);
-  const int max = b.reduce(ReduceKind::max, x, 0);
-  const int e = b.op(Op::exp, {b.op(Op::sub, {x, max})});
-  const int sum = b.reduce(ReduceKind::sum, e, 1);
-  b.output(b.op(Op::div, {e, sum}), DType::f32, {rows, cols}, full);
-  return {"softmax_columns", {}, std::move(b.k)};
 }
 
 /// x.t() * scale, in the element type given
@@ -194,6 +180,19 @@ inline std::vector<Sample> cpp_samples() {
   out.push_back(reductions(2, 40000));
   out.push_back(folded_indices(7, 60));
   out.push_back(scalar_exp());
+  // Last, so that those before keep their data.
+  out.push_back(column_stats(3, 67, 45));
+  out.push_back(column_stats(2, 1, 33, DType::bf16));
+  out.push_back(column_stats(1, 3001, 70));
+  out.push_back(column_stats(1, 130, 1, DType::f64));
+  for (const bool columns : {false, true}) {
+    out.push_back(extremes(5, 77, DType::f32, columns));
+    out.push_back(extremes(130, 37, DType::f16, columns));
+    out.push_back(extremes(9, 1003, DType::i32, columns));
+    out.push_back(extremes(40, 21, DType::f64, columns));
+    out.push_back(extremes(50, 19, DType::i64, columns));
+  }
+  out.push_back(batch_standardize(3, 5, 131));
   return out;
 }
 

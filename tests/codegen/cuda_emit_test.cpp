@@ -4,9 +4,11 @@
 #include <string>
 
 #include "codegen/emit/cuda_access.h"
+#include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_pattern.h"
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/genome.h"
+#include "column_samples.h"
 #include "sample_kernels.h"
 
 using namespace planish;
@@ -257,4 +259,75 @@ TEST_CASE("vector access needs proof of alignment and of contiguity") {
 TEST_CASE("a reduction over a strided dimension lays threads along the contiguous one") {
   CHECK(prefers_columns(samples::rms_channels(4, 64, 1024).kernel));
   CHECK_FALSE(prefers_columns(samples::softmax(64, 1024).kernel));
+}
+
+TEST_CASE("columns, lonely rows and positions take the column schedule") {
+  CHECK(uses_column_schedule(samples::rms_channels(4, 64, 1024).kernel));
+  CHECK(uses_column_schedule(samples::whole_moments(1 << 20).kernel));
+  CHECK(uses_column_schedule(samples::extremes(4096, 1024, DType::f32, false).kernel));
+  CHECK_FALSE(uses_column_schedule(samples::softmax(4096, 1024).kernel));
+  CHECK_FALSE(uses_column_schedule(samples::group_norm(64, 8, 8, 4096).kernel));
+}
+
+TEST_CASE("every column sample has legal seeds, and drawing keeps to the law") {
+  for (const bool large : {false, true}) {
+    for (const auto& sample : large ? samples::large_column_samples() : samples::column_samples()) {
+      INFO(sample.family);
+      const auto first = seeds(sample.kernel, h200());
+      REQUIRE(first.size() >= 3);
+      for (const auto& genome : first) {
+        CHECK(illegal(sample.kernel, h200(), genome) == "");
+        CHECK(emit(sample.kernel, h200(), genome).has_value());
+      }
+      std::mt19937_64 rng(11);
+      for (int i = 0; i < 3; ++i) {
+        const Genome drawn = random_genome(sample.kernel, h200(), rng);
+        CHECK(illegal(sample.kernel, h200(), drawn) == "");
+        CHECK(illegal(sample.kernel, h200(), mutate(sample.kernel, h200(), drawn, rng)) == "");
+      }
+      for (const auto& next : neighbours(sample.kernel, h200(), first.front())) {
+        CHECK(illegal(sample.kernel, h200(), next) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("blocks that share a column leave their states, and the next launch merges them") {
+  const auto sample = samples::column_stats(1, 65536, 1024);
+  Genome genome{{"threads", 256},  {"vector", 16}, {"unroll", 4},  {"hints", 0},  {"fast", 0},
+                {"min_blocks", 1}, {"split", 8},   {"slices", 64}, {"online", 0}, {"residency", 0}};
+  const auto sliced = emit(sample.kernel, h200(), genome);
+  REQUIRE(sliced.has_value());
+  // 32 vectors of 4 columns a block: 8 groups of columns.
+  CHECK(sliced->grid[0] == 8 * 64);
+  REQUIRE(sliced->after.size() == 1);
+  CHECK(sliced->after[0].grid[0] == 8);
+  CHECK(sliced->scratch_bytes == std::vector<std::int64_t>{2 * 64 * 1024 * 4});
+  CHECK(sliced->args.size() == 2);
+  CHECK(sliced->args[1].kind == Emitted::Argument::Kind::scratch);
+  CHECK(sliced->after[0].args.size() == 4);
+  CHECK(has(body(sliced->after[0]), "for (int i = y; i < 64; i += 8) {"));
+  genome["slices"] = 1;
+  const auto whole = emit(sample.kernel, h200(), genome);
+  REQUIRE(whole.has_value());
+  CHECK(whole->after.empty());
+  CHECK(whole->scratch_bytes.empty());
+  genome["split"] = 1024;
+  CHECK(illegal(sample.kernel, h200(), genome) != "");
+}
+
+TEST_CASE("two dependent reductions over one long row are three launches, or two where one sweep does both") {
+  const auto sample = samples::whole_moments(1 << 24);
+  Genome genome{{"threads", 256},  {"vector", 16}, {"unroll", 4},   {"hints", 0},  {"fast", 0},
+                {"min_blocks", 1}, {"split", 256}, {"slices", 256}, {"online", 0}, {"residency", 0}};
+  const auto apart = emit(sample.kernel, h200(), genome);
+  REQUIRE(apart.has_value());
+  CHECK(apart->after.size() == 2);
+  genome["online"] = 1;
+  const auto together = emit(sample.kernel, h200(), genome);
+  REQUIRE(together.has_value());
+  CHECK(together->after.size() == 1);
+  CHECK(has(body(*together), "pl_deviations("));
+  genome["residency"] = 1;
+  CHECK(illegal(sample.kernel, h200(), genome).find("between the launches") != std::string::npos);
 }

@@ -186,6 +186,10 @@ class Interpreter {
         return {inf, L::max()};
       case ReduceKind::all:
         return {0, 1};
+      case ReduceKind::argmax:
+        return {-inf, L::max()};
+      case ReduceKind::argmin:
+        return {inf, L::max()};
       default:
         return {0, 0};
     }
@@ -215,6 +219,16 @@ class Interpreter {
       case ReduceKind::all:
         into.i &= truth(r.arg);
         break;
+      case ReduceKind::argmax:
+      case ReduceKind::argmin: {
+        // The extreme so far in f, its position in i.
+        const double x = floating(r.arg) ? v.f : static_cast<double>(v.i);
+        const std::int64_t at = values_[static_cast<std::size_t>(r.at)].i;
+        const bool beyond = r.kind == ReduceKind::argmax ? x > into.f : x < into.f;
+        const bool equal = x == into.f || (std::isnan(x) && std::isnan(into.f));
+        if (beyond || (std::isnan(x) && !std::isnan(into.f)) || (equal && at < into.i)) into = {x, at};
+        break;
+      }
     }
   }
   std::int64_t truth(int node) const {

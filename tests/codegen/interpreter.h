@@ -63,11 +63,16 @@ class Interpreter {
     for (std::size_t r = 0; r < k_.reductions.size(); ++r) {
       const Reduction& red = k_.reductions[r];
       bool first = true;
-      double acc = 0;
+      double acc = 0, best = 0;
       for (std::size_t i = first_inner; i < point.size(); ++i) point[i] = 0;
       do {
-        const double x = evaluate(point)[static_cast<std::size_t>(red.arg)];
-        if (first) {
+        const auto values = evaluate(point);
+        const double x = values[static_cast<std::size_t>(red.arg)];
+        if (finds_position(red.kind)) {
+          const double at = values[static_cast<std::size_t>(red.at)];
+          const bool beyond = red.kind == ReduceKind::argmax ? x > best : x < best;
+          if (first || beyond || (std::isnan(x) && !std::isnan(best)) || (x == best && at < acc)) best = x, acc = at;
+        } else if (first) {
           acc = x;
         } else {
           switch (red.kind) {
@@ -88,6 +93,8 @@ class Interpreter {
               break;
             case ReduceKind::all:
               acc = acc != 0 && x != 0;
+              break;
+            default:
               break;
           }
         }

@@ -182,11 +182,42 @@ TEST_CASE("siblings that read one large value share a kernel; equal regions have
   sound(g.graph, p);
 }
 
-TEST_CASE("a long lonely row is left to aten") {
+TEST_CASE("a long lonely row and a column are regions as well") {
   GraphBuilder g;
   const int x = g.input({2, 1 << 21});
   g.output(g.node("sum.default", {V("self", x), N("dtype")}, {}));
-  CHECK(cut(g.graph).regions.empty());
+  CHECK(cut(g.graph).regions.size() == 1);
+  GraphBuilder h;
+  const int y = h.node("exp.default", {V("self", h.input({1000, 64}))}, {1000, 64});
+  const int z = h.node("sum.dim_IntList", {V("self", y), L("dim", {0}), B("keepdim", false), N("dtype")}, {64});
+  h.output(h.node("sqrt.default", {V("self", z)}, {64}));
+  const auto p = cut(h.graph);
+  REQUIRE(p.regions.size() == 1);
+  CHECK(p.order.size() == 1);
+  sound(h.graph, p);
+}
+
+TEST_CASE("launches that follow share the scratch of the first") {
+  GraphBuilder g;
+  const int x = g.input({1 << 20, 16});
+  g.output(g.node("sum.dim_IntList", {V("self", x), L("dim", {0}), B("keepdim", false), N("dtype")}, {16}));
+  const auto p = cut(g.graph);
+  REQUIRE(p.regions.size() == 1);
+  Emitted first = empty_kernel(p.regions[0]);
+  Emitted next = empty_kernel(p.regions[0]);
+  next.scratch_bytes.clear();
+  next.source += " ";
+  first.after.push_back(next);
+  const auto program = region_program(g.graph, p.regions[0], first, cpu());
+  REQUIRE(program.has_value());
+  REQUIRE(program->steps.size() == 2);
+  const auto& a = std::get<program::Launch>(program->steps[0]);
+  const auto& b = std::get<program::Launch>(program->steps[1]);
+  CHECK(a.kernel != b.kernel);
+  CHECK(std::get<program::BufferArg>(a.args.back()).buffer == std::get<program::BufferArg>(b.args.back()).buffer);
+  CHECK(program->buffers.size() == 3);
+  first.after[0].args.back().index = 1;
+  CHECK_FALSE(region_program(g.graph, p.regions[0], first, cpu()).has_value());
 }
 
 TEST_CASE("effects become outputs and states") {

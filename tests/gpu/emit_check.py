@@ -1,6 +1,7 @@
 """Compiles, runs, checks and times what planish-emit-dump printed, on a GPU, each kernel family in a process of its own.
 
     planish-emit-dump --small --random 8 > small.json && python tests/gpu/emit_check.py small.json
+    planish-emit-dump --columns --most 2 --random 1 > columns.json && python tests/gpu/emit_check.py columns.json
     planish-emit-dump --large            > large.json && python tests/gpu/emit_check.py large.json --time
     python tests/gpu/emit_check.py small.json --compile-only      # no GPU: registers and spills
 
@@ -28,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 MARGIN = 256  # canary bytes on both sides of an output; keeps 16-byte alignment
 CANARY = 0xA5
+WHOLE = ("transpose_add", "softmax_columns", "logsumexp_columns", "batch_standardize", "column_stats", "extremes")  # not by dimension 0
 SLICE_ELEMENTS = 1 << 26  # compared elements of one output at most, from the start and the end of dimension 0
 
 
@@ -137,7 +139,7 @@ def slices(kernel: dict[str, Any]) -> list[slice]:
     total = 1
     for n in shape:
         total *= n
-    if total <= SLICE_ELEMENTS or kernel["family"] == "transpose_add":
+    if total <= SLICE_ELEMENTS or kernel["family"] in WHOLE:
         return [slice(None)]
     rows = max(1, SLICE_ELEMENTS // 2 // (total // shape[0]))
     return [slice(0, rows), slice(shape[0] - rows, shape[0])]
@@ -156,7 +158,8 @@ def work(document: dict[str, Any], number: int, options: argparse.Namespace) -> 
     parts = slices(kernel)
     expected = []
     for part in parts:
-        cut = [t[part] if t.ndim and t.shape[0] == rows and t.ndim >= len(kernel["outputs"][0]["shape"]) else t for t in inputs]
+        rank = len(kernel["outputs"][0]["shape"])
+        cut = [t[part] if kernel["family"] not in WHOLE and t.ndim and t.shape[0] == rows and t.ndim >= rank else t for t in inputs]
         if kernel["family"] == "integers":
             cut = [inputs[0][part], inputs[1][part]]
         with torch.no_grad():
@@ -179,14 +182,27 @@ def work(document: dict[str, Any], number: int, options: argparse.Namespace) -> 
             print(f"FAIL {label} [{variant['genome']}]: {variant['error']}", flush=True)
             failures += 1
             continue
-        cubin, registers, spilled, error = compiler.compile(variant["source"])
+        compiled = [(one, *compiler.compile(one["source"])) for one in [variant, *variant.get("after", [])]]
+        error = next((c[4] for c in compiled if c[4]), "")
+        registers, spilled = max(c[2] for c in compiled), max(c[3] for c in compiled)
         if error:
             print(f"FAIL {label} [{variant['genome']}]: {error[:800]}", flush=True)
             failures += 1
             continue
+        # Poisoned once: what no launch wrote must not be merged.
+        scratch = [torch.full((max(size, 1),), 255, dtype=torch.uint8, device="cuda") for size in variant.get("scratch_bytes", [])]
+        buffer_of = {"input": inputs, "output": outputs, "scratch": scratch}
         try:
-            module, function = driver.load(cubin, variant)
-            launch = driver.launcher(function, variant, [t.data_ptr() for t in inputs + outputs])
+            modules, launches = [], []
+            for one, cubin, *_ in compiled:
+                module, function = driver.load(cubin, one)
+                modules.append(module)
+                launches.append(driver.launcher(function, one, [buffer_of[kind][index].data_ptr() for kind, index in one["args"]]))
+
+            def launch(stream: int, launches: list[Any] = launches) -> None:
+                for one in launches:
+                    one(stream)
+
             stream = torch.cuda.current_stream().cuda_stream
             sums = []
             for _ in range(2):
@@ -222,7 +238,8 @@ def work(document: dict[str, Any], number: int, options: argparse.Namespace) -> 
                 times.append(a.elapsed_time(b))
             median = sorted(times)[len(times) // 2]
             speed = f" {median:9.4f} ms {bytes_moved / median / 1e6:7.0f} GB/s"
-        driver.unload(module)
+        for module in modules:
+            driver.unload(module)
         failures += bool(wrong)
         guess = variant["estimated_registers"]
         print(
@@ -245,7 +262,9 @@ def compile_only(document: dict[str, Any], only: str) -> int:
                 failures += 1
                 continue
             started = time.monotonic()
-            _, registers, spilled, error = compiler.compile(variant["source"])
+            compiled = [compiler.compile(one["source"]) for one in [variant, *variant.get("after", [])]]
+            error = next((c[3] for c in compiled if c[3]), "")
+            registers, spilled = max(c[1] for c in compiled), max(c[2] for c in compiled)
             bad = bool(error) or (variant["seed"] and spilled > 0)
             failures += bad
             print(

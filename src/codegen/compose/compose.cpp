@@ -71,13 +71,21 @@ class Composer {
   }
 
   Status launch(const Region& region, const Emitted& e) {
+    std::map<int, int> scratch;  // buffers, by scratch index
+    PLANISH_CHECK(launch_one(region, e, e.scratch_bytes, scratch));
+    for (const Emitted& next : e.after) PLANISH_CHECK(launch_one(region, next, e.scratch_bytes, scratch));
+    made_.insert(region.outputs.begin(), region.outputs.end());
+    return {};
+  }
+
+  Status launch_one(const Region& region, const Emitted& e, const std::vector<std::int64_t>& scratch_bytes,
+                    std::map<int, int>& scratch) {
     program::Launch step;
     step.kernel = kernel(e);
     std::copy(std::begin(e.grid), std::end(e.grid), step.grid.begin());
     std::copy(std::begin(e.block), std::end(e.block), step.block.begin());
     std::copy(std::begin(e.cluster), std::end(e.cluster), step.cluster.begin());
     step.shared = e.shared;
-    std::map<int, int> scratch;
     for (const auto& arg : e.args) {
       const auto index = static_cast<std::size_t>(arg.index);
       switch (arg.kind) {
@@ -92,12 +100,12 @@ class Composer {
           step.args.push_back(program::BufferArg{buffer(region.outputs[index])});
           break;
         case Emitted::Argument::Kind::scratch:
-          if (index >= e.scratch_bytes.size())
+          if (index >= scratch_bytes.size())
             return fail("bad_argument", "an emitted kernel names scratch that it does not declare");
           if (!scratch.contains(arg.index)) {
             Buffer b;
             b.dtype = "u8";
-            b.shape = {e.scratch_bytes[index]};
+            b.shape = {scratch_bytes[index]};
             b.strides = {1};
             scratch[arg.index] = add(std::move(b));
           }
@@ -105,7 +113,6 @@ class Composer {
           break;
       }
     }
-    made_.insert(region.outputs.begin(), region.outputs.end());
     program_.steps.push_back(std::move(step));
     return {};
   }

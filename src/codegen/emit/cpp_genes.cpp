@@ -143,6 +143,15 @@ std::vector<int> vector_variables(const Kernel& kernel) {
   return out;
 }
 
+bool panels_fit(const Kernel& kernel, int v) {
+  const int outer = static_cast<int>(kernel.space.extents.size()) - kernel.inner;
+  return kernel.anchor == Anchor::row && v < outer && kernel.inner_extent() >= 64 &&
+         std::all_of(
+             kernel.outputs.begin(), kernel.outputs.end(), [](const Output& o) { return o.per_row; }) &&
+         std::all_of(
+             kernel.reductions.begin(), kernel.reductions.end(), [](const Reduction& r) { return r.phase == 0; });
+}
+
 Result<Plan> plan(const Kernel& kernel, const Device& device, const Genome& genome) {
   if (auto why = cpp_illegal(kernel, device, genome); !why.empty())
     return fail("illegal_genome", "the C++ schedule is illegal: " + why, "draw another genome");
@@ -159,6 +168,7 @@ Result<Plan> plan(const Kernel& kernel, const Device& device, const Genome& geno
   p.stream = get(genome, "nt", 0) != 0;
   p.split = get(genome, "split", 0) != 0;
   p.buffer = get(genome, "buffer", 0) != 0;
+  p.panel = get(genome, "panel", 0);
   p.tile = static_cast<int>(get(genome, "tile", 0));
   if (p.tile > 0) p.u = tile_variable(kernel, p.v);
   return p;
@@ -186,6 +196,8 @@ std::vector<Gene> cpp_genes(const Kernel& given, const Device& device) {
     out.push_back({"split", {0, 1}});
     if (cpp::shares_costly_values(kernel) && kernel.inner_extent() <= cpp::kBufferElements)
       out.push_back({"buffer", {0, 1}});
+    if (std::any_of(variables.begin(), variables.end(), [&](int v) { return cpp::panels_fit(kernel, v); }))
+      out.push_back({"panel", {0, 256, 1024, 4096}});
   }
   return out;
 }
@@ -207,6 +219,12 @@ std::string cpp_illegal(const Kernel& given, const Device& device, const Genome&
   if (cpp::get(genome, "split", 0) && cpp::get(genome, "threads", 1) == 1)
     return "one thread has nobody to share a row with";
   const int n = static_cast<int>(kernel.space.extents.size());
+  if (const std::int64_t panel = cpp::get(genome, "panel", 0); panel > 0) {
+    if (!cpp::panels_fit(kernel, v)) return "panels need columns of one phase";
+    if (panel > 256 && panel >= 2 * cpp::extent(kernel, v)) return "the panel is wider than the columns";
+    if (cpp::get(genome, "split", 0) && panel * cpp::get(genome, "threads", 1) > cpp::kSharedStates)
+      return "the threads' states do not fit on the stack";
+  }
   if (cpp::get(genome, "buffer", 0) && v != n - 1) return "row buffers need the last variable as the vector variable";
   return "";
 }
@@ -252,6 +270,19 @@ std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
       g["split"] = threads > 1 && ((units < threads && inner >= 4096) ||
                                    (units < 4 * threads && units % threads != 0 && inner >= (1 << 18)));
       if (has("buffer")) g["buffer"] = v == n - 1;
+      if (has("panel")) {
+        g["panel"] = 0;
+        // Whole pieces of rows stream; a few vectors a row do not.
+        if (cpp::panels_fit(kernel, v) && bytes > static_cast<double>(device.l2_bytes) / 4) {
+          for (const std::int64_t p : {256, 1024, 4096}) {
+            if (p == 256 || p < 2 * ev) g["panel"] = p;
+          }
+          const std::int64_t pieces =
+              kernel.outer_extent() / std::max<std::int64_t>(1, ev) * ((ev + g["panel"] - 1) / g["panel"]);
+          g["split"] = threads > 1 && pieces < 4 * threads && pieces % threads != 0 &&
+                       g["panel"] * threads <= cpp::kSharedStates;
+        }
+      }
     }
     return g;
   };

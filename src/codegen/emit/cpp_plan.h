@@ -23,6 +23,8 @@ struct Plan {
   bool stream = false;         ///< non-temporal stores
   bool split = false;          ///< all threads share each row
   bool buffer = false;         ///< keep costly values of a row between sweeps
+  std::int64_t panel = 0;      ///< columns: elements of the vector variable whose states a thread keeps in memory while
+                               ///< it walks along whole pieces of rows; 0: a few vectors, kept in registers
 };
 
 /// The kernel with a variable of extent 1 to run along, where it has none (a scalar, a row without inner variables).
@@ -33,8 +35,12 @@ std::vector<int> widths(const Device& device);
 std::vector<int> vector_variables(const Kernel& kernel);
 /// The variable along which loads that are strided in `v` run contiguously; -1 if there is none. `loads` receives them.
 int tile_variable(const Kernel& kernel, int v, std::vector<int>* loads = nullptr);
+/// True where columns may be swept in panels: one phase, and nothing but results of whole columns is stored.
+bool panels_fit(const Kernel& kernel, int v);
 /// Longest row kept in a thread's buffer, in elements.
 inline constexpr std::int64_t kBufferElements = 32768;
+/// Most elements of partial states that the threads of a split panel exchange.
+inline constexpr std::int64_t kSharedStates = 65536;
 
 Result<Plan> plan(const Kernel& kernel, const Device& device, const Genome& genome);
 std::string pointwise_body(const View& view, const Plan& plan, Printer& printer);

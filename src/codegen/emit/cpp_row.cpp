@@ -15,8 +15,10 @@ struct Fold {
   ReduceKind kind = ReduceKind::sum;
   Form form = Form::f;  ///< of what is accumulated
   bool two_level = false;
-  std::string state;    ///< type of the whole-row accumulator
-  std::string neutral;  ///< scalar
+  Form position = Form::i;  ///< argmax and argmin: of the position
+  std::string part;         ///< type of a vector accumulator
+  std::string state;        ///< type of the whole-row accumulator
+  std::string neutral;      ///< scalar
 };
 
 Fold fold_of(const View& view, const Reduction& r) {
@@ -32,7 +34,7 @@ Fold fold_of(const View& view, const Reduction& r) {
     f.neutral = fmt::format("({}){}", type_name(f.form, false), r.kind == ReduceKind::sum ? 0 : 1);
   } else {
     f.form = arg == Form::b ? Form::i : arg;
-    const bool max = r.kind == ReduceKind::max;
+    const bool max = r.kind == ReduceKind::max || r.kind == ReduceKind::argmax;
     switch (f.form) {
       case Form::f:
         f.neutral = max ? "(-__builtin_inff())" : "__builtin_inff()";
@@ -49,11 +51,20 @@ Fold fold_of(const View& view, const Reduction& r) {
     }
   }
   f.two_level = adds && f.form == Form::f;
-  f.state = f.two_level ? "wide" : std::string(type_name(f.form, true));
+  f.part = type_name(f.form, true);
+  if (r.at >= 0) {
+    f.position = view.form[static_cast<std::size_t>(r.at)];
+    f.part = fmt::format("best<{}, {}>", f.part, type_name(f.position, true));
+  }
+  f.state = f.two_level ? "wide" : f.part;
   return f;
 }
 
+std::string nowhere(const Fold& f) {
+  return f.position == Form::l ? "9223372036854775807LL" : "2147483647";
+}
 std::string neutral_vector(const Fold& f) {
+  if (finds_position(f.kind)) return fmt::format("{{splat({}), splat({})}}", f.neutral, nowhere(f));
   return fmt::format("splat({})", f.neutral);
 }
 std::string neutral_state(const Fold& f) {
@@ -76,6 +87,10 @@ std::string combine(const Fold& f, const std::string& into, const std::string& x
       return fmt::format("{} |= {};\n", into, x);
     case ReduceKind::all:
       return fmt::format("{} &= {};\n", into, x);
+    case ReduceKind::argmax:
+      return fmt::format("higher({}, {});\n", into, x);
+    case ReduceKind::argmin:
+      return fmt::format("lower({}, {});\n", into, x);
   }
   return "";
 }
@@ -92,16 +107,19 @@ class Row {
     for (const auto& r : k.reductions) folds_.push_back(fold_of(view, r));
     std::vector<int> roots;
     for (const auto& o : k.outputs) roots.push_back(o.node);
-    for (const auto& r : k.reductions) roots.push_back(r.arg);
+    for (const auto& r : k.reductions) {
+      roots.push_back(r.arg);
+      if (r.at >= 0) roots.push_back(r.at);
+    }
     needed_ = printing::closure(k, roots, [](int) { return false; });
     for (const auto& r : k.reductions) phases_ = std::max(phases_, r.phase + 1);
     for (int i = view.variables() - k.inner; i < view.variables(); ++i)
       if (i != view.v) loops_.push_back(i);
-    for (const char* s : {"wide", "wide_d", "wide_l", "fold"}) printer_.used().insert(s);
+    for (const char* s : {"wide", "wide_d", "wide_l", "fold", "best"}) printer_.used().insert(s);
     base_ = plain_spot(view);
   }
 
-  std::string text() { return view_.column ? columns() : rows(); }
+  std::string text() { return !view_.column ? rows() : plan_.panel > 0 ? panels() : columns(); }
 
  private:
   std::int64_t extent(int variable) const { return view_.kernel.space.extents[static_cast<std::size_t>(variable)]; }
@@ -151,6 +169,129 @@ class Row {
     return out + "}\n}\n";
   }
 
+  /// Columns whose states lie in memory: a few rows at a time are folded in registers, then into the states, so that
+  /// memory is read along whole pieces of rows.
+  std::string panels() {
+    const Kernel& k = view_.kernel;
+    std::vector<int> order, which;
+    std::int64_t count = 1;
+    for (int i = 0; i < view_.variables() - k.inner; ++i)
+      if (i != view_.v) order.push_back(i), count *= extent(i);
+    for (std::size_t r = 0; r < folds_.size(); ++r) which.push_back(static_cast<int>(r));
+    const std::int64_t ev = extent(view_.v),
+                       width = std::min(plan_.panel, (ev + plan_.lanes - 1) / plan_.lanes * plan_.lanes),
+                       panels = (ev + width - 1) / width, vectors = width / plan_.lanes;
+    std::string out =
+        plan_.split ? fmt::format("for (i64 unit = 0; unit < {}; ++unit) {{\n", count * panels)
+                    : fmt::format("for (i64 unit = {0}LL * tid / team; unit < {0}LL * (tid + 1) / team; ++unit) {{\n",
+                                  count * panels);
+    out += fmt::format(
+               "const i64 row = unit / {0}, from = unit % {0} * {1}, to = from + {1} < {2} ? from + {1} : {2};\n"
+               "(void)row;\n",
+               panels, width, ev) +
+           decompose(view_, order, "row") + fixed_scalars();
+    for (int r : which) {
+      const Fold& f = folds_[static_cast<std::size_t>(r)];
+      out += fmt::format(
+          "const {0} start{1} = {3};\n{0} p{1}[{2}] __attribute__((aligned(64)));\nfor (i64 i = 0; i < {2}; ++i) "
+          "p{1}[i] = start{1};\n",
+          f.state, r, vectors, neutral_state(f));
+    }
+    std::string end;
+    bool outermost = true;
+    for (std::size_t i = 0; i + 1 < loops_.size(); ++i) {
+      const auto [lo, hi] = bounds(loops_[i], outermost, false);
+      out += fmt::format("for (i64 d{0} = {1}; d{0} < {2}; ++d{0}) {{\n", loops_[i], lo, hi);
+      end += "}\n";
+      outermost = false;
+    }
+    const int last = loops_.back();
+    const auto [lo, hi] = bounds(last, outermost, false);
+    const int height = 4 * plan_.unroll;
+    const auto piece = [&](const std::string& rows, bool whole) {
+      const auto vector = [&](const std::string& lanes) {
+        Spot s = base_;
+        s.names[static_cast<std::size_t>(view_.v)] = "j";
+        s.count = lanes;
+        std::string t, inside;
+        for (int r : which)
+          t += fmt::format("{} a{} = {};\n", folds_[static_cast<std::size_t>(r)].part, r,
+                           neutral_vector(folds_[static_cast<std::size_t>(r)]));
+        for (int n : panel_nodes(which)) inside += printer_.define(n, s);
+        inside += accumulate(which, s, "a");
+        t += fmt::format("{}for (i64 d{} = b; d{} < {}; ++d{}) {{\n{}}}\n",
+                         whole ? fmt::format("#pragma GCC unroll {}\n", height) : "", last, last, rows, last, inside);
+        for (int r : which)
+          t += combine_state(folds_[static_cast<std::size_t>(r)], fmt::format("p{}[i]", r), fmt::format("a{}", r));
+        return t;
+      };
+      return fmt::format(
+          "i64 i = 0, j = from;\nfor (; j + W <= to; j += W, ++i) {{\n{}}}\nif (j < to) {{\nconst i64 count = to - "
+          "j;\n(void)count;\n{}}}\n",
+          vector(""), vector("count"));
+    };
+    out += fmt::format(
+        "i64 b = {0};\nconst i64 end = {1};\nfor (; b + {2} <= end; b += {2}) {{\n{3}}}\nif (b < end) {{\n{4}}}\n", lo,
+        hi, height, piece(fmt::format("b + {}", height), true), piece("end", false));
+    out += end;
+    if (plan_.split) out += meet_panels(which, vectors);
+    const auto result = [&](const std::string& lanes) {
+      Spot s = base_;
+      s.names[static_cast<std::size_t>(view_.v)] = "j";
+      s.count = lanes;
+      std::string t;
+      for (int r : which)
+        t += fmt::format("const {0} s{1} = p{1}[i];\n(void)s{1};\n", folds_[static_cast<std::size_t>(r)].state, r);
+      for (int n : needed_)
+        if (!view_.inner(n) && view_.vec(n) && view_.phase[static_cast<std::size_t>(n)] == 0)
+          t += printer_.define(n, s);
+      t += fixed(1, {s});
+      for (std::size_t o = 0; o < k.outputs.size(); ++o) t += printer_.store(static_cast<int>(o), s, false);
+      return t;
+    };
+    out += fmt::format(
+        "{}{{\ni64 i = 0, j = from;\nfor (; j + W <= to; j += W, ++i) {{\n{}}}\nif (j < to) {{\nconst i64 count = to - "
+        "j;\n(void)count;\n{}}}\n}}\n",
+        plan_.split ? "if (tid == 0) " : "", result(""), result("count"));
+    if (plan_.split) out += "#pragma omp barrier\n";
+    return out + "}\n";
+  }
+
+  /// Nodes that neither a sweep nor the vector variable moves, before any reduction.
+  std::string fixed_scalars() {
+    std::string out;
+    for (int n : needed_)
+      if (!view_.inner(n) && !view_.vec(n) && view_.phase[static_cast<std::size_t>(n)] == 0)
+        out += printer_.define(n, base_);
+    return out;
+  }
+
+  /// What an element of a column needs, but for the scalars above.
+  std::vector<int> panel_nodes(const std::vector<int>& which) const {
+    std::vector<int> roots, out;
+    for (int r : which) {
+      const Reduction& reduction = view_.kernel.reductions[static_cast<std::size_t>(r)];
+      roots.push_back(reduction.arg);
+      if (reduction.at >= 0) roots.push_back(reduction.at);
+    }
+    for (int n : printing::closure(view_.kernel, roots, [](int) { return false; }))
+      if (view_.inner(n) || view_.vec(n)) out.push_back(n);
+    return out;
+  }
+
+  /// The first thread puts the parts of all threads together, in their order.
+  std::string meet_panels(const std::vector<int>& which, std::int64_t vectors) {
+    std::string put, take;
+    for (int r : which) {
+      const Fold& f = folds_[static_cast<std::size_t>(r)];
+      shared_ += fmt::format("{} part{}[{}][{}];\n", f.state, r, plan_.threads, vectors);
+      put += fmt::format("for (i64 i = 0; i < {0}; ++i) part{1}[tid][i] = p{1}[i];\n", vectors, r);
+      take += fmt::format("for (i64 t = 1; t < team; ++t) for (i64 i = 0; i < {}; ++i) {{ {} }}\n", vectors,
+                          combine_state(f, fmt::format("p{}[i]", r), fmt::format("part{}[t][i]", r)));
+    }
+    return fmt::format("{}#pragma omp barrier\nif (tid == 0) {{\n{}}}\n", put, take);
+  }
+
   std::string buffers() const {
     std::string out;
     for (std::size_t i = 0; i < view_.buffered.size(); ++i)
@@ -185,10 +326,12 @@ class Row {
     const Form to = view_.form[at];
     for (const auto& s : spots) {
       const std::string state = fmt::format("s{}{}", r, s.suffix);
+      const bool position = finds_position(f.kind);
+      const Form from = position ? f.position : f.form;
       if (view_.vec(node)) {
-        const std::string value = f.two_level ? fmt::format("narrow({})", state) : state;
+        const std::string value = f.two_level ? fmt::format("narrow({})", state) : state + (position ? ".i" : "");
         out += fmt::format("const {} n{}{} = {};\n", type_name(to, true), node, s.suffix,
-                           printer_.convert(value, f.form, to, true));
+                           printer_.convert(value, from, to, true));
         continue;
       }
       std::string value;
@@ -211,11 +354,18 @@ class Row {
         case ReduceKind::all:
           value = fmt::format("fold_and({})", state);
           break;
+        case ReduceKind::argmax:
+          value = fmt::format("higher_at({})", state);
+          break;
+        case ReduceKind::argmin:
+          value = fmt::format("lower_at({})", state);
+          break;
       }
       // Lanes are equal where the argument does not move along the vector variable: a column's scalar is any of them.
-      if (view_.column) value = f.two_level ? fmt::format("narrow({})[0]", state) : fmt::format("{}[0]", state);
-      out +=
-          fmt::format("const {} n{} = {};\n", type_name(to, false), node, printer_.convert(value, f.form, to, false));
+      if (view_.column) {
+        value = f.two_level ? fmt::format("narrow({})[0]", state) : fmt::format("{}{}[0]", state, position ? ".i" : "");
+      }
+      out += fmt::format("const {} n{} = {};\n", type_name(to, false), node, printer_.convert(value, from, to, false));
       break;
     }
     return out;
@@ -274,7 +424,11 @@ class Row {
   /// One pass over the inner variables: folds `which`, or writes the outputs where it is empty.
   std::string sweep(const std::vector<Spot>& spots, const std::vector<int>& which, int phase) {
     std::vector<int> roots;
-    for (int r : which) roots.push_back(view_.kernel.reductions[static_cast<std::size_t>(r)].arg);
+    for (int r : which) {
+      const Reduction& reduction = view_.kernel.reductions[static_cast<std::size_t>(r)];
+      roots.push_back(reduction.arg);
+      if (reduction.at >= 0) roots.push_back(reduction.at);
+    }
     if (which.empty())
       for (const auto& o : view_.kernel.outputs)
         if (!o.per_row) roots.push_back(o.node);
@@ -299,9 +453,15 @@ class Row {
     std::string out;
     for (int r : which) {
       const Fold& f = folds_[static_cast<std::size_t>(r)];
-      std::string x = printer_.value(view_.kernel.reductions[static_cast<std::size_t>(r)].arg, f.form, true, spot);
-      if (!spot.count.empty() && !view_.column)
-        x = fmt::format("sel(first((int){}), {}, {})", spot.count, x, neutral_vector(f));
+      const Reduction& reduction = view_.kernel.reductions[static_cast<std::size_t>(r)];
+      const auto inside = [&](const std::string& text, const std::string& outside) {
+        if (spot.count.empty() || view_.column) return text;
+        return fmt::format("sel(first((int){}), {}, splat({}))", spot.count, text, outside);
+      };
+      std::string x = inside(printer_.value(reduction.arg, f.form, true, spot), f.neutral);
+      if (reduction.at >= 0)
+        x = fmt::format("{}{{{}, {}}}", f.part, x,
+                        inside(printer_.value(reduction.at, f.position, true, spot), nowhere(f)));
       out += combine(f, fmt::format("{}{}{}", prefix, r, spot.suffix), x);
     }
     return out;
@@ -363,7 +523,7 @@ class Row {
       std::string t;
       for (int r : which) {
         const Fold& f = folds_[static_cast<std::size_t>(r)];
-        t += fmt::format("{} a{}{} = {};\n", type_name(f.form, true), r, suffix, neutral_vector(f));
+        t += fmt::format("{} a{}{} = {};\n", f.part, r, suffix, neutral_vector(f));
       }
       return t;
     };
@@ -419,7 +579,7 @@ class Row {
       inside += which.empty() ? stores(s) : accumulate(which, s, "a");
       for (int r : which) {
         const Fold& f = folds_[static_cast<std::size_t>(r)];
-        accs += fmt::format("{} a{}{} = {};\n", type_name(f.form, true), r, s.suffix, neutral_vector(f));
+        accs += fmt::format("{} a{}{} = {};\n", f.part, r, s.suffix, neutral_vector(f));
         merges += combine_state(f, fmt::format("s{}{}", r, s.suffix), fmt::format("a{}{}", r, s.suffix));
       }
     }

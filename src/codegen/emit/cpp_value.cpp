@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "codegen/emit/expression.h"
@@ -120,6 +121,7 @@ View::View(const Kernel& k, int vector_variable) : kernel(k), v(vector_variable)
   for (const Node& n : k.nodes) {
     std::uint64_t mask = 0;
     int ph = 0;
+    std::optional<Range> position;
     if (n.op == Op::load || n.op == Op::index) mask |= variables_of(n.index, variables());
     for (const auto& b : n.where) mask |= variables_of(b.e, variables());
     for (int a : n.args) {
@@ -128,13 +130,14 @@ View::View(const Kernel& k, int vector_variable) : kernel(k), v(vector_variable)
     }
     if (n.op == Op::reduced) {
       const auto& r = k.reductions[static_cast<std::size_t>(n.reduction)];
+      if (r.at >= 0) position = ranges[static_cast<std::size_t>(r.at)];
       mask = vars[static_cast<std::size_t>(r.arg)] & ~inner_mask();
       ph = std::max(phase[static_cast<std::size_t>(r.arg)], r.phase + 1);
     }
     vars.push_back(mask);
     phase.push_back(ph);
     Range r = range_of(n.dtype);
-    if (n.dtype == DType::i64) r = range_of(k, n, ranges);
+    if (n.dtype == DType::i64) r = position ? *position : range_of(k, n, ranges);
     ranges.push_back(r);
     Form f = form_of(n.dtype);
     if (f == Form::l && r.first > -1e9 && r.second < 1e9) f = Form::i;
@@ -144,6 +147,7 @@ View::View(const Kernel& k, int vector_variable) : kernel(k), v(vector_variable)
   for (const auto& r : k.reductions) {
     const bool adds = r.kind == ReduceKind::sum || r.kind == ReduceKind::product;
     if (adds && form_of(r.accumulate) != Form::f) wide = true;
+    if (r.at >= 0 && form[static_cast<std::size_t>(r.at)] == Form::l) wide = true;
     if (form[static_cast<std::size_t>(r.arg)] == Form::d || form[static_cast<std::size_t>(r.arg)] == Form::l)
       wide = true;
   }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/cuda_plan.h"
 
@@ -63,6 +64,7 @@ bool streams(const Kernel& kernel) {
 }  // namespace
 
 std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
+  if (uses_column_schedule(kernel)) return column_genes(kernel, device);
   std::vector<Gene> out;
   const int wide_element = widest(kernel);
   const bool row = kernel.anchor == Anchor::row;
@@ -106,6 +108,7 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
 }
 
 std::string cuda_illegal(const Kernel& kernel, const Device& device, const Genome& genome) {
+  if (uses_column_schedule(kernel)) return column_illegal(kernel, device, genome);
   const std::int64_t threads = gene(genome, "threads", 256);
   const std::int64_t rows = gene(genome, "rows", 1);
   const std::int64_t split = gene(genome, "split", 1);
@@ -329,6 +332,7 @@ bool alike(const Genome& a, const Genome& b) {
 }  // namespace
 
 std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
+  if (uses_column_schedule(kernel)) return column_seeds(kernel, device);
   const auto all = cuda_genes(kernel, device);
   // Enumerated only where the model can tell values apart; hints follow from the size.
   double moved = 0;

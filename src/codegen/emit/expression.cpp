@@ -292,8 +292,10 @@ std::string neutral(ReduceKind kind, DType accumulate) {
     case ReduceKind::product:
       return literal(accumulate, 1, 1);
     case ReduceKind::max:
+    case ReduceKind::argmax:  // of the value; the position has a neutral element of its own
       return literal(accumulate, -inf, lowest);
     case ReduceKind::min:
+    case ReduceKind::argmin:
       return literal(accumulate, inf, highest);
     case ReduceKind::any:
       return literal(accumulate, 0, 0);
@@ -318,6 +320,9 @@ std::string combine(ReduceKind kind, DType accumulate, std::string_view a, std::
       return fmt::format("({})(({} != 0) | ({} != 0))", computing_type(accumulate), a, b);
     case ReduceKind::all:
       return fmt::format("({})(({} != 0) & ({} != 0))", computing_type(accumulate), a, b);
+    case ReduceKind::argmax:
+    case ReduceKind::argmin:
+      break;  // a pair: the emitters print it themselves
   }
   return {};
 }

@@ -136,6 +136,22 @@ template <class V> FN auto fold_min(V v) { FOLD(W, V, less(o, v)) }
 FN int fold_or(vi v) { FOLD(W, vi, v | o) }
 FN int fold_and(vi v) { FOLD(W, vi, v & o) }
 
+//@ best
+// An extreme value and its position: NaN beats every number, the smaller position wins among equals.
+template <class V, class I> struct best { V v; I i; };
+#define BEST(name, beyond) \
+  template <class V, class I> FN void name(best<V, I>& s, const best<V, I>& x) { \
+    const vi none = mask(s.v != s.v), odd = mask(x.v != x.v); \
+    const vi m = (~none & (mask(x.v beyond s.v) | odd)) | ((mask(x.v == s.v) | (none & odd)) & mask(x.i < s.i)); \
+    s.v = sel(m, x.v, s.v); \
+    s.i = sel(m, x.i, s.i); \
+  } \
+  template <class V, class I> FN auto name##_at(best<V, I> s) { \
+    for (int h = W / 2; h > 0; h /= 2) { const best<V, I> o = {turn(s.v, h), turn(s.i, h)}; name(s, o); } \
+    return s.i[0]; \
+  }
+BEST(higher, >) BEST(lower, <)
+
 //@ part
 template <class V, class U, class T> FN V part(const T* p, int n) { U r{}; for (int l = 0; l < n; ++l) r[l] = p[l]; return (V)r; }
 template <class V, class T> FN void put_part(T* p, V v, int n) { for (int l = 0; l < n; ++l) p[l] = v[l]; }

@@ -134,15 +134,15 @@ int Builder::select(int condition, int then_node, int else_node) {
   return put(std::move(node));
 }
 
-int Builder::reduce(ReduceKind kind, int arg, DType accumulate) {
+int Builder::reduce(ReduceKind kind, int arg, DType accumulate, int at) {
   int id = -1;
   for (std::size_t i = 0; i < reductions_.size(); ++i) {
     const Reduction& r = reductions_[i];
-    if (r.kind == kind && r.arg == arg && r.accumulate == accumulate) id = static_cast<int>(i);
+    if (r.kind == kind && r.arg == arg && r.accumulate == accumulate && r.at == at) id = static_cast<int>(i);
   }
   if (id < 0) {
     id = static_cast<int>(reductions_.size());
-    reductions_.push_back({kind, arg, accumulate, 0});
+    reductions_.push_back({kind, arg, accumulate, 0, at});
   }
   Node node;
   node.op = Op::reduced;

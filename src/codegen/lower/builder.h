@@ -37,7 +37,7 @@ class Builder {
   int test(Op op, int a);
   int test(Op op, int a, int b);
   int select(int condition, int then_node, int else_node);
-  int reduce(ReduceKind kind, int arg, DType accumulate);
+  int reduce(ReduceKind kind, int arg, DType accumulate, int at = -1);
 
   // Shorthand for floating arithmetic; `d` operands become constants of a's dtype.
   int add(int a, int b) { return op(Op::add, a, b); }

@@ -122,6 +122,7 @@ class Renumber {
       if (fold < 0) {
         Reduction reduction = kernel_.reductions[static_cast<std::size_t>(node.reduction)];
         reduction.arg = visit(reduction.arg);
+        if (reduction.at >= 0) reduction.at = visit(reduction.at);
         fold = static_cast<int>(new_reductions_.size());
         new_reductions_.push_back(reduction);
       }
@@ -166,19 +167,16 @@ const IndexExpr* main_load(const Kernel& kernel, const std::vector<int>& inner) 
   return best;
 }
 
-/// True where the row's variables move closer together in memory than the outer ones.
-bool innermost(const IndexExpr& e, const std::vector<bool>& is_inner) {
-  std::int64_t inner_reach = 0, outer_least = std::numeric_limits<std::int64_t>::max();
+/// True where memory runs along an outer variable rather than along the row.
+bool runs_across(const IndexExpr& e, const std::vector<bool>& is_inner) {
+  std::int64_t inner_least = std::numeric_limits<std::int64_t>::max(), outer_least = inner_least;
   for (const auto& term : e.terms()) {
-    if (term.atom.kind != ir::Atom::Kind::variable) return true;  // no order to speak of: let measurement decide
+    if (term.atom.kind != ir::Atom::Kind::variable) continue;
     const std::int64_t stride = std::abs(term.coefficient);
-    if (is_inner[static_cast<std::size_t>(term.atom.variable)]) {
-      inner_reach = std::max(inner_reach, stride);
-    } else {
-      outer_least = std::min(outer_least, stride);
-    }
+    auto& least = is_inner[static_cast<std::size_t>(term.atom.variable)] ? inner_least : outer_least;
+    least = std::min(least, stride);
   }
-  return inner_reach <= outer_least;
+  return outer_least < inner_least;
 }
 
 /// Orders the variables by their stride in `by`, widest first; those it does not move with keep their place in front.
@@ -192,7 +190,8 @@ void sort_by_stride(std::vector<int>& variables, const IndexExpr& by) {
   });
 }
 
-/// Outer variables in front in the order of the first output, then the row in the order of its main load.
+/// Outer variables in front, in the order of the first output (or of the main load where memory runs along them and the
+/// outputs are smaller), then the row in the order of its main load.
 Status order_variables(Kernel& kernel, const std::optional<std::vector<int>>& inner) {
   std::vector<bool> is_inner(kernel.space.extents.size(), false);
   std::vector<int> outer, row;
@@ -200,18 +199,14 @@ Status order_variables(Kernel& kernel, const std::optional<std::vector<int>>& in
     for (const int v : *inner) is_inner[static_cast<std::size_t>(v)] = true;
   }
   for (std::size_t v = 0; v < is_inner.size(); ++v) (is_inner[v] ? row : outer).push_back(static_cast<int>(v));
-  sort_by_stride(outer, kernel.outputs[0].index);
+  const IndexExpr* by = &kernel.outputs[0].index;
   if (!row.empty()) {
     const IndexExpr* load = main_load(kernel, row);
     if (load == nullptr) return unsupported("a reduction of values that do not move with the row");
-    if (!innermost(*load, is_inner)) return unsupported("a reduction over dims that are not innermost in memory");
-    for (const Output& output : kernel.outputs) {
-      if (depends_on_any(output.index, row) && !innermost(output.index, is_inner)) {
-        return unsupported("a row stored across memory");
-      }
-    }
+    if (!depends_on_any(*by, row) && runs_across(*load, is_inner)) by = load;
     sort_by_stride(row, *load);
   }
+  sort_by_stride(outer, *by);
   kernel.inner = static_cast<int>(row.size());
   outer.insert(outer.end(), row.begin(), row.end());
   permute_variables(kernel, outer);

@@ -24,7 +24,7 @@ std::string_view op_name(Op op) {
 }
 
 std::string_view reduce_name(ReduceKind kind) {
-  static constexpr std::array names{"sum", "product", "max", "min", "any", "all"};
+  static constexpr std::array names{"sum", "product", "max", "min", "any", "all", "argmax", "argmin"};
   return names[static_cast<std::size_t>(kind)];
 }
 

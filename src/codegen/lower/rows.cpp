@@ -65,6 +65,14 @@ class Rows {
     return length() == 1 ? node : b.reduce(kind, node, accumulate);
   }
 
+  /// Position of the extreme value, counted over the reduced dims in their own order.
+  int find(ReduceKind kind, int node) const {
+    Builder& b = low_.builder();
+    if (length() == 1) return b.integer(DType::i64, 0);
+    if (!is_floating(b.dtype(node)) && b.dtype(node) != DType::i64) node = b.cast(node, DType::i32);
+    return b.reduce(kind, node, DType::i64, b.index(low_.ravel(row_, reduced_extents_)));
+  }
+
  private:
   Lowering& low_;
   std::vector<std::int64_t> shape_;
@@ -109,8 +117,18 @@ Result<int> all(const Site& s) {
 }
 
 template <ReduceKind kind>
+Result<int> position(const Site& s) {
+  const int id = s.args.value("self");
+  const auto& value = s.low.info(id);
+  Rows rows(s.low, value.shape, dims_of(s, value.shape.size()));
+  PLANISH_CHECK(rows.at(s.coords));
+  PLANISH_TRY(const int x, s.low.value_as(id, rows.full(), value.dtype));
+  return s.b.cast(rows.find(kind, x), s.out_dtype);
+}
+
+template <ReduceKind kind>
 Result<int> extreme(const Site& s) {
-  if (s.out_position != 0) return unsupported("the indices of an extremum");
+  if (s.out_position != 0) return position < kind == ReduceKind::max ? ReduceKind::argmax : ReduceKind::argmin > (s);
   // max.other is the pointwise maximum.
   if (s.args.value("other") >= 0) {
     PLANISH_TRY(const int x, s.low.operand(s.args.get("self"), s.coords, s.out_dtype));
@@ -119,6 +137,19 @@ Result<int> extreme(const Site& s) {
   }
   const bool flags = s.out_dtype == DType::boolean;
   return fold_of(s, flags ? (kind == ReduceKind::max ? ReduceKind::any : ReduceKind::all) : kind, s.out_dtype, 0);
+}
+
+Result<int> aminmax(const Site& s) {
+  return fold_of(s, s.out_position == 0 ? ReduceKind::min : ReduceKind::max, s.out_dtype, 0);
+}
+
+Result<int> count_nonzero(const Site& s) {
+  const int id = s.args.value("self");
+  const auto& shape = s.low.info(id).shape;
+  Rows rows(s.low, shape, dims_of(s, shape.size()));
+  PLANISH_CHECK(rows.at(s.coords));
+  PLANISH_TRY(const int x, s.low.value_as(id, rows.full(), DType::boolean));
+  return s.b.cast(rows.fold(ReduceKind::sum, s.b.cast(x, DType::i64)), s.out_dtype);
 }
 
 /// Mean and Σ(x-mean)² of the row at hand: two sweeps, as accurate as torch's Welford.
@@ -400,6 +431,10 @@ const HandlerTable& row_handlers() {
                                   {"amin", extreme<ReduceKind::min>},
                                   {"max", extreme<ReduceKind::max>},
                                   {"min", extreme<ReduceKind::min>},
+                                  {"argmax", position<ReduceKind::argmax>},
+                                  {"argmin", position<ReduceKind::argmin>},
+                                  {"aminmax", aminmax},
+                                  {"count_nonzero", count_nonzero},
                                   {"var", variance},
                                   {"std", variance},
                                   {"var_mean", variance},

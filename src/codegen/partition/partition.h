@@ -35,8 +35,6 @@ struct Partition {
 struct PartitionOptions {
   bool fuse = true;  ///< false: every node that is needed is an `aten` step
   LowerLimits limits;
-  /// A single row as long as this, in a kernel of few rows, is better split over the device: left to `aten`.
-  std::int64_t longest_lonely_row = 1'000'000;
 };
 
 /// Deterministic. Fails only for a graph whose indices are out of range (parse_graph never gives one).

@@ -47,10 +47,6 @@ std::optional<Units::Trial> Units::lower_outputs(const std::set<int>& nodes, std
   for (const int n : nodes) inside[static_cast<std::size_t>(n)] = true;
   auto kernel = lower(graph_, inside, outputs, options_.limits);
   if (!kernel) return std::nullopt;
-  if (kernel->anchor == Anchor::row && kernel->inner_extent() > options_.longest_lonely_row &&
-      kernel->outer_extent() < 32) {
-    return std::nullopt;
-  }
   const double bytes = cost(*kernel).bytes;
   return Trial{std::move(*kernel), std::move(outputs), bytes};
 }

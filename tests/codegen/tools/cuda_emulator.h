@@ -1,6 +1,9 @@
-// Runs emitted CUDA kernels on a CPU, one OS thread a CUDA thread: the names of the memory prelude again, with checks
-// that the machine does not make (alignment, and every address inside its tensor). Slow; for small launches in tests.
-#include <barrier>
+// Runs emitted CUDA kernels on a CPU, one fiber a CUDA thread, all on one OS thread: the names of the memory prelude
+// again, with checks that the machine does not make (alignment, and every address inside its tensor). For small
+// launches.
+#include <ucontext.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -8,8 +11,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 #define __global__
@@ -19,43 +20,65 @@ namespace emu {
 struct Index {
   unsigned x = 0;
 };
+/// Lets a fiber go on once `size` of them have come.
+struct Barrier {
+  unsigned size = 0, arrived = 0, generation = 0;
+};
+constexpr std::size_t slot_bytes = 64 << 10;
 struct Block {
-  std::vector<unsigned char> arena = std::vector<unsigned char>(64 << 10);
+  std::vector<unsigned char> arena = std::vector<unsigned char>(16 * slot_bytes);
   std::vector<unsigned char> dynamic;
-  std::map<int, std::size_t> offsets;
-  std::size_t used = 0;
-  std::mutex mutex;
-  std::unique_ptr<std::barrier<>> all;
-  std::vector<std::unique_ptr<std::barrier<>>> warps;
+  Barrier all;
+  std::vector<Barrier> warps;
   std::vector<unsigned long long> slots;
 };
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<unsigned char[]> stack;
+  Block* block = nullptr;
+  unsigned thread = 0, index = 0;
+  bool done = false;
+};
 inline std::vector<Block*> cluster_blocks;
-inline std::unique_ptr<std::barrier<>> cluster_barrier;
-inline thread_local Block* block = nullptr;
-inline thread_local unsigned thread = 0;
+inline Barrier cluster_barrier;
+inline Block* block = nullptr;
+inline unsigned thread = 0;
+inline ucontext_t scheduler;
+inline Fiber* current = nullptr;
+inline const std::function<void()>* kernel = nullptr;
+inline void wait(Barrier& barrier) {
+  const unsigned generation = barrier.generation;
+  if (++barrier.arrived == barrier.size) {
+    barrier.arrived = 0;
+    ++barrier.generation;
+    return;
+  }
+  while (barrier.generation == generation) swapcontext(&current->context, &scheduler);
+}
+inline void enter() {
+  (*kernel)();
+  current->done = true;
+}
 struct Range {
   const char* begin;
   const char* end;
 };
 inline std::vector<Range> ranges;
 /// A phase is over when nobody's arrival and no byte is missing.
-struct Barrier {
+struct Mbarrier {
   int needed = 0, pending = 0;
   long long bytes = 0;
   unsigned phase = 0;
 };
-inline std::map<unsigned long long*, Barrier> barriers;  // by address: shared memory of all blocks under way
-inline std::mutex barriers_mutex;
+inline std::map<unsigned long long*, Mbarrier> barriers;  // by address: shared memory of all blocks under way
 inline void arrived(unsigned long long* b, long long bytes, int arrivals) {
-  std::lock_guard lock(barriers_mutex);
-  Barrier& barrier = barriers.at(b);
+  Mbarrier& barrier = barriers.at(b);
   barrier.bytes += bytes;
   barrier.pending -= arrivals;
   if (barrier.pending != 0 || barrier.bytes != 0) return;
   barrier.pending = barrier.needed;
   ++barrier.phase;
 }
-inline std::mutex report;
 inline int faults = 0;
 
 inline bool check(const void* p, std::size_t bytes, std::size_t align, const char* what) {
@@ -63,23 +86,20 @@ inline bool check(const void* p, std::size_t bytes, std::size_t align, const cha
   bool inside = false;
   for (const auto& r : ranges) inside = inside || (c >= r.begin && c + bytes <= r.end);
   if (inside && reinterpret_cast<std::uintptr_t>(p) % align == 0) return true;
-  std::lock_guard lock(report);
   if (faults++ < 5)
     std::fprintf(stderr, "%s of %zu bytes: %s\n", what, bytes, inside ? "misaligned" : "outside every tensor");
   return false;
 }
 // A shared variable is placed once a block; the order of first use is the same in all blocks only by name, so the id
 // decides.
-inline void* shared(int id, std::size_t bytes) {
-  std::lock_guard lock(block->mutex);
-  (void)bytes;
-  return block->arena.data() + static_cast<std::size_t>(id) * 16384;
+inline void* shared(int id, std::size_t) {
+  return block->arena.data() + static_cast<std::size_t>(id) * slot_bytes;
 }
 }  // namespace emu
 
-inline thread_local emu::Index threadIdx, blockIdx;
+inline emu::Index threadIdx, blockIdx;
 inline void __syncthreads() {
-  emu::block->all->arrive_and_wait();
+  emu::wait(emu::block->all);
 }
 
 template <typename T, int V>
@@ -121,7 +141,6 @@ void pl_take(PlVec<T, V>& r, const T* p) {
   const bool inside = c >= memory.data() && c + sizeof(r) <= memory.data() + memory.size();
   for (int i = 0; i < V; i += UNIT) {
     if (!inside || (c - memory.data()) % (UNIT * sizeof(T)) != 0) {
-      std::lock_guard lock(emu::report);
       if (emu::faults++ < 5) std::fprintf(stderr, "shared read: %s\n", inside ? "misaligned" : "outside");
       return;
     }
@@ -129,7 +148,6 @@ void pl_take(PlVec<T, V>& r, const T* p) {
   }
 }
 inline void pl_barrier_init(unsigned long long* b, int arrivals) {
-  std::lock_guard lock(emu::barriers_mutex);
   emu::barriers[b] = {arrivals, arrivals, 0, 0};
 }
 inline void pl_async_fence() {}
@@ -155,13 +173,8 @@ T pl_bits(D v) {
   return out;
 }
 inline void pl_barrier_wait(unsigned long long* b, int parity) {
-  for (;;) {
-    {
-      std::lock_guard lock(emu::barriers_mutex);
-      if (emu::barriers.at(b).phase % 2 != static_cast<unsigned>(parity)) return;
-    }
-    std::this_thread::yield();
-  }
+  while (emu::barriers.at(b).phase % 2 == static_cast<unsigned>(parity))
+    swapcontext(&emu::current->context, &emu::scheduler);
 }
 template <int H, typename T>
 void pl_bulk_load(void* d, const T* s, int bytes, unsigned long long* b) {
@@ -169,7 +182,6 @@ void pl_bulk_load(void* d, const T* s, int bytes, unsigned long long* b) {
   const auto& memory = emu::block->dynamic;
   if (to < memory.data() || to + bytes > memory.data() + memory.size() || (to - memory.data()) % 16 != 0 ||
       bytes % 16 != 0) {
-    std::lock_guard lock(emu::report);
     if (emu::faults++ < 5) std::fprintf(stderr, "bulk copy of %d bytes to a wrong place\n", bytes);
   } else if (emu::check(s, static_cast<std::size_t>(bytes), 16, "bulk copy")) {
     std::memcpy(d, s, static_cast<std::size_t>(bytes));
@@ -199,16 +211,16 @@ template <int N>
 void pl_copy_wait() {}
 template <typename T>
 T pl_xor(T v, int mask) {
-  auto& warp = *emu::block->warps[emu::thread / 32];
+  auto& warp = emu::block->warps[emu::thread / 32];
   std::memcpy(&emu::block->slots[emu::thread], &v, sizeof(T));
-  warp.arrive_and_wait();
+  emu::wait(warp);
   T r;
   std::memcpy(&r, &emu::block->slots[emu::thread ^ static_cast<unsigned>(mask)], sizeof(T));
-  warp.arrive_and_wait();
+  emu::wait(warp);
   return r;
 }
 inline void pl_cluster_sync() {
-  emu::cluster_barrier->arrive_and_wait();
+  emu::wait(emu::cluster_barrier);
 }
 template <typename T>
 T pl_remote(const T* p, int rank) {
@@ -224,34 +236,48 @@ inline int emu_launch(const std::function<void()>& body, unsigned grid, unsigned
   emu::faults = 0;
   for (int i = 0; i < count; ++i)
     emu::ranges.push_back({static_cast<const char*>(pointers[i]), static_cast<const char*>(pointers[i]) + bytes[i]});
+  emu::kernel = &body;
   for (unsigned first = 0; first < grid; first += cluster) {
     std::vector<std::unique_ptr<emu::Block>> blocks;
+    std::vector<std::unique_ptr<emu::Fiber>> fibers;
     emu::cluster_blocks.clear();
     emu::barriers.clear();
-    emu::cluster_barrier = std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(threads * cluster));
+    emu::cluster_barrier = {threads * cluster};
     for (unsigned b = 0; b < cluster; ++b) {
       auto one = std::make_unique<emu::Block>();
-      one->arena.resize(16 * 16384);
       one->dynamic.resize(dynamic + 16);
       one->slots.resize(threads);
-      one->all = std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(threads));
-      for (unsigned w = 0; w < threads; w += 32) one->warps.push_back(std::make_unique<std::barrier<>>(32));
+      one->all = {threads};
+      one->warps.assign((threads + 31) / 32, {std::min(threads, 32u)});
       emu::cluster_blocks.push_back(one.get());
+      for (unsigned t = 0; t < threads; ++t) {
+        constexpr std::size_t stack_bytes = 64 << 10;
+        auto fiber = std::make_unique<emu::Fiber>();
+        fiber->stack = std::make_unique_for_overwrite<unsigned char[]>(stack_bytes);
+        fiber->block = one.get();
+        fiber->thread = t;
+        fiber->index = first + b;
+        getcontext(&fiber->context);
+        fiber->context.uc_stack.ss_sp = fiber->stack.get();
+        fiber->context.uc_stack.ss_size = stack_bytes;
+        fiber->context.uc_link = &emu::scheduler;
+        makecontext(&fiber->context, emu::enter, 0);
+        fibers.push_back(std::move(fiber));
+      }
       blocks.push_back(std::move(one));
     }
-    std::vector<std::thread> all;
-    for (unsigned b = 0; b < cluster; ++b) {
-      for (unsigned t = 0; t < threads; ++t) {
-        all.emplace_back([&, b, t] {
-          emu::block = emu::cluster_blocks[b];
-          emu::thread = t;
-          threadIdx.x = t;
-          blockIdx.x = first + b;
-          body();
-        });
+    for (bool alive = true; alive;) {
+      alive = false;
+      for (const auto& fiber : fibers) {
+        if (fiber->done) continue;
+        emu::current = fiber.get();
+        emu::block = fiber->block;
+        emu::thread = threadIdx.x = fiber->thread;
+        blockIdx.x = fiber->index;
+        swapcontext(&emu::scheduler, &fiber->context);
+        alive = alive || !fiber->done;
       }
     }
-    for (auto& t : all) t.join();
   }
   return emu::faults;
 }

@@ -1,18 +1,22 @@
-// planish-emit-dump [--small|--large] [--random N] [--seed S] [--with GENES] [--sms N]: emits sample kernels with
-// their seed genomes, these again with the genes of GENES changed, and N random ones each, for sm_90a and prints one
-// JSON document. tests/gpu/emit_check.py compiles, runs and compares them. With few multiprocessors (--sms) persistent
-// blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in FILE.
+// planish-emit-dump [--small|--large] [--columns] [--most N] [--random N] [--seed S] [--with GENES] [--sms N]: emits
+// sample kernels with their seed genomes, these again with the genes of GENES changed, and N random ones each, for
+// sm_90a and prints one JSON document. --columns takes the samples of column_samples.h. tests/gpu/emit_check.py
+// compiles, runs and compares them. With few multiprocessors (--sms) persistent blocks have many rows to do even where
+// a kernel is small. --genomes: only the genomes listed in FILE.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <ranges>
 #include <string_view>
 
+#include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/emit/expression.h"
 #include "codegen/genome.h"
+#include "column_samples.h"
 #include "sample_kernels.h"
 
 namespace {
@@ -21,6 +25,17 @@ using namespace planish;
 using namespace planish::codegen;
 using nlohmann::json;
 
+/// How a launch is made: its arguments as [kind, index].
+json launch(const Emitted& one) {
+  json args = json::array();
+  for (const auto& arg : one.args) {
+    using Kind = Emitted::Argument::Kind;
+    args.push_back({arg.kind == Kind::input ? "input" : arg.kind == Kind::output ? "output" : "scratch", arg.index});
+  }
+  return {{"source", one.source},   {"entry", one.entry},   {"grid", one.grid}, {"block", one.block},
+          {"cluster", one.cluster}, {"shared", one.shared}, {"args", args}};
+}
+
 json describe(const samples::Sample& sample, const Device& device, const Genome& genome, bool seed) {
   const auto emitted = emit(sample.kernel, device, genome);
   json out = {{"genome", text(genome)}, {"seed", seed}};
@@ -28,14 +43,12 @@ json describe(const samples::Sample& sample, const Device& device, const Genome&
     out["error"] = emitted.error().message;
     return out;
   }
-  const auto plan = printing::make_plan(sample.kernel, device, genome);
-  out["source"] = emitted->source;
-  out["entry"] = emitted->entry;
-  out["grid"] = emitted->grid;
-  out["block"] = emitted->block;
-  out["cluster"] = emitted->cluster;
-  out["shared"] = emitted->shared;
-  out["estimated_registers"] = plan.registers;
+  out.update(launch(*emitted));
+  for (const Emitted& next : emitted->after) out["after"].push_back(launch(next));
+  out["scratch_bytes"] = emitted->scratch_bytes;
+  out["estimated_registers"] = printing::uses_column_schedule(sample.kernel)
+                                   ? printing::make_column_plan(sample.kernel, device, genome).base.registers
+                                   : printing::make_plan(sample.kernel, device, genome).registers;
   return out;
 }
 
@@ -70,8 +83,9 @@ std::vector<std::pair<std::string, Genome>> read_choice(const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool large = false;
+  bool large = false, columns = false;
   int random = 0;
+  std::size_t most = 1000;  // seeds of a sample
   std::uint64_t seed = 1;
   Device device;
   device.target = Target::cuda;
@@ -84,6 +98,10 @@ int main(int argc, char** argv) {
       large = true;
     else if (arg == "--small")
       large = false;
+    else if (arg == "--columns")
+      columns = true;
+    else if (arg == "--most" && i + 1 < argc)
+      most = std::strtoull(argv[++i], nullptr, 10);
     else if (arg == "--random" && i + 1 < argc)
       random = std::atoi(argv[++i]);
     else if (arg == "--genomes" && i + 1 < argc)
@@ -101,8 +119,8 @@ int main(int argc, char** argv) {
       seed = std::strtoull(argv[++i], nullptr, 10);
     else {
       std::fprintf(stderr,
-                   "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--random N] [--seed S] "
-                   "[--with GENES] [--sms N] [--genomes FILE]\n",
+                   "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--columns] [--most N] "
+                   "[--random N] [--seed S] [--with GENES] [--sms N] [--genomes FILE]\n",
                    argv[i]);
       return 2;
     }
@@ -112,6 +130,7 @@ int main(int argc, char** argv) {
   if (!large) {
     for (auto& sample : samples::row_samples()) all.push_back(std::move(sample));
   }
+  if (columns) all = large ? samples::large_column_samples() : samples::column_samples();
   for (const auto& sample : all) {
     json one = {{"family", sample.family}, {"parameters", json::object()}};
     for (const auto& [name, value] : sample.parameters) {
@@ -144,7 +163,7 @@ int main(int argc, char** argv) {
       continue;
     }
     std::mt19937_64 rng(seed);
-    for (const auto& genome : seeds(sample.kernel, device))
+    for (const auto& genome : seeds(sample.kernel, device) | std::views::take(most))
       one["variants"].push_back(describe(sample, device, genome, true));
     // Seeds with some genes changed, where that is legal.
     for (auto genome : forced.empty() ? std::vector<Genome>{} : seeds(sample.kernel, device)) {

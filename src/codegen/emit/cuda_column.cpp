@@ -1,0 +1,682 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "codegen/emit/cuda_column_plan.h"
+#include "codegen/emit/cuda_emit.h"
+#include "codegen/emit/cuda_writer.h"
+
+namespace planish::codegen::printing {
+namespace {
+
+/// Which part of the whole one launch does.
+struct Stage {
+  int from = 0, to = 0;  ///< phases swept here; earlier ones are gathered from scratch
+  bool stores = false;   ///< writes the outputs
+  std::int64_t slices = 1;
+};
+
+class ColumnWriter {
+ public:
+  ColumnWriter(const Kernel& kernel, const ColumnPlan& plan, CudaWriter& writer, const Stage& stage)
+      : kernel_(kernel), plan_(plan), base_(plan.base), w(writer), stage_(stage) {
+    const int n = static_cast<int>(kernel.space.extents.size());
+    for (int v = 0; v < n; ++v) (v < n - kernel.inner ? outer_ : inner_).push_back(v);
+    std::vector<int> roots;
+    for (const auto& r : kernel.reductions) {
+      roots.push_back(r.arg);
+      if (r.at >= 0) roots.push_back(r.at);
+    }
+    for (const auto& o : kernel.outputs) roots.push_back(o.node);
+    needed_ = closure(kernel, roots, [](int) { return false; });
+    chained_ = base_.trips > longest_chain;
+  }
+
+  void write() {
+    head();
+    thread_position();
+    row_position();
+    keepers();
+    row_nodes(0);
+    for (int p = 0; p < stage_.to; ++p) {
+      const auto& folds = plan_.folds[static_cast<std::size_t>(p)];
+      if (!folds.empty()) {
+        if (p < stage_.from) {
+          gather(folds);
+        } else {
+          sweep(p);
+        }
+        if (!stage_.stores && p + 1 == stage_.to) {
+          meet(folds);
+          leave(folds);
+          break;
+        }
+        meet(folds);
+        results(folds);
+      }
+      row_nodes(p + 1);
+      finish(folds);
+    }
+    if (!stage_.stores) return;
+    if (plan_.stores) sweep(static_cast<int>(plan_.folds.size()));
+    row_outputs();
+  }
+
+ private:
+  bool sliced() const { return plan_.slices > 1; }
+  std::string exponential() const { return base_.fast ? "pl_fast_exp" : "expf"; }
+
+  void head() {
+    std::string parameters;
+    const auto add = [&](const std::string& text) { parameters += (parameters.empty() ? "" : ", ") + text; };
+    for (std::size_t i = 0; i < kernel_.inputs.size(); ++i)
+      add(fmt::format("const {}* __restrict__ in{}", storage_type(kernel_.inputs[i].dtype), i));
+    for (std::size_t o = 0; stage_.stores && o < kernel_.outputs.size(); ++o)
+      add(fmt::format("{}* __restrict__ out{}", storage_type(kernel_.outputs[o].dtype), o));
+    if (sliced()) add("unsigned char* partials");
+    w.line(fmt::format("typedef {} ix;", base_.wide ? "long long" : "int"));
+    w.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}) {{", base_.threads,
+                       base_.min_blocks, parameters));
+  }
+
+  /// `x`, `y`: place along the fastest variable and along the reduced extent. [from, upto): the block's positions.
+  void thread_position() {
+    w.line("const int tid = (int)threadIdx.x;");
+    if (base_.columns) {
+      w.line(fmt::format("const int x = tid % {}, y = tid / {};", base_.rows, base_.rows));
+    } else {
+      w.line(fmt::format("const int x = tid / {}, y = tid % {};", base_.across, base_.across));
+    }
+    w.line(fmt::format("const ix group = (ix)(blockIdx.x % {});", base_.groups));
+    if (stage_.slices > 1) {
+      w.line(fmt::format("const int slice = (int)(blockIdx.x / {});", base_.groups));
+      w.line(fmt::format("const int from = slice * {}, upto = {};", plan_.slice_length, upto_text()));
+    } else {
+      w.line(fmt::format("const int slice = 0, from = 0, upto = {};", base_.vectors));
+    }
+    if (base_.dynamic_shared > 0) w.line("extern __shared__ __align__(16) unsigned char pl_smem[];");
+    if (plan_.meeting_bytes > 0)
+      w.line(fmt::format("__shared__ double pl_meeting[{}];", (plan_.meeting_bytes + 7) / 8));
+  }
+
+  std::string upto_text() const {
+    if (base_.vectors == plan_.slices * plan_.slice_length) return fmt::format("from + {}", plan_.slice_length);
+    return fmt::format("from + {0} < {1} ? from + {0} : {1}", plan_.slice_length, base_.vectors);
+  }
+
+  void row_position() {
+    const std::int64_t count = base_.columns ? kernel_.outer_extent() / base_.width : kernel_.outer_extent();
+    w.line(fmt::format("const ix own = group * {} + x;", base_.rows));
+    w.line(fmt::format("const bool live = own < {};", w.literal_index(count)));
+    w.line(fmt::format("const ix row = live ? own : {};", w.literal_index(count - 1)));
+    w.decode("row", outer_, base_.columns ? base_.lanes.variable : -1);
+    if (!base_.shifted) return;
+    std::vector<std::string> names;
+    for (std::size_t v = 0; v < kernel_.space.extents.size(); ++v) names.push_back(fmt::format("d{}", v));
+    w.line(fmt::format("const int shift = (int)(({}) & {});",
+                       index_text(*base_.lanes.primary, kernel_.space, names, base_.wide), base_.width - 1));
+  }
+
+  void keepers() {
+    for (std::size_t i = 0; i < base_.resident.size(); ++i) {
+      const int id = base_.resident[i];
+      if (base_.residency == Residency::registers) {
+        const std::int64_t padded = (base_.trips + base_.unroll - 1) / base_.unroll * base_.unroll;
+        w.line(fmt::format("{} R{}[{}];", w.pack_type(id), id, padded));
+      } else {
+        w.line(
+            fmt::format("{0}* const S{1} = ({0}*)(pl_smem + {2}) + tid;", w.pack_type(id), id, base_.shared_offset[i]));
+      }
+    }
+  }
+
+  /// Values fixed for the whole row that become known after phase p - 1. With columns every lane has its own.
+  void row_nodes(int p) {
+    if (base_.columns) return;
+    std::vector<int> now;
+    for (const int id : needed_) {
+      const Place& place = base_.places[static_cast<std::size_t>(id)];
+      if (!place.inner && place.phase == p) now.push_back(id);
+    }
+    print_nodes(w.out, kernel_, now, w, std::string(static_cast<std::size_t>(2 * w.depth), ' '));
+  }
+
+  // ---- states ----
+
+  static FieldName spelled(std::string prefix, int reduction, std::string lane) {
+    return [=](const std::string& suffix) { return fmt::format("{}{}{}{}", prefix, reduction, suffix, lane); };
+  }
+  void lanes(const std::function<void()>& body) {
+    w.line("#pragma unroll");
+    w.open(fmt::format("for (int j = 0; j < {}; ++j) {{", base_.width));
+    body();
+    w.close();
+  }
+  std::string merged(const Fold& fold, const FieldName& a, const FieldName& b) const {
+    return merge(kernel_, fold, exponential(), a, b);
+  }
+  void declare(const std::string& prefix, const Fold& fold) {
+    for (const FoldField& field : fold.fields) {
+      std::string values;
+      for (int j = 0; j < base_.width; ++j) values += (j ? ", " : "") + field.neutral;
+      w.line(fmt::format("{} {}{}{}[{}] = {{{}}};", field.type, prefix, fold.reduction, field.suffix, base_.width,
+                         values));
+    }
+  }
+
+  // ---- sweeps ----
+
+  /// True where every thread has a vector in every trip.
+  bool exact() const {
+    return base_.vectors == plan_.slices * plan_.slice_length && plan_.slice_length == base_.trips * base_.across &&
+           base_.trips % base_.unroll == 0;
+  }
+
+  void unrolled(const std::function<void()>& body) {
+    w.line("#pragma unroll");
+    w.open(fmt::format("for (int u = 0; u < {}; ++u) {{", base_.unroll));
+    w.line(fmt::format("const ix t = from + y + (k0 + u) * {};", base_.across));
+    w.open(exact() ? std::string("{") : std::string("if (t < upto) {"));
+    if (base_.columns) {
+      w.decode("t", inner_, -1);
+    } else if (base_.lanes.mode == Lanes::Mode::flat) {
+      w.line(fmt::format("const ix e0 = t * {}{};", base_.width, base_.shifted ? " - shift" : ""));
+    } else {
+      w.decode("t", inner_, base_.lanes.variable);
+    }
+    body();
+    w.close();
+    w.close();
+  }
+
+  std::string guard() const {
+    if (!base_.partial) return {};
+    return fmt::format("{}e0 + {} <= {}", base_.shifted ? "e0 >= 0 && " : "", base_.width,
+                       w.literal_index(base_.length));
+  }
+
+  void trips(std::string_view lo, std::string_view hi, const std::function<void()>& body) {
+    const bool full = base_.residency == Residency::registers && !base_.resident.empty();
+    w.line(full ? "#pragma unroll" : "#pragma unroll 1");
+    w.open(fmt::format("for (int k0 = {}; k0 < {}; k0 += {}) {{", lo, hi, base_.unroll));
+    body();
+    w.close();
+  }
+
+  std::string inside_only(const std::string& text) const {
+    const std::string inside = w.lane_inside();
+    return inside.empty() ? text + "\n" : fmt::format("if ({}) {{ {} }}\n", inside, text);
+  }
+
+  bool used_before(int load, int s) const {
+    for (int earlier = stage_.from; earlier < s; ++earlier) {
+      if (std::ranges::binary_search(base_.sweeps[static_cast<std::size_t>(earlier)], load)) return true;
+    }
+    return false;
+  }
+
+  /// What the lane loop does with an element, apart from pairs.
+  std::string taken(const std::vector<Fold>& folds) {
+    std::string body;
+    for (const Fold& fold : folds) {
+      if (fold.kind != Fold::Kind::plain && fold.kind != Fold::Kind::position) continue;
+      const Reduction& reduction = kernel_.reductions[static_cast<std::size_t>(fold.reduction)];
+      const DType from = kernel_.nodes[static_cast<std::size_t>(fold.x)].dtype;
+      std::string value = w.name(fold.x), at;
+      if (fold.kind == Fold::Kind::plain) {
+        value = convert(value, from, reduction.accumulate);
+      } else {
+        at = fmt::format("({}){}", fold.fields[1].type, w.name(reduction.at));
+      }
+      body += inside_only(take(kernel_, fold, spelled("a", fold.reduction, "[j]"), value, at));
+    }
+    return body;
+  }
+
+  /// One chunk of `unroll` vectors where pairs fold: first what the chunk alone says (maximum, mean), then the state
+  /// moved there, then the elements relative to it.
+  void chunk(const std::vector<Fold>& folds, const std::vector<int>& nodes, const std::vector<int>& kept) {
+    const bool in_shared = base_.residency == Residency::shared;
+    std::string first = taken(folds), second;
+    w.copies_ahead = true;
+    if (in_shared) {
+      for (const int id : kept) w.line(fmt::format("{} s{}[{}];", w.pack_type(id), id, base_.unroll));
+    }
+    std::string zeros, bottoms;
+    for (int j = 0; j < base_.width; ++j) {
+      zeros += j ? ", 0.0f" : "0.0f";
+      bottoms += fmt::format("{}{}", j ? ", " : "", fold_bottom);
+    }
+    for (const Fold& fold : folds) {
+      const int r = fold.reduction;
+      if (fold.kind == Fold::Kind::exponentials) {
+        w.line(fmt::format("float top{}[{}] = {{{}}};", r, base_.width, bottoms));
+        first += inside_only(fmt::format("top{0}[j] = pl_max(top{0}[j], {1});", r, w.name(fold.x)));
+        second += inside_only(fmt::format("a{0}s[j] += {1}({2} - a{0}m[j]);", r, exponential(), w.name(fold.x)));
+      } else if (fold.kind == Fold::Kind::deviations) {
+        w.line(fmt::format("float part{0}[{1}] = {{{2}}}, seen{0}[{1}] = {{{2}}};", r, base_.width, zeros));
+        first += inside_only(fmt::format("part{0}[j] += {1}; seen{0}[j] += 1.0f;", r, w.name(fold.x)));
+        second += inside_only(
+            fmt::format("{{ const float off = {1} - part{0}[j]; a{0}q[j] += off * off; }}", r, w.name(fold.x)));
+      }
+    }
+    unrolled([&] {
+      if (in_shared) {
+        for (const int id : kept) w.line(fmt::format("pl_get(s{}[u], &{});", id, w.place_of(id)));
+      }
+      w.compute(nodes, first);
+    });
+    lanes([&] {
+      for (const Fold& fold : folds) {
+        const int r = fold.reduction;
+        if (fold.kind == Fold::Kind::exponentials) {
+          w.line(fmt::format("const float next{0} = pl_max(a{0}m[j], top{0}[j]);", r));
+          w.line(fmt::format("a{0}s[j] *= {1}(a{0}m[j] - next{0});", r, exponential()));
+          w.line(fmt::format("a{0}m[j] = next{0};", r));
+        } else if (fold.kind == Fold::Kind::deviations) {
+          w.line(fmt::format("pl_deviations(a{0}n[j], a{0}t[j], a{0}q[j], seen{0}[j], part{0}[j], 0.0f);", r));
+          w.line(fmt::format("part{0}[j] /= seen{0}[j];", r));
+        }
+      }
+    });
+    unrolled([&] { w.compute(nodes, second); });
+    w.copies_ahead = false;
+  }
+
+  /// One pass over the slice: folds of phase `s`, or the stores where `s` is past them.
+  void sweep(int s) {
+    const auto& nodes = base_.sweeps[static_cast<std::size_t>(s)];
+    const bool stores = s == static_cast<int>(plan_.folds.size());
+    static const std::vector<Fold> none;
+    const auto& folds = stores ? none : plan_.folds[static_cast<std::size_t>(s)];
+    const bool in_shared = base_.residency == Residency::shared;
+    std::vector<int> ahead, along, kept;
+    for (const int id : nodes) {
+      if (!base_.swept[static_cast<std::size_t>(id)]) continue;
+      if (!w.is_resident(id)) {
+        along.push_back(id);
+        continue;
+      }
+      kept.push_back(id);
+      if (!used_before(id, s)) ahead.push_back(id);
+    }
+    const std::string all = fmt::format("{}", base_.trips);
+    if (!ahead.empty()) {
+      trips("0", all, [&] { unrolled([&] { w.load_vector(ahead, guard(), in_shared); }); });
+      if (in_shared) {
+        w.line("pl_copy_commit();");
+        w.line("pl_copy_wait<0>();");
+      }
+    }
+    std::string body = taken(folds);
+    if (stores) {
+      for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
+        if (!kernel_.outputs[o].per_row) body += w.set_lane(static_cast<int>(o));
+      }
+    }
+    const bool pairs = std::ranges::any_of(folds, [](const Fold& fold) { return fold.follower >= 0; });
+    const auto pass = [&] {
+      for (const int id : along) w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, base_.unroll));
+      if (!along.empty()) unrolled([&] { w.load_vector(along, guard(), false); });
+      if (pairs) {
+        chunk(folds, nodes, kept);
+        return;
+      }
+      unrolled([&] {
+        if (in_shared) {
+          for (const int id : kept)
+            w.line(fmt::format("{} s{}; pl_get(s{}, &{});", w.pack_type(id), id, id, w.place_of(id)));
+        }
+        if (stores) {
+          for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
+            if (!kernel_.outputs[o].per_row)
+              w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(kernel_.outputs[o].dtype), base_.width, o));
+          }
+        }
+        w.compute(nodes, body);
+        if (!stores) return;
+        w.open("if (live) {");
+        for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
+          if (!kernel_.outputs[o].per_row) w.store_vector(static_cast<int>(o), guard());
+        }
+        w.close();
+      });
+    };
+    for (const Fold& fold : folds) declare("a", fold);
+    if (!chained_ || stores) {
+      trips("0", all, pass);
+      return;
+    }
+    // Long sums are put aside now and then: no chain of additions is longer than `longest_chain`.
+    for (const Fold& fold : folds) declare("b", fold);
+    const std::int64_t chain = std::max<std::int64_t>(1, longest_chain / base_.unroll) * base_.unroll;
+    w.line("#pragma unroll 1");
+    w.open(fmt::format("for (int c0 = 0; c0 < {}; c0 += {}) {{", all, chain));
+    w.line(fmt::format("const int c1 = c0 + {} < {} ? c0 + {} : {};", chain, all, chain, all));
+    trips("c0", "c1", pass);
+    lanes([&] {
+      for (const Fold& fold : folds) {
+        w.line(merged(fold, spelled("b", fold.reduction, "[j]"), spelled("a", fold.reduction, "[j]")));
+        for (const FoldField& field : fold.fields)
+          w.line(fmt::format("a{}{}[j] = {};", fold.reduction, field.suffix, field.neutral));
+      }
+    });
+    w.close();
+    lanes([&] {
+      for (const Fold& fold : folds) {
+        for (const FoldField& field : fold.fields)
+          w.line(fmt::format("a{0}{1}[j] = b{0}{1}[j];", fold.reduction, field.suffix));
+      }
+    });
+  }
+
+  // ---- meeting: the states a<r> of a block's threads become one, held by all of them ----
+
+  void meet(const std::vector<Fold>& folds) {
+    if (base_.columns) {
+      meet_columns(folds);
+    } else {
+      meet_rows(folds);
+    }
+  }
+
+  void meet_columns(const std::vector<Fold>& folds) {
+    if (base_.across == 1) return;
+    w.open("{");
+    const auto slot = [&](const std::string& row) {
+      return fmt::format("[({} * {} + j) * {} + x]", row, base_.width, base_.rows);
+    };
+    places(folds, static_cast<std::int64_t>(base_.threads) * base_.width);
+    const auto each_field = [&](const std::string& format_left, const std::string& format_right) {
+      for (const Fold& fold : folds) {
+        for (const FoldField& field : fold.fields) {
+          const std::string own = fmt::format("a{}{}[j]", fold.reduction, field.suffix);
+          const std::string there = fmt::format("h{}{}", fold.reduction, field.suffix);
+          w.line(fmt::format("{} = {};", format_left.empty() ? own : there + format_left,
+                             format_right.empty() ? own : there + format_right));
+        }
+      }
+    };
+    lanes([&] { each_field(slot("y"), ""); });
+    w.line("#pragma unroll 1");
+    w.open(fmt::format("for (int h = {}; h > 0; h /= 2) {{", base_.across / 2));
+    w.line("__syncthreads();");
+    w.open("if (y < h) {");
+    lanes([&] {
+      for (const Fold& fold : folds) {
+        const int r = fold.reduction;
+        w.line(merged(fold, spelled("a", r, "[j]"),
+                      [&](const std::string& suffix) { return fmt::format("h{}{}{}", r, suffix, slot("(y + h)")); }));
+      }
+      each_field(slot("y"), "");
+    });
+    w.close();
+    w.close();
+    w.line("__syncthreads();");
+    lanes([&] { each_field("", slot("0")); });
+    w.close();
+  }
+
+  void meet_rows(const std::vector<Fold>& folds) {
+    for (const Fold& fold : folds) {
+      for (int step = 1; step < base_.width; step *= 2) {
+        for (int j = 0; j + step < base_.width; j += 2 * step) {
+          w.line(merged(fold, spelled("a", fold.reduction, fmt::format("[{}]", j)),
+                        spelled("a", fold.reduction, fmt::format("[{}]", j + step))));
+        }
+      }
+      for (int m = std::min(32, base_.across) / 2; m >= 1; m /= 2) {
+        w.open("{");
+        for (const FoldField& field : fold.fields)
+          w.line(
+              fmt::format("const {0} z{1}{2} = pl_xor(a{1}{2}[0], {3});", field.type, fold.reduction, field.suffix, m));
+        w.line(merged(fold, spelled("a", fold.reduction, "[0]"), spelled("z", fold.reduction, "")));
+        w.close();
+      }
+    }
+    if (base_.across <= 32) return;
+    const int warps = base_.across / 32;
+    w.open("{");
+    places(folds, base_.threads / 32);
+    w.open("if (tid % 32 == 0) {");
+    for (const Fold& fold : folds) {
+      for (const FoldField& field : fold.fields)
+        w.line(fmt::format("h{0}{1}[tid / 32] = a{0}{1}[0];", fold.reduction, field.suffix));
+    }
+    w.close();
+    w.line("__syncthreads();");
+    w.line(fmt::format("const int w0 = tid / {} * {};", base_.across, warps));
+    for (const Fold& fold : folds) {
+      const int r = fold.reduction;
+      for (const FoldField& field : fold.fields) w.line(fmt::format("a{0}{1}[0] = h{0}{1}[w0];", r, field.suffix));
+      w.line("#pragma unroll 1");
+      w.open(fmt::format("for (int i = 1; i < {}; ++i) {{", warps));
+      w.line(merged(fold, spelled("a", r, "[0]"),
+                    [&](const std::string& suffix) { return fmt::format("h{}{}[w0 + i]", r, suffix); }));
+      w.close();
+    }
+    w.close();
+  }
+
+  /// Declares h<r><field>: arrays of `count` elements in the meeting place, which has room for the folds of all phases:
+  /// none overwrites what another still reads.
+  void places(const std::vector<Fold>& folds, std::int64_t count) {
+    for (const Fold& fold : folds) {
+      for (const FoldField& field : fold.fields) {
+        w.line(fmt::format("{0}* const h{1}{2} = ({0}*)((unsigned char*)pl_meeting + {3});", field.type, fold.reduction,
+                           field.suffix, place_of(fold.reduction, field.suffix, count)));
+      }
+    }
+  }
+
+  /// Wider elements first: everything is aligned.
+  std::int64_t place_of(int reduction, const std::string& suffix, std::int64_t count) const {
+    std::int64_t offset = 0;
+    for (const int bytes : {8, 4, 1}) {
+      for (const auto& phase : plan_.folds) {
+        for (const Fold& fold : phase) {
+          for (const FoldField& field : fold.fields) {
+            if (field.bytes != bytes) continue;
+            if (fold.reduction == reduction && field.suffix == suffix) return offset;
+            offset += count * bytes;
+          }
+        }
+      }
+    }
+    return offset;
+  }
+
+  // ---- scratch ----
+
+  std::string partial(const Fold& fold, const FoldField& field, const std::string& slice) const {
+    const std::string cell = base_.columns ? fmt::format("(long long)row * {} + j", base_.width) : "(long long)row";
+    return fmt::format("(({}*)(partials + {}LL))[{} * {}LL + {}]", field.type,
+                       plan_.offset_of(fold.reduction, field.suffix), slice, plan_.cells, cell);
+  }
+
+  void leave(const std::vector<Fold>& folds) {
+    w.open("if (live && y == 0) {");
+    const auto all = [&](const char* lane) {
+      for (const Fold& fold : folds) {
+        for (const FoldField& field : fold.fields)
+          w.line(fmt::format("{} = a{}{}{};", partial(fold, field, "slice"), fold.reduction, field.suffix, lane));
+      }
+    };
+    if (base_.columns) {
+      lanes([&] { all("[j]"); });
+    } else {
+      all("[0]");
+    }
+    w.close();
+  }
+
+  void gather(const std::vector<Fold>& folds) {
+    for (const Fold& fold : folds) declare("a", fold);
+    w.line("#pragma unroll 4");
+    w.open(fmt::format("for (int i = y; i < {}; i += {}) {{", plan_.slices, base_.across));
+    const auto all = [&](const char* lane) {
+      for (const Fold& fold : folds) {
+        for (const FoldField& field : fold.fields)
+          w.line(
+              fmt::format("const {} z{}{} = {};", field.type, fold.reduction, field.suffix, partial(fold, field, "i")));
+        w.line(merged(fold, spelled("a", fold.reduction, lane), spelled("z", fold.reduction, "")));
+      }
+    };
+    if (base_.columns) {
+      lanes([&] { all("[j]"); });
+    } else {
+      all("[0]");
+    }
+    w.close();
+  }
+
+  // ---- results ----
+
+  void results(const std::vector<Fold>& folds) {
+    const std::string lane = base_.columns ? "[j]" : "";
+    const std::string from = base_.columns ? "[j]" : "[0]";
+    for (const Fold& fold : folds) {
+      for (const int r : {fold.reduction, fold.follower}) {
+        if (r < 0) continue;
+        const auto type = computing_type(kernel_.reductions[static_cast<std::size_t>(r)].accumulate);
+        w.line(fmt::format("{} red{}{};", type, r, base_.columns ? fmt::format("[{}]", base_.width) : ""));
+      }
+    }
+    const auto all = [&] {
+      for (const Fold& fold : folds) {
+        const int r = fold.reduction;
+        const auto value = [&](const char* suffix) { return fmt::format("a{}{}{}", r, suffix, from); };
+        switch (fold.kind) {
+          case Fold::Kind::plain:
+            w.line(fmt::format("red{}{} = {};", r, lane, value("")));
+            break;
+          case Fold::Kind::position:
+            w.line(fmt::format("red{}{} = {};", r, lane, value("i")));
+            break;
+          case Fold::Kind::exponentials:
+            // The element that is the maximum adds 1 to the sum: a sum of 0 saw nothing above -inf.
+            w.line(fmt::format("red{}{} = {} == 0.0f ? -PL_INF_F32 : {};", r, lane, value("s"), value("m")));
+            w.line(fmt::format("red{}{} = {};", fold.follower, lane, value("s")));
+            break;
+          case Fold::Kind::deviations:
+            w.line(fmt::format("red{}{} = {};", r, lane, value("t")));
+            w.line(fmt::format("red{}{} = {};", fold.follower, lane, value("q")));
+            break;
+        }
+      }
+    };
+    if (base_.columns) {
+      lanes(all);
+    } else {
+      all();
+    }
+  }
+
+  /// A sum of exponentials is relative to the maximum; what the kernel subtracts may be made of it (and an infinite or
+  /// NaN maximum decides the sum alone).
+  void finish(const std::vector<Fold>& folds) {
+    const std::string lane = base_.columns ? "[j]" : "";
+    for (const Fold& fold : folds) {
+      if (fold.kind != Fold::Kind::exponentials) continue;
+      const std::string leader = fmt::format("red{}{}", fold.reduction, lane);
+      const std::string sum = fmt::format("red{}{}", fold.follower, lane);
+      const Node& base = kernel_.nodes[static_cast<std::size_t>(fold.base)];
+      const bool itself = base.op == Op::reduced && base.reduction == fold.reduction;
+      const std::string text =
+          itself ? fmt::format("if (!(fabsf({}) < PL_INF_F32)) {} = PL_NAN_F32;", leader, sum)
+                 : fmt::format("{0} = fabsf({1}) < PL_INF_F32 ? {0} * expf({1} - {2}) : expf({1} - {2});", sum, leader,
+                               w.name(fold.base));
+      if (!base_.columns) {
+        w.line(text);
+      } else if (itself) {
+        lanes([&] { w.line(text); });
+      } else {
+        const int roots[] = {fold.base};
+        w.open("{");
+        w.compute(closure(kernel_, roots, [](int) { return false; }), text + "\n");
+        w.close();
+      }
+    }
+  }
+
+  void row_outputs() {
+    std::vector<int> roots, outputs;
+    std::string body;
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
+      if (!kernel_.outputs[o].per_row) continue;
+      outputs.push_back(static_cast<int>(o));
+      roots.push_back(kernel_.outputs[o].node);
+      if (base_.columns) body += w.set_lane(static_cast<int>(o));
+    }
+    if (outputs.empty()) return;
+    w.open("if (live && y == 0 && slice == 0) {");
+    if (base_.columns) {
+      for (const int o : outputs) {
+        w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(kernel_.outputs[static_cast<std::size_t>(o)].dtype),
+                           base_.width, o));
+      }
+      w.compute(closure(kernel_, roots, [](int) { return false; }), body);
+      for (const int o : outputs) w.store_vector(o, "");
+    } else {
+      for (const int o : outputs) {
+        const auto& output = kernel_.outputs[static_cast<std::size_t>(o)];
+        w.line(fmt::format(
+            "out{}[{}] = {};", o, w.index(kernel_, output.index),
+            store_form(w.name(output.node), kernel_.nodes[static_cast<std::size_t>(output.node)].dtype, output.dtype)));
+      }
+    }
+    w.close();
+  }
+
+  const Kernel& kernel_;
+  const ColumnPlan& plan_;
+  const CudaPlan& base_;
+  CudaWriter& w;
+  const Stage stage_;
+  std::vector<int> outer_, inner_, needed_;
+  bool chained_ = false;
+};
+
+}  // namespace
+
+Result<Emitted> emit_column(const Kernel& kernel, const Device& device, const Genome& genome) {
+  const ColumnPlan plan = make_column_plan(kernel, device, genome);
+  const int count = static_cast<int>(plan.folds.size());
+  // Blocks that share a row meet between launches: one a sweep, and one for the end.
+  std::vector<Stage> stages;
+  int from = 0;
+  for (int p = 0; plan.slices > 1 && p < count; ++p) {
+    if (plan.folds[static_cast<std::size_t>(p)].empty()) continue;
+    stages.push_back({from, p + 1, false, plan.slices});
+    from = p + 1;
+  }
+  stages.push_back({from, count, true, plan.slices > 1 && !plan.stores ? 1 : plan.slices});
+
+  std::vector<Emitted> launches;
+  for (const Stage& stage : stages) {
+    CudaWriter writer(kernel, plan.base);
+    writer.out = std::string(prelude(true)) + std::string(cuda_memory_prelude()) + std::string(fold_prelude());
+    ColumnWriter(kernel, plan, writer, stage).write();
+    writer.close();
+    Emitted one;
+    one.language = "cuda";
+    one.source = std::move(writer.out);
+    one.entry = "planish_kernel";
+    one.grid[0] = plan.base.groups * stage.slices;
+    one.block[0] = plan.base.threads;
+    one.shared = plan.base.dynamic_shared;
+    using Kind = Emitted::Argument::Kind;
+    for (std::size_t i = 0; i < kernel.inputs.size(); ++i) one.args.push_back({Kind::input, static_cast<int>(i)});
+    for (std::size_t o = 0; stage.stores && o < kernel.outputs.size(); ++o)
+      one.args.push_back({Kind::output, static_cast<int>(o)});
+    if (plan.slices > 1) one.args.push_back({Kind::scratch, 0});
+    launches.push_back(std::move(one));
+  }
+  Emitted emitted = std::move(launches.front());
+  if (plan.slices > 1) emitted.scratch_bytes = {plan.scratch_bytes};
+  emitted.after.assign(std::make_move_iterator(launches.begin() + 1), std::make_move_iterator(launches.end()));
+  return emitted;
+}
+
+}  // namespace planish::codegen::printing

@@ -1,0 +1,271 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "codegen/emit/cuda_column_plan.h"
+
+// Genes of the column schedule, which of their combinations may be emitted, and good first guesses.
+namespace planish::codegen::printing {
+namespace {
+
+constexpr std::int64_t column_registers_per_sm = 65536;
+constexpr std::int64_t column_block_overhead = 1024;
+constexpr std::int64_t most_meeting_bytes = 48 << 10;
+constexpr std::int64_t most_kept_trips = 64;
+constexpr std::int64_t most_slices = 4096;
+
+std::int64_t bit_above(std::int64_t n) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(1, n))));
+}
+
+std::vector<std::int64_t> doublings(std::int64_t from, std::int64_t to) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t v = from; v <= to; v *= 2) out.push_back(v);
+  return out;
+}
+
+/// Bytes of the least_element element among those that move.
+int least_element(const Kernel& kernel) {
+  int bytes = 16;
+  for (const auto& input : kernel.inputs) bytes = std::min(bytes, size_of(input.dtype));
+  for (const auto& output : kernel.outputs) {
+    if (!output.per_row) bytes = std::min(bytes, size_of(output.dtype));
+  }
+  return std::max(1, bytes);
+}
+
+/// True where some load serves two sweeps.
+bool keeps_something(const Kernel& kernel, const Device& device) {
+  return !make_column_plan(kernel, device, {{"residency", 1}, {"threads", 128}, {"split", 8}}).base.resident.empty();
+}
+
+}  // namespace
+
+std::vector<Gene> column_genes(const Kernel& kernel, const Device& device) {
+  std::vector<Gene> out;
+  const int wide = widest(kernel);
+  const std::int64_t length = kernel.inner_extent();
+  out.push_back({"threads", doublings(64, 1024)});
+  out.push_back({"vector", doublings(std::max(4, wide), least_element(kernel) < wide ? 32 : 16)});
+  out.push_back({"unroll", doublings(1, 16)});
+  out.push_back({"hints", {0, 1, 2, 3}});
+  out.push_back({"fast", fast_matters(kernel) ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0}});
+  out.push_back({"min_blocks", {1, 2, 3, 4, 6, 8}});
+  // Threads of a block that share the reduced extent, and blocks that do.
+  out.push_back({"split", doublings(1, std::min<std::int64_t>(1024, bit_above(length)))});
+  out.push_back({"slices", doublings(1, std::clamp<std::int64_t>(length / 64, 1, most_slices))});
+  out.push_back(
+      {"online", online_pairs(kernel).empty() ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1}});
+  out.push_back({"residency",
+                 keeps_something(kernel, device) ? std::vector<std::int64_t>{0, 1, 2} : std::vector<std::int64_t>{0}});
+  return out;
+}
+
+std::string column_illegal(const Kernel& kernel, const Device& device, const Genome& genome) {
+  const std::int64_t threads = gene(genome, "threads", 256), split = gene(genome, "split", 1);
+  if (split > threads) return "more threads share the reduced extent than a block has";
+  const std::int64_t slices = gene(genome, "slices", 1), residency = gene(genome, "residency", 0);
+  if (slices > 1 && residency != 0) return "nothing stays on chip between the launches of a sliced reduction";
+  const ColumnPlan plan = make_column_plan(kernel, device, genome);
+  const CudaPlan& base = plan.base;
+  if (base.grid > 2147483647) return "the grid is too large";
+  if (base.vectors + static_cast<std::int64_t>(base.across) * base.unroll > 2147483647 || base.length > 4294967295)
+    return "the reduced extent is too long for 32-bit positions";
+  const std::int64_t columns = base.columns ? kernel.outer_extent() / base.width : kernel.outer_extent();
+  if (base.rows >= 2 * bit_above(columns)) return "half of the threads would have no row";
+  if (base.columns && base.rows * base.width < std::min<std::int64_t>(8, kernel.outer_extent()))
+    return "fewer than 8 columns a block";
+  if (base.across >= 2 * bit_above(plan.slice_length)) return "half of the threads would idle";
+  if (slices > 1 && plan.slice_length < base.across) return "a slice is shorter than its threads";
+  if (plan.scratch_bytes > (std::int64_t{1} << 31)) return "partial results would need over 2 GB";
+  if (base.trips < base.unroll / 2) return "unrolled beyond the work of a thread";
+  if (residency != 0 && base.resident.empty()) return "nothing is read twice";
+  if (base.residency == Residency::registers && base.trips > most_kept_trips)
+    return "too much of the row for one thread's registers";
+  if (plan.meeting_bytes > most_meeting_bytes) return "the threads' states do not fit where they meet";
+  const std::int64_t shared = base.dynamic_shared + plan.meeting_bytes;
+  if (shared > device.shared_bytes)
+    return fmt::format("{} bytes of shared memory, the device has {}", shared, device.shared_bytes);
+  const std::int64_t blocks = base.min_blocks;
+  if (blocks * (shared + column_block_overhead) > device.shared_bytes + column_block_overhead)
+    return "shared memory for fewer blocks than asked for";
+  if (blocks * threads > 2048) return "more threads than a multiprocessor holds";
+  const std::int64_t cap = std::min<std::int64_t>(255, column_registers_per_sm / (blocks * threads) / 8 * 8);
+  if (base.registers > cap) return fmt::format("about {} registers a thread, {} are there", base.registers, cap);
+  return {};
+}
+
+namespace {
+
+struct Guess {
+  double microseconds = 0;
+  Genome genome;
+};
+
+/// Roofline with what decides among these schedules: bytes in flight, what is read again, full waves, whole memory
+/// lines, and the launches that a sliced reduction adds.
+double expected(const Kernel& kernel, const Device& device, const Genome& genome) {
+  const ColumnPlan plan = make_column_plan(kernel, device, genome);
+  const CudaPlan& base = plan.base;
+  const double sms = device.sms,
+               points = static_cast<double>(kernel.outer_extent()) * static_cast<double>(kernel.inner_extent());
+  const double by_registers = std::floor(static_cast<double>(column_registers_per_sm) /
+                                         (std::max(24, (base.registers + 7) / 8 * 8) * base.threads));
+  const std::int64_t shared = base.dynamic_shared + plan.meeting_bytes;
+  const double resident =
+      std::min({32.0, std::floor(2048.0 / base.threads), std::max(1.0, by_registers),
+                static_cast<double>((device.shared_bytes + column_block_overhead) / (shared + column_block_overhead))});
+  const auto element = [&](int id) {
+    const auto& input = kernel.inputs[static_cast<std::size_t>(kernel.nodes[static_cast<std::size_t>(id)].input)];
+    return std::min(1.0, static_cast<double>(input.storage_elements) / points) * size_of(input.dtype);
+  };
+  double fresh = 0, again = 0, flying = 0;
+  std::vector<int> seen;
+  for (const auto& sweep : base.sweeps) {
+    double now = 0;
+    for (const int id : sweep) {
+      if (!base.swept[static_cast<std::size_t>(id)]) continue;
+      const bool kept = std::ranges::find(base.resident, id) != base.resident.end();
+      const bool first = std::ranges::find(seen, id) == seen.end();
+      if (first) seen.push_back(id);
+      if (first) {
+        fresh += element(id);
+      } else if (!kept) {
+        again += element(id);
+      }
+      if (first || !kept)
+        now += static_cast<double>(base.vector_bytes(kernel, id)) *
+               static_cast<double>(kept ? base.trips : std::min<std::int64_t>(base.unroll, base.trips));
+    }
+    if (now > 0) flying = flying == 0 ? now : std::min(flying, now);
+  }
+  double written = 0;
+  for (const auto& output : kernel.outputs) {
+    if (!output.per_row) written += size_of(output.dtype);
+  }
+  const double blocks = static_cast<double>(base.grid);
+  const double footprint = (fresh + again) * static_cast<double>(kernel.inner_extent()) *
+                           static_cast<double>(base.rows * (base.columns ? base.width : 1)) *
+                           std::min(resident * sms, blocks);
+  const bool in_l2 = plan.slices == 1 && footprint < 0.6 * static_cast<double>(device.l2_bytes);
+  const double bytes = points * (fresh + written + again * (in_l2 ? 0.4 : 1.0)) +
+                       3.0 * static_cast<double>(plan.slices > 1 ? plan.scratch_bytes : 0);
+  const double per_sm = std::min(resident, std::max(1.0, blocks / sms));
+  double efficiency = 1.0 - std::exp(-per_sm * base.threads * flying / 14000.0);
+  efficiency *= std::min(1.0, std::sqrt(per_sm * base.threads / 640.0));
+  if (base.width * widest(kernel) < 16) efficiency *= 0.95;
+  // Threads side by side must cover whole lines, unless what is behind them in memory is another thread's.
+  const double run = base.columns ? static_cast<double>(base.rows) * base.width * widest(kernel)
+                                  : static_cast<double>(base.across) * base.width * widest(kernel);
+  if (run < 128 && (!base.columns || base.rows * base.width < kernel.outer_extent())) efficiency *= 0.75;
+  if (base.residency != Residency::reread && per_sm < 1.99) efficiency *= 0.8;
+  const double waves = blocks / (sms * resident);
+  const double used = waves < 1 ? std::min(1.0, blocks / sms) : waves / std::ceil(waves);
+  double microseconds = bytes / (device.bandwidth_gbs * 1e3 * efficiency * std::max(0.02, used));
+  const double meeting = 0.2 * std::log2(static_cast<double>(std::max(2, base.across)));
+  microseconds += (1.2 + meeting * plan.sweeps) * std::max(1.0, waves) * (resident >= 2 ? 0.35 : 0.8);
+  if (plan.slices > 1) {
+    const double gathered = static_cast<double>(plan.slices) / std::max(1, base.across);
+    microseconds += plan.sweeps * (2.0 + 0.15 * gathered);
+  }
+  return microseconds;
+}
+
+bool similar(const Genome& a, const Genome& b) {
+  int differences = 0;
+  for (const auto& [name, value] : a) differences += gene(b, name, value) != value;
+  return differences < 2 && gene(a, "residency", 0) == gene(b, "residency", 0);
+}
+
+}  // namespace
+
+std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device) {
+  const auto all = column_genes(kernel, device);
+  const auto choices = [&](std::string_view name) -> const std::vector<std::int64_t>& {
+    return std::ranges::find(all, name, &Gene::name)->choices;
+  };
+  const auto has = [&](std::string_view name, std::int64_t value) {
+    return std::ranges::find(choices(name), value) != choices(name).end();
+  };
+  double moved = 0;
+  for (const auto& input : kernel.inputs) moved += static_cast<double>(input.storage_elements) * size_of(input.dtype);
+  const bool streams = moved > 0.5 * static_cast<double>(device.l2_bytes);
+  std::vector<std::int64_t> vectors = choices("vector");
+  if (vectors.size() > 2) vectors.erase(vectors.begin(), vectors.end() - 2);
+
+  std::vector<Guess> guesses;
+  const auto consider = [&](Genome genome) {
+    if (column_illegal(kernel, device, genome).empty())
+      guesses.push_back({expected(kernel, device, genome), std::move(genome)});
+  };
+  for (const std::int64_t threads : {128, 256, 512}) {
+    for (const std::int64_t vector : vectors) {
+      for (const std::int64_t split : choices("split")) {
+        for (const std::int64_t unroll : {4, 8, 2, 1}) {
+          Genome genome{{"threads", threads},
+                        {"vector", vector},
+                        {"unroll", unroll},
+                        {"hints", streams ? 2 : 0},
+                        {"fast", choices("fast").back()},
+                        {"min_blocks", 1},
+                        {"split", split},
+                        {"slices", 1},
+                        {"online", choices("online").back()},
+                        {"residency", 0}};
+          const ColumnPlan whole = make_column_plan(kernel, device, genome);
+          const CudaPlan& base = whole.base;
+          if (base.rows >= 2 * bit_above(kernel.outer_extent() / (base.columns ? base.width : 1))) continue;
+          for (const std::int64_t residency : choices("residency")) {
+            Genome kept = genome;
+            kept["residency"] = residency;
+            consider(std::move(kept));
+          }
+          // From one block a multiprocessor to several waves of what it holds.
+          const std::int64_t held = std::max<std::int64_t>(1, 2048 / threads);
+          for (const std::int64_t blocks : {1L, 2L, held / 2, held, 2 * held}) {
+            const std::int64_t wanted = device.sms * blocks / std::max<std::int64_t>(1, base.groups);
+            const auto slices = static_cast<std::int64_t>(
+                std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, wanted))));
+            if (slices <= 1 || !has("slices", slices)) continue;
+            Genome sliced = genome;
+            sliced["slices"] = slices;
+            consider(std::move(sliced));
+          }
+        }
+      }
+    }
+  }
+  std::ranges::stable_sort(guesses, {}, &Guess::microseconds);
+  std::vector<Genome> out;
+  constexpr std::size_t most = 6;
+  for (const auto& one : guesses) {
+    if (out.size() >= most) break;
+    if (std::ranges::none_of(out, [&](const Genome& g) { return similar(g, one.genome); })) out.push_back(one.genome);
+  }
+  // The best again without what the model takes for granted: the measurement decides, or the accuracy gate.
+  if (!out.empty()) {
+    for (const char* name : {"fast", "online"}) {
+      Genome without = out.front();
+      if (gene(without, name, 0) == 0) continue;
+      without[name] = 0;
+      if (column_illegal(kernel, device, without).empty()) out.push_back(std::move(without));
+    }
+  }
+  if (out.empty()) {
+    // Shapes that no seed above fits: the smallest block that is legal.
+    for (const std::int64_t threads : choices("threads")) {
+      for (const std::int64_t split : choices("split")) {
+        Genome genome;
+        for (const auto& one : all) genome[one.name] = one.choices.front();
+        genome["threads"] = threads;
+        genome["split"] = split;
+        if (column_illegal(kernel, device, genome).empty()) return {genome};
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace planish::codegen::printing

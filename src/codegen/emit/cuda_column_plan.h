@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codegen/emit/cuda_fold.h"
+#include "codegen/emit/cuda_plan.h"
+#include "codegen/genome.h"
+#include "codegen/kernel.h"
+
+/// The column schedule: reductions whose memory runs along an outer variable, whose rows are too few to fill the
+/// device, or which look for positions. Threads of a block lie along the fastest variable and, across it, share the
+/// reduced extent; blocks may share it too (`slices`), each leaving its partial state in scratch, which the next launch
+/// merges in a fixed order. Pure; thread-safe.
+namespace planish::codegen::printing {
+
+/// True for the kernels that this schedule takes.
+bool uses_column_schedule(const Kernel& kernel);
+
+/// Scratch that one field of a fold takes: [slices][rows].
+struct PartialPlace {
+  int reduction = 0;
+  std::string suffix;
+  std::int64_t offset = 0;
+};
+
+struct ColumnPlan {
+  CudaPlan base;                  ///< lanes, accesses, threads; its sweeps and resident loads are those used here
+  std::vector<OnlinePair> pairs;  ///< second phases that the first one computes along
+  std::vector<std::vector<Fold>> folds;  ///< by phase; none where the phase before computes it along
+  std::int64_t slices = 1;               ///< parts of the reduced extent, each with blocks of its own
+  std::int64_t slice_length = 0;         ///< positions (vectors) of a slice; the last may have fewer
+  std::int64_t cells = 0;                ///< rows: partial states a slice
+  std::vector<PartialPlace> partials;
+  std::int64_t scratch_bytes = 0;
+  std::int64_t meeting_bytes = 0;  ///< static shared memory in which threads exchange states
+  int sweeps = 0;                  ///< passes over the data that fold something
+  bool stores = false;             ///< and one that writes
+  std::int64_t offset_of(int reduction, const std::string& suffix) const;
+};
+
+/// The genome must hold values of column_genes.
+ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Genome& genome);
+
+std::vector<Gene> column_genes(const Kernel& kernel, const Device& device);
+/// Empty if legal.
+std::string column_illegal(const Kernel& kernel, const Device& device, const Genome& genome);
+std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device);
+Result<Emitted> emit_column(const Kernel& kernel, const Device& device, const Genome& genome);
+
+}  // namespace planish::codegen::printing
