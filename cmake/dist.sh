@@ -11,7 +11,7 @@ for program in planish-bin planish-runner planish-compiler; do
   strip "$dist.tmp/bin/$program"
 done
 cp "$build/lib/libplanish_rt.so" "$dist.tmp/lib/"
-strip --strip-unneeded "$dist.tmp/lib/libplanish_rt.so"
+if [ -f "$build/lib/planish_call.so" ]; then cp "$build/lib/planish_call.so" "$dist.tmp/lib/"; fi
 cat > "$dist.tmp/bin/planish" <<'LAUNCHER'
 #!/bin/sh
 # Starts Planish; python3 (or PLANISH_PYTHON) must be able to import torch.

@@ -33,11 +33,12 @@ class Optimized:
 
 
 def launcher() -> Path:
-    """The `planish` command that belongs to this package: PLANISH_BIN, the checkout's build, a dist folder's, then the path."""
+    """The `planish` command that belongs to this package: PLANISH_BIN, the checkout's build, a dist folder's, the one installed with
+    this Python, then the path."""
     if named := os.environ.get("PLANISH_BIN"):
         return Path(named)
     root = Path(__file__).resolve().parents[2]
-    for candidate in (root / "build" / "bin" / "planish", root / "bin" / "planish"):
+    for candidate in (root / "build" / "bin" / "planish", root / "bin" / "planish", Path(sys.executable).parent / "planish"):
         if candidate.exists():
             return candidate
     if found := shutil.which("planish"):

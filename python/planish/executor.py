@@ -56,7 +56,7 @@ _libraries: dict[str, ctypes.CDLL] = {}
 
 def _library(path: Path | str) -> ctypes.CDLL:
     """libplanish_rt.so, loaded once a path."""
-    key = str(Path(path).resolve())
+    key = os.path.abspath(path)  # links stay: one into /proc leads to a file in memory
     if key not in _libraries:
         try:
             lib = ctypes.CDLL(key)
@@ -185,8 +185,11 @@ _Action = Callable[[list[Any], Any, _Call], None]
 class Executor:
     """A loaded program. `bindings` says which tensors `run` takes, in order; outputs come back in document order."""
 
-    def __init__(self, program: dict[str, Any], binaries: Sequence[str], blobs: Path | str, rt: Path | str | None, device: Any) -> None:
-        """`rt` may be None for a program of aten steps alone. Raises ExecutorError."""
+    def __init__(
+        self, program: dict[str, Any], binaries: Sequence[str], blobs: Path | str | Callable[[str], bytes], rt: Path | str | None, device: Any
+    ) -> None:
+        """`blobs` is the folder of the constants, or what gives one's bytes by name. `rt` may be None for a program of aten steps alone.
+        Raises ExecutorError."""
         self.device = torch.device(device)
         if self.device.type == "cuda" and self.device.index is None:
             self.device = torch.device("cuda", torch.cuda.current_device())
@@ -203,7 +206,8 @@ class Executor:
         if any(s["kind"] != "aten" for s in self._steps):
             self._load(program, binaries, rt)
         self.bindings = self._find_bindings()
-        self._constants = [(i, self._constant(i, Path(blobs))) for i, b in enumerate(self._buffers) if b["role"] == "const"]
+        read = blobs if callable(blobs) else lambda name: (Path(blobs) / name).read_bytes()
+        self._constants = [(i, self._constant(i, read)) for i, b in enumerate(self._buffers) if b["role"] == "const"]
         # The address that stands for a buffer without elements: never read, but not null.
         self._nowhere = torch.empty(_ALIGN, dtype=torch.uint8, device=self.device)
         self._idle: list[_Call] = []  # taken by a call and put back after it; at most as many as there were calls at once
@@ -257,10 +261,10 @@ class Executor:
             self._writebacks.append((out["buffer"], position))
         return found
 
-    def _constant(self, i: int, blobs: Path) -> Tensor:
+    def _constant(self, i: int, read: Callable[[str], bytes]) -> Tensor:
         name = self._buffers[i]["source"]["blob"]
         try:
-            raw = bytearray((blobs / name).read_bytes())
+            raw = bytearray(read(name))
         except OSError as error:
             raise ExecutorError("load_failed", f"cannot read constant {name}: {error.strerror}") from None
         shape, dtype = self._shapes[i], self._dtypes[i]
@@ -468,6 +472,36 @@ class Executor:
         out = torch.empty_strided(shape, strides, dtype=tensor.dtype, device=tensor.device)
         return out.copy_(tensor)
 
+    def direct(self) -> dict[str, Any] | None:
+        """What one call does, for who makes it without this object: allocate `fresh`, fill in the pointer table, launch all steps,
+        return `results`. None where a call needs more: operators of torch, or something to write back."""
+        kernels_only = bool(self._steps) and all(step["kind"] != "aten" for step in self._steps)
+        aliased = {b.buffer for b in self.bindings} | {b for b, _ in self._constants}
+        allocated = {f[0] for f in self._fresh}
+        returned = {b for b, _ in self._results if b >= 0}
+        complex_inputs = any(b.dtype.is_complex for b in self.bindings)
+        if not kernels_only or self._writebacks or complex_inputs or not returned <= allocated or returned & aliased:
+            return None
+        table = [0] * len(self._buffers)
+        for b, tensor in self._constants:
+            table[b] = tensor.data_ptr()
+        for b in self._empty_native:
+            table[b] = self._nowhere.data_ptr()
+        sizes = [self._arena_bytes, *(extent(shape, strides) * dtype.itemsize for _, shape, strides, dtype, _ in self._fresh)]
+        allocate = self._empty if self._pool is not None and max(sizes) >= _POOLED else _allocator(self.device)
+        address = ctypes.cast(self._lib.prt_program_run, ctypes.c_void_p).value
+        return {
+            "keep": (self, allocate),
+            "allocate": allocate,
+            "table": table,
+            "fresh": [(b, shape, strides, dtype) for b, shape, strides, dtype, _ in self._fresh],
+            "arena": (self._arena_bytes, torch.uint8, list(self._arena_offsets)),
+            "results": [b if b >= 0 else (value,) for b, value in self._results],
+            "launch": (address, self.handle.value, len(self._steps)),
+            "device": -1 if not self._cuda else self.device.index,
+            "error": ExecutorError,
+        }
+
     # ---- running ----
 
     def _empty(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -541,6 +575,17 @@ def _flatten(result: Any) -> list[Any]:
 def _lazy(tensor: Tensor) -> bool:
     """Whether the values in memory are not the values of the tensor (a pending conjugate or negation)."""
     return tensor.is_conj() or tensor.is_neg()
+
+
+def _allocator(device: torch.device) -> Callable[[Any, Any, torch.dtype], Tensor]:
+    """empty_strided(shape, strides, dtype) on a device. torch's own generated code uses the short form where there is one (it takes
+    the current CUDA device, so with several of them it is not used)."""
+    short = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    if device.type == "cpu" and hasattr(short, "_empty_strided_cpu"):
+        return short._empty_strided_cpu  # type: ignore[no-any-return, union-attr]
+    if device.type == "cuda" and torch.cuda.device_count() == 1 and hasattr(short, "_empty_strided_cuda"):
+        return short._empty_strided_cuda  # type: ignore[no-any-return, union-attr]
+    return lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype, device=device)
 
 
 _get_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)

@@ -118,6 +118,19 @@ int main(int argc, char** argv) {
   add_task_timeout(verify_app, verify.task_timeout);
   add_output(verify_app, output);
 
+  ExportVerb exported;
+  CLI::App* export_app = app.add_subcommand("export", "Give what was shipped another form");
+  export_app->add_option("what", exported.what, "A run, or a shipped folder")->required()->type_name("RUN_OR_FOLDER");
+  export_app
+      ->add_option("--form", exported.form,
+                   "folder: as shipped; file: one self-contained .py; source: a project to build")
+      ->check(CLI::IsMember({"folder", "file", "source"}))
+      ->capture_default_str();
+  export_app->add_option("--out", exported.out, "What to write; otherwise named after the task, here")
+      ->type_name("PATH");
+  add_store(export_app, exported.store);
+  add_output(export_app, output);
+
   SuiteVerb suite;
   CLI::App* suite_app = app.add_subcommand("suite", "Optimise every task of a folder");
   suite_app->add_option("folder", suite.folder)->required()->type_name("DIR");
@@ -169,6 +182,7 @@ int main(int argc, char** argv) {
     return optimize_verb(optimize, output);
   }
   if (verify_app->parsed()) return verify_verb(verify, output);
+  if (export_app->parsed()) return export_verb(exported, output);
   if (suite_app->parsed()) return suite_verb(suite, output);
   if (runs_app->parsed()) return runs_verb(runs_store, limit, output);
   if (show_app->parsed()) return show_verb(run, show_store, output);

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file.h"
+#include "base/json.h"
 #include "cli/version.h"
 #include "ship/folder.h"
 #include "worker/toolbox.h"
@@ -30,6 +32,11 @@ class FolderShipper : public Shipper {
     out.blobs = request.blobs;
     out.task = request.task;
     out.graph = request.graph;
+    if (fs::is_directory(request.task)) {
+      PLANISH_TRY(const std::string text, read_file(request.task / "task.json"));
+      PLANISH_TRY(const Json about, parse_json(text, "not_a_task", "task.json"));
+      if (about.contains("modules")) out.modules = about["modules"].dump();
+    }
     out.package = tools.python_path / "planish";
     out.runtime = tools.rt_library;
     out.evidence = request.evidence;

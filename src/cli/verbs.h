@@ -34,6 +34,12 @@ struct SuiteVerb {
 };
 int suite_verb(const SuiteVerb& options, const Output& output);
 
+struct ExportVerb {
+  std::string what;  ///< a shipped folder, a folder that holds one, or a run
+  std::string form = "folder", out, store;
+};
+int export_verb(const ExportVerb& options, const Output& output);
+
 int runs_verb(const std::string& store, int limit, const Output& output);
 int show_verb(const std::string& run, const std::string& store, const Output& output);
 int doctor_verb(const std::string& store, const Output& output);

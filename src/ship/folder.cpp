@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <functional>
 #include <set>
 #include <string_view>
 
@@ -14,6 +15,7 @@
 #include "base/json.h"
 #include "program/program.h"
 #include "ship/manifest.h"
+#include "ship/neighbours.h"
 
 namespace planish::ship {
 namespace {
@@ -65,20 +67,26 @@ Status fill(const ShipRequest& request, const fs::path& folder) {
   PLANISH_CHECK(copy_to(request.package / "executor.py", folder / "executor.py"));
   PLANISH_CHECK(copy_to(request.package / "ship" / "guards.py", folder / "guards.py"));
   PLANISH_CHECK(copy_to(request.runtime, folder / "libplanish_rt.so"));
+  std::error_code ignored;
+  if (const fs::path fast = request.runtime.parent_path() / "planish_call.so"; fs::exists(fast, ignored)) {
+    PLANISH_CHECK(copy_to(fast, folder / "planish_call.so"));
+  }
   // A live module has no source to fall back on but itself: its folder is loaded with planish.load(folder, module).
   if (!fs::is_directory(request.task)) {
     PLANISH_CHECK(copy_to(request.task, folder / "reference.py"));
     PLANISH_CHECK(copy_to(request.package / "ship" / "module.py", folder / "module.py"));
+    PLANISH_TRY(const auto beside, neighbours(request.task));
+    for (const auto& [path, file] : beside) PLANISH_CHECK(copy_to(file, folder / "neighbours" / path));
   }
   PLANISH_CHECK(write_file(folder / "evidence.json", request.evidence));
   PLANISH_TRY(Json document, manifest(request, folder, binaries));
   return write_file(folder / "ship.json", document.dump(1) + "\n");
 }
 
-/// Whether `folder` may be replaced: it is not there, empty, or shipped by us.
-Status may_replace(const fs::path& folder) {
+/// Whether `folder` may be replaced: it is not there, empty, or made by us, as the file `mark` in it says.
+Status may_replace(const fs::path& folder, const char* mark) {
   std::error_code error;
-  if (!fs::exists(folder, error) || fs::exists(folder / "ship.json", error)) return {};
+  if (!fs::exists(folder, error) || fs::exists(folder / mark, error)) return {};
   if (fs::is_directory(folder, error) && fs::is_empty(folder, error)) return {};
   return fail("not_shipped", fmt::format("{} exists and is not a shipped folder", folder.string()),
               "give another folder with --out, or remove it");
@@ -108,23 +116,27 @@ Status put_in_place(const fs::path& made, const fs::path& folder) {
 
 }  // namespace
 
+Status make_folder(const fs::path& wanted, const char* mark, const std::function<Status(const fs::path&)>& fill_in) {
+  std::error_code error;
+  fs::path folder = fs::absolute(wanted).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  PLANISH_CHECK(may_replace(folder, mark));
+  PLANISH_CHECK(make_directories(folder.parent_path()));
+  const fs::path made = folder.parent_path() / fmt::format(".tmp-{}-{}", folder.filename().string(), ::getpid());
+  fs::remove_all(made, error);
+  PLANISH_CHECK(make_directories(made));
+  Status done = fill_in(made);
+  if (done.has_value()) done = put_in_place(made, folder);
+  if (!done.has_value()) fs::remove_all(made, error);
+  return done;
+}
+
 Status write_folder(const ShipRequest& request) {
   if (request.folder.empty()) return fail("bad_request", "no folder to ship to was given");
   if (!request.baseline.empty() && std::ranges::find(baselines, request.baseline) == baselines.end()) {
     return fail("bad_request", fmt::format("unknown baseline '{}'", request.baseline));
   }
-  std::error_code error;
-  fs::path folder = fs::absolute(request.folder).lexically_normal();
-  if (!folder.has_filename()) folder = folder.parent_path();
-  PLANISH_CHECK(may_replace(folder));
-  PLANISH_CHECK(make_directories(folder.parent_path()));
-  const fs::path made = folder.parent_path() / fmt::format(".tmp-{}-{}", folder.filename().string(), ::getpid());
-  fs::remove_all(made, error);
-  PLANISH_CHECK(make_directories(made));
-  Status done = fill(request, made);
-  if (done.has_value()) done = put_in_place(made, folder);
-  if (!done.has_value()) fs::remove_all(made, error);
-  return done;
+  return make_folder(request.folder, "ship.json", [&](const fs::path& made) { return fill(request, made); });
 }
 
 Status check_folder(const fs::path& folder) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,23 +11,26 @@ namespace planish::ship {
 
 struct ShipRequest {
   std::filesystem::path
-      folder;            ///< what to make; an earlier shipped folder there is replaced, anything else is an error
-  std::string baseline;  ///< empty: ship `program`. Else eager | compile | max_autotune_no_cudagraphs | max_autotune
-  std::string program;   ///< planish.program/1, JSON text
+      folder;  ///< what to make; an earlier shipped folder there is replaced, anything else is an error
+  /// Empty: ship `program`. Else eager | compile | max_autotune_no_cudagraphs. Not max_autotune: its CUDA graphs hand
+  /// out the same memory at every call, which no user of a module expects.
+  std::string baseline;
+  std::string program;                          ///< planish.program/1, JSON text
   std::vector<std::filesystem::path> binaries;  ///< one file a kernel of the program
   std::filesystem::path blobs;                  ///< where the program's constants lie
   std::filesystem::path task;     ///< the user's file, copied verbatim; a folder (a live module) is not copied
   std::string graph;              ///< planish.graph/1, JSON text: nesting of inputs and outputs, specialised scalars
   std::filesystem::path package;  ///< python/planish: executor.py, ship/module.py, ship/guards.py are copied from here
-  std::filesystem::path runtime;  ///< libplanish_rt.so
+  std::filesystem::path runtime;  ///< libplanish_rt.so; planish_call.so is taken from beside it, where it was built
   std::string evidence;           ///< JSON text
-  std::optional<bool> training;   ///< mode of every submodule at capture; empty: as the constructor left each of them
+  std::string modules;  ///< JSON text: what each submodule of a live module was at capture (ship.md); empty for a file
   std::string planish_version, torch_version;
 };
 
 /// Makes the folder beside its final place and renames it there: a reader finds the old one or the whole new one, and
-/// being killed leaves at most a `.tmp-…` neighbour. Error kinds: `bad_program`, `bad_graph`, `bad_request`,
-/// `not_shipped` (something else is in the way), and those of base/file.h. May be called from any thread, by one caller
+/// being killed leaves at most a `.tmp-…` neighbour. Modules that the task imports from its own folder go along. Error
+/// kinds: `bad_program`, `bad_graph`, `bad_request`, `not_shipped` (something else is in the way), `too_large` (such
+/// modules), and those of base/file.h. May be called from any thread, by one caller
 /// a folder.
 Status write_folder(const ShipRequest& request);
 

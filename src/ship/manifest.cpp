@@ -66,7 +66,9 @@ Result<Json> manifest(const ShipRequest& request, const fs::path& folder, const 
             {"scalars", graph["scalars"]},
             {"default_dtype", "f32"},
             {"binaries", binaries}};
-  if (request.training.has_value()) made["training"] = *request.training;
+  if (!request.modules.empty()) {
+    PLANISH_TRY(made["modules"], parse_json(request.modules, "bad_request", "the live module's parts"));
+  }
   if (!request.baseline.empty()) {
     made["baseline"] = request.baseline;
   } else {

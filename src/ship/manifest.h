@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,6 +15,11 @@ namespace planish::ship {
 
 /// Digests of every file below `folder` but ship.json and caches of Python, by relative path.
 Result<std::map<std::string, std::string>> digests(const std::filesystem::path& folder);
+
+/// Makes a folder beside its final place with `fill_in`, and renames it there. One that is there already is replaced if
+/// it is empty or holds the file `mark`, by which we know our own. Error kind `not_shipped` where it does not.
+Status make_folder(const std::filesystem::path& folder, const char* mark,
+                   const std::function<Status(const std::filesystem::path&)>& fill_in);
 
 /// The instruction sets of this CPU that a compiler with its `-march` may have used; empty where the kernel does not
 /// say.

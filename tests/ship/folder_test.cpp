@@ -44,7 +44,7 @@ struct Fixture {
                .package = fs::path(PLANISH_SOURCE_DIR) / "python" / "planish",
                .runtime = root / "rt.so",
                .evidence = R"({"seeds":[1]})",
-               .training = true,
+               .modules = R"({"":{"type":"Block","training":false,"attributes":{"gain":"2.0"}}})",
                .planish_version = "0.1.0",
                .torch_version = "2.13.0"};
   }
@@ -75,7 +75,7 @@ TEST_CASE_FIXTURE(Fixture, "a program is shipped with everything it needs") {
   CHECK_FALSE(text("guards.py").empty());
   const Json document = manifest();
   CHECK(document["mode"] == "program");
-  CHECK(document["training"] == true);
+  CHECK(document["modules"][""]["attributes"]["gain"] == "2.0");
   CHECK(document["scalars"][0]["index"] == 1);
   CHECK(document["binaries"] == Json::array({"kernels/k0.so"}));
   CHECK(document["files"]["reference.py"] == sha256_hex("class Model: pass\n"));

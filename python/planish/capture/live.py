@@ -25,13 +25,14 @@ MANIFEST = "task.json"
 def write_live(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Exports the module with its example inputs into `folder` (created). Raises PlanishError (not_exportable)."""
     from planish.capture.export import export_program
+    from planish.ship.guards import configuration
 
     folder.mkdir(parents=True, exist_ok=True)
     program = export_program(module, args, kwargs, Path(name))
     torch.export.save(program, str(folder / PROGRAM))
     torch.save(move((args, kwargs), "cpu"), folder / INPUTS)
     digest = hashlib.sha256((folder / PROGRAM).read_bytes()).hexdigest()
-    (folder / MANIFEST).write_text(json.dumps({"name": name, "training": module.training, "source_sha256": digest}))
+    (folder / MANIFEST).write_text(json.dumps({"name": name, "training": module.training, "modules": configuration(module), "source_sha256": digest}))
 
 
 def load_live(folder: Path) -> LoadedTask:

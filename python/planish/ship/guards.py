@@ -1,15 +1,21 @@
 """Decides, call by call, whether a program may stand in for a module's own forward, and runs it.
 
-Copied verbatim into every shipped folder, so it depends on torch and the standard library alone. A `Shipped` is one folder
-(thread-safe after construction). An `Attachment` belongs to one module instance; it holds no tensor, only the dictionaries
-in which the module keeps them, so parameters stay live. Whenever anything differs from what was captured, the answer is
-FALLBACK and the caller runs the original code.
+Copied verbatim into every shipped folder and file, so it depends on torch and the standard library alone. A `Shipped` is one
+folder or file (thread-safe after construction). An `Attachment` belongs to one module instance; it holds no tensor, only the
+dictionaries in which the module keeps them, so parameters stay live. Whenever anything differs from what was captured, the
+answer is FALLBACK and the caller runs the original code.
+
+The same checks exist twice: here, complete, and in C (planish_call.so) for the calls that most programs get. Where the C form
+cannot say yes at once, or is not there, this one decides.
 """
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import json
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -67,25 +73,46 @@ def cpu_flags() -> set[str]:
     return set()
 
 
-folders: dict[str, Shipped] = {}  # so that an unpickled attachment finds its folder
+class Folder:
+    """Where a shipped folder keeps what it consists of. (A shipped file brings a class of its own with the same four members.)"""
+
+    def __init__(self, folder: Path) -> None:
+        self.key = str(folder)
+        self._folder = folder
+
+    def read(self, name: str) -> bytes:
+        """Raises OSError."""
+        return (self._folder / name).read_bytes()
+
+    def path(self, name: str) -> str:
+        """A path under which this process can open the file."""
+        return str(self._folder / name)
+
+    def __contains__(self, name: str) -> bool:
+        return (self._folder / name).exists()
+
+
+shipped: dict[str, Shipped] = {}  # by key, so that an unpickled attachment finds what it belongs to
 
 
 class Shipped:
-    """One shipped folder in memory: manifest, program, and an executor a device, made when first needed."""
+    """One shipped folder or file in memory: manifest, program, and an executor a device, made when first needed."""
 
-    def __init__(self, folder: Path, executor_module: Any) -> None:
-        """Raises OSError or ValueError if the folder is not a shipped one."""
-        self.folder = folder
-        self.manifest: dict[str, Any] = json.loads((folder / "ship.json").read_text())
+    def __init__(self, files: Any, executor_module: Any) -> None:
+        """`files` is a Folder, or like one. Raises OSError or ValueError if it is not a shipped one."""
+        self.files = files
+        self.key: str = files.key
+        self.manifest: dict[str, Any] = json.loads(files.read("ship.json"))
         if self.manifest.get("schema") != "planish.ship/1":
-            raise ValueError(f"{folder / 'ship.json'}: schema is {self.manifest.get('schema')!r}, expected 'planish.ship/1'")
+            raise ValueError(f"ship.json: schema is {self.manifest.get('schema')!r}, expected 'planish.ship/1'")
         self.mode: str = self.manifest["mode"]
         self.program: dict[str, Any] = {}
         if self.mode == "program":
-            self.program = json.loads((folder / "program.json").read_text())
+            self.program = json.loads(files.read("program.json"))
         self.module = executor_module
+        self.extension = load_extension(files) if self.mode == "program" else None
         self._executors: dict[torch.device, Any] = {}
-        folders[str(folder)] = self
+        shipped[self.key] = self
 
     def executor(self, device: torch.device) -> Any:
         """The executor of a device, or the reason (str) why the program cannot run there."""
@@ -93,12 +120,14 @@ class Shipped:
         if found is None:
             found = self._why_not(device)
             if found is None:
-                binaries = [str(self.folder / path) for path in self.manifest["binaries"]]
                 try:
-                    found = self.module.Executor(self.program, binaries, self.folder / "blobs", self.folder / "libplanish_rt.so", device)
-                except self.module.ExecutorError as error:
-                    found = f"{error.kind}: {error}"
-            self._executors[device] = found
+                    native = any(step["kind"] != "aten" for step in self.program["steps"])
+                    binaries = [self.files.path(name) for name in self.manifest["binaries"]]
+                    runtime = self.files.path("libplanish_rt.so") if native else None
+                    found = self.module.Executor(self.program, binaries, lambda blob: self.files.read(f"blobs/{blob}"), runtime, device)
+                except (OSError, self.module.ExecutorError) as error:
+                    found = f"{getattr(error, 'kind', 'load_failed')}: {error}"
+            found = self._executors.setdefault(device, found)  # another thread may have been faster
         return found
 
     def _why_not(self, device: torch.device) -> str | None:
@@ -116,9 +145,88 @@ class Shipped:
         return None
 
 
+def load_extension(files: Any) -> Any:
+    """The C form of the checks, or None where it is missing or not for this interpreter."""
+    if "planish_call.so" not in files:
+        return None
+    try:
+        loader = importlib.machinery.ExtensionFileLoader("planish_call", files.path("planish_call.so"))
+        spec = importlib.util.spec_from_loader("planish_call", loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+    except (ImportError, OSError):
+        return None
+    return module
+
+
 def plain_attributes(module: nn.Module) -> dict[str, Any]:
     """What a module was configured with: its own simple attributes, by name."""
     return {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training" and isinstance(v, bool | int | float | str | tuple | type(None))}
+
+
+def configuration(module: nn.Module) -> dict[str, Any]:
+    """What every submodule is, as it travels in the manifest of a live module: class, mode and simple attributes."""
+    return {
+        name: {"type": type(child).__qualname__, "training": child.training, "attributes": {k: repr(v) for k, v in sorted(plain_attributes(child).items())}}
+        for name, child in module.named_modules()
+    }
+
+
+_reads_mode: dict[type, bool] = {}
+
+
+def reads_mode(cls: type) -> bool:
+    """Whether the code of a module's class asks for its `training` flag anywhere; if not, train() and eval() change nothing.
+    Functions that it calls by a global name count, unless they are torch's own (these get the flag as an argument)."""
+    if cls not in _reads_mode:
+        plain = not issubclass(cls, torch.jit.ScriptModule)
+        ours = [base for base in cls.__mro__ if any(name.startswith("_planish") for name in vars(base))]
+        functions = [f for base in cls.__mro__ if base not in (nn.Module, object, *ours) for f in vars(base).values()]
+        _reads_mode[cls] = not plain or _mentions_training([_function(f) for f in functions])
+    return _reads_mode[cls]
+
+
+def _function(member: Any) -> Any:
+    """The Python function inside a method, property or decorated function; None for anything else."""
+    member = getattr(member, "fget", None) or getattr(member, "__func__", member)
+    while hasattr(member, "__wrapped__"):
+        member = member.__wrapped__
+    return member if isinstance(member, FunctionType) else None
+
+
+def _mentions_training(functions: list[Any]) -> bool:
+    seen: set[CodeType] = set()
+    todo = [(f.__code__, f.__globals__) for f in functions if f is not None]
+    while todo:
+        code, known = todo.pop()
+        if code in seen:
+            continue
+        seen.add(code)
+        if "training" in code.co_names or "training" in code.co_consts:
+            return True
+        todo += [(c, known) for c in code.co_consts if isinstance(c, CodeType)]
+        called = [_function(known.get(name)) for name in code.co_names]
+        todo += [(f.__code__, f.__globals__) for f in called if f is not None and not f.__module__.startswith("torch.")]
+    return False
+
+
+class _Bound:
+    """Where one module keeps its tensors, and the executor of its device. Never changed once made: a thread that works with
+    one is not disturbed by another that binds anew."""
+
+    __slots__ = ("device", "executor", "fast", "loose", "module", "params", "ties", "tree", "unused", "users")
+
+    device: torch.device
+    executor: Any
+    fast: Any  # the C form of this binding, or None
+    loose: list[tuple[Any, ...]]
+    module: nn.Module
+    params: list[tuple[Any, ...]]
+    ties: list[tuple[dict[str, Any], str, dict[str, Any], str]]
+    tree: list[tuple[dict[str, Any], str, nn.Module, bool | None]]
+    unused: list[int]
+    users: list[tuple[Any, ...]]
 
 
 class Attachment:
@@ -129,35 +237,48 @@ class Attachment:
         are compared with. A `reason` disables the program for good."""
         self.shipped = shipped
         self.reason = reason
-        training = shipped.manifest.get("training")
-        self._training = {n: m.training if training is None else training for n, m in module.named_modules()}
+        self._training = {n: m.training if reads_mode(type(m)) else None for n, m in module.named_modules()}
         self._attributes = {n: plain_attributes(m) for n, m in module.named_modules()}
         self._ties = _tied(module)
         self._reset()
-        if not reason:
+        self._compare_with_captured(module)
+        if not self.reason:
             try:
                 self._read_trees()
             except Exception as error:  # a tree of types that this process does not know
                 self.reason = f"cannot rebuild the nesting of inputs or outputs: {error}"
 
+    def _compare_with_captured(self, module: nn.Module) -> None:
+        """A live module is not constructed here: what the manifest says of it must hold, and its mode is the manifest's."""
+        captured = self.shipped.manifest.get("modules")
+        if captured is None or self.reason:
+            return
+        found = configuration(module)
+        for name in captured.keys() | found.keys():
+            then, now = captured.get(name), found.get(name)
+            if then is None or now is None or (then["type"], then["attributes"]) != (now["type"], now["attributes"]):
+                self.reason = f"the module's part '{name}' is not what was captured"
+                return
+            if self._training[name] is not None:
+                self._training[name] = then["training"]
+
     def _reset(self) -> None:
         self.why = ""  # the last thing that kept the program from being bound
-        self._module: nn.Module | None = None
-        self._device: torch.device | None = None
-        self._executor: Any = None
+        self.fast: Any = None  # called as fast(module, args, kwargs) before this object is, where there is one
+        self._bound: _Bound | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         kept = ("reason", "_training", "_attributes", "_ties")
-        return {"folder": str(self.shipped.folder), **{k: v for k, v in vars(self).items() if k in kept}}
+        return {"key": self.shipped.key, **{k: v for k, v in vars(self).items() if k in kept}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        folder = state.pop("folder")
+        key = state.pop("key")
         vars(self).update(state)
         self._reset()
-        if folder not in folders:
-            self.reason = self.reason or f"{folder} is gone"
+        if key not in shipped:
+            self.reason = self.reason or f"{key} is gone"
             return
-        self.shipped = folders[folder]
+        self.shipped = shipped[key]
         if not self.reason:
             self._read_trees()
 
@@ -189,27 +310,29 @@ class Attachment:
         self._mutates = any(o["kind"] == "mutate_input" for o in program["outputs"])
         self._captured_dtype = self.shipped.module.torch_dtype(manifest.get("default_dtype", "f32"))
 
-    def _bind(self, module: nn.Module, device: torch.device) -> bool:
-        """Finds where the module keeps each tensor. False, with the reason kept, if it no longer looks as captured."""
+    def _bind(self, module: nn.Module, device: torch.device) -> _Bound | None:
+        """Finds where the module keeps each tensor. None, with the reason kept, if it no longer looks as captured."""
         self._reset()
         executor = self.shipped.executor(device)
         if isinstance(executor, str):
             self.why = executor
-            return False
+            return None
         modules = dict(module.named_modules())
         if modules.keys() != self._training.keys():
             self.why = "submodules were added or removed"
-            return False
-        tree: list[tuple[dict[str, Any], str, nn.Module, bool]] = []
+            return None
+        bound = _Bound()
+        bound.module, bound.device, bound.executor, bound.fast = module, device, executor, None
+        bound.tree = []
         for name, child in modules.items():
             if plain_attributes(child) != self._attributes[name] or (name and "forward" in vars(child)):
                 self.why = f"attributes of '{name}' differ from the captured ones"
-                return False
+                return None
             if name:
                 parent, _, key = name.rpartition(".")
-                tree.append((modules[parent]._modules, key, child, self._training[name]))
+                bound.tree.append((modules[parent]._modules, key, child, self._training[name]))
         users: list[tuple[int, Any]] = []
-        params: list[tuple[int, dict[str, Any], str, Any]] = []
+        bound.params = []
         for position, b in enumerate(executor.bindings):
             if b.kind == "user":
                 users.append((position, b))
@@ -218,27 +341,26 @@ class Attachment:
             store = self._store(modules.get(owner), key)
             if store is None:
                 self.why = f"the module has no tensor '{b.name}'"
-                return False
-            params.append((position, store, key, b))
-        ties: list[tuple[dict[str, Any], str, dict[str, Any], str]] = []
+                return None
+            bound.params.append((position, store, key, b.dtype, b.shape, b.strides))
+        bound.ties = []
         for first, *others in self._ties:
             for other in others:
                 pair = [(self._store(modules.get(o), k), k) for o, _, k in (n.rpartition(".") for n in (first, other))]
                 if pair[0][0] is None or pair[1][0] is None:
                     self.why = f"'{first}' and '{other}' were one tensor"
-                    return False
-                ties.append((pair[0][0], pair[0][1], pair[1][0], pair[1][1]))
+                    return None
+                bound.ties.append((pair[0][0], pair[0][1], pair[1][0], pair[1][1]))
         loose = self._loose_tensors(modules, executor)
         if loose is None:
             self.why = "a tensor attribute of the module differs from the captured constant"
-            return False
-        self._tree, self._ties_bound, self._loose = tree, ties, loose
-        self._users = [(p, b.index, b.dtype, b.shape, b.strides) for p, b in users]
-        self._unused = sorted(set(self._tensor_leaves) - {b.index for _, b in users})
-        self._params = [(p, store, key, b.dtype, b.shape, b.strides) for p, store, key, b in params]
-        self._slots = len(executor.bindings)
-        self._executor, self._device, self._module = executor, device, module
-        return True
+            return None
+        bound.loose = loose
+        bound.users = [(p, b.index, b.dtype, b.shape, b.strides) for p, b in users]
+        bound.unused = sorted(set(self._tensor_leaves) - {b.index for _, b in users})
+        bound.fast = self._direct(bound)
+        self._bound, self.fast = bound, bound.fast
+        return bound
 
     @staticmethod
     def _store(owner: nn.Module | None, key: str) -> dict[str, Any] | None:
@@ -262,6 +384,32 @@ class Attachment:
                     found.append((vars(child), key, value, value._version))
         return found
 
+    def _direct(self, bound: _Bound) -> Any:
+        """The C form of this binding: None where there is no extension, or the program or call is not of its simple kind
+        (tensors in a row as positional arguments, kernels only, nothing written back)."""
+        extension, direct = self.shipped.extension, bound.executor.direct()
+        simple = self._plain_positional and not (self._scalars or bound.unused or bound.ties or bound.loose)
+        if extension is None or direct is None or not simple:
+            return None
+        buffers = [b.buffer for b in bound.executor.bindings]
+        root = vars(bound.module)
+        return extension.Plan(
+            miss=FALLBACK,
+            module=bound.module,
+            falsy=(_autocast, _transforms, _dispatch_modes, _tracing, _deterministic, _function_mode),
+            empty=(_module_globals._global_forward_hooks, _module_globals._global_forward_pre_hooks),
+            default_dtype=(_default_dtype, self._captured_dtype),
+            grad=_grad_enabled,
+            forward_ad=vars(_forward_ad),
+            plain=_PLAIN,
+            root=(root, self._training[""]),
+            tree=[(parent, key, child, vars(child), training) for parent, key, child, training in bound.tree],
+            users=[(index, buffers[p], torch.empty((), dtype=dtype), shape, strides) for p, index, dtype, shape, strides in bound.users],
+            params=[(store, key, buffers[p], torch.empty((), dtype=dtype), shape, strides) for p, store, key, dtype, shape, strides in bound.params],
+            finish=None if self._single_output else lambda leaves: pytree.tree_unflatten(leaves, self._out_spec),
+            **direct,
+        ).run
+
     # ---- every call ----
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -280,27 +428,38 @@ class Attachment:
             given = leaves[index]
             if type(given) is not type(value) or (given != value and given == given):
                 return FALLBACK
-        device = self._device
-        if self._module is not module:
-            device = self._first_device(module, leaves)
-            if device is None or not self._bind(module, device):
+        bound = self._bound
+        if bound is None or bound.module is not module:
+            if vars(module).get("_is_replica"):  # of nn.DataParallel: it shares this object and keeps no parameters of its own
                 return FALLBACK
-        for parent, key, child, training in self._tree:
-            if parent.get(key) is not child or child.training is not training or child._forward_hooks or child._forward_pre_hooks:
+            device = self._first_device(module, leaves)
+            bound = None if device is None else self._bind(module, device)
+            if bound is None:
+                return FALLBACK
+        for parent, key, child, training in bound.tree:
+            if (
+                parent.get(key) is not child
+                or (training is not None and child.training is not training)
+                or child._forward_hooks
+                or child._forward_pre_hooks
+            ):
                 self._reset()  # a replaced submodule is looked at afresh next time
                 return FALLBACK
-        if module.training is not self._training[""]:
+        training = self._training[""]
+        if training is not None and module.training is not training:
             return FALLBACK
+        device = bound.device
+        same_layout = self.shipped.module.same_layout
         grad = _grad_enabled()
-        tensors: list[Any] = [None] * self._slots
+        tensors: list[Any] = [None] * len(bound.executor.bindings)
         t: Any
-        for position, index, dtype, shape, strides in self._users:
+        for position, index, dtype, shape, strides in bound.users:
             t = leaves[index]
             if (
                 type(t) not in _PLAIN
                 or t.dtype is not dtype
                 or t.shape != shape
-                or (t.stride() != strides and not self.shipped.module.same_layout(t, shape, strides))
+                or (t.stride() != strides and not same_layout(t, shape, strides))
                 or t.data_ptr() & 15
                 or (grad and t.requires_grad)
                 or t.is_conj()
@@ -308,36 +467,36 @@ class Attachment:
             ):
                 return FALLBACK
             if t.device != device:
-                return self._elsewhere(module, args, kwargs, leaves)
+                return self._elsewhere(module, args, kwargs, leaves, device)
             tensors[position] = t
-        for index in self._unused:
+        for index in bound.unused:
             t = leaves[index]
             if not isinstance(t, Tensor) or (grad and t.requires_grad):
                 return FALLBACK
-        for position, store, key, dtype, shape, strides in self._params:
+        for position, store, key, dtype, shape, strides in bound.params:
             t = store.get(key)
             if (
                 type(t) not in _PLAIN
                 or t.dtype is not dtype
                 or t.shape != shape
-                or (t.stride() != strides and not self.shipped.module.same_layout(t, shape, strides))
+                or (t.stride() != strides and not same_layout(t, shape, strides))
                 or t.data_ptr() & 15
                 or (grad and t.requires_grad)
             ):
                 return FALLBACK
             if t.device != device:
-                return self._elsewhere(module, args, kwargs, leaves)
+                return self._elsewhere(module, args, kwargs, leaves, device)
             tensors[position] = t
-        for one, key, other, other_key in self._ties_bound:
+        for one, key, other, other_key in bound.ties:
             if one.get(key) is not other.get(other_key):
                 return FALLBACK
-        for owner, key, value, version in self._loose:
+        for owner, key, value, version in bound.loose:
             if owner.get(key) is not value or value._version != version:
                 self._reset()
                 return FALLBACK
-        if self._mutates and _overlap([tensors[u[0]] for u in self._users]):
+        if self._mutates and _overlap([tensors[u[0]] for u in bound.users]):
             return FALLBACK
-        outs = self._executor.run(tensors)
+        outs = bound.executor.run(tensors)
         return outs[0] if self._single_output else pytree.tree_unflatten(outs, self._out_spec)
 
     def _first_device(self, module: nn.Module, leaves: Any) -> torch.device | None:
@@ -348,10 +507,10 @@ class Attachment:
         kind = self.shipped.program["target"]
         return torch.device(kind, torch.cuda.current_device()) if kind == "cuda" else torch.device(kind)
 
-    def _elsewhere(self, module: nn.Module, args: Any, kwargs: Any, leaves: Any) -> Any:
+    def _elsewhere(self, module: nn.Module, args: Any, kwargs: Any, leaves: Any, bound_to: torch.device) -> Any:
         """The module or its inputs moved to another device: bind there and try once more, unless they disagree."""
         device = self._first_device(module, leaves)
-        if device is None or device == self._device or not self._bind(module, device):
+        if device is None or device == bound_to or self._bind(module, device) is None:
             return FALLBACK
         return self(module, args, kwargs)
 
@@ -365,10 +524,12 @@ COMPILE_OPTIONS: dict[str, dict[str, Any]] = {
 
 
 class Compiled:
-    """Stands in where no candidate beat torch.compile: the original forward, compiled at an instance's first call."""
+    """Stands in where no candidate beat torch.compile: the original forward, compiled at an instance's first call. Replayed CUDA
+    graphs (max_autotune) write every result to the same memory, so the caller gets copies: a result stays what it was."""
 
     def __init__(self, original: type[nn.Module], baseline: str) -> None:
         self._original, self._baseline = original, baseline
+        self.fast = None
         self._module: nn.Module | None = None
         self._forward: Any = None
 
@@ -376,7 +537,15 @@ class Compiled:
         if self._module is not module:
             bound = self._original.forward.__get__(module)
             self._forward, self._module = torch.compile(bound, **COMPILE_OPTIONS[self._baseline]), module
-        return self._forward(*args, **kwargs)
+        result = self._forward(*args, **kwargs)
+        if self._baseline != "max_autotune":
+            return result
+        own = {id(t) for t in (*pytree.tree_leaves((args, kwargs)), *module.parameters(), *module.buffers())}
+        return pytree.tree_map_only(Tensor, lambda t: t.clone() if self._replayed(t) and id(t) not in own else t, result)
+
+    @staticmethod
+    def _replayed(tensor: Tensor) -> bool:
+        return tensor.is_cuda
 
     def changed(self, module: nn.Module, name: str, value: Any) -> None:
         """Nothing to do: torch.compile guards on attributes itself."""
@@ -385,7 +554,7 @@ class Compiled:
         return Compiled(self._original, self._baseline)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_original": self._original, "_baseline": self._baseline, "_module": None, "_forward": None}
+        return {"_original": self._original, "_baseline": self._baseline, "fast": None, "_module": None, "_forward": None}
 
 
 def attach(shipped: Shipped, module: nn.Module, original: type[nn.Module], reason: str = "") -> Any:

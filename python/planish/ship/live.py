@@ -61,7 +61,7 @@ def attach(folder: Path, module: nn.Module) -> nn.Module:
     if hasattr(type(module), "_planish_folder"):
         raise PlanishError("already_attached", f"{type(module).__name__} already has a program", "call planish.detach(module) first")
     try:
-        shipped = guards.Shipped(folder, executor)
+        shipped = guards.Shipped(guards.Folder(folder), executor)
     except (OSError, ValueError, KeyError) as error:
         raise PlanishError("not_shipped", f"{folder}: {error}", "ship it again") from error
     original = type(module)
@@ -91,7 +91,10 @@ def _attached_class(original: type[nn.Module], folder: str) -> type[nn.Module]:
         if not torch.compiler.is_compiling():
             planish = self.__dict__.get("_planish")
             if planish is not None:
-                result = planish(self, args, kwargs)
+                fast = planish.fast
+                result = guards.FALLBACK if fast is None else fast(self, args, kwargs)
+                if result is guards.FALLBACK:
+                    result = planish(self, args, kwargs)
                 if result is not guards.FALLBACK:
                     return result
         return original.forward(self, *args, **kwargs)
@@ -115,8 +118,8 @@ def _attached_class(original: type[nn.Module], folder: str) -> type[nn.Module]:
 
 def _unpickle(original: type[nn.Module], folder: str) -> nn.Module:
     """An empty module of the attached class; its state follows. A folder that is gone leaves the original code running."""
-    if folder not in guards.folders and (Path(folder) / "ship.json").exists():
-        guards.Shipped(Path(folder), executor)
+    if folder not in guards.shipped and (Path(folder) / "ship.json").exists():
+        guards.Shipped(guards.Folder(Path(folder)), executor)
     attached = _attached_class(original, folder)
     module: nn.Module = attached.__new__(attached)
     return module

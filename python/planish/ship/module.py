@@ -34,9 +34,23 @@ def _sibling(stem):
     return sys.modules[name]
 
 
+def _offer_neighbours(folder):
+    """Lets the task import what lay beside it. Another module of the same name would be mistaken for it, so that is an error."""
+    if folder.is_dir() and str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    for path in folder.glob("*"):
+        there = getattr(sys.modules.get(path.stem), "__file__", None)
+        own = path / "__init__.py" if path.is_dir() else path
+        if there is not None and Path(there).read_bytes() != own.read_bytes():
+            raise ImportError(f"{folder.parent} brings a module '{path.stem}', and another one was imported already from {there}")
+
+
+_offer_neighbours(_FOLDER / "neighbours")
 _guards = _sibling("guards")
 _reference = _sibling("reference")
-_shipped = _guards.Shipped(_FOLDER, _sibling("executor"))
+_shipped = _guards.Shipped(_guards.Folder(_FOLDER), _sibling("executor"))
+# ---- the module ----
+_FALLBACK = _guards.FALLBACK
 Model = _reference.Model
 get_inputs = getattr(_reference, "get_inputs", None)
 get_init_inputs = getattr(_reference, "get_init_inputs", list)
@@ -85,8 +99,11 @@ class ModelNew(Model):
             return super().forward(*args, **kwargs)
         planish = self._planish
         if planish is not None:
-            result = planish(self, args, kwargs)
-            if result is not _guards.FALLBACK:
+            fast = planish.fast
+            result = _FALLBACK if fast is None else fast(self, args, kwargs)
+            if result is _FALLBACK:
+                result = planish(self, args, kwargs)
+            if result is not _FALLBACK:
                 return result
         return super().forward(*args, **kwargs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import planish
 import torch
+from planish import rt
 from planish.capture import capture, load_task
 
 PACKAGE = Path(planish.__file__).parent
@@ -69,9 +71,43 @@ def ship(folder: Path, source: str, **more: Any) -> Path:
     return write(folder / "shipped", task_path, aten_program(graph), graph, **more)
 
 
+def with_kernels(folder: Path, source: str, program: dict[str, Any], binaries: list[str], extension: bool = True, **more: Any) -> Path:
+    """A task's source text, shipped with a hand-written program of kernels, complete enough to be exported."""
+    made = ship(folder, source)
+    (made / "program.json").write_text(json.dumps(program))
+    (made / "kernels").mkdir(exist_ok=True)
+    library = rt.find_library()
+    shutil.copy(library, made / "libplanish_rt.so")
+    if extension:
+        shutil.copy(library.parent / "planish_call.so", made)
+    names = []
+    for k, (binary, kernel) in enumerate(zip(binaries, program["kernels"], strict=True)):
+        names.append(f"kernels/k{k}.so")
+        shutil.copy(binary, made / names[-1])
+        (made / "kernels" / f"k{k}.cpp").write_text(kernel["source"])
+    manifest = json.loads((made / "ship.json").read_text()) | {"binaries": names, "task": {"name": "task"}, "planish": "test", "torch": torch.__version__}
+    (made / "ship.json").write_text(json.dumps(manifest | more))
+    return seal(made)
+
+
+def seal(folder: Path) -> Path:
+    """Writes the digests of all files into ship.json."""
+    files = {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.rglob("*") if p.is_file() and p.name != "ship.json"}
+    manifest = json.loads((folder / "ship.json").read_text())
+    (folder / "ship.json").write_text(json.dumps({**manifest, "files": {k: v for k, v in files.items() if "__pycache__" not in k}}))
+    return folder
+
+
+def _direct_calls() -> int:
+    """Calls that the C form answered, in every shipped folder and file of this process."""
+    guards = [m for n, m in list(sys.modules.items()) if n == "planish.ship.guards" or (n.startswith("planish_shipped_") and n.endswith("_guards"))]
+    extensions = {id(s.extension): s.extension for m in guards for s in m.shipped.values() if s.extension is not None}
+    return sum(e.hits() for e in extensions.values())
+
+
 @contextmanager
 def runs() -> Iterator[list[str]]:
-    """Counts the program runs of every shipped module inside the block."""
+    """Counts the program runs of every shipped module inside the block, in whichever form; to be read after it."""
     seen: list[str] = []
     classes = {m.Executor for n, m in list(sys.modules.items()) if (n.startswith("planish_shipped_") or n == "planish.executor") and hasattr(m, "Executor")}
     originals = {cls: cls.run for cls in classes}
@@ -82,9 +118,11 @@ def runs() -> Iterator[list[str]]:
             return original(self, tensors)
 
         cls.run = counted
+    before = _direct_calls()
     try:
         yield seen
     finally:
+        seen += ["direct"] * (_direct_calls() - before)
         for cls, original in originals.items():
             cls.run = original
 

@@ -13,10 +13,9 @@ import torch
 for neighbour in ("executor", "ship"):
     sys.path.insert(0, str(Path(__file__).parents[1] / neighbour))
 
-from planish import rt  # noqa: E402
 from planish.ship import load  # noqa: E402
 from programs import SCALE, buffer, build, program, scale, user  # noqa: E402
-from shipping import program_ran, ship  # noqa: E402
+from shipping import program_ran, runs, with_kernels  # noqa: E402
 
 TASK = """
 import torch
@@ -31,18 +30,18 @@ def get_inputs():
 """
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    library = rt.find_library()
-    made = ship(tmp_path, TASK)
+@pytest.fixture(params=["in C", "in Python"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     document = program([buffer("input", [64], user(0)), buffer("output", [64])], [scale(0, 1, 64)], [{"buffer": 1, "kind": "user"}], [SCALE])
-    (made / "program.json").write_text(json.dumps(document))
-    (made / "kernels").mkdir()
-    shutil.copy(build([SCALE], tmp_path)[0], made / "kernels" / "k0.so")
-    shutil.copy(library, made / "libplanish_rt.so")
-    manifest = json.loads((made / "ship.json").read_text())
-    (made / "ship.json").write_text(json.dumps({**manifest, "binaries": ["kernels/k0.so"]}))
-    return made
+    return with_kernels(tmp_path, TASK, document, build([SCALE], tmp_path), request.param == "in C")
+
+
+def test_the_form_that_runs(folder: Path) -> None:
+    model = load(folder)
+    model(torch.ones(64))
+    with runs() as seen:
+        model(torch.ones(64))
+    assert seen == ["direct" if (folder / "planish_call.so").exists() else "run"]
 
 
 def test_the_kernel_runs(folder: Path) -> None:

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from planish.capture import capture
 from planish.errors import PlanishError
-from planish.ship import attach, detach, load
+from planish.ship import attach, detach, guards, load
 from shipping import aten_program, program_ran, write
 
 
@@ -79,15 +79,39 @@ def test_copies_and_pickles_keep_the_program(module: nn.Module, folder: Path) ->
 
 @torch.no_grad()
 def test_a_pickle_whose_folder_is_gone_runs_the_original(module: nn.Module, folder: Path) -> None:
-    from planish.ship import guards
-
     saved = pickle.dumps(attach(folder, module))
     shutil.rmtree(folder)
-    guards.folders.pop(str(folder))
+    guards.shipped.pop(str(folder))
     other, x = pickle.loads(saved), torch.randn(4, 8)
     ran, result = program_ran(other, x)
     assert not ran
     torch.testing.assert_close(result, Block.forward(other, x))
+
+
+class Noisy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.drop(x) * 2
+
+
+@torch.no_grad()
+def test_a_module_unlike_the_captured_one_keeps_its_own_code(tmp_path: Path) -> None:
+    """The folder may be loaded in another process, on another object: what was captured counts, not what is there."""
+    captured, x = Noisy().eval(), torch.randn(4, 8)
+    blobs = tmp_path / "shipped" / "blobs"
+    blobs.mkdir(parents=True)
+    graph = capture(captured, (x,), {}, blobs).graph
+    folder = write(tmp_path / "shipped", tmp_path, aten_program(graph), graph, modules=guards.configuration(captured))
+    other = attach(folder, Noisy())
+    assert other.training and not program_ran(other, x)[0]
+    ran, result = program_ran(other.eval(), x)
+    assert ran and torch.equal(result, x * 2)
+    stronger = Noisy()
+    stronger.drop.p = 0.9
+    assert not program_ran(attach(folder, stronger.eval()), x)[0] and "drop" in stronger._planish.reason
 
 
 @torch.no_grad()

@@ -212,13 +212,10 @@ def test_hooks_modes_and_attributes_of_the_module(model: nn.Module, x: torch.Ten
     assert not program_ran(model, x)[0] and called
     hook.remove()
     expect(model, True, x)
-    model.eval()
-    expect(model, False, x)
+    model.eval()  # no part of it asks for the mode
+    expect(model, True, x)
     model.train()
     expect(model, True, x)
-    model.act[0].eval()
-    expect(model, False, x)
-    model.act[0].train()
     model.slope = 2.0
     expect(model, False, x)
     model.slope = 0.5
@@ -227,11 +224,47 @@ def test_hooks_modes_and_attributes_of_the_module(model: nn.Module, x: torch.Ten
     expect(model, False, x)
 
 
+DROPOUT = """
+import torch
+from torch import nn
+
+def halve(module, y):
+    return y if module.training else y / 2
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = nn.Dropout(0.5).eval()
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x):
+        return self.drop(self.norm(x))
+"""
+INPUTS = """
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
 @torch.no_grad()
-def test_training_flag_in_the_manifest(tmp_path: Path, x: torch.Tensor) -> None:
-    model = load(ship(tmp_path, MLP, training=False))
-    expect(model, False, x)
+def test_modes_matter_where_somebody_asks_for_them(tmp_path: Path, x: torch.Tensor) -> None:
+    model = load(ship(tmp_path / "dropout", DROPOUT + INPUTS))
+    expect(model, True, x)
     expect(model.eval(), True, x)
+    ran, result = program_ran(model.train(), x)
+    assert not ran and (result == 0).any(), "dropout is on now"
+    model.drop.eval()
+    expect(model, True, x)
+    model.norm.eval()  # layer norm does the same in both modes
+    expect(model, True, x)
+
+
+@torch.no_grad()
+def test_a_helper_that_asks_for_the_mode_counts(tmp_path: Path, x: torch.Tensor) -> None:
+    model = load(ship(tmp_path / "helper", DROPOUT.replace("self.drop(self.norm(x))", "halve(self, self.drop(self.norm(x)))") + INPUTS))
+    expect(model, True, x)
+    model.training = False
+    expect(model, False, x)
 
 
 NESTED = """
@@ -360,6 +393,27 @@ def test_a_baseline_may_be_what_is_shipped(tmp_path: Path, baseline: str, monkey
     torch.testing.assert_close(model(x), original(model, x))
     torch.testing.assert_close(copy.deepcopy(model)(x), original(model, x))
     assert asked == ([] if baseline == "eager" else [{}, {}])
+
+
+@torch.no_grad()
+def test_a_shipped_max_autotune_never_hands_out_memory_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA graphs write into one buffer at every replay; here a stand-in for torch.compile does."""
+    folder = ship(tmp_path, MLP, mode="baseline", baseline="max_autotune")
+    (folder / "program.json").unlink()
+    buffer = torch.empty(4, 8)
+
+    def replaying(function: Any, **options: Any) -> Any:
+        return lambda *args: buffer.copy_(function(*args)) if args[0].sum() != 0 else args[0]
+
+    monkeypatch.setattr(torch, "compile", replaying)
+    model, x = load(folder), torch.randn(4, 8)
+    monkeypatch.setattr(type(model._planish), "_replayed", staticmethod(lambda tensor: True))
+    first = model(x)
+    kept = first.clone()
+    model(x + 1)
+    assert torch.equal(first, kept)
+    zeros = torch.zeros(4, 8)
+    assert model(zeros) is zeros, "the caller's own tensor is returned as it is"
 
 
 def test_a_program_for_another_device_runs_the_original(tmp_path: Path) -> None:

@@ -1,0 +1,627 @@
+// planish_call: one call of a shipped module in C. It makes the checks of ship/guards.py that most calls need,
+// allocates the outputs, launches through libplanish_rt, and answers `miss` for anything it does not recognise at once:
+// then the Python form decides. Built against Python's limited API (3.10), so that one binary serves every interpreter,
+// and without libtorch: tensors are read through torch's DLPack exchange table (torch.Tensor.__dlpack_c_exchange_api__,
+// torch 2.10 and later), which costs some 10 ns a tensor where Python attributes cost a microsecond, and whose layout
+// is versioned. Outputs come from a torch allocation function that the caller names, so that they are ordinary tensors.
+//
+// A Plan is immutable; the GIL is released while kernels are launched.
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030A0000
+#include <Python.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <new>
+#include <vector>
+
+namespace {
+
+// ---- DLPack 1.x, as https://dmlc.github.io/dlpack documents it ----
+struct DlDevice {
+  std::int32_t type, index;
+};
+struct DlType {
+  std::uint8_t code, bits;
+  std::uint16_t lanes;
+};
+struct DlTensor {
+  void* data;
+  DlDevice device;
+  std::int32_t ndim;
+  DlType dtype;
+  std::int64_t *shape, *strides;
+  std::uint64_t byte_offset;
+};
+struct DlExchange {
+  std::uint32_t major, minor;
+  void* previous;
+  void *allocate, *from_object, *to_object;
+  int (*view)(void* object, DlTensor* out);
+  int (*stream)(int device_type, std::int32_t device, void** out);
+};
+constexpr std::int32_t dl_cpu = 1, dl_cuda = 2;
+constexpr std::uint8_t dl_float = 2, dl_bfloat = 4;
+
+// ---- libplanish_rt ----
+struct RtError {
+  char kind[32];
+  char message[2016];
+};
+using RtRun = int (*)(void* program, void* const* pointers, int count, int first, int last, void* stream,
+                      RtError* error);
+
+std::atomic<long long> hits{0};
+
+/// An owned reference.
+class Ref {
+ public:
+  explicit Ref(PyObject* object = nullptr) : object_(object) {}
+  Ref(const Ref&) = delete;
+  Ref& operator=(const Ref&) = delete;
+  Ref(Ref&& other) noexcept : object_(other.object_) { other.object_ = nullptr; }
+  Ref& operator=(Ref&&) = delete;
+  ~Ref() { Py_XDECREF(object_); }
+  PyObject* get() const { return object_; }
+  PyObject* release() {
+    PyObject* out = object_;
+    object_ = nullptr;
+    return out;
+  }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_;
+};
+
+/// A tensor's dtype and layout; `buffer` is its place in the pointer table.
+struct Layout {
+  long buffer = -1;
+  DlType dtype{};
+  std::vector<std::int64_t> shape, strides;
+  bool signs = false;  ///< a dtype whose tensors can have a pending negation
+};
+
+struct Input {
+  Py_ssize_t argument = 0;
+  Layout layout;
+};
+struct Parameter {
+  PyObject *store = nullptr, *key = nullptr;
+  Layout layout;
+};
+struct Child {
+  PyObject *parent = nullptr, *key = nullptr, *module = nullptr, *attributes = nullptr, *training = nullptr;
+};
+struct Fresh {
+  long buffer = -1;
+  PyObject *shape = nullptr, *strides = nullptr, *dtype = nullptr;
+};
+struct Arena {
+  long long bytes = 0;
+  PyObject *shape = nullptr, *strides = nullptr, *dtype = nullptr;
+  std::vector<std::pair<long, std::int64_t>> places;
+};
+/// An output: the index of a fresh tensor, or a value that is always the same.
+struct Output {
+  long fresh = -1;
+  PyObject* value = nullptr;
+};
+
+/// Every PyObject* is borrowed from `keep`, the keyword arguments it was made of.
+struct Plan {
+  const DlExchange* torch = nullptr;
+  PyObject *miss = nullptr, *module = nullptr, *allocate = nullptr, *error = nullptr, *finish = nullptr,
+           *grad = nullptr;
+  PyObject *default_dtype = nullptr, *captured_dtype = nullptr, *forward_ad = nullptr;
+  PyObject *tensor_type = nullptr, *parameter_type = nullptr, *root = nullptr, *root_training = nullptr;
+  std::vector<PyObject*> falsy, empty;
+  std::vector<Child> children;
+  std::vector<Input> inputs;
+  std::vector<Parameter> parameters;
+  std::vector<void*> table;
+  std::vector<Fresh> fresh;
+  Arena arena;
+  std::vector<Output> outputs;
+  RtRun run = nullptr;
+  void* program = nullptr;
+  int steps = 0;
+  DlDevice device{};
+  PyObject *keep = nullptr, *made = nullptr;
+  // Interned names.
+  PyObject *training = nullptr, *hooks = nullptr, *pre_hooks = nullptr, *requires_grad = nullptr, *is_neg = nullptr,
+           *level = nullptr;
+};
+
+struct PlanObject {
+  PyObject_HEAD Plan* plan;
+};
+
+// ---- a call ----
+
+/// `function()`; functions of C without arguments, which torch's queries are, are called without a detour.
+Ref call(PyObject* function) {
+  if (PyCFunction_GetFlags(function) == METH_NOARGS) {
+    return Ref(PyCFunction_GetFunction(function)(PyCFunction_GetSelf(function), nullptr));
+  }
+  PyErr_Clear();  // it was not a function of C
+  return Ref(PyObject_CallNoArgs(function));
+}
+
+/// 1, 0, or -1 with an exception.
+int truth(PyObject* function) {
+  const Ref value = call(function);
+  if (!value) return -1;
+  if (value.get() == Py_False || value.get() == Py_None) return 0;
+  return PyObject_IsTrue(value.get());
+}
+
+enum class Look : std::uint8_t { fits, differs, failed };
+
+bool same_layout(const Layout& wanted, const DlTensor& t) {
+  const auto n = wanted.shape.size();
+  if (static_cast<std::size_t>(t.ndim) != n || std::memcmp(&t.dtype, &wanted.dtype, sizeof t.dtype) != 0) return false;
+  bool empty = false;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (t.shape[i] != wanted.shape[i]) return false;
+    empty = empty || t.shape[i] == 0;
+  }
+  for (std::size_t i = 0; i < n && !empty; ++i) {
+    if (t.shape[i] > 1 && t.strides[i] != wanted.strides[i]) return false;
+  }
+  return true;
+}
+
+/// Whether a tensor is what the program was made for; if so its address goes into the table.
+Look take(const Plan& plan, PyObject* tensor, const Layout& wanted, bool grad, std::vector<void*>::value_type* table) {
+  PyTypeObject* type = Py_TYPE(tensor);
+  const auto* as_object = reinterpret_cast<PyObject*>(type);
+  if (as_object != plan.tensor_type && as_object != plan.parameter_type) return Look::differs;
+  DlTensor t{};
+  if (plan.torch->view(tensor, &t) != 0) {
+    PyErr_Clear();  // a tensor without plain memory: sparse, meta, …
+    return Look::differs;
+  }
+  void* data = static_cast<char*>(t.data) + t.byte_offset;
+  if (t.device.type != plan.device.type || t.device.index != plan.device.index || !same_layout(wanted, t))
+    return Look::differs;
+  if ((reinterpret_cast<std::uintptr_t>(data) & 15U) != 0) return Look::differs;
+  if (grad) {
+    const Ref needs(PyObject_GetAttr(tensor, plan.requires_grad));
+    if (!needs) return Look::failed;
+    if (needs.get() != Py_False) return Look::differs;
+  }
+  if (wanted.signs) {
+    const Ref negated(PyObject_CallMethodObjArgs(tensor, plan.is_neg, nullptr));
+    if (!negated) return Look::failed;
+    if (negated.get() != Py_False) return Look::differs;
+  }
+  if (wanted.buffer >= 0 && data != nullptr) table[wanted.buffer] = data;
+  return Look::fits;
+}
+
+Look context_is_plain(const Plan& plan) {
+  for (PyObject* question : plan.falsy) {
+    const int yes = truth(question);
+    if (yes != 0) return yes < 0 ? Look::failed : Look::differs;
+  }
+  for (PyObject* dict : plan.empty) {
+    if (PyDict_Size(dict) != 0) return Look::differs;
+  }
+  PyObject* level = PyDict_GetItemWithError(plan.forward_ad, plan.level);
+  if (level == nullptr) return PyErr_Occurred() != nullptr ? Look::failed : Look::differs;
+  if (PyLong_AsLong(level) >= 0 || PyErr_Occurred() != nullptr)
+    return PyErr_Occurred() != nullptr ? Look::failed : Look::differs;
+  const Ref dtype = call(plan.default_dtype);
+  if (!dtype) return Look::failed;
+  return dtype.get() == plan.captured_dtype ? Look::fits : Look::differs;
+}
+
+bool holds(PyObject* dict, PyObject* key, PyObject* wanted) {
+  return wanted == Py_None || PyDict_GetItemWithError(dict, key) == wanted;
+}
+
+bool no_entries(PyObject* dict, PyObject* key) {
+  PyObject* found = PyDict_GetItemWithError(dict, key);
+  return found != nullptr && PyDict_Check(found) && PyDict_Size(found) == 0;
+}
+
+Look modules_are_captured(const Plan& plan) {
+  bool same = holds(plan.root, plan.training, plan.root_training);
+  for (const Child& child : plan.children) {
+    same = same && PyDict_GetItemWithError(child.parent, child.key) == child.module &&
+           holds(child.attributes, plan.training, child.training) && no_entries(child.attributes, plan.hooks) &&
+           no_entries(child.attributes, plan.pre_hooks);
+  }
+  if (PyErr_Occurred() != nullptr) return Look::failed;
+  return same ? Look::fits : Look::differs;
+}
+
+/// A new tensor, and its address. Null with an exception.
+PyObject* allocate(const Plan& plan, PyObject* shape, PyObject* strides, PyObject* dtype, void** data) {
+  Ref made(PyObject_CallFunctionObjArgs(plan.allocate, shape, strides, dtype, nullptr));
+  if (!made) return nullptr;
+  DlTensor t{};
+  if (plan.torch->view(made.get(), &t) != 0) return nullptr;
+  *data = static_cast<char*>(t.data) + t.byte_offset;
+  return made.release();
+}
+
+PyObject* launch(const Plan& plan, void* const* table) {
+  void* stream = nullptr;
+  if (plan.device.type == dl_cuda && plan.torch->stream(plan.device.type, plan.device.index, &stream) != 0)
+    return nullptr;
+  RtError error;
+  PyThreadState* thread = PyEval_SaveThread();
+  const int code = plan.run(plan.program, table, static_cast<int>(plan.table.size()), 0, plan.steps, stream, &error);
+  PyEval_RestoreThread(thread);
+  if (code == 0) return plan.miss;  // anything but null
+  const Ref raised(
+      PyObject_CallFunction(plan.error, "ss", error.kind[0] != '\0' ? error.kind : "launch_failed", error.message));
+  if (raised) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.get())), raised.get());
+  return nullptr;
+}
+
+PyObject* results(const Plan& plan, PyObject* const* fresh) {
+  const auto value = [&](const Output& out) { return out.fresh >= 0 ? fresh[out.fresh] : out.value; };
+  if (plan.finish == Py_None) {
+    PyObject* only = value(plan.outputs[0]);
+    Py_INCREF(only);
+    return only;
+  }
+  const Ref list(PyList_New(static_cast<Py_ssize_t>(plan.outputs.size())));
+  if (!list) return nullptr;
+  for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
+    PyObject* one = value(plan.outputs[i]);
+    Py_INCREF(one);
+    PyList_SetItem(list.get(), static_cast<Py_ssize_t>(i), one);
+  }
+  return PyObject_CallFunctionObjArgs(plan.finish, list.get(), nullptr);
+}
+
+/// run(module, args, kwargs): the outputs, or `miss`.
+PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
+  const Plan& plan = *reinterpret_cast<PlanObject*>(self)->plan;
+  const auto miss = [&] {
+    Py_INCREF(plan.miss);
+    return plan.miss;
+  };
+  const auto answer = [&](Look look) -> PyObject* { return look == Look::failed ? nullptr : miss(); };
+  if (count != 3 || given[0] != plan.module || !PyTuple_Check(given[1])) return miss();
+  PyObject* args = given[1];
+  if (PyTuple_Size(args) != static_cast<Py_ssize_t>(plan.inputs.size()) || PyDict_Size(given[2]) != 0) {
+    PyErr_Clear();
+    return miss();
+  }
+  if (const Look look = context_is_plain(plan); look != Look::fits) return answer(look);
+  if (const Look look = modules_are_captured(plan); look != Look::fits) return answer(look);
+  const int grad = truth(plan.grad);
+  if (grad < 0) return nullptr;
+
+  constexpr std::size_t usual = 64;
+  void* on_stack[usual];
+  std::vector<void*> on_heap;
+  void** table = on_stack;
+  if (plan.table.size() > usual) {
+    on_heap = plan.table;
+    table = on_heap.data();
+  } else if (!plan.table.empty()) {
+    std::memcpy(table, plan.table.data(), plan.table.size() * sizeof(void*));
+  }
+  for (const Input& input : plan.inputs) {
+    const Look look = take(plan, PyTuple_GetItem(args, input.argument), input.layout, grad != 0, table);
+    if (look != Look::fits) return answer(look);
+  }
+  /// References that a call holds while kernels run without the GIL: parameters (somebody may replace one meanwhile),
+  /// fresh tensors, and the memory of temporaries. Given up on every way out.
+  struct Held {
+    PyObject* few[12] = {};
+    std::vector<PyObject*> many;
+    PyObject** at = few;
+    std::size_t count;
+    explicit Held(std::size_t n) : count(n) {
+      if (n > 12) {
+        many.assign(n, nullptr);
+        at = many.data();
+      }
+    }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    ~Held() {
+      for (std::size_t i = 0; i < count; ++i) Py_XDECREF(at[i]);
+    }
+  } held(plan.fresh.size() + plan.parameters.size() + 1);
+  std::size_t next = plan.fresh.size();
+  for (const Parameter& parameter : plan.parameters) {
+    PyObject* tensor = PyDict_GetItemWithError(parameter.store, parameter.key);
+    if (tensor == nullptr) return PyErr_Occurred() != nullptr ? nullptr : miss();
+    Py_INCREF(tensor);
+    held.at[next++] = tensor;
+    const Look look = take(plan, tensor, parameter.layout, grad != 0, table);
+    if (look != Look::fits) return answer(look);
+  }
+  for (std::size_t i = 0; i < plan.fresh.size(); ++i) {
+    const Fresh& fresh = plan.fresh[i];
+    void* data = nullptr;
+    held.at[i] = allocate(plan, fresh.shape, fresh.strides, fresh.dtype, &data);
+    if (held.at[i] == nullptr) return nullptr;
+    if (data != nullptr) table[fresh.buffer] = data;
+  }
+  if (plan.arena.bytes > 0) {
+    void* data = nullptr;
+    held.at[next] = allocate(plan, plan.arena.shape, plan.arena.strides, plan.arena.dtype, &data);
+    if (held.at[next] == nullptr) return nullptr;
+    for (const auto& [buffer, offset] : plan.arena.places) table[buffer] = static_cast<char*>(data) + offset;
+  }
+  if (launch(plan, table) == nullptr) return nullptr;
+  hits.fetch_add(1, std::memory_order_relaxed);
+  return results(plan, held.at);
+}
+
+// ---- making a plan ----
+
+/// Reads the keyword arguments; the first thing that is missing or of another kind ends it with an exception.
+class Reader {
+ public:
+  explicit Reader(PyObject* fields) : fields_(fields) {}
+  bool failed() const { return PyErr_Occurred() != nullptr; }
+
+  PyObject* field(const char* name) {
+    PyObject* found = failed() ? nullptr : PyDict_GetItemString(fields_, name);
+    if (found == nullptr && !failed()) PyErr_Format(PyExc_TypeError, "a plan needs '%s'", name);
+    return found;
+  }
+  PyObject* item(PyObject* sequence, Py_ssize_t i) {
+    if (sequence == nullptr || failed()) return nullptr;
+    if (PyTuple_Check(sequence)) return PyTuple_GetItem(sequence, i);
+    return PyList_GetItem(sequence, i);  // raises where it is no list
+  }
+  Py_ssize_t size(PyObject* sequence) {
+    if (sequence == nullptr || failed()) return 0;
+    const Py_ssize_t n = PyTuple_Check(sequence) ? PyTuple_Size(sequence) : PyList_Size(sequence);
+    return n < 0 ? 0 : n;
+  }
+  long long number(PyObject* value) { return value == nullptr || failed() ? 0 : PyLong_AsLongLong(value); }
+  void* address(PyObject* value) { return value == nullptr || failed() ? nullptr : PyLong_AsVoidPtr(value); }
+  std::vector<std::int64_t> numbers(PyObject* sequence) {
+    std::vector<std::int64_t> out;
+    for (Py_ssize_t i = 0; i < size(sequence); ++i) out.push_back(number(item(sequence, i)));
+    return out;
+  }
+
+ private:
+  PyObject* fields_;
+};
+
+/// From item `at` of `row`: buffer, a tensor of the dtype, shape, strides.
+Layout read_layout(Reader& read, const Plan& plan, PyObject* row, Py_ssize_t at) {
+  Layout out;
+  out.buffer = static_cast<long>(read.number(read.item(row, at)));
+  PyObject* sample = read.item(row, at + 1);
+  DlTensor t{};
+  if (read.failed() || plan.torch->view(sample, &t) != 0) return out;
+  out.dtype = t.dtype;
+  out.signs = t.dtype.code == dl_float || t.dtype.code == dl_bfloat;
+  out.shape = read.numbers(read.item(row, at + 2));
+  out.strides = read.numbers(read.item(row, at + 3));
+  return out;
+}
+
+bool find_exchange(Plan* plan) {
+  const Ref capsule(PyObject_GetAttrString(plan->tensor_type, "__dlpack_c_exchange_api__"));
+  if (!capsule) return false;
+  plan->torch = static_cast<const DlExchange*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
+  if (plan->torch == nullptr) return false;
+  if (plan->torch->major == 1 && plan->torch->view != nullptr && plan->torch->stream != nullptr) return true;
+  PyErr_SetString(PyExc_ImportError, "torch's DLPack exchange table has another version");
+  return false;
+}
+
+/// False with an exception.
+bool read_plan(PyObject* fields, Plan* plan) {
+  Reader read(fields);
+  PyObject* plain = read.field("plain");
+  plan->tensor_type = read.item(plain, 0);
+  plan->parameter_type = read.item(plain, 1);
+  if (read.failed() || !find_exchange(plan)) return false;
+  plan->miss = read.field("miss");
+  plan->module = read.field("module");
+  plan->allocate = read.field("allocate");
+  plan->error = read.field("error");
+  plan->finish = read.field("finish");
+  plan->grad = read.field("grad");
+  plan->default_dtype = read.item(read.field("default_dtype"), 0);
+  plan->captured_dtype = read.item(read.field("default_dtype"), 1);
+  plan->forward_ad = read.field("forward_ad");
+  plan->root = read.item(read.field("root"), 0);
+  plan->root_training = read.item(read.field("root"), 1);
+  PyObject* rows = read.field("falsy");
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) plan->falsy.push_back(read.item(rows, i));
+  rows = read.field("empty");
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) plan->empty.push_back(read.item(rows, i));
+  rows = read.field("tree");
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
+    PyObject* row = read.item(rows, i);
+    plan->children.push_back(
+        {read.item(row, 0), read.item(row, 1), read.item(row, 2), read.item(row, 3), read.item(row, 4)});
+  }
+  const long long device = read.number(read.field("device"));
+  plan->device = device < 0 ? DlDevice{dl_cpu, 0} : DlDevice{dl_cuda, static_cast<std::int32_t>(device)};
+  rows = read.field("users");
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
+    PyObject* row = read.item(rows, i);
+    const auto argument = static_cast<Py_ssize_t>(read.number(read.item(row, 0)));
+    plan->inputs.push_back({argument, read_layout(read, *plan, row, 1)});
+  }
+  rows = read.field("params");
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
+    PyObject* row = read.item(rows, i);
+    plan->parameters.push_back({read.item(row, 0), read.item(row, 1), read_layout(read, *plan, row, 2)});
+    plan->parameters.back().layout.signs = false;
+  }
+  rows = read.field("table");
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) plan->table.push_back(read.address(read.item(rows, i)));
+  rows = read.field("fresh");
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
+    PyObject* row = read.item(rows, i);
+    plan->fresh.push_back(
+        {static_cast<long>(read.number(read.item(row, 0))), read.item(row, 1), read.item(row, 2), read.item(row, 3)});
+  }
+  PyObject* arena = read.field("arena");
+  plan->arena.bytes = read.number(read.item(arena, 0));
+  plan->arena.dtype = read.item(arena, 1);
+  rows = read.item(arena, 2);
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
+    PyObject* row = read.item(rows, i);
+    plan->arena.places.emplace_back(static_cast<long>(read.number(read.item(row, 0))), read.number(read.item(row, 1)));
+  }
+  rows = read.field("results");
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
+    PyObject* one = read.item(rows, i);
+    Output output;
+    if (one != nullptr && PyTuple_Check(one)) {
+      output.value = read.item(one, 0);
+    } else {
+      const long long buffer = read.number(one);
+      for (std::size_t f = 0; f < plan->fresh.size(); ++f) {
+        if (plan->fresh[f].buffer == buffer) output.fresh = static_cast<long>(f);
+      }
+      if (output.fresh < 0 && !read.failed()) PyErr_SetString(PyExc_ValueError, "an output that no kernel writes");
+    }
+    plan->outputs.push_back(output);
+  }
+  PyObject* how = read.field("launch");
+  void* function = read.address(read.item(how, 0));
+  std::memcpy(&plan->run, &function, sizeof function);
+  plan->program = read.address(read.item(how, 1));
+  plan->steps = static_cast<int>(read.number(read.item(how, 2)));
+  const auto outside = [&](long buffer) { return buffer >= static_cast<long>(plan->table.size()); };
+  for (const Input& input : plan->inputs) {
+    if (outside(input.layout.buffer)) PyErr_SetString(PyExc_ValueError, "an input outside the table");
+  }
+  for (const Parameter& parameter : plan->parameters) {
+    if (outside(parameter.layout.buffer)) PyErr_SetString(PyExc_ValueError, "a parameter outside the table");
+  }
+  for (const Fresh& fresh : plan->fresh) {
+    if (outside(fresh.buffer) || fresh.buffer < 0) PyErr_SetString(PyExc_ValueError, "an output outside the table");
+  }
+  for (const auto& [buffer, offset] : plan->arena.places) {
+    if (outside(buffer) || buffer < 0) PyErr_SetString(PyExc_ValueError, "a temporary outside the table");
+  }
+  if (plan->outputs.empty() && !read.failed()) PyErr_SetString(PyExc_ValueError, "a plan without outputs");
+  return !read.failed();
+}
+
+/// Objects that the plan makes itself live as long as it: names, and the arena's shape.
+bool make_names(Plan* plan) {
+  plan->made = Py_BuildValue(
+      "(NNNNNN(L)(i))", PyUnicode_InternFromString("training"), PyUnicode_InternFromString("_forward_hooks"),
+      PyUnicode_InternFromString("_forward_pre_hooks"), PyUnicode_InternFromString("requires_grad"),
+      PyUnicode_InternFromString("is_neg"), PyUnicode_InternFromString("_current_level"), plan->arena.bytes, 1);
+  if (plan->made == nullptr) return false;
+  Py_ssize_t at = 0;
+  for (PyObject** slot : {&plan->training, &plan->hooks, &plan->pre_hooks, &plan->requires_grad, &plan->is_neg,
+                          &plan->level, &plan->arena.shape, &plan->arena.strides}) {
+    *slot = PyTuple_GetItem(plan->made, at++);
+  }
+  return true;
+}
+
+PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* fields) {
+  if (fields == nullptr || PyTuple_Size(args) != 0) {
+    PyErr_SetString(PyExc_TypeError, "a plan takes keyword arguments");
+    return nullptr;
+  }
+  const auto create = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
+  Ref self(create(type, 0));
+  if (!self) return nullptr;
+  auto* object = reinterpret_cast<PlanObject*>(self.get());
+  object->plan = new (std::nothrow) Plan;
+  if (object->plan == nullptr) return PyErr_NoMemory();
+  // A copy: what the caller does with its dictionary later must not take anything away.
+  object->plan->keep = PyDict_Copy(fields);
+  if (object->plan->keep == nullptr) return nullptr;
+  try {
+    if (!read_plan(object->plan->keep, object->plan) || !make_names(object->plan)) return nullptr;
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  }
+  return self.release();
+}
+
+int plan_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (const Plan* plan = reinterpret_cast<PlanObject*>(self)->plan; plan != nullptr) {
+    Py_VISIT(plan->keep);
+    Py_VISIT(plan->made);
+  }
+  return 0;
+}
+
+void plan_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  if (Plan* plan = reinterpret_cast<PlanObject*>(self)->plan; plan != nullptr) {
+    Py_XDECREF(plan->keep);
+    Py_XDECREF(plan->made);
+    delete plan;
+  }
+  const auto release = reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free));
+  release(self);
+  Py_DECREF(type);
+}
+
+PyObject* count_hits(PyObject*, PyObject*) {
+  return PyLong_FromLongLong(hits.load(std::memory_order_relaxed));
+}
+
+template <typename To, typename From>
+To as(From from) {
+  return reinterpret_cast<To>(reinterpret_cast<void*>(from));
+}
+
+PyMethodDef plan_methods[] = {
+    {"run", as<PyCFunction>(&run), METH_FASTCALL, "run(module, args, kwargs): the outputs, or `miss`."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyType_Slot plan_slots[] = {{Py_tp_new, as<void*>(&plan_new)},
+                            {Py_tp_traverse, as<void*>(&plan_traverse)},
+                            {Py_tp_dealloc, as<void*>(&plan_dealloc)},
+                            {Py_tp_methods, plan_methods},
+                            {Py_tp_doc, const_cast<char*>("One binding of a program to a module.")},
+                            {0, nullptr}};
+
+PyType_Spec plan_spec = {"planish_call.Plan", sizeof(PlanObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                         plan_slots};
+
+int start(PyObject* module) {
+  const Ref type(PyType_FromSpec(&plan_spec));
+  if (!type) return -1;
+  Py_INCREF(type.get());
+  if (PyModule_AddObject(module, "Plan", type.get()) == 0) return 0;
+  Py_DECREF(type.get());
+  return -1;
+}
+
+PyMethodDef functions[] = {{"hits", count_hits, METH_NOARGS, "Calls that a plan has answered in this process."},
+                           {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef_Slot slots[] = {{Py_mod_exec, as<void*>(&start)}, {0, nullptr}};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "planish_call",
+                          "One call of a shipped module in C.",
+                          0,
+                          functions,
+                          slots,
+                          nullptr,
+                          nullptr,
+                          nullptr};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) PyObject* PyInit_planish_call() {
+  return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,79 @@
+#include "ship/export.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "base/json.h"
+#include "cli/exit_code.h"
+#include "cli/result_document.h"
+#include "cli/verbs.h"
+#include "store/store.h"
+#include "worker/toolbox.h"
+
+namespace planish::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_shipped(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "ship.json", ignored);
+}
+
+/// A shipped folder, the folder that holds one (what `optimize --out` wrote), or a run whose folder is still there.
+Result<fs::path> find_shipped(const ExportVerb& options) {
+  std::error_code ignored;
+  const fs::path named = fs::absolute(options.what, ignored);
+  for (const fs::path& folder : {named, named / "shipped"}) {
+    if (is_shipped(folder)) return folder.lexically_normal();
+  }
+  if (fs::exists(named, ignored)) {
+    return fail("not_shipped", fmt::format("{} holds no shipped folder", options.what),
+                "give the folder that planish optimize wrote, or the id of a run (planish runs)");
+  }
+  PLANISH_TRY(const auto store, store::Store::open_existing(store_file(options.store)));
+  auto run = store.run(options.what);
+  if (!run) {
+    run.error().hint = "give a shipped folder, or the id of a run (planish runs)";
+    return std::unexpected(std::move(run.error()));
+  }
+  fs::path folder = fs::path(run->out_folder) / "shipped";
+  if (is_shipped(folder)) return folder;
+  return fail("not_shipped", fmt::format("run {} has no shipped folder at {}", run->id, folder.string()),
+              "it was moved or deleted, or the run did not get that far; give the folder itself, or run it again");
+}
+
+/// Where --out does not say: beside the user, named after the task.
+fs::path default_out(const std::string& task, const std::string& form) {
+  if (form == "file") return task + "_planish.py";
+  return task + (form == "source" ? "_source" : "_shipped");
+}
+
+}  // namespace
+
+int export_verb(const ExportVerb& options, const Output& output) {
+  const auto folder = find_shipped(options);
+  if (!folder) return output.error(folder.error());
+  const auto tools = worker::Toolbox::resolve();
+  ship::ExportRequest request{*folder, options.out, tools.python_path / "planish"};
+  const auto task = ship::shipped_task(*folder);
+  if (!task) return output.error(task.error());
+  if (options.out.empty()) request.out = default_out(*task, options.form);
+  std::error_code ignored;
+  request.out = fs::absolute(request.out, ignored).lexically_normal();
+  const Status done = options.form == "file"     ? ship::export_file(request)
+                      : options.form == "source" ? ship::export_source(request)
+                                                 : ship::export_folder(request);
+  if (!done) return output.error(done.error());
+  const Json document = {{"schema_version", ResultDocument::schema_version},
+                         {"task", *task},
+                         {"form", options.form},
+                         {"from", folder->string()},
+                         {"exported", request.out.string()}};
+  output.result(dump_json(document), request.out.string() + "\n");
+  return exit_code::success;
+}
+
+}  // namespace planish::cli
