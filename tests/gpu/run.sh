@@ -11,10 +11,17 @@ if [ -x "$here/.venv/bin/python" ] && [ -z "${PLANISH_PYTHON:-}" ]; then python=
 }
 export PLANISH_PYTHON="$python" PLANISH_ROOT="$root" PYTHONPATH="$here/python"
 failed=0
-for test in "$here"/tests/gpu/*_smoke.py "$here"/tests/gpu/*_check.py; do
-  [ -f "$test" ] || continue
-  echo "== $(basename "$test")"
-  "$python" "$test" || failed=$((failed + 1))
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+check() {
+  echo "== $*"
+  "$python" "$@" || failed=$((failed + 1))
+}
+check "$here/tests/gpu/runtime_smoke.py" "$root/lib/libplanish_rt.so" "$root/bin/planish-runner"
+for set in --small --columns; do
+  "$root/bin/planish-emit-dump" "$set" --most 4 --random 1 > "$scratch/dump$set.json"
+  check "$here/tests/gpu/emit_check.py" "$scratch/dump$set.json" --jobs 8 --timeout 60
 done
-echo "$failed GPU test files failed"
+if [ -f "$here/tests/gpu/random_graphs_check.py" ]; then check "$here/tests/gpu/random_graphs_check.py"; fi
+echo "$failed GPU tests failed"
 [ "$failed" -eq 0 ]
