@@ -153,7 +153,10 @@ class Bottleneck {
     double gain = 0;
     if (memory_bound_) {
       const double vector = static_cast<double>(gene("vector", 4)), unroll = static_cast<double>(gene("unroll", 1));
-      const double flying = resident * vector * unroll;
+      double flying = resident * vector * unroll;
+      // Stages are filled by the copy engine, not by threads that wait.
+      if (main_ != nullptr && gene("stages", 0) > 0)
+        flying = std::max(flying, static_cast<double>(occupancy_.blocks) * static_cast<double>(main_->dynamic_shared));
       const double wanted = bandwidth_ * 1e3 * memory_latency_us / std::max(1, q_.device.sms);
       fact("bytes_in_flight", flying, "bytes a multiprocessor");
       fact("bytes_in_flight_wanted", wanted, "bytes a multiprocessor");
