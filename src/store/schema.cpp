@@ -2,12 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "store/store.h"
 
 namespace planish::store {
 namespace {
 
-constexpr const char* tables = R"sql(
+/// Step i brings a store of version i to version i + 1; a new store takes all of them, so that there is one way to
+/// every version. Never change a step that was released: add one.
+constexpr std::array steps = {
+    R"sql(
 CREATE TABLE runs(
   id TEXT PRIMARY KEY, task TEXT NOT NULL, task_path TEXT NOT NULL, task_sha256 TEXT NOT NULL,
   target TEXT NOT NULL, device TEXT NOT NULL, settings TEXT NOT NULL, state TEXT NOT NULL, outcome TEXT NOT NULL,
@@ -22,7 +27,20 @@ CREATE TABLE evaluations(
   outcome TEXT NOT NULL, median_ms REAL NOT NULL, at_seconds REAL NOT NULL, document TEXT NOT NULL);
 CREATE INDEX evaluations_by_run ON evaluations(run, id);
 CREATE INDEX evaluations_by_program ON evaluations(region_key, program);
-)sql";
+)sql",
+    R"sql(
+ALTER TABLE evaluations ADD COLUMN parent TEXT NOT NULL DEFAULT '';
+ALTER TABLE evaluations ADD COLUMN cell INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE evaluations ADD COLUMN proposer TEXT NOT NULL DEFAULT '';
+CREATE TABLE kernels(
+  device TEXT NOT NULL, key TEXT NOT NULL, pattern TEXT NOT NULL, kinds TEXT NOT NULL, bucket TEXT NOT NULL,
+  facts TEXT NOT NULL, PRIMARY KEY(device, key)) WITHOUT ROWID;
+CREATE TABLE outcomes(
+  id INTEGER PRIMARY KEY, device TEXT NOT NULL, key TEXT NOT NULL, run TEXT NOT NULL, genome TEXT NOT NULL,
+  features TEXT NOT NULL, outcome TEXT NOT NULL, median_ms REAL NOT NULL, bound_ms REAL NOT NULL, at REAL NOT NULL);
+CREATE INDEX outcomes_by_kernel ON outcomes(device, key, id);
+)sql"};
+static_assert(steps.size() == schema_version);
 
 Result<std::int64_t> user_version(Database& database) {
   PLANISH_TRY(auto statement, database.prepare("PRAGMA user_version"));
@@ -42,23 +60,26 @@ Status check_version(std::int64_t version, const std::string& path) {
 
 }  // namespace
 
-Result<bool> check_schema(Database& database, const std::string& path) {
+Result<int> check_schema(Database& database, const std::string& path) {
   PLANISH_TRY(auto version, user_version(database));
   PLANISH_CHECK(check_version(version, path));
-  return version != 0;
+  return static_cast<int>(version);
 }
 
 Status prepare_schema(Database& database, const std::string& path) {
   // The version is read before anything is written: a newer store must stay as it was.
-  PLANISH_TRY(bool exists, check_schema(database, path));
+  PLANISH_TRY(int version, check_schema(database, path));
   PLANISH_CHECK(database.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON"));
   // A write lock taken and given back shows a read-only or full disk now, not after minutes of search.
   PLANISH_CHECK(database.execute("BEGIN IMMEDIATE"));
-  if (!exists) {
-    // Another process may have created the tables since.
-    PLANISH_TRY(exists, check_schema(database, path));
-    if (!exists) {
-      if (auto made = database.execute(fmt::format("{} PRAGMA user_version={}", tables, schema_version)); !made) {
+  if (version < schema_version) {
+    // Another process may have created or changed the tables since.
+    PLANISH_TRY(version, check_schema(database, path));
+    for (; version < schema_version; ++version) {
+      // The version moves with its step, in the same transaction: a store is never half way.
+      const std::string step =
+          fmt::format("{} PRAGMA user_version={}", steps[static_cast<std::size_t>(version)], version + 1);
+      if (auto made = database.execute(step); !made) {
         (void)database.execute("ROLLBACK");
         return made;
       }

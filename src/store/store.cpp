@@ -6,19 +6,11 @@
 #include <utility>
 
 #include "base/file.h"
-#include "store/objects.h"
 #include "store/schema.h"
-#include "store/sqlite.h"
+#include "store/store_impl.h"
 
 namespace planish::store {
 namespace fs = std::filesystem;
-
-struct Store::Impl {
-  fs::path file;
-  /// Empty for a store that does not exist yet and was opened for reading.
-  std::optional<Database> database;
-  Objects objects;
-};
 
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Store::Store(Store&&) noexcept = default;
@@ -73,16 +65,16 @@ Result<Store> Store::open(const fs::path& file) {
   }
   PLANISH_TRY(auto database, Database::open(file.string(), true));
   PLANISH_CHECK(prepare_schema(database, file.string()));
-  return Store(std::make_unique<Impl>(Impl{file, std::move(database), Objects(objects_folder(file))}));
+  return Store(std::make_unique<Impl>(Impl{file, std::move(database), Objects(objects_folder(file)), schema_version}));
 }
 
 Result<Store> Store::open_existing(const fs::path& file) {
-  auto impl = std::make_unique<Impl>(Impl{file, std::nullopt, Objects(objects_folder(file))});
+  auto impl = std::make_unique<Impl>(Impl{file, std::nullopt, Objects(objects_folder(file)), 0});
   std::error_code ignored;
   if (fs::exists(file, ignored)) {
     PLANISH_TRY(auto database, Database::open(file.string(), false));
-    PLANISH_TRY(bool has_tables, check_schema(database, file.string()));
-    if (has_tables) impl->database = std::move(database);
+    PLANISH_TRY(impl->version, check_schema(database, file.string()));
+    if (impl->version > 0) impl->database = std::move(database);
   }
   return Store(std::move(impl));
 }
@@ -177,19 +169,24 @@ Status Store::add_evaluation(const std::string& run, const EvaluationRecord& e) 
   PLANISH_TRY(auto document, impl_->objects.put(e.document));
   PLANISH_TRY(auto row, impl_->database->prepare(
                             "INSERT INTO evaluations(run, region, region_key, program, genome, level, benched, tier, "
-                            "outcome, median_ms, at_seconds, document) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"));
+                            "outcome, median_ms, at_seconds, document, parent, cell, proposer) "
+                            "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
   row.bind(1, run).bind(2, e.region).bind(3, e.region_key).bind(4, e.program).bind(5, e.genome).bind(6, e.level);
   row.bind(7, static_cast<std::int64_t>(e.benched)).bind(8, e.tier).bind(9, e.outcome).bind(10, e.median_ms);
-  row.bind(11, e.at_seconds).bind(12, document);
+  row.bind(11, e.at_seconds).bind(12, document).bind(13, e.parent).bind(14, static_cast<std::int64_t>(e.cell));
+  row.bind(15, e.proposer);
   return row.run();
 }
 
 Result<std::vector<EvaluationRecord>> Store::evaluations(const std::string& run, bool documents) const {
   std::vector<EvaluationRecord> out;
   if (!impl_->database) return out;
-  PLANISH_TRY(auto row, impl_->database->prepare(
+  // A store that is only read is not brought to our version.
+  const char* later = impl_->version >= 2 ? "parent, cell, proposer" : "'', -1, ''";
+  PLANISH_TRY(auto row, impl_->database->prepare(fmt::format(
                             "SELECT region, region_key, program, genome, level, benched, tier, outcome, median_ms, "
-                            "at_seconds, document FROM evaluations WHERE run=? ORDER BY id"));
+                            "at_seconds, document, {} FROM evaluations WHERE run=? ORDER BY id",
+                            later)));
   row.bind(1, run);
   while (true) {
     PLANISH_TRY(bool more, row.step());
@@ -205,6 +202,9 @@ Result<std::vector<EvaluationRecord>> Store::evaluations(const std::string& run,
     e.outcome = row.text(7);
     e.median_ms = row.real(8);
     e.at_seconds = row.real(9);
+    e.parent = row.text(11);
+    e.cell = static_cast<int>(row.integer(12));
+    e.proposer = row.text(13);
     if (documents) {
       PLANISH_TRY(e.document, impl_->objects.get(row.text(10)));
     }

@@ -15,7 +15,7 @@
 namespace planish::store {
 
 /// `user_version` of the files that this code writes.
-inline constexpr int schema_version = 1;
+inline constexpr int schema_version = 2;
 
 struct RunRecord {
   std::string id;
@@ -52,6 +52,32 @@ struct EvaluationRecord {
   double median_ms = 0;   ///< 0 if not benched
   double at_seconds = 0;  ///< since the run began
   std::string document;   ///< the evaluation document itself (not its name)
+  std::string parent;     ///< program that this one was made from; empty where not known
+  int cell = -1;          ///< of the archive; −1 where not known
+  std::string proposer;   ///< who proposed it, in the search's own words; may be empty
+};
+
+/// What a kernel is filed under. The words are the model's (model/features.h); the store only compares them.
+struct KernelRecord {
+  std::string device;  ///< name of the device
+  std::string key;     ///< canonical key of the region
+  std::string pattern, kinds, bucket, facts;
+};
+
+/// What became of one genome of a kernel: knowledge that outlives its run.
+struct OutcomeRecord {
+  std::string device, key;  ///< of its KernelRecord
+  std::string run;
+  std::string genome, features;
+  std::string outcome;
+  double median_ms = 0, bound_ms = 0;  ///< 0 where not known
+  double at = 0;                       ///< seconds since 1970
+};
+
+/// A kernel with what is known of its genomes.
+struct Knowledge {
+  KernelRecord kernel;
+  std::vector<OutcomeRecord> outcomes;  ///< oldest first
 };
 
 /// One thread at a time. Several processes may share a store.
@@ -88,6 +114,17 @@ class Store {
   Status add_evaluation(const std::string& run, const EvaluationRecord& evaluation);
   /// In the order in which they were added; with their documents where `documents`.
   Result<std::vector<EvaluationRecord>> evaluations(const std::string& run, bool documents) const;
+
+  /// Adds a kernel, or replaces what was said of it.
+  Status add_kernel(const KernelRecord& kernel);
+  /// Of a kernel that was added.
+  Status add_outcome(const OutcomeRecord& outcome);
+  /// Kernels of one pattern on one device, each with its latest `limit` outcomes of the time before `before`
+  /// (seconds since 1970): a run that is taken up again sees what it saw when it began. In the order of their keys.
+  Result<std::vector<Knowledge>> knowledge(const std::string& device, const std::string& pattern, double before,
+                                           int limit = 256) const;
+  /// Keeps the latest `limit` outcomes of each kernel of the device.
+  Status prune_outcomes(const std::string& device, int limit = 1024);
 
   /// Content-addressed bytes.
   Result<std::string> put(std::string_view bytes);

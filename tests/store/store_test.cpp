@@ -141,7 +141,7 @@ TEST_CASE("a full disk is disk_full") {
   auto db = Store::open(folder.path / "store.db");
   REQUIRE(db);
   // SQLite's own page limit gives SQLITE_FULL, as ENOSPC does.
-  REQUIRE(db->limit_pages_for_test(12));
+  REQUIRE(db->limit_pages_for_test(16));
   REQUIRE(db->begin_run(run("a")));
   Status status;
   for (int i = 0; i < 2000 && status; ++i) status = db->add_evaluation("a", evaluation(0));

@@ -1,0 +1,66 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "store/store_impl.h"
+
+/// What outlives runs: kernels, and what became of their genomes.
+namespace planish::store {
+
+Status Store::add_kernel(const KernelRecord& kernel) {
+  PLANISH_TRY(auto row, impl_->database->prepare("INSERT OR REPLACE INTO kernels(device, key, pattern, kinds, bucket, "
+                                                 "facts) VALUES(?,?,?,?,?,?)"));
+  row.bind(1, kernel.device).bind(2, kernel.key).bind(3, kernel.pattern).bind(4, kernel.kinds);
+  row.bind(5, kernel.bucket).bind(6, kernel.facts);
+  return row.run();
+}
+
+Status Store::add_outcome(const OutcomeRecord& o) {
+  PLANISH_TRY(auto row, impl_->database->prepare("INSERT INTO outcomes(device, key, run, genome, features, outcome, "
+                                                 "median_ms, bound_ms, at) VALUES(?,?,?,?,?,?,?,?,?)"));
+  row.bind(1, o.device).bind(2, o.key).bind(3, o.run).bind(4, o.genome).bind(5, o.features).bind(6, o.outcome);
+  row.bind(7, o.median_ms).bind(8, o.bound_ms).bind(9, o.at);
+  return row.run();
+}
+
+Result<std::vector<Knowledge>> Store::knowledge(const std::string& device, const std::string& pattern, double before,
+                                                int limit) const {
+  std::vector<Knowledge> out;
+  if (!impl_->database || impl_->version < 2) return out;
+  PLANISH_TRY(auto kernels, impl_->database->prepare("SELECT key, kinds, bucket, facts FROM kernels WHERE device=? AND "
+                                                     "pattern=? ORDER BY key"));
+  kernels.bind(1, device).bind(2, pattern);
+  while (true) {
+    PLANISH_TRY(bool more, kernels.step());
+    if (!more) break;
+    Knowledge one;
+    one.kernel = {device, kernels.text(0), pattern, kernels.text(1), kernels.text(2), kernels.text(3)};
+    out.push_back(std::move(one));
+  }
+  for (Knowledge& one : out) {
+    PLANISH_TRY(auto row,
+                impl_->database->prepare("SELECT run, genome, features, outcome, median_ms, bound_ms, at FROM "
+                                         "outcomes WHERE device=? AND key=? AND at<? ORDER BY id DESC LIMIT ?"));
+    row.bind(1, device).bind(2, one.kernel.key).bind(3, before).bind(4, static_cast<std::int64_t>(limit));
+    while (true) {
+      PLANISH_TRY(bool more, row.step());
+      if (!more) break;
+      one.outcomes.push_back({device, one.kernel.key, row.text(0), row.text(1), row.text(2), row.text(3), row.real(4),
+                              row.real(5), row.real(6)});
+    }
+    std::ranges::reverse(one.outcomes);
+  }
+  return out;
+}
+
+Status Store::prune_outcomes(const std::string& device, int limit) {
+  PLANISH_TRY(auto row,
+              impl_->database->prepare(
+                  "DELETE FROM outcomes WHERE device=?1 AND id IN (SELECT id FROM (SELECT id, row_number() "
+                  "OVER (PARTITION BY key ORDER BY id DESC) AS n FROM outcomes WHERE device=?1) WHERE n>?2)"));
+  row.bind(1, device).bind(2, static_cast<std::int64_t>(limit));
+  return row.run();
+}
+
+}  // namespace planish::store
