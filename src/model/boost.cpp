@@ -1,0 +1,233 @@
+#include "model/boost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace planish::model {
+namespace {
+
+constexpr int most_bins = 24;
+
+/// SplitMix64. Not the standard distributions: their results differ between libraries.
+struct Draw {
+  std::uint64_t state;
+  double next() {
+    state += 0x9e3779b97f4a7c15U;
+    std::uint64_t z = state;
+    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
+    return static_cast<double>((z ^ (z >> 31U)) >> 11U) * 0x1p-53;
+  }
+};
+
+/// The columns in a few bins each: bin b holds what is at most cuts[b]; the last bin of all is "unknown".
+struct Binned {
+  std::vector<std::vector<float>> cuts;  ///< by column; ascending
+  std::vector<std::uint8_t> bins;        ///< row-major
+  static constexpr std::uint8_t nothing = most_bins + 1;
+
+  explicit Binned(const Matrix& x) : cuts(x.columns), bins(x.values.size()) {
+    std::vector<float> values;
+    for (std::size_t c = 0; c < x.columns; ++c) {
+      values.clear();
+      for (std::size_t r = 0; r < x.rows(); ++r) {
+        if (const float v = x.row(r)[c]; !std::isnan(v)) values.push_back(v);
+      }
+      std::ranges::sort(values);
+      // Cuts lie between neighbours, at quantiles where there are too many.
+      auto& cut = cuts[c];
+      std::vector<float> distinct;
+      std::ranges::unique_copy(values, std::back_inserter(distinct));
+      if (distinct.size() <= most_bins) {
+        for (std::size_t i = 0; i + 1 < distinct.size(); ++i) cut.push_back((distinct[i] + distinct[i + 1]) / 2);
+      } else {
+        for (int b = 1; b < most_bins; ++b) {
+          const float v = values[values.size() * static_cast<std::size_t>(b) / most_bins];
+          if (cut.empty() || v > cut.back()) cut.push_back(v);
+        }
+      }
+      for (std::size_t r = 0; r < x.rows(); ++r) {
+        const float v = x.row(r)[c];
+        bins[r * x.columns + c] =
+            std::isnan(v) ? nothing : static_cast<std::uint8_t>(std::ranges::lower_bound(cut, v) - cut.begin());
+      }
+    }
+  }
+};
+
+/// Sums of gradients and curvatures.
+struct Sum {
+  double g = 0, h = 0;
+  Sum& operator+=(const Sum& o) {
+    g += o.g;
+    h += o.h;
+    return *this;
+  }
+  Sum operator-(const Sum& o) const { return {g - o.g, h - o.h}; }
+};
+
+struct Split {
+  double gain = 0;
+  int column = -1, bin = 0;
+  bool unknown_left = true;
+};
+
+double score(const Sum& s, double shrink) {
+  return s.g * s.g / (s.h + shrink);
+}
+
+}  // namespace
+
+void Boost::fit(const Matrix& x, std::span<const double> y, std::span<const double> weight,
+                std::span<const double> base, const BoostOptions& options) {
+  nodes_.clear();
+  roots_.clear();
+  start_ = 0;
+  const std::size_t n = x.rows();
+  if (n < 2 || x.columns == 0) return;
+  const Binned binned(x);
+  Draw draw{options.seed};
+  std::vector<double> f(n, 0.0);
+  if (!base.empty()) std::ranges::copy(base, f.begin());
+  if (base.empty()) {
+    double total = 0, sum = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      total += weight[i];
+      sum += weight[i] * y[i];
+    }
+    if (!(total > 0)) return;
+    const double mean = sum / total;
+    // Half a row of each kind keeps the odds finite.
+    start_ = options.logistic ? std::log((sum + 0.5) / (total - sum + 0.5)) : mean;
+    std::ranges::fill(f, start_);
+  }
+  std::vector<Sum> slope(n);
+  std::vector<std::uint32_t> rows;
+  std::vector<int> columns;
+  struct Open {
+    std::int32_t node;
+    std::size_t begin, end;
+    Sum sum;
+    int depth;
+  };
+  for (int t = 0; t < options.trees; ++t) {
+    for (std::size_t i = 0; i < n; ++i) {
+      if (options.logistic) {
+        const double p = 1 / (1 + std::exp(-f[i]));
+        slope[i] = {weight[i] * (y[i] - p), weight[i] * std::max(p * (1 - p), 1e-3)};
+      } else {
+        slope[i] = {weight[i] * (y[i] - f[i]), weight[i]};
+      }
+    }
+    rows.clear();
+    Sum all;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (options.rows < 1 && draw.next() >= options.rows) continue;
+      rows.push_back(static_cast<std::uint32_t>(i));
+      all += slope[i];
+    }
+    columns.clear();
+    for (std::size_t c = 0; c < x.columns; ++c) {
+      if (!binned.cuts[c].empty() && (options.columns >= 1 || draw.next() < options.columns))
+        columns.push_back(static_cast<int>(c));
+    }
+    if (rows.size() < 2 || columns.empty()) continue;
+    const auto root = static_cast<std::int32_t>(nodes_.size());
+    roots_.push_back(root);
+    nodes_.emplace_back();
+    std::vector<Open> open{{root, 0, rows.size(), all, 0}};
+    while (!open.empty()) {
+      const Open here = open.back();
+      open.pop_back();
+      Split best;
+      if (here.depth < options.depth) {
+        for (const int c : columns) {
+          Sum hist[most_bins + 2];
+          for (std::size_t k = here.begin; k < here.end; ++k)
+            hist[binned.bins[rows[k] * x.columns + static_cast<std::size_t>(c)]] += slope[rows[k]];
+          const Sum nothing = hist[Binned::nothing];
+          const int cuts = static_cast<int>(binned.cuts[static_cast<std::size_t>(c)].size());
+          Sum left;
+          for (int b = 0; b < cuts; ++b) {
+            left += hist[b];
+            for (const bool to_left : {true, false}) {
+              if (!to_left && nothing.h == 0) continue;
+              Sum l = left;
+              if (to_left) l += nothing;
+              const Sum r = here.sum - l;
+              if (l.h < options.leaf_weight * (options.logistic ? 0.1 : 1) ||
+                  r.h < options.leaf_weight * (options.logistic ? 0.1 : 1))
+                continue;
+              const double gain = score(l, options.shrink) + score(r, options.shrink) - score(here.sum, options.shrink);
+              if (gain > best.gain + 1e-12) best = {gain, c, b, to_left};
+            }
+          }
+        }
+      }
+      Node& node = nodes_[static_cast<std::size_t>(here.node)];
+      if (best.column < 0) {
+        node.value = static_cast<float>(options.rate * here.sum.g / (here.sum.h + options.shrink));
+        continue;
+      }
+      const auto column = static_cast<std::size_t>(best.column);
+      const auto goes_left = [&](std::uint32_t r) {
+        const auto bin = binned.bins[r * x.columns + column];
+        return bin == Binned::nothing ? best.unknown_left : bin <= best.bin;
+      };
+      const auto middle = std::stable_partition(rows.begin() + static_cast<std::ptrdiff_t>(here.begin),
+                                                rows.begin() + static_cast<std::ptrdiff_t>(here.end), goes_left);
+      const auto split = static_cast<std::size_t>(middle - rows.begin());
+      Sum left;
+      for (std::size_t k = here.begin; k < split; ++k) left += slope[rows[k]];
+      const auto child = static_cast<std::int32_t>(nodes_.size());
+      node.column = best.column;
+      node.cut = binned.cuts[column][static_cast<std::size_t>(best.bin)];
+      node.unknown_left = best.unknown_left;
+      node.left = child;
+      node.gain = static_cast<float>(best.gain);
+      nodes_.emplace_back();
+      nodes_.emplace_back();
+      open.push_back({child, here.begin, split, left, here.depth + 1});
+      open.push_back({child + 1, split, here.end, here.sum - left, here.depth + 1});
+    }
+    // Rows that were left out move as well.
+    for (std::size_t i = 0; i < n; ++i) {
+      std::size_t at = static_cast<std::size_t>(root);
+      while (nodes_[at].column >= 0) {
+        const Node& node = nodes_[at];
+        const float v = x.row(i)[static_cast<std::size_t>(node.column)];
+        const bool left = std::isnan(v) ? node.unknown_left : v <= node.cut;
+        at = static_cast<std::size_t>(node.left) + (left ? 0 : 1);
+      }
+      f[i] += nodes_[at].value;
+    }
+  }
+}
+
+double Boost::predict(std::span<const float> row) const {
+  double out = start_;
+  for (const std::int32_t root : roots_) {
+    std::size_t at = static_cast<std::size_t>(root);
+    while (nodes_[at].column >= 0) {
+      const Node& node = nodes_[at];
+      const auto column = static_cast<std::size_t>(node.column);
+      const float v = column < row.size() ? row[column] : unknown;
+      const bool left = std::isnan(v) ? node.unknown_left : v <= node.cut;
+      at = static_cast<std::size_t>(node.left) + (left ? 0 : 1);
+    }
+    out += nodes_[at].value;
+  }
+  return out;
+}
+
+std::vector<double> Boost::importance(std::size_t columns) const {
+  std::vector<double> out(columns, 0.0);
+  for (const Node& node : nodes_) {
+    if (node.column >= 0 && static_cast<std::size_t>(node.column) < columns)
+      out[static_cast<std::size_t>(node.column)] += node.gain;
+  }
+  return out;
+}
+
+}  // namespace planish::model

@@ -1,0 +1,181 @@
+#include "model/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace planish::model {
+namespace {
+
+constexpr std::size_t least_group = 4;  // samples of a kernel, for its mean to mean something
+constexpr std::size_t least_own = 6;    // samples before trees are grown on a group of its own
+constexpr std::size_t most_own = 2000;  // the latest; growing trees stays a matter of milliseconds
+
+double logistic(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+BoostOptions options_for(std::size_t rows, bool fails) {
+  BoostOptions options;
+  options.logistic = fails;
+  // Few rows: shallow trees, or each remembers its rows.
+  options.depth = rows < 24 ? 2 : rows < 100 ? 3 : 5;
+  options.trees = rows < 24 ? 40 : 100;
+  options.leaf_weight = rows < 48 ? 2 : 3;
+  return options;
+}
+
+}  // namespace
+
+void CostModel::Columns::add(const Features& features) {
+  for (const auto& [name, value] : features) index.try_emplace(name, index.size());
+}
+
+void CostModel::Columns::append(const Features& features, std::vector<float>& row) const {
+  const std::size_t start = row.size();
+  row.resize(start + index.size(), unknown);
+  // Both maps are in the order of names: one walk.
+  auto column = index.begin();
+  for (const auto& [name, value] : features) {
+    while (column != index.end() && column->first < name) ++column;
+    if (column == index.end()) break;
+    if (column->first == name) row[start + column->second] = static_cast<float>(value);
+  }
+}
+
+double CostModel::sum_of(const Boost& boost, const Columns& columns, const Features& features) {
+  if (boost.empty()) return 0;
+  std::vector<float> row;
+  columns.append(features, row);
+  return boost.predict(row);
+}
+
+void CostModel::learn_prior(const std::vector<Sample>& samples) {
+  prior_ = {};
+  prior_fails_ = false;
+  std::map<std::string_view, std::pair<double, std::size_t>> means;
+  for (const Sample& sample : samples) {
+    if (!sample.ok) continue;
+    auto& [sum, count] = means[sample.group];
+    sum += sample.log_ms;
+    ++count;
+  }
+  for (const Sample& sample : samples) prior_.columns.add(sample.features);
+  Matrix times, all;
+  times.columns = all.columns = prior_.columns.index.size();
+  std::vector<double> y, failed, weight;
+  for (const Sample& sample : samples) {
+    prior_.columns.append(sample.features, all.values);
+    failed.push_back(sample.ok ? 0 : 1);
+    const auto mean = means.find(sample.group);
+    if (!sample.ok || mean->second.second < least_group) continue;
+    prior_.columns.append(sample.features, times.values);
+    const auto count = static_cast<double>(mean->second.second);
+    y.push_back(sample.log_ms - mean->second.first / count);
+    // A kernel that was searched for hours must not drown one that was searched for a minute.
+    weight.push_back(std::sqrt(std::min(1.0, 64 / count)));
+  }
+  prior_.time.fit(times, y, weight, {}, options_for(y.size(), false));
+  const auto failures = std::ranges::count(failed, 1.0);
+  if (failures > 0 && failures < static_cast<std::ptrdiff_t>(failed.size())) {
+    const std::vector<double> even(failed.size(), 1.0);
+    prior_.failure.fit(all, failed, even, {}, options_for(failed.size(), true));
+    prior_fails_ = !prior_.failure.empty();
+  }
+  for (auto& [name, group] : groups_) learn(group);
+}
+
+void CostModel::observe(Sample sample) {
+  Group& group = groups_[sample.group];
+  group.ok += sample.ok ? 1 : 0;
+  group.samples.push_back(std::move(sample));
+  const std::size_t grown = group.samples.size() - group.learned_at;
+  if (grown >= std::max<std::size_t>(2, group.learned_at / 8)) learn(group);
+}
+
+void CostModel::learn(Group& group) {
+  group.learned_at = group.samples.size();
+  group.own = {};
+  const std::size_t begin = group.samples.size() > most_own ? group.samples.size() - most_own : 0;
+  const std::span<const Sample> samples = std::span<const Sample>(group.samples).subspan(begin);
+  for (const Sample& sample : samples) group.own.columns.add(sample.features);
+  Matrix times, all;
+  times.columns = all.columns = group.own.columns.index.size();
+  std::vector<double> y, base, failed, odds;
+  for (const Sample& sample : samples) {
+    group.own.columns.append(sample.features, all.values);
+    failed.push_back(sample.ok ? 0 : 1);
+    odds.push_back(sum_of(prior_.failure, prior_.columns, sample.features));
+    if (!sample.ok) continue;
+    group.own.columns.append(sample.features, times.values);
+    y.push_back(sample.log_ms);
+    base.push_back(sum_of(prior_.time, prior_.columns, sample.features));
+  }
+  group.offset = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) group.offset += (y[i] - base[i]) / static_cast<double>(y.size());
+  for (double& b : base) b += group.offset;
+  const std::vector<double> even(samples.size(), 1.0);
+  if (y.size() >= least_own) {
+    group.own.time.fit(times, y, std::span(even).first(y.size()), base, options_for(y.size(), false));
+  }
+  const auto failures = std::ranges::count(failed, 1.0);
+  group.fails = failures > 0 && failures < static_cast<std::ptrdiff_t>(failed.size());
+  if (group.fails && failed.size() >= least_own) {
+    group.own.failure.fit(all, failed, even, prior_fails_ ? std::span<const double>(odds) : std::span<const double>{},
+                          options_for(failed.size(), true));
+  }
+}
+
+Guess CostModel::guess(const std::string& group, const Features& features) const {
+  Guess out;
+  const auto found = groups_.find(group);
+  const Group* own = found == groups_.end() ? nullptr : &found->second;
+  out.known = has_prior() || (own != nullptr && !own->own.time.empty());
+  if (!out.known) return out;
+  out.log_ms = sum_of(prior_.time, prior_.columns, features);
+  double odds = sum_of(prior_.failure, prior_.columns, features);
+  bool may_fail = prior_fails_;
+  if (own != nullptr) {
+    out.log_ms += own->offset + sum_of(own->own.time, own->own.columns, features);
+    if (!own->own.failure.empty()) {
+      odds += sum_of(own->own.failure, own->own.columns, features);
+      may_fail = true;
+    }
+  }
+  out.failure = may_fail ? logistic(odds) : 0;
+  return out;
+}
+
+std::size_t CostModel::observed(const std::string& group) const {
+  const auto found = groups_.find(group);
+  return found == groups_.end() ? 0 : found->second.samples.size();
+}
+
+double rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  const std::size_t n = std::min(a.size(), b.size());
+  if (n < 2) return 0;
+  const auto ranks = [n](const std::vector<double>& values) {
+    std::vector<std::size_t> order(n);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return values[i]; });
+    std::vector<double> out(n);
+    for (std::size_t i = 0; i < n;) {
+      std::size_t j = i;
+      while (j + 1 < n && values[order[j + 1]] == values[order[i]]) ++j;
+      for (std::size_t k = i; k <= j; ++k) out[order[k]] = static_cast<double>(i + j) / 2;
+      i = j + 1;
+    }
+    return out;
+  };
+  const auto x = ranks(a), y = ranks(b);
+  const double mean = static_cast<double>(n - 1) / 2;
+  double xy = 0, xx = 0, yy = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    xy += (x[i] - mean) * (y[i] - mean);
+    xx += (x[i] - mean) * (x[i] - mean);
+    yy += (y[i] - mean) * (y[i] - mean);
+  }
+  return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
+}
+
+}  // namespace planish::model

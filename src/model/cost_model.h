@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/boost.h"
+#include "model/features.h"
+
+/// A learned guess of what a candidate will cost, before it is compiled. Ranks genomes of one kernel; says little about
+/// milliseconds.
+namespace planish::model {
+
+/// One evaluation, as the model sees it.
+struct Sample {
+  std::string group;  ///< what is comparable: one kernel on one device
+  Features features;  ///< the kernel's facts and those of the genome
+  bool ok = false;    ///< it passed, or was given up for its time alone
+  double log_ms = 0;  ///< natural logarithm of the median; where ok
+};
+
+struct Guess {
+  bool known = false;  ///< false where nothing was learned that applies
+  double log_ms = 0;  ///< comparable within a group; on the scale of milliseconds once the group has samples of its own
+  double failure = 0;  ///< chance of not passing, 0 … 1
+};
+
+/// Two layers of boosted trees. The first learns from earlier runs, on every kernel's facts, how a choice moves the
+/// time relative to the mean of its kernel; the second learns from this run's samples of a group what the first got
+/// wrong there. Both again for the chance of failure.
+///
+/// Deterministic: the same samples in the same order give the same guesses. One thread.
+class CostModel {
+ public:
+  /// Samples of earlier runs; replaces what was learned from such before. Milliseconds for a thousand samples.
+  void learn_prior(const std::vector<Sample>& samples);
+  /// One sample of this run. Trees are grown again once a group has grown by an eighth.
+  void observe(Sample sample);
+  Guess guess(const std::string& group, const Features& features) const;
+
+  bool has_prior() const { return !prior_.time.empty(); }
+  std::size_t observed(const std::string& group) const;
+
+ private:
+  /// Which feature is which column.
+  struct Columns {
+    std::map<std::string, std::size_t, std::less<>> index;
+    void add(const Features& features);
+    void append(const Features& features, std::vector<float>& row) const;
+  };
+  struct Layer {
+    Columns columns;
+    Boost time, failure;
+  };
+  struct Group {
+    std::vector<Sample> samples;
+    std::size_t learned_at = 0;
+    std::size_t ok = 0;
+    double offset = 0;   ///< mean of what the prior leaves of log_ms
+    bool fails = false;  ///< some sample failed, some passed
+    Layer own;
+  };
+  static double sum_of(const Boost& boost, const Columns& columns, const Features& features);
+  void learn(Group& group);
+
+  Layer prior_;
+  bool prior_fails_ = false;
+  std::map<std::string, Group> groups_;
+};
+
+/// Spearman's rank correlation; ties share their mean rank. 0 for fewer than two values or where one side is constant.
+double rank_correlation(const std::vector<double>& a, const std::vector<double>& b);
+
+}  // namespace planish::model

@@ -1,0 +1,207 @@
+#include "model/features.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "codegen/emit/cuda_plan.h"
+#include "codegen/lower/node_text.h"
+
+namespace planish::model {
+namespace {
+
+double log2_of(double value) {
+  return std::log2(std::max(value, 1e-6));
+}
+
+/// Genes are mostly powers of two; 0 means "not used" and lies below 1.
+double gene_feature(std::int64_t value) {
+  return value > 0 ? std::log2(static_cast<double>(value)) : -1.0;
+}
+
+std::int64_t gene(const codegen::Genome& genome, std::string_view name, std::int64_t otherwise) {
+  const auto found = genome.find(name);
+  return found == genome.end() ? otherwise : found->second;
+}
+
+int widest(const codegen::Kernel& kernel) {
+  int bytes = 1;
+  for (const auto& input : kernel.inputs) bytes = std::max(bytes, size_of(input.dtype));
+  for (const auto& output : kernel.outputs) bytes = std::max(bytes, size_of(output.dtype));
+  return bytes;
+}
+
+bool structural(codegen::Op op) {
+  return op == codegen::Op::constant || op == codegen::Op::load || op == codegen::Op::index ||
+         op == codegen::Op::reduced || op == codegen::Op::cast;
+}
+
+bool costly(codegen::Op op) {
+  return op >= codegen::Op::exp && op <= codegen::Op::sigmoid;
+}
+
+std::string kinds_of(const codegen::Kernel& kernel) {
+  std::set<std::string> kinds;
+  for (const auto& node : kernel.nodes) {
+    if (!structural(node.op)) kinds.emplace(codegen::op_name(node.op));
+  }
+  for (const auto& reduction : kernel.reductions)
+    kinds.insert(fmt::format("reduce_{}", codegen::reduce_name(reduction.kind)));
+  return fmt::format("{}", fmt::join(kinds, " "));
+}
+
+DType widest_dtype(const codegen::Kernel& kernel) {
+  DType found = DType::f32;
+  int bytes = 0;
+  const auto look = [&](DType dtype) {
+    if (size_of(dtype) > bytes) {
+      bytes = size_of(dtype);
+      found = dtype;
+    }
+  };
+  for (const auto& output : kernel.outputs) look(output.dtype);
+  for (const auto& input : kernel.inputs) look(input.dtype);
+  return found;
+}
+
+Features facts_of(const codegen::Kernel& kernel) {
+  Features f;
+  const codegen::Cost cost = codegen::cost(kernel);
+  const auto outer = static_cast<double>(kernel.outer_extent()), inner = static_cast<double>(kernel.inner_extent());
+  f["k.row"] = kernel.anchor == codegen::Anchor::row ? 1 : 0;
+  f["k.log_outer"] = log2_of(outer);
+  f["k.log_inner"] = log2_of(inner);
+  f["k.log_points"] = log2_of(outer * inner);
+  f["k.log_bytes"] = log2_of(cost.bytes);
+  f["k.log_flops_per_byte"] = log2_of(cost.flops / std::max(cost.bytes, 1.0));
+  f["k.inputs"] = static_cast<double>(kernel.inputs.size());
+  f["k.outputs"] = static_cast<double>(kernel.outputs.size());
+  f["k.widest"] = widest(kernel);
+  int narrow = 16;
+  for (const auto& input : kernel.inputs) narrow = std::min(narrow, std::max(1, size_of(input.dtype)));
+  f["k.narrowest"] = narrow;
+  f["k.reductions"] = static_cast<double>(kernel.reductions.size());
+  int phases = 0;
+  for (const auto& reduction : kernel.reductions) phases = std::max(phases, reduction.phase + 1);
+  f["k.phases"] = phases;
+  double heavy = 0, loads = 0, masked = 0, strided = 0, still = 0;
+  const int last = static_cast<int>(kernel.space.extents.size()) - 1;
+  for (const auto& node : kernel.nodes) {
+    if (costly(node.op)) ++heavy;
+    if (node.op != codegen::Op::load) continue;
+    ++loads;
+    if (!node.where.empty()) ++masked;
+    if (last >= 0 && !node.index.depends_on(last)) {
+      ++still;
+    } else if (last >= 0 && node.index.coefficient_of(last) != 1) {
+      ++strided;
+    }
+  }
+  f["k.costly"] = heavy;
+  f["k.loads"] = loads;
+  f["k.masked_loads"] = masked;
+  f["k.strided_loads"] = strided;
+  f["k.still_loads"] = still;
+  double per_row = 0;
+  for (const auto& output : kernel.outputs) per_row += output.per_row ? 1 : 0;
+  f["k.per_row_outputs"] = per_row;
+  f["k.log_nodes"] = log2_of(static_cast<double>(kernel.nodes.size()));
+  int aligned = 0;  // powers of two in the length of a row
+  const std::int64_t length =
+      kernel.anchor == codegen::Anchor::row ? kernel.inner_extent() : kernel.outer_extent() * kernel.inner_extent();
+  while (aligned < 6 && length > 0 && length % (std::int64_t{2} << aligned) == 0) ++aligned;
+  f["k.aligned"] = aligned;
+  return f;
+}
+
+}  // namespace
+
+std::string text(const Features& features) {
+  std::string out;
+  for (const auto& [name, value] : features) out += fmt::format("{}{}={}", out.empty() ? "" : " ", name, value);
+  return out;
+}
+
+Result<Features> features_from_text(std::string_view text) {
+  Features out;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(' '), text.size());
+    const auto word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (word.empty()) continue;
+    const auto equals = word.find('=');
+    double value = 0;
+    bool good = equals != std::string_view::npos && equals > 0;
+    if (good) {
+      const auto number = word.substr(equals + 1);
+      const auto [rest, code] = std::from_chars(number.data(), number.data() + number.size(), value);
+      good = code == std::errc{} && rest == number.data() + number.size() && std::isfinite(value);
+    }
+    if (!good) return fail("bad_features", fmt::format("'{}' is not name=number", word));
+    out[std::string(word.substr(0, equals))] = value;
+  }
+  return out;
+}
+
+KernelClass classify(const codegen::Kernel& kernel) {
+  KernelClass out;
+  out.pattern = kernel.anchor == codegen::Anchor::row ? "row" : "pointwise";
+  out.kinds = kinds_of(kernel);
+  const auto rounded = [](std::int64_t n) { return std::lround(log2_of(static_cast<double>(n))); };
+  out.bucket = fmt::format("{} o{} i{}", name(widest_dtype(kernel)), rounded(kernel.outer_extent()),
+                           rounded(kernel.inner_extent()));
+  out.facts = facts_of(kernel);
+  return out;
+}
+
+Featurizer::Featurizer(codegen::Kernel kernel, codegen::Device device)
+    : kernel_(std::move(kernel)), device_(std::move(device)), class_(classify(kernel_)) {
+  bytes_ = codegen::cost(kernel_).bytes;
+  points_ = static_cast<double>(kernel_.outer_extent()) * static_cast<double>(kernel_.inner_extent());
+}
+
+Features Featurizer::of(const codegen::Genome& genome) const {
+  Features f;
+  for (const auto& [name, value] : genome) f["g." + name] = gene_feature(value);
+  const auto threads = static_cast<double>(gene(genome, "threads", 1));
+  const auto unroll = static_cast<double>(gene(genome, "unroll", 1));
+  f["d.log_cached"] = log2_of(bytes_ / static_cast<double>(std::max<std::int64_t>(1, device_.l2_bytes)));
+  if (device_.target == codegen::Target::cpu) {
+    f["d.log_bytes_a_thread"] = log2_of(bytes_ / threads);
+    f["d.log_points_a_thread"] = log2_of(points_ / threads);
+    if (const auto chunk = gene(genome, "chunk", 0); chunk > 0)
+      f["d.log_chunks_a_thread"] = log2_of(points_ / static_cast<double>(chunk) / threads);
+    const double lanes = static_cast<double>(gene(genome, "bits", 128)) / (8.0 * widest(kernel_));
+    const auto extents = kernel_.space.extents;
+    const auto vary = static_cast<std::size_t>(gene(genome, "vary", 0));
+    if (vary < extents.size()) {
+      f["d.log_vectors"] = log2_of(static_cast<double>(extents[vary]) / (lanes * unroll));
+      f["d.vary_is_last"] = vary + 1 == extents.size() ? 1 : 0;
+    }
+    return f;
+  }
+  const codegen::printing::CudaPlan plan = codegen::printing::make_plan(kernel_, device_, genome);
+  f["d.registers"] = plan.registers;
+  f["d.log_shared"] = log2_of(1.0 + static_cast<double>(plan.dynamic_shared + plan.static_shared));
+  f["d.log_blocks"] = log2_of(static_cast<double>(plan.grid));
+  f["d.log_trips"] = log2_of(static_cast<double>(plan.trips));
+  const double vector = static_cast<double>(gene(genome, "vector", 4));
+  f["d.log_flight"] = log2_of(threads * vector * unroll);
+  // Blocks that fit at once, by registers, threads and shared memory: the waves follow.
+  const double by_registers = 65536.0 / (std::max(24, (plan.registers + 7) / 8 * 8) * threads);
+  const double shared = static_cast<double>(plan.dynamic_shared + plan.static_shared) + 1024;
+  const double resident = std::max(
+      1.0,
+      std::floor(std::min({32.0, 2048 / threads, by_registers, static_cast<double>(device_.shared_bytes) / shared})));
+  f["d.resident_threads"] = resident * threads;
+  const double waves = static_cast<double>(plan.grid) / (resident * std::max(1, device_.sms));
+  f["d.log_waves"] = log2_of(waves);
+  f["d.last_wave"] = waves / std::ceil(std::max(waves, 1e-6));
+  return f;
+}
+
+}  // namespace planish::model
