@@ -147,11 +147,20 @@ int main(int argc, char** argv) {
   add_store(runs_app, runs_store);
   add_output(runs_app, output);
 
-  std::string run;
-  CLI::App* show_app = app.add_subcommand("show", "Show a run and its evaluations");
+  std::string run, candidate;
+  CLI::App* show_app = app.add_subcommand("show", "Show a run, or one candidate of it with what the judge says");
   show_app->add_option("run", run, "Its id, or the beginning of it")->required()->type_name("RUN");
+  show_app->add_option("candidate", candidate, "A program's hash, or the beginning of it")->type_name("CANDIDATE");
   add_store(show_app, show_store);
   add_output(show_app, output);
+
+  ReportVerb report;
+  CLI::App* report_app = app.add_subcommand("report", "Write a run as one HTML page");
+  report_app->add_option("run", report.run, "Its id, or the beginning of it")->required()->type_name("RUN");
+  report_app->add_option("--out", report.out, "File to write, or a folder; else planish-report-RUN.html here")
+      ->type_name("FILE.html");
+  add_store(report_app, report.store);
+  add_output(report_app, output);
 
   CLI::App* doctor_app = app.add_subcommand("doctor", "Say what this machine has, and what to do about the rest");
   add_store(doctor_app, doctor_store);
@@ -185,7 +194,8 @@ int main(int argc, char** argv) {
   if (export_app->parsed()) return export_verb(exported, output);
   if (suite_app->parsed()) return suite_verb(suite, output);
   if (runs_app->parsed()) return runs_verb(runs_store, limit, output);
-  if (show_app->parsed()) return show_verb(run, show_store, output);
+  if (show_app->parsed()) return show_verb(run, candidate, show_store, output);
+  if (report_app->parsed()) return report_verb(report, output);
   if (doctor_app->parsed()) return doctor_verb(doctor_store, output);
   if (cache_dir_app->parsed()) return cache_verb(CacheAction::dir, output);
   if (cache_size_app->parsed()) return cache_verb(CacheAction::size, output);

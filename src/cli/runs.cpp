@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/json.h"
+#include "cli/candidate.h"
 #include "cli/exit_code.h"
 #include "cli/result_document.h"
 #include "cli/run_lock.h"
@@ -71,6 +72,34 @@ std::string show_text(const store::RunRecord& run, const std::vector<store::Regi
   return out;
 }
 
+/// One candidate: its evaluation, and what the judge makes of it.
+Status show_candidate(const store::Store& store, const store::RunRecord& run, const std::string& prefix,
+                      const Output& output) {
+  PLANISH_TRY(auto records, store.evaluations(run.id, true));
+  PLANISH_TRY(auto record, find_candidate(records, prefix));
+  PLANISH_TRY(auto candidate, read_candidate(store, record));
+  std::string result;
+  if (!run.result.empty()) {
+    if (auto bytes = store.get(run.result)) result = std::move(*bytes);
+  }
+  const auto verdict = judge_candidate(candidate, tried_genes(records, record.region), device_of_run(run, result));
+  Json document = {{"schema_version", ResultDocument::schema_version},
+                   {"run", run.id},
+                   {"region", record.region},
+                   {"program", record.program},
+                   {"genome", record.genome},
+                   {"at_seconds", number_to_json(record.at_seconds)}};
+  PLANISH_TRY(document["evaluation"], parse_json(record.document, "store_corrupt", "evaluation"));
+  PLANISH_TRY(document["verdict"], parse_json(judge::to_json(verdict), "internal", "verdict"));
+  std::string text = fmt::format("candidate {}\n  region    {}\n  genome    {}\n  outcome   {} ({}, {})\n",
+                                 record.program, record.region, record.genome.empty() ? "(aten steps)" : record.genome,
+                                 record.outcome, record.tier, record.level);
+  if (record.median_ms > 0) text += fmt::format("  median    {:.4g} ms\n", record.median_ms);
+  if (!record.parent.empty()) text += fmt::format("  parent    {}\n", record.parent);
+  output.result(dump_json(document), text + judge::to_text(verdict));
+  return {};
+}
+
 }  // namespace
 
 int runs_verb(const std::string& store_option, int limit, const Output& output) {
@@ -91,11 +120,16 @@ int runs_verb(const std::string& store_option, int limit, const Output& output) 
   return exit_code::success;
 }
 
-int show_verb(const std::string& run_id, const std::string& store_option, const Output& output) {
+int show_verb(const std::string& run_id, const std::string& candidate, const std::string& store_option,
+              const Output& output) {
   auto store = store::Store::open_existing(store_file(store_option));
   if (!store) return output.error(store.error());
   auto run = store->run(run_id);
   if (!run) return output.error(run.error());
+  if (!candidate.empty()) {
+    const auto shown = show_candidate(*store, *run, candidate, output);
+    return shown ? exit_code::success : output.error(shown.error());
+  }
   auto regions = store->regions(run->id);
   if (!regions) return output.error(regions.error());
   auto evaluations = store->evaluations(run->id, false);

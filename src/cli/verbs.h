@@ -41,7 +41,14 @@ struct ExportVerb {
 int export_verb(const ExportVerb& options, const Output& output);
 
 int runs_verb(const std::string& store, int limit, const Output& output);
-int show_verb(const std::string& run, const std::string& store, const Output& output);
+/// `candidate`: the beginning of a program's hash; empty shows the run.
+int show_verb(const std::string& run, const std::string& candidate, const std::string& store, const Output& output);
+
+struct ReportVerb {
+  std::string run, out, store;
+};
+int report_verb(const ReportVerb& options, const Output& output);
+
 int doctor_verb(const std::string& store, const Output& output);
 
 enum class CacheAction : std::uint8_t { dir, size, clean };

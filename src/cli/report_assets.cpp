@@ -1,0 +1,111 @@
+#include "cli/report_page.h"
+
+namespace planish::cli::page {
+
+std::string style() {
+  return R"css(
+:root { color-scheme: light dark; --ink: #1d2430; --soft: #5f6b7a; --rule: #d9dee5; --paper: #ffffff; --panel: #f5f7f9;
+  --ours: #0a6cbd; --other: #9aa7b5; --fail: #b3261e; --best: #0a6cbd; --full: #12805c; --heat-ink: #0a6cbd; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ee; --soft: #a0abb8; --rule: #353d48; --paper: #14181d;
+  --panel: #1c2127; --ours: #5aa9e6; --other: #66717e; --fail: #ef8a82; --best: #5aa9e6; --full: #4fc39a; --heat-ink: #2b6ea6; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 1100px; padding: 1rem; font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; border-bottom: 1px solid var(--rule); padding-bottom: .2rem; margin-top: 2rem; }
+h3 { font-size: 1.05rem; } h4 { font-size: .9rem; margin: 1rem 0 .3rem; color: var(--soft); }
+svg { width: 100%; max-width: 760px; height: auto; display: block; }
+svg text { font: 11px system-ui, sans-serif; fill: var(--soft); } svg .name { fill: var(--ink); }
+.grid { stroke: var(--rule); stroke-width: 1; } .line { fill: none; stroke-width: 2; } .line.best { stroke: var(--best); }
+.line.roof { stroke: var(--ink); } .level { stroke: var(--soft); stroke-dasharray: 4 4; }
+.dot { fill: var(--best); fill-opacity: .55; cursor: pointer; } .dot.failed { fill: var(--fail); } .dot.aten { fill: var(--other); }
+.dot.full { fill: var(--full); fill-opacity: .9; } .dot.picked { stroke: var(--ink); stroke-width: 2; fill-opacity: 1; }
+.bar { fill: var(--other); } .bar.ours { fill: var(--ours); } .whisker { stroke: var(--ink); fill: none; }
+.scroll { overflow: auto; max-height: 34rem; } table { border-collapse: collapse; font-size: .86rem; margin: .4rem 0; }
+caption { text-align: left; color: var(--soft); padding: .2rem 0; }
+th, td { padding: .2rem .5rem; border-bottom: 1px solid var(--rule); text-align: left; vertical-align: top; white-space: nowrap; }
+.facts td { white-space: normal; overflow-wrap: anywhere; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
+.sortable thead th { position: sticky; top: 0; background: var(--paper); cursor: pointer; } .sortable tr.failed { color: var(--soft); }
+.sortable th[aria-sort=ascending]::after { content: " ↑"; } .sortable th[aria-sort=descending]::after { content: " ↓"; }
+.sortable tbody tr { cursor: pointer; } .sortable tr.picked { background: var(--panel); outline: 2px solid var(--ours); outline-offset: -2px; }
+.heat td { text-align: right; background: color-mix(in srgb, var(--heat-ink) calc(var(--heat, 0) * 70%), transparent); } .heat .none { background: none; }
+#details { background: var(--panel); padding: .8rem; margin-top: 1rem; } pre { overflow: auto; max-height: 40rem; font-size: .8rem; }
+code { font-size: .82rem; } .diff .added { color: var(--full); } .diff .gone { color: var(--fail); } .diff .cut, small, footer { color: var(--soft); }
+)css";
+}
+
+std::string script() {
+  // Text goes in through textContent alone.
+  return R"js(
+"use strict";
+(function () {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const details = document.getElementById("details");
+  function add(parent, tag, text) {
+    const element = document.createElement(tag);
+    if (text !== undefined) element.textContent = text;
+    parent.appendChild(element);
+    return element;
+  }
+  function table(parent, rows) {
+    const body = add(add(parent, "table"), "tbody");
+    for (const row of rows) {
+      const line = add(body, "tr");
+      for (const cell of row) add(line, "td", cell);
+    }
+  }
+  function pick(n) {
+    const c = data.candidates[n];
+    if (!c) return;
+    for (const old of document.querySelectorAll(".picked")) old.classList.remove("picked");
+    for (const now of document.querySelectorAll('[data-pick="' + n + '"]')) now.classList.add("picked");
+    details.hidden = false;
+    details.textContent = "";
+    add(details, "h3", "#" + n + " " + c.program.slice(0, 16));
+    if (c.parent) add(details, "p", "parent " + c.parent.slice(0, 16));
+    if (c.message) add(details, "p", c.message);
+    add(details, "pre", c.verdict);
+    if (c.tests.length) {
+      table(details, [["regime", "seed", "passed", "error", "gate", "eager"]].concat(
+        c.tests.map(t => [t.regime, t.seed, t.ok ? "yes" : "no: " + t.problem, t.fro, t.gate, t.eager])));
+    }
+    if (c.log) add(details, "pre", c.log);
+    add(details, "pre", c.source >= 0 ? data.sources[c.source] : "(no kernel source)");
+    details.scrollIntoView({ block: "nearest" });
+  }
+  document.addEventListener("click", function (event) {
+    const at = event.target.closest("[data-pick]");
+    if (at) pick(Number(at.dataset.pick));
+  });
+  document.addEventListener("keydown", function (event) {
+    if (event.key === "Enter" && event.target.dataset && event.target.dataset.pick) pick(Number(event.target.dataset.pick));
+  });
+  // An address that names a candidate shows it.
+  if (/^#c[0-9]+$/.test(location.hash)) pick(Number(location.hash.slice(2)));
+  for (const sorted of document.querySelectorAll("table.sortable")) {
+    const body = sorted.tBodies[0];
+    sorted.tHead.addEventListener("click", function (event) {
+      const head = event.target.closest("th");
+      if (!head) return;
+      const down = head.getAttribute("aria-sort") === "ascending";
+      for (const other of head.parentNode.children) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const column = head.cellIndex;
+      const key = row => row.cells[column].dataset.v === undefined ? null : Number(row.cells[column].dataset.v);
+      const numeric = Array.from(body.rows).some(row => key(row) !== null);
+      const rows = Array.from(body.rows);
+      rows.sort(function (a, b) {
+        if (!numeric) {
+          const order = a.cells[column].textContent.localeCompare(b.cells[column].textContent);
+          return down ? -order : order;
+        }
+        const x = key(a), y = key(b);
+        if (x === null || y === null) return (x === null) - (y === null);
+        return down ? y - x : x - y;
+      });
+      for (const row of rows) body.appendChild(row);
+    });
+  }
+})();
+)js";
+}
+
+}  // namespace planish::cli::page

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/candidate.h"
+#include "judge/verdict.h"
+
+/// What a report shows, read from the store: plain data, all text as it was written by whoever wrote it.
+namespace planish::cli {
+
+struct Report {
+  store::RunRecord run;
+
+  struct Time {
+    std::string name;
+    double median = 0, lo = 0, hi = 0, compile_seconds = 0;
+    std::string error;  ///< why there is no time
+  };
+  std::vector<Time> times;
+  std::string best_baseline, reason, form;
+  double speedup_best = 0;
+
+  /// Of the result; empty where the run has none.
+  std::vector<std::pair<std::string, std::string>> accuracy;  ///< name → value
+  std::map<std::string, std::string> skipped;                 ///< regime → why
+  std::vector<std::pair<std::string, std::int64_t>> funnel;   ///< stage → candidates that reached it, in order
+  std::map<std::string, std::map<std::string, std::int64_t>> outcomes;  ///< tier → outcome → count
+
+  struct Region {
+    std::string id, key, summary, genome;
+    int count = 1;
+    double best_ms = 0, fallback_ms = 0, bound_ms = 0;
+    bool used = false;
+    std::vector<std::pair<std::string, double>> cells;  ///< of the archive, by name → its best time
+  };
+  std::vector<Region> regions;  ///< `task`, the whole, is not among them
+
+  struct Candidate {
+    StoredCandidate stored;
+    judge::Verdict verdict;
+  };
+  std::vector<Candidate> candidates;  ///< in the order of evaluation
+};
+
+/// Everything about a run. Works for a run that is not finished too: what is not there stays empty. Errors are the
+/// store's; an evaluation that cannot be read is left out.
+Result<Report> load_report(const store::Store& store, const store::RunRecord& run);
+
+/// Positions of the candidates from a seed to the fastest one of the region, along parents. Only the fastest itself
+/// where parents are not known; empty where nothing passed.
+std::vector<std::size_t> lineage(const Report& report, const std::string& region);
+/// Positions of the candidates of a region that were each the fastest so far, in order.
+std::vector<std::size_t> improvements(const Report& report, const std::string& region);
+
+}  // namespace planish::cli
