@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "cli/compose.h"
 #include "cli/evidence.h"
+#include "cli/knowledge.h"
 #include "cli/recording.h"
 #include "search/run.h"
 
@@ -163,9 +164,12 @@ class Flow {
   }
 
   Status search_regions() {
+    knowledge_ = std::make_unique<Knowledge>(*store_, request_.run, opened_.device.name, run_record_.started);
+    recording_->teach(knowledge_.get());
     std::vector<search::RegionSpec> specs;
     for (const PlannedRegion& region : plan_->regions()) {
       PLANISH_CHECK(store_->add_region(request_.run, {region.id, region.key, region.count}));
+      PLANISH_CHECK(knowledge_->add_region(region));
       ResultDocument::Region row;
       row.id = region.id;
       row.key = region.key;
@@ -389,6 +393,7 @@ class Flow {
   std::unique_ptr<store::Store> store_;
   store::RunRecord run_record_;
   std::unique_ptr<Recording> recording_;
+  std::unique_ptr<Knowledge> knowledge_;
   std::filesystem::path folder_;
   std::unique_ptr<Plan> plan_;
   std::vector<std::string> degenerate_;

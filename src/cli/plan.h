@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "coder/domain.h"
 #include "evaluate/api.h"
+#include "model/features.h"
 
 /// The two things `optimize` needs beside an evaluator and a store, as interfaces, so that its whole flow runs in a
 /// test with fakes.
@@ -25,6 +26,7 @@ struct PlannedRegion {
   std::string aten_program;                 ///< the region as aten steps: its fallback and yardstick
   std::string summary;                      ///< for people: "row, 3 ops"
   std::shared_ptr<const coder::Domain> domain;
+  std::shared_ptr<const model::Featurizer> features;  ///< what a model sees of its genomes; null: nothing is learned
 };
 
 /// A task cut into regions. Immutable; may be called from one thread at a time.

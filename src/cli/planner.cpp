@@ -63,6 +63,7 @@ class SynthPlan : public Plan {
       PLANISH_TRY(auto aten, codegen::region_aten_program(task_->graph, regions[i], task_->device));
       out.aten_program = program::to_json(aten);
       out.domain = coder::synth_domain(task_, i);
+      out.features = std::make_shared<model::Featurizer>(regions[i].kernel, task_->device);
       planned_.push_back(std::move(out));
       members_.push_back({i});
     }

@@ -71,7 +71,10 @@ Status Recording::record(const search::RegionSpec& region, const search::Proposa
     const double fallback = region.fallback_ms == search::no_time ? 0 : region.fallback_ms;
     progress_.best(region.id, evaluation.bench->median_ms, fallback);
   }
-  return keep(region.id, region.key, candidate.program, region.domain->text(proposal.genome), evaluation, recalled);
+  PLANISH_CHECK(
+      keep(region.id, region.key, candidate.program, region.domain->text(proposal.genome), evaluation, recalled));
+  if (knowledge_ == nullptr || recalled) return {};
+  return knowledge_->keep(region.id, proposal.genome, evaluation, clock_.wall_seconds());
 }
 
 void Recording::duplicate(const search::RegionSpec&) {

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/clock.h"
+#include "cli/knowledge.h"
 #include "cli/optimize_flow.h"
 #include "search/run.h"
 #include "store/store.h"
@@ -23,6 +24,8 @@ class Recording : public search::EvaluationSink, public search::History {
   bool has_history() const { return !known_.empty(); }
   /// Seconds of the search's budget that were used before.
   double seconds_used() const { return seconds_used_; }
+  /// What is recorded of the search's proposals is also kept there, for later runs. Borrowed; may be null.
+  void teach(Knowledge* knowledge) { knowledge_ = knowledge; }
   /// The search begins now; `seconds` is its budget (0: none).
   void search_begins(double seconds);
 
@@ -44,6 +47,7 @@ class Recording : public search::EvaluationSink, public search::History {
   std::string run_;
   Progress& progress_;
   Clock& clock_;
+  Knowledge* knowledge_ = nullptr;
   std::map<std::tuple<std::string, std::string, bool>, Evaluation> known_;
   std::map<std::string, std::map<std::string, std::int64_t>> counts_;
   double seconds_used_ = 0;

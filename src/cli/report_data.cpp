@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/json.h"
+#include "cli/run_lock.h"
 
 namespace planish::cli {
 namespace {
@@ -154,6 +155,7 @@ bool timed_ok(const Report::Candidate& c) {
 Result<Report> load_report(const store::Store& store, const store::RunRecord& run) {
   Report report;
   report.run = run;
+  report.state = live_state(run.id, run.state);
   std::string result;
   if (!run.result.empty()) {
     if (auto bytes = store.get(run.result)) result = std::move(*bytes);

@@ -14,6 +14,7 @@ namespace planish::cli {
 
 struct Report {
   store::RunRecord run;
+  std::string state;  ///< the run's; a run whose process is gone is not running
 
   struct Time {
     std::string name;

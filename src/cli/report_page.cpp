@@ -27,7 +27,7 @@ std::string summary(const Report& report) {
       {"run", run.id},
       {"task", fmt::format("{} ({})", run.task, run.task_path)},
       {"device", fmt::format("{} ({})", run.device, run.target)},
-      {"state", run.state + (run.outcome.empty() ? "" : ", " + run.outcome)}};
+      {"state", report.state + (run.outcome.empty() ? "" : ", " + run.outcome)}};
   if (!report.reason.empty()) rows.emplace_back("reason", report.reason);
   if (report.speedup_best > 0)
     rows.emplace_back("speed-up", fmt::format("{:.2f}x against {}", report.speedup_best, report.best_baseline));

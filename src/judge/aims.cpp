@@ -72,6 +72,7 @@ constexpr std::array effects{
     Effect{Aim::less_traffic, "skip", +1, 0.7},
     Effect{Aim::less_traffic, "tile", +1, 0.6},
     Effect{Aim::less_traffic, "buffer", +1, 0.5},
+    Effect{Aim::less_traffic, "panel", 0, 0.5},
     Effect{Aim::less_traffic, "cluster", +1, 0.4},
     Effect{Aim::less_traffic, "hold", +1, 0.4},
     Effect{Aim::less_traffic, "hints", 0, 0.3},

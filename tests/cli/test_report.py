@@ -120,7 +120,7 @@ def test_a_run_without_a_result_still_reports(optimised: Optimised, tmp_path: Pa
         database.execute("delete from evaluations where genome != ''")
     database.close()
     page, _ = written(home, optimised.result["run"])
-    assert "running" in page.words and "Nothing passed." in page.words
+    assert "killed" in page.words and "Nothing passed." in page.words
 
 
 def let_all_pass(database: sqlite3.Connection, objects: Path) -> list[str]:

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/plan.h"
+#include "evaluate/evaluation.h"
+#include "model/cost_model.h"
+#include "model/seeds.h"
+#include "store/store.h"
+
+namespace planish::cli {
+
+/// What earlier runs on this device teach a run, and what it leaves for the next: keeps outcomes in the store, learns a
+/// cost model from those of earlier runs, and goes on learning from what the run tells it. One thread.
+///
+/// Replays: what is known at the start is what was stored before the run began (also when it is taken up again), and
+/// guesses follow from that and from the order of observe().
+class Knowledge {
+ public:
+  /// Borrows the store. `since`: when the run began first, seconds since 1970.
+  Knowledge(store::Store& store, std::string run, std::string device, double since);
+
+  /// Files the region's kernel, and learns what is known of its pattern. Regions without a Featurizer are not known
+  /// here: everything about them is ignored.
+  Status add_region(const PlannedRegion& region);
+
+  /// Genomes that were fastest on the most alike kernels, best first; they may be illegal here.
+  std::vector<codegen::Genome> seeds(const std::string& region, std::size_t count) const;
+  /// Stores what became of a genome, for later runs.
+  Status keep(const std::string& region, const codegen::Genome& genome, const Evaluation& evaluation, double at);
+  /// Teaches the model of this run.
+  void observe(const std::string& region, const codegen::Genome& genome, bool ok, double median_ms);
+  /// Natural logarithm of milliseconds, with what a likely failure costs added; nothing where the model cannot say.
+  std::optional<double> predicted_log_ms(const std::string& region, const codegen::Genome& genome) const;
+
+  const model::CostModel& model() const { return model_; }
+
+ private:
+  struct Region {
+    std::string key;
+    double bound_ms = 0;
+    std::shared_ptr<const model::Featurizer> features;
+  };
+  model::Features features_of(const Region& region, const codegen::Genome& genome) const;
+  Status learn(const std::string& pattern);
+
+  store::Store& store_;
+  std::string run_, device_;
+  double since_;
+  std::map<std::string, Region> regions_;
+  std::map<std::string, bool> patterns_;  ///< those that were learned
+  std::vector<model::Sample> earlier_;
+  std::vector<model::Known> known_;
+  model::CostModel model_;
+};
+
+/// Samples and known genomes of stored kernels; what cannot be read is left out. `device` makes groups.
+void read_knowledge(const std::vector<store::Knowledge>& stored, std::vector<model::Sample>& samples,
+                    std::vector<model::Known>& known);
+
+}  // namespace planish::cli
