@@ -1,7 +1,7 @@
 """What the evaluations of stored runs cost, by tier: `python bench/evaluation_costs.py [STORE.db] [RUN]`.
 
-Reads the store that `planish optimize` wrote and prints a line a region with evaluations a minute and the mean seconds of compile, test and bench. The
-rate is over the time between the first and the last evaluation of the search, so it includes everything in between.
+Reads the store that `planish optimize` wrote and prints a line a region with evaluations a minute and the mean seconds of compile and
+test; timing and new data are the rest. The rate is over the time between the first and the last evaluation of the search, so it includes everything in between.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main() -> None:
     database = sqlite3.connect(f"file:{store}?mode=ro", uri=True)
     database.row_factory = sqlite3.Row
     runs = [row["id"] for row in database.execute("select id from runs order by started")]
-    print(f"{'task':28} {'run':24} {'evals':>6} {'ok':>5} {'a minute':>9} {'compile s':>10} {'test s':>8} {'bench s':>8} {'other s':>8}")
+    print(f"{'task':28} {'run':24} {'evals':>6} {'ok':>5} {'a minute':>9} {'compile s':>10} {'test s':>8} {'other s':>8}")
     for run in [sys.argv[2]] if len(sys.argv) > 2 else runs:
         task = database.execute("select task from runs where id=?", (run,)).fetchone()["task"]
         rows = database.execute("select * from evaluations where run=? order by rowid", (run,)).fetchall()
@@ -34,11 +34,10 @@ def main() -> None:
         count = len(found)
         compile_s = sum(d.get("compile", {}).get("seconds", 0) for _, d in found) / count
         test_s = sum(d.get("test", {}).get("seconds", 0) for _, d in found) / count
-        bench_s = sum(d.get("bench", {}).get("seconds", 0) for _, d in found) / count
         each = span / max(1, count - 1)
         ok = sum(d["outcome"] == "ok" for _, d in found)
         rate = 60 / each if each else 0
-        print(f"{task:28} {run:24} {count:6} {ok:5} {rate:9.1f} {compile_s:10.3f} {test_s:8.3f} {bench_s:8.3f} {each - compile_s - test_s - bench_s:8.3f}")
+        print(f"{task:28} {run:24} {count:6} {ok:5} {rate:9.1f} {compile_s:10.3f} {test_s:8.3f} {each - compile_s - test_s:8.3f}")
 
 
 main()
