@@ -23,6 +23,31 @@ inline Sample softmax_columns(std::int64_t rows, std::int64_t cols) {
   return {"softmax_columns", {{"rows", rows}, {"cols", cols}}, std::move(b.k)};
 }
 
+/// any, all, max and min of i32, sum of booleans, product: every kind of reduction; over rows, or (`columns`) over
+/// columns
+inline Sample reductions(std::int64_t rows, std::int64_t cols, bool columns = false) {
+  Build b;
+  b.k.anchor = Anchor::row;
+  const std::int64_t kept = columns ? cols : rows;
+  b.k.space.extents = {kept, columns ? rows : cols};
+  b.k.inner = 1;
+  const auto full = columns ? b.at({{0, 1}, {1, cols}}) : b.at({{0, cols}, {1, 1}});
+  const int x = b.load(b.input(DType::i32, {rows, cols}), full);
+  const int y = b.load(b.input(DType::f32, {rows, cols}), full);
+  const int above = b.op(Op::gt, {x, b.constant(18, DType::i32)}, DType::boolean);
+  const int near = b.op(Op::lt, {b.op(Op::abs, {y}), b.constant(2.8)}, DType::boolean);
+  const auto at = b.at({{0, 1}});
+  b.output(b.reduce(ReduceKind::any, above, 0, DType::boolean), DType::boolean, {kept}, at, true);
+  b.output(b.reduce(ReduceKind::all, near, 0, DType::boolean), DType::boolean, {kept}, at, true);
+  b.output(b.reduce(ReduceKind::max, x, 0, DType::i32), DType::i32, {kept}, at, true);
+  b.output(b.reduce(ReduceKind::min, y, 0), DType::f32, {kept}, at, true);
+  b.output(b.reduce(ReduceKind::sum, b.op(Op::cast, {above}, DType::i64), 0, DType::i64), DType::i64, {kept}, at, true);
+  b.output(b.reduce(ReduceKind::sum, b.op(Op::cast, {x}, DType::i64), 0, DType::i64), DType::i64, {kept}, at, true);
+  b.output(b.reduce(ReduceKind::product, b.op(Op::add, {b.op(Op::mul, {y, b.constant(0.01)}), b.constant(1)}), 0),
+           DType::f32, {kept}, at, true);
+  return {"reductions", {{"rows", rows}, {"cols", cols}, {"columns", columns}}, std::move(b.k)};
+}
+
 /// sqrt(Σ exp(x)) and max of each column of a (slabs, rows, cols) tensor, over the middle
 inline Sample column_stats(std::int64_t slabs, std::int64_t rows, std::int64_t cols, DType dtype = DType::f32) {
   Build b;
@@ -118,6 +143,8 @@ inline std::vector<Sample> column_samples() {
   out.push_back(softmax_columns(900, 8));
   out.push_back(logsumexp_columns(600, 40));
   out.push_back(rms_channels(2, 24, 60));
+  out.push_back(reductions(301, 52, true));
+  out.push_back(reductions(1100, 24, true));
   out.push_back(batch_standardize(300, 3, 1001));
   out.push_back(whole_moments(1 << 18));
   out.push_back(whole_moments(300'007, DType::bf16));

@@ -463,6 +463,47 @@ TEST_CASE("softmax over the channels of an image and the norm of a leading dim a
         }});
 }
 
+TEST_CASE("distances and counts are folds as well") {
+  GraphBuilder g;
+  const int x = g.input({3, 5}), y = g.input({3, 5});
+  const int d =
+      g.node("pairwise_distance.default", {V("x1", x), V("x2", y), F("p", 1), F("eps", 0.5), B("keepdim", false)}, {3});
+  check(g, {d}, {[](const Index& i) {
+          double sum = 0;
+          for (std::int64_t j = 0; j < 5; ++j) {
+            const auto at = static_cast<std::size_t>(i[0] * 5 + j);
+            sum += std::abs(datum(0, at) - datum(1, at) + 0.5);
+          }
+          return sum;
+        }});
+  GraphBuilder h;
+  const int flags = h.input({4, 6}, DType::boolean);
+  const int n = h.node("count_nonzero.dim_IntList", {V("self", flags), L("dim", {0})}, {6}, DType::i64);
+  check(h, {n}, {[](const Index& i) {
+          double count = 0;
+          for (std::int64_t r = 0; r < 4; ++r) count += datum(0, static_cast<std::size_t>(r * 6 + i[0])) > 0;
+          return count;
+        }});
+  GraphBuilder m;
+  const int z = m.input({4, 6});
+  const int low = m.value({6}), high = m.value({6});
+  m.graph.nodes.push_back({"aten.aminmax.default", {V("self", z), I("dim", 0), B("keepdim", false)}, {low, high}});
+  const int some = m.node("nansum.default", {V("self", z), L("dim", {0}), B("keepdim", false), N("dtype")}, {6});
+  const auto column = [](const Index& i) {
+    std::vector<double> out;
+    for (std::int64_t r = 0; r < 4; ++r) out.push_back(datum(0, static_cast<std::size_t>(r * 6 + i[0])));
+    return out;
+  };
+  check(m, {low, high, some},
+        {[&](const Index& i) { return std::ranges::min(column(i)); },
+         [&](const Index& i) { return std::ranges::max(column(i)); },
+         [&](const Index& i) {
+           double sum = 0;
+           for (const double v : column(i)) sum += v;
+           return sum;
+         }});
+}
+
 TEST_CASE("positions of extremes count over the reduced dims in their own order") {
   for (const bool largest : {true, false}) {
     const std::string max = largest ? "max" : "min";

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 MARGIN = 256  # canary bytes on both sides of an output; keeps 16-byte alignment
 CANARY = 0xA5
-WHOLE = ("transpose_add", "softmax_columns", "logsumexp_columns", "batch_standardize", "column_stats", "extremes")  # not by dimension 0
+WHOLE = ("transpose_add", "softmax_columns", "logsumexp_columns", "batch_standardize", "column_stats", "extremes", "reductions")  # not by dimension 0
 SLICE_ELEMENTS = 1 << 26  # compared elements of one output at most, from the start and the end of dimension 0
 
 

@@ -162,6 +162,8 @@ double expected(const Kernel& kernel, const Device& device, const Genome& genome
   if (run < 128 && (!base.columns || base.rows * base.width < kernel.outer_extent())) efficiency *= 0.75;
   if (base.residency != Residency::reread && per_sm < 1.99) efficiency *= 0.8;
   const double waves = blocks / (sms * resident);
+  // Multiprocessors are not equally far from memory: with one wave the last ones are waited for.
+  if (waves < 2) efficiency *= 0.96;
   const double used = waves < 1 ? std::min(1.0, blocks / sms) : waves / std::ceil(waves);
   double microseconds = bytes / (device.bandwidth_gbs * 1e3 * efficiency * std::max(0.02, used));
   const double meeting = 0.2 * std::log2(static_cast<double>(std::max(2, base.across)));

@@ -152,6 +152,16 @@ Result<int> count_nonzero(const Site& s) {
   return s.b.cast(rows.fold(ReduceKind::sum, s.b.cast(x, DType::i64)), s.out_dtype);
 }
 
+Result<int> nansum(const Site& s) {
+  const int id = s.args.value("self");
+  const auto& shape = s.low.info(id).shape;
+  Rows rows(s.low, shape, dims_of(s, shape.size()));
+  PLANISH_CHECK(rows.at(s.coords));
+  PLANISH_TRY(int x, s.low.value_as(id, rows.full(), s.out_dtype));
+  if (is_floating(s.b.dtype(x))) x = s.b.select(s.b.test(Op::isnan, x), s.b.like(x, 0), x);
+  return s.b.cast(rows.fold(ReduceKind::sum, x), s.out_dtype);
+}
+
 /// Mean and Σ(x-mean)² of the row at hand: two sweeps, as accurate as torch's Welford.
 struct Moments {
   int mean, centred, squares;
@@ -183,6 +193,16 @@ Result<int> variance(const Site& s) {
   return s.b.cast(var, s.out_dtype);
 }
 
+/// (Σ |x|^p)^(1/p) of the row at hand.
+int length_of(const Rows& rows, Builder& b, int x, double p) {
+  const int magnitude = b.op(Op::abs, x);
+  if (p == 2) return b.op(Op::sqrt, rows.fold(ReduceKind::sum, b.mul(x, x)));
+  if (p == 1) return rows.fold(ReduceKind::sum, magnitude);
+  if (std::isinf(p)) return rows.fold(p > 0 ? ReduceKind::max : ReduceKind::min, magnitude);
+  if (p == 0) return rows.fold(ReduceKind::sum, b.cast(b.test(Op::ne, x, b.like(x, 0)), b.dtype(x)));
+  return b.op(Op::pow, rows.fold(ReduceKind::sum, b.op(Op::pow, magnitude, b.like(x, p))), b.like(x, 1 / p));
+}
+
 Result<int> norm(const Site& s) {
   const int id = s.args.value("self");
   const auto& shape = s.low.info(id).shape;
@@ -192,21 +212,21 @@ Result<int> norm(const Site& s) {
   Rows rows(s.low, shape, dims_of(s, shape.size()));
   PLANISH_CHECK(rows.at(s.coords));
   PLANISH_TRY(const int x, s.low.value_as(id, rows.full(), wide(s.out_dtype)));
-  Builder& b = s.b;
-  const int magnitude = b.op(Op::abs, x);
-  int y = 0;
-  if (p == 2) {
-    y = b.op(Op::sqrt, rows.fold(ReduceKind::sum, b.mul(x, x)));
-  } else if (p == 1) {
-    y = rows.fold(ReduceKind::sum, magnitude);
-  } else if (std::isinf(p)) {
-    y = rows.fold(p > 0 ? ReduceKind::max : ReduceKind::min, magnitude);
-  } else if (p == 0) {
-    y = rows.fold(ReduceKind::sum, b.cast(b.test(Op::ne, x, b.like(x, 0)), b.dtype(x)));
-  } else {
-    y = b.op(Op::pow, rows.fold(ReduceKind::sum, b.op(Op::pow, magnitude, b.like(x, p))), b.like(x, 1 / p));
-  }
-  return b.cast(y, s.out_dtype);
+  return s.b.cast(length_of(rows, s.b, x, p), s.out_dtype);
+}
+
+Result<int> pairwise_distance(const Site& s) {
+  const int a = s.args.value("x1"), c = s.args.value("x2");
+  if (a < 0 || c < 0 || s.low.info(a).shape != s.low.info(c).shape) return unsupported("a broadcast distance");
+  const auto& shape = s.low.info(a).shape;
+  if (shape.empty()) return unsupported("a distance of scalars");
+  Rows rows(s.low, shape, {static_cast<int>(shape.size()) - 1});
+  PLANISH_CHECK(rows.at(s.coords));
+  const DType data = wide(s.out_dtype);
+  PLANISH_TRY(const int x, s.low.value_as(a, rows.full(), data));
+  PLANISH_TRY(const int y, s.low.value_as(c, rows.full(), data));
+  const int gap = s.b.add(s.b.sub(x, y), s.args.number("eps").value_or(1e-6));
+  return s.b.cast(length_of(rows, s.b, gap, s.args.number("p").value_or(2)), s.out_dtype);
 }
 
 Result<int> logsumexp(const Site& s) {
@@ -423,6 +443,7 @@ Result<int> cosine_similarity(const Site& s) {
 
 const HandlerTable& row_handlers() {
   static const HandlerTable table{{"sum", sum},
+                                  {"nansum", nansum},
                                   {"mean", mean},
                                   {"prod", prod},
                                   {"any", any},
@@ -441,6 +462,7 @@ const HandlerTable& row_handlers() {
                                   {"std_mean", variance},
                                   {"linalg_vector_norm", norm},
                                   {"norm", norm},
+                                  {"pairwise_distance", pairwise_distance},
                                   {"logsumexp", logsumexp},
                                   {"_softmax", softmax},
                                   {"softmax", softmax},
