@@ -385,6 +385,13 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
   }
   std::vector<Genome> out;
   constexpr std::size_t most = 8;
+  // One of each kind that the model does not find far worse: it is too coarse to tell them apart.
+  for (const auto& one : scored) {
+    if (one.microseconds > 1.3 * scored.front().microseconds) break;
+    const auto kind = [](const Genome& g) { return std::pair(gene(g, "residency", 0), gene(g, "walk", 0) != 0); };
+    if (std::ranges::none_of(out, [&](const Genome& g) { return kind(g) == kind(one.genome); }))
+      out.push_back(one.genome);
+  }
   for (const auto& one : scored) {
     if (out.size() >= most) break;
     if (std::ranges::none_of(out, [&](const Genome& g) { return alike(g, one.genome); })) out.push_back(one.genome);
