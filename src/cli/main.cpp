@@ -53,6 +53,9 @@ void add_search(CLI::App* verb, SearchOptions& search) {
       ->envname("PLANISH_EVALS")
       ->check(CLI::NonNegativeNumber);
   verb->add_option("--seed", search.seed, "Of the search's decisions")->envname("PLANISH_SEED")->capture_default_str();
+  verb->add_option("--strategy", search.strategy, "swarm, hillclimb, tree, random or sample")
+      ->envname("PLANISH_STRATEGY")
+      ->capture_default_str();
   verb->add_option("--accuracy", search.accuracy, "eager, tf32, or a tolerance such as 1e-4")
       ->envname("PLANISH_ACCURACY")
       ->capture_default_str();

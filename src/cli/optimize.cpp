@@ -52,6 +52,9 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, Clock& clock) {
   if (fresh || given("--target")) request.target = verb.search.target;
   if (fresh || given("--accuracy")) request.accuracy = verb.search.accuracy;
   if (fresh || given("--seed")) request.seed = verb.search.seed;
+  if (fresh || given("--strategy")) {
+    PLANISH_TRY(request.strategy, search::strategy_from_name(verb.search.strategy));
+  }
   if (fresh || given("--evals")) request.budget.evaluations = verb.search.evaluations;
   if (fresh || given("--budget")) {
     PLANISH_TRY(request.budget.seconds, parse_duration(verb.search.budget));

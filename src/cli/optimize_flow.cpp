@@ -198,13 +198,16 @@ class Flow {
     }
     if (specs.empty() || cancelled()) return {};
     world_.progress.phase(fmt::format("searching {} region{}", specs.size(), specs.size() == 1 ? "" : "s"));
-    search_ = std::make_unique<search::Search>(std::move(specs), request_.seed);
+    search::SearchOptions how;
+    how.strategy = request_.strategy;
+    search_ = std::make_unique<search::Search>(std::move(specs), request_.seed, how);
     Evaluate evaluator(world_.evaluator, opened_.session);
     search::RunOptions options;
     options.budget = request_.budget;
     options.window = opened_.device.target == "cuda" ? 4 : 2;
     options.seconds_used = recording_->seconds_used();
     options.cancel = world_.cancel;
+    options.target = opened_.device.target;
     recording_->search_begins(request_.budget.seconds);
     search::History* history = recording_->has_history() ? recording_.get() : nullptr;
     PLANISH_TRY(auto ran, search::run_search(*search_, evaluator, history, *recording_, world_.clock, options));
@@ -220,6 +223,8 @@ class Flow {
       const search::RegionSpec& spec = search_->specs()[i];
       const auto& winner = search_->region(i).winner();
       const auto row = std::ranges::find(result_.regions, spec.id, &ResultDocument::Region::id);
+      for (const search::Elite& elite : search_->region(i).archive().elites())
+        row->cells.emplace_back(search::text(elite.cell, result_.target), elite.ms);
       row->bound_ms = spec.bound_ms;
       row->fallback_ms = spec.fallback_ms == search::no_time ? 0 : spec.fallback_ms;
       if (!winner) continue;
@@ -363,6 +368,11 @@ class Flow {
 
   Status finish() {
     result_.evaluations = recording_->counts();
+    result_.searched.strategy = search::name(request_.strategy);
+    if (search_) result_.searched.funnel = search_->funnel();
+    result_.searched.compiled = recording_->compiled();
+    result_.searched.tested = recording_->tested();
+    result_.searched.timed = recording_->timed();
     for (const ClaimTime& time : result_.times) {
       if (time.name == "shipped") result_.host_us_per_call = time.host_us;
     }

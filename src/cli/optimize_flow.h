@@ -15,6 +15,7 @@
 #include "cli/result_document.h"
 #include "evaluate/api.h"
 #include "search/budget.h"
+#include "search/strategy.h"
 #include "store/store.h"
 
 namespace planish::cli {
@@ -26,6 +27,7 @@ struct OptimizeRequest {
   std::string accuracy = "eager";
   search::Budget budget;
   std::uint64_t seed = 0;
+  search::StrategyKind strategy = search::StrategyKind::hillclimb;
   std::vector<std::string> baselines;  ///< modes; `eager` is always among them
   std::filesystem::path out;           ///< absolute; empty takes planish-out/<task>-<run> under `base`
   std::filesystem::path base;          ///< working folder

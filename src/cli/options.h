@@ -16,6 +16,7 @@ struct SearchOptions {
   std::string budget = "60s";
   std::int64_t evaluations = 0;
   std::uint64_t seed = 0;
+  std::string strategy = "hillclimb";
   std::string accuracy = "eager";
   std::string baselines = "all";  ///< all | none | a list with commas
   std::string store;

@@ -40,6 +40,10 @@ class Recording : public search::EvaluationSink, public search::History {
   void not_built(const search::RegionSpec& region, const Error& error) override;
 
   const std::map<std::string, std::map<std::string, std::int64_t>>& counts() const { return counts_; }
+  /// Of what the search proposed: how many were compiled, then run on test data, then timed to the end.
+  std::int64_t compiled() const { return compiled_; }
+  std::int64_t tested() const { return tested_; }
+  std::int64_t timed() const { return timed_; }
 
  private:
   double used_now() const;
@@ -50,6 +54,7 @@ class Recording : public search::EvaluationSink, public search::History {
   Knowledge* knowledge_ = nullptr;
   std::map<std::tuple<std::string, std::string, bool>, Evaluation> known_;
   std::map<std::string, std::map<std::string, std::int64_t>> counts_;
+  std::int64_t compiled_ = 0, tested_ = 0, timed_ = 0;
   double seconds_used_ = 0;
   double budget_ = 0;
   std::optional<TimePoint> began_;

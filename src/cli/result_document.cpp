@@ -135,8 +135,19 @@ std::string to_json(const ResultDocument& r) {
   for (const auto& [tier, outcomes] : r.evaluations) {
     for (const auto& [outcome, n] : outcomes) out["evaluations"][tier][outcome] = n;
   }
+  out["search"] = {{"strategy", r.searched.strategy},
+                   {"funnel",
+                    {{"drawn", r.searched.funnel.drawn},
+                     {"legal", r.searched.funnel.legal},
+                     {"predicted", r.searched.funnel.predicted},
+                     {"clustered", r.searched.funnel.clustered},
+                     {"compiled", r.searched.compiled},
+                     {"tested", r.searched.tested},
+                     {"timed", r.searched.timed}}}};
   out["regions"] = Json::array();
   for (const auto& region : r.regions) {
+    Json cells = Json::array();
+    for (const auto& [what, ms] : region.cells) cells.push_back({{"cell", what}, {"ms", number_to_json(ms)}});
     out["regions"].push_back({{"id", region.id},
                               {"key", region.key},
                               {"summary", region.summary},
@@ -145,6 +156,7 @@ std::string to_json(const ResultDocument& r) {
                               {"best_ms", number_to_json(region.best_ms)},
                               {"fallback_ms", number_to_json(region.fallback_ms)},
                               {"bound_ms", number_to_json(region.bound_ms)},
+                              {"cells", std::move(cells)},
                               {"used", region.used}});
   }
   out["seconds"] = {{"total", number_to_json(r.seconds_total)},

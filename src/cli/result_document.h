@@ -4,10 +4,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "evaluate/api.h"
+#include "search/strategy.h"
 
 namespace planish::cli {
 
@@ -43,8 +45,17 @@ struct ResultDocument {
   double host_us_per_call = 0;
   std::map<std::string, std::map<std::string, std::int64_t>> evaluations;  ///< tier → outcome → count
 
+  /// How the search went, over all regions.
+  struct Searched {
+    std::string strategy;
+    search::FunnelCounts funnel;
+    std::int64_t compiled = 0, tested = 0, timed = 0;
+  };
+  Searched searched;
+
   struct Region {
     std::string id, key, summary, genome;
+    std::vector<std::pair<std::string, double>> cells;  ///< what each filled cell of the archive is, and its best ms
     int count = 1;
     double best_ms = 0, fallback_ms = 0, bound_ms = 0;  ///< 0 where not known
     bool used = false;

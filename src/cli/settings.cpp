@@ -9,6 +9,7 @@ std::string settings_text(const OptimizeRequest& request) {
               {"budget_seconds", request.budget.seconds},
               {"evaluations", request.budget.evaluations},
               {"seed", request.seed},
+              {"strategy", search::name(request.strategy)},
               {"baselines", request.baselines}};
   return dump_json(out);
 }
@@ -17,13 +18,17 @@ Status apply_settings(const std::string& text, OptimizeRequest& request) {
   PLANISH_TRY(Json json, parse_json(text, "store_corrupt", "the run's settings"));
   ObjectReader reader(json, "store_corrupt", "settings");
   std::int64_t seed = 0;
+  // Runs of before there was a choice were hill climbing.
+  std::string strategy(search::name(search::StrategyKind::hillclimb));
   reader.text("target", request.target);
   reader.text("accuracy", request.accuracy);
   reader.number("budget_seconds", request.budget.seconds);
   reader.integer("evaluations", request.budget.evaluations);
   reader.integer("seed", seed);
+  reader.text("strategy", strategy, ObjectReader::Need::optional);
   reader.texts("baselines", request.baselines);
   PLANISH_CHECK(reader.finish());
+  PLANISH_TRY(request.strategy, search::strategy_from_name(strategy));
   request.seed = static_cast<std::uint64_t>(seed);
   return {};
 }

@@ -42,6 +42,7 @@ Result<Settings> settings_of(const SearchOptions& o) {
                    "--budget",       o.budget,
                    "--evals",        std::to_string(o.evaluations),
                    "--seed",         std::to_string(o.seed),
+                   "--strategy",     o.strategy,
                    "--accuracy",     o.accuracy,
                    "--baselines",    o.baselines,
                    "--task-timeout", o.task_timeout};
@@ -52,6 +53,7 @@ Result<Settings> settings_of(const SearchOptions& o) {
                         {"budget_seconds", out.budget_seconds},
                         {"evaluations", o.evaluations},
                         {"seed", o.seed},
+                        {"strategy", o.strategy},
                         {"accuracy", o.accuracy},
                         {"baselines", baselines}});
   return out;

@@ -22,6 +22,10 @@ struct Candidate {
 class Domain {
  public:
   virtual ~Domain() = default;
+  /// The decisions to make, each with its choices in order. A genome has exactly these genes.
+  virtual std::vector<codegen::Gene> genes() const = 0;
+  /// Whether a genome of such choices can be emitted. Microseconds; not to be asked where a guess will do.
+  virtual bool legal(const codegen::Genome& genome) const = 0;
   /// Good first guesses, best first. Every genome given by any method is legal.
   virtual std::vector<codegen::Genome> seeds() const = 0;
   virtual codegen::Genome random(std::mt19937_64& rng) const = 0;

@@ -12,6 +12,10 @@ class Synth : public Domain {
  public:
   Synth(std::shared_ptr<const CutTask> task, std::size_t region) : task_(std::move(task)), region_(region) {}
 
+  std::vector<codegen::Gene> genes() const override { return codegen::genes(kernel(), task_->device); }
+  bool legal(const codegen::Genome& genome) const override {
+    return codegen::illegal(kernel(), task_->device, genome).empty();
+  }
   std::vector<codegen::Genome> seeds() const override { return codegen::seeds(kernel(), task_->device); }
   codegen::Genome random(std::mt19937_64& rng) const override {
     return codegen::random_genome(kernel(), task_->device, rng);

@@ -85,6 +85,7 @@ Result<CompileReport> read_compile(const Json& json) {
   reader.boolean("cached", report.cached);
   reader.text("log", report.log);
   const Json* kernels = reader.array("kernels");
+  const Json* launches = reader.array("launches", Need::optional);
   PLANISH_CHECK(reader.finish());
   for (const Json& item : *kernels) {
     KernelReport kernel;
@@ -94,8 +95,29 @@ Result<CompileReport> read_compile(const Json& json) {
     inner.integer("spill_bytes", kernel.spill_bytes);
     inner.integer("shared_bytes", kernel.shared_bytes);
     inner.integer("local_bytes", kernel.local_bytes);
+    const Json* instructions = inner.object("instructions", Need::optional);
     PLANISH_CHECK(inner.finish());
+    if (instructions != nullptr) {
+      for (const auto& [what, count] : instructions->items()) {
+        if (!count.is_number_integer()) return fail(kind, fmt::format("instructions: `{}` must be an integer", what));
+        kernel.instructions[what] = count.get<std::int64_t>();
+      }
+    }
     report.kernels.push_back(std::move(kernel));
+  }
+  if (launches != nullptr) {
+    for (const Json& item : *launches) {
+      LaunchReport launch;
+      ObjectReader inner(item, kind, "compile.launches");
+      inner.integer("kernel", launch.kernel);
+      inner.integer("blocks", launch.blocks);
+      inner.integer("threads", launch.threads);
+      inner.integer("cluster", launch.cluster);
+      inner.integer("shared_bytes", launch.shared_bytes);
+      inner.number("waves", launch.waves);
+      PLANISH_CHECK(inner.finish());
+      report.launches.push_back(launch);
+    }
   }
   return report;
 }
@@ -218,12 +240,23 @@ Json evaluation_to_json(const Evaluation& e) {
                          {"registers", k.registers},
                          {"spill_bytes", k.spill_bytes},
                          {"shared_bytes", k.shared_bytes},
-                         {"local_bytes", k.local_bytes}});
+                         {"local_bytes", k.local_bytes},
+                         {"instructions", k.instructions}});
+    }
+    Json launches = Json::array();
+    for (const LaunchReport& l : e.compile->launches) {
+      launches.push_back({{"kernel", l.kernel},
+                          {"blocks", l.blocks},
+                          {"threads", l.threads},
+                          {"cluster", l.cluster},
+                          {"shared_bytes", l.shared_bytes},
+                          {"waves", number_to_json(l.waves)}});
     }
     json["compile"] = {{"seconds", e.compile->seconds},
                        {"cached", e.compile->cached},
                        {"log", e.compile->log},
-                       {"kernels", std::move(kernels)}};
+                       {"kernels", std::move(kernels)},
+                       {"launches", std::move(launches)}};
   }
   if (e.test.has_value()) {
     Json cases = Json::array();

@@ -51,6 +51,21 @@ std::optional<Outcome> outcome_from_name(std::string_view text);
 struct KernelReport {
   std::string sha256;  ///< of the binary
   std::int64_t registers = 0, spill_bytes = 0, shared_bytes = 0, local_bytes = 0;
+  std::map<std::string, std::int64_t> instructions{};  ///< kind → how often it stands in the compiled code
+
+  std::int64_t instruction(const std::string& kind_of_it) const {
+    const auto found = instructions.find(kind_of_it);
+    return found == instructions.end() ? 0 : found->second;
+  }
+};
+
+/// One launch of the program, in its order.
+struct LaunchReport {
+  int kernel = 0;  ///< into CompileReport::kernels
+  std::int64_t blocks = 1, threads = 1;
+  std::int64_t cluster = 1;       ///< blocks of a cluster
+  std::int64_t shared_bytes = 0;  ///< dynamic, a block
+  double waves = 0;               ///< blocks over what the device holds at once; 0 on the CPU
 };
 
 struct CompileReport {
@@ -58,6 +73,7 @@ struct CompileReport {
   bool cached = false;  ///< every kernel came from the cache
   std::string log;      ///< the compiler's lines, also of a success (warnings)
   std::vector<KernelReport> kernels;
+  std::vector<LaunchReport> launches{};
 };
 
 /// One data set that was tried.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "evaluate/launches.h"
 #include "evaluate/outcome_of.h"
 #include "evaluate/task_evaluator.h"
 
@@ -163,10 +164,12 @@ Result<std::optional<TaskEvaluator::Compiled>> TaskEvaluator::compile(const prog
     report.seconds += reply->seconds;
     report.cached = report.cached && reply->cached;
     report.log += reply->log;
-    report.kernels.push_back({reply->sha256, reply->registers, reply->spill_bytes, reply->shared_bytes, 0});
+    report.kernels.push_back({reply->sha256, reply->registers, reply->spill_bytes, reply->shared_bytes,
+                              reply->local_bytes, std::move(reply->instructions)});
     compiled.paths.push_back(reply->path);
     compiled.hashes.push_back(reply->sha256);
   }
+  if (good) report.launches = launches_of(program, report.kernels, device_->facts);
   evaluation.compile = std::move(report);
   if (!good) return std::optional<Compiled>();
   return std::optional(std::move(compiled));
@@ -213,7 +216,7 @@ Result<bool> TaskEvaluator::load(Region& region, const program::Program& program
   loaded.handle = reply->handle;
   for (std::size_t i = 0; i < reply->kernels.size() && i < evaluation.compile->kernels.size(); ++i) {
     KernelReport& report = evaluation.compile->kernels[i];
-    report.local_bytes = reply->kernels[i].local_bytes;
+    report.local_bytes = std::max(report.local_bytes, reply->kernels[i].local_bytes);
     if (report.registers == 0) report.registers = reply->kernels[i].registers;
     if (report.shared_bytes == 0) report.shared_bytes = reply->kernels[i].shared_bytes;
   }

@@ -1,49 +1,44 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <limits>
+#include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "coder/domain.h"
+#include "search/archive.h"
+#include "search/strategy.h"
 
 namespace planish::search {
 
-inline constexpr double no_time = std::numeric_limits<double>::infinity();
-
 struct RegionOptions {
-  int randoms = 8;         ///< random genomes drawn after the seeds, before climbing
-  int restart_draws = 8;   ///< genomes drawn when a climb has ended: half mutants of elites, half random
   int finalists = 3;       ///< measured again at level full before one of them wins
   int finalist_tries = 6;  ///< no more than this many are tried where finalists fail
+  /// Elites measured again while the search goes on: at most one for so many screened. They count as finalists later.
+  int screened_a_recheck = 24;
   /// A region is done at this fraction of its roofline. Above one, because the bound counts a streaming copy, and mixes
   /// with more reads than writes have been seen to run 5 % faster than a copy (docs/results/h200.md).
   double stop_fraction = 1.05;
 };
 
-/// What became of a proposal, as far as search cares.
-struct Told {
-  bool ok = false;
-  double median_ms = 0;  ///< where ok
-  std::string program;   ///< hash; empty if it could not be built
-};
-
-enum class Answer : std::uint8_t { improved, not_better, duplicate, rejected };
-
-/// Ask / tell for one region: seeds, then random genomes, then hill climbing with restarts. Knows no clock and no
-/// process; every decision follows from the seed and the order of tells. Any number of proposals may be outstanding.
+/// Ask / tell for one region: a strategy proposes, this keeps what is common to all strategies: no genome and no
+/// program twice, the ranking, the archive, the elites' second measurement. Knows no clock and no process; every
+/// decision follows from the seed and the order of tells. Any number of proposals may be outstanding.
 class RegionSearch {
  public:
-  RegionSearch(std::shared_ptr<const coder::Domain> domain, std::uint64_t seed, double bound_ms, RegionOptions options);
+  RegionSearch(const RegionSpec& region, std::unique_ptr<Strategy> strategy, RegionOptions options);
 
-  /// The next genome to screen, never one that was proposed before. Nothing when all that can be thought of was tried.
-  std::optional<codegen::Genome> propose();
+  struct Idea {
+    codegen::Genome genome;
+    bool again = false;  ///< an elite, to be measured at level full
+  };
+  /// The next genome; never one to screen that was before. Nothing when all that can be thought of was tried.
+  std::optional<Idea> propose();
   Answer tell(const codegen::Genome& genome, const Told& told);
+  /// Its program was that of an earlier genome.
+  void tell_duplicate(const codegen::Genome& genome) { strategy_->tell_duplicate(genome); }
 
   /// True once a program with this hash was told, or announced with claim_program(), before.
   bool seen_program(const std::string& hash) const { return programs_.contains(hash); }
@@ -52,13 +47,14 @@ class RegionSearch {
 
   /// The next elite to measure at level full; nothing once enough of them are or none is left.
   std::optional<codegen::Genome> propose_final();
+  /// An elite was measured at level full, at the end or (Idea::again) on the way.
   Answer tell_final(const codegen::Genome& genome, const Told& told);
 
   /// Nothing more to gain (speed of light) or to try.
   bool done() const { return exhausted_ || at_speed_of_light(); }
   bool at_speed_of_light() const;
-  /// Best screened median; no_time before the first.
-  double best_ms() const;
+  /// Best median; no_time before the first.
+  double best_ms() const { return screened_.empty() ? no_time : screened_.front().ms; }
 
   struct Scored {
     codegen::Genome genome;
@@ -67,30 +63,30 @@ class RegionSearch {
   };
   /// The best of those measured at level full.
   const std::optional<Scored>& winner() const { return winner_; }
-  const std::optional<Scored>& best() const { return best_; }
+  /// Those that passed, best first, by their first measurement.
+  const std::vector<Scored>& ranking() const { return screened_; }
+  const Archive& archive() const { return archive_; }
+  FunnelCounts funnel() const { return strategy_->funnel(); }
 
  private:
-  enum class Phase : std::uint8_t { seeds, randoms, climb, restart };
-  void refill();
-  void push(codegen::Genome genome);
-  void start_climb_from_best_of_draws();
+  void rank(Scored scored);
 
-  std::shared_ptr<const coder::Domain> domain_;
-  std::mt19937_64 rng_;
-  double bound_ms_;
+  const RegionSpec& region_;
+  std::unique_ptr<Strategy> strategy_;
   RegionOptions options_;
-  Phase phase_ = Phase::seeds;
+  Archive archive_;
   bool exhausted_ = false;
-  std::deque<codegen::Genome> queue_;
-  std::set<codegen::Genome> proposed_;
+  std::int64_t told_ = 0, rechecks_ = 0;
+  std::map<codegen::Genome, std::uint64_t> proposed_;  ///< with their ids in the archive, in order of proposing
+  struct Contested {
+    codegen::Genome genome;
+    Cell cell;
+  };
+  std::optional<Contested> contested_;  ///< the latest rival of an elite whose lead is inside the noise
   std::set<std::string> programs_;
-  std::vector<Scored> screened_;  ///< those that passed, ascending by time
-  std::optional<Scored> best_;
-  std::optional<Scored> here_;   ///< where the climb stands
-  std::optional<Scored> drawn_;  ///< best since the last restart's draws
-  bool moved_ = false;           ///< `here_` changed since its neighbours were queued
-  std::set<codegen::Genome> finals_;
-  int finals_ok_ = 0;
+  std::vector<Scored> screened_;            ///< those that passed, ascending by time
+  std::map<codegen::Genome, bool> finals_;  ///< proposed at level full; true once it passed
+  std::map<codegen::Genome, Cell> cells_;   ///< of those in ranking()
   std::optional<Scored> winner_;
 };
 

@@ -128,14 +128,33 @@ class Loop {
       return std::unexpected(error);
     }
     const RegionSpec& region = search_.specs()[flight.proposal.region];
-    Told told;
-    told.ok = evaluation->ok() && evaluation->bench && evaluation->bench->median_ms > 0;
-    if (told.ok) told.median_ms = evaluation->bench->median_ms;
-    told.program = flight.candidate.hash;
+    const Told told = told_of(region, flight, *evaluation);
     PLANISH_TRY(auto answer, search_.tell(flight.proposal.serial, told));
     PLANISH_CHECK(sink_.record(region, flight.proposal, flight.candidate, *evaluation, answer, flight.recalled));
     flying_.pop_front();
     return {};
+  }
+
+  Told told_of(const RegionSpec& region, const InFlight& flight, const Evaluation& evaluation) const {
+    Told told;
+    told.ok = evaluation.ok() && evaluation.bench && evaluation.bench->median_ms > 0;
+    told.slow = evaluation.outcome == Outcome::given_up;
+    if (evaluation.bench && (told.ok || told.slow)) {
+      told.median_ms = evaluation.bench->median_ms;
+      told.lo_ms = evaluation.bench->lo_ms;
+      told.hi_ms = evaluation.bench->hi_ms;
+    }
+    told.program = flight.candidate.hash;
+    // From the document alone, so that a replayed run counts the same.
+    if (evaluation.compile) told.seconds += evaluation.compile->seconds;
+    if (evaluation.test) told.seconds += evaluation.test->seconds;
+    if (evaluation.bench)
+      told.seconds += 1e-3 * evaluation.bench->wall_ms * static_cast<double>(evaluation.bench->runs);
+    if (told.ok) told.cell = cell_of(evaluation, options_.target);
+    if (options_.advisor != nullptr && !flight.proposal.full) {
+      told.moves = options_.advisor->advise(region, evaluation, flight.proposal.genome, region.domain->genes());
+    }
+    return told;
   }
 
   Search& search_;

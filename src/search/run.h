@@ -52,6 +52,10 @@ struct RunOptions {
   double seconds_used = 0;
   /// A cancelled search still measures its elites, so that there is something to ship.
   CancelToken cancel;
+  /// cuda | cpu: how cells are read.
+  std::string target = "cuda";
+  /// Suggests moves after each evaluation. Borrowed; may be null.
+  const Advisor* advisor = nullptr;
 };
 
 enum class Stopped : std::uint8_t { budget, exhausted, cancelled };

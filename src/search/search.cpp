@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <random>
 #include <utility>
 
 namespace planish::search {
@@ -13,8 +15,8 @@ constexpr double give_up_factor = 2.5;
 
 }  // namespace
 
-Search::Search(std::vector<RegionSpec> regions, std::uint64_t seed, RegionOptions options)
-    : specs_(std::move(regions)), spent_(specs_.size(), 0) {
+Search::Search(std::vector<RegionSpec> regions, std::uint64_t seed, SearchOptions options)
+    : specs_(std::move(regions)), options_(options), spent_(specs_.size(), 0) {
   for (std::size_t i = 0; i < specs_.size(); ++i) {
     // One generator a region, so that what one draws does not depend on how much another has drawn.
     std::seed_seq mix{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32U),
@@ -22,18 +24,19 @@ Search::Search(std::vector<RegionSpec> regions, std::uint64_t seed, RegionOption
     std::uint32_t words[2];
     mix.generate(words, words + 2);
     const std::uint64_t own = (static_cast<std::uint64_t>(words[0]) << 32U) | words[1];
-    regions_.emplace_back(specs_[i].domain, own, specs_[i].bound_ms, options);
+    StrategyContext context{specs_[i], own, options_.predictor, &board_};
+    regions_.emplace_back(specs_[i], make_strategy(options_.strategy, context), options_.region);
   }
 }
 
-Proposal Search::issue(std::size_t region, codegen::Genome genome, bool full) {
+Proposal Search::issue(std::size_t region, RegionSearch::Idea idea) {
   Proposal proposal;
   proposal.serial = ++serial_;
   proposal.region = region;
-  proposal.genome = std::move(genome);
-  proposal.full = full;
+  proposal.genome = std::move(idea.genome);
+  proposal.full = idea.again;
   const double best = std::min(regions_[region].best_ms(), specs_[region].fallback_ms);
-  if (!full && best < no_time) proposal.give_up_ms = best * give_up_factor;
+  if (!proposal.full && best < no_time) proposal.give_up_ms = best * give_up_factor;
   outstanding_.emplace(proposal.serial, proposal);
   return proposal;
 }
@@ -51,9 +54,9 @@ std::optional<Proposal> Search::ask() {
     const int chosen = next_region(shares);
     if (chosen < 0) return std::nullopt;
     const auto i = static_cast<std::size_t>(chosen);
-    if (auto genome = regions_[i].propose()) {
+    if (auto idea = regions_[i].propose()) {
       ++spent_[i];
-      return issue(i, std::move(*genome), false);
+      return issue(i, std::move(*idea));
     }
     shares[i].open = false;
   }
@@ -62,9 +65,15 @@ std::optional<Proposal> Search::ask() {
 std::optional<Proposal> Search::ask_final() {
   finals_ = true;
   for (std::size_t i = 0; i < regions_.size(); ++i) {
-    if (auto genome = regions_[i].propose_final()) return issue(i, std::move(*genome), true);
+    if (auto genome = regions_[i].propose_final()) return issue(i, {std::move(*genome), true});
   }
   return std::nullopt;
+}
+
+FunnelCounts Search::funnel() const {
+  FunnelCounts total;
+  for (const RegionSearch& region : regions_) total += region.funnel();
+  return total;
 }
 
 bool Search::claim_program(const Proposal& proposal, const std::string& hash) {
@@ -81,8 +90,15 @@ Result<Answer> Search::tell(std::int64_t serial, const Told& told) {
   }
   const Proposal proposal = std::move(found->second);
   outstanding_.erase(found);
+  const RegionSpec& spec = specs_[proposal.region];
   RegionSearch& region = regions_[proposal.region];
-  return proposal.full ? region.tell_final(proposal.genome, told) : region.tell(proposal.genome, told);
+  if (options_.predictor != nullptr) options_.predictor->observe(spec, proposal.genome, told);
+  const Answer answer = proposal.full ? region.tell_final(proposal.genome, told) : region.tell(proposal.genome, told);
+  if (answer == Answer::improved && !proposal.full) {
+    const double from = spec.fallback_ms < no_time ? spec.fallback_ms : told.median_ms;
+    board_.show({spec.id, proposal.genome, std::log(from / told.median_ms)});
+  }
+  return answer;
 }
 
 Result<Answer> Search::tell_duplicate(std::int64_t serial) {
@@ -92,6 +108,7 @@ Result<Answer> Search::tell_duplicate(std::int64_t serial) {
   }
   // It did not cost an evaluation, so it does not count against the region's share.
   --spent_[found->second.region];
+  regions_[found->second.region].tell_duplicate(found->second.genome);
   outstanding_.erase(found);
   return Answer::duplicate;
 }

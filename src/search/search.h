@@ -2,27 +2,16 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "coder/domain.h"
+#include "search/board.h"
 #include "search/budget.h"
 #include "search/region_search.h"
 
 namespace planish::search {
-
-/// One thing to search: a region of which the task has `count`.
-struct RegionSpec {
-  std::string id;
-  std::string key;  ///< canonical
-  int count = 1;
-  double bound_ms = 0;           ///< roofline; 0 if not known
-  double fallback_ms = no_time;  ///< what its aten form takes, where that was measured
-  std::shared_ptr<const coder::Domain> domain;
-};
 
 struct Proposal {
   std::int64_t serial = 0;  ///< names the proposal in tell()
@@ -32,11 +21,19 @@ struct Proposal {
   double give_up_ms = 0;  ///< slower than this need not be timed to the end; 0 = no limit
 };
 
+struct SearchOptions {
+  StrategyKind strategy = StrategyKind::hillclimb;
+  RegionOptions region;
+  Predictor* predictor = nullptr;  ///< borrowed; may be null
+};
+
 /// Ask / tell over all regions of a task. One thread. No clock, no process: the caller decides when the search is over.
 /// Same specs, seed and order of calls: same decisions.
 class Search {
  public:
-  Search(std::vector<RegionSpec> regions, std::uint64_t seed, RegionOptions options = {});
+  Search(std::vector<RegionSpec> regions, std::uint64_t seed, SearchOptions options = {});
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
 
   /// The next proposal; nothing when no region has anything left to try.
   std::optional<Proposal> ask();
@@ -51,11 +48,16 @@ class Search {
 
   const std::vector<RegionSpec>& specs() const { return specs_; }
   const RegionSearch& region(std::size_t i) const { return regions_[i]; }
+  StrategyKind strategy() const { return options_.strategy; }
+  /// Over all regions.
+  FunnelCounts funnel() const;
   bool outstanding() const { return !outstanding_.empty(); }
 
  private:
-  Proposal issue(std::size_t region, codegen::Genome genome, bool full);
-  std::vector<RegionSpec> specs_;
+  Proposal issue(std::size_t region, RegionSearch::Idea idea);
+  const std::vector<RegionSpec> specs_;
+  SearchOptions options_;
+  Board board_;
   std::vector<RegionSearch> regions_;
   std::vector<std::int64_t> spent_;
   std::map<std::int64_t, Proposal> outstanding_;

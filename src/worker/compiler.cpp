@@ -50,7 +50,12 @@ Result<CompileReply> Compiler::compile(const CompileJob& job) {
   reader.integer("registers", result.registers);
   reader.integer("spill_bytes", result.spill_bytes);
   reader.integer("shared_bytes", result.shared_bytes);
+  reader.integer("local_bytes", result.local_bytes);
+  const Json* instructions = reader.object("instructions");
   PLANISH_CHECK(reader.finish());
+  for (const auto& [kind, count] : instructions->items()) {
+    if (count.is_number_integer()) result.instructions[kind] = count.get<std::int64_t>();
+  }
   return result;
 }
 

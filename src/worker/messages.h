@@ -112,6 +112,8 @@ struct CompileReply {
   double seconds = 0;
   bool cached = false;
   std::int64_t registers = 0, spill_bytes = 0, shared_bytes = 0;
+  std::int64_t local_bytes = 0;                        ///< CPU: the largest stack frame
+  std::map<std::string, std::int64_t> instructions{};  ///< by kind, as they stand in the code (evaluation.md)
 };
 
 }  // namespace planish::worker

@@ -19,6 +19,8 @@ class SpeedDomain : public coder::Domain {
  public:
   explicit SpeedDomain(std::string region) : region_(std::move(region)) {}
   static codegen::Genome make(std::int64_t speed) { return {{"speed", speed}}; }
+  std::vector<codegen::Gene> genes() const override { return {{"speed", {1, 2, 3, 4, 5, 6, 7, 8, 9}}}; }
+  bool legal(const codegen::Genome& g) const override { return g.size() == 1; }
   std::vector<codegen::Genome> seeds() const override { return {make(3)}; }
   codegen::Genome random(std::mt19937_64& rng) const override { return make(1 + static_cast<std::int64_t>(rng() % 9)); }
   std::vector<codegen::Genome> neighbours(const codegen::Genome& g) const override {

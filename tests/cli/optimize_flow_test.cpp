@@ -244,6 +244,29 @@ TEST_CASE("a run is not resumed on another source") {
   CHECK(result.error().kind == "task_changed");
 }
 
+TEST_CASE("every strategy improves the task, is recorded, and counts its funnel") {
+  for (const auto kind : {search::StrategyKind::swarm, search::StrategyKind::tree, search::StrategyKind::random,
+                          search::StrategyKind::sample, search::StrategyKind::hillclimb}) {
+    World world;
+    world.evaluator.regions = 2;
+    world.request.strategy = kind;
+    auto result = world.run();
+    REQUIRE(result);
+    CHECK(result->outcome == "improved");
+    CHECK(result->searched.strategy == search::name(kind));
+    CHECK(world.kept().settings.find(search::name(kind)) != std::string::npos);
+    const auto& s = result->searched;
+    CHECK(s.funnel.drawn >= s.funnel.legal);
+    CHECK(s.funnel.legal >= 10);
+    CHECK(s.compiled >= s.tested);
+    CHECK(s.tested >= s.timed);
+    CHECK(s.timed > 10);
+    auto json = parse_json(to_json(*result), "x", "result");
+    REQUIRE(json);
+    CHECK((*json)["search"]["funnel"]["timed"] == s.timed);
+  }
+}
+
 TEST_CASE("settings survive the store") {
   OptimizeRequest a;
   a.target = "cuda";
@@ -251,8 +274,21 @@ TEST_CASE("settings survive the store") {
   a.budget = {12.5, 7};
   a.seed = 99;
   a.baselines = {"eager"};
+  a.strategy = search::StrategyKind::tree;
   OptimizeRequest b;
   REQUIRE(apply_settings(settings_text(a), b));
   CHECK(settings_text(b) == settings_text(a));
+  CHECK(b.strategy == search::StrategyKind::tree);
+  // Runs of before there was a choice.
+  OptimizeRequest old;
+  REQUIRE(apply_settings(R"({"target": "cpu", "accuracy": "eager", "budget_seconds": 1, "evaluations": 0, "seed": 1,
+                             "baselines": []})",
+                         old));
+  CHECK(old.strategy == search::StrategyKind::hillclimb);
+  CHECK(apply_settings(R"({"target": "cpu", "accuracy": "eager", "budget_seconds": 1, "evaluations": 0, "seed": 1,
+                           "baselines": [], "strategy": "magic"})",
+                       old)
+            .error()
+            .kind == "usage");
   CHECK(apply_settings("[]", b).error().kind == "store_corrupt");
 }

@@ -43,6 +43,7 @@ def lines(text: str, start: str) -> list[str]:
         ["optimize", "task.py", "--accuracy", "2"],
         ["optimize", "task.py", "--accuracy", "nan"],
         ["optimize", "task.py", "--seed", "x"],
+        ["optimize", "task.py", "--strategy", "magic"],
         ["optimize", "task.py", "--evals", "-1"],
         ["optimize", "task.py", "--baselines", "eager,magic"],
         ["verify", "task.py", "task.py", "--seeds", "0"],

@@ -15,6 +15,12 @@ namespace planish::search::testing {
 class GridDomain : public coder::Domain {
  public:
   explicit GridDomain(int size = 16, int coarse = 1) : size_(size), coarse_(coarse) {}
+  std::vector<codegen::Gene> genes() const override {
+    std::vector<std::int64_t> all(static_cast<std::size_t>(size_));
+    for (int i = 0; i < size_; ++i) all[static_cast<std::size_t>(i)] = i;
+    return {{"a", all}, {"b", all}};
+  }
+  bool legal(const codegen::Genome& g) const override { return g.size() == 2; }
   std::vector<codegen::Genome> seeds() const override { return {make(0, 0), make(size_ - 1, size_ - 1)}; }
   codegen::Genome random(std::mt19937_64& rng) const override {
     const auto n = static_cast<std::uint64_t>(size_);

@@ -154,6 +154,45 @@ TEST_CASE("an elite that fails the whole contract does not win") {
   CHECK(search.region(0).winner()->ms == doctest::Approx(1.1));
 }
 
+TEST_CASE("a rival inside the noise is measured again on the way, and that counts at the end") {
+  // Wide intervals and one cell: every better genome is contested.
+  class Noisy : public ValleyEvaluator {
+   public:
+    using ValleyEvaluator::ValleyEvaluator;
+    Result<Evaluation> evaluate(const RegionSpec& region, const coder::Candidate& c, bool full,
+                                double give_up) override {
+      auto e = ValleyEvaluator::evaluate(region, c, full, give_up);
+      if (!e || !e->bench) return e;
+      e->bench->lo_ms = 0.5 * e->bench->median_ms;
+      e->bench->hi_ms = 1.5 * e->bench->median_ms;
+      e->compile = CompileReport{};
+      e->compile->kernels.emplace_back();
+      e->compile->launches.push_back({0, 1, 1, 1, 0, 1.0});
+      return e;
+    }
+  };
+  FakeClock clock;
+  Noisy evaluator(&clock);
+  Recorder sink;
+  RunOptions options;
+  options.budget = {0, 120};
+  Search search({spec("r0")}, 4);
+  REQUIRE(run_search(search, evaluator, nullptr, sink, clock, options));
+  int on_the_way = 0, full = 0;
+  for (std::size_t i = 0; i < evaluator.log.size(); ++i) {
+    const bool again = evaluator.log[i].find('!') != std::string::npos;
+    full += again ? 1 : 0;
+    on_the_way += again && i < 120 ? 1 : 0;
+  }
+  CHECK(on_the_way >= 1);
+  CHECK(on_the_way <= 120 / 24);
+  CHECK(full <= on_the_way + 3);
+  CHECK(search.region(0).winner());
+  CHECK(search.region(0).archive().filled() == 1);
+  // The archive's elite was not displaced by anything that was not measured again.
+  CHECK(search.region(0).archive().best()->ms >= search.region(0).best_ms());
+}
+
 TEST_CASE("where nothing passes, or nothing can be emitted, there is no winner and an end") {
   World world;
   world.options.budget = {0, 30};

@@ -69,6 +69,40 @@ TEST_CASE("a C++ kernel is compiled once, found again, and found broken") {
     CHECK(!entry.path().filename().string().starts_with(".tmp"));
 }
 
+TEST_CASE("what a C++ kernel is made of is counted, and found again in the cache") {
+  if (!fs::exists(tools().compiler)) return;
+  auto folder = TempDir::create();
+  auto compiler = Compiler::start(tools());
+  REQUIRE(compiler.has_value());
+  auto job = cpp_job(folder->path(),
+                     "extern \"C\" void k0(void** args) {\n"
+                     "  float* x = static_cast<float*>(args[0]);\n"
+                     "  float* volatile keep; float big[4096]; keep = big; x[1] = keep[5];\n"
+                     "#pragma omp parallel num_threads(2)\n"
+                     "  {\n"
+                     "#pragma omp for\n"
+                     "    for (int i = 0; i < 4096; ++i) x[i] = x[i] * 2 + 1;\n"
+                     "#pragma omp for\n"
+                     "    for (int i = 0; i < 4096; ++i) x[i] = x[4095 - i] + 1;\n"
+                     "  }\n"
+                     "}\n");
+  job.arch = "x86-64-v3";
+  const auto reply = compiler->compile(job);
+  REQUIRE_MESSAGE(reply.has_value(), reply.error().message);
+  auto count = reply->instructions;
+  CHECK(count["parallel"] == 1);
+  CHECK(count["barrier"] >= 1);
+  CHECK(count["vector_256"] > 0);
+  CHECK(count["vector_512"] == 0);
+  CHECK(count["arithmetic"] > 0);
+  CHECK(reply->local_bytes >= 4 * 4096);
+  const auto again = compiler->compile(job);
+  REQUIRE(again.has_value());
+  CHECK(again->cached);
+  CHECK(again->instructions == reply->instructions);
+  CHECK(again->local_bytes == reply->local_bytes);
+}
+
 TEST_CASE("errors have names") {
   if (!fs::exists(tools().compiler)) return;
   auto folder = TempDir::create();
@@ -139,6 +173,22 @@ TEST_CASE("a CUDA kernel, with its registers, where NVRTC is found") {
   CHECK_MESSAGE(reply->log.empty(), reply->log);
   CHECK(reply->path.ends_with(".cubin"));
   CHECK(compiler->compile(job)->cached);
+  auto count = reply->instructions;
+  CHECK(count["barrier"] == 1);
+  CHECK(count["shared"] == 2);
+  CHECK(count["global"] == 2);
+  CHECK(count["tensor"] == 0);
+  CHECK(compiler->compile(job)->instructions == reply->instructions);
+  job.source =
+      "extern \"C\" __global__ void k0(float* x, unsigned a) { float c0 = 0, c1 = 0, c2 = 0, c3 = 0;"
+      " asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%4,%4,%4},{%4,%4},"
+      "{%0,%1,%2,%3};\" : \"+f\"(c0), \"+f\"(c1), \"+f\"(c2), \"+f\"(c3) : \"r\"(a));"
+      " atomicAdd(x, c0 + c1 + c2 + c3); }";
+  const auto tensor = compiler->compile(job);
+  REQUIRE_MESSAGE(tensor.has_value(), tensor.error().message);
+  count = tensor->instructions;
+  CHECK(count["tensor"] == 1);
+  CHECK(count["atomic"] == 1);
   job.source = "extern \"C\" __global__ void k0() { nonsense; }";
   const auto broken = compiler->compile(job);
   REQUIRE(!broken.has_value());

@@ -25,7 +25,7 @@ std::unexpected<Error> cache_error(Error error) {
 
 std::string KernelCache::key(const CompileJob& job, std::string_view compiler) {
   // Lengths in front of every part, so that no two lists of parts give the same text.
-  std::string text = "planish.kernel/1";
+  std::string text = "planish.kernel/2";
   const auto part = [&](std::string_view piece) {
     text += fmt::format("\n{}:", piece.size());
     text += piece;
@@ -59,11 +59,16 @@ std::optional<CompileReply> KernelCache::find(const std::string& key) const {
   reader.integer("registers", reply.registers);
   reader.integer("spill_bytes", reply.spill_bytes);
   reader.integer("shared_bytes", reply.shared_bytes);
+  reader.integer("local_bytes", reply.local_bytes);
+  const Json* instructions = reader.object("instructions");
   if (!reader.finish().has_value() || file.find('/') != std::string::npos) return std::nullopt;
   reply.path = (folder_ / "binaries" / file).string();
   // A file cut short by a crash of the machine must not become a crash of the runner.
   const auto binary = read_file(reply.path);
   if (!binary.has_value() || sha256_hex(*binary) != reply.sha256) return std::nullopt;
+  for (const auto& [kind, count] : instructions->items()) {
+    if (count.is_number_integer()) reply.instructions[kind] = count.get<std::int64_t>();
+  }
   reply.cached = true;
   return reply;
 }
@@ -80,7 +85,9 @@ Status KernelCache::store(const std::string& key, std::string_view binary, std::
                   {"log", reply.log},
                   {"registers", reply.registers},
                   {"spill_bytes", reply.spill_bytes},
-                  {"shared_bytes", reply.shared_bytes}};
+                  {"shared_bytes", reply.shared_bytes},
+                  {"local_bytes", reply.local_bytes},
+                  {"instructions", reply.instructions}};
   if (auto written = write_file(meta_path(key), dump_json(meta)); !written.has_value())
     return cache_error(std::move(written).error());
   return {};

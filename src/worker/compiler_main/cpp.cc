@@ -3,9 +3,12 @@
 #include <fmt/core.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "base/file.h"
 #include "base/subprocess.h"
+#include "worker/compiler_main/instructions.h"
 
 namespace planish::worker {
 
@@ -44,7 +47,8 @@ Result<Compiled> CppCompiler::compile(const CompileJob& job) const {
                      "-fPIC",
                      "-shared",
                      "-fvisibility=hidden",
-                     "-fdiagnostics-color=never"};
+                     "-fdiagnostics-color=never",
+                     "-save-temps=obj"};  // its assembly is counted
   options.command.insert(options.command.end(), job.flags.begin(), job.flags.end());
   options.command.insert(options.command.end(), {"-x", "c++", "-", "-o", object.string()});
   options.directory = folder->path();
@@ -68,6 +72,14 @@ Result<Compiled> CppCompiler::compile(const CompileJob& job) const {
   }
   PLANISH_TRY(std::string binary, read_file(object));
   Compiled compiled;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder->path(), ignored)) {
+    if (entry.path().extension() != ".s") continue;
+    if (const auto assembly = read_file(entry.path())) {
+      compiled.instructions = count_assembly(*assembly);
+      compiled.local_bytes = largest_frame(*assembly);
+    }
+  }
   compiled.binary = std::move(binary);
   compiled.log = std::move(result->output);
   return compiled;

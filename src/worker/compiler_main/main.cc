@@ -86,6 +86,8 @@ Result<CompileReply> compile(const Json& params, Compilers& compilers) {
   reply.registers = compiled.registers;
   reply.spill_bytes = compiled.spill_bytes;
   reply.shared_bytes = compiled.shared_bytes;
+  reply.local_bytes = compiled.local_bytes;
+  reply.instructions = compiled.instructions;
   PLANISH_CHECK(cache.store(key, compiled.binary, cuda ? "cubin" : "so", reply));
   reply.seconds = std::chrono::duration<double>(real_clock().now() - start).count();
   return reply;
@@ -114,7 +116,9 @@ Json answer(const Json& request, Compilers& compilers) {
                 {"cached", reply->cached},
                 {"registers", reply->registers},
                 {"spill_bytes", reply->spill_bytes},
-                {"shared_bytes", reply->shared_bytes}}}};
+                {"shared_bytes", reply->shared_bytes},
+                {"local_bytes", reply->local_bytes},
+                {"instructions", reply->instructions}}}};
 }
 
 int serve() {

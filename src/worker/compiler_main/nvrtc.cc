@@ -8,6 +8,8 @@
 #include <optional>
 #include <system_error>
 
+#include "worker/compiler_main/instructions.h"
+
 namespace planish::worker {
 namespace fs = std::filesystem;
 
@@ -21,6 +23,8 @@ struct Nvrtc::Api {
   int (*log)(Program, char*) = nullptr;
   int (*cubin_size)(Program, std::size_t*) = nullptr;
   int (*cubin)(Program, char*) = nullptr;
+  int (*ptx_size)(Program, std::size_t*) = nullptr;
+  int (*ptx)(Program, char*) = nullptr;
   const char* (*error_text)(int) = nullptr;
 };
 
@@ -112,6 +116,7 @@ Result<Nvrtc> Nvrtc::load() {
         symbol(library, "nvrtcDestroyProgram", api->destroy) && symbol(library, "nvrtcCompileProgram", api->compile) &&
         symbol(library, "nvrtcGetProgramLogSize", api->log_size) && symbol(library, "nvrtcGetProgramLog", api->log) &&
         symbol(library, "nvrtcGetCUBINSize", api->cubin_size) && symbol(library, "nvrtcGetCUBIN", api->cubin) &&
+        symbol(library, "nvrtcGetPTXSize", api->ptx_size) && symbol(library, "nvrtcGetPTX", api->ptx) &&
         symbol(library, "nvrtcGetErrorString", api->error_text)) {
       Nvrtc nvrtc;
       nvrtc.api_ = std::move(api);
@@ -167,6 +172,12 @@ Result<Compiled> Nvrtc::compile(const CompileJob& job) const {
     return fail("compile_error", "NVRTC gave no machine code for " + job.arch);
   compiled.binary.resize(size);
   api_->cubin(program, compiled.binary.data());
+  // What the machine code was made from, and unlike it text.
+  if (std::size_t text = 0; api_->ptx_size(program, &text) == 0 && text > 1) {
+    std::string ptx(text, '\0');
+    api_->ptx(program, ptx.data());
+    compiled.instructions = count_ptx(ptx);
+  }
   return compiled;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ struct Compiled {
   std::string binary;
   std::string log;  ///< warnings; the resource report is taken out
   std::int64_t registers = 0, spill_bytes = 0, shared_bytes = 0;
+  std::int64_t local_bytes = 0;
+  std::map<std::string, std::int64_t> instructions{};
 };
 
 /// NVRTC, loaded with dlopen: from PLANISH_NVRTC (file or folder), a toolkit, pip's wheels under PLANISH_SITE_PACKAGES,

@@ -1,0 +1,146 @@
+// search_costs: what the supervisor itself costs. Prints archive inserts a second, a look-up among a million stored
+// keys, drawing and ranking a million genomes (time and memory), and the time a strategy takes for a candidate.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "kernel_surface.h"
+#include "sample_kernels.h"
+#include "search/archive.h"
+#include "search/forest.h"
+#include "search/search.h"
+#include "search/stock.h"
+#include "surfaces.h"
+
+namespace planish::bench {
+namespace {
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double peak_mib() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+void archive_inserts() {
+  constexpr std::size_t count = 2'000'000, batch = 1000;
+  std::mt19937_64 rng(1);
+  std::vector<search::Elite> stream(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    search::Elite& one = stream[i];
+    one.cell = search::Cell::at(static_cast<int>(rng() % search::Cell::count));
+    one.ms = 1 + search::unit(rng);
+    one.lo_ms = one.ms * 0.995;
+    one.hi_ms = one.ms * 1.005;
+    one.id = rng() % (count / 2);  // half of them are duplicates
+  }
+  search::Archive archive;
+  std::size_t added = 0;
+  const double seconds = seconds_of([&] {
+    for (std::size_t i = 0; i < count; i += batch) added += archive.add(std::span(stream).subspan(i, batch)).size();
+  });
+  fmt::print("archive: {:.2f} M inserts/s in batches of {} ({} of 36 cells filled)\n",
+             static_cast<double>(added) / seconds / 1e6, batch, archive.filled());
+}
+
+void look_ups() {
+  constexpr int count = 1'000'000;
+  std::mt19937_64 rng(2);
+  search::KeySet keys;
+  std::vector<std::uint64_t> stored;
+  for (int i = 0; i < count; ++i) {
+    stored.push_back(rng());
+    keys.insert(stored.back());
+  }
+  std::size_t found = 0;
+  const double seconds = seconds_of([&] {
+    for (int i = 0; i < count; ++i) found += keys.contains(i % 2 == 0 ? stored[rng() % stored.size()] : rng()) ? 1 : 0;
+  });
+  fmt::print("dedup: {:.3f} us a look-up among {} stored keys ({} found)\n", 1e6 * seconds / count, keys.size(), found);
+}
+
+void million_genomes(const char* name, codegen::Kernel kernel) {
+  codegen::Device device;
+  device.target = codegen::Target::cuda;
+  device.arch = "sm_90a";
+  search::Space space(kernel_domain(std::move(kernel), device));
+  // A forest of a usual size, on made-up times.
+  std::mt19937_64 rng(3);
+  search::Stock first(space);
+  first.draw(4000, rng);
+  std::vector<search::Code> rows(
+      first.codes().begin(),
+      first.codes().begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(300, first.codes().size())));
+  std::vector<double> times;
+  for (const search::Code& row : rows) times.push_back(static_cast<double>(space.key(row) % 1000) / 1000);
+  search::Forest forest;
+  const double fit = seconds_of([&] { forest.fit(rows, times, space.genes(), rng); });
+  constexpr std::int64_t draws = 1'000'000;
+  search::Stock stock(space);
+  const double drawing = seconds_of([&] { stock.draw(draws, rng); });
+  std::vector<search::Ranked> ranked;
+  const double ranking = seconds_of([&] {
+    for (const search::Code& code : stock.codes()) ranked.push_back({code, forest.guess(code).mean});
+    const std::vector<int> telling{0, 1};
+    ranked = search::cluster(std::move(ranked), telling, 1000);
+  });
+  fmt::print(
+      "funnel {}: {:.3f} us a drawn genome ({} drawn of {:.3g}, {} legal and new, {} groups; drawing {:.2f} s, ranking "
+      "{:.2f} s; "
+      "a forest of {} rows takes {:.2f} ms), peak memory {:.0f} MiB\n",
+      name, 1e6 * (drawing + ranking) / static_cast<double>(stock.drawn()), stock.drawn(), space.size(),
+      stock.codes().size(), ranked.size(), drawing, ranking, rows.size(), 1e3 * fit, peak_mib());
+}
+
+void overhead() {
+  for (const auto& surface : synthetic_surfaces()) {
+    for (const auto strategy :
+         {search::StrategyKind::swarm, search::StrategyKind::hillclimb, search::StrategyKind::tree}) {
+      search::RegionSpec region;
+      region.id = "r0";
+      region.domain = surface->domain();
+      search::SearchOptions options;
+      options.strategy = strategy;
+      constexpr int count = 400;
+      double asking = 0;
+      std::mt19937_64 noise(4);
+      asking += seconds_of([&] {
+        search::Search searched({region}, 1, options);
+        for (int i = 0; i < count; ++i) {
+          const auto proposal = searched.ask();
+          if (!proposal) break;
+          search::Told told;
+          const auto time = surface->time(proposal->genome, noise);
+          told.ok = time.kind == Surface::Time::Kind::ok;
+          told.median_ms = time.ms;
+          (void)searched.tell(proposal->serial, told);
+        }
+      });
+      fmt::print("overhead {} on {}: {:.3f} ms a candidate\n", search::name(strategy), surface->name(),
+                 1e3 * asking / count);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace planish::bench
+
+int main() {
+  using namespace planish::bench;
+  archive_inserts();
+  look_ups();
+  million_genomes("softmax", planish::codegen::samples::softmax(4096, 32768).kernel);
+  million_genomes("layer-norm", planish::codegen::samples::layer_norm(65536, 1024).kernel);
+  overhead();
+  return 0;
+}
