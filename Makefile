@@ -33,7 +33,7 @@ test: build lint
 	@ninja -C $(BUILD) -j $(JOBS) --quiet tests
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 	@# One thread: the tensors are small, and other processes share the cores.
-	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/python tests/cli tests/cheats
+	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/python tests/cli tests/cheats tests/random_graphs
 
 lint: setup
 	$(VENV)/bin/ruff check python tests bench examples
@@ -44,7 +44,7 @@ tidy: build
 	@git ls-files 'src/*.cpp' 'runtime/*.cpp' | xargs -P $(JOBS) -n 4 clang-tidy-19 --quiet -p $(BUILD)
 
 dist: build
-	@ninja -C $(BUILD) -j $(JOBS) --quiet planish-emit-dump
+	@ninja -C $(BUILD) -j $(JOBS) --quiet planish-emit-dump planish-graph-programs
 	@sh cmake/dist.sh $(BUILD) dist
 
 test-gpu:

@@ -6,7 +6,7 @@ build=$1
 dist=$2
 rm -rf "$dist.tmp"
 mkdir -p "$dist.tmp/bin" "$dist.tmp/lib" "$dist.tmp/python" "$dist.tmp/tests"
-for program in planish-bin planish-runner planish-compiler planish-emit-dump; do
+for program in planish-bin planish-runner planish-compiler planish-emit-dump planish-graph-programs; do
   cp "$build/bin/$program" "$dist.tmp/bin/"
   strip "$dist.tmp/bin/$program"
 done
@@ -26,6 +26,7 @@ cp -r python/planish "$dist.tmp/python/"
 cp -r examples bench Makefile README.md "$dist.tmp/" 2>/dev/null || true
 mkdir -p "$dist.tmp/tests/gpu"
 cp -r tests/gpu/. "$dist.tmp/tests/gpu/" 2>/dev/null || true
+cp -r tests/random_graphs "$dist.tmp/tests/"
 if [ -d tests/cheats ]; then cp -r tests/cheats "$dist.tmp/tests/"; fi
 find "$dist.tmp" -name __pycache__ -prune -exec rm -rf {} +
 rm -rf "$dist"

@@ -463,13 +463,15 @@ class Executor:
         return act
 
     def _as_declared(self, tensor: Tensor, b: int) -> Tensor:
-        shape, strides = self._shapes[b], self._strides[b]
-        if tensor.dtype is not self._dtypes[b] or tensor.shape != shape:
+        shape, strides, dtype = self._shapes[b], self._strides[b], self._dtypes[b]
+        # A few operators return another precision than torch's own metadata say (batch norm's statistics of a 16-bit input).
+        floating = tensor.dtype.is_floating_point and dtype.is_floating_point
+        if tensor.shape != shape or (tensor.dtype is not dtype and not floating):
             raise ExecutorError("bad_program", f"buffer {b} was declared {self._dtypes[b]} {list(shape)}, "
                                 f"its operator returned {tensor.dtype} {list(tensor.shape)}")  # fmt: skip
-        if same_layout(tensor, shape, strides) and not tensor.data_ptr() % _INPUT_ALIGN and not _lazy(tensor):
+        if tensor.dtype is dtype and same_layout(tensor, shape, strides) and not tensor.data_ptr() % _INPUT_ALIGN and not _lazy(tensor):
             return tensor
-        out = torch.empty_strided(shape, strides, dtype=tensor.dtype, device=tensor.device)
+        out = torch.empty_strided(shape, strides, dtype=dtype, device=tensor.device)
         return out.copy_(tensor)
 
     def direct(self) -> dict[str, Any] | None:

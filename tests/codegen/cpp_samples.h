@@ -69,6 +69,9 @@ inline Sample integer_ops(std::int64_t n, DType t) {
   b.output(b.op(Op::shift_right, {x, three}, t), t, {n}, at);
   b.output(b.op(Op::pow, {x, three}, t), t, {n}, at);
   for (Op o : {Op::neg, Op::abs, Op::sign, Op::bitwise_not}) b.output(b.op(o, {x}, t), t, {n}, at);
+  // Far outside what it is clamped to, and for i64 outside 32 bits.
+  const int far = b.op(Op::shift_left, {x, b.constant(8 * size_of(t) - 6, t)}, t);
+  b.output(b.op(Op::minimum, {b.op(Op::maximum, {far, b.constant(1, t)}, t), b.constant(5, t)}, t), t, {n}, at);
   b.output(b.op(Op::lt, {x, y}, DType::boolean), DType::boolean, {n}, at);
   b.output(b.op(Op::logical_and, {x, y}, DType::boolean), DType::boolean, {n}, at);
   return {"integer_ops", {}, std::move(b.k)};

@@ -7,6 +7,7 @@
 
 #include "codegen/graph_builder.h"
 #include "codegen/interpreter.h"
+#include "codegen/lower/builder.h"
 
 using namespace planish;
 using namespace planish::codegen;
@@ -633,4 +634,12 @@ TEST_CASE("an input in permuted layout is swept along its contiguous dim") {
   CHECK(k.outer_extent() == 8);
   CHECK(k.space.extents.size() == 2);
   CHECK(at(0, {12, 1, 3})({1, 2, 3}) == datum(0, 23));
+}
+
+TEST_CASE("a Python integer wraps to the dtype of the tensor it meets") {
+  Builder b;
+  CHECK(b.at(b.integer(DType::u8, -3)).bits == 253);
+  CHECK(b.at(b.integer(DType::i8, 200)).bits == -56);
+  CHECK(b.at(b.constant(DType::u8, -1)).bits == 255);
+  CHECK(b.at(b.integer(DType::i64, -3)).bits == -3);
 }

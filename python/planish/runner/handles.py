@@ -69,6 +69,9 @@ def put(result: Any, target: torch.Tensor, what: str) -> None:
     if result.dtype is not target.dtype:
         raise PlanishError("launch_failed", f"{what} has dtype {result.dtype}, expected {target.dtype}")
     if target.numel() and result.data_ptr() != target.data_ptr():
+        for dim, size in enumerate(target.shape):  # an expanded dim holds its elements once
+            if size > 1 and target.stride(dim) == 0:
+                target, result = target.narrow(dim, 0, 1), result.narrow(dim, 0, 1)
         target.copy_(result)
 
 

@@ -552,7 +552,10 @@ std::string Printer::operation(int node, const Spot& spot) {
     case Op::minimum: {
       if (form == Form::b) return fmt::format("{} {} {}", arg(0), n.op == Op::maximum ? "|" : "&", arg(1));
       used_.insert("fold");
-      return fmt::format("{}({}, {})", n.op == Op::maximum ? "greater" : "less", arg(0), arg(1));
+      // A clamped i64 may be known to fit 32 bits; what it clamps need not.
+      const Form f = join(form, join(arg_form(0), arg_form(1)));
+      return convert(fmt::format("{}({}, {})", n.op == Op::maximum ? "greater" : "less", as(0, f), as(1, f)), f, form,
+                     vec);
     }
     case Op::fmax:
     case Op::fmin:

@@ -51,6 +51,8 @@ FN vl splat(i64 x) { return x - vl{}; }
 FN vi lanes() { vi r; for (int l = 0; l < W; ++l) r[l] = l; return r; }
 FN vl lanes64() { vl r; for (int l = 0; l < W; ++l) r[l] = l; return r; }
 FN vi first(int n) { return (vi)(lanes() < n); }
+FN i64 pl_index_div(i64 a, i64 k) { return a / k - (a % k < 0); }
+FN i64 pl_index_mod(i64 a, i64 k) { const i64 r = a % k; return r < 0 ? r + k : r; }
 FN int mask(bool b) { return -(int)b; }
 FN vi mask(vi m) { return m; }
 FN vi mask(vl m) { return __builtin_convertvector(m, vi); }
@@ -778,8 +780,10 @@ FLANES(mod_trunc, fmod_lane) FLANES(remainder_, remainder_lane) FLANES(floor_div
 FN void transpose(vf* t) {
 #pragma GCC unroll 16
   SWAP(1, LO1, HI1)
+#if W >= 4
 #pragma GCC unroll 16
   SWAP(2, LO2, HI2)
+#endif
 #if W >= 8
 #pragma GCC unroll 16
   SWAP(4, LO4, HI4)

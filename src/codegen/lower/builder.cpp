@@ -15,6 +15,28 @@ DType accumulate_dtype(DType dtype) {
   return is_floating(dtype) ? DType::f32 : DType::i64;
 }
 
+namespace {
+
+/// As torch stores a Python integer in a tensor of this dtype: it wraps (-3 is 253 for u8).
+std::int64_t stored(DType dtype, std::int64_t value) {
+  switch (dtype) {
+    case DType::boolean:
+      return value != 0 ? 1 : 0;
+    case DType::u8:
+      return static_cast<std::uint8_t>(value);
+    case DType::i8:
+      return static_cast<std::int8_t>(value);
+    case DType::i16:
+      return static_cast<std::int16_t>(value);
+    case DType::i32:
+      return static_cast<std::int32_t>(value);
+    default:
+      return value;
+  }
+}
+
+}  // namespace
+
 int Builder::put(Node node) {
   const std::string key = node_text(node);
   const auto [it, fresh] = known_.try_emplace(key, static_cast<int>(nodes_.size()));
@@ -29,7 +51,8 @@ int Builder::constant(DType dtype, double value) {
   if (is_floating(node.dtype)) {
     node.value = value;
   } else {
-    node.bits = dtype == DType::boolean ? static_cast<std::int64_t>(value != 0) : static_cast<std::int64_t>(value);
+    node.bits = dtype == DType::boolean ? static_cast<std::int64_t>(value != 0)
+                                        : stored(dtype, static_cast<std::int64_t>(value));
   }
   return put(std::move(node));
 }
@@ -39,7 +62,7 @@ int Builder::integer(DType dtype, std::int64_t value) {
   Node node;
   node.op = Op::constant;
   node.dtype = dtype;
-  node.bits = dtype == DType::boolean ? static_cast<std::int64_t>(value != 0) : value;
+  node.bits = stored(dtype, value);
   return put(std::move(node));
 }
 
@@ -62,7 +85,7 @@ int Builder::load(int input, DType dtype, ir::IndexExpr index, std::vector<ir::B
   if (is_floating(dtype)) {
     node.value = outside;
   } else {
-    node.bits = static_cast<std::int64_t>(outside);
+    node.bits = stored(dtype, static_cast<std::int64_t>(outside));
   }
   return put(std::move(node));
 }

@@ -284,3 +284,13 @@ def test_an_operator_that_returns_another_shape_than_declared_is_refused(runtime
                        [aten("aten.t.default", [{"name": "self", "buffer": 0}], [1]), scale(1, 2, 6)], [{"buffer": 2, "kind": "user"}], [SCALE])  # fmt: skip
     with pytest.raises(ExecutorError, match=r"declared torch.float32 \[2, 3\]"):
         Executor(document, binaries, "", runtime, "cpu").run([torch.randn(2, 3)])
+
+
+def test_an_operator_that_returns_another_precision_than_declared_is_converted(runtime: Path, binaries: list[str]) -> None:
+    """As batch norm's statistics of a 16-bit input: torch's metadata say f32, the CPU kernel returns f16."""
+    half = [{"name": "self", "buffer": 0}, {"name": "dtype", "dtype": "f16"}]
+    document = program([buffer("input", [6], user(0)), buffer("temp", [6]), buffer("output", [6])],
+                       [aten("aten._to_copy.default", half, [1]), scale(1, 2, 6)], [{"buffer": 2, "kind": "user"}], [SCALE])  # fmt: skip
+    x = torch.randn(6)
+    (result,) = Executor(document, binaries, "", runtime, "cpu").run([x])
+    assert torch.equal(result, 2 * x.half().float())

@@ -16,7 +16,7 @@ for neighbour in ("executor", "ship", "runner"):
 
 from planish import rt  # noqa: E402
 from planish.errors import PlanishError  # noqa: E402
-from programs import SCALE, add, buffer, build, program, scale, state, user  # noqa: E402
+from programs import SCALE, add, aten, buffer, build, program, scale, state, user  # noqa: E402
 from shipping import ship  # noqa: E402
 from talk import Client, Shared, bind, child  # noqa: E402
 
@@ -72,6 +72,17 @@ def test_states_are_reset_and_never_written(runner: Client, tmp_path: Path) -> N
         runner.ask("run", handle=loaded["handle"], data="d")
         assert torch.equal(shared[1].tensor, mean)
         assert torch.allclose(shared[2].tensor, x + 2 * mean) and torch.allclose(shared[3].tensor, 2 * mean)
+
+
+def test_an_expanded_output_is_stored_once(runner: Client) -> None:
+    step = aten("aten.expand.default", [{"name": "self", "buffer": 0}, {"name": "size", "ints": [2, 3]}], [1])
+    document = program([buffer("input", [3], user(0)), buffer("output", [2, 3], strides=[0, 1])], [step], [{"buffer": 1, "kind": "user"}])
+    handle = runner.ask("load", program=document, binaries=[], blobs="")["handle"]
+    given, result = Shared(torch.randn(3), "in0", 0), Shared(torch.zeros(3), "out0", 1, output=True)
+    result.description.update(shape=[2, 3], strides=[0, 1])
+    bind(runner, handle, "d", [given, result])
+    runner.ask("run", handle=handle, data="d")
+    assert torch.equal(result.tensor, given.tensor)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,120 @@
+// planish-graph-programs: answers requests, one JSON line each, until its input ends. A request is a graph document and
+// a device; the answer holds the graph as `aten` steps alone, and composed from emitted kernels with random genomes.
+// Drives tests/random_graphs, which capture thousands of modules in one process and have no time for a `planish` for
+// each.
+//
+//   {"graph": {…}, "target": "cpu", "arch": "x86-64-v4", "programs": 2, "seed": 7, "genes": "unroll=2", "max_nodes":
+//   400}
+//   {"aten": {…}, "regions": [{"nodes": […], "kernel": "…"}], "programs": [{"genomes": ["…"], "program": {…}}]}
+//
+// `genes` (optional) are forced on every genome that stays legal with them. What cannot be done is {"error": {kind,
+// message}}.
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "codegen/compose/compose.h"
+#include "codegen/genome.h"
+#include "codegen/partition/partition.h"
+#include "ir/graph.h"
+#include "program/program.h"
+
+namespace {
+
+using namespace planish;
+using namespace planish::codegen;
+using nlohmann::json;
+
+struct Request {
+  std::string graph;
+  Device device;
+  PartitionOptions options;
+  Genome forced;
+  int programs = 1;
+  std::uint64_t seed = 1;
+  bool describe = false;
+};
+
+Result<Request> read(const std::string& line) {
+  const json text = json::parse(line, nullptr, false);
+  if (!text.is_object() || !text.contains("graph")) return fail("bad_request", "a request is an object with a graph");
+  Request request;
+  request.graph = text["graph"].dump();
+  request.device.target = text.value("target", "cpu") == "cuda" ? Target::cuda : Target::cpu;
+  request.device.arch = text.value("arch", request.device.target == Target::cuda ? "sm_90a" : "x86-64");
+  request.device.sms = text.value("sms", request.device.target == Target::cuda ? 132 : 2);
+  request.options.limits.max_nodes = text.value("max_nodes", request.options.limits.max_nodes);
+  request.programs = text.value("programs", request.programs);
+  request.seed = text.value("seed", request.seed);
+  request.describe = text.value("describe", false);
+  PLANISH_TRY(request.forced, genome_from_text(text.value("genes", "")));
+  return request;
+}
+
+/// A seed now and then: they are what a search tries first.
+Genome draw(const Kernel& kernel, const Request& request, std::mt19937_64& rng) {
+  Genome genome = random_genome(kernel, request.device, rng);
+  if (rng() % 4 == 0) {
+    const auto good = seeds(kernel, request.device);
+    if (!good.empty()) genome = good[rng() % good.size()];
+  }
+  for (const auto& [name, value] : request.forced) {
+    Genome changed = genome;
+    if (changed.contains(name)) changed[name] = value;
+    if (illegal(kernel, request.device, changed).empty()) genome = std::move(changed);
+  }
+  return genome;
+}
+
+Result<json> answer(const Request& request) {
+  PLANISH_TRY(const ir::Graph graph, ir::parse_graph(request.graph));
+  PLANISH_TRY(const auto aten, aten_program(graph, request.device));
+  json out{{"aten", json::parse(program::to_json(aten))}, {"regions", json::array()}, {"programs", json::array()}};
+  if (request.programs == 0) return out;
+  PLANISH_TRY(const Partition cut, partition(graph, request.options));
+  for (const Region& region : cut.regions) {
+    json one{{"nodes", region.nodes}};
+    if (request.describe) one["kernel"] = text(region.kernel);
+    out["regions"].push_back(std::move(one));
+  }
+  std::mt19937_64 rng(request.seed);
+  for (int p = 0; p < request.programs; ++p) {
+    std::vector<Choice> choices;
+    json genomes = json::array();
+    for (const Region& region : cut.regions) {
+      const Genome genome = draw(region.kernel, request, rng);
+      auto emitted = emit(region.kernel, request.device, genome);
+      if (!emitted) {
+        return wrap(emitted.error(), "genome [" + text(genome) + "] of the kernel\n" + text(region.kernel));
+      }
+      choices.emplace_back(std::move(*emitted));
+      genomes.push_back(text(genome));
+    }
+    PLANISH_TRY(const auto whole, compose(graph, cut, choices, request.device));
+    out["programs"].push_back({{"genomes", std::move(genomes)}, {"program", json::parse(program::to_json(whole))}});
+  }
+  return out;
+}
+
+}  // namespace
+
+int main() {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    const auto request = read(line);
+    const auto result = request ? answer(*request) : std::unexpected(request.error());
+    json reply;
+    if (result) {
+      reply = *result;
+    } else {
+      std::string message = result.error().message;
+      for (const auto& cause : result.error().causes) message += ": " + cause;
+      reply["error"] = {{"kind", result.error().kind}, {"message", message}};
+    }
+    std::cout << reply.dump() << "\n" << std::flush;
+  }
+  return 0;
+}

@@ -1,0 +1,1 @@
+"""Random PyTorch modules through the real capture, partition, emitters, executor and gate (README.md)."""

@@ -1,0 +1,160 @@
+"""The catalogue of reductions, normalisations and losses, and of a few library operators that stay aten steps."""
+
+from __future__ import annotations
+
+import torch
+
+from .case import Leaf
+from .maker import Draft, Maker, Refused, Value
+
+
+def _dims(m: Maker, x: Value) -> str:
+    """One dim, a tuple of them, or everything."""
+    rank = x.tensor.ndim
+    if rank == 0:
+        return ""
+    if m.chance(0.5):
+        return m.choice(["-1", str(m.dim(x))])
+    count = m.rng.randrange(1, rank + 1)
+    tail = list(range(rank - count, rank))
+    chosen = tail if m.chance(0.6) else sorted(m.rng.sample(range(rank), count))
+    return repr(tuple(chosen))
+
+
+def _kept(m: Maker) -> str:
+    return ", keepdim=True" if m.chance(0.6) else ""
+
+
+def fold(m: Maker) -> Draft:
+    name = m.choice(["sum", "sum", "mean", "prod", "amax", "amin", "any", "all", "count"])
+    empty = name in ("sum", "any", "all", "count")
+    x = m.pick("f" if name == "mean" else "fib", exact=name in ("any", "all", "count"), accept=lambda t: t.numel() > 0 or empty)
+    dims = _dims(m, x)
+    exact = name in ("amax", "amin", "any", "all") or (name in ("sum", "prod") and x.kind != "f")
+    if name == "count":
+        return Draft(f"({{0}} != 0).sum({_dims(m, x) or ''}{_kept(m) if x.tensor.ndim else ''})", [x], keeps=True)
+    if not dims or m.chance(0.1):
+        return Draft(f"torch.{name}({{0}})", [x], keeps=exact)
+    if name in ("any", "all", "prod"):
+        dims = str(m.dim(x))
+    if name == "prod" and x.kind == "f":
+        return Draft(f"torch.prod({{0}}.clamp(-1.5, 1.5), {dims}{_kept(m)})", [x])
+    dtype = ""
+    if name in ("sum", "mean", "prod") and m.chance(0.15):
+        dtype = f", dtype=torch.{m.dtype('f' if x.kind == 'f' else 'fi')}"
+        exact = False
+    return Draft(f"torch.{name}({{0}}, {dims}{_kept(m)}{dtype})", [x], keeps=exact, simpler=(f"torch.{name}({{0}}, {dims})",))
+
+
+def extremum(m: Maker) -> Draft:
+    """max over one dim gives values and indices."""
+    x = m.pick("fi", rank=1, accept=lambda t: t.numel() > 0)
+    if m.chance(0.3):
+        return Draft(f"torch.{m.choice(['max', 'min'])}({{0}})", [x], keeps=True)
+    return Draft(f"torch.{m.choice(['max', 'min'])}({{0}}, {m.dim(x)}{_kept(m)}).values", [x], keeps=True)
+
+
+def spread(m: Maker) -> Draft:
+    x = m.pick("f", rank=1, accept=lambda t: t.numel() > 1)
+    name = m.choice(["var", "std", "var_mean", "std_mean"])
+    how = m.choice(["", ", correction=0", ", unbiased=False", ", unbiased=True", ", correction=2"])
+    keep = _kept(m)
+    if "correction" not in how and m.chance(0.1):
+        return Draft(f"torch.{name}({{0}}{how})", [x], outs=2 if "_" in name else 1)
+    return Draft(f"torch.{name}({{0}}, {_dims(m, x)}{how}{keep})", [x], outs=2 if "_" in name else 1)
+
+
+def norm(m: Maker) -> Draft:
+    x = m.pick("f", rank=1, accept=lambda t: t.numel() > 0)
+    order = m.choice(["2", "1", "float('inf')", "float('-inf')", "3", "0.5", "2.0"])
+    dims = _dims(m, x)
+    texts = [
+        f"torch.linalg.vector_norm({{0}}, {order}, {dims}{_kept(m)})", f"torch.norm({{0}}, p={order}, dim={dims}{_kept(m)})",
+        f"F.normalize({{0}}, p={order if order in ('1', '2') else '2.0'}, dim={m.dim(x)})", "torch.linalg.vector_norm({0})",
+    ]  # fmt: skip
+    return Draft(m.choice(texts), [x])
+
+
+def softmax(m: Maker) -> Draft:
+    x = m.pick("f")
+    dim = m.dim(x) if x.tensor.ndim else 0
+    name = m.choice(["softmax", "log_softmax", "softmin", "softmax", "logsumexp"])
+    if name == "logsumexp":
+        return Draft(f"torch.logsumexp({{0}}, {_dims(m, x) or '0'}{_kept(m)})", [x])
+    dtype = f", dtype=torch.{m.dtype('f')}" if m.chance(0.15) else ""
+    return Draft(f"F.{name}({{0}}, {dim}{dtype})", [x], simpler=(f"F.{name}({{0}}, {dim})",))
+
+
+def _weights(m: Maker, x: Value, shape: tuple[int, ...], count: int) -> list[Value]:
+    name = str(x.tensor.dtype).removeprefix("torch.")
+    return [m.leaf(Leaf("", "param", name, shape)) for _ in range(count)]
+
+
+def normalisation(m: Maker) -> Draft:
+    x = m.pick("f", rank=1, accept=lambda t: t.numel() > 0)
+    t = x.tensor
+    count = m.rng.randrange(1, t.ndim + 1) if m.chance(0.3) else 1
+    shape = tuple(t.shape[-count:])
+    eps = m.choice(["", ", eps=1e-3"])
+    if m.chance(0.5):
+        affine = _weights(m, x, shape, m.rng.randrange(3))
+        places = "".join(f", {{{i + 1}}}" for i in range(len(affine))) or ", None"
+        return Draft(f"F.layer_norm({{0}}, {shape}{places}{eps})", [x, *affine], simpler=(f"F.layer_norm({{0}}, {shape})",))
+    affine = _weights(m, x, shape, m.rng.randrange(2))
+    return Draft(f"F.rms_norm({{0}}, {shape}{', {1}' if affine else ', None'}{eps})", [x, *affine], simpler=(f"F.rms_norm({{0}}, {shape})",))
+
+
+def channels(m: Maker) -> Draft:
+    x = m.pick("f", rank=2, accept=lambda t: t.numel() > 1 and t.shape[1] > 0)
+    t = x.tensor
+    c = t.shape[1]
+    form = m.rng.randrange(4)
+    if form == 0:
+        groups = m.rng.choice([g for g in (1, 2, 3, 4, c) if c % g == 0])
+        affine = _weights(m, x, (c,), m.rng.choice([0, 2]))
+        return Draft(f"F.group_norm({{0}}, {groups}{', {1}, {2}' if affine else ''})", [x, *affine], simpler=(f"F.group_norm({{0}}, {groups})",))
+    if form == 1 and t.ndim >= 3:
+        affine = _weights(m, x, (c,), m.rng.choice([0, 2]))
+        return Draft(f"F.instance_norm({{0}}{', weight={1}, bias={2}' if affine else ''})", [x, *affine])
+    name = str(t.dtype).removeprefix("torch.")
+    mean = m.leaf(Leaf("", "buffer", name, (c,)))
+    var = m.leaf(Leaf("", "buffer", name, (c,), "positive"))
+    affine = _weights(m, x, (c,), m.rng.choice([0, 2]))
+    training = form == 2 and t.numel() // c > 1
+    how = ", training=True, momentum=0.25" if training else m.choice(["", ", eps=1e-3"])
+    return Draft(f"F.batch_norm({{0}}, {{1}}, {{2}}{', {3}, {4}' if affine else ''}{how})", [x, mean, var, *affine])
+
+
+def loss(m: Maker) -> Draft:
+    x = m.pick("f")
+    same = [v for v in m.values if v.tensor.shape == x.tensor.shape and v.tensor.dtype == x.tensor.dtype]
+    y = m.rng.choice(same)
+    how = f", reduction='{m.choice(['mean', 'sum', 'none'])}'"
+    texts = [f"F.mse_loss({{0}}, {{1}}{how})", f"F.l1_loss({{0}}, {{1}}{how})", f"F.smooth_l1_loss({{0}}, {{1}}{how}, beta={m.choice(['1.0', '0.5'])})",
+             f"F.huber_loss({{0}}, {{1}}{how}, delta={m.choice(['1.0', '0.5'])})", f"F.kl_div({{0}}, {{1}}{how})"]  # fmt: skip
+    if x.tensor.ndim:
+        texts.append(f"F.cosine_similarity({{0}}, {{1}}, {m.dim(x)})")
+    return Draft(m.choice(texts), [x, y])
+
+
+def library(m: Maker) -> Draft:
+    """Steps that no kernel takes: partition has to order around them."""
+    x = m.pick("f", rank=2, accept=lambda t: 0 < t.numel() < 4000)
+    t = x.tensor
+    form = m.rng.randrange(5)
+    if form == 0:
+        return Draft("torch.matmul({0}, {0}.transpose(-1, -2))", [x])
+    if form == 1:
+        weight, bias = _weights(m, x, (5, t.shape[-1]), 1), _weights(m, x, (5,), 1)
+        return Draft("F.linear({0}, {1}, {2})", [x, *weight, *bias])
+    if form == 2:
+        return Draft(f"torch.cumsum({{0}}, {m.dim(x)})", [x])
+    if form == 3:
+        x = m.pick("f", rank=1, exact=True, accept=lambda t: t.numel() > 0 and not bool(torch.isnan(t).any()))
+        return Draft(f"torch.argmax({{0}}, {m.dim(x)}{_kept(m)})", [x])
+    if t.ndim < 3:
+        raise Refused
+    return Draft("F.avg_pool1d({0}.flatten(0, -3), 2)", [x])
+
+
+CATALOGUE = [(7, fold), (2, extremum), (2, spread), (2, norm), (4, softmax), (4, normalisation), (3, channels), (1, loss), (1, library)]
