@@ -1,11 +1,12 @@
 // planish_call: one call of a shipped module in C. It makes the checks of ship/guards.py that most calls need,
 // allocates the outputs, launches through libplanish_rt, and answers `miss` for anything it does not recognise at once:
 // then the Python form decides. Built against Python's limited API (3.10), so that one binary serves every interpreter,
-// and without libtorch: tensors are read through torch's DLPack exchange table (torch.Tensor.__dlpack_c_exchange_api__,
-// torch 2.10 and later), which costs some 10 ns a tensor where Python attributes cost a microsecond, and whose layout
-// is versioned. Outputs come from a torch allocation function that the caller names, so that they are ordinary tensors.
+// and without libtorch: tensors are read through torch's DLPack exchange table
+// (torch.Tensor.__dlpack_c_exchange_api__), which costs next to nothing where Python attributes cost a microsecond a
+// tensor, and whose layout is versioned. Outputs come from a torch allocation function that the caller names, so that
+// they are ordinary tensors.
 //
-// A Plan is immutable; the GIL is released while kernels are launched.
+// A Plan is immutable; the GIL is released while kernels are launched, unless they take no time.
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030A0000
 #include <Python.h>
@@ -117,7 +118,7 @@ struct Plan {
            *grad = nullptr;
   PyObject *default_dtype = nullptr, *captured_dtype = nullptr, *forward_ad = nullptr;
   PyObject *tensor_type = nullptr, *parameter_type = nullptr, *root = nullptr, *root_training = nullptr;
-  std::vector<PyObject*> falsy, empty;
+  std::vector<PyObject*> falsy, empty, absent;
   std::vector<Child> children;
   std::vector<Input> inputs;
   std::vector<Parameter> parameters;
@@ -128,6 +129,7 @@ struct Plan {
   RtRun run = nullptr;
   void* program = nullptr;
   int steps = 0;
+  bool brief = false;  ///< work that is done sooner than the GIL is given away and taken back
   DlDevice device{};
   PyObject *keep = nullptr, *made = nullptr;
   // Interned names.
@@ -230,6 +232,10 @@ bool no_entries(PyObject* dict, PyObject* key) {
 
 Look modules_are_captured(const Plan& plan) {
   bool same = holds(plan.root, plan.training, plan.root_training);
+  for (PyObject* name : plan.absent) {
+    PyObject* found = PyDict_GetItemWithError(plan.root, name);
+    same = same && (found == nullptr || found == Py_None);
+  }
   for (const Child& child : plan.children) {
     same = same && PyDict_GetItemWithError(child.parent, child.key) == child.module &&
            holds(child.attributes, plan.training, child.training) && no_entries(child.attributes, plan.hooks) &&
@@ -254,9 +260,10 @@ PyObject* launch(const Plan& plan, void* const* table) {
   if (plan.device.type == dl_cuda && plan.torch->stream(plan.device.type, plan.device.index, &stream) != 0)
     return nullptr;
   RtError error;
-  PyThreadState* thread = PyEval_SaveThread();
-  const int code = plan.run(plan.program, table, static_cast<int>(plan.table.size()), 0, plan.steps, stream, &error);
-  PyEval_RestoreThread(thread);
+  const auto count = static_cast<int>(plan.table.size());
+  PyThreadState* thread = plan.brief ? nullptr : PyEval_SaveThread();
+  const int code = plan.run(plan.program, table, count, 0, plan.steps, stream, &error);
+  if (thread != nullptr) PyEval_RestoreThread(thread);
   if (code == 0) return plan.miss;  // anything but null
   const Ref raised(
       PyObject_CallFunction(plan.error, "ss", error.kind[0] != '\0' ? error.kind : "launch_failed", error.message));
@@ -441,6 +448,8 @@ bool read_plan(PyObject* fields, Plan* plan) {
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) plan->falsy.push_back(read.item(rows, i));
   rows = read.field("empty");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) plan->empty.push_back(read.item(rows, i));
+  rows = read.field("absent");
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) plan->absent.push_back(read.item(rows, i));
   rows = read.field("tree");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     PyObject* row = read.item(rows, i);
@@ -497,6 +506,7 @@ bool read_plan(PyObject* fields, Plan* plan) {
   std::memcpy(&plan->run, &function, sizeof function);
   plan->program = read.address(read.item(how, 1));
   plan->steps = static_cast<int>(read.number(read.item(how, 2)));
+  plan->brief = read.field("brief") == Py_True;
   const auto outside = [&](long buffer) { return buffer >= static_cast<long>(plan->table.size()); };
   for (const Input& input : plan->inputs) {
     if (outside(input.layout.buffer)) PyErr_SetString(PyExc_ValueError, "an input outside the table");

@@ -27,6 +27,7 @@ _DTYPES = {
     "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool,
 }  # fmt: skip
 _ALIGN = 256  # of temporaries inside the arena
+_BRIEF = 1 << 16  # bytes that the CPU works through sooner than threads take turns
 _INPUT_ALIGN = 16  # what kernels may assume about every pointer
 _POOLED = 1 << 20  # bytes from which on CPU memory is kept between calls
 
@@ -491,6 +492,7 @@ class Executor:
             table[b] = self._nowhere.data_ptr()
         sizes = [self._arena_bytes, *(extent(shape, strides) * dtype.itemsize for _, shape, strides, dtype, _ in self._fresh)]
         allocate = self._empty if self._pool is not None and max(sizes) >= _POOLED else _allocator(self.device)
+        touched = sum(extent(s, t) * d.itemsize for s, t, d in zip(self._shapes, self._strides, self._dtypes, strict=True))
         address = ctypes.cast(self._lib.prt_program_run, ctypes.c_void_p).value
         return {
             "keep": (self, allocate),
@@ -500,6 +502,7 @@ class Executor:
             "arena": (self._arena_bytes, torch.uint8, list(self._arena_offsets)),
             "results": [b if b >= 0 else (value,) for b, value in self._results],
             "launch": (address, self.handle.value, len(self._steps)),
+            "brief": not self._cuda and touched <= _BRIEF,
             "device": -1 if not self._cuda else self.device.index,
             "error": ExecutorError,
         }

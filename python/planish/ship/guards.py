@@ -264,7 +264,7 @@ class Attachment:
 
     def _reset(self) -> None:
         self.why = ""  # the last thing that kept the program from being bound
-        self.fast: Any = None  # called as fast(module, args, kwargs) before this object is, where there is one
+        self.fast: Any = None  # where there is one: called as fast(module, args, kwargs) in place of the module's own __call__
         self._bound: _Bound | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -393,11 +393,22 @@ class Attachment:
             return None
         buffers = [b.buffer for b in bound.executor.bindings]
         root = vars(bound.module)
+        try:
+            return self._plan(extension, bound, direct, buffers, root)
+        except Exception:  # a torch without the table that the C form reads tensors by, or another one: these checks do it all
+            return None
+
+    def _plan(self, extension: Any, bound: _Bound, direct: dict[str, Any], buffers: list[int], root: dict[str, Any]) -> Any:
         return extension.Plan(
             miss=FALLBACK,
             module=bound.module,
             falsy=(_autocast, _transforms, _dispatch_modes, _tracing, _deterministic, _function_mode),
-            empty=(_module_globals._global_forward_hooks, _module_globals._global_forward_pre_hooks),
+            empty=(
+                *(_module_globals._global_forward_hooks, _module_globals._global_forward_pre_hooks),
+                *(_module_globals._global_backward_hooks, _module_globals._global_backward_pre_hooks),
+                *(root[name] for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")),
+            ),
+            absent=("forward", "_compiled_call_impl"),
             default_dtype=(_default_dtype, self._captured_dtype),
             grad=_grad_enabled,
             forward_ad=vars(_forward_ad),

@@ -6,6 +6,7 @@ forward of a module that the caller already has (the form that `planish.optimize
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import sys
@@ -87,14 +88,21 @@ def _attached_class(original: type[nn.Module], folder: str) -> type[nn.Module]:
     if key in _classes:
         return _classes[key]
 
+    def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if not torch.compiler.is_compiling():
+            fast = getattr(self.__dict__.get("_planish"), "fast", None)
+            if fast is not None:
+                result = fast(self, args, kwargs)
+                if result is not guards.FALLBACK:
+                    return result
+        return original.__call__(self, *args, **kwargs)
+
+    @functools.wraps(original.forward)
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         if not torch.compiler.is_compiling():
             planish = self.__dict__.get("_planish")
             if planish is not None:
-                fast = planish.fast
-                result = guards.FALLBACK if fast is None else fast(self, args, kwargs)
-                if result is guards.FALLBACK:
-                    result = planish(self, args, kwargs)
+                result = planish(self, args, kwargs)
                 if result is not guards.FALLBACK:
                     return result
         return original.forward(self, *args, **kwargs)
@@ -108,7 +116,7 @@ def _attached_class(original: type[nn.Module], folder: str) -> type[nn.Module]:
     def reduce(self: nn.Module, protocol: Any) -> Any:
         return _unpickle, (original, folder), dict(vars(self))
 
-    body = {"forward": forward, "__setattr__": set_attribute, "__reduce_ex__": reduce, "_planish_folder": folder,
+    body = {"__call__": call, "forward": forward, "__setattr__": set_attribute, "__reduce_ex__": reduce, "_planish_folder": folder,
             "_planish_original": original, "__module__": original.__module__, "__qualname__": original.__qualname__,
             "__doc__": original.__doc__}  # fmt: skip
     made = type(original.__name__, (original,), body)

@@ -8,6 +8,7 @@ the program in this folder was made and proved for, that program runs; in every 
     model = ModelNew(*init_args)
 """
 
+import functools
 import hashlib
 import importlib.util
 import sys
@@ -94,15 +95,23 @@ class ModelNew(Model):
             self._planish.changed(self, name, value)
         super().__setattr__(name, value)
 
+    def __call__(self, *args, **kwargs):
+        # A call that the program can answer needs none of torch's preparations; that this module has no hooks is among the checks.
+        if not torch.compiler.is_compiling() and self._planish is not None:
+            fast = self._planish.fast
+            if fast is not None:
+                result = fast(self, args, kwargs)
+                if result is not _FALLBACK:
+                    return result
+        return super().__call__(*args, **kwargs)
+
+    @functools.wraps(Model.forward)  # the same signature and names of arguments
     def forward(self, *args, **kwargs):
         if torch.compiler.is_compiling():
             return super().forward(*args, **kwargs)
         planish = self._planish
         if planish is not None:
-            fast = planish.fast
-            result = _FALLBACK if fast is None else fast(self, args, kwargs)
-            if result is _FALLBACK:
-                result = planish(self, args, kwargs)
+            result = planish(self, args, kwargs)
             if result is not _FALLBACK:
                 return result
         return super().forward(*args, **kwargs)

@@ -3,6 +3,7 @@
 _KEY, _TEXTS, _BINARIES = "", {}, {}
 # ---- end of contents ----
 import base64
+import functools
 import linecache
 import os
 import sys

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import gc
+import inspect
 import pickle
 import sys
 import threading
+import types
 import weakref
 from pathlib import Path
 from typing import Any
@@ -260,6 +262,17 @@ def test_compile_export_and_trace_see_the_original(model: nn.Module, x: torch.Te
 
 
 @torch.no_grad()
+def test_arguments_keep_their_names(model: nn.Module, x: torch.Tensor) -> None:
+    assert str(inspect.signature(model.forward)) == "(x)"
+    rows = torch.export.Dim("rows", min=2, max=64)
+    exported = torch.export.export(model, (x,), dynamic_shapes={"x": {0: rows}})
+    assert exported.module()(torch.randn(9, 8)).shape == (9, 8)
+    traced = torch.fx.symbolic_trace(model)
+    assert [n.name for n in traced.graph.nodes if n.op == "placeholder"] == ["x"]
+    torch.testing.assert_close(traced(x), original(model, x))
+
+
+@torch.no_grad()
 def test_hooks(model: nn.Module, x: torch.Tensor) -> None:
     seen: list[str] = []
     with_hook = model.register_forward_hook(lambda m, i, out: out + 1)
@@ -283,6 +296,28 @@ def test_hooks(model: nn.Module, x: torch.Tensor) -> None:
         everywhere.remove()
     model.act = nn.Tanh()
     expect(model, False, x)
+
+
+@torch.no_grad()
+def test_a_wrapped_forward_and_an_own_compile(model: nn.Module, x: torch.Tensor) -> None:
+    """Libraries wrap forward on the instance; both ways must be gone through, also after calls that took the short one."""
+    expect(model, True, x)
+    inner, seen = model.forward, []
+
+    def wrapper(*args: Any) -> Any:
+        seen.append(len(args))
+        return inner(*args) + 1
+
+    model.forward = wrapper
+    ran, result = program_ran(model, x)
+    assert ran and seen == [1]
+    torch.testing.assert_close(result, original(model, x) + 1)
+    del model.forward
+    expect(model, True, x)
+    model.compile(backend="eager", fullgraph=True)
+    ran, result = program_ran(model, x)
+    assert not ran
+    torch.testing.assert_close(result, original(model, x))
 
 
 @torch.no_grad()
@@ -355,3 +390,13 @@ def test_calls_leak_nothing(model: nn.Module, x: torch.Tensor) -> None:
         model(x[:2])
     assert (sys.getrefcount(x), sys.getrefcount(model.weight)) == before[:2]
     assert len(gc.get_objects()) < before[2] + 50
+
+
+@torch.no_grad()
+def test_a_torch_that_the_extension_cannot_read(model: nn.Module, x: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**fields: Any) -> Any:
+        raise AttributeError("__dlpack_c_exchange_api__")
+
+    monkeypatch.setattr(model._planish.shipped, "extension", types.SimpleNamespace(Plan=refuse, hits=lambda: 0))
+    expect(model, True, x)
+    assert model._planish.fast is None
