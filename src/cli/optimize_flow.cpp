@@ -12,7 +12,9 @@
 #include "base/hash.h"
 #include "cli/compose.h"
 #include "cli/evidence.h"
+#include "cli/judge_advisor.h"
 #include "cli/knowledge.h"
+#include "cli/planner.h"
 #include "cli/recording.h"
 #include "search/run.h"
 
@@ -208,6 +210,8 @@ class Flow {
     options.seconds_used = recording_->seconds_used();
     options.cancel = world_.cancel;
     options.target = opened_.device.target;
+    const JudgeAdvisor advisor(device_of(opened_.device));
+    options.advisor = &advisor;
     recording_->search_begins(request_.budget.seconds);
     search::History* history = recording_->has_history() ? recording_.get() : nullptr;
     PLANISH_TRY(auto ran, search::run_search(*search_, evaluator, history, *recording_, world_.clock, options));

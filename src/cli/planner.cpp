@@ -12,7 +12,6 @@
 #include "program/program.h"
 
 namespace planish::cli {
-namespace {
 
 codegen::Device device_of(const DeviceFacts& facts) {
   codegen::Device out;
@@ -25,6 +24,8 @@ codegen::Device device_of(const DeviceFacts& facts) {
   if (facts.bandwidth_gbs > 0) out.bandwidth_gbs = facts.bandwidth_gbs;
   return out;
 }
+
+namespace {
 
 double bytes_of(const ir::Value& value) {
   return static_cast<double>(value.elements()) * std::max(size_of(value.dtype), 1);

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "codegen/genome.h"
+#include "search/advisor.h"
+
+namespace planish::cli {
+
+/// The judge's moves, for the search.
+class JudgeAdvisor : public search::Advisor {
+ public:
+  explicit JudgeAdvisor(codegen::Device device) : device_(std::move(device)) {}
+  std::vector<search::Move> advise(const search::RegionSpec& region, const Evaluation& evaluation,
+                                   const codegen::Genome& genome,
+                                   const std::vector<codegen::Gene>& genes) const override;
+
+ private:
+  codegen::Device device_;
+};
+
+}  // namespace planish::cli
