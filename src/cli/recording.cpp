@@ -67,9 +67,11 @@ Status Recording::keep(const std::string& region, const std::string& key, const 
 Status Recording::record(const search::RegionSpec& region, const search::Proposal& proposal,
                          const coder::Candidate& candidate, const Evaluation& evaluation, search::Answer answer,
                          bool recalled) {
-  compiled_ += evaluation.tier >= Tier::compile ? 1 : 0;
-  tested_ += evaluation.tier >= Tier::test ? 1 : 0;
-  timed_ += evaluation.ok() && evaluation.bench ? 1 : 0;
+  if (!proposal.full) {  // elites measured again went through the funnel before
+    compiled_ += evaluation.tier >= Tier::compile ? 1 : 0;
+    tested_ += evaluation.tier >= Tier::test ? 1 : 0;
+    timed_ += evaluation.ok() && evaluation.bench ? 1 : 0;
+  }
   if (answer == search::Answer::improved && evaluation.bench) {
     const double fallback = region.fallback_ms == search::no_time ? 0 : region.fallback_ms;
     progress_.best(region.id, evaluation.bench->median_ms, fallback);

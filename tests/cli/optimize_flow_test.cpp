@@ -258,6 +258,7 @@ TEST_CASE("every strategy improves the task, is recorded, and counts its funnel"
     const auto& s = result->searched;
     CHECK(s.funnel.drawn >= s.funnel.legal);
     CHECK(s.funnel.legal >= 10);
+    CHECK(s.funnel.legal >= s.compiled);
     CHECK(s.compiled >= s.tested);
     CHECK(s.tested >= s.timed);
     CHECK(s.timed > 10);
