@@ -437,6 +437,18 @@ TEST_CASE("reductions over any dims, of any layout") {
   }
 }
 
+TEST_CASE("softmax of a scalar is one where the scalar is finite, and NaN elsewhere") {
+  for (const auto& [op, finite] : {std::pair{"_softmax.default", 1.0}, std::pair{"_log_softmax.default", 0.0}}) {
+    GraphBuilder g;
+    const int x = g.input({});
+    const int y = g.node(op, {V("self", x), I("dim", 0), B("half_to_float", false)}, {});
+    const auto kernel = lower(g.graph, std::vector<bool>{true}, std::vector<int>{y});
+    REQUIRE(kernel.has_value());
+    CHECK(Interpreter(*kernel, {{3.5}}).run()[0][0] == finite);
+    CHECK(std::isnan(Interpreter(*kernel, {{HUGE_VAL}}).run()[0][0]));
+  }
+}
+
 TEST_CASE("softmax over the channels of an image and the norm of a leading dim are columns") {
   GraphBuilder g;
   const int x = g.input({2, 5, 3, 4});

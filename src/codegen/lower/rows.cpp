@@ -248,7 +248,11 @@ Result<int> softmax_form(const Site& s, bool logarithm) {
   const int id = s.args.value("self");
   const auto& shape = s.low.info(id).shape;
   const DType data = wide(s.out_dtype);
-  if (shape.empty()) return s.b.constant(data, logarithm ? 0 : 1);
+  if (shape.empty()) {  // 1, or 0 as a logarithm; but NaN for what is not finite, like any row of one element
+    PLANISH_TRY(const int alone, s.low.value_as(id, s.coords, data));
+    const int shifted = s.b.sub(alone, alone);
+    return s.b.cast(logarithm ? shifted : s.b.op(Op::exp, shifted), s.out_dtype);
+  }
   Rows rows(s.low, shape, {s.args.dim("dim", shape.size())});
   PLANISH_CHECK(rows.at(s.coords));
   PLANISH_TRY(const int swept, s.low.value_as(id, rows.full(), data));
