@@ -36,7 +36,7 @@ test: build lint
 	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/python tests/cli tests/cheats tests/random_graphs
 
 lint: setup
-	$(VENV)/bin/ruff check python tests bench examples
+	$(VENV)/bin/ruff check --no-cache python tests bench examples
 	@clang-format-19 --dry-run --Werror $$(git ls-files '*.h' '*.cpp' '*.cc')
 
 # Slow on two cores (minutes): not part of `make test`.
