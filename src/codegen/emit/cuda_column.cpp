@@ -37,7 +37,7 @@ class ColumnWriter {
     head();
     thread_position();
     row_position();
-    keepers();
+    w.keepers();
     row_nodes(0);
     for (int p = 0; p < stage_.to; ++p) {
       const auto& folds = plan_.folds[static_cast<std::size_t>(p)];
@@ -111,24 +111,7 @@ class ColumnWriter {
     w.line(fmt::format("const bool live = own < {};", w.literal_index(count)));
     w.line(fmt::format("const ix row = live ? own : {};", w.literal_index(count - 1)));
     w.decode("row", outer_, base_.columns ? base_.lanes.variable : -1);
-    if (!base_.shifted) return;
-    std::vector<std::string> names;
-    for (std::size_t v = 0; v < kernel_.space.extents.size(); ++v) names.push_back(fmt::format("d{}", v));
-    w.line(fmt::format("const int shift = (int)(({}) & {});",
-                       index_text(*base_.lanes.primary, kernel_.space, names, base_.wide), base_.width - 1));
-  }
-
-  void keepers() {
-    for (std::size_t i = 0; i < base_.resident.size(); ++i) {
-      const int id = base_.resident[i];
-      if (base_.residency == Residency::registers) {
-        const std::int64_t padded = (base_.trips + base_.unroll - 1) / base_.unroll * base_.unroll;
-        w.line(fmt::format("{} R{}[{}];", w.pack_type(id), id, padded));
-      } else {
-        w.line(
-            fmt::format("{0}* const S{1} = ({0}*)(pl_smem + {2}) + tid;", w.pack_type(id), id, base_.shared_offset[i]));
-      }
-    }
+    w.shift();
   }
 
   /// Values fixed for the whole row that become known after phase p - 1. With columns every lane has its own.

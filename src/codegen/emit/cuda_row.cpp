@@ -41,7 +41,7 @@ class RowWriter {
       row();
       ring.leave();
     } else if (plan_.walk != 0) {
-      keepers();
+      w.keepers();
       w.line(fmt::format("const ix from = (ix)(blockIdx.x / {}) * {};", plan_.cluster, plan_.walk));
       w.line(fmt::format("const ix upto = from + {0} < {1} ? from + {0} : {1};", plan_.walk,
                          w.literal_index(plan_.groups)));
@@ -58,7 +58,7 @@ class RowWriter {
       w.close();
     } else {
       row_position(plan_.cluster > 1 ? fmt::format("(ix)(blockIdx.x / {})", plan_.cluster) : "(ix)blockIdx.x");
-      keepers();
+      w.keepers();
       row();
     }
     // A block must not leave while others of its cluster read its shared memory. What is pushed into it has arrived.
@@ -122,25 +122,7 @@ class RowWriter {
       w.line("const bool live = true;");
     }
     w.decode("row", outer_, -1);
-    if (plan_.shifted) {
-      std::vector<std::string> names;
-      for (std::size_t v = 0; v < kernel_.space.extents.size(); ++v) names.push_back(fmt::format("d{}", v));
-      w.line(fmt::format("const int shift = (int)(({}) & {});",
-                         index_text(*plan_.lanes.primary, kernel_.space, names, plan_.wide), plan_.width - 1));
-    }
-  }
-
-  void keepers() {
-    for (std::size_t i = 0; i < plan_.resident.size(); ++i) {
-      const int id = plan_.resident[i];
-      if (plan_.residency == Residency::registers) {
-        const std::int64_t padded = (plan_.trips + plan_.unroll - 1) / plan_.unroll * plan_.unroll;
-        w.line(fmt::format("{} R{}[{}];", w.pack_type(id), id, padded));
-      } else {
-        w.line(
-            fmt::format("{0}* const S{1} = ({0}*)(pl_smem + {2}) + tid;", w.pack_type(id), id, plan_.shared_offset[i]));
-      }
-    }
+    w.shift();
   }
 
   bool is_row_node(int id) const { return !plan_.columns && !plan_.places[static_cast<std::size_t>(id)].inner; }

@@ -36,6 +36,26 @@ void CudaWriter::function_head() {
                    plan_.min_blocks, parameters));
 }
 
+void CudaWriter::shift() {
+  if (!plan_.shifted) return;
+  std::vector<std::string> outer;  // of the row, not of a lane: names() would say where a vector's element lies
+  for (std::size_t v = 0; v < kernel_.space.extents.size(); ++v) outer.push_back(fmt::format("d{}", v));
+  line(fmt::format("const int shift = (int)(({}) & {});",
+                   index_text(*plan_.lanes.primary, kernel_.space, outer, plan_.wide), plan_.width - 1));
+}
+
+void CudaWriter::keepers() {
+  for (std::size_t i = 0; i < plan_.resident.size(); ++i) {
+    const int id = plan_.resident[i];
+    if (plan_.residency == Residency::registers) {
+      const std::int64_t padded = (plan_.trips + plan_.unroll - 1) / plan_.unroll * plan_.unroll;
+      line(fmt::format("{} R{}[{}];", pack_type(id), id, padded));
+    } else {
+      line(fmt::format("{0}* const S{1} = ({0}*)(pl_smem + {2}) + tid;", pack_type(id), id, plan_.shared_offset[i]));
+    }
+  }
+}
+
 void CudaWriter::decode(std::string_view linear, std::span<const int> variables, int stepped) {
   // Position / (product of the later counts) mod own count; the first needs no mod.
   std::int64_t later = 1;

@@ -31,6 +31,10 @@ class CudaWriter : public Speller {
   void function_head();
   /// Coordinates of `variables` from the linear position `linear`; `stepped` counts in vectors of the plan's width.
   void decode(std::string_view linear, std::span<const int> variables, int stepped);
+  /// How far a row begins past a multiple of the width, where rows are read shifted.
+  void shift();
+  /// Where a thread keeps the nodes that stay resident.
+  void keepers();
   std::string literal_index(std::int64_t value) const;
 
   /// How `r7` is spelled for a load: "R7[k0 + u]". Empty: "r7[u]".
