@@ -583,6 +583,9 @@ TEST_CASE("activations against their formulas") {
                                                                                  : 0; }},
       {"rsub.Scalar", {F("other", 3), F("alpha", 2)}, [](double x) { return 3 - 2 * x; }},
       {"log_sigmoid_forward.default", {}, [](double x) { return -std::log1p(std::exp(-x)); }},
+      {"round.default", {}, [](double x) { return std::nearbyint(x); }},
+      {"round.decimals", {I("decimals", 1)}, [](double x) { return std::nearbyint(x * 10) / 10; }},
+      {"round.decimals", {I("decimals", -1)}, [](double x) { return std::nearbyint(x / 10) * 10; }},
       {"pow.Tensor_Scalar", {I("exponent", 3)}, [](double x) { return x * x * x; }}};
   for (const Case& c : cases) {
     GraphBuilder g;

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from planish.oracle import flags, layout
+from planish.oracle import flags, layout, measure
 from planish.oracle.data import DataSet
 from planish.oracle.expected import Expected
 from planish.oracle.interpret import CONVOLUTIONS, MATMULS, Double, op_name
@@ -107,7 +107,13 @@ def _less_precise(region: Region, expected: Expected) -> list[tuple[str, Double]
 def _step(roundings: dict[torch.dtype, Callable[[torch.Tensor], torch.Tensor]]) -> Callable[[torch.Tensor, torch.dtype], torch.Tensor]:
     def step(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         rounding = roundings.get(dtype)
-        return tensor if rounding is None else rounding(tensor)
+        if rounding is None:
+            return tensor
+        flat = tensor.contiguous().view(-1)
+        result = torch.empty_like(flat)
+        for piece in measure.pieces(flat.numel(), flat.device):  # a rounding's temporaries are several times its operand
+            result[piece] = rounding(flat[piece])
+        return result.view(tensor.shape)
 
     return step
 

@@ -38,6 +38,23 @@ class Output:
         return sum(t.numel() * t.element_size() for t in (self.eager, self.exact))
 
 
+@dataclass(frozen=True)
+class Flips:
+    """How many elements of an integer output move (weighted as the gate does), and by how much at most."""
+
+    count: float = 0.0
+    largest: float = 0.0
+
+    def larger(self, a: torch.Tensor, b: torch.Tensor, factor: float = 1.0) -> Flips:
+        """With the elements where `a` and `b` differ, each counted `factor` times."""
+        apart = a != b
+        count = int(apart.sum())
+        if not count:
+            return self
+        distance = float((a[apart].to(torch.float64) - b[apart].to(torch.float64)).abs().max())
+        return Flips(max(self.count, factor * count), max(self.largest, distance))
+
+
 @dataclass
 class Expected:
     """Everything about one data set. `inputs` are the values the region reads; they must not change while this lives."""
@@ -53,6 +70,7 @@ class Expected:
     nan_in_reference: bool = False
     part: Sliced | None = None
     _tie_cache: dict[int, Any] = field(default_factory=dict)
+    _flips: dict[int, Flips] = field(default_factory=dict)
 
     @classmethod
     def compute(
@@ -125,6 +143,22 @@ class Expected:
             errors = measure.compare(torch.where(torch.isfinite(moved), moved, out.ref.exact), measure.finite_only(out.ref))
             found.append(Pair(errors.fro, errors.max))
         return found
+
+    def flips(self, index: int, inputs: Mapping[int, torch.Tensor]) -> Flips:
+        """How an integer or boolean output moves when floats behind it are rounded: eager against the reference, and the reference
+        against itself with every value moved by one rounding. Computed once."""
+        if index not in self._flips:
+            out = self.outputs[index]
+            found = Flips()
+            # Positions have a rule of their own (ties.py): how far apart two of them lie says nothing.
+            if not ties.is_position(self.run, out.value):
+                found = found.larger(out.eager, out.exact)
+                for draw in range(gate.RESPONSE_DRAWS if self.part is None else 0):
+                    generator = torch.Generator(self.device).manual_seed(7919 + draw)
+                    moved = self.run.run(inputs, [out.value], Double(delta=gate.DELTA, generator=generator))[out.value]
+                    found = found.larger(layout.flat(moved, out.order), out.exact, gate.RESPONSE_FACTOR)
+            self._flips[index] = found
+        return self._flips[index]
 
     def tie(self, index: int, actual: torch.Tensor, wrong: torch.Tensor, inputs: Mapping[int, torch.Tensor]) -> torch.Tensor:
         """`wrong`, less the elements that are indices of equal values (argmax and its kin)."""

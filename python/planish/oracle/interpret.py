@@ -24,6 +24,11 @@ MATMULS = {"mm", "bmm", "addmm", "baddbmm", "addbmm", "linear", "matmul", "mv", 
 CONVOLUTIONS = {
     "convolution", "_convolution", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cudnn_convolution",
 }  # fmt: skip
+# Operations whose result no rounding touches: an integer, or one of their operands (perhaps with another sign).
+EXACT = {
+    "round", "floor", "ceil", "trunc", "fix", "sign", "sgn", "abs", "neg", "relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "maximum", "minimum",
+    "fmax", "fmin", "amax", "amin", "where", "masked_fill", "cat", "flip", "roll", "gather", "index", "index_select", "embedding", "cummax", "cummin",
+}  # fmt: skip
 _PERTURB_CUDA, _PERTURB_CPU = 1 << 25, 1 << 17
 
 
@@ -105,6 +110,8 @@ class Double(Mode):
         results = self._promoted_call(node, args, kwargs)
         if not self.delta and (self.step is None or self.step_inputs_only):
             return results
+        if self.step is None and op_name(node) in EXACT:
+            return results
         sources = {t.untyped_storage().data_ptr() for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
         out: list[torch.Tensor | None] = []
         for result, dtype in zip(results, dtypes, strict=False):
@@ -126,7 +133,10 @@ class Double(Mode):
         if name in ("_softmax", "_log_softmax") and len(wide_args) > 2:
             wide_args = (*wide_args[:2], False)  # half_to_float: nothing is half here
         try:
-            return [_promote(r) if r is not None else None for r in _flat(target(*wide_args, **wide_kwargs))]
+            results = [_promote(r) if r is not None else None for r in _flat(target(*wide_args, **wide_kwargs))]
+            if name in ("var_mean", "std_mean") and results[1] is not None:
+                results[1] = _defined_mean(node, wide_args, wide_kwargs, results[1])
+            return results
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, NotImplementedError) as error:
@@ -287,6 +297,18 @@ def peak_bytes(captured: Captured, nodes: Sequence[int], inputs: Sequence[int], 
             total -= size(value)
     largest = max((size(v) for v in range(len(values))), default=0)
     return peak + largest
+
+
+def _defined_mean(node: torch.fx.Node, args: Any, kwargs: Any, found: torch.Tensor) -> torch.Tensor:
+    """The mean by its definition. torch's own comes from an update of running means, which makes NaN of an infinity that other values
+    follow, and keeps it where none does: no property of the data, so nothing to hold a kernel to."""
+    names = [a.name for a in node.target._schema.arguments]  # type: ignore[union-attr]
+    bound = dict(zip(names, args, strict=False)) | dict(kwargs)
+    dims = bound.get("dim")
+    source: torch.Tensor = bound["self"]
+    if dims is None or isinstance(dims, bool) or (isinstance(dims, (list, tuple)) and not dims):
+        dims = list(range(source.ndim))
+    return source.mean(dim=dims).reshape(found.shape)
 
 
 def _flat(result: Any) -> list[torch.Tensor | None]:

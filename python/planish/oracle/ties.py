@@ -76,6 +76,11 @@ def forgive(
     return wrong & ~layout.flat(fine, out.order)
 
 
+def is_position(run: Interpreter, value: int) -> bool:
+    """Whether the value holds positions along a dim (argmax, topk, …), also through reshapes."""
+    return _source(run, value) is not None
+
+
 def _source(run: Interpreter, value: int) -> tuple[torch.fx.Node, int] | None:
     """The node that made these indices, and which of its results they are, through reshapes."""
     for _ in range(8):

@@ -29,6 +29,18 @@ Result<int> rounding(const Site& s) {
   return is_floating(s.b.dtype(x)) ? s.b.op(op, x) : x;
 }
 
+/// To the nearest, ties to even; with `decimals` as torch does it: scaled by a power of ten, rounded, scaled back.
+Result<int> round(const Site& s) {
+  const std::int64_t decimals = s.args.integer("decimals").value_or(0);
+  if (decimals == 0) return rounding<Op::round_even>(s);
+  PLANISH_TRY(const int x, self_as(s, s.out_dtype));
+  if (!is_floating(s.b.dtype(x))) return unsupported("integers rounded to decimals");
+  const double power = std::pow(10.0, static_cast<double>(decimals < 0 ? -decimals : decimals));
+  const int ten = s.b.constant(s.b.dtype(x), power);
+  if (decimals > 0) return s.b.op(Op::div, s.b.op(Op::round_even, s.b.mul(x, ten)), ten);
+  return s.b.mul(s.b.op(Op::round_even, s.b.op(Op::div, x, ten)), ten);
+}
+
 template <Op op>
 Result<int> float_class(const Site& s) {
   PLANISH_TRY(const int x, self_as(s, s.low.info(s.args.value("self")).dtype));
@@ -250,6 +262,7 @@ const HandlerTable& pointwise_handlers() {
         {"sgn", unary<Op::sign>},
         {"ceil", rounding<Op::ceil>},
         {"floor", rounding<Op::floor>},
+        {"round", round},
         {"trunc", rounding<Op::trunc>},
         {"fix", rounding<Op::trunc>},
         {"frac", unary<Op::frac>},

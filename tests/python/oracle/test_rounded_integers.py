@@ -1,0 +1,60 @@
+"""Integers that are rounded floats: what one rounding moves may differ, what less precision moves may not."""
+
+import torch
+from harness import Harness
+
+QUANTIZE = (
+    "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        scale = x.abs().amax(-1, keepdim=True) / 127\n"
+    "        return torch.round(x / scale).to(torch.int8)\n"
+    "def get_inputs():\n    return [torch.randn(2048, 2048)]\ndef get_init_inputs():\n    return []\n"
+)
+
+
+def test_another_order_of_roundings_passes(tmp_path):
+    harness = Harness(QUANTIZE, tmp_path)
+    harness.make(1)
+    x = harness.inputs()["x"]
+    mine = torch.round((x * 3) * (1 / (x.abs().amax(-1, keepdim=True) * 3)) * 127).to(torch.int8)
+    assert int((mine != harness.eager()[0]).sum()) > 0  # else this shows nothing
+    result = harness.judge([mine])
+    assert result["ok"], result["message"]
+    row = result["outputs"][0]
+    assert 0 < row["fro"] <= row["gate_fro"] < 1e-3
+
+
+def test_less_precision_and_larger_steps_fail(tmp_path):
+    harness = Harness(QUANTIZE, tmp_path)
+    harness.make(1)
+    x, eager = harness.inputs()["x"], harness.eager()[0]
+    for narrow in (torch.bfloat16, torch.float16):
+        coarse = x.to(narrow).to(torch.float32)
+        assert harness.judge([torch.round(coarse / (x.abs().amax(-1, keepdim=True) / 127)).to(torch.int8)])["problem"] in ("mismatch", "unwritten")
+    far = eager.clone()
+    far[3, 5] += 2  # one rounding moves an element by one
+    assert harness.judge([far])["problem"] == "mismatch"
+
+
+def test_where_no_rounding_matters_every_element_counts(tmp_path):
+    source = QUANTIZE.replace("torch.round(x / scale)", "torch.sign(torch.round(x * 8))")
+    harness = Harness(source, tmp_path)
+    harness.make(1)
+    wrong = harness.eager()[0]
+    wrong[0, 0] = 1 if wrong[0, 0] < 1 else 0
+    assert harness.judge([wrong])["problem"] == "mismatch"
+
+
+def test_the_mean_beside_a_variance_may_keep_an_infinity(tmp_path):
+    """torch's running update makes NaN of it, or not, depending on where the infinity stands."""
+    source = (
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.var_mean(x, dim=(0, 2))\n"
+        "def get_inputs():\n    return [torch.randn(3, 16, 64)]\ndef get_init_inputs():\n    return []\n"
+    )
+    harness = Harness(source, tmp_path)
+    assert "skipped" not in harness.make(1, "special")
+    x = harness.inputs()["x"]
+    assert bool(torch.isinf(x).any())
+    variance, mean = harness.eager()
+    assert harness.judge([variance, mean])["ok"]
+    assert harness.judge([variance, x.mean(dim=(0, 2))])["ok"]
+    lost = torch.where(torch.isfinite(variance), variance, 1.0)
+    assert harness.judge([lost, x.mean(dim=(0, 2))])["problem"] == "nan"
