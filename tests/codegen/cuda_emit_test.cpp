@@ -252,8 +252,20 @@ TEST_CASE("vector access needs proof of alignment and of contiguity") {
   CHECK(of(div).kind == K::invariant);
   CHECK(of(floor_div(ir::IndexExpr::variable(1), 6, space)).kind == K::elements);
   CHECK(of(mod(ir::IndexExpr::variable(1), 16, space)).kind == K::vector);
-  const ir::Bound inside{ir::IndexExpr::variable(1), 0, 60};
-  CHECK(classify(at(64, 1, 0), {&inside, 1}, DType::f32, space, lanes).kind == K::elements);
+  const auto under = [&](const ir::IndexExpr& e, std::int64_t lo, std::int64_t hi) {
+    const ir::Bound bound{e, lo, hi};
+    return classify(at(64, 1, 0), {&bound, 1}, DType::f32, space, lanes).kind;
+  };
+  const auto d1 = ir::IndexExpr::variable(1);
+  CHECK(under(d1, 0, 62) == K::elements);
+  CHECK(under(d1, 2, 64) == K::elements);
+  CHECK(under(d1, 0, 60) == K::vector);  // no vector of four crosses 60
+  CHECK(under(at(0, 1, 2), 0, 60) == K::elements);
+  CHECK(under(at(0, 1, 2), 2, 62) == K::vector);
+  CHECK(under(at(0, -1, 63), 4, 64) == K::vector);
+  CHECK(under(at(0, -1, 64), 4, 64) == K::elements);
+  CHECK(under(at(0, 2, 0), 0, 60) == K::elements);
+  CHECK(under(at(64, 1, 0), 128, 512) == K::vector);
 }
 
 TEST_CASE("a reduction over a strided dimension lays threads along the contiguous one") {

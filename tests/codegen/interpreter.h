@@ -192,6 +192,9 @@ class Interpreter {
         case Op::div:
           v[n] = a(0) / a(1);
           break;
+        case Op::round_even:
+          v[n] = std::nearbyint(a(0));
+          break;
         case Op::floor_div:
           v[n] = std::floor(a(0) / a(1));
           break;

@@ -52,6 +52,25 @@ std::optional<Lane> lane_form(const ir::IndexExpr& e, const ir::Space& space, in
   return out;
 }
 
+/// True where all lanes of every vector lie on one side of `limit`: lane values are aligned to it, or never reach it.
+bool one_side(const Lane& lane, std::pair<std::int64_t, std::int64_t> range, std::int64_t limit, std::int64_t width) {
+  if (limit <= range.first || limit > range.second) return true;
+  if (lane.slope != 1 && lane.slope != -1) return lane.slope == 0;
+  if (lane.modulus % width != 0) return false;
+  // Upwards a vector starts at its first lane, downwards it ends there.
+  return wrap(limit - lane.residue - (lane.slope < 0 ? 1 : 0), width) == 0;
+}
+
+/// True where a bound holds for all lanes of a vector or for none.
+bool uniform(const ir::Bound& bound, const ir::Space& space, const Lanes& lanes) {
+  if (!varies(bound.e, lanes)) return true;
+  if (lanes.mode == Lanes::Mode::flat) return false;
+  const auto lane = lane_form(bound.e, space, lanes.variable, lanes.width);
+  if (!lane) return false;
+  const auto range = bound.e.range(space);
+  return one_side(*lane, range, bound.lo, lanes.width) && one_side(*lane, range, bound.hi, lanes.width);
+}
+
 int cap_unit(int unit, DType dtype) {
   return std::max(1, std::min(unit, 16 / std::max(1, size_of(dtype))));
 }
@@ -91,8 +110,8 @@ bool varies(const ir::IndexExpr& e, const Lanes& lanes) {
 
 Access classify(const ir::IndexExpr& e, std::span<const ir::Bound> where, DType dtype, const ir::Space& space,
                 const Lanes& lanes) {
-  const bool bounds_vary = std::ranges::any_of(where, [&](const ir::Bound& b) { return varies(b.e, lanes); });
-  if (bounds_vary) return {Access::Kind::elements, 1};
+  const bool same_for_all = std::ranges::all_of(where, [&](const ir::Bound& b) { return uniform(b, space, lanes); });
+  if (!same_for_all) return {Access::Kind::elements, 1};
   if (!varies(e, lanes)) return {Access::Kind::invariant, 1};
   const int width = lanes.width;
   if (lanes.mode == Lanes::Mode::flat) {

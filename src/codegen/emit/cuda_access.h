@@ -32,7 +32,7 @@ struct Access {
     invariant,  ///< the same element for all lanes
     vector,     ///< lane j at base + j
     reversed,   ///< lane j at base - j
-    elements,   ///< anything else, or lane-dependent bounds: one access a lane
+    elements,   ///< anything else, or bounds that part the lanes of a vector: one access a lane
   };
   Kind kind = Kind::elements;
   int unit = 1;  ///< vector, reversed: elements in one aligned access; divides width
