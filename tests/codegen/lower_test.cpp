@@ -285,6 +285,44 @@ TEST_CASE("group norm splits the channels") {
   CHECK(k.inner_extent() == 8);
 }
 
+TEST_CASE("batch norm in training gives the output, its statistics and the running ones from one kernel") {
+  GraphBuilder g;
+  const int x = g.input({3, 2, 4}), w = g.input({2}), b = g.input({2}), mean = g.input({2}), var = g.input({2});
+  const int y = g.node("_native_batch_norm_legit_functional.default",
+                       {V("input", x), V("weight", w), V("bias", b), V("running_mean", mean), V("running_var", var),
+                        B("training", true), F("momentum", 0.25), F("eps", 0.5)},
+                       {3, 2, 4});
+  for (int i = 0; i < 4; ++i) g.graph.nodes.back().outs.push_back(g.value({2}));
+  const int relu = g.node("relu.default", {V("self", y)}, {3, 2, 4});
+  const auto at = [](std::int64_t n, std::int64_t c, std::int64_t i) {
+    return datum(0, static_cast<std::size_t>(n * 8 + c * 4 + i));
+  };
+  const auto mean_of = [&](std::int64_t c) {
+    double m = 0;
+    for (int k = 0; k < 12; ++k) m += at(k / 4, c, k % 4) / 12;
+    return m;
+  };
+  const auto squares = [&](std::int64_t c) {
+    double q = 0;
+    for (int k = 0; k < 12; ++k) q += std::pow(at(k / 4, c, k % 4) - mean_of(c), 2);
+    return q;
+  };
+  const auto value = [](int input, std::int64_t c) { return datum(input, static_cast<std::size_t>(c)); };
+  const auto k =
+      check(g, {relu, y + 1, y + 2, y + 3, y + 4},
+            {[&](const Index& i) {
+               const double r = 1 / std::sqrt(squares(i[1]) / 12 + 0.5);
+               return std::max(0.0, (at(i[0], i[1], i[2]) - mean_of(i[1])) * r * value(1, i[1]) + value(2, i[1]));
+             },
+             [&](const Index& i) { return mean_of(i[0]); },
+             [&](const Index& i) { return 1 / std::sqrt(squares(i[0]) / 12 + 0.5); },
+             [&](const Index& i) { return 0.75 * value(3, i[0]) + 0.25 * mean_of(i[0]); },
+             [&](const Index& i) { return 0.75 * value(4, i[0]) + 0.25 * squares(i[0]) / 11; }});
+  CHECK(k.outer_extent() == 2);
+  CHECK(k.inner_extent() == 12);
+  CHECK(k.reductions.size() == 2);
+}
+
 TEST_CASE("reductions: every kind against a loop") {
   struct Case {
     std::string op;

@@ -85,9 +85,15 @@ def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
 def decompose(program: ExportedProgram) -> ExportedProgram:
     """Functional core ATen, with KEEP whole."""
     table = torch.export.default_decompositions()
-    for op in [op for op in table if isinstance(op, torch._ops.OpOverload) and op._schema.name.removeprefix("aten::") in KEEP]:
+    keep = KEEP - {"instance_norm"} if any(map(_moves_statistics, program.graph.nodes)) else KEEP
+    for op in [op for op in table if isinstance(op, torch._ops.OpOverload) and op._schema.name.removeprefix("aten::") in keep]:
         table.pop(op)
     return program.run_decompositions(table)
+
+
+def _moves_statistics(node: fx.Node) -> bool:
+    """Whole, an instance norm with running statistics would lose that it updates them: its schema does not say so."""
+    return node.target is torch.ops.aten.instance_norm.default and node.args[3] is not None
 
 
 def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path = Path("task")) -> Captured:

@@ -303,7 +303,7 @@ OpClass classify(std::string_view op) {
   if (view_handlers().contains(name)) return OpClass::view;
   if (creation_handlers().contains(name)) return OpClass::creation;
   if (movement_handlers().contains(name) || pointwise_handlers().contains(name)) return OpClass::pointwise;
-  if (row_handlers().contains(name)) return OpClass::row;
+  if (row_handlers().contains(name) || norm_handlers().contains(name)) return OpClass::row;
   return OpClass::other;
 }
 

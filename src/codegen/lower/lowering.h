@@ -132,6 +132,7 @@ const HandlerTable& creation_handlers();
 const HandlerTable& movement_handlers();
 const HandlerTable& pointwise_handlers();
 const HandlerTable& row_handlers();
+const HandlerTable& norm_handlers();
 /// "add" of "aten.add.Tensor".
 std::string_view base_name(std::string_view op);
 

@@ -222,33 +222,6 @@ Result<int> nan_to_num(const Site& s) {
   return b.select(b.test(Op::isnan, x), b.like(x, s.args.number("nan").value_or(0)), y);
 }
 
-/// Evaluation mode of batch norm: the statistics are operands.
-Result<int> batch_norm(const Site& s) {
-  if (s.out_position != 0) return unsupported("the statistics of a batch norm");
-  if (s.args.flag("training") || s.args.flag("train")) return unsupported("a batch norm in training");
-  const auto& shape = s.low.info(s.out_id).shape;
-  if (shape.size() < 2) return unsupported("a batch norm of rank 1");
-  const Coords channel{s.coords[1]};
-  const DType wide = s.out_dtype == DType::f64 ? DType::f64 : DType::f32;
-  Builder& b = s.b;
-  const auto load = [&](const char* name) { return s.low.value_as(s.args.value(name), channel, wide); };
-  if (s.args.value("running_mean") < 0 || s.args.value("running_var") < 0)
-    return unsupported("a batch norm without statistics");
-  PLANISH_TRY(const int x, s.low.value_as(s.args.value("input"), s.coords, wide));
-  PLANISH_TRY(const int mean, load("running_mean"));
-  PLANISH_TRY(const int var, load("running_var"));
-  int y = b.mul(b.sub(x, mean), b.op(Op::rsqrt, b.add(var, s.args.number("eps").value_or(1e-5))));
-  if (s.args.value("weight") >= 0) {
-    PLANISH_TRY(const int w, load("weight"));
-    y = b.mul(y, w);
-  }
-  if (s.args.value("bias") >= 0) {
-    PLANISH_TRY(const int bias, load("bias"));
-    y = b.add(y, bias);
-  }
-  return b.cast(y, s.out_dtype);
-}
-
 }  // namespace
 
 const HandlerTable& activation_handlers();
@@ -346,9 +319,6 @@ const HandlerTable& pointwise_handlers() {
         {"addcdiv", fused<Op::div>},
         {"lerp", lerp},
         {"nan_to_num", nan_to_num},
-        {"batch_norm", batch_norm},
-        {"native_batch_norm", batch_norm},
-        {"_native_batch_norm_legit_no_training", batch_norm},
     };
     t.insert(activation_handlers().begin(), activation_handlers().end());
     return t;

@@ -2,88 +2,11 @@
 #include <cmath>
 #include <functional>
 
-#include "codegen/lower/lowering.h"
+#include "codegen/lower/row_fold.h"
 
-// Operators that fold whole rows, and the normalisations built from them.
+// Operators that fold whole rows.
 namespace planish::codegen {
 namespace {
-
-/// The dims of one reduction of a tensor, and how its result's coordinates name a row.
-class Rows {
- public:
-  Rows(Lowering& low, std::vector<std::int64_t> shape, const std::vector<int>& dims)
-      : low_(low), shape_(std::move(shape)) {
-    reduced_.assign(shape_.size(), false);
-    for (const int d : dims) reduced_[static_cast<std::size_t>(d)] = true;
-    for (std::size_t i = 0; i < shape_.size(); ++i)
-      (reduced_[i] ? reduced_extents_ : kept_extents_).push_back(shape_[i]);
-  }
-
-  std::int64_t length() const { return product(reduced_extents_); }
-
-  /// `coords` are those of the result, which has one dim for each kept dim, or also 1-dims for reduced ones, or is as
-  /// the argument.
-  Status at(const Coords& coords) {
-    kept_.clear();
-    if (coords.size() == kept_extents_.size() && coords.size() != shape_.size()) {
-      kept_ = coords;
-    } else if (coords.size() == shape_.size()) {
-      for (std::size_t i = 0; i < shape_.size(); ++i) {
-        if (!reduced_[i]) kept_.push_back(coords[i]);
-      }
-    } else {
-      return unsupported("a reduction of unexpected rank");
-    }
-    // A size-1 kept dim may carry any expression: it is 0.
-    for (std::size_t i = 0; i < kept_.size(); ++i) {
-      if (kept_extents_[i] == 1) kept_[i] = ir::IndexExpr();
-    }
-    if (length() == 1) {
-      row_.assign(reduced_extents_.size(), ir::IndexExpr());
-    } else {
-      PLANISH_TRY(row_, low_.row(kept_, kept_extents_, reduced_extents_));
-    }
-    full_.clear();
-    std::size_t k = 0, r = 0;
-    for (std::size_t i = 0; i < shape_.size(); ++i) full_.push_back(reduced_[i] ? row_[r++] : kept_[k++]);
-    return {};
-  }
-
-  /// Coordinates of the argument while a row is swept, and those of its reduced and kept dims.
-  const Coords& full() const { return full_; }
-  const Coords& row() const { return row_; }
-  const Coords& kept() const { return kept_; }
-
-  int fold(ReduceKind kind, int node) const {
-    Builder& b = low_.builder();
-    if (kind == ReduceKind::any || kind == ReduceKind::all) {
-      const int flag = b.cast(node, DType::boolean);
-      return length() == 1 ? flag : b.reduce(kind, flag, DType::boolean);
-    }
-    const DType accumulate = accumulate_dtype(b.dtype(node));
-    node = b.cast(node, accumulate);
-    return length() == 1 ? node : b.reduce(kind, node, accumulate);
-  }
-
-  /// Position of the extreme value, counted over the reduced dims in their own order.
-  int find(ReduceKind kind, int node) const {
-    Builder& b = low_.builder();
-    if (length() == 1) return b.integer(DType::i64, 0);
-    if (!is_floating(b.dtype(node)) && b.dtype(node) != DType::i64) node = b.cast(node, DType::i32);
-    return b.reduce(kind, node, DType::i64, b.index(low_.ravel(row_, reduced_extents_)));
-  }
-
- private:
-  Lowering& low_;
-  std::vector<std::int64_t> shape_;
-  std::vector<bool> reduced_;
-  std::vector<std::int64_t> kept_extents_, reduced_extents_;
-  Coords kept_, row_, full_;
-};
-
-DType wide(DType dtype) {
-  return dtype == DType::f64 ? DType::f64 : DType::f32;
-}
 
 std::vector<int> dims_of(const Site& s, std::size_t rank) {
   return s.args.dims("dim", rank);
@@ -160,18 +83,6 @@ Result<int> nansum(const Site& s) {
   PLANISH_TRY(int x, s.low.value_as(id, rows.full(), s.out_dtype));
   if (is_floating(s.b.dtype(x))) x = s.b.select(s.b.test(Op::isnan, x), s.b.like(x, 0), x);
   return s.b.cast(rows.fold(ReduceKind::sum, x), s.out_dtype);
-}
-
-/// Mean and Σ(x-mean)² of the row at hand: two sweeps, as accurate as torch's Welford.
-struct Moments {
-  int mean, centred, squares;
-};
-Moments moments(const Rows& rows, Builder& b, int x) {
-  Moments m{};
-  m.mean = b.div(rows.fold(ReduceKind::sum, x), static_cast<double>(rows.length()));
-  m.centred = b.sub(x, m.mean);
-  m.squares = rows.fold(ReduceKind::sum, b.mul(m.centred, m.centred));
-  return m;
 }
 
 Result<int> variance(const Site& s) {
@@ -271,112 +182,6 @@ Result<int> log_softmax(const Site& s) {
   return softmax_form(s, true);
 }
 
-/// weight and bias at `coords` where given: y·w + b.
-Result<int> affine(const Site& s, int y, const Coords& coords) {
-  Builder& b = s.b;
-  for (const char* name : {"weight", "bias"}) {
-    const int id = s.args.value(name);
-    if (id < 0) continue;
-    PLANISH_TRY(const int p, s.low.value_as(id, coords, b.dtype(y)));
-    y = name[0] == 'w' ? b.mul(y, p) : b.add(y, p);
-  }
-  return b.cast(y, s.out_dtype);
-}
-
-std::vector<int> trailing(std::size_t rank, std::size_t count) {
-  std::vector<int> dims;
-  for (std::size_t i = rank - count; i < rank; ++i) dims.push_back(static_cast<int>(i));
-  return dims;
-}
-
-Result<int> layer_norm(const Site& s) {
-  const int id = s.args.value("input");
-  const auto& shape = s.low.info(id).shape;
-  const auto normalized = s.args.integers("normalized_shape");
-  if (!normalized || normalized->size() > shape.size()) return unsupported("layer_norm without a shape");
-  Rows rows(s.low, shape, trailing(shape.size(), normalized->size()));
-  PLANISH_CHECK(rows.at(s.coords));
-  const DType data = wide(s.low.info(id).dtype);
-  PLANISH_TRY(const int swept, s.low.value_as(id, rows.full(), data));
-  Builder& b = s.b;
-  const Moments m = moments(rows, b, swept);
-  const int var = b.div(m.squares, static_cast<double>(rows.length()));
-  const int rstd = b.op(Op::rsqrt, b.add(var, s.args.number("eps").value_or(1e-5)));
-  if (s.out_position == 1) return b.cast(m.mean, s.out_dtype);
-  if (s.out_position == 2) return b.cast(rstd, s.out_dtype);
-  PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
-  return affine(s, b.mul(b.sub(x, m.mean), rstd),
-                Coords(s.coords.end() - static_cast<std::ptrdiff_t>(normalized->size()), s.coords.end()));
-}
-
-double epsilon(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return 0x1p-52;
-    case DType::f16:
-      return 0x1p-10;
-    case DType::bf16:
-      return 0x1p-7;
-    default:
-      return 0x1p-23;
-  }
-}
-
-Result<int> rms_norm(const Site& s) {
-  const int id = s.args.value("input");
-  const auto& shape = s.low.info(id).shape;
-  const auto normalized = s.args.integers("normalized_shape");
-  if (!normalized || normalized->size() > shape.size()) return unsupported("rms_norm without a shape");
-  Rows rows(s.low, shape, trailing(shape.size(), normalized->size()));
-  PLANISH_CHECK(rows.at(s.coords));
-  const DType data = wide(s.low.info(id).dtype);
-  PLANISH_TRY(const int swept, s.low.value_as(id, rows.full(), data));
-  Builder& b = s.b;
-  const int mean = b.div(rows.fold(ReduceKind::sum, b.mul(swept, swept)), static_cast<double>(rows.length()));
-  const double eps = s.args.number("eps").value_or(epsilon(data));
-  const int rstd = b.op(Op::rsqrt, b.add(mean, eps));
-  if (s.out_position == 1) return b.cast(rstd, s.out_dtype);
-  PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
-  return affine(s, b.mul(x, rstd),
-                Coords(s.coords.end() - static_cast<std::ptrdiff_t>(normalized->size()), s.coords.end()));
-}
-
-/// Groups of channels normalised over the group and all positions; a group of one channel is instance norm.
-Result<int> group_norm(const Site& s) {
-  if (s.out_position != 0) return unsupported("the statistics of a group norm");
-  const int id = s.args.value("input");
-  const auto& shape = s.low.info(id).shape;
-  if (shape.size() < 2) return unsupported("a group norm of rank 1");
-  const bool instance = base_name(s.node.op) == "instance_norm";
-  if (instance && !s.args.flag("use_input_stats")) return unsupported("an instance norm with running statistics");
-  if (instance && (s.args.value("running_mean") >= 0 || s.args.value("running_var") >= 0)) {
-    return unsupported("an instance norm with running statistics");
-  }
-  std::int64_t groups = shape[1];
-  if (!instance) groups = s.args.integer("num_groups").value_or(s.args.integer("group").value_or(0));
-  if (groups < 1 || shape[1] % groups != 0) return unsupported("a group norm whose groups do not divide the channels");
-  const std::int64_t channels = shape[1] / groups;
-  // The argument seen as [N, G, C/G, …]; its coordinates come back by c = g·(C/G) + c'.
-  std::vector<std::int64_t> grouped{shape[0], groups, channels};
-  grouped.insert(grouped.end(), shape.begin() + 2, shape.end());
-  Coords seen{s.coords[0], ir::floor_div(s.coords[1], channels, s.low.space()),
-              ir::mod(s.coords[1], channels, s.low.space())};
-  seen.insert(seen.end(), s.coords.begin() + 2, s.coords.end());
-  Rows rows(s.low, grouped, trailing(grouped.size(), grouped.size() - 2));
-  PLANISH_CHECK(rows.at(seen));
-  const Coords& full = rows.full();
-  Coords back{full[0], ir::add(ir::scale(full[1], channels), full[2], s.low.space())};
-  back.insert(back.end(), full.begin() + 3, full.end());
-  const DType data = wide(s.low.info(id).dtype);
-  PLANISH_TRY(const int swept, s.low.value_as(id, std::move(back), data));
-  Builder& b = s.b;
-  const Moments m = moments(rows, b, swept);
-  const int var = b.div(m.squares, static_cast<double>(rows.length()));
-  const int rstd = b.op(Op::rsqrt, b.add(var, s.args.number("eps").value_or(1e-5)));
-  PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
-  return affine(s, b.mul(b.sub(x, m.mean), rstd), {s.coords[1]});
-}
-
 /// Σ f(self - target), or its mean, or f itself.
 template <typename F>
 Result<int> loss(const Site& s, F&& f) {
@@ -472,13 +277,6 @@ const HandlerTable& row_handlers() {
                                   {"softmax", softmax},
                                   {"_log_softmax", log_softmax},
                                   {"log_softmax", log_softmax},
-                                  {"layer_norm", layer_norm},
-                                  {"native_layer_norm", layer_norm},
-                                  {"rms_norm", rms_norm},
-                                  {"_fused_rms_norm", rms_norm},
-                                  {"group_norm", group_norm},
-                                  {"native_group_norm", group_norm},
-                                  {"instance_norm", group_norm},
                                   {"mse_loss", mse_loss},
                                   {"l1_loss", l1_loss},
                                   {"smooth_l1_loss", smooth_l1_loss},

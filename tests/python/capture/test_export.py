@@ -54,6 +54,16 @@ def test_effects_aliases_and_nesting(tmp_path: Path) -> None:
     assert graph["outputs"][2]["value"] == gain
 
 
+def test_an_instance_norm_with_running_statistics_keeps_its_effects(tmp_path: Path) -> None:
+    norm = torch.nn.InstanceNorm2d(3, affine=True, track_running_stats=True)
+    graph = captured(norm, torch.randn(2, 3, 4, 4), tmp_path=tmp_path).graph
+    assert {o["target"] for o in graph["outputs"] if o["kind"] == "mutate_buffer"} == {"running_mean", "running_var"}
+    graph = captured(norm.eval(), torch.randn(2, 3, 4, 4), tmp_path=tmp_path).graph
+    assert [o["kind"] for o in graph["outputs"]] == ["user"]
+    graph = captured(torch.nn.InstanceNorm2d(3), torch.randn(2, 3, 4, 4), tmp_path=tmp_path).graph
+    assert [n["op"] for n in graph["nodes"]] == ["aten.instance_norm.default"]
+
+
 def test_constants_are_stored_by_content(tmp_path: Path) -> None:
     result = captured(Effects(), torch.randn(2, 3, 4, 4), tmp_path=tmp_path)
     constants = [item for item in result.graph["inputs"] if item["kind"] == "const"]
