@@ -52,6 +52,7 @@ _reference = _sibling("reference")
 _shipped = _guards.Shipped(_guards.Folder(_FOLDER), _sibling("executor"))
 # ---- the module ----
 _FALLBACK = _guards.FALLBACK
+_is_compiling = torch.compiler.is_compiling
 Model = _reference.Model
 get_inputs = getattr(_reference, "get_inputs", None)
 get_init_inputs = getattr(_reference, "get_init_inputs", list)
@@ -97,17 +98,17 @@ class ModelNew(Model):
 
     def __call__(self, *args, **kwargs):
         # A call that the program can answer needs none of torch's preparations; that this module has no hooks is among the checks.
-        if not torch.compiler.is_compiling() and self._planish is not None:
-            fast = self._planish.fast
-            if fast is not None:
-                result = fast(self, args, kwargs)
+        if not _is_compiling():
+            planish = self._planish
+            if planish is not None and planish.fast is not None:
+                result = planish.fast(self, args, kwargs)
                 if result is not _FALLBACK:
                     return result
         return super().__call__(*args, **kwargs)
 
     @functools.wraps(Model.forward)  # the same signature and names of arguments
     def forward(self, *args, **kwargs):
-        if torch.compiler.is_compiling():
+        if _is_compiling():
             return super().forward(*args, **kwargs)
         planish = self._planish
         if planish is not None:
