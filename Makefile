@@ -44,7 +44,7 @@ tidy: build
 	@git ls-files 'src/*.cpp' 'runtime/*.cpp' | xargs -P $(JOBS) -n 4 clang-tidy-19 --quiet -p $(BUILD)
 
 dist: build
-	@ninja -C $(BUILD) -j $(JOBS) --quiet planish-emit-dump planish-graph-programs
+	@ninja -C $(BUILD) -j $(JOBS) --quiet planish-emit-dump planish-graph-programs planish-search-draw
 	@sh cmake/dist.sh $(BUILD) dist
 
 test-gpu:
