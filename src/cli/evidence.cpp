@@ -78,6 +78,7 @@ std::string evidence_json(const ResultDocument& r, const Evidence& e) {
                             {"lo_ms", number_to_json(t.lo_ms)},
                             {"hi_ms", number_to_json(t.hi_ms)},
                             {"host_us", number_to_json(t.host_us)},
+                            {"latency_ms", number_to_json(t.latency_ms)},
                             {"compile_seconds", number_to_json(t.compile_seconds)},
                             {"samples_ms", samples(t.samples_ms)}};
   }

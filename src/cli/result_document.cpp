@@ -27,6 +27,23 @@ std::string label(const std::string& name) {
   return name;
 }
 
+/// Single calls on an idle device: of what ships and of each baseline, and how many times longer the baseline takes.
+/// Null where the calls are too long for the host to matter, and on the CPU.
+Json latency_json(const std::vector<ClaimTime>& times) {
+  Json ms = Json::object(), speedup = Json::object();
+  double shipped = 0;
+  for (const ClaimTime& t : times) {
+    if (!t.error && t.name == "shipped") shipped = t.latency_ms;
+  }
+  for (const ClaimTime& t : times) {
+    if (t.error || t.latency_ms <= 0) continue;
+    ms[t.name] = {{"median", t.latency_ms}, {"lo", t.latency_lo_ms}, {"hi", t.latency_hi_ms}};
+    if (shipped > 0 && t.name != "shipped" && t.name != "candidate") speedup[t.name] = t.latency_ms / shipped;
+  }
+  if (ms.empty()) return nullptr;
+  return Json{{"ms", std::move(ms)}, {"speedup", std::move(speedup)}};
+}
+
 }  // namespace
 
 bool compare_times(ResultDocument& result) {
@@ -117,6 +134,7 @@ std::string to_json(const ResultDocument& r) {
     }
   }
   out["times_ms"] = std::move(times);
+  out["latency"] = latency_json(r.times);
   out["speedup"] = Json::object();
   for (const auto& [name, value] : r.speedup) out["speedup"][name] = number_to_json(value);
   out["speedup_best_baseline"] = r.speedup_best_baseline > 0 ? Json(r.speedup_best_baseline) : Json(nullptr);

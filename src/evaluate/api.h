@@ -109,6 +109,7 @@ struct ClaimRequest {
 struct ClaimTime {
   std::string name;  ///< a mode, or `shipped`
   double median_ms = 0, lo_ms = 0, hi_ms = 0, host_us = 0;
+  double latency_ms = 0, latency_lo_ms = 0, latency_hi_ms = 0;  ///< of a call on an idle device; 0: not measured
   std::vector<double> samples_ms;
   double compile_seconds = 0;
   std::optional<Error> error;  ///< this one could not be made or timed; the others stand

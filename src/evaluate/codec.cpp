@@ -253,6 +253,9 @@ Json write(const ClaimReply& r) {
               {"lo_ms", time.lo_ms},
               {"hi_ms", time.hi_ms},
               {"host_us", time.host_us},
+              {"latency_ms", time.latency_ms},
+              {"latency_lo_ms", time.latency_lo_ms},
+              {"latency_hi_ms", time.latency_hi_ms},
               {"samples_ms", time.samples_ms},
               {"compile_seconds", time.compile_seconds}};
     if (time.error.has_value()) item["error"] = write(*time.error);
@@ -277,6 +280,9 @@ Status read(const Json& json, ClaimReply& r) {
     inner.number("lo_ms", time.lo_ms);
     inner.number("hi_ms", time.hi_ms);
     inner.number("host_us", time.host_us);
+    inner.number("latency_ms", time.latency_ms);
+    inner.number("latency_lo_ms", time.latency_lo_ms);
+    inner.number("latency_hi_ms", time.latency_hi_ms);
     inner.numbers("samples_ms", time.samples_ms);
     inner.number("compile_seconds", time.compile_seconds);
     if (const Json* error = inner.object("error", Need::optional); error != nullptr) time.error = read_error(*error);

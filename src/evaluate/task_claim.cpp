@@ -186,6 +186,9 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
     time.lo_ms = timed.lo_ms;
     time.hi_ms = timed.hi_ms;
     time.host_us = timed.host_us;
+    time.latency_ms = timed.latency_ms;
+    time.latency_lo_ms = timed.latency_lo_ms;
+    time.latency_hi_ms = timed.latency_hi_ms;
     time.samples_ms = timed.samples_ms;
   }
   return reply;

@@ -97,6 +97,7 @@ struct TimeRequest {
 struct Timing {
   std::vector<double> samples_ms;
   double median_ms = 0, lo_ms = 0, hi_ms = 0, host_us = 0;
+  double latency_ms = 0, latency_lo_ms = 0, latency_hi_ms = 0;  ///< of a call on an idle device; 0: not measured
 };
 
 struct CompileJob {

@@ -96,6 +96,9 @@ Result<Timing> read_timing(const Json& json) {
   reader.number("lo_ms", timing.lo_ms);
   reader.number("hi_ms", timing.hi_ms);
   reader.number("host_us", timing.host_us, Need::optional);
+  reader.number("latency_ms", timing.latency_ms, Need::optional);
+  reader.number("latency_lo_ms", timing.latency_lo_ms, Need::optional);
+  reader.number("latency_hi_ms", timing.latency_hi_ms, Need::optional);
   for (double sample : timing.samples_ms) {
     if (!std::isfinite(sample) || sample < 0) reader.problem("a sample is no time");
   }

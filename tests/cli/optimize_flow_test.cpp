@@ -98,7 +98,24 @@ TEST_CASE("the result document has the names that were promised") {
   }
   CHECK((*json)["evaluations"]["bench"]["ok"].get<int>() > 1);
   CHECK((*json)["seconds"].contains("first_verified"));
+  CHECK((*json)["latency"].is_null());
   CHECK_FALSE(to_text(*result).empty());
+}
+
+TEST_CASE("latency of single calls is reported beside the times of calls in a row") {
+  World world;
+  auto result = world.run();
+  REQUIRE(result);
+  for (ClaimTime& time : result->times) {
+    time.latency_ms = time.name == "shipped" ? 0.02 : 0.05;
+    time.latency_lo_ms = time.latency_ms - 0.001;
+    time.latency_hi_ms = time.latency_ms + 0.001;
+  }
+  const auto json = parse_json(to_json(*result), "bad", "result");
+  REQUIRE(json);
+  CHECK((*json)["latency"]["ms"]["shipped"]["hi"].get<double>() == doctest::Approx(0.021));
+  CHECK((*json)["latency"]["speedup"]["compile"].get<double>() == doctest::Approx(2.5));
+  CHECK_FALSE((*json)["latency"]["speedup"].contains("shipped"));
 }
 
 TEST_CASE("slower than the best baseline: the baseline ships") {

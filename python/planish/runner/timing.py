@@ -1,7 +1,7 @@
 """Timing calls in this process: the same code for candidates, baselines and shipped modules.
 
 CUDA: an event before and after each call on the current stream, an L2 flush before the first of them. CPU: a monotonic clock
-around each call. Host time is measured apart, over calls that are not waited for.
+around each call. Host time is measured apart, over calls that are not waited for; so is the latency of single calls.
 """
 
 from __future__ import annotations
@@ -62,10 +62,13 @@ class Limits:
         )
 
 
-def summary(samples: list[float], host_us: float) -> dict[str, Any]:
+def summary(samples: list[float], host_us: float, latency: list[float] | None = None) -> dict[str, Any]:
     """The result of a `time` request (docs/formats/wire.md)."""
     middle, low, high = median_interval(samples)
-    return {"samples_ms": samples, "median_ms": middle, "lo_ms": low, "hi_ms": high, "host_us": host_us}
+    found = {"samples_ms": samples, "median_ms": middle, "lo_ms": low, "hi_ms": high, "host_us": host_us}
+    if latency:
+        found["latency_ms"], found["latency_lo_ms"], found["latency_hi_ms"] = median_interval(latency)
+    return found
 
 
 class Stopwatch:
@@ -124,6 +127,24 @@ class Stopwatch:
             # The whole device, not the stream: work that a call put elsewhere may not escape the clock of the next one.
             torch.cuda.synchronize(self.device)
             found.extend(start.elapsed_time(end) for start, end in pairs)
+        return found
+
+    def latency(self, call: Callable[[int], Any], count: int) -> list[float]:
+        """Milliseconds between events around a call that finds the device idle and the L2 cold: what the host takes to submit it counts.
+        CUDA only."""
+        found: list[float] = []
+        stream = torch.cuda.current_stream(self.device)
+        for k in range(count):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            if self._flush is not None:
+                self._flush.zero_()
+            torch.cuda.synchronize(self.device)
+            start.record(stream)
+            result = call(k)
+            end.record(stream)
+            torch.cuda.synchronize(self.device)
+            del result
+            found.append(start.elapsed_time(end))
         return found
 
     def host_us(self, call: Callable[[int], Any], before: Callable[[int], Any] | None = None, seconds: float = 0.5) -> float:
