@@ -90,6 +90,17 @@ def test_a_zero_gradient_of_work_is_degenerate(tmp_path):
     assert "zeros" in harness.service.bite({"region": "task"})["degenerate"]
 
 
+def test_one_number_that_depends_on_the_data_is_not_degenerate(tmp_path):
+    source = (
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x, y):\n        return RESULT\n"
+        "def get_inputs():\n    return [torch.randn(64, 64), torch.randn(64, 64)]\ndef get_init_inputs():\n    return []\n"
+    )
+    for result, found in (("(x - y).square().mean()", []), ("torch.relu(x.sum() * 0 - 1)", ["zeros", "constant"])):
+        harness = Harness(source.replace("RESULT", result), tmp_path)
+        degenerate = harness.service.bite({"region": "task"})["degenerate"]
+        assert [name for name in degenerate if name in ("zeros", "constant")] == found
+
+
 def test_an_identity_is_degenerate(tmp_path):
     harness = Harness(
         "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x * 1.0\n"
