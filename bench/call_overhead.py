@@ -220,6 +220,7 @@ def main() -> None:
         calls = options.calls or (_QUEUE // 30 if device == "cuda" else cpu_calls(forms["eager"]))
         host = host_times(forms | pieces, device, calls, options.rounds)
         event = event_times(forms, device, max(1, options.rounds // 3))
+        submission = models["shipped folder"]._planish._bound.executor.submission() if direct else {}
         figures = {
             name: {
                 "host_us": statistics.median(host[name]),
@@ -237,6 +238,7 @@ def main() -> None:
         "calls": calls,
         "rounds": options.rounds,
         "in_c": direct,
+        "submission": submission,
         "missing": missing,
     }
     if options.json:
@@ -248,6 +250,8 @@ def main() -> None:
         ratio = "" if name in pieces else f"  {figure['host_us'] / figures['eager']['host_us']:5.2f}x eager"
         between = f"  {figure['event_us']:8.2f} us between events" if "event_us" in figure else ""
         print(f"{'  ' * (name in pieces)}{name:<42}{figure['host_us']:8.2f} us{ratio}{between}")
+    if submission:
+        print("submission: " + ", ".join(f"{name} {value if isinstance(value, str) else round(value, 2)}" for name, value in submission.items()))
     for name, why in missing.items():
         print(f"{name}: {why}")
 

@@ -52,6 +52,10 @@ class _Error(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_char * 32), ("message", ctypes.c_char * 2016)]
 
 
+class _Replay(ctypes.Structure):
+    _fields_ = [("way", ctypes.c_int), ("launches_us", ctypes.c_double), ("graph_us", ctypes.c_double), ("reason", ctypes.c_char * 496)]
+
+
 _libraries: dict[str, ctypes.CDLL] = {}
 
 
@@ -203,6 +207,7 @@ class Executor:
         self._steps: list[dict[str, Any]] = program["steps"]
         self._outputs: list[dict[str, Any]] = program["outputs"]
         self.handle: Any = None
+        self.runs = 0  # calls of `run`; those that the C form answers are not among them
         self._lib: Any = None
         if any(s["kind"] != "aten" for s in self._steps):
             self._load(program, binaries, rt)
@@ -475,6 +480,18 @@ class Executor:
         out = torch.empty_strided(shape, strides, dtype=dtype, device=tensor.device)
         return out.copy_(tensor)
 
+    def submission(self) -> dict[str, Any]:
+        """How calls reach the GPU: `way` is `launches`, `graph`, or `measuring` while the first calls try both; the median host time of
+        either where it was measured; `reason` where a graph was refused. What PLANISH_GRAPH chooses (runtime/include/planish_rt.h)."""
+        found, error = _Replay(), _Error()
+        if self.handle is None or not hasattr(self._lib, "prt_program_replay"):
+            return {"way": "launches"}
+        if self._lib.prt_program_replay(self.handle, ctypes.byref(found), ctypes.byref(error)):
+            raise ExecutorError(error.kind.decode(), error.message.decode(errors="replace"))
+        about: dict[str, Any] = {"way": ("launches", "graph", "measuring")[found.way]}
+        about |= {name: value for name, value in (("launches_us", found.launches_us), ("graph_us", found.graph_us)) if value > 0}
+        return about | ({"reason": found.reason.decode(errors="replace")} if found.reason else {})
+
     def direct(self) -> dict[str, Any] | None:
         """What one call does, for who makes it without this object: allocate `fresh`, fill in the pointer table, launch all steps,
         return `results`. None where a call needs more: operators of torch, or something to write back."""
@@ -525,6 +542,7 @@ class Executor:
     def run(self, tensors: Sequence[Tensor]) -> list[Any]:
         """One call: tensors in the order of `bindings` in, the values of the user outputs (tensors or scalars) out, updated
         buffers and inputs written back. The caller guarantees dtype, shape, strides, device and 16-byte alignment."""
+        self.runs += 1
         env = self.execute(tensors)
         for b, position in self._writebacks:
             tensors[position].copy_(env[b])

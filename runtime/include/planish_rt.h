@@ -75,6 +75,16 @@ PRT_API int prt_program_kernel_info(const prt_program* program, int kernel, prt_
  * one for each stream. */
 PRT_API int prt_program_run(prt_program* program, void* const* pointers, int n_pointers, int first, int last,
                             void* stream, prt_error* error);
+/* How prt_program_run submits all steps of a CUDA program of two launches or more: one launch after the other, or a
+ * CUDA graph whose kernel arguments are patched. The environment's PLANISH_GRAPH, read when a program is loaded, says
+ * 0 (launches), 1 (graph) or auto, the default: the first calls take turns, and what took the host less time stays. */
+enum { PRT_LAUNCHES = 0, PRT_GRAPH = 1, PRT_MEASURING = 2 };
+typedef struct prt_replay {
+  int way;
+  double launches_us, graph_us; /* median host time a call; 0 where it was not measured */
+  char reason[496];             /* why a graph is not used although it was asked for or tried; else empty */
+} prt_replay;
+PRT_API int prt_program_replay(const prt_program* program, prt_replay* out, prt_error* error);
 PRT_API void prt_program_free(prt_program* program);
 
 /* ---- timing: whole programs, over `sets` pointer tables used in turn ----

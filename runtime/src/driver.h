@@ -19,6 +19,9 @@ using Stream = struct StreamTag*;
 using Event = struct EventTag*;
 using Module = struct ModuleTag*;
 using Function = struct FunctionTag*;
+using Graph = struct GraphTag*;
+using GraphNode = struct GraphNodeTag*;
+using GraphExec = struct GraphExecTag*;
 
 struct Uuid {
   char bytes[16];
@@ -42,13 +45,14 @@ struct MemAccessDesc {
   MemLocation location;
   int flags;
 };
+union LaunchAttributeValue {
+  alignas(8) char pad[64];
+  unsigned int cluster[3];
+};
 struct LaunchAttribute {
   int id;
   char pad[4];
-  union {
-    alignas(8) char pad[64];
-    unsigned int cluster[3];
-  } value;
+  LaunchAttributeValue value;
 };
 struct LaunchConfig {
   unsigned int grid[3];
@@ -59,10 +63,21 @@ struct LaunchConfig {
   unsigned int attribute_count;
 };
 
+struct KernelNode {
+  Function function;
+  unsigned int grid[3];
+  unsigned int block[3];
+  unsigned int shared_bytes;
+  void** params;
+  void** extra;
+  void* kernel;  ///< used where there is no function
+  Context context;
+};
+
 constexpr Code success = 0, invalid_value = 1, out_of_memory = 2;
 constexpr int allocation_pinned = 1, location_device = 1, handle_posix_fd = 1, granularity_minimum = 0;
 constexpr int access_read = 1, access_read_write = 3;
-constexpr int attribute_cluster = 4;
+constexpr int attribute_cluster = 4, capture_relaxed = 2;
 constexpr int func_max_threads = 0, func_shared_bytes = 1, func_local_bytes = 3, func_registers = 4,
               func_max_dynamic_shared = 8, func_non_portable_cluster = 14;
 constexpr int device_sms = 16, device_l2_bytes = 38, device_major = 75, device_minor = 76, device_shared_optin = 97,
@@ -122,11 +137,22 @@ constexpr unsigned int event_default = 0, stream_non_blocking = 1;
   X(event_elapsed, "cuEventElapsedTime", (float*, Event, Event))
 
 /// Absent from older drivers; null then, and the runtime does without.
-#define PRT_DRIVER_OPTIONAL(X)                                                             \
-  X(launch_ex, "cuLaunchKernelEx", (const LaunchConfig*, Function, void**, void**))        \
-  X(func_load, "cuFuncLoad", (Function))                                                   \
-  X(func_param, "cuFuncGetParamInfo", (Function, std::size_t, std::size_t*, std::size_t*)) \
-  X(stream_id, "cuStreamGetId", (Stream, unsigned long long*))
+#define PRT_DRIVER_OPTIONAL(X)                                                                           \
+  X(launch_ex, "cuLaunchKernelEx", (const LaunchConfig*, Function, void**, void**))                      \
+  X(func_load, "cuFuncLoad", (Function))                                                                 \
+  X(func_param, "cuFuncGetParamInfo", (Function, std::size_t, std::size_t*, std::size_t*))               \
+  X(stream_id, "cuStreamGetId", (Stream, unsigned long long*))                                           \
+  X(stream_capturing, "cuStreamIsCapturing", (Stream, int*))                                             \
+  X(capture_mode, "cuThreadExchangeStreamCaptureMode", (int*))                                           \
+  X(graph_create, "cuGraphCreate", (Graph*, unsigned int))                                               \
+  X(graph_destroy, "cuGraphDestroy", (Graph))                                                            \
+  X(graph_add_kernel, "cuGraphAddKernelNode_v2",                                                         \
+    (GraphNode*, Graph, const GraphNode*, std::size_t, const KernelNode*))                               \
+  X(graph_set_attribute, "cuGraphKernelNodeSetAttribute", (GraphNode, int, const LaunchAttributeValue*)) \
+  X(graph_instantiate, "cuGraphInstantiateWithFlags", (GraphExec*, Graph, unsigned long long))           \
+  X(graph_patch, "cuGraphExecKernelNodeSetParams_v2", (GraphExec, GraphNode, const KernelNode*))         \
+  X(graph_launch, "cuGraphLaunch", (GraphExec, Stream))                                                  \
+  X(graph_exec_destroy, "cuGraphExecDestroy", (GraphExec))
 
 struct Driver {
 #define PRT_DECLARE(name, symbol, args) Code(*name) args = nullptr;

@@ -56,6 +56,7 @@ Status load(int device, std::string_view json, const char* const* binaries, int 
       PRT_CHECK(load_cuda_kernel(*out, i, binaries[i], &out->kernels[k]));
     }
   }
+  out->replay = Replay::make(*out);
   return {};
 }
 
@@ -92,7 +93,8 @@ void unload(prt_program* program) {
   }
   if (program->gpu == nullptr) return;
   const cu::Current current(*program->driver, *program->gpu);
-  if (!program->workspaces.empty()) program->driver->ctx_synchronize();
+  if (!program->workspaces.empty() || program->replay != nullptr) program->driver->ctx_synchronize();
+  program->replay.reset();
   for (const auto& [key, space] : program->workspaces) program->driver->mem_free(space.base);
   for (const LoadedKernel& kernel : program->kernels) {
     if (kernel.module != nullptr) program->driver->module_unload(kernel.module);
@@ -137,7 +139,26 @@ int prt_program_run(prt_program* program, void* const* pointers, int n_pointers,
     if (program->device < 0) return planish::rt::run_cpu(program, pointers, first, last);
     const planish::rt::cu::Current current(*program->driver, *program->gpu);
     PRT_CHECK(current.status());
-    return planish::rt::run_cuda(program, pointers, first, last, static_cast<planish::rt::cu::Stream>(stream));
+    const auto cuda_stream = static_cast<planish::rt::cu::Stream>(stream);
+    const bool whole = first == 0 && last == static_cast<int>(program->document.steps.size());
+    if (whole && program->replay != nullptr) return program->replay->run(program, pointers, cuda_stream);
+    return planish::rt::run_cuda(program, pointers, first, last, cuda_stream);
+  });
+}
+
+int prt_program_replay(const prt_program* program, prt_replay* out, prt_error* error) {
+  return boundary(error, [&]() -> Status {
+    if (program == nullptr || out == nullptr) return fail("bad_argument", "a null pointer was given");
+    *out = {};
+    if (program->replay == nullptr) return {};
+    const planish::rt::Replay::Report report = program->replay->report();
+    out->way = report.way == planish::rt::Replay::Way::graph       ? PRT_GRAPH
+               : report.way == planish::rt::Replay::Way::measuring ? PRT_MEASURING
+                                                                   : PRT_LAUNCHES;
+    out->launches_us = report.launches_us;
+    out->graph_us = report.graph_us;
+    std::snprintf(out->reason, sizeof out->reason, "%s", report.reason.c_str());
+    return {};
   });
 }
 

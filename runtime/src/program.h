@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "document.h"
 #include "driver.h"
+#include "replay.h"
 #include "result.h"
 #include "runs.h"
 #include "workspace.h"
@@ -32,7 +34,8 @@ struct Workspace {
 
 }  // namespace planish::rt
 
-/// Immutable after loading but for the workspaces, which have their own lock: any number of threads may run it.
+/// Immutable after loading but for the workspaces and the replay, which have their own locks: any number of threads may
+/// run it.
 struct prt_program {
   int device = -1;
   planish::rt::Document document;
@@ -43,6 +46,7 @@ struct prt_program {
   const planish::rt::cu::Gpu* gpu = nullptr;
   std::mutex mutex;
   std::map<std::uint64_t, planish::rt::Workspace> workspaces;  ///< by stream (CUDA) or thread (CPU)
+  std::unique_ptr<planish::rt::Replay> replay;                 ///< null: launches alone
 };
 
 namespace planish::rt {

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "launch.h"
 #include "program.h"
 
 namespace planish::rt {
@@ -23,20 +24,8 @@ cu::Code fill(const cu::Driver& d, std::uint64_t at, std::int64_t elements, std:
 Status launch(prt_program* program, const Step& step, void* const* pointers, std::uint64_t base, cu::Stream stream) {
   const cu::Driver& d = *program->driver;
   const auto k = static_cast<std::size_t>(step.kernel);
-  std::uint64_t addresses[max_launch_args];
-  void* params[max_launch_args + 2];
-  const std::size_t n = step.args.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    const LaunchArg& arg = step.args[i];
-    if (arg.buffer >= 0) {
-      PRT_TRY(addresses[i], address(*program, pointers, base, arg.buffer));
-      params[i] = &addresses[i];
-    } else {
-      params[i] = const_cast<unsigned char*>(arg.value.data());
-    }
-  }
-  std::uint64_t scratch = 0;  // Triton's two scratch pointers; other kernels do not read so far
-  params[n] = params[n + 1] = &scratch;
+  Arguments arguments;
+  PRT_CHECK(arguments.gather(*program, step, pointers, base));
   const auto& [gx, gy, gz] = step.grid;
   const auto& [bx, by, bz] = step.block;
   cu::Code code = cu::success;
@@ -45,15 +34,32 @@ Status launch(prt_program* program, const Step& step, void* const* pointers, std
     attribute.id = cu::attribute_cluster;
     for (std::size_t i = 0; i < 3; ++i) attribute.value.cluster[i] = step.cluster[i];
     const cu::LaunchConfig config{{gx, gy, gz}, {bx, by, bz}, step.shared, stream, &attribute, 1};
-    code = d.launch_ex(&config, program->kernels[k].function, params, nullptr);
+    code = d.launch_ex(&config, program->kernels[k].function, arguments.params, nullptr);
   } else {
-    code = d.launch(program->kernels[k].function, gx, gy, gz, bx, by, bz, step.shared, stream, params, nullptr);
+    code =
+        d.launch(program->kernels[k].function, gx, gy, gz, bx, by, bz, step.shared, stream, arguments.params, nullptr);
   }
   if (code == cu::success) return {};
   return cu::check(code, ("launching `" + program->document.kernels[k].entry + "`").c_str(), "launch_failed");
 }
 
 }  // namespace
+
+Status Arguments::gather(const prt_program& program, const Step& step, void* const* pointers, std::uint64_t workspace) {
+  const std::size_t n = step.args.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    const LaunchArg& arg = step.args[i];
+    if (arg.buffer >= 0) {
+      PRT_TRY(addresses[i], address(program, pointers, workspace, arg.buffer));
+      params[i] = &addresses[i];
+    } else {
+      addresses[i] = 0;
+      params[i] = const_cast<unsigned char*>(arg.value.data());
+    }
+  }
+  params[n] = params[n + 1] = &scratch;  // Triton's two scratch pointers; other kernels do not read so far
+  return {};
+}
 
 Status run_cuda(prt_program* program, void* const* pointers, int first, int last, cu::Stream stream) {
   PRT_TRY(const std::uint64_t base, workspace(program, pointers, stream));

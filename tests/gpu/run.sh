@@ -22,6 +22,7 @@ for set in --small --columns; do
   "$root/bin/planish-emit-dump" "$set" --most 4 --random 1 > "$scratch/dump$set.json"
   check "$here/tests/gpu/emit_check.py" "$scratch/dump$set.json" --jobs 8 --timeout 60
 done
+check "$here/tests/gpu/graph_check.py"
 if [ -f "$here/tests/gpu/random_graphs_check.py" ]; then check "$here/tests/gpu/random_graphs_check.py"; fi
 echo "$failed GPU tests failed"
 [ "$failed" -eq 0 ]

@@ -20,6 +20,8 @@ SAME_SIZE(MemAllocationProp, CUmemAllocationProp);
 SAME_SIZE(MemAccessDesc, CUmemAccessDesc);
 SAME_SIZE(LaunchAttribute, CUlaunchAttribute);
 SAME_SIZE(LaunchConfig, CUlaunchConfig);
+SAME_SIZE(LaunchAttributeValue, CUlaunchAttributeValue);
+SAME_SIZE(KernelNode, CUDA_KERNEL_NODE_PARAMS_v2);
 SAME_SIZE(Uuid, CUuuid);
 SAME_SIZE(DevicePtr, CUdeviceptr);
 SAME_SIZE(MemHandle, CUmemGenericAllocationHandle);
@@ -34,6 +36,13 @@ SAME_FIELD(LaunchConfig, shared_bytes, CUlaunchConfig, sharedMemBytes);
 SAME_FIELD(LaunchConfig, stream, CUlaunchConfig, hStream);
 SAME_FIELD(LaunchConfig, attributes, CUlaunchConfig, attrs);
 SAME_FIELD(LaunchConfig, attribute_count, CUlaunchConfig, numAttrs);
+SAME_FIELD(KernelNode, grid, CUDA_KERNEL_NODE_PARAMS_v2, gridDimX);
+SAME_FIELD(KernelNode, block, CUDA_KERNEL_NODE_PARAMS_v2, blockDimX);
+SAME_FIELD(KernelNode, shared_bytes, CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes);
+SAME_FIELD(KernelNode, params, CUDA_KERNEL_NODE_PARAMS_v2, kernelParams);
+SAME_FIELD(KernelNode, kernel, CUDA_KERNEL_NODE_PARAMS_v2, kern);
+SAME_FIELD(KernelNode, context, CUDA_KERNEL_NODE_PARAMS_v2, ctx);
+static_assert(cu::capture_relaxed == CU_STREAM_CAPTURE_MODE_RELAXED && CU_STREAM_CAPTURE_STATUS_NONE == 0);
 static_assert(cu::allocation_pinned == CU_MEM_ALLOCATION_TYPE_PINNED &&
               cu::location_device == CU_MEM_LOCATION_TYPE_DEVICE);
 static_assert(cu::handle_posix_fd == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
@@ -87,6 +96,14 @@ SAME_CALL(memcpy_async, cuMemcpyAsync);
 SAME_CALL(memcpy_to_host, cuMemcpyDtoH);
 SAME_CALL(event_elapsed, cuEventElapsedTime);
 SAME_CALL(stream_id, cuStreamGetId);
+SAME_CALL(stream_capturing, cuStreamIsCapturing);
+SAME_CALL(capture_mode, cuThreadExchangeStreamCaptureMode);
+SAME_CALL(graph_create, cuGraphCreate);
+SAME_CALL(graph_add_kernel, cuGraphAddKernelNode);
+SAME_CALL(graph_set_attribute, cuGraphKernelNodeSetAttribute);
+SAME_CALL(graph_instantiate, cuGraphInstantiateWithFlags);
+SAME_CALL(graph_patch, cuGraphExecKernelNodeSetParams);
+SAME_CALL(graph_launch, cuGraphLaunch);
 SAME_CALL(module_load, cuModuleLoadData);
 SAME_CALL(module_function, cuModuleGetFunction);
 

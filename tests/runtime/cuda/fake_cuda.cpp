@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "driver.h"
 
@@ -56,6 +57,43 @@ cu::Code execute(FakeFunction* f, void** params, unsigned shared, unsigned clust
   }
   for (std::int64_t i = 0; i < n; ++i) y[i] = 2 * x[i] + 1;
   return 0;
+}
+
+/// Graphs keep a copy of each kernel's arguments, and run node after node.
+struct FakeNode {
+  cu::KernelNode kernel{};
+  std::vector<std::uint64_t> values;
+  unsigned cluster = 1;
+};
+using FakeGraph = std::vector<FakeNode*>;
+struct FakeExec {
+  std::map<const FakeNode*, FakeNode> nodes;
+  FakeGraph order;
+};
+int capture_status = 0;
+
+void keep(FakeNode* node, const cu::KernelNode& kernel) {
+  const std::string& name = reinterpret_cast<FakeFunction*>(kernel.function)->name;
+  const std::size_t count = name == "affine" ? 3 : name == "cluster" ? 1 : 0;
+  node->kernel = kernel;
+  node->values.resize(count);
+  for (std::size_t i = 0; i < count; ++i) std::memcpy(&node->values[i], kernel.params[i], sizeof(std::uint64_t));
+}
+
+cu::Code execute(FakeNode& node) {
+  std::vector<void*> params;
+  for (std::uint64_t& value : node.values) params.push_back(&value);
+  return execute(reinterpret_cast<FakeFunction*>(node.kernel.function), params.data(), node.kernel.shared_bytes,
+                 node.cluster);
+}
+
+/// The host time that a test wants a call to take.
+void spend(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return;
+  const auto until = Clock::now() + std::chrono::microseconds(std::atoi(text));
+  while (Clock::now() < until) {
+  }
 }
 
 template <typename T>
@@ -210,12 +248,74 @@ API cu::Code cuFuncGetParamInfo(cu::Function f, std::size_t i, std::size_t* offs
 }
 API cu::Code cuLaunchKernel(cu::Function f, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared,
                             cu::Stream, void** params, void**) {
+  spend("FAKE_LAUNCH_US");
   return execute(reinterpret_cast<FakeFunction*>(f), params, shared, 1);
 }
 API cu::Code cuLaunchKernelEx(const cu::LaunchConfig* c, cu::Function f, void** params, void**) {
   if (c->attribute_count != 1 || c->attributes[0].id != cu::attribute_cluster) return 1;
   const unsigned* size = c->attributes[0].value.cluster;
   return execute(reinterpret_cast<FakeFunction*>(f), params, c->shared_bytes, size[0] * size[1] * size[2]);
+}
+/// What tests ask: how often a graph was launched, how many of its nodes were patched; and what they set.
+API int fake_graph_launches = 0, fake_graph_patches = 0;
+API void fake_capture(int status) {
+  capture_status = status;
+}
+API cu::Code cuStreamIsCapturing(cu::Stream, int* status) {
+  return *status = capture_status, 0;
+}
+API cu::Code cuThreadExchangeStreamCaptureMode(int* mode) {
+  static int now = 0;
+  return std::swap(now, *mode), 0;
+}
+API cu::Code cuGraphCreate(cu::Graph* g, unsigned) {
+  return *g = reinterpret_cast<cu::Graph>(new FakeGraph), 0;
+}
+API cu::Code cuGraphDestroy(cu::Graph g) {
+  auto* graph = reinterpret_cast<FakeGraph*>(g);
+  for (const FakeNode* node : *graph) delete node;
+  return delete graph, 0;
+}
+API cu::Code cuGraphAddKernelNode_v2(cu::GraphNode* n, cu::Graph g, const cu::GraphNode* before, std::size_t count,
+                                     const cu::KernelNode* kernel) {
+  auto* graph = reinterpret_cast<FakeGraph*>(g);
+  if (count != (graph->empty() ? 0U : 1U)) return 1;
+  if (count == 1 && reinterpret_cast<FakeNode*>(*before) != graph->back()) return 1;
+  auto* node = new FakeNode;
+  keep(node, *kernel);
+  graph->push_back(node);
+  return *n = reinterpret_cast<cu::GraphNode>(node), 0;
+}
+API cu::Code cuGraphKernelNodeSetAttribute(cu::GraphNode n, int id, const cu::LaunchAttributeValue* value) {
+  if (id != cu::attribute_cluster) return 1;
+  reinterpret_cast<FakeNode*>(n)->cluster = value->cluster[0] * value->cluster[1] * value->cluster[2];
+  return 0;
+}
+API cu::Code cuGraphInstantiateWithFlags(cu::GraphExec* e, cu::Graph g, unsigned long long) {
+  if (std::getenv("FAKE_NO_GRAPHS") != nullptr) return 801;
+  auto* exec = new FakeExec;
+  for (FakeNode* node : *reinterpret_cast<FakeGraph*>(g)) {
+    exec->nodes[node] = *node;
+    exec->order.push_back(node);
+  }
+  return *e = reinterpret_cast<cu::GraphExec>(exec), 0;
+}
+API cu::Code cuGraphExecDestroy(cu::GraphExec e) {
+  return delete reinterpret_cast<FakeExec*>(e), 0;
+}
+API cu::Code cuGraphExecKernelNodeSetParams_v2(cu::GraphExec e, cu::GraphNode n, const cu::KernelNode* kernel) {
+  ++fake_graph_patches;
+  keep(&reinterpret_cast<FakeExec*>(e)->nodes[reinterpret_cast<FakeNode*>(n)], *kernel);
+  return 0;
+}
+API cu::Code cuGraphLaunch(cu::GraphExec e, cu::Stream) {
+  spend("FAKE_GRAPH_US");
+  ++fake_graph_launches;
+  auto* exec = reinterpret_cast<FakeExec*>(e);
+  for (FakeNode* node : exec->order) {
+    if (const cu::Code code = execute(exec->nodes[node]); code != 0) return code;
+  }
+  return 0;
 }
 API cu::Code cuStreamCreate(cu::Stream* s, unsigned) {
   return *s = reinterpret_cast<cu::Stream>(std::uintptr_t{64}), 0;

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+#include "program.h"
+
+namespace planish::rt {
+
+/// What one launch hands to the driver: `params[i]` points at argument i. Not to be copied, as it points into itself.
+struct Arguments {
+  std::uint64_t addresses[max_launch_args];
+  void* params[max_launch_args + 2];
+  std::uint64_t scratch = 0;
+
+  Arguments() = default;
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  /// Fills in the arguments of a launch step; `pointers` and `workspace` as in `address`. The step outlives them.
+  Status gather(const prt_program& program, const Step& step, void* const* pointers, std::uint64_t workspace);
+};
+
+}  // namespace planish::rt
