@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coder/domain.h"
+#include "evaluate/evaluation.h"
 
 namespace planish::bench {
 
@@ -25,6 +26,12 @@ class Surface {
     double true_ms = 0;  ///< without noise; what a strategy is judged by
   };
   virtual Time time(const codegen::Genome& genome, std::mt19937_64& noise) const = 0;
+  /// The least true_ms there is, where that is known; else 0.
+  virtual double floor_ms() const { return 0; }
+  /// Equal for genomes whose code and launches are equal.
+  virtual std::string program(const codegen::Genome& genome) const { return codegen::text(genome); }
+  /// What the compiler and the device said of it, for a judge; nothing where that was not recorded.
+  virtual std::optional<Evaluation> evaluation(const codegen::Genome&, const Time&) const { return std::nullopt; }
 };
 
 /// Made-up response surfaces, every one labelled `synthetic`:

@@ -25,6 +25,7 @@ struct SearchOptions {
   StrategyKind strategy = StrategyKind::hillclimb;
   RegionOptions region;
   Predictor* predictor = nullptr;  ///< borrowed; may be null
+  bool surrogate = true;           ///< StrategyContext::surrogate
 };
 
 /// Ask / tell over all regions of a task. One thread. No clock, no process: the caller decides when the search is over.

@@ -42,6 +42,7 @@ struct StrategyContext {
   std::uint64_t seed = 0;
   Predictor* predictor = nullptr;  ///< may be null
   Board* board = nullptr;          ///< may be null
+  bool surrogate = true;           ///< false: no model of what was measured, to see what it is worth
 };
 
 class Strategy {

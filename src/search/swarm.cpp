@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace planish::search {
@@ -54,6 +55,7 @@ Swarm::Swarm(const StrategyContext& context, SwarmOptions options)
                          Bandit({focus.operator_weight.begin(), focus.operator_weight.end()}), 0});
     }
   }
+  if (!context.surrogate) options_.learn_after = std::numeric_limits<int>::max();
   for (const auto& genome : region_.domain->seeds()) {
     if (const auto code = space_.encode(genome)) all_seeds_.push_back(*code);
   }
