@@ -4,11 +4,29 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "codegen/lower/node_text.h"
 
 namespace planish::codegen {
 namespace {
+
+/// By node: the variables of the space that its value depends on.
+std::vector<std::vector<bool>> variables_of(const Kernel& kernel) {
+  const std::size_t count = kernel.space.extents.size();
+  std::vector<std::vector<bool>> all;
+  for (const Node& node : kernel.nodes) {
+    std::vector<bool> mine(count, false);
+    for (std::size_t v = 0; v < count; ++v) {
+      mine[v] = node.index.depends_on(static_cast<int>(v)) ||
+                (node.op == Op::reduced && v + static_cast<std::size_t>(kernel.inner) < count);
+      for (const auto& bound : node.where) mine[v] = mine[v] || bound.e.depends_on(static_cast<int>(v));
+      for (const int a : node.args) mine[v] = mine[v] || all[static_cast<std::size_t>(a)][v];
+    }
+    all.push_back(std::move(mine));
+  }
+  return all;
+}
 
 /// Distinct elements that an index reaches at most: the product of the extents it depends on, and its range.
 double touched(const ir::IndexExpr& e, const ir::Space& space) {
@@ -50,20 +68,47 @@ double weight(Op op) {
 
 }  // namespace
 
+OutOfRange out_of_range(DType dtype) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  switch (dtype) {
+    case DType::i64:
+      return {nan, std::numeric_limits<std::int64_t>::min()};
+    case DType::i32:
+      return {nan, std::numeric_limits<std::int32_t>::min()};
+    case DType::i16:
+      return {nan, std::numeric_limits<std::int16_t>::min()};
+    case DType::i8:
+      return {nan, std::numeric_limits<std::int8_t>::min()};
+    default:
+      return {nan, 0};
+  }
+}
+
 Cost cost(const Kernel& kernel) {
   Cost total;
+  const auto variables = variables_of(kernel);
   // One input read at several places of the same elements (x and its mean) counts once; different parts add up to no
   // more than the whole.
   for (std::size_t i = 0; i < kernel.inputs.size(); ++i) {
     double elements = 0;
-    std::vector<const ir::IndexExpr*> seen;
-    for (const Node& node : kernel.nodes) {
+    std::vector<const Node*> seen;
+    for (std::size_t n = 0; n < kernel.nodes.size(); ++n) {
+      const Node& node = kernel.nodes[n];
       if (node.op != Op::load || node.input != static_cast<int>(i)) continue;
-      const bool again =
-          std::any_of(seen.begin(), seen.end(), [&](const ir::IndexExpr* e) { return *e == node.index; });
+      const bool again = std::any_of(seen.begin(), seen.end(), [&](const Node* other) {
+        return other->index == node.index && other->args == node.args && other->strides == node.strides;
+      });
       if (again) continue;
-      seen.push_back(&node.index);
-      double part = touched(node.index, kernel.space);
+      seen.push_back(&node);
+      double part = 1;
+      if (gathers(node)) {
+        // Each setting of the variables may meet another place.
+        for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) {
+          if (variables[n][v]) part *= static_cast<double>(kernel.space.extents[v]);
+        }
+      } else {
+        part = touched(node.index, kernel.space);
+      }
       for (const auto& bound : node.where) {
         // A bound lets through this share of its range.
         const auto [lo, hi] = bound.e.range(kernel.space);

@@ -24,8 +24,9 @@ enum class Anchor : std::uint8_t {
 /// overflow wrap.
 enum class Op : std::uint8_t {
   constant,  ///< Node::value (bit pattern in `bits` for integers)
-  load,      ///< Kernel::inputs[Node::input] at Node::index where every bound of Node::where holds, else constant
-             ///< `bits`/`value`
+  load,      ///< Kernel::inputs[Node::input] at Node::index + Σ args[i]·strides[i] where every bound of Node::where
+             ///< holds, else constant `bits`/`value`. Nothing is read where some args[i] is not in [0, limits[i]): the
+             ///< value is then `out_of_range`
   index,     ///< the integer value of Node::index (arange and friends)
   reduced,   ///< result of Kernel::reductions[Node::reduction], one value for each setting of the outer variables
   cast,      ///< converts args[0] to dtype with torch's rules (float→int truncates, →bool is != 0)
@@ -107,14 +108,27 @@ struct Node {
   Op op = Op::constant;
   DType dtype = DType::f32;
   std::vector<int> args;
-  double value = 0;              ///< constant, or the value outside `where` of a load (floating)
-  std::int64_t bits = 0;         ///< the same for integer and boolean nodes
-  int input = -1;                ///< load
-  ir::IndexExpr index;           ///< load: element offset in the input's storage; index: the value. Over Kernel::space
-  std::vector<ir::Bound> where;  ///< load: the bounds under which the element may be touched
-  int reduction = -1;            ///< reduced
-  bool rounds = false;           ///< cast to f16/bf16: the graph asked for the rounding
+  double value = 0;       ///< constant, or the value outside `where` of a load (floating)
+  std::int64_t bits = 0;  ///< the same for integer and boolean nodes
+  int input = -1;         ///< load
+  ir::IndexExpr index;    ///< load: element offset in the input's storage; index: the value. Over Kernel::space
+  std::vector<std::int64_t> strides, limits;  ///< load: of each of its args, i64 nodes that move the offset at run time
+  std::vector<ir::Bound> where;               ///< load: the bounds under which the element may be touched
+  int reduction = -1;                         ///< reduced
+  bool rounds = false;                        ///< cast to f16/bf16: the graph asked for the rounding
 };
+
+/// True for a load whose place is known at run time alone.
+inline bool gathers(const Node& node) {
+  return node.op == Op::load && !node.args.empty();
+}
+
+/// What a load gives where an index is out of range: NaN, or the least integer of the dtype (false for booleans).
+struct OutOfRange {
+  double value = 0;
+  std::int64_t bits = 0;
+};
+OutOfRange out_of_range(DType dtype);
 
 enum class ReduceKind : std::uint8_t { sum, product, max, min, any, all, argmax, argmin };
 

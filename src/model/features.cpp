@@ -88,13 +88,14 @@ Features facts_of(const codegen::Kernel& kernel) {
   int phases = 0;
   for (const auto& reduction : kernel.reductions) phases = std::max(phases, reduction.phase + 1);
   f["k.phases"] = phases;
-  double heavy = 0, loads = 0, masked = 0, strided = 0, still = 0;
+  double heavy = 0, loads = 0, masked = 0, strided = 0, still = 0, gathered = 0;
   const int last = static_cast<int>(kernel.space.extents.size()) - 1;
   for (const auto& node : kernel.nodes) {
     if (costly(node.op)) ++heavy;
     if (node.op != codegen::Op::load) continue;
     ++loads;
     if (!node.where.empty()) ++masked;
+    if (codegen::gathers(node)) ++gathered;
     if (last >= 0 && !node.index.depends_on(last)) {
       ++still;
     } else if (last >= 0 && node.index.coefficient_of(last) != 1) {
@@ -106,6 +107,7 @@ Features facts_of(const codegen::Kernel& kernel) {
   f["k.masked_loads"] = masked;
   f["k.strided_loads"] = strided;
   f["k.still_loads"] = still;
+  f["k.gathered_loads"] = gathered;
   double per_row = 0;
   for (const auto& output : kernel.outputs) per_row += output.per_row ? 1 : 0;
   f["k.per_row_outputs"] = per_row;

@@ -13,6 +13,7 @@
 #include <random>
 
 #include "cpp_samples.h"
+#include "gather_samples.h"
 #include "interpret.h"
 
 namespace planish::codegen {
@@ -161,6 +162,8 @@ std::vector<samples::Sample> all_samples() {
   auto all = samples::small_samples();
   auto more = samples::cpp_samples();
   std::move(more.begin(), more.end(), std::back_inserter(all));
+  auto gathers = samples::gather_samples();
+  std::move(gathers.begin(), gathers.end(), std::back_inserter(all));
   return all;
 }
 

@@ -257,8 +257,13 @@ class Interpreter {
           const std::int64_t at = w.e.evaluate(point_);
           if (at < w.lo || at >= w.hi) return {n.value, n.bits};
         }
-        return read(k_.inputs[static_cast<std::size_t>(n.input)].dtype, inputs_[static_cast<std::size_t>(n.input)],
-                    n.index.evaluate(point_));
+        const DType stored = k_.inputs[static_cast<std::size_t>(n.input)].dtype;
+        std::int64_t at = n.index.evaluate(point_);
+        for (std::size_t i = 0; i < n.args.size(); ++i) {
+          if (a(i).i < 0 || a(i).i >= n.limits[i]) return {out_of_range(stored).value, out_of_range(stored).bits};
+          at += a(i).i * n.strides[i];
+        }
+        return read(stored, inputs_[static_cast<std::size_t>(n.input)], at);
       }
       case Op::index:
         return {0, n.index.evaluate(point_)};

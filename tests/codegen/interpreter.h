@@ -127,7 +127,17 @@ class Interpreter {
             inside = inside && e >= b.lo && e < b.hi;
           }
           const auto& in = inputs_[static_cast<std::size_t>(node.input)];
-          v[n] = inside    ? in.at(static_cast<std::size_t>(node.index.evaluate(point)))
+          std::int64_t at = node.index.evaluate(point);
+          bool in_range = true;
+          for (std::size_t i = 0; i < node.args.size(); ++i) {
+            const auto place = static_cast<std::int64_t>(a(i));
+            in_range = in_range && place >= 0 && place < node.limits[i];
+            at += place * node.strides[i];
+          }
+          const OutOfRange missing = out_of_range(node.dtype);
+          v[n] = inside    ? in_range  ? in.at(static_cast<std::size_t>(at))
+                             : integer ? static_cast<double>(missing.bits)
+                                       : missing.value
                  : integer ? static_cast<double>(node.bits)
                            : node.value;
           break;

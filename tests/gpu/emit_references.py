@@ -26,7 +26,10 @@ def make_inputs(kernel: dict[str, Any], device: str) -> list[torch.Tensor]:
             value = torch.randn(shape, generator=generator, device=device, dtype=dtype if dtype != torch.float64 else None)
             value = value.mul_(1.5).add_(0.25).to(dtype)
         else:
-            value = torch.randint(-1000, 1000, shape, generator=generator, device=device, dtype=dtype)
+            low, high = -1000, 1000
+            if "vocab" in kernel["parameters"] and position < 2:  # an index, sometimes out of range
+                low, high = -1, kernel["parameters"]["vocab"] + 1
+            value = torch.randint(low, high, shape, generator=generator, device=device, dtype=dtype)
             if kernel["family"] == "integers" and position == 1:
                 value = torch.where(value == 0, torch.ones_like(value), value)
         if kernel["family"] in ("softmax", "logsumexp", "log_softmax") and 5 <= shape[0] <= 64:
@@ -40,6 +43,13 @@ def make_inputs(kernel: dict[str, Any], device: str) -> list[torch.Tensor]:
             value[:, 4] = value[3, :] = float("-inf")
         out.append(value)
     return out
+
+
+def picked(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:
+    """index_select, with NaN for places out of range."""
+    inside = (index >= 0) & (index < x.shape[dim])
+    shape = [-1 if d == dim else 1 for d in range(x.dim())]
+    return torch.where(inside.view(shape), x.index_select(dim, index.long().clamp(0, x.shape[dim] - 1)), torch.nan)
 
 
 def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
@@ -118,6 +128,24 @@ def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.d
             return [x[0].sum(), x[0].var(correction=0)]
         case "group_norm":
             return [torch.nn.functional.group_norm(x[0], p["groups"], x[1], x[2], 1e-5)]
+        case "embedding_scale":
+            return [picked(x[1], 0, x[0]) * 2]
+        case "embedding_norm":
+            y = picked(x[1], 0, x[0]) + x[2]
+            return [y * torch.rsqrt(y.square().mean(-1, keepdim=True) + 1e-6)]
+        case "pick_columns":
+            return [picked(x[1], 1, x[0]) + 1]
+        case "nll_rows":
+            own = picked(x[0].flatten(), 0, x[1] + torch.arange(len(x[1]), device=x[1].device) * p["vocab"])
+            inside = (x[1] >= 0) & (x[1] < p["vocab"])
+            return [torch.logsumexp(x[0], -1) - torch.where(inside, own, torch.nan)]
+        case "bag":
+            return [picked(x[1], 0, x[0].flatten()).unflatten(0, x[0].shape).sum(1)]
+        case "pairs":
+            i, j = x[0], x[1]
+            inside = (i >= 0) & (i < p["vocab"]) & (j >= 0) & (j < p["vocab"])
+            least = torch.iinfo(x[2].dtype).min
+            return [torch.where(inside, x[2][i.clamp(0, p["vocab"] - 1), j.clamp(0, p["vocab"] - 1)], least)]
     raise ValueError(f"no reference for {kernel['family']}")
 
 

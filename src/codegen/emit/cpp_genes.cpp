@@ -6,6 +6,7 @@
 
 #include "codegen/emit/cpp_emit.h"
 #include "codegen/emit/cpp_plan.h"
+#include "codegen/emit/expression.h"
 
 namespace planish::codegen {
 namespace cpp {
@@ -30,7 +31,7 @@ double traffic(const Kernel& k) {
 
 bool turnable(const Kernel& k, const Node& n, int v, int u) {
   const auto& in = k.inputs[static_cast<std::size_t>(n.input)];
-  return n.op == Op::load && n.where.empty() && (in.dtype == DType::f32 || in.dtype == DType::i32) &&
+  return n.op == Op::load && n.where.empty() && !gathers(n) && (in.dtype == DType::f32 || in.dtype == DType::i32) &&
          in.dtype == n.dtype && n.index.depends_on(v) && !folded(n.index, v) && n.index.coefficient_of(v) != 1 &&
          unit_stride(n.index, u);
 }
@@ -44,8 +45,14 @@ double weight(const Kernel& k, int v) {
     if (!e.depends_on(v)) return store ? 1.5 : 0.02;
     return unit_stride(e, v) ? (store ? 0.15 : 0.12) : 1.3;
   };
-  for (const auto& n : k.nodes)
-    if (n.op == Op::load) cycles += u >= 0 && turnable(k, n, v, u) ? 0.25 : access(n.index, false);
+  const auto places = printing::place(k);
+  for (const auto& n : k.nodes) {
+    if (n.op != Op::load) continue;
+    const bool own_places = std::any_of(n.args.begin(), n.args.end(), [&](int a) {
+      return (places[static_cast<std::size_t>(a)].variables >> std::min(v, 63) & 1) != 0;
+    });
+    cycles += own_places ? 1.3 : u >= 0 && turnable(k, n, v, u) ? 0.25 : access(n.index, false);
+  }
   for (const auto& o : k.outputs)
     if (!o.per_row || column)
       cycles += access(o.index, true) *

@@ -268,7 +268,30 @@ std::string Printer::load(int node, const Spot& spot) {
   used_.insert("load_" + dtype);
   const Form stored = form_of(in.dtype), form = view_.form[at];
   const std::string outside = literal(stored, n.value, n.bits);
-  const auto one = [&](const Spot& s) { return fmt::format("one_{}(in{} + {})", dtype, n.input, index(n.index, s)); };
+  const OutOfRange nowhere = out_of_range(in.dtype);
+  const std::string missing = literal(stored, nowhere.value, nowhere.bits);
+  bool own_places = false;  // each lane has its own
+  for (const int a : n.args) own_places |= view_.vec(a);
+  // An argument as a 64-bit scalar; of lane l, where lanes differ.
+  const auto argument = [&](std::size_t i, const Spot& s) {
+    const int a = n.args[i];
+    if (!view_.vec(a)) return value(a, Form::l, false, s);
+    return fmt::format("(i64)({})[l]", value(a, view_.form[static_cast<std::size_t>(a)], true, s));
+  };
+  const auto place = [&](const Spot& s) {
+    std::string text = fmt::format("in{} + {}", n.input, index(n.index, s));
+    for (std::size_t i = 0; i < n.args.size(); ++i)
+      if (n.strides[i] != 0) text += fmt::format(" + {} * {}LL", argument(i, s), n.strides[i]);
+    return text;
+  };
+  // `text` where every argument is in range.
+  const auto checked = [&](const std::string& text, const std::string& otherwise, const Spot& s) {
+    std::string inside;
+    for (std::size_t i = 0; i < n.args.size(); ++i)
+      inside += fmt::format("{}(u64)({}) < {}ULL", i ? " && " : "", argument(i, s), n.limits[i]);
+    return inside.empty() ? text : fmt::format("(({}) ? {} : {})", inside, text, otherwise);
+  };
+  const auto one = [&](const Spot& s) { return checked(fmt::format("one_{}({})", dtype, place(s)), missing, s); };
   const auto cond = [&](const Spot& s) { return where_text(n.where, view_.kernel.space, s.names, true); };
   if (!view_.vec(node)) {
     const std::string c = cond(spot);
@@ -279,8 +302,11 @@ std::string Printer::load(int node, const Spot& spot) {
     where_moves |= b.e.depends_on(view_.v);
     where_folded |= folded(b.e, view_.v);
   }
-  const std::string whole = fmt::format("load_{}(in{} + {}{})", dtype, n.input, index(n.index, spot),
-                                        spot.count.empty() ? "" : ", (int)" + spot.count);
+  const std::string whole =
+      own_places
+          ? std::string()
+          : checked(fmt::format("load_{}({}{})", dtype, place(spot), spot.count.empty() ? "" : ", (int)" + spot.count),
+                    fmt::format("splat({})", missing), spot);
   const std::string base = spot.names[static_cast<std::size_t>(view_.v)];
   Spot lane = spot;
   lane.names[static_cast<std::size_t>(view_.v)] = fmt::format("({} + l)", base);
@@ -290,7 +316,7 @@ std::string Printer::load(int node, const Spot& spot) {
       fmt::format("({{ {0} g{{}}; for (int l = 0; l < {1}; ++l) g[l] = {2}; g; }})", type_name(stored, true), limit,
                   lane_cond.empty() ? one(lane) : fmt::format("({}) ? {} : {}", lane_cond, one(lane), outside));
   std::string text;
-  if (!unit_stride(n.index, view_.v)) {
+  if (own_places || !unit_stride(n.index, view_.v)) {
     text = lanes;
   } else if (n.where.empty()) {
     text = whole;

@@ -127,7 +127,7 @@ std::vector<int> shared_along(const Kernel& kernel) {
   for (int v = 0; v + 1 < outer; ++v) {
     if (kernel.space.extents[static_cast<std::size_t>(v)] < 2) continue;
     const bool shares = std::ranges::any_of(kernel.nodes, [&](const Node& node) {
-      if (node.op != Op::load || node.index.depends_on(v)) return false;
+      if (node.op != Op::load || gathers(node) || node.index.depends_on(v)) return false;
       bool inside = false;
       bool outside = false;
       for (int u = 0; u < static_cast<int>(kernel.space.extents.size()); ++u)

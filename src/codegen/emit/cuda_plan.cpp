@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 namespace planish::codegen::printing {
@@ -80,6 +81,21 @@ std::int64_t resident_clusters(const Device& device, int blocks, int cluster) {
   return std::max(1, device.sms / group) * std::max(1, group * blocks / cluster);
 }
 
+/// A gather is loaded ahead of its use where all lanes lie side by side at a place that is known before any reduction;
+/// else where it is used.
+void plan_gather(const Kernel& kernel, CudaPlan& plan, std::size_t id) {
+  const Node& node = kernel.nodes[id];
+  Access& access = plan.loads[id];
+  const bool wide = access.kind == Access::Kind::vector || access.kind == Access::Kind::reversed;
+  const bool known = std::ranges::all_of(node.args, [&](int arg) {
+    const auto a = static_cast<std::size_t>(arg);
+    return !plan.lane[a] && plan.places[a].phase == 0;
+  });
+  if (!wide || !known) plan.swept[id] = false;
+  for (const std::int64_t stride : node.strides)
+    access.unit = static_cast<int>(std::gcd(static_cast<std::int64_t>(access.unit), stride));
+}
+
 void plan_nodes(const Kernel& kernel, CudaPlan& plan) {
   plan.places = place(kernel);
   const std::size_t count = kernel.nodes.size();
@@ -100,6 +116,7 @@ void plan_nodes(const Kernel& kernel, CudaPlan& plan) {
     plan.swept[i] = !plan.row || plan.places[i].inner;
     plan.loads[i] = classify(node.index, node.where, kernel.inputs[static_cast<std::size_t>(node.input)].dtype,
                              kernel.space, plan.lanes);
+    if (gathers(node)) plan_gather(kernel, plan, i);
   }
   for (const auto& output : kernel.outputs) {
     plan.stores.push_back(classify(output.index, {}, output.dtype, kernel.space, plan.lanes));
@@ -251,8 +268,16 @@ bool CudaPlan::merged(const Kernel& kernel, int phase) const {
 int widest(const Kernel& kernel) {
   const auto n = static_cast<int>(kernel.space.extents.size());
   int bytes = 1;
+  // What only names places, once for many elements, is not among the elements.
+  std::vector<int> places;
   for (const auto& node : kernel.nodes) {
+    if (gathers(node)) places.insert(places.end(), node.args.begin(), node.args.end());
+  }
+  places = closure(kernel, places, [](int) { return false; });
+  for (std::size_t i = 0; i < kernel.nodes.size(); ++i) {
+    const auto& node = kernel.nodes[i];
     if (node.op != Op::load) continue;
+    if (std::ranges::binary_search(places, static_cast<int>(i)) && !node.index.depends_on(n - 1)) continue;
     bool moves = false;
     for (int v = 0; v < n; ++v) moves = moves || node.index.depends_on(v);
     if (moves) bytes = std::max(bytes, size_of(kernel.inputs[static_cast<std::size_t>(node.input)].dtype));
@@ -270,6 +295,7 @@ bool prefers_columns(const Kernel& kernel) {
   if (kernel.space.extents[static_cast<std::size_t>(outer - 1)] < 8) return false;
   int along_rows = 0;
   int along_columns = 0;
+  const auto places = place(kernel);
   const auto look = [&](const ir::IndexExpr& e, int weight) {
     if (e.coefficient_of(outer - 1) == 1) along_columns += weight;
     for (int v = outer; v < n; ++v) {
@@ -282,6 +308,9 @@ bool prefers_columns(const Kernel& kernel) {
     bool outside = false;
     for (int v = 0; v < n; ++v) (v < outer ? outside : inner) |= node.index.depends_on(v);
     if (inner && outside) look(node.index, 2);
+    // Rows of a table that the reduced variables choose: what is contiguous is contiguous for each of them.
+    if (gathers(node) && outside && places[static_cast<std::size_t>(&node - kernel.nodes.data())].inner)
+      look(node.index, 4);
   }
   for (const auto& output : kernel.outputs) {
     if (!output.per_row) look(output.index, 2);
@@ -297,7 +326,7 @@ std::pair<int, std::vector<int>> transposed_loads(const Kernel& kernel) {
   std::map<int, std::vector<int>> found;
   for (int id = 0; id < static_cast<int>(kernel.nodes.size()); ++id) {
     const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
-    if (node.op != Op::load || !node.index.depends_on(n - 1)) continue;
+    if (node.op != Op::load || gathers(node) || !node.index.depends_on(n - 1)) continue;
     const std::int64_t own = node.index.coefficient_of(n - 1);
     if (own == 1 || own == -1) continue;
     for (int v = 0; v + 1 < n; ++v) {
@@ -321,7 +350,8 @@ std::vector<int> streamable(const Kernel& kernel, bool shared_by_rows) {
   const auto places = place(kernel);
   for (int id = 0; id < static_cast<int>(kernel.nodes.size()); ++id) {
     const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
-    if (node.op != Op::load || !places[static_cast<std::size_t>(id)].inner || !node.where.empty()) continue;
+    if (node.op != Op::load || !places[static_cast<std::size_t>(id)].inner || !node.where.empty() || gathers(node))
+      continue;
     bool own = false;
     for (int v = 0; v < outer; ++v) own = own || node.index.depends_on(v);
     if (own != shared_by_rows && is_linear(node.index, domain, kernel.space)) out.push_back(id);

@@ -103,6 +103,36 @@ std::string CudaWriter::address(const ir::IndexExpr& e, const Access& access) co
   return text_of(e);
 }
 
+std::string CudaWriter::moved(const Node& node) const {
+  std::string text;
+  for (std::size_t i = 0; i < node.args.size(); ++i) {
+    if (node.strides[i] != 0) text += fmt::format(" + {} * {}LL", name(node.args[i]), node.strides[i]);
+  }
+  return text;
+}
+
+std::string CudaWriter::in_range(const Node& node) const {
+  std::string text;
+  for (std::size_t i = 0; i < node.args.size(); ++i) {
+    text +=
+        fmt::format("{}(unsigned long long){} < {}ULL", text.empty() ? "" : " && ", name(node.args[i]), node.limits[i]);
+  }
+  return text;
+}
+
+void CudaWriter::open_places(const Node& node) {
+  if (!gathers(node)) return;
+  open("{");
+  direct_ = true;
+  print_nodes(out, kernel_, closure(kernel_, node.args, [](int) { return false; }), *this,
+              std::string(static_cast<std::size_t>(2 * depth), ' '));
+  direct_ = false;
+}
+
+void CudaWriter::close_places(const Node& node) {
+  if (gathers(node)) close();
+}
+
 Access CudaWriter::access_of(int load) const {
   return scalar_tail ? Access{Access::Kind::elements, 1} : plan_.loads[static_cast<std::size_t>(load)];
 }
@@ -186,7 +216,8 @@ void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard,
     const bool async = to_shared && is_resident(id);
     if (access.kind != Access::Kind::elements && whole) {
       std::string text;
-      const std::string from = fmt::format("in{} + ({})", node.input, address(node.index, access));
+      open_places(node);
+      const std::string from = fmt::format("in{} + ({}){}", node.input, address(node.index, access), moved(node));
       if (async) {
         text = fmt::format("pl_copy_async<{}>(&{}, {});", access.unit, target, from);
       } else {
@@ -194,10 +225,13 @@ void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard,
       }
       std::string condition = where_text(node.where, kernel_.space, names(), plan_.wide);
       if (!needed[id].empty()) condition += (condition.empty() ? "" : " && ") + needed[id];
+      if (gathers(node)) condition += (condition.empty() ? "" : " && ") + in_range(node);
       line(condition.empty() ? text : fmt::format("if ({}) {}", condition, text));
+      close_places(node);
       return;
     }
     if (access.kind == Access::Kind::invariant) return;
+    open_places(node);
     line("#pragma unroll");
     open(fmt::format("for (int j = 0; j < {}; ++j) {{", width()));
     in_lane_ = true;
@@ -205,12 +239,14 @@ void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard,
     std::string condition = whole ? "" : lane_inside();
     const std::string bounds = where_text(node.where, kernel_.space, names(), plan_.wide);
     if (!bounds.empty()) condition += (condition.empty() ? "" : " && ") + bounds;
+    if (gathers(node)) condition += (condition.empty() ? "" : " && ") + in_range(node);
     const std::string element = access.kind == Access::Kind::reversed ? fmt::format("{} - j", width() - 1) : "j";
     const std::string text =
-        fmt::format("{}.x[{}] = pl_ldg(in{} + ({}));", target, element, node.input, text_of(node.index));
+        fmt::format("{}.x[{}] = pl_ldg(in{} + ({}){});", target, element, node.input, text_of(node.index), moved(node));
     line(condition.empty() ? text : fmt::format("if ({}) {}", condition, text));
     in_lane_ = false;
     close();
+    close_places(node);
   };
   if (guard.empty()) {
     for (const int id : loads) emit_one(id, true);
@@ -318,7 +354,7 @@ std::string CudaWriter::load(const Kernel& kernel, int id) {
   const DType stored = kernel.inputs[static_cast<std::size_t>(node.input)].dtype;
   const std::string condition = where_text(node.where, kernel.space, names(), plan_.wide);
   std::string value;
-  if (plan_.swept[static_cast<std::size_t>(id)]) {
+  if (plan_.swept[static_cast<std::size_t>(id)] && !direct_) {
     const Access access = access_of(id);
     std::string element = "j";
     if (access.kind == Access::Kind::invariant) element = "0";
@@ -329,9 +365,13 @@ std::string CudaWriter::load(const Kernel& kernel, int id) {
                 : fmt::format("{}.x[{}]", copied ? fmt::format("s{}{}", id, copies_ahead ? "[u]" : "") : place_of(id),
                               element);
   } else {
-    value = fmt::format("pl_ldg(in{} + ({}))", node.input, text_of(node.index));
+    value = fmt::format("pl_ldg(in{} + ({}){})", node.input, text_of(node.index), moved(node));
   }
   value = convert(load_form(value, stored), stored, node.dtype);
+  if (gathers(node)) {
+    const OutOfRange missing = out_of_range(node.dtype);
+    value = fmt::format("({} ? {} : {})", in_range(node), value, literal(node.dtype, missing.value, missing.bits));
+  }
   return condition.empty()
              ? value
              : fmt::format("({} ? {} : {})", condition, value, literal(node.dtype, node.value, node.bits));

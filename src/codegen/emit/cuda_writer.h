@@ -69,6 +69,13 @@ class CudaWriter : public Speller {
   std::vector<std::string> names() const;
   std::string text_of(const ir::IndexExpr& e) const;
   std::string address(const ir::IndexExpr& e, const Access& access) const;
+  /// What a gather's arguments add to its offset, and the condition under which they are in range.
+  std::string moved(const Node& node) const;
+  std::string in_range(const Node& node) const;
+  /// Opens a block with the arguments of a gather at hand, which other text may not have made yet, or may have made
+  /// for another row. Nothing for other loads.
+  void open_places(const Node& node);
+  void close_places(const Node& node);
   Access access_of(int load) const;
   int width() const { return scalar_tail ? 1 : plan_.width; }
   void lane_head();
@@ -79,6 +86,7 @@ class CudaWriter : public Speller {
   const Kernel& kernel_;
   const CudaPlan& plan_;
   bool in_lane_ = false;
+  bool direct_ = false;  ///< loads are printed where they are used
 };
 
 /// The shapes of kernels; `writer` has the head printed and the body open.

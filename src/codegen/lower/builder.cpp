@@ -90,6 +90,15 @@ int Builder::load(int input, DType dtype, ir::IndexExpr index, std::vector<ir::B
   return put(std::move(node));
 }
 
+int Builder::gather(int load, std::vector<int> args, std::vector<std::int64_t> strides,
+                    std::vector<std::int64_t> limits) {
+  Node node = at(load);
+  node.args = std::move(args);
+  node.strides = std::move(strides);
+  node.limits = std::move(limits);
+  return put(std::move(node));
+}
+
 int Builder::cast(int node, DType dtype, bool rounds) {
   const bool half = dtype == DType::f16 || dtype == DType::bf16;
   const DType to = half && rounds ? dtype : compute_dtype(dtype);

@@ -28,6 +28,8 @@ class Builder {
   int integer(DType dtype, std::int64_t value);
   int index(ir::IndexExpr e);
   int load(int input, DType dtype, ir::IndexExpr index, std::vector<ir::Bound> where, double outside);
+  /// `load` moved by run-time arguments (see Op::load).
+  int gather(int load, std::vector<int> args, std::vector<std::int64_t> strides, std::vector<std::int64_t> limits);
   /// To dtype by torch's rules; a half dtype means its compute dtype unless `rounds`.
   int cast(int node, DType dtype, bool rounds = false);
   /// An operation whose result has the dtype of its first argument.

@@ -302,7 +302,8 @@ OpClass classify(std::string_view op) {
   const auto name = base_name(op);
   if (view_handlers().contains(name)) return OpClass::view;
   if (creation_handlers().contains(name)) return OpClass::creation;
-  if (movement_handlers().contains(name) || pointwise_handlers().contains(name)) return OpClass::pointwise;
+  if (movement_handlers().contains(name) || gather_handlers().contains(name) || pointwise_handlers().contains(name))
+    return OpClass::pointwise;
   if (row_handlers().contains(name) || norm_handlers().contains(name)) return OpClass::row;
   return OpClass::other;
 }

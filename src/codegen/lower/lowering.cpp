@@ -28,7 +28,94 @@ std::string_view base_name(std::string_view op) {
 }
 
 Lowering::Lowering(const ir::Graph& graph, const std::vector<bool>& inside, ir::Space space)
-    : graph_(graph), inside_(inside), space_(std::move(space)), producers_(graph.producers()) {}
+    : graph_(graph),
+      inside_(inside),
+      space_(std::move(space)),
+      variables_(space_.extents.size()),
+      producers_(graph.producers()) {}
+
+bool Lowering::moves_at_run_time(const IndexExpr& e) const {
+  for (std::size_t v = variables_; v < space_.extents.size(); ++v) {
+    if (e.depends_on(static_cast<int>(v))) return true;
+  }
+  return false;
+}
+
+Result<int> Lowering::refuse(std::string message, std::size_t bounds) {
+  bounds_.resize(bounds);
+  return unsupported(std::move(message));
+}
+
+Result<IndexExpr> Lowering::at_run_time(int node, std::int64_t extent) {
+  node = builder_.cast(node, DType::i64);
+  const Node& n = builder_.at(node);
+  // What needs no memory to know is an ordinary coordinate.
+  if (n.op == Op::constant || n.op == Op::index) {
+    const IndexExpr e = n.op == Op::index ? n.index : IndexExpr::constant(n.bits);
+    if (always({e, 0, extent})) return e;
+    if (n.op == Op::constant) return unsupported("a constant index out of range");
+  }
+  for (std::size_t i = 0; i < run_time_.size(); ++i) {
+    if (run_time_[i] == node && space_.extents[variables_ + i] == extent)
+      return IndexExpr::variable(static_cast<int>(variables_ + i));
+  }
+  run_time_.push_back(node);
+  space_.extents.push_back(extent);
+  return IndexExpr::variable(static_cast<int>(space_.extents.size()) - 1);
+}
+
+int Lowering::index(const IndexExpr& e) {
+  if (!moves_at_run_time(e)) return builder_.index(e);
+  std::vector<IndexExpr::Term> fixed;
+  int sum = -1;
+  for (const auto& term : e.terms()) {
+    const IndexExpr alone = IndexExpr::build(0, {{term.atom, 1}});
+    if (!moves_at_run_time(alone)) {
+      fixed.push_back(term);
+      continue;
+    }
+    int atom = -1;
+    if (term.atom.kind == ir::Atom::Kind::variable) {
+      atom = run_time_[static_cast<std::size_t>(term.atom.variable) - variables_];
+    } else {
+      const int by = builder_.integer(DType::i64, term.atom.divisor);
+      atom = builder_.op(term.atom.kind == ir::Atom::Kind::div ? Op::floor_div : Op::remainder, index(*term.atom.inner),
+                         by);
+    }
+    atom = builder_.op(Op::mul, atom, builder_.integer(DType::i64, term.coefficient));
+    sum = sum < 0 ? atom : builder_.add(sum, atom);
+  }
+  return builder_.add(sum, builder_.index(IndexExpr::build(e.constant_term(), std::move(fixed))));
+}
+
+Result<int> Lowering::load(int input, DType dtype, const IndexExpr& offset) {
+  if (!moves_at_run_time(offset)) return builder_.load(input, dtype, offset, bounds_, 0);
+  std::vector<IndexExpr::Term> fixed;
+  std::vector<int> args;
+  std::vector<std::int64_t> strides, limits;
+  for (const auto& term : offset.terms()) {
+    const IndexExpr alone = IndexExpr::build(0, {{term.atom, 1}});
+    if (!moves_at_run_time(alone)) {
+      fixed.push_back(term);
+      continue;
+    }
+    const auto [lo, hi] = alone.range(space_);
+    if (lo < 0) return unsupported("a gathered place that may be negative");
+    args.push_back(index(alone));
+    strides.push_back(term.coefficient);
+    limits.push_back(hi + 1);
+  }
+  // A coordinate under a div or mod is checked by itself, too: what comes out may be in range although it is not.
+  for (std::size_t v = variables_; v < space_.extents.size(); ++v) {
+    const int node = run_time_[v - variables_];
+    if (!offset.depends_on(static_cast<int>(v)) || std::ranges::find(args, node) != args.end()) continue;
+    args.push_back(node);
+    strides.push_back(0);
+    limits.push_back(space_.extents[v]);
+  }
+  const int plain = builder_.load(input, dtype, IndexExpr::build(offset.constant_term(), std::move(fixed)), bounds_, 0);
+  return builder_.gather(plain, std::move(args), std::move(strides), std::move(limits));
+}
 
 bool Lowering::always(const ir::Bound& bound) const {
   const auto [lo, hi] = bound.e.range(space_);
@@ -42,7 +129,7 @@ bool Lowering::never(const ir::Bound& bound) const {
 
 int Lowering::condition(const ir::Bound& bound) {
   const auto [lo, hi] = bound.e.range(space_);
-  const int e = builder_.index(bound.e);
+  const int e = index(bound.e);
   int result = -1;
   if (lo < bound.lo) result = builder_.test(Op::ge, e, builder_.integer(DType::i64, bound.lo));
   if (hi >= bound.hi) {
@@ -93,12 +180,12 @@ Result<int> Lowering::value(int id, Coords coords) {
     for (std::size_t i = 0; i < coords.size(); ++i) index = ir::add(index, ir::scale(coords[i], v.strides[i]), space_);
     auto at = std::find(inputs_.begin(), inputs_.end(), id);
     if (at == inputs_.end()) at = inputs_.insert(inputs_.end(), id);
-    result = builder_.load(static_cast<int>(at - inputs_.begin()), v.dtype, std::move(index), bounds_, 0);
+    result = load(static_cast<int>(at - inputs_.begin()), v.dtype, index);
   } else {
     const ir::GraphNode& node = graph_.nodes[static_cast<std::size_t>(producer)];
     const auto name = base_name(node.op);
     Handler handler = nullptr;
-    for (const HandlerTable* table : {&view_handlers(), &creation_handlers(), &movement_handlers(),
+    for (const HandlerTable* table : {&view_handlers(), &creation_handlers(), &movement_handlers(), &gather_handlers(),
                                       &pointwise_handlers(), &row_handlers(), &norm_handlers()}) {
       if (const auto it = table->find(name); it != table->end()) handler = it->second;
     }
@@ -137,8 +224,9 @@ Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> k
                              std::span<const std::int64_t> reduced_extents) {
   if (guarded()) return unsupported("a reduction under a condition");
   const std::int64_t length = product(reduced_extents);
-  std::vector<bool> used(space_.extents.size(), false);
+  std::vector<bool> used(variables_, false);
   for (const auto& e : kept) {
+    if (moves_at_run_time(e)) return unsupported("a reduction of gathered rows");
     if (const auto split = find_split(e, space_)) {
       change_ = *split;
       return fail("space", "a row wants a split variable");
@@ -173,7 +261,7 @@ Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> k
     extent *= space_.extents[static_cast<std::size_t>(v)];
   }
   if (extent != length) return unsupported("two reductions with rows of different length");
-  if (product(space_.extents) / extent != product(kept_extents))
+  if (product(std::span(space_.extents).first(variables_)) / extent != product(kept_extents))
     return unsupported("a reduction repeated for several rows");
   return unravel(linear, reduced_extents);
 }

@@ -57,12 +57,20 @@ class Lowering {
   Result<int> under(std::vector<ir::Bound> bounds, F&& f) {
     const std::size_t before = bounds_.size();
     for (auto& bound : bounds) {
-      if (!always(bound)) bounds_.push_back(std::move(bound));
+      if (always(bound)) continue;
+      if (moves_at_run_time(bound.e)) return refuse("a condition on a gathered place", before);
+      bounds_.push_back(std::move(bound));
     }
     Result<int> result = f();
     bounds_.resize(before);
     return result;
   }
+  /// A coordinate that is an integer node's value, for a dim of this extent: a variable of space() behind those of the
+  /// kernel. Loads at such a coordinate check it and take it as an argument.
+  Result<ir::IndexExpr> at_run_time(int node, std::int64_t extent);
+  /// The integer value of an expression, which may contain coordinates known at run time.
+  int index(const ir::IndexExpr& e);
+
   bool always(const ir::Bound& bound) const;
   bool never(const ir::Bound& bound) const;
   bool guarded() const { return !bounds_.empty(); }
@@ -78,9 +86,15 @@ class Lowering {
   const std::optional<std::vector<int>>& inner() const { return inner_; }
 
  private:
+  bool moves_at_run_time(const ir::IndexExpr& e) const;
+  Result<int> refuse(std::string message, std::size_t bounds);
+  Result<int> load(int input, DType dtype, const ir::IndexExpr& offset);
+
   const ir::Graph& graph_;
   const std::vector<bool>& inside_;
-  ir::Space space_;
+  ir::Space space_;            ///< the kernel's variables, then those known at run time
+  std::size_t variables_ = 0;  ///< of the kernel
+  std::vector<int> run_time_;  ///< node of each variable behind
   std::vector<int> producers_;
   Builder builder_;
   std::vector<ir::Bound> bounds_;
@@ -130,6 +144,7 @@ using HandlerTable = std::map<std::string, Handler, std::less<>>;
 const HandlerTable& view_handlers();
 const HandlerTable& creation_handlers();
 const HandlerTable& movement_handlers();
+const HandlerTable& gather_handlers();
 const HandlerTable& pointwise_handlers();
 const HandlerTable& row_handlers();
 const HandlerTable& norm_handlers();

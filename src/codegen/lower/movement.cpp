@@ -208,12 +208,12 @@ Result<int> scalar_tensor(const Site& s) {
 }
 
 Result<int> arange(const Site& s) {
-  const int i = s.b.index(s.coords[0]);
+  const int i = s.low.index(s.coords[0]);
   if (!is_floating(s.out_dtype)) {
     const auto start = s.args.get("start") == nullptr ? std::optional<std::int64_t>(0) : s.args.integer("start");
     const auto step = s.args.get("step") == nullptr ? std::optional<std::int64_t>(1) : s.args.integer("step");
     if (!start || !step) return unsupported("an integer arange of fractions");
-    return s.b.cast(s.b.index(s.low.plus(ir::scale(s.coords[0], *step), *start)), s.out_dtype);
+    return s.b.cast(s.low.index(s.low.plus(ir::scale(s.coords[0], *step), *start)), s.out_dtype);
   }
   const int x = s.b.cast(i, s.out_dtype);
   return s.b.add(s.b.mul(x, s.args.number("step").value_or(1)), s.args.number("start").value_or(0));

@@ -41,12 +41,17 @@ std::string node_text(const Node& node) {
   };
   if (node.op == Op::constant) out += " " + literal();
   if (node.op == Op::load) {
-    out += fmt::format(" in{}[{}]", node.input, node.index.text());
+    out += fmt::format(" in{}[{}", node.input, node.index.text());
+    for (std::size_t i = 0; i < node.args.size(); ++i)
+      out += fmt::format(" + {}*(%{} < {})", node.strides[i], node.args[i], node.limits[i]);
+    out += "]";
     if (!node.where.empty()) out += " where" + bounds_text(node.where) + " else " + literal();
   }
   if (node.op == Op::index) out += fmt::format(" {}", node.index.text());
   if (node.op == Op::reduced) out += fmt::format(" r{}", node.reduction);
-  for (const int arg : node.args) out += fmt::format(" %{}", arg);
+  if (node.op != Op::load) {
+    for (const int arg : node.args) out += fmt::format(" %{}", arg);
+  }
   if (node.rounds) out += " rounds";
   return out;
 }

@@ -50,7 +50,7 @@ int Rows::find(ReduceKind kind, int node) const {
   Builder& b = low_.builder();
   if (length() == 1) return b.integer(DType::i64, 0);
   if (!is_floating(b.dtype(node)) && b.dtype(node) != DType::i64) node = b.cast(node, DType::i32);
-  return b.reduce(kind, node, DType::i64, b.index(low_.ravel(row_, reduced_extents_)));
+  return b.reduce(kind, node, DType::i64, low_.index(low_.ravel(row_, reduced_extents_)));
 }
 
 Moments moments(const Rows& rows, Builder& b, int x) {

@@ -229,6 +229,39 @@ Result<int> huber_loss(const Site& s) {
   });
 }
 
+/// Logarithms are no less than -100, so that a sure mistake costs something finite.
+Result<int> binary_cross_entropy(const Site& s) {
+  const std::int64_t reduction = s.args.integer("reduction").value_or(1);
+  const int self = s.args.value("self"), target = s.args.value("target"), weight = s.args.value("weight");
+  const auto& shape = s.low.info(self).shape;
+  for (const int id : {target, weight}) {
+    if (id >= 0 && s.low.info(id).shape != shape) return unsupported("a broadcast loss");
+  }
+  const DType data = wide(s.out_dtype);
+  Coords coords = s.coords;
+  std::optional<Rows> rows;
+  if (reduction != 0) {
+    rows.emplace(s.low, shape, trailing(shape.size(), shape.size()));
+    PLANISH_CHECK(rows->at(s.coords));
+    coords = rows->full();
+  }
+  PLANISH_TRY(const int x, s.low.value_as(self, coords, data));
+  PLANISH_TRY(const int y, s.low.value_as(target, coords, data));
+  Builder& b = s.b;
+  const auto bounded = [&](int logarithm) { return b.op(Op::maximum, logarithm, b.like(logarithm, -100)); };
+  const int of_no = bounded(b.op(Op::log1p, b.op(Op::neg, x))), of_yes = bounded(b.op(Op::log, x));
+  int result = b.sub(b.mul(b.sub(y, 1.0), of_no), b.mul(y, of_yes));
+  if (weight >= 0) {
+    PLANISH_TRY(const int w, s.low.value_as(weight, coords, data));
+    result = b.mul(result, w);
+  }
+  if (rows) {
+    result = rows->fold(ReduceKind::sum, result);
+    if (reduction == 1) result = b.div(result, static_cast<double>(rows->length()));
+  }
+  return b.cast(result, s.out_dtype);
+}
+
 Result<int> cosine_similarity(const Site& s) {
   const int a = s.args.value("x1"), c = s.args.value("x2");
   if (a < 0 || c < 0 || s.low.info(a).shape != s.low.info(c).shape) return unsupported("a broadcast cosine_similarity");
@@ -281,6 +314,7 @@ const HandlerTable& row_handlers() {
                                   {"l1_loss", l1_loss},
                                   {"smooth_l1_loss", smooth_l1_loss},
                                   {"huber_loss", huber_loss},
+                                  {"binary_cross_entropy", binary_cross_entropy},
                                   {"cosine_similarity", cosine_similarity}};
   return table;
 }

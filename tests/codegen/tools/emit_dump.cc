@@ -17,6 +17,7 @@
 #include "codegen/emit/expression.h"
 #include "codegen/genome.h"
 #include "column_samples.h"
+#include "gather_samples.h"
 #include "sample_kernels.h"
 
 namespace {
@@ -129,6 +130,7 @@ int main(int argc, char** argv) {
   auto all = large ? samples::large_samples() : samples::small_samples();
   if (!large) {
     for (auto& sample : samples::row_samples()) all.push_back(std::move(sample));
+    for (auto& sample : samples::gather_samples()) all.push_back(std::move(sample));
   }
   if (columns) all = large ? samples::large_column_samples() : samples::column_samples();
   for (const auto& sample : all) {
