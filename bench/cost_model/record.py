@@ -56,4 +56,5 @@ def main() -> None:
         print(name, "exit", done.returncode, done.stderr.strip()[-200:], flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

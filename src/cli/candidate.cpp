@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "cli/seeded_domain.h"
 #include "judge/judge.h"
 
 namespace planish::cli {
@@ -41,7 +42,12 @@ Result<store::EvaluationRecord> find_candidate(const std::vector<store::Evaluati
   return *found;
 }
 
-std::vector<codegen::Gene> tried_genes(const std::vector<store::EvaluationRecord>& records, const std::string& region) {
+std::vector<codegen::Gene> genes_of(const std::vector<store::RegionRecord>& regions,
+                                    const std::vector<store::EvaluationRecord>& records, const std::string& region) {
+  const auto kept = std::ranges::find(regions, region, &store::RegionRecord::id);
+  if (kept != regions.end() && !kept->genes.empty()) {
+    if (auto genes = genes_from_text(kept->genes)) return std::move(*genes);
+  }
   std::map<std::string, std::set<std::int64_t>> values;
   for (const auto& record : records) {
     if (record.region != region) continue;

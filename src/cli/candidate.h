@@ -28,8 +28,10 @@ Result<StoredCandidate> read_candidate(const store::Store& store, const store::E
 Result<store::EvaluationRecord> find_candidate(const std::vector<store::EvaluationRecord>& records,
                                                const std::string& prefix);
 
-/// The genes of a region with the values that the run tried: the kernel's own choices are not stored.
-std::vector<codegen::Gene> tried_genes(const std::vector<store::EvaluationRecord>& records, const std::string& region);
+/// The genes of a region with the choices that the search had; of runs of before those were kept, with the values that
+/// were tried.
+std::vector<codegen::Gene> genes_of(const std::vector<store::RegionRecord>& regions,
+                                    const std::vector<store::EvaluationRecord>& records, const std::string& region);
 
 /// The device of a run: what its result document says, else what the target usually has. `result` may be empty.
 codegen::Device device_of_run(const store::RunRecord& run, const std::string& result);

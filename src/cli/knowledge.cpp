@@ -1,5 +1,6 @@
 #include "cli/knowledge.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -13,6 +14,17 @@ bool has_time(const std::string& outcome, double ms) {
 
 /// How much a certain failure counts, as a factor of time (logarithm): as bad as three times slower.
 constexpr double failure_log_ms = 1.1;
+constexpr std::size_t most_said = 1U << 16U;
+
+/// Of the values alone: all genomes of a region have the same genes.
+std::uint64_t key_of(const codegen::Genome& genome) {
+  std::uint64_t out = 0xcbf29ce484222325ULL;
+  for (const auto& [name, value] : genome) {
+    out = (out ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15ULL;
+    out ^= out >> 32U;
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -36,21 +48,20 @@ void read_knowledge(const std::vector<store::Knowledge>& stored, std::vector<mod
   }
 }
 
-Knowledge::Knowledge(store::Store& store, std::string run, std::string device, double since)
-    : store_(store), run_(std::move(run)), device_(std::move(device)), since_(since) {}
+Knowledge::Knowledge(store::Store& store, std::string run, std::string device, double since, bool cold)
+    : store_(store), run_(std::move(run)), device_(std::move(device)), since_(since), cold_(cold) {}
 
 Status Knowledge::add_region(const PlannedRegion& region) {
   if (region.features == nullptr) return {};
-  const model::KernelClass& kernel = region.features->kernel_class();
-  PLANISH_CHECK(learn(kernel.pattern));
-  regions_[region.id] = {region.key, 0, region.features};
-  return store_.add_kernel(
-      {device_, region.key, kernel.pattern, kernel.kinds, kernel.bucket, model::text(kernel.facts)});
+  if (!cold_) PLANISH_CHECK(learn(region.features->kernel_class().pattern));
+  Region& known = regions_[region.id];
+  known.key = region.key;
+  known.features = region.features;
+  return {};
 }
 
 Status Knowledge::learn(const std::string& pattern) {
   if (!patterns_.try_emplace(pattern, true).second) return {};
-  PLANISH_CHECK(store_.prune_outcomes(device_));
   PLANISH_TRY(auto stored, store_.knowledge(device_, pattern, since_));
   read_knowledge(stored, earlier_, known_);
   if (!earlier_.empty()) model_.learn_prior(earlier_);
@@ -61,6 +72,11 @@ std::vector<codegen::Genome> Knowledge::seeds(const std::string& region, std::si
   const auto found = regions_.find(region);
   if (found == regions_.end()) return {};
   return model::seeds_from(known_, found->second.features->kernel_class(), found->second.key, count);
+}
+
+bool Knowledge::met(const std::string& region) const {
+  const auto found = regions_.find(region);
+  return found != regions_.end() && std::ranges::find(known_, found->second.key, &model::Known::key) != known_.end();
 }
 
 model::Features Knowledge::features_of(const Region& region, const codegen::Genome& genome) const {
@@ -76,6 +92,12 @@ Status Knowledge::keep(const std::string& region, const codegen::Genome& genome,
   if (found == regions_.end() || evaluation.outcome == Outcome::infrastructure ||
       evaluation.outcome == Outcome::duplicate)
     return {};
+  if (!found->second.filed) {
+    const model::KernelClass& kernel = found->second.features->kernel_class();
+    PLANISH_CHECK(store_.add_kernel(
+        {device_, found->second.key, kernel.pattern, kernel.kinds, kernel.bucket, model::text(kernel.facts)}));
+    found->second.filed = true;
+  }
   if (evaluation.roofline) found->second.bound_ms = evaluation.roofline->bound_ms;
   return store_.add_outcome({device_, found->second.key, run_, codegen::text(genome),
                              model::text(found->second.features->of(genome)), std::string(name(evaluation.outcome)),
@@ -92,9 +114,16 @@ void Knowledge::observe(const std::string& region, const codegen::Genome& genome
 std::optional<double> Knowledge::predicted_log_ms(const std::string& region, const codegen::Genome& genome) const {
   const auto found = regions_.find(region);
   if (found == regions_.end()) return std::nullopt;
-  const model::Guess guess = model_.guess(found->second.key, features_of(found->second, genome));
-  if (!guess.known) return std::nullopt;
-  return guess.log_ms + failure_log_ms * guess.failure;
+  const Region& known = found->second;
+  if (known.said_at != model_.lessons() || known.said.size() > most_said) {
+    known.said.clear();
+    known.said_at = model_.lessons();
+  }
+  const auto [at, fresh] = known.said.try_emplace(key_of(genome));
+  if (!fresh) return at->second;
+  const model::Guess guess = model_.guess(known.key, features_of(known, genome));
+  if (guess.known) at->second = guess.log_ms + failure_log_ms * guess.failure;
+  return at->second;
 }
 
 }  // namespace planish::cli

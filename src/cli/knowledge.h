@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "cli/plan.h"
@@ -21,12 +22,15 @@ namespace planish::cli {
 /// guesses follow from that and from the order of observe().
 class Knowledge {
  public:
-  /// Borrows the store. `since`: when the run began first, seconds since 1970.
-  Knowledge(store::Store& store, std::string run, std::string device, double since);
+  /// Borrows the store. `since`: when the run began first, seconds since 1970. `cold`: earlier runs teach nothing, but
+  /// what this one measures is kept for later ones all the same.
+  Knowledge(store::Store& store, std::string run, std::string device, double since, bool cold = false);
 
-  /// Files the region's kernel, and learns what is known of its pattern. Regions without a Featurizer are not known
-  /// here: everything about them is ignored.
+  /// Learns what is known of the region's pattern. Regions without a Featurizer are not known here: everything about
+  /// them is ignored. Writes nothing.
   Status add_region(const PlannedRegion& region);
+  /// This very kernel passed in an earlier run.
+  bool met(const std::string& region) const;
 
   /// Genomes that were fastest on the most alike kernels, best first; they may be illegal here.
   std::vector<codegen::Genome> seeds(const std::string& region, std::size_t count) const;
@@ -44,6 +48,10 @@ class Knowledge {
     std::string key;
     double bound_ms = 0;
     std::shared_ptr<const model::Featurizer> features;
+    bool filed = false;
+    /// What the model said, by genome, until it learns again: strategies ask of the same genomes again and again.
+    mutable std::unordered_map<std::uint64_t, std::optional<double>> said;
+    mutable std::uint64_t said_at = 0;
   };
   model::Features features_of(const Region& region, const codegen::Genome& genome) const;
   Status learn(const std::string& pattern);
@@ -51,6 +59,7 @@ class Knowledge {
   store::Store& store_;
   std::string run_, device_;
   double since_;
+  bool cold_;
   std::map<std::string, Region> regions_;
   std::map<std::string, bool> patterns_;  ///< those that were learned
   std::vector<model::Sample> earlier_;

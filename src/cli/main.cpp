@@ -56,6 +56,8 @@ void add_search(CLI::App* verb, SearchOptions& search) {
   verb->add_option("--strategy", search.strategy, "swarm, hillclimb, tree, random or sample")
       ->envname("PLANISH_STRATEGY")
       ->capture_default_str();
+  verb->add_flag("--cold", search.cold, "Do not begin with what earlier runs on this device measured")
+      ->envname("PLANISH_COLD");
   verb->add_option("--accuracy", search.accuracy, "eager, tf32, or a tolerance such as 1e-4")
       ->envname("PLANISH_ACCURACY")
       ->capture_default_str();
@@ -143,18 +145,19 @@ int main(int argc, char** argv) {
   add_output(suite_app, output);
 
   // One variable a verb: the environment is applied to every verb, also to those that were not named.
-  std::string runs_store, show_store, doctor_store;
+  std::string runs_store, doctor_store;
   int limit = 50;
   CLI::App* runs_app = app.add_subcommand("runs", "List what was run");
   runs_app->add_option("--limit", limit)->check(CLI::PositiveNumber)->capture_default_str();
   add_store(runs_app, runs_store);
   add_output(runs_app, output);
 
-  std::string run, candidate;
+  ShowVerb show;
   CLI::App* show_app = app.add_subcommand("show", "Show a run, or one candidate of it with what the judge says");
-  show_app->add_option("run", run, "Its id, or the beginning of it")->required()->type_name("RUN");
-  show_app->add_option("candidate", candidate, "A program's hash, or the beginning of it")->type_name("CANDIDATE");
-  add_store(show_app, show_store);
+  show_app->add_option("run", show.run, "Its id, or the beginning of it")->required()->type_name("RUN");
+  show_app->add_option("candidate", show.candidate, "A program's hash, or the beginning of it")->type_name("CANDIDATE");
+  show_app->add_flag("--replay", show.replay, "Derive every decision again from the store, and compare");
+  add_store(show_app, show.store);
   add_output(show_app, output);
 
   ReportVerb report;
@@ -197,7 +200,7 @@ int main(int argc, char** argv) {
   if (export_app->parsed()) return export_verb(exported, output);
   if (suite_app->parsed()) return suite_verb(suite, output);
   if (runs_app->parsed()) return runs_verb(runs_store, limit, output);
-  if (show_app->parsed()) return show_verb(run, candidate, show_store, output);
+  if (show_app->parsed()) return show_verb(show, output);
   if (report_app->parsed()) return report_verb(report, output);
   if (doctor_app->parsed()) return doctor_verb(doctor_store, output);
   if (cache_dir_app->parsed()) return cache_verb(CacheAction::dir, output);

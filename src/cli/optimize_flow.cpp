@@ -10,12 +10,16 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "cli/compose.h"
 #include "cli/evidence.h"
 #include "cli/judge_advisor.h"
 #include "cli/knowledge.h"
 #include "cli/planner.h"
 #include "cli/recording.h"
+#include "cli/search_setup.h"
+#include "cli/seeded_domain.h"
+#include "evaluate/codec.h"
 #include "search/run.h"
 
 namespace planish::cli {
@@ -122,11 +126,14 @@ class Flow {
     }
     if (request_.resume) PLANISH_CHECK(make_directories(folder_));
     run_record_.settings = settings_text(request_);
+    PLANISH_TRY(run_record_.graph, store_->put(opened_.graph));
+    run_record_.device_facts = dump_json(codec::write(opened_.device));
     run_record_.out_folder = folder_.string();
     run_record_.state = "running";
     run_record_.finished = 0;
     PLANISH_CHECK(store_->begin_run(run_record_));
-    recording_ = std::make_unique<Recording>(*store_, request_.run, world_.progress, world_.clock);
+    recording_ =
+        std::make_unique<Recording>(*store_, request_.run, opened_.device.target, world_.progress, world_.clock);
     if (request_.resume) PLANISH_CHECK(recording_->load_history());
     return {};
   }
@@ -135,7 +142,7 @@ class Flow {
   Result<Evaluation> evaluate_aten(const std::string& region, const std::string& key, const std::string& program,
                                    bool full) {
     if (auto known = recording_->recall(key, sha256_hex(program), full)) {
-      PLANISH_CHECK(recording_->keep(region, key, program, "", *known, true));
+      PLANISH_CHECK(recording_->keep(region, key, program, *known, true));
       return *known;
     }
     return evaluate(region, key, program, full);
@@ -146,7 +153,7 @@ class Flow {
                               bool full) {
     PLANISH_TRY(auto evaluation,
                 world_.evaluator.evaluate({opened_.session, region, program, full ? "full" : "screen", true, 0}));
-    PLANISH_CHECK(recording_->keep(region, key, program, "", evaluation, false));
+    PLANISH_CHECK(recording_->keep(region, key, program, evaluation, false));
     return evaluation;
   }
 
@@ -165,48 +172,49 @@ class Flow {
     return {};
   }
 
-  Status search_regions() {
-    knowledge_ = std::make_unique<Knowledge>(*store_, request_.run, opened_.device.name, run_record_.started);
-    recording_->teach(knowledge_.get());
-    std::vector<search::RegionSpec> specs;
-    for (const PlannedRegion& region : plan_->regions()) {
-      PLANISH_CHECK(store_->add_region(request_.run, {region.id, region.key, region.count}));
-      PLANISH_CHECK(knowledge_->add_region(region));
-      ResultDocument::Region row;
-      row.id = region.id;
-      row.key = region.key;
-      row.summary = region.summary;
-      row.count = region.count;
-      result_.regions.push_back(std::move(row));
-      if (cancelled()) continue;
+  /// Makes a region ready to be searched, and files what a replay must know of it.
+  Status prepare(const PlannedRegion& region) {
+    PLANISH_CHECK(knowledge_->add_region(region));
+    ResultDocument::Region row;
+    row.id = region.id;
+    row.key = region.key;
+    row.summary = region.summary;
+    row.count = region.count;
+    result_.regions.push_back(std::move(row));
+    store::RegionRecord kept{region.id, region.key, region.count, genes_text(region.domain->genes())};
+    if (!cancelled()) {
       auto known = world_.evaluator.region(
           {opened_.session, region.id, region.nodes, region.inputs, region.outputs, region.bytes, region.flops});
-      if (!known) {
+      if (known) {
+        kept.searched = true;
+        if (!region.aten_program.empty()) {
+          PLANISH_TRY(auto aten, evaluate_aten(region.id, region.key, region.aten_program, false));
+          if (aten.ok() && aten.bench) kept.fallback_ms = aten.bench->median_ms;
+          if (aten.roofline) kept.bound_ms = aten.roofline->bound_ms;
+        }
+        setup_->add(region, kept.fallback_ms, kept.bound_ms);
+      } else {
         // One region that cannot be set up costs its own speed-up, not the run.
         world_.progress.note(fmt::format("note: region {} is left as it is: {}", region.id, known.error().message));
-        continue;
       }
-      search::RegionSpec spec;
-      spec.id = region.id;
-      spec.key = region.key;
-      spec.count = region.count;
-      spec.domain = region.domain;
-      if (!region.aten_program.empty()) {
-        PLANISH_TRY(auto aten, evaluate_aten(region.id, region.key, region.aten_program, false));
-        if (aten.ok() && aten.bench) spec.fallback_ms = aten.bench->median_ms;
-        if (aten.roofline) spec.bound_ms = aten.roofline->bound_ms;
-      }
-      specs.push_back(std::move(spec));
     }
-    if (specs.empty() || cancelled()) return {};
-    world_.progress.phase(fmt::format("searching {} region{}", specs.size(), specs.size() == 1 ? "" : "s"));
-    search::SearchOptions how;
-    how.strategy = request_.strategy;
-    search_ = std::make_unique<search::Search>(std::move(specs), request_.seed, how);
+    return store_->add_region(request_.run, kept);
+  }
+
+  Status search_regions() {
+    knowledge_ =
+        std::make_unique<Knowledge>(*store_, request_.run, opened_.device.name, run_record_.started, request_.cold);
+    recording_->teach(knowledge_.get());
+    setup_ = std::make_unique<SearchSetup>(*knowledge_);
+    for (const PlannedRegion& region : plan_->regions()) PLANISH_CHECK(prepare(region));
+    if (setup_->empty() || cancelled()) return {};
+    search_ = setup_->make(request_.strategy, request_.seed);
+    const std::size_t regions = search_->specs().size();
+    world_.progress.phase(fmt::format("searching {} region{}", regions, regions == 1 ? "" : "s"));
     Evaluate evaluator(world_.evaluator, opened_.session);
     search::RunOptions options;
     options.budget = request_.budget;
-    options.window = opened_.device.target == "cuda" ? 4 : 2;
+    options.window = SearchSetup::window(opened_.device.target);
     options.seconds_used = recording_->seconds_used();
     options.cancel = world_.cancel;
     options.target = opened_.device.target;
@@ -408,6 +416,7 @@ class Flow {
   store::RunRecord run_record_;
   std::unique_ptr<Recording> recording_;
   std::unique_ptr<Knowledge> knowledge_;
+  std::unique_ptr<SearchSetup> setup_;  ///< outlives search_
   std::filesystem::path folder_;
   std::unique_ptr<Plan> plan_;
   std::vector<std::string> degenerate_;

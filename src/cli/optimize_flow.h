@@ -28,6 +28,7 @@ struct OptimizeRequest {
   search::Budget budget;
   std::uint64_t seed = 0;
   search::StrategyKind strategy = search::StrategyKind::hillclimb;
+  bool cold = false;                   ///< what earlier runs measured is not looked at
   std::vector<std::string> baselines;  ///< modes; `eager` is always among them
   std::filesystem::path out;           ///< absolute; empty takes planish-out/<task>-<run> under `base`
   std::filesystem::path base;          ///< working folder

@@ -1,20 +1,39 @@
 #include "cli/progress.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <string_view>
+#include <utility>
 
 namespace planish::cli {
 namespace {
 
 constexpr auto terminal_every = std::chrono::milliseconds(100);
 constexpr auto plain_every = std::chrono::seconds(10);
+/// Regions shown on a line; the rest is counted.
+constexpr std::size_t most_regions = 4;
+constexpr std::size_t most_operators = 4;
+
 /// A redrawn line must not wrap.
-constexpr std::size_t line_width = 110;
+std::size_t terminal_width() {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20) return size.ws_col;
+  return 80;
+}
+
+/// At most so many bytes, which is no fewer columns than characters; never half a character.
+std::string cut(std::string text, std::size_t width) {
+  if (text.size() < width) return text;
+  std::size_t end = width - 2;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
+  return text.substr(0, end) + "…";
+}
 
 }  // namespace
 
@@ -30,9 +49,10 @@ Progress::~Progress() {
   finish();
 }
 
-void Progress::clear_line() {
-  if (drawn_) std::fputs("\r\033[K", stderr);
-  drawn_ = false;
+void Progress::clear_lines() {
+  if (drawn_ > 1) fmt::print(stderr, "\033[{}A", drawn_ - 1);
+  if (drawn_ > 0) std::fputs("\r\033[J", stderr);
+  drawn_ = 0;
 }
 
 void Progress::phase(const std::string& text) {
@@ -42,21 +62,35 @@ void Progress::phase(const std::string& text) {
 void Progress::note(const std::string& text) {
   const std::scoped_lock lock(mutex_);
   if (mode_ == Mode::quiet) return;
-  clear_line();
+  clear_lines();
   fmt::print(stderr, "{}\n", text);
   std::fflush(stderr);
 }
 
-void Progress::count(const std::string& outcome) {
+void Progress::ended(const Ended& one) {
   const std::scoped_lock lock(mutex_);
-  ++counts_[outcome];
-  draw(false);
+  if (tried_ == 0) first_ = clock_.now();
+  ++tried_;
+  const bool tested = one.tier == "test" || one.tier == "bench";
+  compiled_ += tested || one.tier == "compile" ? 1 : 0;
+  tested_ += tested ? 1 : 0;
+  if (one.outcome == "ok") {
+    timed_ += one.tier == "bench" ? 1 : 0;
+    if (one.cell >= 0) regions_[std::string(one.region)].cells.insert(one.cell);
+  } else {
+    ++failures_[std::string(one.outcome)];
+  }
+  if (!one.by.empty()) ++operators_[std::string(one.by)];
+  if (one.agent >= 0) agents_.insert(one.agent);
+  draw();
 }
 
 void Progress::best(const std::string& region, double ms, double fallback_ms) {
   const std::scoped_lock lock(mutex_);
-  best_[region] = {ms, fallback_ms};
-  draw(false);
+  Region& known = regions_[region];
+  known.ms = ms;
+  known.fallback_ms = fallback_ms;
+  draw();
 }
 
 void Progress::left(double seconds) {
@@ -64,39 +98,75 @@ void Progress::left(double seconds) {
   left_ = seconds;
 }
 
-std::string Progress::line() const {
-  std::string out;
-  int total = 0;
-  for (const auto& [outcome, n] : counts_) total += n;
-  out += fmt::format("{} tried", total);
-  for (const auto& [outcome, n] : counts_) out += fmt::format(", {} {}", n, outcome);
-  for (const auto& [region, best] : best_) {
-    out += fmt::format(" | {} {:.4g} ms", region, best.ms);
-    if (best.fallback_ms > 0) out += fmt::format(" ({:.2f}x)", best.fallback_ms / best.ms);
-  }
+std::string Progress::counts() const {
+  std::string out = fmt::format("{} tried, {} compiled, {} tested, {} timed", tried_, compiled_, tested_, timed_);
+  for (const auto& [outcome, n] : failures_) out += fmt::format(", {} {}", n, outcome);
+  const double seconds = std::chrono::duration<double>(clock_.now() - first_).count();
+  if (tried_ > 1 && seconds > 0) out += fmt::format(" | {:.0f} a minute", 60 * (tried_ - 1) / seconds);
   if (left_ >= 0) out += fmt::format(" | {:.0f} s left", left_);
   return out;
 }
 
-void Progress::draw(bool force) {
+std::string Progress::regions() const {
+  std::string out;
+  std::size_t shown = 0, more = 0;
+  for (const auto& [name, region] : regions_) {
+    if (region.ms <= 0) continue;
+    if (shown == most_regions) {
+      ++more;
+      continue;
+    }
+    out += fmt::format("{}{} best {:.4g} ms", shown++ == 0 ? "" : " | ", name, region.ms);
+    if (region.fallback_ms > 0) out += fmt::format(" ({:.2f}x)", region.fallback_ms / region.ms);
+    if (!region.cells.empty())
+      out += fmt::format(", {} cell{}", region.cells.size(), region.cells.size() == 1 ? "" : "s");
+  }
+  if (more > 0) out += fmt::format(" | and {} more", more);
+  return out;
+}
+
+std::string Progress::agents() const {
+  if (operators_.empty()) return {};
+  std::vector<std::pair<int, std::string_view>> order;
+  int all = 0;
+  for (const auto& [name, n] : operators_) {
+    order.emplace_back(-n, name);
+    all += n;
+  }
+  std::ranges::sort(order);
+  if (order.size() > most_operators) order.resize(most_operators);
+  std::vector<std::string> parts;
+  for (const auto& [n, name] : order) parts.push_back(fmt::format("{} {:.0f} %", name, -100.0 * n / all));
+  const std::string who =
+      agents_.empty() ? "" : fmt::format("{} agent{} at work: ", agents_.size(), agents_.size() == 1 ? "" : "s");
+  return fmt::format("{}{}", who, fmt::join(parts, ", "));
+}
+
+std::vector<std::string> Progress::lines() const {
+  std::vector<std::string> out{counts(), regions(), agents()};
+  std::erase(out, "");
+  return out;
+}
+
+void Progress::draw() {
   if (mode_ == Mode::quiet) return;
   const TimePoint now = clock_.now();
-  if (!force && now - last_ < (mode_ == Mode::terminal ? Duration(terminal_every) : Duration(plain_every))) return;
+  if (now - last_ < (mode_ == Mode::terminal ? Duration(terminal_every) : Duration(plain_every))) return;
   last_ = now;
-  std::string text = line();
+  const std::vector<std::string> text = lines();
   if (mode_ == Mode::terminal) {
-    if (text.size() > line_width) text = text.substr(0, line_width - 1) + "…";
-    fmt::print(stderr, "\r\033[K  {}", text);
-    drawn_ = true;
+    clear_lines();
+    const std::size_t width = terminal_width();
+    for (const std::string& line : text) fmt::print(stderr, "{}  {}", drawn_++ == 0 ? "" : "\n", cut(line, width - 2));
   } else {
-    fmt::print(stderr, "  {}\n", text);
+    fmt::print(stderr, "  {}\n", fmt::join(text, " | "));
   }
   std::fflush(stderr);
 }
 
 void Progress::finish() {
   const std::scoped_lock lock(mutex_);
-  clear_line();
+  clear_lines();
   std::fflush(stderr);
 }
 

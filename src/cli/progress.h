@@ -1,15 +1,19 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 
 namespace planish::cli {
 
-/// What is shown while a run goes on. On a terminal one line is redrawn; otherwise a plain line appears now and then.
-/// Everything goes to stderr; results never do. Thread-safe.
+/// What is shown while a run goes on. On a terminal a few lines are redrawn; otherwise a plain line appears now and
+/// then, without any control characters. Everything goes to stderr; results never do. Thread-safe.
 class Progress {
  public:
   enum class Mode : std::uint8_t { quiet, plain, terminal };
@@ -22,31 +26,46 @@ class Progress {
   void phase(const std::string& text);
   /// Something worth a line of its own in any mode but quiet.
   void note(const std::string& text);
-  /// One more evaluation ended so.
-  void count(const std::string& outcome);
+
+  /// One evaluation that ended. Where something is not known its member stays as it is.
+  struct Ended {
+    std::string_view tier, outcome;  ///< the last tier entered, by name
+    std::string_view region;
+    int cell = -1;          ///< of the archive
+    std::string_view by{};  ///< operator that proposed it
+    int agent = -1;
+  };
+  void ended(const Ended& one);
   /// The best so far of a region, against its fallback (0 if not known).
   void best(const std::string& region, double ms, double fallback_ms);
   /// Seconds of budget left; negative where there is no such limit.
   void left(double seconds);
-  /// Ends the redrawn line.
+  /// Ends the redrawn lines.
   void finish();
 
  private:
-  void draw(bool force);
-  void clear_line();
-  std::string line() const;
+  struct Region {
+    double ms = 0, fallback_ms = 0;
+    std::set<int> cells;
+  };
+  void draw();
+  void clear_lines();
+  std::vector<std::string> lines() const;
+  std::string counts() const;
+  std::string regions() const;
+  std::string agents() const;
 
   Mode mode_;
   const Clock& clock_;
   std::mutex mutex_;
-  std::map<std::string, int> counts_;
-  struct Best {
-    double ms = 0, fallback_ms = 0;
-  };
-  std::map<std::string, Best> best_;
+  int tried_ = 0, compiled_ = 0, tested_ = 0, timed_ = 0;
+  std::map<std::string, int, std::less<>> failures_;  ///< by outcome, duplicates too
+  std::map<std::string, Region, std::less<>> regions_;
+  std::map<std::string, int, std::less<>> operators_;
+  std::set<int> agents_;
   double left_ = -1;
-  bool drawn_ = false;
-  TimePoint last_{};
+  std::size_t drawn_ = 0;  ///< lines on the terminal now
+  TimePoint first_{}, last_{};
 };
 
 }  // namespace planish::cli

@@ -2,12 +2,25 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
-namespace planish::cli {
+#include "search/cell.h"
 
-Recording::Recording(store::Store& store, std::string run, Progress& progress, Clock& clock)
-    : store_(store), run_(std::move(run)), progress_(progress), clock_(clock) {}
+namespace planish::cli {
+namespace {
+
+/// −1 where it did not pass, or its document does not say.
+int cell_index(const Evaluation& evaluation, const std::string& target) {
+  if (!evaluation.ok()) return -1;
+  const auto cell = search::cell_of(evaluation, target);
+  return cell ? cell->index() : -1;
+}
+
+}  // namespace
+
+Recording::Recording(store::Store& store, std::string run, std::string target, Progress& progress, Clock& clock)
+    : store_(store), run_(std::move(run)), target_(std::move(target)), progress_(progress), clock_(clock) {}
 
 Status Recording::load_history() {
   PLANISH_TRY(auto records, store_.evaluations(run_, true));
@@ -16,7 +29,8 @@ Status Recording::load_history() {
     // Our own faults are worth another try; a document that cannot be read counts as not measured.
     if (!evaluation || evaluation->outcome == Outcome::infrastructure) continue;
     seconds_used_ = std::max(seconds_used_, record.at_seconds);
-    known_.insert_or_assign({record.region_key, record.program, record.level == "full"}, std::move(*evaluation));
+    known_.insert_or_assign({record.region_key, record.program, record.level == "full"},
+                            Known{std::move(*evaluation), record.asked});
   }
   return {};
 }
@@ -34,34 +48,41 @@ double Recording::used_now() const {
 std::optional<Evaluation> Recording::recall(const std::string& key, const std::string& program, bool full) {
   const auto found = known_.find({key, program, full});
   if (found == known_.end()) return std::nullopt;
-  return found->second;
+  return found->second.evaluation;
 }
 
 std::optional<Evaluation> Recording::recall(const search::RegionSpec& region, const std::string& program, bool full) {
   return recall(region.key, program, full);
 }
 
-Status Recording::keep(const std::string& region, const std::string& key, const std::string& program,
-                       const std::string& genome, const Evaluation& evaluation, bool recalled) {
-  const std::string outcome(name(evaluation.outcome));
-  ++counts_[std::string(name(evaluation.tier))][outcome];
+void Recording::note(const std::string& region, const Evaluation& evaluation, const search::Origin& origin) {
+  ++counts_[std::string(name(evaluation.tier))][std::string(name(evaluation.outcome))];
   if (budget_ > 0) progress_.left(std::max(budget_ - used_now(), 0.0));
-  progress_.count(outcome);
-  if (recalled) return {};
-  PLANISH_TRY(std::string object, store_.put(program));
-  store::EvaluationRecord record;
-  record.region = region;
-  record.region_key = key;
-  record.program = std::move(object);
-  record.genome = genome;
+  progress_.ended({name(evaluation.tier), name(evaluation.outcome), region, cell_index(evaluation, target_), origin.by,
+                   origin.agent});
+}
+
+Status Recording::add(store::EvaluationRecord record, const std::string& program, const Evaluation& evaluation) {
+  PLANISH_TRY(record.program, store_.put(program));
   record.level = evaluation.level;
   record.benched = evaluation.bench.has_value();
   record.tier = name(evaluation.tier);
-  record.outcome = outcome;
+  record.outcome = name(evaluation.outcome);
   record.median_ms = evaluation.bench ? evaluation.bench->median_ms : 0;
   record.at_seconds = used_now();
   record.document = to_json(evaluation);
+  record.cell = cell_index(evaluation, target_);
   return store_.add_evaluation(run_, record);
+}
+
+Status Recording::keep(const std::string& region, const std::string& key, const std::string& program,
+                       const Evaluation& evaluation, bool recalled) {
+  note(region, evaluation, {});
+  if (recalled) return {};
+  store::EvaluationRecord record;
+  record.region = region;
+  record.region_key = key;
+  return add(std::move(record), program, evaluation);
 }
 
 Status Recording::record(const search::RegionSpec& region, const search::Proposal& proposal,
@@ -76,20 +97,40 @@ Status Recording::record(const search::RegionSpec& region, const search::Proposa
     const double fallback = region.fallback_ms == search::no_time ? 0 : region.fallback_ms;
     progress_.best(region.id, evaluation.bench->median_ms, fallback);
   }
-  PLANISH_CHECK(
-      keep(region.id, region.key, candidate.program, region.domain->text(proposal.genome), evaluation, recalled));
-  if (knowledge_ == nullptr || recalled) return {};
+  note(region.id, evaluation, proposal.origin);
+  store::EvaluationRecord record;
+  record.region = region.id;
+  record.region_key = region.key;
+  record.genome = region.domain->text(proposal.genome);
+  record.asked = proposal.serial;
+  record.proposer = search::text(proposal.origin);
+  if (proposal.predicted_log_ms) record.predicted_ms = std::exp(*proposal.predicted_log_ms);
+  program_of_.try_emplace({region.id, record.genome}, candidate.hash);
+  if (proposal.origin.parent) {
+    const auto parent = program_of_.find({region.id, region.domain->text(*proposal.origin.parent)});
+    // A mutation may leave everything as it was.
+    if (parent != program_of_.end() && parent->second != candidate.hash) record.parent = parent->second;
+  }
+  if (recalled) {
+    // Asked for under another number than before, it is another decision: without it the run could not be derived
+    // again.
+    const auto known = known_.find({region.key, candidate.hash, proposal.full});
+    if (known != known_.end() && known->second.asked == proposal.serial) return {};
+    return add(std::move(record), candidate.program, evaluation);
+  }
+  PLANISH_CHECK(add(std::move(record), candidate.program, evaluation));
+  if (knowledge_ == nullptr) return {};
   return knowledge_->keep(region.id, proposal.genome, evaluation, clock_.wall_seconds());
 }
 
-void Recording::duplicate(const search::RegionSpec&) {
+void Recording::duplicate(const search::RegionSpec& region) {
   ++counts_["dedup"]["duplicate"];
-  progress_.count("duplicate");
+  progress_.ended({"dedup", "duplicate", region.id});
 }
 
-void Recording::not_built(const search::RegionSpec&, const Error&) {
+void Recording::not_built(const search::RegionSpec& region, const Error&) {
   ++counts_["compile"]["invalid_program"];
-  progress_.count("invalid_program");
+  progress_.ended({"compile", "invalid_program", region.id});
 }
 
 }  // namespace planish::cli

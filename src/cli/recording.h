@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "base/clock.h"
 #include "cli/knowledge.h"
@@ -17,7 +18,7 @@ namespace planish::cli {
 /// same run measured. Implements what search asks of the world beside the evaluator. One thread.
 class Recording : public search::EvaluationSink, public search::History {
  public:
-  Recording(store::Store& store, std::string run, Progress& progress, Clock& clock);
+  Recording(store::Store& store, std::string run, std::string target, Progress& progress, Clock& clock);
 
   /// Loads what the run had measured before it was interrupted.
   Status load_history();
@@ -29,7 +30,8 @@ class Recording : public search::EvaluationSink, public search::History {
   /// The search begins now; `seconds` is its budget (0: none).
   void search_begins(double seconds);
 
-  Status keep(const std::string& region, const std::string& key, const std::string& program, const std::string& genome,
+  /// Keeps an evaluation of something that the search did not propose.
+  Status keep(const std::string& region, const std::string& key, const std::string& program,
               const Evaluation& evaluation, bool recalled);
   std::optional<Evaluation> recall(const std::string& key, const std::string& program, bool full);
 
@@ -46,13 +48,22 @@ class Recording : public search::EvaluationSink, public search::History {
   std::int64_t timed() const { return timed_; }
 
  private:
+  struct Known {
+    Evaluation evaluation;
+    std::int64_t asked = -1;  ///< under which number the search had asked for it
+  };
   double used_now() const;
+  /// Fills in what every record has, and stores it.
+  Status add(store::EvaluationRecord record, const std::string& program, const Evaluation& evaluation);
+  /// Counts it, and shows that it ended.
+  void note(const std::string& region, const Evaluation& evaluation, const search::Origin& origin);
   store::Store& store_;
-  std::string run_;
+  std::string run_, target_;
   Progress& progress_;
   Clock& clock_;
   Knowledge* knowledge_ = nullptr;
-  std::map<std::tuple<std::string, std::string, bool>, Evaluation> known_;
+  std::map<std::tuple<std::string, std::string, bool>, Known> known_;
+  std::map<std::pair<std::string, std::string>, std::string> program_of_;  ///< region, genome → program
   std::map<std::string, std::map<std::string, std::int64_t>> counts_;
   std::int64_t compiled_ = 0, tested_ = 0, timed_ = 0;
   double seconds_used_ = 0;

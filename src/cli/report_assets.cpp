@@ -27,7 +27,16 @@ th, td { padding: .2rem .5rem; border-bottom: 1px solid var(--rule); text-align:
 .sortable th[aria-sort=ascending]::after { content: " ↑"; } .sortable th[aria-sort=descending]::after { content: " ↓"; }
 .sortable tbody tr { cursor: pointer; } .sortable tr.picked { background: var(--panel); outline: 2px solid var(--ours); outline-offset: -2px; }
 .heat td { text-align: right; background: color-mix(in srgb, var(--heat-ink) calc(var(--heat, 0) * 70%), transparent); } .heat .none { background: none; }
-#details { background: var(--panel); padding: .8rem; margin-top: 1rem; } pre { overflow: auto; max-height: 40rem; font-size: .8rem; }
+.heat td[data-pick] { cursor: pointer; } .heat .picked { outline: 2px solid var(--ink); outline-offset: -2px; }
+.heat th[scope=col] { white-space: normal; min-width: 5.2rem; font-weight: normal; color: var(--soft); }
+.line.by { stroke: var(--rule); stroke-width: 1.2; } .legend { list-style: none; padding: 0; margin: .3rem 0; font-size: .86rem; display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; }
+.legend li::before { content: ""; display: inline-block; width: 1.2em; height: 3px; margin-right: .4em; vertical-align: middle; background: var(--by, var(--rule)); }
+.by0 { --by: #0a6cbd; } .by1 { --by: #c2571a; } .by2 { --by: #12805c; } .by3 { --by: #8a4fbf; } .by4 { --by: #b3261e; } .by5 { --by: #7a7215; } .line[class*="by"]:not(.by) { stroke: var(--by); }
+@media (prefers-color-scheme: dark) { .by0 { --by: #5aa9e6; } .by1 { --by: #f0975f; } .by2 { --by: #4fc39a; } .by3 { --by: #c39aec; } .by4 { --by: #ef8a82; } .by5 { --by: #d3c94f; } }
+#details { position: fixed; z-index: 2; right: 0; bottom: 0; left: 0; max-height: 55vh; overflow: auto; overflow-wrap: anywhere; background: var(--panel);
+  padding: .8rem max(1rem, calc(50vw - 550px)); border-top: 2px solid var(--ours); } #details h3 { margin: 0 0 .4rem; } #details td { white-space: normal; }
+#details button { position: sticky; top: 0; float: right; font: inherit; } body:has(#details:not([hidden])) { padding-bottom: 57vh; }
+pre { overflow: auto; max-height: 40rem; font-size: .8rem; }
 code { font-size: .82rem; } .diff .added { color: var(--full); } .diff .gone { color: var(--fail); } .diff .cut, small, footer { color: var(--soft); }
 )css";
 }
@@ -59,7 +68,10 @@ std::string script() {
     for (const now of document.querySelectorAll('[data-pick="' + n + '"]')) now.classList.add("picked");
     details.hidden = false;
     details.textContent = "";
+    const close = add(details, "button", "Close");
+    close.addEventListener("click", function () { details.hidden = true; });
     add(details, "h3", "#" + n + " " + c.program.slice(0, 16));
+    table(details, c.facts);
     if (c.parent) add(details, "p", "parent " + c.parent.slice(0, 16));
     if (c.message) add(details, "p", c.message);
     add(details, "pre", c.verdict);
@@ -69,13 +81,14 @@ std::string script() {
     }
     if (c.log) add(details, "pre", c.log);
     add(details, "pre", c.source >= 0 ? data.sources[c.source] : "(no kernel source)");
-    details.scrollIntoView({ block: "nearest" });
+    details.scrollTop = 0;
   }
   document.addEventListener("click", function (event) {
     const at = event.target.closest("[data-pick]");
     if (at) pick(Number(at.dataset.pick));
   });
   document.addEventListener("keydown", function (event) {
+    if (event.key === "Escape") details.hidden = true;
     if (event.key === "Enter" && event.target.dataset && event.target.dataset.pick) pick(Number(event.target.dataset.pick));
   });
   // An address that names a candidate shows it.

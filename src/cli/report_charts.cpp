@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
 
 #include "cli/html.h"
 #include "cli/report_page.h"
@@ -24,95 +22,6 @@ std::string point_class(const Report::Candidate& c) {
   if (c.stored.record.genome.empty()) return "dot aten";
   if (!c.stored.evaluation.ok()) return "dot failed";
   return c.stored.record.level == "full" ? "dot full" : "dot";
-}
-
-/// A table whose cells are coloured by time: dark is fast.
-struct HeatMap {
-  std::vector<std::string> rows, columns;
-  std::map<std::pair<std::size_t, std::size_t>, double> ms;
-
-  std::size_t row(const std::string& name) { return position(rows, name); }
-  std::size_t column(const std::string& name) { return position(columns, name); }
-
-  std::string text(const std::string& caption) const {
-    double best = 1e300;
-    for (const auto& [at, value] : ms) best = std::min(best, value);
-    std::string out =
-        fmt::format("<div class=\"scroll\"><table class=\"heat\"><caption>{}</caption>\n<thead><tr><th></th>",
-                    html::escape(caption));
-    for (const auto& name : columns) out += fmt::format("<th scope=\"col\">{}</th>", html::escape(name));
-    out += "</tr></thead>\n<tbody>\n";
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      out += fmt::format("<tr><th scope=\"row\">{}</th>", html::escape(rows[r]));
-      for (std::size_t c = 0; c < columns.size(); ++c) {
-        const auto found = ms.find({r, c});
-        if (found == ms.end()) {
-          out += "<td class=\"none\"></td>";
-        } else {
-          // Twice the best time is as pale as it gets.
-          const double heat = std::clamp(2 - found->second / best, 0.05, 1.0);
-          out += fmt::format("<td style=\"--heat:{:.2f}\">{}</td>", heat, svg::number(found->second));
-        }
-      }
-      out += "</tr>\n";
-    }
-    return out + "</tbody></table></div>\n";
-  }
-
- private:
-  static std::size_t position(std::vector<std::string>& names, const std::string& name) {
-    const auto found = std::ranges::find(names, name);
-    if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-    names.push_back(name);
-    return names.size() - 1;
-  }
-};
-
-/// Part of the variance of log times that the gene's value explains.
-double explained(const std::vector<std::pair<codegen::Genome, double>>& rows, const std::string& gene) {
-  std::map<std::int64_t, std::pair<double, double>> groups;  // sum, count
-  double sum = 0;
-  for (const auto& [genome, ms] : rows) {
-    const auto value = genome.find(gene);
-    if (value == genome.end()) return 0;
-    auto& [s, n] = groups[value->second];
-    s += std::log(ms);
-    n += 1;
-    sum += std::log(ms);
-  }
-  const double n = static_cast<double>(rows.size()), mean = sum / n;
-  if (groups.size() < 2 || groups.size() * 2 > rows.size()) return 0;
-  double between = 0;
-  for (const auto& [value, group] : groups) between += group.second * std::pow(group.first / group.second - mean, 2);
-  return between;
-}
-
-std::string gene_map(const Report& report, const Report::Region& region) {
-  std::vector<std::pair<codegen::Genome, double>> rows;
-  std::map<std::string, std::set<std::int64_t>> values;
-  for (const auto& c : report.candidates) {
-    if (c.stored.record.region != region.id || !c.stored.evaluation.ok() || !timed(c) || c.stored.genome.empty())
-      continue;
-    rows.emplace_back(c.stored.genome, c.stored.record.median_ms);
-    for (const auto& [gene, value] : c.stored.genome) values[gene].insert(value);
-  }
-  std::vector<std::pair<double, std::string>> genes;
-  for (const auto& [gene, seen] : values) {
-    if (const double part = explained(rows, gene); part > 0) genes.emplace_back(-part, gene);
-  }
-  std::ranges::sort(genes);
-  if (genes.size() < 2) return "<p>Too few candidates were timed for a map.</p>\n";
-  const std::string down = genes[0].second, across = genes[1].second;
-  HeatMap map;
-  for (const auto value : values[down]) map.row(fmt::format("{} {}", down, value));
-  for (const auto value : values[across]) map.column(fmt::format("{} {}", across, value));
-  for (const auto& [genome, ms] : rows) {
-    const std::pair at{map.row(fmt::format("{} {}", down, genome.at(down))),
-                       map.column(fmt::format("{} {}", across, genome.at(across)))};
-    const auto [cell, added] = map.ms.try_emplace(at, ms);
-    if (!added) cell->second = std::min(cell->second, ms);
-  }
-  return map.text(fmt::format("Best milliseconds by the two genes that explain most: {} and {}", down, across));
 }
 
 }  // namespace
@@ -227,18 +136,6 @@ std::string funnel_chart(const Report& report) {
     bars.push_back({stage, std::log10(1.0 + static_cast<double>(n)), 0, 0, fmt::format("{}", n), "bar"});
   }
   return svg::bars("Candidates that reached each stage, by order of magnitude", bars);
-}
-
-std::string archive_map(const Report& report, const Report::Region& region) {
-  if (region.cells.empty()) return gene_map(report, region);
-  HeatMap map;
-  for (const auto& [cell, ms] : region.cells) {
-    const auto comma = cell.find(", ");
-    const std::string strategy = cell.substr(0, comma);
-    const std::pair at{map.row(strategy), map.column(comma == std::string::npos ? "" : cell.substr(comma + 2))};
-    map.ms[at] = ms;
-  }
-  return map.text(fmt::format("Best milliseconds in each of the {} cells that were filled", region.cells.size()));
 }
 
 }  // namespace planish::cli::page

@@ -166,16 +166,19 @@ Result<Report> load_report(const store::Store& store, const store::RunRecord& ru
     row.id = region.id;
     row.key = region.key;
     row.count = region.count;
+    row.fallback_ms = region.fallback_ms;
+    row.bound_ms = region.bound_ms;
     report.regions.push_back(std::move(row));
   }
   PLANISH_TRY(auto records, store.evaluations(run.id, true));
+  report.learned = learned_from(records, regions);
   std::map<std::string, std::vector<codegen::Gene>> genes;
   const codegen::Device device = device_of_run(run, result);
   for (const auto& record : records) {
     auto candidate = read_candidate(store, record);
     if (!candidate) continue;
     const auto [known, added] = genes.try_emplace(record.region);
-    if (added) known->second = tried_genes(records, record.region);
+    if (added) known->second = genes_of(regions, records, record.region);
     auto verdict = judge_candidate(*candidate, known->second, device);
     report.candidates.push_back({std::move(*candidate), std::move(verdict)});
   }

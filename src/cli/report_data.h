@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/candidate.h"
+#include "cli/learned.h"
 #include "judge/verdict.h"
 
 /// What a report shows, read from the store: plain data, all text as it was written by whoever wrote it.
@@ -45,6 +46,7 @@ struct Report {
     judge::Verdict verdict;
   };
   std::vector<Candidate> candidates;  ///< in the order of evaluation
+  Learned learned;
 };
 
 /// Everything about a run. Works for a run that is not finished too: what is not there stays empty. Errors are the

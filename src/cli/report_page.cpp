@@ -100,10 +100,11 @@ std::string regions(const Report& report) {
       rows.emplace_back("PyTorch's form", fmt::format("{} ms", svg::number(region.fallback_ms)));
     if (region.bound_ms > 0) rows.emplace_back("roofline", fmt::format("{} ms", svg::number(region.bound_ms)));
     out += fmt::format(
-        "<article><h3>Region {}</h3>\n{}<h4>Best time so far</h4>\n{}<h4>Archive</h4>\n{}<h4>Lineage of the "
+        "<article><h3>Region {}</h3>\n{}<h4>Best time so far</h4>\n{}<h4>Best so far by "
+        "proposer</h4>\n{}<h4>Archive</h4>\n{}<h4>Lineage of the "
         "fastest</h4>\n{}</article>\n",
-        html::escape(region.id), facts(rows), page::progress_chart(report, region), page::archive_map(report, region),
-        page::lineage_section(report, region));
+        html::escape(region.id), facts(rows), page::progress_chart(report, region), page::agent_chart(report, region),
+        page::archive_map(report, region), page::lineage_section(report, region));
   }
   return out.empty() ? "<p>Nothing of the task could be searched.</p>\n" : out;
 }
@@ -124,12 +125,14 @@ std::string report_page(const Report& report) {
   out += section("accuracy", "Accuracy", accuracy(report));
   out += section("funnel", "Funnel", page::funnel_chart(report) + outcomes(report));
   out += section("regions", "Regions", regions(report));
+  out += section("learned", "What the search learned", page::learned_section(report));
   out += section("roofline", "Roofline", page::roofline_chart(report));
   out += section("all", "Candidates",
                  "<p>Headings sort; a row or a point shows its kernel and what the judge says of it.</p>\n" +
-                     page::candidate_table(report) + "<div id=\"details\" hidden></div>\n");
+                     page::candidate_table(report));
   out += fmt::format(
-      "</main>\n<footer>planish {}</footer>\n<script type=\"application/json\" id=\"data\">{}</script>\n"
+      "</main>\n<aside id=\"details\" aria-live=\"polite\" hidden></aside>\n<footer>planish {}</footer>\n<script "
+      "type=\"application/json\" id=\"data\">{}</script>\n"
       "<script>\n{}</script>\n</body>\n</html>\n",
       version, html::script_json(page::candidate_json(report)), page::script());
   return out;

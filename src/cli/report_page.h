@@ -19,8 +19,12 @@ std::string progress_chart(const Report& report, const Report::Region& region);
 std::string roofline_chart(const Report& report);
 std::string baseline_chart(const Report& report);
 std::string funnel_chart(const Report& report);
-/// The archive's cells where the run has them, else the two genes that explain most of the time.
+/// The archive's cells where the run has them, and the two genes that explain most of the time.
 std::string archive_map(const Report& report, const Report::Region& region);
+/// The best of each agent so far, or of each operator where the strategy has no agents.
+std::string agent_chart(const Report& report, const Report::Region& region);
+/// What the run's proposals were worth, by operator and by agent.
+std::string learned_section(const Report& report);
 
 std::string candidate_table(const Report& report);
 /// For the details that a click shows: one JSON document.

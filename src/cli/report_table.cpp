@@ -85,6 +85,35 @@ std::string chain(const Report& report, const std::vector<std::size_t>& steps) {
   return out + "</ol>\n";
 }
 
+/// What the details say of it in numbers.
+Json facts_of(const StoredCandidate& c) {
+  Json out = Json::array();
+  const auto add = [&out](const char* name, std::string value) { out.push_back({name, std::move(value)}); };
+  const Evaluation& e = c.evaluation;
+  add("region", c.record.region);
+  add("outcome", fmt::format("{} ({}, {})", c.record.outcome, c.record.tier, c.record.level));
+  if (c.record.median_ms > 0) {
+    std::string time = fmt::format("{} ms", svg::number(c.record.median_ms));
+    if (e.bench && e.bench->hi_ms > 0)
+      time += fmt::format(" [{}, {}]", svg::number(e.bench->lo_ms), svg::number(e.bench->hi_ms));
+    add("time", std::move(time));
+    if (e.roofline && e.roofline->bound_ms > 0)
+      add("roofline",
+          fmt::format("{:.0f} % of the {} bound", 100 * e.roofline->bound_ms / c.record.median_ms, e.roofline->bound));
+  }
+  if (c.record.predicted_ms > 0) add("predicted", fmt::format("{} ms", svg::number(c.record.predicted_ms)));
+  if (e.compile) {
+    for (const KernelReport& kernel : e.compile->kernels) {
+      if (kernel.registers > 0)
+        add("kernel", fmt::format("{} registers, {} bytes spilled, {} bytes shared", kernel.registers,
+                                  kernel.spill_bytes, kernel.shared_bytes));
+    }
+  }
+  if (!c.record.proposer.empty()) add("proposed by", c.record.proposer);
+  if (!c.record.genome.empty()) add("genome", c.record.genome);
+  return out;
+}
+
 }  // namespace
 
 std::string candidate_table(const Report& report) {
@@ -92,7 +121,8 @@ std::string candidate_table(const Report& report) {
       "<div class=\"scroll\"><table class=\"sortable\" "
       "id=\"candidates\"><thead><tr><th>#</th><th>region</th><th>outcome"
       "</th><th>tier</th><th>level</th><th>ms</th><th>± %</th><th>roofline %</th><th>registers</th><th>spilled</th>"
-      "<th>shared</th><th>error</th><th>at s</th><th>issue</th><th>genome</th></tr></thead>\n<tbody>\n";
+      "<th>shared</th><th>error</th><th>at s</th><th>issue</th><th>proposed "
+      "by</th><th>genome</th></tr></thead>\n<tbody>\n";
   for (std::size_t i = 0; i < report.candidates.size(); ++i) {
     const auto& [c, verdict] = report.candidates[i];
     const Evaluation& e = c.evaluation;
@@ -127,7 +157,7 @@ std::string candidate_table(const Report& report) {
     }
     out += cell(fmt::format("{:.2g}", error), error, error >= 0);
     out += cell(fmt::format("{:.1f}", c.record.at_seconds), c.record.at_seconds, true);
-    out += text_cell(verdict.issue);
+    out += text_cell(verdict.issue) + text_cell(c.record.proposer);
     out += fmt::format("<td><code>{}</code></td></tr>\n",
                        html::escape(c.record.genome.empty() ? "(aten steps)" : c.record.genome));
   }
@@ -184,6 +214,7 @@ std::string candidate_json(const Report& report) {
     candidates.push_back({{"program", c.record.program},
                           {"parent", c.record.parent},
                           {"message", c.evaluation.message},
+                          {"facts", facts_of(c)},
                           {"verdict", judge::to_text(verdict)},
                           {"log", c.evaluation.compile ? c.evaluation.compile->log.substr(0, 4000) : ""},
                           {"tests", std::move(tests)},
@@ -195,6 +226,12 @@ std::string candidate_json(const Report& report) {
 std::string lineage_section(const Report& report, const Report::Region& region) {
   const auto parents = lineage(report, region.id);
   if (parents.empty()) return "<p>Nothing passed.</p>\n";
+  const auto& first = report.candidates[parents.front()].stored.record;
+  if (parents.size() == 1 && !first.proposer.empty())
+    return fmt::format(
+               "<p>The fastest was made from no other (<code>{}</code>). What was the fastest so far, in order:</p>\n",
+               html::escape(first.proposer)) +
+           chain(report, improvements(report, region.id));
   if (parents.size() > 1) return "<p>From its first ancestor to the fastest candidate:</p>\n" + chain(report, parents);
   return "<p>This run did not record parents. What was the fastest so far, in order, with what differs from the one "
          "before:</p>\n" +

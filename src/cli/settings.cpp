@@ -10,7 +10,8 @@ std::string settings_text(const OptimizeRequest& request) {
               {"evaluations", request.budget.evaluations},
               {"seed", request.seed},
               {"strategy", search::name(request.strategy)},
-              {"baselines", request.baselines}};
+              {"baselines", request.baselines},
+              {"cold", request.cold}};
   return dump_json(out);
 }
 
@@ -27,6 +28,9 @@ Status apply_settings(const std::string& text, OptimizeRequest& request) {
   reader.integer("seed", seed);
   reader.text("strategy", strategy, ObjectReader::Need::optional);
   reader.texts("baselines", request.baselines);
+  // Runs of before there was a choice did not look at earlier ones.
+  request.cold = true;
+  reader.boolean("cold", request.cold, ObjectReader::Need::optional);
   PLANISH_CHECK(reader.finish());
   PLANISH_TRY(request.strategy, search::strategy_from_name(strategy));
   request.seed = static_cast<std::uint64_t>(seed);

@@ -46,6 +46,7 @@ Result<Settings> settings_of(const SearchOptions& o) {
                    "--accuracy",     o.accuracy,
                    "--baselines",    o.baselines,
                    "--task-timeout", o.task_timeout};
+  if (o.cold) out.arguments.emplace_back("--cold");
   if (!o.store.empty()) {
     out.arguments.insert(out.arguments.end(), {"--store", store_file(o.store).string()});
   }
@@ -54,6 +55,7 @@ Result<Settings> settings_of(const SearchOptions& o) {
                         {"evaluations", o.evaluations},
                         {"seed", o.seed},
                         {"strategy", o.strategy},
+                        {"cold", o.cold},
                         {"accuracy", o.accuracy},
                         {"baselines", baselines}});
   return out;

@@ -41,8 +41,13 @@ struct ExportVerb {
 int export_verb(const ExportVerb& options, const Output& output);
 
 int runs_verb(const std::string& store, int limit, const Output& output);
-/// `candidate`: the beginning of a program's hash; empty shows the run.
-int show_verb(const std::string& run, const std::string& candidate, const std::string& store, const Output& output);
+struct ShowVerb {
+  std::string run;
+  std::string candidate;  ///< the beginning of a program's hash; empty shows the run
+  bool replay = false;    ///< derive the run's decisions again and compare
+  std::string store;
+};
+int show_verb(const ShowVerb& options, const Output& output);
 
 struct ReportVerb {
   std::string run, out, store;

@@ -10,7 +10,15 @@ using Need = ObjectReader::Need;
 constexpr const char* bad_request = "bad_request";
 constexpr const char* protocol = "protocol";
 
-Json write_device(const DeviceFacts& d) {
+void read_ints(ObjectReader& reader, const char* field, std::vector<int>& out) {
+  std::vector<std::int64_t> wide;
+  reader.integers(field, wide, Need::optional);
+  out.assign(wide.begin(), wide.end());
+}
+
+}  // namespace
+
+Json write(const DeviceFacts& d) {
   return Json{{"target", d.target},
               {"name", d.name},
               {"arch", d.arch},
@@ -24,7 +32,7 @@ Json write_device(const DeviceFacts& d) {
               {"cores", d.cores}};
 }
 
-Status read_device(const Json& json, DeviceFacts& d) {
+Status read(const Json& json, DeviceFacts& d) {
   ObjectReader reader(json, protocol, "device");
   reader.text("target", d.target);
   reader.text("name", d.name);
@@ -39,14 +47,6 @@ Status read_device(const Json& json, DeviceFacts& d) {
   reader.integer("cores", d.cores);
   return reader.finish();
 }
-
-void read_ints(ObjectReader& reader, const char* field, std::vector<int>& out) {
-  std::vector<std::int64_t> wide;
-  reader.integers(field, wide, Need::optional);
-  out.assign(wide.begin(), wide.end());
-}
-
-}  // namespace
 
 Json write(const Error& error) {
   Json json{{"kind", error.kind}, {"message", error.message}};
@@ -170,7 +170,7 @@ Json write(const OpenReply& r) {
               {"blobs", r.blobs},
               {"torch", r.torch},
               {"python", r.python},
-              {"device", write_device(r.device)}};
+              {"device", write(r.device)}};
 }
 
 Status read(const Json& json, OpenReply& r) {
@@ -189,7 +189,7 @@ Status read(const Json& json, OpenReply& r) {
   inner.integer("parameters", r.parameters);
   inner.integer("input_bytes", r.input_bytes);
   PLANISH_CHECK(inner.finish());
-  return read_device(*device, r.device);
+  return read(*device, r.device);
 }
 
 Json write(const RegionReply& r) {

@@ -16,6 +16,7 @@ Json write(const OpenReply& reply);
 Json write(const RegionReply& reply);
 Json write(const VerifyReply& reply);
 Json write(const ClaimReply& reply);
+Json write(const DeviceFacts& device);
 Json write(const Error& error);
 
 Status read(const Json& json, OpenRequest& request);
@@ -27,6 +28,7 @@ Status read(const Json& json, OpenReply& reply);
 Status read(const Json& json, RegionReply& reply);
 Status read(const Json& json, VerifyReply& reply);
 Status read(const Json& json, ClaimReply& reply);
+Status read(const Json& json, DeviceFacts& device);
 Error read_error(const Json& json);
 
 }  // namespace planish::codec

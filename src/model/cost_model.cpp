@@ -51,6 +51,7 @@ double CostModel::sum_of(const Boost& boost, const Columns& columns, const Featu
 }
 
 void CostModel::learn_prior(const std::vector<Sample>& samples) {
+  ++lessons_;
   prior_ = {};
   prior_fails_ = false;
   std::map<std::string_view, std::pair<double, std::size_t>> means;
@@ -94,6 +95,7 @@ void CostModel::observe(Sample sample) {
 }
 
 void CostModel::learn(Group& group) {
+  ++lessons_;
   group.learned_at = group.samples.size();
   group.own = {};
   const std::size_t begin = group.samples.size() > most_own ? group.samples.size() - most_own : 0;

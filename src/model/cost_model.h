@@ -41,6 +41,8 @@ class CostModel {
   Guess guess(const std::string& group, const Features& features) const;
 
   bool has_prior() const { return !prior_.time.empty(); }
+  /// Grows whenever guesses may have changed.
+  std::uint64_t lessons() const { return lessons_; }
   std::size_t observed(const std::string& group) const;
 
  private:
@@ -68,6 +70,7 @@ class CostModel {
   Layer prior_;
   bool prior_fails_ = false;
   std::map<std::string, Group> groups_;
+  std::uint64_t lessons_ = 0;
 };
 
 /// Spearman's rank correlation; ties share their mean rank. 0 for fewer than two values or where one side is constant.

@@ -17,6 +17,7 @@ RandomSearch::RandomSearch(const StrategyContext& context) : domain_(context.reg
 }
 
 codegen::Genome RandomSearch::draw() {
+  origin_.by = first_.empty() ? "draw" : "seed";
   if (first_.empty()) return domain_->random(rng_);
   codegen::Genome genome = std::move(first_.front());
   first_.pop_front();
@@ -37,9 +38,11 @@ std::optional<codegen::Genome> RandomSearch::propose() {
 Sample::Sample(const StrategyContext& context) : RandomSearch(context), guesses_(domain_->seeds()) {}
 
 codegen::Genome Sample::draw() {
+  origin_.by = guesses_.empty() ? "draw" : "mutate";
   if (guesses_.empty()) return domain_->random(rng_);
   std::size_t guess = 0;
   while (guess + 1 < guesses_.size() && unit(rng_) < 0.5) ++guess;
+  origin_.parent = guesses_[guess];
   return domain_->mutate(guesses_[guess], rng_);
 }
 

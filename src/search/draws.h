@@ -21,7 +21,7 @@ class RandomSearch : public Strategy {
   FunnelCounts funnel() const override { return funnel_; }
 
  protected:
-  /// One draw; may be one that was seen.
+  /// One draw, with its origin; may be one that was seen.
   virtual codegen::Genome draw();
   std::shared_ptr<const coder::Domain> domain_;
   std::mt19937_64 rng_;

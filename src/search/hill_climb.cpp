@@ -12,14 +12,17 @@ constexpr std::size_t elites_kept = 5;
 
 HillClimb::HillClimb(const StrategyContext& context, HillClimbOptions options)
     : domain_(context.region.domain), rng_(context.seed), options_(options) {
-  for (auto& genome : domain_->seeds()) push(std::move(genome));
+  for (auto& genome : domain_->seeds()) push(std::move(genome), "seed");
 }
 
-void HillClimb::push(codegen::Genome genome) {
+void HillClimb::push(codegen::Genome genome, std::string_view by, const codegen::Genome* parent) {
   ++funnel_.drawn;
-  if (proposed_.contains(genome) || std::ranges::find(queue_, genome) != queue_.end()) return;
+  if (proposed_.contains(genome) || std::ranges::find(queue_, genome, &Queued::genome) != queue_.end()) return;
   ++funnel_.legal;
-  queue_.push_back(std::move(genome));
+  Origin origin;
+  origin.by = by;
+  if (parent != nullptr) origin.parent = *parent;
+  queue_.push_back({std::move(genome), std::move(origin)});
 }
 
 void HillClimb::start_climb_from_best_of_draws() {
@@ -34,7 +37,7 @@ void HillClimb::start_climb_from_best_of_draws() {
 void HillClimb::refill() {
   if (phase_ == Phase::seeds) {
     phase_ = Phase::randoms;
-    for (int i = 0; i < options_.randoms; ++i) push(domain_->random(rng_));
+    for (int i = 0; i < options_.randoms; ++i) push(domain_->random(rng_), "draw");
     return;
   }
   if (phase_ == Phase::randoms || phase_ == Phase::restart) start_climb_from_best_of_draws();
@@ -42,7 +45,7 @@ void HillClimb::refill() {
     moved_ = false;
     auto around = domain_->neighbours(here_->genome);
     std::shuffle(around.begin(), around.end(), rng_);
-    for (auto& genome : around) push(std::move(genome));
+    for (auto& genome : around) push(std::move(genome), "step", &here_->genome);
     if (!queue_.empty()) return;
   }
   // The climb stands on a peak, or nothing has worked yet: draw afresh, around the elites and anywhere.
@@ -50,9 +53,10 @@ void HillClimb::refill() {
   drawn_.reset();
   for (int i = 0; i < options_.restart_draws; ++i) {
     if (i % 2 == 0 && !elites_.empty()) {
-      push(domain_->mutate(elites_[static_cast<std::size_t>(rng_() % elites_.size())].genome, rng_));
+      const codegen::Genome& elite = elites_[static_cast<std::size_t>(rng_() % elites_.size())].genome;
+      push(domain_->mutate(elite, rng_), "mutate", &elite);
     } else {
-      push(domain_->random(rng_));
+      push(domain_->random(rng_), "draw");
     }
   }
 }
@@ -63,7 +67,8 @@ std::optional<codegen::Genome> HillClimb::propose() {
     if (round == 6) return std::nullopt;
     refill();
   }
-  codegen::Genome genome = std::move(queue_.front());
+  codegen::Genome genome = std::move(queue_.front().genome);
+  origin_ = std::move(queue_.front().origin);
   queue_.pop_front();
   proposed_.insert(genome);
   return genome;

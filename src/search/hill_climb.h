@@ -30,7 +30,7 @@ class HillClimb : public Strategy {
     double ms = no_time;
   };
   void refill();
-  void push(codegen::Genome genome);
+  void push(codegen::Genome genome, std::string_view by, const codegen::Genome* parent = nullptr);
   void start_climb_from_best_of_draws();
 
   std::shared_ptr<const coder::Domain> domain_;
@@ -38,7 +38,11 @@ class HillClimb : public Strategy {
   HillClimbOptions options_;
   FunnelCounts funnel_;
   Phase phase_ = Phase::seeds;
-  std::deque<codegen::Genome> queue_;
+  struct Queued {
+    codegen::Genome genome;
+    Origin origin;
+  };
+  std::deque<Queued> queue_;
   std::set<codegen::Genome> proposed_;
   std::vector<Scored> elites_;   ///< the best few, ascending by time
   std::optional<Scored> here_;   ///< where the climb stands

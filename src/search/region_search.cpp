@@ -25,13 +25,16 @@ std::optional<RegionSearch::Idea> RegionSearch::propose() {
     contested_.reset();
     if (finals_.try_emplace(rival, false).second) {
       ++rechecks_;
-      return Idea{std::move(rival), true};
+      Origin origin;
+      origin.by = "recheck";
+      return Idea{std::move(rival), true, std::move(origin)};
     }
   }
   for (int repeat = 0; repeat < most_repeats; ++repeat) {
     auto genome = strategy_->propose();
     if (!genome) break;
-    if (proposed_.try_emplace(*genome, proposed_.size()).second) return Idea{std::move(*genome), false};
+    if (proposed_.try_emplace(*genome, proposed_.size()).second)
+      return Idea{std::move(*genome), false, strategy_->origin()};
     strategy_->tell_duplicate(*genome);
   }
   exhausted_ = true;

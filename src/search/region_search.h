@@ -33,6 +33,7 @@ class RegionSearch {
   struct Idea {
     codegen::Genome genome;
     bool again = false;  ///< an elite, to be measured at level full
+    Origin origin{};
   };
   /// The next genome; never one to screen that was before. Nothing when all that can be thought of was tried.
   std::optional<Idea> propose();

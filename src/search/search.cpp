@@ -35,6 +35,9 @@ Proposal Search::issue(std::size_t region, RegionSearch::Idea idea) {
   proposal.region = region;
   proposal.genome = std::move(idea.genome);
   proposal.full = idea.again;
+  proposal.origin = std::move(idea.origin);
+  if (options_.predictor != nullptr)
+    proposal.predicted_log_ms = options_.predictor->predicted_log_ms(specs_[region], proposal.genome);
   const double best = std::min(regions_[region].best_ms(), specs_[region].fallback_ms);
   if (!proposal.full && best < no_time) proposal.give_up_ms = best * give_up_factor;
   outstanding_.emplace(proposal.serial, proposal);
@@ -65,7 +68,11 @@ std::optional<Proposal> Search::ask() {
 std::optional<Proposal> Search::ask_final() {
   finals_ = true;
   for (std::size_t i = 0; i < regions_.size(); ++i) {
-    if (auto genome = regions_[i].propose_final()) return issue(i, {std::move(*genome), true});
+    if (auto genome = regions_[i].propose_final()) {
+      Origin origin;
+      origin.by = "final";
+      return issue(i, {std::move(*genome), true, std::move(origin)});
+    }
   }
   return std::nullopt;
 }

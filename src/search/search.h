@@ -19,6 +19,8 @@ struct Proposal {
   codegen::Genome genome;
   bool full = false;      ///< level full, for elites; else screen
   double give_up_ms = 0;  ///< slower than this need not be timed to the end; 0 = no limit
+  Origin origin{};
+  std::optional<double> predicted_log_ms{};  ///< what the predictor said before it was measured
 };
 
 struct SearchOptions {

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "search/board.h"
+#include "search/origin.h"
 #include "search/predictor.h"
 #include "search/region.h"
 
@@ -57,6 +58,11 @@ class Strategy {
   /// An elite was measured again, at level full.
   virtual void tell_again(const codegen::Genome& genome, const Told& told) = 0;
   virtual FunnelCounts funnel() const { return {}; }
+  /// Of the latest proposal.
+  const Origin& origin() const { return origin_; }
+
+ protected:
+  Origin origin_;  ///< set by each propose()
 };
 
 std::unique_ptr<Strategy> make_strategy(StrategyKind kind, const StrategyContext& context);

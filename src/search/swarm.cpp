@@ -292,6 +292,8 @@ std::optional<codegen::Genome> Swarm::propose() {
     if (!proposed_.insert(space_.key(code))) continue;
     ++funnel_.legal;
     pending_[space_.key(code)] = Pending{};
+    origin_ = Origin{};
+    origin_.by = name(Operator::seed);
     return space_.decode(code);
   }
   if (space_.genes() == 0) return std::nullopt;  // the seed was all there is
@@ -316,7 +318,13 @@ std::optional<codegen::Genome> Swarm::propose() {
     Pending pending;
     pending.agent = static_cast<int>(&agent - agents_.data());
     pending.by = by;
+    origin_ = Origin{};
+    origin_.by = name(by);
+    origin_.agent = pending.agent;
+    origin_.focus = all_focuses()[static_cast<std::size_t>(agent.focus)].name;
+    origin_.island = agent.island;
     if (chosen->parent != nullptr) {
+      origin_.parent = space_.decode(chosen->parent->code);
       pending.parent_log_ms = chosen->parent->log_ms;
       for (std::size_t gene = 0; gene < static_cast<std::size_t>(space_.genes()); ++gene) {
         if (chosen->code.at[gene] != chosen->parent->code.at[gene]) pending.genes |= 1U << gene_kind_[gene];

@@ -70,11 +70,13 @@ std::optional<codegen::Genome> TreeSearch::propose() {
   std::optional<Code> found;
   if (!first_.empty()) {
     found = first_.front();
+    origin_.by = "seed";
     first_.pop_front();
     ++funnel_.drawn;
   }
   for (int i = 0; i < most_walks && !found; ++i) {
     // A path to nothing legal or new must not be walked for ever: after a while the draw decides more.
+    origin_.by = i % 4 == 3 ? "draw" : "walk";
     auto code = i % 4 == 3 ? space_.draw(rng_) : *walk();
     ++funnel_.drawn;
     if (proposed_.contains(space_.key(code)) || !space_.plausible(code) || !space_.legal(code)) continue;

@@ -54,13 +54,15 @@ Result<std::vector<Knowledge>> Store::knowledge(const std::string& device, const
   return out;
 }
 
-Status Store::prune_outcomes(const std::string& device, int limit) {
-  PLANISH_TRY(auto row,
-              impl_->database->prepare(
-                  "DELETE FROM outcomes WHERE device=?1 AND id IN (SELECT id FROM (SELECT id, row_number() "
-                  "OVER (PARTITION BY key ORDER BY id DESC) AS n FROM outcomes WHERE device=?1) WHERE n>?2)"));
-  row.bind(1, device).bind(2, static_cast<std::int64_t>(limit));
-  return row.run();
+Result<Store::KnowledgeSize> Store::knowledge_size(const std::string& device) const {
+  KnowledgeSize out;
+  if (!impl_->database || impl_->version < 2) return out;
+  PLANISH_TRY(auto row, impl_->database->prepare("SELECT (SELECT count(*) FROM kernels WHERE device=?1), "
+                                                 "(SELECT count(*) FROM outcomes WHERE device=?1)"));
+  row.bind(1, device);
+  PLANISH_TRY(bool there, row.step());
+  if (there) out = {row.integer(0), row.integer(1)};
+  return out;
 }
 
 }  // namespace planish::store

@@ -39,6 +39,16 @@ CREATE TABLE outcomes(
   id INTEGER PRIMARY KEY, device TEXT NOT NULL, key TEXT NOT NULL, run TEXT NOT NULL, genome TEXT NOT NULL,
   features TEXT NOT NULL, outcome TEXT NOT NULL, median_ms REAL NOT NULL, bound_ms REAL NOT NULL, at REAL NOT NULL);
 CREATE INDEX outcomes_by_kernel ON outcomes(device, key, id);
+)sql",
+    R"sql(
+ALTER TABLE runs ADD COLUMN graph TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN device_facts TEXT NOT NULL DEFAULT '';
+ALTER TABLE regions ADD COLUMN genes TEXT NOT NULL DEFAULT '';
+ALTER TABLE regions ADD COLUMN searched INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE regions ADD COLUMN fallback_ms REAL NOT NULL DEFAULT 0;
+ALTER TABLE regions ADD COLUMN bound_ms REAL NOT NULL DEFAULT 0;
+ALTER TABLE evaluations ADD COLUMN asked INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE evaluations ADD COLUMN predicted_ms REAL NOT NULL DEFAULT 0;
 )sql"};
 static_assert(steps.size() == schema_version);
 

@@ -22,6 +22,11 @@ namespace {
 constexpr const char* run_columns =
     "id, task, task_path, task_sha256, target, device, settings, state, outcome, out_folder, started, finished, "
     "speedup, result";
+/// Columns that came with version 3, and what a store that is only read, and not brought to our version, gives for
+/// them.
+std::string run_columns_of(int version) {
+  return fmt::format("{}, {}", run_columns, version >= 3 ? "graph, device_facts" : "'', ''");
+}
 
 RunRecord read_run(const Statement& row) {
   RunRecord run;
@@ -39,6 +44,8 @@ RunRecord read_run(const Statement& row) {
   run.finished = row.real(11);
   run.speedup = row.real(12);
   run.result = row.text(13);
+  run.graph = row.text(14);
+  run.device_facts = row.text(15);
   return run;
 }
 
@@ -88,13 +95,16 @@ const fs::path& Store::file() const {
 }
 
 Status Store::begin_run(const RunRecord& run) {
-  PLANISH_TRY(auto row, impl_->database->prepare(fmt::format(
-                            "INSERT INTO runs({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(id) DO UPDATE SET "
-                            "state=excluded.state, settings=excluded.settings, out_folder=excluded.out_folder",
-                            run_columns)));
+  PLANISH_TRY(auto row,
+              impl_->database->prepare(fmt::format(
+                  "INSERT INTO runs({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(id) DO UPDATE SET "
+                  "state=excluded.state, settings=excluded.settings, out_folder=excluded.out_folder, "
+                  "graph=excluded.graph, device_facts=excluded.device_facts",
+                  run_columns_of(schema_version))));
   row.bind(1, run.id).bind(2, run.task).bind(3, run.task_path).bind(4, run.task_sha256).bind(5, run.target);
   row.bind(6, run.device).bind(7, run.settings).bind(8, run.state).bind(9, run.outcome).bind(10, run.out_folder);
   row.bind(11, run.started).bind(12, run.finished).bind(13, run.speedup).bind(14, run.result);
+  row.bind(15, run.graph).bind(16, run.device_facts);
   return row.run();
 }
 
@@ -113,8 +123,9 @@ Status Store::finish_run(const RunRecord& run, std::string_view result_document)
 Result<std::vector<RunRecord>> Store::runs(int limit) const {
   std::vector<RunRecord> out;
   if (!impl_->database) return out;
-  PLANISH_TRY(auto row, impl_->database->prepare(
-                            fmt::format("SELECT {} FROM runs ORDER BY started DESC, rowid DESC LIMIT ?", run_columns)));
+  PLANISH_TRY(auto row,
+              impl_->database->prepare(fmt::format("SELECT {} FROM runs ORDER BY started DESC, rowid DESC LIMIT ?",
+                                                   run_columns_of(impl_->version))));
   row.bind(1, static_cast<std::int64_t>(limit));
   while (true) {
     PLANISH_TRY(bool more, row.step());
@@ -126,8 +137,9 @@ Result<std::vector<RunRecord>> Store::runs(int limit) const {
 Result<RunRecord> Store::run(std::string_view id) const {
   std::vector<RunRecord> found;
   if (impl_->database && !id.empty()) {
-    PLANISH_TRY(auto row, impl_->database->prepare(fmt::format(
-                              "SELECT {} FROM runs WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2", run_columns)));
+    PLANISH_TRY(auto row,
+                impl_->database->prepare(fmt::format("SELECT {} FROM runs WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2",
+                                                     run_columns_of(impl_->version))));
     row.bind(1, id);
     while (true) {
       PLANISH_TRY(bool more, row.step());
@@ -147,21 +159,26 @@ Result<RunRecord> Store::run(std::string_view id) const {
 }
 
 Status Store::add_region(const std::string& run, const RegionRecord& region) {
-  PLANISH_TRY(auto row,
-              impl_->database->prepare("INSERT OR REPLACE INTO regions(run, id, key, count) VALUES(?,?,?,?)"));
+  PLANISH_TRY(auto row, impl_->database->prepare("INSERT OR REPLACE INTO regions(run, id, key, count, genes, searched, "
+                                                 "fallback_ms, bound_ms) VALUES(?,?,?,?,?,?,?,?)"));
   row.bind(1, run).bind(2, region.id).bind(3, region.key).bind(4, static_cast<std::int64_t>(region.count));
+  row.bind(5, region.genes).bind(6, static_cast<std::int64_t>(region.searched));
+  row.bind(7, region.fallback_ms).bind(8, region.bound_ms);
   return row.run();
 }
 
 Result<std::vector<RegionRecord>> Store::regions(const std::string& run) const {
   std::vector<RegionRecord> out;
   if (!impl_->database) return out;
-  PLANISH_TRY(auto row, impl_->database->prepare("SELECT id, key, count FROM regions WHERE run=? ORDER BY rowid"));
+  const char* later = impl_->version >= 3 ? "genes, searched, fallback_ms, bound_ms" : "'', 0, 0, 0";
+  PLANISH_TRY(auto row, impl_->database->prepare(
+                            fmt::format("SELECT id, key, count, {} FROM regions WHERE run=? ORDER BY rowid", later)));
   row.bind(1, run);
   while (true) {
     PLANISH_TRY(bool more, row.step());
     if (!more) return out;
-    out.push_back({row.text(0), row.text(1), static_cast<int>(row.integer(2))});
+    out.push_back({row.text(0), row.text(1), static_cast<int>(row.integer(2)), row.text(3), row.integer(4) != 0,
+                   row.real(5), row.real(6)});
   }
 }
 
@@ -169,12 +186,12 @@ Status Store::add_evaluation(const std::string& run, const EvaluationRecord& e) 
   PLANISH_TRY(auto document, impl_->objects.put(e.document));
   PLANISH_TRY(auto row, impl_->database->prepare(
                             "INSERT INTO evaluations(run, region, region_key, program, genome, level, benched, tier, "
-                            "outcome, median_ms, at_seconds, document, parent, cell, proposer) "
-                            "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
+                            "outcome, median_ms, at_seconds, document, parent, cell, proposer, asked, predicted_ms) "
+                            "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
   row.bind(1, run).bind(2, e.region).bind(3, e.region_key).bind(4, e.program).bind(5, e.genome).bind(6, e.level);
   row.bind(7, static_cast<std::int64_t>(e.benched)).bind(8, e.tier).bind(9, e.outcome).bind(10, e.median_ms);
   row.bind(11, e.at_seconds).bind(12, document).bind(13, e.parent).bind(14, static_cast<std::int64_t>(e.cell));
-  row.bind(15, e.proposer);
+  row.bind(15, e.proposer).bind(16, e.asked).bind(17, e.predicted_ms);
   return row.run();
 }
 
@@ -182,7 +199,9 @@ Result<std::vector<EvaluationRecord>> Store::evaluations(const std::string& run,
   std::vector<EvaluationRecord> out;
   if (!impl_->database) return out;
   // A store that is only read is not brought to our version.
-  const char* later = impl_->version >= 2 ? "parent, cell, proposer" : "'', -1, ''";
+  const char* later = impl_->version >= 3   ? "parent, cell, proposer, asked, predicted_ms"
+                      : impl_->version >= 2 ? "parent, cell, proposer, -1, 0"
+                                            : "'', -1, '', -1, 0";
   PLANISH_TRY(auto row, impl_->database->prepare(fmt::format(
                             "SELECT region, region_key, program, genome, level, benched, tier, outcome, median_ms, "
                             "at_seconds, document, {} FROM evaluations WHERE run=? ORDER BY id",
@@ -205,6 +224,8 @@ Result<std::vector<EvaluationRecord>> Store::evaluations(const std::string& run,
     e.parent = row.text(11);
     e.cell = static_cast<int>(row.integer(12));
     e.proposer = row.text(13);
+    e.asked = row.integer(14);
+    e.predicted_ms = row.real(15);
     if (documents) {
       PLANISH_TRY(e.document, impl_->objects.get(row.text(10)));
     }

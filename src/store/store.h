@@ -15,29 +15,35 @@
 namespace planish::store {
 
 /// `user_version` of the files that this code writes.
-inline constexpr int schema_version = 2;
+inline constexpr int schema_version = 3;
 
 struct RunRecord {
   std::string id;
-  std::string task;         ///< name
-  std::string task_path;    ///< absolute
-  std::string task_sha256;  ///< of the source when the run began
-  std::string target;       ///< cpu | cuda
-  std::string device;       ///< name of the device
-  std::string settings;     ///< JSON object: what must be equal for a resumed run to replay
-  std::string state;        ///< running | finished | interrupted | failed
-  std::string outcome;      ///< empty until there is one
-  std::string out_folder;   ///< absolute
-  double started = 0;       ///< seconds since 1970
-  double finished = 0;      ///< 0 while running
-  double speedup = 0;       ///< against the headline baseline; 0 if not known
-  std::string result;       ///< object name of the result document; empty until finished
+  std::string task;          ///< name
+  std::string task_path;     ///< absolute
+  std::string task_sha256;   ///< of the source when the run began
+  std::string target;        ///< cpu | cuda
+  std::string device;        ///< name of the device
+  std::string settings;      ///< JSON object: what must be equal for a resumed run to replay
+  std::string state;         ///< running | finished | interrupted | failed
+  std::string outcome;       ///< empty until there is one
+  std::string out_folder;    ///< absolute
+  double started = 0;        ///< seconds since 1970
+  double finished = 0;       ///< 0 while running
+  double speedup = 0;        ///< against the headline baseline; 0 if not known
+  std::string result;        ///< object name of the result document; empty until finished
+  std::string graph;         ///< object name of the captured graph; empty where not kept
+  std::string device_facts;  ///< JSON object: what the evaluator said of the device; empty where not kept
 };
 
 struct RegionRecord {
-  std::string id;   ///< "r0"
-  std::string key;  ///< canonical key: equal regions have equal keys
-  int count = 1;    ///< how many times the task has it
+  std::string id;          ///< "r0"
+  std::string key;         ///< canonical key: equal regions have equal keys
+  int count = 1;           ///< how many times the task has it
+  std::string genes{};     ///< "name=1,2,4 name=…": the choices that the search had; empty where not known
+  bool searched = false;   ///< it could be set up
+  double fallback_ms = 0;  ///< of its PyTorch form, as the search took it; 0 where not known
+  double bound_ms = 0;     ///< roofline, likewise
 };
 
 struct EvaluationRecord {
@@ -49,12 +55,14 @@ struct EvaluationRecord {
   bool benched = false;
   std::string tier;
   std::string outcome;
-  double median_ms = 0;   ///< 0 if not benched
-  double at_seconds = 0;  ///< since the run began
-  std::string document;   ///< the evaluation document itself (not its name)
-  std::string parent;     ///< program that this one was made from; empty where not known
-  int cell = -1;          ///< of the archive; −1 where not known
-  std::string proposer;   ///< who proposed it, in the search's own words; may be empty
+  double median_ms = 0;     ///< 0 if not benched
+  double at_seconds = 0;    ///< since the run began
+  std::string document;     ///< the evaluation document itself (not its name)
+  std::string parent;       ///< program that this one was made from; empty where not known
+  int cell = -1;            ///< of the archive; −1 where not known
+  std::string proposer;     ///< who proposed it, in the search's own words; may be empty
+  std::int64_t asked = -1;  ///< number of the proposal within the search; −1 where it was none
+  double predicted_ms = 0;  ///< what a model said before it was measured; 0 where none did
 };
 
 /// What a kernel is filed under. The words are the model's (model/features.h); the store only compares them.
@@ -108,6 +116,12 @@ class Store {
   /// By id or by a unique prefix of it. Kinds `no_such_run`, `ambiguous_run`.
   Result<RunRecord> run(std::string_view id) const;
 
+  /// What outlives runs, in all: kernels and outcomes on the device.
+  struct KnowledgeSize {
+    std::int64_t kernels = 0, outcomes = 0;
+  };
+  Result<KnowledgeSize> knowledge_size(const std::string& device) const;
+
   Status add_region(const std::string& run, const RegionRecord& region);
   Result<std::vector<RegionRecord>> regions(const std::string& run) const;
 
@@ -120,11 +134,10 @@ class Store {
   /// Of a kernel that was added.
   Status add_outcome(const OutcomeRecord& outcome);
   /// Kernels of one pattern on one device, each with its latest `limit` outcomes of the time before `before`
-  /// (seconds since 1970): a run that is taken up again sees what it saw when it began. In the order of their keys.
+  /// (seconds since 1970): a run that is taken up again, or derived again, sees what it saw when it began. In the order
+  /// of their keys. Outcomes are never deleted for the same reason.
   Result<std::vector<Knowledge>> knowledge(const std::string& device, const std::string& pattern, double before,
                                            int limit = 256) const;
-  /// Keeps the latest `limit` outcomes of each kernel of the device.
-  Status prune_outcomes(const std::string& device, int limit = 1024);
 
   /// Content-addressed bytes.
   Result<std::string> put(std::string_view bytes);

@@ -2,51 +2,15 @@
 
 #include <doctest/doctest.h>
 
-#include "base/file.h"
 #include "base/json.h"
-#include "fakes.h"
+#include "flow_world.h"
+#include "search/origin.h"
 
 using namespace planish;
 using namespace planish::cli;
 using namespace planish::cli::testing;
 
 namespace {
-
-struct World {
-  TempDir folder = std::move(TempDir::create("planish-flow-").value());
-  FakeEvaluator evaluator;
-  FakePlanner planner;
-  FakeShipper shipper;
-  FakeClock clock;
-  Progress progress{Progress::Mode::quiet, clock};
-  int stores_opened = 0;
-  OptimizeRequest request;
-
-  World() {
-    request.task = folder.path() / "task.py";
-    request.out = folder.path() / "out";
-    request.run = "run1";
-    request.budget = {0, 40};
-    request.baselines = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
-    evaluator.shipper = &shipper;
-  }
-  std::filesystem::path store_path() const { return folder.path() / "store.db"; }
-  Result<ResultDocument> run() {
-    planner.regions = evaluator.regions;
-    OptimizeWorld world{evaluator,
-                        planner,
-                        shipper,
-                        [this] {
-                          ++stores_opened;
-                          return store::Store::open(store_path());
-                        },
-                        progress,
-                        clock,
-                        evaluator.cancel};
-    return optimize(request, world);
-  }
-  store::RunRecord kept() const { return store::Store::open_existing(store_path())->run("run1").value(); }
-};
 
 const ClaimTime* time_of(const ResultDocument& result, std::string_view name) {
   const auto found = std::ranges::find(result.times, name, &ClaimTime::name);
@@ -285,6 +249,48 @@ TEST_CASE("every strategy improves the task, is recorded, and counts its funnel"
   }
 }
 
+TEST_CASE("every evaluation says who proposed it, from what, and where it stands in the archive") {
+  for (const auto kind : {search::StrategyKind::swarm, search::StrategyKind::hillclimb, search::StrategyKind::tree,
+                          search::StrategyKind::random, search::StrategyKind::sample}) {
+    World world;
+    world.request.strategy = kind;
+    REQUIRE(world.run());
+    const auto rows = world.records();
+    std::set<std::string> programs;
+    std::int64_t last = 0;
+    int children = 0, agents = 0, finals = 0;
+    for (const auto& row : rows) {
+      programs.insert(row.program);
+      if (row.genome.empty()) {
+        CHECK(row.asked == -1);
+        CHECK(row.proposer.empty());
+        continue;
+      }
+      CHECK(row.asked > last);
+      last = row.asked;
+      const search::Origin origin = search::origin_from_text(row.proposer);
+      CHECK_FALSE(origin.by.empty());
+      agents += origin.agent >= 0 && !origin.focus.empty() && origin.island >= 0 ? 1 : 0;
+      finals += origin.by == "final" ? 1 : 0;
+      CHECK((row.level == "full") == (origin.by == "final" || origin.by == "recheck"));
+      if (row.parent.empty()) continue;
+      ++children;
+      CHECK(programs.contains(row.parent));
+      CHECK(row.parent != row.program);
+    }
+    CHECK(finals > 0);
+    CHECK((agents > 0) == (kind == search::StrategyKind::swarm));
+    const bool parents = kind != search::StrategyKind::random && kind != search::StrategyKind::tree;
+    CHECK((children > 0) == parents);
+    const auto regions = store::Store::open_existing(world.store_path())->regions("run1").value();
+    REQUIRE(regions.size() == 1);
+    CHECK(regions.front().genes == "speed=1,2,3,4,5,6,7,8,9");
+    CHECK(regions.front().searched);
+    CHECK(regions.front().fallback_ms == 10);
+    CHECK(regions.front().bound_ms == doctest::Approx(0.1));
+  }
+}
+
 TEST_CASE("settings survive the store") {
   OptimizeRequest a;
   a.target = "cuda";
@@ -293,16 +299,19 @@ TEST_CASE("settings survive the store") {
   a.seed = 99;
   a.baselines = {"eager"};
   a.strategy = search::StrategyKind::tree;
+  a.cold = true;
   OptimizeRequest b;
   REQUIRE(apply_settings(settings_text(a), b));
   CHECK(settings_text(b) == settings_text(a));
   CHECK(b.strategy == search::StrategyKind::tree);
+  CHECK(b.cold);
   // Runs of before there was a choice.
   OptimizeRequest old;
   REQUIRE(apply_settings(R"({"target": "cpu", "accuracy": "eager", "budget_seconds": 1, "evaluations": 0, "seed": 1,
                              "baselines": []})",
                          old));
   CHECK(old.strategy == search::StrategyKind::hillclimb);
+  CHECK(old.cold);
   CHECK(apply_settings(R"({"target": "cpu", "accuracy": "eager", "budget_seconds": 1, "evaluations": 0, "seed": 1,
                            "baselines": [], "strategy": "magic"})",
                        old)

@@ -102,9 +102,23 @@ TEST_CASE("the fastest candidate's ancestors, and each that was the fastest so f
   CHECK(lineage(circle, "r0").size() == 3);
 }
 
+TEST_CASE("the archive's 36 cells, each with the candidate that a click shows") {
+  Report report = sample();
+  report.run.target = "cuda";
+  for (auto& c : report.candidates) c.stored.record.cell = 7;
+  report.candidates[3].stored.record.cell = 20;
+  const std::string map = page::archive_map(report, report.regions[0]);
+  CHECK(count(map, "class=\"none\"") >= 34);
+  CHECK(map.find("2 of 36") != std::string::npos);
+  CHECK(map.find("data-pick=\"2\"") != std::string::npos);  // the fastest of its cell
+  CHECK(map.find("data-pick=\"3\"") != std::string::npos);
+  CHECK(map.find("data-pick=\"0\"") == std::string::npos);
+}
+
 TEST_CASE("a page closes what it opens and escapes what it is told") {
   Report report = sample();
   report.regions[0].cells = {{"fused, <small>, one wave", 3.5}};
+  report.candidates[2].stored.record.proposer = "step agent=3 island=1 focus=<fusion>";
   report.times.push_back({"eager", 2, 1.9, 2.1, 0, ""});
   report.times.push_back({"compile", 0, 0, 0, 0, "<b>no</b>"});
   const std::string page = report_page(report);
@@ -118,5 +132,6 @@ TEST_CASE("a page closes what it opens and escapes what it is told") {
                       count(page, std::string("</") + tag + ">"),
                   tag);
   }
+  CHECK(page.find("agent 3, &lt;fusion&gt;, island 1") != std::string::npos);
   CHECK(report_page(Report{}).find("</html>") != std::string::npos);
 }

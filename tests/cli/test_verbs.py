@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import select
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -107,6 +108,24 @@ def test_runs_and_show(optimised: Optimised) -> None:
     counted = sum(sum(outcomes.values()) for tier, outcomes in optimised.result["evaluations"].items() if tier not in ("dedup",))
     assert 0 < len(shown["evaluations"]) <= counted + 50
     assert "region" in home.run("show", run).stdout
+    searched = [row for row in shown["evaluations"] if row["genome"]]
+    assert all(row["proposer"] and row["asked"] > 0 for row in searched)
+    assert shown["regions"][0]["genes"] and shown["learned"]["operators"][0]["proposed"] > 0
+    assert sum(known["outcomes"] for known in listed["knowledge"]) > 0
+
+
+def test_a_run_is_derived_again_from_its_store(optimised: Optimised, tmp_path: Path) -> None:
+    run = optimised.result["run"]
+    code, same = optimised.home.document("show", run, "--replay")
+    assert code == 0 and same["same"] and same["difference"] is None and same["decisions"] >= 3, same
+    shutil.copytree(optimised.home.path / "data", tmp_path / "data")
+    home = Home(tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / "data" / "planish" / "store.db")) as database, database:
+        database.execute("update evaluations set genome='threads=77', program='0' where asked=2")
+    code, other = home.document("show", run, "--replay")
+    assert code == 1 and not other["same"], other
+    assert other["difference"]["asked"] == 2 and "threads=77" in other["difference"]["recorded"]
+    assert "differ" in home.run("show", run, "--replay").stdout
 
 
 def test_suite_goes_on_after_a_failing_task_and_resumes(tmp_path: Path) -> None:
@@ -231,6 +250,9 @@ def test_kill_9_leaves_no_process_and_a_readable_store(tmp_path: Path, after: st
         code, resumed = home.document("optimize", "--resume", run, "--budget", "1s")
         assert code in (0, 1), resumed
         assert resumed["run"] == run
+        # What the killed process had decided and what the other one did are one search: both are derived again, from one seed.
+        code, replayed = home.document("show", run, "--replay")
+        assert code == 0 and replayed["same"] and replayed["decisions"] > 0, replayed
 
 
 def test_measurements_wait_for_those_of_another_run(tmp_path: Path) -> None:

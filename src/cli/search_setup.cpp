@@ -1,0 +1,57 @@
+#include "cli/search_setup.h"
+
+#include <utility>
+
+#include "cli/seeded_domain.h"
+
+namespace planish::cli {
+namespace {
+
+/// First guesses taken from earlier runs. Each costs an evaluation.
+constexpr std::size_t known_seeds = 4;
+
+}  // namespace
+
+/// Passes a search's questions on to what earlier runs taught.
+class SearchSetup::Predict : public search::Predictor {
+ public:
+  explicit Predict(Knowledge& knowledge) : knowledge_(knowledge) {}
+  std::optional<double> predicted_log_ms(const search::RegionSpec& region,
+                                         const codegen::Genome& genome) const override {
+    return knowledge_.predicted_log_ms(region.id, genome);
+  }
+  void observe(const search::RegionSpec& region, const codegen::Genome& genome, const search::Told& told) override {
+    // What was given up for its time alone did not fail.
+    knowledge_.observe(region.id, genome, told.ok || told.slow, told.median_ms);
+  }
+
+ private:
+  Knowledge& knowledge_;
+};
+
+SearchSetup::SearchSetup(Knowledge& knowledge) : knowledge_(knowledge) {}
+SearchSetup::~SearchSetup() = default;
+
+void SearchSetup::add(const PlannedRegion& region, double fallback_ms, double bound_ms) {
+  search::RegionSpec spec;
+  spec.id = region.id;
+  spec.key = region.key;
+  spec.count = region.count;
+  spec.bound_ms = bound_ms;
+  if (fallback_ms > 0) spec.fallback_ms = fallback_ms;
+  spec.domain = with_seeds(region.domain, knowledge_.seeds(region.id, known_seeds), knowledge_.met(region.id));
+  specs_.push_back(std::move(spec));
+}
+
+std::unique_ptr<search::Search> SearchSetup::make(search::StrategyKind strategy, std::uint64_t seed) {
+  search::SearchOptions how;
+  how.strategy = strategy;
+  // Without earlier runs a model would know only what the search's own surrogate knows too.
+  if (knowledge_.model().has_prior()) {
+    predictor_ = std::make_unique<Predict>(knowledge_);
+    how.predictor = predictor_.get();
+  }
+  return std::make_unique<search::Search>(std::move(specs_), seed, how);
+}
+
+}  // namespace planish::cli

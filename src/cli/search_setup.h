@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/knowledge.h"
+#include "cli/plan.h"
+#include "search/search.h"
+
+namespace planish::cli {
+
+/// A search as a run makes it, and as its replay makes it again: the same regions, first guesses and predictor. Give it
+/// every planned region, in order. One thread.
+class SearchSetup {
+ public:
+  /// Borrows what is known of earlier runs, which must outlive the search.
+  explicit SearchSetup(Knowledge& knowledge);
+  ~SearchSetup();
+
+  /// A region that is searched; 0 where a time is not known.
+  void add(const PlannedRegion& region, double fallback_ms, double bound_ms);
+  bool empty() const { return specs_.empty(); }
+  /// Once, when all regions were added. Borrows what this owns.
+  std::unique_ptr<search::Search> make(search::StrategyKind strategy, std::uint64_t seed);
+
+  /// Evaluations under way at once.
+  static int window(const std::string& target) { return target == "cuda" ? 4 : 2; }
+
+ private:
+  class Predict;
+  Knowledge& knowledge_;
+  std::vector<search::RegionSpec> specs_;
+  std::unique_ptr<Predict> predictor_;
+};
+
+}  // namespace planish::cli
