@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "codegen/compose/compose.h"
+#include "codegen/lower/node_text.h"
 #include "codegen/partition/partition.h"
 #include "coder/synth.h"
 #include "ir/graph.h"
@@ -32,8 +33,8 @@ double bytes_of(const ir::Value& value) {
 }
 
 std::string summary_of(const codegen::Region& region) {
-  return fmt::format("{}, {} op{}", region.kernel.anchor == codegen::Anchor::row ? "row" : "pointwise",
-                     region.nodes.size(), region.nodes.size() == 1 ? "" : "s");
+  return fmt::format("{}, {} op{}", codegen::anchor_name(region.kernel.anchor), region.nodes.size(),
+                     region.nodes.size() == 1 ? "" : "s");
 }
 
 class SynthPlan : public Plan {

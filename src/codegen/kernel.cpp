@@ -45,6 +45,7 @@ double weight(Op op) {
     case Op::load:
     case Op::index:
     case Op::reduced:
+    case Op::scanned:
       return 0;
     case Op::fma:
       return 2;
@@ -132,11 +133,12 @@ Cost cost(const Kernel& kernel) {
   }
   // Which variables each node moves with decides how often it is computed.
   const std::size_t first_inner = kernel.space.extents.size() - static_cast<std::size_t>(kernel.inner);
-  std::vector<bool> inner(kernel.nodes.size(), kernel.anchor == Anchor::pointwise);
+  std::vector<bool> inner(kernel.nodes.size(), !kernel.has_rows());
   const auto rows = static_cast<double>(kernel.outer_extent());
   for (std::size_t n = 0; n < kernel.nodes.size(); ++n) {
     const Node& node = kernel.nodes[n];
-    if (kernel.anchor == Anchor::row) {
+    if (kernel.has_rows()) {
+      inner[n] = node.op == Op::scanned;
       for (std::size_t v = first_inner; v < kernel.space.extents.size(); ++v) {
         inner[n] = inner[n] || node.index.depends_on(static_cast<int>(v));
       }
@@ -145,12 +147,14 @@ Cost cost(const Kernel& kernel) {
     total.flops += weight(node.op) * (inner[n] ? points : rows);
   }
   total.flops += static_cast<double>(kernel.reductions.size()) * points;
+  for (const Scan& scan : kernel.scans) total.flops += (scan.kind == ScanKind::log_sum_exp ? 30 : 2) * points;
   return total;
 }
 
 std::string text(const Kernel& kernel) {
-  std::string out = fmt::format("{} space [{}] inner {}\n", kernel.anchor == Anchor::row ? "row" : "pointwise",
-                                fmt::join(kernel.space.extents, ", "), kernel.inner);
+  std::string out =
+      fmt::format("{} space [{}] inner {}{}\n", anchor_name(kernel.anchor), fmt::join(kernel.space.extents, ", "),
+                  kernel.inner, kernel.reversed ? " reversed" : "");
   for (std::size_t i = 0; i < kernel.inputs.size(); ++i) {
     const Input& input = kernel.inputs[i];
     out += fmt::format("in{}: {} [{}] strides [{}]\n", i, name(input.dtype), fmt::join(input.shape, ", "),
@@ -162,6 +166,11 @@ std::string text(const Kernel& kernel) {
     out += fmt::format("r{} = {} %{}{} in {} phase {}\n", r, reduce_name(reduction.kind), reduction.arg,
                        reduction.at < 0 ? "" : fmt::format(" at %{}", reduction.at), name(reduction.accumulate),
                        reduction.phase);
+  }
+  for (std::size_t s = 0; s < kernel.scans.size(); ++s) {
+    const Scan& scan = kernel.scans[s];
+    out += fmt::format("s{} = running {} %{}{} in {}\n", s, scan_name(scan.kind), scan.arg,
+                       scan.at < 0 ? "" : fmt::format(" at %{}", scan.at), name(scan.accumulate));
   }
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o) {
     const Output& output = kernel.outputs[o];

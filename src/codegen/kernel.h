@@ -14,7 +14,8 @@ namespace planish::codegen {
 
 enum class Anchor : std::uint8_t {
   pointwise,  ///< every output has one element for each point of the space
-  row,  ///< some variables (the inner ones) are reduced; outputs live on all points or on the outer variables only
+  row,   ///< some variables (the inner ones) are reduced; outputs live on all points or on the outer variables only
+  scan,  ///< a row kernel with running values along the inner variables
 };
 
 /// Scalar operations. Types are those of Node::dtype unless said otherwise. Floating operations on f16/bf16 nodes are
@@ -29,6 +30,7 @@ enum class Op : std::uint8_t {
              ///< value is then `out_of_range`
   index,     ///< the integer value of Node::index (arange and friends)
   reduced,   ///< result of Kernel::reductions[Node::reduction], one value for each setting of the outer variables
+  scanned,   ///< Kernel::scans[Node::scan] so far: the element at hand included, or (Node::exclusive) all before it
   cast,      ///< converts args[0] to dtype with torch's rules (float→int truncates, →bool is != 0)
   neg,
   abs,
@@ -115,7 +117,10 @@ struct Node {
   std::vector<std::int64_t> strides, limits;  ///< load: of each of its args, i64 nodes that move the offset at run time
   std::vector<ir::Bound> where;               ///< load: the bounds under which the element may be touched
   int reduction = -1;                         ///< reduced
-  bool rounds = false;                        ///< cast to f16/bf16: the graph asked for the rounding
+  int scan = -1;                              ///< scanned
+  bool exclusive = false;  ///< scanned: without the element at hand; the scan's neutral element at the first one
+  bool position = false;   ///< scanned: where the extreme value was, instead of the value
+  bool rounds = false;     ///< cast to f16/bf16: the graph asked for the rounding
 };
 
 /// True for a load whose place is known at run time alone.
@@ -152,6 +157,19 @@ constexpr bool finds_position(ReduceKind kind) {
   return kind == ReduceKind::argmax || kind == ReduceKind::argmin;
 }
 
+enum class ScanKind : std::uint8_t { sum, product, max, min, log_sum_exp };
+
+/// Folds Node `arg` along a row: over all inner variables before the point at hand in the order of the sweep, and the
+/// point itself. max/min propagate NaN. Neither `arg` nor a reduction's argument depends on a `scanned` node; `arg` may
+/// depend on reductions. What a log_sum_exp holds is log Σ exp(arg).
+struct Scan {
+  ScanKind kind = ScanKind::sum;
+  int arg = -1;                   ///< of dtype `accumulate`
+  DType accumulate = DType::f32;  ///< f32, f64, i32 (max, min) or i64; products of floats in f64, for their range
+  int at = -1;  ///< max/min: an i64 node that grows along the sweep, whose value at the extreme is known too; of equal
+                ///< values, and of NaNs, the last one counts
+};
+
 struct Input {
   DType dtype = DType::f32;
   std::vector<std::int64_t> shape, strides;
@@ -169,9 +187,9 @@ struct Output {
 };
 
 /// space.extents = outer variables first, then `inner` ones (inner = 0 for pointwise). The linear order of the inner
-/// variables, last fastest, is the order in which a row is swept. Adjacent variables are merged wherever every index
-/// allows it, and variables are split until indices are affine where possible; emitters must nevertheless handle div
-/// and mod.
+/// variables, last fastest, is the order in which a row is swept (by scans: or the reverse). Adjacent variables are
+/// merged wherever every index allows it, and variables are split until indices are affine where possible; emitters
+/// must nevertheless handle div and mod.
 struct Kernel {
   Anchor anchor = Anchor::pointwise;
   ir::Space space;
@@ -179,8 +197,12 @@ struct Kernel {
   std::vector<Input> inputs;
   std::vector<Node> nodes;
   std::vector<Reduction> reductions;
+  std::vector<Scan> scans;
+  bool reversed = false;  ///< scans begin at the last element of a row
   std::vector<Output> outputs;
 
+  /// True where the inner variables are a row that is swept.
+  bool has_rows() const { return anchor != Anchor::pointwise; }
   std::int64_t outer_extent() const {
     std::int64_t n = 1;
     for (std::size_t i = 0; i + static_cast<std::size_t>(inner) < space.extents.size(); ++i) n *= space.extents[i];

@@ -72,7 +72,8 @@ Features facts_of(const codegen::Kernel& kernel) {
   Features f;
   const codegen::Cost cost = codegen::cost(kernel);
   const auto outer = static_cast<double>(kernel.outer_extent()), inner = static_cast<double>(kernel.inner_extent());
-  f["k.row"] = kernel.anchor == codegen::Anchor::row ? 1 : 0;
+  f["k.row"] = kernel.has_rows() ? 1 : 0;
+  f["k.scans"] = static_cast<double>(kernel.scans.size());
   f["k.log_outer"] = log2_of(outer);
   f["k.log_inner"] = log2_of(inner);
   f["k.log_points"] = log2_of(outer * inner);
@@ -113,8 +114,7 @@ Features facts_of(const codegen::Kernel& kernel) {
   f["k.per_row_outputs"] = per_row;
   f["k.log_nodes"] = log2_of(static_cast<double>(kernel.nodes.size()));
   int aligned = 0;  // powers of two in the length of a row
-  const std::int64_t length =
-      kernel.anchor == codegen::Anchor::row ? kernel.inner_extent() : kernel.outer_extent() * kernel.inner_extent();
+  const std::int64_t length = kernel.has_rows() ? kernel.inner_extent() : kernel.outer_extent() * kernel.inner_extent();
   while (aligned < 6 && length > 0 && length % (std::int64_t{2} << aligned) == 0) ++aligned;
   f["k.aligned"] = aligned;
   return f;
@@ -151,7 +151,7 @@ Result<Features> features_from_text(std::string_view text) {
 
 KernelClass classify(const codegen::Kernel& kernel) {
   KernelClass out;
-  out.pattern = kernel.anchor == codegen::Anchor::row ? "row" : "pointwise";
+  out.pattern = codegen::anchor_name(kernel.anchor);
   out.kinds = kinds_of(kernel);
   const auto rounded = [](std::int64_t n) { return std::lround(log2_of(static_cast<double>(n))); };
   out.bucket = fmt::format("{} o{} i{}", name(widest_dtype(kernel)), rounded(kernel.outer_extent()),

@@ -15,6 +15,7 @@
 #include "cpp_samples.h"
 #include "gather_samples.h"
 #include "interpret.h"
+#include "scan_samples.h"
 
 namespace planish::codegen {
 namespace {
@@ -228,6 +229,40 @@ TEST_CASE("columns swept in panels, by threads apart or together, compute the sa
   Genome two = cpp_seeds(soft.kernel, on)[0];
   two["panel"] = 256;
   CHECK(cpp_illegal(soft.kernel, on, two).find("panel") != std::string::npos);
+}
+
+TEST_CASE("running values along rows and down columns, from either end, by threads apart or together") {
+  const Device on = device(3);
+  std::vector<Trial> trials;
+  const auto add = [&](samples::Sample s, Genome with) {
+    Genome g = cpp_seeds(s.kernel, on)[0];
+    for (const auto& [name, value] : with) g[name] = value;
+    REQUIRE(cpp_illegal(s.kernel, on, g) == "");
+    trials.push_back({s.family, std::move(s.kernel), std::move(g)});
+  };
+  add(samples::cumsum(5, 1001), {{"threads", 2}});
+  add(samples::cumsum(3, 773, 1, true, DType::bf16), {{"threads", 3}, {"split", 1}});
+  add(samples::cumsum(2, 300, 37, true), {{"threads", 3}, {"split", 1}});
+  add(samples::cumsum(2, 3, 1, false, DType::f64), {});
+  add(samples::scans(3, 261), {});
+  add(samples::scans(2, 200, 1, true), {{"threads", 3}, {"split", 1}});
+  add(samples::scans(2, 70, 19, true), {{"threads", 3}, {"split", 1}});
+  add(samples::scans(1, 81, 40), {});
+  add(samples::integer_scans(3, 133), {});
+  add(samples::integer_scans(2, 67, 21, true), {});
+  add(samples::cumulative_softmax(4, 530), {{"threads", 2}, {"split", 1}});
+  compare(trials, on);
+  CHECK(cpp_illegal(trials[0].kernel, on, {{"unroll", 2}}).find("one after the other") != std::string::npos);
+}
+
+TEST_CASE("a running sum over a million elements is as accurate as a pairwise one") {
+  const Device on = device(2);
+  std::vector<Trial> trials;
+  for (const bool columns : {false, true}) {
+    const auto s = columns ? samples::cumsum(1, 65537, 16) : samples::cumsum(1, 1000003);
+    trials.push_back({s.family, s.kernel, cpp_seeds(s.kernel, on)[0]});
+  }
+  compare(trials, on);
 }
 
 TEST_CASE("genes outside the kernel or its choices are refused by name") {

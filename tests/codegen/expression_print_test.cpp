@@ -20,6 +20,9 @@ class Plain : public Speller {
   std::string reduced(const Kernel& kernel, int id) override {
     return "red" + std::to_string(kernel.nodes[static_cast<std::size_t>(id)].reduction);
   }
+  std::string scanned(const Kernel& kernel, int id) override {
+    return "run" + std::to_string(kernel.nodes[static_cast<std::size_t>(id)].scan);
+  }
   std::string index(const Kernel& kernel, const ir::IndexExpr& e) override {
     const std::vector<std::string> names = {"a", "b", "c"};
     return index_text(e, kernel.space, names, false);

@@ -127,7 +127,7 @@ class Interpreter {
 
  private:
   Interpreter(const Kernel& k, const std::vector<Bytes>& inputs)
-      : k_(k), inputs_(inputs), values_(k.nodes.size()), folded_(k.reductions.size()) {
+      : k_(k), inputs_(inputs), values_(k.nodes.size()), folded_(k.reductions.size()), running_(k.scans.size()) {
     for (const auto& o : k.outputs) {
       std::int64_t n = 1;
       for (std::size_t i = 0; i < o.shape.size(); ++i) n += (o.shape[i] - 1) * o.strides[i];
@@ -160,14 +160,88 @@ class Interpreter {
             if (k_.reductions[r].phase == p) fold(k_.reductions[r], folded_[r]);
         }
       }
-      for (std::int64_t in = 0; in < k_.inner_extent(); ++in) {
+      for (Running& r : running_) r = {};
+      for (std::int64_t step = 0; step < k_.inner_extent(); ++step) {
+        const std::int64_t in = k_.reversed ? k_.inner_extent() - 1 - step : step;
         set(split, n, in);
         evaluate();
+        if (!k_.scans.empty()) {
+          for (std::size_t s = 0; s < running_.size(); ++s) scan(k_.scans[s], running_[s]);
+          evaluate();
+        }
         for (std::size_t o = 0; o < outputs_.size(); ++o) {
           const auto& out = k_.outputs[o];
-          if (out.per_row && in > 0) continue;
+          if (out.per_row && step > 0) continue;
           write(out.dtype, outputs_[o], out.index.evaluate(point_), values_[static_cast<std::size_t>(out.node)]);
         }
+      }
+    }
+  }
+
+  /// A scan with and without the element at hand.
+  struct Running {
+    Value now{}, before{};
+    std::int64_t at = -1, at_before = -1;
+    bool begun = false;
+  };
+  void scan(const Scan& s, Running& r) const {
+    const Value v = values_[static_cast<std::size_t>(s.arg)];
+    const auto wrap = [](std::int64_t a, std::int64_t b, bool times) {
+      const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
+      return static_cast<std::int64_t>(times ? x * y : x + y);
+    };
+    r.before = r.now;
+    r.at_before = r.at;
+    if (!r.begun) {
+      constexpr double inf = std::numeric_limits<double>::infinity();
+      const std::int64_t lowest = s.accumulate == DType::i32 ? std::numeric_limits<std::int32_t>::min()
+                                                             : std::numeric_limits<std::int64_t>::min();
+      const std::int64_t highest = s.accumulate == DType::i32 ? std::numeric_limits<std::int32_t>::max()
+                                                              : std::numeric_limits<std::int64_t>::max();
+      switch (s.kind) {
+        case ScanKind::product:
+          r.before = {1, 1};
+          break;
+        case ScanKind::max:
+          r.before = {-inf, lowest};
+          break;
+        case ScanKind::min:
+          r.before = {inf, highest};
+          break;
+        case ScanKind::log_sum_exp:
+          r.before = {-inf, 0};
+          break;
+        default:
+          r.before = {};
+      }
+      r.now = r.before;
+    }
+    r.begun = true;
+    const std::int64_t at = s.at < 0 ? -1 : values_[static_cast<std::size_t>(s.at)].i;
+    const bool real = floating(s.arg);
+    switch (s.kind) {
+      case ScanKind::sum:
+        r.now = {r.now.f + v.f, wrap(r.now.i, v.i, false)};
+        break;
+      case ScanKind::product:
+        r.now = {r.now.f * v.f, wrap(r.now.i, v.i, true)};
+        break;
+      case ScanKind::max:
+      case ScanKind::min: {
+        const bool up = s.kind == ScanKind::max;
+        const bool better = real ? std::isnan(v.f) || (!std::isnan(r.now.f) && (up ? v.f >= r.now.f : v.f <= r.now.f))
+                                 : (up ? v.i >= r.now.i : v.i <= r.now.i);
+        if (better) r.now = v, r.at = at;
+        break;
+      }
+      case ScanKind::log_sum_exp: {
+        const double low = std::min(r.now.f, v.f), high = std::max(r.now.f, v.f);
+        if (std::isnan(v.f) || std::isnan(r.now.f)) {
+          r.now.f = std::nan("");
+        } else {
+          r.now.f = low != high || std::isfinite(low) ? high + std::log1p(std::exp(low - high)) : high;
+        }
+        break;
       }
     }
   }
@@ -269,6 +343,11 @@ class Interpreter {
         return {0, n.index.evaluate(point_)};
       case Op::reduced:
         return folded_[static_cast<std::size_t>(n.reduction)];
+      case Op::scanned: {
+        const Running& r = running_[static_cast<std::size_t>(n.scan)];
+        if (n.position) return {0, n.exclusive ? r.at_before : r.at};
+        return n.exclusive ? r.before : r.now;
+      }
       case Op::cast: {
         const bool from = floating(n.args[0]);
         if (n.dtype == DType::boolean) return b(from ? x != 0 : a(0).i != 0);
@@ -434,6 +513,7 @@ class Interpreter {
   const Kernel& k_;
   const std::vector<Bytes>& inputs_;
   std::vector<Value> values_, folded_;
+  std::vector<Running> running_;
   std::vector<Bytes> outputs_;
   std::vector<std::int64_t> point_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -35,6 +36,7 @@ class Interpreter {
         row = outer;
         fold(point, first_inner);
       }
+      set_running(point, first_inner);
       const auto values = evaluate(point);
       for (std::size_t o = 0; o < outputs.size(); ++o) {
         const auto at = k_.outputs[o].index.evaluate(point);
@@ -56,6 +58,44 @@ class Interpreter {
       point[i] = 0;
     }
     return false;
+  }
+
+  /// Every scan again from the start of the row to `point`.
+  void set_running(const std::vector<std::int64_t>& point, std::size_t first_inner) {
+    running_.assign(k_.scans.size(), {});
+    if (k_.scans.empty()) return;
+    std::vector<std::vector<std::int64_t>> row;
+    std::vector<std::int64_t> at = point;
+    for (std::size_t i = first_inner; i < at.size(); ++i) at[i] = 0;
+    do row.push_back(at);
+    while (next(at, first_inner));
+    if (k_.reversed) std::reverse(row.begin(), row.end());
+    for (const auto& step : row) {
+      const auto values = evaluate(step);
+      for (std::size_t s = 0; s < running_.size(); ++s) {
+        const Scan& scan = k_.scans[s];
+        const double x = values[static_cast<std::size_t>(scan.arg)];
+        Running& r = running_[s];
+        r.before = r.now;
+        r.at_before = r.at;
+        const bool beyond = scan.kind == ScanKind::max ? x >= r.now : x <= r.now;
+        if (!r.begun) r.before = scan.kind == ScanKind::product;
+        if (!r.begun) {
+          r.now = x;
+        } else if (scan.kind == ScanKind::sum) {
+          r.now += x;
+        } else if (scan.kind == ScanKind::product) {
+          r.now *= x;
+        } else if (scan.kind == ScanKind::log_sum_exp) {
+          r.now = std::log(std::exp(r.now) + std::exp(x));
+        } else if (beyond) {
+          r.now = x;
+        }
+        if (scan.at >= 0 && (!r.begun || beyond)) r.at = values[static_cast<std::size_t>(scan.at)];
+        r.begun = true;
+      }
+      if (step == point) return;
+    }
   }
 
   void fold(std::vector<std::int64_t> point, std::size_t first_inner) {
@@ -120,6 +160,11 @@ class Interpreter {
         case Op::reduced:
           v[n] = folded_[static_cast<std::size_t>(node.reduction)];
           break;
+        case Op::scanned: {
+          const Running r = running_.empty() ? Running{} : running_[static_cast<std::size_t>(node.scan)];
+          v[n] = node.position ? (node.exclusive ? r.at_before : r.at) : node.exclusive ? r.before : r.now;
+          break;
+        }
         case Op::load: {
           bool inside = true;
           for (const auto& b : node.where) {
@@ -257,6 +302,11 @@ class Interpreter {
   const Kernel& k_;
   std::vector<std::vector<double>> inputs_;
   std::vector<double> folded_;
+  struct Running {
+    double now = 0, before = 0, at = 0, at_before = 0;
+    bool begun = false;
+  };
+  std::vector<Running> running_;
 };
 
 }  // namespace planish::codegen

@@ -41,6 +41,11 @@ def make_inputs(kernel: dict[str, Any], device: str) -> list[torch.Tensor]:
             value[1, 3] = value[4, 1] = value[0, 2] = value[2, 0] = float("nan")
             value[3, 5] = float("inf")
             value[:, 4] = value[3, :] = float("-inf")
+        if kernel["family"] == "scans" and value.numel() < 1 << 20:
+            value[0, 40 : 60 : 3] = value[0, 39:40]  # ties
+            value[1, 31] = float("nan")
+            value[1, 50] = float("inf")
+            value[0, 61] = float("-inf")
         out.append(value)
     return out
 
@@ -50,6 +55,26 @@ def picked(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:
     inside = (index >= 0) & (index < x.shape[dim])
     shape = [-1 if d == dim else 1 for d in range(x.dim())]
     return torch.where(inside.view(shape), x.index_select(dim, index.long().clamp(0, x.shape[dim] - 1)), torch.nan)
+
+
+def running(kernel: dict[str, Any], x: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The families of scan_samples.h: running values over dim 1, of what is turned around where they begin at the end."""
+    turned = bool(kernel["parameters"].get("reversed", 0))
+    y = x[0].flip(1) if turned else x[0]
+    match kernel["family"]:
+        case "cumsum":
+            sums = torch.cumsum(y * y, 1)
+            out = [(sums if y.dtype == torch.int64 else sums * 0.5) + y]
+        case "plain_cumsum":
+            out = [torch.cumsum(y, 1)]
+        case "scans":
+            before = torch.cumsum(torch.nn.functional.pad(y.movedim(1, -1), (1, -1)).movedim(-1, 1), 1)
+            high, low = torch.cummax(y, 1), torch.cummin(y, 1)
+            out = [before, torch.cumprod(y * 0.01 + 1, 1), torch.logcumsumexp(y, 1), high.values, high.indices, low.values]
+        case _:
+            high = torch.cummax(y, 1)
+            out = [torch.cumsum(y > 0, 1), high.values, high.indices, torch.cummin(y.long(), 1).values]
+    return [t.flip(1) for t in out] if turned else out
 
 
 def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
@@ -126,6 +151,11 @@ def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.d
             return [(x[0] - mean) * torch.rsqrt(var + 1e-5), mean.flatten()]
         case "whole_moments":
             return [x[0].sum(), x[0].var(correction=0)]
+        case "cumsum" | "plain_cumsum" | "scans" | "integer_scans":
+            return running(kernel, x)
+        case "cumulative_softmax":
+            e = (x[0] - x[0].amax(1, keepdim=True)).exp()
+            return [e.cumsum(1) / e.sum(1, keepdim=True), e.sum(1)]
         case "group_norm":
             return [torch.nn.functional.group_norm(x[0], p["groups"], x[1], x[2], 1e-5)]
         case "embedding_scale":

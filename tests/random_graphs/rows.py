@@ -137,19 +137,44 @@ def loss(m: Maker) -> Draft:
     return Draft(m.choice(texts), [x, y])
 
 
+def running(m: Maker) -> Draft:
+    """Running values of every kind: from either end, with and without the element at hand, masked."""
+    name = m.choice(["cumsum", "cumsum", "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"])
+    extreme = name in ("cummax", "cummin")
+    kinds = "f" if name == "logcumsumexp" else "fi" if extreme else "fib"
+    x = m.pick(kinds, rank=1, accept=lambda t: t.numel() > 0)
+    dim = m.dim(x)
+    text = "{0}.clamp(-1.5, 1.5)" if name == "cumprod" and x.kind == "f" else "{0}"
+    if name == "cumsum" and m.chance(0.2):
+        text = f"torch.where({text} > 0, {text}, 0)" if x.kind == "i" else f"({text} * 0.5)" if x.kind == "f" else text
+    call = f"torch.{name}({text}, {dim})"
+    if extreme:
+        if m.chance(0.3):
+            x = m.pick("fi", rank=1, exact=True, accept=lambda t: t.numel() > 0 and not bool(torch.isnan(t).any()))
+            return Draft(f"torch.{name}({{0}}, {m.dim(x)}).indices", [x])
+        call += ".values"
+    form = m.rng.randrange(5)
+    if form == 0:
+        call = call.replace(text, f"{text}.flip({dim})", 1) + f".flip({dim})"
+    elif form == 1 and name == "cumsum" and x.kind != "b":
+        call = f"({call} - {text})"
+    elif form == 2 and dim in (-1, x.tensor.ndim - 1):
+        call = f"F.pad({call}, (1, -1))"
+    exact = extreme or x.kind != "f"
+    return Draft(call, [x], keeps=exact, simpler=(f"torch.{name}({{0}}, {dim})" + (".values" if extreme else ""),))
+
+
 def library(m: Maker) -> Draft:
     """Steps that no kernel takes: partition has to order around them."""
     x = m.pick("f", rank=2, accept=lambda t: 0 < t.numel() < 4000)
     t = x.tensor
-    form = m.rng.randrange(5)
+    form = m.rng.randrange(4)
     if form == 0:
         return Draft("torch.matmul({0}, {0}.transpose(-1, -2))", [x])
     if form == 1:
         weight, bias = _weights(m, x, (5, t.shape[-1]), 1), _weights(m, x, (5,), 1)
         return Draft("F.linear({0}, {1}, {2})", [x, *weight, *bias])
     if form == 2:
-        return Draft(f"torch.cumsum({{0}}, {m.dim(x)})", [x])
-    if form == 3:
         x = m.pick("f", rank=1, exact=True, accept=lambda t: t.numel() > 0 and not bool(torch.isnan(t).any()))
         return Draft(f"torch.argmax({{0}}, {m.dim(x)}{_kept(m)})", [x])
     if t.ndim < 3:
@@ -157,4 +182,4 @@ def library(m: Maker) -> Draft:
     return Draft("F.avg_pool1d({0}.flatten(0, -3), 2)", [x])
 
 
-CATALOGUE = [(7, fold), (2, extremum), (2, spread), (2, norm), (4, softmax), (4, normalisation), (3, channels), (1, loss), (1, library)]
+CATALOGUE = [(7, fold), (2, extremum), (2, spread), (2, norm), (4, softmax), (4, normalisation), (3, channels), (1, loss), (3, running), (1, library)]

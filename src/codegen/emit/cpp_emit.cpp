@@ -78,8 +78,8 @@ Result<Emitted> emit_cpp(const Kernel& given, const Device& device, const Genome
                          view.inner(static_cast<int>(i)) && cpp::costly(kernel.nodes[i].op);
   cpp::Printer printer(view);
   std::string shared;
-  const std::string body = kernel.anchor == Anchor::row ? cpp::row_body(view, plan, printer, shared)
-                                                        : cpp::pointwise_body(view, plan, printer);
+  const std::string body =
+      kernel.has_rows() ? cpp::row_body(view, plan, printer, shared) : cpp::pointwise_body(view, plan, printer);
   std::string out = vector_prelude(plan.bits, plan.lanes, printer.used());
   if (plan.threads > 1)
     out += "extern \"C\" int omp_get_thread_num(void);\nextern \"C\" int omp_get_num_threads(void);\n";

@@ -38,7 +38,7 @@ bool turnable(const Kernel& k, const Node& n, int v, int u) {
 
 /// Cycles a point, to choose the vector variable by.
 double weight(const Kernel& k, int v) {
-  const bool row = k.anchor == Anchor::row, column = row && v < static_cast<int>(k.space.extents.size()) - k.inner;
+  const bool row = k.has_rows(), column = row && v < static_cast<int>(k.space.extents.size()) - k.inner;
   const int u = tile_variable(k, v);
   double cycles = 0;
   const auto access = [&](const ir::IndexExpr& e, bool store) {
@@ -59,7 +59,7 @@ double weight(const Kernel& k, int v) {
                 (o.per_row ? 1.0 / static_cast<double>(std::max<std::int64_t>(1, k.inner_extent())) : 1.0);
   const auto e = static_cast<double>(std::max<std::int64_t>(1, extent(k, v)));
   const double lanes = 16, vectors = static_cast<double>((extent(k, v) + 15) / 16);
-  cycles += 0.3;  // arithmetic
+  cycles += 0.3 + (column ? 0.2 : 0.6) * static_cast<double>(k.scans.size());  // arithmetic
   cycles *= std::max(1.0, vectors * lanes / e);
   if (row && !column)
     cycles += (30.0 + 40.0 * static_cast<double>(k.reductions.size())) /
@@ -68,7 +68,7 @@ double weight(const Kernel& k, int v) {
 }
 
 bool shares_costly_values(const Kernel& k) {
-  if (k.anchor != Anchor::row || k.reductions.empty()) return false;
+  if (!k.has_rows() || k.reductions.empty()) return false;
   for (const auto& n : k.nodes)
     if (n.op == Op::exp || n.op == Op::erf || n.op == Op::tanh || n.op == Op::sigmoid || n.op == Op::log ||
         n.op == Op::pow || n.op == Op::sin || n.op == Op::cos)
@@ -92,9 +92,9 @@ std::vector<std::int64_t> thread_choices(const Device& device) {
 }  // namespace
 
 Kernel with_variable(Kernel kernel) {
-  if (kernel.space.extents.empty() || (kernel.anchor == Anchor::row && kernel.inner == 0)) {
+  if (kernel.space.extents.empty() || (kernel.has_rows() && kernel.inner == 0)) {
     kernel.space.extents.push_back(1);
-    if (kernel.anchor == Anchor::row) kernel.inner = 1;
+    if (kernel.has_rows()) kernel.inner = 1;
   }
   return kernel;
 }
@@ -134,6 +134,8 @@ std::vector<int> vector_variables(const Kernel& kernel) {
   std::vector<std::pair<double, int>> all;
   const int n = static_cast<int>(kernel.space.extents.size());
   for (int v = 0; v < n; ++v) {
+    // A scan's lanes are rows, or neighbours in the order of the sweep.
+    if (kernel.anchor == Anchor::scan && v != n - 1 && v >= n - kernel.inner) continue;
     bool stored = true;  // a pointwise vector must move every output
     if (kernel.anchor == Anchor::pointwise || v >= n - kernel.inner)
       for (const auto& o : kernel.outputs) stored &= o.per_row || o.index.depends_on(v);
@@ -223,6 +225,9 @@ std::string cpp_illegal(const Kernel& given, const Device& device, const Genome&
   const int v = static_cast<int>(cpp::get(genome, "vary", variables[0]));
   if (cpp::get(genome, "tile", 0) > 0 && cpp::tile_variable(kernel, v) < 0)
     return "tiles need loads that run along another variable";
+  if (kernel.anchor == Anchor::scan && v == static_cast<int>(kernel.space.extents.size()) - 1 && kernel.inner > 0 &&
+      cpp::get(genome, "unroll", 1) != 1)
+    return "a scan takes the vectors of a row one after the other";
   if (cpp::get(genome, "split", 0) && cpp::get(genome, "threads", 1) == 1)
     return "one thread has nobody to share a row with";
   const int n = static_cast<int>(kernel.space.extents.size());
@@ -253,7 +258,7 @@ std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
     if (static_cast<double>(t) * 32768 <= work) threads = t;
   const auto seed = [&](int v) {
     Genome g;
-    const bool row = kernel.anchor == Anchor::row;
+    const bool row = kernel.has_rows();
     const int n = static_cast<int>(kernel.space.extents.size());
     const bool column = row && v < n - kernel.inner;
     g["bits"] = cpp::widths(device)[0];
@@ -261,6 +266,7 @@ std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
     g["threads"] = threads;
     const std::int64_t lanes = g["bits"] / 32, ev = cpp::extent(kernel, v);
     g["unroll"] = row ? (ev >= 8 * lanes ? 4 : ev >= 2 * lanes ? 2 : 1) : costly > 0 ? 1 : 2;
+    if (kernel.anchor == Anchor::scan && !column) g["unroll"] = 1;
     if (column && kernel.nodes.size() > 24) g["unroll"] = 1;
     if (has("nt")) g["nt"] = bytes > static_cast<double>(device.l2_bytes);
     if (has("chunk")) {

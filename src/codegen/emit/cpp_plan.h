@@ -46,6 +46,13 @@ Result<Plan> plan(const Kernel& kernel, const Device& device, const Genome& geno
 std::string pointwise_body(const View& view, const Plan& plan, Printer& printer);
 std::string row_body(const View& view, const Plan& plan, Printer& printer, std::string& shared);
 
+/// The last sweep of a scan kernel, with its stores. `nodes` vary within the sweep, ascending; `reads` are kept in row
+/// buffers; `loops` are the inner variables other than the vector variable, outermost first; `spots` the vectors of
+/// columns side by side (one for rows). `shared` receives what threads exchange.
+std::string scan_sweep(const View& view, const Plan& plan, Printer& printer, const std::vector<Spot>& spots,
+                       const std::vector<int>& nodes, const std::vector<int>& reads, const std::vector<int>& loops,
+                       std::string& shared);
+
 /// Names d0, d1, … for all variables.
 Spot plain_spot(const View& view);
 /// `const i64 d0 = …;` for every variable of `order` (last fastest) from the linear index `linear`.

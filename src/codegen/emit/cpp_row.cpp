@@ -111,6 +111,10 @@ class Row {
       roots.push_back(r.arg);
       if (r.at >= 0) roots.push_back(r.at);
     }
+    for (const auto& s : k.scans) {
+      roots.push_back(s.arg);
+      if (s.at >= 0) roots.push_back(s.at);
+    }
     needed_ = printing::closure(k, roots, [](int) { return false; });
     for (const auto& r : k.reductions) phases_ = std::max(phases_, r.phase + 1);
     for (int i = view.variables() - k.inner; i < view.variables(); ++i)
@@ -432,6 +436,13 @@ class Row {
     if (which.empty())
       for (const auto& o : view_.kernel.outputs)
         if (!o.per_row) roots.push_back(o.node);
+    const bool scans = which.empty() && !view_.kernel.scans.empty();
+    if (scans) {
+      for (const auto& s : view_.kernel.scans) {
+        roots.push_back(s.arg);
+        if (s.at >= 0) roots.push_back(s.at);
+      }
+    }
     const auto kept = [&](int n) {
       return view_.buffered[static_cast<std::size_t>(n)] && view_.phase[static_cast<std::size_t>(n)] < phase &&
              first_use_[static_cast<std::size_t>(n)] < phase;
@@ -446,6 +457,7 @@ class Row {
       if (kept(n)) reads.push_back(n);
     for (int n : nodes)
       first_use_[static_cast<std::size_t>(n)] = std::min(first_use_[static_cast<std::size_t>(n)], phase);
+    if (scans) return scan_sweep(view_, plan_, printer_, spots, nodes, reads, loops_, shared_);
     return view_.column ? column_sweep(spots, which, nodes) : row_sweep(which, nodes, reads);
   }
 

@@ -116,7 +116,7 @@ std::uint64_t View::inner_mask() const {
 }
 
 View::View(const Kernel& k, int vector_variable) : kernel(k), v(vector_variable) {
-  column = k.anchor == Anchor::row && v < variables() - k.inner;
+  column = k.has_rows() && v < variables() - k.inner;
   std::vector<Range> ranges;
   for (const Node& n : k.nodes) {
     std::uint64_t mask = 0;
@@ -133,6 +133,12 @@ View::View(const Kernel& k, int vector_variable) : kernel(k), v(vector_variable)
       if (r.at >= 0) position = ranges[static_cast<std::size_t>(r.at)];
       mask = vars[static_cast<std::size_t>(r.arg)] & ~inner_mask();
       ph = std::max(phase[static_cast<std::size_t>(r.arg)], r.phase + 1);
+    }
+    if (n.op == Op::scanned) {
+      const auto& s = k.scans[static_cast<std::size_t>(n.scan)];
+      if (n.position) position = ranges[static_cast<std::size_t>(s.at)];
+      mask = (std::uint64_t{1} << variables()) - 1;
+      ph = phase[static_cast<std::size_t>(s.arg)];
     }
     vars.push_back(mask);
     phase.push_back(ph);
@@ -338,7 +344,7 @@ std::string Printer::load(int node, const Spot& spot) {
 std::string Printer::define(int node, const Spot& spot) {
   const auto at = static_cast<std::size_t>(node);
   const Node& n = view_.kernel.nodes[at];
-  if (n.op == Op::constant || n.op == Op::reduced) return "";
+  if (n.op == Op::constant || n.op == Op::reduced || n.op == Op::scanned) return "";
   const bool vec = view_.vec(node);
   std::string text;
   if (vec && view_.buffered[at] && spot.position.starts_with("read:")) {

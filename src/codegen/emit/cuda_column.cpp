@@ -28,12 +28,23 @@ class ColumnWriter {
       roots.push_back(r.arg);
       if (r.at >= 0) roots.push_back(r.at);
     }
+    for (const auto& s : kernel.scans) {
+      roots.push_back(s.arg);
+      if (s.at >= 0) roots.push_back(s.at);
+    }
     for (const auto& o : kernel.outputs) roots.push_back(o.node);
     needed_ = closure(kernel, roots, [](int) { return false; });
     chained_ = base_.trips > longest_chain;
   }
 
   void write() {
+    if (!reductions() || !stage_.stores) return;
+    if (plan_.stores) sweep(static_cast<int>(plan_.folds.size()));
+    row_outputs();
+  }
+
+  /// The head, where threads are, and the reductions of this launch. False where their states went to scratch.
+  bool reductions() {
     head();
     thread_position();
     row_position();
@@ -50,7 +61,7 @@ class ColumnWriter {
         if (!stage_.stores && p + 1 == stage_.to) {
           meet(folds);
           leave(folds);
-          break;
+          return false;
         }
         meet(folds);
         results(folds);
@@ -58,9 +69,37 @@ class ColumnWriter {
       row_nodes(p + 1);
       finish(folds);
     }
-    if (!stage_.stores) return;
-    if (plan_.stores) sweep(static_cast<int>(plan_.folds.size()));
-    row_outputs();
+    return true;
+  }
+
+  /// What is stored once for each row.
+  void row_outputs() {
+    std::vector<int> roots, outputs;
+    std::string body;
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
+      if (!kernel_.outputs[o].per_row) continue;
+      outputs.push_back(static_cast<int>(o));
+      roots.push_back(kernel_.outputs[o].node);
+      if (base_.columns) body += w.set_lane(static_cast<int>(o));
+    }
+    if (outputs.empty()) return;
+    w.open("if (live && y == 0 && slice == 0) {");
+    if (base_.columns) {
+      for (const int o : outputs) {
+        w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(kernel_.outputs[static_cast<std::size_t>(o)].dtype),
+                           base_.width, o));
+      }
+      w.compute(closure(kernel_, roots, [](int) { return false; }), body);
+      for (const int o : outputs) w.store_vector(o, "");
+    } else {
+      for (const int o : outputs) {
+        const auto& output = kernel_.outputs[static_cast<std::size_t>(o)];
+        w.line(fmt::format(
+            "out{}[{}] = {};", o, w.index(kernel_, output.index),
+            store_form(w.name(output.node), kernel_.nodes[static_cast<std::size_t>(output.node)].dtype, output.dtype)));
+      }
+    }
+    w.close();
   }
 
  private:
@@ -583,35 +622,6 @@ class ColumnWriter {
     }
   }
 
-  void row_outputs() {
-    std::vector<int> roots, outputs;
-    std::string body;
-    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
-      if (!kernel_.outputs[o].per_row) continue;
-      outputs.push_back(static_cast<int>(o));
-      roots.push_back(kernel_.outputs[o].node);
-      if (base_.columns) body += w.set_lane(static_cast<int>(o));
-    }
-    if (outputs.empty()) return;
-    w.open("if (live && y == 0 && slice == 0) {");
-    if (base_.columns) {
-      for (const int o : outputs) {
-        w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(kernel_.outputs[static_cast<std::size_t>(o)].dtype),
-                           base_.width, o));
-      }
-      w.compute(closure(kernel_, roots, [](int) { return false; }), body);
-      for (const int o : outputs) w.store_vector(o, "");
-    } else {
-      for (const int o : outputs) {
-        const auto& output = kernel_.outputs[static_cast<std::size_t>(o)];
-        w.line(fmt::format(
-            "out{}[{}] = {};", o, w.index(kernel_, output.index),
-            store_form(w.name(output.node), kernel_.nodes[static_cast<std::size_t>(output.node)].dtype, output.dtype)));
-      }
-    }
-    w.close();
-  }
-
   const Kernel& kernel_;
   const ColumnPlan& plan_;
   const CudaPlan& base_;
@@ -622,6 +632,12 @@ class ColumnWriter {
 };
 
 }  // namespace
+
+void write_column_start(const Kernel& kernel, const ColumnPlan& plan, bool stores, CudaWriter& writer) {
+  ColumnWriter column(kernel, plan, writer, {0, static_cast<int>(plan.folds.size()), stores, plan.slices});
+  column.reductions();
+  if (stores) column.row_outputs();
+}
 
 Result<Emitted> emit_column(const Kernel& kernel, const Device& device, const Genome& genome) {
   const ColumnPlan plan = make_column_plan(kernel, device, genome);

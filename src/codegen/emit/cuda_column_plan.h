@@ -43,6 +43,12 @@ struct ColumnPlan {
 /// The genome must hold values of column_genes.
 ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Genome& genome);
 
+class CudaWriter;
+/// What a launch of other kernels over rows or columns begins with: its head, where its threads are (`tid`, `x`, `y`,
+/// `group`, `slice`, `from`, `upto`, `live`, `row`), the reductions, and what is stored once a row. Leaves the body
+/// open. With slices there must be no reductions.
+void write_column_start(const Kernel& kernel, const ColumnPlan& plan, bool stores, CudaWriter& writer);
+
 std::vector<Gene> column_genes(const Kernel& kernel, const Device& device);
 /// Empty if legal.
 std::string column_illegal(const Kernel& kernel, const Device& device, const Genome& genome);

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include "codegen/emit/cuda_column_plan.h"
+#include "codegen/emit/cuda_scan_plan.h"
 #include "codegen/emit/cuda_writer.h"
 
 namespace planish::codegen::printing {
 
 Result<Emitted> emit_cuda(const Kernel& kernel, const Device& device, const Genome& genome) {
+  if (kernel.anchor == Anchor::scan) return emit_scan(kernel, device, genome);
   if (uses_column_schedule(kernel)) return emit_column(kernel, device, genome);
   const CudaPlan plan = make_plan(kernel, device, genome);
   CudaWriter writer(kernel, plan);

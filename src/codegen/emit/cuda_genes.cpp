@@ -7,6 +7,7 @@
 #include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/cuda_plan.h"
+#include "codegen/emit/cuda_scan_plan.h"
 
 /// Genes of the CUDA schedules, and which of their combinations may be emitted.
 namespace planish::codegen::printing {
@@ -64,6 +65,7 @@ bool streams(const Kernel& kernel) {
 }  // namespace
 
 std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
+  if (kernel.anchor == Anchor::scan) return scan_genes(kernel, device);
   if (uses_column_schedule(kernel)) return column_genes(kernel, device);
   std::vector<Gene> out;
   const int wide_element = widest(kernel);
@@ -108,6 +110,7 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
 }
 
 std::string cuda_illegal(const Kernel& kernel, const Device& device, const Genome& genome) {
+  if (kernel.anchor == Anchor::scan) return scan_illegal(kernel, device, genome);
   if (uses_column_schedule(kernel)) return column_illegal(kernel, device, genome);
   const std::int64_t threads = gene(genome, "threads", 256);
   const std::int64_t rows = gene(genome, "rows", 1);
@@ -332,6 +335,7 @@ bool alike(const Genome& a, const Genome& b) {
 }  // namespace
 
 std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
+  if (kernel.anchor == Anchor::scan) return scan_seeds(kernel, device);
   if (uses_column_schedule(kernel)) return column_seeds(kernel, device);
   const auto all = cuda_genes(kernel, device);
   // Enumerated only where the model can tell values apart; hints follow from the size.

@@ -105,7 +105,7 @@ void plan_nodes(const Kernel& kernel, CudaPlan& plan) {
   plan.loads.assign(count, {});
   for (std::size_t i = 0; i < count; ++i) {
     const Node& node = kernel.nodes[i];
-    bool lane = plan.columns && node.op == Op::reduced;
+    bool lane = (plan.columns && node.op == Op::reduced) || node.op == Op::scanned;
     if (node.op == Op::load || node.op == Op::index) {
       lane = varies(node.index, plan.lanes) ||
              std::ranges::any_of(node.where, [&](const ir::Bound& b) { return varies(b.e, plan.lanes); });
@@ -291,7 +291,7 @@ int widest(const Kernel& kernel) {
 bool prefers_columns(const Kernel& kernel) {
   const auto n = static_cast<int>(kernel.space.extents.size());
   const int outer = n - kernel.inner;
-  if (kernel.anchor != Anchor::row || outer < 1) return false;
+  if (!kernel.has_rows() || outer < 1) return false;
   if (kernel.space.extents[static_cast<std::size_t>(outer - 1)] < 8) return false;
   int along_rows = 0;
   int along_columns = 0;
@@ -366,7 +366,7 @@ std::int64_t gene(const Genome& genome, std::string_view name, std::int64_t othe
 
 CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& genome) {
   CudaPlan plan;
-  plan.row = kernel.anchor == Anchor::row;
+  plan.row = kernel.has_rows();
   plan.columns = prefers_columns(kernel);
   constexpr std::int64_t room = 64;  // copies look at positions rounded up
   plan.wide = !fits_int32(kernel) || std::ranges::any_of(kernel.inputs, [](const Input& input) {

@@ -126,6 +126,8 @@ template <int N> PL_FN void pl_copy_wait() { asm volatile("cp.async.wait_group %
 template <typename T> PL_FN T pl_xor(T v, int mask) {
   if constexpr (sizeof(T) >= 4) return __shfl_xor_sync(0xffffffffu, v, mask); else return (T)__shfl_xor_sync(0xffffffffu, (int)v, mask);
 }
+template <typename T> PL_FN T pl_up(T v, int lanes) { return __shfl_up_sync(0xffffffffu, v, lanes); }
+template <typename T> PL_FN T pl_from_lane(T v, int lane) { return __shfl_sync(0xffffffffu, v, lane); }
 PL_FN void pl_cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }

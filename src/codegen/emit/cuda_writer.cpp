@@ -287,7 +287,8 @@ void CudaWriter::compute(std::span<const int> nodes, std::string_view body) {
     in_lane_ = false;
     print_nodes(out, kernel_, common, *this, indent);
     line("#pragma unroll");
-    open(fmt::format("for (int j = 0; j < {}; ++j) {{", width()));
+    open(backwards ? fmt::format("for (int j = {}; j >= 0; --j) {{", width() - 1)
+                   : fmt::format("for (int j = 0; j < {}; ++j) {{", width()));
     in_lane_ = true;
     lane_head();
     indent += "  ";
@@ -401,6 +402,10 @@ std::string CudaWriter::reduced(const Kernel& kernel, int id) {
   const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
   const std::string name = fmt::format("red{}{}", node.reduction, plan_.columns ? "[j]" : "");
   return convert(name, kernel.reductions[static_cast<std::size_t>(node.reduction)].accumulate, node.dtype);
+}
+
+std::string CudaWriter::scanned(const Kernel&, int id) {
+  return running(id);
 }
 
 }  // namespace planish::codegen::printing

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,8 @@ class CudaWriter : public Speller {
   CudaWriter(const Kernel& kernel, const CudaPlan& plan) : kernel_(kernel), plan_(plan) {}
 
   std::string out;  ///< the text so far
+  /// The value of a `scanned` node, in its dtype; set by whoever prints scans.
+  std::function<std::string(int id)> running;
 
   /// Appends one line, indented.
   void line(std::string_view text);
@@ -57,11 +60,13 @@ class CudaWriter : public Speller {
 
   std::string load(const Kernel& kernel, int id) override;
   std::string reduced(const Kernel& kernel, int id) override;
+  std::string scanned(const Kernel& kernel, int id) override;
   std::string index(const Kernel& kernel, const ir::IndexExpr& e) override;
   std::string function(Op op, bool wide) const override;
   std::string quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const override;
 
   bool copies_ahead = false;  ///< shared residency: vectors were copied into "s7[u]" rather than "s7"
+  bool backwards = false;     ///< lanes are computed from the last to the first
   bool scalar_tail = false;   ///< width 1, element loads: what a pointwise kernel's last elements use
   int depth = 0;
 

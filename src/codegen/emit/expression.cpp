@@ -369,6 +369,8 @@ std::string operation(const Kernel& kernel, int id, Speller& speller) {
       return speller.load(kernel, id);
     case Op::reduced:
       return speller.reduced(kernel, id);
+    case Op::scanned:
+      return speller.scanned(kernel, id);
     case Op::index:
       return convert(fmt::format("(long long)({})", speller.index(kernel, node.index)), DType::i64, node.dtype);
     case Op::cast:

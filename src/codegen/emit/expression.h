@@ -22,6 +22,8 @@ class Speller {
   virtual std::string load(const Kernel& kernel, int id) = 0;
   /// The value of Node `id`, a `reduced`.
   virtual std::string reduced(const Kernel& kernel, int id) = 0;
+  /// The value of Node `id`, a `scanned`.
+  virtual std::string scanned(const Kernel& kernel, int id) = 0;
   /// An integer expression over the space's variables (for `index` nodes).
   virtual std::string index(const Kernel& kernel, const ir::IndexExpr& e) = 0;
   /// How other nodes refer to Node `id`. Default "v12".

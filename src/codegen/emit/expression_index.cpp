@@ -118,6 +118,11 @@ std::vector<Place> place(const Kernel& kernel) {
       for (int v = 0; v < outer; ++v) p.variables |= std::uint64_t{1} << std::min(v, 63);
       p.phase = kernel.reductions[static_cast<std::size_t>(node.reduction)].phase + 1;
     }
+    if (node.op == Op::scanned) {
+      p = places[static_cast<std::size_t>(kernel.scans[static_cast<std::size_t>(node.scan)].arg)];
+      p.inner = true;
+      for (int v = 0; v < variables; ++v) p.variables |= std::uint64_t{1} << std::min(v, 63);
+    }
     for (const int arg : node.args) {
       const Place& from = places[static_cast<std::size_t>(arg)];
       p.inner = p.inner || from.inner;

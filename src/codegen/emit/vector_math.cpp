@@ -154,6 +154,41 @@ template <class V, class I> struct best { V v; I i; };
   }
 BEST(higher, >) BEST(lower, <)
 
+//@ running fold
+// A running value at each lane: of the lanes before it (behind it, where D) and its own. Lanes moved up (down) by s;
+// what comes in is z's.
+template <bool D> FN vi from_lane(int s) { const vi l = lanes(); return D ? (l + s < W ? l + s + W : l) : (l >= s ? l - s + W : l); }
+template <bool D> FN vf moved(vf v, vf z, int s) { return __builtin_shuffle(z, v, from_lane<D>(s)); }
+template <bool D> FN vi moved(vi v, vi z, int s) { return __builtin_shuffle(z, v, from_lane<D>(s)); }
+template <bool D> FN vd moved(vd v, vd z, int s) { return __builtin_shuffle(z, v, __builtin_convertvector(from_lane<D>(s), vl)); }
+template <bool D> FN vl moved(vl v, vl z, int s) { return __builtin_shuffle(z, v, __builtin_convertvector(from_lane<D>(s), vl)); }
+// In every lane what the last lane of the sweep has.
+template <bool D> FN vf edge(vf v) { return splat(v[D ? 0 : W - 1]); }
+template <bool D> FN vi edge(vi v) { return splat(v[D ? 0 : W - 1]); }
+template <bool D> FN vd edge(vd v) { return splat(v[D ? 0 : W - 1]); }
+template <bool D> FN vl edge(vl v) { return splat(v[D ? 0 : W - 1]); }
+struct run_sum {
+  FN vf join(vf a, vf b) { return a + b; }
+  FN vd join(vd a, vd b) { return a + b; }
+  FN vl join(vl a, vl b) { return (vl)((vul)a + (vul)b); }
+};
+struct run_product {
+  FN vd join(vd a, vd b) { return a * b; }
+  FN vl join(vl a, vl b) { return (vl)((vul)a * (vul)b); }
+};
+struct run_max { template <class V> FN V join(V a, V b) { return greater(a, b); } };
+struct run_min { template <class V> FN V join(V a, V b) { return less(a, b); } };
+template <bool D, class R, class T> FN T running(T v, T z) {
+  _Pragma("GCC unroll 4") for (int s = 1; s < W; s *= 2) v = R::join(moved<D>(v, z, s), v);
+  return v;
+}
+//@ running_at running
+// An extreme value and where it was last; the last NaN counts as the extreme.
+template <class V, class I> struct seen { V v; I i; };
+template <bool D, class V, class I> FN seen<V, I> moved(seen<V, I> x, seen<V, I> z, int s) { return {moved<D>(x.v, z.v, s), moved<D>(x.i, z.i, s)}; }
+template <bool D, class V, class I> FN seen<V, I> edge(seen<V, I> x) { return {edge<D>(x.v), edge<D>(x.i)}; }
+struct run_max_at { template <class T> FN T join(T a, T b) { const vi m = mask(b.v != b.v) | (mask(a.v == a.v) & mask(b.v >= a.v)); return {sel(m, b.v, a.v), sel(m, b.i, a.i)}; } };
+struct run_min_at { template <class T> FN T join(T a, T b) { const vi m = mask(b.v != b.v) | (mask(a.v == a.v) & mask(b.v <= a.v)); return {sel(m, b.v, a.v), sel(m, b.i, a.i)}; } };
 //@ part
 template <class V, class U, class T> FN V part(const T* p, int n) { U r{}; for (int l = 0; l < n; ++l) r[l] = p[l]; return (V)r; }
 template <class V, class T> FN void put_part(T* p, V v, int n) { for (int l = 0; l < n; ++l) p[l] = v[l]; }
@@ -411,6 +446,14 @@ FN double log_(double x) { return __builtin_log(x); }
 #ifdef LIBM1
 LIBM1(log_, __builtin_log)
 #endif
+//@ running_exp running exp_ log_
+// The sum of exp(x - m), m the largest x: m is finite unless some x is +Inf or NaN, which then decides alone.
+template <class V> struct exps { V m; V s; };
+template <bool D, class V> FN exps<V> moved(exps<V> x, exps<V> z, int s) { return {moved<D>(x.m, z.m, s), moved<D>(x.s, z.s, s)}; }
+template <bool D, class V> FN exps<V> edge(exps<V> x) { return {edge<D>(x.m), edge<D>(x.s)}; }
+template <class V> FN exps<V> exps_of(V x, V lowest) { return {greater(x, lowest), x < lowest ? V{} : V{} + 1}; }
+struct run_exps { template <class V> FN exps<V> join(exps<V> a, exps<V> b) { const V m = greater(a.m, b.m); return {m, a.s * exp_(a.m - m) + b.s * exp_(b.m - m)}; } };
+template <class V> FN V log_of(exps<V> x) { return (x.m - x.m == 0) | (x.m != x.m) ? x.m + log_(x.s) : x.m; }
 //@ sigmoid_ exp_
 template <class V> FN V sigmoid_(V x) {
   V e = exp_(-abs_(x));

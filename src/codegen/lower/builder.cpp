@@ -183,4 +183,26 @@ int Builder::reduce(ReduceKind kind, int arg, DType accumulate, int at) {
   return put(std::move(node));
 }
 
+int Builder::scan(Scan scan, bool exclusive, bool position) {
+  int id = -1;
+  for (std::size_t i = 0; i < scans_.size(); ++i) {
+    Scan& s = scans_[i];
+    if (s.kind != scan.kind || s.arg != scan.arg || s.accumulate != scan.accumulate) continue;
+    if (s.at >= 0 && scan.at >= 0 && s.at != scan.at) continue;
+    s.at = std::max(s.at, scan.at);
+    id = static_cast<int>(i);
+  }
+  if (id < 0) {
+    id = static_cast<int>(scans_.size());
+    scans_.push_back(scan);
+  }
+  Node node;
+  node.op = Op::scanned;
+  node.dtype = position ? DType::i64 : scan.accumulate;
+  node.scan = id;
+  node.exclusive = exclusive;
+  node.position = position;
+  return put(std::move(node));
+}
+
 }  // namespace planish::codegen

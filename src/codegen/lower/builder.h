@@ -23,6 +23,7 @@ class Builder {
   DType dtype(int node) const { return at(node).dtype; }
   std::vector<Node>& nodes() { return nodes_; }
   std::vector<Reduction>& reductions() { return reductions_; }
+  std::vector<Scan>& scans() { return scans_; }
 
   int constant(DType dtype, double value);
   int integer(DType dtype, std::int64_t value);
@@ -40,6 +41,9 @@ class Builder {
   int test(Op op, int a, int b);
   int select(int condition, int then_node, int else_node);
   int reduce(ReduceKind kind, int arg, DType accumulate, int at = -1);
+  /// A running value of `scan`, or with `position` its position. A scan that differs only in not looking for positions
+  /// is the same one.
+  int scan(Scan scan, bool exclusive, bool position);
 
   // Shorthand for floating arithmetic; `d` operands become constants of a's dtype.
   int add(int a, int b) { return op(Op::add, a, b); }
@@ -56,6 +60,7 @@ class Builder {
   int put(Node node);
   std::vector<Node> nodes_;
   std::vector<Reduction> reductions_;
+  std::vector<Scan> scans_;
   std::unordered_map<std::string, int> known_;
 };
 

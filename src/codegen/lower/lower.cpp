@@ -102,12 +102,14 @@ class Renumber {
       : kernel_(kernel),
         nodes_(kernel.nodes.size(), -1),
         folds_(kernel.reductions.size(), -1),
+        scans_(kernel.scans.size(), -1),
         inputs_(kernel.inputs.size(), -1) {}
 
   void run() {
     for (Output& output : kernel_.outputs) output.node = visit(output.node);
     kernel_.nodes = std::move(new_nodes_);
     kernel_.reductions = std::move(new_reductions_);
+    kernel_.scans = std::move(new_scans_);
     kernel_.inputs = std::move(new_inputs_);
   }
 
@@ -128,6 +130,17 @@ class Renumber {
       }
       node.reduction = fold;
     }
+    if (node.op == Op::scanned) {
+      int& known = scans_[static_cast<std::size_t>(node.scan)];
+      if (known < 0) {
+        Scan scan = kernel_.scans[static_cast<std::size_t>(node.scan)];
+        scan.arg = visit(scan.arg);
+        if (scan.at >= 0) scan.at = visit(scan.at);
+        known = static_cast<int>(new_scans_.size());
+        new_scans_.push_back(scan);
+      }
+      node.scan = known;
+    }
     if (node.op == Op::load) {
       int& input = inputs_[static_cast<std::size_t>(node.input)];
       if (input < 0) {
@@ -142,11 +155,29 @@ class Renumber {
   }
 
   Kernel& kernel_;
-  std::vector<int> nodes_, folds_, inputs_;
+  std::vector<int> nodes_, folds_, scans_, inputs_;
   std::vector<Node> new_nodes_;
   std::vector<Reduction> new_reductions_;
+  std::vector<Scan> new_scans_;
   std::vector<Input> new_inputs_;
 };
+
+/// A sweep folds what does not need the sweep's own results.
+Status check_scans(const Kernel& kernel) {
+  std::vector<bool> running(kernel.nodes.size(), false);
+  for (std::size_t n = 0; n < running.size(); ++n) {
+    running[n] = kernel.nodes[n].op == Op::scanned;
+    for (const int a : kernel.nodes[n].args) running[n] = running[n] || running[static_cast<std::size_t>(a)];
+  }
+  for (const Reduction& r : kernel.reductions) {
+    if (running[static_cast<std::size_t>(r.arg)] || (r.at >= 0 && running[static_cast<std::size_t>(r.at)]))
+      return unsupported("a reduction of running values");
+  }
+  for (const Scan& s : kernel.scans) {
+    if (running[static_cast<std::size_t>(s.arg)]) return unsupported("a running value of running values");
+  }
+  return {};
+}
 
 bool depends_on_any(const IndexExpr& e, const std::vector<int>& variables) {
   return std::any_of(variables.begin(), variables.end(), [&](int v) { return e.depends_on(v); });
@@ -195,7 +226,7 @@ void sort_by_stride(std::vector<int>& variables, const IndexExpr& by) {
 Status order_variables(Kernel& kernel, const std::optional<std::vector<int>>& inner) {
   std::vector<bool> is_inner(kernel.space.extents.size(), false);
   std::vector<int> outer, row;
-  if (inner && kernel.anchor == Anchor::row) {
+  if (inner && kernel.has_rows()) {
     for (const int v : *inner) is_inner[static_cast<std::size_t>(v)] = true;
   }
   for (std::size_t v = 0; v < is_inner.size(); ++v) (is_inner[v] ? row : outer).push_back(static_cast<int>(v));
@@ -204,7 +235,7 @@ Status order_variables(Kernel& kernel, const std::optional<std::vector<int>>& in
     const IndexExpr* load = main_load(kernel, row);
     if (load == nullptr) return unsupported("a reduction of values that do not move with the row");
     if (!depends_on_any(*by, row) && runs_across(*load, is_inner)) by = load;
-    sort_by_stride(row, *load);
+    if (kernel.anchor == Anchor::row) sort_by_stride(row, *load);  // a scan has its order
   }
   sort_by_stride(outer, *by);
   kernel.inner = static_cast<int>(row.size());
@@ -268,9 +299,10 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
   kernel.space = frame.space;
   kernel.nodes = std::move(low.builder().nodes());
   kernel.reductions = std::move(low.builder().reductions());
-  kernel.anchor = kernel.reductions.empty() ? Anchor::pointwise : Anchor::row;
+  kernel.scans = std::move(low.builder().scans());
   Renumber(kernel).run();
-  if (kernel.reductions.empty()) kernel.anchor = Anchor::pointwise;
+  kernel.anchor = !kernel.scans.empty() ? Anchor::scan : !kernel.reductions.empty() ? Anchor::row : Anchor::pointwise;
+  kernel.reversed = kernel.anchor == Anchor::scan && low.reversed();
   const auto loads =
       std::count_if(kernel.nodes.begin(), kernel.nodes.end(), [](const Node& n) { return n.op == Op::load; });
   if (loads > limits.max_loads || static_cast<int>(kernel.nodes.size()) > limits.max_nodes) {
@@ -282,6 +314,7 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
   for (const IndexExpr* e : index_expressions(kernel)) {
     if ((change = find_split(*e, kernel.space))) return fail("space", "an index wants a split variable");
   }
+  PLANISH_CHECK(check_scans(kernel));
   set_phases(kernel);
   PLANISH_CHECK(order_variables(kernel, low.inner()));
   merge_variables(kernel);
@@ -291,7 +324,7 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
          v < kernel.space.extents.size(); ++v) {
       moves = moves || output.index.depends_on(static_cast<int>(v));
     }
-    output.per_row = kernel.anchor == Anchor::row && !moves;
+    output.per_row = kernel.has_rows() && !moves;
   }
   return kernel;
 }
@@ -305,6 +338,7 @@ OpClass classify(std::string_view op) {
   if (movement_handlers().contains(name) || gather_handlers().contains(name) || pointwise_handlers().contains(name))
     return OpClass::pointwise;
   if (row_handlers().contains(name) || norm_handlers().contains(name)) return OpClass::row;
+  if (scan_handlers().contains(name)) return OpClass::scan;
   return OpClass::other;
 }
 

@@ -16,6 +16,7 @@ enum class OpClass : std::uint8_t {
   creation,   ///< made from nothing: inlined wherever it is read
   pointwise,  ///< one element from elements at one place of each operand, copies included
   row,        ///< folds rows
+  scan,       ///< running values along rows
   other,      ///< an `aten` step
 };
 OpClass classify(std::string_view op);

@@ -186,7 +186,7 @@ Result<int> Lowering::value(int id, Coords coords) {
     const auto name = base_name(node.op);
     Handler handler = nullptr;
     for (const HandlerTable* table : {&view_handlers(), &creation_handlers(), &movement_handlers(), &gather_handlers(),
-                                      &pointwise_handlers(), &row_handlers(), &norm_handlers()}) {
+                                      &pointwise_handlers(), &row_handlers(), &norm_handlers(), &scan_handlers()}) {
       if (const auto it = table->find(name); it != table->end()) handler = it->second;
     }
     if (handler == nullptr) return unsupported(fmt::format("no lowering for {}", node.op));
@@ -264,6 +264,52 @@ Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> k
   if (product(std::span(space_.extents).first(variables_)) / extent != product(kept_extents))
     return unsupported("a reduction repeated for several rows");
   return unravel(linear, reduced_extents);
+}
+
+Result<Sweep> Lowering::sweep(const IndexExpr& along, const Coords& kept) {
+  std::vector<bool> used(variables_, false);
+  const auto look = [&](const IndexExpr& e) -> Status {
+    if (moves_at_run_time(e)) return unsupported("a running value at gathered places");
+    if (const auto split = find_split(e, space_)) {
+      change_ = *split;
+      return fail("space", "a running value wants a split variable");
+    }
+    return {};
+  };
+  PLANISH_CHECK(look(along));
+  for (const auto& e : kept) {
+    PLANISH_CHECK(look(e));
+    for (std::size_t v = 0; v < used.size(); ++v) used[v] = used[v] || e.depends_on(static_cast<int>(v));
+  }
+  std::vector<int> inner;
+  for (std::size_t v = 0; v < used.size(); ++v) {
+    const bool moves = along.depends_on(static_cast<int>(v));
+    if (moves) inner.push_back(static_cast<int>(v));
+    if (moves && used[v]) return unsupported("a running value along a diagonal");
+    if (!moves && !used[v] && space_.extents[v] > 1) return unsupported("a running value repeated for several rows");
+  }
+  if (inner.empty()) return unsupported("a running value at one place");
+  if (inner_ && *inner_ != inner) return unsupported("a running value along another row");
+  std::int64_t extent = 1;
+  IndexExpr linear;
+  for (std::size_t i = inner.size(); i-- > 0;) {
+    linear = ir::add(linear, ir::scale(IndexExpr::variable(inner[i]), extent), space_);
+    extent *= space_.extents[static_cast<std::size_t>(inner[i])];
+  }
+  const IndexExpr forward = ir::add(along, ir::scale(linear, -1), space_), backward = ir::add(along, linear, space_);
+  Sweep sweep;
+  if (forward.is_constant()) {
+    sweep = {false, forward.constant_term()};
+  } else if (backward.is_constant()) {
+    sweep = {true, backward.constant_term() - (extent - 1)};
+  } else {
+    return unsupported("a running value out of order");
+  }
+  if (sweep.shift > 0) return unsupported("a running value whose beginning is cut off");
+  if (reversed_.value_or(sweep.reversed) != sweep.reversed) return unsupported("running values in both directions");
+  inner_ = std::move(inner);
+  reversed_ = sweep.reversed;
+  return sweep;
 }
 
 int Args::value(std::string_view name) const {

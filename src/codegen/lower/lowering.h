@@ -29,6 +29,13 @@ std::int64_t product(std::span<const std::int64_t> shape);
 /// A split that removes a div or mod from the expression, if there is one.
 std::optional<SpaceChange> find_split(const ir::IndexExpr& e, const ir::Space& space);
 
+/// How the coordinate of a running value moves along a row: it is the sweep's position plus `shift`, which is not
+/// positive.
+struct Sweep {
+  bool reversed = false;  ///< positions count from the end of the inner variables
+  std::int64_t shift = 0;
+};
+
 class Lowering {
  public:
   /// `inside[n]`: node n belongs to the kernel; values made elsewhere are loaded. The graph must outlive this.
@@ -44,6 +51,10 @@ class Lowering {
   /// Coordinates of the reduced dims, the row being the inner variables. `kept` are the coordinates of the others.
   Result<Coords> row(const Coords& kept, std::span<const std::int64_t> kept_extents,
                      std::span<const std::int64_t> reduced_extents);
+
+  /// The sweep along which a value with coordinates `kept` in the other dims runs: `along` is its coordinate in the dim
+  /// that is scanned, and what that depends on becomes the inner variables.
+  Result<Sweep> sweep(const ir::IndexExpr& along, const Coords& kept);
 
   const ir::Value& info(int id) const { return graph_.values[static_cast<std::size_t>(id)]; }
   ir::IndexExpr ravel(const Coords& coords, std::span<const std::int64_t> shape) const;
@@ -71,6 +82,16 @@ class Lowering {
   /// The integer value of an expression, which may contain coordinates known at run time.
   int index(const ir::IndexExpr& e);
 
+  /// Runs f with these conditions in place of all that hold now: for what is needed also where the result at hand is
+  /// not.
+  template <typename F>
+  Result<int> instead(const std::vector<ir::Bound>& bounds, F&& f) {
+    std::vector<ir::Bound> outside;
+    outside.swap(bounds_);
+    Result<int> result = under(bounds, std::forward<F>(f));
+    bounds_.swap(outside);
+    return result;
+  }
   bool always(const ir::Bound& bound) const;
   bool never(const ir::Bound& bound) const;
   bool guarded() const { return !bounds_.empty(); }
@@ -82,8 +103,10 @@ class Lowering {
   const ir::Graph& graph() const { return graph_; }
   const std::optional<SpaceChange>& change() const { return change_; }
   const std::vector<int>& input_values() const { return inputs_; }
-  /// The reduced variables, once a reduction has fixed them.
+  /// The reduced or scanned variables, once a reduction or a scan has fixed them.
   const std::optional<std::vector<int>>& inner() const { return inner_; }
+  /// True where scans run from the end.
+  bool reversed() const { return reversed_.value_or(false); }
 
  private:
   bool moves_at_run_time(const ir::IndexExpr& e) const;
@@ -102,6 +125,7 @@ class Lowering {
   std::unordered_map<std::string, int> memo_;
   std::optional<SpaceChange> change_;
   std::optional<std::vector<int>> inner_;
+  std::optional<bool> reversed_;
   int depth_ = 0;
 };
 
@@ -148,6 +172,7 @@ const HandlerTable& gather_handlers();
 const HandlerTable& pointwise_handlers();
 const HandlerTable& row_handlers();
 const HandlerTable& norm_handlers();
+const HandlerTable& scan_handlers();
 /// "add" of "aten.add.Tensor".
 std::string_view base_name(std::string_view op);
 

@@ -8,17 +8,17 @@ namespace planish::codegen {
 
 std::string_view op_name(Op op) {
   static constexpr std::array names{
-      "constant",   "load",        "index",      "reduced",     "cast",        "neg",         "abs",
-      "sign",       "ceil",        "floor",      "round_even",  "trunc",       "frac",        "reciprocal",
-      "sqrt",       "rsqrt",       "exp",        "exp2",        "expm1",       "log",         "log2",
-      "log10",      "log1p",       "sin",        "cos",         "tan",         "asin",        "acos",
-      "atan",       "sinh",        "cosh",       "tanh",        "asinh",       "acosh",       "atanh",
-      "erf",        "erfc",        "sigmoid",    "logical_not", "bitwise_not", "isnan",       "isinf",
-      "isfinite",   "relu",        "add",        "sub",         "mul",         "div",         "floor_div",
-      "trunc_div",  "remainder",   "fmod",       "pow",         "atan2",       "maximum",     "minimum",
-      "fmax",       "fmin",        "hypot",      "copysign",    "eq",          "ne",          "lt",
-      "le",         "gt",          "ge",         "logical_and", "logical_or",  "logical_xor", "bitwise_and",
-      "bitwise_or", "bitwise_xor", "shift_left", "shift_right", "select",      "fma"};
+      "constant",    "load",       "index",       "reduced",    "scanned",     "cast",        "neg",
+      "abs",         "sign",       "ceil",        "floor",      "round_even",  "trunc",       "frac",
+      "reciprocal",  "sqrt",       "rsqrt",       "exp",        "exp2",        "expm1",       "log",
+      "log2",        "log10",      "log1p",       "sin",        "cos",         "tan",         "asin",
+      "acos",        "atan",       "sinh",        "cosh",       "tanh",        "asinh",       "acosh",
+      "atanh",       "erf",        "erfc",        "sigmoid",    "logical_not", "bitwise_not", "isnan",
+      "isinf",       "isfinite",   "relu",        "add",        "sub",         "mul",         "div",
+      "floor_div",   "trunc_div",  "remainder",   "fmod",       "pow",         "atan2",       "maximum",
+      "minimum",     "fmax",       "fmin",        "hypot",      "copysign",    "eq",          "ne",
+      "lt",          "le",         "gt",          "ge",         "logical_and", "logical_or",  "logical_xor",
+      "bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right", "select",      "fma"};
   static_assert(names.size() == static_cast<std::size_t>(Op::fma) + 1);
   return names[static_cast<std::size_t>(op)];
 }
@@ -26,6 +26,16 @@ std::string_view op_name(Op op) {
 std::string_view reduce_name(ReduceKind kind) {
   static constexpr std::array names{"sum", "product", "max", "min", "any", "all", "argmax", "argmin"};
   return names[static_cast<std::size_t>(kind)];
+}
+
+std::string_view scan_name(ScanKind kind) {
+  static constexpr std::array names{"sum", "product", "max", "min", "log_sum_exp"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+std::string_view anchor_name(Anchor anchor) {
+  static constexpr std::array names{"pointwise", "row", "scan"};
+  return names[static_cast<std::size_t>(anchor)];
 }
 
 std::string bounds_text(const std::vector<ir::Bound>& where) {
@@ -49,6 +59,9 @@ std::string node_text(const Node& node) {
   }
   if (node.op == Op::index) out += fmt::format(" {}", node.index.text());
   if (node.op == Op::reduced) out += fmt::format(" r{}", node.reduction);
+  if (node.op == Op::scanned) {
+    out += fmt::format(" s{}{}{}", node.scan, node.exclusive ? " before" : "", node.position ? " position" : "");
+  }
   if (node.op != Op::load) {
     for (const int arg : node.args) out += fmt::format(" %{}", arg);
   }

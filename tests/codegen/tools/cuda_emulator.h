@@ -219,6 +219,26 @@ T pl_xor(T v, int mask) {
   emu::wait(warp);
   return r;
 }
+/// The value of the lane that `from` says of the own warp; what it gives outside the warp is the own one.
+template <typename T>
+T exchanged(T v, int from) {
+  auto& warp = emu::block->warps[emu::thread / 32];
+  std::memcpy(&emu::block->slots[emu::thread], &v, sizeof(T));
+  emu::wait(warp);
+  T r = v;
+  if (from >= 0 && from < 32)
+    std::memcpy(&r, &emu::block->slots[emu::thread / 32 * 32 + static_cast<unsigned>(from)], sizeof(T));
+  emu::wait(warp);
+  return r;
+}
+template <typename T>
+T pl_up(T v, int lanes) {
+  return exchanged(v, static_cast<int>(emu::thread % 32) - lanes);
+}
+template <typename T>
+T pl_from_lane(T v, int lane) {
+  return exchanged(v, lane);
+}
 inline void pl_cluster_sync() {
   emu::wait(emu::cluster_barrier);
 }

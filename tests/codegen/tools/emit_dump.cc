@@ -1,8 +1,8 @@
-// planish-emit-dump [--small|--large] [--columns] [--most N] [--random N] [--seed S] [--with GENES] [--sms N]: emits
-// sample kernels with their seed genomes, these again with the genes of GENES changed, and N random ones each, for
-// sm_90a and prints one JSON document. --columns takes the samples of column_samples.h. tests/gpu/emit_check.py
-// compiles, runs and compares them. With few multiprocessors (--sms) persistent blocks have many rows to do even where
-// a kernel is small. --genomes: only the genomes listed in FILE.
+// planish-emit-dump [--small|--large] [--columns|--scans] [--most N] [--random N] [--seed S] [--with GENES] [--sms N]:
+// emits sample kernels with their seed genomes, these again with the genes of GENES changed, and N random ones each,
+// for sm_90a and prints one JSON document. --columns takes the samples of column_samples.h, --scans those of
+// scan_samples.h. tests/gpu/emit_check.py compiles, runs and compares them. With few multiprocessors (--sms) persistent
+// blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in FILE.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -14,11 +14,13 @@
 
 #include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_plan.h"
+#include "codegen/emit/cuda_scan_plan.h"
 #include "codegen/emit/expression.h"
 #include "codegen/genome.h"
 #include "column_samples.h"
 #include "gather_samples.h"
 #include "sample_kernels.h"
+#include "scan_samples.h"
 
 namespace {
 
@@ -47,7 +49,9 @@ json describe(const samples::Sample& sample, const Device& device, const Genome&
   out.update(launch(*emitted));
   for (const Emitted& next : emitted->after) out["after"].push_back(launch(next));
   out["scratch_bytes"] = emitted->scratch_bytes;
-  out["estimated_registers"] = printing::uses_column_schedule(sample.kernel)
+  out["estimated_registers"] = sample.kernel.anchor == Anchor::scan
+                                   ? printing::make_scan_plan(sample.kernel, device, genome).registers
+                               : printing::uses_column_schedule(sample.kernel)
                                    ? printing::make_column_plan(sample.kernel, device, genome).base.registers
                                    : printing::make_plan(sample.kernel, device, genome).registers;
   return out;
@@ -84,7 +88,7 @@ std::vector<std::pair<std::string, Genome>> read_choice(const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool large = false, columns = false;
+  bool large = false, columns = false, scans = false;
   int random = 0;
   std::size_t most = 1000;  // seeds of a sample
   std::uint64_t seed = 1;
@@ -101,6 +105,8 @@ int main(int argc, char** argv) {
       large = false;
     else if (arg == "--columns")
       columns = true;
+    else if (arg == "--scans")
+      scans = true;
     else if (arg == "--most" && i + 1 < argc)
       most = std::strtoull(argv[++i], nullptr, 10);
     else if (arg == "--random" && i + 1 < argc)
@@ -119,10 +125,11 @@ int main(int argc, char** argv) {
     } else if (arg == "--seed" && i + 1 < argc)
       seed = std::strtoull(argv[++i], nullptr, 10);
     else {
-      std::fprintf(stderr,
-                   "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--columns] [--most N] "
-                   "[--random N] [--seed S] [--with GENES] [--sms N] [--genomes FILE]\n",
-                   argv[i]);
+      std::fprintf(
+          stderr,
+          "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--columns|--scans] [--most N] "
+          "[--random N] [--seed S] [--with GENES] [--sms N] [--genomes FILE]\n",
+          argv[i]);
       return 2;
     }
   }
@@ -133,6 +140,7 @@ int main(int argc, char** argv) {
     for (auto& sample : samples::gather_samples()) all.push_back(std::move(sample));
   }
   if (columns) all = large ? samples::large_column_samples() : samples::column_samples();
+  if (scans) all = large ? samples::large_scan_samples() : samples::scan_samples();
   for (const auto& sample : all) {
     json one = {{"family", sample.family}, {"parameters", json::object()}};
     for (const auto& [name, value] : sample.parameters) {

@@ -1,0 +1,18 @@
+"""Sums of everything that follows in a row, gated. 2 x 31 MB, odd length."""
+
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x, gate):
+        ahead = torch.cumsum(x.flip(1), dim=1).flip(1)
+        return ahead * torch.sigmoid(gate)
+
+
+def get_inputs():
+    return [torch.rand(300, 26001), torch.randn(300, 26001)]
+
+
+def get_init_inputs():
+    return []
