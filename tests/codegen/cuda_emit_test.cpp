@@ -9,6 +9,7 @@
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/genome.h"
 #include "column_samples.h"
+#include "gather_samples.h"
 #include "sample_kernels.h"
 
 using namespace planish;
@@ -56,6 +57,19 @@ TEST_CASE("a pointwise kernel loads vectors, and its tail one by one") {
   CHECK(has(body(*emitted), "pl_load<0, 4>(r0[u], in0 + (e0));"));
   CHECK(has(body(*emitted), "if (blockIdx.x == 1 && threadIdx.x < 3) {"));
   CHECK(has(body(*emitted), "if (q < 250) {"));
+}
+
+TEST_CASE("rows of a table are loaded in vectors, places of each element where they are used") {
+  const auto rows = samples::embedding_scale(37, 50, 64);
+  const auto table = emit(rows.kernel, h200(), complete(rows.kernel, {{"threads", 64}, {"vector", 16}}));
+  REQUIRE(table.has_value());
+  CHECK(has(body(*table), "if ((unsigned long long)v0 < 50ULL) pl_load<0, 4>(r1[u], in1 + (d1) + v0 * 64LL);"));
+  CHECK(has(body(*table), "(unsigned long long)v0 < 50ULL ? r1[u].x[j] : PL_NAN_F32"));
+  const auto columns = samples::pick_columns(9, 70, 100);
+  const auto each = emit(columns.kernel, h200(), complete(columns.kernel, {{"threads", 64}, {"vector", 16}}));
+  REQUIRE(each.has_value());
+  CHECK(has(body(*each), "(unsigned long long)v1 < 70ULL ? pl_ldg(in1 + (70 * d0) + v1 * 1LL) : PL_NAN_F32"));
+  CHECK(prefers_columns(samples::bag(6, 9, 40, 48).kernel));
 }
 
 TEST_CASE("rows of odd length start anywhere, and never read outside") {

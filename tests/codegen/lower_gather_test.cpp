@@ -6,6 +6,7 @@
 #include "codegen/graph_builder.h"
 #include "codegen/interpreter.h"
 #include "codegen/lower/lower.h"
+#include "codegen/partition/partition.h"
 
 using namespace planish;
 using namespace planish::codegen;
@@ -158,4 +159,34 @@ TEST_CASE("masks, and conditions or reductions over gathered places, stay librar
   const int sums = g.node("sum.dim_IntList", {V("self", x), L("dim", {1}), B("keepdim", false)}, {6});
   const int folded = g.node("index_select.default", {V("self", sums), I("dim", 0), V("index", i)}, {3});
   CHECK(refused(g, folded) == "a reduction of gathered rows");
+}
+
+TEST_CASE("cross-entropy reads its logits once: a kernel of rows, and one that folds the batch") {
+  GraphBuilder g;
+  const int x = g.input({64, 512}), t = g.input({64}, DType::i64);
+  const int l = g.node("_log_softmax.default", {V("self", x), I("dim", 1), B("half_to_float", false)}, {64, 512});
+  const int u = g.node("unsqueeze.default", {V("self", t), I("dim", 1)}, {64, 1}, DType::i64);
+  const int p = g.node("gather.default", {V("self", l), I("dim", 1), V("index", u)}, {64, 1});
+  const int q = g.node("squeeze.dims", {V("self", p), L("dim", {1})}, {64});
+  const int n = g.node("neg.default", {V("self", q)}, {64});
+  g.output(g.node("mean.default", {V("self", n)}, {}));
+  const auto cut = partition(g.graph);
+  REQUIRE(cut.has_value());
+  REQUIRE(cut->regions.size() == 2);
+  CHECK(cut->order.size() == 2);
+  const double logits = 64 * 512 * 4;
+  CHECK(cost(cut->regions[0].kernel).bytes < 1.01 * logits);
+  CHECK(cost(cut->regions[1].kernel).bytes < 0.01 * logits);
+}
+
+TEST_CASE("a tensor that only lends its shape is not made") {
+  GraphBuilder g;
+  const int x = g.input({4, 5});
+  const int e = g.node("empty_permuted.default", {L("size", {4, 5}), L("physical_layout", {0, 1})}, {4, 5});
+  const int f = g.node("full_like.default", {V("self", e), F("fill_value", 2)}, {4, 5});
+  g.output(g.node("sub.Tensor", {V("self", f), V("other", x), I("alpha", 1)}, {4, 5}));
+  const auto cut = partition(g.graph);
+  REQUIRE(cut.has_value());
+  REQUIRE(cut->order.size() == 1);
+  CHECK(cut->regions[0].inputs == std::vector<int>{x});
 }

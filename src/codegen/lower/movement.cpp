@@ -240,6 +240,8 @@ const HandlerTable& creation_handlers() {
   static const HandlerTable table{{"full", full},        {"full_like", full},
                                   {"new_full", full},    {"zeros", zeros},
                                   {"zeros_like", zeros}, {"new_zeros", zeros},
+                                  {"empty", zeros},      {"empty_like", zeros},
+                                  {"new_empty", zeros},  {"empty_permuted", zeros},
                                   {"ones", ones},        {"ones_like", ones},
                                   {"new_ones", ones},    {"scalar_tensor", scalar_tensor},
                                   {"arange", arange},    {"eye", eye}};

@@ -94,8 +94,8 @@ class Order {
 };
 
 /// The nodes that lead from the inputs to the outputs. What a creation (zeros_like) reads only for its shape is not
-/// followed: where the nodes do not make it anyway, it becomes one more input, because the `aten` form of the region
-/// needs it.
+/// followed: where the nodes do not make it anyway, and it is not made from nothing, it becomes one more input, because
+/// the `aten` form of the region needs it.
 std::vector<int> nodes_between(const ir::Graph& graph, const std::vector<int>& producers, std::vector<int>& inputs,
                                const std::vector<int>& outputs) {
   std::set<int> nodes;
@@ -114,6 +114,10 @@ std::vector<int> nodes_between(const ir::Graph& graph, const std::vector<int>& p
   for (const int v : shapes) {
     const int node = producers[static_cast<std::size_t>(v)];
     if (node >= 0 && nodes.contains(node)) continue;
+    if (node >= 0 && ir::reads(graph.nodes[static_cast<std::size_t>(node)]).empty()) {
+      nodes.insert(node);
+      continue;
+    }
     if (std::find(inputs.begin(), inputs.end(), v) == inputs.end()) inputs.push_back(v);
   }
   return {nodes.begin(), nodes.end()};
