@@ -294,7 +294,12 @@ class Flow {
         for (const KernelReport& kernel : evaluation_.compile->kernels) ship.binaries.push_back(kernel.sha256);
       }
       PLANISH_TRY(evidence_.verification, ship_and_verify(std::move(ship)));
-      if (evidence_.verification.verified) {
+      if (evidence_.verification.fell_back()) {
+        const ProgramCalls& calls = *evidence_.verification.program;
+        result_.reason =
+            fmt::format("the shipped module ran its program in {} of {} calls, the original in the others: {}",
+                        calls.ran, calls.calls, calls.reason);
+      } else if (evidence_.verification.verified) {
         claim_path = shipped_.folder.string();
       } else {
         result_.reason = fmt::format("the shipped module did not pass verification ({}): {}",

@@ -42,6 +42,10 @@ std::string verify_json(const OpenReply& opened, const VerifyVerb& options, cons
   } else {
     out["kernelbench"] = nullptr;
   }
+  out["program"] = nullptr;
+  if (reply.program) {
+    out["program"] = {{"calls", reply.program->calls}, {"ran", reply.program->ran}, {"reason", reply.program->reason}};
+  }
   return dump_json(out);
 }
 
@@ -71,6 +75,10 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
   for (const auto& [regime, reason] : reply.skipped) out += fmt::format("  skipped      {}: {}\n", regime, reason);
   if (!reply.degenerate.empty()) {
     out += fmt::format("  warning      the task is degenerate: {} would pass\n", fmt::join(reply.degenerate, ", "));
+  }
+  if (reply.fell_back()) {
+    out += fmt::format("  warning      the program answered {} of {} calls, the original the others: {}\n",
+                       reply.program->ran, reply.program->calls, reply.program->reason);
   }
   if (reply.kernelbench) {
     out += fmt::format("  KernelBench  its own rule ({} trials) says: {}{}\n", reply.kernelbench->trials,

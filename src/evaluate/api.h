@@ -86,6 +86,13 @@ struct VerifyRequest {
                              ///< long at real sizes
 };
 
+/// What a shipped module did with the calls that verified it.
+struct ProgramCalls {
+  int calls = 0;
+  int ran = 0;         ///< those that its program answered; the original did the others
+  std::string reason;  ///< why, where there are others
+};
+
 struct VerifyReply {
   bool verified = false;
   Outcome outcome = Outcome::infrastructure;  ///< ok when verified, else by name
@@ -94,6 +101,10 @@ struct VerifyReply {
   std::map<std::string, std::string> skipped;
   std::vector<std::string> degenerate;
   std::optional<KernelBenchVerdict> kernelbench;
+  std::optional<ProgramCalls> program;  ///< absent where the solution ships no program
+
+  /// Whether all of it was proved of the program, and not of the original that ran in its place.
+  bool fell_back() const { return program.has_value() && program->ran < program->calls; }
 };
 
 /// Names for `modes`: eager, compile, max_autotune_no_cudagraphs, max_autotune.

@@ -214,6 +214,10 @@ Json write(const VerifyReply& r) {
     json["kernelbench"] = {
         {"correct", r.kernelbench->correct}, {"message", r.kernelbench->message}, {"trials", r.kernelbench->trials}};
   }
+  json["program"] = nullptr;
+  if (r.program.has_value()) {
+    json["program"] = {{"calls", r.program->calls}, {"ran", r.program->ran}, {"reason", r.program->reason}};
+  }
   return json;
 }
 
@@ -227,11 +231,21 @@ Status read(const Json& json, VerifyReply& r) {
   r.skipped = read_text_map(reader.object("skipped"));
   reader.texts("degenerate", r.degenerate);
   const Json* kernelbench = reader.get("kernelbench");
+  const Json* program = reader.get("program");
   PLANISH_CHECK(reader.finish());
   r.outcome = outcome_from_name(outcome).value_or(Outcome::infrastructure);
   for (const Json& item : *cases) {
     PLANISH_TRY(auto test_case, read_case(item, protocol, "verify.cases"));
     r.cases.push_back(std::move(test_case));
+  }
+  if (program->is_object()) {
+    ProgramCalls calls;
+    ObjectReader inner(*program, protocol, "program");
+    inner.integer("calls", calls.calls);
+    inner.integer("ran", calls.ran);
+    inner.text("reason", calls.reason);
+    PLANISH_CHECK(inner.finish());
+    r.program = std::move(calls);
   }
   if (kernelbench->is_object()) {
     KernelBenchVerdict verdict;

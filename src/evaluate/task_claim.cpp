@@ -104,6 +104,8 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   reply.verified =
       !reply.cases.empty() && std::ranges::all_of(reply.cases, [](const TestCase& item) { return item.ok; });
   if (reply.verified) reply.outcome = Outcome::ok;
+  if (auto ran = runner.program_ran(*handle, limits_.run); ran.has_value() && ran->ran.has_value())
+    reply.program = ProgramCalls{ran->calls, *ran->ran, ran->reason};
   // Its own rule, beside ours. Not every task can be put to it (a live module has no constructor): then there is none.
   if (request.kernelbench) {
     if (auto verdict = runner.kernelbench(request_.task, request.path, limits_.open); verdict.has_value()) {

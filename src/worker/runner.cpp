@@ -160,6 +160,19 @@ Result<KernelBenchReply> Runner::kernelbench(const std::string& task, const std:
   return verdict;
 }
 
+Result<ProgramRanReply> Runner::program_ran(std::int64_t handle, double timeout_seconds) {
+  PLANISH_TRY(auto reply, checked(child_->call("program_ran", Json{{"handle", handle}}, {}, timeout_seconds)));
+  ProgramRanReply out;
+  ObjectReader reader(reply.result, "protocol", "program_ran");
+  reader.lenient();
+  reader.integer("calls", out.calls);
+  reader.text("reason", out.reason);
+  const Json* ran = reader.get("ran");
+  PLANISH_CHECK(reader.finish());
+  if (ran->is_number_integer()) out.ran = ran->get<int>();
+  return out;
+}
+
 bool Runner::alive() const {
   return child_->alive();
 }

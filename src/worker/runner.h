@@ -21,6 +21,13 @@ struct KernelBenchReply {
   int trials = 0;
 };
 
+/// How many calls of a loaded module its shipped program answered; `ran` is absent where it has none.
+struct ProgramRanReply {
+  int calls = 0;
+  std::optional<int> ran;
+  std::string reason;  ///< why the original ran instead; empty where it never did
+};
+
 /// The process that executes programs. Nothing it says is believed beyond its declared fields. One caller at a time.
 ///
 /// Errors a runner reports itself: `bad_program`, `load_failed`, `launch_failed`, `illegal_address`, `out_of_memory`;
@@ -50,6 +57,8 @@ class Runner {
   Result<Timing> time(std::int64_t handle, const TimeRequest& request, double timeout_seconds);
   Status unbind(const std::string& data, double timeout_seconds);
   Status unload(std::int64_t handle, double timeout_seconds);
+  /// Of a handle that load_module gave.
+  Result<ProgramRanReply> program_ran(std::int64_t handle, double timeout_seconds);
   Result<KernelBenchReply> kernelbench(const std::string& task, const std::string& path, double timeout_seconds);
 
   Kind kind() const { return kind_; }

@@ -126,6 +126,17 @@ TEST_CASE("a shipped module that does not verify is never claimed") {
   CHECK(world.shipper.shipped.back().baseline == "max_autotune");
 }
 
+TEST_CASE("a shipped module whose original ran in place of its program is never claimed") {
+  World world;
+  world.evaluator.program_runs = 9;
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "no_improvement");
+  CHECK(result->reason.find("in 9 of 10 calls") != std::string::npos);
+  CHECK(result->reason.find("no such luck") != std::string::npos);
+  CHECK(world.evaluator.claims.back().path.empty());
+}
+
 TEST_CASE("no claim is made on a degenerate task") {
   World world;
   world.evaluator.degenerate = {"zeros"};

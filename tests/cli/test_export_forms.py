@@ -2,63 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from command import Home, lines
+from handmade import shipped_by_hand
 from optimised_task import Optimised
-
-for neighbour in ("executor", "ship"):
-    sys.path.insert(0, str(Path(__file__).parents[1] / "python" / neighbour))
-
-from programs import buffer, build, kernel, launch, param, program, user  # noqa: E402
-from shipping import with_kernels  # noqa: E402
-
-TASK = '''import torch
 from torch import nn
-
-class Model(nn.Module):
-    """A docstring with a \\\\ backslash."""
-    def __init__(self, width, shift=0.5):
-        super().__init__()
-        self.weight = nn.Parameter(torch.linspace(-1, 1, width))
-        self.shift = shift
-
-    def forward(self, x):
-        return torch.relu(x) * self.weight + self.shift
-
-def get_inputs():
-    return [torch.randn(4, 8)]
-
-def get_init_inputs():
-    return [8]
-'''
-KERNEL = kernel(
-    "relu_scale",
-    "auto* x = (const float*)args[0]; auto* w = (const float*)args[1]; auto* out = (float*)args[2]; auto n = *(const int64_t*)args[3];"
-    "auto shift = *(const float*)args[4]; for (int64_t i = 0; i < n; ++i) out[i] = (x[i] < 0 ? 0 : x[i]) * w[i % 8] + shift;",
-)
-DOCUMENT = program(
-    [buffer("input", [4, 8], user(0)), buffer("param", [8], param("weight")), buffer("output", [4, 8])],
-    [launch(0, {"buffer": 0}, {"buffer": 1}, {"buffer": 2}, {"i64": 32}, {"f32": "0x1p-1"})],
-    [{"buffer": 2, "kind": "user"}],
-    [KERNEL],
-)
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """A home with out/shipped, made by hand so that what ships is always a program, and its task.py."""
-    made = Home(tmp_path_factory.mktemp("export"))
-    (made.path / "kernels").mkdir()
-    folder = with_kernels(made.path / "out", TASK, DOCUMENT, build([KERNEL], made.path / "kernels"))
-    assert folder == made.path / "out" / "shipped"
-    made.task(TASK)
-    return made
+    return shipped_by_hand(tmp_path_factory.mktemp("export"))
 
 
 # Runs the text as KernelBench does: exec in a namespace of its own, where no file, folder or package of ours can be seen.
@@ -101,11 +64,98 @@ def test_a_single_file_needs_nothing_else(home: Home, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def from_file(home: Home) -> Callable[[], nn.Module]:
+    """Makes modules of the single file's."""
+    assert home.run("export", "out", "--form", "file", "--out", "gradients.py").returncode == 0
+    space: dict[str, Any] = {}
+    exec((home.path / "gradients.py").read_text(), space)
+    return lambda: space["load"]()
+
+
+def took_the_program(model: nn.Module, *args: Any) -> tuple[bool, Any]:
+    before = model._planish.shipped.runs()
+    result = model(*args)
+    return model._planish.shipped.runs() > before, result
+
+
+def test_a_single_file_defers_gradients_that_nobody_asks_for(from_file: Callable[[], nn.Module]) -> None:
+    """Timed without no_grad the program runs; asked for gradients, the original gives them, and is left alone from then on."""
+    model, x = from_file(), torch.randn(4, 8)
+    wanted = torch.relu(x) * model.weight + 0.5
+    for _ in range(3):
+        ran, result = took_the_program(model, x)
+        assert ran and result.requires_grad and result.grad_fn is not None
+        assert torch.equal(result, wanted)
+    (expected,) = torch.autograd.grad(wanted.square().sum(), [model.weight])
+    (found,) = torch.autograd.grad(result.square().sum(), [model.weight])
+    torch.testing.assert_close(found, expected)
+    ran, result = took_the_program(model, x)
+    assert not ran
+    result.sum().backward()
+    torch.testing.assert_close(model.weight.grad, torch.relu(x).sum(0))
+    with torch.no_grad():
+        assert took_the_program(model, x)[0]
+
+
+def test_deferred_gradients_of_gradients(from_file: Callable[[], nn.Module]) -> None:
+    model, x = from_file(), torch.randn(4, 8)
+    ran, result = took_the_program(model, x)
+    (first,) = torch.autograd.grad(result.square().sum(), [model.weight], create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), [model.weight])
+    assert ran
+    torch.testing.assert_close(second, 2 * torch.relu(x).square().sum(0))
+
+
+def test_deferred_gradients_are_of_what_was_given(from_file: Callable[[], nn.Module]) -> None:
+    model, x = from_file(), torch.randn(4, 8)
+    old = model.weight
+    _, result = took_the_program(model, x)
+    model.weight = nn.Parameter(torch.zeros(8))
+    result.sum().backward()
+    torch.testing.assert_close(old.grad, torch.relu(x).sum(0))
+    assert model.weight.grad is None
+    for change in (lambda m: m.weight.detach().add_(1), lambda m: x.add_(1)):
+        other = from_file()
+        _, result = took_the_program(other, x)
+        change(other)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            result.sum().backward()
+
+
+def test_what_is_not_deferred(from_file: Callable[[], nn.Module]) -> None:
+    model, x = from_file(), torch.randn(4, 8)
+    ran, result = took_the_program(model, x.clone().requires_grad_())
+    assert not ran and result.requires_grad
+    ran, result = took_the_program(model.requires_grad_(False), x)
+    assert ran and not result.requires_grad
+    trains = from_file()
+    trains(x).sum().backward()
+    for copied in (copy.deepcopy(trains), from_file()):
+        assert took_the_program(copied, x)[0]  # that one never trained
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not took_the_program(from_file(), x)[0]
+    batch = torch.randn(2, 4, 8)
+    torch.testing.assert_close(torch.vmap(from_file())(batch), torch.relu(batch) * model.weight + 0.5)
+
+
 def test_verify_takes_the_file_and_the_folder(home: Home) -> None:
     assert home.run("export", "out", "--form", "file", "--out", "solution.py").returncode == 0
     for path in ("solution.py", "out"):
         code, document = home.document("verify", "task.py", path, "--target", "cpu", "--seeds", "1")
         assert code == 0 and document["verified"], document
+        calls = 2 * len(document["cases"])
+        assert document["program"] == {"calls": calls, "ran": calls, "reason": ""}
+
+
+def test_verify_says_when_the_original_ran_in_place_of_the_program(home: Home) -> None:
+    """A shipped folder that lost its runtime library still does the work, by its original: right, but no proof of the program."""
+    shutil.copytree(home.path / "out" / "shipped", home.path / "crippled")
+    (home.path / "crippled" / "libplanish_rt.so").unlink()
+    done = home.run("verify", "task.py", "crippled", "--target", "cpu", "--seeds", "1")
+    assert done.returncode == 0, done.stderr
+    assert "the program answered 0 of" in done.stdout and "libplanish_rt.so" in done.stdout
+    assert "the program answered" not in home.run("verify", "task.py", "out", "--target", "cpu", "--seeds", "1").stdout
 
 
 def test_the_source_form_builds_and_its_test_passes(home: Home) -> None:

@@ -56,6 +56,10 @@ def test_verify_proves_a_shipped_folder(optimised: Optimised) -> None:
     assert code == 0, document
     assert document["verified"] and document["outcome"] == "ok"
     assert sum(case["regime"] == "task" for case in document["cases"]) == 2
+    if optimised.result["form"] == "program":
+        assert document["program"] == {"calls": 2 * len(document["cases"]), "ran": 2 * len(document["cases"]), "reason": ""}
+    else:
+        assert document["program"] is None
 
 
 def test_verify_finds_a_shipped_folder_that_was_changed(optimised: Optimised, tmp_path: Path) -> None:

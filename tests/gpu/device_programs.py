@@ -39,7 +39,8 @@ BLOCK = 256
 
 def root() -> Path:
     """A dist folder or a build folder."""
-    return Path(os.environ.get("PLANISH_ROOT", HERE / "build"))
+    found = os.environ.get("PLANISH_ROOT")
+    return Path(found) if found else HERE if (HERE / "bin").exists() else HERE / "build"
 
 
 def runtime() -> Path:

@@ -23,6 +23,8 @@ for set in --small --columns; do
   check "$here/tests/gpu/emit_check.py" "$scratch/dump$set.json" --jobs 8 --timeout 60
 done
 check "$here/tests/gpu/graph_check.py"
+check "$here/tests/gpu/habits_check.py"
+if [ -n "${PLANISH_KERNELBENCH:-}" ]; then check "$here/tests/gpu/kernelbench_check.py" "$PLANISH_KERNELBENCH"; fi
 if [ -f "$here/tests/gpu/random_graphs_check.py" ]; then check "$here/tests/gpu/random_graphs_check.py"; fi
 echo "$failed GPU tests failed"
 [ "$failed" -eq 0 ]

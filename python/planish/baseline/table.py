@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import LoadedTask, load_task
 from planish.errors import PlanishError
-from planish.runner.module import load_model
+from planish.runner.module import ProgramWatch, load_model
 from planish.runner.timing import Limits, Stopwatch, settled, summary
 from planish.ship.guards import COMPILE_OPTIONS
 
@@ -45,6 +45,7 @@ class Entry:
     host_us: float = 0.0
     latency: list[float] = field(default_factory=list)
     last: tuple[int, Any] | None = None  # (set, result) of the last timed call
+    watch: ProgramWatch | None = None  # of a shipped module
     error: dict[str, str] | None = None
 
 
@@ -98,6 +99,8 @@ class Table:
 
     def _call(self, entry: Entry, k: int) -> Any:
         args, kwargs = self.sets[k % len(self.sets)]
+        if entry.watch is not None:
+            entry.watch.calls += 1
         return entry.module(*args, **kwargs)
 
     def _settle(self) -> None:
@@ -122,7 +125,7 @@ class Table:
             module = self._shipped(path) if path is not None and kind == "shipped" else self._twin()
             if kind in COMPILE_OPTIONS:
                 module = torch.compile(module, **COMPILE_OPTIONS[kind])  # type: ignore[assignment]
-            entry = Entry(name, kind, module)
+            entry = Entry(name, kind, module, watch=ProgramWatch(module) if kind == "shipped" else None)
             with torch.no_grad():
                 start = time.perf_counter()
                 for k in range(_WARM_UP):
@@ -170,6 +173,7 @@ class Table:
             for entry in rows:
                 if entry.error is None and entry.kind == "shipped":
                     self._guarded(entry, self._check)
+                    self._ran(entry)
                 entry.last = None
         errors |= {e.name: e.error for e in rows if e.error is not None}
         self.clean()
@@ -214,6 +218,14 @@ class Table:
         for _ in range(2):
             self._call(entry, 0)
         entry.latency += watch.latency(lambda k: self._call(entry, k), _LATENCY_CALLS)
+
+    @staticmethod
+    def _ran(entry: Entry) -> None:
+        """A shipped program whose calls ran the original was not what was timed."""
+        report = entry.watch.report() if entry.watch is not None else {"ran": None}
+        if report["ran"] is not None and report["ran"] < report["calls"] and entry.error is None:
+            entry.error = {"kind": "fell_back", "message": f"{entry.name}: the program answered {report['ran']} of {report['calls']} calls, "
+                           f"the original the others: {report['reason']}"}  # fmt: skip
 
     def _check(self, entry: Entry) -> None:
         """Compares the last timed result with eager on the same inputs. Sets the row's error where they are far apart."""

@@ -179,6 +179,14 @@ class Runner:
             torch.cuda.synchronize(self.device)
 
     @named
+    def program_ran(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        watch = getattr(self.handles.get(int(params["handle"])), "watch", None)
+        if watch is None:
+            raise PlanishError("bad_program", f"handle {params['handle']} is no module")
+        report: dict[str, Any] = watch.report()
+        return report
+
+    @named
     def kernelbench(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         from planish.runner.kernelbench import judge
 
@@ -202,7 +210,7 @@ def main() -> None:
     faulthandler.enable()
     die_with_parent()
     runner = Runner(options.device)
-    names = ("hello", "load", "load_module", "bind", "run", "time", "unbind", "unload", "kernelbench")
+    names = ("hello", "load", "load_module", "bind", "run", "time", "unbind", "unload", "program_ran", "kernelbench")
     serve(Channel.of_fd(3), {name: getattr(runner, name) for name in names})
 
 

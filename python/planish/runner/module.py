@@ -67,6 +67,29 @@ def load_model(path: Path, task: LoadedTask) -> nn.Module:
         raise PlanishError("load_failed", f"{path}: {type(error).__name__}: {error}") from error
 
 
+class ProgramWatch:
+    """Counts how many of a module's calls its program answered, where it is a shipped one with a program."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._attachment = getattr(model, "_planish", None)
+        shipped = getattr(self._attachment, "shipped", None)
+        # A folder of an earlier version, or a foreign module with such an attribute, cannot say.
+        self._runs = getattr(shipped, "runs", None) if getattr(shipped, "mode", "") == "program" else None
+        self.restart()
+
+    def restart(self) -> None:
+        self._before = self._runs() if self._runs is not None else 0
+        self.calls = 0
+
+    def report(self) -> dict[str, Any]:
+        """{calls, ran, reason}; `ran` is None where there is no program."""
+        if self._runs is None:
+            return {"calls": self.calls, "ran": None, "reason": ""}
+        ran = min(self.calls, int(self._runs()) - self._before)
+        why = str(getattr(self._attachment, "reason", "") or getattr(self._attachment, "why", "") or "a check of the call refused it")
+        return {"calls": self.calls, "ran": ran, "reason": why if ran < self.calls else ""}
+
+
 @dataclass
 class _Call:
     leaves: list[Any]
@@ -92,6 +115,7 @@ class ModuleHandle(Handle):
         self.tree = pytree.treespec_loads(graph["input_tree"])
         self.model = load_model(path, task).to(device)
         self.device = device
+        self.watch = ProgramWatch(self.model)
 
     def prepare(self, bound: Bound) -> _Call:
         leaves: list[Any] = [None] * self.tree.num_leaves
@@ -152,6 +176,7 @@ class ModuleHandle(Handle):
             prepared.leaves[leaf].copy_(value)
 
     def call(self, prepared: _Call) -> Any:
+        self.watch.calls += 1
         return self.model(*prepared.args, **prepared.kwargs)
 
     def store(self, prepared: _Call, result: Any) -> None:

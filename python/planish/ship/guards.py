@@ -98,9 +98,11 @@ shipped: dict[str, Shipped] = {}  # by key, so that an unpickled attachment find
 class Shipped:
     """One shipped folder or file in memory: manifest, program, and an executor a device, made when first needed."""
 
-    def __init__(self, files: Any, executor_module: Any) -> None:
-        """`files` is a Folder, or like one. Raises OSError or ValueError if it is not a shipped one."""
+    def __init__(self, files: Any, executor_module: Any, defer_gradients: bool = False) -> None:
+        """`files` is a Folder, or like one. With `defer_gradients` the program also runs where parameters alone could be asked for
+        gradients (_Deferred). Raises OSError or ValueError if it is not a shipped one."""
         self.files = files
+        self.defer_gradients = defer_gradients
         self.key: str = files.key
         self.manifest: dict[str, Any] = json.loads(files.read("ship.json"))
         if self.manifest.get("schema") != "planish.ship/1":
@@ -129,6 +131,11 @@ class Shipped:
                     found = f"{getattr(error, 'kind', 'load_failed')}: {error}"
             found = self._executors.setdefault(device, found)  # another thread may have been faster
         return found
+
+    def runs(self) -> int:
+        """Calls that the program answered, of all modules that this is attached to."""
+        direct: int = 0 if self.extension is None else self.extension.hits()  # counted for the whole process
+        return direct + sum(getattr(e, "runs", 0) for e in self._executors.values())
 
     def _why_not(self, device: torch.device) -> str | None:
         if device.type != self.program["target"]:
@@ -229,6 +236,36 @@ class _Bound:
     users: list[tuple[Any, ...]]
 
 
+class _Deferred(torch.autograd.Function):
+    """The program's outputs, with the original's gradients: whoever asks for them makes the original run then, on what was given.
+
+    Many callers time or use a model without no_grad and never ask. Whoever does ask, trains: from then on the attachment leaves
+    such calls to the original, which would have run anyway."""
+
+    @staticmethod
+    def forward(ctx: Any, attachment: Attachment, module: nn.Module, names: list[str], args: tuple[Any, ...], *parameters: Tensor) -> Any:
+        result = attachment.fast(module, args, {})
+        if result is FALLBACK:
+            return FALLBACK
+        ctx.attachment, ctx.module, ctx.names = attachment, module, names
+        ctx.save_for_backward(*parameters, *args)  # a change in place before backward is an error, as with torch's own operators
+        leaves = [result] if attachment._single_output else pytree.tree_leaves(result)
+        ctx.mark_non_differentiable(*(t for t in leaves if isinstance(t, Tensor) and not t.is_floating_point()))
+        return leaves[0] if attachment._single_output else tuple(leaves)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        count = len(ctx.names)
+        parameters, args = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        result = ctx.attachment._original(ctx.module, dict(zip(ctx.names, parameters, strict=True)), args)
+        pairs = [(t, g) for t, g in zip(pytree.tree_leaves(result), gradients, strict=True) if isinstance(t, Tensor) and t.requires_grad and g is not None]
+        found: Any = [None] * count
+        if pairs:
+            outputs, given = zip(*pairs, strict=True)
+            found = torch.autograd.grad(outputs, parameters, given, allow_unused=True, create_graph=_grad_enabled())
+        return None, None, None, None, *found
+
+
 class Attachment:
     """A program attached to one module. Copies (deepcopy, pickle) start unbound and find their own module's tensors."""
 
@@ -237,6 +274,7 @@ class Attachment:
         are compared with. A `reason` disables the program for good."""
         self.shipped = shipped
         self.reason = reason
+        self._trains = self._recomputes = False
         self._training = {n: m.training if reads_mode(type(m)) else None for n, m in module.named_modules()}
         self._attributes = {n: plain_attributes(m) for n, m in module.named_modules()}
         self._ties = _tied(module)
@@ -274,6 +312,7 @@ class Attachment:
     def __setstate__(self, state: dict[str, Any]) -> None:
         key = state.pop("key")
         vars(self).update(state)
+        self._trains = self._recomputes = False
         self._reset()
         if key not in shipped:
             self.reason = self.reason or f"{key} is gone"
@@ -285,6 +324,7 @@ class Attachment:
     def __deepcopy__(self, memo: Any) -> Attachment:
         other = object.__new__(type(self))
         vars(other).update(vars(self))
+        other._trains = other._recomputes = False
         other._reset()
         return other
 
@@ -425,8 +465,12 @@ class Attachment:
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The outputs, or FALLBACK."""
-        if self.reason or not context_is_plain() or _default_dtype() is not self._captured_dtype:
+        if self.reason or self._recomputes or not context_is_plain() or _default_dtype() is not self._captured_dtype:
             return FALLBACK
+        if self.shipped.defer_gradients and _grad_enabled() and not self._trains:
+            result = self._deferred(module, args, kwargs)
+            if result is not FALLBACK:
+                return result
         if self._plain_positional and not kwargs and len(args) == self._leaf_count:
             leaves: Any = args
         else:
@@ -509,6 +553,37 @@ class Attachment:
             return FALLBACK
         outs = bound.executor.run(tensors)
         return outs[0] if self._single_output else pytree.tree_unflatten(outs, self._out_spec)
+
+    def _deferred(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The outputs where only parameters require gradients and the C form answers; else FALLBACK."""
+        if kwargs or not all(type(a) in _PLAIN and not a.requires_grad for a in args):
+            return FALLBACK
+        if self._bound is None:
+            device = self._first_device(module, args)
+            if device is None or self._bind(module, device) is None:
+                return FALLBACK
+        bound = self._bound
+        if bound is None or bound.fast is None:
+            return FALLBACK
+        names, parameters = [], []
+        for position, store, key, *_ in bound.params:
+            t = store.get(key)
+            if isinstance(t, Tensor) and t.requires_grad:
+                names.append(bound.executor.bindings[position].name)
+                parameters.append(t)
+        if not parameters:
+            return FALLBACK
+        result = _Deferred.apply(self, module, names, args, *parameters)
+        return result if result is FALLBACK or self._single_output else pytree.tree_unflatten(list(result), self._out_spec)
+
+    def _original(self, module: nn.Module, parameters: dict[str, Tensor], args: tuple[Any, ...]) -> Any:
+        """The original's result with these parameters, ready for gradients."""
+        self._trains = self._recomputes = True
+        try:
+            with torch.enable_grad(), torch.autocast(args[0].device.type if args else "cpu", enabled=False):
+                return torch.func.functional_call(module, parameters, args)
+        finally:
+            self._recomputes = False
 
     def _first_device(self, module: nn.Module, leaves: Any) -> torch.device | None:
         given = [leaves[index] for index in self._tensor_leaves if isinstance(leaves[index], Tensor)]

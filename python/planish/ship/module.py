@@ -58,6 +58,10 @@ get_inputs = getattr(_reference, "get_inputs", None)
 get_init_inputs = getattr(_reference, "get_init_inputs", list)
 
 
+def _equal(given, wanted):
+    return given.shape == wanted.shape and torch.equal(given.to(wanted.device), wanted)  # harnesses move arguments to the GPU
+
+
 def _unlike_captured(args, kwargs):
     """Why a model constructed this way is not the one that was captured; empty if it is."""
     try:
@@ -74,7 +78,7 @@ def _unlike_captured(args, kwargs):
     given, given_spec = _pytree.tree_flatten((tuple(args), dict(kwargs)))
     wanted, wanted_spec = _pytree.tree_flatten((tuple(expected[0]), dict(expected[1])))
     same = given_spec == wanted_spec and all(
-        type(a) is type(b) and (torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b or a is b) for a, b in zip(given, wanted, strict=False)
+        type(a) is type(b) and (_equal(a, b) if isinstance(a, torch.Tensor) else a == b or a is b) for a, b in zip(given, wanted, strict=False)
     )
     return "" if same else "constructed with other arguments than the captured model"
 

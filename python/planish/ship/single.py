@@ -72,5 +72,5 @@ def _sibling(stem):
 
 _guards = _sibling("guards")
 _reference = _sibling("reference")
-_shipped = _guards.shipped.get(_Contents.key) or _guards.Shipped(_Contents(), _sibling("executor"))
+_shipped = _guards.shipped.get(_Contents.key) or _guards.Shipped(_Contents(), _sibling("executor"), defer_gradients=True)
 # ---- the module ----

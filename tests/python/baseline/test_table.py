@@ -107,6 +107,16 @@ def test_a_shipped_module_that_returns_something_else_when_timed(table: Table, f
     assert found["errors"]["ours"]["kind"] == "wrong_when_timed" and found["times"] == {}
 
 
+def test_a_shipped_program_that_fell_back_has_no_time(table: Table, folder: Path) -> None:
+    table.add("shipped", "shipped", folder)
+    limits = Limits(min_runs=6, max_runs=6, max_seconds=5)
+    assert "shipped" in table.time(["shipped"], limits)["times"]
+    table.entries["shipped"].module._planish.reason = "for a test"
+    found = table.time(["shipped"], limits)
+    assert found["times"] == {} and found["errors"]["shipped"]["kind"] == "fell_back"
+    assert "for a test" in found["errors"]["shipped"]["message"]
+
+
 def test_sets_of_inputs_stay_within_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(Table(folder.parent / "task.py", CPU).sets) == 4
     monkeypatch.setattr(tables, "memory_bytes", lambda device: 4 * 32 * 16 * 4 * 2)
