@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from planish.errors import PlanishError
 from planish.wire import Channel, die_with_parent, serve
+
+
+def refusal(error: ImportError) -> Callable[[Any, Any], Any]:
+    """Answers a request with what this Python lacks."""
+    kind = "missing_package" if importlib.util.find_spec("torch") and (error.name or "").partition(".")[0] not in ("", "torch") else "no_torch"
+    message = f"{sys.executable} cannot import what Planish needs: {error}"
+
+    def refuse(params: Any, fds: Any) -> Any:
+        raise PlanishError(kind, message, "install PyTorch there, or set PLANISH_PYTHON to a Python that can import torch")
+
+    return refuse
 
 
 def main() -> int:
@@ -19,8 +33,11 @@ def main() -> int:
     # The oracle makes and drops fp64 copies all the time. In huge pages they cost half as much: most of it was page faults. Only here:
     # what is timed runs as the user would run it.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-    from planish.oracle.service import Service  # after the channel: importing torch takes seconds
-
+    try:
+        from planish.oracle.service import Service  # after the channel: importing torch takes seconds
+    except ImportError as error:
+        serve(channel, {"hello": refusal(error)})
+        return 0
     serve(channel, Service().handlers())
     sys.stdout.flush()
     sys.stderr.flush()
