@@ -69,7 +69,7 @@ std::vector<Check> check_python(const worker::Toolbox& tools) {
                "set PLANISH_PYTHON to a Python (3.10 or newer) that can import torch"};
   Check torch{"torch", false, Check::Need::required, "not asked", "pip install torch"};
   Check triton{"triton", false, Check::Need::optional, "not asked",
-               "torch.compile on a GPU needs it as a baseline: pip install triton"};
+               "torch.compile on a GPU needs it as a baseline, and search tries its kernels: pip install triton"};
   SpawnOptions options;
   options.command = {tools.python.string(), "-c", ask_python};
   const auto ran = run_command(options, 120);

@@ -22,6 +22,7 @@ codegen::Device device_of(const DeviceFacts& facts) {
   out.sms = static_cast<int>(cuda ? facts.sms : facts.cores);
   if (facts.shared_bytes > 0) out.shared_bytes = facts.shared_bytes;
   if (facts.l2_bytes > 0) out.l2_bytes = facts.l2_bytes;
+  out.triton = cuda && facts.triton;
   if (facts.bandwidth_gbs > 0) out.bandwidth_gbs = facts.bandwidth_gbs;
   return out;
 }

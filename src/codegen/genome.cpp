@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "codegen/emit/cpp_emit.h"
 #include "codegen/emit/cuda_emit.h"
+#include "codegen/emit/triton_emit.h"
 
 namespace planish::codegen {
 namespace {
@@ -16,10 +18,20 @@ std::size_t draw(std::mt19937_64& rng, std::size_t n) {
   return static_cast<std::size_t>(rng() % n);
 }
 
+constexpr std::string_view language_gene = "language";
+
+bool in_triton(const Genome& genome) {
+  const auto it = genome.find(language_gene);
+  return it != genome.end() && it->second == static_cast<std::int64_t>(printing::Language::triton);
+}
+
 }  // namespace
 
 std::vector<Gene> genes(const Kernel& kernel, const Device& device) {
-  return device.target == Target::cuda ? printing::cuda_genes(kernel, device) : cpp_genes(kernel, device);
+  if (device.target != Target::cuda) return cpp_genes(kernel, device);
+  auto out = printing::cuda_genes(kernel, device);
+  if (device.triton && printing::triton_lacks(kernel).empty()) out.push_back({std::string(language_gene), {0, 1}});
+  return out;
 }
 
 std::string illegal(const Kernel& kernel, const Device& device, const Genome& genome) {
@@ -33,12 +45,18 @@ std::string illegal(const Kernel& kernel, const Device& device, const Genome& ge
   for (const auto& [name, value] : genome) {
     if (std::ranges::find(known, name, &Gene::name) == known.end()) return fmt::format("gene {} is unknown here", name);
   }
-  return device.target == Target::cuda ? printing::cuda_illegal(kernel, device, genome)
-                                       : cpp_illegal(kernel, device, genome);
+  if (device.target != Target::cuda) return cpp_illegal(kernel, device, genome);
+  return in_triton(genome) ? printing::triton_illegal(kernel, known, genome)
+                           : printing::cuda_illegal(kernel, device, genome);
 }
 
 std::vector<Genome> seeds(const Kernel& kernel, const Device& device) {
   auto out = device.target == Target::cuda ? printing::cuda_seeds(kernel, device) : cpp_seeds(kernel, device);
+  const auto known = genes(kernel, device);
+  if (std::ranges::find(known, language_gene, &Gene::name) != known.end()) {
+    for (Genome& genome : out) genome[std::string(language_gene)] = static_cast<std::int64_t>(printing::Language::cuda);
+    std::ranges::copy(printing::triton_seeds(kernel, device, known), std::back_inserter(out));
+  }
   std::erase_if(out, [&](const Genome& genome) { return !illegal(kernel, device, genome).empty(); });
   return out;
 }
@@ -47,7 +65,8 @@ Genome random_genome(const Kernel& kernel, const Device& device, std::mt19937_64
   const auto known = genes(kernel, device);
   for (int attempt = 0; attempt < 1000; ++attempt) {
     Genome genome;
-    for (const auto& gene : known) genome[gene.name] = gene.choices[draw(rng, gene.choices.size())];
+    for (const auto& gene : known)
+      genome[gene.name] = gene.choices[gene.name == language_gene ? 0 : draw(rng, gene.choices.size())];
     if (illegal(kernel, device, genome).empty()) return genome;
   }
   const auto safe = seeds(kernel, device);

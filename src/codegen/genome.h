@@ -24,6 +24,7 @@ struct Device {
   std::int64_t l2_bytes = 50 << 20;    ///< last-level cache
   double bandwidth_gbs = 4300;         ///< streaming copy, read + written
   int max_cluster = 16;
+  bool triton = false;  ///< CUDA: a Triton that can compile is there
 };
 
 /// One decision: its name and the values it may take for this kernel and device, in order (neighbours are adjacent).
@@ -42,7 +43,8 @@ std::vector<Gene> genes(const Kernel& kernel, const Device& device);
 std::string illegal(const Kernel& kernel, const Device& device, const Genome& genome);
 /// Good first guesses from the roofline, best first; every one is legal; never empty for a kernel that can be emitted.
 std::vector<Genome> seeds(const Kernel& kernel, const Device& device);
-/// A uniformly drawn legal genome (rejection sampling; gives a seed when a thousand draws fail).
+/// A uniformly drawn legal genome (rejection sampling; gives a seed when a thousand draws fail). Always of the first
+/// `language`: the others are tried as seeds, and stay where they do well.
 Genome random_genome(const Kernel& kernel, const Device& device, std::mt19937_64& rng);
 /// Legal genomes one step away in one gene.
 std::vector<Genome> neighbours(const Kernel& kernel, const Device& device, const Genome& genome);
@@ -55,7 +57,7 @@ struct Emitted {
     enum class Kind : std::uint8_t { input, output, scratch } kind = Kind::input;
     int index = 0;
   };
-  std::string language;  ///< "cuda" | "cpp"
+  std::string language;  ///< "cuda" | "triton" | "cpp"
   std::string source;    ///< complete, header-free for CUDA
   std::string entry;
   std::vector<std::string> flags;

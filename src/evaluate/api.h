@@ -26,6 +26,7 @@ struct DeviceFacts {
   std::int64_t memory_bytes = 0;
   std::int64_t shared_bytes = 0;  ///< shared memory a block may opt in to; 0 on the CPU
   int cores = 0;                  ///< CPU cores this process may use
+  bool triton = false;            ///< kernels in Triton can be compiled for it
 };
 
 struct OpenRequest {

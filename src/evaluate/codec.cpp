@@ -29,7 +29,8 @@ Json write(const DeviceFacts& d) {
               {"peak_gflops", d.peak_gflops},
               {"memory_bytes", d.memory_bytes},
               {"shared_bytes", d.shared_bytes},
-              {"cores", d.cores}};
+              {"cores", d.cores},
+              {"triton", d.triton}};
 }
 
 Status read(const Json& json, DeviceFacts& d) {
@@ -45,6 +46,7 @@ Status read(const Json& json, DeviceFacts& d) {
   reader.integer("memory_bytes", d.memory_bytes);
   reader.integer("shared_bytes", d.shared_bytes);
   reader.integer("cores", d.cores);
+  reader.boolean("triton", d.triton, ObjectReader::Need::optional);
   return reader.finish();
 }
 

@@ -43,6 +43,7 @@ Result<std::shared_ptr<DeviceHost>> DeviceHost::open(const worker::Toolbox& tool
     return std::unexpected(std::move(error));
   }
   host->facts = device_facts(target, host->runners.hello(), host->nvml);
+  host->facts.triton = target == "cuda" && tools.has_triton();
   host->runners.warm_up();
   return host;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 
 namespace planish::program {
 namespace {
@@ -44,6 +45,20 @@ constexpr std::array<std::string_view, 20> cpp_flags{"-O1",
                                                      "-fno-stack-protector",
                                                      "-fno-plt"};
 
+/// `--num-warps=4`, `--num-stages=3` and `--signature=*fp32:16,i32`: those of Triton's own ahead-of-time compiler.
+bool triton_flag(std::string_view flag) {
+  const auto after = [flag](std::string_view prefix) {
+    return flag.starts_with(prefix) ? flag.substr(prefix.size()) : std::string_view();
+  };
+  constexpr std::array<std::string_view, 6> warps{"1", "2", "4", "8", "16", "32"};
+  if (std::ranges::find(warps, after("--num-warps=")) != warps.end()) return true;
+  if (const auto stages = after("--num-stages="); stages.size() == 1) return stages[0] >= '1' && stages[0] <= '8';
+  const auto types = after("--signature=");
+  return !types.empty() && std::ranges::all_of(types, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '*' || c == ':' || c == ',' || c == '.' || c == '-';
+  });
+}
+
 }  // namespace
 
 bool allowed_flag(std::string_view language, std::string_view flag) {
@@ -52,8 +67,18 @@ bool allowed_flag(std::string_view language, std::string_view flag) {
     return flag.starts_with(prefix) && digits(flag.substr(prefix.size()));
   };
   if (definition(flag)) return language == "cuda" || language == "cpp";
+  if (language == "triton") return triton_flag(flag);
   if (language == "cuda") return listed(cuda_flags) || number_after("--maxrregcount=");
   return language == "cpp" && (listed(cpp_flags) || number_after("-mprefer-vector-width="));
+}
+
+std::int64_t triton_warps(const std::vector<std::string>& flags) {
+  constexpr std::string_view name = "--num-warps=";
+  std::int64_t warps = 4;
+  for (const std::string_view flag : flags) {
+    if (flag.starts_with(name)) std::from_chars(flag.data() + name.size(), flag.data() + flag.size(), warps);
+  }
+  return warps;
 }
 
 }  // namespace planish::program

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "program/flags.h"
@@ -109,6 +110,14 @@ class Definitions {
     if (step.shared < 0 || step.shared > (1 << 20)) return refuse(where + ": shared bytes out of range");
     if (program_.target == "cpu" && (step.grid != one_ || step.block != one_ || step.cluster != one_)) {
       return refuse(where + ": grid, block and cluster are 1 for cpp");
+    }
+    const KernelSource& kernel = program_.kernels[static_cast<std::size_t>(step.kernel)];
+    if (kernel.language == "triton") {
+      const std::array<std::int64_t, 3> block{32 * triton_warps(kernel.flags), 1, 1};
+      if (step.block != block)
+        return refuse(fmt::format("{}: the kernel's flags ask for {} threads a block", where, block[0]));
+      if (step.shared != 0 || step.cluster != one_)
+        return refuse(where + ": shared bytes and cluster are Triton's own to set: 0 and 1 here");
     }
     for (const auto& arg : step.args) {
       const auto* buffer = std::get_if<BufferArg>(&arg);

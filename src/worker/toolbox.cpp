@@ -116,6 +116,12 @@ Status Toolbox::check() const {
   return {};
 }
 
+bool Toolbox::has_triton() const {
+  return std::ranges::any_of(site_packages, [](const fs::path& folder) {
+    return is_there(folder / "triton" / "backends" / "nvidia" / "bin" / "ptxas");
+  });
+}
+
 SpawnOptions Toolbox::python_module(const std::string& module) const {
   SpawnOptions options = program(python);
   // -P would be wanted to keep the working folder off sys.path, but 3.10 does not know it; the package's own main does

@@ -30,6 +30,8 @@ struct Toolbox {
   static Toolbox resolve(const std::filesystem::path& executable_folder);
   /// `environment`, naming the first part that is missing.
   Status check() const;
+  /// Whether that interpreter has a Triton with its assembler: looked up in its folders, since asking it takes seconds.
+  bool has_triton() const;
 
   /// `$python -m module` with PYTHONPATH and PLANISH_RT set and a channel as descriptor 3.
   SpawnOptions python_module(const std::string& module) const;

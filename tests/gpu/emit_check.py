@@ -3,6 +3,7 @@
     planish-emit-dump --small --random 8 > small.json && python tests/gpu/emit_check.py small.json
     planish-emit-dump --columns --most 2 --random 1 > columns.json && python tests/gpu/emit_check.py columns.json
     planish-emit-dump --large            > large.json && python tests/gpu/emit_check.py large.json --time
+    planish-emit-dump --small --triton --random 4 > triton.json && python tests/gpu/emit_check.py triton.json
     python tests/gpu/emit_check.py small.json --compile-only      # no GPU: registers and spills
 
 Outputs are poisoned, lie between canaries, are compared with fp64 (no worse than twice torch's own fp32), and two runs must agree bit for bit.
@@ -18,8 +19,10 @@ import glob
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -48,12 +51,56 @@ def load_nvrtc() -> ctypes.CDLL:
     raise SystemExit("error: libnvrtc was not found\nhint: pip install nvidia-cuda-nvrtc, or put the toolkit's lib64 on LD_LIBRARY_PATH")
 
 
+def resources(report: str) -> tuple[int, int]:
+    """Registers and spilled bytes, from ptxas."""
+    registers = re.search(r"Used (\d+) registers", report)
+    spills = re.search(r"(\d+) bytes spill stores", report)
+    stack = re.search(r"(\d+) bytes stack frame", report)
+    return int(registers[1]) if registers else 0, max(int(spills[1]) if spills else 0, int(stack[1]) if stack else 0)
+
+
+class Triton:
+    """The compile worker's own Python part, started when first needed."""
+
+    def __init__(self) -> None:
+        self.channel: Any = None
+
+    def start(self) -> None:
+        package = Path(__file__).resolve().parents[2] / "python"
+        sys.path.insert(0, str(package))
+        from planish.wire import Channel
+
+        ours, theirs = socket.socketpair()
+        there = f"import os; os.dup2({theirs.fileno()}, 3); os.execv({sys.executable!r}, [{sys.executable!r}, '-m', 'planish.triton_worker'])"
+        environment = {**os.environ, "PYTHONPATH": f"{package}:{os.environ.get('PYTHONPATH', '')}"}
+        subprocess.Popen([sys.executable, "-c", there], pass_fds=[theirs.fileno()], env=environment)
+        theirs.close()
+        self.channel = Channel(ours)
+
+    def compile(self, one: dict[str, Any]) -> tuple[bytes, int, int, str]:
+        if self.channel is None:
+            self.start()
+        from planish.errors import PlanishError
+
+        with tempfile.TemporaryDirectory() as folder:
+            job = {"source": one["source"], "entry": one["entry"], "flags": one["flags"], "arch": "sm_90a", "folder": folder}
+            try:
+                self.channel.request(1, "compile", job)
+            except PlanishError as error:
+                return b"", 0, 0, str(error)
+            return (Path(folder) / "kernel.cubin").read_bytes(), *resources((Path(folder) / "kernel.log").read_text()), ""
+
+
 class Compiler:
     def __init__(self) -> None:
         self.nvrtc = load_nvrtc()
+        self.triton = Triton()
 
-    def compile(self, source: str) -> tuple[bytes, int, int, str]:
+    def compile(self, one: dict[str, Any]) -> tuple[bytes, int, int, str]:
         """Cubin for sm_90a, registers, spilled bytes and the error (empty if it compiled)."""
+        return self.triton.compile(one) if one.get("language") == "triton" else self.cuda(one["source"])
+
+    def cuda(self, source: str) -> tuple[bytes, int, int, str]:
         program = ctypes.c_void_p()
         self.nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"k.cu", 0, None, None)
         options = [b"--gpu-architecture=sm_90a", b"--std=c++17", b"--ptxas-options=-v"]
@@ -69,11 +116,7 @@ class Compiler:
         cubin = ctypes.create_string_buffer(size.value)
         self.nvrtc.nvrtcGetCUBIN(program, cubin)
         self.nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-        registers = re.search(r"Used (\d+) registers", text)
-        spills = re.search(r"(\d+) bytes spill stores", text)
-        stack = re.search(r"(\d+) bytes stack frame", text)
-        spilled = max(int(spills[1]) if spills else 0, int(stack[1]) if stack else 0)
-        return cubin.raw, int(registers[1]) if registers else 0, spilled, ""
+        return cubin.raw, *resources(text), ""
 
 
 class LaunchConfig(ctypes.Structure):
@@ -182,7 +225,7 @@ def work(document: dict[str, Any], number: int, options: argparse.Namespace) -> 
             print(f"FAIL {label} [{variant['genome']}]: {variant['error']}", flush=True)
             failures += 1
             continue
-        compiled = [(one, *compiler.compile(one["source"])) for one in [variant, *variant.get("after", [])]]
+        compiled = [(one, *compiler.compile(one)) for one in [variant, *variant.get("after", [])]]
         error = next((c[4] for c in compiled if c[4]), "")
         registers, spilled = max(c[2] for c in compiled), max(c[3] for c in compiled)
         if error:
@@ -197,7 +240,10 @@ def work(document: dict[str, Any], number: int, options: argparse.Namespace) -> 
             for one, cubin, *_ in compiled:
                 module, function = driver.load(cubin, one)
                 modules.append(module)
-                launches.append(driver.launcher(function, one, [buffer_of[kind][index].data_ptr() for kind, index in one["args"]]))
+                pointers = [buffer_of[kind][index].data_ptr() for kind, index in one["args"]]
+                if one.get("language") == "triton":
+                    pointers += [0, 0]  # its two scratch pointers, unused
+                launches.append(driver.launcher(function, one, pointers))
 
             def launch(stream: int, launches: list[Any] = launches) -> None:
                 for one in launches:
@@ -262,7 +308,7 @@ def compile_only(document: dict[str, Any], only: str) -> int:
                 failures += 1
                 continue
             started = time.monotonic()
-            compiled = [compiler.compile(one["source"]) for one in [variant, *variant.get("after", [])]]
+            compiled = [compiler.compile(one) for one in [variant, *variant.get("after", [])]]
             error = next((c[3] for c in compiled if c[3]), "")
             registers, spilled = max(c[1] for c in compiled), max(c[2] for c in compiled)
             bad = bool(error) or (variant["seed"] and spilled > 0)

@@ -22,6 +22,10 @@ for set in --small --columns; do
   "$root/bin/planish-emit-dump" "$set" --most 4 --random 1 > "$scratch/dump$set.json"
   check "$here/tests/gpu/emit_check.py" "$scratch/dump$set.json" --jobs 8 --timeout 60
 done
+if "$python" -c 'import triton' 2>/dev/null; then
+  "$root/bin/planish-emit-dump" --small --triton --random 2 > "$scratch/triton.json"
+  check "$here/tests/gpu/emit_check.py" "$scratch/triton.json" --jobs 8 --timeout 120
+fi
 check "$here/tests/gpu/graph_check.py"
 check "$here/tests/gpu/habits_check.py"
 if [ -n "${PLANISH_KERNELBENCH:-}" ]; then check "$here/tests/gpu/kernelbench_check.py" "$PLANISH_KERNELBENCH"; fi

@@ -74,6 +74,25 @@ TEST_CASE("the normalised hash ignores comments, white space and entry names") {
         "def k0(x):\n    y = x\n    return y");
 }
 
+TEST_CASE("a Triton kernel's launch follows from its flags") {
+  const auto triton = [](const std::string& flags, const std::string& launch) {
+    std::string text = with("\"language\": \"cuda\", \"entry\": \"k0\", \"flags\": [\"--fmad=true\"]",
+                            "\"language\": \"triton\", \"entry\": \"k0\", \"flags\": [" + flags + "]");
+    const std::string old = "\"block\": [256, 1, 1], \"cluster\": [1, 1, 1], \"shared\": 0";
+    return text.replace(text.find(old), old.size(), launch);
+  };
+  const std::string flags = "\"--num-warps=8\", \"--num-stages=2\", \"--signature=*fp32:16,i64,1024\"";
+  const std::string launch = "\"block\": [256, 1, 1], \"cluster\": [1, 1, 1], \"shared\": 0";
+  CHECK(parse(triton(flags, launch)).has_value());
+  rejected(triton("", launch), "128 threads");
+  rejected(triton("\"--num-warps=3\"", launch), "not allowed");
+  rejected(triton("\"--num-warps=8\", \"--fmad=true\"", launch), "not allowed");
+  rejected(triton("\"--num-warps=8\", \"--signature=*fp32; import os\"", launch), "not allowed");
+  rejected(triton(flags, "\"block\": [128, 2, 1], \"cluster\": [1, 1, 1], \"shared\": 0"), "256 threads");
+  rejected(triton(flags, "\"block\": [256, 1, 1], \"cluster\": [1, 1, 1], \"shared\": 64"), "shared");
+  rejected(triton(flags, "\"block\": [256, 1, 1], \"cluster\": [2, 1, 1], \"shared\": 0"), "cluster");
+}
+
 TEST_CASE("bad programs are named for what is wrong") {
   rejected("{", "program");
   rejected(with("planish.program/1", "planish.program/9"), "schema");

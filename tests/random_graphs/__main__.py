@@ -3,6 +3,7 @@
     python -m tests.random_graphs --cases 5000 --seed 1 --jobs 1             # kernels for this CPU
     python -m tests.random_graphs --cases 5000 --seed 1 --programs 0         # aten steps alone: capture and executor
     python -m tests.random_graphs --target cuda --compile-only --cases 100   # NVRTC, no GPU needed
+    python -m tests.random_graphs --target triton --cases 100                # Triton's interpreter, no GPU needed
     python -m tests.random_graphs --task found.py --programs 8               # a task file again
 
 Each case has the key SEED/NUMBER; `--only KEY` runs one. Exit code 1 when a case failed.
@@ -57,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--programs", type=int, default=2, help="random genomes for each case")
     parser.add_argument("--genes", default="", help="genes forced where they are legal: 'unroll=4 nt=1'")
     parser.add_argument("--arch", default="")
-    parser.add_argument("--target", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--target", choices=["cpu", "cuda", "triton"], default="cpu")
     parser.add_argument("--compile-only", action="store_true")
     parser.add_argument("--only", default="", help="keys, separated by commas")
     parser.add_argument("--task", default="", help="a task file in place of random ones")
@@ -65,6 +66,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--out", default="", help="folder for the files of failing cases")
     given = parser.parse_args(arguments)
+    if given.target == "triton":
+        os.environ["TRITON_INTERPRET"] = "1"  # for the children
     options = Options(given.target, given.programs, genes=given.genes, arch=given.arch, compile_only=given.compile_only)
     keys = given.only.split(",") if given.only else [f"{given.seed}/{n}" for n in range(given.first, given.first + given.cases)]
     if given.show:
@@ -98,7 +101,8 @@ def _run(given: Any, options: Options, keys: list[str]) -> int:
             failed.append((outcome.key, outcome.failure))
             print(f"FAIL {outcome.key} {outcome.failure}", flush=True)
 
-    start = "spawn" if given.target == "cuda" and not given.compile_only else "fork"
+    # torch has imported Triton here, which reads TRITON_INTERPRET then.
+    start = "spawn" if given.target == "triton" or (given.target == "cuda" and not given.compile_only) else "fork"
     with Driver(given.jobs, given.batch, start=start) as driver:
         driver.run(jobs(), report)
         seconds = time.monotonic() - started

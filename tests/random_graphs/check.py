@@ -56,7 +56,7 @@ class Failure:
 class Options:
     """How a case is checked. `seed` draws genomes and limits; `genes` are forced where legal."""
 
-    target: str = "cpu"
+    target: str = "cpu"  # cpu | cuda | triton (CUDA programs of Triton kernels, under Triton's interpreter on the CPU)
     programs: int = 2  # 0: aten steps alone
     seed: int = 1
     genes: str = ""
@@ -160,12 +160,14 @@ class Check:
     def _ask(self, build: Callable[[dict[str, Any], str], Built]) -> None:
         assert self.captured is not None
         rng = random.Random(self.options.seed)
-        cuda = self.options.target == "cuda"
+        cuda = self.options.target in ("cuda", "triton")
         self.arch = self.options.arch or ("sm_90a" if cuda else rng.choice([cpu_levels()[0], *cpu_levels()]))
-        if cuda and not self.options.compile_only and not self.options.arch:
+        if self.options.target == "cuda" and not self.options.compile_only and not self.options.arch:
             self.arch = str(rt.device_info(0)["arch"])
-        request = {"graph": self.captured.graph, "target": self.options.target, "arch": self.arch, "programs": self.options.programs, "seed": self.options.seed}
+        target = "cuda" if cuda else "cpu"
+        request = {"graph": self.captured.graph, "target": target, "arch": self.arch, "programs": self.options.programs, "seed": self.options.seed}
         request["genes"] = self.options.genes
+        request["triton"] = self.options.target == "triton"
         if not self.options.whole and rng.random() < 0.3:
             request["max_nodes"] = rng.choice([6, 12, 25])
         try:

@@ -20,7 +20,7 @@ from planish.capture import capture
 
 from .case import Case
 from .check import Check, Failure, Fault, Options, short
-from .parts import Built, CppBatch, Nvrtc, Tool
+from .parts import Built, CppBatch, Nvrtc, Tool, write_source
 
 TIMEOUT = 240.0  # seconds without a word from a child
 
@@ -62,6 +62,16 @@ def _remember_operator_lists() -> None:
         utils._collect_all_valid_cia_ops_for_namespace = cache(utils._collect_all_valid_cia_ops_for_namespace)
 
 
+def _interpret_triton() -> None:
+    """Programs of Triton kernels run under its interpreter in this process, which must have been started with TRITON_INTERPRET=1."""
+    from planish.runner import handles
+
+    from tests.triton import interpreter, program
+
+    interpreter.prepare()
+    handles.Executor = program.Interpreted  # type: ignore[misc]
+
+
 def _child(jobs: list[Job], folder: Path, change: Callable[[str], str], talk: Connection) -> None:
     """Says ("at", key) before anything that may crash, and ("done", outcome)."""
     torch.set_num_threads(1)
@@ -70,7 +80,13 @@ def _child(jobs: list[Job], folder: Path, change: Callable[[str], str], talk: Co
     batch = CppBatch(folder, change)
     nvrtc = Nvrtc(folder / "cache") if any(j.options.target == "cuda" for j in jobs) else None
 
+    interpreted = any(j.options.target == "triton" for j in jobs)
+    if interpreted:
+        _interpret_triton()
+
     def build(kernel: dict[str, Any], arch: str) -> Built:
+        if interpreted:
+            return write_source(folder, change(kernel["source"]), kernel["entry"])
         return batch.add(kernel, arch) if nvrtc is None else nvrtc.build(kernel, arch, change)
 
     def guarded(check: Check, key: str, half: Callable[[], None], last: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import os
@@ -87,6 +88,13 @@ class Built:
     path: str = ""
     entry: str = ""
     error: str = ""
+
+
+def write_source(folder: Path, source: str, entry: str) -> Built:
+    """A kernel that is interpreted: its source as a file."""
+    path = folder / f"{hashlib.sha256(source.encode()).hexdigest()[:24]}.source.py"
+    path.write_text(source)
+    return Built(path=str(path), entry=entry)
 
 
 @dataclass

@@ -1,5 +1,6 @@
 #include "codegen/emit/cpp_emit.h"
 #include "codegen/emit/cuda_emit.h"
+#include "codegen/emit/triton_emit.h"
 #include "codegen/genome.h"
 
 namespace planish::codegen {
@@ -15,7 +16,11 @@ Result<Emitted> emit(const Kernel& kernel, const Device& device, const Genome& g
   if (const auto reason = illegal(kernel, device, genome); !reason.empty()) {
     return fail("illegal_genome", "the schedule cannot be used: " + reason, "draw another genome");
   }
-  return device.target == Target::cuda ? printing::emit_cuda(kernel, device, genome) : emit_cpp(kernel, device, genome);
+  if (device.target != Target::cuda) return emit_cpp(kernel, device, genome);
+  const auto language = genome.find("language");
+  const bool triton =
+      language != genome.end() && language->second == static_cast<std::int64_t>(printing::Language::triton);
+  return triton ? printing::emit_triton(kernel, genome) : printing::emit_cuda(kernel, device, genome);
 }
 
 }  // namespace planish::codegen

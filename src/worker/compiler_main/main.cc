@@ -15,6 +15,7 @@
 #include "worker/compiler_main/cache.h"
 #include "worker/compiler_main/cpp.h"
 #include "worker/compiler_main/nvrtc.h"
+#include "worker/compiler_main/triton.h"
 
 namespace planish::worker {
 namespace {
@@ -24,6 +25,7 @@ namespace {
 struct Compilers {
   std::optional<Nvrtc> nvrtc;
   std::optional<CppCompiler> cpp;
+  std::optional<TritonCompiler> triton;
 };
 
 bool plain_word(const std::string& text) {
@@ -54,8 +56,8 @@ Result<CompileJob> read_job(const Json& params) {
 Result<CompileReply> compile(const Json& params, Compilers& compilers) {
   const TimePoint start = real_clock().now();
   PLANISH_TRY(const CompileJob job, read_job(params));
-  const bool cuda = job.language == "cuda";
-  if (!cuda && job.language != "cpp")
+  const bool cuda = job.language == "cuda", triton = job.language == "triton";
+  if (!cuda && !triton && job.language != "cpp")
     return fail("compile_error", fmt::format("no compiler for language `{}`", job.language));
   for (const std::string& flag : job.flags) {
     if (!program::allowed_flag(job.language, flag))
@@ -67,6 +69,11 @@ Result<CompileReply> compile(const Json& params, Compilers& compilers) {
       PLANISH_TRY(compilers.nvrtc, Nvrtc::load());
     }
     version = compilers.nvrtc->version();
+  } else if (triton) {
+    if (!compilers.triton.has_value() || !compilers.triton->alive()) {
+      PLANISH_TRY(compilers.triton, TritonCompiler::start());
+    }
+    version = compilers.triton->version();
   } else {
     if (!compilers.cpp.has_value()) {
       PLANISH_TRY(compilers.cpp, CppCompiler::find());
@@ -80,7 +87,9 @@ Result<CompileReply> compile(const Json& params, Compilers& compilers) {
     return *std::move(hit);
   }
   PLANISH_CHECK(cache.check_writable());
-  PLANISH_TRY(Compiled compiled, cuda ? compilers.nvrtc->compile(job) : compilers.cpp->compile(job));
+  PLANISH_TRY(Compiled compiled, cuda     ? compilers.nvrtc->compile(job)
+                                 : triton ? compilers.triton->compile(job)
+                                          : compilers.cpp->compile(job));
   CompileReply reply;
   reply.log = compiled.log.substr(0, 16384);
   reply.registers = compiled.registers;
@@ -88,7 +97,7 @@ Result<CompileReply> compile(const Json& params, Compilers& compilers) {
   reply.shared_bytes = compiled.shared_bytes;
   reply.local_bytes = compiled.local_bytes;
   reply.instructions = compiled.instructions;
-  PLANISH_CHECK(cache.store(key, compiled.binary, cuda ? "cubin" : "so", reply));
+  PLANISH_CHECK(cache.store(key, compiled.binary, job.language == "cpp" ? "so" : "cubin", reply));
   reply.seconds = std::chrono::duration<double>(real_clock().now() - start).count();
   return reply;
 }

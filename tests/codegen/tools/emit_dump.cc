@@ -1,8 +1,9 @@
-// planish-emit-dump [--small|--large] [--columns|--scans] [--most N] [--random N] [--seed S] [--with GENES] [--sms N]:
-// emits sample kernels with their seed genomes, these again with the genes of GENES changed, and N random ones each,
-// for sm_90a and prints one JSON document. --columns takes the samples of column_samples.h, --scans those of
+// planish-emit-dump [--small|--large] [--columns|--scans] [--triton] [--most N] [--random N] [--seed S] [--with GENES]
+// [--sms N]: emits sample kernels with their seed genomes, these again with the genes of GENES changed, and N random
+// ones each, for sm_90a and prints one JSON document. --columns takes the samples of column_samples.h, --scans those of
 // scan_samples.h. tests/gpu/emit_check.py compiles, runs and compares them. With few multiprocessors (--sms) persistent
-// blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in FILE.
+// blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in FILE. --triton:
+// genomes of that language only, and kernels that have some.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +22,7 @@
 #include "gather_samples.h"
 #include "sample_kernels.h"
 #include "scan_samples.h"
+#include "triton_genomes.h"
 
 namespace {
 
@@ -35,8 +37,9 @@ json launch(const Emitted& one) {
     using Kind = Emitted::Argument::Kind;
     args.push_back({arg.kind == Kind::input ? "input" : arg.kind == Kind::output ? "output" : "scratch", arg.index});
   }
-  return {{"source", one.source},   {"entry", one.entry},   {"grid", one.grid}, {"block", one.block},
-          {"cluster", one.cluster}, {"shared", one.shared}, {"args", args}};
+  return {{"language", one.language}, {"flags", one.flags},   {"source", one.source},
+          {"entry", one.entry},       {"grid", one.grid},     {"block", one.block},
+          {"cluster", one.cluster},   {"shared", one.shared}, {"args", args}};
 }
 
 json describe(const samples::Sample& sample, const Device& device, const Genome& genome, bool seed) {
@@ -107,6 +110,8 @@ int main(int argc, char** argv) {
       columns = true;
     else if (arg == "--scans")
       scans = true;
+    else if (arg == "--triton")
+      device.triton = true;
     else if (arg == "--most" && i + 1 < argc)
       most = std::strtoull(argv[++i], nullptr, 10);
     else if (arg == "--random" && i + 1 < argc)
@@ -125,11 +130,11 @@ int main(int argc, char** argv) {
     } else if (arg == "--seed" && i + 1 < argc)
       seed = std::strtoull(argv[++i], nullptr, 10);
     else {
-      std::fprintf(
-          stderr,
-          "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--columns|--scans] [--most N] "
-          "[--random N] [--seed S] [--with GENES] [--sms N] [--genomes FILE]\n",
-          argv[i]);
+      std::fprintf(stderr,
+                   "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--columns|--scans] "
+                   "[--triton] [--most N] "
+                   "[--random N] [--seed S] [--with GENES] [--sms N] [--genomes FILE]\n",
+                   argv[i]);
       return 2;
     }
   }
@@ -173,6 +178,18 @@ int main(int argc, char** argv) {
       continue;
     }
     std::mt19937_64 rng(seed);
+    if (device.triton) {
+      for (const auto& genome : seeds(sample.kernel, device)) {
+        if (genome.contains("language") && genome.at("language") == 1)
+          one["variants"].push_back(describe(sample, device, genome, true));
+      }
+      for (int r = 0; r < random; ++r) {
+        if (const auto genome = samples::random_triton_genome(sample.kernel, device, rng))
+          one["variants"].push_back(describe(sample, device, *genome, false));
+      }
+      if (one.contains("variants")) kernels.push_back(std::move(one));
+      continue;
+    }
     for (const auto& genome : seeds(sample.kernel, device) | std::views::take(most))
       one["variants"].push_back(describe(sample, device, genome, true));
     // Seeds with some genes changed, where that is legal.

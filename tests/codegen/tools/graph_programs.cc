@@ -4,9 +4,11 @@
 // each.
 //
 //   {"graph": {…}, "target": "cpu", "arch": "x86-64-v4", "programs": 2, "seed": 7, "genes": "unroll=2", "max_nodes":
-//   400}
+//   400, "triton": false}
 //   {"aten": {…}, "regions": [{"nodes": […], "kernel": "…"}], "programs": [{"genomes": ["…"], "program": {…}}]}
 //
+// With `triton` (and target cuda) every kernel is in Triton, and regions that it has no genome for stay aten steps
+// (their genome reads "aten").
 // `genes` (optional) are forced on every genome that stays legal with them. What cannot be done is {"error": {kind,
 // message}}.
 #include <cstdio>
@@ -21,6 +23,7 @@
 #include "codegen/partition/partition.h"
 #include "ir/graph.h"
 #include "program/program.h"
+#include "triton_genomes.h"
 
 namespace {
 
@@ -44,6 +47,7 @@ Result<Request> read(const std::string& line) {
   Request request;
   request.graph = text["graph"].dump();
   request.device.target = text.value("target", "cpu") == "cuda" ? Target::cuda : Target::cpu;
+  request.device.triton = text.value("triton", false);
   request.device.arch = text.value("arch", request.device.target == Target::cuda ? "sm_90a" : "x86-64");
   request.device.sms = text.value("sms", request.device.target == Target::cuda ? 132 : 2);
   request.options.limits.max_nodes = text.value("max_nodes", request.options.limits.max_nodes);
@@ -85,7 +89,16 @@ Result<json> answer(const Request& request) {
     std::vector<Choice> choices;
     json genomes = json::array();
     for (const Region& region : cut.regions) {
-      const Genome genome = draw(region.kernel, request, rng);
+      std::optional<Genome> in_triton;
+      if (request.device.triton) {
+        in_triton = samples::random_triton_genome(region.kernel, request.device, rng);
+        if (!in_triton) {
+          choices.emplace_back(std::nullopt);
+          genomes.push_back("aten");
+          continue;
+        }
+      }
+      const Genome genome = in_triton ? *in_triton : draw(region.kernel, request, rng);
       auto emitted = emit(region.kernel, request.device, genome);
       if (!emitted) {
         return wrap(emitted.error(), "genome [" + text(genome) + "] of the kernel\n" + text(region.kernel));

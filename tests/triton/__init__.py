@@ -1,0 +1,1 @@
+"""Emitted Triton under Triton's interpreter, on the CPU."""
