@@ -89,6 +89,77 @@ TEST_CASE("rows of odd length start anywhere, and never read outside") {
   CHECK(emitted->grid[0] == 256);
 }
 
+TEST_CASE("what the ends of a row may cut comes last, and needs the only tests") {
+  const auto sample = samples::standardize_gain(64, 50257);
+  const Genome plain =
+      complete(sample.kernel, {{"threads", 256}, {"vector", 16}, {"unroll", 4}, {"cluster", 4}, {"residency", 2}});
+  const auto text = body(*emit(sample.kernel, h200(), plain));
+  // 12565 vectors, 4 of them perhaps cut, 1024 a trip: 12 trips of all threads in chunks of 4, and one more.
+  CHECK(has(text, "for (int k0 = 0; k0 < 12; k0 += 4) {"));
+  CHECK(has(text, "const int e0 = (t + 1) * 4 - shift;"));
+  CHECK(has(text, "for (int k0 = 12; k0 < 13; k0 += 4) {"));
+  CHECK(has(text, "const int e0 = (t < 12561 ? t + 1 : t < 12562 ? t - 12561 : t) * 4 - shift;"));
+  CHECK(has(text, "pl_load<0, 1>(r"));
+  Genome across = plain;
+  across["realign"] = 1;
+  const auto realigned = body(*emit(sample.kernel, h200(), across));
+  CHECK(has(realigned, "pl_load_across<0>(r"));
+  CHECK_FALSE(has(text, "pl_load_across"));
+  across["vector"] = 4;
+  CHECK(illegal(sample.kernel, h200(), across) == "no load lies across vectors");
+  const auto even = samples::layer_norm(64, 16384);
+  CHECK_FALSE(
+      illegal(even.kernel, h200(), complete(even.kernel, {{"threads", 256}, {"vector", 16}, {"realign", 1}})).empty());
+}
+
+TEST_CASE("of a row larger than a cluster's shared memory, a part stays") {
+  const auto rows = samples::group_norm(112, 8, 8, 262144);
+  Genome genome = complete(
+      rows.kernel, {{"threads", 1024}, {"vector", 16}, {"unroll", 4}, {"cluster", 16}, {"residency", 2}, {"keep", 1}});
+  const auto plan = make_plan(rows.kernel, h200(), genome);
+  CHECK(plan.trips == 32);
+  CHECK(plan.kept_trips == 12);
+  CHECK(plan.dynamic_shared == 12 * 1024 * 16);
+  const auto text = body(*emit(rows.kernel, h200(), genome));
+  CHECK(has(text, "for (int k0 = 12; k0 < 32; k0 += 4) {"));
+  CHECK(has(text, "for (int k0 = 0; k0 < 12; k0 += 4) {"));
+  genome["min_blocks"] = 2;
+  CHECK_FALSE(illegal(rows.kernel, h200(), genome).empty());
+  const auto small = samples::layer_norm(64, 16384);
+  genome = complete(small.kernel, {{"threads", 256}, {"vector", 16}, {"residency", 2}, {"keep", 1}});
+  CHECK(illegal(small.kernel, h200(), genome) == "none or all of the row fits on chip");
+  const auto offered = seeds(rows.kernel, h200());
+  CHECK(std::ranges::any_of(offered, [](const Genome& g) { return gene(g, "keep", 0) != 0; }));
+}
+
+TEST_CASE("rows that are read again may be read from their end, which is in the cache still") {
+  const auto rows = samples::group_norm(112, 8, 8, 262144);
+  Genome genome =
+      complete(rows.kernel, {{"threads", 1024}, {"vector", 16}, {"unroll", 4}, {"cluster", 16}, {"reverse", 1}});
+  CHECK(has(body(*emit(rows.kernel, h200(), genome)), "for (int k0 = 32 - 4; k0 >= 0; k0 -= 4) {"));
+  genome["residency"] = 2;
+  CHECK(illegal(rows.kernel, h200(), genome) == "only rows that are read again are read backwards");
+  const auto columns = samples::softmax_columns(4096, 262144);
+  genome = complete(columns.kernel, {{"threads", 1024}, {"vector", 16}, {"unroll", 4}, {"split", 256}, {"reverse", 1}});
+  CHECK(has(body(*emit(columns.kernel, h200(), genome)), "for (int k0 = 12; k0 >= 0; k0 -= 4) {"));
+  genome["slices"] = 2;
+  const auto sliced = emit(columns.kernel, h200(), genome);
+  CHECK(has(body(sliced->after.back()), "(32767u - blockIdx.x)"));
+  CHECK_FALSE(has(body(*sliced), "u - blockIdx.x"));
+}
+
+TEST_CASE("positions that rise need one comparison an element") {
+  const auto rising = samples::extremes(4096, 1024, DType::f32, false);
+  const auto genome = seeds(rising.kernel, h200()).front();
+  CHECK(has(body(*emit(rising.kernel, h200(), genome)), "pl_later<true>(a0v[j], a0i[j], "));
+  auto falling = rising;
+  for (auto& node : falling.kernel.nodes) {
+    if (node.op == Op::index)
+      node.index = ir::add(ir::IndexExpr::constant(1023), ir::scale(node.index, -1), falling.kernel.space);
+  }
+  CHECK_FALSE(has(body(*emit(falling.kernel, h200(), genome)), "pl_later<true>(a0v"));
+}
+
 TEST_CASE("tensors beyond 2^31 elements are indexed with 64 bits") {
   const auto big = samples::softmax(3500000, 1000);
   const auto emitted = emit(big.kernel, h200(), seeds(big.kernel, h200()).front());
@@ -217,8 +288,10 @@ TEST_CASE("rows that arrive in stages are copied in whole units, inside the tens
   genome["exchange"] = 1;
   const std::string pushing = body(*emit(sample.kernel, h200(), genome));
   CHECK_FALSE(has(pushing, "pl_remote("));
-  CHECK(pushing.find("pl_cluster_sync();") == pushing.rfind("pl_cluster_sync();"));
-  CHECK(has(pushing, "if (tid == 0) pl_barrier_expect(&met0[turn], 48);"));  // a sum, a sum of squares, a count
+  CHECK(pushing.find("pl_cluster_sync();") == std::string::npos);
+  CHECK(has(pushing,
+            "if (tid == 0) pl_barrier_expect(&met0[turn], 384);"));  // a sum, a sum of squares, a count, of 32 warps
+  CHECK(has(pushing, "pl_push(&cl0[turn * 32 + rank * 8 + tid / 32], red0, &met0[turn], tid % 32);"));
   CHECK(has(pushing, "pl_barrier_wait(&met0[turn], again);"));
 
   const auto refused = [&](const char* name, std::int64_t value) {
@@ -320,8 +393,8 @@ TEST_CASE("every column sample has legal seeds, and drawing keeps to the law") {
 
 TEST_CASE("blocks that share a column leave their states, and the next launch merges them") {
   const auto sample = samples::column_stats(1, 65536, 1024);
-  Genome genome{{"threads", 256},  {"vector", 16}, {"unroll", 4},  {"hints", 0},  {"fast", 0},
-                {"min_blocks", 1}, {"split", 8},   {"slices", 64}, {"online", 0}, {"residency", 0}};
+  Genome genome{{"threads", 256}, {"vector", 16}, {"unroll", 4}, {"hints", 0},     {"fast", 0},   {"min_blocks", 1},
+                {"split", 8},     {"slices", 64}, {"online", 0}, {"residency", 0}, {"reverse", 0}};
   const auto sliced = emit(sample.kernel, h200(), genome);
   REQUIRE(sliced.has_value());
   // 32 vectors of 4 columns a block: 8 groups of columns.
@@ -344,8 +417,8 @@ TEST_CASE("blocks that share a column leave their states, and the next launch me
 
 TEST_CASE("two dependent reductions over one long row are three launches, or two where one sweep does both") {
   const auto sample = samples::whole_moments(1 << 24);
-  Genome genome{{"threads", 256},  {"vector", 16}, {"unroll", 4},   {"hints", 0},  {"fast", 0},
-                {"min_blocks", 1}, {"split", 256}, {"slices", 256}, {"online", 0}, {"residency", 0}};
+  Genome genome{{"threads", 256}, {"vector", 16},  {"unroll", 4}, {"hints", 0},     {"fast", 0},   {"min_blocks", 1},
+                {"split", 256},   {"slices", 256}, {"online", 0}, {"residency", 0}, {"reverse", 0}};
   const auto apart = emit(sample.kernel, h200(), genome);
   REQUIRE(apart.has_value());
   CHECK(apart->after.size() == 2);

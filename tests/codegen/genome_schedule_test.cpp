@@ -95,6 +95,8 @@ TEST_CASE("illegal genomes are named") {
   Genome large = good;
   large["residency"] = 2;
   large["cluster"] = 1;
+  large["exchange"] = 0;
+  large["keep"] = 0;
   large["rows"] = 1;
   large["min_blocks"] = 1;
   CHECK(illegal(sample.kernel, device, large).find("shared memory") != std::string::npos);

@@ -120,6 +120,9 @@ def channels(m: Maker) -> Draft:
     mean = m.leaf(Leaf("", "buffer", name, (c,)))
     var = m.leaf(Leaf("", "buffer", name, (c,), "positive"))
     affine = _weights(m, x, (c,), m.rng.choice([0, 2]))
+    if form == 3 and t.ndim >= 3 and t.numel() // (c * t.shape[0]) > 1:
+        how = m.choice(["", ", use_input_stats=False", ", momentum=0.25"])
+        return Draft(f"F.instance_norm({{0}}, {{1}}, {{2}}{', {3}, {4}' if affine else ''}{how})", [x, mean, var, *affine])
     training = form == 2 and t.numel() // c > 1
     how = ", training=True, momentum=0.25" if training else m.choice(["", ", eps=1e-3"])
     return Draft(f"F.batch_norm({{0}}, {{1}}, {{2}}{', {3}, {4}' if affine else ''}{how})", [x, mean, var, *affine])

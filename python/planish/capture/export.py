@@ -14,6 +14,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from planish.capture import arguments
+from planish.capture.batch_norm import averaging_as_tensors
 from planish.errors import PlanishError
 from planish.wire import report_stage
 
@@ -72,7 +73,7 @@ def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
     """torch.export with its many failures named. Raises PlanishError (not_exportable)."""
     report_stage("capturing it with torch.export")
     try:
-        with torch.no_grad():
+        with torch.no_grad(), averaging_as_tensors(model):
             return torch.export.export(model, args, kwargs, strict=False)
     except Exception as error:
         text = str(error)

@@ -127,9 +127,13 @@ class ColumnWriter {
     } else {
       w.line(fmt::format("const int x = tid / {}, y = tid % {};", base_.across, base_.across));
     }
-    w.line(fmt::format("const ix group = (ix)(blockIdx.x % {});", base_.groups));
+    // What the launch before read last is in the cache still.
+    const bool turned = sliced() && base_.reverse && stage_.stores && stage_.slices > 1;
+    const std::string block =
+        turned ? fmt::format("({}u - blockIdx.x)", base_.groups * stage_.slices - 1) : std::string("blockIdx.x");
+    w.line(fmt::format("const ix group = (ix)({} % {});", block, base_.groups));
     if (stage_.slices > 1) {
-      w.line(fmt::format("const int slice = (int)(blockIdx.x / {});", base_.groups));
+      w.line(fmt::format("const int slice = (int)({} / {});", block, base_.groups));
       w.line(fmt::format("const int from = slice * {}, upto = {};", plan_.slice_length, upto_text()));
     } else {
       w.line(fmt::format("const int slice = 0, from = 0, upto = {};", base_.vectors));
@@ -221,7 +225,12 @@ class ColumnWriter {
   void trips(std::string_view lo, std::string_view hi, const std::function<void()>& body) {
     const bool full = base_.residency == Residency::registers && !base_.resident.empty();
     w.line(full ? "#pragma unroll" : "#pragma unroll 1");
-    w.open(fmt::format("for (int k0 = {}; k0 < {}; k0 += {}) {{", lo, hi, base_.unroll));
+    if (backwards_) {
+      const std::int64_t last = (base_.trips - 1) / base_.unroll * base_.unroll;
+      w.open(fmt::format("for (int k0 = {}; k0 >= 0; k0 -= {}) {{", last, base_.unroll));
+    } else {
+      w.open(fmt::format("for (int k0 = {}; k0 < {}; k0 += {}) {{", lo, hi, base_.unroll));
+    }
     body();
     w.close();
   }
@@ -367,7 +376,9 @@ class ColumnWriter {
     };
     for (const Fold& fold : folds) declare("a", fold);
     if (!chained_ || stores) {
+      backwards_ = stores && base_.reverse && !sliced();
       trips("0", all, pass);
+      backwards_ = false;
       return;
     }
     // Long sums are put aside now and then: no chain of additions is longer than `longest_chain`.
@@ -574,7 +585,10 @@ class ColumnWriter {
             w.line(fmt::format("red{}{} = {};", r, lane, value("")));
             break;
           case Fold::Kind::position:
-            w.line(fmt::format("red{}{} = {};", r, lane, value("i")));
+            // Nothing beyond the start was seen: every element is as the first.
+            w.line(fold.rising
+                       ? fmt::format("red{0}{1} = {2} == {3} ? 0 : {2};", r, lane, value("i"), fold.fields[1].neutral)
+                       : fmt::format("red{}{} = {};", r, lane, value("i")));
             break;
           case Fold::Kind::exponentials:
             // The element that is the maximum adds 1 to the sum: a sum of 0 saw nothing above -inf.
@@ -629,6 +643,7 @@ class ColumnWriter {
   const Stage stage_;
   std::vector<int> outer_, inner_, needed_;
   bool chained_ = false;
+  bool backwards_ = false;  ///< the sweep at hand begins at the end
 };
 
 }  // namespace

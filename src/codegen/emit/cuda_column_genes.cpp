@@ -60,6 +60,9 @@ std::vector<Gene> column_genes(const Kernel& kernel, const Device& device) {
       {"online", online_pairs(kernel).empty() ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1}});
   out.push_back({"residency",
                  keeps_something(kernel, device) ? std::vector<std::int64_t>{0, 1, 2} : std::vector<std::int64_t>{0}});
+  const bool writes = std::ranges::any_of(kernel.outputs, [](const Output& o) { return !o.per_row; });
+  out.push_back({"reverse", writes && keeps_something(kernel, device) ? std::vector<std::int64_t>{0, 1}
+                                                                      : std::vector<std::int64_t>{0}});
   return out;
 }
 
@@ -68,6 +71,7 @@ std::string column_illegal(const Kernel& kernel, const Device& device, const Gen
   if (split > threads) return "more threads share the reduced extent than a block has";
   const std::int64_t slices = gene(genome, "slices", 1), residency = gene(genome, "residency", 0);
   if (slices > 1 && residency != 0) return "nothing stays on chip between the launches of a sliced reduction";
+  if (gene(genome, "reverse", 0) != 0 && residency != 0) return "only rows that are read again are read backwards";
   const ColumnPlan plan = make_column_plan(kernel, device, genome);
   const CudaPlan& base = plan.base;
   if (base.grid > 2147483647) return "the grid is too large";
@@ -93,7 +97,8 @@ std::string column_illegal(const Kernel& kernel, const Device& device, const Gen
     return "shared memory for fewer blocks than asked for";
   if (blocks * threads > 2048) return "more threads than a multiprocessor holds";
   const std::int64_t cap = std::min<std::int64_t>(255, column_registers_per_sm / (blocks * threads) / 8 * 8);
-  if (base.registers > cap) return fmt::format("about {} registers a thread, {} are there", base.registers, cap);
+  const int wanted = base.residency == Residency::registers ? base.least : base.registers;
+  if (wanted > cap) return fmt::format("about {} registers a thread, {} are there", wanted, cap);
   return {};
 }
 
@@ -215,7 +220,8 @@ std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device) {
                         {"split", split},
                         {"slices", 1},
                         {"online", choices("online").back()},
-                        {"residency", 0}};
+                        {"residency", 0},
+                        {"reverse", 0}};
           const ColumnPlan whole = make_column_plan(kernel, device, genome);
           const CudaPlan& base = whole.base;
           if (base.rows >= 2 * bit_above(kernel.outer_extent() / (base.columns ? base.width : 1))) continue;

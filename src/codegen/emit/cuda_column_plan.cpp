@@ -12,7 +12,7 @@ constexpr std::int64_t parts_of(std::int64_t a, std::int64_t b) {
 /// Few and long: rows that neither a block nor a cluster each would fill the device with.
 bool lonely_rows(const Kernel& kernel) {
   const std::int64_t rows = kernel.outer_extent(), length = kernel.inner_extent();
-  return (rows <= 8 && length >= 1 << 17) || (rows < 64 && length >= 1 << 20);
+  return (rows <= 8 && length >= 1 << 17) || (rows < 64 && length >= 1 << 20) || (rows < 256 && length >= 1 << 22);
 }
 
 /// What each sweep needs, and which loads several sweeps read.
@@ -72,6 +72,8 @@ ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Ge
   common["cluster"] = 1;
   common["online"] = 0;
   common["walk"] = 0;
+  common["keep"] = 0;
+  common["lines"] = 0;
   const std::int64_t threads = gene(genome, "threads", 256), split = gene(genome, "split", 1);
   common["rows"] = std::max<std::int64_t>(1, threads / std::max<std::int64_t>(1, split));
   plan.base = make_plan(kernel, device, common);

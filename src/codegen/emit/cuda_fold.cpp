@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "codegen/emit/cuda_access.h"
 #include "codegen/emit/expression.h"
 
 namespace planish::codegen::printing {
@@ -13,6 +14,16 @@ namespace {
 FoldField field(std::string suffix, DType dtype, std::string neutral) {
   return {std::move(suffix), std::string(computing_type(dtype)), std::move(neutral),
           dtype == DType::boolean ? 1 : std::max(4, size_of(dtype))};
+}
+
+/// True where positions are those of the row itself, counted from 0 in the order in which it is swept.
+bool rises(const Kernel& kernel, int at) {
+  const Node& node = kernel.nodes[static_cast<std::size_t>(at)];
+  const int n = static_cast<int>(kernel.space.extents.size());
+  std::vector<int> inner;
+  for (int v = n - kernel.inner; v < n; ++v) inner.push_back(v);
+  return node.op == Op::index && is_linear(node.index, inner, kernel.space) &&
+         outside_domain(node.index, inner, kernel.space) == ir::IndexExpr{};
 }
 
 /// True where positions fit an int with one value to spare for "nowhere".
@@ -45,6 +56,7 @@ std::vector<Fold> folds_of(const Kernel& kernel, const std::vector<OnlinePair>& 
     } else if (finds_position(reduction.kind)) {
       const DType value = kernel.nodes[static_cast<std::size_t>(reduction.arg)].dtype;
       fold.kind = Fold::Kind::position;
+      fold.rising = rises(kernel, reduction.at);
       fold.fields = {
           field("v", value == DType::f16 || value == DType::bf16 ? DType::f32 : value, neutral(reduction.kind, value)),
           short_position(kernel, reduction.at) ? field("i", DType::i32, "2147483647")
@@ -64,7 +76,7 @@ std::string merge(const Kernel& kernel, const Fold& fold, std::string_view expon
     case Fold::Kind::plain:
       return fmt::format("{} = {};", a(""), combine(reduction.kind, reduction.accumulate, a(""), b("")));
     case Fold::Kind::position:
-      return take(kernel, fold, a, b("v"), b("i"));
+      return take(kernel, fold, a, b("v"), b("i"), false);
     case Fold::Kind::exponentials:
       return fmt::format(
           "{{ const float top = pl_max({0}, {1}); {2} = {2} * {4}({0} - top) + {3} * {4}({1} - top); {0} = top; }}",
@@ -76,12 +88,12 @@ std::string merge(const Kernel& kernel, const Fold& fold, std::string_view expon
 }
 
 std::string take(const Kernel& kernel, const Fold& fold, const FieldName& a, const std::string& value,
-                 const std::string& at) {
+                 const std::string& at, bool element) {
   const Reduction& reduction = kernel.reductions[static_cast<std::size_t>(fold.reduction)];
   if (fold.kind == Fold::Kind::plain)
     return fmt::format("{} = {};", a(""), combine(reduction.kind, reduction.accumulate, a(""), value));
-  return fmt::format("pl_extreme<{}>({}, {}, {}, {});", reduction.kind == ReduceKind::argmax, a("v"), a("i"), value,
-                     at);
+  return fmt::format("{}<{}>({}, {}, {}, {});", fold.rising && element ? "pl_later" : "pl_extreme",
+                     reduction.kind == ReduceKind::argmax, a("v"), a("i"), value, at);
 }
 
 std::string_view fold_prelude() {
@@ -90,6 +102,14 @@ template <bool MAX, typename T, typename I> PL_FN void pl_extreme(T& best, I& at
   const bool odd = x != x, none = best != best;
   const bool beyond = MAX ? x > best : x < best;
   if (none ? odd & (i < at) : odd | beyond | ((x == best) & (i < at))) {
+    best = x;
+    at = i;
+  }
+}
+// The same where what comes lies behind all that came before. What is not beyond the start is not taken.
+template <bool MAX, typename T, typename I> PL_FN void pl_later(T& best, I& at, T x, I i) {
+  const bool beyond = MAX ? !(x <= best) : !(x >= best);
+  if (beyond & (best == best)) {
     best = x;
     at = i;
   }

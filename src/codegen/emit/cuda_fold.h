@@ -25,9 +25,10 @@ struct Fold {
   };
   Kind kind = Kind::plain;
   int reduction = 0;
-  int follower = -1;  ///< exponentials, deviations: the reduction that is computed along
-  int x = -1;         ///< node that is folded
-  int base = -1;      ///< exponentials: node that the follower's argument subtracts
+  int follower = -1;    ///< exponentials, deviations: the reduction that is computed along
+  int x = -1;           ///< node that is folded
+  bool rising = false;  ///< position: a thread meets positions in rising order, the first of all being 0
+  int base = -1;        ///< exponentials: node that the follower's argument subtracts
   std::vector<FoldField> fields;
 };
 
@@ -38,9 +39,10 @@ using FieldName = std::function<std::string(const std::string& suffix)>;
 /// Statements that merge the state `b` into `a`. `exponential` names the function to use.
 std::string merge(const Kernel& kernel, const Fold& fold, std::string_view exponential, const FieldName& a,
                   const FieldName& b);
-/// Statement that folds one element into a plain or position state; `value` and `at` as expressions.
+/// Statement that folds one element (or another's state, where `element` is false) into a plain or position state;
+/// `value` and `at` as expressions.
 std::string take(const Kernel& kernel, const Fold& fold, const FieldName& a, const std::string& value,
-                 const std::string& at);
+                 const std::string& at, bool element = true);
 /// Helper functions that the texts call.
 std::string_view fold_prelude();
 

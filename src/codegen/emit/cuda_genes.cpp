@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <tuple>
 
 #include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_emit.h"
@@ -52,9 +53,11 @@ bool rereads(const Kernel& kernel) {
 }
 
 /// Rows that are kept on chip and written: what a block may do one after the other.
+bool stores_rows(const Kernel& kernel) {
+  return std::ranges::any_of(kernel.outputs, [](const Output& o) { return !o.per_row; });
+}
 bool walks(const Kernel& kernel) {
-  return rereads(kernel) && kernel.outer_extent() > 1 &&
-         std::ranges::any_of(kernel.outputs, [](const Output& o) { return !o.per_row; });
+  return rereads(kernel) && kernel.outer_extent() > 1 && stores_rows(kernel);
 }
 
 /// The same, where the copy engine can bring the rows.
@@ -105,7 +108,18 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
   std::vector<std::int64_t> rasters{0};
   for (const int v : shared_along(kernel)) rasters.push_back(v + 1);
   out.push_back({"raster", rasters});
+  // New genes come last: those before keep their place in a random draw.
   out.push_back({"walk", walks(kernel) ? std::vector<std::int64_t>{0, 4, 16, 64} : std::vector<std::int64_t>{0}});
+  out.push_back({"realign", lies_across(kernel, device, 32) || lies_across(kernel, device, 16)
+                                ? std::vector<std::int64_t>{0, 1}
+                                : std::vector<std::int64_t>{0}});
+  out.push_back({"keep", rereads(kernel) ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0}});
+  out.push_back({"lines", off_lines(kernel, device, 16) || off_lines(kernel, device, 32)
+                              ? std::vector<std::int64_t>{0, 1}
+                              : std::vector<std::int64_t>{0}});
+  out.push_back({"reverse", rereads(kernel) && !kernel.outputs.empty() && stores_rows(kernel)
+                                ? std::vector<std::int64_t>{0, 1}
+                                : std::vector<std::int64_t>{0}});
   return out;
 }
 
@@ -148,6 +162,18 @@ std::string cuda_illegal(const Kernel& kernel, const Device& device, const Genom
     if (plan.trips > longest_chain) return "too many portions of a row to walk";
     if (plan.groups < plan.walk * 2) return "too few rows to walk";
   }
+  if (plan.keep) {
+    if (plan.residency != Residency::shared || plan.walk != 0 || plan.stages != 0)
+      return "a part of a row is kept in the shared memory of a block that does one row";
+    if (plan.kept_trips == 0 || plan.kept_trips >= plan.trips) return "none or all of the row fits on chip";
+    if (plan.trips > longest_chain) return "too many portions of a row to keep some";
+  }
+  if (plan.reverse && plan.residency != Residency::reread && !plan.keep)
+    return "only rows that are read again are read backwards";
+  if (plan.realign && !lies_across(kernel, device, gene(genome, "vector", 4))) return "no load lies across vectors";
+  if (gene(genome, "lines", 0) != 0 && (plan.stages != 0 || !plan.shifted || plan.grain == plan.width))
+    return "rows begin at lines as they are, or vectors do not";
+  if (plan.realign && plan.stages != 0) return "the copy engine brings rows as they lie";
   if (plan.push && plan.cluster == 1) return "a block alone exchanges nothing";
   if (plan.hold && plan.stages == 0) return "only persistent blocks hold what rows share";
   if (plan.stages != 0) {
@@ -164,7 +190,8 @@ std::string cuda_illegal(const Kernel& kernel, const Device& device, const Genom
     return "shared memory for fewer blocks than asked for";
   if (blocks * threads > 2048) return "more threads than a multiprocessor holds";
   const std::int64_t cap = std::min<std::int64_t>(255, registers_per_sm / (blocks * threads) / 8 * 8);
-  if (plan.registers > cap) return fmt::format("about {} registers a thread, {} are there", plan.registers, cap);
+  const int wanted = plan.residency == Residency::registers ? plan.least : plan.registers;
+  if (wanted > cap) return fmt::format("about {} registers a thread, {} are there", wanted, cap);
   return {};
 }
 
@@ -180,8 +207,9 @@ struct Scored {
 double predicted(const Kernel& kernel, const Device& device, const Genome& genome) {
   const CudaPlan plan = make_plan(kernel, device, genome);
   const double sms = device.sms;
-  const double cap =
-      static_cast<double>(registers_per_sm) / (std::max(24, (plan.registers + 7) / 8 * 8) * plan.threads);
+  // What stays in registers does so; the compiler makes room for the rest by loading it later.
+  const int registers = plan.residency == Residency::registers ? plan.least + 8 : plan.registers;
+  const double cap = static_cast<double>(registers_per_sm) / (std::max(24, (registers + 7) / 8 * 8) * plan.threads);
   double resident_blocks =
       std::min({32.0, 2048.0 / plan.threads, std::max(1.0, static_cast<double>(static_cast<int>(cap)))});
   const std::int64_t shared = plan.dynamic_shared + plan.static_shared;
@@ -209,6 +237,8 @@ double predicted(const Kernel& kernel, const Device& device, const Genome& genom
         seen.push_back(id);
       } else if (!keep) {
         again += distinct(id);
+      } else if (plan.kept_trips != 0) {
+        again += distinct(id) * (1.0 - static_cast<double>(plan.kept_trips) / static_cast<double>(plan.trips));
       }
     }
   }
@@ -220,7 +250,8 @@ double predicted(const Kernel& kernel, const Device& device, const Genome& genom
   const double row_bytes =
       (once + again) * static_cast<double>(plan.length) * static_cast<double>(std::max(1, plan.rows)) / plan.cluster;
   const bool in_l2 = plan.row && row_bytes * resident_blocks * sms < 0.6 * static_cast<double>(device.l2_bytes);
-  const double bytes = points * (once + kept + written + again * (in_l2 ? 0.4 : 1.0));
+  const double misses = in_l2 ? 0.4 : plan.reverse ? 0.8 : 1.0;
+  const double bytes = points * (once + kept + written + again * misses);
 
   const double per_sm = std::min(resident_blocks, std::max(1.0, blocks / sms));
   const double in_flight = per_sm * plan.threads * flying;
@@ -232,6 +263,9 @@ double predicted(const Kernel& kernel, const Device& device, const Genome& genom
   if (plan.residency == Residency::shared) efficiency *= 0.98;
   if (plan.row && !plan.columns && plan.across * plan.width * widest(kernel) < 256) efficiency *= 0.85;
   if (plan.width * widest(kernel) > 16) efficiency *= 0.97;
+  // Measured: blocks of a cluster wait for each other; then the next row had better be under way, but not otherwise.
+  if (plan.cluster > 1) efficiency *= plan.walk != 0 || plan.residency != Residency::shared ? 0.85 : 0.78;
+  if (plan.cluster == 1 && plan.walk != 0) efficiency *= 0.92;
   // With one block a multiprocessor nothing is loaded while results are stored.
   if (plan.row && per_sm < 1.99) efficiency *= 0.8;
   // A transposed load without a tile moves a whole sector for each element.
@@ -304,7 +338,7 @@ std::vector<Scored> staged_seeds(const Kernel& kernel, const Device& device, con
             genome["exchange"] = cluster > 1 ? choices("exchange").back() : 0;
             genome["min_blocks"] = blocks;
             genome["residency"] = static_cast<std::int64_t>(Residency::shared);
-            genome["walk"] = 0;
+            genome["walk"] = genome["keep"] = genome["reverse"] = genome["realign"] = genome["lines"] = 0;
             genome["hold"] = choices("hold").back();
             CudaPlan plan = make_plan(kernel, device, genome);
             genome["unroll"] = plan.trips >= 8 && plan.width <= 2 ? 8 : plan.trips >= 4 ? 4 : plan.trips >= 2 ? 2 : 1;
@@ -353,8 +387,13 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
     if (one.name == "unroll") values = {1, 2, 4};
     if (one.name == "persistent" || one.name == "min_blocks") values = {values.front()};
     if (one.name == "fast" || one.name == "online" || one.name == "skip") values = {values.back()};
-    if (one.name == "walk" && values.size() > 1) values = {0, 16};
+    if (one.name == "walk" && values.size() > 1) values = {0, kernel.inner_extent() > 16384 ? 4 : 16};
     if (one.name == "stages" || one.name == "hold" || one.name == "exchange") values = {0};
+    if (one.name == "reverse" || one.name == "realign") values = {0};
+    if (one.name == "lines") values = {values.back()};
+    // A row that even a cluster's shared memory does not hold.
+    if (one.name == "keep" && kernel.inner_extent() * widest(kernel) < device.max_cluster * device.shared_bytes)
+      values = {0};
     if (one.name == "raster") values = {preferred_raster(kernel, device)};
     // One chunk must be worth moving the running state.
     if (one.name == "unroll" && !online_pairs(kernel).empty() && !prefers_columns(kernel)) values = {2, 4, 1};
@@ -369,8 +408,18 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
     }
     partial = std::move(extended);
   }
+  const std::int64_t widest_vector = std::ranges::find(all, "vector", &Gene::name)->choices.back();
   std::vector<Scored> scored;
   for (auto& genome : partial) {
+    // Cheaper than a barrier of the whole cluster, which waits for all stores under way.
+    if (gene(genome, "cluster", 1) > 1) genome["exchange"] = 1;
+    if (gene(genome, "keep", 0) != 0) genome["reverse"] = 1;
+    if (gene(genome, "lines", 0) != 0 && !off_lines(kernel, device, gene(genome, "vector", 4))) genome["lines"] = 0;
+    // A row in registers is swept again for nothing; what it is worth is wide accesses.
+    if (gene(genome, "residency", 0) == static_cast<std::int64_t>(Residency::registers)) {
+      genome["online"] = 0;
+      if (gene(genome, "vector", 4) < std::min<std::int64_t>(16, widest_vector)) continue;
+    }
     if (cuda_illegal(kernel, device, genome).empty())
       scored.push_back({predicted(kernel, device, genome), std::move(genome)});
   }
@@ -381,8 +430,7 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
     if (gene(one.genome, "residency", 0) != static_cast<std::int64_t>(Residency::registers)) continue;
     const CudaPlan plan = make_plan(kernel, device, one.genome);
     for (const std::int64_t blocks : {8, 6, 4, 3, 2}) {
-      if (blocks * plan.threads > 1536 || blocks * plan.threads * (plan.registers * 5 / 4 + 8) > registers_per_sm)
-        continue;
+      if (blocks * plan.threads > 1536 || blocks * plan.threads * (plan.least + 2) > registers_per_sm) continue;
       one.genome["min_blocks"] = blocks;
       break;
     }
@@ -392,7 +440,9 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
   // One of each kind that the model does not find far worse: it is too coarse to tell them apart.
   for (const auto& one : scored) {
     if (one.microseconds > 1.3 * scored.front().microseconds) break;
-    const auto kind = [](const Genome& g) { return std::pair(gene(g, "residency", 0), gene(g, "walk", 0) != 0); };
+    const auto kind = [](const Genome& g) {
+      return std::tuple(gene(g, "residency", 0), gene(g, "walk", 0) != 0, gene(g, "keep", 0));
+    };
     if (std::ranges::none_of(out, [&](const Genome& g) { return kind(g) == kind(one.genome); }))
       out.push_back(one.genome);
   }
@@ -404,29 +454,20 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
     if (out.size() >= 4) break;
     if (std::ranges::find(out, one.genome) == out.end()) out.push_back(one.genome);
   }
-  // Persistent blocks whose rows arrive in stages, before the others: where they apply they mostly win.
-  Genome common;
-  for (const auto& one : all) common[one.name] = out.empty() ? one.choices.front() : gene(out.front(), one.name, 0);
-  std::vector<Genome> staged;
-  for (const auto& one : staged_seeds(kernel, device, common)) {
-    if (staged.size() >= 3) break;
-    const bool same = std::ranges::any_of(staged, [&](const Genome& g) {
-      return gene(g, "cluster", 1) == gene(one.genome, "cluster", 1) &&
-             gene(g, "vector", 4) == gene(one.genome, "vector", 4);
-    });
-    if (!same) staged.push_back(one.genome);
-  }
-  out.insert(out.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(1, out.size())), staged.begin(),
-             staged.end());
   // The best again without what the model takes for granted: the measurement decides, or the accuracy gate.
   if (!out.empty()) {
-    for (const char* name : {"fast", "online", "raster", "skip"}) {
+    for (const char* name : {"fast", "online", "raster", "skip", "lines", "hints"}) {
       Genome without = out.front();
       if (gene(without, name, 0) == 0) continue;
       without[name] = 0;
       out.push_back(std::move(without));
     }
   }
+  // One whose rows arrive in stages: measured slower wherever many blocks hide each other's waiting, so it comes last.
+  Genome common;
+  for (const auto& one : all) common[one.name] = out.empty() ? one.choices.front() : gene(out.front(), one.name, 0);
+  const auto staged = staged_seeds(kernel, device, common);
+  if (!staged.empty()) out.push_back(staged.front().genome);
   return out;
 }
 

@@ -65,7 +65,7 @@ void plan_lanes(const Kernel& kernel, CudaPlan& plan) {
   lanes.domain = plan.row ? range_of(outer, n) : range_of(0, n);
   const bool divides = extent(lanes.variable) % plan.width == 0;
   const auto base = plan.row ? common_base(kernel, lanes.domain) : std::nullopt;
-  const bool aligned = !base || divisor_of(*base, plan.width) == plan.width;
+  const bool aligned = !base || divisor_of(*base, plan.grain) == plan.grain;
   if (divides && aligned) return;
   lanes.mode = Lanes::Mode::flat;
   lanes.primary = base;
@@ -189,7 +189,24 @@ void plan_stages(const Kernel& kernel, CudaPlan& plan) {
   plan.static_shared += 8 * (plan.stages + 1);
 }
 
-void plan_resources(const Kernel& kernel, CudaPlan& plan) {
+/// As many trips of a row as the multiprocessor's shared memory holds.
+void keep_what_fits(const Kernel& kernel, const Device& device, CudaPlan& plan) {
+  constexpr std::int64_t system = 1024;  // what each block takes beside its own
+  std::int64_t trip = 0;
+  for (const int id : plan.resident) trip += static_cast<std::int64_t>(plan.vector_bytes(kernel, id)) * plan.threads;
+  const std::int64_t room = (device.shared_bytes + system) / std::max(1, plan.min_blocks) - system -
+                            plan.static_shared - 16 * static_cast<std::int64_t>(plan.resident.size());
+  plan.kept_trips = trip == 0 ? 0 : std::clamp<std::int64_t>(room / trip, 0, plan.trips) / plan.unroll * plan.unroll;
+  plan.dynamic_shared = 0;
+  plan.shared_offset.clear();
+  for (const int id : plan.resident) {
+    plan.shared_offset.push_back(plan.dynamic_shared);
+    plan.dynamic_shared +=
+        ceil_div(static_cast<std::int64_t>(plan.vector_bytes(kernel, id)) * plan.threads * plan.kept_trips, 16) * 16;
+  }
+}
+
+void plan_resources(const Kernel& kernel, const Device& device, CudaPlan& plan) {
   const auto words = [&](int load) { return ceil_div(plan.vector_bytes(kernel, load), 4); };
   std::int64_t in_flight = 0;
   std::int64_t resident_words = 0;
@@ -228,9 +245,10 @@ void plan_resources(const Kernel& kernel, CudaPlan& plan) {
                                        : sets * (plan.threads / 32 + 1) * bytes;
   }
   if (plan.push) {
-    const std::int64_t slots = plan.cluster + 1;  // a value of each block, and a barrier
+    const std::int64_t slots = plan.pushers() + 1;  // the values, and a barrier
     plan.static_shared += 2 * 2 * slots * 8 * static_cast<std::int64_t>(kernel.reductions.size());
   }
+  if (plan.keep) keep_what_fits(kernel, device, plan);
   for (const int id : plan.staged)
     plan.static_shared += static_cast<std::int64_t>(plan.tile) * (plan.tile + 1) * plan.vector_bytes(kernel, id);
   std::int64_t stored = 0;
@@ -241,6 +259,9 @@ void plan_resources(const Kernel& kernel, CudaPlan& plan) {
   plan.registers = static_cast<int>(std::min<std::int64_t>(1 << 20, 14 + addresses + in_flight + resident_words + live +
                                                                         accumulators + stored + (plan.wide ? 8 : 0) +
                                                                         (plan.shifted ? 6 : 0)));
+  plan.least = static_cast<int>(std::min<std::int64_t>(
+      plan.registers, 18 + in_flight / plan.unroll + resident_words + std::min<std::int64_t>(accumulators, 8) / 2 +
+                          (plan.wide ? 4 : 0) + (plan.shifted ? 4 : 0)));
 }
 
 }  // namespace
@@ -364,6 +385,24 @@ std::int64_t gene(const Genome& genome, std::string_view name, std::int64_t othe
   return it == genome.end() ? otherwise : it->second;
 }
 
+bool off_lines(const Kernel& kernel, const Device& device, std::int64_t vector) {
+  const CudaPlan plan = make_plan(kernel, device, {{"vector", vector}, {"lines", 1}});
+  return plan.row && plan.shifted && plan.grain > plan.width;
+}
+
+bool lies_across(const Kernel& kernel, const Device& device, std::int64_t vector) {
+  const CudaPlan plan = make_plan(kernel, device, {{"vector", vector}});
+  if (!plan.row || !plan.shifted) return false;
+  for (std::size_t id = 0; id < kernel.nodes.size(); ++id) {
+    const Node& node = kernel.nodes[id];
+    if (node.op != Op::load || !plan.swept[id]) continue;
+    const int size = size_of(kernel.inputs[static_cast<std::size_t>(node.input)].dtype);
+    if (plan.loads[id].kind == Access::Kind::vector && plan.width * size % 16 == 0 && plan.loads[id].unit * size < 16)
+      return true;
+  }
+  return false;
+}
+
 CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& genome) {
   CudaPlan plan;
   plan.row = kernel.has_rows();
@@ -389,6 +428,11 @@ CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& gen
   plan.stages = static_cast<int>(gene(genome, "stages", 0));
   plan.push = gene(genome, "exchange", 0) != 0;
   plan.hold = gene(genome, "hold", 0) != 0;
+  plan.keep = gene(genome, "keep", 0) != 0;
+  plan.realign = gene(genome, "realign", 0) != 0;
+  constexpr int line_bytes = 128;
+  plan.grain = gene(genome, "lines", 0) != 0 ? std::max(plan.width, line_bytes / widest(kernel)) : plan.width;
+  plan.reverse = gene(genome, "reverse", 0) != 0;
   plan.inner_domain = range_of(static_cast<int>(kernel.space.extents.size()) - kernel.inner,
                                static_cast<int>(kernel.space.extents.size()));
   plan.raster = static_cast<int>(gene(genome, "raster", 0)) - 1;
@@ -429,7 +473,8 @@ CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& gen
     plan.rows = static_cast<int>(gene(genome, "rows", 1));
     plan.across = plan.threads / std::max(1, plan.rows);
     plan.length = kernel.inner_extent();
-    const int head = plan.shifted ? plan.width - divisor_of(*plan.lanes.primary, plan.width) : 0;
+    const int head = plan.shifted ? plan.grain - divisor_of(*plan.lanes.primary, plan.grain) : 0;
+    plan.front = (head + plan.width - 1) / plan.width;
     plan.vectors = ceil_div(plan.length + head, plan.width);
     plan.partial = plan.shifted || plan.length % plan.width != 0;
     plan.groups = ceil_div(kernel.outer_extent(), plan.rows);
@@ -445,13 +490,13 @@ CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& gen
       plan.grid = (plan.walk != 0 ? ceil_div(plan.groups, plan.walk) : plan.groups) * plan.cluster;
     }
     const std::int64_t chunks = ceil_div(plan.trips, plan.unroll);
-    if (plan.residency == Residency::shared && plan.trips <= longest_chain && plan.stages == 0)
+    if (plan.residency == Residency::shared && plan.trips <= longest_chain && plan.stages == 0 && !plan.keep)
       plan.parts = chunks >= 8 ? 8 : chunks >= 4 ? chunks : plan.walk != 0 ? chunks : 1;
     plan.part_trips = ceil_div(chunks, plan.parts) * plan.unroll;
     plan.parts = ceil_div(chunks * plan.unroll, plan.part_trips);
   }
   plan_nodes(kernel, plan);
-  plan_resources(kernel, plan);
+  plan_resources(kernel, device, plan);
   return plan;
 }
 

@@ -49,6 +49,12 @@ struct CudaPlan {
   std::int64_t part_trips = 1;    ///< trips of a portion, a multiple of unroll
   bool push = false;              ///< blocks of a cluster write to each other, each waiting for its own barrier alone
   int stages = 0;                 ///< rows that a persistent block holds, at hand or arriving; 0 = not persistent
+  std::int64_t kept_trips = 0;    ///< shared residency: trips whose data stay, where the row is larger; 0 = all
+  bool keep = false;              ///< asks for that
+  int grain = 1;                  ///< shifted rows: vectors start where the tensor has a multiple of so many elements
+  int front = 0;                  ///< shifted rows: vectors at a row's begin that it may cut
+  bool realign = false;           ///< shifted rows: unaligned vectors come as the aligned units they lie across
+  bool reverse = false;           ///< the sweep that writes begins at the row's end, which was read last
   bool hold = false;              ///< stages: what all rows share stays in shared memory
   std::vector<Stream> streams;    ///< what arrives so
   std::int64_t stage_bytes = 0;   ///< shared memory of one stage
@@ -81,10 +87,19 @@ struct CudaPlan {
   std::vector<std::int64_t> shared_offset;    ///< by position in `resident`, bytes into dynamic shared memory
   std::int64_t dynamic_shared = 0, static_shared = 0;
   int registers = 0;  ///< estimate
+  int least = 0;      ///< registers below which a thread surely spills: the compiler may load later what `registers`
+                      ///< counts as under way
 
   int vector_bytes(const Kernel& kernel, int load) const;
   /// True where a block does several rows, so that what threads exchange alternates between two sets of slots.
   bool takes_turns() const { return walk != 0 || stages != 0; }
+  /// True where every warp of a cluster writes to the other blocks; otherwise every block does.
+  bool warps_push() const { return push && across > 32 && across / 32 * cluster <= 32; }
+  /// Vectors of a shifted row that its ends may cut: those at the front, as many at the back and the last, and one
+  /// more, behind which all that a load of whole 16-byte units looks at lies inside the row.
+  std::int64_t cut_vectors() const { return 2 * std::int64_t{front} + 2; }
+  /// Values of one kind that a block of a cluster gets.
+  int pushers() const { return warps_push() ? across / 32 * cluster : cluster; }
   /// The pair whose leader (follower) is this reduction, or nullptr.
   const OnlinePair* led_by(int reduction) const;
   const OnlinePair* followed_by(int reduction) const;
@@ -105,6 +120,10 @@ std::pair<int, std::vector<int>> transposed_loads(const Kernel& kernel);
 /// Loads of a row kernel that the copy engine can bring: contiguous in the order of the row, unconditional. Either
 /// those that differ from row to row, or those that all rows share.
 std::vector<int> streamable(const Kernel& kernel, bool shared_by_rows);
+/// True where rows of vectors of `vector` bytes do not all begin at a line of 128 bytes.
+bool off_lines(const Kernel& kernel, const Device& device, std::int64_t vector);
+/// True where a row kernel with vectors of `vector` bytes has loads that lie otherwise than its rows do.
+bool lies_across(const Kernel& kernel, const Device& device, std::int64_t vector);
 /// Value of a gene, or `otherwise` where absent.
 std::int64_t gene(const Genome& genome, std::string_view name, std::int64_t otherwise);
 CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& genome);

@@ -46,6 +46,28 @@ template <int H, int UNIT, typename T, int V> PL_FN void pl_load(PlVec<T, V>& r,
 #pragma unroll
   for (int i = 0; i < V; i += UNIT) PlMem<UNIT * sizeof(T), H>::ld(&r.x[i], p + i);
 }
+// The same from any element: all 16-byte units that the vector lies across, and its words out of them. Where the vector
+// is aligned, one unit more than it has is not touched.
+template <int H, typename T, int V> PL_FN void pl_load_across(PlVec<T, V>& r, const T* p) {
+  constexpr int N = sizeof(T) * V / 4;
+  const unsigned off = (unsigned)(unsigned long long)p & 15u;
+  const unsigned char* const from = (const unsigned char*)p - off;
+  unsigned a[N + 4];
+#pragma unroll
+  for (int i = 0; i < N; i += 4) PlMem<16, H>::ld(&a[i], from + 4 * i);
+  PlMem<16, H>::ld(&a[N], from + (off ? 4 * N : 4 * N - 16));
+  if (off & 8u) {
+#pragma unroll
+    for (int i = 0; i < N + 2; ++i) a[i] = a[i + 2];
+  }
+  if (off & 4u) {
+#pragma unroll
+    for (int i = 0; i < N + 1; ++i) a[i] = a[i + 1];
+  }
+  unsigned* const d = (unsigned*)r.x;
+#pragma unroll
+  for (int i = 0; i < N; ++i) d[i] = sizeof(T) < 4 ? __funnelshift_r(a[i], a[i + 1], (off & 3u) * 8u) : a[i];
+}
 template <int H, int UNIT, typename T, int V> PL_FN void pl_store(T* p, const PlVec<T, V>& r) {
 #pragma unroll
   for (int i = 0; i < V; i += UNIT) PlMem<UNIT * sizeof(T), H>::st(p + i, &r.x[i]);
@@ -130,6 +152,10 @@ template <typename T> PL_FN T pl_up(T v, int lanes) { return __shfl_up_sync(0xff
 template <typename T> PL_FN T pl_from_lane(T v, int lane) { return __shfl_sync(0xffffffffu, v, lane); }
 PL_FN void pl_cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// All blocks of the cluster run, and see each other's barriers; nothing else is waited for.
+PL_FN void pl_cluster_meet() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 // The value at the same shared address in block `rank` of the cluster.
 template <typename T> PL_FN T pl_remote(const T* p, int rank) {

@@ -22,6 +22,7 @@ class RowWriter {
       outer_.push_back(plan.raster);
     }
     phase_count_ = phases(kernel);
+    unroll_ = plan.unroll;
     std::vector<int> roots;
     for (const auto& r : kernel.reductions) roots.push_back(r.arg);
     for (const auto& o : kernel.outputs) roots.push_back(o.node);
@@ -85,10 +86,7 @@ class RowWriter {
 
   void thread_position() {
     w.line("const int tid = (int)threadIdx.x;");
-    if (plan_.columns) {
-      w.line(fmt::format("const int x = tid % {}, y = tid / {};", plan_.rows, plan_.rows));
-      w.line("const int first = y;");
-    } else if (plan_.cluster > 1) {
+    if (plan_.cluster > 1) {
       w.line(fmt::format("const int rank = (int)(blockIdx.x % {});", plan_.cluster));
       w.line(fmt::format("const int first = rank * {} + tid;", plan_.stages != 0 ? plan_.chunk : plan_.threads));
       if (plan_.stages != 0) {
@@ -104,14 +102,6 @@ class RowWriter {
 
   /// The row at hand and its coordinates; `group` counts `rows` rows.
   void row_position(std::string_view group) {
-    if (plan_.columns) {
-      const std::int64_t count = kernel_.outer_extent() / plan_.width;
-      w.line(fmt::format("const ix own = {} * {} + x;", group, plan_.rows));
-      w.line(fmt::format("const bool live = own < {};", w.literal_index(count)));
-      w.line(fmt::format("const ix row = live ? own : {};", w.literal_index(count - 1)));
-      w.decode("row", outer_, plan_.lanes.variable);
-      return;
-    }
     if (plan_.rows > 1) {
       const std::int64_t count = kernel_.outer_extent();
       w.line(fmt::format("const ix own = {} * {} + tid / {};", group, plan_.rows, plan_.across));
@@ -125,7 +115,7 @@ class RowWriter {
     w.shift();
   }
 
-  bool is_row_node(int id) const { return !plan_.columns && !plan_.places[static_cast<std::size_t>(id)].inner; }
+  bool is_row_node(int id) const { return !plan_.places[static_cast<std::size_t>(id)].inner; }
 
   /// Values fixed for the whole row that become known after reduction phase p - 1.
   void row_nodes(int p) {
@@ -143,16 +133,32 @@ class RowWriter {
            (plan_.stages == 0 || plan_.chunk * plan_.cluster == plan_.vectors);
   }
 
+  /// Shifted rows: vectors that the ends of a row may cut come last, so that those before need no test.
+  bool ends_last() const { return plan_.shifted && plan_.stages == 0 && plan_.vectors > plan_.cut_vectors(); }
+
+  /// Trips, a multiple of `unroll`, in which every thread has a vector that lies inside the row.
+  std::int64_t whole_trips() const {
+    if (plan_.stages != 0) return 0;
+    std::int64_t whole = plan_.partial ? plan_.length / plan_.width : plan_.vectors;
+    if (plan_.shifted) whole = plan_.vectors - plan_.cut_vectors();
+    return std::max<std::int64_t>(0, whole) / step() / plan_.unroll * plan_.unroll;
+  }
+
   void vector_header() {
     w.line(fmt::format("const int t = first + (k0 + u) * {};", step()));
     const bool stretch = plan_.stages != 0 && plan_.cluster > 1;
-    w.open(exact()   ? std::string("{")
-           : stretch ? std::string("if (t < past) {")
-                     : fmt::format("if (t < {}) {{", plan_.vectors));
-    if (plan_.columns) {
-      w.decode("t", inner_, -1);
-    } else if (plan_.lanes.mode == Lanes::Mode::flat) {
-      w.line(fmt::format("const int e0 = t * {}{};", plan_.width, plan_.shifted ? " - shift" : ""));
+    w.open(exact() || w.whole ? std::string("{")
+           : stretch          ? std::string("if (t < past) {")
+                              : fmt::format("if (t < {}) {{", plan_.vectors));
+    if (plan_.lanes.mode == Lanes::Mode::flat) {
+      std::string at = "t";
+      if (ends_last()) {
+        const std::int64_t inside = plan_.vectors - plan_.cut_vectors();
+        at = w.whole ? fmt::format("(t + {})", plan_.front)
+                     : fmt::format("(t < {0} ? t + {1} : t < {2} ? t - {0} : t)", inside, plan_.front,
+                                   inside + plan_.front);
+      }
+      w.line(fmt::format("const int e0 = {} * {}{};", at, plan_.width, plan_.shifted ? " - shift" : ""));
     } else {
       if (plan_.stages != 0) w.line(fmt::format("const int e0 = t * {};", plan_.width));
       w.decode("t", inner_, plan_.lanes.variable);
@@ -171,13 +177,13 @@ class RowWriter {
   }
 
   std::string guard() const {
-    if (!plan_.partial) return {};
+    if (!plan_.partial || w.whole) return {};
     return fmt::format("{}e0 + {} <= {}", plan_.shifted ? "e0 >= 0 && " : "", plan_.width, plan_.length);
   }
 
   void unrolled_loop(const std::function<void()>& body) {
     w.line("#pragma unroll");
-    w.open(fmt::format("for (int u = 0; u < {}; ++u) {{", plan_.unroll));
+    w.open(fmt::format("for (int u = 0; u < {}; ++u) {{", unroll_));
     vector_header();
     body();
     w.close();
@@ -191,12 +197,69 @@ class RowWriter {
     return true;
   }
 
-  void trips_loop(std::string_view from, std::string_view to, const std::function<void()>& body) {
+  void one_loop(const std::string& from, const std::string& to, bool whole, const std::function<void()>& body) {
     const bool full = plan_.residency == Residency::registers && !plan_.resident.empty();
+    w.whole = whole;
     w.line(full ? "#pragma unroll" : "#pragma unroll 1");
-    w.open(fmt::format("for (int k0 = {}; k0 < {}; k0 += {}) {{", from, to, plan_.unroll));
+    w.open(backwards_ ? fmt::format("for (int k0 = {1} - {2}; k0 >= {0}; k0 -= {2}) {{", from, to, plan_.unroll)
+                      : fmt::format("for (int k0 = {}; k0 < {}; k0 += {}) {{", from, to, plan_.unroll));
     body();
     w.close();
+    w.whole = false;
+  }
+
+  /// Trips [from, to) with both known: first those in which nothing need be tested, then the others.
+  void known_loops(std::int64_t from, std::int64_t to, const std::function<void()>& body) {
+    const bool all_whole = exact() && !plan_.partial;
+    const std::int64_t middle = all_whole ? to : std::clamp(whole_trips(), from, to);
+    // Backwards, a loop begins at a chunk: it may go past the end, where the test is.
+    const auto end = [&](std::int64_t begin, std::int64_t past) {
+      const std::int64_t chunks = (past - begin + plan_.unroll - 1) / plan_.unroll;
+      return fmt::format("{}", backwards_ ? begin + chunks * plan_.unroll : past);
+    };
+    const auto whole = [&] {
+      if (middle > from) one_loop(fmt::format("{}", from), end(from, middle), true, body);
+    };
+    const auto tail = [&] {
+      if (middle == to) return;
+      unroll_ = static_cast<int>(std::min<std::int64_t>(plan_.unroll, to - middle));
+      one_loop(fmt::format("{}", middle), end(middle, to), false, body);
+      unroll_ = plan_.unroll;
+    };
+    if (backwards_) tail();
+    whole();
+    if (!backwards_) tail();
+  }
+
+  /// All trips. Those whose data did not fit on chip come first: what is kept arrives meanwhile.
+  void all_trips(const std::function<void()>& body) {
+    if (plan_.kept_trips == 0) {
+      known_loops(0, plan_.trips, body);
+      return;
+    }
+    w.reloading = true;
+    known_loops(plan_.kept_trips, plan_.trips, body);
+    w.reloading = false;
+    backwards_ = false;
+    if (kept_arrives_) w.line("pl_copy_wait<0>();");
+    known_loops(0, plan_.kept_trips, body);
+  }
+
+  void trips_loop(std::string_view from, std::string_view to, const std::function<void()>& body) {
+    if (from == "0" && to == fmt::format("{}", plan_.trips)) {
+      all_trips(body);
+      return;
+    }
+    const std::int64_t whole = whole_trips(), rest = plan_.trips - whole;
+    if (whole == 0 || (exact() && !plan_.partial)) {
+      one_loop(std::string(from), std::string(to), whole != 0, body);
+      return;
+    }
+    one_loop(std::string(from), fmt::format("({0} < {1} ? {0} : {1})", to, whole), true, body);
+    if (rest == 0) return;
+    unroll_ = static_cast<int>(std::min<std::int64_t>(plan_.unroll, rest));
+    one_loop(fmt::format("({0} > {1} ? {0} : {1})", from, whole), std::string(to), false, body);
+    unroll_ = plan_.unroll;
   }
 
   /// The portions of a row that are asked and waited for one by one.
@@ -215,6 +278,11 @@ class RowWriter {
   /// Asks for the whole row at hand: one group of copies a part.
   void load_ahead(const std::vector<int>& loads) {
     const bool in_shared = plan_.residency == Residency::shared;
+    if (plan_.kept_trips != 0) {
+      known_loops(0, plan_.kept_trips, [&] { unrolled_loop([&] { w.load_vector(loads, guard(), true); }); });
+      w.line("pl_copy_commit();");
+      return;
+    }
     part_loop([&](std::string_view from, std::string_view to) {
       trips_loop(from, to, [&] { unrolled_loop([&] { w.load_vector(loads, guard(), in_shared); }); });
       if (in_shared) w.line("pl_copy_commit();");
@@ -276,7 +344,7 @@ class RowWriter {
     w.copies_ahead = true;
     std::string first = others;
     std::string second;
-    const bool counted = plan_.partial || !exact();
+    const bool counted = !w.whole;
     if (in_shared) {
       for (const int id : kept) w.line(fmt::format("{} s{}[{}];", w.pack_type(id), id, plan_.unroll));
     }
@@ -377,17 +445,11 @@ class RowWriter {
     const auto leads = [&](std::size_t r) { return plan_.led_by(static_cast<int>(r)) != nullptr; };
 
     const bool stores = s == phase_count_;
-    std::string body;
     std::vector<std::size_t> mine;
-    if (stores) {
-      for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
-        if (!kernel_.outputs[o].per_row) body += w.set_lane(static_cast<int>(o));
-      }
-    } else {
+    if (!stores) {
       for (std::size_t r = 0; r < kernel_.reductions.size(); ++r) {
         if (kernel_.reductions[r].phase == s) mine.push_back(r);
       }
-      for (const std::size_t r : mine) body += leads(r) ? std::string() : accumulate(r);
       for (const auto& pair : pairs) {
         mine.push_back(static_cast<std::size_t>(pair.follower));
         if (pair.kind == OnlinePair::Kind::exponentials) {
@@ -398,18 +460,34 @@ class RowWriter {
       }
     }
     const bool refills = stores && plan_.walk != 0;
+    backwards_ = stores && plan_.reverse;
     bool totals = false;
 
+    // Where every lane is inside the row, its text is shorter.
+    const auto text = [&] {
+      std::string body;
+      for (std::size_t o = 0; stores && o < kernel_.outputs.size(); ++o) {
+        if (!kernel_.outputs[o].per_row) body += w.set_lane(static_cast<int>(o));
+      }
+      for (const std::size_t r : mine) {
+        if (!leads(r) && plan_.followed_by(static_cast<int>(r)) == nullptr) body += accumulate(r);
+      }
+      return body;
+    };
     const auto pass = [&] {
-      for (const int id : along) w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, plan_.unroll));
-      if (!along.empty()) unrolled_loop([&] { w.load_vector(along, guard(), false); });
+      std::vector<int> now = along, held = kept;  // loaded in this step, and had
+      if (w.reloading) now.insert(now.end(), kept.begin(), kept.end());
+      if (w.reloading) held.clear();
+      const std::string body = text();
+      for (const int id : now) w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, plan_.unroll));
+      if (!now.empty()) unrolled_loop([&] { w.load_vector(now, guard(), false); });
       if (!pairs.empty()) {
-        online_chunk(pairs, nodes, kept, body, totals);
+        online_chunk(pairs, nodes, held, body, totals);
         return;
       }
       unrolled_loop([&] {
         if (in_shared) {
-          for (const int id : kept) {
+          for (const int id : held) {
             w.line(fmt::format("{} s{};", w.pack_type(id), id));
             get(id, fmt::format("s{}", id));
           }
@@ -422,7 +500,7 @@ class RowWriter {
         }
         w.compute(nodes, body);
         if (!stores) return;
-        const bool always = !plan_.columns && plan_.rows == 1;
+        const bool always = plan_.rows == 1;
         if (!always) w.open("if (live) {");
         for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
           if (!kernel_.outputs[o].per_row) w.store_vector(static_cast<int>(o), guard());
@@ -469,7 +547,8 @@ class RowWriter {
       w.close();
     } else {
       const auto part = [&](std::string_view from, std::string_view to) {
-        if (waits) wait_part();
+        if (waits && plan_.kept_trips == 0) wait_part();
+        kept_arrives_ = waits;
         trips_loop(from, to, pass);
         if (refills) w.line("pl_copy_commit();");
       };
@@ -479,6 +558,7 @@ class RowWriter {
         part("0", trips);
       }
     }
+    backwards_ = false;
   }
 
   void declare(const std::string& name, std::size_t r) {
@@ -554,7 +634,11 @@ class RowWriter {
 
   /// Every block writes its values into all blocks of the cluster, whose own barriers count the bytes: nobody waits for
   /// anything else that is under way, as a barrier of the whole cluster makes them do.
-  void push(int s, const std::vector<Slot>& slots) {
+  /// Where one value of each warp of the cluster has a lane, warps do so themselves, without meeting in their block.
+  void push(int s, const std::vector<std::size_t>& mine, const std::vector<Slot>& slots) {
+    const int givers = plan_.pushers();
+    const std::string lane = plan_.warps_push() ? "tid % 32" : "tid";
+    const std::string place = plan_.warps_push() ? fmt::format("rank * {} + tid / 32", givers / plan_.cluster) : "rank";
     const std::string turn = plan_.takes_turns() ? "turn" : "0";
     const std::string parity = plan_.takes_turns() ? "again" : "0";
     std::int64_t bytes = 0;
@@ -562,20 +646,21 @@ class RowWriter {
     for (const auto& slot : slots) {
       const bool wide = slot.type == "double" || slot.type == "long long";
       w.line(fmt::format("__shared__ {} cl{}[{}];", wide ? "unsigned long long" : "unsigned", slot.name,
-                         (plan_.takes_turns() ? 2 : 1) * plan_.cluster));
+                         (plan_.takes_turns() ? 2 : 1) * givers));
     }
-    w.line(fmt::format("if (tid == 0) pl_barrier_expect(&met{}[{}], {});", s, turn, bytes * plan_.cluster));
-    w.open(fmt::format("if (tid < {}) {{", plan_.cluster));
+    w.line(fmt::format("if (tid == 0) pl_barrier_expect(&met{}[{}], {});", s, turn, bytes * givers));
+    w.open(fmt::format("if ({} < {}) {{", lane, plan_.cluster));
     for (const auto& slot : slots) {
-      w.line(fmt::format("pl_push(&cl{}[{} * {} + rank], {}, &met{}[{}], tid);", slot.name, turn, plan_.cluster,
-                         slot.variable, s, turn));
+      w.line(fmt::format("pl_push(&cl{}[{} * {} + {}], {}, &met{}[{}], {});", slot.name, turn, givers, place,
+                         slot.variable, s, turn, lane));
     }
     w.close();
     w.line(fmt::format("pl_barrier_wait(&met{}[{}], {});", s, turn, parity));
     for (const auto& slot : slots) {
       w.line(fmt::format("{0} = pl_bits<{1}>(cl{2}[{3} * {4} + tid % {4}]);", slot.variable, slot.type, slot.name, turn,
-                         plan_.cluster));
+                         givers));
     }
+    fold(mine, givers, false);
   }
 
   /// Barriers of the exchange, known to all blocks of the cluster before the first one uses them.
@@ -587,7 +672,7 @@ class RowWriter {
       w.line(fmt::format("if (tid < {}) pl_barrier_init(&met{}[tid], 1);", sets, s));
     }
     w.line("pl_barrier_ready();");
-    w.line("pl_cluster_sync();");
+    w.line("pl_cluster_meet();");
     if (plan_.takes_turns()) w.line("int again = 1;");
   }
 
@@ -603,10 +688,6 @@ class RowWriter {
       if (kernel_.reductions[r].phase == s) mine.push_back(r);
     }
     if (mine.empty()) return;
-    if (plan_.columns) {
-      reduce_columns(mine);
-      return;
-    }
     for (const auto& pair : pairs) mine.push_back(static_cast<std::size_t>(pair.follower));
     const auto running = [&](std::size_t r) {
       const OnlinePair* pair = plan_.led_by(static_cast<int>(r));
@@ -631,7 +712,7 @@ class RowWriter {
         slots.push_back({fmt::format("count{}", pair.leader), fmt::format("n{}", pair.leader), "float", "0.0f"});
     }
     const bool turns = plan_.takes_turns();
-    if (plan_.across > 32) {
+    if (plan_.across > 32 && !plan_.warps_push()) {
       const int warps = plan_.across / 32;
       const int all = plan_.threads / 32;
       const std::string base = turns ? fmt::format("turn * {} + ", all) : "";
@@ -647,8 +728,7 @@ class RowWriter {
       fold(mine, 32, false);
     }
     if (plan_.cluster > 1 && plan_.push) {
-      push(s, slots);
-      fold(mine, plan_.cluster, false);
+      push(s, mine, slots);
     } else if (plan_.cluster > 1) {
       for (const auto& slot : slots) {
         w.line(fmt::format("__shared__ {} cl{}{};", slot.type, slot.name, turns ? "[2]" : ""));
@@ -668,56 +748,13 @@ class RowWriter {
     }
   }
 
-  void reduce_columns(const std::vector<std::size_t>& mine) {
-    const int row = plan_.rows * plan_.width;
-    for (const std::size_t r : mine) {
-      const auto type = computing_type(kernel_.reductions[r].accumulate);
-      w.line(fmt::format("{} red{}[{}];", type, r, plan_.width));
-      if (plan_.across > 1) w.line(fmt::format("__shared__ {} sh{}[{}];", type, r, plan_.across * row));
-    }
-    w.line("#pragma unroll");
-    w.open(fmt::format("for (int j = 0; j < {}; ++j) {{", plan_.width));
-    for (const std::size_t r : mine) {
-      w.line(plan_.across > 1 ? fmt::format("sh{0}[y * {1} + j * {2} + x] = acc{0}[j];", r, row, plan_.rows)
-                              : fmt::format("red{0}[j] = acc{0}[j];", r));
-    }
-    w.close();
-    if (plan_.across == 1) return;
-    w.line("__syncthreads();");
-    w.line("#pragma unroll");
-    w.open(fmt::format("for (int j = 0; j < {}; ++j) {{", plan_.width));
-    for (const std::size_t r : mine) {
-      const auto& reduction = kernel_.reductions[r];
-      w.line(fmt::format("red{0}[j] = sh{0}[j * {1} + x];", r, plan_.rows));
-      w.line(fmt::format("for (int i = 1; i < {}; ++i) red{}[j] = {};", plan_.across, r,
-                         combine(reduction.kind, reduction.accumulate, fmt::format("red{}[j]", r),
-                                 fmt::format("sh{}[i * {} + j * {} + x]", r, row, plan_.rows))));
-    }
-    w.close();
-  }
-
   void row_outputs() {
-    std::vector<int> roots;
-    std::string body;
     std::vector<int> outputs;
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
       if (!kernel_.outputs[o].per_row) continue;
       outputs.push_back(static_cast<int>(o));
-      roots.push_back(kernel_.outputs[o].node);
-      if (plan_.columns) body += w.set_lane(static_cast<int>(o));
     }
     if (outputs.empty()) return;
-    if (plan_.columns) {
-      w.open("if (live && y == 0) {");
-      for (const int o : outputs) {
-        w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(kernel_.outputs[static_cast<std::size_t>(o)].dtype),
-                           plan_.width, o));
-      }
-      w.compute(closure(kernel_, roots, [](int) { return false; }), body);
-      for (const int o : outputs) w.store_vector(o, "");
-      w.close();
-      return;
-    }
     w.open("if (live && first == 0) {");
     for (const int o : outputs) {
       const auto& output = kernel_.outputs[static_cast<std::size_t>(o)];
@@ -733,6 +770,9 @@ class RowWriter {
   CudaWriter& w;
   std::vector<int> outer_, inner_, needed_;
   int phase_count_ = 0;
+  int unroll_ = 1;  ///< of the loop at hand
+  bool kept_arrives_ = false;
+  bool backwards_ = false;  ///< the sweep at hand begins at the row's end
 };
 
 }  // namespace

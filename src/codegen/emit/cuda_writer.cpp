@@ -41,7 +41,7 @@ void CudaWriter::shift() {
   std::vector<std::string> outer;  // of the row, not of a lane: names() would say where a vector's element lies
   for (std::size_t v = 0; v < kernel_.space.extents.size(); ++v) outer.push_back(fmt::format("d{}", v));
   line(fmt::format("const int shift = (int)(({}) & {});",
-                   index_text(*plan_.lanes.primary, kernel_.space, outer, plan_.wide), plan_.width - 1));
+                   index_text(*plan_.lanes.primary, kernel_.space, outer, plan_.wide), plan_.grain - 1));
 }
 
 void CudaWriter::keepers() {
@@ -138,7 +138,7 @@ Access CudaWriter::access_of(int load) const {
 }
 
 bool CudaWriter::is_resident(int load) const {
-  return std::ranges::find(plan_.resident, load) != plan_.resident.end();
+  return !reloading && std::ranges::find(plan_.resident, load) != plan_.resident.end();
 }
 
 std::string CudaWriter::place_of(int load) const {
@@ -154,7 +154,7 @@ std::string CudaWriter::pack_type(int load) const {
 }
 
 std::string CudaWriter::lane_inside() const {
-  if (!plan_.partial || scalar_tail) return {};
+  if (!plan_.partial || scalar_tail || whole) return {};
   return fmt::format("(unsigned)(e0 + j) < {}u", plan_.length);
 }
 
@@ -198,6 +198,13 @@ std::string CudaWriter::need(int load) {
   return fmt::format("n{}", load);
 }
 
+bool CudaWriter::realigned(int load, const Access& access) const {
+  const auto& node = kernel_.nodes[static_cast<std::size_t>(load)];
+  const int size = size_of(kernel_.inputs[static_cast<std::size_t>(node.input)].dtype);
+  return plan_.realign && whole && plan_.shifted && !gathers(node) && access.kind == Access::Kind::vector &&
+         width() * size % 16 == 0 && access.unit * size < 16;
+}
+
 void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard, bool to_shared) {
   std::map<int, std::string> needed;
   for (const int id : loads) {
@@ -208,18 +215,20 @@ void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard,
     std::string text = same != needed.end() ? same->second : need(id);
     needed.emplace(id, std::move(text));
   }
-  const auto emit_one = [&](int id, bool whole) {
+  const auto emit_one = [&](int id, bool inside) {
     const Node& node = kernel_.nodes[static_cast<std::size_t>(id)];
     const Access access = access_of(id);
     const std::string target = place_of(id);
     const int hint = plan_.stream_loads ? 1 : 0;
     const bool async = to_shared && is_resident(id);
-    if (access.kind != Access::Kind::elements && whole) {
+    if (access.kind != Access::Kind::elements && inside) {
       std::string text;
       open_places(node);
       const std::string from = fmt::format("in{} + ({}){}", node.input, address(node.index, access), moved(node));
       if (async) {
         text = fmt::format("pl_copy_async<{}>(&{}, {});", access.unit, target, from);
+      } else if (realigned(id, access)) {
+        text = fmt::format("pl_load_across<{}>({}, {});", hint, target, from);
       } else {
         text = fmt::format("pl_load<{}, {}>({}, {});", hint, access.unit, target, from);
       }
@@ -236,7 +245,7 @@ void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard,
     open(fmt::format("for (int j = 0; j < {}; ++j) {{", width()));
     in_lane_ = true;
     lane_head();
-    std::string condition = whole ? "" : lane_inside();
+    std::string condition = inside ? "" : lane_inside();
     const std::string bounds = where_text(node.where, kernel_.space, names(), plan_.wide);
     if (!bounds.empty()) condition += (condition.empty() ? "" : " && ") + bounds;
     if (gathers(node)) condition += (condition.empty() ? "" : " && ") + in_range(node);
@@ -321,12 +330,12 @@ void CudaWriter::store_vector(int output, std::string_view guard) {
     line(fmt::format("pl_store<{}, 1>(out{} + ({}), o{});", hint, output, text_of(o.index), output));
     return;
   }
-  const auto by_element = [&](bool whole) {
+  const auto by_element = [&](bool inside) {
     line("#pragma unroll");
     open(fmt::format("for (int j = 0; j < {}; ++j) {{", width()));
     in_lane_ = true;
     lane_head();
-    const std::string condition = whole ? "" : lane_inside();
+    const std::string condition = inside ? "" : lane_inside();
     const std::string element = access.kind == Access::Kind::reversed ? fmt::format("{} - j", width() - 1) : "j";
     const std::string text = fmt::format("out{}[{}] = o{}.x[{}];", output, text_of(o.index), output, element);
     line(condition.empty() ? text : fmt::format("if ({}) {}", condition, text));

@@ -67,6 +67,8 @@ class CudaWriter : public Speller {
 
   bool copies_ahead = false;  ///< shared residency: vectors were copied into "s7[u]" rather than "s7"
   bool backwards = false;     ///< lanes are computed from the last to the first
+  bool whole = false;         ///< every lane of the vectors at hand lies inside the row, with a vector of others behind
+  bool reloading = false;     ///< in the part of a row that did not fit on chip: nothing is resident
   bool scalar_tail = false;   ///< width 1, element loads: what a pointwise kernel's last elements use
   int depth = 0;
 
@@ -82,6 +84,8 @@ class CudaWriter : public Speller {
   void open_places(const Node& node);
   void close_places(const Node& node);
   Access access_of(int load) const;
+  /// True where a vector that is not aligned is loaded as the aligned units that it lies across.
+  bool realigned(int load, const Access& access) const;
   int width() const { return scalar_tail ? 1 : plan_.width; }
   void lane_head();
   /// Prints "const bool n7 = …;" for a load that may be left out: true where a lane needs it. Returns its name, or

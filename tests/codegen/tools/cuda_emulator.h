@@ -112,6 +112,13 @@ void pl_load(PlVec<T, V>& r, const T* p) {
     if (emu::check(p + i, UNIT * sizeof(T), UNIT * sizeof(T), "load")) std::memcpy(&r.x[i], p + i, UNIT * sizeof(T));
   }
 }
+template <int H, typename T, int V>
+void pl_load_across(PlVec<T, V>& r, const T* p) {
+  const auto first = reinterpret_cast<std::uintptr_t>(p) / 16 * 16;
+  const auto last = reinterpret_cast<std::uintptr_t>(p + V) - 1;
+  if (emu::check(reinterpret_cast<const void*>(first), last / 16 * 16 + 16 - first, 16, "load"))
+    std::memcpy(r.x, p, sizeof(T) * V);
+}
 template <int H, int UNIT, typename T, int V>
 void pl_store(T* p, const PlVec<T, V>& r) {
   for (int i = 0; i < V; i += UNIT) {
@@ -240,6 +247,9 @@ T pl_from_lane(T v, int lane) {
   return exchanged(v, lane);
 }
 inline void pl_cluster_sync() {
+  emu::wait(emu::cluster_barrier);
+}
+inline void pl_cluster_meet() {
   emu::wait(emu::cluster_barrier);
 }
 template <typename T>

@@ -1,9 +1,9 @@
 // planish-emit-dump [--small|--large] [--columns|--scans] [--triton] [--most N] [--random N] [--seed S] [--with GENES]
-// [--sms N]: emits sample kernels with their seed genomes, these again with the genes of GENES changed, and N random
-// ones each, for sm_90a and prints one JSON document. --columns takes the samples of column_samples.h, --scans those of
-// scan_samples.h. tests/gpu/emit_check.py compiles, runs and compares them. With few multiprocessors (--sms) persistent
-// blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in FILE. --triton:
-// genomes of that language only, and kernels that have some.
+// [--sms N] [--shared BYTES]: emits sample kernels with their seed genomes, these again with the genes of GENES changed,
+// and N random ones each, for sm_90a and prints one JSON document. --columns takes the samples of column_samples.h,
+// --scans those of scan_samples.h. tests/gpu/emit_check.py compiles, runs and compares them. With few multiprocessors
+// (--sms) persistent blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in
+// FILE. --triton: genomes of that language only, and kernels that have some.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -120,6 +120,8 @@ int main(int argc, char** argv) {
       chosen = read_choice(argv[++i]);
     else if (arg == "--sms" && i + 1 < argc)
       device.sms = std::max(1, std::atoi(argv[++i]));
+    else if (arg == "--shared" && i + 1 < argc)
+      device.shared_bytes = std::max(1024, std::atoi(argv[++i]));
     else if (arg == "--with" && i + 1 < argc) {
       const auto genome = genome_from_text(argv[++i]);
       if (!genome) {
@@ -133,7 +135,7 @@ int main(int argc, char** argv) {
       std::fprintf(stderr,
                    "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--columns|--scans] "
                    "[--triton] [--most N] "
-                   "[--random N] [--seed S] [--with GENES] [--sms N] [--genomes FILE]\n",
+                   "[--random N] [--seed S] [--with GENES] [--sms N] [--shared BYTES] [--genomes FILE]\n",
                    argv[i]);
       return 2;
     }

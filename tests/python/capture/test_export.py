@@ -64,6 +64,22 @@ def test_an_instance_norm_with_running_statistics_keeps_its_effects(tmp_path: Pa
     assert [n["op"] for n in graph["nodes"]] == ["aten.instance_norm.default"]
 
 
+def test_a_batch_norm_that_averages_over_all_batches_is_captured(tmp_path: Path) -> None:
+    norm = torch.nn.BatchNorm2d(3, momentum=None)
+    norm(torch.randn(2, 3, 4, 4))
+    x = torch.randn(2, 3, 4, 4)
+    result = captured(norm, x, tmp_path=tmp_path)
+    assert "forward" not in vars(norm)
+    effects = [o["target"] for o in result.graph["outputs"] if o["kind"] == "mutate_buffer"]
+    assert set(effects) == {"running_mean", "running_var", "num_batches_tracked"}
+    module = result.program.module()
+    with torch.no_grad():
+        torch.testing.assert_close(module(x), norm(x))
+    moved = dict(module.named_buffers())
+    for name, value in norm.named_buffers():
+        torch.testing.assert_close(moved[name], value)
+
+
 def test_constants_are_stored_by_content(tmp_path: Path) -> None:
     result = captured(Effects(), torch.randn(2, 3, 4, 4), tmp_path=tmp_path)
     constants = [item for item in result.graph["inputs"] if item["kind"] == "const"]
