@@ -56,6 +56,10 @@ void add_search(CLI::App* verb, SearchOptions& search) {
   verb->add_option("--strategy", search.strategy, "swarm, hillclimb, tree, random or sample")
       ->envname("PLANISH_STRATEGY")
       ->capture_default_str();
+  verb->add_option("--draws", search.draws,
+                   "Genomes the swarm draws and ranks before it compiles any; 0: a few thousand")
+      ->envname("PLANISH_DRAWS")
+      ->check(CLI::Range(0, 100'000'000));
   verb->add_flag("--cold", search.cold, "Do not begin with what earlier runs on this device measured")
       ->envname("PLANISH_COLD");
   verb->add_option("--accuracy", search.accuracy, "eager, tf32, or a tolerance such as 1e-4")

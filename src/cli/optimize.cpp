@@ -55,6 +55,7 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, Clock& clock) {
   if (fresh || given("--strategy")) {
     PLANISH_TRY(request.strategy, search::strategy_from_name(verb.search.strategy));
   }
+  if (fresh || given("--draws")) request.draws = verb.search.draws;
   if (fresh || given("--cold")) request.cold = verb.search.cold;
   if (fresh || given("--evals")) request.budget.evaluations = verb.search.evaluations;
   if (fresh || given("--budget")) {

@@ -208,7 +208,7 @@ class Flow {
     setup_ = std::make_unique<SearchSetup>(*knowledge_);
     for (const PlannedRegion& region : plan_->regions()) PLANISH_CHECK(prepare(region));
     if (setup_->empty() || cancelled()) return {};
-    search_ = setup_->make(request_.strategy, request_.seed);
+    search_ = setup_->make(request_.strategy, request_.seed, request_.draws);
     const std::size_t regions = search_->specs().size();
     world_.progress.phase(fmt::format("searching {} region{}", regions, regions == 1 ? "" : "s"));
     Evaluate evaluator(world_.evaluator, opened_.session);

@@ -169,7 +169,7 @@ Result<ReplayResult> replay(store::Store& store, const store::RunRecord& run, Pl
   SearchSetup setup(knowledge);
   PLANISH_TRY(world.result.difference, add_regions(store, run, *plan, knowledge, setup));
   if (world.result.difference || setup.empty() || world.searched() == 0) return world.result;
-  const auto search = setup.make(settings.strategy, settings.seed);
+  const auto search = setup.make(settings.strategy, settings.seed, settings.draws);
   const JudgeAdvisor advisor(device_of(device));
   search::RunOptions options;
   options.budget = {0, world.searched()};

@@ -43,9 +43,11 @@ void SearchSetup::add(const PlannedRegion& region, double fallback_ms, double bo
   specs_.push_back(std::move(spec));
 }
 
-std::unique_ptr<search::Search> SearchSetup::make(search::StrategyKind strategy, std::uint64_t seed) {
+std::unique_ptr<search::Search> SearchSetup::make(search::StrategyKind strategy, std::uint64_t seed,
+                                                  std::int64_t draws) {
   search::SearchOptions how;
   how.strategy = strategy;
+  how.draws = draws;
   // Without earlier runs a model would know only what the search's own surrogate knows too.
   if (knowledge_.model().has_prior()) {
     predictor_ = std::make_unique<Predict>(knowledge_);

@@ -23,7 +23,7 @@ class SearchSetup {
   void add(const PlannedRegion& region, double fallback_ms, double bound_ms);
   bool empty() const { return specs_.empty(); }
   /// Once, when all regions were added. Borrows what this owns.
-  std::unique_ptr<search::Search> make(search::StrategyKind strategy, std::uint64_t seed);
+  std::unique_ptr<search::Search> make(search::StrategyKind strategy, std::uint64_t seed, std::int64_t draws);
 
   /// Evaluations under way at once.
   static int window(const std::string& target) { return target == "cuda" ? 4 : 2; }

@@ -11,6 +11,7 @@ std::string settings_text(const OptimizeRequest& request) {
               {"seed", request.seed},
               {"strategy", search::name(request.strategy)},
               {"baselines", request.baselines},
+              {"draws", request.draws},
               {"cold", request.cold}};
   return dump_json(out);
 }
@@ -28,6 +29,7 @@ Status apply_settings(const std::string& text, OptimizeRequest& request) {
   reader.integer("seed", seed);
   reader.text("strategy", strategy, ObjectReader::Need::optional);
   reader.texts("baselines", request.baselines);
+  reader.integer("draws", request.draws, ObjectReader::Need::optional);
   // Runs of before there was a choice did not look at earlier ones.
   request.cold = true;
   reader.boolean("cold", request.cold, ObjectReader::Need::optional);

@@ -46,6 +46,7 @@ Result<Settings> settings_of(const SearchOptions& o) {
                    "--accuracy",     o.accuracy,
                    "--baselines",    o.baselines,
                    "--task-timeout", o.task_timeout};
+  if (o.draws > 0) out.arguments.insert(out.arguments.end(), {"--draws", std::to_string(o.draws)});
   if (o.cold) out.arguments.emplace_back("--cold");
   if (!o.store.empty()) {
     out.arguments.insert(out.arguments.end(), {"--store", store_file(o.store).string()});
@@ -55,6 +56,7 @@ Result<Settings> settings_of(const SearchOptions& o) {
                         {"evaluations", o.evaluations},
                         {"seed", o.seed},
                         {"strategy", o.strategy},
+                        {"draws", o.draws},
                         {"cold", o.cold},
                         {"accuracy", o.accuracy},
                         {"baselines", baselines}});

@@ -24,7 +24,7 @@ Search::Search(std::vector<RegionSpec> regions, std::uint64_t seed, SearchOption
     std::uint32_t words[2];
     mix.generate(words, words + 2);
     const std::uint64_t own = (static_cast<std::uint64_t>(words[0]) << 32U) | words[1];
-    StrategyContext context{specs_[i], own, options_.predictor, &board_, options_.surrogate};
+    StrategyContext context{specs_[i], own, options_.predictor, &board_, options_.surrogate, options_.draws};
     regions_.emplace_back(specs_[i], make_strategy(options_.strategy, context), options_.region);
   }
 }

@@ -28,6 +28,7 @@ struct SearchOptions {
   RegionOptions region;
   Predictor* predictor = nullptr;  ///< borrowed; may be null
   bool surrogate = true;           ///< StrategyContext::surrogate
+  std::int64_t draws = 0;          ///< StrategyContext::draws
 };
 
 /// Ask / tell over all regions of a task. One thread. No clock, no process: the caller decides when the search is over.

@@ -94,10 +94,15 @@ std::size_t Space::pair(int i, int j, const Code& code) const {
 }
 
 bool Space::legal(const Code& code) {
+  // Operators come back to the neighbours of the same elites: many are asked about again and again.
+  const std::uint64_t known = key(code);
+  if (legal_.contains(known)) return true;
+  if (illegal_.contains(known)) return false;
   // One genome is kept, so that asking does not build a map anew.
   if (scratch_.empty()) scratch_ = decode(code);
   for (std::size_t i = 0; i < open_.size(); ++i) scratch_.find(open_[i].name)->second = open_[i].choices[code.at[i]];
   const bool yes = domain_->legal(scratch_);
+  (yes ? legal_ : illegal_).insert(known);
   if (pairs_.empty()) return yes;
   for (int i = 1; i < genes(); ++i) {
     for (int j = 0; j < i; ++j) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coder/domain.h"
+#include "search/key_set.h"
 
 namespace planish::search {
 
@@ -44,7 +45,7 @@ class Space {
   Code numbered(std::uint64_t number) const;
 
   Code draw(std::mt19937_64& rng) const;
-  /// Asks the domain, and remembers which pairs of choices legal genomes have.
+  /// Asks the domain, once for each genome, and remembers which pairs of choices legal genomes have.
   bool legal(const Code& code);
   /// False where some pair of choices was met often and never in a legal genome: a guess that costs nanoseconds where
   /// legal() costs microseconds. Never false before enough was learned.
@@ -65,6 +66,7 @@ class Space {
   std::vector<std::size_t> starts_;  ///< of each pair's table in pairs_
   std::vector<Pair> pairs_;
   codegen::Genome scratch_;
+  KeySet legal_, illegal_;  ///< those that were asked about
 };
 
 /// 0 … n − 1. Not a standard distribution: their results differ between libraries, and runs must replay everywhere.

@@ -44,6 +44,7 @@ struct StrategyContext {
   Predictor* predictor = nullptr;  ///< may be null
   Board* board = nullptr;          ///< may be null
   bool surrogate = true;           ///< false: no model of what was measured, to see what it is worth
+  std::int64_t draws = 0;          ///< genomes to draw before proposing beyond the guesses; 0: as many as is usual
 };
 
 class Strategy {

@@ -55,6 +55,7 @@ Swarm::Swarm(const StrategyContext& context, SwarmOptions options)
                          Bandit({focus.operator_weight.begin(), focus.operator_weight.end()}), 0});
     }
   }
+  if (context.draws > 0) options_.stock_first = context.draws;
   if (!context.surrogate) options_.learn_after = std::numeric_limits<int>::max();
   for (const auto& genome : region_.domain->seeds()) {
     if (const auto code = space_.encode(genome)) all_seeds_.push_back(*code);

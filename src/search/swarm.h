@@ -23,8 +23,8 @@ struct SwarmOptions {
   int open_every = 64;     ///< tells from one island's opening to the next one's; the first two are open at once
   int migrate_every = 32;  ///< tells between migrations to the next island of the ring
   int pool = 96;           ///< genomes an operator thinks of for each that is proposed
-  int stock_first = 4096;  ///< draws before the first proposal beyond the seeds
-  int stock_more = 96;     ///< draws for every proposal after that
+  std::int64_t stock_first = 4096;  ///< draws before the first proposal beyond the seeds
+  int stock_more = 96;              ///< draws for every proposal after that
   std::size_t stock_ranked = 1024;  ///< of the stock, ranked for a restart; a quarter where a predictor is asked too
   int learn_after = 8;              ///< tells before the surrogate is believed
   int most_rows = 512;              ///< measurements the surrogate learns from

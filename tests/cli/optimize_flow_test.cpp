@@ -311,11 +311,13 @@ TEST_CASE("settings survive the store") {
   a.baselines = {"eager"};
   a.strategy = search::StrategyKind::tree;
   a.cold = true;
+  a.draws = 1000000;
   OptimizeRequest b;
   REQUIRE(apply_settings(settings_text(a), b));
   CHECK(settings_text(b) == settings_text(a));
   CHECK(b.strategy == search::StrategyKind::tree);
   CHECK(b.cold);
+  CHECK(b.draws == 1000000);
   // Runs of before there was a choice.
   OptimizeRequest old;
   REQUIRE(apply_settings(R"({"target": "cpu", "accuracy": "eager", "budget_seconds": 1, "evaluations": 0, "seed": 1,
