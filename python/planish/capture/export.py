@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
-from planish.capture import arguments
+from planish.capture import arguments, losses
 from planish.capture.batch_norm import averaging_as_tensors
 from planish.errors import PlanishError
 from planish.wire import report_stage
@@ -26,8 +26,7 @@ KEEP = frozenset(
     logsumexp gelu silu mish softplus hardswish hardsigmoid elu selu celu leaky_relu prelu hardtanh relu6 softsign log_sigmoid glu
     var std var_mean std_mean linalg_vector_norm norm
     max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
-    mse_loss l1_loss smooth_l1_loss huber_loss cross_entropy_loss nll_loss_nd kl_div binary_cross_entropy binary_cross_entropy_with_logits
-    triplet_margin_loss cosine_embedding_loss hinge_embedding_loss margin_ranking_loss cosine_similarity
+    mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy cosine_similarity
     roll std_mean logit hardshrink softshrink threshold
     cumsum cumprod topk sort argmax argmin embedding""".split()
 )
@@ -84,11 +83,12 @@ def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
 
 
 def decompose(program: ExportedProgram) -> ExportedProgram:
-    """Functional core ATen, with KEEP whole."""
+    """Functional core ATen, with KEEP whole and losses row by row."""
     table = torch.export.default_decompositions()
     keep = KEEP - {"instance_norm"} if any(map(_moves_statistics, program.graph.nodes)) else KEEP
     for op in [op for op in table if isinstance(op, torch._ops.OpOverload) and op._schema.name.removeprefix("aten::") in keep]:
         table.pop(op)
+    table.update(losses.DECOMPOSITIONS)
     return program.run_decompositions(table)
 
 
