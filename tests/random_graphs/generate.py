@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 import torch.nn.functional
 
-from . import movement, pointwise, rows
+from . import gathers, movement, pointwise, rows
 from .case import HELPER, Case, Leaf, Step
 from .maker import FLOATS, INTS, Draft, Maker, Refused, Value
 
@@ -39,7 +39,7 @@ class _Generator:
         # A case leans to some families, so that kernels differ in kind and not only in detail.
         lean = rng.choice([(5, 3, 2), (5, 3, 2), (8, 1, 1), (2, 7, 1), (4, 2, 5), (6, 0, 0), (3, 3, 3)])
         self.tables: list[tuple[float, Drawing]] = []
-        for weight, table in zip(lean, (pointwise.CATALOGUE, movement.CATALOGUE, rows.CATALOGUE), strict=True):
+        for weight, table in zip(lean, (pointwise.CATALOGUE, movement.CATALOGUE + gathers.MOVES, rows.CATALOGUE + gathers.LOSSES), strict=True):
             total = sum(w for w, _ in table)
             self.tables += [(weight * w / total, draw) for w, draw in table]
 
