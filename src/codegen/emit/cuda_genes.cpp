@@ -264,7 +264,8 @@ double predicted(const Kernel& kernel, const Device& device, const Genome& genom
   if (plan.row && !plan.columns && plan.across * plan.width * widest(kernel) < 256) efficiency *= 0.85;
   if (plan.width * widest(kernel) > 16) efficiency *= 0.97;
   // Measured: blocks of a cluster wait for each other; then the next row had better be under way, but not otherwise.
-  if (plan.cluster > 1) efficiency *= plan.walk != 0 || plan.residency != Residency::shared ? 0.85 : 0.78;
+  if (plan.cluster > 1 && plan.kept_trips == 0)
+    efficiency *= plan.walk != 0 || plan.residency != Residency::shared ? 0.85 : 0.78;
   if (plan.cluster == 1 && plan.walk != 0) efficiency *= 0.92;
   // With one block a multiprocessor nothing is loaded while results are stored.
   if (plan.row && per_sm < 1.99) efficiency *= 0.8;
