@@ -338,7 +338,8 @@ std::optional<codegen::Genome> Swarm::propose() {
 }
 
 bool Swarm::open(int island) const {
-  return island < 2 || records_.size() >= static_cast<std::size_t>((island - 1) * options_.open_every);
+  const int needed = options_.open_first + (island - 1) * options_.open_every;
+  return island < 1 || (island == 1 && rested_) || records_.size() >= static_cast<std::size_t>(needed);
 }
 
 std::optional<Swarm::Thought> Swarm::next(Agent& agent, int round, Operator& by) {
@@ -424,6 +425,7 @@ void Swarm::tell(const codegen::Genome& genome, const Told& told) {
   Island& island = islands_[static_cast<std::size_t>(home)];
   ++island.fruitless;
   if (enter(island, at)) island.fruitless = 0;
+  rested_ = rested_ || islands_[0].fruitless > options_.settle_for;
   if (home != 0) {
     if (best) enter(islands_[0], at);
     if (island.fruitless > options_.settle_for) {

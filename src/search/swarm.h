@@ -18,11 +18,12 @@ namespace planish::search {
 
 struct SwarmOptions {
   int islands = 4;
-  int settle_for = 24;     ///< tells of its own without an improvement after which an island is founded anew
-  int founders = 8;        ///< draws that an island is founded with
-  int open_every = 64;     ///< tells from one island's opening to the next one's; the first two are open at once
-  int migrate_every = 32;  ///< tells between migrations to the next island of the ring
-  int pool = 96;           ///< genomes an operator thinks of for each that is proposed
+  int settle_for = 24;              ///< tells of its own without an improvement after which an island is founded anew
+  int founders = 8;                 ///< draws that an island is founded with
+  int open_first = 64;              ///< tells before the second island opens, unless the first comes to rest before
+  int open_every = 64;              ///< tells from one island's opening to the next one's
+  int migrate_every = 32;           ///< tells between migrations to the next island of the ring
+  int pool = 96;                    ///< genomes an operator thinks of for each that is proposed
   std::int64_t stock_first = 4096;  ///< draws before the first proposal beyond the seeds
   int stock_more = 96;              ///< draws for every proposal after that
   std::size_t stock_ranked = 1024;  ///< of the stock, ranked for a restart; a quarter where a predictor is asked too
@@ -34,9 +35,11 @@ struct SwarmOptions {
 /// genes to touch; what is measured teaches all of them (the surrogate). Who goes next, with which operator and which
 /// genes, is decided by bandits whose reward is improvement per second of evaluation.
 ///
-/// The first island begins with the coder's guesses and takes in every best; each other one is founded with a few draws
-/// from anywhere, works on those alone, and is founded anew where it has come to rest: a peak that is not the highest
-/// is left. The bests of islands go around a ring as partners for crossing. Every island keeps an archive of 36 cells.
+/// The first island begins with the coder's guesses and takes in every best. Each other one opens later (few
+/// evaluations are for what the guesses lead to), is founded
+/// with a few draws from anywhere, works on those alone, and is founded anew where it has come to rest: a peak that is
+/// not the highest is left. The bests of islands go around a ring as partners for crossing. Every island keeps an
+/// archive of 36 cells.
 class Swarm : public Strategy {
  public:
   explicit Swarm(const StrategyContext& context, SwarmOptions options = {});
@@ -130,6 +133,7 @@ class Swarm : public Strategy {
   std::deque<Record> records_;  ///< a deque, so that parents stay where they are
   std::size_t best_ = 0;
   bool any_ = false;
+  bool rested_ = false;  ///< the first island has, at least once
   std::size_t learned_at_ = 0;
   double mean_seconds_ = 0;
   std::optional<double> anchor_;  ///< of the predictor's scale

@@ -9,6 +9,10 @@ namespace {
 /// How much a child that was hardly tried is worth trying, against how good the known ones are (0 … 1).
 constexpr double curiosity = 0.5;
 constexpr int most_walks = 2000;
+/// One of so many walks ends in a draw from anywhere.
+constexpr std::size_t strangers_one_in = 6;
+/// Of the genes that a walk leaves open, so many on average are not as in the best genome known there.
+constexpr std::size_t changed_genes = 2;
 
 }  // namespace
 
@@ -43,12 +47,14 @@ double TreeSearch::bound(const Node& parent, int child) const {
   return value + curiosity * std::sqrt(std::log(visits + 1) / (tried + 1));
 }
 
-std::optional<Code> TreeSearch::walk() {
+Code TreeSearch::walk() {
   Code code = space_.draw(rng_);
-  int node = 0;
-  for (int depth = 0; depth < space_.genes() && node >= 0; ++depth) {
+  int node = 0, depth = 0, known = 0;
+  const int deepest = static_cast<int>(pick(rng_, static_cast<std::size_t>(space_.genes()) + 1));
+  for (; depth < deepest && node >= 0; ++depth) {
     const Node& here = nodes_[static_cast<std::size_t>(node)];
-    if (here.visits + here.under_way < 2) break;  // too little is known from here on: the draw decides
+    if (here.visits + here.under_way < 2) break;  // too little is known from here on
+    known = node;
     int best = -1;
     double most = 0;
     const int choices = space_.choices(depth);
@@ -63,6 +69,17 @@ std::optional<Code> TreeSearch::walk() {
     code.at[static_cast<std::size_t>(depth)] = static_cast<std::uint8_t>(best);
     node = here.children.empty() ? -1 : here.children[static_cast<std::size_t>(best)];
   }
+  if (node >= 0) known = node;
+  const int champion = nodes_[static_cast<std::size_t>(known)].champion;
+  if (champion < 0 || pick(rng_, strangers_one_in) == 0) return code;
+  // What the bounds left open is as in the best genome under the deepest known node, but for a gene or two.
+  const Code drawn = code;
+  const Code& like = champions_[static_cast<std::size_t>(champion)];
+  for (int i = depth; i < space_.genes(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const bool change = pick(rng_, static_cast<std::size_t>(space_.genes() - depth)) < changed_genes;
+    code.at[at] = change ? drawn.at[at] : like.at[at];
+  }
   return code;
 }
 
@@ -76,8 +93,8 @@ std::optional<codegen::Genome> TreeSearch::propose() {
   }
   for (int i = 0; i < most_walks && !found; ++i) {
     // A path to nothing legal or new must not be walked for ever: after a while the draw decides more.
-    origin_.by = i % 4 == 3 ? "draw" : "walk";
-    auto code = i % 4 == 3 ? space_.draw(rng_) : *walk();
+    origin_.by = i % 16 == 15 ? "draw" : "walk";
+    auto code = i % 16 == 15 ? space_.draw(rng_) : walk();
     ++funnel_.drawn;
     if (proposed_.contains(space_.key(code)) || !space_.plausible(code) || !space_.legal(code)) continue;
     found = code;
@@ -94,11 +111,16 @@ std::optional<codegen::Genome> TreeSearch::propose() {
   return space_.decode(*found);
 }
 
-void TreeSearch::note(const Code& code, double log_ms) {
+void TreeSearch::note(const Code& code, double log_ms, bool passed) {
   int node = 0;
+  if (passed) champions_.push_back(code);
   for (int depth = 0; depth <= space_.genes(); ++depth) {
     Node& here = nodes_[static_cast<std::size_t>(node)];
     here.under_way = std::max(here.under_way - 1, 0);
+    if (passed && (here.champion < 0 || log_ms < here.champion_log_ms)) {
+      here.champion = static_cast<int>(champions_.size()) - 1;
+      here.champion_log_ms = log_ms;
+    }
     here.best = here.visits == 0 ? log_ms : std::min(here.best, log_ms);
     here.sum += log_ms;
     ++here.visits;
@@ -116,7 +138,7 @@ void TreeSearch::tell(const codegen::Genome& genome, const Told& told) {
     most_ = any_ ? std::max(most_, value) : value;
     any_ = true;
   }
-  note(*code, value);
+  note(*code, value, told.ok);
 }
 
 }  // namespace planish::search

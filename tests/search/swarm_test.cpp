@@ -58,6 +58,44 @@ TEST_CASE("thirty-two agents: eight focuses on four islands, each with its share
   CHECK(shares == doctest::Approx(1.0));
 }
 
+TEST_CASE("islands open one after the other, and few evaluations are all of the first one's") {
+  const RegionSpec region = landscape();
+  SwarmOptions options;
+  options.settle_for = 1000;  // the first one never comes to rest
+  Swarm swarm({region, 4}, options);
+  const auto working = [&] {
+    int islands = 0;
+    for (int i = 0; i < 4; ++i) {
+      bool one = false;
+      for (const auto& agent : swarm.agents()) one = one || (agent.island == i && agent.proposed > 0);
+      islands += one ? 1 : 0;
+    }
+    return islands;
+  };
+  const auto nothing = [](int, const codegen::Genome&, Told&) {};
+  drive(swarm, options.open_first, nothing);
+  CHECK(working() == 1);
+  drive(swarm, options.open_every, nothing);
+  CHECK(working() == 2);
+  drive(swarm, 3 * options.open_every, nothing);
+  CHECK(working() == 4);
+}
+
+TEST_CASE("where the first island has come to rest, the second opens at once") {
+  const RegionSpec region = landscape();
+  SwarmOptions options;
+  options.open_first = 1000;
+  Swarm swarm({region, 4}, options);
+  // Nothing ever gets better.
+  drive(swarm, options.settle_for + 20, [](int i, const codegen::Genome&, Told& told) {
+    told.median_ms = 10 + i;
+    told.lo_ms = told.hi_ms = 0;
+  });
+  bool second = false;
+  for (const auto& agent : swarm.agents()) second = second || (agent.island == 1 && agent.proposed > 0);
+  CHECK(second);
+}
+
 TEST_CASE("what one island finds reaches the next ones of the ring") {
   const RegionSpec region = landscape();
   SwarmOptions options;
