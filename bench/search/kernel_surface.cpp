@@ -19,8 +19,8 @@ class KernelDomain : public coder::Domain {
  public:
   KernelDomain(codegen::Kernel kernel, codegen::Device device)
       : kernel_(std::move(kernel)), device_(std::move(device)) {}
-  std::vector<codegen::Gene> genes() const override { return codegen::genes(kernel_, device_); }
-  bool legal(const Genome& g) const override { return codegen::illegal(kernel_, device_, g).empty(); }
+  std::vector<codegen::Gene> genes() const override { return genes_; }
+  bool legal(const Genome& g) const override { return codegen::illegal(kernel_, device_, genes_, g).empty(); }
   std::vector<Genome> seeds() const override { return codegen::seeds(kernel_, device_); }
   Genome random(std::mt19937_64& rng) const override { return codegen::random_genome(kernel_, device_, rng); }
   std::vector<Genome> neighbours(const Genome& g) const override { return codegen::neighbours(kernel_, device_, g); }
@@ -38,6 +38,7 @@ class KernelDomain : public coder::Domain {
  private:
   codegen::Kernel kernel_;
   codegen::Device device_;
+  std::vector<codegen::Gene> genes_ = codegen::genes(kernel_, device_);
 };
 
 class KernelSurface : public Surface {

@@ -27,7 +27,7 @@ struct OptimizeRequest {
   std::string accuracy = "eager";
   search::Budget budget;
   std::uint64_t seed = 0;
-  search::StrategyKind strategy = search::StrategyKind::hillclimb;
+  search::StrategyKind strategy = search::StrategyKind::swarm;
   std::int64_t draws = 0;              ///< genomes drawn before the swarm proposes beyond its guesses; 0: as usual
   bool cold = false;                   ///< what earlier runs measured is not looked at
   std::vector<std::string> baselines;  ///< modes; `eager` is always among them

@@ -16,7 +16,7 @@ struct SearchOptions {
   std::string budget = "60s";
   std::int64_t evaluations = 0;
   std::uint64_t seed = 0;
-  std::string strategy = "hillclimb";
+  std::string strategy = "swarm";
   std::int64_t draws = 0;
   bool cold = false;
   std::string accuracy = "eager";

@@ -93,7 +93,7 @@ Status Recording::record(const search::RegionSpec& region, const search::Proposa
     tested_ += evaluation.tier >= Tier::test ? 1 : 0;
     timed_ += evaluation.ok() && evaluation.bench ? 1 : 0;
   }
-  if (answer == search::Answer::improved && evaluation.bench) {
+  if (answer == search::Answer::improved && evaluation.bench && !proposal.full) {
     const double fallback = region.fallback_ms == search::no_time ? 0 : region.fallback_ms;
     progress_.best(region.id, evaluation.bench->median_ms, fallback);
   }

@@ -14,6 +14,7 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; border-bottom: 1px solid var(
 h3 { font-size: 1.05rem; } h4 { font-size: .9rem; margin: 1rem 0 .3rem; color: var(--soft); }
 svg { width: 100%; max-width: 760px; height: auto; display: block; }
 svg text { font: 11px system-ui, sans-serif; fill: var(--soft); } svg .name { fill: var(--ink); }
+@media (max-width: 600px) { svg { overflow: visible; } svg text { font-size: 14px; } }
 .grid { stroke: var(--rule); stroke-width: 1; } .line { fill: none; stroke-width: 2; } .line.best { stroke: var(--best); }
 .line.roof { stroke: var(--ink); } .level { stroke: var(--soft); stroke-dasharray: 4 4; }
 .dot { fill: var(--best); fill-opacity: .55; cursor: pointer; } .dot.failed { fill: var(--fail); } .dot.aten { fill: var(--other); }

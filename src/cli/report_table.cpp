@@ -75,10 +75,10 @@ std::string chain(const Report& report, const std::vector<std::size_t>& steps) {
     } else {
       if (c.record.median_ms > 0 && before->record.median_ms > 0)
         out += fmt::format(" ({:+.1f} %)", 100 * (c.record.median_ms / before->record.median_ms - 1));
-      out += fmt::format(" <code>{}</code>{}", html::escape(genome_difference(before->genome, c.genome)),
-                         difference(*before, c));
+      out += fmt::format(" <code>{}</code>", html::escape(genome_difference(before->genome, c.genome)));
     }
     if (!c.record.proposer.empty()) out += fmt::format(" <small>{}</small>", html::escape(c.record.proposer));
+    if (before != nullptr) out += difference(*before, c);
     out += "</li>\n";
     before = &c;
   }

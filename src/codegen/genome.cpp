@@ -35,7 +35,10 @@ std::vector<Gene> genes(const Kernel& kernel, const Device& device) {
 }
 
 std::string illegal(const Kernel& kernel, const Device& device, const Genome& genome) {
-  const auto known = genes(kernel, device);
+  return illegal(kernel, device, genes(kernel, device), genome);
+}
+
+std::string illegal(const Kernel& kernel, const Device& device, const std::vector<Gene>& known, const Genome& genome) {
   for (const auto& gene : known) {
     const auto it = genome.find(gene.name);
     if (it == genome.end()) return fmt::format("gene {} is missing", gene.name);
@@ -67,7 +70,7 @@ Genome random_genome(const Kernel& kernel, const Device& device, std::mt19937_64
     Genome genome;
     for (const auto& gene : known)
       genome[gene.name] = gene.choices[gene.name == language_gene ? 0 : draw(rng, gene.choices.size())];
-    if (illegal(kernel, device, genome).empty()) return genome;
+    if (illegal(kernel, device, known, genome).empty()) return genome;
   }
   const auto safe = seeds(kernel, device);
   return safe.empty() ? Genome{} : safe[draw(rng, safe.size())];
@@ -75,7 +78,8 @@ Genome random_genome(const Kernel& kernel, const Device& device, std::mt19937_64
 
 std::vector<Genome> neighbours(const Kernel& kernel, const Device& device, const Genome& genome) {
   std::vector<Genome> out;
-  for (const auto& gene : genes(kernel, device)) {
+  const auto known = genes(kernel, device);
+  for (const auto& gene : known) {
     const auto it = genome.find(gene.name);
     if (it == genome.end()) continue;
     const auto at = std::ranges::find(gene.choices, it->second);
@@ -85,16 +89,17 @@ std::vector<Genome> neighbours(const Kernel& kernel, const Device& device, const
       if (other < 0 || other >= static_cast<std::ptrdiff_t>(gene.choices.size())) continue;
       Genome next = genome;
       next[gene.name] = gene.choices[static_cast<std::size_t>(other)];
-      if (illegal(kernel, device, next).empty()) out.push_back(std::move(next));
+      if (illegal(kernel, device, known, next).empty()) out.push_back(std::move(next));
     }
   }
   return out;
 }
 
 Genome mutate(const Kernel& kernel, const Device& device, const Genome& genome, std::mt19937_64& rng) {
+  const auto known = genes(kernel, device);
   std::vector<Gene> open;
-  for (auto& gene : genes(kernel, device)) {
-    if (gene.choices.size() > 1) open.push_back(std::move(gene));
+  for (const auto& gene : known) {
+    if (gene.choices.size() > 1) open.push_back(gene);
   }
   if (open.empty()) return genome;
   for (int attempt = 0; attempt < 200; ++attempt) {
@@ -104,7 +109,7 @@ Genome mutate(const Kernel& kernel, const Device& device, const Genome& genome, 
       const auto& gene = open[draw(rng, open.size())];
       next[gene.name] = gene.choices[draw(rng, gene.choices.size())];
     }
-    if (next != genome && illegal(kernel, device, next).empty()) return next;
+    if (next != genome && illegal(kernel, device, known, next).empty()) return next;
   }
   return random_genome(kernel, device, rng);
 }

@@ -41,6 +41,8 @@ std::vector<Gene> genes(const Kernel& kernel, const Device& device);
 /// Empty if legal, else the reason. Checks shared memory, register estimate, vector alignment, grid limits, index
 /// width.
 std::string illegal(const Kernel& kernel, const Device& device, const Genome& genome);
+/// The same with the kernel's genes at hand: finding them takes longer than asking.
+std::string illegal(const Kernel& kernel, const Device& device, const std::vector<Gene>& known, const Genome& genome);
 /// Good first guesses from the roofline, best first; every one is legal; never empty for a kernel that can be emitted.
 std::vector<Genome> seeds(const Kernel& kernel, const Device& device);
 /// A uniformly drawn legal genome (rejection sampling; gives a seed when a thousand draws fail). Always of the first

@@ -10,11 +10,12 @@ namespace {
 
 class Synth : public Domain {
  public:
-  Synth(std::shared_ptr<const CutTask> task, std::size_t region) : task_(std::move(task)), region_(region) {}
+  Synth(std::shared_ptr<const CutTask> task, std::size_t region)
+      : task_(std::move(task)), region_(region), genes_(codegen::genes(kernel(), task_->device)) {}
 
-  std::vector<codegen::Gene> genes() const override { return codegen::genes(kernel(), task_->device); }
+  std::vector<codegen::Gene> genes() const override { return genes_; }
   bool legal(const codegen::Genome& genome) const override {
-    return codegen::illegal(kernel(), task_->device, genome).empty();
+    return codegen::illegal(kernel(), task_->device, genes_, genome).empty();
   }
   std::vector<codegen::Genome> seeds() const override { return codegen::seeds(kernel(), task_->device); }
   codegen::Genome random(std::mt19937_64& rng) const override {
@@ -44,6 +45,7 @@ class Synth : public Domain {
   const codegen::Kernel& kernel() const { return task_->partition.regions[region_].kernel; }
   std::shared_ptr<const CutTask> task_;
   std::size_t region_;
+  std::vector<codegen::Gene> genes_;
 };
 
 }  // namespace
