@@ -245,8 +245,12 @@ void plan_resources(const Kernel& kernel, const Device& device, CudaPlan& plan) 
                                        : sets * (plan.threads / 32 + 1) * bytes;
   }
   if (plan.push) {
-    const std::int64_t slots = plan.pushers() + 1;  // the values, and a barrier
-    plan.static_shared += 2 * 2 * slots * 8 * static_cast<std::int64_t>(kernel.reductions.size());
+    // Two sets of slots where rows alternate; a count beside moments; and the barriers.
+    std::int64_t bytes = 0;
+    for (const auto& reduction : kernel.reductions)
+      bytes += (size_of(reduction.accumulate) > 4 ? 8 : 4) + (plan.online.empty() ? 0 : 4);
+    const std::int64_t sets = plan.takes_turns() ? 2 : 1;
+    plan.static_shared += sets * (plan.pushers() * bytes + 8 * static_cast<std::int64_t>(kernel.reductions.size()));
   }
   if (plan.keep) keep_what_fits(kernel, device, plan);
   for (const int id : plan.staged)
