@@ -49,7 +49,7 @@ def runtime() -> Path:
 
 @cache
 def cubin(folder: Path) -> Path:
-    image, _, _, error = Compiler().compile(SOURCE)
+    image, _, _, error = Compiler().cuda(SOURCE)
     if error:
         raise SystemExit(f"error: the check's own kernels do not compile\ncaused by: {error}")
     path = folder / "kernels.cubin"
