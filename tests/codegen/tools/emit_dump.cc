@@ -1,6 +1,7 @@
 // planish-emit-dump [--small|--large] [--columns|--scans] [--triton] [--most N] [--random N] [--seed S] [--with GENES]
-// [--sms N] [--shared BYTES]: emits sample kernels with their seed genomes, these again with the genes of GENES changed,
-// and N random ones each, for sm_90a and prints one JSON document. --columns takes the samples of column_samples.h,
+// [--sms N] [--shared BYTES]: emits sample kernels with their seed genomes, these again with the genes of GENES
+// changed, and N random ones each, for sm_90a and prints one JSON document. --columns takes the samples of
+// column_samples.h,
 // --scans those of scan_samples.h. tests/gpu/emit_check.py compiles, runs and compares them. With few multiprocessors
 // (--sms) persistent blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in
 // FILE. --triton: genomes of that language only, and kernels that have some.
