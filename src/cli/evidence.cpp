@@ -74,13 +74,11 @@ std::string evidence_json(const ResultDocument& r, const Evidence& e) {
       out["times"][t.name] = {{"error", {{"kind", t.error->kind}, {"message", t.error->message}}}};
       continue;
     }
-    out["times"][t.name] = {{"median_ms", number_to_json(t.median_ms)},
-                            {"lo_ms", number_to_json(t.lo_ms)},
-                            {"hi_ms", number_to_json(t.hi_ms)},
-                            {"host_us", number_to_json(t.host_us)},
-                            {"latency_ms", number_to_json(t.latency_ms)},
-                            {"compile_seconds", number_to_json(t.compile_seconds)},
-                            {"samples_ms", samples(t.samples_ms)}};
+    out["times"][t.name] = {
+        {"median_ms", number_to_json(t.median_ms)},   {"lo_ms", number_to_json(t.lo_ms)},
+        {"hi_ms", number_to_json(t.hi_ms)},           {"host_us", number_to_json(t.host_us)},
+        {"latency_ms", number_to_json(t.latency_ms)}, {"compile_seconds", number_to_json(t.compile_seconds)},
+        {"samples_ms", samples(t.samples_ms)}};
   }
   out["clocks"] = {{"before", clocks_to_json(e.claim.clocks_before)}, {"after", clocks_to_json(e.claim.clocks_after)}};
   if (e.evaluation.bench) {
