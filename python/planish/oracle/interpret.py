@@ -136,6 +136,8 @@ class Double(Mode):
             results = [_promote(r) if r is not None else None for r in _flat(target(*wide_args, **wide_kwargs))]
             if name in ("var_mean", "std_mean") and results[1] is not None:
                 results[1] = _defined_mean(node, wide_args, wide_kwargs, results[1])
+            if name == "_native_batch_norm_legit_functional":
+                _define_batch_mean(_bound(node, wide_args, wide_kwargs), results)
             return results
         except torch.OutOfMemoryError:
             raise
@@ -302,13 +304,29 @@ def peak_bytes(captured: Captured, nodes: Sequence[int], inputs: Sequence[int], 
 def _defined_mean(node: torch.fx.Node, args: Any, kwargs: Any, found: torch.Tensor) -> torch.Tensor:
     """The mean by its definition. torch's own comes from an update of running means, which makes NaN of an infinity that other values
     follow, and keeps it where none does: no property of the data, so nothing to hold a kernel to."""
-    names = [a.name for a in node.target._schema.arguments]  # type: ignore[union-attr]
-    bound = dict(zip(names, args, strict=False)) | dict(kwargs)
+    bound = _bound(node, args, kwargs)
     dims = bound.get("dim")
     source: torch.Tensor = bound["self"]
     if dims is None or isinstance(dims, bool) or (isinstance(dims, (list, tuple)) and not dims):
         dims = list(range(source.ndim))
     return source.mean(dim=dims).reshape(found.shape)
+
+
+def _define_batch_mean(bound: dict[str, Any], results: list[torch.Tensor | None]) -> None:
+    """The same for the statistics of a batch norm in training: what it keeps of the mean, and what the running one becomes."""
+    saved, running = results[1], results[3]
+    if not bound["training"] or saved is None or running is None or bound["running_mean"] is None:
+        return
+    source: torch.Tensor = bound["input"]
+    mean = source.mean(dim=[d for d in range(source.ndim) if d != 1])
+    results[1] = mean.reshape(saved.shape)
+    results[3] = bound["running_mean"] * (1 - bound["momentum"]) + mean * bound["momentum"]
+
+
+def _bound(node: torch.fx.Node, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Arguments by name; those left at their defaults are absent."""
+    names = [a.name for a in node.target._schema.arguments]  # type: ignore[union-attr]
+    return dict(zip(names, args, strict=False)) | dict(kwargs)
 
 
 def _flat(result: Any) -> list[torch.Tensor | None]:

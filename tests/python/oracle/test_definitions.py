@@ -1,4 +1,4 @@
-"""Integers that are rounded floats: what one rounding moves may differ, what less precision moves may not."""
+"""Where torch's own algorithm is not the definition: integers that are rounded floats, and means that meet an infinity."""
 
 import torch
 from harness import Harness
@@ -58,3 +58,21 @@ def test_the_mean_beside_a_variance_may_keep_an_infinity(tmp_path):
     assert harness.judge([variance, x.mean(dim=(0, 2))])["ok"]
     lost = torch.where(torch.isfinite(variance), variance, 1.0)
     assert harness.judge([lost, x.mean(dim=(0, 2))])["problem"] == "nan"
+
+
+def test_running_means_may_keep_an_infinity(tmp_path):
+    source = (
+        "import torch\nclass Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.norm = torch.nn.BatchNorm1d(16)\n"
+        "    def forward(self, x):\n        return self.norm(x)\n"
+        "def get_inputs():\n    return [torch.randn(64, 16, 32)]\ndef get_init_inputs():\n    return []\n"
+    )
+    harness = Harness(source, tmp_path)
+    assert "skipped" not in harness.make(1, "special")
+    eager = harness.eager()
+    assert harness.judge(eager)["ok"]
+    harness.make(2)
+    eager = harness.eager()
+    assert harness.judge(eager)["ok"]
+    moved = next(i for i, out in enumerate(eager) if out.shape == (16,) and out.is_floating_point())
+    eager[moved] = eager[moved] + 1e-4
+    assert harness.judge(eager)["problem"] == "mismatch"
