@@ -47,7 +47,7 @@ test: build lint browser setup-triton
 	@ninja -C $(BUILD) -j $(JOBS) --quiet tests
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 	@# One thread: the tensors are small, and other processes share the cores.
-	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/python tests/cli tests/cheats tests/random_graphs tests/triton
+	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/python tests/cli tests/cheats tests/random_graphs tests/triton_emit
 
 lint: setup
 	$(VENV)/bin/ruff check --no-cache python tests bench examples

@@ -1,4 +1,4 @@
-// The Triton emitter's genomes and launches. tests/triton runs what it prints.
+// The Triton emitter's genomes and launches. tests/triton_emit runs what it prints.
 #include <doctest/doctest.h>
 
 #include <algorithm>

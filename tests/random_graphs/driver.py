@@ -66,7 +66,7 @@ def _interpret_triton() -> None:
     """Programs of Triton kernels run under its interpreter in this process, which must have been started with TRITON_INTERPRET=1."""
     from planish.runner import handles
 
-    from tests.triton import interpreter, program
+    from tests.triton_emit import interpreter, program
 
     interpreter.prepare()
     handles.Executor = program.Interpreted  # type: ignore[misc]
