@@ -152,7 +152,7 @@ std::unexpected<Error> Child::lost(Error error, const std::string& method, doubl
           "out_of_memory",
           fmt::format("the {} was killed by the system during `{}`, most likely for lack of memory", name_, method),
           {},
-          {}};
+          "free memory or use smaller inputs; --resume goes on with the run"};
     } else if (status->signal != 0) {
       result = {"crash", fmt::format("the {} died of {} during `{}`", name_, status->text(), method), {}, {}};
     } else {
