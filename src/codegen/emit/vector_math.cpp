@@ -311,14 +311,28 @@ FN void put_bf16(unsigned short* p, float v) { *p = narrow_bf16(v); }
 //@ f16
 typedef short x8h __attribute__((vector_size(16)));
 typedef float x4f __attribute__((vector_size(16)));
+#if defined(__F16C__)
+// Not through _Float16: with AVX512-FP16, g++ 12 takes vectors of float -> _Float16 -> float for nothing.
+FN float widen_f16(unsigned short h) { return __builtin_ia32_vcvtph2ps((x8h){(short)h})[0]; }
+FN unsigned short narrow_f16(float x) { return (unsigned short)__builtin_ia32_vcvtps2ph((x4f){x}, 0)[0]; }
+#else
 FN float widen_f16(unsigned short h) { return (float)from<_Float16>(h); }
 FN unsigned short narrow_f16(float x) { return __builtin_bit_cast(unsigned short, (_Float16)x); }
+#endif
 #if defined(__AVX512F__) && W == 16
 FN vf widen_f16(vh h) { return __builtin_ia32_vcvtph2ps512_mask((vs)h, vf{}, (unsigned short)0xffff, 4); }
 FN vh narrow_f16(vf x) { return (vh)__builtin_ia32_vcvtps2ph512_mask(x, 0, vs{}, (unsigned short)0xffff); }
 #elif defined(__F16C__) && W == 8
 FN vf widen_f16(vh h) { return __builtin_ia32_vcvtph2ps256((x8h)h); }
 FN vh narrow_f16(vf x) { return (vh)__builtin_ia32_vcvtps2ph256(x, 0); }
+#elif defined(__F16C__) && W == 4
+FN vf widen_f16(vh h) {
+  return __builtin_ia32_vcvtph2ps((x8h){(short)h[0], (short)h[1], (short)h[2], (short)h[3]});
+}
+FN vh narrow_f16(vf x) {
+  const x8h h = __builtin_ia32_vcvtps2ph(x, 0);
+  return (vh){(unsigned short)h[0], (unsigned short)h[1], (unsigned short)h[2], (unsigned short)h[3]};
+}
 #else
 FN vf widen_f16(vh h) { vf r; for (int l = 0; l < W; ++l) r[l] = widen_f16(h[l]); return r; }
 FN vh narrow_f16(vf x) { vh r; for (int l = 0; l < W; ++l) r[l] = narrow_f16(x[l]); return r; }
