@@ -19,7 +19,8 @@ std::vector<std::vector<bool>> variables_of(const Kernel& kernel) {
     std::vector<bool> mine(count, false);
     for (std::size_t v = 0; v < count; ++v) {
       mine[v] = node.index.depends_on(static_cast<int>(v)) ||
-                (node.op == Op::reduced && v + static_cast<std::size_t>(kernel.inner) < count);
+                (node.op == Op::reduced && v + static_cast<std::size_t>(kernel.inner) < count) ||
+                node.op == Op::scanned;
       for (const auto& bound : node.where) mine[v] = mine[v] || bound.e.depends_on(static_cast<int>(v));
       for (const int a : node.args) mine[v] = mine[v] || all[static_cast<std::size_t>(a)][v];
     }
@@ -132,19 +133,12 @@ Cost cost(const Kernel& kernel) {
     total.bytes += touched(output.index, kernel.space) * size_of(output.dtype);
   }
   // Which variables each node moves with decides how often it is computed.
-  const std::size_t first_inner = kernel.space.extents.size() - static_cast<std::size_t>(kernel.inner);
-  std::vector<bool> inner(kernel.nodes.size(), !kernel.has_rows());
-  const auto rows = static_cast<double>(kernel.outer_extent());
   for (std::size_t n = 0; n < kernel.nodes.size(); ++n) {
-    const Node& node = kernel.nodes[n];
-    if (kernel.has_rows()) {
-      inner[n] = node.op == Op::scanned;
-      for (std::size_t v = first_inner; v < kernel.space.extents.size(); ++v) {
-        inner[n] = inner[n] || node.index.depends_on(static_cast<int>(v));
-      }
-      for (const int a : node.args) inner[n] = inner[n] || inner[static_cast<std::size_t>(a)];
+    double times = 1;
+    for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) {
+      if (variables[n][v]) times *= static_cast<double>(kernel.space.extents[v]);
     }
-    total.flops += weight(node.op) * (inner[n] ? points : rows);
+    total.flops += weight(kernel.nodes[n].op) * times;
   }
   total.flops += static_cast<double>(kernel.reductions.size()) * points;
   for (const Scan& scan : kernel.scans) total.flops += (scan.kind == ScanKind::log_sum_exp ? 30 : 2) * points;

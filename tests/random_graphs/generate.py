@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 import torch.nn.functional
 
-from . import gathers, movement, pointwise, rows
+from . import gathers, movement, pointwise, rows, windows
 from .case import HELPER, Case, Leaf, Step
 from .maker import FLOATS, INTS, Draft, Maker, Refused, Value
 
@@ -37,9 +37,9 @@ class _Generator:
         exec(HELPER, self.space)
         self.maker = Maker(rng, self.values, self.leaf)
         # A case leans to some families, so that kernels differ in kind and not only in detail.
-        lean = rng.choice([(5, 3, 2), (5, 3, 2), (8, 1, 1), (2, 7, 1), (4, 2, 5), (6, 0, 0), (3, 3, 3)])
+        lean = rng.choice([(5, 3, 2, 1), (5, 3, 2, 1), (8, 1, 1, 1), (2, 7, 1, 1), (4, 2, 5, 1), (6, 0, 0, 0), (3, 3, 3, 0), (4, 2, 1, 4)])
         self.tables: list[tuple[float, Drawing]] = []
-        for weight, table in zip(lean, (pointwise.CATALOGUE, movement.CATALOGUE + gathers.MOVES, rows.CATALOGUE + gathers.LOSSES), strict=True):
+        for weight, table in zip(lean, (pointwise.CATALOGUE, movement.CATALOGUE + gathers.MOVES, rows.CATALOGUE + gathers.LOSSES, windows.CATALOGUE), strict=True):
             total = sum(w for w, _ in table)
             self.tables += [(weight * w / total, draw) for w, draw in table]
 

@@ -7,42 +7,34 @@
 namespace planish::codegen::printing {
 namespace {
 
-/// Behaviour of an index over the lanes of an aligned vector: value(lane j) = base + slope·j, base ≡ residue mod
-/// modulus (0: exact).
-struct Lane {
-  std::int64_t slope = 0;
-  std::int64_t modulus = 0;
-  std::int64_t residue = 0;
-};
-
 std::int64_t wrap(std::int64_t value, std::int64_t modulus) {
   if (modulus == 0) return value;
   const std::int64_t r = value % modulus;
   return r < 0 ? r + modulus : r;
 }
 
-std::optional<Lane> lane_form(const ir::IndexExpr& e, const ir::Space& space, int variable, int width);
-
-std::optional<Lane> lane_form(const ir::Atom& atom, const ir::Space& space, int variable, int width) {
+std::optional<LaneForm> lane_form_of(const ir::Atom& atom, const ir::Space& space, int variable, int width) {
   if (atom.kind == ir::Atom::Kind::variable) {
-    return atom.variable == variable ? Lane{1, width, 0} : Lane{0, 1, 0};
+    return atom.variable == variable ? LaneForm{1, width, 0} : LaneForm{0, 1, 0};
   }
-  const auto inner = lane_form(*atom.inner, space, variable, width);
+  const auto inner = printing::lane_form(*atom.inner, space, variable, width);
   if (!inner) return std::nullopt;
   const bool div = atom.kind == ir::Atom::Kind::div;
   const std::int64_t g = std::gcd(inner->modulus, atom.divisor);
-  if (inner->slope == 0) return div ? Lane{0, 1, 0} : Lane{0, g, wrap(inner->residue, g)};
+  if (inner->slope == 0) return div ? LaneForm{0, 1, 0} : LaneForm{0, g, wrap(inner->residue, g)};
   // No lane may step over a multiple of the divisor.
   const std::int64_t start = wrap(inner->residue, g);
   const std::int64_t last = start + inner->slope * (width - 1);
   if (last < 0 || last >= g) return std::nullopt;
-  return div ? Lane{0, 1, 0} : Lane{inner->slope, g, start};
+  return div ? LaneForm{0, 1, 0} : LaneForm{inner->slope, g, start};
 }
 
-std::optional<Lane> lane_form(const ir::IndexExpr& e, const ir::Space& space, int variable, int width) {
-  Lane out{0, 0, e.constant_term()};
+}  // namespace
+
+std::optional<LaneForm> lane_form(const ir::IndexExpr& e, const ir::Space& space, int variable, int width) {
+  LaneForm out{0, 0, e.constant_term()};
   for (const auto& term : e.terms()) {
-    const auto one = lane_form(term.atom, space, variable, width);
+    const auto one = lane_form_of(term.atom, space, variable, width);
     if (!one) return std::nullopt;
     const std::int64_t modulus = std::abs(term.coefficient) * one->modulus;
     out.slope += term.coefficient * one->slope;
@@ -52,8 +44,10 @@ std::optional<Lane> lane_form(const ir::IndexExpr& e, const ir::Space& space, in
   return out;
 }
 
+namespace {
+
 /// True where all lanes of every vector lie on one side of `limit`: lane values are aligned to it, or never reach it.
-bool one_side(const Lane& lane, std::pair<std::int64_t, std::int64_t> range, std::int64_t limit, std::int64_t width) {
+bool one_side(const LaneForm& lane, std::pair<std::int64_t, std::int64_t> range, std::int64_t limit, std::int64_t width) {
   if (limit <= range.first || limit > range.second) return true;
   if (lane.slope != 1 && lane.slope != -1) return lane.slope == 0;
   if (lane.modulus % width != 0) return false;

@@ -38,6 +38,16 @@ struct Access {
   int unit = 1;  ///< vector, reversed: elements in one aligned access; divides width
 };
 
+/// Behaviour of an index over the lanes of a vector that steps one variable: value(lane j) = base + slope·j, where base
+/// ≡ residue mod modulus (0: base is residue).
+struct LaneForm {
+  std::int64_t slope = 0;
+  std::int64_t modulus = 0;
+  std::int64_t residue = 0;
+};
+/// Nothing where lanes are not evenly apart.
+std::optional<LaneForm> lane_form(const ir::IndexExpr& e, const ir::Space& space, int variable, int width);
+
 /// `where` are the bounds of a load (empty for stores). Base addresses are assumed 16-byte aligned.
 Access classify(const ir::IndexExpr& e, std::span<const ir::Bound> where, DType dtype, const ir::Space& space,
                 const Lanes& lanes);

@@ -84,6 +84,7 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
   if (!row) {
     out.push_back({"persistent", {0, 2, 4, 8, 16}});
     if (transposed_loads(kernel).first >= 0) out.push_back({"tile", {0, 32, 64}});
+    if (reads_strips(kernel, device)) out.push_back({"strips", {0, 1}});
     return out;
   }
   out.push_back({"min_blocks", {1, 2, 3, 4, 6, 8}});
@@ -143,6 +144,7 @@ std::string cuda_illegal(const Kernel& kernel, const Device& device, const Genom
     if (threads < tile || tile * tile / threads > 16) return "the tile does not fit the threads";
   }
   const CudaPlan plan = make_plan(kernel, device, genome);
+  if (gene(genome, "strips", 0) != 0 && plan.strips.empty()) return "no loads lie beside each other";
   if (plan.grid > 2147483647) return "the grid is too large";
   if (plan.row && (plan.vectors + plan.across * plan.cluster) * plan.width > 1073741824)
     return "rows are too long for 32-bit positions";
@@ -230,8 +232,12 @@ double predicted(const Kernel& kernel, const Device& device, const Genome& genom
     for (const int id : sweep) {
       if (!plan.swept[static_cast<std::size_t>(id)]) continue;
       const bool keep = std::ranges::find(plan.resident, id) != plan.resident.end();
+      // Taps of a window read the same elements.
+      const bool tap = !plan.row && std::ranges::any_of(seen, [&](int other) {
+        return beside(kernel.nodes[static_cast<std::size_t>(other)], kernel.nodes[static_cast<std::size_t>(id)]);
+      });
       if (std::ranges::find(seen, id) == seen.end()) {
-        (keep ? kept : once) += distinct(id);
+        if (!tap) (keep ? kept : once) += distinct(id);
         flying += static_cast<double>(plan.vector_bytes(kernel, id)) *
                   static_cast<double>(keep ? plan.trips : std::min<std::int64_t>(plan.unroll, plan.trips));
         seen.push_back(id);
@@ -387,7 +393,7 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
       values.erase(values.begin(), values.end() - 2);
     if (one.name == "unroll") values = {1, 2, 4};
     if (one.name == "persistent" || one.name == "min_blocks") values = {values.front()};
-    if (one.name == "fast" || one.name == "online" || one.name == "skip") values = {values.back()};
+    if (one.name == "fast" || one.name == "online" || one.name == "skip" || one.name == "strips") values = {values.back()};
     if (one.name == "walk" && values.size() > 1) values = {0, kernel.inner_extent() > 16384 ? 4 : 16};
     if (one.name == "stages" || one.name == "hold" || one.name == "exchange") values = {0};
     if (one.name == "reverse" || one.name == "realign") values = {0};
@@ -416,6 +422,7 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
     if (gene(genome, "cluster", 1) > 1) genome["exchange"] = 1;
     if (gene(genome, "keep", 0) != 0) genome["reverse"] = 1;
     if (gene(genome, "lines", 0) != 0 && !off_lines(kernel, device, gene(genome, "vector", 4))) genome["lines"] = 0;
+    if (gene(genome, "strips", 0) != 0 && make_plan(kernel, device, genome).strips.empty()) genome["strips"] = 0;
     // A row in registers is swept again for nothing; what it is worth is wide accesses.
     if (gene(genome, "residency", 0) == static_cast<std::int64_t>(Residency::registers)) {
       genome["online"] = 0;
@@ -457,7 +464,7 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
   }
   // The best again without what the model takes for granted: the measurement decides, or the accuracy gate.
   if (!out.empty()) {
-    for (const char* name : {"fast", "online", "raster", "skip", "lines", "hints"}) {
+    for (const char* name : {"fast", "online", "raster", "skip", "lines", "hints", "strips"}) {
       Genome without = out.front();
       if (gene(without, name, 0) == 0) continue;
       without[name] = 0;

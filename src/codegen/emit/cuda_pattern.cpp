@@ -116,8 +116,10 @@ std::vector<std::vector<Condition>> needed_when(const Kernel& kernel) {
       meet(node.args[a], use);
     }
   }
+  // A load with bounds of its own leaves out what is masked already.
   std::vector<Guard> out;
-  for (auto& guard : guards) out.push_back(guard ? std::move(*guard) : Guard{});
+  for (std::size_t i = 0; i < count; ++i)
+    out.push_back(guards[i] && kernel.nodes[i].where.empty() ? std::move(*guards[i]) : Guard{});
   return out;
 }
 

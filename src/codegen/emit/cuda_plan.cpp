@@ -96,6 +96,18 @@ void plan_gather(const Kernel& kernel, CudaPlan& plan, std::size_t id) {
     access.unit = static_cast<int>(std::gcd(static_cast<std::int64_t>(access.unit), stride));
 }
 
+void plan_strips(const Kernel& kernel, CudaPlan& plan) {
+  std::vector<int> candidates;
+  for (int id = 0; id < static_cast<int>(kernel.nodes.size()); ++id) {
+    const auto i = static_cast<std::size_t>(id);
+    if (plan.swept[i] && !gathers(kernel.nodes[i]) && plan.needs[i].empty()) candidates.push_back(id);
+  }
+  plan.strips = find_strips(kernel, plan.lanes, candidates);
+  for (std::size_t s = 0; s < plan.strips.size(); ++s) {
+    for (const int id : plan.strips[s].loads) plan.strip_of[static_cast<std::size_t>(id)] = static_cast<int>(s);
+  }
+}
+
 void plan_nodes(const Kernel& kernel, CudaPlan& plan) {
   plan.places = place(kernel);
   const std::size_t count = kernel.nodes.size();
@@ -118,6 +130,8 @@ void plan_nodes(const Kernel& kernel, CudaPlan& plan) {
                              kernel.space, plan.lanes);
     if (gathers(node)) plan_gather(kernel, plan, i);
   }
+  plan.strip_of.assign(count, -1);
+  if (plan.strips_wanted) plan_strips(kernel, plan);
   for (const auto& output : kernel.outputs) {
     plan.stores.push_back(classify(output.index, {}, output.dtype, kernel.space, plan.lanes));
   }
@@ -272,6 +286,11 @@ void plan_resources(const Kernel& kernel, const Device& device, CudaPlan& plan) 
 
 int CudaPlan::vector_bytes(const Kernel& kernel, int load) const {
   const auto& node = kernel.nodes[static_cast<std::size_t>(load)];
+  if (const int own = strip_of[static_cast<std::size_t>(load)]; own >= 0) {
+    const Strip& strip = strips[static_cast<std::size_t>(own)];
+    if (strip.loads.front() != load) return 0;
+    return strip.length() * size_of(kernel.inputs[static_cast<std::size_t>(node.input)].dtype);
+  }
   const int lanes_held = loads[static_cast<std::size_t>(load)].kind == Access::Kind::invariant ? 1 : width;
   return lanes_held * size_of(kernel.inputs[static_cast<std::size_t>(node.input)].dtype);
 }
@@ -384,6 +403,22 @@ std::vector<int> streamable(const Kernel& kernel, bool shared_by_rows) {
   return out;
 }
 
+bool reads_strips(const Kernel& kernel, const Device& device) {
+  if (kernel.anchor != Anchor::pointwise) return false;
+  std::vector<const Node*> loads;
+  bool neighbours = false;
+  for (const Node& node : kernel.nodes) {
+    if (node.op != Op::load) continue;
+    neighbours = neighbours || std::ranges::any_of(loads, [&](const Node* other) { return beside(*other, node); });
+    loads.push_back(&node);
+  }
+  if (!neighbours) return false;
+  for (const std::int64_t vector : {16, 8, 32}) {
+    if (!make_plan(kernel, device, {{"vector", vector}}).strips.empty()) return true;
+  }
+  return false;
+}
+
 std::int64_t gene(const Genome& genome, std::string_view name, std::int64_t otherwise) {
   const auto it = genome.find(name);
   return it == genome.end() ? otherwise : it->second;
@@ -443,6 +478,7 @@ CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& gen
   plan.needs.resize(kernel.nodes.size());
   if (gene(genome, "skip", 0) != 0) plan.needs = needed_when(kernel);
   plan.tile = static_cast<int>(gene(genome, "tile", 0));
+  plan.strips_wanted = kernel.anchor == Anchor::pointwise && plan.tile == 0 && gene(genome, "strips", 1) != 0;
   if (plan.tile != 0) {
     plan.width = 1;
     plan.unroll = std::max(1, plan.tile * plan.tile / plan.threads);

@@ -7,6 +7,7 @@
 
 #include "codegen/emit/cuda_access.h"
 #include "codegen/emit/cuda_pattern.h"
+#include "codegen/emit/cuda_strip.h"
 #include "codegen/emit/expression.h"
 #include "codegen/genome.h"
 #include "codegen/kernel.h"
@@ -64,6 +65,9 @@ struct CudaPlan {
   int tile = 0;  ///< pointwise: side of the square that transposed loads go through shared memory in; 0 = none
   int tile_variable = -1;   ///< the variable those loads are contiguous in
   std::vector<int> staged;  ///< those loads
+  bool strips_wanted = false;
+  std::vector<Strip> strips;  ///< pointwise: loads that share what they read
+  std::vector<int> strip_of;  ///< by node: its strip, or -1
 
   Lanes lanes;
   int width = 1;            ///< lanes.width
@@ -90,6 +94,7 @@ struct CudaPlan {
   int least = 0;      ///< registers below which a thread surely spills: the compiler may load later what `registers`
                       ///< counts as under way
 
+  /// Bytes that a thread loads for one vector of this load; of a strip, with its first load.
   int vector_bytes(const Kernel& kernel, int load) const;
   /// True where a block does several rows, so that what threads exchange alternates between two sets of slots.
   bool takes_turns() const { return walk != 0 || stages != 0; }
@@ -124,6 +129,8 @@ std::vector<int> streamable(const Kernel& kernel, bool shared_by_rows);
 bool off_lines(const Kernel& kernel, const Device& device, std::int64_t vector);
 /// True where a row kernel with vectors of `vector` bytes has loads that lie otherwise than its rows do.
 bool lies_across(const Kernel& kernel, const Device& device, std::int64_t vector);
+/// True where some loads of a pointwise kernel form strips.
+bool reads_strips(const Kernel& kernel, const Device& device);
 /// Value of a gene, or `otherwise` where absent.
 std::int64_t gene(const Genome& genome, std::string_view name, std::int64_t otherwise);
 CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& genome);

@@ -25,8 +25,9 @@ void write_pointwise(const Kernel& kernel, const CudaPlan& plan, CudaWriter& w) 
   const std::vector<int>& nodes = plan.sweeps.back();
   std::vector<int> loads;
   for (const int id : nodes) {
-    if (plan.swept[static_cast<std::size_t>(id)]) loads.push_back(id);
+    if (plan.swept[static_cast<std::size_t>(id)] && plan.strip_of[static_cast<std::size_t>(id)] < 0) loads.push_back(id);
   }
+  const int strips = static_cast<int>(plan.strips.size());
   const std::int64_t tile = static_cast<std::int64_t>(plan.threads) * plan.unroll;
   const bool exact = plan.vectors % tile == 0;
   const bool flat = plan.lanes.mode == Lanes::Mode::flat;
@@ -54,11 +55,13 @@ void write_pointwise(const Kernel& kernel, const CudaPlan& plan, CudaWriter& w) 
       w.line("const ix tile = blockIdx.x;");
     }
     for (const int id : loads) w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, plan.unroll));
-    if (!loads.empty()) {
+    for (int s = 0; s < strips; ++s) w.line(fmt::format("{} s{}[{}];", w.strip_type(s), s, plan.unroll));
+    if (!loads.empty() || strips > 0) {
       w.line("#pragma unroll");
       w.open(fmt::format("for (int u = 0; u < {}; ++u) {{", plan.unroll));
       header();
       w.load_vector(loads, "", false);
+      for (int s = 0; s < strips; ++s) w.load_strip(s);
       w.close();
       w.close();
     }

@@ -274,6 +274,46 @@ void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard,
   close();
 }
 
+std::string CudaWriter::strip_type(int strip) const {
+  const Strip& s = plan_.strips[static_cast<std::size_t>(strip)];
+  const int input = kernel_.nodes[static_cast<std::size_t>(s.loads.front())].input;
+  return fmt::format("PlVec<{}, {}>", storage_type(kernel_.inputs[static_cast<std::size_t>(input)].dtype), s.length());
+}
+
+void CudaWriter::load_strip(int strip) {
+  const Strip& s = plan_.strips[static_cast<std::size_t>(strip)];
+  const Node& node = kernel_.nodes[static_cast<std::size_t>(s.loads.front())];
+  const DType stored = kernel_.inputs[static_cast<std::size_t>(node.input)].dtype;
+  const auto back = [&](const ir::IndexExpr& e) {
+    return text_of(ir::add(e, ir::IndexExpr::constant(-s.before), kernel_.space));
+  };
+  open("{");
+  line(fmt::format("const {}* const from = in{} + ({});", storage_type(stored), node.input, back(node.index)));
+  std::string condition;
+  if (!s.where.empty()) {
+    line(fmt::format("const bool there = {};", where_text(s.where, kernel_.space, names(), plan_.wide)));
+    condition = "there";
+  }
+  if (s.along) {
+    line(fmt::format("const ix place = {};", back(s.along->e)));
+    const std::string at = s.units == 1 ? "place" : fmt::format("place + i * {}", s.unit);
+    const std::string lo = literal_index(s.along->lo), hi = literal_index(s.along->hi);
+    condition += fmt::format("{}{} >= {} && {} < {}", condition.empty() ? "" : " && ", at, lo, at, hi);
+  }
+  line("#pragma unroll");
+  open(fmt::format("for (int i = 0; i < {}; ++i) {{", s.units));
+  if (s.guarded()) {
+    const std::string outside = store_form(literal(node.dtype, node.value, node.bits), node.dtype, stored);
+    line("#pragma unroll");
+    line(fmt::format("for (int j = 0; j < {0}; ++j) s{1}[u].x[i * {0} + j] = {2};", s.unit, strip, outside));
+  }
+  const std::string text =
+      fmt::format("pl_load_unit<{0}>(&s{1}[u].x[i * {0}], from + i * {0});", s.unit, strip);
+  line(condition.empty() ? text : fmt::format("if ({}) {}", condition, text));
+  close();
+  close();
+}
+
 void CudaWriter::stage(int load) {
   const Node& node = kernel_.nodes[static_cast<std::size_t>(load)];
   const std::string text =
@@ -364,6 +404,12 @@ std::string CudaWriter::load(const Kernel& kernel, int id) {
   const DType stored = kernel.inputs[static_cast<std::size_t>(node.input)].dtype;
   const std::string condition = where_text(node.where, kernel.space, names(), plan_.wide);
   std::string value;
+  if (const int own = plan_.strip_of[static_cast<std::size_t>(id)]; own >= 0 && !scalar_tail && !direct_) {
+    const Strip& strip = plan_.strips[static_cast<std::size_t>(own)];
+    const auto at = static_cast<std::size_t>(std::ranges::find(strip.loads, id) - strip.loads.begin());
+    value = fmt::format("s{}[u].x[{} + j * {}]", own, strip.shift[at], strip.slope);
+    return convert(load_form(value, stored), stored, node.dtype);
+  }
   if (plan_.swept[static_cast<std::size_t>(id)] && !direct_) {
     const Access access = access_of(id);
     std::string element = "j";

@@ -13,7 +13,7 @@
 /// vector.
 ///
 /// Names in the printed text: `d3` coordinate common to all lanes (of lane 0 along the stepped variable), `e0` flat
-/// position of lane 0, `j` lane, `l3` a lane's own coordinate, `in2`/`out0` pointers, `r7` what load node 7 brought,
+/// position of lane 0, `j` lane, `l3` a lane's own coordinate, `in2`/`out0` pointers, `r7` what load node 7 brought, `s3` strip 3,
 /// `v9` the value of node 9, `red1` a reduction.
 namespace planish::codegen::printing {
 
@@ -47,6 +47,9 @@ class CudaWriter : public Speller {
 
   /// Loads of one vector into their places. `guard`: the condition under which all lanes are inside, empty if always.
   void load_vector(std::span<const int> loads, std::string_view guard, bool to_shared);
+  /// Type of strip `s3`, and its loads into `s3[u]`.
+  std::string strip_type(int strip) const;
+  void load_strip(int strip);
   /// Nodes that all lanes share, then the loop over lanes with its nodes and `body` appended inside.
   void compute(std::span<const int> nodes, std::string_view body);
   /// "t7[y * 33 + x] = …;": one element of a staged load at the current coordinates.

@@ -244,6 +244,18 @@ Status order_variables(Kernel& kernel, const std::optional<std::vector<int>>& in
   return {};
 }
 
+/// Loads, those that lie beside each other (taps of one window) counted once.
+int places_read(const Kernel& kernel) {
+  std::vector<std::pair<int, IndexExpr>> seen;
+  for (const Node& node : kernel.nodes) {
+    if (node.op != Op::load) continue;
+    std::pair<int, IndexExpr> place{node.input, ir::add(node.index, IndexExpr::constant(-node.index.constant_term()),
+                                                        kernel.space)};
+    if (gathers(node) || std::ranges::find(seen, place) == seen.end()) seen.push_back(std::move(place));
+  }
+  return static_cast<int>(seen.size());
+}
+
 /// One attempt over a fixed frame. Sets `change` where the space must be another.
 Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, const std::vector<int>& outputs,
                        const Frame& frame, const LowerLimits& limits, std::optional<SpaceChange>& change) {
@@ -303,9 +315,7 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
   Renumber(kernel).run();
   kernel.anchor = !kernel.scans.empty() ? Anchor::scan : !kernel.reductions.empty() ? Anchor::row : Anchor::pointwise;
   kernel.reversed = kernel.anchor == Anchor::scan && low.reversed();
-  const auto loads =
-      std::count_if(kernel.nodes.begin(), kernel.nodes.end(), [](const Node& n) { return n.op == Op::load; });
-  if (loads > limits.max_loads || static_cast<int>(kernel.nodes.size()) > limits.max_nodes) {
+  if (places_read(kernel) > limits.max_loads || static_cast<int>(kernel.nodes.size()) > limits.max_nodes) {
     return unsupported("larger than one kernel should be");
   }
   // A variable that no output needs would be a row that nothing folds.
@@ -335,7 +345,8 @@ OpClass classify(std::string_view op) {
   const auto name = base_name(op);
   if (view_handlers().contains(name)) return OpClass::view;
   if (creation_handlers().contains(name)) return OpClass::creation;
-  if (movement_handlers().contains(name) || gather_handlers().contains(name) || pointwise_handlers().contains(name))
+  if (movement_handlers().contains(name) || gather_handlers().contains(name) || pointwise_handlers().contains(name) ||
+      window_handlers().contains(name))
     return OpClass::pointwise;
   if (row_handlers().contains(name) || norm_handlers().contains(name)) return OpClass::row;
   if (scan_handlers().contains(name)) return OpClass::scan;

@@ -173,6 +173,7 @@ const HandlerTable& pointwise_handlers();
 const HandlerTable& row_handlers();
 const HandlerTable& norm_handlers();
 const HandlerTable& scan_handlers();
+const HandlerTable& window_handlers();
 /// "add" of "aten.add.Tensor".
 std::string_view base_name(std::string_view op);
 

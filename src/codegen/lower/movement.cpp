@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "codegen/lower/lowering.h"
+#include "codegen/lower/padded.h"
 
 // Operators that copy elements to other places, and those that make tensors from nothing.
 namespace planish::codegen {
@@ -90,25 +90,9 @@ Result<int> pad(const Site& s) {
   for (std::size_t i = 0; 2 * i < widths->size(); ++i) {
     const std::size_t dim = coords.size() - 1 - i;
     coords[dim] = s.low.plus(coords[dim], -(*widths)[2 * i]);
-    Bound bound{coords[dim], 0, shape[dim]};
-    if (!s.low.always(bound)) bounds.push_back(std::move(bound));
+    bounds.push_back({coords[dim], 0, shape[dim]});
   }
-  const double fill = s.args.number("value").value_or(0);
-  const bool alone = !s.low.guarded();
-  PLANISH_TRY(int node, s.low.under(bounds, [&] { return s.low.value(id, coords); }));
-  if (bounds.empty()) return node;
-  const Node inner = s.b.at(node);
-  // A plain predicated load can give the padding itself.
-  if (alone && inner.op == Op::load && inner.where == bounds) {
-    return s.b.load(inner.input, inner.dtype, inner.index, inner.where, fill);
-  }
-  int condition = -1;
-  for (const auto& bound : bounds) {
-    const int one = s.low.condition(bound);
-    condition = condition < 0 ? one : s.b.op(Op::logical_and, condition, one);
-  }
-  node = s.b.cast(node, s.out_dtype);
-  return s.b.select(condition, node, s.b.constant(s.b.dtype(node), fill));
+  return padded(s.low, id, coords, std::move(bounds), s.out_dtype, s.args.number("value").value_or(0));
 }
 
 Result<int> flip(const Site& s) {

@@ -16,7 +16,7 @@ struct Unit {
   std::set<int> nodes;
   std::vector<int> outputs;
   std::optional<Kernel> kernel;  ///< null: aten
-  double bytes = 0;
+  double bytes = 0, flops = 0;
   bool alive = true;
   int version = 0;  ///< grows with every change, so that failed attempts are not repeated
 };
@@ -38,7 +38,7 @@ class Units {
   struct Trial {
     Kernel kernel;
     std::vector<int> outputs;
-    double bytes = 0;
+    double bytes = 0, flops = 0;
   };
   std::optional<Trial> try_nodes(const std::set<int>& nodes) const;
   std::optional<Trial> lower_outputs(const std::set<int>& nodes, std::vector<int> outputs) const;
