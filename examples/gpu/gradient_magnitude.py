@@ -1,4 +1,4 @@
-"""How steep images are: two 3×3 stencils and their length. 4.3 GB in, 4.3 GB out."""
+"""How steep images are: two 3×3 stencils and their length. 1.6 GB in, 1.6 GB out."""
 
 import torch
 import torch.nn as nn
@@ -18,7 +18,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.rand(256, 1, 2048, 2048)]
+    return [torch.rand(96, 1, 2048, 2048)]
 
 
 def get_init_inputs():

@@ -16,20 +16,27 @@ struct Choice {
   std::string region;
   codegen::Genome genome;
   double gain_ms = 0;
+  /// The same without the machine's approximations, where the winner has some and it is legal: what is exact enough
+  /// for a region by itself may not be for what is computed from it (a mean of rounding errors).
+  std::optional<codegen::Genome> exact;
 };
+
+/// The genome with every approximation turned off; nothing where it has none, or is not legal so.
+std::optional<codegen::Genome> without_approximations(const coder::Domain& domain, const codegen::Genome& genome);
 
 struct Composed {
   std::string program;                   ///< the whole task; empty where no choice could be kept
   std::optional<Evaluation> evaluation;  ///< at level full
   std::vector<std::string> used, dropped;
+  std::vector<std::string> exactly;  ///< of those used: in their exact form
 };
 
 /// Evaluates a program of the whole task, at level full or screen.
 using CheckWhole = std::function<Result<Evaluation>(const std::string& program, bool full)>;
 
-/// All choices together, proved at level full. Where that fails, they are added one by one, largest gain first, and
-/// those with which the whole fails are dropped. Errors are those of `check`; a composition that cannot be built counts
-/// as one that fails.
+/// All choices together, proved at level full. Where that fails, all in their exact form; where that fails too, they
+/// are added one by one, largest gain first, in either form, and those with which the whole fails are dropped. Errors
+/// are those of `check`; a composition that cannot be built counts as one that fails.
 Result<Composed> compose_choices(const Plan& plan, std::vector<Choice> choices, const CheckWhole& check);
 
 }  // namespace planish::cli

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -243,10 +244,15 @@ class Flow {
       row->best_ms = winner->ms;
       row->genome = spec.domain->text(winner->genome);
       if (winner->ms < spec.fallback_ms) {
-        choices.push_back({spec.id, winner->genome, (spec.fallback_ms - winner->ms) * spec.count});
+        choices.push_back({spec.id, winner->genome, (spec.fallback_ms - winner->ms) * spec.count,
+                           without_approximations(*spec.domain, winner->genome)});
       }
     }
     if (choices.empty()) return {};
+    std::map<std::string, std::string> exact_forms;
+    for (const Choice& choice : choices) {
+      if (choice.exact) exact_forms[choice.region] = codegen::text(*choice.exact);
+    }
     world_.progress.phase("checking the whole program");
     const auto check = [this](const std::string& program, bool full) { return evaluate(whole, whole, program, full); };
     PLANISH_TRY(auto composed, compose_choices(*plan_, std::move(choices), check));
@@ -262,6 +268,11 @@ class Flow {
     evaluation_ = std::move(*composed.evaluation);
     for (const std::string& used : composed.used) {
       std::ranges::find(result_.regions, used, &ResultDocument::Region::id)->used = true;
+    }
+    for (const std::string& exact : composed.exactly) {
+      std::ranges::find(result_.regions, exact, &ResultDocument::Region::id)->genome = exact_forms[exact];
+      world_.progress.note(
+          fmt::format("note: region {} is used without approximations: the whole fails with them", exact));
     }
     return {};
   }

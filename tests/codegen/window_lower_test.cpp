@@ -100,10 +100,9 @@ TEST_CASE("positions count in the plane that the window moves over; the first of
   const int flat = g.node("mul.Scalar", {V("self", x), F("other", 0)}, {C, H, W});
   const int values = g.value({C, H, W});
   const int places = g.value({C, H, W}, DType::i64);
-  g.graph.nodes.push_back(
-      {"aten.max_pool2d_with_indices.default",
-       {V("self", flat), L("kernel_size", {3, 3}), L("stride", {1, 1}), L("padding", {1, 1})},
-       {values, places}});
+  g.graph.nodes.push_back({"aten.max_pool2d_with_indices.default",
+                           {V("self", flat), L("kernel_size", {3, 3}), L("stride", {1, 1}), L("padding", {1, 1})},
+                           {values, places}});
   check(g, places, [](auto, std::int64_t h, std::int64_t w) {
     return static_cast<double>(std::max<std::int64_t>(h - 1, 0) * W + std::max<std::int64_t>(w - 1, 0));
   });
@@ -227,10 +226,10 @@ TEST_CASE("what is a product of matrices stays with torch") {
   CHECK(refused(g, g.node("conv2d.default", {V("input", x), V("weight", dense), N("bias"), L("padding", {1, 1})},
                           {4, H, W}))
             .find("several channels") != std::string::npos);
-  CHECK(refused(g, g.node("conv2d.default",
-                          {V("input", x), V("weight", wide), N("bias"), L("padding", {4, 4}), I("groups", C)},
-                          {C, H, W}))
-            .find("many taps") != std::string::npos);
+  CHECK(
+      refused(g, g.node("conv2d.default",
+                        {V("input", x), V("weight", wide), N("bias"), L("padding", {4, 4}), I("groups", C)}, {C, H, W}))
+          .find("many taps") != std::string::npos);
 }
 
 TEST_CASE("cheap work before a window joins it, costly work is done once in front") {
@@ -238,9 +237,9 @@ TEST_CASE("cheap work before a window joins it, costly work is done once in fron
     GraphBuilder g;
     const int x = g.input({C, 64, 64});
     const int a = g.node(before, {V("self", x)}, {C, 64, 64});
-    const int y = g.node("max_pool2d.default",
-                         {V("self", a), L("kernel_size", {3, 3}), L("stride", {1, 1}), L("padding", {1, 1})},
-                         {C, 64, 64});
+    const int y =
+        g.node("max_pool2d.default",
+               {V("self", a), L("kernel_size", {3, 3}), L("stride", {1, 1}), L("padding", {1, 1})}, {C, 64, 64});
     const int z = g.node("sigmoid.default", {V("self", y)}, {C, 64, 64});
     g.output(z);
     const auto parts = partition(g.graph);

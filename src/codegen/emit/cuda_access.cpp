@@ -47,7 +47,8 @@ std::optional<LaneForm> lane_form(const ir::IndexExpr& e, const ir::Space& space
 namespace {
 
 /// True where all lanes of every vector lie on one side of `limit`: lane values are aligned to it, or never reach it.
-bool one_side(const LaneForm& lane, std::pair<std::int64_t, std::int64_t> range, std::int64_t limit, std::int64_t width) {
+bool one_side(const LaneForm& lane, std::pair<std::int64_t, std::int64_t> range, std::int64_t limit,
+              std::int64_t width) {
   if (limit <= range.first || limit > range.second) return true;
   if (lane.slope != 1 && lane.slope != -1) return lane.slope == 0;
   if (lane.modulus % width != 0) return false;

@@ -393,7 +393,8 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
       values.erase(values.begin(), values.end() - 2);
     if (one.name == "unroll") values = {1, 2, 4};
     if (one.name == "persistent" || one.name == "min_blocks") values = {values.front()};
-    if (one.name == "fast" || one.name == "online" || one.name == "skip" || one.name == "strips") values = {values.back()};
+    if (one.name == "fast" || one.name == "online" || one.name == "skip" || one.name == "strips")
+      values = {values.back()};
     if (one.name == "walk" && values.size() > 1) values = {0, kernel.inner_extent() > 16384 ? 4 : 16};
     if (one.name == "stages" || one.name == "hold" || one.name == "exchange") values = {0};
     if (one.name == "reverse" || one.name == "realign") values = {0};

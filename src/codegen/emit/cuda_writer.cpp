@@ -307,8 +307,7 @@ void CudaWriter::load_strip(int strip) {
     line("#pragma unroll");
     line(fmt::format("for (int j = 0; j < {0}; ++j) s{1}[u].x[i * {0} + j] = {2};", s.unit, strip, outside));
   }
-  const std::string text =
-      fmt::format("pl_load_unit<{0}>(&s{1}[u].x[i * {0}], from + i * {0});", s.unit, strip);
+  const std::string text = fmt::format("pl_load_unit<{0}>(&s{1}[u].x[i * {0}], from + i * {0});", s.unit, strip);
   line(condition.empty() ? text : fmt::format("if ({}) {}", condition, text));
   close();
   close();

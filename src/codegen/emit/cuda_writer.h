@@ -13,8 +13,8 @@
 /// vector.
 ///
 /// Names in the printed text: `d3` coordinate common to all lanes (of lane 0 along the stepped variable), `e0` flat
-/// position of lane 0, `j` lane, `l3` a lane's own coordinate, `in2`/`out0` pointers, `r7` what load node 7 brought, `s3` strip 3,
-/// `v9` the value of node 9, `red1` a reduction.
+/// position of lane 0, `j` lane, `l3` a lane's own coordinate, `in2`/`out0` pointers, `r7` what load node 7 brought,
+/// `s3` strip 3, `v9` the value of node 9, `red1` a reduction.
 namespace planish::codegen::printing {
 
 class CudaWriter : public Speller {

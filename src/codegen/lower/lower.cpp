@@ -249,8 +249,8 @@ int places_read(const Kernel& kernel) {
   std::vector<std::pair<int, IndexExpr>> seen;
   for (const Node& node : kernel.nodes) {
     if (node.op != Op::load) continue;
-    std::pair<int, IndexExpr> place{node.input, ir::add(node.index, IndexExpr::constant(-node.index.constant_term()),
-                                                        kernel.space)};
+    std::pair<int, IndexExpr> place{
+        node.input, ir::add(node.index, IndexExpr::constant(-node.index.constant_term()), kernel.space)};
     if (gathers(node) || std::ranges::find(seen, place) == seen.end()) seen.push_back(std::move(place));
   }
   return static_cast<int>(seen.size());

@@ -185,8 +185,9 @@ Result<int> Lowering::value(int id, Coords coords) {
     const ir::GraphNode& node = graph_.nodes[static_cast<std::size_t>(producer)];
     const auto name = base_name(node.op);
     Handler handler = nullptr;
-    for (const HandlerTable* table : {&view_handlers(), &creation_handlers(), &movement_handlers(), &gather_handlers(),
-                                      &pointwise_handlers(), &row_handlers(), &norm_handlers(), &scan_handlers(), &window_handlers()}) {
+    for (const HandlerTable* table :
+         {&view_handlers(), &creation_handlers(), &movement_handlers(), &gather_handlers(), &pointwise_handlers(),
+          &row_handlers(), &norm_handlers(), &scan_handlers(), &window_handlers()}) {
       if (const auto it = table->find(name); it != table->end()) handler = it->second;
     }
     if (handler == nullptr) return unsupported(fmt::format("no lowering for {}", node.op));

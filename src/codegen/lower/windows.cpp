@@ -6,7 +6,7 @@
 
 // Operators whose result at a place is a fold over a window around it: pooling, and convolutions of one channel with
 // itself (stencils). The taps of a small window are written out, so that such an operator fuses like pointwise work;
-// the outer dims of a large one are swept as a row. docs/decisions/0019.
+// the outer dims of a large one are swept as a row. docs/decisions/0020.
 namespace planish::codegen {
 namespace {
 
@@ -93,9 +93,7 @@ class Taps {
   }
 
   /// The coordinates in front of the window's dims.
-  Coords front() const {
-    return {s_.coords.begin(), s_.coords.end() - static_cast<std::ptrdiff_t>(window_.dims())};
-  }
+  Coords front() const { return {s_.coords.begin(), s_.coords.end() - static_cast<std::ptrdiff_t>(window_.dims())}; }
 
   int fold(ReduceKind kind, int node) const {
     if (!sweeps()) return node;

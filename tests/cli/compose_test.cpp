@@ -1,0 +1,89 @@
+// Which winners of regions make up the whole, where the whole does not pass with all of them.
+#include "cli/compose.h"
+
+#include <doctest/doctest.h>
+
+#include "fakes.h"
+
+using namespace planish;
+using namespace planish::cli;
+
+namespace {
+
+/// The whole's program lists what was chosen: "r0~" with approximations, "r0=" without.
+class Listing : public Plan {
+ public:
+  const std::vector<PlannedRegion>& regions() const override { return none_; }
+  double bytes() const override { return 1; }
+  double flops() const override { return 1; }
+  Result<std::string> aten_program() const override { return "whole"; }
+  Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen) const override {
+    std::string out = "whole";
+    for (const auto& [region, genome] : chosen) out += " " + region + (genome.at("fast") != 0 ? "~" : "=");
+    return out;
+  }
+
+ private:
+  std::vector<PlannedRegion> none_;
+};
+
+Choice choice(const std::string& region, double gain, bool fast) {
+  Choice out{region, {{"fast", fast ? 1 : 0}}, gain, std::nullopt};
+  if (fast) out.exact = codegen::Genome{{"fast", 0}};
+  return out;
+}
+
+/// Composes r0 … with a check under which programs that hold one of `wrong` fail.
+Composed compose(std::vector<Choice> choices, const std::vector<std::string>& wrong, int* checks = nullptr) {
+  auto composed = compose_choices(Listing(), std::move(choices), [&](const std::string& program, bool full) {
+    CHECK(full);
+    if (checks != nullptr) ++*checks;
+    Evaluation out;
+    out.tier = Tier::bench;
+    out.outcome = Outcome::ok;
+    for (const std::string& bad : wrong) {
+      if (program.find(bad) != std::string::npos) out.outcome = Outcome::wrong;
+    }
+    return Result<Evaluation>(out);
+  });
+  REQUIRE(composed.has_value());
+  return *composed;
+}
+
+}  // namespace
+
+TEST_CASE("what passes together is checked once") {
+  int checks = 0;
+  const Composed out = compose({choice("r0", 1, true), choice("r1", 2, false)}, {}, &checks);
+  CHECK(out.program == "whole r0~ r1=");
+  CHECK(checks == 1);
+  CHECK(out.exactly.empty());
+}
+
+TEST_CASE("a whole that fails with approximations is tried without them before anything is dropped") {
+  const Composed out = compose({choice("r0", 1, true), choice("r1", 2, false)}, {"r0~"});
+  CHECK(out.program == "whole r0= r1=");
+  CHECK(out.exactly == std::vector<std::string>{"r0"});
+  CHECK(out.dropped.empty());
+  CHECK(compose({choice("r0", 1, true)}, {"r0~"}).program == "whole r0=");
+}
+
+TEST_CASE("each region keeps the form with which the whole passes, or is dropped") {
+  const Composed out =
+      compose({choice("r0", 1, true), choice("r1", 2, true), choice("r2", 3, true)}, {"r0~", "r2~", "r2="});
+  CHECK(out.program == "whole r0= r1~");
+  CHECK(out.exactly == std::vector<std::string>{"r0"});
+  CHECK(out.dropped == std::vector<std::string>{"r2"});
+  CHECK(compose({choice("r0", 1, true)}, {"r0"}).dropped == std::vector<std::string>{"r0"});
+}
+
+TEST_CASE("the exact form turns approximations off, where there are some and it is legal") {
+  struct Domain : testing::SpeedDomain {
+    Domain() : SpeedDomain("r0") {}
+    bool legal(const codegen::Genome& g) const override { return g.at("speed") < 5; }
+  } domain;
+  CHECK(without_approximations(domain, {{"fast", 1}, {"speed", 3}}) == codegen::Genome{{"fast", 0}, {"speed", 3}});
+  CHECK_FALSE(without_approximations(domain, {{"fast", 1}, {"speed", 7}}));
+  CHECK_FALSE(without_approximations(domain, {{"fast", 0}, {"speed", 3}}));
+  CHECK_FALSE(without_approximations(domain, {{"speed", 3}}));
+}
