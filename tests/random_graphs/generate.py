@@ -39,7 +39,8 @@ class _Generator:
         # A case leans to some families, so that kernels differ in kind and not only in detail.
         lean = rng.choice([(5, 3, 2, 1), (5, 3, 2, 1), (8, 1, 1, 1), (2, 7, 1, 1), (4, 2, 5, 1), (6, 0, 0, 0), (3, 3, 3, 0), (4, 2, 1, 4)])
         self.tables: list[tuple[float, Drawing]] = []
-        for weight, table in zip(lean, (pointwise.CATALOGUE, movement.CATALOGUE + gathers.MOVES, rows.CATALOGUE + gathers.LOSSES, windows.CATALOGUE), strict=True):
+        moves, folds = movement.CATALOGUE + gathers.MOVES, rows.CATALOGUE + gathers.LOSSES
+        for weight, table in zip(lean, (pointwise.CATALOGUE, moves, folds, windows.CATALOGUE), strict=True):
             total = sum(w for w, _ in table)
             self.tables += [(weight * w / total, draw) for w, draw in table]
 
