@@ -11,3 +11,19 @@ class PlanishError(Exception):
         self.kind = kind
         self.message = message
         self.hint = hint
+
+
+#: What torch quotes of the CUDA runtime where the device itself failed or went away: no program can do that.
+_FAILED_DEVICE = (
+    "uncorrectable ECC error",
+    "uncorrectable NVLink error",
+    "device(s) is/are busy or unavailable",
+    "no CUDA-capable device is detected",
+    "a hardware error",
+)
+
+
+def is_device_failure(error: BaseException) -> bool:
+    """Whether the device failed, as opposed to what ran on it."""
+    text = str(error)
+    return any(words in text for words in _FAILED_DEVICE)

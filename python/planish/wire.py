@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from planish.errors import PlanishError
+from planish.errors import PlanishError, is_device_failure
 
 FDS_A_BATCH = 64
 _CHUNK = 1 << 16
@@ -192,4 +192,5 @@ def _serve(channel: Channel, methods: dict[str, Handler]) -> None:
             trace = traceback.format_exc()
             print(trace, file=sys.stderr, flush=True)
             text = f"{type(error).__name__}: {error}"
-            channel.send({"id": identity, "error": {"kind": "internal", "message": text, "trace": trace}})
+            kind = "device_lost" if is_device_failure(error) else "internal"
+            channel.send({"id": identity, "error": {"kind": kind, "message": text, "trace": trace}})

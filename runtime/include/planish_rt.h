@@ -19,7 +19,8 @@ extern "C" {
 #define PRT_ABI_VERSION 1
 
 typedef struct prt_error {
-  char kind[32]; /* bad_program, load_failed, launch_failed, illegal_address, out_of_memory, no_device, bad_argument */
+  char kind[32]; /* bad_program, load_failed, launch_failed, illegal_address, out_of_memory, no_device, device_lost,
+                    bad_argument */
   char message[2016]; /* one sentence, UTF-8, NUL-terminated */
 } prt_error;
 

@@ -57,17 +57,22 @@ const char* kind_of(Code code, const char* otherwise) {
     case 2:
       return "out_of_memory";
     case 3:
-    case 46:
     case 100:
     case 101:
     case 802:
     case 803:
     case 804:
       return "no_device";
+    // Nothing that a program does: memory or links failed, or the device went away under us.
+    case 46:
+    case 214:
+    case 220:
+    case 226:
+    case 911:
+      return "device_lost";
     case 200:
     case 209:
     case 218:
-    case 220:
     case 221:
     case 222:
     case 223:
@@ -83,7 +88,6 @@ const char* kind_of(Code code, const char* otherwise) {
     case 717:
     case 718:
       return "illegal_address";
-    case 226:
     case 701:
     case 702:
     case 710:

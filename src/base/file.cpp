@@ -44,6 +44,10 @@ Error file_error(int error_number, std::string_view doing, const fs::path& path)
       error.kind = "disk_full";
       error.hint = "free some space, or choose a folder on another disk";
       break;
+    case EFBIG:
+      error.kind = "disk_full";
+      error.hint = "files may not grow as large here: raise the limit (ulimit -f)";
+      break;
     default:
       break;
   }

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "cli/exit_code.h"
 #include "cli/result_document.h"
+#include "cli/run_lock.h"
 #include "cli/verbs.h"
 #include "store/store.h"
 #include "worker/toolbox.h"
@@ -41,8 +42,19 @@ Result<fs::path> find_shipped(const ExportVerb& options) {
   }
   fs::path folder = fs::path(run->out_folder) / "shipped";
   if (is_shipped(folder)) return folder;
+  const std::string state = live_state(run->id, run->state);
+  if (state == "running") {
+    return fail("not_shipped", fmt::format("run {} is not through: it has shipped nothing yet", run->id),
+                "wait for it to end (planish runs shows its state)");
+  }
+  if (state != "finished" && state != "interrupted") {
+    return fail(
+        "not_shipped",
+        fmt::format("run {} {} before it shipped anything", run->id, state == "killed" ? "was killed" : "failed"),
+        fmt::format("planish optimize --resume {} goes on with it", run->id));
+  }
   return fail("not_shipped", fmt::format("run {} has no shipped folder at {}", run->id, folder.string()),
-              "it was moved or deleted, or the run did not get that far; give the folder itself, or run it again");
+              "it was moved or deleted; give the folder itself, or run it again");
 }
 
 /// Where --out does not say: beside the user, named after the task.

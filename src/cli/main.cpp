@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -99,6 +100,7 @@ bool wants_json(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of that write (EFBIG), and no reason to die
   if (auto code = run_evaluator_verb(argc, argv)) return *code;
 
   CLI::App app("Planish takes a PyTorch program and gives back a faster one, with proof.", "planish");

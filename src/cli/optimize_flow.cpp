@@ -57,6 +57,11 @@ class Flow {
       run_record_.finished = world_.clock.wall_seconds();
       (void)store_->finish_run(run_record_, "");
     }
+    if (!done && recording_) {
+      std::string& hint = done.error().hint;
+      hint += fmt::format("{}planish optimize --resume {} goes on with what was measured", hint.empty() ? "" : "; ",
+                          request_.run);
+    }
     if (!done) return std::unexpected(std::move(done.error()));
     return std::move(result_);
   }
@@ -371,7 +376,9 @@ class Flow {
         break;
       }
       if (mode == "eager") {
-        if (verification) evidence_.verification = std::move(*verification);
+        // PyTorch's own program, and not even a verdict on it: the fault is elsewhere.
+        if (!verification) return std::unexpected(std::move(verification.error()));
+        evidence_.verification = std::move(*verification);
         break;
       }
       mode = "eager";

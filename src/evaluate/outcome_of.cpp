@@ -15,6 +15,7 @@ Outcome outcome_of_runner(const Error& error, const std::optional<worker::Fault>
   if (kind == "out_of_memory") return Outcome::out_of_memory;
   if (kind == "exit") return Outcome::exit;
   if (kind == "hang") return Outcome::hang;
+  if (kind == "killed") return Outcome::crash;
   if (kind == "crash") {
     if (fault.has_value() && fault->where.starts_with("input:")) return Outcome::input_write;
     if (fault.has_value() && fault->where.starts_with("guard:")) return Outcome::out_of_bounds;
@@ -25,11 +26,16 @@ Outcome outcome_of_runner(const Error& error, const std::optional<worker::Fault>
   return Outcome::infrastructure;
 }
 
+bool is_device_failure(const Error& error) {
+  return error.kind == "device_lost" || error.kind == "no_device";
+}
+
 Outcome outcome_of_compiler(const Error& error) {
   if (error.kind == "compile_error") return Outcome::compile_error;
   if (error.kind == "compile_timeout") return Outcome::compile_timeout;
   // A compiler that a source brings down is that source's fault.
-  if (error.kind == "crash" || error.kind == "exit" || error.kind == "out_of_memory") return Outcome::compile_error;
+  if (error.kind == "crash" || error.kind == "killed" || error.kind == "exit" || error.kind == "out_of_memory")
+    return Outcome::compile_error;
   return Outcome::infrastructure;
 }
 

@@ -10,6 +10,8 @@ namespace planish {
 
 /// A runner's error as the candidate's outcome.
 Outcome outcome_of_runner(const Error& error, const std::optional<worker::Fault>& fault);
+/// The device itself failed or went away; no program can have done it.
+bool is_device_failure(const Error& error);
 /// A compile worker's error as the candidate's outcome. What is wrong with our own machine (no compiler, a full disk)
 /// is `infrastructure`.
 Outcome outcome_of_compiler(const Error& error);

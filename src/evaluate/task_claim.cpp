@@ -42,15 +42,21 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   reply.degenerate = bite.degenerate;
 
   PLANISH_CHECK(runner.hello(device_->facts.target));
-  const auto rejected = [&](const Error& error) {
+  // Whoever waits for a task so long waits as long for what is to replace it.
+  const double run_limit = std::min(limits_.run * 4, limits_.open);
+  const auto rejected = [&](const Error& error, const char* doing, double limit) -> Result<VerifyReply> {
+    if (is_device_failure(error)) return device_lost(error.message);
     reply.outcome = outcome_of_runner(error, runner.fault());
     reply.message = error.message;
+    if (error.kind == "hang") {
+      reply.message = fmt::format("{} did not end within {:g} s (--task-timeout SECONDS allows more)", doing, limit);
+    }
     for (const std::string& cause : error.causes) reply.message += "\n" + cause;
     return reply;
   };
   // The path may be relative to the client's folder, which is ours as well unless a client says otherwise.
   auto handle = runner.load_module(request.path, request_.task, task.graph, true, limits_.open);
-  if (!handle.has_value()) return rejected(handle.error());
+  if (!handle.has_value()) return rejected(handle.error(), "importing and constructing it", limits_.open);
 
   std::vector<std::string> order;
   order.insert(order.end(), static_cast<std::size_t>(std::max(1, request.seeds)), "task");
@@ -59,7 +65,7 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   }
   PLANISH_TRY(auto data, oracle.make("task", "verify", fresh_seed(), "task", limits_.oracle));
   if (auto bound = runner.bind(*handle, "verify", all_buffers(data), limits_.load); !bound.has_value())
-    return rejected(bound.error());
+    return rejected(bound.error(), "giving it buffers", limits_.load);
   for (const std::string& regime : order) {
     TestCase item;
     item.seed = fresh_seed();
@@ -72,11 +78,11 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
     std::optional<worker::CheckReply> first;
     for (int repeat = 0; repeat < 2; ++repeat) {
       PLANISH_CHECK(oracle.poison("verify", limits_.oracle));
-      auto ran = runner.run(*handle, "verify", limits_.run * 4);
+      auto ran = runner.run(*handle, "verify", run_limit);
       if (!ran.has_value()) {
         item.problem = ran.error().kind;
         reply.cases.push_back(std::move(item));
-        return rejected(ran.error());
+        return rejected(ran.error(), "its forward", run_limit);
       }
       PLANISH_TRY(auto check, oracle.check("verify", "full", limits_.oracle));
       item.ok = check.ok;
@@ -151,6 +157,7 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
       names.push_back(item.name);
       added.push_back(item);
     } else {
+      if (is_device_failure(seconds.error())) return device_lost(seconds.error().message);
       time.error = seconds.error();
       if (!baseline->alive()) {
         // One mode took the process with it: a new one, with what was there before.
@@ -180,6 +187,7 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
       continue;
     }
     if (!found->second.has_value()) {
+      if (is_device_failure(found->second.error())) return device_lost(found->second.error().message);
       time.error = found->second.error();
       continue;
     }

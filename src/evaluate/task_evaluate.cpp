@@ -19,7 +19,8 @@ bool needs_torch(const program::Program& program) {
 
 /// No candidate's fault, and no other candidate could be evaluated either.
 bool ends_the_run(const Error& error) {
-  return error.kind == "disk_full" || error.kind == "cache_unwritable" || error.kind == "no_compiler";
+  return error.kind == "disk_full" || error.kind == "cache_unwritable" || error.kind == "no_compiler" ||
+         error.kind == "device_lost";
 }
 
 }  // namespace
@@ -46,23 +47,46 @@ Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
     evaluation.message = fmt::format("the program is for {}, the device is {}", parsed->target, device_->facts.target);
     return evaluation;
   }
-  auto first = attempt(request, *parsed, evaluation);
+  std::string failure;
+  auto first = attempt(request, *parsed, evaluation, failure);
   const bool again = first.has_value() ? first->outcome == Outcome::infrastructure : true;
-  if (!again || (!first.has_value() && ends_the_run(first.error()))) return first;
+  if (!again || (!first.has_value() && failure.empty() && ends_the_run(first.error()))) return first;
   {
     // Our own fault: whatever broke is replaced, and the candidate gets a second try.
     std::scoped_lock lock(device_->stage);
+    if (!failure.empty()) PLANISH_CHECK(renew_device(failure));
     PLANISH_CHECK(revive_oracle());
   }
-  auto second = attempt(request, *parsed, evaluation);
+  failure.clear();
+  auto second = attempt(request, *parsed, evaluation, failure);
+  // Processes that were all new have met it again. On the CPU a candidate may say what it likes.
+  if (!failure.empty() && device_->facts.target == "cuda") return device_lost(failure);
   if (second.has_value()) return second;
   evaluation.outcome = Outcome::infrastructure;
   evaluation.message = second.error().message;
   return evaluation;
 }
 
+std::unexpected<Error> TaskEvaluator::device_lost(const std::string& message) const {
+  return fail("device_lost", fmt::format("{} no longer works: {}", device_->facts.name, message),
+              "nvidia-smi and the system log say what happened to it");
+}
+
+Status TaskEvaluator::renew_device(const std::string& message) {
+  // A failed device takes every context on it along: the oracle's too, which would answer nothing right from now on.
+  device_->runners.discard(worker::Runner::Kind::native);
+  device_->runners.discard(worker::Runner::Kind::torch);
+  oracle_.reset();
+  if (auto fresh = device_->runners.get(worker::Runner::Kind::native); !fresh.has_value()) {
+    auto lost = device_lost(message);
+    lost.error().causes.push_back("a new process on it: " + fresh.error().message);
+    return lost;
+  }
+  return {};
+}
+
 Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const program::Program& program,
-                                          Evaluation evaluation) {
+                                          Evaluation evaluation, std::string& device_failure) {
   std::vector<std::string> claimed;
   const auto claim = [&](const std::string& key) {
     // Measuring an elite again is the point of `full`: only screening looks for what is known.
@@ -78,6 +102,7 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
     return true;
   };
   const auto finish = [&](Result<Evaluation> result) {
+    if (!result.has_value() && is_device_failure(result.error())) device_failure = result.error().message;
     if (!result.has_value() || result->outcome == Outcome::infrastructure) dedup_.release(claimed);
     return result;
   };
@@ -107,6 +132,7 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
       return evaluation;
     }
     Loaded loaded;
+    loaded.device_failure = &device_failure;
     PLANISH_TRY(bool go, load(*region, *testable, *compiled, loaded, evaluation));
     if (go) {
       auto tested = test(*region, request.level, loaded, evaluation);
@@ -179,8 +205,9 @@ bool TaskEvaluator::runner_failed(const Error& error, Loaded& loaded, Outcome& o
   outcome = outcome_of_runner(error, loaded.runner->fault());
   message = error.message;
   // An illegal address poisons a GPU's context for good; a runner that ran out of memory may hold the rest of it.
-  const bool poisoned =
-      error.kind == "illegal_address" || error.kind == "out_of_memory" || error.kind == "launch_failed";
+  if (is_device_failure(error)) *loaded.device_failure = error.message;
+  const bool poisoned = error.kind == "illegal_address" || error.kind == "out_of_memory" ||
+                        error.kind == "launch_failed" || is_device_failure(error);
   if (!loaded.runner->alive() || poisoned) {
     device_->runners.discard(loaded.kind);
     loaded.runner = nullptr;

@@ -52,6 +52,7 @@ class TaskEvaluator {
     std::int64_t handle = -1;
     BindingPlan plan;
     std::vector<std::string> bound;
+    std::string* device_failure = nullptr;  ///< set where the device failed and not the candidate
   };
   struct Compiled {
     std::vector<std::string> paths, hashes;
@@ -60,7 +61,12 @@ class TaskEvaluator {
   Status start_oracle();
   /// After the oracle died: a new one, with task and regions; data sets are made again when needed.
   Status revive_oracle();
-  Result<Evaluation> attempt(const EvaluateRequest& request, const program::Program& program, Evaluation evaluation);
+  /// `device_failure` says what the device did where it failed.
+  Result<Evaluation> attempt(const EvaluateRequest& request, const program::Program& program, Evaluation evaluation,
+                             std::string& device_failure);
+  std::unexpected<Error> device_lost(const std::string& message) const;
+  /// After the device failed: ends every process that used it. `device_lost` where a new one cannot use it either.
+  Status renew_device(const std::string& message);
   /// Nothing when a kernel does not compile (the evaluation says why). Errors: `disk_full`, `cache_unwritable`.
   Result<std::optional<Compiled>> compile(const program::Program& program, Evaluation& evaluation);
   Result<Region*> find_region(const std::string& name);

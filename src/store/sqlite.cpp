@@ -17,6 +17,10 @@ std::unexpected<Error> sqlite_error(sqlite3* db, int code, const std::string& pa
     return fail("disk_full", fmt::format("the disk that holds {} is full ({})", path, reason),
                 "free some space, or put the store elsewhere with --store FILE");
   }
+  if (system == EFBIG) {
+    return fail("disk_full", fmt::format("the store {} may not grow as large here ({})", path, reason),
+                "raise the limit on file sizes (ulimit -f), or put the store elsewhere with --store FILE");
+  }
   if (primary == SQLITE_READONLY || primary == SQLITE_CANTOPEN || primary == SQLITE_PERM || primary == SQLITE_AUTH ||
       primary == SQLITE_IOERR) {
     return fail("store_unwritable", fmt::format("the store {} cannot be written ({})", path, reason),

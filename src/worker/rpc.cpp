@@ -14,11 +14,17 @@ Result<std::unique_ptr<Child>> Child::start(std::string name, const SpawnOptions
   return std::unique_ptr<Child>(new Child(std::move(name), std::move(*process)));
 }
 
+Child::Child(std::string name, Subprocess process)
+    : name_(std::move(name)), process_(std::move(process)), kills_before_(oom_kills_.read()) {}
+
 Result<Child::Reply> Child::call(const std::string& method, Json params, std::span<const int> fds,
                                  double timeout_seconds) {
   if (!alive_) return fail("exit", fmt::format("the {} is gone", name_));
   auto reply = exchange(method, std::move(params), fds, deadline_in(timeout_seconds));
-  if (reply.has_value() || reply.error().kind != "child_lost") return reply;
+  if (reply.has_value() || reply.error().kind != "child_lost") {
+    kills_before_ = oom_kills_.read();
+    return reply;
+  }
   Error inner = std::move(reply).error();
   inner.kind = inner.hint;
   inner.hint.clear();
@@ -147,12 +153,18 @@ std::unexpected<Error> Child::lost(Error error, const std::string& method, doubl
                             fault_->address, fault_->where),
                 {},
                 {}};
+    } else if (status->signal == SIGKILL && oom_kills_.read() > kills_before_) {
+      result = {"out_of_memory",
+                fmt::format("the kernel killed the {} during `{}` for lack of memory", name_, method),
+                {},
+                "free memory or use smaller inputs"};
     } else if (status->signal == SIGKILL) {
-      result = {
-          "out_of_memory",
-          fmt::format("the {} was killed by the system during `{}`, most likely for lack of memory", name_, method),
-          {},
-          "free memory or use smaller inputs; --resume goes on with the run"};
+      result = {"killed",
+                fmt::format("the {} was killed by signal 9 during `{}`; the kernel counts no kill for lack of memory, "
+                            "and {:.1f} GiB are available",
+                            name_, method, static_cast<double>(available_memory()) / (1U << 30U)),
+                {},
+                "a job manager's limit or a person ended it: see the system log"};
     } else if (status->signal != 0) {
       result = {"crash", fmt::format("the {} died of {} during `{}`", name_, status->text(), method), {}, {}};
     } else {

@@ -9,6 +9,7 @@
 
 #include "base/cancel.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/subprocess.h"
 #include "worker/messages.h"
 
@@ -18,8 +19,9 @@ namespace planish::worker {
 ///
 /// Errors: what the child itself reported, under its own kind; and, once it is of no more use (`alive()` is false, its
 /// group killed): `crash` (a signal; fault() says where if its handler could), `exit` (it ended by itself), `hang` (the
-/// deadline passed), `out_of_memory` (resident memory over the limit, or killed by the system), `protocol` (it said
-/// something that is no answer), `cancelled`.
+/// deadline passed), `out_of_memory` (resident memory over the limit, or killed by the kernel for lack of it), `killed`
+/// (by somebody, or by the kernel without a count that says so), `protocol` (it said something that is no answer),
+/// `cancelled`.
 class Child {
  public:
   struct Reply {
@@ -43,7 +45,7 @@ class Child {
   pid_t pid() const { return process_.pid(); }
 
  private:
-  Child(std::string name, Subprocess process) : name_(std::move(name)), process_(std::move(process)) {}
+  Child(std::string name, Subprocess process);
   Result<Reply> exchange(const std::string& method, Json params, std::span<const int> fds, TimePoint deadline);
   Result<std::string> receive(TimePoint deadline);
   /// Ends the child and words what happened.
@@ -56,6 +58,8 @@ class Child {
   std::string stage_;
   std::size_t memory_limit_ = 0;
   std::optional<CancelToken> cancel_;
+  OomKills oom_kills_;
+  std::optional<std::int64_t> kills_before_;  ///< when it last showed that it lives
 };
 
 }  // namespace planish::worker

@@ -11,9 +11,9 @@ namespace planish::worker {
 namespace {
 
 /// The kinds a runner may use, and those that Child makes about it.
-constexpr std::array<std::string_view, 13> known_kinds{
-    "bad_program", "bad_argument", "load_failed", "launch_failed", "illegal_address", "out_of_memory", "crash",
-    "exit",        "hang",         "protocol",    "cancelled",     "no_device",       "skipped"};
+constexpr std::array<std::string_view, 15> known_kinds{
+    "bad_program", "bad_argument", "load_failed", "launch_failed", "illegal_address", "out_of_memory", "crash",  "exit",
+    "hang",        "killed",       "protocol",    "cancelled",     "no_device",       "device_lost",   "skipped"};
 
 Result<Child::Reply> checked(Result<Child::Reply> reply) {
   if (!reply.has_value() && std::ranges::find(known_kinds, reply.error().kind) == known_kinds.end()) {

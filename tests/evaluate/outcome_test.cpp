@@ -47,6 +47,11 @@ TEST_CASE("what a runner says against itself is the candidate's fault, what brea
   CHECK(outcome_of_runner(error("exit"), std::nullopt) == Outcome::exit);
   CHECK(outcome_of_runner(error("protocol"), std::nullopt) == Outcome::crash);
   CHECK(outcome_of_runner(error("illegal_address"), std::nullopt) == Outcome::illegal_address);
+  CHECK(outcome_of_runner(error("killed"), std::nullopt) == Outcome::crash);
+  CHECK(outcome_of_runner(error("device_lost"), std::nullopt) == Outcome::infrastructure);
+  CHECK(is_device_failure(error("device_lost")));
+  CHECK(is_device_failure(error("no_device")));
+  CHECK_FALSE(is_device_failure(error("illegal_address")));
   CHECK(outcome_of_runner(error("spawn_failed"), std::nullopt) == Outcome::infrastructure);
   CHECK(outcome_of_compiler(error("compile_timeout")) == Outcome::compile_timeout);
   CHECK(outcome_of_compiler(error("crash")) == Outcome::compile_error);

@@ -205,3 +205,54 @@ TEST_CASE("one candidate of each fate, and the run goes on") {
   CHECK(session.close(opened->session).has_value());
   CHECK(session.close(opened->session).error().kind == "no_session");
 }
+
+TEST_CASE("a device that fails once costs a second try, one that is gone ends the run by name") {
+  const auto box = tools();
+  if (!box.has_value()) return;
+  auto folder = TempDir::create();
+  REQUIRE(folder.has_value());
+  const auto task = folder->path() / "relu.py";
+  const auto script = folder->path() / "fails";
+  REQUIRE(write_file(task, task_source).has_value());
+  REQUIRE(write_file(script, "").has_value());
+  ::setenv("DEVICE_FAILS", script.c_str(), 1);
+  ::setenv("REAL_RUNNER", box->runner.c_str(), 1);
+  worker::Toolbox mine = *box;
+  mine.cache_dir = folder->path() / "cache";
+  mine.runner = std::filesystem::path(PLANISH_SOURCE_DIR) / "tests" / "evaluate" / "failing_device.py";
+  EvaluatorSession session(mine);
+  OpenRequest open;
+  open.task = task.string();
+  open.target = "cpu";
+  auto opened = session.open(open);
+  REQUIRE_MESSAGE(opened.has_value(), opened.error().kind << ": " << opened.error().message);
+  int number = 0;
+  const auto evaluate = [&](const char* fails) {
+    REQUIRE(write_file(script, fails).has_value());
+    EvaluateRequest request;
+    request.session = opened->session;
+    request.region = "task";
+    request.program =
+        kernel(fmt::format("y[i] = x[i] < 0 ? 0 : x[i] * 2; volatile int other = {}; (void)other;", ++number));
+    request.level = "screen";
+    return session.evaluate(request);
+  };
+  auto once = evaluate("run 1");
+  REQUIRE_MESSAGE(once.has_value(), once.error().message);
+  CHECK_MESSAGE(once->ok(), name(once->outcome) << ": " << once->message);
+  // On the CPU what runs may have said so itself: no reason to end the run.
+  auto twice = evaluate("run 2");
+  REQUIRE_MESSAGE(twice.has_value(), twice.error().message);
+  CHECK(twice->outcome == Outcome::infrastructure);
+  CHECK(twice->message.find("ECC") != std::string::npos);
+  REQUIRE(evaluate("").has_value());  // with a runner that lives from here on
+  auto gone = evaluate("run 1\nhello");
+  REQUIRE_FALSE(gone.has_value());
+  CHECK(gone.error().kind == "device_lost");
+  CHECK(gone.error().message.find("ECC") != std::string::npos);
+  CHECK(!gone.error().hint.empty());
+  CHECK(gone.error().causes.back().find("CUDA_ERROR_NO_DEVICE") != std::string::npos);
+  auto back = evaluate("");
+  REQUIRE_MESSAGE(back.has_value(), back.error().message);
+  CHECK_MESSAGE(back->ok(), name(back->outcome) << ": " << back->message);
+}

@@ -36,7 +36,7 @@ TEST_CASE("answers, with events before them and any amount of output") {
 TEST_CASE("each death has its name") {
   CHECK(kind_of("hang", false, 0.5) == "hang");
   CHECK(kind_of("exit", false) == "exit");
-  CHECK(kind_of("killed", false) == "out_of_memory");
+  CHECK(kind_of("killed", false) == "killed");
   CHECK(kind_of("memory", false) == "out_of_memory");
   Runner crash = fake("crash");
   const auto reply = crash.run(1, "d", 30);

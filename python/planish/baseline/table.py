@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from planish.capture import LoadedTask, load_task
-from planish.errors import PlanishError
+from planish.errors import PlanishError, is_device_failure
 from planish.runner.module import ProgramWatch, load_model
 from planish.runner.timing import Limits, Stopwatch, settled, summary
 from planish.ship.guards import COMPILE_OPTIONS
@@ -65,7 +65,11 @@ def tensor_bytes(tree: Any) -> int:
 
 def describe(error: BaseException) -> dict[str, str]:
     """What a failing mode raised, as an error entry."""
-    kind = "out_of_memory" if isinstance(error, torch.OutOfMemoryError | MemoryError) else getattr(error, "kind", "failed")
+    kind = getattr(error, "kind", "failed")
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        kind = "out_of_memory"
+    elif is_device_failure(error):
+        kind = "device_lost"
     lines = str(error).strip().splitlines()
     return {"kind": str(kind), "message": f"{type(error).__name__}: {lines[0] if lines else ''}"}
 

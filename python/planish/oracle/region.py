@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from planish.errors import PlanishError
+from planish.errors import PlanishError, is_device_failure
 from planish.oracle import layout, measure, memory
 from planish.oracle.data import DataSet
 from planish.oracle.expected import Expected, Output
@@ -94,7 +94,7 @@ class Region:
         try:
             values = self.task.values(data.seed, data.regime, self.inputs, nonfinite)
         except Exception as error:
-            if data.regime == "task" or isinstance(error, PlanishError) or memory.is_exhausted(error):
+            if data.regime == "task" or isinstance(error, PlanishError) or memory.is_exhausted(error) or is_device_failure(error):
                 raise
             raise PlanishError("skipped", f"the task refuses such data: {_line(error)}") from error
         data.write(values)
@@ -124,7 +124,7 @@ class Region:
         try:
             expected = self.expected(data)
         except Exception as error:
-            if isinstance(error, PlanishError) or memory.is_exhausted(error):
+            if isinstance(error, PlanishError) or memory.is_exhausted(error) or is_device_failure(error):
                 raise
             return f"the task refuses such data: {_line(error)}"
         for out in expected.outputs:

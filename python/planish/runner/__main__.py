@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from planish import rt
-from planish.errors import PlanishError
+from planish.errors import PlanishError, is_device_failure
 from planish.executor import ExecutorError
 from planish.runner.handles import Bound, Handle, ProgramHandle
 from planish.runner.timing import Limits, Stopwatch, summary
@@ -43,7 +43,9 @@ def named(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, An
         except (RuntimeError, SystemExit) as error:
             text = _first_line(error)
             kind = "launch_failed"
-            if "illegal memory access" in text or "misaligned address" in text:
+            if is_device_failure(error):
+                kind = "device_lost"
+            elif "illegal memory access" in text or "misaligned address" in text:
                 kind = "illegal_address"
             elif "can't allocate memory" in text or "out of memory" in text:
                 kind = "out_of_memory"

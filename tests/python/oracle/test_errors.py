@@ -11,7 +11,7 @@ import torch
 from harness import Harness
 from planish.errors import PlanishError
 from planish.oracle.service import Service
-from planish.wire import Channel
+from planish.wire import Channel, serve
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3] / "python")}
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
@@ -123,3 +123,26 @@ def test_process_answers_over_its_descriptor(tmp_path):
 def test_without_a_descriptor_it_says_so():
     done = subprocess.run([sys.executable, "-m", "planish.oracle"], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=ENVIRONMENT)
     assert done.returncode == 2 and "error:" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "failed"),
+    [
+        ("CUDA error: uncorrectable ECC error encountered\nCUDA kernel errors might be asynchronously reported", True),
+        ("CUDA error: CUDA-capable device(s) is/are busy or unavailable", True),
+        ("CUDA error: an illegal memory access was encountered", False),
+        ("The size of tensor a (3) must match the size of tensor b (4)", False),
+    ],
+)
+def test_a_failed_device_has_a_kind_of_its_own(words, failed):
+    """Whatever the oracle was asked: nothing that ran on the device is to blame."""
+    ours, theirs = socket.socketpair()
+    answers = Channel(ours)
+    answers.send({"id": 1, "method": "fails"})
+    ours.shutdown(socket.SHUT_WR)
+
+    def fails(params, fds):
+        raise RuntimeError(words)
+
+    serve(Channel(theirs), {"fails": fails})
+    assert answers.receive()["error"]["kind"] == ("device_lost" if failed else "internal")

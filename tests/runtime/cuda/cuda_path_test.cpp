@@ -188,3 +188,31 @@ TEST_CASE("the runner maps inputs read-only and reports a poisoned context by na
   runner.hang_up();
   CHECK(runner.wait() == 0);
 }
+
+TEST_CASE("a device that fails in the middle is told from a program that does") {
+  for (const char* how : {"ecc", "gone"}) {
+    const CudaBuffer x(1000);
+    const Scratch scratch;
+    std::ofstream(scratch.path + "/k.cubin") << "\177ELF fake";
+    Runner runner({"--device", "cuda:0"});
+    REQUIRE(runner.call("hello", {{"device", "cuda"}}).contains("result"));
+    const Json document = cuda_program(how, {buffer("output", {250})}, Json::array({launch(0, Json::array())}));
+    const Json load = {{"program", document}, {"binaries", {scratch.path + "/k.cubin"}}, {"blobs", ""}};
+    const Json loaded = runner.call("load", load);
+    REQUIRE_MESSAGE(loaded.contains("result"), loaded.dump());
+    REQUIRE(runner
+                .call("bind", {{"handle", 1}, {"data", "d"}, {"buffers", {x.describe(0, true, 1000)}}},
+                      {prt_buffer_fd(x.buffer)})
+                .contains("result"));
+    CHECK(runner.call("run", {{"handle", 1}, {"data", "d"}})["error"]["kind"] == "device_lost");
+    // And so it stays for this process, whatever is asked.
+    CHECK(runner.call("time", {{"handle", 1},
+                               {"data", {"d"}},
+                               {"min_runs", 5},
+                               {"max_runs", 8},
+                               {"interval", 0.0},
+                               {"flush_bytes", 0}})["error"]["kind"] == "device_lost");
+    runner.hang_up();
+    CHECK(runner.wait() == 0);
+  }
+}

@@ -36,12 +36,12 @@ bool may_write(std::uint64_t at) {
   return at >= it->first + it->second.first || it->second.second;
 }
 
-/// affine(x, y, n), fault(), cluster(y, 16): y[0] = cluster size.
+/// affine(x, y, n), fault(), ecc(), gone() (the device fails), cluster(y, 16): y[0] = cluster size.
 cu::Code execute(FakeFunction* f, void** params, unsigned shared, unsigned cluster) {
   if (sticky != 0) return sticky;
   if (static_cast<int>(shared) > f->max_dynamic_shared || (cluster > 8 && f->non_portable == 0)) return 1;
-  if (f->name == "fault") {
-    sticky = 700;  // reported by the next synchronisation
+  if (f->name == "fault" || f->name == "ecc" || f->name == "gone") {
+    sticky = f->name == "fault" ? 700 : f->name == "ecc" ? 214 : 46;  // reported by the next synchronisation
     return 0;
   }
   if (f->name == "cluster") {
@@ -229,7 +229,7 @@ API cu::Code cuModuleUnload(cu::Module) {
 }
 API cu::Code cuModuleGetFunction(cu::Function* f, cu::Module, const char* name) {
   const std::string n = name;
-  if (n != "affine" && n != "fault" && n != "cluster") return 500;
+  if (n != "affine" && n != "fault" && n != "cluster" && n != "ecc" && n != "gone") return 500;
   return *f = reinterpret_cast<cu::Function>(new FakeFunction{n}), 0;
 }
 API cu::Code cuFuncGetAttribute(int* v, int a, cu::Function) {

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Stands between the evaluator and the runner REAL_RUNNER, and lets the device fail as the file DEVICE_FAILS says: a line `run N` makes the next N
+runs answer that the device is lost, a line `hello` makes every new process find no device."""
+
+import array
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+script = Path(os.environ["DEVICE_FAILS"])
+
+
+def failure(method: str) -> dict | None:
+    """What to answer in place of the runner."""
+    words = script.read_text().split("\n")
+    if method == "hello" and "hello" in words:
+        return {"kind": "no_device", "message": "cuInit failed: CUDA_ERROR_NO_DEVICE"}
+    for k, line in enumerate(words):
+        if method == "run" and line.startswith("run ") and int(line[4:]) > 0:
+            words[k] = f"run {int(line[4:]) - 1}"
+            script.write_text("\n".join(words))
+            return {"kind": "device_lost", "message": "cuCtxSynchronize: CUDA_ERROR_ECC_UNCORRECTABLE"}
+    return None
+
+
+def pass_on(source: socket.socket, target: socket.socket) -> bytes:
+    """Moves what has come, descriptors too. The bytes; empty at the end."""
+    data, ancillary, _, _ = source.recvmsg(1 << 16, socket.CMSG_SPACE(64 * 4))
+    fds = array.array("i")
+    for _, _, payload in ancillary:
+        fds.frombytes(payload[: len(payload) - len(payload) % 4])
+    if data:
+        target.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)] if fds else [])
+    for fd in fds:
+        os.close(fd)
+    return data
+
+
+outer = socket.socket(fileno=os.dup(3))
+inner, theirs = socket.socketpair()
+os.dup2(theirs.fileno(), 3)
+runner = subprocess.Popen([os.environ["REAL_RUNNER"], *sys.argv[1:]], pass_fds=(3,))
+os.close(3)
+theirs.close()
+asked, answered = b"", b""
+methods: dict[int, str] = {}
+while True:
+    ready, _, _ = select.select([outer, inner], [], [])
+    if outer in ready:
+        data = pass_on(outer, inner)
+        if not data:
+            break
+        asked += data
+        *lines, asked = asked.split(b"\n")
+        for line in lines:
+            request = json.loads(line)
+            methods[request["id"]] = request["method"]
+    if inner in ready:
+        data = inner.recv(1 << 16)
+        if not data:
+            break
+        answered += data
+        *lines, answered = answered.split(b"\n")
+        for line in lines:
+            answer = json.loads(line)
+            error = failure(methods.get(answer.get("id"), ""))
+            outer.sendall((json.dumps({"id": answer["id"], "error": error}) if error else line.decode()).encode() + b"\n")
+inner.close()
+sys.exit(runner.wait())
