@@ -190,3 +190,14 @@ TEST_CASE("a tensor that only lends its shape is not made") {
   REQUIRE(cut->order.size() == 1);
   CHECK(cut->regions[0].inputs == std::vector<int>{x});
 }
+
+TEST_CASE("a gather from what was padded reads the gathered places, and the padding beside them") {
+  GraphBuilder g;
+  const int x = g.input({2, 3}), i = g.input({4}, DType::i64);
+  const int padded = g.node("constant_pad_nd.default", {V("self", x), L("pad", {2, 0}), F("value", 7)}, {2, 5});
+  const int y = g.node("index.Tensor", {V("self", padded), indices({i})}, {4, 5});
+  const std::vector<double> rows{0, 1, 1, 0};
+  check(g, y, {{i, rows}}, [&](const Index& at) {
+    return at[1] < 2 ? 7 : real(0, static_cast<std::int64_t>(rows[static_cast<std::size_t>(at[0])]) * 3 + at[1] - 2);
+  });
+}

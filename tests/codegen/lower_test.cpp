@@ -696,3 +696,22 @@ TEST_CASE("a Python integer wraps to the dtype of the tensor it meets") {
   CHECK(b.at(b.constant(DType::u8, -1)).bits == 255);
   CHECK(b.at(b.integer(DType::i64, -3)).bits == -3);
 }
+
+TEST_CASE("booleans are ordered by logic, whatever bits stand for true") {
+  GraphBuilder g;
+  const int x = g.input({4, 6}, DType::boolean), y = g.input({4, 6}, DType::boolean);
+  const auto value = [](int input, const Index& i) {
+    return datum(static_cast<std::size_t>(input), static_cast<std::size_t>(i[0] * 6 + i[1])) > 0;
+  };
+  for (const char* op : {"lt", "le", "gt", "ge"}) {
+    const int out = g.node(std::string(op) + ".Tensor", {V("self", x), V("other", y)}, {4, 6}, DType::boolean);
+    const std::string name = op;
+    const Kernel kernel = check(g, {out}, {[&](const Index& i) {
+                                  const bool a = value(x, i), b = value(y, i);
+                                  return name == "lt" ? a < b : name == "le" ? a <= b : name == "gt" ? a > b : a >= b;
+                                }});
+    for (const Node& node : kernel.nodes) {
+      CHECK_FALSE((node.op == Op::lt || node.op == Op::le || node.op == Op::gt || node.op == Op::ge));
+    }
+  }
+}

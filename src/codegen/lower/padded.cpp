@@ -10,7 +10,8 @@ Result<int> padded(Lowering& low, int id, const Coords& coords, std::vector<ir::
   PLANISH_TRY(int node, low.under(bounds, [&] { return low.value(id, coords); }));
   if (bounds.empty()) return b.cast(node, dtype);
   const Node inner = b.at(node);
-  // A plain predicated load can give the padding itself.
+  // A plain predicated load can give the padding itself; one of places known at run time has a value of its own for
+  // what lies outside.
   if (alone && inner.op == Op::load && !gathers(inner) && inner.where == bounds)
     return b.cast(b.load(inner.input, inner.dtype, inner.index, inner.where, fill), dtype);
   int condition = -1;

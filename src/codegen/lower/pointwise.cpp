@@ -67,6 +67,14 @@ Result<int> compare(const Site& s) {
   if (dtype == DType::other) return unsupported("a comparison of unknown dtypes");
   PLANISH_TRY(const int x, s.low.operand(s.args.get("self"), s.coords, dtype));
   PLANISH_TRY(const int y, s.low.operand(s.args.get("other"), s.coords, dtype));
+  // In vectors true has all bits set: as a number it would be the smaller one.
+  if constexpr (op == Op::lt || op == Op::le || op == Op::gt || op == Op::ge) {
+    if (dtype == DType::boolean) {
+      constexpr bool negates_first = op == Op::lt || op == Op::le;
+      const int a = negates_first ? s.b.op(Op::logical_not, x) : x, b = negates_first ? y : s.b.op(Op::logical_not, y);
+      return s.b.op(op == Op::lt || op == Op::gt ? Op::logical_and : Op::logical_or, a, b);
+    }
+  }
   return s.b.test(op, x, y);
 }
 
