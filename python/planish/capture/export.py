@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,14 +72,22 @@ class Captured:
 def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path) -> ExportedProgram:
     """torch.export with its many failures named. Raises PlanishError (not_exportable)."""
     report_stage("capturing it with torch.export")
+    with torch.no_grad(), averaging_as_tensors(model), _refusals(path):
+        return torch.export.export(model, args, kwargs, strict=False)
+
+
+@contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    """What torch.export raises, as PlanishError."""
     try:
-        with torch.no_grad(), averaging_as_tensors(model):
-            return torch.export.export(model, args, kwargs, strict=False)
+        yield
     except Exception as error:
         text = str(error)
         kind = "data_dependent" if "data-dependent" in text.lower() or "DataDependent" in type(error).__name__ else "not_exportable"
         why = "its control flow depends on tensor values" if kind == "data_dependent" else f"torch.export refuses it: {_first_line(error)}"
         hint = "replace the branch by torch.where or torch.cond" if kind == "data_dependent" else "rewrite the part that torch.export names"
+        if "is mutated in the forward method" in text:
+            hint = "a tensor that forward changes is state: register_buffer it"
         raise PlanishError(kind, f"{path}: cannot be captured: {why}", hint) from error
 
 
@@ -89,7 +98,16 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
     for op in [op for op in table if isinstance(op, torch._ops.OpOverload) and op._schema.name.removeprefix("aten::") in keep]:
         table.pop(op)
     table.update(losses.DECOMPOSITIONS)
+    table[torch.ops.aten.select_scatter.default] = _select_scatter
     return program.run_decompositions(table)
+
+
+def _select_scatter(self: torch.Tensor, src: torch.Tensor, dim: int, index: int) -> torch.Tensor:
+    """torch's own decomposition promotes the two dtypes; the operator itself keeps that of what is written into."""
+    shape = [1] * self.dim()
+    shape[dim] = -1
+    here = torch.arange(self.shape[dim], device=self.device).view(shape) == index % self.shape[dim]
+    return torch.where(here, src.to(self.dtype).unsqueeze(dim), self)
 
 
 def _moves_statistics(node: fx.Node) -> bool:
@@ -100,7 +118,9 @@ def _moves_statistics(node: fx.Node) -> bool:
 def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path = Path("task")) -> Captured:
     """Captures `model` on these inputs. Constants go to `blobs` as <sha256>. The model and the inputs are not changed.
     Raises PlanishError (not_exportable, data_dependent, unsupported_op)."""
-    program = decompose(export_program(model, args, kwargs, path))
+    program = export_program(model, args, kwargs, path)
+    with _refusals(path):
+        program = decompose(program)
     graph_module = program.graph_module
     _drop_assertions(graph_module)
     writer = _Writer(program, model, path)

@@ -5,9 +5,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from planish.capture import Captured, capture
 from planish.capture.live import load_live, write_live
+from planish.errors import PlanishError
 from torch import nn
 
 
@@ -140,3 +142,29 @@ def test_a_live_module_becomes_a_task(tmp_path: Path) -> None:
     assert fresh.shape == x.shape and fresh_mask.dtype == torch.bool
     assert set(fresh.flatten().tolist()) <= set(x.flatten().tolist())
     assert torch.equal(task.model(x, mask), torch.where(mask, x, 0.0))
+
+
+class Written(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.select_scatter(x, x.select(0, 1) * 2, 0, -1)  # a boolean times a number is an integer
+
+
+def test_what_is_written_into_keeps_its_dtype(tmp_path: Path) -> None:
+    graph = captured(Written(), torch.tensor([True, False, False]), tmp_path=tmp_path).graph
+    assert graph["values"][graph["outputs"][0]["value"]]["dtype"] == "bool"
+
+
+class Changes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = torch.zeros(3)  # no buffer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(x)
+        return x * 2
+
+
+def test_a_plain_attribute_that_forward_changes_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(PlanishError) as caught:
+        captured(Changes(), torch.ones(3), tmp_path=tmp_path)
+    assert caught.value.kind == "not_exportable" and "count" in caught.value.message and "register_buffer" in caught.value.hint
