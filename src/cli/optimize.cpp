@@ -89,6 +89,9 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   if (!request) return output.error(request.error());
   const auto task_timeout = parse_limit(options.search.task_timeout);
   if (!task_timeout) return output.error(task_timeout.error());
+  // A store that cannot be used is known now, not after the capture.
+  if (auto store = store::Store::open_existing(store_file(options.search.store)); !store)
+    return output.error(store.error());
   auto lock = lock_run(request->run);
   if (!lock) return output.error(lock.error());
   const CancelToken cancel = watch_interrupts();

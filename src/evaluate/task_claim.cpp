@@ -17,6 +17,23 @@ std::vector<worker::Binding> all_buffers(const worker::DataSet& set) {
   return bindings;
 }
 
+/// Frees a data set at the end of a scope.
+class Drop {
+ public:
+  Drop(worker::Oracle& oracle, std::string data, double limit)
+      : oracle_(oracle), data_(std::move(data)), limit_(limit) {}
+  ~Drop() {
+    if (oracle_.alive()) (void)oracle_.drop(data_, limit_);
+  }
+  Drop(const Drop&) = delete;
+  Drop& operator=(const Drop&) = delete;
+
+ private:
+  worker::Oracle& oracle_;
+  std::string data_;
+  double limit_;
+};
+
 }  // namespace
 
 Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
@@ -31,11 +48,21 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   }
   device_->runners.discard(worker::Runner::Kind::torch);
   VerifyReply reply;
-  PLANISH_TRY(auto oracle, worker::Oracle::start(tools_));
-  // Both import torch, which takes seconds: side by side.
+  // Importing torch and capturing take seconds: not for a second oracle where the first is as good as new.
+  const bool own = touched_ || !oracle_.has_value() || !oracle_->alive();
+  std::optional<worker::Oracle> second;
+  if (own) {
+    PLANISH_TRY(second, worker::Oracle::start(tools_));
+  }
   PLANISH_TRY(auto runner, worker::Runner::start(tools_, worker::Runner::Kind::torch, device_->facts.target));
-  PLANISH_CHECK(oracle.hello(device_->facts.target, limits_.start));
-  PLANISH_TRY(auto task, oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open));
+  worker::Oracle& oracle = own ? *second : *oracle_;
+  std::string graph = reply_.graph;
+  if (own) {
+    PLANISH_CHECK(oracle.hello(device_->facts.target, limits_.start));
+    PLANISH_TRY(auto task, oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open));
+    graph = std::move(task.graph);
+  }
+  touched_ = true;  // what is verified now is foreign as well
   PLANISH_TRY(auto regimes, oracle.regimes("task", limits_.oracle));
   PLANISH_TRY(auto bite, oracle.bite("task", limits_.oracle));
   reply.skipped = regimes.skipped;
@@ -55,7 +82,7 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
     return reply;
   };
   // The path may be relative to the client's folder, which is ours as well unless a client says otherwise.
-  auto handle = runner.load_module(request.path, request_.task, task.graph, true, limits_.open);
+  auto handle = runner.load_module(request.path, request_.task, graph, true, limits_.open);
   if (!handle.has_value()) return rejected(handle.error(), "importing and constructing it", limits_.open);
 
   std::vector<std::string> order;
@@ -64,6 +91,7 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
     if (regime != "task") order.push_back(regime);
   }
   PLANISH_TRY(auto data, oracle.make("task", "verify", fresh_seed(), "task", limits_.oracle));
+  const Drop drop(oracle, "verify", limits_.oracle);
   if (auto bound = runner.bind(*handle, "verify", all_buffers(data), limits_.load); !bound.has_value())
     return rejected(bound.error(), "giving it buffers", limits_.load);
   for (const std::string& regime : order) {

@@ -133,6 +133,7 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
     }
     Loaded loaded;
     loaded.device_failure = &device_failure;
+    touched_ = true;
     PLANISH_TRY(bool go, load(*region, *testable, *compiled, loaded, evaluation));
     if (go) {
       auto tested = test(*region, request.level, loaded, evaluation);

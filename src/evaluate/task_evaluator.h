@@ -95,6 +95,7 @@ class TaskEvaluator {
   OpenReply reply_;
   ir::Graph graph_;
   std::optional<worker::Oracle> oracle_;
+  bool touched_ = false;  ///< a candidate has run on the oracle's buffers
   std::map<std::string, Region> regions_;
   Dedup dedup_;
   std::mutex seed_mutex_;

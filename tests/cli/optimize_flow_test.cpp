@@ -211,6 +211,7 @@ TEST_CASE("a run whose evaluator died goes on with --resume and measures nothing
   auto broken = world.run();
   REQUIRE_FALSE(broken);
   CHECK(broken.error().kind == "closed");
+  CHECK(broken.error().hint.find("--resume run1") != std::string::npos);
   CHECK(world.kept().state == "failed");
   const auto before = world.evaluator.evaluated.size() - 1;
   world.evaluator.gone_after = 0;

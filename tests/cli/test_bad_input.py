@@ -51,6 +51,7 @@ class Case:
 
 CASES: dict[str, Case] = {
     "not_python": Case("this is :: no Python\n", "not_python", ("not Python",)),
+    "latin_1": Case(b"# caf\xe9\nimport torch\n", "not_python", ("not Python", "utf-8")),
     "binary": Case(b"\x00\x01\xff\xfe" * 20, "not_python", ("not Python",)),
     "exits": Case("import sys\nsys.exit(0)\n", "import_exited", ("exits when imported",)),
     "exits_hard": Case("import os\nos._exit(0)\n", "task_exited", ("importing it",)),
@@ -156,6 +157,26 @@ def test_a_folder_that_is_no_task(home: Home) -> None:
     assert home.store_bytes() == {}
 
 
+def as_another_user(home: Home) -> dict[str, object]:
+    """Options of a command that permissions hold: as another user where this is root."""
+    if os.geteuid() != 0:
+        return {}
+    for folder in (home.path, *home.path.parents):
+        if folder.stat().st_uid == os.geteuid() and not folder.stat().st_mode & 0o005 and "pytest" in str(folder):
+            folder.chmod(0o755)
+    return {"user": 65534, "group": 65534}
+
+
+def test_a_task_that_may_not_be_read(home: Home) -> None:
+    (home.path / home.task(GOOD, "secret.py")).chmod(0)
+    places = {"XDG_CACHE_HOME": str(home.path / "cache"), "HOME": "/nonexistent"}
+    (home.path / "cache").mkdir(mode=0o777)
+    (home.path / "cache").chmod(0o777)
+    done = home.run("optimize", "secret.py", "--target", "cpu", "--json", env=places, **as_another_user(home))
+    refused(done, "unreadable", 2, "secret.py", "Permission denied")
+    assert home.store_bytes() == {}
+
+
 def test_verbose_shows_the_traceback_of_our_own_faults(home: Home) -> None:
     """An exception that nobody foresaw has a traceback, with --verbose only."""
     # A metaclass whose class check raises is nothing that a task loader foresees.
@@ -220,13 +241,8 @@ def test_a_cache_that_cannot_be_written(home: Home) -> None:
     locked = home.path / "locked"
     locked.mkdir()
     locked.chmod(0o555)
-    user: dict[str, object] = {}
-    if os.geteuid() == 0:
-        for folder in (home.path, *home.path.parents):
-            if folder.stat().st_uid == os.geteuid() and not folder.stat().st_mode & 0o005 and "pytest" in str(folder):
-                folder.chmod(0o755)
-        user = {"user": 65534, "group": 65534}
-    done = home.run("optimize", task, "--target", "cpu", "--json", env={"XDG_CACHE_HOME": str(locked), "HOME": "/nonexistent"}, **user)
+    places = {"XDG_CACHE_HOME": str(locked), "HOME": "/nonexistent"}
+    done = home.run("optimize", task, "--target", "cpu", "--json", env=places, **as_another_user(home))
     refused(done, "permission_denied", 3, str(locked))
     assert not any(locked.iterdir())
 
