@@ -2,11 +2,18 @@
 
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 
 namespace planish::store {
 namespace {
+
+/// SQLite does not keep the error number of a write that a limit on file sizes refused.
+bool files_are_limited() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
 
 /// Names the kind of a SQLite failure as a user meets it.
 std::unexpected<Error> sqlite_error(sqlite3* db, int code, const std::string& path) {
@@ -17,7 +24,7 @@ std::unexpected<Error> sqlite_error(sqlite3* db, int code, const std::string& pa
     return fail("disk_full", fmt::format("the disk that holds {} is full ({})", path, reason),
                 "free some space, or put the store elsewhere with --store FILE");
   }
-  if (system == EFBIG) {
+  if (code == SQLITE_IOERR_WRITE && files_are_limited()) {
     return fail("disk_full", fmt::format("the store {} may not grow as large here ({})", path, reason),
                 "raise the limit on file sizes (ulimit -f), or put the store elsewhere with --store FILE");
   }
