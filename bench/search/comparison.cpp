@@ -73,7 +73,10 @@ Comparison compare(const Surface& surface, const std::vector<Contender>& contend
     if (random_final > 0) row.to_random = median_to(traces[i], random_final);
     row.to_near = median_to(traces[i], out.least_ms * near_the_least);
     double seconds = 0;
-    for (const Trace& one : traces[i]) seconds += one.seconds;
+    for (const Trace& one : traces[i]) {
+      seconds += one.seconds;
+      row.decisions = row.decisions * 0x100000001b3ULL + one.decisions;
+    }
     row.ms_a_proposal = 1e3 * seconds / (seeds * evaluations);
     out.rows.push_back(std::move(row));
   }

@@ -33,6 +33,7 @@ struct Comparison {
     double to_random = 0;        ///< evaluations to random search's median result at its end, median; 0: never
     double to_near = 0;          ///< to within 2 % of the least; 0: never
     double ms_a_proposal = 0;
+    std::uint64_t decisions = 0;  ///< of all seeds' traces together
   };
   std::vector<Row> rows;
 };

@@ -1,14 +1,22 @@
-// search_costs: what the supervisor itself costs. Prints archive inserts a second, a look-up among a million stored
-// keys, drawing and ranking a million genomes (time and memory), and the time a strategy takes for a candidate.
+// search_costs [PART [SURFACE]]: what the supervisor itself costs. Prints archive inserts a second, a look-up among a
+// million stored keys, drawing and ranking a million genomes (time and memory), and the time that a strategy takes for a
+// candidate, with and without a model of earlier runs. PART (archive, dedup, funnel, million, overhead, warm) leaves
+// the others out, and SURFACE all surfaces whose names lack it: so that a profiler sees one thing alone, as in
+//
+//     valgrind --tool=callgrind search_costs overhead cuda-row-stats
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include <chrono>
 #include <cmath>
 #include <functional>
 #include <random>
+#include <string_view>
 #include <vector>
 
+#include "cli/knowledge.h"
+#include "cli/search_setup.h"
 #include "kernel_surface.h"
 #include "sample_kernels.h"
 #include "search/archive.h"
@@ -24,6 +32,18 @@ double seconds_of(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Of this thread alone: what else runs on the machine does not count.
+double cpu_seconds_of(const std::function<void()>& work) {
+  const auto now = [] {
+    timespec at{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+    return static_cast<double>(at.tv_sec) + 1e-9 * static_cast<double>(at.tv_nsec);
+  };
+  const double begin = now();
+  work();
+  return now() - begin;
 }
 
 double peak_mib() {
@@ -136,8 +156,32 @@ void million_in_a_search(const char* name, codegen::Kernel kernel) {
       1e3 * rest / count, peak_mib());
 }
 
-void overhead() {
+/// Processor time of asking and telling 400 times; `heard` sees each measurement.
+double ms_a_candidate(const Surface& surface, search::Search& searched,
+                      const std::function<void(const codegen::Genome&, const search::Told&)>& heard = {}) {
+  constexpr int count = 400;
+  std::mt19937_64 noise(4);
+  double world = 0;  // what stands for compiling, measuring and storing
+  const double all = cpu_seconds_of([&] {
+    for (int i = 0; i < count; ++i) {
+      const auto proposal = searched.ask();
+      if (!proposal) break;
+      search::Told told;
+      world += cpu_seconds_of([&] {
+        const auto time = surface.time(proposal->genome, noise);
+        told.ok = time.kind == Surface::Time::Kind::ok;
+        told.median_ms = time.ms;
+        if (heard) heard(proposal->genome, told);
+      });
+      (void)searched.tell(proposal->serial, told);
+    }
+  });
+  return 1e3 * (all - world) / count;
+}
+
+void overhead(std::string_view only) {
   for (const auto& surface : synthetic_surfaces()) {
+    if (surface->name().find(only) == std::string::npos) continue;
     for (const auto strategy :
          {search::StrategyKind::swarm, search::StrategyKind::hillclimb, search::StrategyKind::tree}) {
       search::RegionSpec region;
@@ -145,25 +189,41 @@ void overhead() {
       region.domain = surface->domain();
       search::SearchOptions options;
       options.strategy = strategy;
-      constexpr int count = 400;
-      std::mt19937_64 noise(4);
-      double world = 0;  // what stands for compiling and measuring
-      const double all = seconds_of([&] {
-        search::Search searched({region}, 1, options);
-        for (int i = 0; i < count; ++i) {
-          const auto proposal = searched.ask();
-          if (!proposal) break;
-          search::Told told;
-          world += seconds_of([&] {
-            const auto time = surface->time(proposal->genome, noise);
-            told.ok = time.kind == Surface::Time::Kind::ok;
-            told.median_ms = time.ms;
-          });
-          (void)searched.tell(proposal->serial, told);
-        }
-      });
+      search::Search searched({region}, 1, options);
       fmt::print("overhead {} on {}: {:.3f} ms a candidate\n", search::name(strategy), surface->name(),
-                 1e3 * (all - world) / count);
+                 ms_a_candidate(*surface, searched));
+    }
+  }
+}
+
+/// The same as a run does it when an earlier one is in the store: a model is asked about what is thought of, and learns.
+void warm_overhead(std::string_view only) {
+  auto store = store::Store::open(":memory:");
+  if (!store) return;
+  std::vector<std::unique_ptr<Surface>> surfaces;
+  add_kernel_surfaces(surfaces);
+  const auto kernels = surface_kernels();
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (kernels[i].name.find(only) == std::string::npos) continue;
+    cli::PlannedRegion region;
+    region.id = "r0";
+    region.key = kernels[i].name;
+    region.domain = surfaces[i]->domain();
+    region.features = std::make_shared<model::Featurizer>(kernels[i].kernel, kernels[i].device);
+    for (const bool first : {true, false}) {
+      cli::Knowledge known(*store, first ? "first" : "second", "made up", first ? 1 : 3);
+      cli::SearchSetup setup(known);
+      if (!known.add_region(region)) return;
+      setup.add(region, 0, 0);
+      const auto searched = setup.make(search::StrategyKind::swarm, first ? 1 : 2, 0);
+      const double ms = ms_a_candidate(*surfaces[i], *searched, [&](const auto& genome, const search::Told& told) {
+        Evaluation evaluation;
+        evaluation.outcome = told.ok ? Outcome::ok : Outcome::wrong;
+        evaluation.bench = BenchReport{};
+        evaluation.bench->median_ms = told.median_ms;
+        if (first) (void)known.keep(region.id, genome, evaluation, 2);
+      });
+      if (!first) fmt::print("overhead swarm on {}, with an earlier run: {:.3f} ms a candidate\n", region.key, ms);
     }
   }
 }
@@ -171,13 +231,19 @@ void overhead() {
 }  // namespace
 }  // namespace planish::bench
 
-int main() {
+int main(int argc, char** argv) {
   using namespace planish::bench;
-  archive_inserts();
-  look_ups();
-  million_genomes("softmax", planish::codegen::samples::softmax(4096, 32768).kernel);
-  million_genomes("layer-norm", planish::codegen::samples::layer_norm(65536, 1024).kernel);
-  million_in_a_search("softmax", planish::codegen::samples::softmax(4096, 32768).kernel);
-  overhead();
+  namespace samples = planish::codegen::samples;
+  const std::string_view part = argc > 1 ? argv[1] : "", surface = argc > 2 ? argv[2] : "";
+  const auto wanted = [&](std::string_view name) { return part.empty() || part == name; };
+  if (wanted("archive")) archive_inserts();
+  if (wanted("dedup")) look_ups();
+  if (wanted("funnel")) {
+    million_genomes("softmax", samples::softmax(4096, 32768).kernel);
+    million_genomes("layer-norm", samples::layer_norm(65536, 1024).kernel);
+  }
+  if (wanted("million")) million_in_a_search("softmax", samples::softmax(4096, 32768).kernel);
+  if (wanted("overhead")) overhead(surface);
+  if (wanted("warm")) warm_overhead(surface);
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "codegen/emit/cuda_plan.h"
+#include "codegen/genomes.h"
 #include "ruggedness.h"
 #include "sample_kernels.h"
 #include "surfaces.h"
@@ -19,14 +20,12 @@ class KernelDomain : public coder::Domain {
  public:
   KernelDomain(codegen::Kernel kernel, codegen::Device device)
       : kernel_(std::move(kernel)), device_(std::move(device)) {}
-  std::vector<codegen::Gene> genes() const override { return genes_; }
-  bool legal(const Genome& g) const override { return codegen::illegal(kernel_, device_, genes_, g).empty(); }
-  std::vector<Genome> seeds() const override { return codegen::seeds(kernel_, device_); }
-  Genome random(std::mt19937_64& rng) const override { return codegen::random_genome(kernel_, device_, rng); }
-  std::vector<Genome> neighbours(const Genome& g) const override { return codegen::neighbours(kernel_, device_, g); }
-  Genome mutate(const Genome& g, std::mt19937_64& rng) const override {
-    return codegen::mutate(kernel_, device_, g, rng);
-  }
+  std::vector<codegen::Gene> genes() const override { return genomes_.genes(); }
+  bool legal(const Genome& g) const override { return genomes_.legal(g); }
+  std::vector<Genome> seeds() const override { return genomes_.seeds(); }
+  Genome random(std::mt19937_64& rng) const override { return genomes_.random(rng); }
+  std::vector<Genome> neighbours(const Genome& g) const override { return genomes_.neighbours(g); }
+  Genome mutate(const Genome& g, std::mt19937_64& rng) const override { return genomes_.mutate(g, rng); }
   Result<coder::Candidate> build(const Genome& g) const override {
     coder::Candidate out;
     out.genome = g;
@@ -38,7 +37,7 @@ class KernelDomain : public coder::Domain {
  private:
   codegen::Kernel kernel_;
   codegen::Device device_;
-  std::vector<codegen::Gene> genes_ = codegen::genes(kernel_, device_);
+  codegen::Genomes genomes_{kernel_, device_};
 };
 
 class KernelSurface : public Surface {
@@ -121,20 +120,27 @@ std::shared_ptr<const coder::Domain> kernel_domain(codegen::Kernel kernel, codeg
   return std::make_shared<KernelDomain>(std::move(kernel), std::move(device));
 }
 
-void add_kernel_surfaces(std::vector<std::unique_ptr<Surface>>& out) {
+std::vector<SurfaceKernel> surface_kernels() {
   namespace samples = codegen::samples;
   codegen::Device device;
   device.target = codegen::Target::cuda;
   device.arch = "sm_90a";
+  std::vector<SurfaceKernel> out;
   const auto add = [&](const char* name, samples::Sample sample, std::uint64_t seed) {
-    out.push_back(
-        std::make_unique<KernelSurface>(fmt::format("cuda-{}", name), std::move(sample.kernel), device, seed));
+    out.push_back({fmt::format("cuda-{}", name), std::move(sample.kernel), device, seed});
   };
   add("softmax-long", samples::softmax(4096, 32768), 201);
   add("layer-norm", samples::layer_norm(65536, 1024), 202);
   add("rms-norm", samples::rms_norm(16384, 4096), 203);
   add("row-stats", samples::row_stats(1024, 262144), 204);
   add("bias-gelu", samples::bias_gelu(16384, 4096), 205);
+  return out;
+}
+
+void add_kernel_surfaces(std::vector<std::unique_ptr<Surface>>& out) {
+  for (SurfaceKernel& one : surface_kernels())
+    out.push_back(
+        std::make_unique<KernelSurface>(std::move(one.name), std::move(one.kernel), std::move(one.device), one.seed));
 }
 
 std::vector<std::unique_ptr<Surface>> synthetic_surfaces() {

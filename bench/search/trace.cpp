@@ -10,6 +10,12 @@
 namespace planish::bench {
 namespace {
 
+/// FNV-1a, continued.
+std::uint64_t hashed(std::uint64_t so_far, std::string_view text) {
+  for (const char c : text) so_far = (so_far ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return so_far;
+}
+
 std::vector<search::Move> advice(const Evaluation& evaluation, const codegen::Genome& genome,
                                  const std::vector<codegen::Gene>& genes) {
   codegen::Device device;
@@ -69,9 +75,11 @@ Trace trace(const Surface& surface, const Contender& contender, std::uint64_t se
   std::mt19937_64 noise(seed * 77 + 5);
   double best = search::no_time;
   int free = 0;
+  out.decisions = 0xcbf29ce484222325ULL;
   while (static_cast<int>(out.best.size()) < evaluations) {
     auto proposal = searched.ask();
     if (!proposal) break;
+    out.decisions = hashed(out.decisions, codegen::text(proposal->genome));
     const Surface::Time time = surface.time(proposal->genome, noise);
     const std::string program = surface.program(proposal->genome);
     if (time.kind == Surface::Time::Kind::not_recorded || searched.claim_program(*proposal, program)) {

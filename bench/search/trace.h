@@ -23,7 +23,8 @@ std::string name(const Contender& contender);
 /// The best true time after each evaluation; infinite while nothing passed.
 struct Trace {
   std::vector<double> best;
-  double seconds = 0;  ///< the strategy's own
+  double seconds = 0;           ///< the strategy's own
+  std::uint64_t decisions = 0;  ///< a hash of all proposals in their order: equal where two versions decide alike
 };
 
 /// One search. A genome whose program was met before costs nothing, as in a real run.

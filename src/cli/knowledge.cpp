@@ -121,7 +121,9 @@ std::optional<double> Knowledge::predicted_log_ms(const std::string& region, con
   }
   const auto [at, fresh] = known.said.try_emplace(key_of(genome));
   if (!fresh) return at->second;
-  const model::Guess guess = model_.guess(known.key, features_of(known, genome));
+  if (known.asked.empty()) known.asked = known.features->kernel_class().facts;
+  known.features->describe(genome, known.asked);
+  const model::Guess guess = model_.guess(known.key, known.asked);
   if (guess.known) at->second = guess.log_ms + failure_log_ms * guess.failure;
   return at->second;
 }

@@ -52,6 +52,7 @@ class Knowledge {
     /// What the model said, by genome, until it learns again: strategies ask of the same genomes again and again.
     mutable std::unordered_map<std::uint64_t, std::optional<double>> said;
     mutable std::uint64_t said_at = 0;
+    mutable model::Features asked{};  ///< of the genome that was asked about last, facts and all
   };
   model::Features features_of(const Region& region, const codegen::Genome& genome) const;
   Status learn(const std::string& pattern);

@@ -9,6 +9,7 @@
 #include "codegen/emit/cpp_emit.h"
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/triton_emit.h"
+#include "codegen/genomes.h"
 
 namespace planish::codegen {
 namespace {
@@ -23,6 +24,14 @@ constexpr std::string_view language_gene = "language";
 bool in_triton(const Genome& genome) {
   const auto it = genome.find(language_gene);
   return it != genome.end() && it->second == static_cast<std::int64_t>(printing::Language::triton);
+}
+
+/// Why these choices cannot be had together; each of them is one of its gene's.
+std::string illegal_together(const Kernel& kernel, const Device& device, const std::vector<Gene>& known,
+                             const Genome& genome) {
+  if (device.target != Target::cuda) return cpp_illegal(kernel, device, genome);
+  return in_triton(genome) ? printing::triton_illegal(kernel, known, genome)
+                           : printing::cuda_illegal(kernel, device, genome);
 }
 
 }  // namespace
@@ -48,9 +57,7 @@ std::string illegal(const Kernel& kernel, const Device& device, const std::vecto
   for (const auto& [name, value] : genome) {
     if (std::ranges::find(known, name, &Gene::name) == known.end()) return fmt::format("gene {} is unknown here", name);
   }
-  if (device.target != Target::cuda) return cpp_illegal(kernel, device, genome);
-  return in_triton(genome) ? printing::triton_illegal(kernel, known, genome)
-                           : printing::cuda_illegal(kernel, device, genome);
+  return illegal_together(kernel, device, known, genome);
 }
 
 std::vector<Genome> seeds(const Kernel& kernel, const Device& device) {
@@ -60,26 +67,36 @@ std::vector<Genome> seeds(const Kernel& kernel, const Device& device) {
     for (Genome& genome : out) genome[std::string(language_gene)] = static_cast<std::int64_t>(printing::Language::cuda);
     std::ranges::copy(printing::triton_seeds(kernel, device, known), std::back_inserter(out));
   }
-  std::erase_if(out, [&](const Genome& genome) { return !illegal(kernel, device, genome).empty(); });
+  std::erase_if(out, [&](const Genome& genome) { return !illegal(kernel, device, known, genome).empty(); });
   return out;
 }
 
-Genome random_genome(const Kernel& kernel, const Device& device, std::mt19937_64& rng) {
-  const auto known = genes(kernel, device);
+Genomes::Genomes(const Kernel& kernel, const Device& device)
+    : kernel_(kernel), device_(device), genes_(codegen::genes(kernel, device)) {}
+
+bool Genomes::legal(const Genome& genome) const {
+  return illegal_together(kernel_, device_, genes_, genome).empty();
+}
+
+const std::vector<Genome>& Genomes::seeds() const {
+  std::call_once(found_, [this] { seeds_ = codegen::seeds(kernel_, device_); });
+  return seeds_;
+}
+
+Genome Genomes::random(std::mt19937_64& rng) const {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     Genome genome;
-    for (const auto& gene : known)
+    for (const auto& gene : genes_)
       genome[gene.name] = gene.choices[gene.name == language_gene ? 0 : draw(rng, gene.choices.size())];
-    if (illegal(kernel, device, known, genome).empty()) return genome;
+    if (legal(genome)) return genome;
   }
-  const auto safe = seeds(kernel, device);
+  const auto& safe = seeds();
   return safe.empty() ? Genome{} : safe[draw(rng, safe.size())];
 }
 
-std::vector<Genome> neighbours(const Kernel& kernel, const Device& device, const Genome& genome) {
+std::vector<Genome> Genomes::neighbours(const Genome& genome) const {
   std::vector<Genome> out;
-  const auto known = genes(kernel, device);
-  for (const auto& gene : known) {
+  for (const auto& gene : genes_) {
     const auto it = genome.find(gene.name);
     if (it == genome.end()) continue;
     const auto at = std::ranges::find(gene.choices, it->second);
@@ -89,29 +106,40 @@ std::vector<Genome> neighbours(const Kernel& kernel, const Device& device, const
       if (other < 0 || other >= static_cast<std::ptrdiff_t>(gene.choices.size())) continue;
       Genome next = genome;
       next[gene.name] = gene.choices[static_cast<std::size_t>(other)];
-      if (illegal(kernel, device, known, next).empty()) out.push_back(std::move(next));
+      if (illegal(kernel_, device_, genes_, next).empty()) out.push_back(std::move(next));
     }
   }
   return out;
 }
 
-Genome mutate(const Kernel& kernel, const Device& device, const Genome& genome, std::mt19937_64& rng) {
-  const auto known = genes(kernel, device);
-  std::vector<Gene> open;
-  for (const auto& gene : known) {
-    if (gene.choices.size() > 1) open.push_back(gene);
+Genome Genomes::mutate(const Genome& genome, std::mt19937_64& rng) const {
+  std::vector<const Gene*> open;
+  for (const auto& gene : genes_) {
+    if (gene.choices.size() > 1) open.push_back(&gene);
   }
   if (open.empty()) return genome;
   for (int attempt = 0; attempt < 200; ++attempt) {
     Genome next = genome;
     const std::size_t changes = 1 + draw(rng, 3);
     for (std::size_t c = 0; c < changes; ++c) {
-      const auto& gene = open[draw(rng, open.size())];
+      const auto& gene = *open[draw(rng, open.size())];
       next[gene.name] = gene.choices[draw(rng, gene.choices.size())];
     }
-    if (next != genome && illegal(kernel, device, known, next).empty()) return next;
+    if (next != genome && illegal(kernel_, device_, genes_, next).empty()) return next;
   }
-  return random_genome(kernel, device, rng);
+  return random(rng);
+}
+
+Genome random_genome(const Kernel& kernel, const Device& device, std::mt19937_64& rng) {
+  return Genomes(kernel, device).random(rng);
+}
+
+std::vector<Genome> neighbours(const Kernel& kernel, const Device& device, const Genome& genome) {
+  return Genomes(kernel, device).neighbours(genome);
+}
+
+Genome mutate(const Kernel& kernel, const Device& device, const Genome& genome, std::mt19937_64& rng) {
+  return Genomes(kernel, device).mutate(genome, rng);
 }
 
 std::string text(const Genome& genome) {

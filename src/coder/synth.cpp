@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "codegen/compose/compose.h"
+#include "codegen/genomes.h"
 #include "program/program.h"
 
 namespace planish::coder {
@@ -11,21 +12,17 @@ namespace {
 class Synth : public Domain {
  public:
   Synth(std::shared_ptr<const CutTask> task, std::size_t region)
-      : task_(std::move(task)), region_(region), genes_(codegen::genes(kernel(), task_->device)) {}
+      : task_(std::move(task)), region_(region), genomes_(kernel(), task_->device) {}
 
-  std::vector<codegen::Gene> genes() const override { return genes_; }
-  bool legal(const codegen::Genome& genome) const override {
-    return codegen::illegal(kernel(), task_->device, genes_, genome).empty();
-  }
-  std::vector<codegen::Genome> seeds() const override { return codegen::seeds(kernel(), task_->device); }
-  codegen::Genome random(std::mt19937_64& rng) const override {
-    return codegen::random_genome(kernel(), task_->device, rng);
-  }
+  std::vector<codegen::Gene> genes() const override { return genomes_.genes(); }
+  bool legal(const codegen::Genome& genome) const override { return genomes_.legal(genome); }
+  std::vector<codegen::Genome> seeds() const override { return genomes_.seeds(); }
+  codegen::Genome random(std::mt19937_64& rng) const override { return genomes_.random(rng); }
   std::vector<codegen::Genome> neighbours(const codegen::Genome& genome) const override {
-    return codegen::neighbours(kernel(), task_->device, genome);
+    return genomes_.neighbours(genome);
   }
   codegen::Genome mutate(const codegen::Genome& genome, std::mt19937_64& rng) const override {
-    return codegen::mutate(kernel(), task_->device, genome, rng);
+    return genomes_.mutate(genome, rng);
   }
   std::string text(const codegen::Genome& genome) const override { return codegen::text(genome); }
 
@@ -45,7 +42,7 @@ class Synth : public Domain {
   const codegen::Kernel& kernel() const { return task_->partition.regions[region_].kernel; }
   std::shared_ptr<const CutTask> task_;
   std::size_t region_;
-  std::vector<codegen::Gene> genes_;
+  codegen::Genomes genomes_;
 };
 
 }  // namespace

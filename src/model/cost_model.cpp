@@ -50,6 +50,13 @@ double CostModel::sum_of(const Boost& boost, const Columns& columns, const Featu
   return boost.predict(row);
 }
 
+CostModel::Said CostModel::said(const Layer& layer, const Features& features) const {
+  if (layer.time.empty() && layer.failure.empty()) return {};
+  row_.clear();
+  layer.columns.append(features, row_);
+  return {layer.time.empty() ? 0 : layer.time.predict(row_), layer.failure.empty() ? 0 : layer.failure.predict(row_)};
+}
+
 void CostModel::learn_prior(const std::vector<Sample>& samples) {
   ++lessons_;
   prior_ = {};
@@ -134,13 +141,15 @@ Guess CostModel::guess(const std::string& group, const Features& features) const
   const Group* own = found == groups_.end() ? nullptr : &found->second;
   out.known = has_prior() || (own != nullptr && !own->own.time.empty());
   if (!out.known) return out;
-  out.log_ms = sum_of(prior_.time, prior_.columns, features);
-  double odds = sum_of(prior_.failure, prior_.columns, features);
+  const Said earlier = said(prior_, features);
+  out.log_ms = earlier.log_ms;
+  double odds = earlier.odds;
   bool may_fail = prior_fails_;
   if (own != nullptr) {
-    out.log_ms += own->offset + sum_of(own->own.time, own->own.columns, features);
+    const Said now = said(own->own, features);
+    out.log_ms += own->offset + now.log_ms;
     if (!own->own.failure.empty()) {
-      odds += sum_of(own->own.failure, own->own.columns, features);
+      odds += now.odds;
       may_fail = true;
     }
   }

@@ -65,12 +65,18 @@ class CostModel {
     Layer own;
   };
   static double sum_of(const Boost& boost, const Columns& columns, const Features& features);
+  /// What a layer's two models say of a genome; of a model that is empty 0.
+  struct Said {
+    double log_ms = 0, odds = 0;
+  };
+  Said said(const Layer& layer, const Features& features) const;
   void learn(Group& group);
 
   Layer prior_;
   bool prior_fails_ = false;
   std::map<std::string, Group> groups_;
   std::uint64_t lessons_ = 0;
+  mutable std::vector<float> row_;  ///< of said(): kept, so that asking does not allocate
 };
 
 /// Spearman's rank correlation; ties share their mean rank. 0 for fewer than two values or where one side is constant.

@@ -167,7 +167,12 @@ Featurizer::Featurizer(codegen::Kernel kernel, codegen::Device device)
 }
 
 Features Featurizer::of(const codegen::Genome& genome) const {
-  Features f;
+  Features out;
+  describe(genome, out);
+  return out;
+}
+
+void Featurizer::describe(const codegen::Genome& genome, Features& f) const {
   for (const auto& [name, value] : genome) f["g." + name] = gene_feature(value);
   const auto threads = static_cast<double>(gene(genome, "threads", 1));
   const auto unroll = static_cast<double>(gene(genome, "unroll", 1));
@@ -175,16 +180,22 @@ Features Featurizer::of(const codegen::Genome& genome) const {
   if (device_.target == codegen::Target::cpu) {
     f["d.log_bytes_a_thread"] = log2_of(bytes_ / threads);
     f["d.log_points_a_thread"] = log2_of(points_ / threads);
-    if (const auto chunk = gene(genome, "chunk", 0); chunk > 0)
+    if (const auto chunk = gene(genome, "chunk", 0); chunk > 0) {
       f["d.log_chunks_a_thread"] = log2_of(points_ / static_cast<double>(chunk) / threads);
+    } else {
+      f.erase("d.log_chunks_a_thread");
+    }
     const double lanes = static_cast<double>(gene(genome, "bits", 128)) / (8.0 * widest(kernel_));
     const auto extents = kernel_.space.extents;
     const auto vary = static_cast<std::size_t>(gene(genome, "vary", 0));
     if (vary < extents.size()) {
       f["d.log_vectors"] = log2_of(static_cast<double>(extents[vary]) / (lanes * unroll));
       f["d.vary_is_last"] = vary + 1 == extents.size() ? 1 : 0;
+    } else {
+      f.erase("d.log_vectors");
+      f.erase("d.vary_is_last");
     }
-    return f;
+    return;
   }
   const codegen::printing::CudaPlan plan = codegen::printing::make_plan(kernel_, device_, genome);
   f["d.registers"] = plan.registers;
@@ -203,7 +214,6 @@ Features Featurizer::of(const codegen::Genome& genome) const {
   const double waves = static_cast<double>(plan.grid) / (resident * std::max(1, device_.sms));
   f["d.log_waves"] = log2_of(waves);
   f["d.last_wave"] = waves / std::ceil(std::max(waves, 1e-6));
-  return f;
 }
 
 }  // namespace planish::model

@@ -39,6 +39,9 @@ class Featurizer {
   /// The genes ("g.", as logarithms) and what follows from them with the kernel ("d.": registers, blocks, bytes in
   /// flight, …). Does not repeat the kernel's facts.
   Features of(const codegen::Genome& genome) const;
+  /// Writes the same over what is there: names that are there already, as when another genome was described before,
+  /// take no new memory. Other names are left alone.
+  void describe(const codegen::Genome& genome, Features& out) const;
 
  private:
   codegen::Kernel kernel_;

@@ -23,6 +23,8 @@ class Forest {
   void fit(std::span<const Code> rows, std::span<const double> log_ms, int features, std::mt19937_64& rng);
   bool fitted() const { return !roots_.empty(); }
   Guess guess(const Code& code) const;
+  /// The same for many: trees are walked by several at a time, which hides the waiting for each other's nodes.
+  void guess(std::span<const Code> codes, std::span<Guess> out) const;
 
  private:
   struct Node {
@@ -31,7 +33,12 @@ class Forest {
     std::int32_t left = -1;  ///< right is left + 1; −1: a leaf
     float value = 0;
   };
-  void grow(std::span<const Code> rows, std::span<const double> values, int features, std::mt19937_64& rng);
+  /// What was learned from, by feature: a column is looked at as a whole.
+  struct Columns {
+    std::size_t rows = 0, features = 0;
+    std::vector<std::uint8_t> at;  ///< feature × row
+  };
+  void grow(const Columns& columns, std::span<const double> values, std::mt19937_64& rng);
   std::vector<Node> nodes_;
   std::vector<std::int32_t> roots_;
 };

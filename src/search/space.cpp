@@ -61,6 +61,15 @@ codegen::Genome Space::decode(const Code& code) const {
   return out;
 }
 
+const codegen::Genome& Space::view(const Code& code) const {
+  if (slots_.empty()) {
+    scratch_ = decode(code);
+    for (const codegen::Gene& gene : open_) slots_.push_back(&scratch_.find(gene.name)->second);
+  }
+  for (std::size_t i = 0; i < slots_.size(); ++i) *slots_[i] = open_[i].choices[code.at[i]];
+  return scratch_;
+}
+
 std::uint64_t Space::key(const Code& code) const {
   std::uint64_t out = 0;
   if (size_ < 0x1p63) {
@@ -88,25 +97,17 @@ Code Space::draw(std::mt19937_64& rng) const {
   return code;
 }
 
-std::size_t Space::pair(int i, int j, const Code& code) const {
-  const auto a = static_cast<std::size_t>(i), b = static_cast<std::size_t>(j);
-  return starts_[a * (a - 1) / 2 + b] + static_cast<std::size_t>(code.at[a] * counts_[b] + code.at[b]);
-}
-
 bool Space::legal(const Code& code) {
   // Operators come back to the neighbours of the same elites: many are asked about again and again.
   const std::uint64_t known = key(code);
   if (legal_.contains(known)) return true;
   if (illegal_.contains(known)) return false;
-  // One genome is kept, so that asking does not build a map anew.
-  if (scratch_.empty()) scratch_ = decode(code);
-  for (std::size_t i = 0; i < open_.size(); ++i) scratch_.find(open_[i].name)->second = open_[i].choices[code.at[i]];
-  const bool yes = domain_->legal(scratch_);
+  const bool yes = domain_->legal(view(code));
   (yes ? legal_ : illegal_).insert(known);
   if (pairs_.empty()) return yes;
-  for (int i = 1; i < genes(); ++i) {
-    for (int j = 0; j < i; ++j) {
-      Pair& one = pairs_[pair(i, j, code)];
+  for (std::size_t i = 1, at = 0; i < counts_.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j, ++at) {
+      Pair& one = pairs_[pair(at, i, j, code)];
       if (one.met < enough) ++one.met;
       one.legal = one.legal || yes;
     }
@@ -116,9 +117,9 @@ bool Space::legal(const Code& code) {
 
 bool Space::plausible(const Code& code) const {
   if (pairs_.empty()) return true;
-  for (int i = 1; i < genes(); ++i) {
-    for (int j = 0; j < i; ++j) {
-      const Pair& one = pairs_[pair(i, j, code)];
+  for (std::size_t i = 1, at = 0; i < counts_.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j, ++at) {
+      const Pair& one = pairs_[pair(at, i, j, code)];
       if (one.met >= enough && !one.legal) return false;
     }
   }

@@ -26,6 +26,8 @@ struct Code {
 class Space {
  public:
   explicit Space(std::shared_ptr<const coder::Domain> domain);
+  Space(const Space&) = delete;
+  Space& operator=(const Space&) = delete;
 
   /// Open genes.
   int genes() const { return static_cast<int>(open_.size()); }
@@ -39,6 +41,8 @@ class Space {
   /// Nothing where the genome has a gene or a value that this space does not.
   std::optional<Code> encode(const codegen::Genome& genome) const;
   codegen::Genome decode(const Code& code) const;
+  /// The same without building a map: it holds until the next call.
+  const codegen::Genome& view(const Code& code) const;
   /// Exact where there are fewer than 2⁶⁴ combinations, else a hash.
   std::uint64_t key(const Code& code) const;
   /// The code with this number, 0 … size() − 1 (in spaces small enough to be walked).
@@ -56,7 +60,10 @@ class Space {
     std::uint16_t met = 0;
     bool legal = false;
   };
-  std::size_t pair(int i, int j, const Code& code) const;
+  /// Position in pairs_ of what the code has at i and j < i; `at` numbers such pairs.
+  std::size_t pair(std::size_t at, std::size_t i, std::size_t j, const Code& code) const {
+    return starts_[at] + static_cast<std::size_t>(code.at[i]) * static_cast<std::size_t>(counts_[j]) + code.at[j];
+  }
 
   std::shared_ptr<const coder::Domain> domain_;
   std::vector<codegen::Gene> all_, open_;
@@ -65,7 +72,8 @@ class Space {
   double size_ = 1;
   std::vector<std::size_t> starts_;  ///< of each pair's table in pairs_
   std::vector<Pair> pairs_;
-  codegen::Genome scratch_;
+  mutable codegen::Genome scratch_;             ///< what view() gives
+  mutable std::vector<std::int64_t*> slots_;    ///< the open genes' values in it
   KeySet legal_, illegal_;  ///< those that were asked about
 };
 

@@ -19,14 +19,15 @@ class Surrogate {
   bool fitted() const { return forest_.fitted(); }
   /// The spread grows where trees disagree, and with choices that were hardly tried.
   Forest::Guess guess(const Code& code) const;
+  void guess(std::span<const Code> codes, std::span<Forest::Guess> out) const;
 
  private:
   struct Effect {
     double value = 0;
     int count = 0;
   };
-  double sum(const Code& code) const;
-  std::vector<std::vector<Effect>> effects_;  ///< by position, by choice
+  std::size_t features_ = 0;
+  std::vector<Effect> effects_;               ///< by position and choice, 256 of each
   double mean_ = 0, left_over_ = 0;           ///< standard deviation that single effects do not explain
   Forest forest_;
 };

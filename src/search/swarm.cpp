@@ -72,7 +72,7 @@ Code Swarm::row_of(const Code& code) const {
   if (features_ == space_.genes()) return row;
   const auto slot = static_cast<std::size_t>(space_.genes());
   row.at[slot] = 255;  // the predictor cannot say
-  if (const auto guess = predictor_->predicted_log_ms(region_, space_.decode(code))) {
+  if (const auto guess = predictor_->predicted_log_ms(region_, space_.view(code))) {
     const double steps = 100 + (*guess - anchor_.value_or(*guess)) / predicted_step;
     row.at[slot] = static_cast<std::uint8_t>(std::clamp(steps, 0.0, 254.0));
   }
@@ -85,7 +85,7 @@ void Swarm::learn() {
   if (surrogate_.fitted() && told < learned_at_ + std::max<std::size_t>(2, learned_at_ / 12)) return;
   learned_at_ = told;
   if (features_ > space_.genes() && !anchor_)
-    anchor_ = predictor_->predicted_log_ms(region_, space_.decode(records_[best_].code));
+    anchor_ = predictor_->predicted_log_ms(region_, space_.view(records_[best_].code));
   // The newest, and of the old ones the best.
   std::vector<std::size_t> rows(told);
   for (std::size_t i = 0; i < told; ++i) rows[i] = i;
@@ -254,14 +254,19 @@ std::optional<Swarm::Thought> Swarm::choose(const Agent& agent, std::vector<Thou
   const double curiosity = islands_[static_cast<std::size_t>(agent.island)].curiosity;
   std::vector<std::pair<double, std::size_t>> order;
   order.reserve(pool.size());
+  if (surrogate_.fitted()) {
+    asked_.clear();
+    for (const Thought& thought : pool) asked_.push_back(row_of(thought.code));
+    guesses_.resize(pool.size());
+    surrogate_.guess(asked_, guesses_);
+  }
   for (std::size_t i = 0; i < pool.size(); ++i) {
     double score = static_cast<double>(i);  // as thought of
     if (surrogate_.fitted()) {
-      const Forest::Guess guess = surrogate_.guess(row_of(pool[i].code));
-      score = guess.mean - curiosity * guess.spread;
+      score = guesses_[i].mean - curiosity * guesses_[i].spread;
       ++funnel_.predicted;
     } else if (predictor_ != nullptr) {
-      if (const auto guess = predictor_->predicted_log_ms(region_, space_.decode(pool[i].code))) {
+      if (const auto guess = predictor_->predicted_log_ms(region_, space_.view(pool[i].code))) {
         score = *guess;
         ++funnel_.predicted;
       }

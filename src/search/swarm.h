@@ -121,6 +121,8 @@ class Swarm : public Strategy {
   Surrogate surrogate_;
   int features_ = 0;
   std::vector<std::uint8_t> gene_kind_;  ///< of each open gene
+  std::vector<Code> asked_;              ///< of choose(): kept, so that asking does not allocate
+  std::vector<Forest::Guess> guesses_;
   std::vector<Agent> agents_;
   std::vector<Island> islands_;
   Bandit who_;

@@ -73,6 +73,13 @@ int cap_unit(int unit, DType dtype) {
 }  // namespace
 
 ir::IndexExpr outside_domain(const ir::IndexExpr& e, std::span<const int> domain, const ir::Space& space) {
+  if (e.is_affine()) {
+    std::vector<ir::IndexExpr::Term> outside;
+    for (const auto& term : e.terms()) {
+      if (std::ranges::find(domain, term.atom.variable) == domain.end()) outside.push_back(term);
+    }
+    return ir::IndexExpr::build(e.constant_term(), std::move(outside));
+  }
   std::vector<ir::IndexExpr> replacements;
   for (int v = 0; v < static_cast<int>(space.extents.size()); ++v) {
     const bool inside = std::ranges::find(domain, v) != domain.end();
@@ -82,6 +89,16 @@ ir::IndexExpr outside_domain(const ir::IndexExpr& e, std::span<const int> domain
 }
 
 bool is_linear(const ir::IndexExpr& e, std::span<const int> domain, const ir::Space& space) {
+  if (e.is_affine()) {
+    // Whatever is outside the domain is the same on both sides.
+    std::int64_t step = 1;
+    for (std::size_t i = domain.size(); i-- > 0;) {
+      const std::int64_t extent = space.extents[static_cast<std::size_t>(domain[i])];
+      if (e.coefficient_of(domain[i]) != (extent > 1 ? step : 0)) return false;
+      step *= extent;
+    }
+    return true;
+  }
   ir::IndexExpr expected = outside_domain(e, domain, space);
   std::int64_t stride = 1;
   for (std::size_t i = domain.size(); i-- > 0;) {
