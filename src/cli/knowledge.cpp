@@ -57,6 +57,7 @@ Status Knowledge::add_region(const PlannedRegion& region) {
   Region& known = regions_[region.id];
   known.key = region.key;
   known.features = region.features;
+  known.asking = std::make_unique<Region::Asking>(region.features);
   return {};
 }
 
@@ -121,9 +122,9 @@ std::optional<double> Knowledge::predicted_log_ms(const std::string& region, con
   }
   const auto [at, fresh] = known.said.try_emplace(key_of(genome));
   if (!fresh) return at->second;
-  if (known.asked.empty()) known.asked = known.features->kernel_class().facts;
-  known.features->describe(genome, known.asked);
-  const model::Guess guess = model_.guess(known.key, known.asked);
+  const model::Features& features = known.asking->describer.of(genome);
+  if (!known.asking->places) known.asking->places.emplace(features);
+  const model::Guess guess = model_.guess(known.key, *known.asking->places);
   if (guess.known) at->second = guess.log_ms + failure_log_ms * guess.failure;
   return at->second;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cli/plan.h"
@@ -52,7 +53,13 @@ class Knowledge {
     /// What the model said, by genome, until it learns again: strategies ask of the same genomes again and again.
     mutable std::unordered_map<std::uint64_t, std::optional<double>> said;
     mutable std::uint64_t said_at = 0;
-    mutable model::Features asked{};  ///< of the genome that was asked about last, facts and all
+    /// For asking the model, which is done by the hundred for each candidate.
+    struct Asking {
+      explicit Asking(std::shared_ptr<const model::Featurizer> features) : describer(std::move(features)) {}
+      model::Describer describer;
+      std::optional<model::CostModel::Places> places;
+    };
+    std::unique_ptr<Asking> asking;
   };
   model::Features features_of(const Region& region, const codegen::Genome& genome) const;
   Status learn(const std::string& pattern);

@@ -1,6 +1,7 @@
 #include "model/boost.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -142,6 +143,7 @@ void Boost::fit(const Matrix& x, std::span<const double> y, std::span<const doub
       open.pop_back();
       Split best;
       if (here.depth < options.depth) {
+        const double whole = score(here.sum, options.shrink);
         for (const int c : columns) {
           Sum hist[most_bins + 2];
           for (std::size_t k = here.begin; k < here.end; ++k)
@@ -150,6 +152,8 @@ void Boost::fit(const Matrix& x, std::span<const double> y, std::span<const doub
           const int cuts = static_cast<int>(binned.cuts[static_cast<std::size_t>(c)].size());
           Sum left;
           for (int b = 0; b < cuts; ++b) {
+            // An empty bin moves nothing: its cut is the one before.
+            if (b > 0 && hist[b].h == 0 && hist[b].g == 0) continue;
             left += hist[b];
             for (const bool to_left : {true, false}) {
               if (!to_left && nothing.h == 0) continue;
@@ -159,7 +163,7 @@ void Boost::fit(const Matrix& x, std::span<const double> y, std::span<const doub
               if (l.h < options.leaf_weight * (options.logistic ? 0.1 : 1) ||
                   r.h < options.leaf_weight * (options.logistic ? 0.1 : 1))
                 continue;
-              const double gain = score(l, options.shrink) + score(r, options.shrink) - score(here.sum, options.shrink);
+              const double gain = score(l, options.shrink) + score(r, options.shrink) - whole;
               if (gain > best.gain + 1e-12) best = {gain, c, b, to_left};
             }
           }
@@ -206,17 +210,26 @@ void Boost::fit(const Matrix& x, std::span<const double> y, std::span<const doub
 }
 
 double Boost::predict(std::span<const float> row) const {
+  // Several trees side by side: the way down one is a chain of waiting for memory.
+  constexpr std::size_t together = 8;
   double out = start_;
-  for (const std::int32_t root : roots_) {
-    std::size_t at = static_cast<std::size_t>(root);
-    while (nodes_[at].column >= 0) {
-      const Node& node = nodes_[at];
-      const auto column = static_cast<std::size_t>(node.column);
-      const float v = column < row.size() ? row[column] : unknown;
-      const bool left = std::isnan(v) ? node.unknown_left : v <= node.cut;
-      at = static_cast<std::size_t>(node.left) + (left ? 0 : 1);
+  for (std::size_t begin = 0; begin < roots_.size(); begin += together) {
+    const std::size_t count = std::min(together, roots_.size() - begin);
+    std::array<std::size_t, together> at{};
+    for (std::size_t i = 0; i < count; ++i) at[i] = static_cast<std::size_t>(roots_[begin + i]);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t i = 0; i < count; ++i) {
+        const Node& node = nodes_[at[i]];
+        if (node.column < 0) continue;
+        const auto column = static_cast<std::size_t>(node.column);
+        const float v = column < row.size() ? row[column] : unknown;
+        const bool left = std::isnan(v) ? node.unknown_left : v <= node.cut;
+        at[i] = static_cast<std::size_t>(node.left) + (left ? 0 : 1);
+        moved = true;
+      }
     }
-    out += nodes_[at].value;
+    for (std::size_t i = 0; i < count; ++i) out += nodes_[at[i]].value;
   }
   return out;
 }

@@ -43,6 +43,13 @@ void CostModel::Columns::append(const Features& features, std::vector<float>& ro
   }
 }
 
+void CostModel::Columns::find(const Features& features, std::vector<const double*>& places) const {
+  places.assign(index.size(), nullptr);
+  for (const auto& [name, column] : index) {
+    if (const auto found = features.find(name); found != features.end()) places[column] = &found->second;
+  }
+}
+
 double CostModel::sum_of(const Boost& boost, const Columns& columns, const Features& features) {
   if (boost.empty()) return 0;
   std::vector<float> row;
@@ -50,10 +57,7 @@ double CostModel::sum_of(const Boost& boost, const Columns& columns, const Featu
   return boost.predict(row);
 }
 
-CostModel::Said CostModel::said(const Layer& layer, const Features& features) const {
-  if (layer.time.empty() && layer.failure.empty()) return {};
-  row_.clear();
-  layer.columns.append(features, row_);
+CostModel::Said CostModel::said(const Layer& layer) const {
   return {layer.time.empty() ? 0 : layer.time.predict(row_), layer.failure.empty() ? 0 : layer.failure.predict(row_)};
 }
 
@@ -135,18 +139,19 @@ void CostModel::learn(Group& group) {
   }
 }
 
-Guess CostModel::guess(const std::string& group, const Features& features) const {
+template <typename Fill>
+Guess CostModel::guess_from(const Group* own, Fill fill) const {
   Guess out;
-  const auto found = groups_.find(group);
-  const Group* own = found == groups_.end() ? nullptr : &found->second;
   out.known = has_prior() || (own != nullptr && !own->own.time.empty());
   if (!out.known) return out;
-  const Said earlier = said(prior_, features);
+  fill(prior_, true);
+  const Said earlier = said(prior_);
   out.log_ms = earlier.log_ms;
   double odds = earlier.odds;
   bool may_fail = prior_fails_;
   if (own != nullptr) {
-    const Said now = said(own->own, features);
+    fill(own->own, false);
+    const Said now = said(own->own);
     out.log_ms += own->offset + now.log_ms;
     if (!own->own.failure.empty()) {
       odds += now.odds;
@@ -155,6 +160,30 @@ Guess CostModel::guess(const std::string& group, const Features& features) const
   }
   out.failure = may_fail ? logistic(odds) : 0;
   return out;
+}
+
+Guess CostModel::guess(const std::string& group, const Features& features) const {
+  const auto found = groups_.find(group);
+  return guess_from(found == groups_.end() ? nullptr : &found->second, [&](const Layer& layer, bool) {
+    row_.clear();
+    if (!layer.time.empty() || !layer.failure.empty()) layer.columns.append(features, row_);
+  });
+}
+
+Guess CostModel::guess(const std::string& group, Places& places) const {
+  const auto found = groups_.find(group);
+  const Group* const own = found == groups_.end() ? nullptr : &found->second;
+  if (places.found_at_ != lessons_) {
+    prior_.columns.find(*places.features_, places.prior_);
+    if (own != nullptr) own->own.columns.find(*places.features_, places.own_);
+    places.found_at_ = lessons_;
+  }
+  return guess_from(own, [&](const Layer&, bool prior) {
+    const auto& values = prior ? places.prior_ : places.own_;
+    row_.resize(values.size());
+    for (std::size_t c = 0; c < values.size(); ++c)
+      row_[c] = values[c] == nullptr ? unknown : static_cast<float>(*values[c]);
+  });
 }
 
 std::size_t CostModel::observed(const std::string& group) const {

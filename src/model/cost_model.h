@@ -39,6 +39,19 @@ class CostModel {
   /// One sample of this run. Trees are grown again once a group has grown by an eighth.
   void observe(Sample sample);
   Guess guess(const std::string& group, const Features& features) const;
+  /// Where the values of some features lie that keep their places while the values change: asked again and again, names
+  /// are compared once for each lesson.
+  class Places {
+   public:
+    explicit Places(const Features& features) : features_(&features) {}
+
+   private:
+    friend CostModel;
+    const Features* features_;
+    std::uint64_t found_at_ = 0;
+    std::vector<const double*> prior_, own_;  ///< by column; null where the feature is not there
+  };
+  Guess guess(const std::string& group, Places& places) const;
 
   bool has_prior() const { return !prior_.time.empty(); }
   /// Grows whenever guesses may have changed.
@@ -51,6 +64,7 @@ class CostModel {
     std::map<std::string, std::size_t, std::less<>> index;
     void add(const Features& features);
     void append(const Features& features, std::vector<float>& row) const;
+    void find(const Features& features, std::vector<const double*>& places) const;
   };
   struct Layer {
     Columns columns;
@@ -65,18 +79,20 @@ class CostModel {
     Layer own;
   };
   static double sum_of(const Boost& boost, const Columns& columns, const Features& features);
-  /// What a layer's two models say of a genome; of a model that is empty 0.
+  /// What a layer's two models say of the genome in row_; of a model that is empty 0.
   struct Said {
     double log_ms = 0, odds = 0;
   };
-  Said said(const Layer& layer, const Features& features) const;
+  Said said(const Layer& layer) const;
+  template <typename Fill>
+  Guess guess_from(const Group* own, Fill fill) const;
   void learn(Group& group);
 
   Layer prior_;
   bool prior_fails_ = false;
   std::map<std::string, Group> groups_;
-  std::uint64_t lessons_ = 0;
-  mutable std::vector<float> row_;  ///< of said(): kept, so that asking does not allocate
+  std::uint64_t lessons_ = 1;
+  mutable std::vector<float> row_;  ///< kept, so that asking does not allocate
 };
 
 /// Spearman's rank correlation; ties share their mean rank. 0 for fewer than two values or where one side is constant.

@@ -166,54 +166,80 @@ Featurizer::Featurizer(codegen::Kernel kernel, codegen::Device device)
   points_ = static_cast<double>(kernel_.outer_extent()) * static_cast<double>(kernel_.inner_extent());
 }
 
-Features Featurizer::of(const codegen::Genome& genome) const {
-  Features out;
-  describe(genome, out);
-  return out;
+const std::array<std::string_view, Featurizer::derived>& Featurizer::derived_names() {
+  static constexpr std::array<std::string_view, derived> names{
+      "d.log_cached",   "d.log_bytes_a_thread", "d.log_points_a_thread", "d.log_chunks_a_thread", "d.log_vectors",
+      "d.vary_is_last", "d.registers",          "d.log_shared",          "d.log_blocks",          "d.log_trips",
+      "d.log_flight",   "d.resident_threads",   "d.log_waves",           "d.last_wave"};
+  return names;
 }
 
-void Featurizer::describe(const codegen::Genome& genome, Features& f) const {
-  for (const auto& [name, value] : genome) f["g." + name] = gene_feature(value);
+std::array<double, Featurizer::derived> Featurizer::derive(const codegen::Genome& genome) const {
+  std::array<double, derived> out;
+  out.fill(unknown);
+  auto& [cached, bytes_each, points_each, chunks_each, vectors, vary_is_last, registers, shared_bytes, blocks, trips,
+         flight, resident_threads, log_waves, last_wave] = out;
   const auto threads = static_cast<double>(gene(genome, "threads", 1));
   const auto unroll = static_cast<double>(gene(genome, "unroll", 1));
-  f["d.log_cached"] = log2_of(bytes_ / static_cast<double>(std::max<std::int64_t>(1, device_.l2_bytes)));
+  cached = log2_of(bytes_ / static_cast<double>(std::max<std::int64_t>(1, device_.l2_bytes)));
   if (device_.target == codegen::Target::cpu) {
-    f["d.log_bytes_a_thread"] = log2_of(bytes_ / threads);
-    f["d.log_points_a_thread"] = log2_of(points_ / threads);
-    if (const auto chunk = gene(genome, "chunk", 0); chunk > 0) {
-      f["d.log_chunks_a_thread"] = log2_of(points_ / static_cast<double>(chunk) / threads);
-    } else {
-      f.erase("d.log_chunks_a_thread");
-    }
+    bytes_each = log2_of(bytes_ / threads);
+    points_each = log2_of(points_ / threads);
+    if (const auto chunk = gene(genome, "chunk", 0); chunk > 0)
+      chunks_each = log2_of(points_ / static_cast<double>(chunk) / threads);
     const double lanes = static_cast<double>(gene(genome, "bits", 128)) / (8.0 * widest(kernel_));
-    const auto extents = kernel_.space.extents;
+    const auto& extents = kernel_.space.extents;
     const auto vary = static_cast<std::size_t>(gene(genome, "vary", 0));
     if (vary < extents.size()) {
-      f["d.log_vectors"] = log2_of(static_cast<double>(extents[vary]) / (lanes * unroll));
-      f["d.vary_is_last"] = vary + 1 == extents.size() ? 1 : 0;
-    } else {
-      f.erase("d.log_vectors");
-      f.erase("d.vary_is_last");
+      vectors = log2_of(static_cast<double>(extents[vary]) / (lanes * unroll));
+      vary_is_last = vary + 1 == extents.size() ? 1 : 0;
     }
-    return;
+    return out;
   }
   const codegen::printing::CudaPlan plan = codegen::printing::make_plan(kernel_, device_, genome);
-  f["d.registers"] = plan.registers;
-  f["d.log_shared"] = log2_of(1.0 + static_cast<double>(plan.dynamic_shared + plan.static_shared));
-  f["d.log_blocks"] = log2_of(static_cast<double>(plan.grid));
-  f["d.log_trips"] = log2_of(static_cast<double>(plan.trips));
+  registers = plan.registers;
+  shared_bytes = log2_of(1.0 + static_cast<double>(plan.dynamic_shared + plan.static_shared));
+  blocks = log2_of(static_cast<double>(plan.grid));
+  trips = log2_of(static_cast<double>(plan.trips));
   const double vector = static_cast<double>(gene(genome, "vector", 4));
-  f["d.log_flight"] = log2_of(threads * vector * unroll);
+  flight = log2_of(threads * vector * unroll);
   // Blocks that fit at once, by registers, threads and shared memory: the waves follow.
   const double by_registers = 65536.0 / (std::max(24, (plan.registers + 7) / 8 * 8) * threads);
   const double shared = static_cast<double>(plan.dynamic_shared + plan.static_shared) + 1024;
   const double resident = std::max(
       1.0,
       std::floor(std::min({32.0, 2048 / threads, by_registers, static_cast<double>(device_.shared_bytes) / shared})));
-  f["d.resident_threads"] = resident * threads;
+  resident_threads = resident * threads;
   const double waves = static_cast<double>(plan.grid) / (resident * std::max(1, device_.sms));
-  f["d.log_waves"] = log2_of(waves);
-  f["d.last_wave"] = waves / std::ceil(std::max(waves, 1e-6));
+  log_waves = log2_of(waves);
+  last_wave = waves / std::ceil(std::max(waves, 1e-6));
+  return out;
+}
+
+Features Featurizer::of(const codegen::Genome& genome) const {
+  Features out;
+  for (const auto& [name, value] : genome) out["g." + name] = gene_feature(value);
+  const auto values = derive(genome);
+  for (std::size_t i = 0; i < derived; ++i) {
+    if (!std::isnan(values[i])) out.emplace(derived_names()[i], values[i]);
+  }
+  return out;
+}
+
+Describer::Describer(std::shared_ptr<const Featurizer> features)
+    : features_(std::move(features)), all_(features_->kernel_class().facts) {}
+
+const Features& Describer::of(const codegen::Genome& genome) {
+  if (derived_.empty()) {
+    for (const auto& [name, value] : genome) genes_.push_back(&all_["g." + name]);
+    for (const std::string_view name : Featurizer::derived_names())
+      derived_.push_back(&all_.emplace(name, Featurizer::unknown).first->second);
+  }
+  std::size_t at = 0;
+  for (const auto& [name, value] : genome) *genes_[at++] = gene_feature(value);
+  const auto values = features_->derive(genome);
+  for (std::size_t i = 0; i < values.size(); ++i) *derived_[i] = values[i];
+  return all_;
 }
 
 }  // namespace planish::model

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,15 +43,34 @@ class Featurizer {
   /// The genes ("g.", as logarithms) and what follows from them with the kernel ("d.": registers, blocks, bytes in
   /// flight, …). Does not repeat the kernel's facts.
   Features of(const codegen::Genome& genome) const;
-  /// Writes the same over what is there: names that are there already, as when another genome was described before,
-  /// take no new memory. Other names are left alone.
-  void describe(const codegen::Genome& genome, Features& out) const;
+  /// The "d." values, in the order of derived_names(); `unknown` where a name does not apply.
+  static constexpr std::size_t derived = 14;
+  static const std::array<std::string_view, derived>& derived_names();
+  std::array<double, derived> derive(const codegen::Genome& genome) const;
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
  private:
   codegen::Kernel kernel_;
   codegen::Device device_;
   KernelClass class_;
   double bytes_ = 0, points_ = 0;
+};
+
+/// Features of one genome after another of the same genes, in the same memory: names are looked up once. A name that does
+/// not apply has the value `unknown`. One thread.
+class Describer {
+ public:
+  /// With the kernel's facts.
+  explicit Describer(std::shared_ptr<const Featurizer> features);
+  Describer(const Describer&) = delete;
+  Describer& operator=(const Describer&) = delete;
+  /// Holds until the next call; its names stay where they are.
+  const Features& of(const codegen::Genome& genome);
+
+ private:
+  std::shared_ptr<const Featurizer> features_;
+  Features all_;
+  std::vector<double*> genes_, derived_;  ///< values in all_
 };
 
 }  // namespace planish::model

@@ -16,72 +16,102 @@ struct Work {
   std::size_t begin = 0, end = 0;
 };
 
+struct Cut {
+  std::size_t feature = 0;
+  std::uint8_t at = 0;  ///< at most this goes left
+  double left = 0;      ///< sum of what does
+  std::size_t count = 0;
+};
+
+/// Fills in what goes left of each cut. Four cuts at a time, because each sum waits for its latest addition; and zeros
+/// are added for what goes right, because no processor could foretell the side.
+void sum_left(std::span<const Code> rows, std::span<const double> values, std::span<const std::uint32_t> here,
+              std::vector<Cut>& cuts) {
+  constexpr std::size_t together = 4;
+  const std::size_t wanted = cuts.size();
+  cuts.resize((wanted + together - 1) / together * together);
+  for (std::size_t begin = 0; begin < wanted; begin += together) {
+    Cut *const a = &cuts[begin], *const b = a + 1, *const c = b + 1, *const d = c + 1;
+    double left_a = 0, left_b = 0, left_c = 0, left_d = 0;
+    std::size_t count_a = 0, count_b = 0, count_c = 0, count_d = 0;
+    for (const std::uint32_t i : here) {
+      const auto& code = rows[i].at;
+      const double either[2] = {0, values[i]};
+      const std::size_t in_a = code[a->feature] <= a->at, in_b = code[b->feature] <= b->at;
+      const std::size_t in_c = code[c->feature] <= c->at, in_d = code[d->feature] <= d->at;
+      left_a += either[in_a];
+      left_b += either[in_b];
+      left_c += either[in_c];
+      left_d += either[in_d];
+      count_a += in_a;
+      count_b += in_b;
+      count_c += in_c;
+      count_d += in_d;
+    }
+    *a = {a->feature, a->at, left_a, count_a};
+    *b = {b->feature, b->at, left_b, count_b};
+    *c = {c->feature, c->at, left_c, count_c};
+    *d = {d->feature, d->at, left_d, count_d};
+  }
+  cuts.resize(wanted);
+}
+
 }  // namespace
 
-void Forest::grow(const Columns& columns, std::span<const double> values, std::mt19937_64& rng) {
-  std::vector<std::uint32_t> order(columns.rows);
-  // Of the node at work, side by side: the values, and one column.
-  std::vector<double> here(columns.rows);
-  std::vector<std::uint8_t> column(columns.rows);
+void Forest::grow(std::span<const Code> rows, std::span<const double> values, std::size_t features,
+                  std::mt19937_64& rng) {
+  std::vector<std::uint32_t> order(rows.size());
   std::iota(order.begin(), order.end(), 0U);
   std::vector<Work> todo;
   nodes_.emplace_back();
   roots_.push_back(static_cast<std::int32_t>(nodes_.size() - 1));
-  todo.push_back({roots_.back(), 0, columns.rows});
+  todo.push_back({roots_.back(), 0, rows.size()});
+  std::vector<Cut> cuts;
   while (!todo.empty()) {
     const Work work = todo.back();
     todo.pop_back();
-    const std::size_t n = work.end - work.begin;
+    const std::span<const std::uint32_t> here = std::span(order).subspan(work.begin, work.end - work.begin);
+    const std::size_t n = here.size();
     double sum = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      here[i] = values[order[work.begin + i]];
-      sum += here[i];
-    }
+    for (const std::uint32_t i : here) sum += values[i];
     nodes_[static_cast<std::size_t>(work.node)].value = static_cast<float>(sum / static_cast<double>(n));
     if (n < least_to_split) continue;
     // One random cut for each feature that varies here; the one that separates best is taken.
-    std::size_t best_feature = columns.features;
-    std::uint8_t best_cut = 0;
+    Code least = rows[here.front()], most = least;
+    for (const std::uint32_t i : here) {
+      for (std::size_t f = 0; f < Code::most; ++f) {
+        least.at[f] = std::min(least.at[f], rows[i].at[f]);
+        most.at[f] = std::max(most.at[f], rows[i].at[f]);
+      }
+    }
+    cuts.clear();
+    for (std::size_t f = 0; f < features; ++f) {
+      if (least.at[f] >= most.at[f]) continue;
+      const std::size_t apart = static_cast<std::size_t>(most.at[f]) - least.at[f];
+      cuts.push_back({f, static_cast<std::uint8_t>(least.at[f] + pick(rng, apart)), 0, 0});
+    }
+    sum_left(rows, values, here, cuts);
+    const Cut* best = nullptr;
     double best_gain = 1e-12;
-    for (std::size_t f = 0; f < columns.features; ++f) {
-      const std::uint8_t* all = &columns.at[f * columns.rows];
-      std::uint8_t least = 255, most = 0;
-      for (std::size_t i = 0; i < n; ++i) {
-        const std::uint8_t v = all[order[work.begin + i]];
-        column[i] = v;
-        least = std::min(least, v);
-        most = std::max(most, v);
-      }
-      if (least >= most) continue;
-      const auto cut = static_cast<std::uint8_t>(least + pick(rng, static_cast<std::size_t>(most - least)));
-      double left = 0;
-      std::size_t count = 0;
-      for (std::size_t i = 0; i < n; ++i) {
-        // Added as zeros rather than passed over: which side a row is on cannot be foretold.
-        const bool goes_left = column[i] <= cut;
-        left += goes_left ? here[i] : 0.0;
-        count += goes_left ? 1U : 0U;
-      }
-      const double l = static_cast<double>(count), r = static_cast<double>(n - count);
-      const double apart = left / l - (sum - left) / r;
+    for (const Cut& cut : cuts) {
+      const double l = static_cast<double>(cut.count), r = static_cast<double>(n - cut.count);
+      const double apart = cut.left / l - (sum - cut.left) / r;
       const double gain = apart * apart * l * r;
       if (gain <= best_gain) continue;
       best_gain = gain;
-      best_feature = f;
-      best_cut = cut;
+      best = &cut;
     }
-    if (best_feature == columns.features) continue;
-    const std::uint8_t* chosen = &columns.at[best_feature * columns.rows];
+    if (best == nullptr) continue;
     const auto middle = std::partition(order.begin() + static_cast<std::ptrdiff_t>(work.begin),
                                        order.begin() + static_cast<std::ptrdiff_t>(work.end),
-                                       [&](std::uint32_t i) { return chosen[i] <= best_cut; });
+                                       [&](std::uint32_t i) { return rows[i].at[best->feature] <= best->at; });
     const auto split = static_cast<std::size_t>(middle - order.begin());
     const auto left = static_cast<std::int32_t>(nodes_.size());
     nodes_.emplace_back();
     nodes_.emplace_back();
     Node& node = nodes_[static_cast<std::size_t>(work.node)];
-    node.feature = static_cast<std::uint8_t>(best_feature);
-    node.cut = best_cut;
+    node.feature = static_cast<std::uint8_t>(best->feature);
+    node.cut = best->at;
     node.left = left;
     todo.push_back({left, work.begin, split});
     todo.push_back({left + 1, split, work.end});
@@ -92,14 +122,7 @@ void Forest::fit(std::span<const Code> rows, std::span<const double> log_ms, int
   nodes_.clear();
   roots_.clear();
   if (rows.empty()) return;
-  Columns columns;
-  columns.rows = rows.size();
-  columns.features = static_cast<std::size_t>(features);
-  columns.at.resize(columns.rows * columns.features);
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    for (std::size_t f = 0; f < columns.features; ++f) columns.at[f * columns.rows + r] = rows[r].at[f];
-  }
-  for (int tree = 0; tree < trees; ++tree) grow(columns, log_ms, rng);
+  for (int tree = 0; tree < trees; ++tree) grow(rows, log_ms, static_cast<std::size_t>(features), rng);
 }
 
 Forest::Guess Forest::guess(const Code& code) const {

@@ -33,12 +33,7 @@ class Forest {
     std::int32_t left = -1;  ///< right is left + 1; −1: a leaf
     float value = 0;
   };
-  /// What was learned from, by feature: a column is looked at as a whole.
-  struct Columns {
-    std::size_t rows = 0, features = 0;
-    std::vector<std::uint8_t> at;  ///< feature × row
-  };
-  void grow(const Columns& columns, std::span<const double> values, std::mt19937_64& rng);
+  void grow(std::span<const Code> rows, std::span<const double> values, std::size_t features, std::mt19937_64& rng);
   std::vector<Node> nodes_;
   std::vector<std::int32_t> roots_;
 };
