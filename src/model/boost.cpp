@@ -25,7 +25,7 @@ struct Draw {
 /// The columns in a few bins each: bin b holds what is at most cuts[b]; the last bin of all is "unknown".
 struct Binned {
   std::vector<std::vector<float>> cuts;  ///< by column; ascending
-  std::vector<std::uint8_t> bins;        ///< row-major
+  std::vector<std::uint8_t> bins;        ///< column × row
   static constexpr std::uint8_t nothing = most_bins + 1;
 
   explicit Binned(const Matrix& x) : cuts(x.columns), bins(x.values.size()) {
@@ -50,7 +50,7 @@ struct Binned {
       }
       for (std::size_t r = 0; r < x.rows(); ++r) {
         const float v = x.row(r)[c];
-        bins[r * x.columns + c] =
+        bins[c * x.rows() + r] =
             std::isnan(v) ? nothing : static_cast<std::uint8_t>(std::ranges::lower_bound(cut, v) - cut.begin());
       }
     }
@@ -83,7 +83,9 @@ double score(const Sum& s, double shrink) {
 void Boost::fit(const Matrix& x, std::span<const double> y, std::span<const double> weight,
                 std::span<const double> base, const BoostOptions& options) {
   nodes_.clear();
+  steps_.clear();
   roots_.clear();
+  columns_ = 0;
   start_ = 0;
   const std::size_t n = x.rows();
   if (n < 2 || x.columns == 0) return;
@@ -106,6 +108,7 @@ void Boost::fit(const Matrix& x, std::span<const double> y, std::span<const doub
   std::vector<Sum> slope(n);
   std::vector<std::uint32_t> rows;
   std::vector<int> columns;
+  std::array<Sum, most_bins + 2> hist{};
   struct Open {
     std::int32_t node;
     std::size_t begin, end;
@@ -145,11 +148,12 @@ void Boost::fit(const Matrix& x, std::span<const double> y, std::span<const doub
       if (here.depth < options.depth) {
         const double whole = score(here.sum, options.shrink);
         for (const int c : columns) {
-          Sum hist[most_bins + 2];
-          for (std::size_t k = here.begin; k < here.end; ++k)
-            hist[binned.bins[rows[k] * x.columns + static_cast<std::size_t>(c)]] += slope[rows[k]];
-          const Sum nothing = hist[Binned::nothing];
           const int cuts = static_cast<int>(binned.cuts[static_cast<std::size_t>(c)].size());
+          std::fill(hist.begin(), hist.begin() + cuts + 1, Sum{});
+          hist[Binned::nothing] = {};
+          const std::uint8_t* const bin = &binned.bins[static_cast<std::size_t>(c) * n];
+          for (std::size_t k = here.begin; k < here.end; ++k) hist[bin[rows[k]]] += slope[rows[k]];
+          const Sum nothing = hist[Binned::nothing];
           Sum left;
           for (int b = 0; b < cuts; ++b) {
             // An empty bin moves nothing: its cut is the one before.
@@ -176,7 +180,7 @@ void Boost::fit(const Matrix& x, std::span<const double> y, std::span<const doub
       }
       const auto column = static_cast<std::size_t>(best.column);
       const auto goes_left = [&](std::uint32_t r) {
-        const auto bin = binned.bins[r * x.columns + column];
+        const auto bin = binned.bins[column * n + r];
         return bin == Binned::nothing ? best.unknown_left : bin <= best.bin;
       };
       const auto middle = std::stable_partition(rows.begin() + static_cast<std::ptrdiff_t>(here.begin),
@@ -207,29 +211,47 @@ void Boost::fit(const Matrix& x, std::span<const double> y, std::span<const doub
       f[i] += nodes_[at].value;
     }
   }
+  depth_ = options.depth;
+  lay_out();
+}
+
+void Boost::lay_out() {
+  columns_ = 0;
+  for (const Node& node : nodes_) columns_ = std::max(columns_, static_cast<std::size_t>(node.column + 1));
+  steps_.resize(nodes_.size());
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    if (node.column < 0) {
+      steps_[i] = {.left = static_cast<std::int32_t>(i), .value = node.value};
+    } else {
+      const auto column = static_cast<std::int32_t>(node.column);
+      steps_[i] = {column + (node.unknown_left ? static_cast<std::int32_t>(columns_) : 0), node.cut, node.left, 0};
+    }
+  }
 }
 
 double Boost::predict(std::span<const float> row) const {
+  constexpr float beyond = std::numeric_limits<float>::infinity();
+  std::vector<float> twice(2 * columns_ + 1);
+  for (std::size_t c = 0; c < columns_; ++c) {
+    const float v = c < row.size() ? row[c] : unknown;
+    twice[c] = std::isnan(v) ? beyond : v;
+    twice[columns_ + c] = std::isnan(v) ? -beyond : v;
+  }
   // Several trees side by side: the way down one is a chain of waiting for memory.
   constexpr std::size_t together = 8;
   double out = start_;
   for (std::size_t begin = 0; begin < roots_.size(); begin += together) {
     const std::size_t count = std::min(together, roots_.size() - begin);
-    std::array<std::size_t, together> at{};
-    for (std::size_t i = 0; i < count; ++i) at[i] = static_cast<std::size_t>(roots_[begin + i]);
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t i = 0; i < count; ++i) {
-        const Node& node = nodes_[at[i]];
-        if (node.column < 0) continue;
-        const auto column = static_cast<std::size_t>(node.column);
-        const float v = column < row.size() ? row[column] : unknown;
-        const bool left = std::isnan(v) ? node.unknown_left : v <= node.cut;
-        at[i] = static_cast<std::size_t>(node.left) + (left ? 0 : 1);
-        moved = true;
+    std::array<std::int32_t, together> at{};
+    for (std::size_t i = 0; i < together; ++i) at[i] = roots_[begin + std::min(i, count - 1)];
+    for (int level = 0; level < depth_; ++level) {
+      for (std::size_t i = 0; i < together; ++i) {
+        const Step& step = steps_[static_cast<std::size_t>(at[i])];
+        at[i] = step.left + (twice[static_cast<std::size_t>(step.at)] > step.cut ? 1 : 0);
       }
     }
-    for (std::size_t i = 0; i < count; ++i) out += nodes_[at[i]].value;
+    for (std::size_t i = 0; i < count; ++i) out += steps_[static_cast<std::size_t>(at[i])].value;
   }
   return out;
 }

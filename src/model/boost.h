@@ -53,7 +53,19 @@ class Boost {
     float value = 0;        ///< of a leaf
     float gain = 0;
   };
+  /// A node as predict() walks it: without a branch, as many steps down every tree as the deepest has. A leaf leads to
+  /// itself. A row is laid out twice, unknown values above all cuts first, then below all.
+  struct Step {
+    std::int32_t at = 0;  ///< in that row
+    float cut = std::numeric_limits<float>::infinity();
+    std::int32_t left = 0;
+    float value = 0;
+  };
+  void lay_out();
   std::vector<Node> nodes_;
+  std::vector<Step> steps_;
+  std::size_t columns_ = 0;  ///< that are split on: one more than the last
+  int depth_ = 0;
   std::vector<std::int32_t> roots_;
   double start_ = 0;
 };
