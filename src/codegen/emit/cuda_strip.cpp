@@ -120,13 +120,14 @@ bool beside(const Node& a, const Node& b) {
 std::vector<Strip> find_strips(const Kernel& kernel, const Lanes& lanes, const std::vector<int>& candidates) {
   std::vector<Strip> strips;
   if (lanes.mode != Lanes::Mode::along || lanes.width < 2) return strips;
-  std::vector<Member> all;
-  for (const int id : candidates) {
-    if (auto m = member(kernel, lanes, id)) all.push_back(std::move(*m));
-  }
-  std::ranges::stable_sort(all, {}, &Member::offset);
+  std::vector<int> sorted = candidates;
+  std::ranges::stable_sort(sorted, {},
+                           [&](int id) { return kernel.nodes[static_cast<std::size_t>(id)].index.constant_term(); });
   std::vector<std::vector<Member>> groups;
-  for (Member& m : all) {
+  for (const int id : sorted) {
+    auto found = member(kernel, lanes, id);
+    if (!found) continue;
+    Member& m = *found;
     const Node& node = kernel.nodes[static_cast<std::size_t>(m.id)];
     const int unit = std::max(1, 16 / size_of(kernel.inputs[static_cast<std::size_t>(node.input)].dtype));
     const std::int64_t gap = std::max<std::int64_t>(unit, m.lane.slope * lanes.width);
