@@ -180,6 +180,11 @@ Status parse_launch(const Json& json, const Document& doc, const std::string& wh
   if (!doc.cuda && (product(out->grid) != 1 || product(out->block) != 1 || product(out->cluster) != 1 || shared != 0)) {
     return bad(where, "a cpp launch has grid, block and cluster 1 and no shared memory");
   }
+  if (const Json* cooperative = field(json, "cooperative"); cooperative != nullptr) {
+    if (!cooperative->is_boolean()) return bad(where, "`cooperative` must be true or false");
+    out->cooperative = cooperative->get<bool>();
+    if (out->cooperative && !doc.cuda) return bad(where, "only CUDA launches are cooperative");
+  }
   PRT_TRY(const Json* args, list(json, "args", where));
   if (args->size() > max_launch_args) return bad(where, "more than " + std::to_string(max_launch_args) + " arguments");
   for (std::size_t i = 0; i < args->size(); ++i) {

@@ -48,6 +48,7 @@ struct MemAccessDesc {
 union LaunchAttributeValue {
   alignas(8) char pad[64];
   unsigned int cluster[3];
+  int cooperative;
 };
 struct LaunchAttribute {
   int id;
@@ -77,7 +78,7 @@ struct KernelNode {
 constexpr Code success = 0, invalid_value = 1, out_of_memory = 2;
 constexpr int allocation_pinned = 1, location_device = 1, handle_posix_fd = 1, granularity_minimum = 0;
 constexpr int access_read = 1, access_read_write = 3;
-constexpr int attribute_cluster = 4, capture_relaxed = 2;
+constexpr int attribute_cooperative = 2, attribute_cluster = 4, capture_relaxed = 2;
 constexpr int func_max_threads = 0, func_shared_bytes = 1, func_local_bytes = 3, func_registers = 4,
               func_max_dynamic_shared = 8, func_non_portable_cluster = 14;
 constexpr int device_sms = 16, device_l2_bytes = 38, device_major = 75, device_minor = 76, device_shared_optin = 97,

@@ -20,4 +20,12 @@ struct Arguments {
   Status gather(const prt_program& program, const Step& step, void* const* pointers, std::uint64_t workspace);
 };
 
+/// What a launch asks for beside its sizes: the attributes of a step, in an order of their own.
+struct Attributes {
+  cu::LaunchAttribute list[2]{};
+  unsigned int count = 0;
+
+  explicit Attributes(const Step& step);
+};
+
 }  // namespace planish::rt

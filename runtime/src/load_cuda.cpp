@@ -33,6 +33,7 @@ Status check_arguments(const cu::Driver& d, const prt_program& program, const St
 
 Status prepare_launches(const cu::Driver& d, const prt_program& program, int index, const LoadedKernel& kernel) {
   std::uint32_t shared = 0, cluster = 1;
+  bool cooperative = false;
   for (std::size_t s = 0; s < program.document.steps.size(); ++s) {
     const Step& step = program.document.steps[s];
     if (step.kind != StepKind::launch || step.kernel != index) continue;
@@ -46,6 +47,7 @@ Status prepare_launches(const cu::Driver& d, const prt_program& program, int ind
     }
     shared = std::max(shared, step.shared);
     cluster = std::max(cluster, step.cluster[0] * step.cluster[1] * step.cluster[2]);
+    cooperative = cooperative || step.cooperative;
   }
   if (shared > 0) {
     const std::string what = "a kernel with " + std::to_string(shared) + " bytes of dynamic and " +
@@ -54,6 +56,7 @@ Status prepare_launches(const cu::Driver& d, const prt_program& program, int ind
                         what.c_str(), "launch_failed"));
   }
   if (cluster > 1 && d.launch_ex == nullptr) return fail("launch_failed", "this driver has no cluster launches");
+  if (cooperative && d.launch_ex == nullptr) return fail("launch_failed", "this driver has no cooperative launches");
   if (cluster > 8) {
     PRT_CHECK(cu::check(d.func_set(kernel.function, cu::func_non_portable_cluster, 1),
                         "a cluster of more than 8 blocks", "launch_failed"));

@@ -182,11 +182,10 @@ Result<Replay::Graph*> Replay::graph_for(prt_program* program, void* const* poin
     if (refused(d.graph_add_kernel(&added, made->graph, &before, made->nodes.empty() ? 0 : 1, &node),
                 "adding a kernel to a graph"))
       return nullptr;
-    if (step.cluster[0] * step.cluster[1] * step.cluster[2] > 1) {
-      cu::LaunchAttribute attribute{};
-      for (std::size_t i = 0; i < 3; ++i) attribute.value.cluster[i] = step.cluster[i];
-      if (refused(d.graph_set_attribute(added, cu::attribute_cluster, &attribute.value), "a graph with clusters"))
-        return nullptr;
+    const Attributes attributes(step);
+    for (unsigned int i = 0; i < attributes.count; ++i) {
+      const cu::LaunchAttribute& one = attributes.list[i];
+      if (refused(d.graph_set_attribute(added, one.id, &one.value), "an attribute of a graph's kernel")) return nullptr;
     }
     made->nodes.push_back(added);
     made->addresses.emplace_back(arguments.addresses, arguments.addresses + step.args.size());

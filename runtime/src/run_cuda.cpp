@@ -29,11 +29,8 @@ Status launch(prt_program* program, const Step& step, void* const* pointers, std
   const auto& [gx, gy, gz] = step.grid;
   const auto& [bx, by, bz] = step.block;
   cu::Code code = cu::success;
-  if (step.cluster[0] * step.cluster[1] * step.cluster[2] > 1) {
-    cu::LaunchAttribute attribute{};
-    attribute.id = cu::attribute_cluster;
-    for (std::size_t i = 0; i < 3; ++i) attribute.value.cluster[i] = step.cluster[i];
-    const cu::LaunchConfig config{{gx, gy, gz}, {bx, by, bz}, step.shared, stream, &attribute, 1};
+  if (Attributes attributes(step); attributes.count > 0) {
+    const cu::LaunchConfig config{{gx, gy, gz}, {bx, by, bz}, step.shared, stream, attributes.list, attributes.count};
     code = d.launch_ex(&config, program->kernels[k].function, arguments.params, nullptr);
   } else {
     code =
@@ -44,6 +41,19 @@ Status launch(prt_program* program, const Step& step, void* const* pointers, std
 }
 
 }  // namespace
+
+Attributes::Attributes(const Step& step) {
+  if (step.cluster[0] * step.cluster[1] * step.cluster[2] > 1) {
+    cu::LaunchAttribute& cluster = list[count++];
+    cluster.id = cu::attribute_cluster;
+    for (std::size_t i = 0; i < 3; ++i) cluster.value.cluster[i] = step.cluster[i];
+  }
+  if (step.cooperative) {
+    cu::LaunchAttribute& cooperative = list[count++];
+    cooperative.id = cu::attribute_cooperative;
+    cooperative.value.cooperative = 1;
+  }
+}
 
 Status Arguments::gather(const prt_program& program, const Step& step, void* const* pointers, std::uint64_t workspace) {
   const std::size_t n = step.args.size();

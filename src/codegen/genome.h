@@ -69,8 +69,10 @@ struct Emitted {
   std::int64_t shared = 0;  ///< dynamic bytes
   std::vector<Argument> args;
   std::vector<std::int64_t> scratch_bytes;  ///< temporaries the launch needs (usually none)
-  /// Launches that follow, in order. Their arguments name the same inputs, outputs and scratch; their own scratch_bytes
-  /// and `after` are empty.
+  std::vector<int> zeroed;                  ///< those of them that hold zeros when the launch begins
+  bool cooperative = false;                 ///< CUDA: its blocks wait for each other, so all must run at the same time
+  /// Launches that follow, in order. Their arguments name the same inputs, outputs and scratch; their own scratch_bytes,
+  /// `zeroed` and `after` are empty.
   std::vector<Emitted> after;
 };
 

@@ -52,6 +52,7 @@ struct Launch {
   int kernel = -1;
   std::array<std::int64_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
   std::int64_t shared = 0;
+  bool cooperative = false;  ///< all blocks run at the same time, or the launch is refused
   std::vector<LaunchArg> args;
 };
 /// Arguments as in the graph, with buffer indices in place of value ids.

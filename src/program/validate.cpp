@@ -111,6 +111,7 @@ class Definitions {
     if (program_.target == "cpu" && (step.grid != one_ || step.block != one_ || step.cluster != one_)) {
       return refuse(where + ": grid, block and cluster are 1 for cpp");
     }
+    if (step.cooperative && program_.target == "cpu") return refuse(where + ": only CUDA launches are cooperative");
     const KernelSource& kernel = program_.kernels[static_cast<std::size_t>(step.kernel)];
     if (kernel.language == "triton") {
       const std::array<std::int64_t, 3> block{32 * triton_warps(kernel.flags), 1, 1};

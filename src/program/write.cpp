@@ -62,8 +62,11 @@ Json write(const Step& step) {
         if constexpr (std::is_same_v<T, Launch>) {
           Json args = Json::array();
           for (const auto& arg : s.args) args.push_back(write(arg));
-          return {{"kind", "launch"},     {"kernel", s.kernel}, {"grid", s.grid},         {"block", s.block},
-                  {"cluster", s.cluster}, {"shared", s.shared}, {"args", std::move(args)}};
+          Json out = {{"kind", "launch"},     {"kernel", s.kernel}, {"grid", s.grid},         {"block", s.block},
+                      {"cluster", s.cluster}, {"shared", s.shared}, {"args", std::move(args)}};
+          // Written where it holds alone: programs of before keep their hashes.
+          if (s.cooperative) out["cooperative"] = true;
+          return out;
         } else if constexpr (std::is_same_v<T, Aten>) {
           Json outs = Json::array();
           for (const auto& out : s.outs) outs.push_back(out ? Json(*out) : Json(nullptr));

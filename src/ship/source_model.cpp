@@ -148,6 +148,7 @@ class Writer {
       args.push_back("block=" + tuple(step["block"]));
       if (step["cluster"] != Json::array({1, 1, 1})) args.push_back("cluster=" + tuple(step["cluster"]));
       if (step["shared"] != 0) args.push_back("shared=" + step["shared"].dump());
+      if (step.value("cooperative", false)) args.emplace_back("cooperative=True");
     }
     line(fmt::format("k{}({})", step["kernel"].get<int>(), joined(args)));
   }

@@ -166,6 +166,7 @@ inline std::vector<Sample> large_column_samples() {
   out.push_back(rms_channels(112, 64, 131072));
   out.push_back(batch_standardize(256, 3, 1 << 20));
   out.push_back(batch_standardize(112, 64, 1 << 18));
+  out.push_back(batch_standardize(32, 64, 1 << 18));
   out.push_back(whole_moments(1 << 30));
   out.push_back(extremes(65536, 16384, DType::f32, false));
   out.push_back(extremes(65536, 16384, DType::f32, true));

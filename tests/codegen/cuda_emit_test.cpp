@@ -11,6 +11,7 @@
 #include "column_samples.h"
 #include "gather_samples.h"
 #include "sample_kernels.h"
+#include "team_genomes.h"
 
 using namespace planish;
 using namespace planish::codegen;
@@ -429,4 +430,121 @@ TEST_CASE("two dependent reductions over one long row are three launches, or two
   CHECK(has(body(*together), "pl_deviations("));
   genome["residency"] = 1;
   CHECK(illegal(sample.kernel, h200(), genome).find("between the launches") != std::string::npos);
+}
+
+TEST_CASE("a team of blocks owns a row that no cluster holds, in one launch") {
+  const auto sample = samples::group_norm(64, 8, 8, 262144);  // 512 rows of 8 MB
+  Genome genome = complete(sample.kernel, {{"threads", 512},
+                                           {"vector", 16},
+                                           {"unroll", 4},
+                                           {"min_blocks", 1},
+                                           {"residency", 2},
+                                           {"online", 1},
+                                           {"team", 132},
+                                           {"ahead", 2}});
+  const auto team = emit(sample.kernel, h200(), genome);
+  REQUIRE(team.has_value());
+  CHECK(team->cooperative);
+  CHECK(team->after.empty());
+  CHECK(team->grid[0] == 132);
+  CHECK(team->zeroed == std::vector<int>{1});
+  // Count, sum and squares of 132 slices of 512 rows; two counters, each on a line of its own.
+  CHECK(team->scratch_bytes == std::vector<std::int64_t>{3 * 132 * 512 * 4, 2 * 128});
+  CHECK(team->shared > 3 * 8 * 512 * 16 - 16);  // three rows' slices
+  CHECK(has(body(*team), "pl_copy_wait<1>();"));
+  // All 132 arrivals of a row, on every other row's counter.
+  CHECK(has(body(*team),
+            "pl_team_wait(gates + (team * 2 + (turn - 1) % 2) * 32, (unsigned)((turn - 1) / 2 + 1) * 132u)"));
+  CHECK(body(*team).find("pl_team_come") < body(*team).find("pl_team_wait"));
+
+  genome["ahead"] = 0;
+  genome["team"] = 44;
+  const auto three = emit(sample.kernel, h200(), genome);
+  REQUIRE(three.has_value());
+  CHECK(three->grid[0] == 132);
+  CHECK(three->scratch_bytes[1] == 3 * 2 * 128);
+  // Two dependent reductions: the team meets twice a row.
+  genome["online"] = 0;
+  const auto twice = emit(sample.kernel, h200(), genome);
+  REQUIRE(twice.has_value());
+  CHECK(has(body(*twice), "gates + (team * 2 + ((turn) * 2 + 1) % 2) * 32"));
+}
+
+TEST_CASE("rows longer than the whole device are kept in part") {
+  const auto sample = samples::batch_standardize(32, 64, 1 << 18);  // 64 rows of 33.5 MB
+  const Genome genome = complete(sample.kernel, {{"threads", 512},
+                                                 {"vector", 16},
+                                                 {"unroll", 2},
+                                                 {"min_blocks", 1},
+                                                 {"split", 512},
+                                                 {"residency", 2},
+                                                 {"online", 1},
+                                                 {"team", 132}});
+  const ColumnPlan plan = make_column_plan(sample.kernel, h200(), genome);
+  CHECK(plan.teams == 1);
+  CHECK(plan.kept_trips > plan.base.trips * 3 / 4);
+  CHECK(plan.kept_trips < plan.base.trips);
+  const auto emitted = emit(sample.kernel, h200(), genome);
+  REQUIRE(emitted.has_value());
+  CHECK(emitted->shared <= h200().shared_bytes);
+}
+
+TEST_CASE("what a team may not do is named") {
+  const auto sample = samples::group_norm(64, 8, 8, 262144);
+  const Genome good = complete(sample.kernel, {{"threads", 512},
+                                               {"vector", 16},
+                                               {"unroll", 2},
+                                               {"min_blocks", 1},
+                                               {"residency", 2},
+                                               {"online", 1},
+                                               {"team", 132},
+                                               {"ahead", 1}});
+  REQUIRE(illegal(sample.kernel, h200(), good) == "");
+  const auto with = [&](Genome changed) {
+    for (const auto& [name, value] : good) changed.try_emplace(name, value);
+    return illegal(sample.kernel, h200(), changed);
+  };
+  CHECK(has(with({{"team", 264}}), "same time"));
+  CHECK(has(with({{"team", 0}}), "only teams"));
+  CHECK(has(with({{"online", 0}}), "one fold"));
+  CHECK(has(with({{"residency", 1}}), "registers"));
+  CHECK(has(with({{"residency", 0}, {"ahead", 2}}), "on chip"));
+  CHECK(has(with({{"cluster", 2}}), "one row at a time"));
+  CHECK(has(with({{"walk", 4}}), "walk"));
+  CHECK(has(with({{"min_blocks", 4}, {"team", 528}}), "threads"));
+}
+
+TEST_CASE("teams are for long rows of which there are some") {
+  const auto teams = [](const samples::Sample& sample) {
+    const auto known = genes(sample.kernel, h200());
+    return std::ranges::find(known, "team", &Gene::name) != known.end();
+  };
+  CHECK(teams(samples::group_norm(64, 8, 8, 262144)));
+  CHECK(teams(samples::batch_standardize(32, 64, 1 << 18)));
+  CHECK(teams(samples::softmax(4096, 393216)));
+  CHECK_FALSE(teams(samples::softmax(4096, 8192)));
+  CHECK_FALSE(teams(samples::group_norm(1, 1, 8, 262144)));          // one row
+  CHECK_FALSE(teams(samples::batch_standardize(256, 64, 1 << 20)));  // rows of 1 GB
+  CHECK_FALSE(teams(samples::whole_moments(1 << 24)));
+  const auto first = seeds(samples::group_norm(64, 8, 8, 262144).kernel, h200()).front();
+  CHECK(first.at("team") != 0);
+}
+
+TEST_CASE("every team that is drawn can be emitted, and all its blocks run at once") {
+  for (const auto& sample : {samples::group_norm(64, 8, 8, 262144), samples::batch_standardize(32, 64, 1 << 18),
+                             samples::softmax(300, 1'000'001)}) {
+    INFO(sample.family);
+    std::mt19937_64 rng(5);
+    for (int i = 0; i < 5; ++i) {
+      const auto drawn = samples::random_team_genome(sample.kernel, h200(), rng);
+      REQUIRE(drawn.has_value());
+      const auto emitted = emit(sample.kernel, h200(), *drawn);
+      REQUIRE(emitted.has_value());
+      CHECK(emitted->cooperative);
+      const std::int64_t held = 132 * drawn->at("min_blocks");
+      CHECK(emitted->grid[0] <= held);
+      CHECK(drawn->at("min_blocks") * (emitted->shared + 1024) <= h200().shared_bytes + 1024);
+      CHECK(drawn->at("min_blocks") * drawn->at("threads") <= 2048);
+    }
+  }
 }

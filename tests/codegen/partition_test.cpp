@@ -220,6 +220,31 @@ TEST_CASE("launches that follow share the scratch of the first") {
   CHECK_FALSE(region_program(g.graph, p.regions[0], first, cpu()).has_value());
 }
 
+TEST_CASE("scratch that must be zero is set before each launch") {
+  GraphBuilder g;
+  const int x = g.input({1 << 20, 16});
+  g.output(g.node("sum.dim_IntList", {V("self", x), L("dim", {0}), B("keepdim", false), N("dtype")}, {16}));
+  const auto p = cut(g.graph);
+  Emitted one = empty_kernel(p.regions[0]);
+  one.language = "cuda";
+  one.source = "extern \"C\" __global__ void k() {}";
+  one.zeroed = {0};
+  one.cooperative = true;
+  Device device = cpu();
+  device.target = Target::cuda;
+  device.arch = "sm_90a";
+  const auto program = region_program(g.graph, p.regions[0], one, device);
+  REQUIRE(program.has_value());
+  REQUIRE(program->steps.size() == 2);
+  const auto& set = std::get<program::Set>(program->steps[0]);
+  const auto& launch = std::get<program::Launch>(program->steps[1]);
+  CHECK(set.value == 0);
+  CHECK(set.buffer == std::get<program::BufferArg>(launch.args.back()).buffer);
+  CHECK(launch.cooperative);
+  one.zeroed = {1};
+  CHECK_FALSE(region_program(g.graph, p.regions[0], one, device).has_value());
+}
+
 TEST_CASE("effects become outputs and states") {
   GraphBuilder g;
   const int x = g.input({4});

@@ -507,6 +507,7 @@ inline std::vector<Sample> large_samples() {
   out.push_back(rms_channels(112, 64, 262144));
   out.push_back(group_norm(112, 8, 8, 262144));
   out.push_back(group_norm(112, 64, 1, 262144));
+  out.push_back(group_norm(64, 8, 8, 262144));
   out.push_back(softmax(3500000, 1000));
   out.push_back(log_softmax(8192, 131072));
   out.push_back(bias_causal_softmax(256, 2048));

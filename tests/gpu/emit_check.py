@@ -127,7 +127,7 @@ class LaunchConfig(ctypes.Structure):
 
 
 class LaunchAttribute(ctypes.Structure):
-    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_int), ("cluster", ctypes.c_uint * 3), ("rest", ctypes.c_char * 52)]
+    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_uint * 3), ("rest", ctypes.c_char * 52)]
 
 
 class Driver:
@@ -158,13 +158,14 @@ class Driver:
     def launcher(self, function: ctypes.c_void_p, variant: dict[str, Any], pointers: list[int]) -> Any:
         values = [ctypes.c_void_p(p) for p in pointers]
         parameters = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
-        attribute = LaunchAttribute(id=4, pad=0, cluster=(ctypes.c_uint * 3)(*variant["cluster"]))
+        wanted = [LaunchAttribute(id=4, value=tuple(variant["cluster"]))] if variant["cluster"][0] > 1 else []
+        wanted += [LaunchAttribute(id=2, value=(1, 0, 0))] if variant.get("cooperative") else []
+        attributes = (LaunchAttribute * 2)(*wanted)
         config = LaunchConfig(
             grid=(ctypes.c_uint * 3)(*variant["grid"]), block=(ctypes.c_uint * 3)(*variant["block"]), shared=variant["shared"]
         )
-        if variant["cluster"][0] > 1:
-            config.attributes, config.count = ctypes.addressof(attribute), 1
-        keep = (values, attribute)
+        config.attributes, config.count = ctypes.addressof(attributes), len(wanted)
+        keep = (values, attributes)
 
         def launch(stream: int) -> None:
             assert keep
@@ -245,7 +246,11 @@ def work(document: dict[str, Any], number: int, options: argparse.Namespace) -> 
                     pointers += [0, 0]  # its two scratch pointers, unused
                 launches.append(driver.launcher(function, one, pointers))
 
-            def launch(stream: int, launches: list[Any] = launches) -> None:
+            zeroed = [scratch[index] for index in variant.get("zeroed", [])]
+
+            def launch(stream: int, launches: list[Any] = launches, zeroed: list[torch.Tensor] = zeroed) -> None:
+                for one in zeroed:
+                    one.zero_()
                 for one in launches:
                     one(stream)
 

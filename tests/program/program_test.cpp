@@ -93,6 +93,20 @@ TEST_CASE("a Triton kernel's launch follows from its flags") {
   rejected(triton(flags, "\"block\": [256, 1, 1], \"cluster\": [2, 1, 1], \"shared\": 0"), "cluster");
 }
 
+TEST_CASE("a launch says that it is cooperative where it is, and only there") {
+  const auto plain = parse(good);
+  REQUIRE(plain.has_value());
+  CHECK(to_json(*plain).find("cooperative") == std::string::npos);
+  const std::string old = "\"cluster\": [1, 1, 1], \"shared\": 0";
+  const auto asked = parse(with(old, old + ", \"cooperative\": true"));
+  REQUIRE(asked.has_value());
+  CHECK(hash(*asked) != hash(*plain));
+  CHECK(to_json(*parse(to_json(*asked))) == to_json(*asked));
+  CHECK(to_json(*asked).find("\"cooperative\":true") != std::string::npos);
+  CHECK(hash(*parse(with(old, old + ", \"cooperative\": false"))) == hash(*plain));
+  rejected(with(old, old + ", \"cooperative\": 1"), "cooperative");
+}
+
 TEST_CASE("bad programs are named for what is wrong") {
   rejected("{", "program");
   rejected(with("planish.program/1", "planish.program/9"), "schema");

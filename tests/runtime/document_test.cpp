@@ -76,6 +76,12 @@ TEST_CASE("each broken document is refused by name of the place") {
   CHECK_FALSE(parse_document("[]").has_value());
 }
 
+TEST_CASE("a cpp launch has no blocks that could wait for each other") {
+  Json j = good();
+  j["steps"][0]["cooperative"] = true;
+  CHECK_FALSE(parse_document(j.dump()).has_value());
+}
+
 TEST_CASE("cuda launches are checked against the hardware's limits") {
   Json j = good();
   j["target"] = "cuda";
@@ -90,6 +96,12 @@ TEST_CASE("cuda launches are checked against the hardware's limits") {
   step["cluster"] = {3, 1, 1};
   CHECK_FALSE(parse_document(j.dump()).has_value());
   step["cluster"] = {1, 1, 1};
+  CHECK_FALSE(parse_document(j.dump())->steps[0].cooperative);
+  step["cooperative"] = true;
+  CHECK(parse_document(j.dump())->steps[0].cooperative);
+  step["cooperative"] = 1;
+  CHECK_FALSE(parse_document(j.dump()).has_value());
+  step.erase("cooperative");
   step["block"] = {512, 4, 1};
   CHECK_FALSE(parse_document(j.dump()).has_value());
 }

@@ -86,6 +86,7 @@ class Composer {
     std::copy(std::begin(e.block), std::end(e.block), step.block.begin());
     std::copy(std::begin(e.cluster), std::end(e.cluster), step.cluster.begin());
     step.shared = e.shared;
+    step.cooperative = e.cooperative;
     for (const auto& arg : e.args) {
       const auto index = static_cast<std::size_t>(arg.index);
       switch (arg.kind) {
@@ -112,6 +113,10 @@ class Composer {
           step.args.push_back(program::BufferArg{scratch[arg.index]});
           break;
       }
+    }
+    for (const int index : e.zeroed) {
+      if (!scratch.contains(index)) return fail("bad_argument", "an emitted kernel clears scratch that it does not use");
+      program_.steps.emplace_back(std::in_place_type<program::Set>, scratch[index], 0.0);
     }
     program_.steps.push_back(std::move(step));
     return {};

@@ -38,6 +38,10 @@ class ColumnWriter {
   }
 
   void write() {
+    if (team()) {
+      write_team();
+      return;
+    }
     if (!reductions() || !stage_.stores) return;
     if (plan_.stores) sweep(static_cast<int>(plan_.folds.size()));
     row_outputs();
@@ -103,7 +107,10 @@ class ColumnWriter {
   }
 
  private:
-  bool sliced() const { return plan_.slices > 1; }
+  bool team() const { return plan_.teams != 0; }
+  /// True where the slices of a team lie in shared memory.
+  bool ring() const { return plan_.kept_trips != 0; }
+  bool sliced() const { return plan_.slices > 1 && !team(); }
   std::string exponential() const { return base_.fast ? "pl_fast_exp" : "expf"; }
 
   void head() {
@@ -113,7 +120,8 @@ class ColumnWriter {
       add(fmt::format("const {}* __restrict__ in{}", storage_type(kernel_.inputs[i].dtype), i));
     for (std::size_t o = 0; stage_.stores && o < kernel_.outputs.size(); ++o)
       add(fmt::format("{}* __restrict__ out{}", storage_type(kernel_.outputs[o].dtype), o));
-    if (sliced()) add("unsigned char* partials");
+    if (sliced() || team()) add("unsigned char* partials");
+    if (team()) add("unsigned* gates");
     w.line(fmt::format("typedef {} ix;", base_.wide ? "long long" : "int"));
     w.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}) {{", base_.threads,
                        base_.min_blocks, parameters));
@@ -129,6 +137,19 @@ class ColumnWriter {
     }
     // What the launch before read last is in the cache still.
     const bool turned = sliced() && base_.reverse && stage_.stores && stage_.slices > 1;
+    if (team()) {
+      // The blocks of a team lie side by side: with several blocks a multiprocessor, those there are of several teams.
+      w.line(fmt::format("const ix team = (ix)(blockIdx.x / {});", plan_.slices));
+      w.line(fmt::format("const int slice = (int)(blockIdx.x % {});", plan_.slices));
+      w.line(fmt::format("const int from = slice * {}, upto = {};", plan_.slice_length, upto_text()));
+      if (split_loops()) {
+        // Trips, whole chunks of them, in which every thread has a vector.
+        w.line(fmt::format("const int whole = (upto - from) / {0} * {1};", std::int64_t{base_.across} * base_.unroll,
+                           base_.unroll));
+      }
+      shared_places();
+      return;
+    }
     const std::string block =
         turned ? fmt::format("({}u - blockIdx.x)", base_.groups * stage_.slices - 1) : std::string("blockIdx.x");
     w.line(fmt::format("const ix group = (ix)({} % {});", block, base_.groups));
@@ -138,6 +159,10 @@ class ColumnWriter {
     } else {
       w.line(fmt::format("const int slice = 0, from = 0, upto = {};", base_.vectors));
     }
+    shared_places();
+  }
+
+  void shared_places() {
     if (base_.dynamic_shared > 0) w.line("extern __shared__ __align__(16) unsigned char pl_smem[];");
     if (plan_.meeting_bytes > 0)
       w.line(fmt::format("__shared__ double pl_meeting[{}];", (plan_.meeting_bytes + 7) / 8));
@@ -148,6 +173,7 @@ class ColumnWriter {
     return fmt::format("from + {0} < {1} ? from + {0} : {1}", plan_.slice_length, base_.vectors);
   }
 
+  /// The row of `group` and its coordinates.
   void row_position() {
     const std::int64_t count = base_.columns ? kernel_.outer_extent() / base_.width : kernel_.outer_extent();
     w.line(fmt::format("const ix own = group * {} + x;", base_.rows));
@@ -203,7 +229,7 @@ class ColumnWriter {
     w.line("#pragma unroll");
     w.open(fmt::format("for (int u = 0; u < {}; ++u) {{", base_.unroll));
     w.line(fmt::format("const ix t = from + y + (k0 + u) * {};", base_.across));
-    w.open(exact() ? std::string("{") : std::string("if (t < upto) {"));
+    w.open(exact() || chunk_whole_ ? std::string("{") : std::string("if (t < upto) {"));
     if (base_.columns) {
       w.decode("t", inner_, -1);
     } else if (base_.lanes.mode == Lanes::Mode::flat) {
@@ -222,7 +248,24 @@ class ColumnWriter {
                        w.literal_index(base_.length));
   }
 
+  /// True where chunks of which every thread has all vectors get a loop of their own, without tests.
+  bool split_loops() const {
+    return team() && !exact() && !base_.reverse && (base_.residency != Residency::registers || base_.resident.empty());
+  }
+
   void trips(std::string_view lo, std::string_view hi, const std::function<void()>& body) {
+    if (split_loops() && !chunk_whole_) {
+      const std::string least = fmt::format("({0} < whole ? {0} : whole)", hi);
+      chunk_whole_ = true;
+      trips(lo, lo == "0" && hi == fmt::format("{}", base_.trips) ? "whole" : least, body);
+      chunk_whole_ = false;
+      one_loop(lo == "0" ? "whole" : fmt::format("({0} > whole ? {0} : whole)", lo), hi, body);
+      return;
+    }
+    one_loop(lo, hi, body);
+  }
+
+  void one_loop(std::string_view lo, std::string_view hi, const std::function<void()>& body) {
     const bool full = base_.residency == Residency::registers && !base_.resident.empty();
     w.line(full ? "#pragma unroll" : "#pragma unroll 1");
     if (backwards_) {
@@ -315,6 +358,56 @@ class ColumnWriter {
     w.copies_ahead = false;
   }
 
+  /// All trips of a sweep. A team keeps `kept_trips` of them in shared memory: where those `arrive`, the others are
+  /// read meanwhile, and where the row is written for good, the team's next one takes their place.
+  void all_trips(bool arrive, bool refill, const std::function<void()>& pass) {
+    const std::string all = fmt::format("{}", base_.trips);
+    if (!ring()) {
+      trips("0", all, pass);
+      return;
+    }
+    if (plan_.kept_trips < base_.trips) {
+      w.reloading = true;
+      trips(fmt::format("{}", plan_.kept_trips), all, pass);
+      w.reloading = false;
+    }
+    part_loop([&](const std::string& lo, const std::string& hi) {
+      if (arrive && plan_.parts > 1) {
+        // Groups without copies, one a part, keep the number that may be outstanding the same.
+        w.line("pl_copy_commit();");
+        w.line(fmt::format("pl_copy_wait<{}>();", plan_.parts));
+      } else if (arrive) {
+        w.line(fmt::format("pl_copy_wait<{}>();", plan_.ahead > 1 ? plan_.ahead - 1 : 0));
+      }
+      trips(lo, hi, [&] {
+        pass();
+        if (!refill) return;
+        w.open(fmt::format("if (group + {} < {}) {{", w.literal_index(plan_.ring * plan_.teams),
+                           w.literal_index(base_.groups)));
+        w.line(fmt::format("const ix later = group + {};", w.literal_index(plan_.ring * plan_.teams)));
+        w.open("{");
+        w.line("const ix group = later;");
+        row_position();
+        unrolled([&] { w.load_vector(base_.resident, guard(), true); });
+        w.close();
+        w.close();
+      });
+      if (refill) w.line("pl_copy_commit();");
+    });
+  }
+
+  void part_loop(const std::function<void(const std::string& lo, const std::string& hi)>& body) {
+    if (plan_.parts == 1) {
+      body("0", fmt::format("{}", plan_.kept_trips));
+      return;
+    }
+    w.line("#pragma unroll 1");
+    w.open(fmt::format("for (int q0 = 0; q0 < {}; q0 += {}) {{", plan_.kept_trips, plan_.part_trips));
+    w.line(fmt::format("const int q1 = q0 + {0} < {1} ? q0 + {0} : {1};", plan_.part_trips, plan_.kept_trips));
+    body("q0", "q1");
+    w.close();
+  }
+
   /// One pass over the slice: folds of phase `s`, or the stores where `s` is past them.
   void sweep(int s) {
     const auto& nodes = base_.sweeps[static_cast<std::size_t>(s)];
@@ -323,15 +416,19 @@ class ColumnWriter {
     const auto& folds = stores ? none : plan_.folds[static_cast<std::size_t>(s)];
     const bool in_shared = base_.residency == Residency::shared;
     std::vector<int> ahead, along, kept;
-    for (const int id : nodes) {
-      if (!base_.swept[static_cast<std::size_t>(id)]) continue;
-      if (!w.is_resident(id)) {
-        along.push_back(id);
-        continue;
+    const auto sort_loads = [&] {
+      ahead.clear(), along.clear(), kept.clear();
+      for (const int id : nodes) {
+        if (!base_.swept[static_cast<std::size_t>(id)]) continue;
+        if (!w.is_resident(id)) {
+          along.push_back(id);
+          continue;
+        }
+        kept.push_back(id);
+        if (!ring() && !used_before(id, s)) ahead.push_back(id);
       }
-      kept.push_back(id);
-      if (!used_before(id, s)) ahead.push_back(id);
-    }
+    };
+    sort_loads();
     const std::string all = fmt::format("{}", base_.trips);
     if (!ahead.empty()) {
       trips("0", all, [&] { unrolled([&] { w.load_vector(ahead, guard(), in_shared); }); });
@@ -348,6 +445,7 @@ class ColumnWriter {
     }
     const bool pairs = std::ranges::any_of(folds, [](const Fold& fold) { return fold.follower >= 0; });
     const auto pass = [&] {
+      sort_loads();
       for (const int id : along) w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, base_.unroll));
       if (!along.empty()) unrolled([&] { w.load_vector(along, guard(), false); });
       if (pairs) {
@@ -377,7 +475,7 @@ class ColumnWriter {
     for (const Fold& fold : folds) declare("a", fold);
     if (!chained_ || stores) {
       backwards_ = stores && base_.reverse && !sliced();
-      trips("0", all, pass);
+      all_trips(s == 0, stores, pass);
       backwards_ = false;
       return;
     }
@@ -402,6 +500,129 @@ class ColumnWriter {
           w.line(fmt::format("a{0}{1}[j] = b{0}{1}[j];", fold.reduction, field.suffix));
       }
     });
+  }
+
+  // ---- teams: a row has `slices` blocks, which leave their states, wait for each other and go on ----
+
+  /// Where the row of `group` lies on chip.
+  void row_places(const std::string& turn) {
+    if (!ring()) {
+      w.keepers();
+      return;
+    }
+    for (std::size_t i = 0; i < base_.resident.size(); ++i) {
+      const int id = base_.resident[i];
+      const std::string slot =
+          plan_.ring == 1 ? "" : fmt::format(" + ({}) % {} * {}", turn, plan_.ring, plan_.kept_trips * base_.threads);
+      w.line(fmt::format("{0}* const S{1} = ({0}*)(pl_smem + {2}) + tid{3};", w.pack_type(id), id,
+                         base_.shared_offset[i], slot));
+    }
+  }
+
+  /// Asks for the first rows of the team.
+  void load_first() {
+    for (int r = 0; r < plan_.ring; ++r) {
+      w.open("{");
+      w.line(fmt::format("const ix group = team + {};", w.literal_index(r * plan_.teams)));
+      row_position();
+      row_places(fmt::format("{}", r));
+      part_loop([&](const std::string& lo, const std::string& hi) {
+        w.open(fmt::format("if (group < {}) {{", w.literal_index(base_.groups)));
+        trips(lo, hi, [&] { unrolled([&] { w.load_vector(base_.resident, guard(), true); }); });
+        w.close();
+        w.line("pl_copy_commit();");
+      });
+      w.close();
+    }
+  }
+
+  /// Meetings alternate between two counters: a block may come to one before another has left the one before.
+  std::string gate(const std::string& number) const {
+    return fmt::format("gates + (team * {} + ({}) % {}) * {}", ColumnPlan::team_counters, number,
+                       ColumnPlan::team_counters, ColumnPlan::counter_words);
+  }
+  /// Which meeting of the team that of `sweep` is, in the row that is its `turn`th.
+  std::string number_of(const std::string& turn, int sweep) const {
+    std::string text = plan_.sweeps == 1 ? turn : fmt::format("({}) * {}", turn, plan_.sweeps);
+    return sweep == 0 ? text : fmt::format("{} + {}", text, sweep);
+  }
+
+  void come(const std::vector<Fold>& folds, const std::string& number) {
+    w.line("__syncthreads();");  // what threads met in last time has been read
+    meet(folds);
+    leave(folds);
+    if (base_.columns || base_.rows > 1) w.line("__syncthreads();");
+    w.line(fmt::format("if (tid == 0) pl_team_come({});", gate(number)));
+  }
+
+  void wait(const std::vector<Fold>& folds, const std::string& number) {
+    w.line(fmt::format("if (tid == 0) pl_team_wait({}, (unsigned)(({}) / {} + 1) * {}u);", gate(number), number,
+                       ColumnPlan::team_counters, plan_.slices));
+    w.line("__syncthreads();");
+    gather(folds);
+    meet(folds);
+    results(folds);
+  }
+
+  /// What follows from the reductions, once they are known.
+  void write_row() {
+    if (plan_.stores) sweep(static_cast<int>(plan_.folds.size()));
+    row_outputs();
+  }
+
+  void row_start(const std::string& group, const std::string& turn) {
+    w.line(fmt::format("const ix group = {};", group));
+    row_position();
+    row_places(turn);
+    row_nodes(0);
+  }
+
+  void write_team() {
+    head();
+    thread_position();
+    if (ring()) load_first();
+    const std::string teams = w.literal_index(plan_.teams), groups = w.literal_index(base_.groups);
+    const int count = static_cast<int>(plan_.folds.size());
+    w.line("int turn = 0;");
+    w.line("#pragma unroll 1");
+    if (plan_.ahead == 0) {
+      w.open(fmt::format("for (ix at = team; at < {}; at += {}, ++turn) {{", groups, teams));
+      row_start("at", "turn");
+      int sweeps = 0;
+      for (int p = 0; p < count; ++p) {
+        const auto& folds = plan_.folds[static_cast<std::size_t>(p)];
+        if (!folds.empty()) {
+          const std::string number = number_of("turn", sweeps++);
+          w.open("{");
+          sweep(p);
+          come(folds, number);
+          w.close();
+          wait(folds, number);
+        }
+        row_nodes(p + 1);
+        finish(folds);
+      }
+      write_row();
+      w.close();
+      return;
+    }
+    // The next row is folded before this one is written: who waits for the team has had something to do meanwhile.
+    w.open(fmt::format("for (ix at = team; at < {} + {}; at += {}, ++turn) {{", groups, teams, teams));
+    w.open(fmt::format("if (at < {}) {{", groups));
+    row_start("at", "turn");
+    sweep(0);
+    come(plan_.folds[0], number_of("turn", 0));
+    w.close();
+    w.open("if (turn > 0) {");
+    row_start(fmt::format("at - {}", teams), fmt::format("turn + {}", plan_.ring - 1));
+    wait(plan_.folds[0], number_of("turn - 1", 0));
+    for (int p = 0; p < count; ++p) {
+      row_nodes(p + 1);
+      finish(plan_.folds[static_cast<std::size_t>(p)]);
+    }
+    write_row();
+    w.close();
+    w.close();
   }
 
   // ---- meeting: the states a<r> of a block's threads become one, held by all of them ----
@@ -524,6 +745,10 @@ class ColumnWriter {
 
   std::string partial(const Fold& fold, const FoldField& field, const std::string& slice) const {
     const std::string cell = base_.columns ? fmt::format("(long long)row * {} + j", base_.width) : "(long long)row";
+    if (team() && !base_.columns) {
+      return fmt::format("(({}*)(partials + {}LL))[(long long)row * {} + {}]", field.type,
+                         plan_.offset_of(fold.reduction, field.suffix), plan_.slices, slice);
+    }
     return fmt::format("(({}*)(partials + {}LL))[{} * {}LL + {}]", field.type,
                        plan_.offset_of(fold.reduction, field.suffix), slice, plan_.cells, cell);
   }
@@ -643,7 +868,8 @@ class ColumnWriter {
   const Stage stage_;
   std::vector<int> outer_, inner_, needed_;
   bool chained_ = false;
-  bool backwards_ = false;  ///< the sweep at hand begins at the end
+  bool backwards_ = false;    ///< the sweep at hand begins at the end
+  bool chunk_whole_ = false;  ///< every thread has all vectors of the chunk at hand
 };
 
 }  // namespace
@@ -660,24 +886,26 @@ Result<Emitted> emit_column(const Kernel& kernel, const Device& device, const Ge
   // Blocks that share a row meet between launches: one a sweep, and one for the end.
   std::vector<Stage> stages;
   int from = 0;
-  for (int p = 0; plan.slices > 1 && p < count; ++p) {
+  const bool team = plan.teams != 0;
+  for (int p = 0; plan.slices > 1 && !team && p < count; ++p) {
     if (plan.folds[static_cast<std::size_t>(p)].empty()) continue;
     stages.push_back({from, p + 1, false, plan.slices});
     from = p + 1;
   }
-  stages.push_back({from, count, true, plan.slices > 1 && !plan.stores ? 1 : plan.slices});
+  stages.push_back({from, count, true, plan.slices > 1 && !team && !plan.stores ? 1 : plan.slices});
 
   std::vector<Emitted> launches;
   for (const Stage& stage : stages) {
     CudaWriter writer(kernel, plan.base);
-    writer.out = std::string(prelude(true)) + std::string(cuda_memory_prelude()) + std::string(fold_prelude());
+    writer.out = std::string(prelude(true)) + std::string(team ? team_prelude() : "") +
+                 std::string(cuda_memory_prelude()) + std::string(fold_prelude());
     ColumnWriter(kernel, plan, writer, stage).write();
     writer.close();
     Emitted one;
     one.language = "cuda";
     one.source = std::move(writer.out);
     one.entry = "planish_kernel";
-    one.grid[0] = plan.base.groups * stage.slices;
+    one.grid[0] = team ? plan.base.grid : plan.base.groups * stage.slices;
     one.block[0] = plan.base.threads;
     one.shared = plan.base.dynamic_shared;
     using Kind = Emitted::Argument::Kind;
@@ -685,10 +913,16 @@ Result<Emitted> emit_column(const Kernel& kernel, const Device& device, const Ge
     for (std::size_t o = 0; stage.stores && o < kernel.outputs.size(); ++o)
       one.args.push_back({Kind::output, static_cast<int>(o)});
     if (plan.slices > 1) one.args.push_back({Kind::scratch, 0});
+    if (team) one.args.push_back({Kind::scratch, 1});
     launches.push_back(std::move(one));
   }
   Emitted emitted = std::move(launches.front());
   if (plan.slices > 1) emitted.scratch_bytes = {plan.scratch_bytes};
+  if (team) {
+    emitted.scratch_bytes.push_back(plan.counter_bytes);
+    emitted.zeroed = {1};
+    emitted.cooperative = true;
+  }
   emitted.after.assign(std::make_move_iterator(launches.begin() + 1), std::make_move_iterator(launches.end()));
   return emitted;
 }

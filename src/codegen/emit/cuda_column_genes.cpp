@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "codegen/emit/cuda_column_plan.h"
 
@@ -41,7 +43,39 @@ bool keeps_something(const Kernel& kernel, const Device& device) {
   return !make_column_plan(kernel, device, {{"residency", 1}, {"threads", 128}, {"split", 8}}).base.resident.empty();
 }
 
+/// Bytes that several sweeps read of one row, or of as many columns as one block takes at least; 0 where none are.
+std::int64_t kept_bytes(const Kernel& kernel, const Device& device) {
+  const ColumnPlan plan = make_column_plan(kernel, device, {{"residency", 1}, {"threads", 128}, {"split", 8}});
+  std::int64_t element = 0;
+  for (const int id : plan.base.resident) {
+    const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+    element += size_of(kernel.inputs[static_cast<std::size_t>(node.input)].dtype);
+  }
+  return element * kernel.inner_extent() * (plan.base.columns ? 8 : 1);
+}
+
+/// Rows that a block alone is too small for, though all multiprocessors and the cache hold some.
+bool suits_teams(const Kernel& kernel, const Device& device) {
+  if (kernel.anchor != Anchor::row || kernel.outer_extent() < 2) return false;
+  const std::int64_t bytes = kept_bytes(kernel, device);
+  return bytes > 2 * device.shared_bytes && bytes < device.sms * device.shared_bytes + device.l2_bytes / 2;
+}
+
 }  // namespace
+
+std::vector<Gene> team_genes(const Kernel& kernel, const Device& device) {
+  if (!suits_teams(kernel, device)) return {};
+  std::vector<std::int64_t> sizes{0};
+  for (const std::int64_t parts : {12, 6, 4, 3, 2, 1}) {
+    if (device.sms / parts > std::max<std::int64_t>(1, sizes.back())) sizes.push_back(device.sms / parts);
+  }
+  for (const std::int64_t blocks : {2, 3, 4}) sizes.push_back(blocks * device.sms);
+  return {{"team", sizes}, {"ahead", {0, 1, 2}}};
+}
+
+bool teams_first(const Kernel& kernel, const Device& device) {
+  return kept_bytes(kernel, device) > device.max_cluster * device.shared_bytes * 9 / 10;
+}
 
 std::vector<Gene> column_genes(const Kernel& kernel, const Device& device) {
   std::vector<Gene> out;
@@ -63,8 +97,36 @@ std::vector<Gene> column_genes(const Kernel& kernel, const Device& device) {
   const bool writes = std::ranges::any_of(kernel.outputs, [](const Output& o) { return !o.per_row; });
   out.push_back({"reverse", writes && keeps_something(kernel, device) ? std::vector<std::int64_t>{0, 1}
                                                                       : std::vector<std::int64_t>{0}});
+  std::ranges::move(team_genes(kernel, device), std::back_inserter(out));
   return out;
 }
+
+namespace {
+
+std::string team_illegal(const ColumnPlan& plan, const Device& device, const Genome& genome) {
+  const std::int64_t team = gene(genome, "team", 0);
+  if (team == 0) return gene(genome, "ahead", 0) != 0 ? "only teams begin with a row ahead" : "";
+  const CudaPlan& base = plan.base;
+  if (gene(genome, "slices", 1) != 1) return "slices of a row are a team's, or a launch's of their own";
+  if (base.groups < 2) return "one row alone needs no team";
+  if (team > std::int64_t{device.sms} * base.min_blocks || plan.teams < 1)
+    return "more blocks than run at the same time would wait for each other";
+  if (plan.slices < 2 || plan.slices < team * 7 / 8) return "blocks of the team would have no part of the row";
+  if (plan.slice_length < base.across) return "a slice is shorter than its threads";
+  if (plan.ahead > 0) {
+    if (plan.sweeps != 1 || !plan.stores) return "only rows of one fold that are written have another ahead";
+    if (base.residency == Residency::registers) return "registers hold one slice";
+    if (base.residency == Residency::reread && plan.ahead > 1) return "rows further ahead wait on chip";
+  }
+  if (base.residency == Residency::shared) {
+    if (plan.kept_trips == 0) return "nothing of a slice fits on chip";
+    if (base.trips > longest_chain) return "too many portions of a slice to keep";
+  }
+  const std::int64_t comings = (base.groups / plan.teams + 2) * plan.sweeps * plan.slices;
+  return comings > 2147483647 ? "more comings than a counter counts" : "";
+}
+
+}  // namespace
 
 std::string column_illegal(const Kernel& kernel, const Device& device, const Genome& genome) {
   const std::int64_t threads = gene(genome, "threads", 256), split = gene(genome, "split", 1);
@@ -74,6 +136,7 @@ std::string column_illegal(const Kernel& kernel, const Device& device, const Gen
   if (gene(genome, "reverse", 0) != 0 && residency != 0) return "only rows that are read again are read backwards";
   const ColumnPlan plan = make_column_plan(kernel, device, genome);
   const CudaPlan& base = plan.base;
+  if (const auto reason = team_illegal(plan, device, genome); !reason.empty()) return reason;
   if (base.grid > 2147483647) return "the grid is too large";
   if (base.vectors + static_cast<std::int64_t>(base.across) * base.unroll > 2147483647 || base.length > 4294967295)
     return "the reduced extent is too long for 32-bit positions";
@@ -180,6 +243,62 @@ double expected(const Kernel& kernel, const Device& device, const Genome& genome
   return microseconds;
 }
 
+/// A team's time: what its multiprocessors move, or a row's own chain of folding, meeting and writing, whichever is
+/// longer. Blocks of other teams on the same multiprocessor and rows ahead fill the waits.
+double expected_team(const Kernel& kernel, const Device& device, const Genome& genome) {
+  const ColumnPlan plan = make_column_plan(kernel, device, genome);
+  const CudaPlan& base = plan.base;
+  double element = 0, again = 0;
+  std::vector<int> seen;
+  for (const auto& sweep : base.sweeps) {
+    for (const int id : sweep) {
+      if (!base.swept[static_cast<std::size_t>(id)]) continue;
+      const Place& place = base.places[static_cast<std::size_t>(id)];
+      const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+      const auto& input = kernel.inputs[static_cast<std::size_t>(node.input)];
+      const double points = static_cast<double>(kernel.outer_extent()) * static_cast<double>(kernel.inner_extent());
+      const double bytes = std::min(1.0, static_cast<double>(input.storage_elements) / points) * size_of(input.dtype);
+      const bool first = std::ranges::find(seen, id) == seen.end();
+      const bool kept = std::ranges::find(base.resident, id) != base.resident.end();
+      const double left = base.residency != Residency::shared || base.trips == 0
+                              ? 0.0
+                              : 1.0 - static_cast<double>(plan.kept_trips) / static_cast<double>(base.trips);
+      if (first) {
+        element += bytes;
+      } else if (place.inner) {
+        again += bytes * (kept ? left : 1.0);
+      }
+      seen.push_back(id);
+    }
+  }
+  const double read = element;
+  for (const auto& output : kernel.outputs) element += output.per_row ? 0 : size_of(output.dtype);
+  const double row =
+      static_cast<double>(kernel.inner_extent()) * static_cast<double>(base.rows) * (base.columns ? base.width : 1);
+  // What several sweeps read comes from the cache again while all that teams have in hand fits there.
+  const double in_hand = row * read * static_cast<double>(plan.teams) * (plan.ahead > 0 ? 2.0 : 1.0);
+  const double far = base.residency == Residency::shared ? again / std::max(read, 1e-9) : 1.0;
+  element += again * (in_hand * far < 0.5 * static_cast<double>(device.l2_bytes) ? 0.3 : 1.0);
+  const double sm_rate = device.bandwidth_gbs * 1e3 / device.sms;  // bytes a microsecond
+  const double slice = row * element / static_cast<double>(plan.slices);
+  const double blocks = static_cast<double>(base.grid) / device.sms;
+  // Registers: nothing of the next row is under way. Measured chains of barriers are guessed at here.
+  const double chain = (plan.ahead > 1    ? 1.2
+                        : plan.ahead == 1 ? 2.0
+                                          : 4.0) *
+                           plan.sweeps +
+                       (base.residency == Residency::shared ? 0.0 : 1.0);
+  const double busy = slice * std::max(1.0, blocks) / sm_rate;
+  const double alone = chain + slice / (2.2 * sm_rate);
+  const double flying = base.residency == Residency::reread
+                            ? std::max(1.0, blocks) * base.threads * base.unroll * base.width * widest(kernel)
+                            : slice * std::max(1.0, blocks);
+  const double efficiency = (1.0 - std::exp(-flying / 14000.0)) * (blocks < 0.97 ? blocks : 1.0) *
+                            std::min(1.0, std::sqrt(std::max(1.0, blocks) * base.threads / 640.0));
+  const double rows = std::ceil(static_cast<double>(base.groups) / static_cast<double>(plan.teams));
+  return rows * (std::max(busy, alone) + 0.15 * std::min(busy, chain)) / std::max(0.02, 0.95 * efficiency);
+}
+
 bool similar(const Genome& a, const Genome& b) {
   int differences = 0;
   for (const auto& [name, value] : a) differences += gene(b, name, value) != value;
@@ -187,6 +306,52 @@ bool similar(const Genome& a, const Genome& b) {
 }
 
 }  // namespace
+
+std::vector<Genome> team_seeds(const Kernel& kernel, const Device& device, const Genome& common) {
+  std::vector<Genome> out;
+  const auto own = team_genes(kernel, device);
+  if (own.empty()) return out;
+  const auto& sizes = own.front().choices;
+  const std::int64_t widest_vector = std::max<std::int64_t>(16, widest(kernel));
+  const bool pairs = !online_pairs(kernel).empty();
+  const bool columns = prefers_columns(kernel);
+  std::vector<Guess> guesses;
+  for (std::size_t s = 1; s < sizes.size(); ++s)
+    for (const std::int64_t blocks : {1, 2, 3})
+      for (const std::int64_t threads : {256, 512, 1024})
+        for (const std::int64_t split : {threads, threads / 4, threads / 8})
+          for (const std::int64_t residency : {2, 0, 1})
+            for (const std::int64_t ahead : {0, 1, 2})
+              for (const std::int64_t unroll : {4, 8, 2, 1}) {
+                if (!columns && split != threads) continue;
+                Genome genome = common;
+                genome["team"] = sizes[s];
+                genome["ahead"] = ahead;
+                genome["threads"] = threads;
+                genome["min_blocks"] = blocks;
+                genome["vector"] = widest_vector;
+                genome["unroll"] = unroll;
+                genome["residency"] = residency;
+                // A row in registers is swept again for nothing; a meeting costs more than moving the running state.
+                genome["online"] = pairs && residency != static_cast<std::int64_t>(Residency::registers) ? 1 : 0;
+                if (genome.contains("slices")) {
+                  genome["slices"] = 1;
+                  genome["split"] = split;
+                }
+                if (column_illegal(kernel, device, genome).empty())
+                  guesses.push_back({expected_team(kernel, device, genome), std::move(genome)});
+              }
+  std::ranges::stable_sort(guesses, {}, &Guess::microseconds);
+  // The model is too coarse to tell ways of keeping a row apart: the best of each comes first.
+  constexpr std::size_t most = 6;
+  const auto kind = [](const Genome& g) { return std::pair(gene(g, "residency", 0), gene(g, "ahead", 0)); };
+  for (const auto& one : guesses) {
+    if (out.size() >= most || one.microseconds > 2.0 * guesses.front().microseconds) break;
+    if (std::ranges::none_of(out, [&](const Genome& g) { return kind(g) == kind(one.genome); }))
+      out.push_back(one.genome);
+  }
+  return out;
+}
 
 std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device) {
   const auto all = column_genes(kernel, device);
@@ -202,6 +367,7 @@ std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device) {
   std::vector<std::int64_t> vectors = choices("vector");
   if (vectors.size() > 2) vectors.erase(vectors.begin(), vectors.end() - 2);
 
+  const auto team_genes_here = team_genes(kernel, device);
   std::vector<Guess> guesses;
   const auto consider = [&](Genome genome) {
     if (column_illegal(kernel, device, genome).empty())
@@ -222,6 +388,7 @@ std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device) {
                         {"online", choices("online").back()},
                         {"residency", 0},
                         {"reverse", 0}};
+          for (const Gene& team : team_genes_here) genome[team.name] = 0;
           const ColumnPlan whole = make_column_plan(kernel, device, genome);
           const CudaPlan& base = whole.base;
           if (base.rows >= 2 * bit_above(kernel.outer_extent() / (base.columns ? base.width : 1))) continue;
@@ -260,6 +427,12 @@ std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device) {
       without[name] = 0;
       if (column_illegal(kernel, device, without).empty()) out.push_back(std::move(without));
     }
+  }
+  if (!out.empty()) {
+    Genome common = out.front();
+    common["reverse"] = 0;
+    const auto teams = team_seeds(kernel, device, common);
+    out.insert(teams_first(kernel, device) ? out.begin() : out.end(), teams.begin(), teams.end());
   }
   if (out.empty()) {
     // Shapes that no seed above fits: the smallest block that is legal.

@@ -12,7 +12,8 @@
 /// The column schedule: reductions whose memory runs along an outer variable, whose rows are too few to fill the
 /// device, or which look for positions. Threads of a block lie along the fastest variable and, across it, share the
 /// reduced extent; blocks may share it too (`slices`), each leaving its partial state in scratch, which the next launch
-/// merges in a fixed order. Pure; thread-safe.
+/// merges in a fixed order. Or a team of blocks owns a row (`team`): it meets at a barrier in global memory, so that
+/// one launch does it all and what a block read of the row may stay on its multiprocessor. Pure; thread-safe.
 namespace planish::codegen::printing {
 
 /// True for the kernels that this schedule takes.
@@ -35,9 +36,18 @@ struct ColumnPlan {
   std::vector<PartialPlace> partials;
   std::int64_t scratch_bytes = 0;
   std::int64_t meeting_bytes = 0;  ///< static shared memory in which threads exchange states
+  std::int64_t teams = 0;          ///< teams of `slices` blocks, all running at once; 0: no team, a launch a meeting
+  int ahead = 0;                   ///< rows after the one being written that a team has begun with
+  int ring = 1;                    ///< teams, shared residency: slices of a row that a block holds or waits for
+  std::int64_t kept_trips = 0;     ///< the same: trips whose data stay; what does not fit is read again
+  std::int64_t parts = 1;          ///< the same: portions of a slice that are waited for one by one
+  std::int64_t part_trips = 1;     ///< trips of a portion, a multiple of unroll
+  std::int64_t counter_bytes = 0;  ///< teams: scratch in which blocks count arrivals, zero when the launch begins
   int sweeps = 0;                  ///< passes over the data that fold something
   bool stores = false;             ///< and one that writes
   std::int64_t offset_of(int reduction, const std::string& suffix) const;
+  /// Counters of a team, each on a line of its own: a block may come to the next meeting before another has left this.
+  static constexpr std::int64_t team_counters = 2, counter_words = 32;
 };
 
 /// The genome must hold values of column_genes.
@@ -48,6 +58,14 @@ class CudaWriter;
 /// `group`, `slice`, `from`, `upto`, `live`, `row`), the reductions, and what is stored once a row. Leaves the body
 /// open. With slices there must be no reductions.
 void write_column_start(const Kernel& kernel, const ColumnPlan& plan, bool stores, CudaWriter& writer);
+
+/// Genes `team` (blocks; 0 is no team) and `ahead`, for kernels of the row schedule as well; none where rows fit a
+/// block or not even the whole device. Sizes are such that whole teams fill the device.
+std::vector<Gene> team_genes(const Kernel& kernel, const Device& device);
+/// Seeds with teams, best first, every gene not theirs as in `common`. Legal for the column schedule.
+std::vector<Genome> team_seeds(const Kernel& kernel, const Device& device, const Genome& common);
+/// True where a row is longer than a cluster keeps on chip, so that teams come before other seeds.
+bool teams_first(const Kernel& kernel, const Device& device);
 
 std::vector<Gene> column_genes(const Kernel& kernel, const Device& device);
 /// Empty if legal.

@@ -10,7 +10,7 @@ namespace planish::codegen::printing {
 
 Result<Emitted> emit_cuda(const Kernel& kernel, const Device& device, const Genome& genome) {
   if (kernel.anchor == Anchor::scan) return emit_scan(kernel, device, genome);
-  if (uses_column_schedule(kernel)) return emit_column(kernel, device, genome);
+  if (uses_column_schedule(kernel) || gene(genome, "team", 0) != 0) return emit_column(kernel, device, genome);
   const CudaPlan plan = make_plan(kernel, device, genome);
   CudaWriter writer(kernel, plan);
   writer.out = std::string(prelude(true)) + std::string(cuda_memory_prelude());

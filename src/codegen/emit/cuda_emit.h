@@ -20,5 +20,7 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device);
 
 /// Memory, shuffle and cluster helpers, after prelude(true).
 std::string_view cuda_memory_prelude();
+/// Before it where blocks of a launch wait for each other.
+std::string_view team_prelude();
 
 }  // namespace planish::codegen::printing

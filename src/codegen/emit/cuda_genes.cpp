@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <tuple>
 
 #include "codegen/emit/cuda_column_plan.h"
@@ -121,12 +122,21 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
   out.push_back({"reverse", rereads(kernel) && !kernel.outputs.empty() && stores_rows(kernel)
                                 ? std::vector<std::int64_t>{0, 1}
                                 : std::vector<std::int64_t>{0}});
+  std::ranges::move(team_genes(kernel, device), std::back_inserter(out));
   return out;
 }
 
 std::string cuda_illegal(const Kernel& kernel, const Device& device, const Genome& genome) {
   if (kernel.anchor == Anchor::scan) return scan_illegal(kernel, device, genome);
   if (uses_column_schedule(kernel)) return column_illegal(kernel, device, genome);
+  if (gene(genome, "team", 0) != 0 || gene(genome, "ahead", 0) != 0) {
+    // What the column schedule does not know is at its first choice, so that equal code has one genome.
+    for (const char* name : {"skip", "exchange", "stages", "hold", "raster", "walk", "realign", "keep", "lines"}) {
+      if (gene(genome, name, 0) != 0) return fmt::format("a team does not know `{}`", name);
+    }
+    if (gene(genome, "rows", 1) != 1 || gene(genome, "cluster", 1) != 1) return "a team does one row at a time";
+    return column_illegal(kernel, device, genome);
+  }
   const std::int64_t threads = gene(genome, "threads", 256);
   const std::int64_t rows = gene(genome, "rows", 1);
   const std::int64_t split = gene(genome, "split", 1);
@@ -397,7 +407,7 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
       values = {values.back()};
     if (one.name == "walk" && values.size() > 1) values = {0, kernel.inner_extent() > 16384 ? 4 : 16};
     if (one.name == "stages" || one.name == "hold" || one.name == "exchange") values = {0};
-    if (one.name == "reverse" || one.name == "realign") values = {0};
+    if (one.name == "reverse" || one.name == "realign" || one.name == "team" || one.name == "ahead") values = {0};
     if (one.name == "lines") values = {values.back()};
     // A row that even a cluster's shared memory does not hold.
     if (one.name == "keep" && kernel.inner_extent() * widest(kernel) < device.max_cluster * device.shared_bytes)
@@ -477,6 +487,12 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
   for (const auto& one : all) common[one.name] = out.empty() ? one.choices.front() : gene(out.front(), one.name, 0);
   const auto staged = staged_seeds(kernel, device, common);
   if (!staged.empty()) out.push_back(staged.front().genome);
+  for (const char* name :
+       {"skip", "exchange", "stages", "hold", "raster", "walk", "realign", "keep", "lines", "reverse"})
+    if (common.contains(name)) common[name] = 0;
+  common["rows"] = common["cluster"] = 1;
+  const auto teams = prefers_columns(kernel) ? std::vector<Genome>{} : team_seeds(kernel, device, common);
+  out.insert(teams_first(kernel, device) ? out.begin() : out.end(), teams.begin(), teams.end());
   return out;
 }
 

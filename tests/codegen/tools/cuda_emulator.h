@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,7 +33,15 @@ struct Block {
   std::vector<Barrier> warps;
   std::vector<unsigned long long> slots;
 };
+/// What a thread asked to be copied into shared memory: it lies there when the thread has waited for it, not before.
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+};
 struct Fiber {
+  std::vector<Copy> asked;
+  std::deque<std::vector<Copy>> groups;
   ucontext_t context;
   std::unique_ptr<unsigned char[]> stack;
   Block* block = nullptr;
@@ -139,7 +148,15 @@ void pl_put(T* p, T v) {
 }
 template <int UNIT, typename T, int V>
 void pl_copy_async(PlVec<T, V>* d, const T* p) {
-  pl_load<0, UNIT>(*d, p);
+  constexpr std::size_t bytes = UNIT * sizeof(T);
+  for (int i = 0; i < V; i += UNIT) {
+    if (!emu::check(p + i, bytes, bytes, "copy")) continue;
+    if (bytes < 4) {
+      std::memcpy(&d->x[i], p + i, bytes);
+    } else {
+      emu::current->asked.push_back({&d->x[i], p + i, bytes});
+    }
+  }
 }
 template <int UNIT, typename T, int V>
 void pl_take(PlVec<T, V>& r, const T* p) {
@@ -213,9 +230,24 @@ inline float pl_fast_tanh(float x) {
 inline float pl_fast_div(float a, float b) {
   return a / b;
 }
-inline void pl_copy_commit() {}
+inline void pl_copy_commit() {
+  emu::current->groups.push_back(std::move(emu::current->asked));
+  emu::current->asked.clear();
+}
 template <int N>
-void pl_copy_wait() {}
+void pl_copy_wait() {
+  auto& groups = emu::current->groups;
+  for (; groups.size() > N; groups.pop_front()) {
+    for (const emu::Copy& copy : groups.front()) std::memcpy(copy.to, copy.from, copy.bytes);
+  }
+}
+/// Blocks that wait for each other: the launch runs all of them at once.
+inline void pl_team_come(unsigned* gate) {
+  ++*gate;
+}
+inline void pl_team_wait(const unsigned* gate, unsigned count) {
+  while (*gate < count) swapcontext(&emu::current->context, &emu::scheduler);
+}
 template <typename T>
 T pl_xor(T v, int mask) {
   auto& warp = emu::block->warps[emu::thread / 32];
@@ -261,19 +293,20 @@ T pl_remote(const T* p, int rank) {
 }
 
 inline int emu_launch(const std::function<void()>& body, unsigned grid, unsigned threads, unsigned cluster,
-                      std::size_t dynamic, void** pointers, const std::size_t* bytes, int count) {
+                      bool cooperative, std::size_t dynamic, void** pointers, const std::size_t* bytes, int count) {
   emu::ranges.clear();
   emu::faults = 0;
   for (int i = 0; i < count; ++i)
     emu::ranges.push_back({static_cast<const char*>(pointers[i]), static_cast<const char*>(pointers[i]) + bytes[i]});
   emu::kernel = &body;
-  for (unsigned first = 0; first < grid; first += cluster) {
+  const unsigned together = cooperative ? grid : cluster;
+  for (unsigned first = 0; first < grid; first += together) {
     std::vector<std::unique_ptr<emu::Block>> blocks;
     std::vector<std::unique_ptr<emu::Fiber>> fibers;
     emu::cluster_blocks.clear();
     emu::barriers.clear();
     emu::cluster_barrier = {threads * cluster};
-    for (unsigned b = 0; b < cluster; ++b) {
+    for (unsigned b = 0; b < together; ++b) {
       auto one = std::make_unique<emu::Block>();
       one->dynamic.resize(dynamic + 16);
       one->slots.resize(threads);

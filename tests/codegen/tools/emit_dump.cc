@@ -1,10 +1,12 @@
-// planish-emit-dump [--small|--large] [--columns|--scans] [--triton] [--most N] [--random N] [--seed S] [--with GENES]
+// planish-emit-dump [--small|--large] [--columns|--scans] [--triton] [--teams] [--most N] [--random N] [--seed S]
+// [--with GENES]
 // [--sms N] [--shared BYTES]: emits sample kernels with their seed genomes, these again with the genes of GENES
 // changed, and N random ones each, for sm_90a and prints one JSON document. --columns takes the samples of
 // column_samples.h,
 // --scans those of scan_samples.h. tests/gpu/emit_check.py compiles, runs and compares them. With few multiprocessors
 // (--sms) persistent blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in
-// FILE. --triton: genomes of that language only, and kernels that have some.
+// FILE. --triton: genomes of that language only, and kernels that have some. --teams: genomes with teams of blocks only
+// (with few multiprocessors and little shared memory small kernels have some, too).
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +25,7 @@
 #include "gather_samples.h"
 #include "sample_kernels.h"
 #include "scan_samples.h"
+#include "team_genomes.h"
 #include "triton_genomes.h"
 
 namespace {
@@ -38,9 +41,16 @@ json launch(const Emitted& one) {
     using Kind = Emitted::Argument::Kind;
     args.push_back({arg.kind == Kind::input ? "input" : arg.kind == Kind::output ? "output" : "scratch", arg.index});
   }
-  return {{"language", one.language}, {"flags", one.flags},   {"source", one.source},
-          {"entry", one.entry},       {"grid", one.grid},     {"block", one.block},
-          {"cluster", one.cluster},   {"shared", one.shared}, {"args", args}};
+  return {{"language", one.language},
+          {"flags", one.flags},
+          {"source", one.source},
+          {"entry", one.entry},
+          {"grid", one.grid},
+          {"block", one.block},
+          {"cluster", one.cluster},
+          {"shared", one.shared},
+          {"cooperative", one.cooperative},
+          {"args", args}};
 }
 
 json describe(const samples::Sample& sample, const Device& device, const Genome& genome, bool seed) {
@@ -53,9 +63,10 @@ json describe(const samples::Sample& sample, const Device& device, const Genome&
   out.update(launch(*emitted));
   for (const Emitted& next : emitted->after) out["after"].push_back(launch(next));
   out["scratch_bytes"] = emitted->scratch_bytes;
+  out["zeroed"] = emitted->zeroed;
   out["estimated_registers"] = sample.kernel.anchor == Anchor::scan
                                    ? printing::make_scan_plan(sample.kernel, device, genome).registers
-                               : printing::uses_column_schedule(sample.kernel)
+                               : printing::uses_column_schedule(sample.kernel) || emitted->cooperative
                                    ? printing::make_column_plan(sample.kernel, device, genome).base.registers
                                    : printing::make_plan(sample.kernel, device, genome).registers;
   return out;
@@ -92,7 +103,7 @@ std::vector<std::pair<std::string, Genome>> read_choice(const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool large = false, columns = false, scans = false;
+  bool large = false, columns = false, scans = false, teams = false;
   int random = 0;
   std::size_t most = 1000;  // seeds of a sample
   std::uint64_t seed = 1;
@@ -111,6 +122,8 @@ int main(int argc, char** argv) {
       columns = true;
     else if (arg == "--scans")
       scans = true;
+    else if (arg == "--teams")
+      teams = true;
     else if (arg == "--triton")
       device.triton = true;
     else if (arg == "--most" && i + 1 < argc)
@@ -135,7 +148,7 @@ int main(int argc, char** argv) {
     else {
       std::fprintf(stderr,
                    "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--columns|--scans] "
-                   "[--triton] [--most N] "
+                   "[--triton] [--teams] [--most N] "
                    "[--random N] [--seed S] [--with GENES] [--sms N] [--shared BYTES] [--genomes FILE]\n",
                    argv[i]);
       return 2;
@@ -188,6 +201,17 @@ int main(int argc, char** argv) {
       }
       for (int r = 0; r < random; ++r) {
         if (const auto genome = samples::random_triton_genome(sample.kernel, device, rng))
+          one["variants"].push_back(describe(sample, device, *genome, false));
+      }
+      if (one.contains("variants")) kernels.push_back(std::move(one));
+      continue;
+    }
+    if (teams) {
+      const auto of_team = [](const Genome& g) { return g.contains("team") && g.at("team") != 0; };
+      for (const auto& genome : seeds(sample.kernel, device) | std::views::filter(of_team) | std::views::take(most))
+        one["variants"].push_back(describe(sample, device, genome, true));
+      for (int r = 0; r < random; ++r) {
+        if (const auto genome = samples::random_team_genome(sample.kernel, device, rng))
           one["variants"].push_back(describe(sample, device, *genome, false));
       }
       if (one.contains("variants")) kernels.push_back(std::move(one));

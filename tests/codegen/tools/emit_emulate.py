@@ -24,6 +24,7 @@ sys.path.insert(0, str(HERE.parents[1] / "gpu"))
 from emit_references import DTYPES, compare, make_inputs, reference  # noqa: E402
 
 MOST_THREADS = 100_000
+MOST_AT_ONCE = 8192  # of blocks that wait for each other
 
 
 def as_cpp(source: str, number: int) -> str:
@@ -58,7 +59,8 @@ def build(kernel: dict[str, Any], variants: list[dict[str, Any]], prelude: str, 
             call = ", ".join(f"({one})p[{first[kind] + index}]" for one, (kind, index) in zip(names, launch["args"], strict=True))
             steps += (
                 f"faults += emu_launch([=] {{ variant_{place}::kernel_{place}({call}); }}, "
-                f"{launch['grid'][0]}, {launch['block'][0]}, {launch['cluster'][0]}, {launch['shared']}, p, bytes, {count}); "
+                f"{launch['grid'][0]}, {launch['block'][0]}, {launch['cluster'][0]}, "
+                f"{str(launch['cooperative']).lower()}, {launch['shared']}, p, bytes, {count}); "
             )
         launches += f'extern "C" int run_{number}(void** p, const size_t* bytes) {{ int faults = 0; {steps}return faults; }}\n'
     (folder / "k.cpp").write_text(text + launches)
@@ -82,7 +84,7 @@ def main() -> int:
         if options.family and kernel["family"] != options.family:
             continue
         everything = kernel.get("variants", [])
-        usable = [v for v in everything if "source" in v and v["grid"][0] * v["block"][0] <= MOST_THREADS]
+        usable = [v for v in everything if "source" in v and v["grid"][0] * v["block"][0] <= (MOST_AT_ONCE if v["cooperative"] else MOST_THREADS)]
         usable = [v for v in usable if v["seed"]][: options.variants // 2] + [v for v in usable if not v["seed"]]
         usable = usable[: options.variants]
         bad = [v["error"] for v in everything if "error" in v]
@@ -118,6 +120,8 @@ def main() -> int:
                     aligned.append(view)
                 # NaN everywhere: what no launch wrote must not be merged.
                 scratch = [torch.full((max(size, 1),), 255, dtype=torch.uint8) for size in variant.get("scratch_bytes", [])]
+                for index in variant.get("zeroed", []):
+                    scratch[index].zero_()
                 pointers = (ctypes.c_void_p * len(aligned + scratch))(*[t.data_ptr() for t in aligned + scratch])
                 sizes = (ctypes.c_size_t * len(aligned))(*[t.numel() * t.element_size() for t in aligned])
                 faults = getattr(library, f"run_{number}")(pointers, sizes)

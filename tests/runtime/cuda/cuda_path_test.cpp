@@ -139,6 +139,26 @@ TEST_CASE("clusters and dynamic shared memory are asked for") {
   CHECK(std::string(wide.error.kind) == "launch_failed");
 }
 
+TEST_CASE("a cooperative launch is one, or fails as a launch") {
+  Json step = launch(0, Json::array({{{"buffer", 0}}}));
+  step["grid"] = {264, 1, 1};
+  step["cooperative"] = true;
+  Program p(cuda_program("cluster", Json::array({buffer("output", {1})}), Json::array({step})));
+  REQUIRE_MESSAGE(p.program != nullptr, p.error.message);
+  float y = 0;
+  REQUIRE_MESSAGE(p.run({&y}, 1) == 0, p.error.message);
+  CHECK(y == 101);
+  step["cluster"] = {4, 1, 1};
+  Program both(cuda_program("cluster", Json::array({buffer("output", {1})}), Json::array({step})));
+  REQUIRE_MESSAGE(both.run({&y}, 1) == 0, both.error.message);
+  CHECK(y == 104);
+  // More blocks than the device runs at once: they would wait for each other forever.
+  step["grid"] = {268, 1, 1};
+  Program large(cuda_program("cluster", Json::array({buffer("output", {1})}), Json::array({step})));
+  CHECK(large.run({&y}, 1) != 0);
+  CHECK(std::string(large.error.kind) == "launch_failed");
+}
+
 TEST_CASE("what does not load says why") {
   CHECK(std::string(Program(affine_cuda(), "garbage").error.kind) == "load_failed");
   CHECK(std::string(Program(affine_cuda(), "").error.kind) == "load_failed");

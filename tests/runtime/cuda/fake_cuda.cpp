@@ -36,16 +36,21 @@ bool may_write(std::uint64_t at) {
   return at >= it->first + it->second.first || it->second.second;
 }
 
-/// affine(x, y, n), fault(), ecc(), gone() (the device fails), cluster(y, 16): y[0] = cluster size.
-cu::Code execute(FakeFunction* f, void** params, unsigned shared, unsigned cluster) {
+/// Blocks that this device runs at the same time.
+constexpr unsigned held_blocks = 264;
+
+/// affine(x, y, n), fault(), ecc(), gone() (the device fails), cluster(y, 16): y[0] = cluster size, and 100 more in a
+/// cooperative launch.
+cu::Code execute(FakeFunction* f, void** params, unsigned shared, unsigned cluster, unsigned together = 0) {
   if (sticky != 0) return sticky;
+  if (together > held_blocks) return 720;
   if (static_cast<int>(shared) > f->max_dynamic_shared || (cluster > 8 && f->non_portable == 0)) return 1;
   if (f->name == "fault" || f->name == "ecc" || f->name == "gone") {
     sticky = f->name == "fault" ? 700 : f->name == "ecc" ? 214 : 46;  // reported by the next synchronisation
     return 0;
   }
   if (f->name == "cluster") {
-    (*static_cast<float**>(params[0]))[0] = static_cast<float>(cluster);
+    (*static_cast<float**>(params[0]))[0] = static_cast<float>(cluster + (together != 0 ? 100 : 0));
     return 0;
   }
   auto* x = *static_cast<float**>(params[0]);
@@ -64,6 +69,7 @@ struct FakeNode {
   cu::KernelNode kernel{};
   std::vector<std::uint64_t> values;
   unsigned cluster = 1;
+  bool cooperative = false;
 };
 using FakeGraph = std::vector<FakeNode*>;
 struct FakeExec {
@@ -84,7 +90,7 @@ cu::Code execute(FakeNode& node) {
   std::vector<void*> params;
   for (std::uint64_t& value : node.values) params.push_back(&value);
   return execute(reinterpret_cast<FakeFunction*>(node.kernel.function), params.data(), node.kernel.shared_bytes,
-                 node.cluster);
+                 node.cluster, node.cooperative ? node.kernel.grid[0] : 0);
 }
 
 /// The host time that a test wants a call to take.
@@ -252,9 +258,17 @@ API cu::Code cuLaunchKernel(cu::Function f, unsigned, unsigned, unsigned, unsign
   return execute(reinterpret_cast<FakeFunction*>(f), params, shared, 1);
 }
 API cu::Code cuLaunchKernelEx(const cu::LaunchConfig* c, cu::Function f, void** params, void**) {
-  if (c->attribute_count != 1 || c->attributes[0].id != cu::attribute_cluster) return 1;
-  const unsigned* size = c->attributes[0].value.cluster;
-  return execute(reinterpret_cast<FakeFunction*>(f), params, c->shared_bytes, size[0] * size[1] * size[2]);
+  unsigned cluster = 1, together = 0;
+  for (unsigned i = 0; i < c->attribute_count; ++i) {
+    const cu::LaunchAttribute& one = c->attributes[i];
+    if (one.id == cu::attribute_cluster)
+      cluster = one.value.cluster[0] * one.value.cluster[1] * one.value.cluster[2];
+    else if (one.id == cu::attribute_cooperative && one.value.cooperative == 1)
+      together = c->grid[0];
+    else
+      return 1;
+  }
+  return execute(reinterpret_cast<FakeFunction*>(f), params, c->shared_bytes, cluster, together);
 }
 /// What tests ask: how often a graph was launched, how many of its nodes were patched; and what they set.
 API int fake_graph_launches = 0, fake_graph_patches = 0;
@@ -287,6 +301,7 @@ API cu::Code cuGraphAddKernelNode_v2(cu::GraphNode* n, cu::Graph g, const cu::Gr
   return *n = reinterpret_cast<cu::GraphNode>(node), 0;
 }
 API cu::Code cuGraphKernelNodeSetAttribute(cu::GraphNode n, int id, const cu::LaunchAttributeValue* value) {
+  if (id == cu::attribute_cooperative) return reinterpret_cast<FakeNode*>(n)->cooperative = value->cooperative == 1, 0;
   if (id != cu::attribute_cluster) return 1;
   reinterpret_cast<FakeNode*>(n)->cluster = value->cluster[0] * value->cluster[1] * value->cluster[2];
   return 0;

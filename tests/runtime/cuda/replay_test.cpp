@@ -193,3 +193,18 @@ TEST_CASE("clusters travel in a graph") {
   CHECK(*fake.launches == 1);
   CHECK(c.y[0] == 8);
 }
+
+TEST_CASE("cooperative launches stay so in a graph") {
+  const Fake fake;
+  const Set on("PLANISH_GRAPH", "1");
+  Json document = chain();
+  Json step = launch(0, {{{"buffer", 3}}});
+  step["cooperative"] = true;
+  document["kernels"][0]["entry"] = "cluster";
+  document["steps"] = Json::array({step, step});
+  Chain c(document);
+  void* table[] = {c.x.data(), nullptr, nullptr, c.y.data()};
+  REQUIRE_MESSAGE(prt_program_run(c.program, table, 4, 0, 2, nullptr, &c.error) == 0, c.error.message);
+  CHECK(*fake.launches == 1);
+  CHECK(c.y[0] == 101);
+}

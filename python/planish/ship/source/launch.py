@@ -28,9 +28,9 @@ class CpuKernel:
 
 
 class _Attribute(ctypes.Structure):
-    """CUlaunchAttribute with the one value that is needed here: the shape of a cluster of blocks."""
+    """CUlaunchAttribute with the values that are needed here: the shape of a cluster of blocks, or a 1."""
 
-    _fields_ = [("id", ctypes.c_int), ("padding", ctypes.c_char * 4), ("cluster", ctypes.c_uint * 3), ("rest", ctypes.c_char * 52)]
+    _fields_ = [("id", ctypes.c_int), ("padding", ctypes.c_char * 4), ("value", ctypes.c_uint * 3), ("rest", ctypes.c_char * 52)]
 
 
 class _Config(ctypes.Structure):
@@ -40,6 +40,7 @@ class _Config(ctypes.Structure):
                 ("attributes", ctypes.POINTER(_Attribute)), ("count", ctypes.c_uint)]  # fmt: skip
 
 
+_COOPERATIVE = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE: all blocks run at the same time, or the launch is refused
 _CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _NON_PORTABLE_CLUSTER = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
@@ -73,7 +74,7 @@ class CudaKernel:
             self._loaded[device.index] = function
         return self._loaded[device.index]
 
-    def __call__(self, *args, grid, block, cluster=(1, 1, 1), shared=0):
+    def __call__(self, *args, grid, block, cluster=(1, 1, 1), shared=0, cooperative=False):
         global launches
         launches += 1
         device = next(a.device for a in args if isinstance(a, torch.Tensor))
@@ -81,9 +82,10 @@ class CudaKernel:
         pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
         with torch.cuda.device(device):
             function = self._function(device, shared, cluster)
-            attribute = _Attribute(id=_CLUSTER_DIMENSION, cluster=tuple(cluster))
-            config = _Config(tuple(grid), tuple(block), shared, torch.cuda.current_stream().cuda_stream,
-                             ctypes.pointer(attribute), int(tuple(cluster) != (1, 1, 1)))  # fmt: skip
+            wanted = [_Attribute(id=_CLUSTER_DIMENSION, value=tuple(cluster))] if tuple(cluster) != (1, 1, 1) else []
+            wanted += [_Attribute(id=_COOPERATIVE, value=(1, 0, 0))] if cooperative else []
+            attributes = (_Attribute * 2)(*wanted)
+            config = _Config(tuple(grid), tuple(block), shared, torch.cuda.current_stream().cuda_stream, attributes, len(wanted))
             _driver("cuLaunchKernelEx", ctypes.byref(config), function, pointers, None)
 
 
