@@ -511,7 +511,7 @@ TEST_CASE("what a team may not do is named") {
   CHECK(has(with({{"residency", 0}, {"ahead", 2}}), "on chip"));
   CHECK(has(with({{"cluster", 2}}), "one row at a time"));
   CHECK(has(with({{"walk", 4}}), "walk"));
-  CHECK(has(with({{"min_blocks", 4}, {"team", 528}}), "threads"));
+  CHECK(has(with({{"min_blocks", 3}, {"threads", 1024}}), "threads"));
 }
 
 TEST_CASE("teams are for long rows of which there are some") {
