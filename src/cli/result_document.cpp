@@ -56,6 +56,7 @@ bool compare_times(ResultDocument& result) {
     const ClaimTime* time = timed(result, name);
     if (time == nullptr) continue;
     if (shipped != nullptr) result.speedup[name] = time->median_ms / shipped->median_ms;
+    if (std::ranges::find(result.refused_baselines, name) != result.refused_baselines.end()) continue;
     if (best == nullptr || time->median_ms < best->median_ms) best = time;
   }
   if (best == nullptr) return false;
@@ -139,6 +140,7 @@ std::string to_json(const ResultDocument& r) {
   for (const auto& [name, value] : r.speedup) out["speedup"][name] = number_to_json(value);
   out["speedup_best_baseline"] = r.speedup_best_baseline > 0 ? Json(r.speedup_best_baseline) : Json(nullptr);
   out["best_baseline"] = r.best_baseline.empty() ? Json(nullptr) : Json(r.best_baseline);
+  if (!r.refused_baselines.empty()) out["refused_baselines"] = r.refused_baselines;
   if (r.roofline) {
     out["roofline"] = {{"bound", r.roofline->bound},
                        {"fraction", number_to_json(r.roofline->fraction)},

@@ -37,9 +37,10 @@ struct ResultDocument {
 
   /// `shipped`, `eager`, `compile`, …: what was timed, or why it was not.
   std::vector<ClaimTime> times;
-  std::map<std::string, double> speedup;  ///< against each baseline
-  double speedup_best_baseline = 0;       ///< 0 where there was nothing to compare
-  std::string best_baseline;
+  std::map<std::string, double> speedup;       ///< against each baseline
+  double speedup_best_baseline = 0;            ///< 0 where there was nothing to compare
+  std::string best_baseline;                   ///< the fastest one that was not refused
+  std::vector<std::string> refused_baselines;  ///< timed, but they do not pass the accuracy gate themselves
 
   std::optional<Roofline> roofline;
   double host_us_per_call = 0;
@@ -64,7 +65,8 @@ struct ResultDocument {
   double seconds_total = 0, seconds_first_verified = 0;
 };
 
-/// Fills the speed-ups from the times, and says whether the shipped module beats every baseline beyond the noise.
+/// Fills the speed-ups from the times, and says whether the shipped module beats every baseline beyond the noise, apart
+/// from those refused.
 bool compare_times(ResultDocument& result);
 /// The worst output over all cases: error, eager's, their ratio.
 ResultDocument::Accuracy summarise(const std::string& gate, const std::vector<TestCase>& cases);

@@ -106,14 +106,40 @@ TEST_CASE("a difference inside the noise is no improvement") {
   CHECK(result->reason.find("noise") != std::string::npos);
 }
 
-TEST_CASE("where the best baseline fails the gate itself, eager ships") {
+TEST_CASE("where the best baseline fails the gate itself, the next one ships") {
   World world;
   world.evaluator.shipped_ms = 50;
   world.evaluator.unverified_baselines = {"max_autotune"};
   auto result = world.run();
   REQUIRE(result);
-  CHECK(world.shipper.shipped.back().baseline == "eager");
+  CHECK(world.shipper.shipped.back().baseline == "max_autotune_no_cudagraphs");
+  CHECK(time_of(*result, "shipped")->median_ms == 7);
+  CHECK(result->refused_baselines == std::vector<std::string>{"max_autotune"});
+
+  World none;
+  none.evaluator.shipped_ms = 50;
+  none.evaluator.unverified_baselines = {"max_autotune", "max_autotune_no_cudagraphs", "compile"};
+  result = none.run();
+  REQUIRE(result);
+  CHECK(none.shipper.shipped.back().baseline == "eager");
   CHECK(time_of(*result, "shipped")->median_ms == 10);
+}
+
+TEST_CASE("a baseline that fails the gate is no measure: what beats the others ships") {
+  World world;
+  world.evaluator.shipped_ms = 6.5;
+  world.evaluator.unverified_baselines = {"max_autotune"};
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "improved");
+  CHECK(result->best_baseline == "max_autotune_no_cudagraphs");
+  CHECK(result->speedup_best_baseline == doctest::Approx(7 / 6.5));
+  CHECK(result->speedup.at("max_autotune") == doctest::Approx(6 / 6.5));  // still said
+  CHECK(world.shipper.shipped.back().baseline.empty());
+  CHECK_FALSE(world.shipper.shipped.back().program.empty());
+  CHECK(result->accuracy->verified);
+  const auto json = Json::parse(to_json(*result));
+  CHECK((*json)["refused_baselines"].size() == 1);
 }
 
 TEST_CASE("a shipped module that does not verify is never claimed") {

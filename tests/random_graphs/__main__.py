@@ -17,28 +17,18 @@ import sys
 import time
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
-from .case import Case
+from .case import Case, Written
 from .check import Failure, Options, simplest
 from .driver import Driver, Job, Outcome, warm_up
 from .generate import generate
 from .shrink import shrink
-
-
-@dataclass(frozen=True)
-class Written:
-    """A task file as a case that does not shrink."""
-
-    text: str
-
-    def source(self) -> str:
-        return self.text
 
 
 def job_of(key: str, options: Options, steps: int = 0) -> Job:

@@ -160,3 +160,13 @@ class Case:
                 kept.append(step)
         leaves = tuple(leaf for leaf in self.leaves if leaf.name in needed)
         return replace(self, steps=tuple(kept[::-1]), leaves=leaves)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A task file as a case that does not shrink. Here and not in __main__: child processes must find it."""
+
+    text: str
+
+    def source(self) -> str:
+        return self.text
