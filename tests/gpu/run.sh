@@ -22,6 +22,11 @@ for set in --small --columns; do
   "$root/bin/planish-emit-dump" "$set" --most 4 --random 1 > "$scratch/dump$set.json"
   check "$here/tests/gpu/emit_check.py" "$scratch/dump$set.json" --jobs 8 --timeout 60
 done
+# Teams of blocks on rows that are long only for little shared memory: many blocks, few bytes.
+for set in --small --columns; do
+  "$root/bin/planish-emit-dump" "$set" --teams --sms 132 --shared 4096 --random 4 > "$scratch/teams$set.json"
+  check "$here/tests/gpu/emit_check.py" "$scratch/teams$set.json" --jobs 8 --timeout 60
+done
 if "$python" -c 'import triton' 2>/dev/null; then
   "$root/bin/planish-emit-dump" --small --triton --random 2 > "$scratch/triton.json"
   check "$here/tests/gpu/emit_check.py" "$scratch/triton.json" --jobs 8 --timeout 120

@@ -308,39 +308,43 @@ class ColumnWriter {
     return body;
   }
 
-  /// One chunk of `unroll` vectors where pairs fold: first what the chunk alone says (maximum, mean), then the state
-  /// moved there, then the elements relative to it.
-  void chunk(const std::vector<Fold>& folds, const std::vector<int>& nodes, const std::vector<int>& kept) {
-    const bool in_shared = base_.residency == Residency::shared;
-    std::string first = taken(folds), second;
-    w.copies_ahead = true;
-    if (in_shared) {
-      for (const int id : kept) w.line(fmt::format("{} s{}[{}];", w.pack_type(id), id, base_.unroll));
+  /// What pairs do with an element: at first what a chunk of them alone says (maximum, mean), and then, relative to it.
+  struct Halves {
+    std::string first, second;
+  };
+  Halves halves(const std::vector<Fold>& folds) {
+    Halves text{taken(folds), {}};
+    for (const Fold& fold : folds) {
+      const int r = fold.reduction;
+      if (fold.kind == Fold::Kind::exponentials) {
+        text.first += inside_only(fmt::format("top{0}[j] = pl_max(top{0}[j], {1});", r, w.name(fold.x)));
+        text.second += inside_only(fmt::format("a{0}s[j] += {1}({2} - a{0}m[j]);", r, exponential(), w.name(fold.x)));
+      } else if (fold.kind == Fold::Kind::deviations) {
+        text.first += inside_only(fmt::format("part{0}[j] += {1}; seen{0}[j] += 1.0f;", r, w.name(fold.x)));
+        text.second += inside_only(
+            fmt::format("{{ const float off = {1} - part{0}[j]; a{0}q[j] += off * off; }}", r, w.name(fold.x)));
+      }
     }
+    return text;
+  }
+
+  void start_chunk(const std::vector<Fold>& folds) {
     std::string zeros, bottoms;
     for (int j = 0; j < base_.width; ++j) {
       zeros += j ? ", 0.0f" : "0.0f";
       bottoms += fmt::format("{}{}", j ? ", " : "", fold_bottom);
     }
     for (const Fold& fold : folds) {
-      const int r = fold.reduction;
-      if (fold.kind == Fold::Kind::exponentials) {
-        w.line(fmt::format("float top{}[{}] = {{{}}};", r, base_.width, bottoms));
-        first += inside_only(fmt::format("top{0}[j] = pl_max(top{0}[j], {1});", r, w.name(fold.x)));
-        second += inside_only(fmt::format("a{0}s[j] += {1}({2} - a{0}m[j]);", r, exponential(), w.name(fold.x)));
-      } else if (fold.kind == Fold::Kind::deviations) {
-        w.line(fmt::format("float part{0}[{1}] = {{{2}}}, seen{0}[{1}] = {{{2}}};", r, base_.width, zeros));
-        first += inside_only(fmt::format("part{0}[j] += {1}; seen{0}[j] += 1.0f;", r, w.name(fold.x)));
-        second += inside_only(
-            fmt::format("{{ const float off = {1} - part{0}[j]; a{0}q[j] += off * off; }}", r, w.name(fold.x)));
-      }
+      if (fold.kind == Fold::Kind::exponentials)
+        w.line(fmt::format("float top{}[{}] = {{{}}};", fold.reduction, base_.width, bottoms));
+      if (fold.kind == Fold::Kind::deviations)
+        w.line(
+            fmt::format("float part{0}[{1}] = {{{2}}}, seen{0}[{1}] = {{{2}}};", fold.reduction, base_.width, zeros));
     }
-    unrolled([&] {
-      if (in_shared) {
-        for (const int id : kept) w.line(fmt::format("pl_get(s{}[u], &{});", id, w.place_of(id)));
-      }
-      w.compute(nodes, first);
-    });
+  }
+
+  /// Moves the running state to where the chunk at hand is.
+  void move_state(const std::vector<Fold>& folds) {
     lanes([&] {
       for (const Fold& fold : folds) {
         const int r = fold.reduction;
@@ -354,23 +358,81 @@ class ColumnWriter {
         }
       }
     });
-    unrolled([&] { w.compute(nodes, second); });
+  }
+
+  /// One chunk of `unroll` vectors where pairs fold.
+  void chunk(const std::vector<Fold>& folds, const std::vector<int>& nodes, const std::vector<int>& kept) {
+    const bool in_shared = base_.residency == Residency::shared;
+    const Halves text = halves(folds);
+    w.copies_ahead = true;
+    if (in_shared) {
+      for (const int id : kept) w.line(fmt::format("{} s{}[{}];", w.pack_type(id), id, base_.unroll));
+    }
+    start_chunk(folds);
+    unrolled([&] {
+      if (in_shared) {
+        for (const int id : kept) w.line(fmt::format("pl_get(s{}[u], &{});", id, w.place_of(id)));
+      }
+      w.compute(nodes, text.first);
+    });
+    move_state(folds);
+    unrolled([&] { w.compute(nodes, text.second); });
     w.copies_ahead = false;
+  }
+
+  /// Pairs over what a team keeps in shared memory: all of it is one chunk, looked at twice, so that the state moves
+  /// once a row. Loads that are not kept are read twice.
+  void chunk_kept(bool arrive, const std::vector<Fold>& folds, const std::vector<int>& nodes,
+                  const std::function<void()>& sort_loads, const std::vector<int>& along,
+                  const std::vector<int>& kept) {
+    const Halves text = halves(folds);
+    const auto look = [&](const std::string& body) {
+      sort_loads();
+      for (const int id : along) w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, base_.unroll));
+      if (!along.empty()) unrolled([&] { w.load_vector(along, guard(), false); });
+      unrolled([&] {
+        for (const int id : kept)
+          w.line(fmt::format("{} s{}; pl_get(s{}, &{});", w.pack_type(id), id, id, w.place_of(id)));
+        w.compute(nodes, body);
+      });
+    };
+    w.open("{");
+    start_chunk(folds);
+    kept_trips(arrive, [&] { look(text.first); }, [] {});
+    move_state(folds);
+    kept_trips(false, [&] { look(text.second); }, [] {});
+    w.close();
   }
 
   /// All trips of a sweep. A team keeps `kept_trips` of them in shared memory: where those `arrive`, the others are
   /// read meanwhile, and where the row is written for good, the team's next one takes their place.
   void all_trips(bool arrive, bool refill, const std::function<void()>& pass) {
-    const std::string all = fmt::format("{}", base_.trips);
     if (!ring()) {
-      trips("0", all, pass);
+      trips("0", fmt::format("{}", base_.trips), pass);
       return;
     }
-    if (plan_.kept_trips < base_.trips) {
-      w.reloading = true;
-      trips(fmt::format("{}", plan_.kept_trips), all, pass);
-      w.reloading = false;
-    }
+    other_trips(pass);
+    kept_trips(
+        arrive,
+        [&] {
+          pass();
+          if (refill) ask_later();
+        },
+        [&] {
+          if (refill) w.line("pl_copy_commit();");
+        });
+  }
+
+  /// Those trips of a team's slice that did not fit on chip.
+  void other_trips(const std::function<void()>& pass) {
+    if (plan_.kept_trips == base_.trips) return;
+    w.reloading = true;
+    trips(fmt::format("{}", plan_.kept_trips), fmt::format("{}", base_.trips), pass);
+    w.reloading = false;
+  }
+
+  /// Those that did, portion by portion where they `arrive`; `after` each portion.
+  void kept_trips(bool arrive, const std::function<void()>& pass, const std::function<void()>& after) {
     part_loop([&](const std::string& lo, const std::string& hi) {
       if (arrive && plan_.parts > 1) {
         // Groups without copies, one a part, keep the number that may be outstanding the same.
@@ -379,21 +441,22 @@ class ColumnWriter {
       } else if (arrive) {
         w.line(fmt::format("pl_copy_wait<{}>();", plan_.ahead > 1 ? plan_.ahead - 1 : 0));
       }
-      trips(lo, hi, [&] {
-        pass();
-        if (!refill) return;
-        w.open(fmt::format("if (group + {} < {}) {{", w.literal_index(plan_.ring * plan_.teams),
-                           w.literal_index(base_.groups)));
-        w.line(fmt::format("const ix later = group + {};", w.literal_index(plan_.ring * plan_.teams)));
-        w.open("{");
-        w.line("const ix group = later;");
-        row_position();
-        unrolled([&] { w.load_vector(base_.resident, guard(), true); });
-        w.close();
-        w.close();
-      });
-      if (refill) w.line("pl_copy_commit();");
+      trips(lo, hi, pass);
+      after();
     });
+  }
+
+  /// Asks for the chunk at hand of the row that takes the place of this one.
+  void ask_later() {
+    const std::string step = w.literal_index(plan_.ring * plan_.teams);
+    w.open(fmt::format("if (group + {} < {}) {{", step, w.literal_index(base_.groups)));
+    w.line(fmt::format("const ix later = group + {};", step));
+    w.open("{");
+    w.line("const ix group = later;");
+    row_position();
+    unrolled([&] { w.load_vector(base_.resident, guard(), true); });
+    w.close();
+    w.close();
   }
 
   void part_loop(const std::function<void(const std::string& lo, const std::string& hi)>& body) {
@@ -475,7 +538,12 @@ class ColumnWriter {
     for (const Fold& fold : folds) declare("a", fold);
     if (!chained_ || stores) {
       backwards_ = stores && base_.reverse && !sliced();
-      all_trips(s == 0, stores, pass);
+      if (pairs && ring()) {
+        other_trips(pass);
+        chunk_kept(s == 0, folds, nodes, sort_loads, along, kept);
+      } else {
+        all_trips(s == 0, stores, pass);
+      }
       backwards_ = false;
       return;
     }
@@ -560,7 +628,7 @@ class ColumnWriter {
                        ColumnPlan::team_counters, plan_.slices));
     w.line("__syncthreads();");
     gather(folds);
-    meet(folds);
+    meet(folds, true);
     results(folds);
   }
 
@@ -627,11 +695,12 @@ class ColumnWriter {
 
   // ---- meeting: the states a<r> of a block's threads become one, held by all of them ----
 
-  void meet(const std::vector<Fold>& folds) {
+  /// `first_lane`: the others have seen nothing.
+  void meet(const std::vector<Fold>& folds, bool first_lane = false) {
     if (base_.columns) {
       meet_columns(folds);
     } else {
-      meet_rows(folds);
+      meet_rows(folds, first_lane);
     }
   }
 
@@ -672,22 +741,27 @@ class ColumnWriter {
     w.close();
   }
 
-  void meet_rows(const std::vector<Fold>& folds) {
+  /// Merges the states of each group of so many lanes; all of them hold the result.
+  void across_lanes(const Fold& fold, int count) {
+    for (int m = count / 2; m >= 1; m /= 2) {
+      w.open("{");
+      for (const FoldField& field : fold.fields)
+        w.line(
+            fmt::format("const {0} z{1}{2} = pl_xor(a{1}{2}[0], {3});", field.type, fold.reduction, field.suffix, m));
+      w.line(merged(fold, spelled("a", fold.reduction, "[0]"), spelled("z", fold.reduction, "")));
+      w.close();
+    }
+  }
+
+  void meet_rows(const std::vector<Fold>& folds, bool first_lane) {
     for (const Fold& fold : folds) {
-      for (int step = 1; step < base_.width; step *= 2) {
+      for (int step = 1; step < base_.width && !first_lane; step *= 2) {
         for (int j = 0; j + step < base_.width; j += 2 * step) {
           w.line(merged(fold, spelled("a", fold.reduction, fmt::format("[{}]", j)),
                         spelled("a", fold.reduction, fmt::format("[{}]", j + step))));
         }
       }
-      for (int m = std::min(32, base_.across) / 2; m >= 1; m /= 2) {
-        w.open("{");
-        for (const FoldField& field : fold.fields)
-          w.line(
-              fmt::format("const {0} z{1}{2} = pl_xor(a{1}{2}[0], {3});", field.type, fold.reduction, field.suffix, m));
-        w.line(merged(fold, spelled("a", fold.reduction, "[0]"), spelled("z", fold.reduction, "")));
-        w.close();
-      }
+      across_lanes(fold, std::min(32, base_.across));
     }
     if (base_.across <= 32) return;
     const int warps = base_.across / 32;
@@ -701,6 +775,16 @@ class ColumnWriter {
     w.close();
     w.line("__syncthreads();");
     w.line(fmt::format("const int w0 = tid / {} * {};", base_.across, warps));
+    if (team()) {
+      // Who meets once a row cannot wait for one warp's state after the other.
+      for (const Fold& fold : folds) {
+        for (const FoldField& field : fold.fields)
+          w.line(fmt::format("a{0}{1}[0] = h{0}{1}[w0 + tid % {2}];", fold.reduction, field.suffix, warps));
+        across_lanes(fold, warps);
+      }
+      w.close();
+      return;
+    }
     for (const Fold& fold : folds) {
       const int r = fold.reduction;
       for (const FoldField& field : fold.fields) w.line(fmt::format("a{0}{1}[0] = h{0}{1}[w0];", r, field.suffix));

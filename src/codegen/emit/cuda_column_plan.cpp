@@ -160,7 +160,8 @@ ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Ge
   if (team != 0) {
     keep_slices(kernel, device, plan);
     // Measured: each vector under way has its place in the row, in memory and on chip beside it.
-    base.registers += 4 + base.unroll * (base.residency == Residency::shared ? 9 : 11);
+    const bool whole = plan.kept_trips == base.trips;
+    base.registers += 4 + base.unroll * (whole ? 5 : base.residency == Residency::shared ? 9 : 11);
     base.least += 4 + 2 * base.unroll;
   }
   // Beside the accumulators that the common estimate counts: a pair's other variables, and those set aside.
