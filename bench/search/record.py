@@ -31,21 +31,13 @@ from pathlib import Path
 from typing import Any
 
 from record_compile import CompilePool
-from recorded import Json, Rows, identity, read_lines, short, write_table
+from recorded import Json, Rows, find_program, identity, read_lines, short, write_table
 
 HERE = Path(__file__).resolve().parent
 os.environ.setdefault("PLANISH_SITE_PACKAGES", ":".join(site.getsitepackages()))  # where the compiler may find NVRTC
 ELITES = 24  # timed again
 REPLY_SECONDS = 30.0
 OPEN_SECONDS = 180.0
-
-
-def find_program(name: str) -> Path:
-    places = [HERE.parents[1] / "bin", Path(os.environ.get("PLANISH_BUILD", HERE.parents[1] / "build")) / "bin"]
-    for place in places:
-        if (place / name).is_file():
-            return place / name
-    raise SystemExit(f"error: {name} was not found\nhint: ninja -C build {name}, or make dist")
 
 
 @dataclass

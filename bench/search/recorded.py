@@ -10,12 +10,22 @@ import gzip
 import hashlib
 import json
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
 DTYPE_BYTES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "u8": 1, "bool": 1}
+
+
+def find_program(name: str) -> Path:
+    """Of a checkout's build (PLANISH_BUILD names another), or of a dist folder."""
+    root = Path(__file__).resolve().parents[2]
+    for folder in (root / "bin", Path(os.environ.get("PLANISH_BUILD", root / "build")) / "bin"):
+        if (folder / name).is_file():
+            return folder / name
+    raise SystemExit(f"error: {name} was not found\nhint: ninja -C build {name}, or make dist")
 
 
 def read_lines(path: Path) -> Iterator[Json]:
