@@ -56,9 +56,8 @@ std::string to_json(const std::vector<Comparison>& comparisons, int seeds, int e
   for (const Comparison& comparison : comparisons) {
     json rows = json::object();
     for (const Comparison::Row& row : comparison.rows) {
-      json one = {{"to_random", row.to_random},
-                  {"to_near", row.to_near},
-                  {"decisions", fmt::format("{:016x}", row.decisions)}};
+      json one = {
+          {"to_random", row.to_random}, {"to_near", row.to_near}, {"decisions", fmt::format("{:016x}", row.decisions)}};
       for (const auto& [mark, standing] : row.at) {
         const Spread& ratio = standing.ratio;
         one["at"][std::to_string(mark)] = {{"ratio", {rounded(ratio.low), rounded(ratio.median), rounded(ratio.high)}},

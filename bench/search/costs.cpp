@@ -1,6 +1,6 @@
 // search_costs [PART [SURFACE]]: what the supervisor itself costs. Prints archive inserts a second, a look-up among a
-// million stored keys, drawing and ranking a million genomes (time and memory), and the time that a strategy takes for a
-// candidate, with and without a model of earlier runs. PART (archive, dedup, funnel, million, overhead, warm) leaves
+// million stored keys, drawing and ranking a million genomes (time and memory), and the time that a strategy takes for
+// a candidate, with and without a model of earlier runs. PART (archive, dedup, funnel, million, overhead, warm) leaves
 // the others out, and SURFACE all surfaces whose names lack it: so that a profiler sees one thing alone, as in
 //
 //     valgrind --tool=callgrind search_costs overhead cuda-row-stats
@@ -196,7 +196,8 @@ void overhead(std::string_view only) {
   }
 }
 
-/// The same as a run does it when an earlier one is in the store: a model is asked about what is thought of, and learns.
+/// The same as a run does it when an earlier one is in the store: a model is asked about what is thought of, and
+/// learns.
 void warm_overhead(std::string_view only) {
   auto store = store::Store::open(":memory:");
   if (!store) return;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,10 +11,13 @@
 /// What a run's evaluations tell of the search itself, for `show` and `report`.
 namespace planish::cli {
 
-/// What one way of proposing was worth.
+/// What one way of proposing got of the budget, and what it was worth.
 struct Yield {
-  std::string name;           ///< an operator, or an agent
+  std::string name;           ///< an operator, an agent, or a cell of the archive
   std::int64_t proposed = 0;  ///< evaluated, that is: duplicates are in no record
+  double share = 0;           ///< of all that were evaluated
+  /// The same of each quarter of the run: how the bandits shifted the budget.
+  std::array<double, 4> quarters{};
   std::int64_t passed = 0;
   std::int64_t improved = 0;  ///< were the best of their region so far
   double gain = 0;            ///< by how much: sum of ln(best before / it)
@@ -22,6 +26,7 @@ struct Yield {
 struct Learned {
   std::vector<Yield> operators;  ///< the most proposed first
   std::vector<Yield> agents;     ///< those of a swarm that proposed anything, the most gained first
+  std::vector<Yield> cells;      ///< where what passed lies, the most first; shares are of what passed
   struct Region {
     std::string id;
     std::int64_t evaluations = 0;                                     ///< screened
@@ -36,10 +41,12 @@ struct Learned {
   std::vector<Region> regions;
 };
 
-/// Records in the order in which they were added; documents are not needed.
+/// Records in the order in which they were added; documents are not needed. The target names cells.
 Learned learned_from(const std::vector<store::EvaluationRecord>& records,
-                     const std::vector<store::RegionRecord>& regions);
+                     const std::vector<store::RegionRecord>& regions, const std::string& target = "cuda");
 
+/// Its part of each quarter of the run in percent: "40 20 10 10".
+std::string quarters_text(const Yield& yield);
 /// For people; empty where nothing was searched.
 std::string to_text(const Learned& learned);
 /// One JSON object.

@@ -49,14 +49,16 @@ std::vector<Proposer> proposers(const Report& report, const Report::Region& regi
 std::string yields(const std::vector<Yield>& all, const std::string& caption, const std::string& head) {
   if (all.empty()) return {};
   std::string out = fmt::format(
-      "<div class=\"scroll\"><table><caption>{}</caption><thead><tr><th>{}</th><th>evaluated</th><th>passed</th>"
+      "<div class=\"scroll\"><table><caption>{}</caption><thead><tr><th>{}</th><th>evaluated</th><th>share</th>"
+      "<th>of each quarter of the run, %</th><th>passed</th>"
       "<th>were the fastest so far</th><th>gained %</th></tr></thead><tbody>\n",
       html::escape(caption), html::escape(head));
   for (const Yield& y : all)
     out += fmt::format(
-        "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.1f}"
-        "</td></tr>\n",
-        html::escape(y.name), y.proposed, y.passed, y.improved, 100 * (std::exp(y.gain) - 1));
+        "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{:.0f} %</td><td class=\"n\">{}</td><td "
+        "class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.1f}</td></tr>\n",
+        html::escape(y.name), y.proposed, 100 * y.share, quarters_text(y), y.passed, y.improved,
+        100 * (std::exp(y.gain) - 1));
   return out + "</tbody></table></div>\n";
 }
 
@@ -90,8 +92,9 @@ std::string agent_chart(const Report& report, const Report::Region& region) {
 }
 
 std::string learned_section(const Report& report) {
-  std::string out = yields(report.learned.operators, "What each way of proposing was worth", "operator") +
-                    yields(report.learned.agents, "What each agent was worth", "agent");
+  std::string out = yields(report.learned.operators, "What each way of proposing got and was worth", "operator") +
+                    yields(report.learned.agents, "What each agent got and was worth", "agent") +
+                    yields(report.learned.cells, "Where what passed lies", "cell");
   for (const Learned::Region& region : report.learned.regions) {
     if (region.best_ms <= 0) continue;
     out += fmt::format("<p>Region {}: {} screened, {} cells filled, the fastest was number {}.",

@@ -171,7 +171,7 @@ Result<Report> load_report(const store::Store& store, const store::RunRecord& ru
     report.regions.push_back(std::move(row));
   }
   PLANISH_TRY(auto records, store.evaluations(run.id, true));
-  report.learned = learned_from(records, regions);
+  report.learned = learned_from(records, regions, run.target);
   std::map<std::string, std::vector<codegen::Gene>> genes;
   const codegen::Device device = device_of_run(run, result);
   for (const auto& record : records) {

@@ -145,7 +145,7 @@ int show_verb(const ShowVerb& options, const Output& output) {
                                        {"asked", e.asked},
                                        {"predicted_ms", number_to_json(e.predicted_ms)}});
   }
-  const Learned learned = learned_from(*evaluations, *regions);
+  const Learned learned = learned_from(*evaluations, *regions, run->target);
   auto learned_json = parse_json(to_json(learned), "internal", "what was learned");
   if (!learned_json) return output.error(learned_json.error());
   document["learned"] = std::move(*learned_json);

@@ -8,8 +8,8 @@
 
 namespace planish::codegen {
 
-/// The genomes of one kernel on one device. Finding a kernel's genes takes as long as a dozen questions of legality, and
-/// finding its first guesses a tenth of a second: here both are found once. Borrows the kernel and the device.
+/// The genomes of one kernel on one device. Finding a kernel's genes takes as long as a dozen questions of legality,
+/// and finding its first guesses a tenth of a second: here both are found once. Borrows the kernel and the device.
 /// Thread-safe.
 class Genomes {
  public:

@@ -168,9 +168,10 @@ Featurizer::Featurizer(codegen::Kernel kernel, codegen::Device device)
 
 const std::array<std::string_view, Featurizer::derived>& Featurizer::derived_names() {
   static constexpr std::array<std::string_view, derived> names{
-      "d.log_cached",   "d.log_bytes_a_thread", "d.log_points_a_thread", "d.log_chunks_a_thread", "d.log_vectors",
-      "d.vary_is_last", "d.registers",          "d.log_shared",          "d.log_blocks",          "d.log_trips",
-      "d.log_flight",   "d.resident_threads",   "d.log_waves",           "d.last_wave"};
+      "d.log_cached",  "d.log_bytes_a_thread", "d.log_points_a_thread", "d.log_chunks_a_thread",
+      "d.log_vectors", "d.vary_is_last",       "d.registers",           "d.log_shared",
+      "d.log_blocks",  "d.log_trips",          "d.log_flight",          "d.resident_threads",
+      "d.log_waves",   "d.last_wave"};
   return names;
 }
 

@@ -56,8 +56,8 @@ class Featurizer {
   double bytes_ = 0, points_ = 0;
 };
 
-/// Features of one genome after another of the same genes, in the same memory: names are looked up once. A name that does
-/// not apply has the value `unknown`. One thread.
+/// Features of one genome after another of the same genes, in the same memory: names are looked up once. A name that
+/// does not apply has the value `unknown`. One thread.
 class Describer {
  public:
   /// With the kernel's facts.

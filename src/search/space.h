@@ -72,9 +72,9 @@ class Space {
   double size_ = 1;
   std::vector<std::size_t> starts_;  ///< of each pair's table in pairs_
   std::vector<Pair> pairs_;
-  mutable codegen::Genome scratch_;             ///< what view() gives
-  mutable std::vector<std::int64_t*> slots_;    ///< the open genes' values in it
-  KeySet legal_, illegal_;  ///< those that were asked about
+  mutable codegen::Genome scratch_;           ///< what view() gives
+  mutable std::vector<std::int64_t*> slots_;  ///< the open genes' values in it
+  KeySet legal_, illegal_;                    ///< those that were asked about
 };
 
 /// 0 … n − 1. Not a standard distribution: their results differ between libraries, and runs must replay everywhere.

@@ -27,8 +27,8 @@ class Surrogate {
     int count = 0;
   };
   std::size_t features_ = 0;
-  std::vector<Effect> effects_;               ///< by position and choice, 256 of each
-  double mean_ = 0, left_over_ = 0;           ///< standard deviation that single effects do not explain
+  std::vector<Effect> effects_;      ///< by position and choice, 256 of each
+  double mean_ = 0, left_over_ = 0;  ///< standard deviation that single effects do not explain
   Forest forest_;
 };
 

@@ -49,6 +49,13 @@ TEST_CASE("what operators and agents were worth, region by region") {
   CHECK(learned.operators[0].passed == 1);
   CHECK(learned.operators[0].improved == 1);
   CHECK(learned.operators[0].gain == doctest::Approx(std::log(2.0)));
+  CHECK(learned.operators[0].share == doctest::Approx(0.5));
+  CHECK(learned.operators[0].quarters == std::array<double, 4>{0, 1, 1, 0});
+  CHECK(quarters_text(learned.operators[0]) == "0 100 100 0");
+  REQUIRE(learned.cells.size() == 2);
+  CHECK(learned.cells[0].proposed == 2);
+  CHECK(learned.cells[0].share == doctest::Approx(2.0 / 3));
+  CHECK(learned.cells[0].name.starts_with("memory-bound"));
   REQUIRE(learned.agents.size() == 2);
   CHECK(learned.agents[0].name == "agent 3, latency hiding, island 1");
   REQUIRE(learned.regions.size() == 1);
