@@ -193,6 +193,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30, help="blocks of each form")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out: it takes most of the time")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--out", type=Path, help="a file for the JSON document; written as soon as there is something to write")
     options = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:
@@ -219,6 +220,9 @@ def main() -> None:
         # Eager launches a kernel an operator, of which a graph has rarely more than thirty.
         calls = options.calls or (_QUEUE // 30 if device == "cuda" else cpu_calls(forms["eager"]))
         host = host_times(forms | pieces, device, calls, options.rounds)
+        if options.out:  # what is known is kept, should the rest be cut off
+            options.out.parent.mkdir(parents=True, exist_ok=True)
+            options.out.write_text(json.dumps({"unfinished": {n: statistics.median(us) for n, us in host.items()}}) + "\n")
         event = event_times(forms, device, max(1, options.rounds // 3))
         submission = models["shipped folder"]._planish._bound.executor.submission() if direct else {}
         figures = {
@@ -241,9 +245,11 @@ def main() -> None:
         "submission": submission,
         "missing": missing,
     }
+    document = json.dumps(about | {"forms": {n: figures[n] for n in forms}, "parts": {n: figures[n] for n in pieces}}, indent=1)
+    if options.out:
+        options.out.write_text(document + "\n")
     if options.json:
-        split = {"forms": {n: figures[n] for n in forms}, "parts": {n: figures[n] for n in pieces}}
-        print(json.dumps(about | split, indent=1))
+        print(document)
         return
     print(f"{about['task']} on {about['device']}, {steps} steps, torch {torch.__version__}")
     for name, figure in figures.items():

@@ -1,10 +1,13 @@
 #include "cli/options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <string_view>
 #include <system_error>
 
@@ -95,6 +98,9 @@ Result<std::filesystem::path> existing_file(const std::string& path, const char*
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
     return fail("no_such_file", fmt::format("{}: no such {}", path, what), "check the path");
+  }
+  if (::access(path.c_str(), R_OK) != 0) {
+    return fail("unreadable", fmt::format("{}: {}", path, std::strerror(errno)), "check its owner and permissions");
   }
   return std::filesystem::absolute(path, ignored);
 }

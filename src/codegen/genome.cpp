@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 
+#include "base/named_values.h"
 #include "codegen/emit/cpp_emit.h"
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/triton_emit.h"
@@ -143,30 +143,11 @@ Genome mutate(const Kernel& kernel, const Device& device, const Genome& genome, 
 }
 
 std::string text(const Genome& genome) {
-  std::string out;
-  for (const auto& [name, value] : genome) out += fmt::format("{}{}={}", out.empty() ? "" : " ", name, value);
-  return out;
+  return named_values_text(genome);
 }
 
 Result<Genome> genome_from_text(std::string_view text) {
-  Genome genome;
-  while (!text.empty()) {
-    const auto end = std::min(text.find(' '), text.size());
-    const auto word = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (word.empty()) continue;
-    const auto equals = word.find('=');
-    if (equals == std::string_view::npos || equals == 0)
-      return fail("bad_genome", fmt::format("'{}' is not gene=value", word));
-    std::int64_t value = 0;
-    const auto number = word.substr(equals + 1);
-    const auto [rest, code] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (code != std::errc{} || rest != number.data() + number.size())
-      return fail("bad_genome", fmt::format("'{}' has no integer value", word));
-    if (!genome.emplace(word.substr(0, equals), value).second)
-      return fail("bad_genome", fmt::format("gene '{}' occurs twice", word.substr(0, equals)));
-  }
-  return genome;
+  return named_values_from_text<Genome>(text, "bad_genome");
 }
 
 }  // namespace planish::codegen

@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 
+#include "base/named_values.h"
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/lower/node_text.h"
 
@@ -123,30 +123,11 @@ Features facts_of(const codegen::Kernel& kernel) {
 }  // namespace
 
 std::string text(const Features& features) {
-  std::string out;
-  for (const auto& [name, value] : features) out += fmt::format("{}{}={}", out.empty() ? "" : " ", name, value);
-  return out;
+  return named_values_text(features);
 }
 
 Result<Features> features_from_text(std::string_view text) {
-  Features out;
-  while (!text.empty()) {
-    const auto end = std::min(text.find(' '), text.size());
-    const auto word = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (word.empty()) continue;
-    const auto equals = word.find('=');
-    double value = 0;
-    bool good = equals != std::string_view::npos && equals > 0;
-    if (good) {
-      const auto number = word.substr(equals + 1);
-      const auto [rest, code] = std::from_chars(number.data(), number.data() + number.size(), value);
-      good = code == std::errc{} && rest == number.data() + number.size() && std::isfinite(value);
-    }
-    if (!good) return fail("bad_features", fmt::format("'{}' is not name=number", word));
-    out[std::string(word.substr(0, equals))] = value;
-  }
-  return out;
+  return named_values_from_text<Features>(text, "bad_features");
 }
 
 KernelClass classify(const codegen::Kernel& kernel) {

@@ -100,6 +100,21 @@ inline Sample casts(std::int64_t n) {
   return {"casts", {}, std::move(b.k)};
 }
 
+/// An integer's zero has no sign, whatever was truncated to it: along the vectors, and once for all of them.
+inline Sample truncated_signs(std::int64_t n) {
+  Build b;
+  b.k.space.extents = {5, n};
+  const int x = b.load(b.input(DType::f32, {5}), b.at({{0, 1}}));
+  const int y = b.load(b.input(DType::f32, {n}), b.at({{1, 1}}));
+  for (const int v : {x, y}) {
+    const int small = b.op(Op::mul, {v, b.constant(0.125)});
+    const int back = b.op(Op::cast, {b.op(Op::cast, {small}, DType::i32)});
+    const int both = b.op(Op::add, {b.op(Op::copysign, {b.constant(1), back}), b.op(Op::mul, {y, b.constant(0)})});
+    b.output(both, DType::f32, {5, n}, b.at({{0, n}, {1, 1}}));
+  }
+  return {"truncated_signs", {}, std::move(b.k)};
+}
+
 /// Causal mask from two index nodes, then softmax over the last dimension.
 inline Sample causal_softmax(std::int64_t n) {
   Build b;
@@ -155,6 +170,7 @@ inline std::vector<Sample> cpp_samples() {
   out.push_back(functions(333, DType::f64));
   for (DType t : {DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) out.push_back(integer_ops(515, t));
   out.push_back(casts(1037));
+  out.push_back(truncated_signs(301));
   out.push_back(causal_softmax(75));
   out.push_back(reductions(9, 301));
   out.push_back(reductions(2, 40000));

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import functools
 import json
 import pickle
 import shutil
@@ -40,8 +41,8 @@ def planish(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([root() / "bin" / "planish", *arguments], capture_output=True, text=True, check=False)
 
 
-def data(seed: int = 0, rows: int = ROWS) -> torch.Tensor:
-    return torch.randn(rows, WIDTH, device="cuda", generator=torch.Generator("cuda").manual_seed(seed))
+def data(seed: int = 0, rows: int = ROWS, device: str = "cuda") -> torch.Tensor:
+    return torch.randn(rows, WIDTH, device=device, generator=torch.Generator(device).manual_seed(seed))
 
 
 def original(model: nn.Module, x: torch.Tensor) -> Any:
@@ -206,19 +207,124 @@ def captured_in_a_cuda_graph(make: Any) -> None:
         torch.testing.assert_close(y, original(model, x), rtol=1e-4, atol=1e-4)
 
 
-@check
+def on_two_devices(function: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A check that needs a second GPU, and says where there is none."""
+
+    @functools.wraps(function)
+    def tried(make: Any) -> None:
+        if torch.cuda.device_count() < 2:
+            print(f"     (one GPU: {function.__name__} not tried)")
+            return
+        function(make)
+
+    return check(tried)
+
+
+DEVICES = ("cuda:0", "cuda:1")
+
+
+@on_two_devices
 @torch.no_grad()
-def two_devices(make: Any) -> None:
-    if torch.cuda.device_count() < 2:
-        print("     (one GPU: two devices not tried)")
-        return
-    first, second = make().to("cuda:0"), make().to("cuda:1")
-    for current in (0, 1):
+def a_module_a_device(make: Any) -> None:
+    """Whichever device is current: kernels, outputs and workspace are those of the module's own."""
+    models = {device: make().to(device) for device in DEVICES}
+    for current in DEVICES:
         with torch.cuda.device(current):
-            expect(first, True, data().to("cuda:0"))
-            expect(second, True, data().to("cuda:1"))
-            assert second(data().to("cuda:1")).device.index == 1
-    expect(first.to("cuda:1"), True, data().to("cuda:1"))
+            for device, model in models.items():
+                x = data(1, device=device)
+                expect(model, True, x)
+                before = torch.cuda.memory_allocated(next(d for d in DEVICES if d != device))
+                y = model(x)
+                assert y.device == x.device
+                torch.cuda.synchronize(x.device)
+                assert torch.cuda.memory_allocated(next(d for d in DEVICES if d != device)) == before, "memory was taken on the other device"
+                with torch.device(device):
+                    expect(model, True, x)
+
+
+@on_two_devices
+@torch.no_grad()
+def a_module_that_moves_between_devices(make: Any) -> None:
+    model = make().to("cuda:0")
+    expect(model, True, data(device="cuda:0"))
+    for device in ("cuda:1", "cuda:0", "cuda:1"):
+        expect(model.to(device), True, data(2, device=device))
+    assert len(model._planish.shipped._executors) == 2, "kernels are loaded once a device"
+    other = copy.deepcopy(model).to("cuda:0")  # the first stays where it is
+    expect(other, True, data(3, device="cuda:0"))
+    expect(model, True, data(3, device="cuda:1"))
+    moved = pickle.loads(pickle.dumps(model)) if make.__name__ == "folder" else model
+    expect(moved, True, data(4, device="cuda:1"))
+
+
+@on_two_devices
+@torch.no_grad()
+def inputs_on_the_other_device(make: Any) -> None:
+    """An error, as eager's is, and no wrong memory read."""
+    model = make().to("cuda:1")
+    expect(model, True, data(device="cuda:1"))
+    try:
+        model(data(device="cuda:0"))
+    except RuntimeError as error:
+        assert "same device" in str(error), error
+    else:
+        raise AssertionError("an input on another device went through")
+    expect(model, True, data(5, device="cuda:1"))
+
+
+@on_two_devices
+@torch.no_grad()
+def streams_of_the_device_that_is_not_current(make: Any) -> None:
+    for current, device in (DEVICES, DEVICES[::-1]):
+        with torch.cuda.device(current):
+            model = make().to(device)
+            x = data(6, device=device)
+            wanted = original(model, x)
+            torch.cuda.synchronize(device)
+            lanes = [torch.cuda.Stream(device) for _ in range(3)]
+            found = []
+            for _ in range(20):
+                for lane in lanes:
+                    with torch.cuda.stream(lane):
+                        found.append(model(x * 1.0))
+            torch.cuda.synchronize(device)
+        for result in found:
+            torch.testing.assert_close(result, wanted, rtol=1e-4, atol=1e-4)
+        assert model._planish.shipped.runs() >= 60
+
+
+@on_two_devices
+def a_thread_a_device(make: Any) -> None:
+    """Threads that share what was loaded. Their current device is the first, wherever their module is."""
+    start = make()
+    models = [copy.deepcopy(start).to(device) for device in DEVICES * 2]
+    before = start._planish.shipped.runs()
+    faults: list[str] = []
+
+    @torch.no_grad()
+    def work(model: nn.Module, device: str, seed: int) -> None:
+        try:
+            x = data(seed, device=device)
+            wanted = original(model, x)
+            for _ in range(50):
+                torch.testing.assert_close(model(x), wanted, rtol=1e-4, atol=1e-4)
+        except Exception:
+            faults.append(f"{device}: {traceback.format_exc()}")
+
+    workers = [threading.Thread(target=work, args=(m, d, k)) for k, (m, d) in enumerate(zip(models, DEVICES * 2, strict=True))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not faults, faults[0]
+    assert start._planish.shipped.runs() - before == 200, "an original ran in place of the program"
+
+
+@on_two_devices
+@torch.no_grad()
+def a_cuda_graph_on_the_second_device(make: Any) -> None:
+    with torch.cuda.device(1):
+        captured_in_a_cuda_graph(make)
 
 
 @check
@@ -311,7 +417,7 @@ def main() -> int:
                 failed += not attempt(f"{make.__name__}: {habit.__name__}", lambda habit=habit, make=make: habit(make))  # type: ignore[misc]
         failed += not attempt("another architecture", lambda: another_architecture(shipped, scratch))
         failed += not attempt("a binary that does not load", lambda: broken_binary(shipped, scratch))
-    print(f"{failed} habits failed")
+    print(f"{failed} habits failed on {torch.cuda.device_count()} device(s)")
     return 1 if failed else 0
 
 

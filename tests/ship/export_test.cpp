@@ -5,58 +5,21 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/json.h"
 #include "ship/embed.h"
 #include "ship/folder.h"
 #include "ship/neighbours.h"
+#include "ship/sample.h"
 
 using namespace planish;
 namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* program_text = R"({"schema":"planish.program/1","target":"cpu","arch":"x86-64","buffers":[
- {"role":"input","source":{"kind":"user","index":0},"dtype":"f32","shape":[4],"strides":[1]},
- {"role":"const","source":{"kind":"const","blob":"BLOB"},"dtype":"f32","shape":[1],"strides":[1]},
- {"role":"output","dtype":"f32","shape":[4],"strides":[1]}],
- "kernels":[{"language":"cpp","entry":"k0","flags":["-O2"],"source":"extern \"C\" void k0(void** args) { (void)args; }"}],
- "steps":[{"kind":"launch","kernel":0,"grid":[1,1,1],"block":[1,1,1],"cluster":[1,1,1],"shared":0,"args":[{"buffer":0},{"buffer":1},{"buffer":2},{"f32":"0x1p+1"}]}],
- "outputs":[{"buffer":2,"kind":"user"}]})";
-
 /// A shipped folder, and a request to export it.
-struct Fixture {
-  TempDir dir = TempDir::create().value();
-  ship::ShipRequest shipped;
-  ship::ExportRequest request;
-  std::string blob = sha256_hex(std::string(4, '\0'));
+struct Fixture : ship::Sample {
+  ship::ExportRequest request{shipped.folder, dir.path() / "out", shipped.package};
 
-  Fixture() {
-    std::string program = program_text;
-    program.replace(program.find("BLOB"), 4, blob);
-    put("blobs/" + blob, std::string(4, '\0'));
-    put("task.py", "import torch\nclass Model: pass\n");
-    put("rt.so", "runtime");
-    put("k.so", "binary");
-    const fs::path package = fs::path(PLANISH_SOURCE_DIR) / "python" / "planish";
-    shipped = {.folder = dir.path() / "shipped",
-               .baseline = "",
-               .program = program,
-               .binaries = {dir.path() / "k.so"},
-               .blobs = dir.path() / "blobs",
-               .task = dir.path() / "task.py",
-               .graph = R"({"input_tree":"in","output_tree":"out","scalars":[]})",
-               .package = package,
-               .runtime = dir.path() / "rt.so",
-               .evidence = "{}",
-               .modules = "",
-               .planish_version = "0.1.0",
-               .torch_version = "2.13.0"};
-    request = {dir.path() / "shipped", dir.path() / "out", package};
-  }
-  void put(const std::string& name, const std::string& bytes) {
-    REQUIRE(write_file(dir.path() / name, bytes).has_value());
-  }
   std::string text(const fs::path& path) { return read_file(path).value_or(""); }
   void ship() { REQUIRE(ship::write_folder(shipped).has_value()); }
 };

@@ -5,52 +5,17 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/json.h"
+#include "ship/sample.h"
 
 using namespace planish;
 namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* program_text = R"({"schema":"planish.program/1","target":"cpu","arch":"x86-64","buffers":[
- {"role":"input","source":{"kind":"user","index":0},"dtype":"f32","shape":[4],"strides":[1]},
- {"role":"const","source":{"kind":"const","blob":"BLOB"},"dtype":"f32","shape":[1],"strides":[1]},
- {"role":"output","dtype":"f32","shape":[4],"strides":[1]}],
- "kernels":[{"language":"cpp","entry":"k0","flags":[],"source":"extern \"C\" void k0(void** args) { (void)args; }"}],
- "steps":[{"kind":"launch","kernel":0,"grid":[1,1,1],"block":[1,1,1],"cluster":[1,1,1],"shared":0,"args":[{"buffer":0},{"buffer":1},{"buffer":2}]}],
- "outputs":[{"buffer":2,"kind":"user"}]})";
-
-struct Fixture {
-  TempDir dir = TempDir::create().value();
-  ship::ShipRequest request;
-  Fixture() {
-    const fs::path root = dir.path();
-    const std::string bytes(4, '\0');
-    const std::string blob = sha256_hex(bytes);
-    std::string program = program_text;
-    program.replace(program.find("BLOB"), 4, blob);
-    put("blobs/" + blob, bytes);
-    put("task.py", "class Model: pass\n");
-    put("rt.so", "runtime");
-    put("k.so", "binary");
-    request = {.folder = root / "out",
-               .baseline = "",
-               .program = program,
-               .binaries = {root / "k.so"},
-               .blobs = root / "blobs",
-               .task = root / "task.py",
-               .graph = R"({"input_tree":"in","output_tree":"out","scalars":[{"index":1,"arg":{"int":3}}]})",
-               .package = fs::path(PLANISH_SOURCE_DIR) / "python" / "planish",
-               .runtime = root / "rt.so",
-               .evidence = R"({"seeds":[1]})",
-               .modules = R"({"":{"type":"Block","training":false,"attributes":{"gain":"2.0"}}})",
-               .planish_version = "0.1.0",
-               .torch_version = "2.13.0"};
-  }
-  void put(const std::string& name, const std::string& bytes) {
-    REQUIRE(write_file(dir.path() / name, bytes).has_value());
-  }
+struct Fixture : ship::Sample {
+  ship::ShipRequest& request = shipped;
+  Fixture() { request.folder = dir.path() / "out"; }
   std::string text(const std::string& name) { return read_file(request.folder / name).value_or(""); }
   Json manifest() { return parse_json(text("ship.json"), "bad", "ship.json").value_or(Json()); }
   std::size_t neighbours() {
@@ -65,7 +30,7 @@ struct Fixture {
 
 TEST_CASE_FIXTURE(Fixture, "a program is shipped with everything it needs") {
   REQUIRE(ship::write_folder(request).has_value());
-  CHECK(text("reference.py") == "class Model: pass\n");
+  CHECK(text("reference.py") == "import torch\nclass Model: pass\n");
   CHECK(text("libplanish_rt.so") == "runtime");
   CHECK(text("kernels/k0.so") == "binary");
   CHECK(text("kernels/k0.cpp").find("k0(void** args)") != std::string::npos);
@@ -78,7 +43,7 @@ TEST_CASE_FIXTURE(Fixture, "a program is shipped with everything it needs") {
   CHECK(document["modules"][""]["attributes"]["gain"] == "2.0");
   CHECK(document["scalars"][0]["index"] == 1);
   CHECK(document["binaries"] == Json::array({"kernels/k0.so"}));
-  CHECK(document["files"]["reference.py"] == sha256_hex("class Model: pass\n"));
+  CHECK(document["files"]["reference.py"] == sha256_hex("import torch\nclass Model: pass\n"));
   CHECK_FALSE(document["files"].contains("ship.json"));
   CHECK(document["files"].size() == 10);
   CHECK(ship::check_folder(request.folder).has_value());

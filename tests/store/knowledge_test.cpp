@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "store/folder.h"
 #include "store/store.h"
 
 using namespace planish;
@@ -12,18 +13,6 @@ using namespace planish::store;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "planish-knowledge-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-};
 
 OutcomeRecord outcome(const std::string& key, int i, double at) {
   return {"a GPU", key, "run", "threads=" + std::to_string(i), "g.threads=3", "ok", 1.0 * i, 0.5, at};

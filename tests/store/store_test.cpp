@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "store/folder.h"
 #include "store/objects.h"
 
 using namespace planish;
@@ -17,18 +18,6 @@ using namespace planish::store;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "planish-store-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-};
 
 RunRecord run(const std::string& id, double started = 1) {
   RunRecord out;
