@@ -179,6 +179,15 @@ TEST_CASE("the first seed of every sample computes what the kernel means") {
   compare(trials, on);
 }
 
+TEST_CASE("a zero that was truncated to has no sign") {
+  const Device on = device(2);
+  const auto sample = samples::truncated_signs(301);
+  std::vector<Trial> trials;
+  std::mt19937_64 rng(3);
+  for (int i = 0; i < 4; ++i) trials.push_back({sample.family, sample.kernel, random_genome(sample.kernel, on, rng)});
+  compare(trials, on);
+}
+
 TEST_CASE("random genomes compute the same") {
   const Device on = device(3);
   std::mt19937_64 rng(5);

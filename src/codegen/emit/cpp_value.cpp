@@ -463,12 +463,14 @@ std::string Printer::operation(int node, const Spot& spot) {
   switch (n.op) {
     case Op::cast: {
       const Form from = arg_form(0);
-      std::string t = convert(as(0, from), from, form, vec);
+      std::string t = as(0, from);
       const Node& inner = view_.kernel.nodes[static_cast<std::size_t>(n.args[0])];
-      if (floating && inner.op == Op::cast && !is_floating(inner.dtype)) {
-        // g++ makes one truncation of float to integer to float, which keeps the sign of a zero that no integer has.
-        t = fmt::format("({} + {})", t, lit(0));
+      // g++ makes one truncation of float to integer to float, which keeps the sign of a zero that no integer has.
+      if (floating && !vec && (from == Form::i || from == Form::l) && inner.op == Op::cast) {
+        used_.insert("settled");
+        t = fmt::format("settled({})", t);
       }
+      t = convert(t, from, form, vec);
       if (n.rounds && n.dtype == DType::bf16) return used_.insert("bf16"), fmt::format("round_bf16({})", t);
       if (n.rounds && n.dtype == DType::f16) return used_.insert("f16"), fmt::format("round_f16({})", t);
       return wrap(t);

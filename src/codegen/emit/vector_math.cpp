@@ -284,6 +284,9 @@ FN int one_bool(const unsigned char* p) { return mask(*p != 0); }
 FN void store_bool(unsigned char* p, vi v) { store_u8(p, v & 1); }
 FN void store_bool(unsigned char* p, vi v, int n) { store_u8(p, v & 1, n); }
 FN void put_bool(unsigned char* p, int v) { *p = v != 0; }
+//@ settled
+FN int settled(int v) { asm("" : "+r"(v)); return v; }
+FN i64 settled(i64 v) { asm("" : "+r"(v)); return v; }
 
 //@ bf16
 FN vf widen_bf16(vh h) { return from<vf>(__builtin_convertvector(h, vu) << 16); }
