@@ -138,7 +138,8 @@ TEST_CASE("a baseline that fails the gate is no measure: what beats the others s
   CHECK(world.shipper.shipped.back().baseline.empty());
   CHECK_FALSE(world.shipper.shipped.back().program.empty());
   CHECK(result->accuracy->verified);
-  const auto json = Json::parse(to_json(*result));
+  const auto json = parse_json(to_json(*result), "bad", "result");
+  REQUIRE(json);
   CHECK((*json)["refused_baselines"].size() == 1);
 }
 
