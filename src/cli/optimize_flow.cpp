@@ -213,6 +213,9 @@ class Flow {
     recording_->teach(knowledge_.get());
     setup_ = std::make_unique<SearchSetup>(*knowledge_);
     for (const PlannedRegion& region : plan_->regions()) PLANISH_CHECK(prepare(region));
+    result_.searched.guesses = setup_->guesses().taken;
+    result_.searched.guesses_completed = setup_->guesses().completed;
+    result_.searched.guesses_left_out = setup_->guesses().left_out;
     if (setup_->empty() || cancelled()) return {};
     search_ = setup_->make(request_.strategy, request_.seed, request_.draws);
     const std::size_t regions = search_->specs().size();

@@ -10,18 +10,18 @@ std::string style() {
   --panel: #1c2127; --ours: #5aa9e6; --other: #66717e; --fail: #ef8a82; --best: #5aa9e6; --full: #4fc39a; --heat-ink: #2b6ea6; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1100px; padding: 1rem; font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; border-bottom: 1px solid var(--rule); padding-bottom: .2rem; margin-top: 2rem; }
+a { color: var(--ours); } h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.15rem; border-bottom: 1px solid var(--rule); padding-bottom: .2rem; margin-top: 2rem; }
 h3 { font-size: 1.05rem; } h4 { font-size: .9rem; margin: 1rem 0 .3rem; color: var(--soft); }
 svg { width: 100%; max-width: 760px; height: auto; display: block; }
 svg text { font: 11px system-ui, sans-serif; fill: var(--soft); } svg .name { fill: var(--ink); }
-@media (max-width: 600px) { svg { overflow: visible; } svg text { font-size: 14px; } }
+.chart { overflow-x: auto; } @media (max-width: 760px) { .chart svg { width: 680px; } }
 .grid { stroke: var(--rule); stroke-width: 1; } .line { fill: none; stroke-width: 2; } .line.best { stroke: var(--best); }
 .line.roof { stroke: var(--ink); } .level { stroke: var(--soft); stroke-dasharray: 4 4; }
 .dot { fill: var(--best); fill-opacity: .55; cursor: pointer; } .dot.failed { fill: var(--fail); } .dot.aten { fill: var(--other); }
 .dot.full { fill: var(--full); fill-opacity: .9; } .dot.picked { stroke: var(--ink); stroke-width: 2; fill-opacity: 1; }
 .bar { fill: var(--other); } .bar.ours { fill: var(--ours); } .whisker { stroke: var(--ink); fill: none; }
 .scroll { overflow: auto; max-height: 34rem; } table { border-collapse: collapse; font-size: .86rem; margin: .4rem 0; }
-caption { text-align: left; color: var(--soft); padding: .2rem 0; }
+caption { text-align: left; color: var(--soft); padding: .2rem 0; } @media (min-width: 601px) { caption { white-space: nowrap; } }
 th, td { padding: .2rem .5rem; border-bottom: 1px solid var(--rule); text-align: left; vertical-align: top; white-space: nowrap; }
 .facts td { white-space: normal; overflow-wrap: anywhere; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
 .sortable thead th { position: sticky; top: 0; background: var(--paper); cursor: pointer; } .sortable tr.failed { color: var(--soft); }

@@ -77,13 +77,13 @@ std::string accuracy(const Report& report) {
 }
 
 std::string outcomes(const Report& report) {
-  std::string out = "<table><caption>Outcomes by the last tier entered</caption><tbody>\n";
+  std::string out = "<div class=\"scroll\"><table><caption>Outcomes by the last tier entered</caption><tbody>\n";
   for (const auto& [tier, counts] : report.outcomes) {
     for (const auto& [outcome, n] : counts)
       out += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td></tr>\n", html::escape(tier),
                          html::escape(outcome), n);
   }
-  return out + "</tbody></table>\n";
+  return out + "</tbody></table></div>\n";
 }
 
 std::string regions(const Report& report) {

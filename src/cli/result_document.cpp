@@ -156,6 +156,10 @@ std::string to_json(const ResultDocument& r) {
     for (const auto& [outcome, n] : outcomes) out["evaluations"][tier][outcome] = n;
   }
   out["search"] = {{"strategy", r.searched.strategy},
+                   {"earlier_guesses",
+                    {{"taken", r.searched.guesses},
+                     {"completed", r.searched.guesses_completed},
+                     {"left_out", r.searched.guesses_left_out}}},
                    {"funnel",
                     {{"drawn", r.searched.funnel.drawn},
                      {"legal", r.searched.funnel.legal},

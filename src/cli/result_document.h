@@ -51,6 +51,7 @@ struct ResultDocument {
     std::string strategy;
     search::FunnelCounts funnel;
     std::int64_t compiled = 0, tested = 0, timed = 0;
+    std::int64_t guesses = 0, guesses_completed = 0, guesses_left_out = 0;  ///< that earlier runs left
   };
   Searched searched;
 

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "cli/seeded_domain.h"
-
 namespace planish::cli {
 namespace {
 
@@ -39,7 +37,11 @@ void SearchSetup::add(const PlannedRegion& region, double fallback_ms, double bo
   spec.count = region.count;
   spec.bound_ms = bound_ms;
   if (fallback_ms > 0) spec.fallback_ms = fallback_ms;
-  spec.domain = with_seeds(region.domain, knowledge_.seeds(region.id, known_seeds), knowledge_.met(region.id));
+  Fitted fitted;
+  spec.domain = with_seeds(region.domain, knowledge_.seeds(region.id, known_seeds), knowledge_.met(region.id), &fitted);
+  guesses_.taken += fitted.taken;
+  guesses_.completed += fitted.completed;
+  guesses_.left_out += fitted.left_out;
   specs_.push_back(std::move(spec));
 }
 

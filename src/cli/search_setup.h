@@ -7,6 +7,7 @@
 
 #include "cli/knowledge.h"
 #include "cli/plan.h"
+#include "cli/seeded_domain.h"
 #include "search/search.h"
 
 namespace planish::cli {
@@ -22,6 +23,8 @@ class SearchSetup {
   /// A region that is searched; 0 where a time is not known.
   void add(const PlannedRegion& region, double fallback_ms, double bound_ms);
   bool empty() const { return specs_.empty(); }
+  /// Of the first guesses that earlier runs left, over all regions.
+  const Fitted& guesses() const { return guesses_; }
   /// Once, when all regions were added. Borrows what this owns.
   std::unique_ptr<search::Search> make(search::StrategyKind strategy, std::uint64_t seed, std::int64_t draws);
 
@@ -33,6 +36,7 @@ class SearchSetup {
   Knowledge& knowledge_;
   std::vector<search::RegionSpec> specs_;
   std::unique_ptr<Predict> predictor_;
+  Fitted guesses_;
 };
 
 }  // namespace planish::cli

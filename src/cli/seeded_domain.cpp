@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -33,21 +34,39 @@ class SeededDomain : public coder::Domain {
   std::vector<codegen::Genome> seeds_;
 };
 
-/// Another kernel's genome may have other genes, or values that make no sense here.
-bool fits(const std::vector<codegen::Gene>& genes, const codegen::Genome& genome) {
-  if (genes.size() != genome.size()) return false;
-  return std::ranges::all_of(genes, [&](const codegen::Gene& gene) {
-    const auto found = genome.find(gene.name);
-    return found != genome.end() && std::ranges::find(gene.choices, found->second) != gene.choices.end();
-  });
+/// Another kernel's genome may have other genes, or values that make no sense here. Nothing where it cannot be had.
+std::optional<codegen::Genome> adapted(const coder::Domain& domain, const std::vector<codegen::Gene>& genes,
+                                       codegen::Genome genome, bool same_kernel) {
+  for (const codegen::Gene& gene : genes) {
+    if (gene.choices.empty()) continue;
+    const auto [at, missing] = genome.try_emplace(gene.name, gene.choices.front());
+    if (missing || std::ranges::find(gene.choices, at->second) != gene.choices.end()) continue;
+    if (!same_kernel) return std::nullopt;
+    at->second = gene.choices.front();
+  }
+  if (genome.size() != genes.size() || !domain.legal(genome)) return std::nullopt;
+  return genome;
 }
 
 }  // namespace
 
 std::shared_ptr<const coder::Domain> with_seeds(std::shared_ptr<const coder::Domain> domain,
-                                                std::vector<codegen::Genome> known, bool first) {
+                                                std::vector<codegen::Genome> known, bool first, Fitted* fitted) {
   const auto genes = domain->genes();
-  std::erase_if(known, [&](const codegen::Genome& genome) { return !fits(genes, genome) || !domain->legal(genome); });
+  std::vector<codegen::Genome> fitting;
+  Fitted counts;
+  for (const codegen::Genome& genome : known) {
+    auto here = adapted(*domain, genes, genome, first);
+    if (!here) {
+      ++counts.left_out;
+      continue;
+    }
+    ++counts.taken;
+    counts.completed += genome.size() < genes.size() ? 1 : 0;
+    if (std::ranges::find(fitting, *here) == fitting.end()) fitting.push_back(std::move(*here));
+  }
+  if (fitted != nullptr) *fitted = counts;
+  known = std::move(fitting);
   if (known.empty()) return domain;
   std::vector<codegen::Genome> seeds = domain->seeds();
   std::erase_if(first ? seeds : known, [&](const codegen::Genome& genome) {

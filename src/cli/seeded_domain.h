@@ -7,10 +7,20 @@
 
 namespace planish::cli {
 
-/// The domain with more first guesses: `known` ones that were fast elsewhere. Those that this domain does not allow are
-/// left out. `first`: before the domain's own guesses, else behind them.
+/// What became of the guesses that came from elsewhere.
+struct Fitted {
+  int taken = 0;
+  int completed = 0;  ///< of those, so many lacked genes
+  int left_out = 0;   ///< could not be had here
+};
+
+/// The domain with more first guesses: `known` ones that were fast elsewhere. One that lacks genes, as those do that an
+/// earlier version stored, gets their first choices; with `first`, which says that they are of this very kernel, so
+/// does a value that is no longer offered. Those that this domain does not allow even so, or that have other genes, are
+/// left out. `first` puts them before the domain's own guesses, else they come behind them.
 std::shared_ptr<const coder::Domain> with_seeds(std::shared_ptr<const coder::Domain> domain,
-                                                std::vector<codegen::Genome> known, bool first);
+                                                std::vector<codegen::Genome> known, bool first,
+                                                Fitted* fitted = nullptr);
 
 /// "name=1,2,4 name=…": the genes of a domain as the store keeps them, and back. Kind `store_corrupt`.
 std::string genes_text(const std::vector<codegen::Gene>& genes);

@@ -107,8 +107,8 @@ void Plot::dot(double x, double y, std::string_view css, std::string_view tip, i
 }
 
 std::string Plot::text() const {
-  std::string out = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", width_, height_,
-                                html::escape(title_));
+  std::string out = fmt::format("<div class=\"chart\"><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
+                                width_, height_, html::escape(title_));
   for (const double t : x_.ticks()) {
     out += fmt::format(
         "<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/>"
@@ -126,17 +126,17 @@ std::string Plot::text() const {
   out +=
       fmt::format("<text class=\"label\" transform=\"translate(13 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
                   (top + height_ - bottom) / 2, html::escape(y_.label));
-  return out + body_ + "</svg>\n";
+  return out + body_ + "</svg></div>\n";
 }
 
 std::string bars(const std::string& title, const std::vector<Bar>& all, int width) {
-  constexpr int row = 26, label_width = 200, note_width = 150;
+  constexpr int row = 26, label_width = 200, note_width = 190;
   double most = 0;
   for (const Bar& bar : all) most = std::max({most, bar.value, bar.hi});
   const double scale = most > 0 ? (width - label_width - note_width) / most : 0;
   const int height = row * static_cast<int>(all.size()) + 8;
-  std::string out =
-      fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", width, height, html::escape(title));
+  std::string out = fmt::format("<div class=\"chart\"><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
+                                width, height, html::escape(title));
   int y = 4;
   for (const Bar& bar : all) {
     const double end = label_width + bar.value * scale;
@@ -154,7 +154,7 @@ std::string bars(const std::string& title, const std::vector<Bar>& all, int widt
                        html::escape(bar.note));
     y += row;
   }
-  return out + "</svg>\n";
+  return out + "</svg></div>\n";
 }
 
 }  // namespace planish::cli::svg

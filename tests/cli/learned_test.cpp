@@ -90,3 +90,26 @@ TEST_CASE("known genomes come before a domain's own guesses or behind them; what
   CHECK(genes_text(*genes) == "a=1,-2 b=3");
   CHECK(genes_from_text("a=1,x").error().kind == "store_corrupt");
 }
+
+TEST_CASE("a genome that was stored before a gene existed is completed; what cannot be had is counted") {
+  class Later : public testing::SpeedDomain {
+   public:
+    Later() : SpeedDomain("r0") {}
+    std::vector<codegen::Gene> genes() const override { return {{"new", {5, 6}}, {"speed", {3, 8}}}; }
+    bool legal(const codegen::Genome& g) const override { return g.size() == 2 && g.at("speed") != 8; }
+    std::vector<codegen::Genome> seeds() const override { return {{{"new", 6}, {"speed", 3}}}; }
+  };
+  const auto domain = std::make_shared<Later>();
+  const codegen::Genome completed{{"new", 5}, {"speed", 3}}, own{{"new", 6}, {"speed", 3}};
+  Fitted fitted;
+  // One lacks a gene, one is illegal here, one has a gene that is gone, one has a value that is no longer offered.
+  const std::vector<codegen::Genome> known{{{"speed", 3}}, {{"speed", 8}}, {{"old", 1}, {"speed", 3}}, {{"speed", 4}}};
+  CHECK(with_seeds(domain, known, true, &fitted)->seeds() == std::vector<codegen::Genome>{completed, own});
+  CHECK(fitted.taken == 2);
+  CHECK(fitted.completed == 2);
+  CHECK(fitted.left_out == 2);
+  // Of another kernel: a value that is not offered here says nothing.
+  CHECK(with_seeds(domain, known, false, &fitted)->seeds() == std::vector<codegen::Genome>{own, completed});
+  CHECK(fitted.taken == 1);
+  CHECK(fitted.left_out == 3);
+}

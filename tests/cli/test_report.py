@@ -204,3 +204,60 @@ def test_it_renders(optimised: Optimised, tmp_path: Path) -> None:
     # An address that names a candidate shows its details: the script ran, under the page's own policy.
     done = browse("--dump-dom", f"file://{page}#c1")
     assert re.search(r'id="details"(?! hidden)', done.stdout), done.stderr
+
+
+PROBE = """
+addEventListener("load", function () {
+  const shade = text => {
+    const [r, g, b] = text.match(/[0-9.]+/g).slice(0, 3).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const contrast = (a, b) => (Math.max(shade(a), shade(b)) + 0.05) / (Math.min(shade(a), shade(b)) + 0.05);
+  const paper = getComputedStyle(document.body).backgroundColor;
+  const beyond = Array.from(document.querySelectorAll("main *")).filter(e => !e.closest(".scroll, .chart, pre, details") &&
+    e.getBoundingClientRect().right > document.documentElement.clientWidth + 1);
+  const cut = Array.from(document.querySelectorAll("svg")).flatMap(svg => Array.from(svg.querySelectorAll("text")).filter(t => {
+    const a = t.getBoundingClientRect(), b = svg.getBoundingClientRect();
+    return a.left < b.left - 1 || a.right > b.right + 1;
+  }));
+  const details = document.getElementById("details");
+  document.body.dataset.probe = JSON.stringify({
+    width: innerWidth, wide: document.documentElement.scrollWidth, paper: shade(paper),
+    beyond: beyond.map(e => e.tagName + " " + e.textContent.slice(0, 40)),
+    cut: cut.map(t => t.textContent),
+    letters: Math.min(...Array.from(document.querySelectorAll("svg text")).map(t => t.getBoundingClientRect().height)),
+    contrast: Math.min(...["svg text", "caption", "td", "a", ".legend li", "footer"].map(
+      one => document.querySelector(one)).filter(Boolean).map(e => e.ownerSVGElement ? getComputedStyle(e).fill : getComputedStyle(e).color)
+      .map(colour => contrast(colour, paper))),
+    empty: Array.from(document.querySelectorAll("section")).filter(s => s.textContent.trim().length < 30).map(s => s.id),
+    details: [details.hidden ? 0 : details.getBoundingClientRect().height, details.textContent.length, innerHeight - details.getBoundingClientRect().bottom]
+  });
+});
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 500])
+def test_it_can_be_read(optimised: Optimised, tmp_path: Path, width: int, dark: bool) -> None:
+    """Nothing beyond the window's edge, no label cut or too small, enough contrast, no empty part; a candidate that the address names is shown."""
+    browser = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+    if browser is None:
+        pytest.skip("no chromium here")
+    _, text = written(optimised.home, optimised.result["run"], "probed.html")
+    page = tmp_path / "probed.html"
+    page.write_text(text.replace("<script>\n", "<script>\n" + PROBE, 1))
+    # A picture is of no use here: Chromium paints a page that an address has scrolled blank in it, whatever the page.
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--virtual-time-budget=2000"]
+    flags += [f"--window-size={width},1000", f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--dump-dom"]
+    done = subprocess.run([browser, *flags, f"file://{page}#c1"], capture_output=True, text=True, timeout=120, check=False)
+    dumped = next((attrs["data-probe"] for tag, attrs in Page(done.stdout).tags if tag == "body" and attrs.get("data-probe")), None)
+    assert dumped, done.stderr
+    seen = json.loads(dumped)
+    assert (seen["paper"] < 0.1) == dark
+    assert seen["wide"] <= seen["width"] and not seen["beyond"], seen
+    assert not seen["cut"], seen
+    assert seen["letters"] > 9, seen
+    assert seen["contrast"] > 4, seen
+    assert not seen["empty"], seen
+    height, characters, below = seen["details"]
+    assert height > 100 and characters > 200 and abs(below) < 1, seen

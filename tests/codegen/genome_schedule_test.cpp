@@ -1,8 +1,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
+#include "codegen/emit/cuda_access.h"
 #include "codegen/genome.h"
+#include "codegen/genomes.h"
+#include "column_samples.h"
 #include "sample_kernels.h"
 
 using namespace planish;
@@ -113,4 +118,106 @@ TEST_CASE("the first seed for long rows keeps them on chip, for huge pointwise t
   CHECK(seeds(samples::softmax(4096, 393216).kernel, device).front().at("residency") != 0);
   CHECK(seeds(samples::relu(1 << 30).kernel, device).front().at("hints") == 2);  // stores only
   CHECK(seeds(samples::relu(1 << 16).kernel, device).front().at("hints") == 0);
+}
+
+namespace {
+/// Everything that makes a launch.
+std::string identity(const Emitted& emitted) {
+  std::string out = emitted.source + "|" + std::to_string(emitted.shared);
+  for (int i = 0; i < 3; ++i) {
+    for (const std::int64_t n : {emitted.grid[i], emitted.block[i], emitted.cluster[i]}) out += "," + std::to_string(n);
+  }
+  for (const auto& flag : emitted.flags) out += " " + flag;
+  for (const auto& next : emitted.after) out += "\n" + identity(next);
+  return out;
+}
+}  // namespace
+
+TEST_CASE("genomes that differ print different programs, nearly always") {
+  // A genome whose program is another one's costs nothing but the thought; where that is common, genes have no effect.
+  const Device device = h200();
+  const std::vector<samples::Sample> all{
+      samples::bias_gelu(8192, 4096),       samples::softmax(2048, 16384),
+      samples::logsumexp(4096, 12288),      samples::row_stats(1024, 65536),
+      samples::causal_softmax(6144, 6144),  samples::extremes(8192, 4096, DType::f32, false),
+      samples::column_stats(16, 4096, 512), samples::whole_moments(std::int64_t{1} << 26)};
+  for (const auto& sample : all) {
+    INFO(sample.family);
+    const Genomes genomes(sample.kernel, device);
+    std::mt19937_64 rng(11);
+    std::map<std::string, std::pair<int, int>> same_of;  // by gene: pairs with the same program, pairs
+    for (int i = 0; i < 24; ++i) {
+      const Genome genome = genomes.random(rng);
+      const auto emitted = emit(sample.kernel, device, genome);
+      if (!emitted) continue;
+      for (const Gene& gene : genomes.genes()) {
+        Genome other = genome;
+        other[gene.name] = gene.choices[rng() % gene.choices.size()];
+        if (other == genome || !illegal(sample.kernel, device, genomes.genes(), other).empty()) continue;
+        const auto printed = emit(sample.kernel, device, other);
+        if (!printed) continue;
+        auto& [same, pairs] = same_of[gene.name];
+        ++pairs;
+        same += identity(*printed) == identity(*emitted) ? 1 : 0;
+      }
+    }
+    int same_of_all = 0, pairs_of_all = 0;
+    for (const auto& [name, counts] : same_of) {
+      const auto [same, pairs] = counts;
+      INFO(name, ": ", same, " of ", pairs);
+      // What has no effect beside some other choice is tolerated; what never has any is no gene.
+      CHECK((pairs < 6 || same < pairs));
+      same_of_all += same;
+      pairs_of_all += pairs;
+    }
+    CHECK(same_of_all <= pairs_of_all * 6 / 100);
+  }
+}
+
+TEST_CASE("stores that do not exist get no hint") {
+  const Device device = h200();
+  for (const auto& sample : {samples::logsumexp(4096, 12288), samples::whole_moments(std::int64_t{1} << 26)}) {
+    INFO(sample.family);
+    const auto known = genes(sample.kernel, device);
+    CHECK(std::ranges::find(known, "hints", &Gene::name)->choices == std::vector<std::int64_t>{0, 1});
+    CHECK(seeds(sample.kernel, device).size() > 1);
+  }
+}
+
+TEST_CASE("what is found once is what the functions find") {
+  const Device device = h200();
+  const auto sample = samples::layer_norm(4096, 1024);
+  const Genomes genomes(sample.kernel, device);
+  CHECK(genomes.seeds() == seeds(sample.kernel, device));
+  std::mt19937_64 a(3), b(3);
+  for (int i = 0; i < 3; ++i) {
+    const Genome genome = genomes.random(a);
+    CHECK(genome == random_genome(sample.kernel, device, b));
+    CHECK(genomes.legal(genome));
+    CHECK(genomes.mutate(genome, a) == mutate(sample.kernel, device, genome, b));
+    CHECK(genomes.neighbours(genome) == neighbours(sample.kernel, device, genome));
+  }
+}
+
+TEST_CASE("indices without division are taken apart as those with it") {
+  const ir::Space space{{6, 1, 8, 32}};
+  const std::vector<int> domain{1, 2, 3};
+  std::vector<ir::IndexExpr> zeros;
+  for (int v = 0; v < 4; ++v) zeros.push_back(v == 0 ? ir::IndexExpr::variable(0) : ir::IndexExpr::constant(0));
+  const auto sum = [&](std::initializer_list<std::pair<int, std::int64_t>> terms) {
+    ir::IndexExpr out = ir::IndexExpr::constant(5);
+    for (const auto& [v, by] : terms) out = ir::add(out, ir::scale(ir::IndexExpr::variable(v), by), space);
+    return out;
+  };
+  const std::vector<std::pair<ir::IndexExpr, bool>> cases{{sum({{0, 256}, {2, 32}, {3, 1}}), true},
+                                                          {sum({{2, 32}, {3, 1}}), true},
+                                                          {sum({{0, 256}, {1, 7}, {2, 32}, {3, 1}}), false},
+                                                          {sum({{0, 256}, {2, 31}, {3, 1}}), false},
+                                                          {sum({{0, 256}, {3, 1}}), false}};
+  for (const auto& [index, linear] : cases) {
+    INFO(index.text());
+    const ir::IndexExpr outside = printing::outside_domain(index, domain, space);
+    CHECK(outside == ir::substitute(index, zeros, space));
+    CHECK(printing::is_linear(index, domain, space) == linear);
+  }
 }

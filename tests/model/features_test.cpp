@@ -2,7 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <random>
+
 #include "../codegen/cpp_samples.h"
+#include "codegen/genome.h"
+#include "model/cost_model.h"
 
 using namespace planish;
 using namespace planish::model;
@@ -50,5 +57,45 @@ TEST_CASE("a genome's features follow the device") {
     CHECK(f.at("d.registers") > 8);
     CHECK(f.at("d.log_blocks") >= 0);
     CHECK(f.at("d.last_wave") <= 1);
+  }
+}
+
+TEST_CASE("one genome after another is described as each alone; a model asked by places says the same as by names") {
+  const auto kernel = samples::softmax(1024, 4096).kernel;
+  codegen::Device cpu, gpu;
+  cpu.arch = "x86-64-v4";
+  cpu.sms = 2;
+  gpu.target = codegen::Target::cuda;
+  gpu.arch = "sm_90a";
+  for (const codegen::Device& device : {cpu, gpu}) {
+    const auto features = std::make_shared<const Featurizer>(kernel, device);
+    Describer describer(features);
+    CostModel model;
+    std::optional<CostModel::Places> places;
+    std::mt19937_64 rng(5);
+    for (int i = 0; i < 40; ++i) {
+      const codegen::Genome genome = codegen::random_genome(kernel, device, rng);
+      Features alone = features->of(genome);
+      for (const auto& [name, value] : features->kernel_class().facts) alone.emplace(name, value);
+      const Features& described = describer.of(genome);
+      std::size_t known = 0;
+      for (const auto& [name, value] : described) {
+        if (std::isnan(value)) {
+          CHECK_FALSE(alone.contains(name));
+          continue;
+        }
+        ++known;
+        REQUIRE(alone.contains(name));
+        CHECK(alone.at(name) == value);
+      }
+      CHECK(known == alone.size());
+      if (!places) places.emplace(described);
+      const Guess by_name = model.guess("k", alone), by_place = model.guess("k", *places);
+      CHECK(by_name.known == by_place.known);
+      CHECK(by_name.log_ms == by_place.log_ms);
+      CHECK(by_name.failure == by_place.failure);
+      model.observe({"k", alone, i % 5 != 0, alone.at("g.threads") * 0.1 + i % 3});
+    }
+    CHECK(model.guess("k", *places).known);
   }
 }

@@ -84,7 +84,9 @@ std::vector<Gene> column_genes(const Kernel& kernel, const Device& device) {
   out.push_back({"threads", doublings(64, 1024)});
   out.push_back({"vector", doublings(std::max(4, wide), least_element(kernel) < wide ? 32 : 16)});
   out.push_back({"unroll", doublings(1, 16)});
-  out.push_back({"hints", {0, 1, 2, 3}});
+  // Of loads and of stores; a kernel may have none of the latter.
+  const bool writes = std::ranges::any_of(kernel.outputs, [](const Output& o) { return !o.per_row; });
+  out.push_back({"hints", writes ? std::vector<std::int64_t>{0, 1, 2, 3} : std::vector<std::int64_t>{0, 1}});
   out.push_back({"fast", fast_matters(kernel) ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0}});
   out.push_back({"min_blocks", {1, 2, 3, 4, 6, 8}});
   // Threads of a block that share the reduced extent, and blocks that do.
@@ -94,7 +96,6 @@ std::vector<Gene> column_genes(const Kernel& kernel, const Device& device) {
       {"online", online_pairs(kernel).empty() ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1}});
   out.push_back({"residency",
                  keeps_something(kernel, device) ? std::vector<std::int64_t>{0, 1, 2} : std::vector<std::int64_t>{0}});
-  const bool writes = std::ranges::any_of(kernel.outputs, [](const Output& o) { return !o.per_row; });
   out.push_back({"reverse", writes && keeps_something(kernel, device) ? std::vector<std::int64_t>{0, 1}
                                                                       : std::vector<std::int64_t>{0}});
   std::ranges::move(team_genes(kernel, device), std::back_inserter(out));
@@ -363,7 +364,7 @@ std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device) {
   };
   double moved = 0;
   for (const auto& input : kernel.inputs) moved += static_cast<double>(input.storage_elements) * size_of(input.dtype);
-  const bool streams = moved > 0.5 * static_cast<double>(device.l2_bytes);
+  const bool streams = moved > 0.5 * static_cast<double>(device.l2_bytes) && choices("hints").size() > 2;
   std::vector<std::int64_t> vectors = choices("vector");
   if (vectors.size() > 2) vectors.erase(vectors.begin(), vectors.end() - 2);
 

@@ -79,7 +79,9 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
   const std::int64_t most = narrowest(kernel) < wide_element ? 32 : 16;
   out.push_back({"vector", powers(std::max(4, wide_element), most)});
   out.push_back({"unroll", {1, 2, 4, 8}});
-  out.push_back({"hints", {0, 1, 2, 3}});
+  // Of loads and of stores; a kernel may have none of the latter.
+  out.push_back(
+      {"hints", stores_rows(kernel) ? std::vector<std::int64_t>{0, 1, 2, 3} : std::vector<std::int64_t>{0, 1}});
   out.push_back({"fast", fast_matters(kernel) ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0}});
   out.push_back({"skip", skips(kernel) ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0}});
   if (!row) {
@@ -398,7 +400,7 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
   std::vector<Genome> partial{{}};
   for (const auto& one : all) {
     std::vector<std::int64_t> values = one.choices;
-    if (one.name == "hints") values = {streams ? 2 : 0};
+    if (one.name == "hints") values = {streams && stores_rows(kernel) ? 2 : 0};
     if (one.name == "vector" && values.size() > 2 && transposed_loads(kernel).first < 0)
       values.erase(values.begin(), values.end() - 2);
     if (one.name == "unroll") values = {1, 2, 4};

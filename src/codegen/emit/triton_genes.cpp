@@ -99,7 +99,9 @@ std::vector<Genome> triton_seeds(const Kernel& kernel, const Device& device, con
   Genome common;
   for (const auto& one : genes) common[one.name] = one.choices.front();
   common["language"] = static_cast<std::int64_t>(Language::triton);
-  if (moved > 0.5 * static_cast<double>(device.l2_bytes)) common["hints"] = 2;
+  if (moved > 0.5 * static_cast<double>(device.l2_bytes)) {
+    if (const Gene* hints = find(genes, "hints")) common["hints"] = hints->choices.size() > 2 ? 2 : 0;
+  }
   if (const Gene* fast = find(genes, "fast")) common["fast"] = fast->choices.back();
 
   const auto with = [&](std::initializer_list<std::pair<std::string_view, std::int64_t>> wanted) {
