@@ -96,8 +96,20 @@ void Plot::level(double y, std::string_view label, std::string_view css) {
   const double at = py(y);
   body_ += fmt::format("<line class=\"{}\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>\n", css, left,
                        width_ - right, at, at);
+  // Above the line, a letter's height further up where another label lies, else below it.
+  constexpr double letter = 13;
+  const auto taken = [&](double where) {
+    return std::ranges::any_of(labels_, [&](double other) { return std::fabs(other - where) < letter; });
+  };
+  double where = at - 4;
+  while (taken(where)) where -= letter;
+  if (where < top + 10) {
+    where = at + 12;
+    while (taken(where)) where += letter;
+  }
+  labels_.push_back(where);
   body_ += fmt::format("<text class=\"note\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", width_ - right - 4,
-                       at > top + 14 ? at - 4 : at + 12, html::escape(label));
+                       where, html::escape(label));
 }
 
 void Plot::dot(double x, double y, std::string_view css, std::string_view tip, int candidate) {

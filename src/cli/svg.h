@@ -25,7 +25,7 @@ class Plot {
   Plot(std::string title, Axis x, Axis y, int width = 640, int height = 280);
 
   void line(const std::vector<std::pair<double, double>>& points, std::string_view css);
-  /// Horizontal, over the whole width.
+  /// Horizontal, over the whole width. Labels of levels that lie close keep clear of each other.
   void level(double y, std::string_view label, std::string_view css);
   /// `candidate`: number of the table's row that a click shows; −1: none.
   void dot(double x, double y, std::string_view css, std::string_view tip, int candidate = -1);
@@ -38,6 +38,7 @@ class Plot {
   Axis x_, y_;
   int width_, height_;
   std::string body_;
+  std::vector<double> labels_;  ///< where those of levels lie
 };
 
 struct Bar {

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "cli/html.h"
@@ -90,6 +91,29 @@ TEST_CASE("axes hold what they are given, and ticks lie within") {
   flat.pad();
   CHECK(!flat.ticks().empty());
   CHECK(flat.ticks().size() < 20);
+}
+
+TEST_CASE("labels of levels that lie close do not cover each other") {
+  for (const double close : {1.0, 5.0, 9.9}) {
+    svg::Axis x{.label = "s"}, y{.label = "ms"};
+    x.hold(0);
+    x.hold(1);
+    y.hold(0);
+    y.hold(10);
+    svg::Plot plot("levels", x, y);
+    for (const double level : {close, close * 1.001, close * 0.999}) plot.level(level, "here", "level");
+    const std::string text = plot.text();
+    std::vector<double> lines;
+    for (std::size_t at = text.find("class=\"note\""); at != std::string::npos;
+         at = text.find("class=\"note\"", at + 1))
+      lines.push_back(std::stod(text.substr(text.find(" y=\"", at) + 4)));
+    REQUIRE(lines.size() == 3);
+    std::ranges::sort(lines);
+    CHECK(lines[0] > 10);
+    CHECK(lines[1] - lines[0] >= 12.9);
+    CHECK(lines[2] - lines[1] >= 12.9);
+    CHECK(lines[2] < 280);
+  }
 }
 
 TEST_CASE("the fastest candidate's ancestors, and each that was the fastest so far") {
