@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that wait by spinning take the processor from those that work
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 from .case import Case, Written

@@ -60,6 +60,16 @@ def _remember_operator_lists() -> None:
 
         utils._materialize_cpp_cia_ops = cache(utils._materialize_cpp_cia_ops)
         utils._collect_all_valid_cia_ops_for_namespace = cache(utils._collect_all_valid_cia_ops_for_namespace)
+    # Each decomposition makes thousands of functions there whose annotations are evaluated anew: a quarter of a capture.
+    if hasattr(torch._ops, "Callable"):
+        torch._ops.Callable = _Annotation  # type: ignore[attr-defined]
+
+
+class _Annotation:
+    """Takes a type's arguments and does nothing with them."""
+
+    def __class_getitem__(cls, _: object) -> type[_Annotation]:
+        return cls
 
 
 def _interpret_triton() -> None:
