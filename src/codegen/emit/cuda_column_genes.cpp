@@ -323,7 +323,7 @@ std::vector<Genome> team_seeds(const Kernel& kernel, const Device& device, const
         for (const std::int64_t split : {threads, threads / 4, threads / 8})
           for (const std::int64_t residency : {2, 0, 1})
             for (const std::int64_t ahead : {0, 1, 2})
-              for (const std::int64_t unroll : {4, 8, 2, 1}) {
+              for (const std::int64_t unroll : {4, 2, 1}) {
                 if (!columns && split != threads) continue;
                 Genome genome = common;
                 genome["team"] = sizes[s];
@@ -339,8 +339,9 @@ std::vector<Genome> team_seeds(const Kernel& kernel, const Device& device, const
                   genome["slices"] = 1;
                   genome["split"] = split;
                 }
-                if (column_illegal(kernel, device, genome).empty())
-                  guesses.push_back({expected_team(kernel, device, genome), std::move(genome)});
+                if (!column_illegal(kernel, device, genome).empty()) continue;
+                guesses.push_back({expected_team(kernel, device, genome), std::move(genome)});
+                break;
               }
   std::ranges::stable_sort(guesses, {}, &Guess::microseconds);
   // The model is too coarse to tell ways of keeping a row apart: the best of each comes first.
