@@ -141,6 +141,7 @@ constexpr unsigned int event_default = 0, stream_non_blocking = 1;
 #define PRT_DRIVER_OPTIONAL(X)                                                                           \
   X(launch_ex, "cuLaunchKernelEx", (const LaunchConfig*, Function, void**, void**))                      \
   X(func_load, "cuFuncLoad", (Function))                                                                 \
+  X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int*, Function, int, std::size_t))        \
   X(func_param, "cuFuncGetParamInfo", (Function, std::size_t, std::size_t*, std::size_t*))               \
   X(stream_id, "cuStreamGetId", (Stream, unsigned long long*))                                           \
   X(stream_capturing, "cuStreamIsCapturing", (Stream, int*))                                             \

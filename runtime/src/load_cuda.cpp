@@ -31,6 +31,24 @@ Status check_arguments(const cu::Driver& d, const prt_program& program, const St
   return {};
 }
 
+/// Blocks that wait for each other must all run at once: said here, so that who ships a program for a larger device
+/// learns of it before the first call. Needs the shared memory that was asked for. Where the driver cannot say, the
+/// launch will.
+Status check_together(const cu::Driver& d, const prt_program& program, const Step& step, cu::Function function,
+                      const std::string& where) {
+  int held = 0, multiprocessors = 0;
+  const auto threads = static_cast<int>(step.block[0] * step.block[1] * step.block[2]);
+  if (d.occupancy == nullptr || d.occupancy(&held, function, threads, step.shared) != cu::success ||
+      d.device_get_attribute(&multiprocessors, cu::device_sms, program.gpu->device) != cu::success)
+    return {};
+  const std::uint64_t blocks = std::uint64_t{step.grid[0]} * step.grid[1] * step.grid[2];
+  const std::int64_t together = std::int64_t{held} * multiprocessors;
+  if (blocks <= static_cast<std::uint64_t>(together)) return {};
+  return fail("launch_failed", where + ": " + std::to_string(blocks) +
+                                   " blocks wait for each other; this device runs " + std::to_string(together) +
+                                   " at once");
+}
+
 Status prepare_launches(const cu::Driver& d, const prt_program& program, int index, const LoadedKernel& kernel) {
   std::uint32_t shared = 0, cluster = 1;
   bool cooperative = false;
@@ -60,6 +78,11 @@ Status prepare_launches(const cu::Driver& d, const prt_program& program, int ind
   if (cluster > 8) {
     PRT_CHECK(cu::check(d.func_set(kernel.function, cu::func_non_portable_cluster, 1),
                         "a cluster of more than 8 blocks", "launch_failed"));
+  }
+  for (std::size_t s = 0; cooperative && s < program.document.steps.size(); ++s) {
+    const Step& step = program.document.steps[s];
+    if (step.kind != StepKind::launch || step.kernel != index || !step.cooperative) continue;
+    PRT_CHECK(check_together(d, program, step, kernel.function, "steps[" + std::to_string(s) + "]"));
   }
   return {};
 }

@@ -89,6 +89,7 @@ SAME_CALL(mem_granularity, cuMemGetAllocationGranularity);
 SAME_CALL(launch, cuLaunchKernel);
 SAME_CALL(launch_ex, cuLaunchKernelEx);
 SAME_CALL(func_param, cuFuncGetParamInfo);
+SAME_CALL(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor);
 SAME_CALL(func_get, cuFuncGetAttribute);
 SAME_CALL(func_set, cuFuncSetAttribute);
 SAME_CALL(memset_2d_32, cuMemsetD2D32Async);

@@ -154,9 +154,17 @@ TEST_CASE("a cooperative launch is one, or fails as a launch") {
   CHECK(y == 104);
   // More blocks than the device runs at once: they would wait for each other forever.
   step["grid"] = {268, 1, 1};
-  Program large(cuda_program("cluster", Json::array({buffer("output", {1})}), Json::array({step})));
-  CHECK(large.run({&y}, 1) != 0);
+  const Program large(cuda_program("cluster", Json::array({buffer("output", {1})}), Json::array({step})));
+  CHECK(large.program == nullptr);
   CHECK(std::string(large.error.kind) == "launch_failed");
+  CHECK(std::string(large.error.message).find("268 blocks wait") != std::string::npos);
+  // Where the driver cannot say so, it refuses the launch.
+  setenv("FAKE_NO_OCCUPANCY", "1", 1);
+  Program late(cuda_program("cluster", Json::array({buffer("output", {1})}), Json::array({step})));
+  unsetenv("FAKE_NO_OCCUPANCY");
+  REQUIRE_MESSAGE(late.program != nullptr, late.error.message);
+  CHECK(late.run({&y}, 1) != 0);
+  CHECK(std::string(late.error.kind) == "launch_failed");
 }
 
 TEST_CASE("what does not load says why") {

@@ -137,7 +137,7 @@ API cu::Code cuDeviceGetUuid_v2(cu::Uuid* u, cu::Device) {
   return std::memset(u, 0xab, sizeof *u), 0;
 }
 API cu::Code cuDeviceGetAttribute(int* v, int a, cu::Device) {
-  return *v = a == cu::device_major ? 9 : a == cu::device_minor ? 0 : 1000 + a, 0;
+  return *v = a == cu::device_major ? 9 : a == cu::device_minor ? 0 : a == cu::device_sms ? 132 : 1000 + a, 0;
 }
 API cu::Code cuDeviceTotalMem_v2(std::size_t* n, cu::Device) {
   return *n = std::size_t{1} << 37, 0;
@@ -246,6 +246,10 @@ API cu::Code cuFuncSetAttribute(cu::Function f, int a, int v) {
   if (a == cu::func_max_dynamic_shared && v > 232448) return 1;
   (a == cu::func_max_dynamic_shared ? function->max_dynamic_shared : function->non_portable) = v;
   return 0;
+}
+API cu::Code cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, cu::Function, int, std::size_t) {
+  if (std::getenv("FAKE_NO_OCCUPANCY") != nullptr) return 801;
+  return *blocks = held_blocks / 132, 0;
 }
 API cu::Code cuFuncGetParamInfo(cu::Function f, std::size_t i, std::size_t* offset, std::size_t* size) {
   const std::string& name = reinterpret_cast<FakeFunction*>(f)->name;
