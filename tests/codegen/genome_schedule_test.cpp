@@ -146,7 +146,7 @@ TEST_CASE("genomes that differ print different programs, nearly always") {
     const Genomes genomes(sample.kernel, device);
     std::mt19937_64 rng(11);
     std::map<std::string, std::pair<int, int>> same_of;  // by gene: pairs with the same program, pairs
-    for (int i = 0; i < 24; ++i) {
+    for (int i = 0; i < 10; ++i) {
       const Genome genome = genomes.random(rng);
       const auto emitted = emit(sample.kernel, device, genome);
       if (!emitted) continue;
