@@ -21,6 +21,11 @@ std::size_t draw(std::mt19937_64& rng, std::size_t n) {
 
 constexpr std::string_view language_gene = "language";
 
+/// Genes whose other values are a different way altogether: tried as seeds, not drawn.
+bool is_tried_as_seed(std::string_view gene) {
+  return gene == language_gene || gene == "team" || gene == "ahead";
+}
+
 bool in_triton(const Genome& genome) {
   const auto it = genome.find(language_gene);
   return it != genome.end() && it->second == static_cast<std::int64_t>(printing::Language::triton);
@@ -87,7 +92,7 @@ Genome Genomes::random(std::mt19937_64& rng) const {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     Genome genome;
     for (const auto& gene : genes_)
-      genome[gene.name] = gene.choices[gene.name == language_gene ? 0 : draw(rng, gene.choices.size())];
+      genome[gene.name] = gene.choices[is_tried_as_seed(gene.name) ? 0 : draw(rng, gene.choices.size())];
     if (legal(genome)) return genome;
   }
   const auto& safe = seeds();

@@ -46,7 +46,7 @@ std::string illegal(const Kernel& kernel, const Device& device, const std::vecto
 /// Good first guesses from the roofline, best first; every one is legal; never empty for a kernel that can be emitted.
 std::vector<Genome> seeds(const Kernel& kernel, const Device& device);
 /// A uniformly drawn legal genome (rejection sampling; gives a seed when a thousand draws fail). Always of the first
-/// `language`: the others are tried as seeds, and stay where they do well.
+/// `language` and without a `team`: the others are tried as seeds, and stay where they do well.
 Genome random_genome(const Kernel& kernel, const Device& device, std::mt19937_64& rng);
 /// Legal genomes one step away in one gene.
 std::vector<Genome> neighbours(const Kernel& kernel, const Device& device, const Genome& genome);
@@ -71,8 +71,8 @@ struct Emitted {
   std::vector<std::int64_t> scratch_bytes;  ///< temporaries the launch needs (usually none)
   std::vector<int> zeroed;                  ///< those of them that hold zeros when the launch begins
   bool cooperative = false;                 ///< CUDA: its blocks wait for each other, so all must run at the same time
-  /// Launches that follow, in order. Their arguments name the same inputs, outputs and scratch; their own scratch_bytes,
-  /// `zeroed` and `after` are empty.
+  /// Launches that follow, in order. Their arguments name the same inputs, outputs and scratch; their own
+  /// scratch_bytes, `zeroed` and `after` are empty.
   std::vector<Emitted> after;
 };
 

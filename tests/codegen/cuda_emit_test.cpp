@@ -526,8 +526,10 @@ TEST_CASE("teams are for long rows of which there are some") {
   CHECK_FALSE(teams(samples::group_norm(1, 1, 8, 262144)));          // one row
   CHECK_FALSE(teams(samples::batch_standardize(256, 64, 1 << 20)));  // rows of 1 GB
   CHECK_FALSE(teams(samples::whole_moments(1 << 24)));
-  const auto first = seeds(samples::group_norm(64, 8, 8, 262144).kernel, h200()).front();
-  CHECK(first.at("team") != 0);
+  // One is tried, after the schedules that are known to do well.
+  const auto tried = seeds(samples::group_norm(64, 8, 8, 262144).kernel, h200());
+  CHECK(std::ranges::count_if(tried, [](const Genome& g) { return g.at("team") != 0; }) == 1);
+  CHECK(tried.front().at("team") == 0);
 }
 
 TEST_CASE("every team that is drawn can be emitted, and all its blocks run at once") {

@@ -73,10 +73,6 @@ std::vector<Gene> team_genes(const Kernel& kernel, const Device& device) {
   return {{"team", sizes}, {"ahead", {0, 1, 2}}};
 }
 
-bool teams_first(const Kernel& kernel, const Device& device) {
-  return kept_bytes(kernel, device) > device.max_cluster * device.shared_bytes * 9 / 10;
-}
-
 std::vector<Gene> column_genes(const Kernel& kernel, const Device& device) {
   std::vector<Gene> out;
   const int wide = widest(kernel);
@@ -344,14 +340,8 @@ std::vector<Genome> team_seeds(const Kernel& kernel, const Device& device, const
                 break;
               }
   std::ranges::stable_sort(guesses, {}, &Guess::microseconds);
-  // The model is too coarse to tell ways of keeping a row apart: the best of each comes first.
-  constexpr std::size_t most = 6;
-  const auto kind = [](const Genome& g) { return std::pair(gene(g, "residency", 0), gene(g, "ahead", 0)); };
-  for (const auto& one : guesses) {
-    if (out.size() >= most || one.microseconds > 2.0 * guesses.front().microseconds) break;
-    if (std::ranges::none_of(out, [&](const Genome& g) { return kind(g) == kind(one.genome); }))
-      out.push_back(one.genome);
-  }
+  // Measured slower than the other schedules so far (docs/decisions/0019): one is tried, last.
+  if (!guesses.empty()) out.push_back(guesses.front().genome);
   return out;
 }
 
@@ -434,7 +424,7 @@ std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device) {
     Genome common = out.front();
     common["reverse"] = 0;
     const auto teams = team_seeds(kernel, device, common);
-    out.insert(teams_first(kernel, device) ? out.begin() : out.end(), teams.begin(), teams.end());
+    out.insert(out.end(), teams.begin(), teams.end());
   }
   if (out.empty()) {
     // Shapes that no seed above fits: the smallest block that is legal.

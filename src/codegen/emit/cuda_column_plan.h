@@ -62,10 +62,8 @@ void write_column_start(const Kernel& kernel, const ColumnPlan& plan, bool store
 /// Genes `team` (blocks; 0 is no team) and `ahead`, for kernels of the row schedule as well; none where rows fit a
 /// block or not even the whole device. Sizes are such that whole teams fill the device.
 std::vector<Gene> team_genes(const Kernel& kernel, const Device& device);
-/// Seeds with teams, best first, every gene not theirs as in `common`. Legal for the column schedule.
+/// The best guess with a team, if there is one; every gene not a team's as in `common`. Legal for the column schedule.
 std::vector<Genome> team_seeds(const Kernel& kernel, const Device& device, const Genome& common);
-/// True where a row is longer than a cluster keeps on chip, so that teams come before other seeds.
-bool teams_first(const Kernel& kernel, const Device& device);
 
 std::vector<Gene> column_genes(const Kernel& kernel, const Device& device);
 /// Empty if legal.

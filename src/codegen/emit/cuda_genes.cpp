@@ -494,7 +494,7 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
     if (common.contains(name)) common[name] = 0;
   common["rows"] = common["cluster"] = 1;
   const auto teams = prefers_columns(kernel) ? std::vector<Genome>{} : team_seeds(kernel, device, common);
-  out.insert(teams_first(kernel, device) ? out.begin() : out.end(), teams.begin(), teams.end());
+  out.insert(out.end(), teams.begin(), teams.end());
   return out;
 }
 
