@@ -36,13 +36,11 @@ class SeededDomain : public coder::Domain {
 
 /// Another kernel's genome may have other genes, or values that make no sense here. Nothing where it cannot be had.
 std::optional<codegen::Genome> adapted(const coder::Domain& domain, const std::vector<codegen::Gene>& genes,
-                                       codegen::Genome genome, bool same_kernel) {
+                                       codegen::Genome genome) {
   for (const codegen::Gene& gene : genes) {
     if (gene.choices.empty()) continue;
     const auto [at, missing] = genome.try_emplace(gene.name, gene.choices.front());
-    if (missing || std::ranges::find(gene.choices, at->second) != gene.choices.end()) continue;
-    if (!same_kernel) return std::nullopt;
-    at->second = gene.choices.front();
+    if (!missing && std::ranges::find(gene.choices, at->second) == gene.choices.end()) return std::nullopt;
   }
   if (genome.size() != genes.size() || !domain.legal(genome)) return std::nullopt;
   return genome;
@@ -56,7 +54,7 @@ std::shared_ptr<const coder::Domain> with_seeds(std::shared_ptr<const coder::Dom
   std::vector<codegen::Genome> fitting;
   Fitted counts;
   for (const codegen::Genome& genome : known) {
-    auto here = adapted(*domain, genes, genome, first);
+    auto here = adapted(*domain, genes, genome);
     if (!here) {
       ++counts.left_out;
       continue;

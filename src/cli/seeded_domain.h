@@ -15,9 +15,9 @@ struct Fitted {
 };
 
 /// The domain with more first guesses: `known` ones that were fast elsewhere. One that lacks genes, as those do that an
-/// earlier version stored, gets their first choices; with `first`, which says that they are of this very kernel, so
-/// does a value that is no longer offered. Those that this domain does not allow even so, or that have other genes, are
-/// left out. `first` puts them before the domain's own guesses, else they come behind them.
+/// earlier version stored, gets their first choices. Those that this domain does not allow even so, that have other
+/// genes or values that are not offered here, are left out. `first` puts them before the domain's own guesses, else
+/// they come behind them.
 std::shared_ptr<const coder::Domain> with_seeds(std::shared_ptr<const coder::Domain> domain,
                                                 std::vector<codegen::Genome> known, bool first,
                                                 Fitted* fitted = nullptr);
