@@ -1,6 +1,7 @@
 #include "codegen/emit/cuda_strip.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 namespace planish::codegen::printing {
@@ -111,6 +112,11 @@ bool agree(const Kernel& kernel, const std::vector<Member>& members, const Membe
 }
 
 }  // namespace
+
+int Strip::room(int bytes) const {
+  if (length() * bytes >= 16) return length();
+  return static_cast<int>(std::bit_ceil(static_cast<unsigned>(length())));
+}
 
 bool beside(const Node& a, const Node& b) {
   return a.op == Op::load && b.op == Op::load && a.input == b.input && !gathers(a) && !gathers(b) &&

@@ -26,6 +26,8 @@ struct Strip {
   std::optional<ir::Bound> along;
 
   int length() const { return unit * units; }
+  /// Elements set aside for it, of `bytes` each: what is shorter than 16 bytes is aligned by its size, a power of two.
+  int room(int bytes) const;
   bool guarded() const { return along.has_value() || !where.empty(); }
 };
 

@@ -277,7 +277,8 @@ void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard,
 std::string CudaWriter::strip_type(int strip) const {
   const Strip& s = plan_.strips[static_cast<std::size_t>(strip)];
   const int input = kernel_.nodes[static_cast<std::size_t>(s.loads.front())].input;
-  return fmt::format("PlVec<{}, {}>", storage_type(kernel_.inputs[static_cast<std::size_t>(input)].dtype), s.length());
+  const DType dtype = kernel_.inputs[static_cast<std::size_t>(input)].dtype;
+  return fmt::format("PlVec<{}, {}>", storage_type(dtype), s.room(size_of(dtype)));
 }
 
 void CudaWriter::load_strip(int strip) {
