@@ -550,3 +550,35 @@ TEST_CASE("every team that is drawn can be emitted, and all its blocks run at on
     }
   }
 }
+
+TEST_CASE("what another thread holds is asked for once, by all: the extremes of integers too") {
+  samples::Build b;
+  b.k.anchor = Anchor::row;
+  b.k.inner = 1;
+  b.k.space.extents = {4, 512};
+  const int in = b.input(DType::i64, {4, 512});
+  const int x = b.load(in, b.at({{0, 512}, {1, 1}}));
+  for (const ReduceKind kind : {ReduceKind::max, ReduceKind::min}) {
+    Kernel kernel = b.k;
+    kernel.reductions.push_back({kind, x, DType::i64, 0});
+    Node result;
+    result.op = Op::reduced;
+    result.dtype = DType::i64;
+    result.reduction = 0;
+    kernel.nodes.push_back(result);
+    Output output;
+    output.node = static_cast<int>(kernel.nodes.size()) - 1;
+    output.dtype = DType::i64;
+    output.shape = {4};
+    output.strides = {1};
+    output.index = b.at({{0, 1}});
+    output.per_row = true;
+    kernel.outputs.push_back(output);
+    Genome genome;
+    for (const Gene& gene : genes(kernel, h200())) genome[gene.name] = gene.choices.front();
+    const auto emitted = emit(kernel, h200(), genome);
+    REQUIRE(emitted.has_value());
+    CHECK(has(body(*emitted), kind == ReduceKind::max ? "red0 = pl_max(red0, pl_xor(red0, 16));"
+                                                      : "red0 = pl_min(red0, pl_xor(red0, 16));"));
+  }
+}

@@ -115,7 +115,8 @@ class Composer {
       }
     }
     for (const int index : e.zeroed) {
-      if (!scratch.contains(index)) return fail("bad_argument", "an emitted kernel clears scratch that it does not use");
+      if (!scratch.contains(index))
+        return fail("bad_argument", "an emitted kernel clears scratch that it does not use");
       program_.steps.emplace_back(std::in_place_type<program::Set>, scratch[index], 0.0);
     }
     program_.steps.push_back(std::move(step));

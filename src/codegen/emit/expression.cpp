@@ -312,10 +312,11 @@ std::string combine(ReduceKind kind, DType accumulate, std::string_view a, std::
       return real ? fmt::format("({} + {})", a, b) : wrapped(accumulate, a, "+", b);
     case ReduceKind::product:
       return real ? fmt::format("({} * {})", a, b) : wrapped(accumulate, a, "*", b);
+    // Functions: an operand may be what another thread of the warp holds, which all must ask for, and once.
     case ReduceKind::max:
-      return real ? fmt::format("pl_max({}, {})", a, b) : fmt::format("({0} > {1} ? {0} : {1})", a, b);
+      return fmt::format("pl_max({}, {})", a, b);
     case ReduceKind::min:
-      return real ? fmt::format("pl_min({}, {})", a, b) : fmt::format("({0} < {1} ? {0} : {1})", a, b);
+      return fmt::format("pl_min({}, {})", a, b);
     case ReduceKind::any:
       return fmt::format("({})(({} != 0) | ({} != 0))", computing_type(accumulate), a, b);
     case ReduceKind::all:

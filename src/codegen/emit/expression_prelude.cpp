@@ -55,6 +55,10 @@ PL_FN double pl_rsqrt(double x) { return 1.0 / sqrt(x); }
 
 constexpr const char* common = R"(PL_FN double pl_max(double a, double b) { return (a > b) | (a != a) ? a : b; }
 PL_FN double pl_min(double a, double b) { return (a < b) | (a != a) ? a : b; }
+PL_FN long long pl_max(long long a, long long b) { return a > b ? a : b; }
+PL_FN long long pl_min(long long a, long long b) { return a < b ? a : b; }
+PL_FN int pl_max(int a, int b) { return a > b ? a : b; }
+PL_FN int pl_min(int a, int b) { return a < b ? a : b; }
 PL_FN float pl_round_f16(float x) { return pl_from_f16(pl_to_f16(x)); }
 PL_FN float pl_round_bf16(float x) { return pl_from_bf16(pl_to_bf16(x)); }
 PL_FN float pl_sign(float x) { return (float)((x > 0.0f) - (x < 0.0f)); }
