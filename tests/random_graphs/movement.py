@@ -82,7 +82,10 @@ def cut(m: Maker) -> Draft:
         a, b = m.rng.sample(range(t.ndim), 2)
         return Draft(f"torch.diagonal({{0}}, {m.choice(['0', '1', '-1'])}, {a}, {b})", [x], keeps=True)
     size = m.rng.randrange(1, min(4, extent) + 1) if extent else 1
-    return Draft(f"{{0}}.unfold({dim}, {size}, {m.choice(['1', '2', '3'])})", [x], keeps=True)
+    step = m.choice(["1", "2", "3"])
+    # torch's export of a write into windows that overlap or leave gaps sums them, or clears the gaps: only a copy is written to then.
+    tiles = int(step) == size and extent % size == 0
+    return Draft(f"{{0}}.unfold({dim}, {size}, {step}){'' if tiles else '.clone()'}", [x], keeps=True)
 
 
 def pieces(m: Maker) -> Draft:
