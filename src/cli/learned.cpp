@@ -86,18 +86,15 @@ Learned learned_from(const std::vector<store::EvaluationRecord>& records,
                      const std::vector<store::RegionRecord>& regions, const std::string& target) {
   Learned out;
   Yields operators, agents, cells_of_all;
-  const auto total =
-      static_cast<std::size_t>(std::ranges::count_if(records, [&](const store::EvaluationRecord& record) {
-        return searched(record) && std::ranges::find(regions, record.region, &store::RegionRecord::id) != regions.end();
-      }));
+  const auto counts = [&](const store::EvaluationRecord& record) {
+    return searched(record) && std::ranges::find(regions, record.region, &store::RegionRecord::id) != regions.end();
+  };
+  const auto total = static_cast<std::size_t>(std::ranges::count_if(records, counts));
   // By position among all that were screened, of whatever region.
   std::vector<std::size_t> quarter(records.size());
   for (std::size_t i = 0, n = 0; i < records.size(); ++i) {
     quarter[i] = total == 0 ? 0 : std::min<std::size_t>(3, 4 * n / total);
-    n +=
-        searched(records[i]) && std::ranges::find(regions, records[i].region, &store::RegionRecord::id) != regions.end()
-            ? 1
-            : 0;
+    n += counts(records[i]) ? 1 : 0;
   }
   for (const store::RegionRecord& region : regions) {
     Learned::Region one;

@@ -386,17 +386,21 @@ class Flow {
     return true;
   }
 
-  /// Ships the fastest baseline and verifies it. True, and it counts as refused, where it does not pass; eager, whose
-  /// errors are the gate, is never refused.
+  /// Ships the fastest baseline and verifies it. True, and it counts as refused, where its results are wrong; eager,
+  /// whose errors are the gate, is never refused. One that could not be judged stays a measure, but cannot ship.
   bool refuses_best_baseline() {
     const std::string mode = result_.best_baseline;
-    if (mode.empty() || mode == "eager" || verified_baseline_ == mode) return false;
+    if (mode.empty() || mode == "eager" || mode == verified_baseline_ || mode == unjudged_baseline_) return false;
     ShipRequest ship = ship_request();
     ship.baseline = mode;
     auto verification = ship_and_verify(std::move(ship));
     if (verification && verification->verified) {
       verified_baseline_ = mode;
       evidence_.verification = std::move(*verification);
+      return false;
+    }
+    if (!verification || verification->outcome != Outcome::wrong) {
+      unjudged_baseline_ = mode;
       return false;
     }
     result_.refused_baselines.push_back(mode);
@@ -406,7 +410,8 @@ class Flow {
   /// Nothing was gained: what ships is the fastest baseline that passes the gate.
   Status ship_baseline() {
     while (refuses_best_baseline()) compare_times(result_);
-    std::string mode = result_.best_baseline.empty() ? "eager" : result_.best_baseline;
+    std::string mode = result_.best_baseline;
+    if (mode.empty() || mode == unjudged_baseline_) mode = "eager";
     if (verified_baseline_ != mode || shipped_.baseline != mode) {
       // PyTorch's own program: where there is not even a verdict on it, the fault is elsewhere.
       ShipRequest ship = ship_request();
@@ -479,6 +484,7 @@ class Flow {
   Evidence evidence_;
   ShipRequest shipped_;            ///< what lies in the shipped folder
   std::string verified_baseline_;  ///< the one that was shipped and passed
+  std::string unjudged_baseline_;  ///< one that could not be run or judged as shipped
   ResultDocument result_;
 };
 

@@ -98,6 +98,7 @@ class FakeEvaluator : public EvaluatorApi {
   bool shipped_verifies = true;
   int program_runs = 10;  ///< of ten calls that verify the shipped module
   std::set<std::string> unverified_baselines;
+  std::set<std::string> crashing_baselines;  ///< there is no verdict on them
   std::map<std::string, double> baseline_ms = {
       {"eager", 10}, {"compile", 8}, {"max_autotune_no_cudagraphs", 7}, {"max_autotune", 6}};
   double shipped_ms = 4, shipped_spread = 0.1;
@@ -155,6 +156,10 @@ class FakeEvaluator : public EvaluatorApi {
         shipper != nullptr && !shipper->shipped.empty() ? shipper->shipped.back().baseline : "";
     out.verified = baseline.empty() ? shipped_verifies : !unverified_baselines.contains(baseline);
     out.outcome = out.verified ? Outcome::ok : Outcome::wrong;
+    if (crashing_baselines.contains(baseline)) {
+      out.verified = false;
+      out.outcome = Outcome::crash;
+    }
     TestCase test;
     test.regime = "task";
     test.ok = out.verified;

@@ -143,6 +143,18 @@ TEST_CASE("a baseline that fails the gate is no measure: what beats the others s
   CHECK((*json)["refused_baselines"].size() == 1);
 }
 
+TEST_CASE("a baseline on which there is no verdict stays a measure, and eager ships") {
+  World world;
+  world.evaluator.shipped_ms = 6.5;
+  world.evaluator.crashing_baselines = {"max_autotune"};
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "no_improvement");
+  CHECK(result->best_baseline == "max_autotune");
+  CHECK(result->refused_baselines.empty());
+  CHECK(world.shipper.shipped.back().baseline == "eager");
+}
+
 TEST_CASE("a shipped module that does not verify is never claimed") {
   World world;
   world.evaluator.shipped_verifies = false;

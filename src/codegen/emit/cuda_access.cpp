@@ -5,13 +5,14 @@
 #include <numeric>
 
 namespace planish::codegen::printing {
-namespace {
 
 std::int64_t wrap(std::int64_t value, std::int64_t modulus) {
   if (modulus == 0) return value;
   const std::int64_t r = value % modulus;
   return r < 0 ? r + modulus : r;
 }
+
+namespace {
 
 std::optional<LaneForm> lane_form_of(const ir::Atom& atom, const ir::Space& space, int variable, int width) {
   if (atom.kind == ir::Atom::Kind::variable) {

@@ -48,6 +48,9 @@ struct LaneForm {
 /// Nothing where lanes are not evenly apart.
 std::optional<LaneForm> lane_form(const ir::IndexExpr& e, const ir::Space& space, int variable, int width);
 
+/// value mod modulus, not negative; the value itself where the modulus is 0.
+std::int64_t wrap(std::int64_t value, std::int64_t modulus);
+
 /// `where` are the bounds of a load (empty for stores). Base addresses are assumed 16-byte aligned.
 Access classify(const ir::IndexExpr& e, std::span<const ir::Bound> where, DType dtype, const ir::Space& space,
                 const Lanes& lanes);

@@ -436,15 +436,7 @@ class ColumnWriter : private ColumnStates {
   }
 
   void part_loop(const std::function<void(const std::string& lo, const std::string& hi)>& body) {
-    if (plan_.parts == 1) {
-      body("0", fmt::format("{}", plan_.kept_trips));
-      return;
-    }
-    w.line("#pragma unroll 1");
-    w.open(fmt::format("for (int q0 = 0; q0 < {}; q0 += {}) {{", plan_.kept_trips, plan_.part_trips));
-    w.line(fmt::format("const int q1 = q0 + {0} < {1} ? q0 + {0} : {1};", plan_.part_trips, plan_.kept_trips));
-    body("q0", "q1");
-    w.close();
+    w.portions(plan_.parts, plan_.kept_trips, plan_.part_trips, body);
   }
 
   /// One pass over the slice: folds of phase `s`, or the stores where `s` is past them.

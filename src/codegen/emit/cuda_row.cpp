@@ -262,17 +262,8 @@ class RowWriter {
     unroll_ = plan_.unroll;
   }
 
-  /// The portions of a row that are asked and waited for one by one.
-  void part_loop(const std::function<void(std::string_view, std::string_view)>& body) {
-    if (plan_.parts == 1) {
-      body("0", fmt::format("{}", plan_.trips));
-      return;
-    }
-    w.line("#pragma unroll 1");
-    w.open(fmt::format("for (int q0 = 0; q0 < {}; q0 += {}) {{", plan_.trips, plan_.part_trips));
-    w.line(fmt::format("const int q1 = q0 + {0} < {1} ? q0 + {0} : {1};", plan_.part_trips, plan_.trips));
-    body("q0", "q1");
-    w.close();
+  void part_loop(const std::function<void(const std::string& lo, const std::string& hi)>& body) {
+    w.portions(plan_.parts, plan_.trips, plan_.part_trips, body);
   }
 
   /// Asks for the whole row at hand: one group of copies a part.

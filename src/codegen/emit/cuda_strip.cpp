@@ -48,11 +48,6 @@ bool keeps(const ir::Bound& bound, const ir::Space& space) {
   return lo >= bound.lo && hi < bound.hi;
 }
 
-std::int64_t wrapped(std::int64_t value, std::int64_t modulus) {
-  const std::int64_t r = value % modulus;
-  return r < 0 ? r + modulus : r;
-}
-
 /// Members of one strip, by offset; the widest units that fit it.
 std::optional<Strip> strip_of(const Kernel& kernel, const Lanes& lanes, const std::vector<Member>& members) {
   if (members.size() < 2) return std::nullopt;
@@ -70,9 +65,9 @@ std::optional<Strip> strip_of(const Kernel& kernel, const Lanes& lanes, const st
   if (strip.along) along = lane_form(strip.along->e, kernel.space, lanes.variable, lanes.width);
   const auto fits = [&](int unit) {
     if (first.lane.modulus % unit != 0) return false;
-    strip.before = wrapped(first.lane.residue, unit);
+    strip.before = wrap(first.lane.residue, unit);
     if (along) {
-      return along->modulus % unit == 0 && wrapped(along->residue - strip.before - strip.along->lo, unit) == 0 &&
+      return along->modulus % unit == 0 && wrap(along->residue - strip.before - strip.along->lo, unit) == 0 &&
              (strip.along->hi - strip.along->lo) % unit == 0;
     }
     const std::int64_t last = at(members.back().id).index.range(kernel.space).second;

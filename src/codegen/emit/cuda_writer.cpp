@@ -274,6 +274,19 @@ void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard,
   close();
 }
 
+void CudaWriter::portions(std::int64_t count, std::int64_t trips, std::int64_t trips_each,
+                          const std::function<void(const std::string& lo, const std::string& hi)>& body) {
+  if (count == 1) {
+    body("0", fmt::format("{}", trips));
+    return;
+  }
+  line("#pragma unroll 1");
+  open(fmt::format("for (int q0 = 0; q0 < {}; q0 += {}) {{", trips, trips_each));
+  line(fmt::format("const int q1 = q0 + {0} < {1} ? q0 + {0} : {1};", trips_each, trips));
+  body("q0", "q1");
+  close();
+}
+
 std::string CudaWriter::strip_type(int strip) const {
   const Strip& s = plan_.strips[static_cast<std::size_t>(strip)];
   const int input = kernel_.nodes[static_cast<std::size_t>(s.loads.front())].input;

@@ -29,6 +29,9 @@ class CudaWriter : public Speller {
   void line(std::string_view text);
   void open(std::string_view text);
   void close(std::string_view tail = "");
+  /// A body for the trips [lo, hi) of each of a row's portions, which are asked and waited for one by one.
+  void portions(std::int64_t count, std::int64_t trips, std::int64_t trips_each,
+                const std::function<void(const std::string& lo, const std::string& hi)>& body);
 
   /// `#define`-free head: types, pointers, launch bounds; leaves the body open.
   void function_head();

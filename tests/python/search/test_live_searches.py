@@ -99,7 +99,6 @@ def live(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command, *more], capture_output=True, text=True, timeout=300, env=environment)
 
 
-@pytest.mark.skipif(not (BUILD / "bin" / "planish").is_file(), reason="planish is not built")
 def test_warm_runs_know_what_cold_ones_measured(tmp_path: Path) -> None:
     for name, body in (("one", "x"), ("two", "x * 2")):
         (tmp_path / f"{name}.py").write_text(TASK.format(body=body))
