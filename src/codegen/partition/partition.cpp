@@ -1,132 +1,15 @@
 #include "codegen/partition/partition.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <map>
-#include <queue>
+#include <utility>
 
 #include "base/hash.h"
+#include "codegen/partition/regions.h"
 #include "codegen/partition/units.h"
 
 namespace planish::codegen {
-namespace {
-
-/// Orders regions and aten nodes so that every value is made before it is read; ties go to the earlier place in the
-/// graph.
-class Order {
- public:
-  Order(const ir::Graph& graph, std::vector<Region>& regions) : graph_(graph), producers_(graph.producers()) {
-    for (std::size_t r = 0; r < regions.size(); ++r) {
-      const int place = regions[r].nodes.empty() ? 0 : regions[r].nodes.back();
-      add({true, static_cast<int>(r)}, place, regions[r].outputs, regions[r].inputs);
-    }
-  }
-
-  /// Makes sure that an aten step, or a region, gives this value.
-  void require(int value) {
-    std::vector<int> todo{value};
-    while (!todo.empty()) {
-      const int v = todo.back();
-      todo.pop_back();
-      const int node = producers_[static_cast<std::size_t>(v)];
-      if (node < 0 || maker_.contains(v)) continue;
-      const auto& n = graph_.nodes[static_cast<std::size_t>(node)];
-      std::vector<int> outs;
-      for (const auto& out : n.outs) {
-        if (out && !maker_.contains(*out)) outs.push_back(*out);
-      }
-      const std::vector<int> ins = ir::reads(n);
-      add({false, node}, node, outs, ins);
-      todo.insert(todo.end(), ins.begin(), ins.end());
-    }
-  }
-
-  Result<std::vector<Item>> sorted() const {
-    std::vector<std::vector<std::size_t>> next(items_.size());
-    std::vector<int> waiting(items_.size(), 0);
-    for (std::size_t i = 0; i < items_.size(); ++i) {
-      std::vector<std::size_t> before;
-      for (const int v : items_[i].inputs) {
-        const auto maker = maker_.find(v);
-        if (maker != maker_.end()) before.push_back(maker->second);
-      }
-      std::sort(before.begin(), before.end());
-      before.erase(std::unique(before.begin(), before.end()), before.end());
-      for (const std::size_t b : before) {
-        next[b].push_back(i);
-        ++waiting[i];
-      }
-    }
-    using Key = std::pair<int, std::size_t>;
-    std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
-    for (std::size_t i = 0; i < items_.size(); ++i) {
-      if (waiting[i] == 0) ready.emplace(items_[i].place, i);
-    }
-    std::vector<Item> order;
-    while (!ready.empty()) {
-      const std::size_t i = ready.top().second;
-      ready.pop();
-      order.push_back(items_[i].item);
-      for (const std::size_t n : next[i]) {
-        if (--waiting[n] == 0) ready.emplace(items_[n].place, n);
-      }
-    }
-    if (order.size() != items_.size()) return fail("internal", "the partition has a cycle");
-    return order;
-  }
-
- private:
-  struct Entry {
-    Item item;
-    int place;
-    std::vector<int> inputs;
-  };
-  void add(Item item, int place, const std::vector<int>& outputs, std::vector<int> inputs) {
-    for (const int v : outputs) maker_.emplace(v, items_.size());
-    items_.push_back({item, place, std::move(inputs)});
-  }
-
-  const ir::Graph& graph_;
-  std::vector<int> producers_;
-  std::vector<Entry> items_;
-  std::map<int, std::size_t> maker_;
-};
-
-/// The nodes that lead from the inputs to the outputs. What a creation (zeros_like) reads only for its shape is not
-/// followed: where the nodes do not make it anyway, and it is not made from nothing, it becomes one more input, because
-/// the `aten` form of the region needs it.
-std::vector<int> nodes_between(const ir::Graph& graph, const std::vector<int>& producers, std::vector<int>& inputs,
-                               const std::vector<int>& outputs) {
-  std::set<int> nodes;
-  std::vector<int> todo = outputs, shapes;
-  while (!todo.empty()) {
-    const int v = todo.back();
-    todo.pop_back();
-    if (std::find(inputs.begin(), inputs.end(), v) != inputs.end()) continue;
-    const int node = producers[static_cast<std::size_t>(v)];
-    if (node < 0 || !nodes.insert(node).second) continue;
-    const auto& n = graph.nodes[static_cast<std::size_t>(node)];
-    auto& list = classify(n.op) == OpClass::creation ? shapes : todo;
-    for (const int id : ir::reads(n)) list.push_back(id);
-  }
-  std::sort(shapes.begin(), shapes.end());
-  for (const int v : shapes) {
-    const int node = producers[static_cast<std::size_t>(v)];
-    if (node >= 0 && nodes.contains(node)) continue;
-    if (node >= 0 && ir::reads(graph.nodes[static_cast<std::size_t>(node)]).empty()) {
-      nodes.insert(node);
-      continue;
-    }
-    if (std::find(inputs.begin(), inputs.end(), v) == inputs.end()) inputs.push_back(v);
-  }
-  return {nodes.begin(), nodes.end()};
-}
-
-}  // namespace
 
 Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& options) {
-  Partition result;
+  std::vector<Region> regions;
   const Usage usage(graph);
   if (options.fuse) {
     Units units(graph, usage, options);
@@ -134,34 +17,15 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
     units.duplicate();
     units.absorb_output_views();
     for (const Unit& unit : units.all()) {
-      if (!unit.alive || !unit.kernel) continue;
-      Region region;
-      region.kernel = *unit.kernel;
-      for (const Input& input : region.kernel.inputs) region.inputs.push_back(input.value);
-      for (const Output& output : region.kernel.outputs) region.outputs.push_back(output.value);
-      region.nodes = nodes_between(graph, usage.producers, region.inputs, region.outputs);
-      result.regions.push_back(std::move(region));
+      if (unit.alive && unit.kernel) regions.push_back(region_of(graph, usage.producers, *unit.kernel));
     }
   }
-  std::sort(result.regions.begin(), result.regions.end(),
-            [](const Region& a, const Region& b) { return a.nodes.back() < b.nodes.back(); });
-  Order order(graph, result.regions);
-  for (const Region& region : result.regions) {
-    for (const int v : region.inputs) order.require(v);
-  }
-  for (const auto& output : graph.outputs) {
-    if (output.value >= 0) order.require(output.value);
-  }
-  auto sorted = order.sorted();
-  if (!sorted && options.fuse) {
-    // Two kernels that wait for each other (through a value read for its shape alone): rare enough to give up fusion.
-    PartitionOptions plain = options;
-    plain.fuse = false;
-    return partition(graph, plain);
-  }
-  if (!sorted) return std::unexpected(sorted.error());
-  result.order = std::move(*sorted);
-  return result;
+  auto result = arrange(graph, std::move(regions));
+  if (result || !options.fuse) return result;
+  // Two kernels that wait for each other (through a value read for its shape alone): rare enough to give up fusion.
+  PartitionOptions plain = options;
+  plain.fuse = false;
+  return partition(graph, plain);
 }
 
 std::string canonical_key(const Region& region) {

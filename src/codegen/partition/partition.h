@@ -37,6 +37,10 @@ struct PartitionOptions {
   LowerLimits limits;
 };
 
+/// These regions, and `aten` steps for all else that the outputs need, each after what it reads: an executable whole.
+/// Regions come in the order of their places in the graph. Kind `cycle` where two of them wait for each other.
+Result<Partition> arrange(const ir::Graph& graph, std::vector<Region> regions);
+
 /// Deterministic. Fails only for a graph whose indices are out of range (parse_graph never gives one).
 Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& options = {});
 

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "codegen/partition/regions.h"
+
 namespace planish::codegen {
 namespace {
-
-/// Operations (Cost::flops) that take as long as moving one byte, roughly, on GPUs and CPUs of today: 30 T/s beside
-/// 4 TB/s, 100 G/s beside 20 GB/s.
-constexpr double flops_per_byte = 6;
 
 /// Repeating work (a window over a value that is made inside makes it once for every tap) must cost less than the bytes
 /// that it saves.

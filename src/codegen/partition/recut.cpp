@@ -1,0 +1,295 @@
+#include "codegen/partition/recut.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "codegen/partition/regions.h"
+#include "codegen/partition/usage.h"
+
+namespace planish::codegen {
+namespace {
+
+/// A kernel that is to take this many times as long as what it replaces is not worth searching, however far from its
+/// own bound that one stays.
+constexpr double most_times = 3;
+
+using Nodes = std::set<int>;
+
+class Recutter {
+ public:
+  Recutter(const ir::Graph& graph, const Partition& partition, const Device& device, const RecutOptions& options)
+      : graph_(graph), partition_(partition), device_(device), options_(options), usage_(graph) {
+    for (const Item& item : partition.order) {
+      if (item.is_region) continue;
+      for (const int v : ir::reads(graph.nodes[static_cast<std::size_t>(item.index)])) read_elsewhere_.insert(v);
+    }
+    for (const auto& output : graph.outputs) read_elsewhere_.insert(output.value);
+  }
+
+  /// Two kernels in place of one.
+  void cut(std::size_t index) {
+    const Region& region = partition_.regions[index];
+    const Nodes all = members(region);
+    const double limit = most_times * seconds(region);
+    std::vector<Recut> found;
+    for (const Nodes& behind : places(all)) {
+      auto by = split(region, all, behind);
+      if (!by || seconds(*by) > limit) continue;
+      found.push_back({{index}, std::move(*by), 0});
+    }
+    keep(std::move(found), options_.most_a_region);
+  }
+
+  /// One kernel in place of two.
+  void join() {
+    std::vector<Recut> found;
+    std::size_t tried = 0;
+    for (std::size_t a = 0; a < partition_.regions.size(); ++a) {
+      for (std::size_t b = a + 1; b < partition_.regions.size(); ++b) {
+        if (!may_join(partition_.regions[a], partition_.regions[b])) continue;
+        if (++tried > options_.most_tried) break;
+        auto region = joined(a, b);
+        if (!region) continue;
+        if (seconds(*region) > most_times * (seconds(partition_.regions[a]) + seconds(partition_.regions[b]))) continue;
+        found.push_back({{a, b}, {std::move(*region)}, 0});
+      }
+    }
+    keep(std::move(found), options_.most_joined);
+  }
+
+  std::vector<Recut> result;
+
+ private:
+  double seconds(const Region& region) const {
+    const Cost of = cost(region.kernel);
+    const double bytes = std::max(of.bytes, of.flops / flops_per_byte);
+    return bytes / (device_.bandwidth_gbs * 1e9) + launch_seconds(device_);
+  }
+  double seconds(const std::vector<Region>& regions) const {
+    double total = 0;
+    for (const Region& region : regions) total += seconds(region);
+    return total;
+  }
+
+  /// Takes those over that may save the most, if they can stand in the whole.
+  void keep(std::vector<Recut> found, std::size_t most) {
+    std::vector<std::pair<double, std::size_t>> rank;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      found[i].seconds = seconds(found[i].by);
+      double before = 0;
+      for (const std::size_t r : found[i].replaces) before += seconds(partition_.regions[r]);
+      rank.emplace_back(found[i].seconds - before, i);
+    }
+    std::ranges::sort(rank);
+    for (const auto& [worse, i] : rank) {
+      if (most == 0) break;
+      if (!recut(graph_, partition_, {&found[i]})) continue;
+      result.push_back(std::move(found[i]));
+      --most;
+    }
+  }
+
+  Nodes members(const Region& region) const {
+    Nodes nodes;
+    for (const int n : region.nodes) {
+      if (!usage_.inlined[static_cast<std::size_t>(n)]) nodes.insert(n);
+    }
+    return nodes;
+  }
+
+  /// Readers of what a node makes, among these.
+  Nodes readers(int node, const Nodes& among) const {
+    Nodes found;
+    for (const auto& out : graph_.nodes[static_cast<std::size_t>(node)].outs) {
+      if (!out) continue;
+      for (const int user : usage_.users[static_cast<std::size_t>(*out)]) {
+        if (among.contains(user)) found.insert(user);
+      }
+    }
+    return found;
+  }
+
+  /// All that follows from these, themselves included.
+  Nodes closure(Nodes from, const Nodes& among) const {
+    std::vector<int> todo(from.begin(), from.end());
+    while (!todo.empty()) {
+      const int n = todo.back();
+      todo.pop_back();
+      for (const int reader : readers(n, among)) {
+        if (from.insert(reader).second) todo.push_back(reader);
+      }
+    }
+    return from;
+  }
+
+  /// What may lie behind a cut: all that follows from a node's results, and parts that have nothing to do with the
+  /// others. Results of rows first: that is where kernels have their seams.
+  std::vector<Nodes> places(const Nodes& all) const {
+    std::vector<int> seams(all.begin(), all.end());
+    std::stable_partition(seams.begin(), seams.end(), [&](int n) { return is_row(n); });
+    std::vector<Nodes> found;
+    const auto add = [&](Nodes behind) {
+      if (behind.empty() || behind.size() == all.size() || found.size() >= options_.most_tried) return;
+      if (std::ranges::find(found, behind) == found.end()) found.push_back(std::move(behind));
+    };
+    Nodes left = all;
+    while (!left.empty()) {
+      Nodes part = closure({*left.begin()}, all);
+      // Followed both ways until nothing is added, it is a part that stands alone.
+      for (std::size_t size = 0; size != part.size();) {
+        size = part.size();
+        for (const int n : all) {
+          const Nodes next = readers(n, all);
+          if (std::ranges::any_of(next, [&](int r) { return part.contains(r); })) part.insert(n);
+        }
+        part = closure(std::move(part), all);
+      }
+      for (const int n : part) left.erase(n);
+      // Cutting off the first of them cuts off the others.
+      if (!part.contains(*all.begin())) add(std::move(part));
+    }
+    for (const int n : seams) add(closure(readers(n, all), all));
+    // Before a row: what it reads is stored.
+    for (const int n : seams) {
+      if (is_row(n)) add(closure({n}, all));
+    }
+    return found;
+  }
+
+  bool is_row(int node) const {
+    const OpClass c = classify(graph_.nodes[static_cast<std::size_t>(node)].op);
+    return c == OpClass::row || c == OpClass::scan;
+  }
+
+  std::optional<Region> lowered(const Nodes& nodes, const std::vector<int>& outputs) const {
+    if (outputs.empty()) return std::nullopt;
+    std::vector<bool> inside = usage_.inlined;
+    for (const int n : nodes) inside[static_cast<std::size_t>(n)] = true;
+    auto kernel = lower(graph_, inside, outputs, options_.limits);
+    if (!kernel) return std::nullopt;
+    return region_of(graph_, usage_.producers, std::move(*kernel));
+  }
+
+  /// Whether a value is made by one of these, or is a view of such.
+  bool made_by(int value, const Nodes& nodes) const {
+    const int producer = usage_.producers[static_cast<std::size_t>(value)];
+    if (producer < 0) return false;
+    if (!usage_.inlined[static_cast<std::size_t>(producer)]) return nodes.contains(producer);
+    return std::ranges::any_of(usage_.sources(graph_, producer), [&](int v) {
+      const int n = usage_.producers[static_cast<std::size_t>(v)];
+      return n >= 0 && nodes.contains(n);
+    });
+  }
+
+  std::optional<std::vector<Region>> split(const Region& region, const Nodes& all, const Nodes& behind) const {
+    Nodes before;
+    std::ranges::set_difference(all, behind, std::inserter(before, before.end()));
+    auto stored = halves(region, before, behind, behind);
+    // The reader makes pointwise values again from what is stored besides.
+    Nodes again = behind;
+    for (bool grown = true; grown;) {
+      grown = false;
+      for (const int n : before) {
+        if (again.contains(n) || classify(graph_.nodes[static_cast<std::size_t>(n)].op) != OpClass::pointwise) continue;
+        if (readers(n, again).empty()) continue;
+        grown = again.insert(n).second;
+      }
+    }
+    if (again.size() == behind.size()) return stored;
+    auto repeated = halves(region, before, again, behind);
+    if (!stored || (repeated && seconds(*repeated) < seconds(*stored))) return repeated;
+    return stored;
+  }
+
+  /// `second` may hold nodes of `first`, and makes their values for itself; of the region's outputs those that
+  /// `behind` makes are its own.
+  std::optional<std::vector<Region>> halves(const Region& region, const Nodes& first, const Nodes& second,
+                                            const Nodes& behind) const {
+    std::vector<int> ours, theirs;
+    for (const int v : region.outputs) (made_by(v, behind) ? theirs : ours).push_back(v);
+    for (const int n : first) {
+      if (second.contains(n)) continue;
+      for (const auto& out : graph_.nodes[static_cast<std::size_t>(n)].outs) {
+        if (!out || std::ranges::find(ours, *out) != ours.end()) continue;
+        const auto& users = usage_.users[static_cast<std::size_t>(*out)];
+        if (std::ranges::any_of(users, [&](int user) { return second.contains(user); })) ours.push_back(*out);
+      }
+    }
+    auto one = lowered(first, ours);
+    if (!one) return std::nullopt;
+    auto two = lowered(second, theirs);
+    if (!two) return std::nullopt;
+    return std::vector<Region>{std::move(*one), std::move(*two)};
+  }
+
+  static bool reads_of(const Region& region, const Region& from) {
+    return std::ranges::any_of(from.outputs,
+                               [&](int v) { return std::ranges::find(region.inputs, v) != region.inputs.end(); });
+  }
+
+  /// Neighbours, and those of one size, which can be one launch.
+  static bool may_join(const Region& a, const Region& b) {
+    const auto points = [](const Region& r) { return r.kernel.outer_extent() * r.kernel.inner_extent(); };
+    return points(a) == points(b) || reads_of(a, b) || reads_of(b, a);
+  }
+
+  std::optional<Region> joined(std::size_t a, std::size_t b) const {
+    const Region& one = partition_.regions[a];
+    const Region& two = partition_.regions[b];
+    Nodes nodes = members(one);
+    nodes.merge(members(two));
+    std::vector<int> outputs;
+    for (const Region* region : {&one, &two}) {
+      for (const int v : region->outputs) {
+        if (needed_beside(v, a, b)) outputs.push_back(v);
+      }
+    }
+    return lowered(nodes, outputs);
+  }
+
+  bool needed_beside(int value, std::size_t a, std::size_t b) const {
+    if (read_elsewhere_.contains(value)) return true;
+    for (std::size_t r = 0; r < partition_.regions.size(); ++r) {
+      const auto& inputs = partition_.regions[r].inputs;
+      if (r != a && r != b && std::ranges::find(inputs, value) != inputs.end()) return true;
+    }
+    return false;
+  }
+
+  const ir::Graph& graph_;
+  const Partition& partition_;
+  const Device& device_;
+  const RecutOptions& options_;
+  Usage usage_;
+  Nodes read_elsewhere_;  ///< values that must be in memory for others than kernels
+};
+
+}  // namespace
+
+std::vector<Recut> recuts(const ir::Graph& graph, const Partition& partition, const Device& device,
+                          const RecutOptions& options) {
+  Recutter cutter(graph, partition, device, options);
+  cutter.join();
+  for (std::size_t r = 0; r < partition.regions.size(); ++r) cutter.cut(r);
+  return std::move(cutter.result);
+}
+
+Result<Partition> recut(const ir::Graph& graph, const Partition& partition, const std::vector<const Recut*>& chosen) {
+  std::vector<Region> regions;
+  for (std::size_t r = 0; r < partition.regions.size(); ++r) {
+    const bool replaced = std::ranges::any_of(
+        chosen, [&](const Recut* c) { return std::ranges::find(c->replaces, r) != c->replaces.end(); });
+    if (!replaced) regions.push_back(partition.regions[r]);
+  }
+  for (const Recut* one : chosen) regions.insert(regions.end(), one->by.begin(), one->by.end());
+  return arrange(graph, std::move(regions));
+}
+
+double launch_seconds(const Device& device) {
+  return device.target == Target::cuda ? 2e-6 : 4e-6;
+}
+
+}  // namespace planish::codegen

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "codegen/partition/partition.h"
+
+/// Private to codegen/partition.
+namespace planish::codegen {
+
+/// Operations (Cost::flops) that take as long as moving one byte, roughly, on GPUs and CPUs of today: 30 T/s beside
+/// 4 TB/s, 100 G/s beside 20 GB/s.
+inline constexpr double flops_per_byte = 6;
+
+/// The part of the graph that a kernel stands for. `producers` are the graph's.
+Region region_of(const ir::Graph& graph, const std::vector<int>& producers, Kernel kernel);
+
+}  // namespace planish::codegen

@@ -1,0 +1,134 @@
+#include "codegen/partition/recut.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "codegen/sound.h"
+
+using namespace planish;
+using namespace planish::codegen;
+using namespace planish::codegen::testing;
+
+namespace {
+
+/// Every way by itself makes a sound whole of the same outputs.
+std::vector<Recut> sound_ways(const ir::Graph& graph, const Partition& p) {
+  auto ways = recuts(graph, p, cpu());
+  for (const Recut& way : ways) {
+    REQUIRE_FALSE(way.replaces.empty());
+    CHECK(std::ranges::is_sorted(way.replaces));
+    const auto whole = recut(graph, p, {&way});
+    REQUIRE(whole.has_value());
+    CHECK(whole->regions.size() == p.regions.size() - way.replaces.size() + way.by.size());
+    sound(graph, *whole);
+  }
+  return ways;
+}
+
+bool replaces_one(const Recut& way) {
+  return way.replaces.size() == 1;
+}
+
+}  // namespace
+
+TEST_CASE("a fused row can be cut before and behind its reduction") {
+  GraphBuilder g;
+  const int x = g.input({64, 512});
+  const int e = g.node("exp.default", {V("self", x)}, {64, 512});
+  const int t = g.node("sum.dim_IntList", {V("self", e), L("dim", {1}), B("keepdim", true), N("dtype")}, {64, 1});
+  g.output(g.node("div.Tensor", {V("self", e), V("other", t)}, {64, 512}));
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 1);
+  const auto ways = sound_ways(g.graph, p);
+  REQUIRE_FALSE(ways.empty());
+  CHECK(std::ranges::all_of(ways, replaces_one));
+  // The sums are stored, and the reader takes the exponentials again from x: nothing of x's size is written between.
+  CHECK(std::ranges::any_of(ways, [&](const Recut& way) {
+    return way.by[0].outputs == std::vector<int>{t} && std::ranges::find(way.by[1].inputs, x) != way.by[1].inputs.end();
+  }));
+  // The exponentials are stored.
+  CHECK(std::ranges::any_of(ways, [&](const Recut& way) { return way.by[0].outputs == std::vector<int>{e}; }));
+}
+
+TEST_CASE("parts that have nothing to do with each other can be two kernels") {
+  GraphBuilder g;
+  const int x = g.input({256, 256});
+  const int a = g.node("exp.default", {V("self", x)}, {256, 256});
+  const int b = g.node("neg.default", {V("self", x)}, {256, 256});
+  g.output(a);
+  g.output(b);
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 1);
+  const auto ways = sound_ways(g.graph, p);
+  REQUIRE(ways.size() == 1);
+  CHECK(ways[0].by[0].outputs.size() == 1);
+  CHECK(ways[0].by[1].outputs.size() == 1);
+}
+
+TEST_CASE("kernels of one size that share nothing can be one launch") {
+  GraphBuilder g;
+  const int x = g.input({4, 8}), y = g.input({4, 8});
+  const int a = g.node("exp.default", {V("self", x)}, {4, 8});
+  const int b = g.node("exp.default", {V("self", y)}, {4, 8});
+  g.output(a);
+  g.output(b);
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 2);
+  const auto ways = sound_ways(g.graph, p);
+  REQUIRE(ways.size() == 1);
+  CHECK(ways[0].replaces == std::vector<std::size_t>{0, 1});
+  CHECK(ways[0].by[0].outputs.size() == 2);
+  CHECK(ways[0].seconds < 2 * launch_seconds(cpu()));
+}
+
+TEST_CASE("what waits for a step between them cannot be one kernel") {
+  GraphBuilder g;
+  const int x = g.input({4, 4});
+  const int a = g.node("relu.default", {V("self", x)}, {4, 4});
+  const int m = g.node("mm.default", {V("self", a), V("mat2", a)}, {4, 4});
+  g.output(g.node("add.Tensor", {V("self", a), V("other", m), I("alpha", 1)}, {4, 4}));
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 2);
+  CHECK(sound_ways(g.graph, p).empty());
+}
+
+TEST_CASE("ways that replace different kernels go together, and those of one kernel are few") {
+  GraphBuilder g;
+  int last = g.input({128, 256});
+  for (int i = 0; i < 12; ++i) last = g.node("sin.default", {V("self", last)}, {128, 256});
+  g.output(last);
+  const int y = g.input({64, 64});
+  const int e = g.node("exp.default", {V("self", y)}, {64, 64});
+  const int t = g.node("sum.dim_IntList", {V("self", e), L("dim", {1}), B("keepdim", true), N("dtype")}, {64, 1});
+  g.output(g.node("div.Tensor", {V("self", e), V("other", t)}, {64, 64}));
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 2);
+  const auto ways = sound_ways(g.graph, p);
+  for (const std::size_t r : {std::size_t{0}, std::size_t{1}}) {
+    const auto of = std::ranges::count_if(ways, [&](const Recut& w) { return w.replaces == std::vector{r}; });
+    CHECK(of > 0);
+    CHECK(of <= 4);
+  }
+  const auto first = std::ranges::find(ways, std::vector<std::size_t>{0}, &Recut::replaces);
+  const auto second = std::ranges::find(ways, std::vector<std::size_t>{1}, &Recut::replaces);
+  const auto both = recut(g.graph, p, {&*first, &*second});
+  REQUIRE(both.has_value());
+  CHECK(both->regions.size() == 4);
+  sound(g.graph, *both);
+}
+
+TEST_CASE("every way to cut a captured attention block is sound, and the same each time") {
+  const ir::Graph graph = fixture("attention_block.json");
+  const Partition p = cut(graph);
+  const auto ways = sound_ways(graph, p);
+  CHECK(ways.size() >= p.regions.size());
+  const auto again = recuts(graph, p, cpu());
+  REQUIRE(again.size() == ways.size());
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    CHECK(again[i].replaces == ways[i].replaces);
+    REQUIRE(again[i].by.size() == ways[i].by.size());
+    for (std::size_t k = 0; k < ways[i].by.size(); ++k)
+      CHECK(text(again[i].by[k].kernel) == text(ways[i].by[k].kernel));
+  }
+}
