@@ -18,9 +18,12 @@
 #include "cli/knowledge.h"
 #include "cli/planner.h"
 #include "cli/recording.h"
+#include "cli/region_evaluator.h"
 #include "cli/search_setup.h"
 #include "cli/seeded_domain.h"
+#include "cli/winners.h"
 #include "evaluate/codec.h"
+#include "evaluate/device.h"
 #include "search/run.h"
 
 namespace planish::cli {
@@ -28,20 +31,6 @@ namespace {
 
 /// Region `task` has this key in the store.
 constexpr const char* whole = "task";
-
-/// Passes a search's questions on to the evaluator.
-class Evaluate : public search::Evaluator {
- public:
-  Evaluate(EvaluatorApi& api, std::string session) : api_(api), session_(std::move(session)) {}
-  Result<Evaluation> evaluate(const search::RegionSpec& region, const coder::Candidate& candidate, bool full,
-                              double give_up_ms) override {
-    return api_.evaluate({session_, region.id, candidate.program, full ? "full" : "screen", true, give_up_ms});
-  }
-
- private:
-  EvaluatorApi& api_;
-  std::string session_;
-};
 
 class Flow {
  public:
@@ -96,12 +85,12 @@ class Flow {
     degenerate_ = about.degenerate;
     PLANISH_CHECK(verify_aten());
     PLANISH_CHECK(search_regions());
-    std::vector<Choice> choices = choose();
+    report_regions();
     if (request_.search_only) {
       result_.outcome = cancelled() ? "interrupted" : "searched";
       return finish();
     }
-    PLANISH_CHECK(compose(std::move(choices)));
+    PLANISH_CHECK(compose());
     PLANISH_CHECK(ship_and_claim());
     return finish();
   }
@@ -201,7 +190,12 @@ class Flow {
     row.count = region.count;
     result_.regions.push_back(std::move(row));
     store::RegionRecord kept{region.id, region.key, region.count, genes_text(region.domain->genes())};
-    if (!cancelled()) {
+    if (region.alternative) {
+      // Described and measured if it is ever searched; it is compared with what it would replace, not with PyTorch.
+      kept.searched = true;
+      kept.bound_ms = roofline_of(opened_.device, region.bytes, region.flops, 0).bound_ms;
+      setup_->add(region, 0, kept.bound_ms);
+    } else if (!cancelled()) {
       auto known = world_.evaluator.region(
           {opened_.session, region.id, region.nodes, region.inputs, region.outputs, region.bytes, region.flops});
       if (known) {
@@ -227,14 +221,15 @@ class Flow {
     setup_ = std::make_unique<SearchSetup>(*knowledge_);
     enter("prepare");
     for (const PlannedRegion& region : plan_->regions()) PLANISH_CHECK(prepare(region));
+    setup_->add_ways(plan_->ways());
     result_.searched.guesses = setup_->guesses().taken;
     result_.searched.guesses_completed = setup_->guesses().completed;
     result_.searched.guesses_left_out = setup_->guesses().left_out;
     if (setup_->empty() || cancelled()) return {};
     search_ = setup_->make(request_.strategy, request_.seed, request_.draws);
-    const std::size_t regions = search_->specs().size();
+    const auto regions = std::ranges::count(search_->specs(), false, &search::RegionSpec::alternative);
     enter("search", fmt::format("searching {} region{}", regions, regions == 1 ? "" : "s"));
-    Evaluate evaluator(world_.evaluator, opened_.session);
+    RegionEvaluator evaluator(world_.evaluator, opened_.session, *plan_);
     search::RunOptions options;
     options.budget = request_.budget;
     options.window = SearchSetup::window(opened_.device.target);
@@ -251,9 +246,8 @@ class Flow {
     return {};
   }
 
-  /// The regions' winners that beat PyTorch's form, and what the result says of each region.
-  std::vector<Choice> choose() {
-    std::vector<Choice> choices;
+  /// What the result says of each region, and of each other way to cut the task.
+  void report_regions() {
     for (std::size_t i = 0; search_ && i < search_->specs().size(); ++i) {
       const search::RegionSpec& spec = search_->specs()[i];
       const auto& winner = search_->region(i).winner();
@@ -262,38 +256,74 @@ class Flow {
         row->cells.emplace_back(search::text(elite.cell, result_.target), elite.ms);
       row->bound_ms = spec.bound_ms;
       row->fallback_ms = spec.fallback_ms == search::no_time ? 0 : spec.fallback_ms;
+      if (spec.alternative && search_->region(i).told() == 0) result_.regions.erase(row);
       if (!winner) continue;
       row->best_ms = winner->ms;
       row->genome = spec.domain->text(winner->genome);
-      if (winner->ms < spec.fallback_ms) {
-        choices.push_back({spec.id, winner->genome, (spec.fallback_ms - winner->ms) * spec.count,
-                           without_approximations(*spec.domain, winner->genome)});
-      }
     }
-    return choices;
+    if (search_) report_ways();
   }
 
-  /// Puts the winners together and proves the whole.
-  Status compose(std::vector<Choice> choices) {
-    if (choices.empty()) return {};
-    enter("compose", "checking the whole program");
-    PLANISH_TRY(auto composed, composed_of(choices));
-    for (const std::string& dropped : composed.dropped) {
-      world_.progress.note(fmt::format("note: region {} keeps its PyTorch form: the whole fails with it", dropped));
+  void report_ways() {
+    const auto standings = search_->standings(true);
+    for (const search::Way& way : search_->ways().all()) {
+      const auto tried = std::ranges::any_of(
+          way.by, [&](const search::Way::Use& use) { return standings[use.region].told > 0; });
+      if (!tried) continue;
+      ResultDocument::Way row;
+      for (const search::Way::Use& use : way.replaces) {
+        row.replaces.emplace_back(search_->specs()[use.region].id, use.times);
+        row.before_ms += standings[use.region].best_ms * use.times;
+      }
+      for (const search::Way::Use& use : way.by) row.by.emplace_back(search_->specs()[use.region].id, use.times);
+      if (const auto gain = search_->ways().gain(way, standings)) row.after_ms = row.before_ms - *gain;
+      way_rows_.emplace(static_cast<std::size_t>(&way - search_->ways().all().data()), result_.ways.size());
+      result_.ways.push_back(std::move(row));
     }
-    if (!composed.evaluation || !composed.evaluation->ok()) return {};
-    const bool slower = evaluation_.ok() && evaluation_.bench && composed.evaluation->bench &&
-                        composed.evaluation->bench->median_ms >= evaluation_.bench->median_ms;
-    if (slower) return {};
-    if (!evaluation_.ok()) result_.seconds_first_verified = seconds();
-    take(std::move(composed));
-    choices_ = std::move(choices);
+  }
+
+  /// Puts the winners together and proves the whole: the task as it was cut first, then with other ways to cut it, one
+  /// more at a time, as long as the whole gets faster. Regions were timed alone; the whole decides.
+  Status compose() {
+    if (!search_) return {};
+    PLANISH_TRY(bool taken, compose_with({}));
+    std::vector<std::size_t> ways;
+    for (const std::size_t way : search_->close_ways(true)) {
+      if (cancelled()) break;
+      ways.push_back(way);
+      PLANISH_TRY(taken, compose_with(ways));
+      if (!taken) ways.pop_back();
+    }
     return {};
   }
 
-  Result<Composed> composed_of(const std::vector<Choice>& choices) {
+  /// True where this is the whole from now on.
+  Result<bool> compose_with(const std::vector<std::size_t>& ways) {
+    std::vector<Choice> choices = winners(*search_, ways);
+    if (choices.empty()) return false;
+    if (result_.seconds_in.back().first != "compose") enter("compose", "checking the whole program");
+    PLANISH_TRY(auto composed, composed_of(choices, ways));
+    for (const std::string& dropped : composed.dropped) {
+      world_.progress.note(fmt::format("note: region {} keeps its PyTorch form: the whole fails with it", dropped));
+    }
+    if (!composed.evaluation || !composed.evaluation->ok()) return false;
+    const bool slower = evaluation_.ok() && evaluation_.bench && composed.evaluation->bench &&
+                        composed.evaluation->bench->median_ms >= evaluation_.bench->median_ms;
+    if (slower) return false;
+    if (!evaluation_.ok()) result_.seconds_first_verified = seconds();
+    take(std::move(composed));
+    choices_ = std::move(choices);
+    ways_ = ways;
+    for (ResultDocument::Way& way : result_.ways) way.used = false;
+    for (const std::size_t way : ways) result_.ways[way_rows_.at(way)].used = true;
+    return true;
+  }
+
+  Result<Composed> composed_of(const std::vector<Choice>& choices, const std::vector<std::size_t>& ways) {
     const auto check = [this](const std::string& program, bool full) { return evaluate(whole, whole, program, full); };
-    return compose_choices(*plan_, choices, check);
+    std::vector<std::size_t> planned;
+    for (const std::size_t way : ways) planned.push_back(setup_->planned_way(way));
+    return compose_choices(*plan_, planned, choices, check);
   }
 
   /// From here on this is the program of the whole.
@@ -343,7 +373,7 @@ class Flow {
     if (failed.verified || failed.outcome != Outcome::wrong || failed.fell_back()) return {};
     const auto choices = exact_choices(choices_);
     if (!choices) return {};
-    PLANISH_TRY(auto composed, composed_of(*choices));
+    PLANISH_TRY(auto composed, composed_of(*choices, ways_));
     if (!composed.evaluation || !composed.evaluation->ok()) return {};
     world_.progress.note("note: nothing is approximated: what was shipped does not verify otherwise");
     take(std::move(composed));
@@ -477,6 +507,7 @@ class Flow {
     }
     compare_times(result_);
     for (auto& region : result_.regions) region.used = false;
+    for (auto& way : result_.ways) way.used = false;
     return {};
   }
 
@@ -529,7 +560,9 @@ class Flow {
   std::unique_ptr<Plan> plan_;
   std::vector<std::string> degenerate_;
   std::unique_ptr<search::Search> search_;
-  std::vector<Choice> choices_;  ///< what program_ was composed of
+  std::vector<Choice> choices_;   ///< what program_ was composed of
+  std::vector<std::size_t> ways_;  ///< of the search: how the task is cut in program_
+  std::map<std::size_t, std::size_t> way_rows_;  ///< by way of the search: its place in the result
   std::string program_;          ///< the best verified program of the whole
   Evaluation evaluation_;        ///< its evaluation, level full
   Evidence evidence_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -25,23 +26,37 @@ struct PlannedRegion {
   double bytes = 0, flops = 0;              ///< the least one call must move and compute
   std::string aten_program;                 ///< the region as aten steps: its fallback and yardstick
   std::string summary;                      ///< for people: "row, 3 ops"
+  bool alternative = false;                 ///< no part of the task as it was cut first: it stands in a PlannedWay
+  double launch_ms = 0;                     ///< the least that a launch takes beside its work
   std::shared_ptr<const coder::Domain> domain;
   std::shared_ptr<const model::Featurizer> features;  ///< what a model sees of its genomes; null: nothing is learned
+};
+
+/// Another way to cut the task: some regions in place of others.
+struct PlannedWay {
+  struct Use {
+    std::string region;  ///< id
+    int times = 1;
+  };
+  std::vector<Use> replaces, by;
 };
 
 /// A task cut into regions. Immutable; may be called from one thread at a time.
 class Plan {
  public:
   virtual ~Plan() = default;
-  /// Only regions that can be searched; what is in none stays aten steps. May be empty.
+  /// Only regions that can be searched; what is in none stays aten steps. May be empty. Alternatives come last.
   virtual const std::vector<PlannedRegion>& regions() const = 0;
+  virtual const std::vector<PlannedWay>& ways() const = 0;
   /// The least the whole task must move and compute.
   virtual double bytes() const = 0;
   virtual double flops() const = 0;
   /// The whole task as aten steps alone.
   virtual Result<std::string> aten_program() const = 0;
-  /// The whole task, with the given genome for every region named and aten steps for all else.
-  virtual Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen) const = 0;
+  /// The whole task, cut with these ways (by their places), with the given genome for every region named and aten
+  /// steps for all else. Kind `cycle` where the ways do not go together.
+  virtual Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen,
+                                      const std::vector<std::size_t>& ways) const = 0;
 };
 
 class Planner {

@@ -150,6 +150,7 @@ Result<std::optional<ReplayResult::Difference>> add_regions(store::Store& store,
     PLANISH_CHECK(knowledge.add_region(region));
     if (was->searched) setup.add(region, was->fallback_ms, was->bound_ms);
   }
+  setup.add_ways(plan.ways());
   return std::nullopt;
 }
 

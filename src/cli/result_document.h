@@ -62,7 +62,15 @@ struct ResultDocument {
     double best_ms = 0, fallback_ms = 0, bound_ms = 0;  ///< 0 where not known
     bool used = false;
   };
-  std::vector<Region> regions;
+  std::vector<Region> regions;  ///< alternatives only where they were searched
+
+  /// Another way to cut the task: what was measured of it.
+  struct Way {
+    std::vector<std::pair<std::string, int>> replaces, by;  ///< regions, and how many of each
+    double before_ms = 0, after_ms = 0;  ///< of the regions alone; `after` 0 where not all of them have a time
+    bool used = false;
+  };
+  std::vector<Way> ways;
   double seconds_total = 0, seconds_first_verified = 0;
   std::vector<std::pair<std::string, double>> seconds_in;  ///< capture, check, …: what the time went to, in order
 };

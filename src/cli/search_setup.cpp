@@ -1,5 +1,6 @@
 #include "cli/search_setup.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace planish::cli {
@@ -36,6 +37,8 @@ void SearchSetup::add(const PlannedRegion& region, double fallback_ms, double bo
   spec.key = region.key;
   spec.count = region.count;
   spec.bound_ms = bound_ms;
+  spec.launch_ms = region.launch_ms;
+  spec.alternative = region.alternative;
   if (fallback_ms > 0) spec.fallback_ms = fallback_ms;
   Fitted fitted;
   spec.domain = with_seeds(region.domain, knowledge_.seeds(region.id, known_seeds), knowledge_.met(region.id), &fitted);
@@ -45,11 +48,29 @@ void SearchSetup::add(const PlannedRegion& region, double fallback_ms, double bo
   specs_.push_back(std::move(spec));
 }
 
+void SearchSetup::add_ways(const std::vector<PlannedWay>& ways) {
+  const auto uses = [&](const std::vector<PlannedWay::Use>& planned) {
+    std::vector<search::Way::Use> out;
+    for (const PlannedWay::Use& use : planned) {
+      const auto spec = std::ranges::find(specs_, use.region, &search::RegionSpec::id);
+      if (spec != specs_.end()) out.push_back({static_cast<std::size_t>(spec - specs_.begin()), use.times});
+    }
+    return out;
+  };
+  for (std::size_t w = 0; w < ways.size(); ++w) {
+    search::Way way{uses(ways[w].replaces), uses(ways[w].by)};
+    if (way.replaces.size() < ways[w].replaces.size() || way.by.size() < ways[w].by.size()) continue;
+    ways_.push_back(std::move(way));
+    planned_ways_.push_back(w);
+  }
+}
+
 std::unique_ptr<search::Search> SearchSetup::make(search::StrategyKind strategy, std::uint64_t seed,
                                                   std::int64_t draws) {
   search::SearchOptions how;
   how.strategy = strategy;
   how.draws = draws;
+  how.ways = std::move(ways_);
   // Without earlier runs a model would know only what the search's own surrogate knows too.
   if (knowledge_.model().has_prior()) {
     predictor_ = std::make_unique<Predict>(knowledge_);

@@ -22,6 +22,10 @@ class SearchSetup {
 
   /// A region that is searched; 0 where a time is not known.
   void add(const PlannedRegion& region, double fallback_ms, double bound_ms);
+  /// Ways to cut the task, when all regions were added. One with a region that is not searched is left out.
+  void add_ways(const std::vector<PlannedWay>& ways);
+  /// Of the search's ways, its place among those of the plan.
+  std::size_t planned_way(std::size_t way) const { return planned_ways_[way]; }
   bool empty() const { return specs_.empty(); }
   /// Of the first guesses that earlier runs left, over all regions.
   const Fitted& guesses() const { return guesses_; }
@@ -35,6 +39,8 @@ class SearchSetup {
   class Predict;
   Knowledge& knowledge_;
   std::vector<search::RegionSpec> specs_;
+  std::vector<search::Way> ways_;
+  std::vector<std::size_t> planned_ways_;
   std::unique_ptr<Predict> predictor_;
   Fitted guesses_;
 };

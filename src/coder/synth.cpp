@@ -11,8 +11,8 @@ namespace {
 
 class Synth : public Domain {
  public:
-  Synth(std::shared_ptr<const CutTask> task, std::size_t region)
-      : task_(std::move(task)), region_(region), genomes_(kernel(), task_->device) {}
+  Synth(std::shared_ptr<const CutTask> task, const codegen::Region& region)
+      : task_(std::move(task)), region_(region), genomes_(region.kernel, task_->device) {}
 
   std::vector<codegen::Gene> genes() const override { return genomes_.genes(); }
   bool legal(const codegen::Genome& genome) const override { return genomes_.legal(genome); }
@@ -27,9 +27,9 @@ class Synth : public Domain {
   std::string text(const codegen::Genome& genome) const override { return codegen::text(genome); }
 
   Result<Candidate> build(const codegen::Genome& genome) const override {
-    PLANISH_TRY(auto emitted, codegen::emit(kernel(), task_->device, genome));
+    PLANISH_TRY(auto emitted, codegen::emit(region_.kernel, task_->device, genome));
     PLANISH_TRY(auto program,
-                codegen::region_program(task_->graph, task_->partition.regions[region_], emitted, task_->device));
+                codegen::region_program(task_->graph, region_, emitted, task_->device));
     Candidate out;
     out.genome = genome;
     out.program = program::to_json(program);
@@ -39,15 +39,14 @@ class Synth : public Domain {
   }
 
  private:
-  const codegen::Kernel& kernel() const { return task_->partition.regions[region_].kernel; }
   std::shared_ptr<const CutTask> task_;
-  std::size_t region_;
+  const codegen::Region& region_;  ///< of the task
   codegen::Genomes genomes_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Domain> synth_domain(std::shared_ptr<const CutTask> task, std::size_t region) {
+std::shared_ptr<const Domain> synth_domain(std::shared_ptr<const CutTask> task, const codegen::Region& region) {
   return std::make_shared<Synth>(std::move(task), region);
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "codegen/partition/partition.h"
+#include "codegen/partition/recut.h"
 #include "coder/domain.h"
 #include "ir/graph.h"
 
@@ -13,10 +14,12 @@ namespace planish::coder {
 struct CutTask {
   ir::Graph graph;
   codegen::Partition partition;
+  std::vector<codegen::Recut> recuts;  ///< other ways to cut it
   codegen::Device device;
 };
 
-/// The built-in coder's proposals for one region: genomes of its kernel, emitted as CUDA C++ or C++.
-std::shared_ptr<const Domain> synth_domain(std::shared_ptr<const CutTask> task, std::size_t region);
+/// The built-in coder's proposals for one region of the task, however it is cut: genomes of its kernel, emitted as CUDA
+/// C++ or C++.
+std::shared_ptr<const Domain> synth_domain(std::shared_ptr<const CutTask> task, const codegen::Region& region);
 
 }  // namespace planish::coder

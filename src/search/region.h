@@ -15,13 +15,15 @@ namespace planish::search {
 
 inline constexpr double no_time = std::numeric_limits<double>::infinity();
 
-/// One thing to search: a region of which the task has `count`.
+/// One thing to search: a region of which the task has `count` (an alternative: would have).
 struct RegionSpec {
   std::string id;
   std::string key;  ///< canonical
   int count = 1;
   double bound_ms = 0;           ///< roofline; 0 if not known
   double fallback_ms = no_time;  ///< what its aten form takes, where that was measured
+  double launch_ms = 0;          ///< the least that launching it takes beside its work, where that is known
+  bool alternative = false;      ///< no part of the task as it was cut first: it stands in a Way
   std::shared_ptr<const coder::Domain> domain;
 };
 

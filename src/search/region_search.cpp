@@ -11,8 +11,13 @@ constexpr int most_repeats = 100;
 
 }  // namespace
 
-RegionSearch::RegionSearch(const RegionSpec& region, std::unique_ptr<Strategy> strategy, RegionOptions options)
-    : region_(region), strategy_(std::move(strategy)), options_(options) {}
+RegionSearch::RegionSearch(const RegionSpec& region, MakeStrategy make, RegionOptions options)
+    : region_(region), make_(std::move(make)), options_(options) {}
+
+Strategy& RegionSearch::strategy() {
+  if (!strategy_) strategy_ = make_();
+  return *strategy_;
+}
 
 bool RegionSearch::at_speed_of_light() const {
   return region_.bound_ms > 0 && best_ms() < no_time && region_.bound_ms / best_ms() >= options_.stop_fraction;
@@ -31,11 +36,11 @@ std::optional<RegionSearch::Idea> RegionSearch::propose() {
     }
   }
   for (int repeat = 0; repeat < most_repeats; ++repeat) {
-    auto genome = strategy_->propose();
+    auto genome = strategy().propose();
     if (!genome) break;
     if (proposed_.try_emplace(*genome, proposed_.size()).second)
-      return Idea{std::move(*genome), false, strategy_->origin()};
-    strategy_->tell_duplicate(*genome);
+      return Idea{std::move(*genome), false, strategy().origin()};
+    strategy().tell_duplicate(*genome);
   }
   exhausted_ = true;
   return std::nullopt;
@@ -49,7 +54,7 @@ void RegionSearch::rank(Scored scored) {
 Answer RegionSearch::tell(const codegen::Genome& genome, const Told& told) {
   if (!told.program.empty()) programs_.insert(told.program);
   ++told_;
-  strategy_->tell(genome, told);
+  strategy().tell(genome, told);
   if (!told.ok) return Answer::rejected;
   const double before = best_ms();
   rank({genome, told.median_ms, told.program});
@@ -82,7 +87,7 @@ std::optional<codegen::Genome> RegionSearch::propose_final() {
 
 Answer RegionSearch::tell_final(const codegen::Genome& genome, const Told& told) {
   finals_[genome] = told.ok;
-  strategy_->tell_again(genome, told);
+  strategy().tell_again(genome, told);
   const auto known = std::ranges::find(screened_, genome, &Scored::genome);
   if (!told.ok) {
     // It passed one seed and not five: it is wrong.

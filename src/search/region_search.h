@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,7 +29,9 @@ struct RegionOptions {
 /// decision follows from the seed and the order of tells. Any number of proposals may be outstanding.
 class RegionSearch {
  public:
-  RegionSearch(const RegionSpec& region, std::unique_ptr<Strategy> strategy, RegionOptions options);
+  /// The strategy is made when it is first asked: a region that may never be searched costs nothing.
+  using MakeStrategy = std::function<std::unique_ptr<Strategy>()>;
+  RegionSearch(const RegionSpec& region, MakeStrategy make, RegionOptions options);
 
   struct Idea {
     codegen::Genome genome;
@@ -39,7 +42,7 @@ class RegionSearch {
   std::optional<Idea> propose();
   Answer tell(const codegen::Genome& genome, const Told& told);
   /// Its program was that of an earlier genome.
-  void tell_duplicate(const codegen::Genome& genome) { strategy_->tell_duplicate(genome); }
+  void tell_duplicate(const codegen::Genome& genome) { strategy().tell_duplicate(genome); }
 
   /// True once a program with this hash was told, or announced with claim_program(), before.
   bool seen_program(const std::string& hash) const { return programs_.contains(hash); }
@@ -56,6 +59,8 @@ class RegionSearch {
   bool at_speed_of_light() const;
   /// Best median; no_time before the first.
   double best_ms() const { return screened_.empty() ? no_time : screened_.front().ms; }
+  /// Proposals to screen that were told.
+  std::int64_t told() const { return told_; }
 
   struct Scored {
     codegen::Genome genome;
@@ -67,12 +72,14 @@ class RegionSearch {
   /// Those that passed, best first, by their first measurement.
   const std::vector<Scored>& ranking() const { return screened_; }
   const Archive& archive() const { return archive_; }
-  FunnelCounts funnel() const { return strategy_->funnel(); }
+  FunnelCounts funnel() const { return strategy_ ? strategy_->funnel() : FunnelCounts{}; }
 
  private:
   void rank(Scored scored);
+  Strategy& strategy();
 
   const RegionSpec& region_;
+  MakeStrategy make_;
   std::unique_ptr<Strategy> strategy_;
   RegionOptions options_;
   Archive archive_;

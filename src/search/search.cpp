@@ -13,10 +13,16 @@ namespace {
 /// A candidate this much slower than the best so far is not timed to the end.
 constexpr double give_up_factor = 2.5;
 
+/// Regions of ways that seem this much slower than what they replace are measured again all the same.
+constexpr double close_way = 0.1;
+
 }  // namespace
 
 Search::Search(std::vector<RegionSpec> regions, std::uint64_t seed, SearchOptions options)
-    : specs_(std::move(regions)), options_(options), spent_(specs_.size(), 0) {
+    : specs_(std::move(regions)),
+      options_(std::move(options)),
+      ways_(specs_, std::move(options_.ways)),
+      spent_(specs_.size(), 0) {
   for (std::size_t i = 0; i < specs_.size(); ++i) {
     // One generator a region, so that what one draws does not depend on how much another has drawn.
     std::seed_seq mix{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32U),
@@ -24,8 +30,9 @@ Search::Search(std::vector<RegionSpec> regions, std::uint64_t seed, SearchOption
     std::uint32_t words[2];
     mix.generate(words, words + 2);
     const std::uint64_t own = (static_cast<std::uint64_t>(words[0]) << 32U) | words[1];
-    StrategyContext context{specs_[i], own, options_.predictor, &board_, options_.surrogate, options_.draws};
-    regions_.emplace_back(specs_[i], make_strategy(options_.strategy, context), options_.region);
+    const StrategyContext context{specs_[i], own, options_.predictor, &board_, options_.surrogate, options_.draws};
+    regions_.emplace_back(
+        specs_[i], [kind = options_.strategy, context] { return make_strategy(kind, context); }, options_.region);
   }
 }
 
@@ -36,6 +43,7 @@ Proposal Search::issue(std::size_t region, RegionSearch::Idea idea) {
   proposal.genome = std::move(idea.genome);
   proposal.full = idea.again;
   proposal.origin = std::move(idea.origin);
+  if (specs_[region].alternative && spent_[region] == 0) proposal.origin.by = "partition";
   if (options_.predictor != nullptr)
     proposal.predicted_log_ms = options_.predictor->predicted_log_ms(specs_[region], proposal.genome);
   const double best = std::min(regions_[region].best_ms(), specs_[region].fallback_ms);
@@ -44,30 +52,65 @@ Proposal Search::issue(std::size_t region, RegionSearch::Idea idea) {
   return proposal;
 }
 
+std::vector<Standing> Search::standings(bool full) const {
+  std::vector<Standing> out(specs_.size());
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    const RegionSearch& region = regions_[i];
+    double found = region.best_ms();
+    if (full) found = region.winner() ? region.winner()->ms : no_time;
+    out[i] = {std::min(found, specs_[i].fallback_ms), region.told(), region.done()};
+  }
+  return out;
+}
+
+std::vector<std::size_t> Search::close_ways(bool full) const {
+  return ways_.worth(standings(full), close_way);
+}
+
+std::vector<Share> Search::shares() const {
+  const std::vector<Standing> standing = standings(false);
+  std::vector<Share> out(specs_.size());
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    const double best = standing[i].best_ms;
+    out[i].open = !standing[i].done;
+    out[i].spent = spent_[i];
+    if (specs_[i].alternative) {
+      const auto promise = ways_.promise(i, standing);
+      out[i].open = out[i].open && promise.has_value();
+      out[i].headroom_ms = promise.value_or(0);
+    } else {
+      out[i].headroom_ms = best == no_time ? no_time : std::max(best - specs_[i].bound_ms, 0.0) * specs_[i].count;
+    }
+  }
+  return out;
+}
+
 std::optional<Proposal> Search::ask() {
   if (finals_) return std::nullopt;
-  std::vector<Share> shares(specs_.size());
-  for (std::size_t i = 0; i < specs_.size(); ++i) {
-    const double best = std::min(regions_[i].best_ms(), specs_[i].fallback_ms);
-    shares[i].open = !regions_[i].done();
-    shares[i].spent = spent_[i];
-    shares[i].headroom_ms = best == no_time ? no_time : std::max(best - specs_[i].bound_ms, 0.0) * specs_[i].count;
-  }
+  std::vector<Share> open = shares();
   while (true) {
-    const int chosen = next_region(shares);
+    const int chosen = next_region(open);
     if (chosen < 0) return std::nullopt;
     const auto i = static_cast<std::size_t>(chosen);
     if (auto idea = regions_[i].propose()) {
+      Proposal proposal = issue(i, std::move(*idea));
       ++spent_[i];
-      return issue(i, std::move(*idea));
+      return proposal;
     }
-    shares[i].open = false;
+    open[i].open = false;
   }
 }
 
 std::optional<Proposal> Search::ask_final() {
-  finals_ = true;
+  if (!finals_) {
+    finals_ = true;
+    for (const RegionSpec& spec : specs_) final_.push_back(!spec.alternative);
+    for (const std::size_t w : close_ways(false)) {
+      for (const Way::Use& use : ways_.all()[w].by) final_[use.region] = true;
+    }
+  }
   for (std::size_t i = 0; i < regions_.size(); ++i) {
+    if (!final_[i]) continue;
     if (auto genome = regions_[i].propose_final()) {
       Origin origin;
       origin.by = "final";

@@ -10,6 +10,7 @@
 #include "search/board.h"
 #include "search/budget.h"
 #include "search/region_search.h"
+#include "search/ways.h"
 
 namespace planish::search {
 
@@ -29,9 +30,11 @@ struct SearchOptions {
   Predictor* predictor = nullptr;  ///< borrowed; may be null
   bool surrogate = true;           ///< StrategyContext::surrogate
   std::int64_t draws = 0;          ///< StrategyContext::draws
+  std::vector<Way> ways{};         ///< other ways to cut the task
 };
 
-/// Ask / tell over all regions of a task. One thread. No clock, no process: the caller decides when the search is over.
+/// Ask / tell over all regions of a task, and over the ways to cut it: regions of other ways are worked on where they
+/// may gain (ways.h). One thread. No clock, no process: the caller decides when the search is over.
 /// Same specs, seed and order of calls: same decisions.
 class Search {
  public:
@@ -53,20 +56,28 @@ class Search {
   const std::vector<RegionSpec>& specs() const { return specs_; }
   const RegionSearch& region(std::size_t i) const { return regions_[i]; }
   StrategyKind strategy() const { return options_.strategy; }
+  const Ways& ways() const { return ways_; }
+  /// Where each region stands. At level full: only what was measured so counts.
+  std::vector<Standing> standings(bool full) const;
+  /// Ways that gain or come close, largest gain first; no two replace the same region.
+  std::vector<std::size_t> close_ways(bool full) const;
   /// Over all regions.
   FunnelCounts funnel() const;
   bool outstanding() const { return !outstanding_.empty(); }
 
  private:
   Proposal issue(std::size_t region, RegionSearch::Idea idea);
+  std::vector<Share> shares() const;
   const std::vector<RegionSpec> specs_;
   SearchOptions options_;
+  Ways ways_;
   Board board_;
   std::vector<RegionSearch> regions_;
   std::vector<std::int64_t> spent_;
   std::map<std::int64_t, Proposal> outstanding_;
   std::int64_t serial_ = 0;
   bool finals_ = false;
+  std::vector<bool> final_;  ///< by region: whether its elites are measured at level full
 };
 
 }  // namespace planish::search

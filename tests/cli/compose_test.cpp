@@ -14,10 +14,12 @@ namespace {
 class Listing : public Plan {
  public:
   const std::vector<PlannedRegion>& regions() const override { return none_; }
+  const std::vector<PlannedWay>& ways() const override { return no_ways_; }
   double bytes() const override { return 1; }
   double flops() const override { return 1; }
   Result<std::string> aten_program() const override { return "whole"; }
-  Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen) const override {
+  Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen,
+                              const std::vector<std::size_t>&) const override {
     std::string out = "whole";
     for (const auto& [region, genome] : chosen) out += " " + region + (genome.at("fast") != 0 ? "~" : "=");
     return out;
@@ -25,6 +27,7 @@ class Listing : public Plan {
 
  private:
   std::vector<PlannedRegion> none_;
+  std::vector<PlannedWay> no_ways_;
 };
 
 Choice choice(const std::string& region, double gain, bool fast) {
@@ -35,7 +38,7 @@ Choice choice(const std::string& region, double gain, bool fast) {
 
 /// Composes r0 … with a check under which programs that hold one of `wrong` fail.
 Composed compose(std::vector<Choice> choices, const std::vector<std::string>& wrong, int* checks = nullptr) {
-  auto composed = compose_choices(Listing(), std::move(choices), [&](const std::string& program, bool full) {
+  auto composed = compose_choices(Listing(), {}, std::move(choices), [&](const std::string& program, bool full) {
     CHECK(full);
     if (checks != nullptr) ++*checks;
     Evaluation out;

@@ -69,11 +69,14 @@ class FakePlan : public Plan {
     }
   }
   const std::vector<PlannedRegion>& regions() const override { return regions_; }
+  const std::vector<PlannedWay>& ways() const override { return ways_; }
   double bytes() const override { return 1; }
   double flops() const override { return 1; }
   Result<std::string> aten_program() const override { return "whole"; }
-  Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen) const override {
+  Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen,
+                              const std::vector<std::size_t>& ways) const override {
     std::string out = "whole";
+    for (const std::size_t way : ways) out += ";way" + std::to_string(way);
     for (const auto& [region, genome] : chosen) {
       out += ";" + region + "=" + std::to_string(genome.at("speed"));
       if (genome.contains("fast") && genome.at("fast") != 0) out += "~";
@@ -83,6 +86,7 @@ class FakePlan : public Plan {
 
  private:
   std::vector<PlannedRegion> regions_;
+  std::vector<PlannedWay> ways_;
 };
 
 class FakePlanner : public Planner {

@@ -289,7 +289,7 @@ Result<Partition> recut(const ir::Graph& graph, const Partition& partition, cons
 }
 
 double launch_seconds(const Device& device) {
-  return device.target == Target::cuda ? 2e-6 : 4e-6;
+  return device.target == Target::cuda ? 2e-6 : 0.5e-6;
 }
 
 }  // namespace planish::codegen

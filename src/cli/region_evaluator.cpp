@@ -1,0 +1,42 @@
+#include "cli/region_evaluator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace planish::cli {
+
+RegionEvaluator::RegionEvaluator(EvaluatorApi& api, std::string session, const Plan& plan)
+    : api_(api), session_(std::move(session)), plan_(plan) {}
+
+Result<Evaluation> RegionEvaluator::evaluate(const search::RegionSpec& region, const coder::Candidate& candidate,
+                                             bool full, double give_up_ms) {
+  if (region.alternative) {
+    if (const auto error = describe(region.id)) {
+      // Where the evaluator is gone, that is what the search must hear.
+      if (error->kind == "closed" || error->kind == "environment") return std::unexpected(*error);
+      Evaluation out;
+      out.program = candidate.hash;
+      out.region = region.id;
+      out.level = full ? "full" : "screen";
+      out.outcome = Outcome::infrastructure;
+      out.message = fmt::format("region {} cannot be set up: {}", region.id, error->message);
+      return out;
+    }
+  }
+  return api_.evaluate({session_, region.id, candidate.program, full ? "full" : "screen", true, give_up_ms});
+}
+
+std::optional<Error> RegionEvaluator::describe(const std::string& id) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto known = described_.find(id); known != described_.end()) return known->second;
+  const auto region = std::ranges::find(plan_.regions(), id, &PlannedRegion::id);
+  auto reply = api_.region(
+      {session_, region->id, region->nodes, region->inputs, region->outputs, region->bytes, region->flops});
+  std::optional<Error> error;
+  if (!reply) error = std::move(reply.error());
+  return described_.emplace(id, std::move(error)).first->second;
+}
+
+}  // namespace planish::cli

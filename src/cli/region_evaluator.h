@@ -1,0 +1,34 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "cli/plan.h"
+#include "search/run.h"
+
+namespace planish::cli {
+
+/// Passes a search's questions on to the evaluator. Regions that were not described to it before (those of other ways to
+/// cut the task, of which most are never searched) are when the first question about them comes. Thread-safe.
+class RegionEvaluator : public search::Evaluator {
+ public:
+  /// Borrows both.
+  RegionEvaluator(EvaluatorApi& api, std::string session, const Plan& plan);
+  /// A region that cannot be described fails each of its candidates with `infrastructure`.
+  Result<Evaluation> evaluate(const search::RegionSpec& region, const coder::Candidate& candidate, bool full,
+                              double give_up_ms) override;
+
+ private:
+  /// Why the region cannot be evaluated; nothing where it can.
+  std::optional<Error> describe(const std::string& region);
+
+  EvaluatorApi& api_;
+  std::string session_;
+  const Plan& plan_;
+  std::mutex mutex_;                                     ///< of described_
+  std::map<std::string, std::optional<Error>> described_;  ///< alternatives by id
+};
+
+}  // namespace planish::cli

@@ -1,0 +1,101 @@
+#include "search/ways.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace planish::search {
+namespace {
+
+/// Evaluations after which a region's best is something to measure ways against: about its first guesses.
+constexpr std::int64_t settled_after = 12;
+/// Proposals that all failed, after which a region is given up.
+constexpr std::int64_t hopeless_after = 12;
+
+/// The part of its best time that a region may still lose after so many evaluations: a half at first, a fifth after
+/// six, a tenth after sixteen. Searches of regions have been seen to go about so (docs/results/search).
+double may_lose(std::int64_t told) {
+  return 0.5 / (1 + static_cast<double>(told) / 4);
+}
+
+double least(const RegionSpec& spec) {
+  return spec.bound_ms + spec.launch_ms;
+}
+
+}  // namespace
+
+std::optional<double> Ways::now(const Way& way, const std::vector<Standing>& standings) const {
+  double total = 0;
+  for (const Way::Use& use : way.replaces) {
+    const Standing& s = standings[use.region];
+    if (s.best_ms == no_time || (s.told < settled_after && !s.done)) return std::nullopt;
+    total += s.best_ms * use.times;
+  }
+  return total;
+}
+
+std::optional<double> Ways::promise(const Way& way, const std::vector<Standing>& standings) const {
+  const auto before = now(way, standings);
+  if (!before) return std::nullopt;
+  // What was found may be below what should be the least (data that stay in a cache): others may be as well, then.
+  double bound = 0;
+  for (const Way::Use& use : way.replaces) bound += least((*specs_)[use.region]) * use.times;
+  const double scale = bound > 0 ? std::min(1.0, *before / bound) : 1.0;
+  double hoped = 0;
+  for (const Way::Use& use : way.by) {
+    const Standing& s = standings[use.region];
+    double hope = scale * least((*specs_)[use.region]);
+    if (s.best_ms != no_time) {
+      hope = s.done ? s.best_ms : std::max(hope, s.best_ms * (1 - may_lose(s.told)));
+    } else if (s.done || s.told >= hopeless_after) {
+      return std::nullopt;
+    }
+    hoped += hope * use.times;
+  }
+  if (hoped >= *before) return std::nullopt;
+  return *before - hoped;
+}
+
+std::optional<double> Ways::promise(std::size_t region, const std::vector<Standing>& standings) const {
+  std::optional<double> most;
+  for (const Way& way : ways_) {
+    if (std::ranges::find(way.by, region, &Way::Use::region) == way.by.end()) continue;
+    if (const auto one = promise(way, standings); one && (!most || *one > *most)) most = one;
+  }
+  return most;
+}
+
+std::optional<double> Ways::gain(const Way& way, const std::vector<Standing>& standings) const {
+  double total = 0;
+  for (const bool by : {false, true}) {
+    for (const Way::Use& use : by ? way.by : way.replaces) {
+      const double ms = standings[use.region].best_ms;
+      if (ms == no_time) return std::nullopt;
+      total += (by ? -ms : ms) * use.times;
+    }
+  }
+  return total;
+}
+
+std::vector<std::size_t> Ways::worth(const std::vector<Standing>& standings, double part) const {
+  std::vector<std::pair<double, std::size_t>> rank;
+  for (std::size_t w = 0; w < ways_.size(); ++w) {
+    const auto gained = gain(ways_[w], standings);
+    if (!gained) continue;
+    double before = 0;
+    for (const Way::Use& use : ways_[w].replaces) before += standings[use.region].best_ms * use.times;
+    if (*gained > -part * before) rank.emplace_back(-*gained, w);
+  }
+  std::ranges::sort(rank);
+  std::vector<std::size_t> taken, replaced;
+  for (const auto& [loss, w] : rank) {
+    const bool free = std::ranges::none_of(ways_[w].replaces, [&](const Way::Use& use) {
+      return std::ranges::find(replaced, use.region) != replaced.end();
+    });
+    if (!free) continue;
+    for (const Way::Use& use : ways_[w].replaces) replaced.push_back(use.region);
+    taken.push_back(w);
+  }
+  return taken;
+}
+
+}  // namespace planish::search
