@@ -45,9 +45,10 @@ struct Composed {
 /// Evaluates a program of the whole task, at level full or screen.
 using CheckWhole = std::function<Result<Evaluation>(const std::string& program, bool full)>;
 
-/// All choices together, in the task cut with these ways (of the plan), proved at level full. Where that fails, all in their exact form; where that fails too, they
-/// are added one by one, largest gain first, in either form, and those with which the whole fails are dropped. Errors
-/// are those of `check`; a composition that cannot be built counts as one that fails.
+/// All choices together, in the task cut with these ways (of the plan), proved at level full. Where that fails, all in
+/// their exact form; where that fails too, they are added one by one, largest gain first, in either form, and those
+/// with which the whole fails are dropped. Errors are those of `check`; a composition that cannot be built counts as
+/// one that fails.
 Result<Composed> compose_choices(const Plan& plan, const std::vector<std::size_t>& ways, std::vector<Choice> choices,
                                  const CheckWhole& check);
 

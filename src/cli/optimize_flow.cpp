@@ -267,8 +267,8 @@ class Flow {
   void report_ways() {
     const auto standings = search_->standings(true);
     for (const search::Way& way : search_->ways().all()) {
-      const auto tried = std::ranges::any_of(
-          way.by, [&](const search::Way::Use& use) { return standings[use.region].told > 0; });
+      const auto tried =
+          std::ranges::any_of(way.by, [&](const search::Way::Use& use) { return standings[use.region].told > 0; });
       if (!tried) continue;
       ResultDocument::Way row;
       for (const search::Way::Use& use : way.replaces) {
@@ -560,11 +560,11 @@ class Flow {
   std::unique_ptr<Plan> plan_;
   std::vector<std::string> degenerate_;
   std::unique_ptr<search::Search> search_;
-  std::vector<Choice> choices_;   ///< what program_ was composed of
-  std::vector<std::size_t> ways_;  ///< of the search: how the task is cut in program_
+  std::vector<Choice> choices_;                  ///< what program_ was composed of
+  std::vector<std::size_t> ways_;                ///< of the search: how the task is cut in program_
   std::map<std::size_t, std::size_t> way_rows_;  ///< by way of the search: its place in the result
-  std::string program_;          ///< the best verified program of the whole
-  Evaluation evaluation_;        ///< its evaluation, level full
+  std::string program_;                          ///< the best verified program of the whole
+  Evaluation evaluation_;                        ///< its evaluation, level full
   Evidence evidence_;
   ShipRequest shipped_;            ///< what lies in the shipped folder
   std::string verified_baseline_;  ///< the one that was shipped and passed

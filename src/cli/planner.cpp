@@ -98,7 +98,8 @@ class SynthPlan : public Plan {
     PLANISH_TRY(const auto partition, codegen::recut(task_->graph, task_->partition, recuts));
     std::vector<codegen::Choice> choices(partition.regions.size());
     for (std::size_t r = 0; r < partition.regions.size(); ++r) {
-      const auto planned = std::ranges::find(planned_, codegen::canonical_key(partition.regions[r]), &PlannedRegion::key);
+      const auto planned =
+          std::ranges::find(planned_, codegen::canonical_key(partition.regions[r]), &PlannedRegion::key);
       if (planned == planned_.end()) continue;
       const auto found = chosen.find(planned->id);
       if (found == chosen.end()) continue;
@@ -148,8 +149,8 @@ class SynthPlan : public Plan {
       PLANISH_TRY(const std::size_t at, plan_region(region, true));
       group.by.push_back(at);
     }
-    auto known = std::ranges::find_if(
-        groups_, [&](const Group& g) { return g.replaces == group.replaces && g.by == group.by; });
+    auto known =
+        std::ranges::find_if(groups_, [&](const Group& g) { return g.replaces == group.replaces && g.by == group.by; });
     if (known == groups_.end()) known = groups_.insert(known, std::move(group));
     const bool apart = std::ranges::none_of(known->recuts, [&](const codegen::Recut* other) {
       return std::ranges::find_first_of(other->replaces, recut.replaces) != other->replaces.end();

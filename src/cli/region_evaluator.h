@@ -10,8 +10,8 @@
 
 namespace planish::cli {
 
-/// Passes a search's questions on to the evaluator. Regions that were not described to it before (those of other ways to
-/// cut the task, of which most are never searched) are when the first question about them comes. Thread-safe.
+/// Passes a search's questions on to the evaluator. Regions that were not described to it before (those of other ways
+/// to cut the task, of which most are never searched) are when the first question about them comes. Thread-safe.
 class RegionEvaluator : public search::Evaluator {
  public:
   /// Borrows both.
@@ -27,7 +27,7 @@ class RegionEvaluator : public search::Evaluator {
   EvaluatorApi& api_;
   std::string session_;
   const Plan& plan_;
-  std::mutex mutex_;                                     ///< of described_
+  std::mutex mutex_;                                       ///< of described_
   std::map<std::string, std::optional<Error>> described_;  ///< alternatives by id
 };
 

@@ -28,8 +28,7 @@ class Synth : public Domain {
 
   Result<Candidate> build(const codegen::Genome& genome) const override {
     PLANISH_TRY(auto emitted, codegen::emit(region_.kernel, task_->device, genome));
-    PLANISH_TRY(auto program,
-                codegen::region_program(task_->graph, region_, emitted, task_->device));
+    PLANISH_TRY(auto program, codegen::region_program(task_->graph, region_, emitted, task_->device));
     Candidate out;
     out.genome = genome;
     out.program = program::to_json(program);

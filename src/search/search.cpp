@@ -87,9 +87,8 @@ std::vector<Share> Search::shares() const {
 
 std::optional<Proposal> Search::ask() {
   if (finals_) return std::nullopt;
-  std::vector<Share> open = shares();
   while (true) {
-    const int chosen = next_region(open);
+    const int chosen = next_region(shares());
     if (chosen < 0) return std::nullopt;
     const auto i = static_cast<std::size_t>(chosen);
     if (auto idea = regions_[i].propose()) {
@@ -97,7 +96,7 @@ std::optional<Proposal> Search::ask() {
       ++spent_[i];
       return proposal;
     }
-    open[i].open = false;
+    // It is done now: it has no share any more, and ways that replace it may be weighed.
   }
 }
 

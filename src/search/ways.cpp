@@ -11,8 +11,11 @@ constexpr std::int64_t settled_after = 12;
 /// Proposals that all failed, after which a region is given up.
 constexpr std::int64_t hopeless_after = 12;
 
-/// The part of its best time that a region may still lose after so many evaluations: a half at first, a fifth after
-/// six, a tenth after sixteen. Searches of regions have been seen to go about so (docs/results/search).
+/// So many first guesses must be seen before a region's best says anything of what it will come to.
+constexpr std::int64_t guesses_first = 6;
+
+/// The part of its best time that a region may still lose after so many evaluations: a fifth after six, a tenth after
+/// sixteen. Searches of regions have been seen to go about so (docs/results/search).
 double may_lose(std::int64_t told) {
   return 0.5 / (1 + static_cast<double>(told) / 4);
 }
@@ -44,10 +47,12 @@ std::optional<double> Ways::promise(const Way& way, const std::vector<Standing>&
   for (const Way::Use& use : way.by) {
     const Standing& s = standings[use.region];
     double hope = scale * least((*specs_)[use.region]);
-    if (s.best_ms != no_time) {
-      hope = s.done ? s.best_ms : std::max(hope, s.best_ms * (1 - may_lose(s.told)));
-    } else if (s.done || s.told >= hopeless_after) {
-      return std::nullopt;
+    if (s.best_ms == no_time) {
+      if (s.done || s.told >= hopeless_after) return std::nullopt;
+    } else if (s.done) {
+      hope = s.best_ms;
+    } else if (s.told >= guesses_first) {
+      hope = std::max(hope, s.best_ms * (1 - may_lose(s.told)));
     }
     hoped += hope * use.times;
   }

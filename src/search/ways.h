@@ -25,9 +25,9 @@ struct Standing {
   bool done = false;         ///< nothing more to try
 };
 
-/// Which ways deserve evaluations, and which are taken in the end. Changing the partition is an operator like others: its
-/// reward is measured, and how many evaluations it gets follows from what it may still gain. Stateless: every answer
-/// follows from the standings. Times a call, in ms.
+/// Which ways deserve evaluations, and which are taken in the end. Changing the partition is an operator like others:
+/// its reward is measured, and how many evaluations it gets follows from what it may still gain. Stateless: every
+/// answer follows from the standings. Times a call, in ms.
 class Ways {
  public:
   Ways() = default;
@@ -37,8 +37,8 @@ class Ways {
   const std::vector<Way>& all() const { return ways_; }
 
   /// What working on an alternative region may gain: what its most promising way's regions might take, against what
-  /// the regions in its place take now. An unmeasured region might reach its bound; one that was measured, a part less
-  /// than its best, and the longer it was worked on, the smaller the part. Nothing where no way with it can gain, or
+  /// the regions in its place take now. A region might reach its bound until its first guesses were measured; after that,
+  /// a part less than its best, and the longer it was worked on, the smaller the part. Nothing where no way with it can gain, or
   /// where what it would replace is not known well enough yet.
   std::optional<double> promise(std::size_t region, const std::vector<Standing>& standings) const;
 

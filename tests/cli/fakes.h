@@ -58,7 +58,9 @@ class SpeedDomain : public coder::Domain {
 /// Regions r0, r1, …; the composed program lists the speeds chosen, and ~ where one approximates.
 class FakePlan : public Plan {
  public:
-  explicit FakePlan(int regions, bool approximates = false) {
+  /// With `other_way` one more region in place of all of them.
+  explicit FakePlan(int regions, bool approximates = false, bool other_way = false) {
+    if (other_way) ++regions;
     for (int i = 0; i < regions; ++i) {
       PlannedRegion region;
       region.id = "r" + std::to_string(i);
@@ -67,6 +69,12 @@ class FakePlan : public Plan {
       region.domain = std::make_shared<SpeedDomain>(region.id, approximates);
       regions_.push_back(std::move(region));
     }
+    if (!other_way) return;
+    PlannedWay way;
+    for (int i = 0; i + 1 < regions; ++i) way.replaces.push_back({"r" + std::to_string(i), 1});
+    way.by.push_back({regions_.back().id, 1});
+    regions_.back().alternative = true;
+    ways_.push_back(std::move(way));
   }
   const std::vector<PlannedRegion>& regions() const override { return regions_; }
   const std::vector<PlannedWay>& ways() const override { return ways_; }
@@ -92,9 +100,9 @@ class FakePlan : public Plan {
 class FakePlanner : public Planner {
  public:
   int regions = 1;
-  bool approximates = false;
+  bool approximates = false, other_way = false;
   Result<std::unique_ptr<Plan>> plan(const std::string&, const DeviceFacts&) override {
-    return std::make_unique<FakePlan>(regions, approximates);
+    return std::make_unique<FakePlan>(regions, approximates, other_way);
   }
 };
 
@@ -112,6 +120,9 @@ class FakeShipper : public Shipper {
 class FakeEvaluator : public EvaluatorApi {
  public:
   int regions = 1;
+  double way_ms = 0;                ///< what the whole takes beside, where it is cut another way
+  std::set<std::string> no_region;  ///< that cannot be described
+  std::vector<std::string> described;
   std::set<std::string> wrong;  ///< programs of the whole with one of these in them fail
   std::string open_fails;       ///< kind
   int gone_after = 0;           ///< evaluations until the evaluator dies; 0: never
@@ -140,7 +151,10 @@ class FakeEvaluator : public EvaluatorApi {
     out.device.name = "a fake";
     return out;
   }
-  Result<RegionReply> region(const RegionRequest&) override {
+  Result<RegionReply> region(const RegionRequest& request) override {
+    const std::scoped_lock lock(mutex_);
+    if (no_region.contains(request.region)) return fail("unsupported", "no such inputs");
+    described.push_back(request.region);
     RegionReply out;
     out.degenerate = degenerate;
     return out;
@@ -168,6 +182,7 @@ class FakeEvaluator : public EvaluatorApi {
       const char speed = request.program[at + 1];
       if (speed >= '1' && speed <= '9') out.bench->median_ms -= speed - '0';
     }
+    if (request.program.find(";way") != std::string::npos) out.bench->median_ms += way_ms;
     out.roofline = Roofline{1, 1, 0.1, "memory", 0.1 / out.bench->median_ms};
     return out;
   }

@@ -435,3 +435,49 @@ TEST_CASE("settings survive the store") {
             .kind == "usage");
   CHECK(apply_settings("[]", b).error().kind == "store_corrupt");
 }
+
+TEST_CASE("another way to cut the task is used where the whole is faster with it") {
+  for (const bool faster : {true, false}) {
+    World world;
+    world.evaluator.regions = 2;
+    world.planner.other_way = true;
+    world.evaluator.way_ms = faster ? -10 : 10;  // r2 alone takes 1 ms, r0 and r1 together 2
+    auto result = world.run();
+    REQUIRE(result);
+    CHECK(world.shipper.shipped.back().program == (faster ? "whole;way0;r2=9" : "whole;r0=9;r1=9"));
+    REQUIRE(result->regions.size() == 3);
+    CHECK(result->regions[2].used == faster);
+    CHECK(result->regions[0].used != faster);
+    REQUIRE(result->ways.size() == 1);
+    CHECK(result->ways[0].used == faster);
+    CHECK(result->ways[0].before_ms == doctest::Approx(2));
+    CHECK(result->ways[0].after_ms == doctest::Approx(1));
+    CHECK(std::ranges::count(world.evaluator.described, "r2") == 1);
+    const auto json = parse_json(to_json(*result), "bad", "result");
+    REQUIRE(json);
+    CHECK((*json)["ways"][0]["by"][0]["region"] == "r2");
+    CHECK(std::ranges::any_of(world.records(), [](const auto& r) { return r.proposer.starts_with("partition"); }));
+  }
+}
+
+TEST_CASE("a way that does not pass, or whose region cannot be set up, is left") {
+  World wrong;
+  wrong.evaluator.regions = 2;
+  wrong.planner.other_way = true;
+  wrong.evaluator.way_ms = -10;
+  wrong.evaluator.wrong = {";way0"};
+  auto result = wrong.run();
+  REQUIRE(result);
+  CHECK(wrong.shipper.shipped.back().program == "whole;r0=9;r1=9");
+  CHECK_FALSE(result->ways[0].used);
+
+  World none;
+  none.evaluator.regions = 2;
+  none.planner.other_way = true;
+  none.evaluator.no_region = {"r2"};
+  result = none.run();
+  REQUIRE(result);
+  CHECK(none.shipper.shipped.back().program == "whole;r0=9;r1=9");
+  CHECK(result->ways[0].after_ms == 0);
+  CHECK(result->outcome == "improved");
+}

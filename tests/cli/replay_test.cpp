@@ -50,6 +50,7 @@ TEST_CASE("every decision of a run can be derived again from its store") {
   for (const auto kind : kinds) {
     World world;
     world.evaluator.regions = 3;
+    world.planner.other_way = true;
     world.request.strategy = kind;
     world.request.seed = 7;
     REQUIRE(world.run());
