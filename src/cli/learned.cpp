@@ -82,6 +82,14 @@ std::string quarters_text(const Yield& yield) {
   return out;
 }
 
+std::vector<store::RegionRecord> evaluated_regions(std::vector<store::RegionRecord> regions,
+                                                   const std::vector<store::EvaluationRecord>& records) {
+  std::erase_if(regions, [&](const store::RegionRecord& region) {
+    return std::ranges::find(records, region.id, &store::EvaluationRecord::region) == records.end();
+  });
+  return regions;
+}
+
 Learned learned_from(const std::vector<store::EvaluationRecord>& records,
                      const std::vector<store::RegionRecord>& regions, const std::string& target) {
   Learned out;

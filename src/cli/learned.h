@@ -11,6 +11,10 @@
 /// What a run's evaluations tell of the search itself, for `show` and `report`.
 namespace planish::cli {
 
+/// Those of which anything was evaluated: other ways to cut the task hold many that are never tried.
+std::vector<store::RegionRecord> evaluated_regions(std::vector<store::RegionRecord> regions,
+                                                   const std::vector<store::EvaluationRecord>& records);
+
 /// What one way of proposing got of the budget, and what it was worth.
 struct Yield {
   std::string name;           ///< an operator, an agent, or a cell of the archive

@@ -96,6 +96,29 @@ void read_regions(const Json* regions, Report& report) {
   }
 }
 
+std::string uses_text(const Json* uses) {
+  std::string out;
+  if (uses == nullptr || !uses->is_array()) return out;
+  for (const Json& use : *uses) {
+    const Reader reader(use);
+    const double count = reader.number("count");
+    out += fmt::format("{}{}{}", out.empty() ? "" : " + ", reader.text("region"),
+                       count > 1 ? fmt::format(" × {:.0f}", count) : "");
+  }
+  return out;
+}
+
+void read_ways(const Json* ways, Report& report) {
+  if (ways == nullptr || !ways->is_array()) return;
+  for (const Json& item : *ways) {
+    const Reader reader(item);
+    const Json* used = reader.find("used");
+    report.ways.push_back({uses_text(reader.find("replaces")), uses_text(reader.find("by")),
+                           reader.number("before_ms"), reader.number("after_ms"),
+                           used != nullptr && used->is_boolean() && used->get<bool>()});
+  }
+}
+
 /// How far candidates came. A result may know of stages before compiling; the rest is counted.
 void read_funnel(const Json* search, Report& report) {
   if (search != nullptr) {
@@ -136,6 +159,7 @@ void read_result(const std::string& text, Report& report) {
   read_times(reader.find("times_ms"), report);
   read_accuracy(reader.find("accuracy"), report);
   read_regions(reader.find("regions"), report);
+  read_ways(reader.find("ways"), report);
   if (const Json* tiers = reader.find("evaluations"); tiers != nullptr && tiers->is_object()) {
     for (const auto& [tier, outcomes] : tiers->items()) {
       for (const auto& [outcome, n] : outcomes.items()) {
@@ -160,7 +184,9 @@ Result<Report> load_report(const store::Store& store, const store::RunRecord& ru
   if (!run.result.empty()) {
     if (auto bytes = store.get(run.result)) result = std::move(*bytes);
   }
+  PLANISH_TRY(auto records, store.evaluations(run.id, true));
   PLANISH_TRY(auto regions, store.regions(run.id));
+  regions = evaluated_regions(std::move(regions), records);
   for (const auto& region : regions) {
     Report::Region row;
     row.id = region.id;
@@ -170,7 +196,6 @@ Result<Report> load_report(const store::Store& store, const store::RunRecord& ru
     row.bound_ms = region.bound_ms;
     report.regions.push_back(std::move(row));
   }
-  PLANISH_TRY(auto records, store.evaluations(run.id, true));
   report.learned = learned_from(records, regions, run.target);
   std::map<std::string, std::vector<codegen::Gene>> genes;
   const codegen::Device device = device_of_run(run, result);

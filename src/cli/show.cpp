@@ -118,6 +118,7 @@ int show_verb(const ShowVerb& options, const Output& output) {
   if (!regions) return output.error(regions.error());
   auto evaluations = store->evaluations(run->id, false);
   if (!evaluations) return output.error(evaluations.error());
+  *regions = evaluated_regions(std::move(*regions), *evaluations);
   Json document = run_json(*run);
   document["schema_version"] = ResultDocument::schema_version;
   document["regions"] = Json::array();

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/json.h"
+#include "cli/report_page.h"
 #include "flow_world.h"
 #include "search/origin.h"
 
@@ -457,6 +458,12 @@ TEST_CASE("another way to cut the task is used where the whole is faster with it
     REQUIRE(json);
     CHECK((*json)["ways"][0]["by"][0]["region"] == "r2");
     CHECK(std::ranges::any_of(world.records(), [](const auto& r) { return r.proposer.starts_with("partition"); }));
+    const auto report = load_report(*store::Store::open_existing(world.store_path()), world.kept());
+    REQUIRE(report);
+    REQUIRE(report->ways.size() == 1);
+    CHECK(report->ways[0].replaces == "r0 + r1");
+    CHECK(report->ways[0].used == faster);
+    CHECK(report_page(*report).find("Other ways to cut the task") != std::string::npos);
   }
 }
 

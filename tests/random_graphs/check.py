@@ -167,6 +167,7 @@ class Check:
         target = "cuda" if cuda else "cpu"
         request = {"graph": self.captured.graph, "target": target, "arch": self.arch, "programs": self.options.programs, "seed": self.options.seed}
         request["genes"] = self.options.genes
+        request["ways"] = True
         request["triton"] = self.options.target == "triton"
         if not self.options.whole and rng.random() < 0.3:
             request["max_nodes"] = rng.choice([6, 12, 25])

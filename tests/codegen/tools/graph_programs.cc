@@ -4,9 +4,10 @@
 // each.
 //
 //   {"graph": {…}, "target": "cpu", "arch": "x86-64-v4", "programs": 2, "seed": 7, "genes": "unroll=2", "max_nodes":
-//   400, "triton": false}
+//   400, "triton": false, "ways": true}
 //   {"aten": {…}, "regions": [{"nodes": […], "kernel": "…"}], "programs": [{"genomes": ["…"], "program": {…}}]}
 //
+// With `ways` every other program is cut another way, drawn at random (its genomes begin with the number of the way).
 // With `triton` (and target cuda) every kernel is in Triton, and regions that it has no genome for stay aten steps
 // (their genome reads "aten").
 // `genes` (optional) are forced on every genome that stays legal with all of them, else with each. What cannot be done
@@ -21,6 +22,7 @@
 #include "codegen/compose/compose.h"
 #include "codegen/genome.h"
 #include "codegen/partition/partition.h"
+#include "codegen/partition/recut.h"
 #include "ir/graph.h"
 #include "program/program.h"
 #include "triton_genomes.h"
@@ -39,6 +41,7 @@ struct Request {
   int programs = 1;
   std::uint64_t seed = 1;
   bool describe = false;
+  bool ways = false;
 };
 
 Result<Request> read(const std::string& line) {
@@ -54,6 +57,7 @@ Result<Request> read(const std::string& line) {
   request.programs = text.value("programs", request.programs);
   request.seed = text.value("seed", request.seed);
   request.describe = text.value("describe", false);
+  request.ways = text.value("ways", false);
   PLANISH_TRY(request.forced, genome_from_text(text.value("genes", "")));
   return request;
 }
@@ -89,11 +93,19 @@ Result<json> answer(const Request& request) {
     if (request.describe) one["kernel"] = text(region.kernel);
     out["regions"].push_back(std::move(one));
   }
+  std::vector<Recut> ways;
+  if (request.ways && request.programs > 1) ways = recuts(graph, cut, request.device);
   std::mt19937_64 rng(request.seed);
   for (int p = 0; p < request.programs; ++p) {
     std::vector<Choice> choices;
     json genomes = json::array();
-    for (const Region& region : cut.regions) {
+    Partition whole_cut = cut;
+    if (p % 2 == 1 && !ways.empty()) {
+      const std::size_t way = rng() % ways.size();
+      PLANISH_TRY(whole_cut, recut(graph, cut, {&ways[way]}));
+      genomes.push_back("way " + std::to_string(way));
+    }
+    for (const Region& region : whole_cut.regions) {
       std::optional<Genome> in_triton;
       if (request.device.triton) {
         in_triton = samples::random_triton_genome(region.kernel, request.device, rng);
@@ -111,7 +123,7 @@ Result<json> answer(const Request& request) {
       choices.emplace_back(std::move(*emitted));
       genomes.push_back(text(genome));
     }
-    PLANISH_TRY(const auto whole, compose(graph, cut, choices, request.device));
+    PLANISH_TRY(const auto whole, compose(graph, whole_cut, choices, request.device));
     out["programs"].push_back({{"genomes", std::move(genomes)}, {"program", json::parse(program::to_json(whole))}});
   }
   return out;
