@@ -113,9 +113,8 @@ void read_ways(const Json* ways, Report& report) {
   for (const Json& item : *ways) {
     const Reader reader(item);
     const Json* used = reader.find("used");
-    report.ways.push_back({uses_text(reader.find("replaces")), uses_text(reader.find("by")),
-                           reader.number("before_ms"), reader.number("after_ms"),
-                           used != nullptr && used->is_boolean() && used->get<bool>()});
+    report.ways.push_back({uses_text(reader.find("replaces")), uses_text(reader.find("by")), reader.number("before_ms"),
+                           reader.number("after_ms"), used != nullptr && used->is_boolean() && used->get<bool>()});
   }
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "codegen/partition/regions.h"
@@ -27,35 +28,64 @@ class Recutter {
       for (const int v : ir::reads(graph.nodes[static_cast<std::size_t>(item.index)])) read_elsewhere_.insert(v);
     }
     for (const auto& output : graph.outputs) read_elsewhere_.insert(output.value);
+    for (const Region& region : partition.regions) keys_.push_back(canonical_key(region));
+    find_waits();
   }
 
   /// Two kernels in place of one.
   void cut(std::size_t index) {
     const Region& region = partition_.regions[index];
     const Nodes all = members(region);
+    // An equal kernel was cut before, in another layer: as it was, so is this one.
+    const auto known = cuts_.find({keys_[index], all.size()});
+    if (known != cuts_.end()) {
+      for (const std::vector<bool>& behind : known->second) {
+        auto by = split(region, all, picked(all, behind));
+        if (!by) continue;
+        result.push_back({{index}, std::move(*by), 0});
+        result.back().seconds = seconds(result.back().by);
+      }
+      return;
+    }
     const double limit = most_times * seconds(region);
     std::vector<Recut> found;
-    for (const Nodes& behind : places(all)) {
+    std::vector<Nodes> places_found;
+    for (Nodes& behind : places(all)) {
       auto by = split(region, all, behind);
       if (!by || seconds(*by) > limit) continue;
       found.push_back({{index}, std::move(*by), 0});
+      places_found.push_back(std::move(behind));
     }
-    keep(std::move(found), options_.most_a_region);
+    auto& kept = cuts_[{keys_[index], all.size()}];
+    for (const std::size_t i : keep(std::move(found), options_.most_a_region)) {
+      std::vector<bool>& behind = kept.emplace_back();
+      for (const int n : all) behind.push_back(places_found[i].contains(n));
+    }
   }
 
-  /// One kernel in place of two.
+  /// One kernel in place of two: of neighbours first, then of those that could be one launch.
   void join() {
-    std::vector<Recut> found;
-    std::size_t tried = 0;
-    for (std::size_t a = 0; a < partition_.regions.size(); ++a) {
-      for (std::size_t b = a + 1; b < partition_.regions.size(); ++b) {
-        if (!may_join(partition_.regions[a], partition_.regions[b])) continue;
-        if (++tried > options_.most_tried) break;
-        auto region = joined(a, b);
-        if (!region) continue;
-        if (seconds(*region) > most_times * (seconds(partition_.regions[a]) + seconds(partition_.regions[b]))) continue;
-        found.push_back({{a, b}, {std::move(*region)}, 0});
+    const auto& regions = partition_.regions;
+    std::vector<std::pair<std::size_t, std::size_t>> pairs;
+    for (const bool near : {true, false}) {
+      for (std::size_t a = 0; a < regions.size(); ++a) {
+        for (std::size_t b = a + 1; b < regions.size(); ++b) {
+          const bool neighbours = reads_of(regions[a], regions[b]) || reads_of(regions[b], regions[a]);
+          if (neighbours != near || (!near && points(regions[a]) != points(regions[b]))) continue;
+          if (!waits_between(a, b) && !waits_between(b, a)) pairs.emplace_back(a, b);
+        }
       }
+    }
+    std::vector<Recut> found;
+    // What cannot be one kernel in one layer cannot in the next.
+    std::map<std::pair<std::string, std::string>, bool> kinds;
+    for (const auto& [a, b] : pairs) {
+      const auto known = kinds.find({keys_[a], keys_[b]});
+      if (known == kinds.end() ? kinds.size() >= options_.most_tried : !known->second) continue;
+      auto region = joined(a, b);
+      const bool good = region && seconds(*region) <= most_times * (seconds(regions[a]) + seconds(regions[b]));
+      kinds.try_emplace({keys_[a], keys_[b]}, good);
+      if (good) found.push_back({{a, b}, {std::move(*region)}, 0});
     }
     keep(std::move(found), options_.most_joined);
   }
@@ -74,8 +104,11 @@ class Recutter {
     return total;
   }
 
-  /// Takes those over that may save the most, if they can stand in the whole.
-  void keep(std::vector<Recut> found, std::size_t most) {
+  /// Takes those over that may save the most, if they can stand in the whole: so many that do different things,
+  /// wherever they do them.
+  /// Their places in `found`.
+  std::vector<std::size_t> keep(std::vector<Recut> found, std::size_t most) {
+    std::vector<std::size_t> kept;
     std::vector<std::pair<double, std::size_t>> rank;
     for (std::size_t i = 0; i < found.size(); ++i) {
       found[i].seconds = seconds(found[i].by);
@@ -84,12 +117,28 @@ class Recutter {
       rank.emplace_back(found[i].seconds - before, i);
     }
     std::ranges::sort(rank);
+    std::set<std::string> kinds;
     for (const auto& [worse, i] : rank) {
-      if (most == 0) break;
-      if (!recut(graph_, partition_, {&found[i]})) continue;
+      std::string kind;
+      for (const std::size_t r : found[i].replaces) kind += keys_[r];
+      for (const Region& region : found[i].by) kind += canonical_key(region);
+      if (!kinds.contains(kind)) {
+        if (kinds.size() >= most || !recut(graph_, partition_, {&found[i]})) continue;
+        kinds.insert(std::move(kind));
+      }
       result.push_back(std::move(found[i]));
-      --most;
+      kept.push_back(i);
     }
+    return kept;
+  }
+
+  static Nodes picked(const Nodes& from, const std::vector<bool>& flags) {
+    Nodes out;
+    std::size_t i = 0;
+    for (const int n : from) {
+      if (flags[i++]) out.insert(n);
+    }
+    return out;
   }
 
   Nodes members(const Region& region) const {
@@ -230,10 +279,42 @@ class Recutter {
                                [&](int v) { return std::ranges::find(region.inputs, v) != region.inputs.end(); });
   }
 
-  /// Neighbours, and those of one size, which can be one launch.
-  static bool may_join(const Region& a, const Region& b) {
-    const auto points = [](const Region& r) { return r.kernel.outer_extent() * r.kernel.inner_extent(); };
-    return points(a) == points(b) || reads_of(a, b) || reads_of(b, a);
+  /// By step of the order: the steps that it waits for, at first or second hand.
+  void find_waits() {
+    std::map<int, std::size_t> maker;
+    place_.resize(partition_.regions.size());
+    for (std::size_t i = 0; i < partition_.order.size(); ++i) {
+      const Item& item = partition_.order[i];
+      const auto index = static_cast<std::size_t>(item.index);
+      std::vector<bool>& before = waits_.emplace_back(partition_.order.size(), false);
+      for (const int v : item.is_region ? partition_.regions[index].inputs : ir::reads(graph_.nodes[index])) {
+        const auto from = maker.find(v);
+        if (from == maker.end()) continue;
+        before[from->second] = true;
+        for (std::size_t s = 0; s < i; ++s) before[s] = before[s] || waits_[from->second][s];
+      }
+      if (item.is_region) {
+        place_[index] = i;
+        for (const int v : partition_.regions[index].outputs) maker.emplace(v, i);
+      } else {
+        for (const auto& out : graph_.nodes[index].outs) {
+          if (out) maker.emplace(*out, i);
+        }
+      }
+    }
+  }
+
+  /// Whether some other step waits for `a`, and `b` for that one.
+  bool waits_between(std::size_t a, std::size_t b) const {
+    const std::vector<bool>& before = waits_[place_[b]];
+    for (std::size_t s = 0; s < before.size(); ++s) {
+      if (before[s] && waits_[s][place_[a]]) return true;
+    }
+    return false;
+  }
+
+  static std::int64_t points(const Region& region) {
+    return region.kernel.outer_extent() * region.kernel.inner_extent();
   }
 
   std::optional<Region> joined(std::size_t a, std::size_t b) const {
@@ -264,6 +345,11 @@ class Recutter {
   const Device& device_;
   const RecutOptions& options_;
   Usage usage_;
+  std::vector<std::string> keys_;         ///< by region: equal ones do the same
+  std::vector<std::vector<bool>> waits_;  ///< find_waits()
+  std::vector<std::size_t> place_;        ///< by region: its place in the order
+  /// By kernel and number of nodes: which of the nodes lie behind each cut that was kept.
+  std::map<std::pair<std::string, std::size_t>, std::vector<std::vector<bool>>> cuts_;
   Nodes read_elsewhere_;  ///< values that must be in memory for others than kernels
 };
 
