@@ -82,6 +82,20 @@ TEST_CASE("kernels of one size that share nothing can be one launch") {
   CHECK(ways[0].seconds < 2 * launch_seconds(cpu()));
 }
 
+TEST_CASE("many small kernels of one size can be one launch") {
+  GraphBuilder g;
+  for (int i = 0; i < 5; ++i) {
+    const int mean = g.input({16, 16}), now = g.input({16, 16});
+    const int kept = g.node("mul.Tensor", {V("self", mean), F("other", 0.9)}, {16, 16});
+    g.output(g.node("add.Tensor", {V("self", kept), V("other", now), I("alpha", 1)}, {16, 16}));
+  }
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 5);
+  const auto ways = sound_ways(g.graph, p);
+  CHECK(std::ranges::any_of(ways, [](const Recut& way) { return way.replaces.size() == 5 && way.by.size() == 1; }));
+  CHECK(std::ranges::any_of(ways, [](const Recut& way) { return way.replaces.size() == 2; }));
+}
+
 TEST_CASE("what waits for a step between them cannot be one kernel") {
   GraphBuilder g;
   const int x = g.input({4, 4});

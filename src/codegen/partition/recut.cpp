@@ -63,29 +63,22 @@ class Recutter {
     }
   }
 
-  /// One kernel in place of two: of neighbours first, then of those that could be one launch.
+  /// One kernel in place of several: of two neighbours, of two that can be one launch, of all those that can.
   void join() {
-    const auto& regions = partition_.regions;
-    std::vector<std::pair<std::size_t, std::size_t>> pairs;
-    for (const bool near : {true, false}) {
-      for (std::size_t a = 0; a < regions.size(); ++a) {
-        for (std::size_t b = a + 1; b < regions.size(); ++b) {
-          const bool neighbours = reads_of(regions[a], regions[b]) || reads_of(regions[b], regions[a]);
-          if (neighbours != near || (!near && points(regions[a]) != points(regions[b]))) continue;
-          if (!waits_between(a, b) && !waits_between(b, a)) pairs.emplace_back(a, b);
-        }
-      }
-    }
     std::vector<Recut> found;
     // What cannot be one kernel in one layer cannot in the next.
-    std::map<std::pair<std::string, std::string>, bool> kinds;
-    for (const auto& [a, b] : pairs) {
-      const auto known = kinds.find({keys_[a], keys_[b]});
+    std::map<std::vector<std::string>, bool> kinds;
+    for (auto& group : groups()) {
+      std::vector<std::string> kind;
+      for (const std::size_t r : group) kind.push_back(keys_[r]);
+      const auto known = kinds.find(kind);
       if (known == kinds.end() ? kinds.size() >= options_.most_tried : !known->second) continue;
-      auto region = joined(a, b);
-      const bool good = region && seconds(*region) <= most_times * (seconds(regions[a]) + seconds(regions[b]));
-      kinds.try_emplace({keys_[a], keys_[b]}, good);
-      if (good) found.push_back({{a, b}, {std::move(*region)}, 0});
+      auto region = joined(group);
+      double before = 0;
+      for (const std::size_t r : group) before += seconds(partition_.regions[r]);
+      const bool good = region && seconds(*region) <= most_times * before;
+      kinds.try_emplace(std::move(kind), good);
+      if (good) found.push_back({std::move(group), {std::move(*region)}, 0});
     }
     keep(std::move(found), options_.most_joined);
   }
@@ -274,11 +267,6 @@ class Recutter {
     return std::vector<Region>{std::move(*one), std::move(*two)};
   }
 
-  static bool reads_of(const Region& region, const Region& from) {
-    return std::ranges::any_of(from.outputs,
-                               [&](int v) { return std::ranges::find(region.inputs, v) != region.inputs.end(); });
-  }
-
   /// By step of the order: the steps that it waits for, at first or second hand.
   void find_waits() {
     std::map<int, std::size_t> maker;
@@ -317,25 +305,53 @@ class Recutter {
     return region.kernel.outer_extent() * region.kernel.inner_extent();
   }
 
-  std::optional<Region> joined(std::size_t a, std::size_t b) const {
-    const Region& one = partition_.regions[a];
-    const Region& two = partition_.regions[b];
-    Nodes nodes = members(one);
-    nodes.merge(members(two));
+  /// What join() looks at, the most promising first.
+  std::vector<std::vector<std::size_t>> groups() const {
+    const auto& regions = partition_.regions;
+    std::vector<std::vector<std::size_t>> neighbours, alike, all;
+    std::vector<bool> grouped(regions.size(), false);
+    for (std::size_t a = 0; a < regions.size(); ++a) {
+      std::vector<std::size_t> apart{a};
+      for (std::size_t b = a + 1; b < regions.size(); ++b) {
+        if (waits_between(a, b) || waits_between(b, a)) continue;
+        const bool near = waits_[place_[b]][place_[a]] || waits_[place_[a]][place_[b]];
+        if (near) {
+          neighbours.push_back({a, b});
+        } else if (points(regions[a]) == points(regions[b])) {
+          alike.push_back({a, b});
+          if (std::ranges::all_of(apart, [&](std::size_t r) { return independent(r, b); })) apart.push_back(b);
+        }
+      }
+      if (apart.size() < 3 || grouped[a]) continue;
+      for (const std::size_t r : apart) grouped[r] = true;
+      all.push_back(std::move(apart));
+    }
+    std::ranges::move(neighbours, std::back_inserter(all));
+    std::ranges::move(alike, std::back_inserter(all));
+    return all;
+  }
+
+  bool independent(std::size_t a, std::size_t b) const {
+    return !waits_[place_[a]][place_[b]] && !waits_[place_[b]][place_[a]];
+  }
+
+  std::optional<Region> joined(const std::vector<std::size_t>& group) const {
+    Nodes nodes;
     std::vector<int> outputs;
-    for (const Region* region : {&one, &two}) {
-      for (const int v : region->outputs) {
-        if (needed_beside(v, a, b)) outputs.push_back(v);
+    for (const std::size_t r : group) {
+      nodes.merge(members(partition_.regions[r]));
+      for (const int v : partition_.regions[r].outputs) {
+        if (needed_beside(v, group)) outputs.push_back(v);
       }
     }
     return lowered(nodes, outputs);
   }
 
-  bool needed_beside(int value, std::size_t a, std::size_t b) const {
+  bool needed_beside(int value, const std::vector<std::size_t>& group) const {
     if (read_elsewhere_.contains(value)) return true;
     for (std::size_t r = 0; r < partition_.regions.size(); ++r) {
       const auto& inputs = partition_.regions[r].inputs;
-      if (r != a && r != b && std::ranges::find(inputs, value) != inputs.end()) return true;
+      if (std::ranges::find(group, r) == group.end() && std::ranges::find(inputs, value) != inputs.end()) return true;
     }
     return false;
   }

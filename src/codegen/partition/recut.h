@@ -19,12 +19,13 @@ struct Recut {
 
 struct RecutOptions {
   std::size_t most_a_region = 4;  ///< of the ways to cut one kernel in two, those that may take the least time
-  std::size_t most_joined = 4;    ///< likewise of kinds of pairs of kernels that can be one
-  std::size_t most_tried = 64;    ///< ways that are looked at, of each kernel and of kinds of pairs
+  std::size_t most_joined = 4;    ///< likewise of kinds of kernels that can be one
+  std::size_t most_tried = 64;    ///< ways that are looked at, of each kernel and of kinds of joining
   LowerLimits limits;
 };
 
-/// One kernel in place of two (any two that can be one, whatever the model of cost says), and two in place of one: cut
+/// One kernel in place of two, or of all those of one size that wait for nothing of each other (whatever the model of
+/// cost says), and two in place of one: cut
 /// behind any value that is made inside, which is then stored, or made again from stored values by the reader where
 /// that moves less. Deterministic. Equal kernels (layers) have each their
 /// own ways to do the same. Each can be put into the partition alone, and with others that replace other regions
