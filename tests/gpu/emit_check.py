@@ -2,6 +2,7 @@
 
     planish-emit-dump --small --random 8 > small.json && python tests/gpu/emit_check.py small.json
     planish-emit-dump --columns --most 2 --random 1 > columns.json && python tests/gpu/emit_check.py columns.json
+    planish-emit-dump --small --windows --with down=4 --random 8 > windows.json && python tests/gpu/emit_check.py windows.json
     planish-emit-dump --small --teams --shared 4096 --random 4 > teams.json && python tests/gpu/emit_check.py teams.json
     planish-emit-dump --large --genomes tests/gpu/team_genomes.txt > ways.json && python tests/gpu/emit_check.py ways.json --time
     planish-emit-dump --large            > large.json && python tests/gpu/emit_check.py large.json --time

@@ -79,6 +79,16 @@ def running(kernel: dict[str, Any], x: list[torch.Tensor]) -> list[torch.Tensor]
     return [t.flip(1) for t in out] if turned else out
 
 
+def taps(kernel: dict[str, Any], x: torch.Tensor, fill: float) -> list[torch.Tensor]:
+    """What each tap of the window sees, row by row. By slices: convolutions of a library may round, and not in every dtype."""
+    p = kernel["parameters"]
+    y = torch.nn.functional.pad(x, [p["padding"]] * 4, value=fill)
+    reach = p["dilation"] * (p["taps"] - 1)
+    ends = [n - reach for n in y.shape[-2:]]
+    starts = [(p["dilation"] * (t // p["taps"]), p["dilation"] * (t % p["taps"])) for t in range(p["taps"] ** 2)]
+    return [y[..., i : i + ends[0] : p["stride"], j : j + ends[1] : p["stride"]] for i, j in starts]
+
+
 def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
     """Every output, unrounded, computed in `dtype` (floating inputs are converted first)."""
     x = [t.to(dtype) if t.dtype.is_floating_point else t for t in inputs]
@@ -95,6 +105,18 @@ def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.d
             return [y, y]
         case "flip_pad":
             return [torch.nn.functional.pad(x[0].flip(-1), (2, 3), value=7.0)]
+        case "depthwise":
+            sums = sum(one * weight[:, None, None] for one, weight in zip(taps(kernel, x[0], 0), x[1].unbind(1), strict=True))
+            return [torch.nn.functional.silu(sums + x[2][:, None, None])]
+        case "gradient":
+            seen = taps(kernel, x[0], 0)
+            a, b = (sum(one * weight for one, weight in zip(seen, kind.flatten(), strict=True)) for kind in x[1:])
+            return [torch.sqrt(a * a + b * b + 1e-6)]
+        case "max_window":
+            return [torch.stack(taps(kernel, x[0], -1)).amax(0).relu()]
+        case "smooth":
+            around = [sum(taps(kernel, one, 0)) for one in (x[0], torch.ones_like(x[0]))]
+            return [x[0] - around[0] / around[1]]
         case "integers":
             return [torch.remainder(x[0], x[1][:, None]), torch.div(x[0], x[1][:, None], rounding_mode="floor")]
         case "softmax":

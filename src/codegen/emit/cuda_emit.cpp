@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "codegen/emit/cuda_column_plan.h"
+#include "codegen/emit/cuda_down.h"
 #include "codegen/emit/cuda_scan_plan.h"
 #include "codegen/emit/cuda_writer.h"
 
@@ -11,8 +12,11 @@ namespace planish::codegen::printing {
 Result<Emitted> emit_cuda(const Kernel& kernel, const Device& device, const Genome& genome) {
   if (kernel.anchor == Anchor::scan) return emit_scan(kernel, device, genome);
   if (uses_column_schedule(kernel) || gene(genome, "team", 0) != 0) return emit_column(kernel, device, genome);
-  const CudaPlan plan = make_plan(kernel, device, genome);
-  CudaWriter writer(kernel, plan);
+  const PlanFacts facts(kernel);
+  const Stepped* const stepped = facts.stepped(kernel, genome);
+  const Kernel& printed = stepped != nullptr ? stepped->kernel : kernel;
+  const CudaPlan plan = make_plan(kernel, facts, device, genome);
+  CudaWriter writer(printed, plan);
   writer.out = std::string(prelude(true)) + std::string(cuda_memory_prelude());
   writer.function_head();
   if (plan.row) {
@@ -20,7 +24,7 @@ Result<Emitted> emit_cuda(const Kernel& kernel, const Device& device, const Geno
   } else if (plan.tile != 0) {
     write_tiled(kernel, plan, writer);
   } else {
-    write_pointwise(kernel, plan, writer);
+    write_pointwise(printed, plan, writer);
   }
   writer.close();
 

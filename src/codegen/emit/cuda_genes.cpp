@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "codegen/emit/cuda_column_plan.h"
+#include "codegen/emit/cuda_down.h"
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/emit/cuda_scan_plan.h"
@@ -90,6 +91,10 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
     out.push_back({"persistent", {0, 2, 4, 8, 16}});
     if (transposed_loads(kernel).first >= 0) out.push_back({"tile", {0, 32, 64}});
     if (reads_strips(kernel, device)) out.push_back({"strips", {0, 1}});
+    if (const int down = down_variable(kernel); down >= 0) {
+      const std::int64_t extent = kernel.space.extents[static_cast<std::size_t>(down)];
+      out.push_back({"down", powers(1, std::min<std::int64_t>(most_steps, extent))});
+    }
     return out;
   }
   out.push_back({"min_blocks", {1, 2, 3, 4, 6, 8}});
@@ -169,6 +174,11 @@ std::string cuda_illegal(const Kernel& kernel, const PlanFacts& facts, const Dev
     if (threads < tile || tile * tile / threads > 16) return "the tile does not fit the threads";
   }
   const CudaPlan plan = make_plan(kernel, facts, device, genome);
+  if (gene(genome, "down", 1) > 1) {
+    if (plan.down == 1) return "no rows to share";
+    if (tile != 0) return "a tile has rows of its own";
+    if (plan.lanes.mode != Lanes::Mode::along) return "a vector would lie in two rows";
+  }
   if (gene(genome, "strips", 0) != 0 && plan.strips.empty()) return "no loads lie beside each other";
   if (plan.grid > 2147483647) return "the grid is too large";
   if (plan.row && (plan.vectors + plan.across * plan.cluster) * plan.width > 1073741824)
@@ -233,8 +243,10 @@ struct Scored {
 
 /// Roofline with the effects that decide among schedules: bytes in flight, re-reading, waves, and a row's
 /// synchronisation.
-double predicted(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome) {
-  const CudaPlan plan = make_plan(kernel, facts, device, genome);
+double predicted(const Kernel& whole, const PlanFacts& facts, const Device& device, const Genome& genome) {
+  const CudaPlan plan = make_plan(whole, facts, device, genome);
+  const Stepped* const stepped = facts.stepped(whole, genome);
+  const Kernel& kernel = stepped != nullptr ? stepped->kernel : whole;
   const double sms = device.sms;
   // What stays in registers does so; the compiler makes room for the rest by loading it later.
   const int registers = plan.residency == Residency::registers ? plan.least + 8 : plan.registers;
@@ -251,7 +263,7 @@ double predicted(const Kernel& kernel, const PlanFacts& facts, const Device& dev
   const double points = static_cast<double>(kernel.outer_extent()) * static_cast<double>(kernel.inner_extent());
   const auto distinct = [&](int id) {
     const auto& input = kernel.inputs[static_cast<std::size_t>(kernel.nodes[static_cast<std::size_t>(id)].input)];
-    return std::min(1.0, static_cast<double>(input.storage_elements) / points) * size_of(input.dtype);
+    return std::min<double>(plan.down, static_cast<double>(input.storage_elements) / points) * size_of(input.dtype);
   };
   double again = 0;  // bytes read a second time, a point
   std::vector<int> seen;

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "codegen/emit/cuda_column_plan.h"
+#include "codegen/emit/cuda_down.h"
 
 namespace planish::codegen::printing {
 namespace {
@@ -227,7 +228,13 @@ void keep_what_fits(const Kernel& kernel, const Device& device, CudaPlan& plan) 
 }
 
 void plan_resources(const Kernel& kernel, const PlanFacts& facts, const Device& device, CudaPlan& plan) {
-  const auto words = [&](int load) { return ceil_div(plan.vector_bytes(kernel, load), 4); };
+  const auto words = [&](int load) {
+    const int own = plan.strip_of[static_cast<std::size_t>(load)];
+    if (own < 0) return ceil_div(plan.vector_bytes(kernel, load), 4);
+    // The compiler loads of the outer units what is used.
+    const Strip& strip = plan.strips[static_cast<std::size_t>(own)];
+    return strip.loads.front() != load ? 0 : ceil_div(used_bytes(kernel, strip, plan.width), 4);
+  };
   std::int64_t in_flight = 0;
   std::int64_t resident_words = 0;
   for (const int id : plan.resident) {
@@ -278,6 +285,7 @@ void plan_resources(const Kernel& kernel, const PlanFacts& facts, const Device& 
   std::int64_t stored = 0;
   for (const auto& output : kernel.outputs)
     stored += ceil_div(static_cast<std::int64_t>(plan.width) * size_of(output.dtype), 4);
+  stored = ceil_div(stored, plan.down);  // one step is stored before the next one is computed
   if (plan.residency != Residency::registers) resident_words = 0;
   const std::int64_t addresses = 2 * static_cast<std::int64_t>(kernel.inputs.size() + kernel.outputs.size());
   plan.registers = static_cast<int>(std::min<std::int64_t>(1 << 20, 14 + addresses + in_flight + resident_words + live +
@@ -299,6 +307,12 @@ int CudaPlan::vector_bytes(const Kernel& kernel, int load) const {
   }
   const int lanes_held = loads[static_cast<std::size_t>(load)].kind == Access::Kind::invariant ? 1 : width;
   return lanes_held * size_of(kernel.inputs[static_cast<std::size_t>(node.input)].dtype);
+}
+
+std::int64_t used_bytes(const Kernel& kernel, const Strip& strip, int width) {
+  const Node& node = kernel.nodes[static_cast<std::size_t>(strip.loads.front())];
+  const std::int64_t elements = strip.shift.back() - strip.shift.front() + strip.slope * (width - 1) + 1;
+  return elements * size_of(kernel.inputs[static_cast<std::size_t>(node.input)].dtype);
 }
 
 const OnlinePair* CudaPlan::led_by(int reduction) const {
@@ -466,14 +480,28 @@ PlanFacts::PlanFacts(const Kernel& kernel) : places(place(kernel)), pairs(online
   needs = needed_when(kernel);
   asked = asked_by(kernel, needs);
   if (kernel.anchor == Anchor::row) veil = veil_of(kernel, needs);
+  steps = std::make_shared<StepsMade>();
+}
+
+const Stepped* PlanFacts::stepped(const Kernel& kernel, const Genome& genome) const {
+  const auto wanted = gene(genome, "down", 1);
+  return wanted <= 1 ? nullptr : steps->get(kernel, static_cast<int>(wanted));
 }
 
 CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& genome) {
   return make_plan(kernel, PlanFacts(kernel), device, genome);
 }
 
-CudaPlan make_plan(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome) {
+namespace {
+
+CudaPlan plan_of(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome,
+                 const Stepped* stepped) {
   CudaPlan plan;
+  if (stepped != nullptr) {
+    plan.down = stepped->steps;
+    plan.output_of = stepped->output_of;
+    plan.inside = stepped->inside;
+  }
   plan.row = kernel.has_rows();
   plan.columns = facts.columns;
   plan.wide = facts.wide;
@@ -567,6 +595,14 @@ CudaPlan make_plan(const Kernel& kernel, const PlanFacts& facts, const Device& d
   plan_nodes(kernel, facts, plan);
   plan_resources(kernel, facts, device, plan);
   return plan;
+}
+
+}  // namespace
+
+CudaPlan make_plan(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome) {
+  if (const Stepped* one = facts.stepped(kernel, genome))
+    return plan_of(one->kernel, *one->facts, device, genome, one);
+  return plan_of(kernel, facts, device, genome, nullptr);
 }
 
 }  // namespace planish::codegen::printing

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -68,6 +70,11 @@ struct CudaPlan {
   int tile_variable = -1;   ///< the variable those loads are contiguous in
   std::vector<int> staged;  ///< those loads
   bool strips_wanted = false;
+  /// Pointwise: outputs below each other that one thread computes. Where it is more than one, all of the plan is said
+  /// of the kernel in PlanFacts::stepped(), whose outputs have these pointers, and exist where these bounds hold.
+  int down = 1;
+  std::vector<int> output_of;
+  std::vector<std::optional<ir::Bound>> inside;
   std::vector<Strip> strips;  ///< pointwise: loads that share what they read
   std::vector<int> strip_of;  ///< by node: its strip, or -1
 
@@ -137,9 +144,14 @@ bool off_lines(const Kernel& kernel, const Device& device, std::int64_t vector);
 bool lies_across(const Kernel& kernel, const Device& device, std::int64_t vector);
 /// True where some loads of a pointwise kernel form strips.
 bool reads_strips(const Kernel& kernel, const Device& device);
+/// Bytes of a strip's elements that some lane takes.
+std::int64_t used_bytes(const Kernel& kernel, const Strip& strip, int width);
 /// Value of a gene, or `otherwise` where absent.
 std::int64_t gene(const Genome& genome, std::string_view name, std::int64_t otherwise);
 CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& genome);
+
+struct Stepped;
+class StepsMade;
 
 /// What make_plan() and the legality check need of a kernel whatever the genome: finding it takes longer than the rest.
 struct PlanFacts {
@@ -155,6 +167,10 @@ struct PlanFacts {
   std::vector<std::vector<Condition>> needs;     ///< needed_when()
   std::vector<int> asked;                        ///< asked_by()
   std::optional<Veil> veil;                      ///< veil_of(), where a row is swept
+  /// What the gene `down` makes of `kernel`, which these facts are of; nullptr where it is 1 or cannot be had. Lives as
+  /// long as these facts. Thread-safe.
+  const Stepped* stepped(const Kernel& kernel, const Genome& genome) const;
+  std::shared_ptr<StepsMade> steps;
 };
 /// The same with the kernel's facts at hand.
 CudaPlan make_plan(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome);

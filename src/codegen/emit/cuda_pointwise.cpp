@@ -1,20 +1,34 @@
 #include <fmt/format.h>
 
+#include <span>
+
 #include "codegen/emit/cuda_writer.h"
 
 namespace planish::codegen::printing {
 namespace {
 
-void outputs_of(const Kernel& kernel, CudaWriter& w, int width) {
-  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) {
+/// The outputs [first, last): computed for the vector at hand, and stored.
+void write_outputs(const Kernel& kernel, CudaWriter& w, std::size_t first, std::size_t last, int width) {
+  std::vector<int> roots;
+  std::string body;
+  for (std::size_t o = first; o < last; ++o) {
     w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(kernel.outputs[o].dtype), width, o));
+    roots.push_back(kernel.outputs[o].node);
+    body += w.set_lane(static_cast<int>(o));
   }
+  w.compute(closure(kernel, roots, [](int) { return false; }), body);
+  for (std::size_t o = first; o < last; ++o) w.store_vector(static_cast<int>(o), "");
 }
 
-std::string lane_body(const Kernel& kernel, CudaWriter& w) {
-  std::string body;
-  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) body += w.set_lane(static_cast<int>(o));
-  return body;
+/// Step after step, so that no output waits in registers for the next one's. Rows that steps share are loaded by then.
+void write_steps(const Kernel& kernel, const CudaPlan& plan, CudaWriter& w) {
+  const std::size_t each = kernel.outputs.size() / static_cast<std::size_t>(plan.down);
+  for (std::size_t first = 0; first < kernel.outputs.size(); first += each) {
+    const auto& inside = plan.inside[first];
+    w.open(inside ? fmt::format("if ({}) {{", w.condition(std::span(&*inside, 1))) : std::string("{"));
+    write_outputs(kernel, w, first, first + each, plan.width);
+    w.close();
+  }
 }
 
 }  // namespace
@@ -69,9 +83,10 @@ void write_pointwise(const Kernel& kernel, const CudaPlan& plan, CudaWriter& w) 
     w.line("#pragma unroll");
     w.open(fmt::format("for (int u = 0; u < {}; ++u) {{", plan.unroll));
     header();
-    outputs_of(kernel, w, plan.width);
-    w.compute(nodes, lane_body(kernel, w));
-    for (std::size_t o = 0; o < kernel.outputs.size(); ++o) w.store_vector(static_cast<int>(o), "");
+    if (plan.down > 1)
+      write_steps(kernel, plan, w);
+    else
+      write_outputs(kernel, w, 0, kernel.outputs.size(), plan.width);
     w.close();
     w.close();
     w.close();
@@ -86,9 +101,7 @@ void write_pointwise(const Kernel& kernel, const CudaPlan& plan, CudaWriter& w) 
   w.decode("e", all, -1);
   for (const int id : loads) w.line(fmt::format("{} r{}[1];", w.pack_type(id), id));
   w.load_vector(loads, "", false);
-  outputs_of(kernel, w, 1);
-  w.compute(nodes, lane_body(kernel, w));
-  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) w.store_vector(static_cast<int>(o), "");
+  write_outputs(kernel, w, 0, kernel.outputs.size(), 1);
   w.scalar_tail = false;
   w.close();
 }

@@ -29,7 +29,8 @@ void CudaWriter::function_head() {
   for (std::size_t i = 0; i < kernel_.inputs.size(); ++i) {
     add(fmt::format("const {}* __restrict__ in{}", storage_type(kernel_.inputs[i].dtype), i));
   }
-  for (std::size_t i = 0; i < kernel_.outputs.size(); ++i)
+  // Steps of one output, which come in turn, share a pointer.
+  for (std::size_t i = 0; i < kernel_.outputs.size() / static_cast<std::size_t>(plan_.down); ++i)
     add(fmt::format("{}* __restrict__ out{}", storage_type(kernel_.outputs[i].dtype), i));
   line(fmt::format("typedef {} ix;", plan_.wide ? "long long" : "int"));
   open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) planish_kernel({}) {{", plan_.threads,
@@ -92,6 +93,16 @@ std::string CudaWriter::text_of(const ir::IndexExpr& e) const {
 }
 std::string CudaWriter::index(const Kernel&, const ir::IndexExpr& e) {
   return text_of(e);
+}
+
+std::string CudaWriter::apart(const ir::IndexExpr& e) const {
+  const std::int64_t c = e.constant_term();
+  const std::string text = text_of(ir::IndexExpr::build(0, e.terms()));
+  return c == 0 ? fmt::format("({})", text) : fmt::format("({}) {} {}", text, c < 0 ? '-' : '+', c < 0 ? -c : c);
+}
+
+std::string CudaWriter::condition(std::span<const ir::Bound> bounds) const {
+  return where_text(bounds, kernel_.space, names(), plan_.wide);
 }
 
 std::string CudaWriter::address(const ir::IndexExpr& e, const Access& access) const {
@@ -300,17 +311,17 @@ void CudaWriter::load_strip(int strip) {
   const Node& node = kernel_.nodes[static_cast<std::size_t>(s.loads.front())];
   const DType stored = kernel_.inputs[static_cast<std::size_t>(node.input)].dtype;
   const auto back = [&](const ir::IndexExpr& e) {
-    return text_of(ir::add(e, ir::IndexExpr::constant(-s.before), kernel_.space));
+    return ir::add(e, ir::IndexExpr::constant(-s.before), kernel_.space);
   };
   open("{");
-  line(fmt::format("const {}* const from = in{} + ({});", storage_type(stored), node.input, back(node.index)));
+  line(fmt::format("const {}* const from = in{} + {};", storage_type(stored), node.input, apart(back(node.index))));
   std::string condition;
   if (!s.where.empty()) {
     line(fmt::format("const bool there = {};", where_text(s.where, kernel_.space, names(), plan_.wide)));
     condition = "there";
   }
   if (s.along) {
-    line(fmt::format("const ix place = {};", back(s.along->e)));
+    line(fmt::format("const ix place = {};", text_of(back(s.along->e))));
     const std::string at = s.units == 1 ? "place" : fmt::format("place + i * {}", s.unit);
     const std::string lo = literal_index(s.along->lo), hi = literal_index(s.along->hi);
     condition += fmt::format("{}{} >= {} && {} < {}", condition.empty() ? "" : " && ", at, lo, at, hi);
@@ -378,10 +389,11 @@ void CudaWriter::store_vector(int output, std::string_view guard) {
   const auto& o = kernel_.outputs[static_cast<std::size_t>(output)];
   Access access = scalar_tail ? Access{Access::Kind::elements, 1} : plan_.stores[static_cast<std::size_t>(output)];
   const int hint = plan_.stream_stores ? 1 : 0;
+  const int pointer = plan_.down > 1 ? plan_.output_of[static_cast<std::size_t>(output)] : output;
   // With one lane everything is a vector of one.
   if (width() == 1) {
     access = {Access::Kind::vector, 1};
-    line(fmt::format("pl_store<{}, 1>(out{} + ({}), o{});", hint, output, text_of(o.index), output));
+    line(fmt::format("pl_store<{}, 1>(out{} + ({}), o{});", hint, pointer, text_of(o.index), output));
     return;
   }
   const auto by_element = [&](bool inside) {
@@ -391,14 +403,18 @@ void CudaWriter::store_vector(int output, std::string_view guard) {
     lane_head();
     const std::string condition = inside ? "" : lane_inside();
     const std::string element = access.kind == Access::Kind::reversed ? fmt::format("{} - j", width() - 1) : "j";
-    const std::string text = fmt::format("out{}[{}] = o{}.x[{}];", output, text_of(o.index), output, element);
+    const std::string text = fmt::format("out{}[{}] = o{}.x[{}];", pointer, text_of(o.index), output, element);
     line(condition.empty() ? text : fmt::format("if ({}) {}", condition, text));
     in_lane_ = false;
     close();
   };
   const bool wide_store = access.kind == Access::Kind::vector || access.kind == Access::Kind::reversed;
   std::string to = store_pointer ? store_pointer(output) : std::string();
-  if (to.empty()) to = fmt::format("out{} + ({})", output, address(o.index, access));
+  if (to.empty()) {
+    const bool step = plan_.down > 1 && access.kind == Access::Kind::vector;
+    to = step ? fmt::format("out{} + {}", pointer, apart(o.index))
+              : fmt::format("out{} + ({})", pointer, address(o.index, access));
+  }
   const std::string text = fmt::format("pl_store<{}, {}>({}, o{});", hint, access.unit, to, output);
   if (!wide_store) {
     by_element(guard.empty());

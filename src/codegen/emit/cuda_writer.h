@@ -56,6 +56,8 @@ class CudaWriter : public Speller {
   /// Type of strip `s3`, and its loads into `s3[u]`.
   std::string strip_type(int strip) const;
   void load_strip(int strip);
+  /// The text of bounds at the current coordinates.
+  std::string condition(std::span<const ir::Bound> bounds) const;
   /// Nodes that all lanes share, then the loop over lanes with its nodes and `body` appended inside.
   void compute(std::span<const int> nodes, std::string_view body);
   /// "t7[y * 33 + x] = …;": one element of a staged load at the current coordinates.
@@ -88,6 +90,8 @@ class CudaWriter : public Speller {
  private:
   std::vector<std::string> names() const;
   std::string text_of(const ir::IndexExpr& e) const;
+  /// The same with its constant apart: of places near each other, one address is computed.
+  std::string apart(const ir::IndexExpr& e) const;
   std::string address(const ir::IndexExpr& e, const Access& access) const;
   /// What a gather's arguments add to its offset, and the condition under which they are in range.
   std::string moved(const Node& node) const;

@@ -1,9 +1,11 @@
-// planish-emit-dump [--small|--large] [--columns|--scans] [--triton] [--teams] [--most N] [--random N] [--seed S]
+// planish-emit-dump [--small|--large] [--columns|--scans|--windows] [--triton] [--teams] [--most N] [--random N]
+// [--seed S]
 // [--with GENES]
 // [--sms N] [--shared BYTES]: emits sample kernels with their seed genomes, these again with the genes of GENES
 // changed, and N random ones each, for sm_90a and prints one JSON document. --columns takes the samples of
 // column_samples.h,
-// --scans those of scan_samples.h. tests/gpu/emit_check.py compiles, runs and compares them. With few multiprocessors
+// --scans those of scan_samples.h, --windows those of window_samples.h. tests/gpu/emit_check.py compiles, runs and
+// compares them. With few multiprocessors
 // (--sms) persistent blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in
 // FILE. --triton: genomes of that language only, and kernels that have some. --teams: genomes with teams of blocks only
 // (with few multiprocessors and little shared memory small kernels have some, too).
@@ -27,6 +29,7 @@
 #include "scan_samples.h"
 #include "team_genomes.h"
 #include "triton_genomes.h"
+#include "window_samples.h"
 
 namespace {
 
@@ -103,7 +106,7 @@ std::vector<std::pair<std::string, Genome>> read_choice(const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool large = false, columns = false, scans = false, teams = false;
+  bool large = false, columns = false, scans = false, windows = false, teams = false;
   int random = 0;
   std::size_t most = 1000;  // seeds of a sample
   std::uint64_t seed = 1;
@@ -122,6 +125,8 @@ int main(int argc, char** argv) {
       columns = true;
     else if (arg == "--scans")
       scans = true;
+    else if (arg == "--windows")
+      windows = true;
     else if (arg == "--teams")
       teams = true;
     else if (arg == "--triton")
@@ -146,11 +151,12 @@ int main(int argc, char** argv) {
     } else if (arg == "--seed" && i + 1 < argc)
       seed = std::strtoull(argv[++i], nullptr, 10);
     else {
-      std::fprintf(stderr,
-                   "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--columns|--scans] "
-                   "[--triton] [--teams] [--most N] "
-                   "[--random N] [--seed S] [--with GENES] [--sms N] [--shared BYTES] [--genomes FILE]\n",
-                   argv[i]);
+      std::fprintf(
+          stderr,
+          "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--columns|--scans|--windows] "
+          "[--triton] [--teams] [--most N] "
+          "[--random N] [--seed S] [--with GENES] [--sms N] [--shared BYTES] [--genomes FILE]\n",
+          argv[i]);
       return 2;
     }
   }
@@ -162,6 +168,7 @@ int main(int argc, char** argv) {
   }
   if (columns) all = large ? samples::large_column_samples() : samples::column_samples();
   if (scans) all = large ? samples::large_scan_samples() : samples::scan_samples();
+  if (windows) all = large ? samples::large_window_samples() : samples::window_samples();
   for (const auto& sample : all) {
     json one = {{"family", sample.family}, {"parameters", json::object()}};
     for (const auto& [name, value] : sample.parameters) {
