@@ -76,6 +76,7 @@ void write_pointwise(const Kernel& kernel, const CudaPlan& plan, CudaWriter& w) 
       w.open(fmt::format("for (int u = 0; u < {}; ++u) {{", plan.unroll));
       header();
       w.load_vector(loads, "", false);
+      w.near_strips();
       for (int s = 0; s < strips; ++s) w.load_strip(s);
       w.close();
       w.close();

@@ -47,6 +47,8 @@ template <int H, int UNIT, typename T, int V> PL_FN void pl_load(PlVec<T, V>& r,
   for (int i = 0; i < V; i += UNIT) PlMem<UNIT * sizeof(T), H>::ld(&r.x[i], p + i);
 }
 template <int UNIT, typename T> PL_FN void pl_load_unit(T* r, const T* p) { PlMem<UNIT * sizeof(T), 0>::ld(r, p); }
+// An address that others lie near: kept, rather than made again for each of them with its guard.
+template <typename T> PL_FN const T* pl_near(const T* p) { asm("" : "+l"(p)); return p; }
 // The same from any element: all 16-byte units that the vector lies across, and its words out of them. Where the vector
 // is aligned, one unit more than it has is not touched.
 template <int H, typename T, int V> PL_FN void pl_load_across(PlVec<T, V>& r, const T* p) {

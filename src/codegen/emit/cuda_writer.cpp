@@ -306,6 +306,25 @@ std::string CudaWriter::strip_type(int strip) const {
   return fmt::format("PlVec<{}, {}>", storage_type(dtype), s.room(size_of(dtype)));
 }
 
+int CudaWriter::near_strip(int strip) const {
+  const auto first = [&](int s) -> const Node& {
+    return kernel_.nodes[static_cast<std::size_t>(plan_.strips[static_cast<std::size_t>(s)].loads.front())];
+  };
+  int other = 0;
+  while (!beside(first(other), first(strip))) ++other;
+  return other;
+}
+
+void CudaWriter::near_strips() {
+  for (int s = 0; s < static_cast<int>(plan_.strips.size()); ++s) {
+    if (near_strip(s) != s) continue;
+    const Node& node = kernel_.nodes[static_cast<std::size_t>(plan_.strips[static_cast<std::size_t>(s)].loads.front())];
+    const DType stored = kernel_.inputs[static_cast<std::size_t>(node.input)].dtype;
+    line(fmt::format("const {}* const near{} = pl_near(in{} + ({}));", storage_type(stored), s, node.input,
+                     text_of(ir::IndexExpr::build(0, node.index.terms()))));
+  }
+}
+
 void CudaWriter::load_strip(int strip) {
   const Strip& s = plan_.strips[static_cast<std::size_t>(strip)];
   const Node& node = kernel_.nodes[static_cast<std::size_t>(s.loads.front())];
@@ -314,7 +333,8 @@ void CudaWriter::load_strip(int strip) {
     return ir::add(e, ir::IndexExpr::constant(-s.before), kernel_.space);
   };
   open("{");
-  line(fmt::format("const {}* const from = in{} + {};", storage_type(stored), node.input, apart(back(node.index))));
+  line(fmt::format("const {}* const from = near{} + ({});", storage_type(stored), near_strip(strip),
+                   node.index.constant_term() - s.before));
   std::string condition;
   if (!s.where.empty()) {
     line(fmt::format("const bool there = {};", where_text(s.where, kernel_.space, names(), plan_.wide)));

@@ -53,7 +53,9 @@ class CudaWriter : public Speller {
   /// Prints "bool n7 = …;" for a load that may be left out: true where a lane needs it. Returns its name, or
   /// empty.
   std::string need(int load);
-  /// Type of strip `s3`, and its loads into `s3[u]`.
+  /// "near2": what strip 2 and those whose places differ from its by constants count from.
+  void near_strips();
+  /// Type of strip `s3`, and its loads into `s3[u]`, behind near_strips().
   std::string strip_type(int strip) const;
   void load_strip(int strip);
   /// The text of bounds at the current coordinates.
@@ -101,6 +103,8 @@ class CudaWriter : public Speller {
   void open_places(const Node& node);
   void close_places(const Node& node);
   Access access_of(int load) const;
+  /// The first strip whose places differ from this one's by a constant.
+  int near_strip(int strip) const;
   /// True where a vector that is not aligned is loaded as the aligned units that it lies across.
   bool realigned(int load, const Access& access) const;
   int width() const { return scalar_tail ? 1 : plan_.width; }

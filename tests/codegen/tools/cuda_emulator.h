@@ -123,6 +123,14 @@ void pl_load(PlVec<T, V>& r, const T* p) {
     if (emu::check(p + i, UNIT * sizeof(T), UNIT * sizeof(T), "load")) std::memcpy(&r.x[i], p + i, UNIT * sizeof(T));
   }
 }
+template <typename T>
+const T* pl_near(const T* p) {
+  return p;
+}
+template <int UNIT, typename T>
+void pl_load_unit(T* r, const T* p) {
+  if (emu::check(p, UNIT * sizeof(T), UNIT * sizeof(T), "load")) std::memcpy(r, p, UNIT * sizeof(T));
+}
 template <int H, typename T, int V>
 void pl_load_across(PlVec<T, V>& r, const T* p) {
   const auto first = reinterpret_cast<std::uintptr_t>(p) / 16 * 16;
