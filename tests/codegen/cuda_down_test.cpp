@@ -22,7 +22,6 @@ Device h200() {
   return device;
 }
 
-/// Loads of input 0, and the rows of it that they lie in.
 std::int64_t loads_of(const Kernel& kernel, int input) {
   return std::ranges::count_if(kernel.nodes, [&](const Node& n) { return n.op == Op::load && n.input == input; });
 }

@@ -506,11 +506,12 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
   }
   // The best again without what the model takes for granted: the measurement decides, or the accuracy gate.
   if (!out.empty()) {
-    for (const char* name : {"fast", "online", "raster", "skip", "lines", "hints", "strips"}) {
+    for (const char* name : {"fast", "online", "raster", "skip", "lines", "hints", "strips", "down"}) {
       Genome without = out.front();
-      if (gene(without, name, 0) == 0) continue;
+      const std::int64_t first = name == std::string_view("down") ? 1 : 0;
+      if (gene(without, name, first) == first) continue;
       if (name == std::string_view("skip") && std::exchange(without[name], 1) == 2) out.push_back(without);
-      without[name] = 0;
+      without[name] = first;
       out.push_back(std::move(without));
     }
   }

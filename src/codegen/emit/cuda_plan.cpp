@@ -600,8 +600,7 @@ CudaPlan plan_of(const Kernel& kernel, const PlanFacts& facts, const Device& dev
 }  // namespace
 
 CudaPlan make_plan(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome) {
-  if (const Stepped* one = facts.stepped(kernel, genome))
-    return plan_of(one->kernel, *one->facts, device, genome, one);
+  if (const Stepped* one = facts.stepped(kernel, genome)) return plan_of(one->kernel, *one->facts, device, genome, one);
   return plan_of(kernel, facts, device, genome, nullptr);
 }
 
