@@ -9,6 +9,7 @@
 #include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_down.h"
 #include "codegen/emit/cuda_emit.h"
+#include "codegen/emit/cuda_math.h"
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/emit/cuda_scan_plan.h"
 
@@ -69,6 +70,16 @@ bool streams(const Kernel& kernel) {
   return walks(kernel) && !streamable(kernel, false).empty();
 }
 
+/// A running sum of exponentials whose arguments come out of a function that is short for small values.
+bool near_pays(const Kernel& kernel) {
+  if (kernel.anchor != Anchor::row || prefers_columns(kernel)) return false;
+  return std::ranges::any_of(online_pairs(kernel), [&](const OnlinePair& pair) {
+    if (pair.kind != OnlinePair::Kind::exponentials) return false;
+    const int roots[] = {pair.x};
+    return !near_arguments(kernel, closure(kernel, roots, [](int) { return false; })).empty();
+  });
+}
+
 }  // namespace
 
 std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
@@ -85,7 +96,10 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
   // Of loads and of stores; a kernel may have none of the latter.
   out.push_back(
       {"hints", stores_rows(kernel) ? std::vector<std::int64_t>{0, 1, 2, 3} : std::vector<std::int64_t>{0, 1}});
-  out.push_back({"fast", fast_matters(kernel) ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0}});
+  std::vector<std::int64_t> fast{0};
+  if (fast_matters(kernel)) fast.push_back(1);
+  if (near_pays(kernel)) fast.push_back(2);
+  out.push_back({"fast", fast});
   out.push_back({"skip", skips(kernel)});
   if (!row) {
     out.push_back({"persistent", {0, 2, 4, 8, 16}});
@@ -510,7 +524,8 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
       Genome without = out.front();
       const std::int64_t first = name == std::string_view("down") ? 1 : 0;
       if (gene(without, name, first) == first) continue;
-      if (name == std::string_view("skip") && std::exchange(without[name], 1) == 2) out.push_back(without);
+      const bool graded = name == std::string_view("skip") || name == std::string_view("fast");
+      if (graded && std::exchange(without[name], 1) == 2) out.push_back(without);
       without[name] = first;
       out.push_back(std::move(without));
     }

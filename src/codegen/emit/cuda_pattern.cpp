@@ -175,10 +175,7 @@ std::vector<int> shared_along(const Kernel& kernel) {
 }
 
 bool fast_matters(const Kernel& kernel) {
-  const bool narrow = !kernel.outputs.empty() && std::ranges::all_of(kernel.outputs, [](const Output& o) {
-    return o.dtype == DType::f16 || o.dtype == DType::bf16;
-  });
-  return std::ranges::any_of(kernel.nodes, [&](const Node& node) {
+  return std::ranges::any_of(kernel.nodes, [](const Node& node) {
     if (!is_floating(node.dtype) || node.dtype == DType::f64) return false;
     switch (node.op) {
       case Op::exp:
@@ -187,9 +184,8 @@ bool fast_matters(const Kernel& kernel) {
       case Op::sqrt:
       case Op::div:
       case Op::reciprocal:
-        return true;
       case Op::tanh:
-        return narrow;
+        return true;
       default:
         return false;
     }

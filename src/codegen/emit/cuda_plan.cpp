@@ -515,6 +515,7 @@ CudaPlan plan_of(const Kernel& kernel, const PlanFacts& facts, const Device& dev
   plan.residency = static_cast<Residency>(gene(genome, "residency", 0));
   plan.width = static_cast<int>(std::max<std::int64_t>(1, gene(genome, "vector", 4) / facts.widest));
   plan.fast = gene(genome, "fast", 0) != 0;
+  plan.near = gene(genome, "fast", 0) == 2;
   plan.narrow = std::ranges::all_of(kernel.outputs,
                                     [](const Output& o) { return o.dtype == DType::f16 || o.dtype == DType::bf16; });
   if (gene(genome, "online", 0) != 0 && !plan.columns) plan.online = facts.pairs;

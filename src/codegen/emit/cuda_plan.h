@@ -45,6 +45,7 @@ struct CudaPlan {
   std::int64_t persistent = 0;  ///< pointwise: blocks in a grid-stride launch; 0 = one tile a block
   Residency residency = Residency::reread;
   bool fast = false;               ///< approximations of the machine for exp, division, …
+  bool near = false;               ///< a form for small arguments where all of a chunk's are small
   bool narrow = false;             ///< every output has 16 bits
   std::vector<OnlinePair> online;  ///< pairs computed in the leader's sweep
   std::int64_t walk = 0;   ///< rows (groups of `rows`) that a block or cluster does one after the other, the next one's

@@ -1,11 +1,15 @@
+#include <string>
+
 #include "codegen/emit/cuda_emit.h"
+#include "codegen/emit/cuda_math.h"
 
 namespace planish::codegen::printing {
 
-/// Everything that is a machine instruction rather than C++ lives in this text, so that the kernels after it can also
+namespace {
+
+/// Everything that is a machine instruction rather than C++ lives in this text, so that what comes after it can also
 /// be run, slowly, on a CPU with another definition of the same names (tests do).
-std::string_view cuda_memory_prelude() {
-  return R"(template <typename T, int V> struct __align__(sizeof(T) * V > 16 ? 16 : sizeof(T) * V) PlVec { T x[V]; };
+constexpr const char* machine = R"(template <typename T, int V> struct __align__(sizeof(T) * V > 16 ? 16 : sizeof(T) * V) PlVec { T x[V]; };
 // H: 0 = through the read-only path, 1 = the same without keeping lines in L1.
 template <int B, int H> struct PlMem;
 template <int H> struct PlMem<1, H> {
@@ -41,6 +45,11 @@ template <int H> struct PlMem<16, H> {
   }
   PL_FN static void st(void* d, const void* s) { if (H) __stcs((uint4*)d, *(const uint4*)s); else *(uint4*)d = *(const uint4*)s; }
 };
+// Lane j of a vector that arrived in words.
+template <int V> PL_FN float pl_lane_bf16(const PlVec<unsigned short, V>& r, int j) {
+  const unsigned w = ((const unsigned*)r.x)[j >> 1];
+  return __uint_as_float(j & 1 ? w & 0xffff0000u : w << 16);
+}
 // UNIT elements an access: what the address is known to be aligned to.
 template <int H, int UNIT, typename T, int V> PL_FN void pl_load(PlVec<T, V>& r, const T* p) {
 #pragma unroll
@@ -194,8 +203,13 @@ template <typename D, typename T> PL_FN void pl_push(D* d, T v, unsigned long lo
 template <typename T, typename D> PL_FN T pl_bits(D v) {
   if constexpr (sizeof(T) == sizeof(D)) return *(T*)&v; else return (T)v;
 }
-// ---- kernel ----
 )";
+
+}  // namespace
+
+std::string_view cuda_memory_prelude() {
+  static const std::string text = std::string(machine) + std::string(math_prelude()) + "// ---- kernel ----\n";
+  return text;
 }
 
 std::string_view team_prelude() {

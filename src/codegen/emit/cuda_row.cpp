@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "codegen/emit/cuda_math.h"
 #include "codegen/emit/cuda_stages.h"
 #include "codegen/emit/cuda_writer.h"
 
@@ -367,7 +368,38 @@ class RowWriter {
 
   /// One chunk of `unroll` vectors for pairs: first what the chunk needs from itself alone (maximum, mean), then the
   /// running state moved there, then the elements relative to it.
+  /// Where small arguments of some functions make these short, the chunk is printed for them as well.
   void online_chunk(const std::vector<OnlinePair>& pairs, const std::vector<int>& nodes, const std::vector<int>& kept,
+                    const std::string& others, bool totals) {
+    const bool in_shared = plan_.residency == Residency::shared;
+    const auto small = plan_.near && !in_shared && !plan_.veil ? near_arguments(kernel_, nodes) : std::vector<NearArgument>{};
+    if (small.empty()) {
+      online_steps(pairs, nodes, kept, others, totals);
+      return;
+    }
+    std::string seen;
+    std::string test;
+    std::vector<int> roots;
+    for (const auto& [node, limit] : small) {
+      w.line(fmt::format("float far{} = 0.0f;", node));
+      seen += inside_only(fmt::format("far{0} = fmaxf(far{0}, fabsf({1}));", node, w.name(node)));
+      test += fmt::format("{}far{} <= {:a}f", test.empty() ? "" : " && ", node, static_cast<float>(limit));
+      roots.push_back(node);
+    }
+    const auto needed =
+        closure(kernel_, roots, [&](int id) { return !std::ranges::binary_search(nodes, id); });
+    unrolled_loop([&] { w.compute(needed, seen); });
+    w.near = true;
+    w.open(fmt::format("if ({}) {{", test));
+    online_steps(pairs, nodes, kept, others, totals);
+    w.near = false;
+    --w.depth;
+    w.open("} else {");
+    online_steps(pairs, nodes, kept, others, totals);
+    w.close();
+  }
+
+  void online_steps(const std::vector<OnlinePair>& pairs, const std::vector<int>& nodes, const std::vector<int>& kept,
                     const std::string& others, bool totals) {
     const bool in_shared = plan_.residency == Residency::shared;
     const auto value = [&](const OnlinePair& pair) { return w.name(pair.x); };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "codegen/emit/cuda_math.h"
+
 namespace planish::codegen::printing {
 
 void CudaWriter::line(std::string_view text) {
@@ -455,6 +457,7 @@ std::string CudaWriter::load(const Kernel& kernel, int id) {
   const DType stored = kernel.inputs[static_cast<std::size_t>(node.input)].dtype;
   const std::string condition = where_text(node.where, kernel.space, names(), plan_.wide);
   std::string value;
+  bool in_words = false;
   if (const int own = plan_.strip_of[static_cast<std::size_t>(id)]; own >= 0 && !scalar_tail && !direct_) {
     const Strip& strip = plan_.strips[static_cast<std::size_t>(own)];
     const auto at = static_cast<std::size_t>(std::ranges::find(strip.loads, id) - strip.loads.begin());
@@ -467,14 +470,17 @@ std::string CudaWriter::load(const Kernel& kernel, int id) {
     if (access.kind == Access::Kind::invariant) element = "0";
     if (access.kind == Access::Kind::reversed) element = fmt::format("{} - j", width() - 1);
     const bool copied = is_resident(id) && plan_.residency == Residency::shared;
-    value = std::ranges::find(plan_.staged, id) != plan_.staged.end() && !scalar_tail
-                ? fmt::format("t{}[x * {} + yu]", id, plan_.tile + 1)
-                : fmt::format("{}.x[{}]", copied ? fmt::format("s{}{}", id, copies_ahead ? "[u]" : "") : place_of(id),
-                              element);
+    const bool staged = std::ranges::find(plan_.staged, id) != plan_.staged.end() && !scalar_tail;
+    const std::string place = copied ? fmt::format("s{}{}", id, copies_ahead ? "[u]" : "") : place_of(id);
+    // Lanes that arrived in words are taken out of these; an element of 16 bits would be cut out first.
+    in_words = stored == DType::bf16 && !staged && (access.unit > 1 || realigned(id, access));
+    value = staged     ? fmt::format("t{}[x * {} + yu]", id, plan_.tile + 1)
+            : in_words ? fmt::format("pl_lane_bf16({}, {})", place, element)
+                       : fmt::format("{}.x[{}]", place, element);
   } else {
     value = fmt::format("pl_ldg(in{} + ({}){})", node.input, text_of(node.index), moved(node));
   }
-  value = convert(load_form(value, stored), stored, node.dtype);
+  value = convert(in_words ? value : load_form(value, stored), stored, node.dtype);
   if (gathers(node)) {
     const OutOfRange missing = out_of_range(node.dtype);
     value = fmt::format("({} ? {} : {})", in_range(node), value, literal(node.dtype, missing.value, missing.bits));
@@ -493,6 +499,13 @@ std::string CudaWriter::function(Op op, bool wide) const {
     if (op == Op::tanh && plan_.narrow) return "pl_fast_tanh";
   }
   return Speller::function(op, wide);
+}
+
+std::string CudaWriter::whole_form(const Kernel& kernel, int id) const {
+  if (!plan_.fast) return {};
+  // With 16 bits to come of it the machine's own tanh will do.
+  if (plan_.narrow && kernel.nodes[static_cast<std::size_t>(id)].op != Op::log1p) return {};
+  return short_form(kernel, id, *this, near);
 }
 
 std::string CudaWriter::quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const {

@@ -77,6 +77,7 @@ class CudaWriter : public Speller {
   std::string index(const Kernel& kernel, const ir::IndexExpr& e) override;
   std::string function(Op op, bool wide) const override;
   std::string quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const override;
+  std::string whole_form(const Kernel& kernel, int id) const override;
 
   /// Where a load's (a store's) vectors at hand begin, as the text of a pointer; unset or empty: computed on the spot.
   std::function<std::string(int load)> load_pointer;
@@ -86,6 +87,7 @@ class CudaWriter : public Speller {
   bool backwards = false;     ///< lanes are computed from the last to the first
   bool whole = false;         ///< every lane of the vectors at hand lies inside the row, with a vector of others behind
   bool reloading = false;     ///< in the part of a row that did not fit on chip: nothing is resident
+  bool near = false;          ///< the arguments that near_arguments names are within their limits
   bool scalar_tail = false;   ///< width 1, element loads: what a pointwise kernel's last elements use
   int depth = 0;
 

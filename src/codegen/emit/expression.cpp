@@ -226,6 +226,10 @@ std::string Speller::quotient(const Kernel&, int, std::string_view a, std::strin
   return fmt::format("({} / {})", a, b);
 }
 
+std::string Speller::whole_form(const Kernel&, int) const {
+  return {};
+}
+
 std::string_view computing_type(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -368,6 +372,7 @@ std::string load_form(std::string_view expression, DType stored) {
 
 std::string operation(const Kernel& kernel, int id, Speller& speller) {
   const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+  if (std::string form = speller.whole_form(kernel, id); !form.empty()) return form;
   std::vector<std::string> a;
   a.reserve(node.args.size());
   for (const int arg : node.args) a.push_back(speller.name(arg));

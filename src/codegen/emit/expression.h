@@ -35,6 +35,8 @@ class Speller {
   virtual std::string function(Op op, bool wide) const;
   /// a / b of Node `id`, a floating division (or a reciprocal) whose divisor is the node's last argument.
   virtual std::string quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const;
+  /// What is printed for Node `id` in place of its operation, made of any nodes before it; empty: the operation.
+  virtual std::string whole_form(const Kernel& kernel, int id) const;
 };
 
 /// C type a value of this dtype is computed in: f16, bf16 and f32 → float, f64 → double, i64 → long long, boolean →

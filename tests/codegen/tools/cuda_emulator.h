@@ -117,6 +117,13 @@ template <typename T, int V>
 struct alignas(sizeof(T) * V > 16 ? 16 : sizeof(T) * V) PlVec {
   T x[V];
 };
+template <int V>
+float pl_lane_bf16(const PlVec<unsigned short, V>& r, int j) {
+  const unsigned bits = static_cast<unsigned>(r.x[j]) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
 template <int H, int UNIT, typename T, int V>
 void pl_load(PlVec<T, V>& r, const T* p) {
   for (int i = 0; i < V; i += UNIT) {

@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "codegen/emit/cuda_column_plan.h"
+#include "codegen/emit/cuda_math.h"
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/emit/cuda_scan_plan.h"
 #include "codegen/emit/expression.h"
@@ -240,7 +241,7 @@ int main(int argc, char** argv) {
     kernels.push_back(std::move(one));
   }
   const json document = {{"schema", "planish.emit-dump/1"},
-                         {"cpp_prelude", std::string(printing::prelude(false))},
+                         {"cpp_prelude", std::string(printing::prelude(false)) + std::string(printing::math_prelude())},
                          {"kernels", std::move(kernels)}};
   const std::string dumped = document.dump();
   std::fwrite(dumped.data(), 1, dumped.size(), stdout);

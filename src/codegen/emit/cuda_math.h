@@ -1,0 +1,30 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/emit/expression.h"
+
+/// Short forms of f32 functions, for kernels with the gene `fast`: fewer instructions, and fewer of those that a
+/// multiprocessor makes only 16 a clock of. Chosen by the operations around a node. Pure functions; thread-safe.
+namespace planish::codegen::printing {
+
+/// The functions that the forms call, as C++ that a CPU runs too: what is left to the machine are pl_fast_rcp,
+/// pl_fast_exp2, pl_max, pl_min and the functions of C.
+std::string_view math_prelude();
+
+/// Right-hand side of node `id` in a short form, which may stand for nodes before it as well (c · tanh(x / c) is one
+/// function); empty where there is none. `near`: the arguments at hand are those near_arguments speaks of.
+std::string short_form(const Kernel& kernel, int id, const Speller& speller, bool near);
+
+/// What a form that holds near zero only needs to be small.
+struct NearArgument {
+  int node = 0;        ///< f32
+  double limit = 0.0;  ///< of its magnitude
+};
+/// All of them among the arguments of `nodes`; empty where no node has such a form.
+std::vector<NearArgument> near_arguments(const Kernel& kernel, std::span<const int> nodes);
+
+}  // namespace planish::codegen::printing
