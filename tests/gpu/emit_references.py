@@ -39,6 +39,16 @@ def make_inputs(kernel: dict[str, Any], device: str) -> list[torch.Tensor]:
             value[2, shape[1] // 2] = float("inf")
             value[3, -1] = float("nan")
             value[4] = torch.finfo(dtype).min
+        if kernel["family"] in ("soft_cap", "activation") and value.numel() < 1 << 20:
+            # All magnitudes: forms differ for small and large values. The first half of the rows stays small.
+            wide = 10 ** (torch.rand(shape, generator=generator, device=device) * 7 - 5)
+            half = shape[0] // 2
+            value[half:] = (value * wide).to(dtype)[half:]
+            if value.dim() == 1:
+                value[:6] = torch.tensor([float("inf"), -float("inf"), float("nan"), 0.0, -0.0, 1e-40], device=device).to(dtype)
+            else:
+                value[half, 3] = float("inf")
+                value[half + 1, 5] = float("nan")
         if kernel["family"] == "extremes" and dtype.is_floating_point and shape[0] <= 512:
             value[1, 3] = value[4, 1] = value[0, 2] = value[2, 0] = float("nan")
             value[3, 5] = float("inf")
@@ -129,6 +139,11 @@ def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.d
             return [torch.softmax(torch.where(keep, x[0], float("-inf")), -1)]
         case "logsumexp":
             return [torch.logsumexp(x[0], -1)]
+        case "soft_cap":
+            return [torch.logsumexp(p["cap"] * torch.tanh(x[0] / p["cap"]), -1)]
+        case "activation":
+            f = torch.nn.functional
+            return [(f.silu, f.mish, f.softplus, torch.tanh, lambda v: f.gelu(v, approximate="tanh"))[p["kind"]](x[0])]
         case "log_softmax":
             return [torch.log_softmax(x[0], -1)]
         case "bias_causal_softmax":

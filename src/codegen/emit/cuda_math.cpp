@@ -83,16 +83,17 @@ std::optional<int> inside_guarded_softplus(const Kernel& kernel, const Node& nod
 
 }  // namespace
 
-std::string short_form(const Kernel& kernel, int id, const Speller& speller, bool near) {
+std::string short_form(const Kernel& kernel, int id, const Speller& speller, Tanh tanh) {
   const Node& node = math_node(kernel, id);
   if (node.op == Op::tanh && node.dtype == DType::f32) {
     if (const auto x = inside_guarded_softplus(kernel, math_node(kernel, node.args[0])))
       return fmt::format("pl_short_tanh_softplus({})", speller.name(*x));
   }
   if (const auto x = inside_softplus(kernel, node)) return fmt::format("pl_short_softplus({})", speller.name(*x));
+  if (tanh == Tanh::machine) return {};
   if (const auto t = scaled_tanh(kernel, node)) {
-    return fmt::format("{}({}, {:a}, {:a})", near ? "pl_near_tanh" : "pl_short_tanh", speller.name(t->x), t->in,
-                       t->out);
+    return fmt::format("{}({}, {:a}, {:a})", tanh == Tanh::near ? "pl_near_tanh" : "pl_short_tanh", speller.name(t->x),
+                       t->in, t->out);
   }
   return {};
 }
@@ -110,7 +111,13 @@ std::vector<NearArgument> near_arguments(const Kernel& kernel, std::span<const i
 }
 
 std::string_view math_prelude() {
-  return R"(// tanh(x * in) * out; in and out are positive constants, which the compiler multiplies into the coefficients. One
+  return R"(// 1 / (1 + exp(-x)), as exact as a division: of a divisor from 1 to infinity, which needs no branches. A quarter of it
+// has an inverse among the normal numbers.
+PL_FN float pl_full_sigmoid(float x) {
+  const float d = 1.0f + expf(-x), q = 0.25f * d, r = pl_fast_rcp(q);
+  return d > 0x1.fffffep+127f ? 0.0f : 0.25f * fmaf(r, fmaf(-q, r, 1.0f), r);
+}
+// tanh(x * in) * out; in and out are positive constants, which the compiler multiplies into the coefficients. One
 // rational function of x * x, fitted to be a little above 1 where tanh rounds to 1, and cut there.
 PL_FN float pl_short_tanh(float x, double in, double out) {
   const double s = in * in, first = out * in;

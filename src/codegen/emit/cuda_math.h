@@ -7,17 +7,23 @@
 
 #include "codegen/emit/expression.h"
 
-/// Short forms of f32 functions, for kernels with the gene `fast`: fewer instructions, and fewer of those that a
-/// multiprocessor makes only 16 a clock of. Chosen by the operations around a node. Pure functions; thread-safe.
+/// Short forms of f32 functions: fewer instructions, and fewer of those that a multiprocessor makes only 16 a clock of.
+/// Those less exact than the functions they stand for are for kernels with the gene `fast`. Chosen by the operations
+/// around a node. Pure functions; thread-safe.
 namespace planish::codegen::printing {
 
 /// The functions that the forms call, as C++ that a CPU runs too: what is left to the machine are pl_fast_rcp,
 /// pl_fast_exp2, pl_max, pl_min and the functions of C.
 std::string_view math_prelude();
 
+enum class Tanh {
+  machine,   ///< one instruction, good for 16 bits: left to Speller::function
+  rational,  ///< of any argument
+  near,      ///< the arguments at hand are within the limits of near_arguments
+};
 /// Right-hand side of node `id` in a short form, which may stand for nodes before it as well (c · tanh(x / c) is one
-/// function); empty where there is none. `near`: the arguments at hand are those near_arguments speaks of.
-std::string short_form(const Kernel& kernel, int id, const Speller& speller, bool near);
+/// function); empty where there is none.
+std::string short_form(const Kernel& kernel, int id, const Speller& speller, Tanh tanh);
 
 /// What a form that holds near zero only needs to be small.
 struct NearArgument {

@@ -9,7 +9,8 @@ namespace {
 
 /// Everything that is a machine instruction rather than C++ lives in this text, so that what comes after it can also
 /// be run, slowly, on a CPU with another definition of the same names (tests do).
-constexpr const char* machine = R"(template <typename T, int V> struct __align__(sizeof(T) * V > 16 ? 16 : sizeof(T) * V) PlVec { T x[V]; };
+constexpr const char* machine =
+    R"(template <typename T, int V> struct __align__(sizeof(T) * V > 16 ? 16 : sizeof(T) * V) PlVec { T x[V]; };
 // H: 0 = through the read-only path, 1 = the same without keeping lines in L1.
 template <int B, int H> struct PlMem;
 template <int H> struct PlMem<1, H> {

@@ -372,7 +372,8 @@ class RowWriter {
   void online_chunk(const std::vector<OnlinePair>& pairs, const std::vector<int>& nodes, const std::vector<int>& kept,
                     const std::string& others, bool totals) {
     const bool in_shared = plan_.residency == Residency::shared;
-    const auto small = plan_.near && !in_shared && !plan_.veil ? near_arguments(kernel_, nodes) : std::vector<NearArgument>{};
+    const auto small =
+        plan_.near && !in_shared && !plan_.veil ? near_arguments(kernel_, nodes) : std::vector<NearArgument>{};
     if (small.empty()) {
       online_steps(pairs, nodes, kept, others, totals);
       return;
@@ -386,8 +387,7 @@ class RowWriter {
       test += fmt::format("{}far{} <= {:a}f", test.empty() ? "" : " && ", node, static_cast<float>(limit));
       roots.push_back(node);
     }
-    const auto needed =
-        closure(kernel_, roots, [&](int id) { return !std::ranges::binary_search(nodes, id); });
+    const auto needed = closure(kernel_, roots, [&](int id) { return !std::ranges::binary_search(nodes, id); });
     unrolled_loop([&] { w.compute(needed, seen); });
     w.near = true;
     w.open(fmt::format("if ({}) {{", test));

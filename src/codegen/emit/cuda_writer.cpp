@@ -498,14 +498,13 @@ std::string CudaWriter::function(Op op, bool wide) const {
     if (op == Op::sqrt) return "pl_fast_sqrt";
     if (op == Op::tanh && plan_.narrow) return "pl_fast_tanh";
   }
+  if (op == Op::sigmoid && !wide) return "pl_full_sigmoid";
   return Speller::function(op, wide);
 }
 
 std::string CudaWriter::whole_form(const Kernel& kernel, int id) const {
   if (!plan_.fast) return {};
-  // With 16 bits to come of it the machine's own tanh will do.
-  if (plan_.narrow && kernel.nodes[static_cast<std::size_t>(id)].op != Op::log1p) return {};
-  return short_form(kernel, id, *this, near);
+  return short_form(kernel, id, *this, plan_.narrow ? Tanh::machine : near ? Tanh::near : Tanh::rational);
 }
 
 std::string CudaWriter::quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const {

@@ -17,13 +17,6 @@ PL_FN float pl_from_bf16(unsigned short x) { return __uint_as_float((unsigned)x 
 PL_FN float pl_max(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 PL_FN float pl_min(float a, float b) { float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 PL_FN float pl_rsqrt(float x) { return rsqrtf(x); }
-// 1 / d for d from 1 to infinity: a general division knows less of d and branches. 4 / d stays among the normal numbers.
-PL_FN float pl_inverse(float d) {
-  const float q = 0.25f * d;
-  float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(q));
-  return 0.25f * (d == PL_INF_F32 ? 0.0f : fmaf(r, fmaf(-q, r, 1.0f), r));
-}
-PL_FN float pl_sigmoid(float x) { return pl_inverse(1.0f + expf(-x)); }
 PL_FN double pl_rsqrt(double x) { return rsqrt(x); }
 )";
 
@@ -57,7 +50,6 @@ PL_FN unsigned short pl_to_bf16(float x) {
 PL_FN float pl_max(float a, float b) { return (a > b) | (a != a) ? a : b; }
 PL_FN float pl_min(float a, float b) { return (a < b) | (a != a) ? a : b; }
 PL_FN float pl_rsqrt(float x) { return 1.0f / sqrtf(x); }
-PL_FN float pl_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 PL_FN double pl_rsqrt(double x) { return 1.0 / sqrt(x); }
 )";
 
@@ -73,6 +65,7 @@ PL_FN float pl_sign(float x) { return (float)((x > 0.0f) - (x < 0.0f)); }
 PL_FN double pl_sign(double x) { return (double)((x > 0.0) - (x < 0.0)); }
 PL_FN float pl_frac(float x) { return x - truncf(x); }
 PL_FN double pl_frac(double x) { return x - trunc(x); }
+PL_FN float pl_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 PL_FN double pl_sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 PL_FN float pl_trunc_div(float a, float b) { return truncf(a / b); }
 PL_FN double pl_trunc_div(double a, double b) { return trunc(a / b); }

@@ -18,6 +18,7 @@
 #include <ranges>
 #include <string_view>
 
+#include "activation_samples.h"
 #include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/cuda_plan.h"
@@ -167,6 +168,8 @@ int main(int argc, char** argv) {
     for (auto& sample : samples::row_samples()) all.push_back(std::move(sample));
     for (auto& sample : samples::gather_samples()) all.push_back(std::move(sample));
   }
+  for (auto& sample : large ? samples::large_activation_samples() : samples::activation_samples())
+    all.push_back(std::move(sample));
   if (columns) all = large ? samples::large_column_samples() : samples::column_samples();
   if (scans) all = large ? samples::large_scan_samples() : samples::scan_samples();
   if (windows) all = large ? samples::large_window_samples() : samples::window_samples();
