@@ -22,6 +22,7 @@ for set in --small --columns --windows; do
   "$root/bin/planish-emit-dump" "$set" --most 4 --random 1 > "$scratch/dump$set.json"
   check "$here/tests/gpu/emit_check.py" "$scratch/dump$set.json" --jobs 8 --timeout 60
 done
+check "$here/tests/gpu/math_check.py" "$scratch/dump--small.json" --step 61
 # Teams of blocks on rows that are long only for little shared memory: many blocks, few bytes.
 for set in --small --columns; do
   "$root/bin/planish-emit-dump" "$set" --teams --sms 132 --shared 4096 --random 4 > "$scratch/teams$set.json"
