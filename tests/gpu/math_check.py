@@ -23,7 +23,7 @@ CHUNK = 1 << 26
 
 # Name, text of x, allowed ulp, magnitude up to which it holds, the plain function.
 FORMS = [
-    ("sigmoid", "pl_full_sigmoid(x)", 3.0, math.inf, "1.0f / (1.0f + expf(-x))"),
+    ("sigmoid", "pl_full_sigmoid(x)", 3.5, math.inf, "1.0f / (1.0f + expf(-x))"),
     ("tanh", "pl_short_tanh(x, 1.0, 1.0)", 6.5, math.inf, "tanhf(x)"),
     ("capped", "pl_short_tanh(x, 1.0 / 30, 30.0)", 6.5, math.inf, "30.0f * tanhf(x * (1.0f / 30.0f))"),
     ("near", "pl_near_tanh(x, 1.0, 1.0)", 1.2, 0.9, "tanhf(x)"),
