@@ -12,7 +12,7 @@ class Model(nn.Module):
 
     def forward(self, weights, gradients, first, second):
         out = []
-        for w, g, m, v in zip(weights, gradients, first, second):
+        for w, g, m, v in zip(weights, gradients, first, second, strict=True):
             m = 0.9 * m + 0.1 * g
             v = 0.999 * v + 0.001 * g * g
             out.append((w * (1 - 0.01 * self.rate) - self.rate * m / (v.sqrt() + 1e-8), m, v))

@@ -1,4 +1,4 @@
-"""What a training step reports of its predictions: mean cross-entropy, accuracy of the best guess, mean entropy, and the z-loss of each batch of classes: rows that are
+"""What a training step reports of its predictions: mean cross-entropy, accuracy of the best guess, mean entropy, and the z-loss: rows that are
 reduced, and means over the rows. fp32, 2048 × 1000."""
 
 import torch

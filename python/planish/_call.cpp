@@ -12,10 +12,12 @@
 #include <Python.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <new>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -85,9 +87,13 @@ struct Layout {
   bool signs = false;  ///< a dtype whose tensors can have a pending negation
 };
 
-struct Input {
-  Py_ssize_t argument = 0;
-  Layout layout;
+/// How arguments or results are nested.
+struct Nest {
+  enum class Kind : std::uint8_t { tensor, scalar, tuple, list, dict } kind = Kind::tensor;
+  std::size_t place = 0;      ///< tensor: among the inputs, or the outputs
+  PyObject* value = nullptr;  ///< scalar: what was captured
+  std::vector<Nest> items;
+  std::vector<PyObject*> keys;  ///< dict: of the items
 };
 struct Parameter {
   PyObject *store = nullptr, *key = nullptr;
@@ -120,7 +126,9 @@ struct Plan {
   PyObject *tensor_type = nullptr, *parameter_type = nullptr, *root = nullptr, *root_training = nullptr;
   std::vector<PyObject*> falsy, empty, absent;
   std::vector<Child> children;
-  std::vector<Input> inputs;
+  std::vector<Layout> inputs;
+  Nest given, keywords, answer;
+  bool nested = false;  ///< inputs that only a list or dictionary of the caller's may hold
   std::vector<Parameter> parameters;
   std::vector<void*> table;
   std::vector<Fresh> fresh;
@@ -204,6 +212,42 @@ Look take(const Plan& plan, PyObject* tensor, const Layout& wanted, bool grad, s
   return Look::fits;
 }
 
+/// Whether a number, string, … is the captured one: of its type, equal, and for zeros of its sign; NaN is NaN.
+Look same_scalar(PyObject* given, PyObject* value) {
+  if (Py_TYPE(given) != Py_TYPE(value)) return Look::differs;
+  if (Py_TYPE(value) == &PyFloat_Type) {
+    const double a = PyFloat_AsDouble(given), b = PyFloat_AsDouble(value);
+    return (a == b && std::signbit(a) == std::signbit(b)) || (a != a && b != b) ? Look::fits : Look::differs;
+  }
+  const int equal = PyObject_RichCompareBool(given, value, Py_EQ);
+  return equal < 0 ? Look::failed : equal != 0 ? Look::fits : Look::differs;
+}
+
+/// Whether what was given is nested as it was captured, with the same scalars; its tensors go into `tensors`
+/// (borrowed).
+Look unpack(const Nest& nest, PyObject* given, PyObject** tensors) {
+  using enum Nest::Kind;
+  if (nest.kind == tensor) {
+    tensors[nest.place] = given;
+    return Look::fits;
+  }
+  if (nest.kind == scalar) return same_scalar(given, nest.value);
+  const auto count = static_cast<Py_ssize_t>(nest.items.size());
+  if (nest.kind == tuple  ? Py_TYPE(given) != &PyTuple_Type || PyTuple_Size(given) != count
+      : nest.kind == list ? Py_TYPE(given) != &PyList_Type || PyList_Size(given) != count
+                          : Py_TYPE(given) != &PyDict_Type || PyDict_Size(given) != count)
+    return Look::differs;
+  for (std::size_t i = 0; i < nest.items.size(); ++i) {
+    const auto at = static_cast<Py_ssize_t>(i);
+    PyObject* item = nest.kind == tuple  ? PyTuple_GetItem(given, at)
+                     : nest.kind == list ? PyList_GetItem(given, at)
+                                         : PyDict_GetItemWithError(given, nest.keys[i]);
+    if (item == nullptr) return PyErr_Occurred() != nullptr ? Look::failed : Look::differs;
+    if (const Look look = unpack(nest.items[i], item, tensors); look != Look::fits) return look;
+  }
+  return Look::fits;
+}
+
 Look context_is_plain(const Plan& plan) {
   for (PyObject* question : plan.falsy) {
     const int yes = truth(question);
@@ -271,13 +315,32 @@ PyObject* launch(const Plan& plan, void* const* table) {
   return nullptr;
 }
 
-PyObject* results(const Plan& plan, PyObject* const* fresh) {
-  const auto value = [&](const Output& out) { return out.fresh >= 0 ? fresh[out.fresh] : out.value; };
-  if (plan.finish == Py_None) {
-    PyObject* only = value(plan.outputs[0]);
-    Py_INCREF(only);
-    return only;
+PyObject* pack(const Plan& plan, const Nest& nest, PyObject* const* fresh) {
+  using enum Nest::Kind;
+  if (nest.kind == tensor) {
+    const Output& out = plan.outputs[nest.place];
+    PyObject* one = out.fresh >= 0 ? fresh[out.fresh] : out.value;
+    Py_INCREF(one);
+    return one;
   }
+  const auto count = static_cast<Py_ssize_t>(nest.items.size());
+  Ref whole(nest.kind == tuple ? PyTuple_New(count) : nest.kind == list ? PyList_New(count) : PyDict_New());
+  if (!whole) return nullptr;
+  for (std::size_t i = 0; i < nest.items.size(); ++i) {
+    const auto at = static_cast<Py_ssize_t>(i);
+    Ref item(pack(plan, nest.items[i], fresh));
+    if (!item) return nullptr;
+    const int failed = nest.kind == tuple  ? PyTuple_SetItem(whole.get(), at, item.release())
+                       : nest.kind == list ? PyList_SetItem(whole.get(), at, item.release())
+                                           : PyDict_SetItem(whole.get(), nest.keys[i], item.get());
+    if (failed != 0) return nullptr;
+  }
+  return whole.release();
+}
+
+PyObject* results(const Plan& plan, PyObject* const* fresh) {
+  if (plan.finish == Py_None) return pack(plan, plan.answer, fresh);
+  const auto value = [&](const Output& out) { return out.fresh >= 0 ? fresh[out.fresh] : out.value; };
   const Ref list(PyList_New(static_cast<Py_ssize_t>(plan.outputs.size())));
   if (!list) return nullptr;
   for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
@@ -296,11 +359,12 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
     return plan.miss;
   };
   const auto answer = [&](Look look) -> PyObject* { return look == Look::failed ? nullptr : miss(); };
-  if (count != 3 || given[0] != plan.module || !PyTuple_Check(given[1])) return miss();
-  PyObject* args = given[1];
-  if (PyTuple_Size(args) != static_cast<Py_ssize_t>(plan.inputs.size()) || PyDict_Size(given[2]) != 0) {
-    PyErr_Clear();
-    return miss();
+  if (count != 3 || given[0] != plan.module) return miss();
+  PyObject* few[16];
+  std::vector<PyObject*> many(plan.inputs.size() > 16 ? plan.inputs.size() : 0);
+  PyObject** tensors = many.empty() ? few : many.data();
+  for (const auto& [nest, what] : {std::pair{&plan.given, given[1]}, std::pair{&plan.keywords, given[2]}}) {
+    if (const Look look = unpack(*nest, what, tensors); look != Look::fits) return answer(look);
   }
   if (const Look look = context_is_plain(plan); look != Look::fits) return answer(look);
   if (const Look look = modules_are_captured(plan); look != Look::fits) return answer(look);
@@ -317,12 +381,8 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
   } else if (!plan.table.empty()) {
     std::memcpy(table, plan.table.data(), plan.table.size() * sizeof(void*));
   }
-  for (const Input& input : plan.inputs) {
-    const Look look = take(plan, PyTuple_GetItem(args, input.argument), input.layout, grad != 0, table);
-    if (look != Look::fits) return answer(look);
-  }
-  /// References that a call holds while kernels run without the GIL: parameters (somebody may replace one meanwhile),
-  /// fresh tensors, and the memory of temporaries. Given up on every way out.
+  /// References that a call holds while kernels run without the GIL: parameters (somebody may replace one meanwhile)
+  /// and what lies in lists, fresh tensors, and the memory of temporaries. Given up on every way out.
   struct Held {
     PyObject* few[12] = {};
     std::vector<PyObject*> many;
@@ -339,8 +399,16 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
     ~Held() {
       for (std::size_t i = 0; i < count; ++i) Py_XDECREF(at[i]);
     }
-  } held(plan.fresh.size() + plan.parameters.size() + 1);
+  } held(plan.fresh.size() + plan.parameters.size() + (plan.nested ? plan.inputs.size() : 0) + 1);
   std::size_t next = plan.fresh.size();
+  for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
+    if (plan.nested) {
+      Py_INCREF(tensors[i]);
+      held.at[next++] = tensors[i];
+    }
+    const Look look = take(plan, tensors[i], plan.inputs[i], grad != 0, table);
+    if (look != Look::fits) return answer(look);
+  }
   for (const Parameter& parameter : plan.parameters) {
     PyObject* tensor = PyDict_GetItemWithError(parameter.store, parameter.key);
     if (tensor == nullptr) return PyErr_Occurred() != nullptr ? nullptr : miss();
@@ -416,6 +484,33 @@ Layout read_layout(Reader& read, const Plan& plan, PyObject* row, Py_ssize_t at)
   return out;
 }
 
+/// ("tensor", place), ("scalar", value), ("tuple" | "list", [item, …]), or ("dict", [item, …], [key, …]).
+Nest read_nest(Reader& read, PyObject* row, std::size_t tensors) {
+  Nest out;
+  PyObject* kind = read.item(row, 0);
+  const auto is = [&](const char* name) {
+    return kind != nullptr && !read.failed() && PyUnicode_CompareWithASCIIString(kind, name) == 0;
+  };
+  if (is("tensor")) {
+    out.place = static_cast<std::size_t>(read.number(read.item(row, 1)));
+    if (out.place >= tensors && !read.failed()) PyErr_SetString(PyExc_ValueError, "a tensor beyond the last");
+    return out;
+  }
+  if (is("scalar")) {
+    out.kind = Nest::Kind::scalar;
+    out.value = read.item(row, 1);
+    return out;
+  }
+  out.kind = is("tuple") ? Nest::Kind::tuple : is("list") ? Nest::Kind::list : Nest::Kind::dict;
+  PyObject* items = read.item(row, 1);
+  PyObject* keys = out.kind == Nest::Kind::dict ? read.item(row, 2) : nullptr;
+  for (Py_ssize_t i = 0; i < read.size(items); ++i) {
+    out.items.push_back(read_nest(read, read.item(items, i), tensors));
+    if (keys != nullptr) out.keys.push_back(read.item(keys, i));
+  }
+  return out;
+}
+
 bool find_exchange(Plan* plan) {
   const Ref capsule(PyObject_GetAttrString(plan->tensor_type, "__dlpack_c_exchange_api__"));
   if (!capsule) return false;
@@ -460,10 +555,11 @@ bool read_plan(PyObject* fields, Plan* plan) {
   plan->device = device < 0 ? DlDevice{dl_cpu, 0} : DlDevice{dl_cuda, static_cast<std::int32_t>(device)};
   rows = read.field("users");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
-    PyObject* row = read.item(rows, i);
-    const auto argument = static_cast<Py_ssize_t>(read.number(read.item(row, 0)));
-    plan->inputs.push_back({argument, read_layout(read, *plan, row, 1)});
+    plan->inputs.push_back(read_layout(read, *plan, read.item(rows, i), 0));
   }
+  plan->given = read_nest(read, read.field("given"), plan->inputs.size());
+  plan->keywords = read_nest(read, read.field("keywords"), plan->inputs.size());
+  plan->nested = read.field("nested") == Py_True;
   rows = read.field("params");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     PyObject* row = read.item(rows, i);
@@ -501,6 +597,7 @@ bool read_plan(PyObject* fields, Plan* plan) {
     }
     plan->outputs.push_back(output);
   }
+  if (plan->finish == Py_None) plan->answer = read_nest(read, read.field("answer"), plan->outputs.size());
   PyObject* how = read.field("launch");
   void* function = read.address(read.item(how, 0));
   std::memcpy(&plan->run, &function, sizeof function);
@@ -508,8 +605,8 @@ bool read_plan(PyObject* fields, Plan* plan) {
   plan->steps = static_cast<int>(read.number(read.item(how, 2)));
   plan->brief = read.field("brief") == Py_True;
   const auto outside = [&](long buffer) { return buffer >= static_cast<long>(plan->table.size()); };
-  for (const Input& input : plan->inputs) {
-    if (outside(input.layout.buffer)) PyErr_SetString(PyExc_ValueError, "an input outside the table");
+  for (const Layout& input : plan->inputs) {
+    if (outside(input.buffer)) PyErr_SetString(PyExc_ValueError, "an input outside the table");
   }
   for (const Parameter& parameter : plan->parameters) {
     if (outside(parameter.layout.buffer)) PyErr_SetString(PyExc_ValueError, "a parameter outside the table");

@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -52,6 +53,38 @@ def context_is_plain() -> bool:
         or _module_globals._global_forward_pre_hooks
         or (_function_mode() and not _only_device_modes())
     )
+
+
+def _same_scalar(given: Any, value: Any) -> bool:
+    """Of one type and equal; zeros of one sign, and NaN is NaN."""
+    if type(given) is not type(value):
+        return False
+    if isinstance(value, float):
+        return (given == value and (given != 0 or str(given) == str(value))) or (given != given and value != value)
+    return bool(given == value)
+
+
+def _nest(spec: Any, leaves: Iterator[int], scalars: dict[int, Any]) -> Any:
+    """A tree of tuples, lists and dictionaries as the C form reads it, with the numbers of its tensor leaves; None for a tree of
+    anything else."""
+    children = _children(spec)
+    if spec.type is None:
+        leaf = next(leaves)
+        return ("scalar", scalars[leaf]) if leaf in scalars else ("tensor", leaf)
+    kind = {tuple: "tuple", list: "list", dict: "dict"}.get(spec.type)
+    items = [_nest(child, leaves, scalars) for child in children]
+    if kind is None or None in items:
+        return None
+    return (kind, items, list(spec.context)) if kind == "dict" else (kind, items)
+
+
+def _placed(nest: Any, places: dict[int, int]) -> Any:
+    """The same with a tensor's place among the inputs in place of its number."""
+    if nest[0] == "scalar":
+        return nest
+    if nest[0] == "tensor":
+        return ("tensor", places[nest[1]])
+    return (nest[0], [_placed(item, places) for item in nest[1]], *nest[2:])
 
 
 def _only_device_modes() -> bool:
@@ -347,6 +380,11 @@ class Attachment:
         self._scalars = [(s["index"], self.shipped.module.read_scalar(s["arg"])) for s in manifest["scalars"]]
         self._tensor_leaves = sorted(set(range(self._leaf_count)) - {i for i, _ in self._scalars})
         self._single_output = self._out_spec.num_leaves == 1 and not _children(self._out_spec)
+        leaves = iter(range(self._leaf_count))
+        scalars = dict(self._scalars)
+        nests = [_nest(spec, leaves, scalars) for spec in (args_spec, kwargs_spec)]
+        self._given: Any = None if None in nests else nests
+        self._answer = _nest(self._out_spec, iter(range(self._out_spec.num_leaves)), {})
         self._mutates = any(o["kind"] == "mutate_input" for o in program["outputs"])
         self._captured_dtype = self.shipped.module.torch_dtype(manifest.get("default_dtype", "f32"))
 
@@ -426,9 +464,9 @@ class Attachment:
 
     def _direct(self, bound: _Bound) -> Any:
         """The C form of this binding: None where there is no extension, or the program or call is not of its simple kind
-        (tensors in a row as positional arguments, kernels only, nothing written back)."""
+        (arguments nested in tuples, lists and dictionaries, all of them used; kernels only, nothing written back)."""
         extension, direct = self.shipped.extension, bound.executor.direct()
-        simple = self._plain_positional and not (self._scalars or bound.unused or bound.ties or bound.loose)
+        simple = self._given is not None and not (bound.unused or bound.ties or bound.loose)
         if extension is None or direct is None or not simple:
             return None
         buffers = [b.buffer for b in bound.executor.bindings]
@@ -439,6 +477,8 @@ class Attachment:
             return None
 
     def _plan(self, extension: Any, bound: _Bound, direct: dict[str, Any], buffers: list[int], root: dict[str, Any]) -> Any:
+        places = {user[1]: place for place, user in enumerate(bound.users)}
+        given, keywords = (_placed(nest, places) for nest in self._given)
         return extension.Plan(
             miss=FALLBACK,
             module=bound.module,
@@ -455,9 +495,13 @@ class Attachment:
             plain=_PLAIN,
             root=(root, self._training[""]),
             tree=[(parent, key, child, vars(child), training) for parent, key, child, training in bound.tree],
-            users=[(index, buffers[p], torch.empty((), dtype=dtype), shape, strides) for p, index, dtype, shape, strides in bound.users],
+            users=[(buffers[p], torch.empty((), dtype=dtype), shape, strides) for p, _, dtype, shape, strides in bound.users],
+            given=given,
+            keywords=keywords,
+            nested=not self._plain_positional,
+            answer=self._answer,
             params=[(store, key, buffers[p], torch.empty((), dtype=dtype), shape, strides) for p, store, key, dtype, shape, strides in bound.params],
-            finish=None if self._single_output else lambda leaves: pytree.tree_unflatten(leaves, self._out_spec),
+            finish=None if self._answer is not None else lambda leaves: pytree.tree_unflatten(leaves, self._out_spec),
             **direct,
         ).run
 
@@ -481,7 +525,7 @@ class Attachment:
                 return FALLBACK
         for index, value in self._scalars:
             given = leaves[index]
-            if type(given) is not type(value) or (given != value and given == given):
+            if not _same_scalar(given, value):
                 return FALLBACK
         bound = self._bound
         if bound is None or bound.module is not module:

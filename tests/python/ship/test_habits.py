@@ -81,6 +81,27 @@ PAIR_PROGRAM = program(
     [SUM_AND_DIFFERENCE],
 )
 
+# Arguments in tuples, lists and dictionaries, with scalars among them.
+NESTED = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, pair, options, factor=1.0):
+        a, (b,) = pair
+        total = a + b * options["scale"] if options["add"] else a
+        return {"sum": (total, [a - b]), "factor": factor}
+
+def get_inputs():
+    return [(torch.randn(5, 6), [torch.randn(5, 6)]), {"scale": 1, "add": True}], {"factor": 0.0}
+"""
+NESTED_PROGRAM = program(
+    PAIR_PROGRAM["buffers"],
+    PAIR_PROGRAM["steps"],
+    [{"buffer": 3, "kind": "user"}, {"buffer": 4, "kind": "user"}, {"kind": "scalar", "arg": {"float": "0x0p+0"}}],
+    [SUM_AND_DIFFERENCE],
+)
+
 
 @pytest.fixture(scope="module", params=["in C", "in Python"])
 def form(request: pytest.FixtureRequest) -> str:
@@ -141,6 +162,30 @@ def test_dict_outputs_and_keywords(form: str, binaries: list[str], tmp_path: Pat
     torch.testing.assert_close(first["rest"][0], -second["rest"][0])  # results are never the same memory
     with pytest.raises(TypeError):
         model(a)
+
+
+@torch.no_grad()
+def test_nested_arguments_and_scalars(form: str, binaries: list[str], tmp_path: Path) -> None:
+    model = load(with_kernels(tmp_path, NESTED, NESTED_PROGRAM, binaries[1:], form == "in C"))
+    a, b = torch.randn(5, 6), torch.randn(5, 6)
+    options = {"scale": 1, "add": True}
+    expect(model, True, (a, [b]), options, factor=0.0)
+    with runs() as seen:
+        result = model((a, [b]), options, factor=0.0)
+    assert seen == ["direct" if form == "in C" else "run"]
+    assert type(result["sum"]) is tuple and type(result["sum"][1]) is list and result["factor"] == 0.0
+    for pair in ((a, (b,)), [a, [b]], (a, [b.double()]), (a, [b.t().contiguous().t()])):
+        expect(model, False, pair, options, factor=0.0)
+    for other in ({"scale": 2, "add": True}, {"scale": 1, "add": False}, {"scale": 1.0, "add": True}, {"scale": 1, "add": 1}):
+        expect(model, False, (a, [b]), other, factor=0.0)
+    expect(model, False, (a, [b]), options | {"more": 1}, factor=0.0)
+    for factor in (-0.0, 1.0, float("nan"), 0, None):
+        did, result = program_ran(model, (a, [b]), options, factor=factor)
+        assert not did and (result["factor"] is factor)
+    expect(model, False, (a, [b]), options)
+    expect(model, True, (a, [b]), options, factor=0.0)  # and nothing of that stays
+    with pytest.raises((TypeError, ValueError)):
+        model((a, []), options, factor=0.0)
 
 
 @torch.no_grad()
