@@ -56,8 +56,9 @@ struct Form {
 const std::vector<Form>& forms() {
   static const std::vector<Form> all = {
       {"sigmoid", "pl_full_sigmoid(x)", [](long double x) { return 1 / (1 + expl(-x)); }, INFINITY, 2.2, 2.2},
-      {"tanh", "pl_short_tanh(x, 1, 1)", [](long double x) { return tanhl(x); }, INFINITY, 5, 6.5},
-      {"capped", "pl_short_tanh(x, 1.0 / 30, 30)", [](long double x) { return 30 * tanhl(x / 30); }, INFINITY, 5, 6.5},
+      {"tanh", "pl_short_tanh(x, 1, 1)", [](long double x) { return tanhl(x); }, INFINITY, 5.5, 7.5},
+      {"capped", "pl_short_tanh(x, 1.0 / 30, 30)", [](long double x) { return 30 * tanhl(x / 30); }, INFINITY, 5.5,
+       7.5},
       {"scaled", "pl_short_tanh(x, 0.7978845608028654, 0.25)",
        [](long double x) { return 0.25L * tanhl(x * 0.7978845608028654L); }, INFINITY, 6, 7},
       {"near", "pl_near_tanh(x, 1, 1)", [](long double x) { return tanhl(x); }, 0.9F, 1.2, 1.2},
@@ -66,7 +67,7 @@ const std::vector<Form>& forms() {
        [](long double x) { return fmaxl(x, 0) + log1pl(expl(-fabsl(x))) + (std::isnan(x) ? x : 0); }, INFINITY, 3, 7},
       {"tanh of softplus", "pl_short_tanh_softplus(x)",
        [](long double x) { return tanhl(fmaxl(x, 0) + log1pl(expl(-fabsl(x))) + (std::isnan(x) ? x : 0)); }, INFINITY,
-       4.5, 9},
+       5, 10},
   };
   return all;
 }
