@@ -20,10 +20,11 @@ from planish.errors import PlanishError
 from planish.wire import report_stage
 
 #: ATen names kept whole (docs/formats/graph.md says why). Decomposed, attention's pieces run 6× slower than the op, and a
-#: two-layer GRU over 128 steps is 6,175 nodes.
+#: two-layer GRU over 128 steps is 6,175 nodes. Of norms the forms that give their statistics as well (a kernel may want those alone):
+#: what eager calls inside `layer_norm`, `group_norm`, `rms_norm` and, as a batch norm, `instance_norm`.
 KEEP = frozenset(
     """linear addmm mm bmm baddbmm matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution
-    scaled_dot_product_attention lstm gru rnn_tanh rnn_relu layer_norm native_layer_norm rms_norm group_norm native_group_norm instance_norm
+    scaled_dot_product_attention lstm gru rnn_tanh rnn_relu native_layer_norm native_group_norm _fused_rms_norm
     logsumexp gelu silu mish softplus hardswish hardsigmoid elu selu celu leaky_relu prelu hardtanh relu6 softsign log_sigmoid glu
     var std var_mean std_mean linalg_vector_norm norm
     max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
@@ -94,8 +95,7 @@ def _refusals(path: Path) -> Iterator[None]:
 def decompose(program: ExportedProgram) -> ExportedProgram:
     """Functional core ATen, with KEEP whole and losses row by row."""
     table = torch.export.default_decompositions()
-    keep = KEEP - {"instance_norm"} if any(map(_moves_statistics, program.graph.nodes)) else KEEP
-    for op in [op for op in table if isinstance(op, torch._ops.OpOverload) and op._schema.name.removeprefix("aten::") in keep]:
+    for op in [op for op in table if isinstance(op, torch._ops.OpOverload) and op._schema.name.removeprefix("aten::") in KEEP]:
         table.pop(op)
     table.update(losses.DECOMPOSITIONS)
     table[torch.ops.aten.select_scatter.default] = _select_scatter
@@ -108,11 +108,6 @@ def _select_scatter(self: torch.Tensor, src: torch.Tensor, dim: int, index: int)
     shape[dim] = -1
     here = torch.arange(self.shape[dim], device=self.device).view(shape) == index % self.shape[dim]
     return torch.where(here, src.to(self.dtype).unsqueeze(dim), self)
-
-
-def _moves_statistics(node: fx.Node) -> bool:
-    """Whole, an instance norm with running statistics would lose that it updates them: its schema does not say so."""
-    return node.target is torch.ops.aten.instance_norm.default and node.args[3] is not None
 
 
 def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path = Path("task")) -> Captured:

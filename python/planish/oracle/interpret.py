@@ -29,6 +29,8 @@ EXACT = {
     "round", "floor", "ceil", "trunc", "fix", "sign", "sgn", "abs", "neg", "relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "maximum", "minimum",
     "fmax", "fmin", "amax", "amin", "where", "masked_fill", "cat", "flip", "roll", "gather", "index", "index_select", "embedding", "cummax", "cummin",
 }  # fmt: skip
+# Norms whose second result is the mean of what they normalise.
+_NORMS = {"native_layer_norm", "native_group_norm", "_native_batch_norm_legit"}
 _PERTURB_CUDA, _PERTURB_CPU = 1 << 25, 1 << 17
 
 
@@ -138,6 +140,8 @@ class Double(Mode):
                 results[1] = _defined_mean(node, wide_args, wide_kwargs, results[1])
             if name == "_native_batch_norm_legit_functional":
                 _define_batch_mean(_bound(node, wide_args, wide_kwargs), results)
+            elif name in _NORMS and results[1] is not None and not bool(results[1].isfinite().all()):
+                results[1] = _mean_of_norm(name, _bound(node, wide_args, wide_kwargs)).reshape(results[1].shape)
             return results
         except torch.OutOfMemoryError:
             raise
@@ -321,6 +325,16 @@ def _define_batch_mean(bound: dict[str, Any], results: list[torch.Tensor | None]
     mean = source.mean(dim=[d for d in range(source.ndim) if d != 1])
     results[1] = mean.reshape(saved.shape)
     results[3] = bound["running_mean"] * (1 - bound["momentum"]) + mean * bound["momentum"]
+
+
+def _mean_of_norm(name: str, bound: dict[str, Any]) -> torch.Tensor:
+    """The same for the mean that other norms keep (a batch norm's is that of the batch, where it has no running statistics)."""
+    source: torch.Tensor = bound["input"]
+    if name == "native_layer_norm":
+        return source.mean(dim=list(range(source.ndim - len(bound["normalized_shape"]), source.ndim)))
+    if name == "native_group_norm":
+        return source.reshape(source.shape[0], bound["group"], -1).mean(dim=-1)
+    return source.mean(dim=[d for d in range(source.ndim) if d != 1])
 
 
 def _bound(node: torch.fx.Node, args: Any, kwargs: Any) -> dict[str, Any]:

@@ -22,7 +22,10 @@ class Composer {
   }
 
   /// Gives a value of the graph its place among the caller's buffers, before it is referenced.
-  void input(int value, Role role, program::Source source) { sources_[value] = {role, std::move(source)}; }
+  void input(int value, Role role, program::Source source) {
+    sources_[value] = {role, std::move(source)};
+    made_.insert(value);  // statistics that a region is given are outputs of one of its nodes, too
+  }
   void output(int value) { outputs_.push_back(value); }
 
   int buffer(int value) {

@@ -257,9 +257,10 @@ int places_read(const Kernel& kernel) {
 }
 
 /// One attempt over a fixed frame. Sets `change` where the space must be another.
-Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, const std::vector<int>& outputs,
-                       const Frame& frame, const LowerLimits& limits, std::optional<SpaceChange>& change) {
-  Lowering low(graph, inside, frame.space);
+Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given,
+                       const std::vector<int>& outputs, const Frame& frame, const LowerLimits& limits,
+                       std::optional<SpaceChange>& change) {
+  Lowering low(graph, inside, given, frame.space);
   Kernel kernel;
   const std::int64_t points = product(frame.shape);
   for (const int id : outputs) {
@@ -354,7 +355,7 @@ OpClass classify(std::string_view op) {
 }
 
 Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> outputs,
-                     const LowerLimits& limits) {
+                     const LowerLimits& limits, std::span<const int> given) {
   if (outputs.empty()) return unsupported("a kernel without outputs");
   // Whole-space outputs first: they say what the space is. The order given is restored at the end.
   std::vector<int> order(outputs.begin(), outputs.end());
@@ -369,7 +370,7 @@ Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, st
   // Each round splits a variable or adds a row; real graphs settle in a few.
   for (int round = 0; round < 32; ++round) {
     std::optional<SpaceChange> change;
-    auto kernel = attempt(graph, inside, order, frame, limits, change);
+    auto kernel = attempt(graph, inside, given, order, frame, limits, change);
     if (kernel) {
       std::vector<Output> sorted;
       for (const int id : outputs) {

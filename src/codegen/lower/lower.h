@@ -29,7 +29,13 @@ struct LowerLimits {
 /// One kernel that computes `outputs` from everything that the nodes in `inside` (flags by node index) do not make
 /// themselves. Error kind `unsupported`: these nodes do not fit one kernel, and the message says why. Deterministic.
 /// Kernel::inputs are in order of first use.
+/// `given` values are loaded even where a node inside makes them; a norm whose statistics are given sweeps no row.
 Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> outputs,
-                     const LowerLimits& limits = {});
+                     const LowerLimits& limits = {}, std::span<const int> given = {});
+
+/// The values (its own further outputs) that, where they are given, make a norm's first output a pointwise one. Empty
+/// for other nodes, for outputs that the graph does not name, and where they are kept in fewer bits than a kernel that
+/// does the whole norm would keep them in.
+std::vector<int> statistics_of(const ir::Graph& graph, const ir::GraphNode& node);
 
 }  // namespace planish::codegen

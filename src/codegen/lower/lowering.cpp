@@ -27,12 +27,15 @@ std::string_view base_name(std::string_view op) {
   return op.substr(0, op.find('.'));
 }
 
-Lowering::Lowering(const ir::Graph& graph, const std::vector<bool>& inside, ir::Space space)
+Lowering::Lowering(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given, ir::Space space)
     : graph_(graph),
       inside_(inside),
+      given_(graph.values.size(), false),
       space_(std::move(space)),
       variables_(space_.extents.size()),
-      producers_(graph.producers()) {}
+      producers_(graph.producers()) {
+  for (const int id : given) given_[static_cast<std::size_t>(id)] = true;
+}
 
 bool Lowering::moves_at_run_time(const IndexExpr& e) const {
   for (std::size_t v = variables_; v < space_.extents.size(); ++v) {
@@ -174,7 +177,7 @@ Result<int> Lowering::value(int id, Coords coords) {
 
   const int producer = producers_[static_cast<std::size_t>(id)];
   Result<int> result = -1;
-  if (producer < 0 || !inside_[static_cast<std::size_t>(producer)]) {
+  if (producer < 0 || !inside_[static_cast<std::size_t>(producer)] || is_given(id)) {
     IndexExpr index;
     for (std::size_t i = 0; i < coords.size(); ++i) index = ir::add(index, ir::scale(coords[i], v.strides[i]), space_);
     auto at = std::find(inputs_.begin(), inputs_.end(), id);

@@ -38,8 +38,9 @@ struct Sweep {
 
 class Lowering {
  public:
-  /// `inside[n]`: node n belongs to the kernel; values made elsewhere are loaded. The graph must outlive this.
-  Lowering(const ir::Graph& graph, const std::vector<bool>& inside, ir::Space space);
+  /// `inside[n]`: node n belongs to the kernel; values made elsewhere, and those in `given`, are loaded. The graph must
+  /// outlive this.
+  Lowering(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given, ir::Space space);
 
   /// The scalar that value `id` holds at the coordinates (one a dim, over the space). Error kind `unsupported`, or
   /// `space` when change() is set.
@@ -101,6 +102,7 @@ class Lowering {
   Builder& builder() { return builder_; }
   const ir::Space& space() const { return space_; }
   const ir::Graph& graph() const { return graph_; }
+  bool is_given(int id) const { return given_[static_cast<std::size_t>(id)]; }
   const std::optional<SpaceChange>& change() const { return change_; }
   const std::vector<int>& input_values() const { return inputs_; }
   /// The reduced or scanned variables, once a reduction or a scan has fixed them.
@@ -115,6 +117,7 @@ class Lowering {
 
   const ir::Graph& graph_;
   const std::vector<bool>& inside_;
+  std::vector<bool> given_;    ///< by value
   ir::Space space_;            ///< the kernel's variables, then those known at run time
   std::size_t variables_ = 0;  ///< of the kernel
   std::vector<int> run_time_;  ///< node of each variable behind

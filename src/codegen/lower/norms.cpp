@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "codegen/lower/lower.h"
 #include "codegen/lower/row_fold.h"
 
 // Normalisations.
@@ -16,14 +19,44 @@ Result<int> affine(const Site& s, int y, const Coords& coords) {
   return b.cast(y, s.out_dtype);
 }
 
+/// True where the kernel loads all statistics of the norm that it has as outputs 1 … count.
+bool knows_statistics(const Site& s, std::size_t count) {
+  if (s.out_position != 0 || s.node.outs.size() <= count) return false;
+  for (std::size_t i = 1; i <= count; ++i) {
+    if (!s.node.outs[i] || !s.low.is_given(*s.node.outs[i])) return false;
+  }
+  return true;
+}
+
+/// (x - mean)·rstd with both given at `coords` of theirs.
+Result<int> normalised(const Site& s, int x, const Coords& coords) {
+  PLANISH_TRY(const int mean, s.low.value_as(*s.node.outs[1], coords, s.b.dtype(x)));
+  PLANISH_TRY(const int rstd, s.low.value_as(*s.node.outs[2], coords, s.b.dtype(x)));
+  return s.b.mul(s.b.sub(x, mean), rstd);
+}
+
+/// Coordinates of statistics whose last `count` dims are 1.
+Coords ahead_of(const Coords& coords, std::size_t count) {
+  Coords result = coords;
+  std::fill(result.end() - static_cast<std::ptrdiff_t>(count), result.end(), ir::IndexExpr());
+  return result;
+}
+
 Result<int> layer_norm(const Site& s) {
   const int id = s.args.value("input");
   const auto& shape = s.low.info(id).shape;
   const auto normalized = s.args.integers("normalized_shape");
   if (!normalized || normalized->size() > shape.size()) return unsupported("layer_norm without a shape");
+  const DType data = wide(s.low.info(id).dtype);
+  const Coords parameters(s.coords.end() - static_cast<std::ptrdiff_t>(std::min(normalized->size(), s.coords.size())),
+                          s.coords.end());
+  if (knows_statistics(s, 2)) {
+    PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
+    PLANISH_TRY(const int y, normalised(s, x, ahead_of(s.coords, normalized->size())));
+    return affine(s, y, parameters);
+  }
   Rows rows(s.low, shape, trailing(shape.size(), normalized->size()));
   PLANISH_CHECK(rows.at(s.coords));
-  const DType data = wide(s.low.info(id).dtype);
   PLANISH_TRY(const int swept, s.low.value_as(id, rows.full(), data));
   Builder& b = s.b;
   const Moments m = moments(rows, b, swept);
@@ -32,8 +65,7 @@ Result<int> layer_norm(const Site& s) {
   if (s.out_position == 1) return b.cast(m.mean, s.out_dtype);
   if (s.out_position == 2) return b.cast(rstd, s.out_dtype);
   PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
-  return affine(s, b.mul(b.sub(x, m.mean), rstd),
-                Coords(s.coords.end() - static_cast<std::ptrdiff_t>(normalized->size()), s.coords.end()));
+  return affine(s, b.mul(b.sub(x, m.mean), rstd), parameters);
 }
 
 double epsilon(DType dtype) {
@@ -54,9 +86,16 @@ Result<int> rms_norm(const Site& s) {
   const auto& shape = s.low.info(id).shape;
   const auto normalized = s.args.integers("normalized_shape");
   if (!normalized || normalized->size() > shape.size()) return unsupported("rms_norm without a shape");
+  const DType data = wide(s.low.info(id).dtype);
+  const Coords parameters(s.coords.end() - static_cast<std::ptrdiff_t>(std::min(normalized->size(), s.coords.size())),
+                          s.coords.end());
+  if (knows_statistics(s, 1)) {
+    PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
+    PLANISH_TRY(const int rstd, s.low.value_as(*s.node.outs[1], ahead_of(s.coords, normalized->size()), data));
+    return affine(s, s.b.mul(x, rstd), parameters);
+  }
   Rows rows(s.low, shape, trailing(shape.size(), normalized->size()));
   PLANISH_CHECK(rows.at(s.coords));
-  const DType data = wide(s.low.info(id).dtype);
   PLANISH_TRY(const int swept, s.low.value_as(id, rows.full(), data));
   Builder& b = s.b;
   const int mean = b.div(rows.fold(ReduceKind::sum, b.mul(swept, swept)), static_cast<double>(rows.length()));
@@ -64,13 +103,12 @@ Result<int> rms_norm(const Site& s) {
   const int rstd = b.op(Op::rsqrt, b.add(mean, eps));
   if (s.out_position == 1) return b.cast(rstd, s.out_dtype);
   PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
-  return affine(s, b.mul(x, rstd),
-                Coords(s.coords.end() - static_cast<std::ptrdiff_t>(normalized->size()), s.coords.end()));
+  return affine(s, b.mul(x, rstd), parameters);
 }
 
-/// Groups of channels normalised over the group and all positions; a group of one channel is instance norm.
+/// Groups of channels normalised over the group and all positions; a group of one channel is instance norm. The
+/// statistics are [N, groups].
 Result<int> group_norm(const Site& s) {
-  if (s.out_position != 0) return unsupported("the statistics of a group norm");
   const int id = s.args.value("input");
   const auto& shape = s.low.info(id).shape;
   if (shape.size() < 2) return unsupported("a group norm of rank 1");
@@ -86,20 +124,30 @@ Result<int> group_norm(const Site& s) {
   // The argument seen as [N, G, C/G, …]; its coordinates come back by c = g·(C/G) + c'.
   std::vector<std::int64_t> grouped{shape[0], groups, channels};
   grouped.insert(grouped.end(), shape.begin() + 2, shape.end());
-  Coords seen{s.coords[0], ir::floor_div(s.coords[1], channels, s.low.space()),
-              ir::mod(s.coords[1], channels, s.low.space())};
-  seen.insert(seen.end(), s.coords.begin() + 2, s.coords.end());
+  Coords seen = s.coords;
+  if (s.out_position == 0) {
+    seen = {s.coords[0], ir::floor_div(s.coords[1], channels, s.low.space()),
+            ir::mod(s.coords[1], channels, s.low.space())};
+    seen.insert(seen.end(), s.coords.begin() + 2, s.coords.end());
+  }
+  const DType data = wide(s.low.info(id).dtype);
+  if (knows_statistics(s, 2)) {
+    PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
+    PLANISH_TRY(const int y, normalised(s, x, {seen[0], seen[1]}));
+    return affine(s, y, {s.coords[1]});
+  }
   Rows rows(s.low, grouped, trailing(grouped.size(), grouped.size() - 2));
   PLANISH_CHECK(rows.at(seen));
   const Coords& full = rows.full();
   Coords back{full[0], ir::add(ir::scale(full[1], channels), full[2], s.low.space())};
   back.insert(back.end(), full.begin() + 3, full.end());
-  const DType data = wide(s.low.info(id).dtype);
   PLANISH_TRY(const int swept, s.low.value_as(id, std::move(back), data));
   Builder& b = s.b;
   const Moments m = moments(rows, b, swept);
   const int var = b.div(m.squares, static_cast<double>(rows.length()));
+  if (s.out_position == 1) return b.cast(m.mean, s.out_dtype);
   const int rstd = b.op(Op::rsqrt, b.add(var, s.args.number("eps").value_or(1e-5)));
+  if (s.out_position == 2) return b.cast(rstd, s.out_dtype);
   PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
   return affine(s, b.mul(b.sub(x, m.mean), rstd), {s.coords[1]});
 }
@@ -125,6 +173,11 @@ Result<int> batch_norm(const Site& s) {
     PLANISH_TRY(const int var, statistic("running_var"));
     return affine(s, b.mul(b.sub(x, mean), b.op(Op::rsqrt, b.add(var, eps))), channel);
   }
+  if (knows_statistics(s, 2)) {
+    PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
+    PLANISH_TRY(const int y, normalised(s, x, channel));
+    return affine(s, y, channel);
+  }
   std::vector<int> dims{0};
   for (std::size_t d = 2; d < shape.size(); ++d) dims.push_back(static_cast<int>(d));
   Rows rows(s.low, shape, dims);
@@ -147,6 +200,30 @@ Result<int> batch_norm(const Site& s) {
 }
 
 }  // namespace
+
+std::vector<int> statistics_of(const ir::Graph& graph, const ir::GraphNode& node) {
+  const auto name = base_name(node.op);
+  std::size_t count = 0;
+  if (name == "native_layer_norm" || name == "native_group_norm") {
+    count = 2;
+  } else if (name == "_fused_rms_norm") {
+    count = 1;
+  } else if (const auto handler = norm_handlers().find(name);
+             handler != norm_handlers().end() && handler->second == batch_norm) {
+    const Args args(node);
+    count = args.flag("training") || args.flag("train") ? 2 : 0;
+  }
+  if (count == 0 || node.outs.size() <= count) return {};
+  const int input = Args(node).value("input");
+  if (input < 0) return {};
+  const DType kept = wide(graph.values[static_cast<std::size_t>(input)].dtype);
+  std::vector<int> result;
+  for (std::size_t i = 1; i <= count; ++i) {
+    if (!node.outs[i] || graph.values[static_cast<std::size_t>(*node.outs[i])].dtype != kept) return {};
+    result.push_back(*node.outs[i]);
+  }
+  return result;
+}
 
 const HandlerTable& norm_handlers() {
   static const HandlerTable table{{"layer_norm", layer_norm},

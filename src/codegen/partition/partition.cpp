@@ -15,6 +15,7 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
     Units units(graph, usage, options);
     units.fuse();
     units.duplicate();
+    units.keep_statistics();
     units.absorb_output_views();
     for (const Unit& unit : units.all()) {
       if (unit.alive && unit.kernel) regions.push_back(region_of(graph, usage.producers, *unit.kernel));

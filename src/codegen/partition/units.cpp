@@ -6,15 +6,10 @@
 #include "codegen/partition/regions.h"
 
 namespace planish::codegen {
-namespace {
 
-/// Repeating work (a window over a value that is made inside makes it once for every tap) must cost less than the bytes
-/// that it saves.
 bool worth(double bytes_saved, double flops_added) {
   return bytes_saved >= 0 && flops_added <= flops_per_byte * bytes_saved;
 }
-
-}  // namespace
 
 Units::Units(const ir::Graph& graph, const Usage& usage, const PartitionOptions& options)
     : graph_(graph), usage_(usage), options_(options), unit_of_(graph.nodes.size(), -1) {
@@ -35,6 +30,7 @@ void Units::set(Unit& unit, std::set<int> nodes, Trial trial) {
   unit.nodes = std::move(nodes);
   unit.kernel = std::move(trial.kernel);
   unit.outputs = std::move(trial.outputs);
+  unit.given = std::move(trial.given);
   unit.bytes = trial.bytes;
   unit.flops = trial.flops;
   ++unit.version;
@@ -54,13 +50,14 @@ std::vector<int> Units::outputs_of(const std::set<int>& nodes) const {
   return outputs;
 }
 
-std::optional<Units::Trial> Units::lower_outputs(const std::set<int>& nodes, std::vector<int> outputs) const {
+std::optional<Units::Trial> Units::lower_outputs(const std::set<int>& nodes, std::vector<int> outputs,
+                                                 std::vector<int> given) const {
   std::vector<bool> inside = usage_.inlined;
   for (const int n : nodes) inside[static_cast<std::size_t>(n)] = true;
-  auto kernel = lower(graph_, inside, outputs, options_.limits);
+  auto kernel = lower(graph_, inside, outputs, options_.limits, given);
   if (!kernel) return std::nullopt;
   const Cost costs = cost(*kernel);
-  return Trial{std::move(*kernel), std::move(outputs), costs.bytes, costs.flops};
+  return Trial{std::move(*kernel), std::move(outputs), std::move(given), costs.bytes, costs.flops};
 }
 
 std::optional<Units::Trial> Units::try_nodes(const std::set<int>& nodes) const {
@@ -215,6 +212,8 @@ void Units::absorb_output_views() {
       const auto& users = usage_.users[static_cast<std::size_t>(v)];
       if (shown.size() != 1 || shown[0] == v) continue;
       if (!std::all_of(users.begin(), users.end(), [&](int user) { return unit.nodes.contains(user); })) continue;
+      if (std::ranges::any_of(units_, [&](const Unit& u) { return u.alive && std::ranges::binary_search(u.given, v); }))
+        continue;
       if (graph_.values[static_cast<std::size_t>(shown[0])].elements() !=
           graph_.values[static_cast<std::size_t>(v)].elements())
         continue;
@@ -222,7 +221,7 @@ void Units::absorb_output_views() {
       changed = true;
     }
     if (!changed) continue;
-    if (auto trial = lower_outputs(unit.nodes, outputs)) set(unit, unit.nodes, std::move(*trial));
+    if (auto trial = lower_outputs(unit.nodes, outputs, unit.given)) set(unit, unit.nodes, std::move(*trial));
   }
 }
 

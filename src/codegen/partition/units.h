@@ -11,10 +11,15 @@
 /// Private to codegen/partition: greedy growth of kernels.
 namespace planish::codegen {
 
+/// Repeating work (a window over a value that is made inside makes it once for every tap) must cost less than the bytes
+/// that it saves.
+bool worth(double bytes_saved, double flops_added);
+
 /// One kernel in the making, or one `aten` node. `nodes` excludes inlined ones.
 struct Unit {
   std::set<int> nodes;
   std::vector<int> outputs;
+  std::vector<int> given;        ///< values that another unit stores, although nodes here could make them; ascending
   std::optional<Kernel> kernel;  ///< null: aten
   double bytes = 0, flops = 0;
   bool alive = true;
@@ -29,6 +34,9 @@ class Units {
   void fuse();
   /// Repeats pointwise producers inside all their readers where that moves no more bytes.
   void duplicate();
+  /// Where what a row kernel writes is read by kernels alone, and follows element by element from its inputs and from a
+  /// few values a row: stores those values instead, and repeats the rest inside all readers, if fewer bytes move.
+  void keep_statistics();
   /// Stores a view of a result in place of the result, where only that view is returned.
   void absorb_output_views();
 
@@ -37,11 +45,15 @@ class Units {
  private:
   struct Trial {
     Kernel kernel;
-    std::vector<int> outputs;
+    std::vector<int> outputs, given;
     double bytes = 0, flops = 0;
   };
   std::optional<Trial> try_nodes(const std::set<int>& nodes) const;
-  std::optional<Trial> lower_outputs(const std::set<int>& nodes, std::vector<int> outputs) const;
+  std::optional<Trial> lower_outputs(const std::set<int>& nodes, std::vector<int> outputs,
+                                     std::vector<int> given = {}) const;
+  void keep_statistics_of(Unit& unit);
+  /// Units that read one of the values; null where one of them is not a kernel.
+  std::optional<std::vector<Unit*>> kernels_that_read(const std::vector<int>& values);
   std::vector<int> outputs_of(const std::set<int>& nodes) const;
   bool join(int a, int b);
   /// A path from a to b that passes through at least one other unit (or, with `direct`, any path).

@@ -1,0 +1,154 @@
+#include "codegen/partition/statistics.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "codegen/lower/lower.h"
+#include "codegen/partition/units.h"
+
+namespace planish::codegen {
+namespace {
+
+/// Walks from the outputs towards the inputs and stops at the first value that is small enough.
+class Cut {
+ public:
+  Cut(const ir::Graph& graph, const Usage& usage, const std::set<int>& nodes, const std::vector<int>& given,
+      std::int64_t most)
+      : graph_(graph), usage_(usage), nodes_(nodes), given_(given), most_(most) {}
+
+  /// False where the value cannot be had from small ones.
+  bool follow(int v) {
+    const int producer = usage_.producers[static_cast<std::size_t>(v)];
+    if (producer < 0 || !seen_.insert(v).second || std::ranges::binary_search(given_, v)) return true;
+    const ir::GraphNode& node = graph_.nodes[static_cast<std::size_t>(producer)];
+    const OpClass c = classify(node.op);
+    if (usage_.inlined[static_cast<std::size_t>(producer)]) return c == OpClass::creation || follow_all(node);
+    if (!nodes_.contains(producer)) return true;
+    if (!depends_on_row(v)) return true;  // repeated as it is
+    if (small(v)) {
+      cut_.insert(v);
+      return true;
+    }
+    if (c == OpClass::pointwise) return follow_all(node);
+    if (c != OpClass::row || node.outs[0] != v) return false;
+    const std::vector<int> statistics = statistics_of(graph_, node);
+    if (statistics.empty() || !std::ranges::all_of(statistics, [&](int s) { return small(s); })) return false;
+    for (const int s : statistics) {
+      if (!std::ranges::binary_search(given_, s)) cut_.insert(s);
+    }
+    return follow_all(node);
+  }
+
+  std::vector<int> values() const { return {cut_.begin(), cut_.end()}; }
+
+ private:
+  bool follow_all(const ir::GraphNode& node) {
+    return std::ranges::all_of(ir::reads(node), [&](int v) { return follow(v); });
+  }
+  bool small(int v) const { return graph_.values[static_cast<std::size_t>(v)].elements() <= most_; }
+
+  /// Whether the unit folds something to get this value.
+  bool depends_on_row(int wanted) const {
+    std::set<int> seen;
+    std::vector<int> todo{wanted};
+    while (!todo.empty()) {
+      const int v = todo.back();
+      todo.pop_back();
+      const int producer = usage_.producers[static_cast<std::size_t>(v)];
+      if (producer < 0 || !seen.insert(v).second || std::ranges::binary_search(given_, v)) continue;
+      const ir::GraphNode& node = graph_.nodes[static_cast<std::size_t>(producer)];
+      const OpClass c = classify(node.op);
+      const bool inlined = usage_.inlined[static_cast<std::size_t>(producer)];
+      if ((inlined && c == OpClass::creation) || (!inlined && !nodes_.contains(producer))) continue;
+      if (c == OpClass::row || c == OpClass::scan) return true;
+      const auto ids = ir::reads(node);
+      todo.insert(todo.end(), ids.begin(), ids.end());
+    }
+    return false;
+  }
+
+  const ir::Graph& graph_;
+  const Usage& usage_;
+  const std::set<int>& nodes_;
+  const std::vector<int>& given_;
+  std::int64_t most_;
+  std::set<int> seen_, cut_;
+};
+
+std::vector<int> united(const std::vector<int>& a, const std::vector<int>& b) {
+  std::vector<int> result;
+  std::ranges::set_union(a, b, std::back_inserter(result));
+  return result;
+}
+
+}  // namespace
+
+std::optional<std::vector<int>> statistics_between(const ir::Graph& graph, const Usage& usage,
+                                                   const std::set<int>& nodes, const std::vector<int>& given,
+                                                   const std::vector<int>& outputs) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const int v : outputs) least = std::min(least, graph.values[static_cast<std::size_t>(v)].elements());
+  Cut cut(graph, usage, nodes, given, least / 2);
+  for (const int v : outputs) {
+    if (!cut.follow(v)) return std::nullopt;
+  }
+  std::vector<int> values = cut.values();
+  if (values.empty()) return std::nullopt;
+  return values;
+}
+
+std::optional<std::vector<Unit*>> Units::kernels_that_read(const std::vector<int>& values) {
+  std::vector<Unit*> readers;
+  for (Unit& unit : units_) {
+    if (!unit.alive) continue;
+    const bool reads = std::ranges::any_of(values, [&](int v) {
+      if (unit.kernel) {
+        return std::ranges::any_of(unit.kernel->inputs, [&](const Input& input) { return input.value == v; });
+      }
+      const auto& users = usage_.users[static_cast<std::size_t>(v)];
+      return std::ranges::any_of(users, [&](int user) { return unit.nodes.contains(user); });
+    });
+    if (!reads) continue;
+    if (!unit.kernel) return std::nullopt;
+    readers.push_back(&unit);
+  }
+  return readers;
+}
+
+void Units::keep_statistics_of(Unit& unit) {
+  // What fills the kernel's space is what could be computed again; the others are written as before.
+  std::vector<int> repeated, written;
+  for (const Output& output : unit.kernel->outputs) (output.per_row ? written : repeated).push_back(output.value);
+  const bool shown =
+      std::ranges::any_of(repeated, [&](int v) { return !usage_.shown[static_cast<std::size_t>(v)].empty(); });
+  if (repeated.empty() || shown) return;
+  const auto statistics = statistics_between(graph_, usage_, unit.nodes, unit.given, repeated);
+  const auto readers = kernels_that_read(repeated);
+  if (!statistics || !readers || readers->empty()) return;
+  std::ranges::sort(written);
+  auto left = lower_outputs(unit.nodes, united(written, *statistics), unit.given);
+  if (!left) return;
+  double saved = unit.bytes - left->bytes, added = left->flops - unit.flops;
+  std::vector<std::pair<std::set<int>, Trial>> trials;
+  for (const Unit* reader : *readers) {
+    std::set<int> nodes = reader->nodes;
+    nodes.insert(unit.nodes.begin(), unit.nodes.end());
+    auto trial = lower_outputs(nodes, reader->outputs, united(united(reader->given, unit.given), *statistics));
+    if (!trial) return;
+    saved += reader->bytes - trial->bytes;
+    added += trial->flops - reader->flops;
+    trials.emplace_back(std::move(nodes), std::move(*trial));
+  }
+  if (saved <= 0 || !worth(saved, added)) return;
+  for (std::size_t i = 0; i < trials.size(); ++i)
+    set(*(*readers)[i], std::move(trials[i].first), std::move(trials[i].second));
+  set(unit, unit.nodes, std::move(*left));
+}
+
+void Units::keep_statistics() {
+  for (Unit& unit : units_) {
+    if (unit.alive && unit.kernel && unit.kernel->anchor == Anchor::row) keep_statistics_of(unit);
+  }
+}
+
+}  // namespace planish::codegen

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "codegen/partition/usage.h"
+#include "ir/graph.h"
+
+/// Private to codegen/partition: where a kernel that folds rows can be cut in two.
+namespace planish::codegen {
+
+/// Values that nodes in `nodes` make, smaller than `outputs` by half at least, from which (and from what the nodes
+/// read) all of `outputs` follow element by element: sums and extremes of rows, and what is computed of them alone; the
+/// mean and 1/σ of a norm. Those in `given` count as read from elsewhere. Null where there are none: outputs that
+/// follow without them, folds whose results the graph does not name (a softmax), running values.
+std::optional<std::vector<int>> statistics_between(const ir::Graph& graph, const Usage& usage,
+                                                   const std::set<int>& nodes, const std::vector<int>& given,
+                                                   const std::vector<int>& outputs);
+
+}  // namespace planish::codegen
