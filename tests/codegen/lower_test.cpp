@@ -23,9 +23,9 @@ double datum(std::size_t input, std::size_t at) {
 
 /// Lowers everything, runs it, and compares each output element with f(logical index).
 Kernel check(GraphBuilder& g, const std::vector<int>& outputs,
-             const std::vector<std::function<double(const Index&)>>& expected) {
+             const std::vector<std::function<double(const Index&)>>& expected, const std::vector<int>& given = {}) {
   const std::vector<bool> inside(g.graph.nodes.size(), true);
-  auto kernel = lower(g.graph, inside, outputs);
+  auto kernel = lower(g.graph, inside, outputs, {}, given);
   REQUIRE_MESSAGE(kernel.has_value(), (kernel ? "" : kernel.error().message));
   std::vector<std::vector<double>> data;
   for (const Input& input : kernel->inputs) {
@@ -162,6 +162,114 @@ TEST_CASE("layer norm with its statistics: outputs of a row and of all points to
   CHECK_FALSE(k.outputs[0].per_row);
   CHECK(k.outputs[1].per_row);
   CHECK(k.outputs[2].per_row);
+}
+
+TEST_CASE("a norm whose statistics are given is pointwise, whatever is folded of it") {
+  const auto value = [](int id, std::int64_t at) {
+    return datum(static_cast<std::size_t>(id), static_cast<std::size_t>(at));
+  };
+  {
+    GraphBuilder g;
+    const int x = g.input({2, 6, 4}), w = g.input({6});
+    const int y = g.node(
+        "native_group_norm.default",
+        {V("input", x), V("weight", w), N("bias"), I("N", 2), I("C", 6), I("HxW", 4), I("group", 3), F("eps", 0.5)},
+        {2, 6, 4});
+    const int mean = g.value({2, 3}), rstd = g.value({2, 3});
+    g.graph.nodes.back().outs = {y, mean, rstd};
+    const auto normal = [&](std::int64_t n, std::int64_t c, std::int64_t i) {
+      const std::int64_t row = n * 3 + c / 2;
+      return (value(x, n * 24 + c * 4 + i) - value(mean, row)) * value(rstd, row) * value(w, c);
+    };
+    const auto k = check(g, {y}, {[&](const Index& i) { return normal(i[0], i[1], i[2]); }}, {mean, rstd});
+    CHECK(k.anchor == Anchor::pointwise);
+    // One of the two is not enough.
+    CHECK(check(g, {mean}, {[&](const Index& i) {
+                  double m = 0;
+                  for (std::int64_t j = 0; j < 8; ++j) m += value(x, i[0] * 24 + i[1] * 8 + j) / 8;
+                  return m;
+                }},
+                {rstd})
+              .reductions.size() == 1);
+    CHECK(lower(g.graph, {true}, std::vector<int>{y}, {}, std::vector<int>{mean})->reductions.size() == 2);
+    const int sums = g.node("sum.dim_IntList", {V("self", y), L("dim", {2}), B("keepdim", false), N("dtype")}, {2, 6});
+    const auto folded = check(g, {sums}, {[&](const Index& i) {
+                                double sum = 0;
+                                for (std::int64_t j = 0; j < 4; ++j) sum += normal(i[0], i[1], j);
+                                return sum;
+                              }},
+                              {mean, rstd});
+    CHECK(folded.reductions.size() == 1);
+    CHECK(folded.inner_extent() == 4);
+    const int tops = g.node("amax.default", {V("self", y), L("dim", {1}), B("keepdim", false)}, {2, 4});
+    check(g, {tops}, {[&](const Index& i) {
+            double top = normal(i[0], 0, i[1]);
+            for (std::int64_t c = 1; c < 6; ++c) top = std::max(top, normal(i[0], c, i[1]));
+            return top;
+          }},
+          {mean, rstd});
+  }
+  for (const bool rms : {false, true}) {
+    GraphBuilder g;
+    const int x = g.input({5, 2, 3}), w = g.input({2, 3});
+    const std::vector<ir::Arg> args{V("input", x), L("normalized_shape", {2, 3}), V("weight", w), F("eps", 0.5)};
+    const int y = g.node(rms ? "_fused_rms_norm.default" : "native_layer_norm.default", args, {5, 2, 3});
+    std::vector<int> given{g.value({5, 1, 1})};
+    if (!rms) given.push_back(g.value({5, 1, 1}));
+    for (const int id : given) g.graph.nodes.back().outs.push_back(id);
+    const int tops = g.node("amax.default", {V("self", y), L("dim", {0}), B("keepdim", false)}, {2, 3});
+    const auto normal = [&](std::int64_t row, std::int64_t at) {
+      const double centred = value(x, row * 6 + at) - (rms ? 0 : value(given[0], row));
+      return centred * value(given.back(), row) * value(w, at);
+    };
+    const auto k = check(g, {tops}, {[&](const Index& i) {
+                           double top = normal(0, i[0] * 3 + i[1]);
+                           for (std::int64_t r = 1; r < 5; ++r) top = std::max(top, normal(r, i[0] * 3 + i[1]));
+                           return top;
+                         }},
+                         given);
+    CHECK(k.reductions.size() == 1);
+  }
+  GraphBuilder g;
+  const int x = g.input({3, 2, 4});
+  const int y = g.node("_native_batch_norm_legit.no_stats",
+                       {V("input", x), N("weight"), N("bias"), B("training", true), F("momentum", 0.25), F("eps", 0.5)},
+                       {3, 2, 4});
+  const int mean = g.value({2}), rstd = g.value({2});
+  g.graph.nodes.back().outs = {y, mean, rstd};
+  const auto k = check(g, {y}, {[&](const Index& i) {
+                         return (value(x, i[0] * 8 + i[1] * 4 + i[2]) - value(mean, i[1])) * value(rstd, i[1]);
+                       }},
+                       {mean, rstd});
+  CHECK(k.anchor == Anchor::pointwise);
+}
+
+TEST_CASE("statistics count where they are as wide as what a kernel keeps") {
+  const auto found = [](const std::string& op, DType input, DType kept, bool training = true) {
+    GraphBuilder g;
+    const int x = g.input({4, 6}, input);
+    const int y = g.node(
+        op,
+        {V("input", x), L("normalized_shape", {6}), N("weight"), N("bias"), B("training", training), F("eps", 0.25)},
+        {4, 6}, input);
+    g.graph.nodes.back().outs = {y, g.value({4, 1}, kept), g.value({4, 1}, kept)};
+    return statistics_of(g.graph, g.graph.nodes.back());
+  };
+  using Ids = std::vector<int>;
+  CHECK(found("native_layer_norm.default", DType::f32, DType::f32) == Ids{2, 3});
+  CHECK(found("native_group_norm.default", DType::f64, DType::f64) == Ids{2, 3});
+  CHECK(found("_fused_rms_norm.default", DType::bf16, DType::f32) == Ids{2});
+  CHECK(found("_native_batch_norm_legit_functional.default", DType::f32, DType::f32) == Ids{2, 3});
+  CHECK(found("native_layer_norm.default", DType::bf16, DType::bf16).empty());
+  CHECK(found("native_layer_norm.default", DType::f64, DType::f32).empty());
+  CHECK(found("_native_batch_norm_legit_functional.default", DType::f32, DType::f32, false).empty());
+  CHECK(found("_softmax.default", DType::f32, DType::f32).empty());
+  GraphBuilder g;
+  const int x = g.input({4, 6});
+  g.node("native_layer_norm.default", {V("input", x), L("normalized_shape", {6}), F("eps", 0.25)}, {4, 6});
+  CHECK(statistics_of(g.graph, g.graph.nodes.back()).empty());
+  g.graph.nodes.back().outs.resize(3);  // named, but unused
+  CHECK(statistics_of(g.graph, g.graph.nodes.back()).empty());
 }
 
 TEST_CASE("rms norm written by hand becomes one reduction") {

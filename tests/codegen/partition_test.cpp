@@ -193,3 +193,162 @@ TEST_CASE("a captured attention block partitions, composes and is the same each 
   REQUIRE(again.regions.size() == p.regions.size());
   for (std::size_t i = 0; i < p.regions.size(); ++i) CHECK(text(again.regions[i].kernel) == text(p.regions[i].kernel));
 }
+
+namespace {
+
+/// A group norm with its statistics: [result, mean, 1/σ].
+std::vector<int> group_norm(GraphBuilder& g, int x, const Shape& shape, std::int64_t groups, DType dtype = DType::f32) {
+  const int w = g.input({shape[1]}, dtype), b = g.input({shape[1]}, dtype);
+  const int y = g.node("native_group_norm.default",
+                       {V("input", x), V("weight", w), V("bias", b), I("N", shape[0]), I("C", shape[1]),
+                        I("HxW", shape[2]), I("group", groups), F("eps", 1e-5)},
+                       shape, dtype);
+  const int mean = g.value({shape[0], groups}, dtype), rstd = g.value({shape[0], groups}, dtype);
+  g.graph.nodes.back().outs = {y, mean, rstd};
+  return {y, mean, rstd};
+}
+
+int mean_of(GraphBuilder& g, int x, std::vector<std::int64_t> dims, const Shape& shape, DType dtype = DType::f32) {
+  return g.node("mean.dim", {V("self", x), L("dim", std::move(dims)), B("keepdim", false), N("dtype")}, shape, dtype);
+}
+
+double bytes(const Partition& p) {
+  double sum = 0;
+  for (const Region& r : p.regions) sum += cost(r.kernel).bytes;
+  return sum;
+}
+
+bool writes(const Partition& p, int value) {
+  return std::ranges::any_of(p.regions, [&](const Region& r) { return std::ranges::count(r.outputs, value) > 0; });
+}
+
+constexpr double tensor = 4.0 * 4 * 16 * 64;  ///< bytes of the f32 tensors below
+const Shape full{4, 16, 64};
+
+}  // namespace
+
+TEST_CASE("a norm whose result is folded over other dims stores its statistics alone") {
+  GraphBuilder g;
+  const int x = g.input(full);
+  const auto norm = group_norm(g, x, full, 4);
+  const int a = g.node("silu.default", {V("self", norm[0])}, full);
+  const int m = mean_of(g, a, {2}, {4, 16});
+  g.output(m);
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 2);
+  const Region &statistics = p.regions[0], &reader = p.regions[1];
+  CHECK(statistics.outputs == std::vector<int>{norm[1], norm[2]});
+  // The weights are no operands of the kernel, but the operator cannot do without them.
+  CHECK(statistics.kernel.inputs.size() == 1);
+  CHECK(std::set<int>(statistics.inputs.begin(), statistics.inputs.end()) == std::set<int>{0, 1, 2});
+  CHECK(std::set<int>(reader.inputs.begin(), reader.inputs.end()) == std::set<int>{x, 1, 2, norm[1], norm[2]});
+  CHECK(reader.outputs == std::vector<int>{m});
+  CHECK(reader.nodes == std::vector<int>{0, 1, 2});
+  CHECK(reader.kernel.reductions.size() == 1);
+  CHECK(bytes(p) >= 2 * tensor);
+  CHECK(bytes(p) < 2.1 * tensor);
+  sound(g.graph, p);
+}
+
+TEST_CASE("a norm whose result two kernels read is computed in both") {
+  GraphBuilder g;
+  const int x = g.input(full);
+  const int before = g.node("hardswish.default", {V("self", x)}, full);
+  const auto norm = group_norm(g, before, full, 4);
+  g.output(mean_of(g, norm[0], {2}, {4, 16}));
+  g.output(g.node("amax.default", {V("self", norm[0]), L("dim", {1}), B("keepdim", false)}, {4, 64}));
+  const Partition p = cut(g.graph);
+  CHECK(p.regions.size() == 3);
+  CHECK_FALSE(writes(p, norm[0]));
+  CHECK_FALSE(writes(p, before));
+  CHECK(bytes(p) < 3.2 * tensor);
+  sound(g.graph, p);
+}
+
+TEST_CASE(
+    "a norm is written where somebody else wants it, where it costs no more, and where its statistics are narrow") {
+  GraphBuilder shown;
+  auto norm = group_norm(shown, shown.input(full), full, 4);
+  shown.output(norm[0]);
+  shown.output(mean_of(shown, norm[0], {2}, {4, 16}));
+  CHECK(writes(cut(shown.graph), norm[0]));
+  sound(shown.graph, cut(shown.graph));
+
+  GraphBuilder aten;
+  norm = group_norm(aten, aten.input(full), full, 4);
+  aten.output(aten.node("bmm.default", {V("self", norm[0]), V("mat2", aten.input({4, 64, 2}))}, {4, 16, 2}));
+  aten.output(mean_of(aten, norm[0], {2}, {4, 16}));
+  CHECK(writes(cut(aten.graph), norm[0]));
+  sound(aten.graph, cut(aten.graph));
+
+  // Two operands read twice are as many bytes as their sum written and read.
+  GraphBuilder pair;
+  const int sum =
+      pair.node("add.Tensor", {V("self", pair.input(full)), V("other", pair.input(full)), I("alpha", 1)}, full);
+  norm = group_norm(pair, sum, full, 4);
+  pair.output(mean_of(pair, norm[0], {2}, {4, 16}));
+  CHECK(writes(cut(pair.graph), norm[0]));
+  sound(pair.graph, cut(pair.graph));
+
+  GraphBuilder narrow;
+  norm = group_norm(narrow, narrow.input(full, DType::bf16), full, 4, DType::bf16);
+  narrow.output(mean_of(narrow, norm[0], {2}, {4, 16}, DType::bf16));
+  CHECK(writes(cut(narrow.graph), norm[0]));
+  sound(narrow.graph, cut(narrow.graph));
+
+  // What a softmax folds has no value in the graph.
+  GraphBuilder soft;
+  const int s =
+      soft.node("_softmax.default", {V("self", soft.input(full)), I("dim", 1), B("half_to_float", false)}, full);
+  soft.output(mean_of(soft, s, {2}, {4, 16}));
+  CHECK(writes(cut(soft.graph), s));
+  sound(soft.graph, cut(soft.graph));
+}
+
+TEST_CASE("a norm written by hand keeps what it folds, too") {
+  GraphBuilder g;
+  const int x = g.input({8, 32, 64});
+  const int square = g.node("mul.Tensor", {V("self", x), V("other", x)}, {8, 32, 64});
+  const int m = g.node("mean.dim", {V("self", square), L("dim", {2}), B("keepdim", true), N("dtype")}, {8, 32, 1});
+  const int e = g.node("add.Scalar", {V("self", m), F("other", 1e-6), I("alpha", 1)}, {8, 32, 1});
+  const int r = g.node("rsqrt.default", {V("self", e)}, {8, 32, 1});
+  const int y = g.node("mul.Tensor", {V("self", x), V("other", r)}, {8, 32, 64});
+  g.output(g.node("amax.default", {V("self", y), L("dim", {1}), B("keepdim", false)}, {8, 64}));
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 2);
+  CHECK(p.regions[0].outputs == std::vector<int>{r});
+  CHECK(p.regions[1].nodes == std::vector<int>{4, 5});
+  sound(g.graph, p);
+}
+
+TEST_CASE("a norm of a norm over other dims: each keeps its statistics") {
+  GraphBuilder g;
+  const int x = g.input(full);
+  const auto first = group_norm(g, x, full, 4);
+  const int y =
+      g.node("native_layer_norm.default",
+             {V("input", first[0]), L("normalized_shape", {64}), N("weight"), N("bias"), F("eps", 1e-5)}, full);
+  const int mean = g.value({4, 16, 1}), rstd = g.value({4, 16, 1});
+  g.graph.nodes.back().outs = {y, mean, rstd};
+  g.output(g.node("amax.default", {V("self", y), L("dim", {1}), B("keepdim", false)}, {4, 64}));
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 3);
+  CHECK(p.regions[0].outputs == std::vector<int>{first[1], first[2]});
+  CHECK(p.regions[1].outputs == std::vector<int>{mean, rstd});
+  CHECK(bytes(p) < 3.3 * tensor);
+  sound(g.graph, p);
+}
+
+TEST_CASE("statistics that are returned as a view are stored as the readers want them") {
+  GraphBuilder g;
+  const int x = g.input({8, 32, 64});
+  const int top = g.node("amax.default", {V("self", x), L("dim", {2}), B("keepdim", true)}, {8, 32, 1});
+  const int y = g.node("sub.Tensor", {V("self", x), V("other", top), I("alpha", 1)}, {8, 32, 64});
+  g.output(g.node("sum.dim_IntList", {V("self", y), L("dim", {1}), B("keepdim", false), N("dtype")}, {8, 64}));
+  g.output(g.node("view.default", {V("self", top), L("size", {256})}, {256}));
+  const Partition p = cut(g.graph);
+  CHECK(p.regions.size() == 2);
+  CHECK_FALSE(writes(p, y));
+  CHECK(writes(p, top));
+  sound(g.graph, p);
+}

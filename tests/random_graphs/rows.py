@@ -128,6 +128,42 @@ def channels(m: Maker) -> Draft:
     return Draft(f"F.batch_norm({{0}}, {{1}}, {{2}}{', {3}, {4}' if affine else ''}{how})", [x, mean, var, *affine])
 
 
+def folded_norm(m: Maker) -> Draft:
+    """A norm and what folds it over other dims, once or twice: its result need not be written."""
+    x = m.pick("f", rank=3, accept=lambda t: t.numel() > 1 and 0 not in t.shape)
+    t = x.tensor
+    c, last = t.shape[1], t.shape[-1]
+    form = m.rng.randrange(6)
+    groups = m.rng.choice([g for g in (1, 2, 3, 4, c) if c % g == 0])
+    affine = _weights(m, x, (last if form in (1, 2) else c,), m.rng.choice([0, 1 if form == 2 else 2]))
+    places = "".join(f", {{{i + 1}}}" for i in range(len(affine))) or ", None"
+    if form == 3 and t[0, 0].numel() < 2:
+        raise Refused
+    y = [
+        f"F.group_norm({{0}}, {groups}{places})",
+        f"F.layer_norm({{0}}, ({last},){places})",
+        f"F.rms_norm({{0}}, ({last},){places})",
+        f"F.instance_norm({{0}}{', weight={1}, bias={2}' if affine else ''})",
+        f"F.batch_norm({{0}}, None, None{', {1}, {2}' if affine else ''}, training=True)",
+        "({0} * ({0} * {0}).mean(-1, keepdim=True).add(1e-3).rsqrt())",
+    ][form]
+    if m.chance(0.5):
+        y = f"F.{m.choice(['silu', 'hardswish', 'relu', 'softplus'])}({y})"
+
+    def fold(text: str) -> str:
+        name = m.choice(["mean", "sum", "amax", "logsumexp", "softmax"])
+        dims = f"{m.rng.randrange(t.ndim)}"
+        if name == "softmax":
+            return f"{text}.softmax({dims})"
+        if m.chance(0.4):
+            dims = m.choice(["(-2, -1)", "(0, -1)", "(0, 1)", "(0, -2)"])
+        return f"torch.{name}({text}, {dims}{_kept(m)})"
+
+    if m.chance(0.7):
+        return Draft(fold(y), [x, *affine], simpler=(y,))
+    return Draft(f"(lambda y: ({fold('y')}, {fold('y')}))({y})", [x, *affine], outs=2, simpler=(f"(lambda y: (y, y))({y})",))
+
+
 def loss(m: Maker) -> Draft:
     x = m.pick("f")
     same = [v for v in m.values if v.tensor.shape == x.tensor.shape and v.tensor.dtype == x.tensor.dtype]
@@ -185,4 +221,7 @@ def library(m: Maker) -> Draft:
     return Draft("F.avg_pool1d({0}.flatten(0, -3), 2)", [x])
 
 
-CATALOGUE = [(7, fold), (2, extremum), (2, spread), (2, norm), (4, softmax), (4, normalisation), (3, channels), (1, loss), (3, running), (1, library)]
+CATALOGUE = [
+    (7, fold), (2, extremum), (2, spread), (2, norm), (4, softmax), (4, normalisation), (3, channels), (2, folded_norm), (1, loss), (3, running),
+    (1, library),
+]  # fmt: skip

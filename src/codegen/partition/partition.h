@@ -17,7 +17,8 @@ struct Region {
   Kernel kernel;
   std::vector<int> nodes;    ///< graph node indices, ascending, views that were inlined included; enough to compute the
                              ///< outputs from the inputs
-  std::vector<int> inputs;   ///< value ids, in the order of Kernel::inputs; then those whose shape alone the nodes need
+  std::vector<int> inputs;   ///< value ids, in the order of Kernel::inputs; then what the nodes need beyond the kernel
+                             ///< (shapes, weights of a norm whose statistics alone are wanted)
   std::vector<int> outputs;  ///< value ids, in the order of Kernel::outputs
 };
 

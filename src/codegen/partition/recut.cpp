@@ -212,7 +212,7 @@ class Recutter {
     for (const int n : nodes) inside[static_cast<std::size_t>(n)] = true;
     auto kernel = lower(graph_, inside, outputs, options_.limits);
     if (!kernel) return std::nullopt;
-    return region_of(graph_, usage_.producers, std::move(*kernel));
+    return region_of(graph_, usage_, nodes, std::move(*kernel));
   }
 
   /// Whether a value is made by one of these, or is a view of such.

@@ -1,8 +1,9 @@
 #pragma once
 
-#include <vector>
+#include <set>
 
 #include "codegen/partition/partition.h"
+#include "codegen/partition/usage.h"
 
 /// Private to codegen/partition.
 namespace planish::codegen {
@@ -11,7 +12,7 @@ namespace planish::codegen {
 /// 4 TB/s, 100 G/s beside 20 GB/s.
 inline constexpr double flops_per_byte = 6;
 
-/// The part of the graph that a kernel stands for. `producers` are the graph's.
-Region region_of(const ir::Graph& graph, const std::vector<int>& producers, Kernel kernel);
+/// The part of the graph that a kernel stands for, which was lowered with `inside` and all inlined nodes.
+Region region_of(const ir::Graph& graph, const Usage& usage, const std::set<int>& inside, Kernel kernel);
 
 }  // namespace planish::codegen

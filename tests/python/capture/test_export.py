@@ -62,8 +62,24 @@ def test_an_instance_norm_with_running_statistics_keeps_its_effects(tmp_path: Pa
     assert {o["target"] for o in graph["outputs"] if o["kind"] == "mutate_buffer"} == {"running_mean", "running_var"}
     graph = captured(norm.eval(), torch.randn(2, 3, 4, 4), tmp_path=tmp_path).graph
     assert [o["kind"] for o in graph["outputs"]] == ["user"]
-    graph = captured(torch.nn.InstanceNorm2d(3), torch.randn(2, 3, 4, 4), tmp_path=tmp_path).graph
-    assert [n["op"] for n in graph["nodes"]] == ["aten.instance_norm.default"]
+
+
+@pytest.mark.parametrize(
+    ("norm", "shape", "op", "statistics"),
+    [
+        (nn.GroupNorm(2, 4), (3, 4, 5, 6), "native_group_norm.default", [[3, 2], [3, 2]]),
+        (nn.LayerNorm([5, 6]), (3, 4, 5, 6), "native_layer_norm.default", [[3, 4, 1, 1], [3, 4, 1, 1]]),
+        (nn.RMSNorm(6), (3, 4, 5, 6), "_fused_rms_norm.default", [[3, 4, 5, 1]]),
+        (nn.InstanceNorm2d(4, affine=True), (3, 4, 5, 6), "_native_batch_norm_legit.no_stats", [[12], [12]]),
+    ],
+    ids=["group", "layer", "rms", "instance"],
+)
+def test_the_statistics_of_norms_are_values(norm: nn.Module, shape: tuple[int, ...], op: str, statistics: list[list[int]], tmp_path: Path) -> None:
+    graph = captured(norm, torch.randn(shape), tmp_path=tmp_path).graph
+    [node] = [node for node in graph["nodes"] if "norm" in node["op"]]
+    assert node["op"] == f"aten.{op}"
+    assert [graph["values"][out]["shape"] for out in node["outs"][1:]] == statistics
+    assert {graph["values"][out]["dtype"] for out in node["outs"]} == {"f32"}
 
 
 def test_a_batch_norm_that_averages_over_all_batches_is_captured(tmp_path: Path) -> None:
@@ -106,15 +122,15 @@ class Whole(nn.Module):
 
 def test_kept_operators_stay_whole(tmp_path: Path) -> None:
     found = ops(captured(Whole(), torch.randn(2, 5, 8), tmp_path=tmp_path))
-    whole = ("gru.input", "layer_norm.default", "linear.default", "scaled_dot_product_attention.default", "gelu.default", "logsumexp.default", "roll.default")
-    assert {f"aten.{op}" for op in whole} <= set(found)
+    whole = ("gru.input", "native_layer_norm.default", "linear.default", "scaled_dot_product_attention.default", "gelu.default", "logsumexp.default")
+    assert {f"aten.{op}" for op in (*whole, "roll.default")} <= set(found)
     assert len(found) < 15
 
 
 def test_every_schema_argument_is_listed(tmp_path: Path) -> None:
     graph = captured(Whole(), torch.randn(2, 5, 8), tmp_path=tmp_path).graph
-    norm = next(node for node in graph["nodes"] if node["op"] == "aten.layer_norm.default")
-    assert [arg["name"] for arg in norm["args"]] == ["input", "normalized_shape", "weight", "bias", "eps", "cudnn_enable"]
+    norm = next(node for node in graph["nodes"] if node["op"] == "aten.native_layer_norm.default")
+    assert [arg["name"] for arg in norm["args"]] == ["input", "normalized_shape", "weight", "bias", "eps"]
     assert norm["args"][4] == {"name": "eps", "float": (1e-5).hex()}
 
 

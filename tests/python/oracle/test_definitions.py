@@ -1,5 +1,6 @@
 """Where torch's own algorithm is not the definition: integers that are rounded floats, and means that meet an infinity."""
 
+import pytest
 import torch
 from harness import Harness
 
@@ -76,3 +77,27 @@ def test_running_means_may_keep_an_infinity(tmp_path):
     moved = next(i for i, out in enumerate(eager) if out.shape == (16,) and out.is_floating_point())
     eager[moved] = eager[moved] + 1e-4
     assert harness.judge(eager)["problem"] == "mismatch"
+
+
+@pytest.mark.parametrize("norm", ["GroupNorm(4, 16)", "LayerNorm(32)", "InstanceNorm1d(16)"])
+def test_the_mean_that_a_norm_keeps_may_keep_an_infinity(norm, tmp_path):
+    """As a kernel that stores the statistics alone gives it; its 1/σ is NaN there."""
+    source = (
+        f"import torch\nclass Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.norm = torch.nn.{norm}\n"
+        "    def forward(self, x):\n        return self.norm(x).mean(1)\n"
+        "def get_inputs():\n    return [torch.randn(64, 16, 32)]\ndef get_init_inputs():\n    return []\n"
+    )
+    harness = Harness(source, tmp_path)
+    graph = harness.graph
+    index = next(i for i, n in enumerate(graph["nodes"]) if "norm" in n["op"])
+    node = graph["nodes"][index]
+    inputs = [a["value"] for a in node["args"] if "value" in a]
+    harness.service.region({"region": "r0", "nodes": [index], "inputs": inputs, "outputs": node["outs"][1:]})
+    assert "skipped" not in harness.make(1, "special", region="r0")
+    x = harness.data.inputs[inputs.index(node["args"][0]["value"])].view.clone()
+    assert bool(torch.isinf(x).any())
+    rows = {"G": x.reshape(64, 4, -1), "L": x, "I": x.reshape(-1, 32)}[norm[0]]
+    mean, rstd = rows.mean(-1), (rows.var(-1, correction=0) + 1e-5).rsqrt()
+    shape = harness.data.outputs[0].view.shape
+    assert harness.judge([mean.reshape(shape), rstd.reshape(shape)])["ok"]
+    assert harness.judge([mean.reshape(shape), torch.nan_to_num(rstd).reshape(shape)])["problem"] == "nan"
