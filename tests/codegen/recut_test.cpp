@@ -146,3 +146,25 @@ TEST_CASE("every way to cut a captured attention block is sound, and the same ea
       CHECK(text(again[i].by[k].kernel) == text(ways[i].by[k].kernel));
   }
 }
+
+TEST_CASE("kernels that are given a norm's statistics can be cut, too") {
+  GraphBuilder g;
+  const Shape full{4, 16, 64};
+  const int x = g.input(full), w = g.input({16});
+  const int y = g.node(
+      "native_group_norm.default",
+      {V("input", x), V("weight", w), N("bias"), I("N", 4), I("C", 16), I("HxW", 64), I("group", 4), F("eps", 1e-5)},
+      full);
+  const int mean = g.value({4, 4}), rstd = g.value({4, 4});
+  g.graph.nodes.back().outs = {y, mean, rstd};
+  const int a = g.node("silu.default", {V("self", y)}, full);
+  const int m = g.node("mean.dim", {V("self", a), L("dim", {2}), B("keepdim", false), N("dtype")}, {4, 16});
+  g.output(g.node("sqrt.default", {V("self", m)}, {4, 16}));
+  g.output(g.node("amax.default", {V("self", y), L("dim", {1}), B("keepdim", false)}, {4, 64}));
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 3);
+  CHECK(p.regions[0].outputs == std::vector<int>{mean, rstd});
+  // Among them the norm as a kernel of its own, which writes what the fold reads.
+  const auto ways = sound_ways(g.graph, p);
+  CHECK(std::ranges::any_of(ways, [&](const Recut& way) { return way.by[0].outputs == std::vector<int>{a}; }));
+}
