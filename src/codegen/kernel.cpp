@@ -26,9 +26,9 @@ OutOfRange out_of_range(DType dtype) {
 }
 
 std::string text(const Kernel& kernel) {
-  std::string out =
-      fmt::format("{} space [{}] inner {}{}\n", anchor_name(kernel.anchor), fmt::join(kernel.space.extents, ", "),
-                  kernel.inner, kernel.reversed ? " reversed" : "");
+  std::string out = fmt::format(
+      "{} space [{}] inner {}{}{}\n", anchor_name(kernel.anchor), fmt::join(kernel.space.extents, ", "), kernel.inner,
+      kernel.across == 0 ? "" : fmt::format(" across {}", kernel.across), kernel.reversed ? " reversed" : "");
   for (std::size_t i = 0; i < kernel.inputs.size(); ++i) {
     const Input& input = kernel.inputs[i];
     out += fmt::format("in{}: {} [{}] strides [{}]\n", i, name(input.dtype), fmt::join(input.shape, ", "),
@@ -37,7 +37,8 @@ std::string text(const Kernel& kernel) {
   for (std::size_t n = 0; n < kernel.nodes.size(); ++n) out += fmt::format("%{} = {}\n", n, node_text(kernel.nodes[n]));
   for (std::size_t r = 0; r < kernel.reductions.size(); ++r) {
     const Reduction& reduction = kernel.reductions[r];
-    out += fmt::format("r{} = {} %{}{} in {} phase {}\n", r, reduce_name(reduction.kind), reduction.arg,
+    out += fmt::format("r{} = {}{} %{}{} in {} phase {}\n", r, reduction.across ? "across " : "",
+                       reduce_name(reduction.kind), reduction.arg,
                        reduction.at < 0 ? "" : fmt::format(" at %{}", reduction.at), name(reduction.accumulate),
                        reduction.phase);
   }
@@ -50,7 +51,9 @@ std::string text(const Kernel& kernel) {
     const Output& output = kernel.outputs[o];
     out += fmt::format("out{}: {} [{}] strides [{}] [{}] = %{}{}\n", o, name(output.dtype),
                        fmt::join(output.shape, ", "), fmt::join(output.strides, ", "), output.index.text(), output.node,
-                       output.per_row ? " per row" : "");
+                       output.per_row      ? " per row"
+                       : output.per_column ? " per column"
+                                           : "");
   }
   return out;
 }

@@ -14,8 +14,9 @@ namespace planish::codegen {
 
 enum class Anchor : std::uint8_t {
   pointwise,  ///< every output has one element for each point of the space
-  row,   ///< some variables (the inner ones) are reduced; outputs live on all points or on the outer variables only
-  scan,  ///< a row kernel with running values along the inner variables
+  row,    ///< some variables (the inner ones) are reduced; outputs live on all points or on the outer variables only
+  scan,   ///< a row kernel with running values along the inner variables
+  cross,  ///< a row kernel that folds across its rows as well (see cross.h)
 };
 
 /// Scalar operations. Types are those of Node::dtype unless said otherwise. Floating operations on f16/bf16 nodes are
@@ -150,6 +151,9 @@ struct Reduction {
   /// a reduction whose argument needs the result of phase p has a phase > p.
   int phase = 0;
   int at = -1;  ///< argmax/argmin: an i64 node, not negative; its argument then has dtype f32, f64, i32 or i64
+  /// cross anchor: folds over the last Kernel::across outer variables instead, for each setting of the others and of
+  /// the inner ones. Phases of these are counted apart from those along rows.
+  bool across = false;
 };
 
 /// True for the kinds that carry a position.
@@ -183,7 +187,8 @@ struct Output {
   std::vector<std::int64_t> shape, strides;
   ir::IndexExpr index;   ///< element offset written, over Kernel::space; injective over the variables it is written for
   bool per_row = false;  ///< row anchor: written once for each setting of the outer variables
-  int value = -1;        ///< the graph's value id
+  bool per_column = false;  ///< cross anchor: written once for each setting of what `across` reductions leave
+  int value = -1;           ///< the graph's value id
 };
 
 /// space.extents = outer variables first, then `inner` ones (inner = 0 for pointwise). The linear order of the inner
@@ -194,6 +199,7 @@ struct Kernel {
   Anchor anchor = Anchor::pointwise;
   ir::Space space;
   int inner = 0;
+  int across = 0;  ///< cross anchor: so many outer variables, those right before the inner ones, are folded across rows
   std::vector<Input> inputs;
   std::vector<Node> nodes;
   std::vector<Reduction> reductions;

@@ -13,6 +13,7 @@
 #include <random>
 
 #include "cpp_samples.h"
+#include "cross_samples.h"
 #include "gather_samples.h"
 #include "interpret.h"
 #include "scan_samples.h"
@@ -117,17 +118,21 @@ struct Trial {
   Genome genome;
 };
 
-void compare(const std::vector<Trial>& trials, const Device& on) {
+/// Each also with NaN, infinities and the like, unless `plain`: sums of numbers far apart have no digits in common.
+void compare(const std::vector<Trial>& trials, const Device& on, bool plain = false) {
   Batch batch;
+  std::vector<std::vector<std::int64_t>> scratch;
   for (const auto& t : trials) {
     auto emitted = emit_cpp(t.kernel, on, t.genome);
     REQUIRE_MESSAGE(emitted.has_value(), t.label);
     batch.add(emitted->source);
+    scratch.push_back(emitted->scratch_bytes);
   }
   batch.build();
   for (std::size_t i = 0; i < trials.size(); ++i) {
     const Kernel& k = trials[i].kernel;
     for (const bool specials : {false, true}) {
+      if (specials && plain) continue;
       const auto inputs = testing::random_inputs(k, 11 + i, specials);
       const auto want = testing::Interpreter::run(k, inputs);
       std::vector<std::unique_ptr<Aligned>> memory;
@@ -140,6 +145,10 @@ void compare(const std::vector<Trial>& trials, const Device& on) {
       for (const auto& w : want) {
         memory.push_back(std::make_unique<Aligned>(w.size()));
         std::memset(memory.back()->data, 0, w.size());
+        args.push_back(memory.back()->data);
+      }
+      for (const std::int64_t bytes : scratch[i]) {
+        memory.push_back(std::make_unique<Aligned>(static_cast<std::size_t>(bytes)));
         args.push_back(memory.back()->data);
       }
       batch.run(static_cast<int>(i), args.data());
@@ -238,6 +247,22 @@ TEST_CASE("columns swept in panels, by threads apart or together, compute the sa
   Genome two = cpp_seeds(soft.kernel, on)[0];
   two["panel"] = 256;
   CHECK(cpp_illegal(soft.kernel, on, two).find("panel") != std::string::npos);
+}
+
+TEST_CASE("rows and columns folded in one pass, by threads that each take a run of rows") {
+  const Device on = device(3);
+  std::vector<Trial> sums, others;
+  for (auto& s : samples::cross_samples()) {
+    auto genome = cpp_seeds(s.kernel, on).at(0);
+    const bool alone = s.parameters[0].second % 2 != 0;
+    genome["threads"] = alone ? 1 : 3;
+    genome["unroll"] = alone ? 4 : 1;
+    REQUIRE(cpp_illegal(s.kernel, on, genome).empty());
+    if (s.family == "both_logsumexp") s.kernel.outputs.pop_back();
+    (s.family == "both_sums" ? sums : others).push_back({s.family, s.kernel, genome});
+  }
+  compare(sums, on, true);
+  compare(others, on);
 }
 
 TEST_CASE("running values along rows and down columns, from either end, by threads apart or together") {

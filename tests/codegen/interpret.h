@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -144,7 +145,43 @@ class Interpreter {
     }
   }
 
+  /// A point as what a reduction's result depends on.
+  std::vector<std::int64_t> place_of(const Reduction& r) const {
+    auto key = point_;
+    const std::size_t outer = key.size() - static_cast<std::size_t>(k_.inner);
+    const std::size_t from = r.across ? outer - static_cast<std::size_t>(k_.across) : outer;
+    for (std::size_t v = from; v < (r.across ? outer : key.size()); ++v) key[v] = 0;
+    return key;
+  }
+
+  /// Rows and columns, one reduction after the other over all points.
+  void both() {
+    std::vector<std::map<std::vector<std::int64_t>, Value>> known(folded_.size());
+    const std::int64_t points = k_.outer_extent() * k_.inner_extent();
+    const auto visit = [&](std::size_t upto, const auto& f) {
+      for (std::int64_t at = 0; at < points; ++at) {
+        set(0, point_.size(), at);
+        for (std::size_t r = 0; r < upto; ++r) folded_[r] = known[r].at(place_of(k_.reductions[r]));
+        evaluate();
+        f();
+      }
+    };
+    for (std::size_t r = 0; r < folded_.size(); ++r) {
+      visit(r, [&] {
+        Value& result = known[r].try_emplace(place_of(k_.reductions[r]), start(k_.reductions[r])).first->second;
+        fold(k_.reductions[r], result);
+      });
+    }
+    visit(folded_.size(), [&] {
+      for (std::size_t o = 0; o < outputs_.size(); ++o) {
+        const auto& out = k_.outputs[o];
+        write(out.dtype, outputs_[o], out.index.evaluate(point_), values_[static_cast<std::size_t>(out.node)]);
+      }
+    });
+  }
+
   void all() {
+    if (k_.anchor == Anchor::cross) return both();
     const std::size_t n = point_.size(), split = n - static_cast<std::size_t>(k_.inner);
     int phases = 0;
     for (const auto& r : k_.reductions) phases = std::max(phases, r.phase + 1);

@@ -30,19 +30,22 @@ class Interpreter {
     std::vector<std::int64_t> point(k_.space.extents.size(), 0);
     const std::size_t first_inner = point.size() - static_cast<std::size_t>(k_.inner);
     std::optional<std::vector<std::int64_t>> row;
+    if (k_.anchor == Anchor::cross) fold_both(first_inner);
     do {
       std::vector<std::int64_t> outer(point.begin(), point.begin() + static_cast<std::ptrdiff_t>(first_inner));
       if (!row || *row != outer) {
         row = outer;
-        fold(point, first_inner);
+        if (k_.anchor != Anchor::cross) fold(point, first_inner);
       }
+      if (k_.anchor == Anchor::cross) set_folded(point);
       set_running(point, first_inner);
       const auto values = evaluate(point);
       for (std::size_t o = 0; o < outputs.size(); ++o) {
         const auto at = k_.outputs[o].index.evaluate(point);
         double& slot = outputs[o].at(static_cast<std::size_t>(at));
         const double value = values[static_cast<std::size_t>(k_.outputs[o].node)];
-        if (!k_.outputs[o].per_row && slot != unwritten) throw std::runtime_error("written twice");
+        if (!k_.outputs[o].per_row && !k_.outputs[o].per_column && slot != unwritten)
+          throw std::runtime_error("written twice");
         slot = value;
       }
     } while (next(point, 0));
@@ -98,6 +101,62 @@ class Interpreter {
     }
   }
 
+  /// Every reduction of a cross kernel, in order, at every row or column.
+  void fold_both(std::size_t first_inner) {
+    const std::size_t first_across = first_inner - static_cast<std::size_t>(k_.across);
+    known_.assign(k_.reductions.size(), {});
+    for (std::size_t r = 0; r < k_.reductions.size(); ++r) {
+      const Reduction& red = k_.reductions[r];
+      std::map<std::vector<std::int64_t>, double> results;
+      std::vector<std::int64_t> point(k_.space.extents.size(), 0);
+      do {
+        set_folded(point);
+        const double x = evaluate(point)[static_cast<std::size_t>(red.arg)];
+        auto key = point;
+        for (std::size_t v = red.across ? first_across : first_inner; v < (red.across ? first_inner : point.size());
+             ++v)
+          key[v] = 0;
+        const auto [at, fresh] = results.try_emplace(key, x);
+        if (!fresh) at->second = joined(red.kind, at->second, x);
+      } while (next(point, 0));
+      known_[r] = std::move(results);
+    }
+  }
+
+  /// folded_ as it is at a point, of what is known so far.
+  void set_folded(const std::vector<std::int64_t>& point) {
+    const std::size_t first_inner = point.size() - static_cast<std::size_t>(k_.inner);
+    const std::size_t first_across = first_inner - static_cast<std::size_t>(k_.across);
+    folded_.assign(k_.reductions.size(), 0);
+    for (std::size_t r = 0; r < k_.reductions.size(); ++r) {
+      const bool across = k_.reductions[r].across;
+      auto key = point;
+      for (std::size_t v = across ? first_across : first_inner; v < (across ? first_inner : point.size()); ++v)
+        key[v] = 0;
+      const auto at = known_[r].find(key);
+      if (at != known_[r].end()) folded_[r] = at->second;
+    }
+  }
+
+  static double joined(ReduceKind kind, double acc, double x) {
+    switch (kind) {
+      case ReduceKind::sum:
+        return acc + x;
+      case ReduceKind::product:
+        return acc * x;
+      case ReduceKind::max:
+        return std::isnan(acc) || std::isnan(x) ? NAN : std::max(acc, x);
+      case ReduceKind::min:
+        return std::isnan(acc) || std::isnan(x) ? NAN : std::min(acc, x);
+      case ReduceKind::any:
+        return acc != 0 || x != 0;
+      case ReduceKind::all:
+        return acc != 0 && x != 0;
+      default:
+        throw std::runtime_error("no value");
+    }
+  }
+
   void fold(std::vector<std::int64_t> point, std::size_t first_inner) {
     folded_.assign(k_.reductions.size(), 0);
     for (std::size_t r = 0; r < k_.reductions.size(); ++r) {
@@ -115,28 +174,7 @@ class Interpreter {
         } else if (first) {
           acc = x;
         } else {
-          switch (red.kind) {
-            case ReduceKind::sum:
-              acc += x;
-              break;
-            case ReduceKind::product:
-              acc *= x;
-              break;
-            case ReduceKind::max:
-              acc = std::isnan(acc) || std::isnan(x) ? NAN : std::max(acc, x);
-              break;
-            case ReduceKind::min:
-              acc = std::isnan(acc) || std::isnan(x) ? NAN : std::min(acc, x);
-              break;
-            case ReduceKind::any:
-              acc = acc != 0 || x != 0;
-              break;
-            case ReduceKind::all:
-              acc = acc != 0 && x != 0;
-              break;
-            default:
-              break;
-          }
+          acc = joined(red.kind, acc, x);
         }
         first = false;
       } while (next(point, first_inner));
@@ -302,6 +340,7 @@ class Interpreter {
   const Kernel& k_;
   std::vector<std::vector<double>> inputs_;
   std::vector<double> folded_;
+  std::vector<std::map<std::vector<std::int64_t>, double>> known_;  ///< cross: by reduction, by row or column
   struct Running {
     double now = 0, before = 0, at = 0, at_before = 0;
     bool begun = false;

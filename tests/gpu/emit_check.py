@@ -7,6 +7,8 @@
     planish-emit-dump --large --genomes tests/gpu/team_genomes.txt > ways.json && python tests/gpu/emit_check.py ways.json --time
     planish-emit-dump --large --genomes tests/gpu/math_genomes.txt > math.json && python tests/gpu/emit_check.py math.json --time
     planish-emit-dump --large            > large.json && python tests/gpu/emit_check.py large.json --time
+    planish-emit-dump --small --cross --sms 8 --random 8 > both.json && python tests/gpu/emit_check.py both.json
+    planish-emit-dump --large --cross --genomes tests/gpu/cross_genomes.txt > ways.json && python tests/gpu/emit_check.py ways.json --time
     planish-emit-dump --small --triton --random 4 > triton.json && python tests/gpu/emit_check.py triton.json
     python tests/gpu/emit_check.py small.json --compile-only      # no GPU: registers and spills
 
@@ -36,7 +38,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 MARGIN = 256  # canary bytes on both sides of an output; keeps 16-byte alignment
 CANARY = 0xA5
-WHOLE = ("transpose_add", "softmax_columns", "logsumexp_columns", "batch_standardize", "column_stats", "extremes", "reductions")  # not by dimension 0
+WHOLE = (  # not by dimension 0
+    "transpose_add", "softmax_columns", "logsumexp_columns", "batch_standardize", "column_stats", "extremes", "reductions",
+    "both_sums", "both_folds", "both_logsumexp", "softmax_sums", "column_sums",
+)  # fmt: skip
 SLICE_ELEMENTS = 1 << 26  # compared elements of one output at most, from the start and the end of dimension 0
 
 

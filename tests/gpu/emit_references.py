@@ -34,11 +34,13 @@ def make_inputs(kernel: dict[str, Any], device: str) -> list[torch.Tensor]:
             value = torch.randint(low, high, shape, generator=generator, device=device, dtype=dtype)
             if kernel["family"] == "integers" and position == 1:
                 value = torch.where(value == 0, torch.ones_like(value), value)
-        if kernel["family"] in ("softmax", "logsumexp", "log_softmax") and 5 <= shape[0] <= 64:
+        if kernel["family"] in ("softmax", "logsumexp", "log_softmax", "both_logsumexp") and 5 <= shape[0] <= 64:
             value[1] = float("-inf")
             value[2, shape[1] // 2] = float("inf")
             value[3, -1] = float("nan")
             value[4] = torch.finfo(dtype).min
+            if kernel["family"] == "both_logsumexp":
+                value[:, 1] = float("-inf")
         if kernel["family"] in ("soft_cap", "activation") and value.numel() < 1 << 20:
             # All magnitudes: forms differ for small and large values. The first half of the rows stays small.
             wide = 10 ** (torch.rand(shape, generator=generator, device=device) * 7 - 5)
@@ -188,6 +190,20 @@ def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.d
             near = y.abs() < 2.8
             folded = [(i > 18).any(over), near.all(over), i.amax(over), y.amin(over), (i > 18).sum(over), i.sum(over)]
             return [*folded, (y * 0.01 + 1).prod(over)]
+        case "both_sums":
+            return [x[0].sum(1), x[0].sum(0)]
+        case "row_sums":
+            return [x[0].sum(1)]
+        case "column_sums":
+            return [x[0].sum(0)]
+        case "both_folds":
+            y = torch.relu(x[0] + x[1])
+            return [y, y.amax(2), (x[0] > 2.5).any(2), y.sum(1) * x[1] + x[2], x[0].amin(1), (x[0] < 4).all(1)]
+        case "both_logsumexp":
+            return [torch.logsumexp(x[0], 1), torch.logsumexp(x[0], 0), x[0].sum(0)]
+        case "softmax_sums":
+            y = torch.softmax(x[0], 1)
+            return [y, y.sum(0)] if p["stored"] else [y.sum(0)]
         case "batch_standardize":
             mean = x[0].mean((0, 2), keepdim=True)
             var = (x[0] - mean).square().mean((0, 2), keepdim=True)

@@ -221,7 +221,22 @@ def library(m: Maker) -> Draft:
     return Draft("F.avg_pool1d({0}.flatten(0, -3), 2)", [x])
 
 
+def both_ways(m: Maker) -> Draft:
+    """The same data folded along two dims, now and then of what one of them made, or seen transposed."""
+    x = m.pick("f", rank=2, accept=lambda t: t.numel() > 0)
+    first, second = m.rng.sample(range(x.tensor.ndim), 2)
+    other = "{0}"
+    if m.chance(0.3):
+        other = f"{{0}}.transpose({first}, {second})"
+        second = first
+    if m.chance(0.25):
+        y = f"F.{m.choice(['softmax', 'log_softmax'])}({{0}}, {first})"
+        return Draft(f"({y}, {y}.sum({second}))", [x], outs=2) if m.chance(0.5) else Draft(f"{y}.sum({second})", [x])
+    names = ["sum", "mean", "amax", "amin", "logsumexp"]
+    return Draft(f"(torch.{m.choice(names)}({{0}}, {first}), torch.{m.choice(names)}({other}, {second}{_kept(m)}))", [x], outs=2)
+
+
 CATALOGUE = [
     (7, fold), (2, extremum), (2, spread), (2, norm), (4, softmax), (4, normalisation), (3, channels), (2, folded_norm), (1, loss), (3, running),
-    (1, library),
+    (1, library), (3, both_ways),
 ]  # fmt: skip

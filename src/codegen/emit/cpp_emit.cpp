@@ -95,6 +95,14 @@ Result<Emitted> emit_cpp(const Kernel& given, const Device& device, const Genome
     out += fmt::format("{0}* __restrict const out{1} = ({0}*)args[{2}];\n", type, o, e.args.size());
     e.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(o)});
   }
+  if (kernel.anchor == Anchor::cross) {
+    const std::int64_t bytes = cpp::cross_room(view, plan).bytes;
+    if (bytes > cpp::kMostCrossBytes)
+      return fail("unsupported", "the threads' columns would need more memory than a kernel should take");
+    out += fmt::format("char* const room = (char*)args[{}];\n", e.args.size());
+    e.args.push_back({Emitted::Argument::Kind::scratch, 0});
+    e.scratch_bytes = {bytes};
+  }
   out += shared;
   if (plan.threads > 1)
     out += fmt::format(

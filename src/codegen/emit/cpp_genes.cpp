@@ -68,7 +68,7 @@ double weight(const Kernel& k, int v) {
 }
 
 bool shares_costly_values(const Kernel& k) {
-  if (!k.has_rows() || k.reductions.empty()) return false;
+  if (!k.has_rows() || k.reductions.empty() || k.anchor == Anchor::cross) return false;
   for (const auto& n : k.nodes)
     if (n.op == Op::exp || n.op == Op::erf || n.op == Op::tanh || n.op == Op::sigmoid || n.op == Op::log ||
         n.op == Op::pow || n.op == Op::sin || n.op == Op::cos)
@@ -134,6 +134,8 @@ std::vector<int> vector_variables(const Kernel& kernel) {
   std::vector<std::pair<double, int>> all;
   const int n = static_cast<int>(kernel.space.extents.size());
   for (int v = 0; v < n; ++v) {
+    // Threads that fold both ways own rows, and lanes columns.
+    if (kernel.anchor == Anchor::cross && v != n - 1) continue;
     // A scan's lanes are rows, or neighbours in the order of the sweep.
     if (kernel.anchor == Anchor::scan && v != n - 1 && v >= n - kernel.inner) continue;
     bool stored = true;  // a pointwise vector must move every output
@@ -202,7 +204,8 @@ std::vector<Gene> cpp_genes(const Kernel& given, const Device& device) {
     if (std::any_of(variables.begin(), variables.end(), [&](int v) { return cpp::tile_variable(kernel, v) >= 0; }))
       out.push_back({"tile", {0, 32, 64, 128}});
   } else {
-    out.push_back({"split", {0, 1}});
+    out.push_back(
+        {"split", kernel.anchor == Anchor::cross ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1}});
     if (cpp::shares_costly_values(kernel) && kernel.inner_extent() <= cpp::kBufferElements)
       out.push_back({"buffer", {0, 1}});
     if (std::any_of(variables.begin(), variables.end(), [&](int v) { return cpp::panels_fit(kernel, v); }))
@@ -280,8 +283,9 @@ std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
                                               ((ev + lanes * g["unroll"] - 1) / (lanes * g["unroll"]))
                                         : kernel.outer_extent();
       const std::int64_t inner = kernel.inner_extent();
-      g["split"] = threads > 1 && ((units < threads && inner >= 4096) ||
-                                   (units < 4 * threads && units % threads != 0 && inner >= (1 << 18)));
+      g["split"] =
+          kernel.anchor != Anchor::cross && threads > 1 &&
+          ((units < threads && inner >= 4096) || (units < 4 * threads && units % threads != 0 && inner >= (1 << 18)));
       if (has("buffer")) g["buffer"] = v == n - 1;
       if (has("panel")) {
         g["panel"] = 0;

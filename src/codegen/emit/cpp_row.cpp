@@ -123,9 +123,13 @@ class Row {
     base_ = plain_spot(view);
   }
 
-  std::string text() { return !view_.column ? rows() : plan_.panel > 0 ? panels() : columns(); }
+  std::string text() {
+    if (view_.kernel.anchor == Anchor::cross) return both_ways();
+    return along();
+  }
 
  private:
+  std::string along() { return !view_.column ? rows() : plan_.panel > 0 ? panels() : columns(); }
   std::int64_t extent(int variable) const { return view_.kernel.space.extents[static_cast<std::size_t>(variable)]; }
 
   std::string rows() {
@@ -140,6 +144,179 @@ class Row {
     Spot spot = base_;
     spot.suffix = "";
     return out + "(void)row;\n" + phases({spot}) + "}\n";
+  }
+
+  // ---- both ways: each thread takes a run of rows and keeps what it knows of all columns in memory ----
+
+  bool of_column(int n) const {
+    const Node& node = view_.kernel.nodes[static_cast<std::size_t>(n)];
+    return node.op == Op::reduced && view_.kernel.reductions[static_cast<std::size_t>(node.reduction)].across;
+  }
+
+  /// A column's result, read at `position`.
+  std::string column_value(int n, const Spot& s, const std::string& position) {
+    const int r = view_.kernel.nodes[static_cast<std::size_t>(n)].reduction;
+    const Fold& f = folds_[static_cast<std::size_t>(r)];
+    const Form to = view_.form[static_cast<std::size_t>(n)];
+    const std::string value = fmt::format("({0})*(const {0}_u*)(res{1} + ({2}))", type_name(f.form, true), r, position);
+    return fmt::format("const {} n{}{} = {};\n", type_name(to, true), n, s.suffix,
+                       printer_.convert(value, f.form, to, true));
+  }
+  std::string column_scalar(int n) {
+    const int r = view_.kernel.nodes[static_cast<std::size_t>(n)].reduction;
+    const Form to = view_.form[static_cast<std::size_t>(n)];
+    return fmt::format(
+        "const {} n{} = {};\n", type_name(to, false), n,
+        printer_.convert(fmt::format("res{}[0]", r), folds_[static_cast<std::size_t>(r)].form, to, false));
+  }
+
+  /// The columns' running values with the vector at hand.
+  std::string cross(const Spot& spot, const std::string& position) {
+    std::string out;
+    for (int r : crossing_) {
+      const Fold& f = folds_[static_cast<std::size_t>(r)];
+      std::string x = printer_.value(view_.kernel.reductions[static_cast<std::size_t>(r)].arg, f.form, true, spot);
+      if (!spot.count.empty()) x = fmt::format("sel(first((int){}), {}, splat({}))", spot.count, x, f.neutral);
+      const std::string type(type_name(f.form, true));
+      out += fmt::format("{{ {0} run = ({0})*(const {0}_u*)(q{1} + ({2}));\n{3}*({0}_u*)(q{1} + ({2})) = run; }}\n",
+                         type, r, position, combine(f, "run", x));
+    }
+    return out;
+  }
+
+  static std::string combine_scalars(ReduceKind kind, bool integer, const std::string& a, const std::string& b) {
+    switch (kind) {
+      case ReduceKind::sum:
+        return integer ? fmt::format("(i64)((u64){} + (u64){})", a, b) : fmt::format("{} + {}", a, b);
+      case ReduceKind::product:
+        return integer ? fmt::format("(i64)((u64){} * (u64){})", a, b) : fmt::format("{} * {}", a, b);
+      case ReduceKind::max:
+        return fmt::format("({0} > {1} || {0} != {0}) ? {0} : {1}", a, b);
+      case ReduceKind::min:
+        return fmt::format("({0} < {1} || {0} != {0}) ? {0} : {1}", a, b);
+      case ReduceKind::any:
+        return fmt::format("{} | {}", a, b);
+      default:
+        return fmt::format("{} & {}", a, b);
+    }
+  }
+  std::string each_column(const std::string& body) const {
+    return fmt::format("for (i64 i = 0; i < {}; ++i) {{ {} }}\n", room_.row, body);
+  }
+
+  /// Adds the fp32 parts to the totals in double, and begins them again.
+  std::string put_aside() const {
+    std::string out;
+    for (int r : crossing_) {
+      const Fold& f = folds_[static_cast<std::size_t>(r)];
+      if (f.two_level)
+        out += each_column(fmt::format(
+            "w{0}[i] = {1}; q{0}[i] = {2};", r,
+            combine_scalars(f.kind, false, fmt::format("w{}[i]", r), fmt::format("(double)q{}[i]", r)), f.neutral));
+    }
+    return out;
+  }
+
+  /// What the nodes of `roots` need, the arguments of rows' reductions included, and which of these those are.
+  void need(const std::vector<int>& from) {
+    std::vector<int> roots = from;
+    active_.assign(folds_.size(), false);
+    for (bool more = true; more;) {
+      more = false;
+      needed_ = printing::closure(view_.kernel, roots, [](int) { return false; });
+      for (int n : needed_) {
+        const Node& node = view_.kernel.nodes[static_cast<std::size_t>(n)];
+        if (node.op != Op::reduced || of_column(n) || active_[static_cast<std::size_t>(node.reduction)]) continue;
+        active_[static_cast<std::size_t>(node.reduction)] = true;
+        roots.push_back(view_.kernel.reductions[static_cast<std::size_t>(node.reduction)].arg);
+        more = true;
+      }
+    }
+  }
+
+  std::string both_ways() {
+    const Kernel& k = view_.kernel;
+    room_ = cross_room(view_, plan_);
+    const int outer = view_.variables() - k.inner;
+    std::vector<int> common, across, ends;
+    std::int64_t commons = 1, rows = 1;
+    for (int i = 0; i < outer; ++i) {
+      const bool shared = i < outer - k.across;
+      (shared ? common : across).push_back(i);
+      (shared ? commons : rows) *= extent(i);
+    }
+    int passes = 0;
+    phases_ = 0;
+    std::string out;
+    for (std::size_t r = 0; r < folds_.size(); ++r) {
+      const Reduction& reduction = k.reductions[r];
+      int& count = reduction.across ? passes : phases_;
+      count = std::max(count, reduction.phase + 1);
+      if (!reduction.across) continue;
+      const auto scalar = type_name(folds_[r].form, false);
+      out += fmt::format("{0}* const q{1} = ({0}*)(room + {2}) + tid * {3};\n", scalar, r, room_.places[r].part,
+                         room_.row);
+      if (folds_[r].two_level)
+        out += fmt::format("double* const w{0} = (double*)(room + {1}) + tid * {2};\n", r, room_.places[r].total,
+                           room_.row);
+      out += fmt::format("{0}* const res{1} = ({0}*)(room + {2});\n", scalar, r, room_.places[r].result);
+    }
+    const std::string barrier = plan_.threads > 1 ? "#pragma omp barrier\n" : "";
+    out += fmt::format("for (i64 whole = 0; whole < {}; ++whole) {{\n", commons) + decompose(view_, common, "whole") +
+           "(void)whole;\n";
+    for (pass_ = 0; pass_ < passes; ++pass_) {
+      crossing_.clear();
+      first_use_.clear();
+      std::vector<int> roots;
+      for (std::size_t r = 0; r < folds_.size(); ++r) {
+        if (!k.reductions[r].across || k.reductions[r].phase != pass_) continue;
+        crossing_.push_back(static_cast<int>(r));
+        roots.push_back(k.reductions[r].arg);
+      }
+      for (const auto& o : k.outputs)
+        if (pass_ == 0 && !o.per_column) roots.push_back(o.node);
+      need(roots);
+      for (int r : crossing_) {
+        const Fold& f = folds_[static_cast<std::size_t>(r)];
+        out += each_column(fmt::format(
+            "q{}[i] = {};{}", r, f.neutral,
+            !f.two_level ? std::string() : fmt::format(" w{}[i] = {};", r, f.kind == ReduceKind::sum ? 0 : 1)));
+      }
+      const std::string aside = put_aside();
+      out += fmt::format(
+                 "{{\ni64 since = 0;\n(void)since;\nfor (i64 row = {0}LL * tid / team; row < {0}LL * (tid + 1) / team; "
+                 "++row) {{\n",
+                 rows) +
+             decompose(view_, across, "row") + "(void)row;\n";
+      Spot spot = base_;
+      out += phases({spot});
+      if (!aside.empty()) out += "if (++since == 32) {\nsince = 0;\n" + aside + "}\n";
+      out += "}\n" + aside + "}\n" + barrier;
+      // Every thread puts some columns of all threads together, in the threads' order.
+      for (int r : crossing_) {
+        const Fold& f = folds_[static_cast<std::size_t>(r)];
+        const std::string type(f.two_level ? "double" : type_name(f.form, false)), own(f.two_level ? "w" : "q");
+        out += fmt::format(
+            "for (i64 i = {0}LL * tid / team; i < {0}LL * (tid + 1) / team; ++i) {{\nconst {1}* part = {2}{3} - tid * "
+            "{0} + "
+            "i;\n{1} all = *part;\nfor (i64 t = 1; t < team; ++t) {{ const {1} more = part[t * {0}]; all = {4}; "
+            "}}\nres{3}[i] = ({5})all;\n}}\n",
+            room_.row, type, own, r, combine_scalars(f.kind, f.form == Form::l, "all", "more"),
+            type_name(f.form, false));
+      }
+      out += barrier;
+    }
+    // What is made of columns, once all rows are done.
+    crossing_.clear();
+    first_use_.clear();
+    columns_only_ = true;
+    std::vector<int> roots;
+    for (const auto& o : k.outputs)
+      if (o.per_column) roots.push_back(o.node);
+    need(roots);
+    out += "if (tid == 0) {\n" + fixed(0, {base_}) + sweep({base_}, {}, 0) + "}\n" + barrier;
+    columns_only_ = false;
+    return out + "}\n";
   }
 
   std::string columns() {
@@ -380,7 +557,10 @@ class Row {
     for (int p = 0; p < phases_; ++p) {
       std::vector<int> which;
       for (std::size_t r = 0; r < folds_.size(); ++r)
-        if (view_.kernel.reductions[r].phase == p) which.push_back(static_cast<int>(r));
+        if (view_.kernel.reductions[r].phase == p && !view_.kernel.reductions[r].across &&
+            (active_.empty() || active_[r]))
+          which.push_back(static_cast<int>(r));
+      if (which.empty() && !active_.empty()) continue;
       for (int r : which)
         for (const auto& s : spots)
           out += fmt::format("{} s{}{} = {};\n", folds_[static_cast<std::size_t>(r)].state, r, s.suffix,
@@ -392,10 +572,12 @@ class Row {
     bool full = false;
     std::string once;
     for (std::size_t o = 0; o < view_.kernel.outputs.size(); ++o) {
+      if (view_.kernel.outputs[o].per_column) continue;
       if (!view_.kernel.outputs[o].per_row) {
         full = true;
         continue;
       }
+      if (pass_ > 0) continue;
       // A full chunk of columns stores whole vectors; scalars are stored once.
       const bool moves = view_.kernel.outputs[o].index.depends_on(view_.v);
       for (const auto& s : spots) {
@@ -404,7 +586,7 @@ class Row {
       }
     }
     if (!once.empty()) out += plan_.split ? fmt::format("if (tid == 0) {{\n{}}}\n", once) : once;
-    if (full) out += sweep(spots, {}, phases_);
+    if (full || !crossing_.empty()) out += sweep(spots, {}, phases_);
     return out;
   }
 
@@ -435,7 +617,9 @@ class Row {
     }
     if (which.empty())
       for (const auto& o : view_.kernel.outputs)
-        if (!o.per_row) roots.push_back(o.node);
+        if (stores_now(o)) roots.push_back(o.node);
+    if (which.empty())
+      for (int r : crossing_) roots.push_back(view_.kernel.reductions[static_cast<std::size_t>(r)].arg);
     const bool scans = which.empty() && !view_.kernel.scans.empty();
     if (scans) {
       for (const auto& s : view_.kernel.scans) {
@@ -482,8 +666,15 @@ class Row {
   std::string stores(const Spot& spot) {
     std::string out;
     for (std::size_t o = 0; o < view_.kernel.outputs.size(); ++o)
-      if (!view_.kernel.outputs[o].per_row) out += printer_.store(static_cast<int>(o), spot, plan_.stream);
+      if (stores_now(view_.kernel.outputs[o]))
+        out += printer_.store(static_cast<int>(o), spot, plan_.stream && !columns_only_);
     return out;
+  }
+
+  /// Whether the sweep that writes has this output: every element, or in a cross kernel's last sweep every column.
+  bool stores_now(const Output& o) const {
+    if (columns_only_) return o.per_column;
+    return !o.per_row && !o.per_column && pass_ == 0;
   }
 
   /// `lo`, `hi` of a loop; the first loop of a split kernel takes the thread's share, in whole vectors if it is the
@@ -508,7 +699,7 @@ class Row {
     }
     const auto v = static_cast<std::size_t>(view_.v);
     for (int n : nodes)
-      if (!view_.vec(n)) out += printer_.define(n, base_);
+      if (!view_.vec(n)) out += of_column(n) ? column_scalar(n) : printer_.define(n, base_);
     std::string position;
     std::int64_t stride = view_.kernel.space.extents.back();
     for (std::size_t i = loops_.size(); i-- > 0;) {
@@ -527,8 +718,8 @@ class Row {
       for (int n : reads) t += printer_.define(n, s);
       s.position = "write:" + position + j;
       for (int n : merged)
-        if (view_.vec(n)) t += printer_.define(n, s);
-      t += which.empty() ? stores(s) : accumulate(which, s, prefix);
+        if (view_.vec(n)) t += of_column(n) ? column_value(n, s, position + j) : printer_.define(n, s);
+      t += which.empty() ? stores(s) + cross(s, position + j) : accumulate(which, s, prefix);
       return t + "}\n";
     };
     const auto declare = [&](const std::string& suffix) {
@@ -611,9 +802,37 @@ class Row {
   std::vector<int> needed_, loops_, first_use_;
   int phases_ = 0;
   Spot base_;
+  // Of kernels that fold both ways:
+  CrossRoom room_;
+  std::vector<int> crossing_;  ///< reductions across the rows that the pass at hand folds
+  std::vector<bool> active_;   ///< reductions along rows that the pass needs; empty: all
+  int pass_ = 0;               ///< over all rows: a column's second reduction needs the first one's result
+  bool columns_only_ = false;  ///< the sweep at hand is over columns, when all rows are done
 };
 
 }  // namespace
+
+CrossRoom cross_room(const View& view, const Plan& plan) {
+  CrossRoom room;
+  room.row = view.kernel.inner_extent() + plan.lanes;
+  const auto take = [&](std::int64_t elements, std::int64_t bytes) {
+    const std::int64_t at = room.bytes;
+    room.bytes += (elements * bytes + 63) / 64 * 64;
+    return at;
+  };
+  for (const auto& r : view.kernel.reductions) {
+    CrossRoom::Place place;
+    if (r.across) {
+      const Fold f = fold_of(view, r);
+      const std::int64_t bytes = f.form == Form::d || f.form == Form::l ? 8 : 4;
+      place.part = take(plan.threads * room.row, bytes);
+      place.total = f.two_level ? take(plan.threads * room.row, 8) : -1;
+      place.result = take(room.row, bytes);
+    }
+    room.places.push_back(place);
+  }
+  return room;
+}
 
 std::string row_body(const View& view, const Plan& plan, Printer& printer, std::string& shared) {
   return Row(view, plan, printer, shared).text();

@@ -115,6 +115,13 @@ std::uint64_t View::inner_mask() const {
   return mask;
 }
 
+std::uint64_t View::across_mask() const {
+  std::uint64_t mask = 0;
+  const int outer = variables() - kernel.inner;
+  for (int i = outer - kernel.across; i < outer; ++i) mask |= std::uint64_t{1} << i;
+  return mask;
+}
+
 View::View(const Kernel& k, int vector_variable) : kernel(k), v(vector_variable) {
   column = k.has_rows() && v < variables() - k.inner;
   std::vector<Range> ranges;
@@ -131,7 +138,7 @@ View::View(const Kernel& k, int vector_variable) : kernel(k), v(vector_variable)
     if (n.op == Op::reduced) {
       const auto& r = k.reductions[static_cast<std::size_t>(n.reduction)];
       if (r.at >= 0) position = ranges[static_cast<std::size_t>(r.at)];
-      mask = vars[static_cast<std::size_t>(r.arg)] & ~inner_mask();
+      mask = vars[static_cast<std::size_t>(r.arg)] & ~(r.across ? across_mask() : inner_mask());
       ph = std::max(phase[static_cast<std::size_t>(r.arg)], r.phase + 1);
     }
     if (n.op == Op::scanned) {

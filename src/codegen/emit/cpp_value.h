@@ -32,6 +32,8 @@ struct View {
   /// Varies within the sweep over the inner variables.
   bool inner(int node) const { return (vars[static_cast<std::size_t>(node)] & inner_mask()) != 0; }
   std::uint64_t inner_mask() const;
+  /// Of the variables that reductions across the rows fold.
+  std::uint64_t across_mask() const;
   int variables() const { return static_cast<int>(kernel.space.extents.size()); }
 };
 

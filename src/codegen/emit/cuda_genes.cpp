@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "codegen/emit/cuda_column_plan.h"
+#include "codegen/emit/cuda_cross_plan.h"
 #include "codegen/emit/cuda_down.h"
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/cuda_math.h"
@@ -84,6 +85,7 @@ bool near_pays(const Kernel& kernel) {
 
 std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
   if (kernel.anchor == Anchor::scan) return scan_genes(kernel, device);
+  if (kernel.anchor == Anchor::cross) return cross_genes(kernel, device);
   if (uses_column_schedule(kernel)) return column_genes(kernel, device);
   std::vector<Gene> out;
   const int wide_element = widest(kernel);
@@ -161,6 +163,7 @@ std::string cuda_illegal(const Kernel& kernel, const Device& device, const Genom
 
 std::string cuda_illegal(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome) {
   if (kernel.anchor == Anchor::scan) return scan_illegal(kernel, device, genome);
+  if (kernel.anchor == Anchor::cross) return cross_illegal(kernel, device, genome);
   if (facts.column_schedule) return column_illegal(kernel, device, genome);
   if (gene(genome, "team", 0) != 0 || gene(genome, "ahead", 0) != 0) {
     // What the column schedule does not know is at its first choice, so that equal code has one genome.
@@ -431,6 +434,7 @@ bool alike(const Genome& a, const Genome& b) {
 
 std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
   if (kernel.anchor == Anchor::scan) return scan_seeds(kernel, device);
+  if (kernel.anchor == Anchor::cross) return cross_seeds(kernel, device);
   if (uses_column_schedule(kernel)) return column_seeds(kernel, device);
   const auto all = cuda_genes(kernel, device);
   const PlanFacts facts(kernel);

@@ -40,7 +40,7 @@ class Builder {
   int test(Op op, int a);
   int test(Op op, int a, int b);
   int select(int condition, int then_node, int else_node);
-  int reduce(ReduceKind kind, int arg, DType accumulate, int at = -1);
+  int reduce(ReduceKind kind, int arg, DType accumulate, int at = -1, bool across = false);
   /// A running value of `scan`, or with `position` its position. A scan that differs only in not looking for positions
   /// is the same one.
   int scan(Scan scan, bool exclusive, bool position);

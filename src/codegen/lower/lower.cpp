@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "codegen/cross.h"
 #include "codegen/lower/lowering.h"
 #include "codegen/lower/space.h"
 
@@ -91,6 +92,27 @@ void set_phases(Kernel& kernel) {
       for (const int a : node.args) phase[next] = std::max(phase[next], phase[static_cast<std::size_t>(a)]);
     }
     kernel.reductions[r].phase = phase[arg];
+  }
+}
+
+/// The same where rows and columns are folded: each of the two kinds counts its own.
+void set_cross_phases(Kernel& kernel) {
+  std::vector<int> along(kernel.nodes.size(), 0), across(kernel.nodes.size(), 0);
+  std::size_t next = 0;
+  for (Reduction& reduction : kernel.reductions) {
+    const auto arg = static_cast<std::size_t>(reduction.arg);
+    for (; next <= arg; ++next) {
+      const Node& node = kernel.nodes[next];
+      if (node.op == Op::reduced) {
+        const Reduction& needed = kernel.reductions[static_cast<std::size_t>(node.reduction)];
+        (needed.across ? across : along)[next] = needed.phase + 1;
+      }
+      for (const int a : node.args) {
+        along[next] = std::max(along[next], along[static_cast<std::size_t>(a)]);
+        across[next] = std::max(across[next], across[static_cast<std::size_t>(a)]);
+      }
+    }
+    reduction.phase = (reduction.across ? across : along)[arg];
   }
 }
 
@@ -244,6 +266,130 @@ Status order_variables(Kernel& kernel, const std::optional<std::vector<int>>& in
   return {};
 }
 
+/// Common variables in front, then those that are folded across rows, then the row: the last two in the order of the
+/// main load. What runs along memory becomes the row; error `unsupported` where the result is no cross kernel.
+Status order_cross(Kernel& kernel, const std::vector<int>& inner, const std::vector<int>& across) {
+  std::vector<int> order, folded = across, row = inner;
+  const auto has = [](const std::vector<int>& list, int v) { return std::ranges::find(list, v) != list.end(); };
+  for (int v = 0; v < static_cast<int>(kernel.space.extents.size()); ++v) {
+    if (!has(inner, v) && !has(across, v)) order.push_back(v);
+  }
+  const IndexExpr* load = main_load(kernel, row);
+  if (load == nullptr) return unsupported("a reduction of values that do not move with the row");
+  sort_by_stride(order, *load);
+  sort_by_stride(folded, *load);
+  sort_by_stride(row, *load);
+  order.insert(order.end(), folded.begin(), folded.end());
+  order.insert(order.end(), row.begin(), row.end());
+  kernel.inner = static_cast<int>(row.size());
+  kernel.across = static_cast<int>(folded.size());
+  permute_variables(kernel, order);
+  const int all = static_cast<int>(order.size());
+  for (Output& output : kernel.outputs) {
+    const auto moves = [&](int from, int to) {
+      for (int v = from; v < to; ++v) {
+        if (output.index.depends_on(v)) return true;
+      }
+      return false;
+    };
+    output.per_row = !moves(all - kernel.inner, all);
+    output.per_column = !moves(all - kernel.inner - kernel.across, all - kernel.inner);
+  }
+  if (const auto why = cross_broken(kernel); !why.empty()) {
+    turn_over(kernel);
+    if (!cross_broken(kernel).empty()) return unsupported(why);
+  }
+  merge_variables(kernel);
+  return {};
+}
+
+/// Coordinates of a value in some of the variables, each dim meeting one of its extent, the first or the last that is
+/// left. Nothing where a dim meets none.
+std::optional<Coords> meet_dims(const Lowering& low, std::vector<int> variables, std::span<const std::int64_t> shape,
+                                bool last) {
+  Coords coords(shape.size());
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const std::size_t d = last ? shape.size() - 1 - i : i;
+    if (shape[d] == 1) continue;
+    const auto fits = [&](int v) { return low.space().extents[static_cast<std::size_t>(v)] == shape[d]; };
+    auto at = std::ranges::find_if(variables, fits);
+    if (last) {
+      const auto back = std::find_if(variables.rbegin(), variables.rend(), fits);
+      at = back == variables.rend() ? variables.end() : back.base() - 1;
+    }
+    if (at == variables.end()) return std::nullopt;
+    coords[d] = IndexExpr::variable(*at);
+    variables.erase(at);
+  }
+  return coords;
+}
+
+/// The same where the dims meet the variables' settings in their order.
+Coords flat_dims(const Lowering& low, const std::vector<int>& variables, std::span<const std::int64_t> shape) {
+  IndexExpr linear;
+  std::int64_t stride = 1;
+  for (std::size_t i = variables.size(); i-- > 0;) {
+    linear = ir::add(linear, ir::scale(IndexExpr::variable(variables[i]), stride), low.space());
+    stride *= low.space().extents[static_cast<std::size_t>(variables[i])];
+  }
+  return low.unravel(linear, shape);
+}
+
+/// The variables of a column that has so many elements: the row's, and the first of the others. Nothing where none fit.
+std::optional<std::vector<int>> column_variables(const Lowering& low, std::size_t count, std::int64_t elements) {
+  const auto& inner = *low.inner();
+  std::int64_t reached = 1;
+  for (const int v : inner) reached *= low.space().extents[static_cast<std::size_t>(v)];
+  std::vector<int> variables = inner;
+  for (int v = 0; v < static_cast<int>(count) && reached < elements; ++v) {
+    if (std::ranges::find(inner, v) != inner.end()) continue;
+    variables.push_back(v);
+    reached *= low.space().extents[static_cast<std::size_t>(v)];
+  }
+  if (reached != elements) return std::nullopt;
+  std::ranges::sort(variables);
+  return variables;
+}
+
+/// Of several readings of an output that may be a row's or a column's, the one that loads least: the others read the
+/// elements again, in another order.
+std::optional<Coords> least_loading(const Lowering& low, int id, const std::vector<Coords>& readings) {
+  std::optional<Coords> best;
+  std::ptrdiff_t least = std::numeric_limits<std::ptrdiff_t>::max();
+  for (const Coords& coords : readings) {
+    Lowering trial = low;
+    const auto node = trial.value(id, coords);
+    if (!node && node.error().kind != "space") continue;
+    const auto loads = std::ranges::count(trial.builder().nodes(), Op::load, &Node::op);
+    if (loads < least) least = loads, best = coords;
+  }
+  return best;
+}
+
+/// How an output that is smaller than the space may lie in it.
+std::optional<Coords> reading(const Lowering& low, int id, const Frame& frame) {
+  const ir::Value& value = low.info(id);
+  std::vector<Coords> readings;
+  const auto add = [&](std::optional<Coords> coords) {
+    if (coords) readings.push_back(std::move(*coords));
+  };
+  if (value.elements() == product(frame.shape))
+    add(value.shape == frame.shape ? frame.coords : low.unravel(low.ravel(frame.coords, frame.shape), value.shape));
+  if (!low.inner()) {
+    std::vector<int> all(frame.space.extents.size());
+    std::iota(all.begin(), all.end(), 0);
+    if (value.elements() != product(frame.shape)) {
+      add(meet_dims(low, all, value.shape, false));
+      add(meet_dims(low, all, value.shape, true));
+    }
+  } else if (const auto column = column_variables(low, frame.space.extents.size(), value.elements())) {
+    auto coords = meet_dims(low, *column, value.shape, false);
+    add(coords ? std::move(coords) : flat_dims(low, *column, value.shape));
+  }
+  if (readings.size() < 2) return readings.empty() ? std::nullopt : std::optional(readings.front());
+  return least_loading(low, id, readings);
+}
+
 /// Loads, those that lie beside each other (taps of one window) counted once.
 int places_read(const Kernel& kernel) {
   std::vector<std::pair<int, IndexExpr>> seen;
@@ -258,15 +404,19 @@ int places_read(const Kernel& kernel) {
 
 /// One attempt over a fixed frame. Sets `change` where the space must be another.
 Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given,
-                       const std::vector<int>& outputs, const Frame& frame, const LowerLimits& limits,
+                       const std::vector<int>& outputs, const Frame& frame, const LowerLimits& limits, bool cross,
                        std::optional<SpaceChange>& change) {
   Lowering low(graph, inside, given, frame.space);
+  if (cross) low.cross();
   Kernel kernel;
   const std::int64_t points = product(frame.shape);
   for (const int id : outputs) {
     const ir::Value& value = low.info(id);
     Coords coords;
-    if (value.shape == frame.shape) {
+    const bool small = value.elements() != product(frame.space.extents);
+    if (auto read = cross && small ? reading(low, id, frame) : std::nullopt) {
+      coords = std::move(*read);
+    } else if (value.shape == frame.shape) {
       coords = frame.coords;
     } else if (value.elements() == points) {
       coords = low.unravel(low.ravel(frame.coords, frame.shape), value.shape);
@@ -326,6 +476,15 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
     if ((change = find_split(*e, kernel.space))) return fail("space", "an index wants a split variable");
   }
   PLANISH_CHECK(check_scans(kernel));
+  if (cross) {
+    const bool folds_across = std::ranges::any_of(kernel.reductions, &Reduction::across);
+    if (!folds_across || !low.inner() || !low.across() || kernel.anchor == Anchor::scan)
+      return unsupported("nothing is folded across rows");
+    kernel.anchor = Anchor::cross;
+    set_cross_phases(kernel);
+    PLANISH_CHECK(order_cross(kernel, *low.inner(), *low.across()));
+    return kernel;
+  }
   set_phases(kernel);
   PLANISH_CHECK(order_variables(kernel, low.inner()));
   merge_variables(kernel);
@@ -354,23 +513,17 @@ OpClass classify(std::string_view op) {
   return OpClass::other;
 }
 
-Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> outputs,
-                     const LowerLimits& limits, std::span<const int> given) {
-  if (outputs.empty()) return unsupported("a kernel without outputs");
-  // Whole-space outputs first: they say what the space is. The order given is restored at the end.
-  std::vector<int> order(outputs.begin(), outputs.end());
-  const auto value = [&](int id) -> const ir::Value& { return graph.values[static_cast<std::size_t>(id)]; };
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return value(a).elements() > value(b).elements(); });
-  for (const int id : order) {
-    if (value(id).dtype == DType::other || value(id).elements() == 0)
-      return unsupported(fmt::format("value {} cannot be stored by a kernel", id));
-    if (!dense_enough(value(id))) return unsupported(fmt::format("value {} overlaps itself", id));
-  }
-  Frame frame = natural_frame(value(order[0]));
+namespace {
+
+/// Attempts over one frame after another, until the space is what the values need.
+Result<Kernel> settle(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given,
+                      std::span<const int> outputs, const std::vector<int>& order, const LowerLimits& limits,
+                      bool cross) {
+  Frame frame = natural_frame(graph.values[static_cast<std::size_t>(order[0])]);
   // Each round splits a variable or adds a row; real graphs settle in a few.
   for (int round = 0; round < 32; ++round) {
     std::optional<SpaceChange> change;
-    auto kernel = attempt(graph, inside, given, order, frame, limits, change);
+    auto kernel = attempt(graph, inside, given, order, frame, limits, cross, change);
     if (kernel) {
       std::vector<Output> sorted;
       for (const int id : outputs) {
@@ -388,6 +541,55 @@ Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, st
     apply(*change, frame);
   }
   return unsupported("the index maps did not settle");
+}
+
+/// Two reductions at least: what a kernel that folds both ways is made of.
+bool may_cross(const ir::Graph& graph, const std::vector<bool>& inside) {
+  int folds = 0;
+  for (std::size_t n = 0; n < inside.size(); ++n)
+    folds += inside[n] && classify(graph.nodes[n].op) == OpClass::row ? 1 : 0;
+  return folds >= 2;
+}
+
+/// True where a row kernel reads elements of one input at places that are not the same, moved: of a square, rows and
+/// columns.
+bool reads_two_ways(const Kernel& kernel) {
+  if (kernel.anchor != Anchor::row) return false;
+  const std::size_t outer = kernel.space.extents.size() - static_cast<std::size_t>(kernel.inner);
+  std::vector<const Node*> seen;
+  for (const Node& node : kernel.nodes) {
+    bool along = false, over = false;
+    for (std::size_t v = 0; v < kernel.space.extents.size(); ++v)
+      (v < outer ? over : along) |= node.op == Op::load && node.index.depends_on(static_cast<int>(v));
+    if (!along || !over || gathers(node)) continue;
+    for (const Node* other : seen) {
+      if (other->input == node.input && !ir::add(other->index, ir::scale(node.index, -1), kernel.space).is_constant())
+        return true;
+    }
+    seen.push_back(&node);
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> outputs,
+                     const LowerLimits& limits, std::span<const int> given) {
+  if (outputs.empty()) return unsupported("a kernel without outputs");
+  // Whole-space outputs first: they say what the space is. The order given is restored at the end.
+  std::vector<int> order(outputs.begin(), outputs.end());
+  const auto value = [&](int id) -> const ir::Value& { return graph.values[static_cast<std::size_t>(id)]; };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return value(a).elements() > value(b).elements(); });
+  for (const int id : order) {
+    if (value(id).dtype == DType::other || value(id).elements() == 0)
+      return unsupported(fmt::format("value {} cannot be stored by a kernel", id));
+    if (!dense_enough(value(id))) return unsupported(fmt::format("value {} overlaps itself", id));
+  }
+  auto kernel = settle(graph, inside, given, outputs, order, limits, false);
+  // One pass for rows and columns: where no other kernel does both, or one reads the same elements twice.
+  if ((kernel && !reads_two_ways(*kernel)) || !may_cross(graph, inside)) return kernel;
+  auto cross = settle(graph, inside, given, outputs, order, limits, true);
+  return cross ? std::move(cross) : std::move(kernel);
 }
 
 }  // namespace planish::codegen

@@ -224,7 +224,7 @@ Result<int> Lowering::operand(const ir::Arg* arg, const Coords& coords, DType dt
 }
 
 Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> kept_extents,
-                             std::span<const std::int64_t> reduced_extents) {
+                             std::span<const std::int64_t> reduced_extents, bool* across) {
   if (guarded()) return unsupported("a reduction under a condition");
   const std::int64_t length = product(reduced_extents);
   std::vector<bool> used(variables_, false);
@@ -255,6 +255,9 @@ Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> k
     if (extent != length) return unsupported("the row is not what remains of the space");
     inner_ = std::move(inner);
   }
+  const bool moves = std::ranges::any_of(*inner_, [&](int v) { return used[static_cast<std::size_t>(v)]; });
+  if (across != nullptr) *across = crossing_ && moves;
+  if (across != nullptr && *across) return crossed(used, kept_extents, reduced_extents);
   std::int64_t extent = 1;
   IndexExpr linear;
   for (std::size_t i = inner_->size(); i-- > 0;) {
@@ -266,6 +269,28 @@ Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> k
   if (extent != length) return unsupported("two reductions with rows of different length");
   if (product(std::span(space_.extents).first(variables_)) / extent != product(kept_extents))
     return unsupported("a reduction repeated for several rows");
+  return unravel(linear, reduced_extents);
+}
+
+Result<Coords> Lowering::crossed(const std::vector<bool>& used, std::span<const std::int64_t> kept_extents,
+                                 std::span<const std::int64_t> reduced_extents) {
+  std::vector<int> folded;
+  std::int64_t extent = 1;
+  IndexExpr linear;
+  for (std::size_t v = used.size(); v-- > 0;) {
+    if (used[v] || space_.extents[v] == 1) continue;
+    const int variable = static_cast<int>(v);
+    if (std::ranges::find(*inner_, variable) != inner_->end()) return unsupported("a reduction of parts of rows");
+    folded.insert(folded.begin(), variable);
+    linear = ir::add(linear, ir::scale(IndexExpr::variable(variable), extent), space_);
+    extent *= space_.extents[v];
+  }
+  if (across_ && *across_ != folded) return unsupported("two reductions across different rows");
+  if (extent != product(reduced_extents))
+    return unsupported("what lies across the rows is not what remains of the space");
+  if (product(std::span(space_.extents).first(variables_)) / extent != product(kept_extents))
+    return unsupported("a reduction repeated for several columns");
+  across_ = std::move(folded);
   return unravel(linear, reduced_extents);
 }
 

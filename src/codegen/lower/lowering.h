@@ -50,8 +50,9 @@ class Lowering {
   /// An operand broadcast to the coordinates: a tensor argument or a number.
   Result<int> operand(const ir::Arg* arg, const Coords& coords, DType dtype);
   /// Coordinates of the reduced dims, the row being the inner variables. `kept` are the coordinates of the others.
+  /// Where crossing() and the reduced dims lie across the rows, `across` is set: they are then outer variables.
   Result<Coords> row(const Coords& kept, std::span<const std::int64_t> kept_extents,
-                     std::span<const std::int64_t> reduced_extents);
+                     std::span<const std::int64_t> reduced_extents, bool* across = nullptr);
 
   /// The sweep along which a value with coordinates `kept` in the other dims runs: `along` is its coordinate in the dim
   /// that is scanned, and what that depends on becomes the inner variables.
@@ -99,6 +100,12 @@ class Lowering {
   /// lo ≤ e < hi as a boolean node.
   int condition(const ir::Bound& bound);
 
+  /// Allows reductions across the rows, of all outer variables but perhaps some.
+  void cross() { crossing_ = true; }
+  bool crossing() const { return crossing_; }
+  /// The outer variables that such reductions fold, once one has fixed them.
+  const std::optional<std::vector<int>>& across() const { return across_; }
+
   Builder& builder() { return builder_; }
   const ir::Space& space() const { return space_; }
   const ir::Graph& graph() const { return graph_; }
@@ -113,6 +120,8 @@ class Lowering {
  private:
   bool moves_at_run_time(const ir::IndexExpr& e) const;
   Result<int> refuse(std::string message, std::size_t bounds);
+  Result<Coords> crossed(const std::vector<bool>& used, std::span<const std::int64_t> kept_extents,
+                         std::span<const std::int64_t> reduced_extents);
   Result<int> load(int input, DType dtype, const ir::IndexExpr& offset);
 
   const ir::Graph& graph_;
@@ -128,6 +137,8 @@ class Lowering {
   std::unordered_map<std::string, int> memo_;
   std::optional<SpaceChange> change_;
   std::optional<std::vector<int>> inner_;
+  std::optional<std::vector<int>> across_;
+  bool crossing_ = false;
   std::optional<bool> reversed_;
   int depth_ = 0;
 };

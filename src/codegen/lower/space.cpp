@@ -89,10 +89,24 @@ void permute_variables(Kernel& kernel, const std::vector<int>& order) {
   change_variables(kernel, replacements, std::move(space));
 }
 
+void turn_over(Kernel& kernel) {
+  const int all = static_cast<int>(kernel.space.extents.size());
+  const int outer = all - kernel.inner, common = outer - kernel.across;
+  std::vector<int> order(static_cast<std::size_t>(common));
+  std::iota(order.begin(), order.end(), 0);
+  for (int v = outer; v < all; ++v) order.push_back(v);
+  for (int v = common; v < outer; ++v) order.push_back(v);
+  permute_variables(kernel, order);
+  std::swap(kernel.inner, kernel.across);
+  for (Reduction& reduction : kernel.reductions) reduction.across = !reduction.across;
+  for (Output& output : kernel.outputs) std::swap(output.per_row, output.per_column);
+}
+
 void merge_variables(Kernel& kernel) {
   for (std::size_t v = 0; v + 1 < kernel.space.extents.size();) {
     const std::size_t first_inner = kernel.space.extents.size() - static_cast<std::size_t>(kernel.inner);
-    if (v < first_inner && v + 1 >= first_inner) {
+    const std::size_t first_across = first_inner - static_cast<std::size_t>(kernel.across);
+    if ((v < first_inner && v + 1 >= first_inner) || (v < first_across && v + 1 >= first_across)) {
       ++v;
       continue;
     }
@@ -120,7 +134,10 @@ void merge_variables(Kernel& kernel) {
       ++v;
       continue;
     }
-    if (v >= first_inner) --kernel.inner;
+    if (v >= first_inner)
+      --kernel.inner;
+    else if (v >= first_across)
+      --kernel.across;
     change_variables(kernel, replacements, std::move(merged));
     // The merged variable may merge with its predecessor now.
     v = v > 0 ? v - 1 : 0;

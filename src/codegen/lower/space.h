@@ -14,7 +14,10 @@ std::vector<const ir::IndexExpr*> index_expressions(const Kernel& kernel);
 void change_variables(Kernel& kernel, std::span<const ir::IndexExpr> replacements, ir::Space space);
 /// order[i] = old variable that becomes variable i.
 void permute_variables(Kernel& kernel, const std::vector<int>& order);
-/// Joins neighbours (both outer or both inner) wherever no index gets a new div or mod by it.
+/// Exchanges the rows and the columns of a kernel of the cross anchor.
+void turn_over(Kernel& kernel);
+/// Joins neighbours (both of the same group: outer, folded across rows, inner) wherever no index gets a new div or mod
+/// by it.
 void merge_variables(Kernel& kernel);
 /// Divs and mods in the whole expression.
 int div_mod_count(const ir::IndexExpr& e);

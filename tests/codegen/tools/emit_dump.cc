@@ -1,10 +1,12 @@
-// planish-emit-dump [--small|--large] [--columns|--scans|--windows] [--triton] [--teams] [--most N] [--random N]
+// planish-emit-dump [--small|--large] [--columns|--scans|--windows|--cross] [--triton] [--teams] [--most N] [--random
+// N]
 // [--seed S]
 // [--with GENES]
 // [--sms N] [--shared BYTES]: emits sample kernels with their seed genomes, these again with the genes of GENES
 // changed, and N random ones each, for sm_90a and prints one JSON document. --columns takes the samples of
 // column_samples.h,
-// --scans those of scan_samples.h, --windows those of window_samples.h. tests/gpu/emit_check.py compiles, runs and
+// --scans those of scan_samples.h, --windows those of window_samples.h, --cross those of cross_samples.h.
+// tests/gpu/emit_check.py compiles, runs and
 // compares them. With few multiprocessors
 // (--sms) persistent blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in
 // FILE. --triton: genomes of that language only, and kernels that have some. --teams: genomes with teams of blocks only
@@ -20,12 +22,14 @@
 
 #include "activation_samples.h"
 #include "codegen/emit/cuda_column_plan.h"
+#include "codegen/emit/cuda_cross_plan.h"
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/emit/cuda_scan_plan.h"
 #include "codegen/emit/expression.h"
 #include "codegen/genome.h"
 #include "column_samples.h"
+#include "cross_samples.h"
 #include "gather_samples.h"
 #include "sample_kernels.h"
 #include "scan_samples.h"
@@ -69,11 +73,12 @@ json describe(const samples::Sample& sample, const Device& device, const Genome&
   for (const Emitted& next : emitted->after) out["after"].push_back(launch(next));
   out["scratch_bytes"] = emitted->scratch_bytes;
   out["zeroed"] = emitted->zeroed;
-  out["estimated_registers"] = sample.kernel.anchor == Anchor::scan
-                                   ? printing::make_scan_plan(sample.kernel, device, genome).registers
-                               : printing::uses_column_schedule(sample.kernel) || emitted->cooperative
-                                   ? printing::make_column_plan(sample.kernel, device, genome).base.registers
-                                   : printing::make_plan(sample.kernel, device, genome).registers;
+  out["estimated_registers"] =
+      sample.kernel.anchor == Anchor::cross  ? printing::make_cross_plan(sample.kernel, device, genome).registers
+      : sample.kernel.anchor == Anchor::scan ? printing::make_scan_plan(sample.kernel, device, genome).registers
+      : printing::uses_column_schedule(sample.kernel) || emitted->cooperative
+          ? printing::make_column_plan(sample.kernel, device, genome).base.registers
+          : printing::make_plan(sample.kernel, device, genome).registers;
   return out;
 }
 
@@ -108,7 +113,7 @@ std::vector<std::pair<std::string, Genome>> read_choice(const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool large = false, columns = false, scans = false, windows = false, teams = false;
+  bool large = false, columns = false, scans = false, windows = false, cross = false, teams = false;
   int random = 0;
   std::size_t most = 1000;  // seeds of a sample
   std::uint64_t seed = 1;
@@ -129,6 +134,8 @@ int main(int argc, char** argv) {
       scans = true;
     else if (arg == "--windows")
       windows = true;
+    else if (arg == "--cross")
+      cross = true;
     else if (arg == "--teams")
       teams = true;
     else if (arg == "--triton")
@@ -155,7 +162,7 @@ int main(int argc, char** argv) {
     else {
       std::fprintf(
           stderr,
-          "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--columns|--scans|--windows] "
+          "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--columns|--scans|--windows|--cross] "
           "[--triton] [--teams] [--most N] "
           "[--random N] [--seed S] [--with GENES] [--sms N] [--shared BYTES] [--genomes FILE]\n",
           argv[i]);
@@ -173,6 +180,7 @@ int main(int argc, char** argv) {
   if (columns) all = large ? samples::large_column_samples() : samples::column_samples();
   if (scans) all = large ? samples::large_scan_samples() : samples::scan_samples();
   if (windows) all = large ? samples::large_window_samples() : samples::window_samples();
+  if (cross) all = large ? samples::large_cross_samples() : samples::cross_samples();
   for (const auto& sample : all) {
     json one = {{"family", sample.family}, {"parameters", json::object()}};
     for (const auto& [name, value] : sample.parameters) {

@@ -62,7 +62,7 @@ def build(kernel: dict[str, Any], variants: list[dict[str, Any]], prelude: str, 
             steps += (
                 f"faults += emu_launch([=] {{ variant_{place}::kernel_{place}({call}); }}, "
                 f"{launch['grid'][0]}, {launch['block'][0]}, {launch['cluster'][0]}, "
-                f"{str(launch['cooperative']).lower()}, {launch['shared']}, p, bytes, {count}); "
+                f"{str(launch['cooperative']).lower()}, {launch['shared']}, p, bytes, {count + len(variant.get('scratch_bytes', []))}); "
             )
         launches += f'extern "C" int run_{number}(void** p, const size_t* bytes) {{ int faults = 0; {steps}return faults; }}\n'
     (folder / "k.cpp").write_text(text + launches)
@@ -125,7 +125,7 @@ def main() -> int:
                 for index in variant.get("zeroed", []):
                     scratch[index].zero_()
                 pointers = (ctypes.c_void_p * len(aligned + scratch))(*[t.data_ptr() for t in aligned + scratch])
-                sizes = (ctypes.c_size_t * len(aligned))(*[t.numel() * t.element_size() for t in aligned])
+                sizes = (ctypes.c_size_t * len(aligned + scratch))(*[t.numel() * t.element_size() for t in aligned + scratch])
                 faults = getattr(library, f"run_{number}")(pointers, sizes)
                 wrong = compare(kernel, aligned[len(inputs) :], exact, plain)
                 runs += 1
