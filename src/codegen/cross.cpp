@@ -204,6 +204,7 @@ std::string cross_broken(const Kernel& kernel) {
   if (reads_twice(kernel, levels)) return "the rows and the columns are read in different orders";
   if (!runs_along(kernel, levels)) return "memory does not run along the rows";
   if (column_words(kernel) > 8) return "too many running values a column";
+  if (kernel.inner_extent() * column_words(kernel) > most_column_words) return "too many columns to keep";
   if (needs_whole_rows(kernel)) {
     const auto share = std::ranges::find_if(
         row_shares, [&](int n) { return std::int64_t{n} * most_row_threads >= kernel.inner_extent(); });

@@ -45,6 +45,9 @@ int column_words(const Kernel& kernel);
 /// The same of what is loaded for one element.
 int element_words(const Kernel& kernel);
 
+/// Of all columns together: what one thread can surely keep in memory.
+inline constexpr std::int64_t most_column_words = std::int64_t{1} << 25;
+
 /// Elements of a row that a thread of the largest block may own: what a row that must be known as a whole is cut into.
 inline constexpr int row_shares[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 inline constexpr int most_row_threads = 1024, row_registers = 64, plain_registers = 20;

@@ -249,6 +249,21 @@ TEST_CASE("a chain of additions stays as short as accuracy asks, whatever the nu
   CHECK(plan.whole());
 }
 
+TEST_CASE("on a CPU, threads that would need too much memory for their columns are fewer") {
+  Device many;
+  many.arch = "x86-64-v3";
+  many.sms = 128;
+  const Kernel kernel = samples::both_sums(4096, 1 << 22).kernel;
+  const auto some = seeds(kernel, many);
+  REQUIRE(!some.empty());
+  Genome genome = some.front();
+  CHECK(genome.at("threads") < 128);
+  CHECK(emit(kernel, many, genome).has_value());
+  genome["threads"] = 128;
+  CHECK(illegal(kernel, many, genome).contains("do not fit"));
+  CHECK(cross_broken(samples::both_sums(2, std::int64_t{1} << 27).kernel).contains("too many columns"));
+}
+
 TEST_CASE("genomes that cannot be are refused by name") {
   const Kernel kernel = samples::softmax_sums(4096, 4096, false).kernel;
   Genome genome = seeds(kernel, gpu()).front();

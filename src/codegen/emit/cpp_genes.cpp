@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "codegen/cross.h"
 #include "codegen/emit/cpp_emit.h"
 #include "codegen/emit/cpp_plan.h"
 #include "codegen/emit/expression.h"
@@ -79,6 +80,12 @@ bool shares_costly_values(const Kernel& k) {
 std::int64_t get(const Genome& g, std::string_view name, std::int64_t otherwise) {
   const auto it = g.find(name);
   return it == g.end() ? otherwise : it->second;
+}
+
+/// Bytes at most that the columns of so many threads take (see CrossRoom).
+std::int64_t most_room(const Kernel& k, std::int64_t threads) {
+  constexpr std::int64_t longest_vector = 16;
+  return column_words(k) * 16 * (threads + 1) * (k.inner_extent() + longest_vector);
 }
 
 std::vector<std::int64_t> thread_choices(const Device& device) {
@@ -231,6 +238,8 @@ std::string cpp_illegal(const Kernel& given, const Device& device, const Genome&
   if (kernel.anchor == Anchor::scan && v == static_cast<int>(kernel.space.extents.size()) - 1 && kernel.inner > 0 &&
       cpp::get(genome, "unroll", 1) != 1)
     return "a scan takes the vectors of a row one after the other";
+  if (kernel.anchor == Anchor::cross && cpp::most_room(kernel, cpp::get(genome, "threads", 1)) > cpp::kMostCrossBytes)
+    return "the threads' columns do not fit the memory that a kernel may take";
   if (cpp::get(genome, "split", 0) && cpp::get(genome, "threads", 1) == 1)
     return "one thread has nobody to share a row with";
   const int n = static_cast<int>(kernel.space.extents.size());
@@ -259,6 +268,7 @@ std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
   std::int64_t threads = 1;
   for (auto t : cpp::thread_choices(device))
     if (static_cast<double>(t) * 32768 <= work) threads = t;
+  const auto genes_threads = cpp::thread_choices(device);
   const auto seed = [&](int v) {
     Genome g;
     const bool row = kernel.has_rows();
@@ -267,6 +277,9 @@ std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
     g["bits"] = cpp::widths(device)[0];
     g["vary"] = v;
     g["threads"] = threads;
+    while (kernel.anchor == Anchor::cross && g["threads"] > 1 &&
+           cpp::most_room(kernel, g["threads"]) > cpp::kMostCrossBytes)
+      g["threads"] = g["threads"] == genes_threads.back() ? genes_threads[genes_threads.size() - 2] : g["threads"] / 2;
     const std::int64_t lanes = g["bits"] / 32, ev = cpp::extent(kernel, v);
     g["unroll"] = row ? (ev >= 8 * lanes ? 4 : ev >= 2 * lanes ? 2 : 1) : costly > 0 ? 1 : 2;
     if (kernel.anchor == Anchor::scan && !column) g["unroll"] = 1;
