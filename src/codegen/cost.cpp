@@ -18,9 +18,12 @@ std::vector<std::vector<bool>> variables_of(const Kernel& kernel) {
   for (const Node& node : kernel.nodes) {
     std::vector<bool> mine(count, false);
     for (std::size_t v = 0; v < count; ++v) {
-      mine[v] = node.index.depends_on(static_cast<int>(v)) ||
-                (node.op == Op::reduced && v + static_cast<std::size_t>(kernel.inner) < count) ||
-                node.op == Op::scanned;
+      const bool outer = v + static_cast<std::size_t>(kernel.inner) < count;
+      const bool folded = node.op == Op::reduced && kernel.reductions[static_cast<std::size_t>(node.reduction)].across
+                              ? outer && v + static_cast<std::size_t>(kernel.inner + kernel.across) >= count
+                              : !outer;
+      mine[v] =
+          node.index.depends_on(static_cast<int>(v)) || (node.op == Op::reduced && !folded) || node.op == Op::scanned;
       for (const auto& bound : node.where) mine[v] = mine[v] || bound.e.depends_on(static_cast<int>(v));
       for (const int a : node.args) mine[v] = mine[v] || all[static_cast<std::size_t>(a)][v];
     }

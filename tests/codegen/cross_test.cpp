@@ -205,6 +205,19 @@ TEST_CASE("what depends on the columns' results is another kernel") {
   CHECK((!joined || joined->anchor == Anchor::row));
 }
 
+TEST_CASE("the data count once, and what is made of a column once for each") {
+  const Kernel kernel = samples::both_logsumexp(64, 16).kernel;
+  CHECK(cost(kernel).bytes == doctest::Approx(4.0 * (64 * 16 + 64 + 16 + 16)));
+  Kernel logs = samples::both_sums(64, 16).kernel;
+  const double before = cost(logs).flops;
+  Node node;
+  node.op = Op::log;
+  node.args = {logs.outputs[1].node};
+  logs.nodes.push_back(node);
+  logs.outputs[1].node = static_cast<int>(logs.nodes.size()) - 1;
+  CHECK(cost(logs).flops - before == doctest::Approx(10 * 16));
+}
+
 TEST_CASE("a kernel that breaks a rule says which") {
   const auto broken = [](auto change) {
     Kernel kernel = samples::both_logsumexp(8, 16).kernel;
