@@ -37,9 +37,9 @@ class Ways {
   const std::vector<Way>& all() const { return ways_; }
 
   /// What working on an alternative region may gain: what its most promising way's regions might take, against what
-  /// the regions in its place take now. A region might reach its bound until its first guesses were measured; after that,
-  /// a part less than its best, and the longer it was worked on, the smaller the part. Nothing where no way with it can gain, or
-  /// where what it would replace is not known well enough yet.
+  /// the regions in its place take now. A region might reach its bound until its first guesses were measured; after
+  /// that, a part less than its best, and the longer it was worked on, the smaller the part. Nothing where no way with
+  /// it can gain, or where what it would replace is not known well enough yet.
   std::optional<double> promise(std::size_t region, const std::vector<Standing>& standings) const;
 
   /// What a way gains with the best of all its regions; negative where it loses. Nothing where one has no time.
