@@ -8,6 +8,7 @@
 #include "codegen/genome.h"
 #include "codegen/genomes.h"
 #include "column_samples.h"
+#include "cross_samples.h"
 #include "gather_samples.h"
 #include "sample_kernels.h"
 #include "scan_samples.h"
@@ -91,6 +92,12 @@ TEST_CASE("tiny kernels have legal genomes, and drawing finds them") {
       tiny.push_back(samples::cumsum(rows, 5, cols));
       tiny.push_back(samples::scans(rows, cols, 2));
       tiny.push_back(samples::embedding_scale(rows, 3, cols));
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        tiny.push_back(samples::both_sums(rows, cols, dtype));
+        tiny.push_back(samples::both_folds(3, rows, cols, dtype));
+        tiny.push_back(samples::both_logsumexp(rows, cols, dtype));
+        tiny.push_back(samples::softmax_sums(rows, cols, rows % 2 == 0, dtype));
+      }
       for (const bool columns : {false, true}) {
         tiny.push_back(samples::reductions(rows, cols, columns));
         for (const DType dtype : {DType::f32, DType::bf16, DType::f64})

@@ -134,6 +134,8 @@ class Double(Mode):
         wide_args, wide_kwargs = pytree.tree_map(_promote_dtype, (args, kwargs))
         if name in ("_softmax", "_log_softmax") and len(wide_args) > 2:
             wide_args = (*wide_args[:2], False)  # half_to_float: nothing is half here
+        if name == "_fused_rms_norm":
+            wide_args, wide_kwargs = (), _with_epsilon(node, _bound(node, wide_args, wide_kwargs))
         try:
             results = [_promote(r) if r is not None else None for r in _flat(target(*wide_args, **wide_kwargs))]
             if name in ("var_mean", "std_mean") and results[1] is not None:
@@ -142,6 +144,8 @@ class Double(Mode):
                 _define_batch_mean(_bound(node, wide_args, wide_kwargs), results)
             elif name in _NORMS and results[1] is not None and not bool(results[1].isfinite().all()):
                 results[1] = _mean_of_norm(name, _bound(node, wide_args, wide_kwargs)).reshape(results[1].shape)
+            elif name == "_fused_rms_norm" and results[1] is not None and not bool(results[1].isfinite().all()):
+                results = _defined_rms_norm(wide_kwargs)
             return results
         except torch.OutOfMemoryError:
             raise
@@ -335,6 +339,24 @@ def _mean_of_norm(name: str, bound: dict[str, Any]) -> torch.Tensor:
     if name == "native_group_norm":
         return source.reshape(source.shape[0], bound["group"], -1).mean(dim=-1)
     return source.mean(dim=[d for d in range(source.ndim) if d != 1])
+
+
+def _with_epsilon(node: torch.fx.Node, bound: dict[str, Any]) -> dict[str, Any]:
+    """An RMS norm without one takes the machine's, of the type that it computes in: in double it would be another one than in the task."""
+    if bound.get("eps") is not None:
+        return bound
+    dtype = node.args[0].meta["val"].dtype  # type: ignore[union-attr]
+    return bound | {"eps": torch.finfo(torch.float64 if dtype is torch.float64 else torch.float32).eps}
+
+
+def _defined_rms_norm(bound: dict[str, Any]) -> list[torch.Tensor | None]:
+    """An RMS norm by its definition, for rows with infinities: in double torch's own on CUDA goes by a mean and a variance, and makes
+    NaN of whole rows, where the square of the infinity alone would make zeros of the others, as it does in single precision."""
+    source: torch.Tensor = bound["input"]
+    dims = list(range(source.ndim - len(bound["normalized_shape"]), source.ndim))
+    rstd = torch.rsqrt(source.square().mean(dim=dims, keepdim=True) + bound["eps"])
+    result, weight = source * rstd, bound.get("weight")
+    return [result if weight is None else result * weight, rstd]
 
 
 def _bound(node: torch.fx.Node, args: Any, kwargs: Any) -> dict[str, Any]:

@@ -64,7 +64,8 @@ std::string cross_illegal(const Kernel& kernel, const Device& device, const Geno
   if (plan.trips > 1 && across * (plan.trips - 1) >= base.vectors)
     return "threads would own nothing in their last turn";
   if (across >= 2 * ceiling(base.vectors)) return "half of the threads would own nothing";
-  if (base.rows >= 2 * ceiling(plan.rows_each)) return "half of the threads would have no row";
+  // A warp at least: tiny kernels leave lanes of it idle.
+  if (threads > 32 && base.rows >= 2 * ceiling(plan.rows_each)) return "half of the threads would have no row";
   if (plan.ahead > 1 && std::int64_t{base.rows} * plan.ahead >= 2 * ceiling(plan.chunk_rows))
     return "half of the rows under way would be none";
   if (std::int64_t{plan.ahead} * plan.trips * base.width > most_owned) return "too many elements are under way";

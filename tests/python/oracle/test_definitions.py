@@ -101,3 +101,25 @@ def test_the_mean_that_a_norm_keeps_may_keep_an_infinity(norm, tmp_path):
     shape = harness.data.outputs[0].view.shape
     assert harness.judge([mean.reshape(shape), rstd.reshape(shape)])["ok"]
     assert harness.judge([mean.reshape(shape), torch.nan_to_num(rstd).reshape(shape)])["problem"] == "nan"
+
+
+def test_an_rms_norm_has_its_own_epsilon_and_keeps_finite_what_an_infinity_leaves(tmp_path):
+    source = (
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.nn.functional.rms_norm(x, (16,))\n"
+        "def get_inputs():\n    return [1e-4 * torch.randn(64, 16)]\ndef get_init_inputs():\n    return []\n"
+    )
+    harness = Harness(source, tmp_path)
+    harness.make(1)
+    x = harness.inputs()["x"]
+    exact = (x.double() * torch.rsqrt(x.double().square().mean(-1, keepdim=True) + torch.finfo(torch.float32).eps)).float()
+    assert harness.judge([exact])["ok"]
+    other = (x.double() * torch.rsqrt(x.double().square().mean(-1, keepdim=True) + torch.finfo(torch.float64).eps)).float()
+    assert harness.judge([other])["problem"] == "mismatch"
+
+    from planish.oracle import interpret
+
+    bound = {"input": torch.tensor([[1.0, torch.inf, 2.0], [1.0, 1.0, 1.0]], dtype=torch.float64), "normalized_shape": [3], "weight": None, "eps": 0.0}
+    result, rstd = interpret._defined_rms_norm(bound)
+    assert torch.equal(result[0].isnan(), torch.tensor([False, True, False])) and result[0, 0] == 0 and rstd[0] == 0
+    torch.testing.assert_close(result[1], torch.ones(3, dtype=torch.float64))
+    torch.testing.assert_close(torch.ops.aten._fused_rms_norm(bound["input"][1:], [3], None, 0.0)[0], result[1:])
