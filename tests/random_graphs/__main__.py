@@ -51,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--arch", default="")
     parser.add_argument("--target", choices=["cpu", "cuda", "triton"], default="cpu")
     parser.add_argument("--compile-only", action="store_true")
+    parser.add_argument("--spawn", action="store_true", help="children import torch themselves: a torch built for CUDA may not survive a fork")
     parser.add_argument("--only", default="", help="keys, separated by commas")
     parser.add_argument("--task", nargs="+", default=[], help="task files in place of random ones, each with as many seeds as --cases says (1 unless given)")
     parser.add_argument("--show", action="store_true", help="print the cases and run nothing")
@@ -95,7 +96,7 @@ def _run(given: Any, options: Options, keys: list[str]) -> int:
             print(f"FAIL {outcome.key} {outcome.failure}", flush=True)
 
     # torch has imported Triton here, which reads TRITON_INTERPRET then.
-    start = "spawn" if given.target == "triton" or (given.target == "cuda" and not given.compile_only) else "fork"
+    start = "spawn" if given.spawn or given.target == "triton" or (given.target == "cuda" and not given.compile_only) else "fork"
     with Driver(given.jobs, given.batch, start=start) as driver:
         driver.run(jobs(), report)
         seconds = time.monotonic() - started
