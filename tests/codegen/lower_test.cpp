@@ -823,3 +823,30 @@ TEST_CASE("booleans are ordered by logic, whatever bits stand for true") {
     }
   }
 }
+
+TEST_CASE("a sum of booleans takes the second where alpha does") {
+  for (const std::int64_t alpha : {0, 1, 3}) {
+    GraphBuilder g;
+    const int x = g.input({4, 6}, DType::boolean), y = g.input({4, 6}, DType::boolean);
+    const int out = g.node("add.Tensor", {V("self", x), V("other", y), I("alpha", alpha)}, {4, 6}, DType::boolean);
+    const auto value = [](int input, const Index& i) {
+      return datum(static_cast<std::size_t>(input), static_cast<std::size_t>(i[0] * 6 + i[1])) > 0;
+    };
+    check(g, {out}, {[&](const Index& i) { return value(x, i) || (alpha != 0 && value(y, i)); }});
+  }
+}
+
+TEST_CASE("what is written into a slice that begins before the first element begins there") {
+  GraphBuilder g;
+  const int x = g.input({3, 5}), whole = g.input({3, 5}), part = g.input({3, 2});
+  const int all = g.node("slice_scatter.default",
+                         {V("self", x), V("src", whole), I("dim", 1), I("start", -7), I("end", 99)}, {3, 5});
+  const int end = g.node("slice_scatter.default",
+                         {V("self", x), V("src", part), I("dim", 1), I("start", -2), I("end", 99)}, {3, 5});
+  const auto element = [](int value, std::int64_t at) {
+    return datum(static_cast<std::size_t>(value), static_cast<std::size_t>(at));
+  };
+  check(g, {all}, {[&](const Index& i) { return element(whole, i[0] * 5 + i[1]); }});
+  check(g, {end},
+        {[&](const Index& i) { return i[1] < 3 ? element(x, i[0] * 5 + i[1]) : element(part, i[0] * 2 + i[1] - 3); }});
+}

@@ -99,6 +99,7 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
         table.pop(op)
     table.update(losses.DECOMPOSITIONS)
     table[torch.ops.aten.select_scatter.default] = _select_scatter
+    table[torch.ops.prims.copy_strided.default] = _copy_strided
     return program.run_decompositions(table)
 
 
@@ -108,6 +109,14 @@ def _select_scatter(self: torch.Tensor, src: torch.Tensor, dim: int, index: int)
     shape[dim] = -1
     here = torch.arange(self.shape[dim], device=self.device).view(shape) == index % self.shape[dim]
     return torch.where(here, src.to(self.dtype).unsqueeze(dim), self)
+
+
+def _copy_strided(a: torch.Tensor, stride: list[int]) -> torch.Tensor:
+    """What torch's own decompositions (of `lerp`, say) end with where operands of different layouts meet: a copy whose dims lie in memory
+    in the order of these strides. In core ATen, which is all that a program may hold."""
+    order = sorted(range(a.ndim), key=lambda d: -stride[d])
+    back = [order.index(d) for d in range(a.ndim)]
+    return a.permute(order).clone(memory_format=torch.contiguous_format).permute(back)
 
 
 def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path = Path("task")) -> Captured:

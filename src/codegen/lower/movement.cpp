@@ -157,6 +157,7 @@ Result<int> scatter(const Site& s) {
   if (!one && s.args.integer("step").value_or(1) != 1) return unsupported("a strided scatter");
   std::int64_t start = s.args.integer(one ? "index" : "start").value_or(0);
   if (start < 0) start += shape[dim];
+  if (!one) start = std::clamp<std::int64_t>(start, 0, shape[dim]);
   const Bound bound{s.coords[dim], start, one ? start + 1 : start + s.low.info(src).shape[dim]};
   Coords coords = s.coords;
   if (one) {

@@ -99,8 +99,14 @@ Result<int> bitwise_not(const Site& s) {
 Result<int> sum(const Site& s, bool minus, bool reversed) {
   PLANISH_TRY(int x, s.low.operand(s.args.get("self"), s.coords, s.out_dtype));
   PLANISH_TRY(int y, s.low.operand(s.args.get("other"), s.coords, s.out_dtype));
-  if (s.out_dtype == DType::boolean)
-    return minus ? Result<int>(unsupported("a difference of booleans")) : s.b.op(Op::logical_or, x, y);
+  if (s.out_dtype == DType::boolean) {
+    if (minus) return unsupported("a difference of booleans");
+    if (const ir::Arg* alpha = s.args.get("alpha")) {
+      PLANISH_TRY(const int a, s.low.operand(alpha, s.coords, s.out_dtype));
+      y = s.b.op(Op::logical_and, y, a);
+    }
+    return s.b.op(Op::logical_or, x, y);
+  }
   if (reversed) std::swap(x, y);
   if (const ir::Arg* alpha = s.args.get("alpha")) {
     PLANISH_TRY(const int a, s.low.operand(alpha, s.coords, s.out_dtype));

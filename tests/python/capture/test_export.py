@@ -170,6 +170,20 @@ def test_what_is_written_into_keeps_its_dtype(tmp_path: Path) -> None:
     assert graph["values"][graph["outputs"][0]["value"]]["dtype"] == "bool"
 
 
+class Lerp(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.lerp(x, y, -0.75)
+
+
+def test_copies_that_torch_makes_for_layouts_are_core_operators(tmp_path: Path) -> None:
+    for x, y in ((torch.tensor(0.5), torch.rand(1, 1)), (torch.rand(3, 4), torch.rand(4, 3).t()), (torch.rand(4, 3).t(), torch.rand(4, 3).t())):
+        found = captured(Lerp(), x, y, tmp_path=tmp_path)
+        assert all(node["op"].startswith("aten.") for node in found.graph["nodes"])
+        out = found.program.module()(x, y)
+        torch.testing.assert_close(out, torch.lerp(x, y, -0.75))
+        assert out.stride() == torch.lerp(x, y, -0.75).stride()
+
+
 class Changes(nn.Module):
     def __init__(self) -> None:
         super().__init__()
