@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "codegen/devices.h"
 #include "codegen/emit/cuda_emit.h"
 #include "interpreter.h"
 #include "window_samples.h"
@@ -14,13 +15,6 @@ using namespace planish::codegen;
 using namespace planish::codegen::printing;
 
 namespace {
-
-Device h200() {
-  Device device;
-  device.target = Target::cuda;
-  device.arch = "sm_90a";
-  return device;
-}
 
 std::int64_t loads_of(const Kernel& kernel, int input) {
   return std::ranges::count_if(kernel.nodes, [&](const Node& n) { return n.op == Op::load && n.input == input; });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "codegen/devices.h"
 #include "codegen/emit/cuda_access.h"
 #include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_pattern.h"
@@ -18,12 +19,6 @@ using namespace planish::codegen;
 using namespace planish::codegen::printing;
 
 namespace {
-Device h200() {
-  Device device;
-  device.target = Target::cuda;
-  device.arch = "sm_90a";
-  return device;
-}
 bool has(const std::string& source, std::string_view text) {
   return source.find(text) != std::string::npos;
 }

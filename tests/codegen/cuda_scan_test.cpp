@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "codegen/devices.h"
 #include "codegen/emit/cuda_scan_plan.h"
 #include "codegen/genome.h"
 #include "scan_samples.h"
@@ -14,13 +15,6 @@ using namespace planish::codegen;
 using namespace planish::codegen::printing;
 
 namespace {
-
-Device h200() {
-  Device device;
-  device.target = Target::cuda;
-  device.arch = "sm_90a";
-  return device;
-}
 
 std::string body(const Emitted& emitted) {
   return emitted.source.substr(emitted.source.find("// The state that the lane d"));

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "codegen/devices.h"
 #include "codegen/emit/cuda_emit.h"
 #include "sample_kernels.h"
 
@@ -48,13 +49,6 @@ std::vector<Strip> strips(const Kernel& kernel, int width) {
   lanes.width = width;
   lanes.variable = 1;
   return find_strips(kernel, lanes, loads);
-}
-
-Device h200() {
-  Device device;
-  device.target = Target::cuda;
-  device.arch = "sm_90a";
-  return device;
 }
 
 std::string source(const Kernel& kernel, const Genome& changes) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "codegen/devices.h"
 #include "codegen/emit/cuda_access.h"
 #include "codegen/genome.h"
 #include "codegen/genomes.h"
@@ -15,15 +16,6 @@
 
 using namespace planish;
 using namespace planish::codegen;
-
-namespace {
-Device h200() {
-  Device device;
-  device.target = Target::cuda;
-  device.arch = "sm_90a";
-  return device;
-}
-}  // namespace
 
 TEST_CASE("genome text round-trips and bad text is refused") {
   const Genome genome{{"threads", 256}, {"vector", 16}};
@@ -92,11 +84,9 @@ TEST_CASE("tiny kernels have legal genomes, and drawing finds them") {
       tiny.push_back(samples::cumsum(rows, 5, cols));
       tiny.push_back(samples::scans(rows, cols, 2));
       tiny.push_back(samples::embedding_scale(rows, 3, cols));
-      for (const DType dtype : {DType::f32, DType::bf16}) {
-        tiny.push_back(samples::both_sums(rows, cols, dtype));
-        tiny.push_back(samples::both_folds(3, rows, cols, dtype));
-        tiny.push_back(samples::both_logsumexp(rows, cols, dtype));
-        tiny.push_back(samples::softmax_sums(rows, cols, rows % 2 == 0, dtype));
+      if (rows == 1 || rows == 5) {  // guesses take long to make for these
+        tiny.push_back(samples::both_folds(3, rows, cols, DType::bf16));
+        tiny.push_back(samples::softmax_sums(rows, cols, cols % 2 == 0));
       }
       for (const bool columns : {false, true}) {
         tiny.push_back(samples::reductions(rows, cols, columns));
