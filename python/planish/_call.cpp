@@ -511,6 +511,12 @@ Nest read_nest(Reader& read, PyObject* row, std::size_t tensors) {
   return out;
 }
 
+/// Counts how often each tensor's place stands in the tree.
+void count_places(const Nest& nest, std::vector<int>& counts) {
+  if (nest.kind == Nest::Kind::tensor) ++counts[nest.place];
+  for (const Nest& item : nest.items) count_places(item, counts);
+}
+
 bool find_exchange(Plan* plan) {
   const Ref capsule(PyObject_GetAttrString(plan->tensor_type, "__dlpack_c_exchange_api__"));
   if (!capsule) return false;
@@ -560,6 +566,13 @@ bool read_plan(PyObject* fields, Plan* plan) {
   plan->given = read_nest(read, read.field("given"), plan->inputs.size());
   plan->keywords = read_nest(read, read.field("keywords"), plan->inputs.size());
   plan->nested = read.field("nested") == Py_True;
+  if (read.failed()) return false;
+  std::vector<int> given(plan->inputs.size(), 0);
+  count_places(plan->given, given);
+  count_places(plan->keywords, given);
+  for (const int times : given) {
+    if (times != 1) PyErr_SetString(PyExc_ValueError, "an input that is not given once");
+  }
   rows = read.field("params");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     PyObject* row = read.item(rows, i);

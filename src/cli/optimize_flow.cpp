@@ -271,10 +271,9 @@ class Flow {
           std::ranges::any_of(way.by, [&](const search::Way::Use& use) { return standings[use.region].told > 0; });
       if (!tried) continue;
       ResultDocument::Way row;
-      for (const search::Way::Use& use : way.replaces) {
+      row.before_ms = search::Ways::replaced_ms(way, standings);
+      for (const search::Way::Use& use : way.replaces)
         row.replaces.emplace_back(search_->specs()[use.region].id, use.times);
-        row.before_ms += standings[use.region].best_ms * use.times;
-      }
       for (const search::Way::Use& use : way.by) row.by.emplace_back(search_->specs()[use.region].id, use.times);
       if (const auto gain = search_->ways().gain(way, standings)) row.after_ms = row.before_ms - *gain;
       way_rows_.emplace(static_cast<std::size_t>(&way - search_->ways().all().data()), result_.ways.size());

@@ -10,11 +10,8 @@ std::vector<Choice> winners(const search::Search& search, const std::vector<std:
   const auto standings = search.standings(true);
   for (const std::size_t w : ways) {
     const search::Way& way = search.ways().all()[w];
-    double before = 0;
-    for (const auto& use : way.replaces) {
-      count[use.region] -= use.times;
-      before += standings[use.region].best_ms * use.times;
-    }
+    const double before = search::Ways::replaced_ms(way, standings);
+    for (const auto& use : way.replaces) count[use.region] -= use.times;
     for (const auto& use : way.by) {
       count[use.region] += use.times;
       instead[use.region] += before;

@@ -27,13 +27,11 @@ double least(const RegionSpec& spec) {
 }  // namespace
 
 std::optional<double> Ways::now(const Way& way, const std::vector<Standing>& standings) const {
-  double total = 0;
   for (const Way::Use& use : way.replaces) {
     const Standing& s = standings[use.region];
     if (s.best_ms == no_time || (s.told < settled_after && !s.done)) return std::nullopt;
-    total += s.best_ms * use.times;
   }
-  return total;
+  return replaced_ms(way, standings);
 }
 
 std::optional<double> Ways::promise(const Way& way, const std::vector<Standing>& standings) const {
@@ -69,14 +67,19 @@ std::optional<double> Ways::promise(std::size_t region, const std::vector<Standi
   return most;
 }
 
-std::optional<double> Ways::gain(const Way& way, const std::vector<Standing>& standings) const {
+double Ways::replaced_ms(const Way& way, const std::vector<Standing>& standings) {
   double total = 0;
-  for (const bool by : {false, true}) {
-    for (const Way::Use& use : by ? way.by : way.replaces) {
-      const double ms = standings[use.region].best_ms;
-      if (ms == no_time) return std::nullopt;
-      total += (by ? -ms : ms) * use.times;
-    }
+  for (const Way::Use& use : way.replaces) total += standings[use.region].best_ms * use.times;
+  return total;
+}
+
+std::optional<double> Ways::gain(const Way& way, const std::vector<Standing>& standings) const {
+  double total = replaced_ms(way, standings);
+  if (total == no_time) return std::nullopt;
+  for (const Way::Use& use : way.by) {
+    const double ms = standings[use.region].best_ms;
+    if (ms == no_time) return std::nullopt;
+    total -= ms * use.times;
   }
   return total;
 }
@@ -86,9 +89,7 @@ std::vector<std::size_t> Ways::worth(const std::vector<Standing>& standings, dou
   for (std::size_t w = 0; w < ways_.size(); ++w) {
     const auto gained = gain(ways_[w], standings);
     if (!gained) continue;
-    double before = 0;
-    for (const Way::Use& use : ways_[w].replaces) before += standings[use.region].best_ms * use.times;
-    if (*gained > -part * before) rank.emplace_back(-*gained, w);
+    if (*gained > -part * replaced_ms(ways_[w], standings)) rank.emplace_back(-*gained, w);
   }
   std::ranges::sort(rank);
   std::vector<std::size_t> taken, replaced;

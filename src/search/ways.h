@@ -42,6 +42,9 @@ class Ways {
   /// it can gain, or where what it would replace is not known well enough yet.
   std::optional<double> promise(std::size_t region, const std::vector<Standing>& standings) const;
 
+  /// What the regions that a way replaces take; no_time where one has no time.
+  static double replaced_ms(const Way& way, const std::vector<Standing>& standings);
+
   /// What a way gains with the best of all its regions; negative where it loses. Nothing where one has no time.
   std::optional<double> gain(const Way& way, const std::vector<Standing>& standings) const;
 
