@@ -489,14 +489,15 @@ TEST_CASE("a team of blocks owns a row that no cluster holds, in one launch") {
   CHECK(team->cooperative);
   CHECK(team->after.empty());
   CHECK(team->grid[0] == 132);
-  CHECK(team->zeroed == std::vector<int>{1});
-  // Sum and squares of 132 slices of 512 rows; two counters, each on a line of its own.
-  CHECK(team->scratch_bytes == std::vector<std::int64_t>{2 * 132 * 512 * 4, 2 * 128});
+  CHECK(team->zeroed == std::vector<int>{0, 1});
+  // Sum and squares of 132 slices, words that say of which meeting they are, for two meetings in turn; two counters,
+  // each on a line of its own.
+  CHECK(team->scratch_bytes == std::vector<std::int64_t>{2 * 2 * 132 * 8, 2 * 128});
   CHECK(team->shared > 3 * 8 * 512 * 16 - 16);  // three rows' slices
   CHECK(has(body(*team), "pl_copy_wait<1>();"));
   // All 132 arrivals of a row, on every other row's counter.
   CHECK(
-      has(body(*team), "pl_team_wait<true>(gates + (team * 2 + (turn) % 2) * 32, (unsigned)((turn) / 2 + 1) * 132u)"));
+      has(body(*team), "pl_team_wait<false>(gates + (team * 2 + (turn) % 2) * 32, (unsigned)((turn) / 2 + 1) * 132u)"));
   CHECK(body(*team).find("pl_team_come") < body(*team).find("pl_team_wait"));
   // A warp more meets the team; the others leave their states with it and get the row before from it: at one barrier,
   // which both sides come to once a row and once more.
@@ -559,7 +560,9 @@ TEST_CASE("a team adds plainly: a chunk's own mean, then the squares about it; c
   CHECK(has(kernel, "seen0 += 4.0f;"));
   CHECK(has(kernel, "pl_join(a0n[0], a0t[0], a0q[0], over0[0], seen, pl_fast_rcp(seen), "));
   // A warp of each block merges what 132 blocks left, five a lane, in an order that does not depend on who came when.
-  CHECK(has(kernel, "z0t[i] = b < 132 ? ((float*)(partials + 0LL))[(long long)row * 132 + b] : 0.0f;"));
+  CHECK(has(kernel, "w0t[i].look((unsigned long long*)(partials + 0LL) + (team * 2 + (turn) % 2) * 132 + from * 1);"));
+  CHECK(has(kernel, "told = told & w0q[i].of((unsigned)(turn) + 1u);"));
+  CHECK(has(kernel, "z0t[i] = b < 132 ? w0t[i].value() : 0.0f;"));
   CHECK(has(kernel, "for (int i = 0; i < 5; ++i) {"));
   CHECK(has(kernel, "a0q[0] += pl_xor(a0q[0], 16);"));
   // 131 slices of 4000 vectors, and a last one.
@@ -629,6 +632,64 @@ TEST_CASE("rows longer than the whole device are kept in part") {
   CHECK(emitted->shared <= h200().shared_bytes);
 }
 
+TEST_CASE("while a team meets, the cache gets the beginning of its next row") {
+  const auto sample = samples::group_norm(64, 8, 8, 262144);
+  Genome genome = complete(sample.kernel, {{"threads", 1024},
+                                           {"vector", 16},
+                                           {"unroll", 1},
+                                           {"min_blocks", 1},
+                                           {"residency", 2},
+                                           {"online", 1},
+                                           {"team", 44}});
+  const auto plain = emit(sample.kernel, h200(), genome);
+  REQUIRE(plain.has_value());
+  CHECK_FALSE(has(body(*plain), "pl_touch("));
+  genome["prefetch"] = 4;
+  const auto touching = emit(sample.kernel, h200(), genome);
+  REQUIRE(touching.has_value());
+  const std::string text = body(*touching);
+  // Between leaving the own state and waiting for the others': half of a slice of 11936 vectors, twelve a thread.
+  const auto comes = text.find("pl_team_come<false>("), touches = text.find("pl_touch(p0 + (k0 + u) * 4096);");
+  REQUIRE(touches != std::string::npos);
+  CHECK(comes < touches);
+  CHECK(touches < text.find("pl_team_wait<false>(gates + (team * 2", comes));
+  CHECK(has(text.substr(comes, touches - comes), "for (int k0 = 0; k0 < (6 < whole ? 6 : whole); k0 += 1) {"));
+  CHECK(has(text.substr(comes, touches - comes), "const ix group = at + 3;"));
+}
+
+TEST_CASE("what shared memory has no room for is held in registers, and loaded for the next row once it was written") {
+  const auto sample = samples::batch_standardize(32, 64, 262144);
+  Genome genome = complete(sample.kernel, {{"threads", 512},
+                                           {"split", 512},
+                                           {"vector", 8},
+                                           {"unroll", 4},
+                                           {"min_blocks", 1},
+                                           {"residency", 2},
+                                           {"online", 1},
+                                           {"team", 132}});
+  const auto again = emit(sample.kernel, h200(), genome);
+  REQUIRE(again.has_value());
+  genome["rest"] = 1;
+  REQUIRE(illegal(sample.kernel, h200(), genome) == "");
+  const auto held = emit(sample.kernel, h200(), genome);
+  REQUIRE(held.has_value());
+  const auto loads = [](const std::string& text) {
+    std::size_t count = 0;
+    for (auto at = text.find("pl_load<"); at != std::string::npos; at = text.find("pl_load<", at + 1)) ++count;
+    return count;
+  };
+  const std::string text = body(*held);
+  CHECK(has(text, "PlVec<float, 2> K0[8];"));
+  CHECK_FALSE(has(body(*again), "K0"));
+  // Once for the first row, and once for the one that follows; read again: in both sweeps, with and without tests.
+  CHECK(loads(text) == 2);
+  CHECK(loads(body(*again)) == 4);
+  const auto written = text.rfind("K0[k0 + u - 56].x[j]"), next = text.rfind("pl_load<");
+  CHECK(written < next);
+  CHECK(text.find("const bool more") < next);
+  CHECK(has(text.substr(text.find("const bool more"), next - text.find("const bool more")), "if (more) {"));
+}
+
 TEST_CASE("what a team may not do is named") {
   const auto sample = samples::group_norm(64, 8, 8, 262144);
   const Genome good = complete(sample.kernel, {{"threads", 512},
@@ -648,6 +709,10 @@ TEST_CASE("what a team may not do is named") {
   CHECK(has(with({{"team", 0}}), "only teams"));
   CHECK(has(with({{"online", 0}}), "one fold"));
   CHECK(has(with({{"residency", 1}}), "registers"));
+  CHECK(has(with({{"prefetch", 4}}), "a row ahead"));
+  CHECK(has(with({{"ahead", 0}, {"residency", 0}, {"rest", 1}}), "left over"));
+  CHECK(has(with({{"ahead", 0}, {"rest", 1}}), "left over"));
+  CHECK(has(with({{"team", 0}, {"ahead", 0}, {"prefetch", 4}}), "only teams"));
   CHECK(has(with({{"residency", 0}, {"ahead", 2}}), "on chip"));
   CHECK(has(with({{"cluster", 2}}), "one row at a time"));
   CHECK(has(with({{"walk", 4}}), "walk"));

@@ -13,8 +13,9 @@ namespace planish::codegen::samples {
 
 /// A legal genome whose `team` is not 0; nothing where the kernel has none or three thousand draws found none.
 inline std::optional<Genome> random_team_genome(const Kernel& kernel, const Device& device, std::mt19937_64& rng) {
-  constexpr std::array<std::string_view, 12> drawn{"threads", "vector",    "unroll", "hints", "fast",  "min_blocks",
-                                                   "split",   "residency", "online", "team",  "ahead", "reverse"};
+  constexpr std::array<std::string_view, 14> drawn{"threads",    "vector",   "unroll",    "hints",  "fast",
+                                                   "min_blocks", "split",    "residency", "online", "team",
+                                                   "ahead",      "prefetch", "rest",      "reverse"};
   const auto known = genes(kernel, device);
   const auto team = std::ranges::find(known, "team", &Gene::name);
   if (team == known.end() || team->choices.size() < 2) return std::nullopt;

@@ -303,7 +303,7 @@ class ColumnWriter : private TeamStates {
   }
 
   void one_loop(std::string_view lo, std::string_view hi, const std::function<void()>& body) {
-    const bool full = base_.residency == Residency::registers && !base_.resident.empty();
+    const bool full = (base_.residency == Residency::registers && !base_.resident.empty()) || w.held_from >= 0;
     w.line(full ? "#pragma unroll" : "#pragma unroll 1");
     if (backwards_) {
       const std::int64_t last = (base_.trips - 1) / base_.unroll * base_.unroll;
@@ -440,7 +440,7 @@ class ColumnWriter : private TeamStates {
       trips("0", fmt::format("{}", base_.trips), pass);
       return;
     }
-    other_trips(pass);
+    other_trips(refill, pass);
     kept_trips(
         arrive,
         [&] {
@@ -452,12 +452,23 @@ class ColumnWriter : private TeamStates {
         });
   }
 
-  /// Those trips of a team's slice that did not fit on chip.
-  void other_trips(const std::function<void()>& pass) {
+  /// Those trips of a team's slice that did not fit in shared memory.
+  void other_trips(bool refill, const std::function<void()>& pass) {
     if (plan_.kept_trips == base_.trips) return;
     w.reloading = true;
-    trips(fmt::format("{}", plan_.kept_trips), fmt::format("{}", base_.trips), pass);
+    if (plan_.held_trips != 0) {
+      held_trips(pass);
+      if (refill) held_trips([&] { ask_later(); });
+    } else {
+      trips(fmt::format("{}", plan_.kept_trips), fmt::format("{}", base_.trips), pass);
+    }
     w.reloading = false;
+  }
+  /// Every register has a number: one loop, unrolled.
+  void held_trips(const std::function<void()>& pass) {
+    w.held_from = static_cast<int>(plan_.kept_trips);
+    one_loop(fmt::format("{}", plan_.kept_trips), fmt::format("{}", base_.trips), pass);
+    w.held_from = -1;
   }
 
   /// Those that did, portion by portion where they `arrive`; `after` each portion.
@@ -502,7 +513,7 @@ class ColumnWriter : private TeamStates {
       row_position();
     }
     asking_later_ = true;
-    unrolled([&] { w.load_vector(base_.resident, guard(), true); });
+    unrolled([&] { w.load_vector(base_.resident, guard(), w.held_from < 0); });
     asking_later_ = false;
     w.close();
   }
@@ -532,7 +543,7 @@ class ColumnWriter : private TeamStates {
       for (const int id : nodes) {
         if (!base_.swept[static_cast<std::size_t>(id)]) continue;
         if (!w.is_resident(id)) {
-          along.push_back(id);
+          if (!w.is_held(id)) along.push_back(id);
           continue;
         }
         kept.push_back(id);
@@ -626,6 +637,21 @@ class ColumnWriter : private TeamStates {
     });
   }
 
+  /// Asks the cache for the beginning of the slice that the team takes next: while the blocks meet, nothing else would
+  /// use the memory.
+  void touch_next() {
+    if (plan_.touched_trips == 0) return;
+    w.open(fmt::format("if (at + {} < {}) {{", w.literal_index(plan_.teams), w.literal_index(base_.groups)));
+    w.line(fmt::format("const ix group = at + {};", w.literal_index(plan_.teams)));
+    row_position();
+    row_pointers();
+    w.touches = true;
+    trips("0", fmt::format("{}", plan_.touched_trips),
+          [&] { unrolled([&] { w.load_vector(base_.resident, guard(), false); }); });
+    w.touches = false;
+    w.close();
+  }
+
   // ---- teams: a row has `slices` blocks, which leave their states, wait for each other and go on ----
 
   /// Where the row of `group` lies on chip.
@@ -645,6 +671,9 @@ class ColumnWriter : private TeamStates {
 
   /// Asks for the first rows of the team.
   void load_first() {
+    for (const int id : base_.resident) {
+      if (plan_.held_trips != 0) w.line(fmt::format("{} K{}[{}];", w.pack_type(id), id, plan_.held_trips));
+    }
     for (int r = 0; r < plan_.ring; ++r) {
       w.open("{");
       w.line(fmt::format("const ix group = team + {};", w.literal_index(r * plan_.teams)));
@@ -657,6 +686,13 @@ class ColumnWriter : private TeamStates {
         w.close();
         w.line("pl_copy_commit();");
       });
+      if (plan_.held_trips != 0) {
+        w.open(fmt::format("if (group < {}) {{", w.literal_index(base_.groups)));
+        w.reloading = true;
+        held_trips([&] { unrolled([&] { w.load_vector(base_.resident, guard(), false); }); });
+        w.reloading = false;
+        w.close();
+      }
       w.close();
     }
   }
@@ -672,11 +708,12 @@ class ColumnWriter : private TeamStates {
     return sweep == 0 ? text : fmt::format("{} + {}", text, sweep);
   }
 
+  /// What blocks of rows leave says itself of which meeting it is; columns leave more, which the counter speaks for.
   std::string coming(const std::string& number) const {
-    return fmt::format("if (tid == 0) pl_team_come({});", gate(number));
+    return fmt::format("if (tid == 0) pl_team_come<{}>({});", !shares_lanes(), gate(number));
   }
   std::string waiting(const std::string& number) const {
-    return fmt::format("if (tid == 0) pl_team_wait<{}>({}, (unsigned)(({}) / {} + 1) * {}u);", plan_.scouts(),
+    return fmt::format("if (tid == 0) pl_team_wait<{}>({}, (unsigned)(({}) / {} + 1) * {}u);", !shares_lanes(),
                        gate(number), number, ColumnPlan::team_counters, plan_.slices);
   }
 
@@ -685,7 +722,7 @@ class ColumnWriter : private TeamStates {
       leave_warps(folds, "turn");
       w.line("__syncthreads();");
       w.open("if (tid < 32) {");
-      leave_block(folds, "turn");
+      leave_block(folds, "turn", number);
       w.line(coming(number));
       w.close();
       return;
@@ -702,7 +739,7 @@ class ColumnWriter : private TeamStates {
       w.open("if (tid < 32) {");
       w.line(waiting(number));
       w.line("pl_warp_meet();");
-      merge_blocks(folds, "turn");
+      merge_blocks(folds, "turn", number);
       w.close();
       w.line("__syncthreads();");
       tell(folds, "turn");
@@ -733,13 +770,13 @@ class ColumnWriter : private TeamStates {
     for (const Fold& fold : plan_.folds[0]) declare("a", fold);
     w.line(all_meet());
     w.open("{");
-    leave_block(plan_.folds[0], "turn");
+    leave_block(plan_.folds[0], "turn", number_of("turn", 0));
     w.close();
     w.line(coming(number_of("turn", 0)));
     w.line(waiting(number_of("turn", 0)));
     w.line("pl_warp_meet();");
     w.open("{");
-    merge_blocks(plan_.folds[0], "turn");
+    merge_blocks(plan_.folds[0], "turn", number_of("turn", 0));
     w.close();
     w.close();
     w.line(all_meet());
@@ -794,6 +831,7 @@ class ColumnWriter : private TeamStates {
           sweep(p);
           come(folds, number);
           w.close();
+          if (sweeps == 1) touch_next();
           wait(folds, number);
         }
         row_nodes(p + 1);
@@ -891,6 +929,7 @@ Result<Emitted> emit_column(const Kernel& kernel, const Device& device, const Ge
   if (team) {
     emitted.scratch_bytes.push_back(plan.counter_bytes);
     emitted.zeroed = {1};
+    if (!plan.base.columns) emitted.zeroed.insert(emitted.zeroed.begin(), 0);
     emitted.cooperative = true;
   }
   emitted.after.assign(std::make_move_iterator(launches.begin() + 1), std::make_move_iterator(launches.end()));

@@ -71,7 +71,7 @@ std::vector<Gene> team_genes(const Kernel& kernel, const Device& device) {
     if (device.sms / parts > std::max<std::int64_t>(1, sizes.back())) sizes.push_back(device.sms / parts);
   }
   for (const std::int64_t blocks : {2, 3, 4}) sizes.push_back(blocks * device.sms);
-  return {{"team", sizes}, {"ahead", {0, 1, 2}}};
+  return {{"team", sizes}, {"ahead", {0, 1, 2}}, {"prefetch", {0, 1, 2, 4, 8}}, {"rest", {0, 1}}};
 }
 
 std::vector<Gene> column_genes(const Kernel& kernel, const Device& device) {
@@ -103,7 +103,12 @@ namespace {
 
 std::string team_illegal(const ColumnPlan& plan, const Device& device, const Genome& genome) {
   const std::int64_t team = gene(genome, "team", 0);
-  if (team == 0) return gene(genome, "ahead", 0) != 0 ? "only teams begin with a row ahead" : "";
+  const std::int64_t ahead = gene(genome, "ahead", 0), prefetch = gene(genome, "prefetch", 0);
+  const std::int64_t rest = gene(genome, "rest", 0);
+  if (team == 0) return ahead != 0 || prefetch != 0 || rest != 0 ? "only teams begin with a row ahead" : "";
+  if (ahead != 0 && (prefetch != 0 || rest != 0)) return "with a row ahead nothing waits for memory";
+  if (prefetch != 0 && (plan.base.columns || plan.base.resident.empty())) return "no slice to ask for";
+  if (rest != 0 && (plan.base.columns || plan.held_trips == 0)) return "nothing is left over of a slice";
   const CudaPlan& base = plan.base;
   if (gene(genome, "slices", 1) != 1) return "slices of a row are a team's, or a launch's of their own";
   if (base.groups < 2) return "one row alone needs no team";
@@ -267,7 +272,7 @@ double expected_team(const Kernel& kernel, const Device& device, const Genome& g
       const double bytes = std::min(1.0, static_cast<double>(input.storage_elements) / points) * size_of(input.dtype);
       const bool first = std::ranges::find(seen, id) == seen.end();
       const bool kept = std::ranges::find(base.resident, id) != base.resident.end();
-      const double left = base.residency != Residency::shared || base.trips == 0
+      const double left = base.residency != Residency::shared || base.trips == 0 || plan.held_trips != 0
                               ? 0.0
                               : 1.0 - static_cast<double>(plan.kept_trips) / static_cast<double>(base.trips);
       if (first) {
@@ -292,7 +297,8 @@ double expected_team(const Kernel& kernel, const Device& device, const Genome& g
   // What others wait for: leaving, arriving, looking and gathering. A scout does it beside the rows' work; several
   // teams a multiprocessor, or in turn, have the memory busy meanwhile; one team alone stands still. Guessed from
   // latencies.
-  const double chain = (plan.ahead > 0 ? 0.3 : 3.0) * plan.sweeps + (base.residency == Residency::shared ? 0.0 : 1.0);
+  const double meeting_time = plan.ahead > 0 ? 0.3 : plan.touched_trips > 0 ? 1.5 : 2.5;
+  const double chain = meeting_time * plan.sweeps + (base.residency == Residency::shared ? 0.0 : 1.0);
   const double busy = slice * std::max(1.0, blocks) / sm_rate;
   const double alone = plan.ahead > 0 || plan.teams > 1 ? chain + slice / (2.2 * sm_rate) : chain + busy;
   const double flying = base.residency == Residency::reread
@@ -337,7 +343,7 @@ void add_team_seeds(const Kernel& kernel, const Device& device, const Genome& co
         for (const std::int64_t split : {threads, threads / 4, threads / 8})
           for (const std::int64_t residency : {2, 0, 1})
             for (const std::int64_t ahead : {0, 1, 2}) {
-              if (!columns && split != threads) continue;
+              if ((!columns && split != threads) || threads * blocks < 512) continue;
               Genome genome = common;
               genome["team"] = sizes[s];
               genome["ahead"] = ahead;
@@ -345,14 +351,20 @@ void add_team_seeds(const Kernel& kernel, const Device& device, const Genome& co
               genome["min_blocks"] = blocks;
               // Measured: warps hide a team's waits better than vectors under way in one thread; where a channel lies
               // in pieces, a thread needs a few short ones all the same.
-              genome["vector"] = pieces ? widest_vector / 2 : widest_vector;
-              genome["unroll"] = pieces ? (threads > 256 ? 2 : 4) : blocks == 1 ? 1 : 2;
+              genome["vector"] = pieces && threads < 1024 ? widest_vector / 2 : widest_vector;
+              genome["unroll"] = pieces ? (threads * blocks > 512 ? 2 : 4) : blocks == 1 ? 1 : 2;
               genome["residency"] = residency;
               // A row in registers is swept again for nothing; a meeting costs more than moving the running state.
               genome["online"] = pairs && residency != static_cast<std::int64_t>(Residency::registers) ? 1 : 0;
               if (pieces) {
                 genome["slices"] = 1;
                 genome["split"] = split;
+              }
+              // While the blocks meet, the cache may as well get half of what comes next.
+              if (ahead == 0 && residency == static_cast<std::int64_t>(Residency::shared) && !columns) {
+                genome["prefetch"] = 4;
+                genome["rest"] = blocks == 1 ? 1 : 0;
+                if (!column_illegal(kernel, device, genome).empty()) genome["rest"] = 0;
               }
               if (!column_illegal(kernel, device, genome).empty()) continue;
               guesses.push_back({expected_team(kernel, device, genome), std::move(genome)});

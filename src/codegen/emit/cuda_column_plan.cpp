@@ -93,6 +93,17 @@ void keep_slices(const Kernel& kernel, const Device& device, ColumnPlan& plan) {
   plan.parts = parts_of(chunks * base.unroll, plan.part_trips);
 }
 
+/// What did not fit in shared memory stays in registers; that of the next row is loaded as soon as this one's was
+/// written.
+void hold_rest(const Kernel& kernel, ColumnPlan& plan) {
+  CudaPlan& base = plan.base;
+  if (plan.kept_trips == 0 || plan.kept_trips == base.trips) return;
+  plan.held_trips = parts_of(base.trips - plan.kept_trips, base.unroll) * base.unroll;
+  std::int64_t words = 0;
+  for (const int id : base.resident) words += plan.held_trips * parts_of(base.vector_bytes(kernel, id), 4);
+  base.registers += static_cast<int>(std::min<std::int64_t>(255, words));
+}
+
 }  // namespace
 
 bool uses_column_schedule(const Kernel& kernel) {
@@ -153,7 +164,9 @@ ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Ge
         state_bytes += field.bytes;
         if (!plan.leaves(fold, field)) continue;
         plan.partials.push_back({fold.reduction, field.suffix, plan.scratch_bytes});
-        plan.scratch_bytes += parts_of(plan.slices * plan.cells * field.bytes, 16) * 16;
+        const bool words = team != 0 && !base.columns;
+        plan.scratch_bytes += words ? plan.teams * 2 * plan.slices * 8 * ColumnPlan::words_of(field)
+                                    : parts_of(plan.slices * plan.cells * field.bytes, 16) * 16;
       }
     }
   }
@@ -164,10 +177,13 @@ ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Ge
   base.static_shared = plan.meeting_bytes;
   if (team != 0) {
     keep_slices(kernel, device, plan);
+    const std::int64_t held = base.residency == Residency::shared ? plan.kept_trips : base.trips;
+    plan.touched_trips = parts_of(held * gene(genome, "prefetch", 0) / 8, base.unroll) * base.unroll;
     // Measured: each vector under way has its place in the row, in memory and on chip beside it.
     const bool whole = plan.kept_trips == base.trips;
     base.registers += 4 + base.unroll * (whole ? 5 : base.residency == Residency::shared ? 9 : 11);
     base.least += 4 + 2 * base.unroll;
+    if (gene(genome, "rest", 0) != 0) hold_rest(kernel, plan);
   }
   // Beside the accumulators that the common estimate counts: a pair's other variables, and those set aside.
   base.registers += static_cast<int>(plan.pairs.size()) * 3 * base.width;

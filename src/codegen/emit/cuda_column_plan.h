@@ -22,7 +22,7 @@ constexpr std::int64_t shared_unit = 128;
 /// True for the kernels that this schedule takes.
 bool uses_column_schedule(const Kernel& kernel);
 
-/// Scratch that one field of a fold takes: [slices][rows]; of a team of rows [rows][slices].
+/// Scratch that one field of a fold takes: [slices][rows]; of a team of rows words [teams][2 meetings][slices].
 struct PartialPlace {
   int reduction = 0;
   std::string suffix;
@@ -43,9 +43,11 @@ struct ColumnPlan {
   int ahead = 0;                   ///< rows after the one being written that a team has begun with
   int ring = 1;                    ///< teams, shared residency: slices of a row that a block holds or waits for
   std::int64_t kept_trips = 0;     ///< the same: trips whose data stay; what does not fit is read again
+  std::int64_t touched_trips = 0;  ///< teams: trips of the next row that the cache is asked for before a meeting
+  std::int64_t held_trips = 0;     ///< the same: trips after those, whose data are held in registers; 0: read again
   std::int64_t parts = 1;          ///< the same: portions of a slice that are waited for one by one
   std::int64_t part_trips = 1;     ///< trips of a portion, a multiple of unroll
-  std::int64_t counter_bytes = 0;  ///< teams: scratch in which blocks count arrivals, zero when the launch begins
+  std::int64_t counter_bytes = 0;  ///< teams: scratch in which blocks count arrivals
   int sweeps = 0;                  ///< passes over the data that fold something
   bool stores = false;             ///< and one that writes
   std::int64_t offset_of(int reduction, const std::string& suffix) const;
@@ -59,6 +61,8 @@ struct ColumnPlan {
   bool leaves(const Fold& fold, const FoldField& field) const {
     return teams == 0 || base.columns || fold.kind != Fold::Kind::deviations || field.suffix != "n";
   }
+  /// Of a team of rows: words of 64 bits in which a block leaves a field, half of each saying of which meeting it is.
+  static std::int64_t words_of(const FoldField& field) { return field.bytes > 4 ? 2 : 1; }
   /// Counters of a team, each on a line of its own: a block may come to the next meeting before another has left this.
   static constexpr std::int64_t team_counters = 2, counter_words = 32;
 };

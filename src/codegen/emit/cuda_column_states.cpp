@@ -152,10 +152,6 @@ std::int64_t ColumnStates::place_of(int reduction, const std::string& suffix, st
 
 std::string ColumnStates::partial(const Fold& fold, const FoldField& field, const std::string& slice) const {
   const std::string cell = base_.columns ? fmt::format("(long long)row * {} + j", base_.width) : "(long long)row";
-  if (team() && !base_.columns) {
-    return fmt::format("(({}*)(partials + {}LL))[(long long)row * {} + {}]", field.type,
-                       plan_.offset_of(fold.reduction, field.suffix), plan_.slices, slice);
-  }
   return fmt::format("(({}*)(partials + {}LL))[{} * {}LL + {}]", field.type,
                      plan_.offset_of(fold.reduction, field.suffix), slice, plan_.cells, cell);
 }

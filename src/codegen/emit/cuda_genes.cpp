@@ -165,7 +165,8 @@ std::string cuda_illegal(const Kernel& kernel, const PlanFacts& facts, const Dev
   if (kernel.anchor == Anchor::scan) return scan_illegal(kernel, device, genome);
   if (kernel.anchor == Anchor::cross) return cross_illegal(kernel, device, genome);
   if (facts.column_schedule) return column_illegal(kernel, device, genome);
-  if (gene(genome, "team", 0) != 0 || gene(genome, "ahead", 0) != 0) {
+  constexpr std::string_view of_teams[] = {"team", "ahead", "prefetch", "rest"};
+  if (std::ranges::any_of(of_teams, [&](std::string_view name) { return gene(genome, name, 0) != 0; })) {
     // What the column schedule does not know is at its first choice, so that equal code has one genome.
     if (gene(genome, "rows", 1) != 1 || gene(genome, "cluster", 1) != 1) return "a team does one row at a time";
     for (const auto& [name, value] : genome) {
@@ -456,7 +457,9 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
       values = {values.back()};
     if (one.name == "walk" && values.size() > 1) values = {0, kernel.inner_extent() > 16384 ? 4 : 16};
     if (one.name == "stages" || one.name == "hold" || one.name == "exchange") values = {0};
-    if (one.name == "reverse" || one.name == "realign" || one.name == "team" || one.name == "ahead") values = {0};
+    if (one.name == "reverse" || one.name == "realign" || one.name == "team" || one.name == "ahead" ||
+        one.name == "prefetch" || one.name == "rest")
+      values = {0};
     if (one.name == "lines") values = {values.back()};
     // A row that even a cluster's shared memory does not hold.
     if (one.name == "keep" && kernel.inner_extent() * widest(kernel) < device.max_cluster * device.shared_bytes)

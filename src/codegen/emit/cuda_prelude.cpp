@@ -214,19 +214,64 @@ std::string_view cuda_memory_prelude() {
 }
 
 std::string_view team_prelude() {
-  return R"(// What the block has written so far is seen by whoever waits for `count` comings, of blocks that all run. Each look that
-// synchronises empties the first-level cache: while others of the block use it (BUSY), only the first and the last do.
-PL_FN void pl_team_come(unsigned* gate) { asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(gate) : "memory"); }
-template <bool BUSY> PL_FN void pl_team_wait(const unsigned* gate, unsigned count) {
+  return R"(// With ORDER, what the block has written so far is seen by whoever waits for `count` comings, of blocks that all run.
+// Without, words have to say themselves whether they have come: nothing is waited for, and caches keep what they hold.
+template <bool ORDER> PL_FN void pl_team_come(unsigned* gate) {
+  if constexpr (ORDER) asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(gate) : "memory");
+  else asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(gate) : "memory");
+}
+template <bool ORDER> PL_FN void pl_team_wait(const unsigned* gate, unsigned count) {
   unsigned seen;
-  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(gate) : "memory");
-  while (seen < count) {
-    if constexpr (BUSY) {
-      do asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(gate) : "memory"); while (seen < count);
-    }
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(gate) : "memory");
+  do {
+    if constexpr (ORDER) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(gate) : "memory");
+    else asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(gate) : "memory");
+  } while (seen < count);
+}
+// Half of a word says which meeting it belongs to: who reads a word of the meeting at hand has what it says, and nothing
+// else needs to have been written before it.
+PL_FN void pl_word_say(unsigned long long* word, unsigned value, unsigned meeting) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(word), "l"((unsigned long long)meeting << 32 | value) : "memory");
+}
+PL_FN unsigned long long pl_word_look(const unsigned long long* word) {
+  unsigned long long seen;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(seen) : "l"(word) : "memory");
+  return seen;
+}
+template <typename T> PL_FN void pl_team_say(unsigned long long* word, T value, unsigned meeting) {
+  if constexpr (sizeof(T) > 4) {
+    unsigned long long bits;
+    *(T*)&bits = value;
+    pl_word_say(word, (unsigned)bits, meeting);
+    pl_word_say(word + 1, (unsigned)(bits >> 32), meeting);
+  } else {
+    unsigned bits = 0;
+    *(T*)&bits = value;
+    pl_word_say(word, bits, meeting);
   }
 }
+template <typename T> struct PlTold {
+  unsigned long long seen[sizeof(T) > 4 ? 2 : 1];
+  __device__ __forceinline__ void look(const unsigned long long* word) {
+    seen[0] = pl_word_look(word);
+    if constexpr (sizeof(T) > 4) seen[1] = pl_word_look(word + 1);
+  }
+  __device__ __forceinline__ bool of(unsigned meeting) const {
+    bool all = (unsigned)(seen[0] >> 32) == meeting;
+    if constexpr (sizeof(T) > 4) all = all & ((unsigned)(seen[1] >> 32) == meeting);
+    return all;
+  }
+  __device__ __forceinline__ T value() const {
+    if constexpr (sizeof(T) > 4) {
+      const unsigned long long bits = seen[1] << 32 | (seen[0] & 0xffffffffu);
+      return *(const T*)&bits;
+    } else {
+      const unsigned bits = (unsigned)seen[0];
+      return *(const T*)&bits;
+    }
+  }
+};
+// The second-level cache gets what lies there; nobody waits.
+template <typename T> PL_FN void pl_touch(const T* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 PL_FN void pl_warp_meet() { __syncwarp(); }
 // A barrier of the block whose warps come to it from different places. Its number is a constant: of a computed one the
 // compiler knows nothing, and takes all 16 of the block, of which a multiprocessor has but four times as many.

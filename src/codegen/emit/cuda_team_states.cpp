@@ -186,7 +186,14 @@ void TeamStates::leave_warps(const std::vector<Fold>& folds, const std::string& 
   w.close();
 }
 
-void TeamStates::leave_block(const std::vector<Fold>& folds, const std::string& turn) {
+std::string TeamStates::word(const Fold& fold, const FoldField& field, const std::string& number,
+                             const std::string& slice) const {
+  return fmt::format("(unsigned long long*)(partials + {}LL) + (team * 2 + ({}) % 2) * {} + {} * {}",
+                     plan_.offset_of(fold.reduction, field.suffix), number, plan_.slices * ColumnPlan::words_of(field),
+                     slice, ColumnPlan::words_of(field));
+}
+
+void TeamStates::leave_block(const std::vector<Fold>& folds, const std::string& turn, const std::string& number) {
   meeting(folds);
   for (const Fold& fold : folds) {
     for (const FoldField& field : fold.fields)
@@ -198,13 +205,14 @@ void TeamStates::leave_block(const std::vector<Fold>& folds, const std::string& 
   for (const Fold& fold : folds) {
     for (const FoldField& field : fold.fields) {
       if (!plan_.leaves(fold, field)) continue;
-      w.line(fmt::format("{} = a{}{}[0];", partial(fold, field, "slice"), fold.reduction, field.suffix));
+      w.line(fmt::format("pl_team_say({}, a{}{}[0], (unsigned)({}) + 1u);", word(fold, field, number, "slice"),
+                         fold.reduction, field.suffix, number));
     }
   }
   w.close();
 }
 
-void TeamStates::merge_blocks(const std::vector<Fold>& folds, const std::string& turn) {
+void TeamStates::merge_blocks(const std::vector<Fold>& folds, const std::string& turn, const std::string& number) {
   const std::int64_t each = (plan_.slices + 31) / 32;
   const auto blocks = [&](const std::function<void()>& body) {
     w.line("#pragma unroll");
@@ -217,17 +225,42 @@ void TeamStates::merge_blocks(const std::vector<Fold>& folds, const std::string&
   for (const Fold& fold : folds) {
     for (const FoldField& field : fold.fields) {
       if (plan_.leaves(fold, field))
-        w.line(fmt::format("{} z{}{}[{}];", field.type, fold.reduction, field.suffix, each));
+        w.line(fmt::format("PlTold<{}> w{}{}[{}];", field.type, fold.reduction, field.suffix, each));
     }
   }
-  blocks([&] {
+  const auto each_field = [&](const std::function<void(const Fold&, const FoldField&)>& body) {
     for (const Fold& fold : folds) {
       for (const FoldField& field : fold.fields) {
-        if (!plan_.leaves(fold, field)) continue;
-        w.line(fmt::format("z{}{}[i] = b < {} ? {} : {};", fold.reduction, field.suffix, plan_.slices,
-                           partial(fold, field, "b"), field.neutral));
+        if (plan_.leaves(fold, field)) body(fold, field);
       }
     }
+  };
+  // All words are asked for before the first is looked at.
+  w.line("bool told;");
+  w.open("do {");
+  blocks([&] {
+    w.line(fmt::format("const int from = b < {0} ? b : {0};", plan_.slices - 1));
+    each_field([&](const Fold& fold, const FoldField& field) {
+      w.line(fmt::format("w{}{}[i].look({});", fold.reduction, field.suffix, word(fold, field, number, "from")));
+    });
+  });
+  w.line("told = true;");
+  blocks([&] {
+    each_field([&](const Fold& fold, const FoldField& field) {
+      w.line(fmt::format("told = told & w{}{}[i].of((unsigned)({}) + 1u);", fold.reduction, field.suffix, number));
+    });
+  });
+  --w.depth;
+  w.line("} while (!told);");
+  w.line("pl_warp_meet();");
+  each_field([&](const Fold& fold, const FoldField& field) {
+    w.line(fmt::format("{} z{}{}[{}];", field.type, fold.reduction, field.suffix, each));
+  });
+  blocks([&] {
+    each_field([&](const Fold& fold, const FoldField& field) {
+      w.line(fmt::format("z{0}{1}[i] = b < {2} ? w{0}{1}[i].value() : {3};", fold.reduction, field.suffix, plan_.slices,
+                         field.neutral));
+    });
   });
   for (const Fold& fold : folds) {
     const int r = fold.reduction;

@@ -39,9 +39,9 @@ class TeamStates : public ColumnStates {
   /// two take turns.
   void leave_warps(const std::vector<Fold>& folds, const std::string& turn);
   /// One warp, `tid` its lanes: the warps' states become the block's, which its first thread leaves in scratch.
-  void leave_block(const std::vector<Fold>& folds, const std::string& turn);
-  /// One warp: merges what the blocks of the team left, for `tell` to give to all threads.
-  void merge_blocks(const std::vector<Fold>& folds, const std::string& turn);
+  void leave_block(const std::vector<Fold>& folds, const std::string& turn, const std::string& number);
+  /// One warp: merges what the blocks of the team leave at their meeting `number`, for `tell` to give to all threads.
+  void merge_blocks(const std::vector<Fold>& folds, const std::string& turn, const std::string& number);
   void tell(const std::vector<Fold>& folds, const std::string& turn);
 
  protected:
@@ -55,6 +55,9 @@ class TeamStates : public ColumnStates {
   void butterfly(const std::string& variable, int count, bool maximum = false);
   /// Of so many neighbouring lanes of a warp: all of them hold the result.
   void across(const Fold& fold, int count);
+  /// Where block `slice` leaves a field at meeting `number`. Meetings take turns between two sets of words: a block
+  /// that leaves its state of the next one but one knows that all have read this one.
+  std::string word(const Fold& fold, const FoldField& field, const std::string& number, const std::string& slice) const;
   /// Elements of slice `slice`, an expression.
   std::string count_of(const std::string& slice) const;
   int warps() const { return base_.threads / 32; }

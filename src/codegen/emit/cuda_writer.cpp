@@ -154,7 +154,12 @@ bool CudaWriter::is_resident(int load) const {
   return !reloading && std::ranges::find(plan_.resident, load) != plan_.resident.end();
 }
 
+bool CudaWriter::is_held(int load) const {
+  return held_from >= 0 && std::ranges::find(plan_.resident, load) != plan_.resident.end();
+}
+
 std::string CudaWriter::place_of(int load) const {
+  if (is_held(load)) return fmt::format("K{}[k0 + u - {}]", load, held_from);
   if (!is_resident(load)) return fmt::format("r{}[u]", load);
   if (plan_.residency == Residency::registers) return fmt::format("R{}[k0 + u]", load);
   return fmt::format("S{}[(k0 + u) * {}]", load, plan_.threads);
@@ -239,7 +244,9 @@ void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard,
       open_places(node);
       std::string from = load_pointer ? load_pointer(id) : std::string();
       if (from.empty()) from = fmt::format("in{} + ({}){}", node.input, address(node.index, access), moved(node));
-      if (async) {
+      if (touches) {
+        text = fmt::format("pl_touch({});", from);
+      } else if (async) {
         text = fmt::format("pl_copy_async<{}>(&{}, {});", access.unit, target, from);
       } else if (realigned(id, access)) {
         text = fmt::format("pl_load_across<{}>({}, {});", hint, target, from);
@@ -253,7 +260,7 @@ void CudaWriter::load_vector(std::span<const int> loads, std::string_view guard,
       close_places(node);
       return;
     }
-    if (access.kind == Access::Kind::invariant) return;
+    if (access.kind == Access::Kind::invariant || touches) return;
     open_places(node);
     line("#pragma unroll");
     open(fmt::format("for (int j = 0; j < {}; ++j) {{", width()));

@@ -71,6 +71,9 @@ class CudaWriter : public Speller {
   /// Condition that lane j lies inside the row, empty if always.
   std::string lane_inside() const;
 
+  /// True where vectors at hand that would be resident elsewhere are held in registers.
+  bool is_held(int load) const;
+
   std::string load(const Kernel& kernel, int id) override;
   std::string reduced(const Kernel& kernel, int id) override;
   std::string scanned(const Kernel& kernel, int id) override;
@@ -87,6 +90,8 @@ class CudaWriter : public Speller {
   bool backwards = false;     ///< lanes are computed from the last to the first
   bool whole = false;         ///< every lane of the vectors at hand lies inside the row, with a vector of others behind
   bool reloading = false;     ///< in the part of a row that did not fit on chip: nothing is resident
+  int held_from = -1;         ///< resident vectors from this trip of a thread on, those at hand, are held in registers
+  bool touches = false;       ///< vectors are asked for into the cache alone
   bool near = false;          ///< the arguments that near_arguments names are within their limits
   bool scalar_tail = false;   ///< width 1, element loads: what a pointwise kernel's last elements use
   int depth = 0;

@@ -259,13 +259,43 @@ void pl_copy_wait() {
   }
 }
 /// Blocks that wait for each other: the launch runs all of them at once.
-inline void pl_team_come(unsigned* gate) {
+template <bool ORDER>
+void pl_team_come(unsigned* gate) {
   ++*gate;
 }
-template <bool BUSY>
+template <bool ORDER>
 void pl_team_wait(const unsigned* gate, unsigned count) {
   while (*gate < count) swapcontext(&emu::current->context, &emu::scheduler);
 }
+inline void pl_word_say(unsigned long long* word, unsigned value, unsigned meeting) {
+  *word = static_cast<unsigned long long>(meeting) << 32 | value;
+}
+template <typename T>
+void pl_team_say(unsigned long long* word, T value, unsigned meeting) {
+  unsigned bits[2] = {};
+  std::memcpy(bits, &value, sizeof(T));
+  pl_word_say(word, bits[0], meeting);
+  if (sizeof(T) > 4) pl_word_say(word + 1, bits[1], meeting);
+}
+/// Lets others go on where nothing was said yet.
+template <typename T>
+struct PlTold {
+  unsigned long long seen[2] = {};
+  void look(const unsigned long long* word) { std::memcpy(seen, word, sizeof(T) > 4 ? 16 : 8); }
+  bool of(unsigned meeting) const {
+    if (seen[0] >> 32 == meeting && (sizeof(T) <= 4 || seen[1] >> 32 == meeting)) return true;
+    swapcontext(&emu::current->context, &emu::scheduler);
+    return false;
+  }
+  T value() const {
+    const unsigned bits[2] = {static_cast<unsigned>(seen[0]), static_cast<unsigned>(seen[1])};
+    T value;
+    std::memcpy(&value, bits, sizeof(T));
+    return value;
+  }
+};
+template <typename T>
+void pl_touch(const T*) {}
 /// All threads of the block, from wherever they come; a count that is not theirs is a fault.
 template <int THREADS>
 void pl_block_meet() {
