@@ -272,6 +272,34 @@ TEST_CASE("statistics count where they are as wide as what a kernel keeps") {
   CHECK(statistics_of(g.graph, g.graph.nodes.back()).empty());
 }
 
+TEST_CASE("narrow statistics count where the graph has them in fp32, too") {
+  // A layer norm in 16 bits, and behind it another one: of these data or others, converted to this dtype, so summed.
+  const auto found = [](bool same_data, DType to, std::int64_t row, double eps, bool behind = true) {
+    GraphBuilder g;
+    const int x = g.input({4, 6, 5}, DType::f16), other = g.input({4, 6, 5}, DType::f16);
+    const auto norm = [&](int of, DType dtype, std::int64_t length, double e) {
+      const int y = g.node("native_layer_norm.default",
+                           {V("input", of), L("normalized_shape", length == 5 ? Shape{5} : Shape{6, 5}), N("weight"),
+                            N("bias"), F("eps", e)},
+                           {4, 6, 5}, dtype);
+      const Shape kept = length == 5 ? Shape{4, 6, 1} : Shape{4, 1, 1};
+      g.graph.nodes.back().outs = {y, g.value(kept, dtype), g.value(kept, dtype)};
+    };
+    if (behind) norm(x, DType::f16, 5, 0.25);
+    const int wide = g.node("_to_copy.default", {V("self", same_data ? x : other)}, {4, 6, 5}, to);
+    norm(wide, to, row, eps);
+    if (!behind) norm(x, DType::f16, 5, 0.25);
+    return statistics_of(g.graph, behind ? g.graph.nodes.front() : g.graph.nodes.back());
+  };
+  using Ids = std::vector<int>;
+  CHECK(found(true, DType::f32, 5, 0.25) == Ids{7, 8});
+  CHECK(found(false, DType::f32, 5, 0.25).empty());
+  CHECK(found(true, DType::bf16, 5, 0.25).empty());
+  CHECK(found(true, DType::f32, 30, 0.25).empty());
+  CHECK(found(true, DType::f32, 5, 0.5).empty());
+  CHECK(found(true, DType::f32, 5, 0.25, false).empty());
+}
+
 TEST_CASE("rms norm written by hand becomes one reduction") {
   GraphBuilder g;
   const int x = g.input({3, 8}), w = g.input({8});

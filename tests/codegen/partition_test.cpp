@@ -208,6 +208,21 @@ std::vector<int> group_norm(GraphBuilder& g, int x, const Shape& shape, std::int
   return {y, mean, rstd};
 }
 
+/// The same of 16-bit data, with the fp32 statistics that capture writes behind it: [result, mean, 1/σ, and these two
+/// in fp32].
+std::vector<int> narrow_group_norm(GraphBuilder& g, int x, const Shape& shape, std::int64_t groups) {
+  auto norm = group_norm(g, x, shape, groups, DType::bf16);
+  const int wide = g.node("_to_copy.default", {V("self", x)}, shape);
+  const int y = g.node("native_group_norm.default",
+                       {V("input", wide), N("weight"), N("bias"), I("N", shape[0]), I("C", shape[1]),
+                        I("HxW", shape[2]), I("group", groups), F("eps", 1e-5)},
+                       shape);
+  const int mean = g.value({shape[0], groups}), rstd = g.value({shape[0], groups});
+  g.graph.nodes.back().outs = {y, mean, rstd};
+  norm.insert(norm.end(), {mean, rstd});
+  return norm;
+}
+
 int mean_of(GraphBuilder& g, int x, std::vector<std::int64_t> dims, const Shape& shape, DType dtype = DType::f32) {
   return g.node("mean.dim", {V("self", x), L("dim", std::move(dims)), B("keepdim", false), N("dtype")}, shape, dtype);
 }
@@ -253,6 +268,55 @@ TEST_CASE("a norm whose result is folded over other dims stores its statistics a
   CHECK(bytes(p) >= 2 * tensor);
   CHECK(bytes(p) < 2.1 * tensor);
   sound(g.graph, p);
+}
+
+TEST_CASE("a norm of 16-bit data stores its statistics in fp32, where only they are stored") {
+  GraphBuilder g;
+  const int x = g.input(full, DType::bf16);
+  const int before = g.node("relu.default", {V("self", x)}, full, DType::bf16);
+  const auto norm = narrow_group_norm(g, before, full, 4);
+  const int a = g.node("silu.default", {V("self", norm[0])}, full, DType::bf16);
+  const int m = mean_of(g, a, {2}, {4, 16}, DType::bf16);
+  g.output(m);
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 2);
+  const Region &statistics = p.regions[0], &reader = p.regions[1];
+  CHECK(statistics.outputs == std::vector<int>{norm[3], norm[4]});
+  // The second norm makes them, not the first; and it needs no weights.
+  CHECK(statistics.nodes == std::vector<int>{0, 2, 3});
+  CHECK(statistics.inputs == std::vector<int>{x});
+  CHECK(reader.nodes == std::vector<int>{0, 1, 4, 5});
+  CHECK(reader.kernel.reductions.size() == 1);
+  CHECK(bytes(p) < 2.1 * tensor / 2);
+  sound(g.graph, p);
+
+  // As one kernel with the norm's result, and where nothing is folded, the second norm is not there.
+  GraphBuilder alone;
+  const int y = narrow_group_norm(alone, alone.input(full, DType::bf16), full, 4)[0];
+  alone.output(alone.node("silu.default", {V("self", y)}, full, DType::bf16));
+  REQUIRE(cut(alone.graph).regions.size() == 1);
+  CHECK(cut(alone.graph).regions[0].nodes == std::vector<int>{0, 3});
+  CHECK(cut(alone.graph).order.size() == 1);
+}
+
+TEST_CASE("two 16-bit norms of the same data have each their fp32 statistics") {
+  GraphBuilder g;
+  const int x = g.input(full, DType::bf16);
+  const auto one = narrow_group_norm(g, x, full, 4), two = narrow_group_norm(g, x, full, 4);
+  g.output(mean_of(g, one[0], {2}, {4, 16}, DType::bf16));
+  g.output(best_of(g, two[0], 1, {4, 64}));
+  const Partition p = cut(g.graph);
+  CHECK_FALSE(writes(p, one[0]));
+  CHECK_FALSE(writes(p, two[0]));
+  sound(g.graph, p);
+
+  // What the task itself wants of such a norm in fp32 is that kernel's to store.
+  GraphBuilder both;
+  const int z = both.input(full, DType::bf16);
+  const auto norm = narrow_group_norm(both, z, full, 4);
+  both.output(mean_of(both, norm[0], {2}, {4, 16}, DType::bf16));
+  both.output(norm[3]);
+  sound(both.graph, cut(both.graph));
 }
 
 TEST_CASE("a norm whose result two kernels read is computed in both") {

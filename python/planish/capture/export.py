@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import arguments, losses
 from planish.capture.batch_norm import averaging_as_tensors
+from planish.capture.wide_statistics import add_wide_statistics
 from planish.errors import PlanishError
 from planish.wire import report_stage
 
@@ -127,6 +128,8 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
         program = decompose(program)
     graph_module = program.graph_module
     _drop_assertions(graph_module)
+    add_wide_statistics(graph_module.graph)
+    graph_module.recompile()
     writer = _Writer(program, model, path)
     document = writer.document(blobs)
     return Captured(document, program, writer.nodes, writer.placeholders, writer.value_of, model, writer.constants)

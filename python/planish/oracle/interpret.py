@@ -210,17 +210,15 @@ class Interpreter:
         self._uses = [self._values_used(captured.nodes[i]) for i in self.nodes]
 
     def run(self, inputs: Mapping[int, torch.Tensor], wanted: Sequence[int], mode: Mode) -> dict[int, torch.Tensor]:
-        """`wanted` values by id, from `inputs` by id. A wanted value may be an input."""
-        last: dict[int, int] = {}
-        for position, uses in enumerate(self._uses):
-            for value in uses:
-                last[value] = position
+        """`wanted` values by id, from `inputs` by id. A wanted value may be an input. Nodes that they do not need are not run."""
         keep = set(wanted)
+        steps = self.needed_for(wanted)
+        last = self.last_uses(steps)
         with mode.begin():
             needed = keep | set(last)
             env = {i: mode.value(t, self.dtypes[i]) for i, t in inputs.items() if i in needed}
-            for position, index in enumerate(self.nodes):
-                node = self.captured.nodes[index]
+            for position in steps:
+                node = self.captured.nodes[self.nodes[position]]
                 args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: self._lookup(n, env))  # type: ignore[misc]
                 outs = self._outs[position]
                 results = mode.call(node, args, kwargs, [None if o is None else self.dtypes[o] for o in outs])
@@ -233,6 +231,20 @@ class Interpreter:
                     if last[value] == position and value not in keep:
                         env.pop(value, None)
         return {value: env[value] for value in wanted}
+
+    def needed_for(self, wanted: Sequence[int]) -> list[int]:
+        """The positions in `nodes` of those that make the values, in order."""
+        need = set(wanted)
+        found: list[int] = []
+        for position in reversed(range(len(self.nodes))):
+            if any(o in need for o in self._outs[position] if o is not None):
+                need |= self._uses[position]
+                found.append(position)
+        return found[::-1]
+
+    def last_uses(self, steps: Sequence[int]) -> dict[int, int]:
+        """By value that one of the steps reads: the last of them."""
+        return {value: position for position in steps for value in self._uses[position]}
 
     def inputs_needed(self) -> set[int]:
         """Values that the nodes read and none of them makes."""
@@ -267,14 +279,7 @@ class Interpreter:
 
 def ancestors(captured: Captured, wanted: Sequence[int]) -> list[int]:
     """The nodes, in order, that `wanted` values need."""
-    everything = Interpreter(captured, range(len(captured.nodes)))
-    need = set(wanted)
-    found: list[int] = []
-    for position in reversed(range(len(everything.nodes))):
-        if any(o in need for o in everything._outs[position] if o is not None):
-            need |= everything._uses[position]
-            found.append(position)
-    return found[::-1]
+    return Interpreter(captured, range(len(captured.nodes))).needed_for(wanted)
 
 
 def peak_bytes(captured: Captured, nodes: Sequence[int], inputs: Sequence[int], wanted: Sequence[int], itemsize: int = 8) -> int:
@@ -289,13 +294,11 @@ def peak_bytes(captured: Captured, nodes: Sequence[int], inputs: Sequence[int], 
         return count * (itemsize if dtype.is_floating_point else dtype.itemsize)
 
     program = Interpreter(captured, nodes)
-    last: dict[int, int] = {}
-    for position, uses in enumerate(program._uses):
-        for value in uses:
-            last[value] = position
+    steps = program.needed_for(wanted)
+    last = program.last_uses(steps)
     live = {v for v in inputs if v in last or v in wanted}
     peak = total = sum(size(v) for v in live)
-    for position in range(len(program.nodes)):
+    for position in steps:
         for out in program._outs[position]:
             if out is not None:
                 live.add(out)

@@ -31,6 +31,7 @@ Lowering::Lowering(const ir::Graph& graph, const std::vector<bool>& inside, std:
     : graph_(graph),
       inside_(inside),
       given_(graph.values.size(), false),
+      any_given_(!given.empty()),
       space_(std::move(space)),
       variables_(space_.extents.size()),
       producers_(graph.producers()) {

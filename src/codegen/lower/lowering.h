@@ -109,6 +109,8 @@ class Lowering {
   Builder& builder() { return builder_; }
   const ir::Space& space() const { return space_; }
   const ir::Graph& graph() const { return graph_; }
+  /// Whether anything is.
+  bool is_given() const { return any_given_; }
   bool is_given(int id) const { return given_[static_cast<std::size_t>(id)]; }
   const std::optional<SpaceChange>& change() const { return change_; }
   const std::vector<int>& input_values() const { return inputs_; }
@@ -127,6 +129,7 @@ class Lowering {
   const ir::Graph& graph_;
   const std::vector<bool>& inside_;
   std::vector<bool> given_;    ///< by value
+  bool any_given_ = false;
   ir::Space space_;            ///< the kernel's variables, then those known at run time
   std::size_t variables_ = 0;  ///< of the kernel
   std::vector<int> run_time_;  ///< node of each variable behind

@@ -19,19 +19,18 @@ Result<int> affine(const Site& s, int y, const Coords& coords) {
   return b.cast(y, s.out_dtype);
 }
 
-/// True where the kernel loads all statistics of the norm that it has as outputs 1 … count.
-bool knows_statistics(const Site& s, std::size_t count) {
-  if (s.out_position != 0 || s.node.outs.size() <= count) return false;
-  for (std::size_t i = 1; i <= count; ++i) {
-    if (!s.node.outs[i] || !s.low.is_given(*s.node.outs[i])) return false;
-  }
-  return true;
+/// The statistics of the norm, if its result is wanted and the kernel loads them all; else none.
+std::vector<int> given_statistics(const Site& s) {
+  if (s.out_position != 0 || !s.low.is_given()) return {};
+  std::vector<int> values = statistics_of(s.low.graph(), s.node);
+  if (!std::ranges::all_of(values, [&](int v) { return s.low.is_given(v); })) values.clear();
+  return values;
 }
 
-/// (x - mean)·rstd with both given at `coords` of theirs.
-Result<int> normalised(const Site& s, int x, const Coords& coords) {
-  PLANISH_TRY(const int mean, s.low.value_as(*s.node.outs[1], coords, s.b.dtype(x)));
-  PLANISH_TRY(const int rstd, s.low.value_as(*s.node.outs[2], coords, s.b.dtype(x)));
+/// (x - mean)·rstd with these two at `coords` of theirs.
+Result<int> normalised(const Site& s, const std::vector<int>& statistics, int x, const Coords& coords) {
+  PLANISH_TRY(const int mean, s.low.value_as(statistics[0], coords, s.b.dtype(x)));
+  PLANISH_TRY(const int rstd, s.low.value_as(statistics[1], coords, s.b.dtype(x)));
   return s.b.mul(s.b.sub(x, mean), rstd);
 }
 
@@ -50,9 +49,9 @@ Result<int> layer_norm(const Site& s) {
   const DType data = wide(s.low.info(id).dtype);
   const Coords parameters(s.coords.end() - static_cast<std::ptrdiff_t>(std::min(normalized->size(), s.coords.size())),
                           s.coords.end());
-  if (knows_statistics(s, 2)) {
+  if (const auto given = given_statistics(s); !given.empty()) {
     PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
-    PLANISH_TRY(const int y, normalised(s, x, ahead_of(s.coords, normalized->size())));
+    PLANISH_TRY(const int y, normalised(s, given, x, ahead_of(s.coords, normalized->size())));
     return affine(s, y, parameters);
   }
   Rows rows(s.low, shape, trailing(shape.size(), normalized->size()));
@@ -89,9 +88,9 @@ Result<int> rms_norm(const Site& s) {
   const DType data = wide(s.low.info(id).dtype);
   const Coords parameters(s.coords.end() - static_cast<std::ptrdiff_t>(std::min(normalized->size(), s.coords.size())),
                           s.coords.end());
-  if (knows_statistics(s, 1)) {
+  if (const auto given = given_statistics(s); !given.empty()) {
     PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
-    PLANISH_TRY(const int rstd, s.low.value_as(*s.node.outs[1], ahead_of(s.coords, normalized->size()), data));
+    PLANISH_TRY(const int rstd, s.low.value_as(given[0], ahead_of(s.coords, normalized->size()), data));
     return affine(s, s.b.mul(x, rstd), parameters);
   }
   Rows rows(s.low, shape, trailing(shape.size(), normalized->size()));
@@ -131,9 +130,9 @@ Result<int> group_norm(const Site& s) {
     seen.insert(seen.end(), s.coords.begin() + 2, s.coords.end());
   }
   const DType data = wide(s.low.info(id).dtype);
-  if (knows_statistics(s, 2)) {
+  if (const auto given = given_statistics(s); !given.empty()) {
     PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
-    PLANISH_TRY(const int y, normalised(s, x, {seen[0], seen[1]}));
+    PLANISH_TRY(const int y, normalised(s, given, x, {seen[0], seen[1]}));
     return affine(s, y, {s.coords[1]});
   }
   Rows rows(s.low, grouped, trailing(grouped.size(), grouped.size() - 2));
@@ -173,9 +172,9 @@ Result<int> batch_norm(const Site& s) {
     PLANISH_TRY(const int var, statistic("running_var"));
     return affine(s, b.mul(b.sub(x, mean), b.op(Op::rsqrt, b.add(var, eps))), channel);
   }
-  if (knows_statistics(s, 2)) {
+  if (const auto given = given_statistics(s); !given.empty()) {
     PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
-    PLANISH_TRY(const int y, normalised(s, x, channel));
+    PLANISH_TRY(const int y, normalised(s, given, x, channel));
     return affine(s, y, channel);
   }
   std::vector<int> dims{0};
@@ -200,30 +199,6 @@ Result<int> batch_norm(const Site& s) {
 }
 
 }  // namespace
-
-std::vector<int> statistics_of(const ir::Graph& graph, const ir::GraphNode& node) {
-  const auto name = base_name(node.op);
-  std::size_t count = 0;
-  if (name == "native_layer_norm" || name == "native_group_norm") {
-    count = 2;
-  } else if (name == "_fused_rms_norm") {
-    count = 1;
-  } else if (const auto handler = norm_handlers().find(name);
-             handler != norm_handlers().end() && handler->second == batch_norm) {
-    const Args args(node);
-    count = args.flag("training") || args.flag("train") ? 2 : 0;
-  }
-  if (count == 0 || node.outs.size() <= count) return {};
-  const int input = Args(node).value("input");
-  if (input < 0) return {};
-  const DType kept = wide(graph.values[static_cast<std::size_t>(input)].dtype);
-  std::vector<int> result;
-  for (std::size_t i = 1; i <= count; ++i) {
-    if (!node.outs[i] || graph.values[static_cast<std::size_t>(*node.outs[i])].dtype != kept) return {};
-    result.push_back(*node.outs[i]);
-  }
-  return result;
-}
 
 const HandlerTable& norm_handlers() {
   static const HandlerTable table{{"layer_norm", layer_norm},

@@ -1,6 +1,7 @@
 #include "codegen/partition/statistics.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "codegen/lower/lower.h"
@@ -34,14 +35,26 @@ class Cut {
     const std::vector<int> statistics = statistics_of(graph_, node);
     if (statistics.empty() || !std::ranges::all_of(statistics, [&](int s) { return small(s); })) return false;
     for (const int s : statistics) {
-      if (!std::ranges::binary_search(given_, s)) cut_.insert(s);
+      if (std::ranges::binary_search(given_, s)) continue;
+      const int maker = usage_.producers[static_cast<std::size_t>(s)];
+      if (!nodes_.contains(maker) && usage_.needed[static_cast<std::size_t>(maker)]) return false;  // another kernel's
+      cut_.insert(s);
+      add_makers(s, node);
     }
     return follow_all(node);
   }
 
-  std::vector<int> values() const { return {cut_.begin(), cut_.end()}; }
+  Statistics found() const { return {{cut_.begin(), cut_.end()}, makers_}; }
 
  private:
+  /// What makes a norm's statistics from what the norm reads, where that is not the norm itself.
+  void add_makers(int v, const ir::GraphNode& norm) {
+    const auto data = ir::reads(norm);
+    if (std::ranges::find(data, v) != data.end()) return;
+    const int producer = usage_.producers[static_cast<std::size_t>(v)];
+    if (producer < 0 || nodes_.contains(producer) || !makers_.insert(producer).second) return;
+    for (const int read : ir::reads(graph_.nodes[static_cast<std::size_t>(producer)])) add_makers(read, norm);
+  }
   bool follow_all(const ir::GraphNode& node) {
     return std::ranges::all_of(ir::reads(node), [&](int v) { return follow(v); });
   }
@@ -72,7 +85,7 @@ class Cut {
   const std::set<int>& nodes_;
   const std::vector<int>& given_;
   std::int64_t most_;
-  std::set<int> seen_, cut_;
+  std::set<int> seen_, cut_, makers_;
 };
 
 std::vector<int> united(const std::vector<int>& a, const std::vector<int>& b) {
@@ -83,18 +96,17 @@ std::vector<int> united(const std::vector<int>& a, const std::vector<int>& b) {
 
 }  // namespace
 
-std::optional<std::vector<int>> statistics_between(const ir::Graph& graph, const Usage& usage,
-                                                   const std::set<int>& nodes, const std::vector<int>& given,
-                                                   const std::vector<int>& outputs) {
+std::optional<Statistics> statistics_between(const ir::Graph& graph, const Usage& usage, const std::set<int>& nodes,
+                                             const std::vector<int>& given, const std::vector<int>& outputs) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const int v : outputs) least = std::min(least, graph.values[static_cast<std::size_t>(v)].elements());
   Cut cut(graph, usage, nodes, given, least / 2);
   for (const int v : outputs) {
     if (!cut.follow(v)) return std::nullopt;
   }
-  std::vector<int> values = cut.values();
-  if (values.empty()) return std::nullopt;
-  return values;
+  Statistics found = cut.found();
+  if (found.values.empty()) return std::nullopt;
+  return found;
 }
 
 std::optional<std::vector<Unit*>> Units::kernels_that_read(const std::vector<int>& values) {
@@ -126,14 +138,16 @@ void Units::keep_statistics_of(Unit& unit) {
   const auto readers = kernels_that_read(repeated);
   if (!statistics || !readers || readers->empty()) return;
   std::ranges::sort(written);
-  auto left = lower_outputs(unit.nodes, united(written, *statistics), unit.given);
+  std::set<int> kept = unit.nodes;
+  kept.insert(statistics->nodes.begin(), statistics->nodes.end());
+  auto left = lower_outputs(kept, united(written, statistics->values), unit.given);
   if (!left) return;
   double saved = unit.bytes - left->bytes, added = left->flops - unit.flops;
   std::vector<std::pair<std::set<int>, Trial>> trials;
   for (const Unit* reader : *readers) {
     std::set<int> nodes = reader->nodes;
     nodes.insert(unit.nodes.begin(), unit.nodes.end());
-    auto trial = lower_outputs(nodes, reader->outputs, united(united(reader->given, unit.given), *statistics));
+    auto trial = lower_outputs(nodes, reader->outputs, united(united(reader->given, unit.given), statistics->values));
     if (!trial) return;
     saved += reader->bytes - trial->bytes;
     added += trial->flops - reader->flops;
@@ -142,7 +156,7 @@ void Units::keep_statistics_of(Unit& unit) {
   if (saved <= 0 || !worth(saved, added)) return;
   for (std::size_t i = 0; i < trials.size(); ++i)
     set(*(*readers)[i], std::move(trials[i].first), std::move(trials[i].second));
-  set(unit, unit.nodes, std::move(*left));
+  set(unit, std::move(kept), std::move(*left));
 }
 
 void Units::keep_statistics() {

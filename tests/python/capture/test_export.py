@@ -10,6 +10,7 @@ import torch
 from planish.capture import Captured, capture
 from planish.capture.live import load_live, write_live
 from planish.errors import PlanishError
+from planish.oracle.interpret import Interpreter, Mode, peak_bytes
 from torch import nn
 
 
@@ -80,6 +81,67 @@ def test_the_statistics_of_norms_are_values(norm: nn.Module, shape: tuple[int, .
     assert node["op"] == f"aten.{op}"
     assert [graph["values"][out]["shape"] for out in node["outs"][1:]] == statistics
     assert {graph["values"][out]["dtype"] for out in node["outs"]} == {"f32"}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
+@pytest.mark.parametrize(
+    ("norm", "shape"),
+    [
+        (nn.GroupNorm(2, 4), (3, 4, 5, 6)),
+        (nn.LayerNorm([5, 6]), (3, 4, 5, 6)),
+        (nn.InstanceNorm2d(4, affine=True), (3, 4, 5, 6)),
+        (nn.BatchNorm2d(4), (3, 4, 5, 6)),
+    ],
+    ids=["group", "layer", "instance", "batch"],
+)
+def test_narrow_statistics_are_there_in_fp32_too(norm: nn.Module, shape: tuple[int, ...], dtype: torch.dtype, tmp_path: Path) -> None:
+    result = captured(norm.to(dtype), torch.randn(shape).to(dtype), tmp_path=tmp_path)
+    graph, values = result.graph, result.graph["values"]
+    own, wide = [i for i, node in enumerate(graph["nodes"]) if "norm" in node["op"]]
+    node, twin = graph["nodes"][own], graph["nodes"][wide]
+    assert node["op"].split(".")[1].startswith(twin["op"].split(".")[1])
+    assert [values[o]["dtype"] for o in node["outs"][1:3]] == ["bf16" if dtype is torch.bfloat16 else "f16"] * 2
+    assert [values[o]["dtype"] for o in twin["outs"]] == ["f32"] * 3
+    assert [values[o]["shape"] for o in twin["outs"]] == [values[o]["shape"] for o in node["outs"][:3]]
+    data = {arg["name"]: arg for arg in node["args"]}["input"]["value"]
+    x = torch.randn(values[data]["shape"]).to(dtype) * 2 + 1
+    module = result.program.module()  # the module that torch.export gives computes what it did
+    given = torch.randn(shape).to(dtype)
+    with torch.no_grad():
+        assert torch.equal(module(given), norm(given))
+    run = Interpreter(result, range(wide - 1, wide + 1)).run({data: x}, twin["outs"][1:], Mode())
+    dims = {"native_group_norm": None, "native_layer_norm": (2, 3)}.get(twin["op"].split(".")[1], (0, *range(2, x.ndim)))
+    rows = x.float().reshape(3, 2, -1) if dims is None else x.float()
+    mean = rows.mean(-1 if dims is None else dims)
+    var = rows.var(-1 if dims is None else dims, correction=0)
+    torch.testing.assert_close(run[twin["outs"][1]].flatten(), mean.flatten())
+    torch.testing.assert_close(run[twin["outs"][2]].flatten(), (var + 1e-5).rsqrt().flatten())
+
+
+def test_statistics_in_fp32_and_norms_that_make_none_stand_alone(tmp_path: Path) -> None:
+    half, whole = torch.randn(3, 4, 5, 6).bfloat16(), torch.randn(3, 4, 5, 6)
+    for norm, x in ((nn.RMSNorm(6).bfloat16(), half), (nn.BatchNorm2d(4).bfloat16().eval(), half), (nn.GroupNorm(2, 4), whole)):
+        assert sum("norm" in op for op in ops(captured(norm, x, tmp_path=tmp_path))) == 1
+
+
+def test_what_nothing_needs_is_not_run(tmp_path: Path) -> None:
+    norm = nn.GroupNorm(2, 4).bfloat16()
+    result = captured(norm, torch.randn(3, 4, 5, 6).bfloat16(), tmp_path=tmp_path)
+
+    class Recording(Mode):
+        def call(self, node: Any, *rest: Any) -> Any:
+            seen.append(str(node.target))
+            return super().call(node, *rest)
+
+    seen: list[str] = []
+    everything = Interpreter(result, range(len(result.nodes)))
+    inputs = [i["value"] for i in result.graph["inputs"]]
+    flat = dict(zip(inputs, result.flat_inputs((torch.randn(3, 4, 5, 6).bfloat16(),), {}), strict=True))
+    wanted = [result.graph["outputs"][0]["value"]]
+    everything.run(flat, wanted, Recording())
+    assert seen == ["aten.native_group_norm.default"]
+    alone = [i for i, node in enumerate(result.graph["nodes"]) if node["outs"][0] == wanted[0]]
+    assert peak_bytes(result, range(len(result.nodes)), inputs, wanted) == peak_bytes(result, alone, inputs, wanted)
 
 
 def test_a_batch_norm_that_averages_over_all_batches_is_captured(tmp_path: Path) -> None:
