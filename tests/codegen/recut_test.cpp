@@ -147,24 +147,89 @@ TEST_CASE("every way to cut a captured attention block is sound, and the same ea
   }
 }
 
-TEST_CASE("kernels that are given a norm's statistics can be cut, too") {
+namespace {
+
+/// A group norm of f32 or bf16 data, the latter with its statistics in fp32 behind it as capture writes them; its SiLU
+/// is folded one way, the norm itself the other.
+struct TwoReaders {
   GraphBuilder g;
-  const Shape full{4, 16, 64};
-  const int x = g.input(full), w = g.input({16});
-  const int y = g.node(
-      "native_group_norm.default",
-      {V("input", x), V("weight", w), N("bias"), I("N", 4), I("C", 16), I("HxW", 64), I("group", 4), F("eps", 1e-5)},
-      full);
-  const int mean = g.value({4, 4}), rstd = g.value({4, 4});
+  int silu = -1, mean = -1, rstd = -1;  ///< the latter two as kernels store them
+  explicit TwoReaders(DType dtype) {
+    const Shape full{4, 16, 64};
+    const int x = g.input(full, dtype), w = g.input({16}, dtype);
+    const int y = norm(x, w, full, dtype);
+    if (dtype != DType::f32) norm(g.node("_to_copy.default", {V("self", x)}, full), -1, full, DType::f32);
+    silu = g.node("silu.default", {V("self", y)}, full, dtype);
+    const int m = g.node("mean.dim", {V("self", silu), L("dim", {2}), B("keepdim", false), N("dtype")}, {4, 16}, dtype);
+    g.output(g.node("sqrt.default", {V("self", m)}, {4, 16}, dtype));
+    g.output(g.node("amax.default", {V("self", y), L("dim", {1}), B("keepdim", false)}, {4, 64}, dtype));
+  }
+
+ private:
+  int norm(int x, int w, const Shape& full, DType dtype) {
+    const int y = g.node("native_group_norm.default",
+                         {V("input", x), w < 0 ? N("weight") : V("weight", w), N("bias"), I("N", 4), I("C", 16),
+                          I("HxW", 64), I("group", 4), F("eps", 1e-5)},
+                         full, dtype);
+    mean = g.value({4, 4}, dtype), rstd = g.value({4, 4}, dtype);
+    g.graph.nodes.back().outs = {y, mean, rstd};
+    return y;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("kernels that are given a norm's statistics are given them in every way to cut them") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const TwoReaders task(dtype);
+    const Partition p = cut(task.g.graph);
+    const std::vector<int> statistics{task.mean, task.rstd};
+    REQUIRE(p.regions.size() == 3);
+    CHECK(p.regions[0].outputs == statistics);
+    CHECK(p.regions[0].given.empty());
+    CHECK(p.regions[1].given == statistics);
+    CHECK(p.regions[2].given == statistics);
+    const auto ways = sound_ways(task.g.graph, p);
+    const auto folds = [](const Region& r) { return r.kernel.reductions.size(); };
+    const auto stores = [&](const Recut& way) { return way.by[0].outputs == std::vector<int>{task.silu}; };
+    // Among them the norm as a kernel of its own, which writes what the fold reads: it folds nothing.
+    const auto written = std::ranges::find_if(ways, stores);
+    REQUIRE(written != ways.end());
+    CHECK(written->by[0].given == statistics);
+    CHECK(folds(written->by[0]) == 0);
+    for (const Recut& way : ways) {
+      if (way.replaces[0] == 0) continue;
+      for (const Region& region : way.by) CHECK(folds(region) <= way.replaces.size());
+    }
+    // Both readers as one kernel.
+    const auto one = std::ranges::find(ways, std::vector<std::size_t>{1, 2}, &Recut::replaces);
+    REQUIRE(one != ways.end());
+    CHECK(one->by[0].given == statistics);
+    CHECK(folds(one->by[0]) == 2);
+  }
+}
+
+TEST_CASE("a norm's statistics are not given to what makes them") {
+  GraphBuilder g;
+  const int x = g.input({4, 16, 64});
+  const int y =
+      g.node("native_layer_norm.default",
+             {V("input", x), L("normalized_shape", {64}), N("weight"), N("bias"), F("eps", 1e-5)}, {4, 16, 64});
+  const int mean = g.value({4, 16, 1}), rstd = g.value({4, 16, 1});
   g.graph.nodes.back().outs = {y, mean, rstd};
-  const int a = g.node("silu.default", {V("self", y)}, full);
-  const int m = g.node("mean.dim", {V("self", a), L("dim", {2}), B("keepdim", false), N("dtype")}, {4, 16});
-  g.output(g.node("sqrt.default", {V("self", m)}, {4, 16}));
-  g.output(g.node("amax.default", {V("self", y), L("dim", {1}), B("keepdim", false)}, {4, 64}));
-  const Partition p = cut(g.graph);
-  REQUIRE(p.regions.size() == 3);
-  CHECK(p.regions[0].outputs == std::vector<int>{mean, rstd});
-  // Among them the norm as a kernel of its own, which writes what the fold reads.
-  const auto ways = sound_ways(g.graph, p);
-  CHECK(std::ranges::any_of(ways, [&](const Recut& way) { return way.by[0].outputs == std::vector<int>{a}; }));
+  const int m = g.node("mean.dim", {V("self", y), L("dim", {1}), B("keepdim", false), N("dtype")}, {4, 64});
+  g.output(m);
+  PartitionOptions apart;  // partition() would make one kernel of it
+  apart.limits.max_nodes = 13;
+  const auto p = partition(g.graph, apart);
+  REQUIRE(p.has_value());
+  REQUIRE(p->regions.size() == 2);
+  CHECK(p->regions[1].given == std::vector<int>{mean, rstd});
+  const auto ways = sound_ways(g.graph, *p);
+  const auto one = std::ranges::find(ways, std::vector<std::size_t>{0, 1}, &Recut::replaces);
+  REQUIRE(one != ways.end());
+  CHECK(one->by[0].given.empty());
+  CHECK(one->by[0].outputs == std::vector<int>{m});
+  CHECK(one->by[0].inputs == std::vector<int>{x});
+  CHECK(text(one->by[0].kernel) == text(cut(g.graph).regions[0].kernel));
 }

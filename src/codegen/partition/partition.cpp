@@ -18,7 +18,7 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
     units.keep_statistics();
     units.absorb_output_views();
     for (const Unit& unit : units.all()) {
-      if (unit.alive && unit.kernel) regions.push_back(region_of(graph, usage, unit.nodes, *unit.kernel));
+      if (unit.alive && unit.kernel) regions.push_back(region_of(graph, usage, unit.nodes, *unit.kernel, unit.given));
     }
   }
   auto result = arrange(graph, std::move(regions));

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "codegen/lower/lower.h"
 #include "codegen/partition/regions.h"
 #include "codegen/partition/usage.h"
 
@@ -22,7 +23,7 @@ using Nodes = std::set<int>;
 class Recutter {
  public:
   Recutter(const ir::Graph& graph, const Partition& partition, const Device& device, const RecutOptions& options)
-      : graph_(graph), partition_(partition), device_(device), options_(options), usage_(graph) {
+      : graph_(graph), partition_(partition), device_(device), options_(options), usage_(graph, stored_by(partition)) {
     for (const Item& item : partition.order) {
       if (item.is_region) continue;
       for (const int v : ir::reads(graph.nodes[static_cast<std::size_t>(item.index)])) read_elsewhere_.insert(v);
@@ -50,7 +51,7 @@ class Recutter {
     const double limit = most_times * seconds(region);
     std::vector<Recut> found;
     std::vector<Nodes> places_found;
-    for (Nodes& behind : places(all)) {
+    for (Nodes& behind : places(all, region.given)) {
       auto by = split(region, all, behind);
       if (!by || seconds(*by) > limit) continue;
       found.push_back({{index}, std::move(*by), 0});
@@ -86,6 +87,13 @@ class Recutter {
   std::vector<Recut> result;
 
  private:
+  static std::vector<int> stored_by(const Partition& partition) {
+    std::vector<int> values;
+    for (const Region& region : partition.regions)
+      values.insert(values.end(), region.outputs.begin(), region.outputs.end());
+    return values;
+  }
+
   double seconds(const Region& region) const {
     const Cost of = cost(region.kernel);
     const double bytes = std::max(of.bytes, of.flops / flops_per_byte);
@@ -169,9 +177,9 @@ class Recutter {
 
   /// What may lie behind a cut: all that follows from a node's results, and parts that have nothing to do with the
   /// others. Results of rows first: that is where kernels have their seams.
-  std::vector<Nodes> places(const Nodes& all) const {
+  std::vector<Nodes> places(const Nodes& all, const std::vector<int>& given) const {
     std::vector<int> seams(all.begin(), all.end());
-    std::stable_partition(seams.begin(), seams.end(), [&](int n) { return is_row(n); });
+    std::stable_partition(seams.begin(), seams.end(), [&](int n) { return is_row(n, given); });
     std::vector<Nodes> found;
     const auto add = [&](Nodes behind) {
       if (behind.empty() || behind.size() == all.size() || found.size() >= options_.most_tried) return;
@@ -196,23 +204,31 @@ class Recutter {
     for (const int n : seams) add(closure(readers(n, all), all));
     // Before a row: what it reads is stored.
     for (const int n : seams) {
-      if (is_row(n)) add(closure({n}, all));
+      if (is_row(n, given)) add(closure({n}, all));
     }
     return found;
   }
 
-  bool is_row(int node) const {
+  bool is_row(int node, const std::vector<int>& given) const {
     const OpClass c = classify(graph_.nodes[static_cast<std::size_t>(node)].op);
-    return c == OpClass::row || c == OpClass::scan;
+    return (c == OpClass::row || c == OpClass::scan) && !has_statistics(node, given);
   }
 
-  std::optional<Region> lowered(const Nodes& nodes, const std::vector<int>& outputs) const {
+  /// Whether this is a norm that folds nothing, because its statistics are given.
+  bool has_statistics(int node, const std::vector<int>& given) const {
+    if (given.empty()) return false;
+    const std::vector<int> needed = statistics_of(graph_, graph_.nodes[static_cast<std::size_t>(node)]);
+    return !needed.empty() && std::ranges::all_of(needed, [&](int v) { return std::ranges::binary_search(given, v); });
+  }
+
+  std::optional<Region> lowered(const Nodes& nodes, const std::vector<int>& outputs,
+                                const std::vector<int>& given) const {
     if (outputs.empty()) return std::nullopt;
     std::vector<bool> inside = usage_.inlined;
     for (const int n : nodes) inside[static_cast<std::size_t>(n)] = true;
-    auto kernel = lower(graph_, inside, outputs, options_.limits);
+    auto kernel = lower(graph_, inside, outputs, options_.limits, given);
     if (!kernel) return std::nullopt;
-    return region_of(graph_, usage_, nodes, std::move(*kernel));
+    return region_of(graph_, usage_, nodes, std::move(*kernel), given);
   }
 
   /// Whether a value is made by one of these, or is a view of such.
@@ -230,12 +246,13 @@ class Recutter {
     Nodes before;
     std::ranges::set_difference(all, behind, std::inserter(before, before.end()));
     auto stored = halves(region, before, behind, behind);
-    // The reader makes pointwise values again from what is stored besides.
+    // The reader makes pointwise values again from what is stored besides (or was given).
     Nodes again = behind;
     for (bool grown = true; grown;) {
       grown = false;
       for (const int n : before) {
-        if (again.contains(n) || classify(graph_.nodes[static_cast<std::size_t>(n)].op) != OpClass::pointwise) continue;
+        const OpClass c = classify(graph_.nodes[static_cast<std::size_t>(n)].op);
+        if (again.contains(n) || (c != OpClass::pointwise && !has_statistics(n, region.given))) continue;
         if (readers(n, again).empty()) continue;
         grown = again.insert(n).second;
       }
@@ -256,13 +273,14 @@ class Recutter {
       if (second.contains(n)) continue;
       for (const auto& out : graph_.nodes[static_cast<std::size_t>(n)].outs) {
         if (!out || std::ranges::find(ours, *out) != ours.end()) continue;
+        if (std::ranges::binary_search(region.given, *out)) continue;
         const auto& users = usage_.users[static_cast<std::size_t>(*out)];
         if (std::ranges::any_of(users, [&](int user) { return second.contains(user); })) ours.push_back(*out);
       }
     }
-    auto one = lowered(first, ours);
+    auto one = lowered(first, ours, region.given);
     if (!one) return std::nullopt;
-    auto two = lowered(second, theirs);
+    auto two = lowered(second, theirs, region.given);
     if (!two) return std::nullopt;
     return std::vector<Region>{std::move(*one), std::move(*two)};
   }
@@ -336,15 +354,20 @@ class Recutter {
   }
 
   std::optional<Region> joined(const std::vector<std::size_t>& group) const {
-    Nodes nodes;
+    Nodes nodes, given;
     std::vector<int> outputs;
     for (const std::size_t r : group) {
       nodes.merge(members(partition_.regions[r]));
+      given.insert(partition_.regions[r].given.begin(), partition_.regions[r].given.end());
       for (const int v : partition_.regions[r].outputs) {
         if (needed_beside(v, group)) outputs.push_back(v);
       }
     }
-    return lowered(nodes, outputs);
+    // What one of them stores for another is made inside now.
+    for (const std::size_t r : group) {
+      for (const int v : partition_.regions[r].outputs) given.erase(v);
+    }
+    return lowered(nodes, outputs, {given.begin(), given.end()});
   }
 
   bool needed_beside(int value, const std::vector<std::size_t>& group) const {

@@ -1,6 +1,7 @@
 #include "codegen/partition/regions.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace planish::codegen {
 namespace {
@@ -42,9 +43,12 @@ std::vector<int> nodes_between(const ir::Graph& graph, const Usage& usage, const
 
 }  // namespace
 
-Region region_of(const ir::Graph& graph, const Usage& usage, const std::set<int>& inside, Kernel kernel) {
+Region region_of(const ir::Graph& graph, const Usage& usage, const std::set<int>& inside, Kernel kernel,
+                 const std::vector<int>& given) {
   Region region;
   for (const Input& input : kernel.inputs) region.inputs.push_back(input.value);
+  std::ranges::copy_if(given, std::back_inserter(region.given),
+                       [&](int v) { return std::ranges::find(region.inputs, v) != region.inputs.end(); });
   for (const Output& output : kernel.outputs) region.outputs.push_back(output.value);
   region.kernel = std::move(kernel);
   region.nodes = nodes_between(graph, usage, inside, region.inputs, region.outputs);

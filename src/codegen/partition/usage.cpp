@@ -33,13 +33,13 @@ void add_unique(std::vector<int>& list, int item) {
 
 }  // namespace
 
-Usage::Usage(const ir::Graph& graph)
+Usage::Usage(const ir::Graph& graph, const std::vector<int>& kept)
     : producers(graph.producers()),
       needed(graph.nodes.size(), false),
       inlined(graph.nodes.size(), false),
       users(graph.values.size()),
       shown(graph.values.size()) {
-  std::vector<int> todo;
+  std::vector<int> todo = kept;
   for (const auto& output : graph.outputs) {
     if (output.value < 0) continue;
     todo.push_back(output.value);

@@ -9,7 +9,8 @@
 namespace planish::codegen {
 
 struct Usage {
-  explicit Usage(const ir::Graph& graph);
+  /// `kept` are values that count as needed although no output may depend on them: what kernels store for others.
+  explicit Usage(const ir::Graph& graph, const std::vector<int>& kept = {});
 
   std::vector<int> producers;
   std::vector<bool> needed;   ///< by node: some output depends on it
