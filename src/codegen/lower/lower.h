@@ -33,10 +33,10 @@ struct LowerLimits {
 Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> outputs,
                      const LowerLimits& limits = {}, std::span<const int> given = {});
 
-/// The values that, where they are given, make a norm's first output a pointwise one: its own further outputs, or, where
-/// these are kept in fewer bits than a kernel that does the whole norm would keep them in, those of a norm of the same
-/// data, converted, the first behind it. Empty for other nodes, and where the graph has neither. `node` is one of the
-/// graph's.
+/// The values that, where they are given, make a norm's first output a pointwise one: its own further outputs, or,
+/// where these are kept in fewer bits than a kernel that does the whole norm would keep them in, those of a norm of the
+/// same data, converted, the first behind it. Empty for other nodes, and where the graph has neither. `node` is one of
+/// the graph's.
 std::vector<int> statistics_of(const ir::Graph& graph, const ir::GraphNode& node);
 
 }  // namespace planish::codegen

@@ -128,7 +128,7 @@ class Lowering {
 
   const ir::Graph& graph_;
   const std::vector<bool>& inside_;
-  std::vector<bool> given_;    ///< by value
+  std::vector<bool> given_;  ///< by value
   bool any_given_ = false;
   ir::Space space_;            ///< the kernel's variables, then those known at run time
   std::size_t variables_ = 0;  ///< of the kernel

@@ -21,7 +21,7 @@ struct Region {
                              ///< (shapes, weights of a norm whose statistics alone are wanted)
   std::vector<int> outputs;  ///< value ids, in the order of Kernel::outputs
   std::vector<int> given;    ///< of the inputs, those that nodes here could make, or that stand for what they do make:
-                           ///< the statistics of a norm that another kernel stores; ascending
+                             ///< the statistics of a norm that another kernel stores; ascending
 };
 
 /// One step of the whole: a region, or one graph node run by `aten`.
