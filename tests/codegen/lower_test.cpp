@@ -300,6 +300,73 @@ TEST_CASE("narrow statistics count where the graph has them in fp32, too") {
   CHECK(found(true, DType::f32, 5, 0.25, false).empty());
 }
 
+TEST_CASE("a softmax whose maxima and sums are given folds nothing") {
+  const auto value = [](int id, std::int64_t at) {
+    return datum(static_cast<std::size_t>(id), static_cast<std::size_t>(at));
+  };
+  for (const bool logarithm : {false, true}) {
+    GraphBuilder g;
+    const int x = g.input({4, 3, 5});
+    const int y = g.node(logarithm ? "_log_softmax.default" : "_softmax.default",
+                         {V("self", x), I("dim", -2), B("half_to_float", false)}, {4, 3, 5});
+    const int most = g.node("amax.default", {V("self", x), L("dim", {1}), B("keepdim", true)}, {4, 1, 5});
+    const int shifted = g.node("sub.Tensor", {V("self", x), V("other", most), I("alpha", 1)}, {4, 3, 5});
+    const int e = g.node("exp.default", {V("self", shifted)}, {4, 3, 5});
+    const int sum =
+        g.node("sum.dim_IntList", {V("self", e), L("dim", {-2}), B("keepdim", true), N("dtype")}, {4, 1, 5});
+    CHECK(statistics_of(g.graph, g.graph.nodes.front()) == std::vector<int>{most, sum});
+    if (logarithm) {  // of sums that these data make negative
+      const auto k = lower(g.graph, std::vector<bool>(5, true), {{y}}, {}, {{most, sum}});
+      REQUIRE(k.has_value());
+      CHECK(k->anchor == Anchor::pointwise);
+      CHECK(std::ranges::count(k->nodes, Op::log, &Node::op) == 1);
+      CHECK(std::ranges::count(k->nodes, Op::exp, &Node::op) == 0);
+      continue;
+    }
+    const auto k = check(g, {y}, {[&](const Index& i) {
+                           const std::int64_t row = i[0] * 5 + i[2];
+                           return std::exp(value(x, i[0] * 15 + i[1] * 5 + i[2]) - value(most, row)) / value(sum, row);
+                         }},
+                         {most, sum});
+    CHECK(k.anchor == Anchor::pointwise);
+  }
+}
+
+TEST_CASE("a softmax knows its maxima and sums from those of other rows and data") {
+  // The chain behind it differs in one thing at a time.
+  struct Chain {
+    int maximum_of = 1, shifted = 1, less = 0;  // 0: of other data, 1: of the softmax's; 2: less another maximum
+    std::int64_t rows = 1, summed = 1;
+    bool keepdim = true;
+    double alpha = 1;
+    const char* function = "exp.default";
+  };
+  const auto found = [](const Chain& c) {
+    GraphBuilder g;
+    const int other = g.input({6, 6, 6}), x = g.input({6, 6, 6});
+    g.node("_softmax.default", {V("self", x), I("dim", 1), B("half_to_float", false)}, {6, 6, 6});
+    const auto of = [&](int which) { return which == 1 ? x : other; };
+    const Shape kept = c.keepdim ? Shape{6, 1, 6} : Shape{6, 6};
+    const int a =
+        g.node("amax.default", {V("self", of(c.maximum_of)), L("dim", {c.rows}), B("keepdim", c.keepdim)}, kept);
+    const int b = g.node("amin.default", {V("self", x), L("dim", {1}), B("keepdim", true)}, kept);
+    const int d = g.node("sub.Tensor", {V("self", of(c.shifted)), V("other", c.less == 2 ? b : a), F("alpha", c.alpha)},
+                         {6, 6, 6});
+    const int e = g.node(c.function, {V("self", d)}, {6, 6, 6});
+    g.node("sum.dim_IntList", {V("self", e), L("dim", {c.summed}), B("keepdim", c.keepdim), N("dtype")}, kept);
+    return !statistics_of(g.graph, g.graph.nodes.front()).empty();
+  };
+  CHECK(found({}));
+  CHECK_FALSE(found({.maximum_of = 0}));
+  CHECK_FALSE(found({.shifted = 0}));
+  CHECK_FALSE(found({.less = 2}));
+  CHECK_FALSE(found({.rows = 2}));
+  CHECK_FALSE(found({.summed = 0}));
+  CHECK_FALSE(found({.keepdim = false}));
+  CHECK_FALSE(found({.alpha = 2}));
+  CHECK_FALSE(found({.function = "exp2.default"}));
+}
+
 TEST_CASE("rms norm written by hand becomes one reduction") {
   GraphBuilder g;
   const int x = g.input({3, 8}), w = g.input({8});

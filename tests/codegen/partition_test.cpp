@@ -299,6 +299,76 @@ TEST_CASE("a norm of 16-bit data stores its statistics in fp32, where only they 
   CHECK(cut(alone.graph).order.size() == 1);
 }
 
+namespace {
+
+/// A softmax with what capture writes behind it: [result, maximum, sum of exponentials].
+std::vector<int> softmax(GraphBuilder& g, int x, const Shape& shape, std::int64_t dim, DType dtype = DType::f32) {
+  const int y = g.node("_softmax.default", {V("self", x), I("dim", dim), B("half_to_float", false)}, shape, dtype);
+  const int wide = dtype == DType::f32 ? x : g.node("_to_copy.default", {V("self", x)}, shape);
+  Shape row = shape;
+  row[static_cast<std::size_t>(dim)] = 1;
+  const int most = g.node("amax.default", {V("self", wide), L("dim", {dim}), B("keepdim", true)}, row);
+  const int shifted = g.node("sub.Tensor", {V("self", wide), V("other", most), I("alpha", 1)}, shape);
+  const int e = g.node("exp.default", {V("self", shifted)}, shape);
+  const int sum = g.node("sum.dim_IntList", {V("self", e), L("dim", {dim}), B("keepdim", true), N("dtype")}, row);
+  return {y, most, sum};
+}
+
+}  // namespace
+
+TEST_CASE("a softmax that is folded over other dims stores the maximum and the sum of its rows") {
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    GraphBuilder g;
+    const int x = g.input(full, dtype);
+    const auto soft = softmax(g, x, full, 2, dtype);
+    g.output(best_of(g, soft[0], 1, {4, 64}));
+    const Partition p = cut(g.graph);
+    REQUIRE(p.regions.size() == 2);
+    CHECK(p.regions[0].outputs == std::vector<int>{soft[1], soft[2]});
+    CHECK(p.regions[1].given == p.regions[0].outputs);
+    CHECK(p.regions[1].kernel.reductions.size() == 1);
+    sound(g.graph, p);
+
+    // One kernel for both, and alone: what is behind it is not there.
+    GraphBuilder both, alone;
+    const int z = both.input(full, dtype);
+    both.output(mean_of(both, softmax(both, z, full, 2, dtype)[0], {1}, {4, 64}, dtype));
+    REQUIRE(cut(both.graph).regions.size() == 1);
+    CHECK(cut(both.graph).regions[0].nodes.size() == 2);
+    alone.output(softmax(alone, alone.input(full, dtype), full, 2, dtype)[0]);
+    REQUIRE(cut(alone.graph).regions.size() == 1);
+    CHECK(cut(alone.graph).regions[0].nodes == std::vector<int>{0});
+  }
+}
+
+TEST_CASE("statistics that readers would load for every element are stored only where that is less") {
+  // Over channels, then over the plane: memory runs along the plane, and each place of it has its own statistics.
+  const Shape shape{4, 64, 256};
+  const auto folded = [&](GraphBuilder& g, int y) { g.output(best_of(g, y, 2, {4, 64})); };
+  GraphBuilder two;
+  const auto soft = softmax(two, two.input(shape), shape, 1);
+  folded(two, soft[0]);
+  CHECK(writes(cut(two.graph), soft[0]));
+  sound(two.graph, cut(two.graph));
+
+  GraphBuilder one;
+  const int x = one.input(shape);
+  const int top = one.node("amax.default", {V("self", x), L("dim", {1}), B("keepdim", true)}, {4, 1, 256});
+  const int y = one.node("sub.Tensor", {V("self", x), V("other", top), I("alpha", 1)}, shape);
+  folded(one, y);
+  CHECK_FALSE(writes(cut(one.graph), y));
+  CHECK(writes(cut(one.graph), top));
+  sound(one.graph, cut(one.graph));
+
+  // With channels last one place's statistics serve a vector of channels.
+  GraphBuilder last;
+  const int z = last.input(shape, DType::f32, {64 * 256, 1, 64});
+  const auto moved = softmax(last, z, shape, 1);
+  folded(last, moved[0]);
+  CHECK_FALSE(writes(cut(last.graph), moved[0]));
+  sound(last.graph, cut(last.graph));
+}
+
 TEST_CASE("two 16-bit norms of the same data have each their fp32 statistics") {
   GraphBuilder g;
   const int x = g.input(full, DType::bf16);
@@ -365,7 +435,7 @@ TEST_CASE(
   CHECK(writes(cut(narrow.graph), norm[0]));
   sound(narrow.graph, cut(narrow.graph));
 
-  // What a softmax folds has no value in the graph.
+  // What a softmax folds has no value in this graph.
   GraphBuilder soft;
   const int s =
       soft.node("_softmax.default", {V("self", soft.input(full)), I("dim", 1), B("half_to_float", false)}, full);

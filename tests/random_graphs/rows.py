@@ -129,13 +129,13 @@ def channels(m: Maker) -> Draft:
 
 
 def folded_norm(m: Maker) -> Draft:
-    """A norm and what folds it over other dims, once or twice: its result need not be written."""
+    """A norm or softmax and what folds it over other dims, once or twice: its result need not be written."""
     x = m.pick("f", rank=3, accept=lambda t: t.numel() > 1 and 0 not in t.shape)
     t = x.tensor
     c, last = t.shape[1], t.shape[-1]
-    form = m.rng.randrange(6)
+    form = m.rng.randrange(8)
     groups = m.rng.choice([g for g in (1, 2, 3, 4, c) if c % g == 0])
-    affine = _weights(m, x, (last if form in (1, 2) else c,), m.rng.choice([0, 1 if form == 2 else 2]))
+    affine = [] if form > 4 else _weights(m, x, (last if form in (1, 2) else c,), m.rng.choice([0, 1 if form == 2 else 2]))
     places = "".join(f", {{{i + 1}}}" for i in range(len(affine))) or ", None"
     if form == 3 and t[0, 0].numel() < 2:
         raise Refused
@@ -146,6 +146,8 @@ def folded_norm(m: Maker) -> Draft:
         f"F.instance_norm({{0}}{', weight={1}, bias={2}' if affine else ''})",
         f"F.batch_norm({{0}}, None, None{', {1}, {2}' if affine else ''}, training=True)",
         "({0} * ({0} * {0}).mean(-1, keepdim=True).add(1e-3).rsqrt())",
+        f"{{0}}.softmax({m.dim(x)})",
+        f"{{0}}.log_softmax({m.dim(x)})",
     ][form]
     if m.chance(0.5):
         y = f"F.{m.choice(['silu', 'hardswish', 'relu', 'softplus'])}({y})"

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import arguments, losses
 from planish.capture.batch_norm import averaging_as_tensors
-from planish.capture.wide_statistics import add_wide_statistics
+from planish.capture.statistics import add_statistics
 from planish.errors import PlanishError
 from planish.wire import report_stage
 
@@ -128,7 +128,7 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
         program = decompose(program)
     graph_module = program.graph_module
     _drop_assertions(graph_module)
-    add_wide_statistics(graph_module.graph)
+    add_statistics(graph_module.graph)
     graph_module.recompile()
     writer = _Writer(program, model, path)
     document = writer.document(blobs)

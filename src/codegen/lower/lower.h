@@ -29,14 +29,16 @@ struct LowerLimits {
 /// One kernel that computes `outputs` from everything that the nodes in `inside` (flags by node index) do not make
 /// themselves. Error kind `unsupported`: these nodes do not fit one kernel, and the message says why. Deterministic.
 /// Kernel::inputs are in order of first use.
-/// `given` values are loaded even where a node inside makes them; a norm whose statistics are given sweeps no row.
+/// `given` values are loaded even where a node inside makes them; a norm or softmax whose statistics are given sweeps
+/// no row.
 Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> outputs,
                      const LowerLimits& limits = {}, std::span<const int> given = {});
 
-/// The values that, where they are given, make a norm's first output a pointwise one: its own further outputs, or,
-/// where these are kept in fewer bits than a kernel that does the whole norm would keep them in, those of a norm of the
-/// same data, converted, the first behind it. Empty for other nodes, and where the graph has neither. `node` is one of
-/// the graph's.
+/// The values that, where they are given, make the first output of a norm or a softmax a pointwise one: the norm's own
+/// further outputs, or, where these are kept in fewer bits than a kernel that does the whole norm would keep them in,
+/// those of a norm of the same data, converted, the first behind it; the maxima and the sums of exponentials of a
+/// softmax's rows, the first behind it. Empty for other nodes, and where the graph has none. `node` is one of the
+/// graph's.
 std::vector<int> statistics_of(const ir::Graph& graph, const ir::GraphNode& node);
 
 }  // namespace planish::codegen

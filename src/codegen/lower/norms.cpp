@@ -19,14 +19,6 @@ Result<int> affine(const Site& s, int y, const Coords& coords) {
   return b.cast(y, s.out_dtype);
 }
 
-/// The statistics of the norm, if its result is wanted and the kernel loads them all; else none.
-std::vector<int> given_statistics(const Site& s) {
-  if (s.out_position != 0 || !s.low.is_given()) return {};
-  std::vector<int> values = statistics_of(s.low.graph(), s.node);
-  if (!std::ranges::all_of(values, [&](int v) { return s.low.is_given(v); })) values.clear();
-  return values;
-}
-
 /// (x - mean)·rstd with these two at `coords` of theirs.
 Result<int> normalised(const Site& s, const std::vector<int>& statistics, int x, const Coords& coords) {
   PLANISH_TRY(const int mean, s.low.value_as(statistics[0], coords, s.b.dtype(x)));

@@ -47,6 +47,9 @@ constexpr DType wide(DType dtype) {
   return dtype == DType::f64 ? DType::f64 : DType::f32;
 }
 
+/// What the operator folds (statistics_of), if its first output is wanted and the kernel loads all of that; else none.
+std::vector<int> given_statistics(const Site& s);
+
 /// The last `count` of `rank` dims.
 std::vector<int> trailing(std::size_t rank, std::size_t count);
 

@@ -164,16 +164,27 @@ Result<int> softmax_form(const Site& s, bool logarithm) {
     const int shifted = s.b.sub(alone, alone);
     return s.b.cast(logarithm ? shifted : s.b.op(Op::exp, shifted), s.out_dtype);
   }
-  Rows rows(s.low, shape, {s.args.dim("dim", shape.size())});
+  Builder& b = s.b;
+  const int dim = s.args.dim("dim", shape.size());
+  const auto result = [&](int x, int max, int total) {
+    const int shifted = b.sub(x, max);
+    const int y = logarithm ? b.sub(shifted, b.op(Op::log, total)) : b.div(b.op(Op::exp, shifted), total);
+    return b.cast(y, s.out_dtype);
+  };
+  if (const auto given = given_statistics(s); !given.empty()) {
+    Coords row = s.coords;
+    row[static_cast<std::size_t>(dim)] = ir::IndexExpr();
+    PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
+    PLANISH_TRY(const int max, s.low.value_as(given[0], row, data));
+    PLANISH_TRY(const int total, s.low.value_as(given[1], row, data));
+    return result(x, max, total);
+  }
+  Rows rows(s.low, shape, {dim});
   PLANISH_CHECK(rows.at(s.coords));
   PLANISH_TRY(const int swept, s.low.value_as(id, rows.full(), data));
   PLANISH_TRY(const int x, s.low.value_as(id, s.coords, data));
-  Builder& b = s.b;
   const int max = rows.fold(ReduceKind::max, swept);
-  const int total = rows.fold(ReduceKind::sum, b.op(Op::exp, b.sub(swept, max)));
-  const int shifted = b.sub(x, max);
-  const int y = logarithm ? b.sub(shifted, b.op(Op::log, total)) : b.div(b.op(Op::exp, shifted), total);
-  return b.cast(y, s.out_dtype);
+  return result(x, max, rows.fold(ReduceKind::sum, b.op(Op::exp, b.sub(swept, max))));
 }
 Result<int> softmax(const Site& s) {
   return softmax_form(s, false);

@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <set>
+#include <span>
 
 #include "codegen/lower/lower.h"
 #include "codegen/lower/row_fold.h"
 
-// Which values of the graph are the mean and 1/σ of a norm.
+// Which values of the graph are what a norm or a softmax folds.
 namespace planish::codegen {
 namespace {
 
@@ -60,9 +63,47 @@ bool converts(const ir::GraphNode& node, int from) {
   return base_name(node.op) == "_to_copy" && Args(node).value("self") == from;
 }
 
+/// Nodes behind one, which capture writes there.
+std::span<const ir::GraphNode> behind(const ir::Graph& graph, const ir::GraphNode& node) {
+  return std::span(graph.nodes).subspan(static_cast<std::size_t>(&node - graph.nodes.data()) + 1);
+}
+
+/// The maximum and the sum of exponentials of a softmax's rows: exp(data - maximum) summed over the same dim.
+std::vector<int> softmax_statistics(const ir::Graph& graph, const ir::GraphNode& node) {
+  const int input = Args(node).value("self");
+  if (input < 0 || !node.outs[0]) return {};
+  const auto value = [&](int id) -> const ir::Value& { return graph.values[static_cast<std::size_t>(id)]; };
+  const DType data = wide(value(*node.outs[0]).dtype);
+  const std::size_t rank = value(input).shape.size();
+  const std::vector<int> row{Args(node).dim("dim", rank)};
+  std::vector<int> from;                  // the data in that dtype
+  std::map<int, int> maximum_in, maxima;  // by what is shifted, and its exponentials: the maximum
+  std::set<int> found;
+  if (value(input).dtype == data) from.push_back(input);
+  for (const ir::GraphNode& other : behind(graph, node)) {
+    if (other.outs.size() != 1 || !other.outs[0] || value(*other.outs[0]).dtype != data) continue;
+    const auto name = base_name(other.op);
+    const Args args(other);
+    const int self = args.value("self"), out = *other.outs[0];
+    const bool folds_row = args.flag("keepdim") && self >= 0 && value(self).shape.size() == rank;
+    if (converts(other, input)) from.push_back(out);
+    if (name == "amax" && folds_row && std::ranges::find(from, self) != from.end() && args.dims("dim", rank) == row)
+      found.insert(out);
+    if (name == "sub" && std::ranges::find(from, self) != from.end() && found.contains(args.value("other")) &&
+        args.number("alpha").value_or(1) == 1)
+      maximum_in[out] = args.value("other");
+    if (name == "exp" && maximum_in.contains(self)) maxima[out] = maximum_in[self];
+    if (name == "sum" && folds_row && maxima.contains(self) && args.dims("dim", rank) == row)
+      return {maxima[self], out};
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<int> statistics_of(const ir::Graph& graph, const ir::GraphNode& node) {
+  if (const auto name = base_name(node.op); name == "_softmax" || name == "_log_softmax")
+    return softmax_statistics(graph, node);
   const Norm norm = norm_of(node);
   if (norm.family == Family::none || norm.input < 0) return {};
   const DType data = graph.values[static_cast<std::size_t>(norm.input)].dtype;
@@ -71,14 +112,20 @@ std::vector<int> statistics_of(const ir::Graph& graph, const ir::GraphNode& node
   // Its own are narrow. Capture writes the same norm of the converted data behind it (and behind another such norm of
   // the same data another one, so that no two kernels store the same value).
   std::vector<int> converted;
-  for (auto at = static_cast<std::size_t>(&node - graph.nodes.data()) + 1; at < graph.nodes.size(); ++at) {
-    const ir::GraphNode& other = graph.nodes[at];
+  for (const ir::GraphNode& other : behind(graph, node)) {
     if (converts(other, norm.input) && other.outs[0]) converted.push_back(*other.outs[0]);
     const Norm twin = converted.empty() ? Norm() : norm_of(other);
     if (!norm.statistics_as(twin) || std::ranges::find(converted, twin.input) == converted.end()) continue;
     if (auto found = named(graph, other, twin.count(), wide(data)); !found.empty()) return found;
   }
   return {};
+}
+
+std::vector<int> given_statistics(const Site& s) {
+  if (s.out_position != 0 || !s.low.is_given()) return {};
+  std::vector<int> values = statistics_of(s.low.graph(), s.node);
+  if (!std::ranges::all_of(values, [&](int v) { return s.low.is_given(v); })) values.clear();
+  return values;
 }
 
 }  // namespace planish::codegen
