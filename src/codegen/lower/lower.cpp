@@ -390,6 +390,41 @@ std::optional<Coords> reading(const Lowering& low, int id, const Frame& frame) {
   return least_loading(low, id, readings);
 }
 
+/// How an output that is smaller than the space may lie in it while no reduction has fixed a row: it has some of the
+/// variables, all others being the row. Several sets may fit, of which the right one loads what others have loaded.
+std::optional<Coords> first_reading(const Lowering& low, int id, const Frame& frame) {
+  constexpr std::size_t most_variables = 8;
+  constexpr std::size_t most_readings = 12;
+  const ir::Value& value = low.info(id);
+  const auto& extents = frame.space.extents;
+  std::vector<int> moving;
+  for (int v = 0; v < static_cast<int>(extents.size()); ++v) {
+    if (extents[static_cast<std::size_t>(v)] > 1) moving.push_back(v);
+  }
+  if (moving.size() > most_variables) return std::nullopt;
+  std::vector<Coords> readings;
+  const auto add = [&](std::optional<Coords> coords) {
+    if (coords && readings.size() < most_readings && std::ranges::find(readings, *coords) == readings.end())
+      readings.push_back(std::move(*coords));
+  };
+  // The first variables come first: rows are what is mostly folded.
+  for (std::uint32_t set = (std::uint32_t{1} << moving.size()) - 1; set-- > 0;) {
+    std::vector<int> variables;
+    std::int64_t elements = 1;
+    for (std::size_t i = 0; i < moving.size(); ++i) {
+      if ((set >> (moving.size() - 1 - i) & 1) == 0) continue;
+      variables.push_back(moving[i]);
+      elements *= extents[static_cast<std::size_t>(moving[i])];
+    }
+    if (elements == value.elements()) add(flat_dims(low, variables, value.shape));
+  }
+  if (readings.empty()) return std::nullopt;
+  // Its dims may be in another order.
+  add(meet_dims(low, moving, value.shape, false));
+  add(meet_dims(low, moving, value.shape, true));
+  return readings.size() == 1 ? std::optional(readings.front()) : least_loading(low, id, readings);
+}
+
 /// Loads, those that lie beside each other (taps of one window) counted once.
 int places_read(const Kernel& kernel) {
   std::vector<std::pair<int, IndexExpr>> seen;
@@ -410,9 +445,12 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
   if (cross) low.cross();
   Kernel kernel;
   const std::int64_t points = product(frame.shape);
-  for (const int id : outputs) {
+  std::vector<int> todo = outputs;
+  for (std::size_t next = 0; next < todo.size(); ++next) {
+    const int id = todo[next];
     const ir::Value& value = low.info(id);
     Coords coords;
+    bool first = false;  // of the outputs that say what the row is
     const bool small = value.elements() != product(frame.space.extents);
     if (auto read = cross && small ? reading(low, id, frame) : std::nullopt) {
       coords = std::move(*read);
@@ -430,6 +468,10 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
       }
       if (extent != value.elements()) return unsupported("outputs of different spaces");
       coords = low.unravel(linear, value.shape);
+    } else if (auto some = cross || !limits.unneeded_rows || next >= outputs.size() ? std::nullopt
+                                                                                    : first_reading(low, id, frame)) {
+      coords = std::move(*some);
+      first = true;
     } else {
       return unsupported("outputs of different spaces");
     }
@@ -437,6 +479,10 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
     if (!node) {
       change = low.change();
       return std::unexpected(node.error());
+    }
+    if (first && !low.inner()) {  // it folds nothing: others say whether it has one element a row
+      todo.push_back(id);
+      continue;
     }
     Output output;
     output.node = *node;
@@ -495,6 +541,8 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
       moves = moves || output.index.depends_on(static_cast<int>(v));
     }
     output.per_row = kernel.has_rows() && !moves;
+    const std::int64_t times = output.per_row ? kernel.outer_extent() : kernel.outer_extent() * kernel.inner_extent();
+    if (product(output.shape) != times) return unsupported("an output that would be written several times");
   }
   return kernel;
 }

@@ -24,6 +24,8 @@ OpClass classify(std::string_view op);
 struct LowerLimits {
   int max_loads = 64;
   int max_nodes = 400;
+  /// Allows outputs of every element beside results of rows that none of them needs (`relu(x)` and its sum).
+  bool unneeded_rows = true;
 };
 
 /// One kernel that computes `outputs` from everything that the nodes in `inside` (flags by node index) do not make

@@ -15,6 +15,7 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
     Units units(graph, usage, options);
     units.fuse();
     units.duplicate();
+    units.fuse_with_stores();
     units.keep_statistics();
     units.absorb_output_views();
     for (const Unit& unit : units.all()) {

@@ -6,13 +6,29 @@
 #include "codegen/partition/regions.h"
 
 namespace planish::codegen {
+namespace {
+
+/// A kernel that folds rows and stores elements that need nothing of what is folded.
+bool stores_and_folds(const Kernel& kernel) {
+  if (kernel.anchor != Anchor::row) return false;
+  std::vector<bool> folded(kernel.nodes.size());
+  for (std::size_t n = 0; n < folded.size(); ++n) {
+    const Node& node = kernel.nodes[n];
+    folded[n] = node.op == Op::reduced || std::ranges::any_of(node.args, [&](int a) { return folded[a]; });
+  }
+  return std::ranges::any_of(kernel.outputs,
+                             [&](const Output& o) { return !o.per_row && !folded[static_cast<std::size_t>(o.node)]; });
+}
+
+}  // namespace
 
 bool worth(double bytes_saved, double flops_added) {
   return bytes_saved >= 0 && flops_added <= flops_per_byte * bytes_saved;
 }
 
 Units::Units(const ir::Graph& graph, const Usage& usage, const PartitionOptions& options)
-    : graph_(graph), usage_(usage), options_(options), unit_of_(graph.nodes.size(), -1) {
+    : graph_(graph), usage_(usage), limits_(options.limits), unit_of_(graph.nodes.size(), -1) {
+  limits_.unneeded_rows = false;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     if (!usage.needed[n] || usage.inlined[n]) continue;
     unit_of_[n] = static_cast<int>(units_.size());
@@ -54,18 +70,19 @@ std::optional<Units::Trial> Units::lower_outputs(const std::set<int>& nodes, std
                                                  std::vector<int> given) const {
   std::vector<bool> inside = usage_.inlined;
   for (const int n : nodes) inside[static_cast<std::size_t>(n)] = true;
-  auto kernel = lower(graph_, inside, outputs, options_.limits, given);
+  auto kernel = lower(graph_, inside, outputs, limits_, given);
   if (!kernel) return std::nullopt;
   const Cost costs = cost(*kernel);
   return Trial{std::move(*kernel), std::move(outputs), std::move(given), costs.bytes, costs.flops};
 }
 
 std::optional<Units::Trial> Units::try_nodes(const std::set<int>& nodes) const {
-  if (static_cast<int>(nodes.size()) > options_.limits.max_nodes) return std::nullopt;
+  if (static_cast<int>(nodes.size()) > limits_.max_nodes) return std::nullopt;
   return lower_outputs(nodes, outputs_of(nodes));
 }
 
 std::vector<int> Units::consumers(int unit) const {
+  if (repeated_) return readers_of(units_[static_cast<std::size_t>(unit)]);
   std::vector<int> result;
   for (const int n : units_[static_cast<std::size_t>(unit)].nodes) {
     for (const auto& out : graph_.nodes[static_cast<std::size_t>(n)].outs) {
@@ -109,7 +126,14 @@ bool Units::join(int a, int b) {
   std::set<int> nodes = first.nodes;
   nodes.insert(second.nodes.begin(), second.nodes.end());
   std::optional<Trial> trial;
-  if (!reaches(a, b, false) && !reaches(b, a, false)) trial = try_nodes(nodes);
+  const auto free = [&] { return !reaches(a, b, false) && !reaches(b, a, false); };
+  if (!repeated_) {
+    if (free()) trial = try_nodes(nodes);
+  } else if (first.kernel->anchor == Anchor::row || second.kernel->anchor == Anchor::row) {
+    // Once nodes are repeated, walking among units takes long.
+    trial = try_nodes(nodes);
+    if (trial && (!stores_and_folds(trial->kernel) || !free())) trial.reset();
+  }
   if (!trial || !worth(first.bytes + second.bytes - trial->bytes, trial->flops - first.flops - second.flops)) {
     failed_.insert(attempt);
     return false;
@@ -123,7 +147,8 @@ bool Units::join(int a, int b) {
 
 void Units::fuse() {
   const auto fused = [&](int u) {
-    return units_[static_cast<std::size_t>(u)].alive && units_[static_cast<std::size_t>(u)].kernel;
+    const Unit& unit = units_[static_cast<std::size_t>(u)];
+    return unit.alive && unit.kernel && (!repeated_ || repeats_nothing(unit));
   };
   bool changed = true;
   while (changed) {
@@ -149,12 +174,51 @@ void Units::fuse() {
             return i.value == j.value && 8 * i.storage_elements >= x.outer_extent() * x.inner_extent();
           });
         });
-        if (!common || reaches(a, b, true) || reaches(b, a, true) || !join(a, b)) continue;
+        if (!common || (!repeated_ && (reaches(a, b, true) || reaches(b, a, true))) || !join(a, b)) continue;
         changed = true;
         break;
       }
     }
   }
+}
+
+std::vector<int> Units::readers_of(const Unit& unit) const {
+  std::set<int> made(unit.outputs.begin(), unit.outputs.end());
+  if (!unit.kernel) {
+    for (const int n : unit.nodes) {
+      for (const auto& out : graph_.nodes[static_cast<std::size_t>(n)].outs) {
+        if (out) made.insert(*out);
+      }
+    }
+  }
+  std::vector<int> result;
+  for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
+    const Unit& other = units_[static_cast<std::size_t>(u)];
+    if (!other.alive || &other == &unit) continue;
+    const auto reads = [&](int v) {
+      const auto& users = usage_.users[static_cast<std::size_t>(v)];
+      // What repeats a value reads it only where it was given it.
+      if (!other.nodes.contains(usage_.producers[static_cast<std::size_t>(v)]))
+        return std::ranges::any_of(users, [&](int user) { return other.nodes.contains(user); });
+      return other.kernel && std::ranges::find(other.kernel->inputs, v, &Input::value) != other.kernel->inputs.end();
+    };
+    if (std::ranges::any_of(made, reads)) result.push_back(u);
+  }
+  return result;
+}
+
+bool Units::repeats_nothing(const Unit& unit) const {
+  if (!unit.given.empty()) return false;
+  return std::ranges::all_of(unit.nodes, [&](int n) {
+    return &units_[static_cast<std::size_t>(unit_of_[static_cast<std::size_t>(n)])] == &unit;
+  });
+}
+
+void Units::fuse_with_stores() {
+  limits_.unneeded_rows = true;
+  repeated_ = true;
+  failed_.clear();
+  fuse();
 }
 
 void Units::duplicate() {

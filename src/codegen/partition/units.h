@@ -34,6 +34,9 @@ class Units {
   void fuse();
   /// Repeats pointwise producers inside all their readers where that moves no more bytes.
   void duplicate();
+  /// Joins what must be stored with what is folded of it (`relu(x)` and its sum): one pass stores and folds. Comes
+  /// after duplicate(), which knows a better way for what need not be stored.
+  void fuse_with_stores();
   /// Where what a row kernel writes is read by kernels alone, and follows element by element from its inputs and from a
   /// few values a row: stores those values instead, and repeats the rest inside all readers, if fewer bytes move.
   void keep_statistics();
@@ -58,15 +61,19 @@ class Units {
   bool join(int a, int b);
   /// A path from a to b that passes through at least one other unit (or, with `direct`, any path).
   bool reaches(int a, int b, bool direct) const;
+  /// Units that read what this one makes.
   std::vector<int> consumers(int unit) const;
+  std::vector<int> readers_of(const Unit& unit) const;
+  bool repeats_nothing(const Unit& unit) const;
   void set(Unit& unit, std::set<int> nodes, Trial trial);
 
   const ir::Graph& graph_;
   const Usage& usage_;
-  const PartitionOptions& options_;
+  LowerLimits limits_;
   std::vector<Unit> units_;
   std::vector<int> unit_of_;  ///< by node; -1 for inlined and unneeded ones
   std::set<std::array<int, 4>> failed_;
+  bool repeated_ = false;  ///< nodes may be in several units
 };
 
 }  // namespace planish::codegen
