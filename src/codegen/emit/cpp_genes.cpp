@@ -7,6 +7,7 @@
 #include "codegen/cross.h"
 #include "codegen/emit/cpp_emit.h"
 #include "codegen/emit/cpp_plan.h"
+#include "codegen/emit/early_stores.h"
 #include "codegen/emit/expression.h"
 
 namespace planish::codegen {
@@ -163,9 +164,7 @@ std::vector<int> vector_variables(const Kernel& kernel) {
 
 bool panels_fit(const Kernel& kernel, int v) {
   const int outer = static_cast<int>(kernel.space.extents.size()) - kernel.inner;
-  return kernel.anchor == Anchor::row && v < outer && kernel.inner_extent() >= 64 &&
-         std::all_of(
-             kernel.outputs.begin(), kernel.outputs.end(), [](const Output& o) { return o.per_row; }) &&
+  return kernel.anchor == Anchor::row && v < outer && kernel.inner_extent() >= 64 && !printing::stores_last(kernel) &&
          std::all_of(
              kernel.reductions.begin(), kernel.reductions.end(), [](const Reduction& r) { return r.phase == 0; });
 }

@@ -35,7 +35,7 @@ std::vector<int> widths(const Device& device);
 std::vector<int> vector_variables(const Kernel& kernel);
 /// The variable along which loads that are strided in `v` run contiguously; -1 if there is none. `loads` receives them.
 int tile_variable(const Kernel& kernel, int v, std::vector<int>* loads = nullptr);
-/// True where columns may be swept in panels: one phase, and nothing but results of whole columns is stored.
+/// True where columns may be swept in panels: one phase, and nothing but results of whole columns is stored after it.
 bool panels_fit(const Kernel& kernel, int v);
 /// Longest row kept in a thread's buffer, in elements.
 inline constexpr std::int64_t kBufferElements = 32768;

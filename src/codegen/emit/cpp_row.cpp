@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "codegen/emit/cpp_plan.h"
+#include "codegen/emit/early_stores.h"
 #include "codegen/emit/expression.h"
 
 namespace planish::codegen::cpp {
@@ -116,6 +117,7 @@ class Row {
       if (s.at >= 0) roots.push_back(s.at);
     }
     needed_ = printing::closure(k, roots, [](int) { return false; });
+    store_sweep_ = printing::store_sweeps(k);
     for (const auto& r : k.reductions) phases_ = std::max(phases_, r.phase + 1);
     for (int i = view.variables() - k.inner; i < view.variables(); ++i)
       if (i != view.v) loops_.push_back(i);
@@ -399,7 +401,7 @@ class Row {
           t += fmt::format("{} a{} = {};\n", folds_[static_cast<std::size_t>(r)].part, r,
                            neutral_vector(folds_[static_cast<std::size_t>(r)]));
         for (int n : panel_nodes(which)) inside += printer_.define(n, s);
-        inside += accumulate(which, s, "a");
+        inside += stores(s) + accumulate(which, s, "a");
         t += fmt::format("{}for (i64 d{} = b; d{} < {}; ++d{}) {{\n{}}}\n",
                          whole ? fmt::format("#pragma GCC unroll {}\n", height) : "", last, last, rows, last, inside);
         for (int r : which)
@@ -427,7 +429,8 @@ class Row {
         if (!view_.inner(n) && view_.vec(n) && view_.phase[static_cast<std::size_t>(n)] == 0)
           t += printer_.define(n, s);
       t += fixed(1, {s});
-      for (std::size_t o = 0; o < k.outputs.size(); ++o) t += printer_.store(static_cast<int>(o), s, false);
+      for (std::size_t o = 0; o < k.outputs.size(); ++o)
+        if (k.outputs[o].per_row) t += printer_.store(static_cast<int>(o), s, false);
       return t;
     };
     out += fmt::format(
@@ -455,6 +458,8 @@ class Row {
       roots.push_back(reduction.arg);
       if (reduction.at >= 0) roots.push_back(reduction.at);
     }
+    for (std::size_t o = 0; o < view_.kernel.outputs.size(); ++o)
+      if (stores_now(o)) roots.push_back(view_.kernel.outputs[o].node);
     for (int n : printing::closure(view_.kernel, roots, [](int) { return false; }))
       if (view_.inner(n) || view_.vec(n)) out.push_back(n);
     return out;
@@ -569,12 +574,12 @@ class Row {
       if (plan_.split) out += meet(spots, which);
       out += fixed(p + 1, spots);
     }
-    bool full = false;
+    bool last = false;
     std::string once;
     for (std::size_t o = 0; o < view_.kernel.outputs.size(); ++o) {
       if (view_.kernel.outputs[o].per_column) continue;
       if (!view_.kernel.outputs[o].per_row) {
-        full = true;
+        last = last || store_sweep_[o] == phases_ || view_.kernel.anchor != Anchor::row;
         continue;
       }
       if (pass_ > 0) continue;
@@ -586,7 +591,7 @@ class Row {
       }
     }
     if (!once.empty()) out += plan_.split ? fmt::format("if (tid == 0) {{\n{}}}\n", once) : once;
-    if (full || !crossing_.empty()) out += sweep(spots, {}, phases_);
+    if (last || !crossing_.empty()) out += sweep(spots, {}, phases_);
     return out;
   }
 
@@ -607,7 +612,8 @@ class Row {
     return put + "#pragma omp barrier\n" + take + "#pragma omp barrier\n";
   }
 
-  /// One pass over the inner variables: folds `which`, or writes the outputs where it is empty.
+  /// One pass over the inner variables: folds `which` (in the last one nothing), and writes the outputs whose turn it
+  /// is.
   std::string sweep(const std::vector<Spot>& spots, const std::vector<int>& which, int phase) {
     std::vector<int> roots;
     for (int r : which) {
@@ -615,9 +621,9 @@ class Row {
       roots.push_back(reduction.arg);
       if (reduction.at >= 0) roots.push_back(reduction.at);
     }
-    if (which.empty())
-      for (const auto& o : view_.kernel.outputs)
-        if (stores_now(o)) roots.push_back(o.node);
+    sweep_ = phase;
+    for (std::size_t o = 0; o < view_.kernel.outputs.size(); ++o)
+      if (stores_now(o)) roots.push_back(view_.kernel.outputs[o].node);
     if (which.empty())
       for (int r : crossing_) roots.push_back(view_.kernel.reductions[static_cast<std::size_t>(r)].arg);
     const bool scans = which.empty() && !view_.kernel.scans.empty();
@@ -666,15 +672,16 @@ class Row {
   std::string stores(const Spot& spot) {
     std::string out;
     for (std::size_t o = 0; o < view_.kernel.outputs.size(); ++o)
-      if (stores_now(view_.kernel.outputs[o]))
-        out += printer_.store(static_cast<int>(o), spot, plan_.stream && !columns_only_);
+      if (stores_now(o)) out += printer_.store(static_cast<int>(o), spot, plan_.stream && !columns_only_);
     return out;
   }
 
-  /// Whether the sweep that writes has this output: every element, or in a cross kernel's last sweep every column.
-  bool stores_now(const Output& o) const {
+  /// Whether the sweep at hand writes this output: every element, or in a cross kernel's last sweep every column.
+  bool stores_now(std::size_t output) const {
+    const Output& o = view_.kernel.outputs[output];
     if (columns_only_) return o.per_column;
-    return !o.per_row && !o.per_column && pass_ == 0;
+    if (o.per_row || o.per_column || pass_ != 0) return false;
+    return sweep_ == (view_.kernel.anchor == Anchor::row ? store_sweep_[output] : phases_);
   }
 
   /// `lo`, `hi` of a loop; the first loop of a split kernel takes the thread's share, in whole vectors if it is the
@@ -719,7 +726,7 @@ class Row {
       s.position = "write:" + position + j;
       for (int n : merged)
         if (view_.vec(n)) t += of_column(n) ? column_value(n, s, position + j) : printer_.define(n, s);
-      t += which.empty() ? stores(s) + cross(s, position + j) : accumulate(which, s, prefix);
+      t += stores(s) + (which.empty() ? cross(s, position + j) : accumulate(which, s, prefix));
       return t + "}\n";
     };
     const auto declare = [&](const std::string& suffix) {
@@ -779,7 +786,7 @@ class Row {
     for (const auto& s : spots) {
       for (int n : nodes)
         if (view_.vec(n)) inside += printer_.define(n, s);
-      inside += which.empty() ? stores(s) : accumulate(which, s, "a");
+      inside += stores(s) + accumulate(which, s, "a");
       for (int r : which) {
         const Fold& f = folds_[static_cast<std::size_t>(r)];
         accs += fmt::format("{} a{}{} = {};\n", f.part, r, s.suffix, neutral_vector(f));
@@ -800,6 +807,8 @@ class Row {
   std::string& shared_;
   std::vector<Fold> folds_;
   std::vector<int> needed_, loops_, first_use_;
+  std::vector<int> store_sweep_;  ///< by output (row kernels)
+  int sweep_ = 0;                 ///< at hand: the phase it folds, or the number of phases
   int phases_ = 0;
   Spot base_;
   // Of kernels that fold both ways:

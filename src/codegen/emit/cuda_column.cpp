@@ -21,6 +21,17 @@ struct Stage {
   std::int64_t slices = 1;
 };
 
+/// Outputs that a launch writes.
+std::vector<int> outputs_of(const ColumnPlan& plan, const Stage& stage) {
+  std::vector<int> out;
+  for (std::size_t o = 0; o < plan.base.store_sweep.size(); ++o) {
+    const int sweep = plan.base.store_sweep[o];
+    const bool last = sweep < 0 || sweep == static_cast<int>(plan.folds.size());
+    if (last ? stage.stores : stage.from <= sweep && sweep < stage.to) out.push_back(static_cast<int>(o));
+  }
+  return out;
+}
+
 class ColumnWriter : private TeamStates {
  public:
   ColumnWriter(const Kernel& kernel, const ColumnPlan& plan, CudaWriter& writer, const Stage& stage)
@@ -128,8 +139,10 @@ class ColumnWriter : private TeamStates {
     const auto add = [&](const std::string& text) { parameters += (parameters.empty() ? "" : ", ") + text; };
     for (std::size_t i = 0; i < kernel_.inputs.size(); ++i)
       add(fmt::format("const {}* __restrict__ in{}", storage_type(kernel_.inputs[i].dtype), i));
-    for (std::size_t o = 0; stage_.stores && o < kernel_.outputs.size(); ++o)
-      add(fmt::format("{}* __restrict__ out{}", storage_type(kernel_.outputs[o].dtype), o));
+    for (const int o : outputs_of(plan_, stage_)) {
+      const DType dtype = kernel_.outputs[static_cast<std::size_t>(o)].dtype;
+      add(fmt::format("{}* __restrict__ out{}", storage_type(dtype), o));
+    }
     if (sliced() || team()) add("unsigned char* partials");
     if (team()) add("unsigned* gates");
     w.line(fmt::format("typedef {} ix;", base_.wide ? "long long" : "int"));
@@ -412,10 +425,25 @@ class ColumnWriter : private TeamStates {
     });
   }
 
+  /// What a sweep does to a vector, some outputs' lanes being set in `body`.
+  void compute_and_store(const std::vector<int>& nodes, const std::string& body, const std::vector<int>& stored) {
+    for (const int o : stored) {
+      const DType dtype = kernel_.outputs[static_cast<std::size_t>(o)].dtype;
+      w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(dtype), base_.width, o));
+    }
+    w.compute(nodes, body);
+    if (stored.empty()) return;
+    if (!shares_lanes()) w.open("if (live) {");
+    for (const int o : stored) w.store_vector(o, guard());
+    if (!shares_lanes()) w.close();
+  }
+
   /// One chunk of `unroll` vectors where pairs fold.
-  void chunk(const std::vector<Fold>& folds, const std::vector<int>& nodes, const std::vector<int>& kept) {
+  void chunk(const std::vector<Fold>& folds, const std::vector<int>& nodes, const std::vector<int>& kept,
+             const std::vector<int>& stored) {
     const bool in_shared = base_.residency == Residency::shared;
-    const Halves text = halves(folds);
+    Halves text = halves(folds);
+    for (const int o : stored) text.first += w.set_lane(o);
     w.copies_ahead = true;
     if (in_shared) {
       for (const int id : kept) w.line(fmt::format("{} s{}[{}];", w.pack_type(id), id, base_.unroll));
@@ -426,7 +454,7 @@ class ColumnWriter : private TeamStates {
         for (const int id : kept) w.line(fmt::format("pl_get(s{}[u], &{});", id, w.place_of(id)));
       }
       if (team()) count_vector(folds, counted());
-      w.compute(nodes, text.first);
+      compute_and_store(nodes, text.first, stored);
     });
     move_state(folds);
     unrolled([&] { w.compute(nodes, text.second); });
@@ -560,18 +588,15 @@ class ColumnWriter : private TeamStates {
       }
     }
     std::string body = taken(folds);
-    if (stores) {
-      for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
-        if (!kernel_.outputs[o].per_row) body += w.set_lane(static_cast<int>(o));
-      }
-    }
+    const std::vector<int> stored = base_.stored_in(s);
+    for (const int o : stored) body += w.set_lane(o);
     const bool pairs = std::ranges::any_of(folds, [](const Fold& fold) { return fold.follower >= 0; });
     const auto pass = [&] {
       sort_loads();
       for (const int id : along) w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, base_.unroll));
       if (!along.empty()) unrolled([&] { w.load_vector(along, guard(), false); });
       if (pairs) {
-        chunk(folds, nodes, kept);
+        chunk(folds, nodes, kept, stored);
         return;
       }
       unrolled([&] {
@@ -579,19 +604,7 @@ class ColumnWriter : private TeamStates {
           for (const int id : kept)
             w.line(fmt::format("{} s{}; pl_get(s{}, &{});", w.pack_type(id), id, id, w.place_of(id)));
         }
-        if (stores) {
-          for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
-            if (!kernel_.outputs[o].per_row)
-              w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(kernel_.outputs[o].dtype), base_.width, o));
-          }
-        }
-        w.compute(nodes, body);
-        if (!stores) return;
-        if (!shares_lanes()) w.open("if (live) {");
-        for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
-          if (!kernel_.outputs[o].per_row) w.store_vector(static_cast<int>(o), guard());
-        }
-        if (!shares_lanes()) w.close();
+        compute_and_store(nodes, body, stored);
       });
     };
     for (const Fold& fold : folds) declare("a", fold);
@@ -918,8 +931,7 @@ Result<Emitted> emit_column(const Kernel& kernel, const Device& device, const Ge
     one.shared = plan.base.dynamic_shared;
     using Kind = Emitted::Argument::Kind;
     for (std::size_t i = 0; i < kernel.inputs.size(); ++i) one.args.push_back({Kind::input, static_cast<int>(i)});
-    for (std::size_t o = 0; stage.stores && o < kernel.outputs.size(); ++o)
-      one.args.push_back({Kind::output, static_cast<int>(o)});
+    for (const int o : outputs_of(plan, stage)) one.args.push_back({Kind::output, o});
     if (plan.slices > 1) one.args.push_back({Kind::scratch, 0});
     if (team) one.args.push_back({Kind::scratch, 1});
     launches.push_back(std::move(one));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codegen/emit/cuda_column_plan.h"
+#include "codegen/emit/early_stores.h"
 
 // Genes of the column schedule, which of their combinations may be emitted, and good first guesses.
 namespace planish::codegen::printing {
@@ -93,8 +94,8 @@ std::vector<Gene> column_genes(const Kernel& kernel, const Device& device) {
       {"online", online_pairs(kernel).empty() ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1}});
   out.push_back({"residency",
                  keeps_something(kernel, device) ? std::vector<std::int64_t>{0, 1, 2} : std::vector<std::int64_t>{0}});
-  out.push_back({"reverse", writes && keeps_something(kernel, device) ? std::vector<std::int64_t>{0, 1}
-                                                                      : std::vector<std::int64_t>{0}});
+  out.push_back({"reverse", stores_last(kernel) && keeps_something(kernel, device) ? std::vector<std::int64_t>{0, 1}
+                                                                                   : std::vector<std::int64_t>{0}});
   std::ranges::move(team_genes(kernel, device), std::back_inserter(out));
   return out;
 }

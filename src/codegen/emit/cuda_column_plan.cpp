@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "codegen/emit/early_stores.h"
+
 namespace planish::codegen::printing {
 namespace {
 
@@ -23,7 +25,14 @@ constexpr std::int64_t most_parts = 8;
 void plan_sweeps(const Kernel& kernel, ColumnPlan& plan) {
   CudaPlan& base = plan.base;
   const auto row_level = [&](int id) { return !base.columns && !base.places[static_cast<std::size_t>(id)].inner; };
+  base.store_sweep =
+      store_sweeps(kernel, [&](int phase) { return !plan.folds[static_cast<std::size_t>(phase)].empty(); });
   base.sweeps.clear();
+  // What the sweep that comes next stores.
+  const auto store = [&](std::vector<int>& roots) {
+    for (const int o : base.stored_in(static_cast<int>(base.sweeps.size())))
+      roots.push_back(kernel.outputs[static_cast<std::size_t>(o)].node);
+  };
   for (const auto& folds : plan.folds) {
     std::vector<int> roots;
     for (const Fold& fold : folds) {
@@ -31,13 +40,12 @@ void plan_sweeps(const Kernel& kernel, ColumnPlan& plan) {
       const int at = kernel.reductions[static_cast<std::size_t>(fold.reduction)].at;
       if (at >= 0) roots.push_back(at);
     }
+    store(roots);
     base.sweeps.push_back(closure(kernel, roots, row_level));
     plan.sweeps += !folds.empty();
   }
   std::vector<int> roots;
-  for (const auto& output : kernel.outputs) {
-    if (!output.per_row) roots.push_back(output.node);
-  }
+  store(roots);
   plan.stores = !roots.empty();
   base.sweeps.push_back(closure(kernel, roots, row_level));
   std::erase_if(base.resident, [&](int id) {

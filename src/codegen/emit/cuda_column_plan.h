@@ -49,7 +49,7 @@ struct ColumnPlan {
   std::int64_t part_trips = 1;     ///< trips of a portion, a multiple of unroll
   std::int64_t counter_bytes = 0;  ///< teams: scratch in which blocks count arrivals
   int sweeps = 0;                  ///< passes over the data that fold something
-  bool stores = false;             ///< and one that writes
+  bool stores = false;             ///< and one that writes alone
   std::int64_t offset_of(int reduction, const std::string& suffix) const;
   /// True where a warp of its own meets the team, while the others fold the next row and write the one before.
   bool scouts() const { return teams != 0 && ahead > 0 && !base.columns; }

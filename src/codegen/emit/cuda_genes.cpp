@@ -13,6 +13,7 @@
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/emit/cuda_scan_plan.h"
+#include "codegen/emit/early_stores.h"
 
 /// Genes of the CUDA schedules, and which of their combinations may be emitted.
 namespace planish::codegen::printing {
@@ -58,12 +59,12 @@ bool rereads(const Kernel& kernel) {
   return !make_plan(kernel, Device{}, genome).resident.empty();
 }
 
-/// Rows that are kept on chip and written: what a block may do one after the other.
 bool stores_rows(const Kernel& kernel) {
   return std::ranges::any_of(kernel.outputs, [](const Output& o) { return !o.per_row; });
 }
+/// Rows that are kept on chip and written at last: what a block may do one after the other.
 bool walks(const Kernel& kernel) {
-  return rereads(kernel) && kernel.outer_extent() > 1 && stores_rows(kernel);
+  return rereads(kernel) && kernel.outer_extent() > 1 && stores_last(kernel);
 }
 
 /// The same, where the copy engine can bring the rows.
@@ -144,7 +145,7 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
   out.push_back({"lines", off_lines(kernel, device, 16) || off_lines(kernel, device, 32)
                               ? std::vector<std::int64_t>{0, 1}
                               : std::vector<std::int64_t>{0}});
-  out.push_back({"reverse", rereads(kernel) && !kernel.outputs.empty() && stores_rows(kernel)
+  out.push_back({"reverse", rereads(kernel) && !kernel.outputs.empty() && stores_last(kernel)
                                 ? std::vector<std::int64_t>{0, 1}
                                 : std::vector<std::int64_t>{0}});
   std::ranges::move(team_genes(kernel, device), std::back_inserter(out));

@@ -8,6 +8,7 @@
 
 #include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_down.h"
+#include "codegen/emit/early_stores.h"
 
 namespace planish::codegen::printing {
 namespace {
@@ -144,6 +145,7 @@ void plan_nodes(const Kernel& kernel, const PlanFacts& facts, CudaPlan& plan) {
   }
 
   const int phase_count = phases(kernel);
+  plan.store_sweep = plan.online.empty() ? facts.store_sweep : facts.store_sweep_online;
   const auto row_level = [&](int id) {
     return plan.row && !plan.columns && !plan.places[static_cast<std::size_t>(id)].inner;
   };
@@ -155,11 +157,8 @@ void plan_nodes(const Kernel& kernel, const PlanFacts& facts, CudaPlan& plan) {
       for (const auto& reduction : kernel.reductions) {
         if (reduction.phase == s) roots.push_back(reduction.arg);
       }
-    } else {
-      for (const auto& output : kernel.outputs) {
-        if (!output.per_row) roots.push_back(output.node);
-      }
     }
+    for (const int o : plan.stored_in(s)) roots.push_back(kernel.outputs[static_cast<std::size_t>(o)].node);
     plan.sweeps.push_back(closure(kernel, roots, row_level));
   }
   if (!plan.row || plan.residency == Residency::reread) return;
@@ -323,6 +322,13 @@ const OnlinePair* CudaPlan::followed_by(int reduction) const {
   const auto it = std::ranges::find(online, reduction, &OnlinePair::follower);
   return it == online.end() ? nullptr : &*it;
 }
+std::vector<int> CudaPlan::stored_in(int sweep) const {
+  std::vector<int> out;
+  for (std::size_t o = 0; o < store_sweep.size(); ++o) {
+    if (store_sweep[o] == sweep) out.push_back(static_cast<int>(o));
+  }
+  return out;
+}
 bool CudaPlan::merged(const Kernel& kernel, int phase) const {
   return std::ranges::any_of(online, [&](const OnlinePair& pair) {
     return kernel.reductions[static_cast<std::size_t>(pair.follower)].phase == phase;
@@ -481,6 +487,12 @@ PlanFacts::PlanFacts(const Kernel& kernel) : places(place(kernel)), pairs(online
   asked = asked_by(kernel, needs);
   if (kernel.anchor == Anchor::row) veil = veil_of(kernel, needs);
   steps = std::make_shared<StepsMade>();
+  store_sweep = store_sweep_online = store_sweeps(kernel);
+  if (!pairs.empty()) {
+    CudaPlan online;
+    online.online = pairs;
+    store_sweep_online = store_sweeps(kernel, [&](int phase) { return !online.merged(kernel, phase); });
+  }
 }
 
 const Stepped* PlanFacts::stepped(const Kernel& kernel, const Genome& genome) const {

@@ -96,6 +96,7 @@ struct CudaPlan {
   std::vector<Access> loads;                  ///< by node
   std::vector<Access> stores;                 ///< by output
   std::vector<std::vector<int>> sweeps;       ///< by sweep (phases, then stores): nodes it needs, ascending
+  std::vector<int> store_sweep;               ///< by output: see store_sweeps()
   std::vector<std::vector<Condition>> needs;  ///< by node: when its load may not be left out; empty: always
   std::optional<Veil> veil;                   ///< vectors that it hides take a shorter way through the arithmetic
   std::vector<int> asked;                     ///< swept loads that decide which others are needed
@@ -108,6 +109,8 @@ struct CudaPlan {
 
   /// Bytes that a thread loads for one vector of this load; of a strip, with its first load.
   int vector_bytes(const Kernel& kernel, int load) const;
+  /// Outputs that a sweep stores.
+  std::vector<int> stored_in(int sweep) const;
   /// True for a load that decides which others are needed.
   bool asks(int load) const { return std::ranges::binary_search(asked, load); }
   /// True where a block does several rows, so that what threads exchange alternates between two sets of slots.
@@ -168,6 +171,8 @@ struct PlanFacts {
   std::vector<std::vector<Condition>> needs;     ///< needed_when()
   std::vector<int> asked;                        ///< asked_by()
   std::optional<Veil> veil;                      ///< veil_of(), where a row is swept
+  std::vector<int> store_sweep;                  ///< store_sweeps(), where every phase has a sweep
+  std::vector<int> store_sweep_online;           ///< the same where followers of `pairs` have none
   /// What the gene `down` makes of `kernel`, which these facts are of; nullptr where it is 1 or cannot be had. Lives as
   /// long as these facts. Thread-safe.
   const Stepped* stepped(const Kernel& kernel, const Genome& genome) const;

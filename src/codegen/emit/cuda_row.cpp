@@ -81,7 +81,7 @@ class RowWriter {
       row_nodes(s + 1);
       finish_followers(s);
     }
-    if (std::ranges::any_of(kernel_.outputs, [](const Output& o) { return !o.per_row; })) sweep(phase_count_);
+    if (!plan_.stored_in(phase_count_).empty()) sweep(phase_count_);
     row_outputs();
   }
 
@@ -349,6 +349,20 @@ class RowWriter {
     w.close();
   }
 
+  /// The same where some outputs' lanes are set in it.
+  void compute_and_store(const std::vector<int>& nodes, const std::string& body, const std::vector<int>& stored) {
+    for (const int o : stored) {
+      const DType dtype = kernel_.outputs[static_cast<std::size_t>(o)].dtype;
+      w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(dtype), plan_.width, o));
+    }
+    compute(nodes, body);
+    if (stored.empty()) return;
+    const bool always = plan_.rows == 1;
+    if (!always) w.open("if (live) {");
+    for (const int o : stored) w.store_vector(o, guard());
+    if (!always) w.close();
+  }
+
   std::string exponential(std::string_view difference) const {
     return fmt::format("{}({})", plan_.fast ? "pl_fast_exp" : "expf", difference);
   }
@@ -370,12 +384,12 @@ class RowWriter {
   /// running state moved there, then the elements relative to it.
   /// Where small arguments of some functions make these short, the chunk is printed for them as well.
   void online_chunk(const std::vector<OnlinePair>& pairs, const std::vector<int>& nodes, const std::vector<int>& kept,
-                    const std::string& others, bool totals) {
+                    const std::vector<int>& stored, const std::string& others, bool totals) {
     const bool in_shared = plan_.residency == Residency::shared;
     const auto small =
         plan_.near && !in_shared && !plan_.veil ? near_arguments(kernel_, nodes) : std::vector<NearArgument>{};
     if (small.empty()) {
-      online_steps(pairs, nodes, kept, others, totals);
+      online_steps(pairs, nodes, kept, stored, others, totals);
       return;
     }
     std::string seen;
@@ -391,16 +405,16 @@ class RowWriter {
     unrolled_loop([&] { w.compute(needed, seen); });
     w.near = true;
     w.open(fmt::format("if ({}) {{", test));
-    online_steps(pairs, nodes, kept, others, totals);
+    online_steps(pairs, nodes, kept, stored, others, totals);
     w.near = false;
     --w.depth;
     w.open("} else {");
-    online_steps(pairs, nodes, kept, others, totals);
+    online_steps(pairs, nodes, kept, stored, others, totals);
     w.close();
   }
 
   void online_steps(const std::vector<OnlinePair>& pairs, const std::vector<int>& nodes, const std::vector<int>& kept,
-                    const std::string& others, bool totals) {
+                    const std::vector<int>& stored, const std::string& others, bool totals) {
     const bool in_shared = plan_.residency == Residency::shared;
     const auto value = [&](const OnlinePair& pair) { return w.name(pair.x); };
     std::string zeros;
@@ -438,7 +452,7 @@ class RowWriter {
       if (in_shared) {
         for (const int id : kept) get(id, fmt::format("s{}[u]", id));
       }
-      compute(nodes, first);
+      compute_and_store(nodes, first, stored);
     });
     for (const auto& pair : pairs) {
       const int l = pair.leader;
@@ -513,9 +527,10 @@ class RowWriter {
     const auto pairs = pairs_of(s);
     const auto leads = [&](std::size_t r) { return plan_.led_by(static_cast<int>(r)) != nullptr; };
 
-    const bool stores = s == phase_count_;
+    const bool last = s == phase_count_;
+    const std::vector<int> stored = plan_.stored_in(s);
     std::vector<std::size_t> mine;
-    if (!stores) {
+    if (!last) {
       for (std::size_t r = 0; r < kernel_.reductions.size(); ++r) {
         if (kernel_.reductions[r].phase == s) mine.push_back(r);
       }
@@ -528,16 +543,14 @@ class RowWriter {
         }
       }
     }
-    const bool refills = stores && plan_.walk != 0;
-    backwards_ = stores && plan_.reverse;
+    const bool refills = last && plan_.walk != 0;
+    backwards_ = last && plan_.reverse;
     bool totals = false;
 
     // Where every lane is inside the row, its text is shorter.
     const auto text = [&] {
       std::string body;
-      for (std::size_t o = 0; stores && o < kernel_.outputs.size(); ++o) {
-        if (!kernel_.outputs[o].per_row) body += w.set_lane(static_cast<int>(o));
-      }
+      for (const int o : stored) body += w.set_lane(o);
       for (const std::size_t r : mine) {
         if (!leads(r) && plan_.followed_by(static_cast<int>(r)) == nullptr) body += accumulate(r);
       }
@@ -551,7 +564,7 @@ class RowWriter {
       for (const int id : now) w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, plan_.unroll));
       load_chunk(now, false);
       if (!pairs.empty()) {
-        online_chunk(pairs, nodes, held, body, totals);
+        online_chunk(pairs, nodes, held, stored, body, totals);
         return;
       }
       unrolled_loop([&] {
@@ -561,20 +574,7 @@ class RowWriter {
             get(id, fmt::format("s{}", id));
           }
         }
-        if (stores) {
-          for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
-            if (!kernel_.outputs[o].per_row)
-              w.line(fmt::format("PlVec<{}, {}> o{};", storage_type(kernel_.outputs[o].dtype), plan_.width, o));
-          }
-        }
-        compute(nodes, body);
-        if (!stores) return;
-        const bool always = plan_.rows == 1;
-        if (!always) w.open("if (live) {");
-        for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
-          if (!kernel_.outputs[o].per_row) w.store_vector(static_cast<int>(o), guard());
-        }
-        if (!always) w.close();
+        compute_and_store(nodes, body, stored);
       });
       if (!refills) return;
       // These vectors were read for the last time: the next row's take their place.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <ranges>
 
+#include "codegen/emit/early_stores.h"
 #include "codegen/emit/expression.h"
 #include "codegen/emit/triton_plan.h"
 #include "codegen/emit/triton_value.h"
@@ -19,7 +20,11 @@ namespace {
 class Writer {
  public:
   Writer(const Kernel& kernel, const TritonPlan& plan)
-      : kernel_(kernel), plan_(plan), places_(place(kernel)), known_(kernel.nodes.size()) {
+      : kernel_(kernel),
+        plan_(plan),
+        places_(place(kernel)),
+        store_sweep_(store_sweeps(kernel)),
+        known_(kernel.nodes.size()) {
     const auto count = kernel.space.extents.size();
     variables_.assign(count, "0");
     outer_ = plan.row ? count - static_cast<std::size_t>(kernel.inner) : 0;
@@ -198,6 +203,8 @@ class Writer {
       mine.push_back(i);
       roots.push_back(kernel_.reductions[i].arg);
     }
+    const std::vector<std::size_t> stored = stored_in(phase);
+    for (const std::size_t o : stored) roots.push_back(kernel_.outputs[o].node);
     nodes(roots, false);
     const std::string tile = fmt::format("({}, {})", plan_.rows, plan_.block);
     const bool loop = plan_.trips > 1;
@@ -214,6 +221,7 @@ class Writer {
         term = fmt::format("tl.broadcast_to({}, {})", term, tile);
         line(loop ? fmt::format("a{0} = {1}(a{0}, {2})", i, f.combine, term) : fmt::format("a{} = {}", i, term));
       }
+      for (const std::size_t o : stored) store(o);
     });
     for (const std::size_t i : mine) {
       const Reduction& reduction = kernel_.reductions[i];
@@ -221,6 +229,15 @@ class Writer {
       const std::string folded = fmt::format("tl.reduce(a{}, 1, {}, keep_dims=True)", i, f.combine);
       line(fmt::format("s{} = {}", i, triton_convert(folded, f.type, reduction.accumulate)));
     }
+  }
+
+  /// Outputs that the sweep of a phase stores, or the one after all of them.
+  std::vector<std::size_t> stored_in(int sweep) const {
+    std::vector<std::size_t> out;
+    for (std::size_t o = 0; o < store_sweep_.size(); ++o) {
+      if (store_sweep_[o] == sweep) out.push_back(o);
+    }
+    return out;
   }
 
   static std::string typed(const TritonFold& f) {
@@ -238,7 +255,11 @@ class Writer {
     const int count = phases(kernel_);
     for (int phase = 0; phase < count; ++phase) fold(phase);
     std::vector<int> of_rows, of_points;
-    for (const auto& output : kernel_.outputs) (output.per_row ? of_rows : of_points).push_back(output.node);
+    const std::vector<std::size_t> last = stored_in(count);
+    for (const std::size_t o : last) of_points.push_back(kernel_.outputs[o].node);
+    for (const auto& output : kernel_.outputs) {
+      if (output.per_row) of_rows.push_back(output.node);
+    }
     nodes(of_rows, false);
     nodes(of_points, false);
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
@@ -247,15 +268,14 @@ class Writer {
     if (of_points.empty()) return;
     sweep([&] {
       nodes(of_points, true);
-      for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
-        if (!kernel_.outputs[o].per_row) store(o);
-      }
+      for (const std::size_t o : last) store(o);
     });
   }
 
   const Kernel& kernel_;
   const TritonPlan& plan_;
   std::vector<Place> places_;
+  std::vector<int> store_sweep_;
   std::vector<bool> known_;             ///< by node: printed already, and still in scope
   std::vector<std::string> variables_;  ///< by variable of the space
   std::size_t outer_ = 0;               ///< how many of them are outer ones
