@@ -101,6 +101,32 @@ def taps(kernel: dict[str, Any], x: torch.Tensor, fill: float) -> list[torch.Ten
     return [y[..., i : i + ends[0] : p["stride"], j : j + ends[1] : p["stride"]] for i, j in starts]
 
 
+def stored(kernel: dict[str, Any], x: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The families of early_samples.h: elements, and what is folded of them over one of three dims or all."""
+    over: Any = {1: 1, 2: 2, 3: (0, 1, 2)}[kernel["parameters"]["over"]]
+    match kernel["family"]:
+        case "stored_folds":
+            y = torch.relu(x[0] + x[1])
+            return [y, y.sum(over), y.amax(over)]
+        case "stored_moments":
+            y = x[0] + x[1]
+            return [y.var(over, correction=0), y, y.mean(over)]
+        case "stored_twice":
+            y = x[0] * x[1]
+            return [x[0] / (y.abs().sum(over, keepdim=True) + 1), y]
+        case "stored_centred":
+            y = x[0] - x[0].mean(over, keepdim=True)
+            return [y, y.square().sum(over)]
+        case "stored_position":
+            y = x[0].abs()
+            return [y, y.argmax(over) if isinstance(over, int) else y.argmax()]
+        case _:
+            z = x[1] + x[2]
+            bell = torch.exp(-0.5 * z * z) * 0.3989422804014327
+            y = x[0] * (0.5 * (1 + torch.erf(z * 0.7071067811865476)) + bell * z)
+            return [y, y.sum(over)]
+
+
 def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
     """Every output, unrounded, computed in `dtype` (floating inputs are converted first)."""
     x = [t.to(dtype) if t.dtype.is_floating_point else t for t in inputs]
@@ -190,6 +216,8 @@ def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.d
             near = y.abs() < 2.8
             folded = [(i > 18).any(over), near.all(over), i.amax(over), y.amin(over), (i > 18).sum(over), i.sum(over)]
             return [*folded, (y * 0.01 + 1).prod(over)]
+        case "stored_folds" | "stored_moments" | "stored_twice" | "stored_centred" | "stored_position" | "gelu_gradient":
+            return stored(kernel, x)
         case "both_sums":
             return [x[0].sum(1), x[0].sum(0)]
         case "row_sums":

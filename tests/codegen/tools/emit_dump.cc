@@ -1,11 +1,12 @@
-// planish-emit-dump [--small|--large] [--columns|--scans|--windows|--cross] [--triton] [--teams] [--most N] [--random
-// N]
+// planish-emit-dump [--small|--large] [--columns|--scans|--windows|--cross|--early] [--triton] [--teams] [--most N]
+// [--random N]
 // [--seed S]
 // [--with GENES]
 // [--sms N] [--shared BYTES]: emits sample kernels with their seed genomes, these again with the genes of GENES
 // changed, and N random ones each, for sm_90a and prints one JSON document. --columns takes the samples of
 // column_samples.h,
-// --scans those of scan_samples.h, --windows those of window_samples.h, --cross those of cross_samples.h.
+// --scans those of scan_samples.h, --windows those of window_samples.h, --cross those of cross_samples.h,
+// --early those of early_samples.h.
 // tests/gpu/emit_check.py compiles, runs and
 // compares them. With few multiprocessors
 // (--sms) persistent blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in
@@ -30,6 +31,7 @@
 #include "codegen/genome.h"
 #include "column_samples.h"
 #include "cross_samples.h"
+#include "early_samples.h"
 #include "gather_samples.h"
 #include "sample_kernels.h"
 #include "scan_samples.h"
@@ -113,7 +115,7 @@ std::vector<std::pair<std::string, Genome>> read_choice(const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool large = false, columns = false, scans = false, windows = false, cross = false, teams = false;
+  bool large = false, columns = false, scans = false, windows = false, cross = false, early = false, teams = false;
   int random = 0;
   std::size_t most = 1000;  // seeds of a sample
   std::uint64_t seed = 1;
@@ -136,6 +138,8 @@ int main(int argc, char** argv) {
       windows = true;
     else if (arg == "--cross")
       cross = true;
+    else if (arg == "--early")
+      early = true;
     else if (arg == "--teams")
       teams = true;
     else if (arg == "--triton")
@@ -160,12 +164,12 @@ int main(int argc, char** argv) {
     } else if (arg == "--seed" && i + 1 < argc)
       seed = std::strtoull(argv[++i], nullptr, 10);
     else {
-      std::fprintf(
-          stderr,
-          "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] [--columns|--scans|--windows|--cross] "
-          "[--triton] [--teams] [--most N] "
-          "[--random N] [--seed S] [--with GENES] [--sms N] [--shared BYTES] [--genomes FILE]\n",
-          argv[i]);
+      std::fprintf(stderr,
+                   "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] "
+                   "[--columns|--scans|--windows|--cross|--early] "
+                   "[--triton] [--teams] [--most N] "
+                   "[--random N] [--seed S] [--with GENES] [--sms N] [--shared BYTES] [--genomes FILE]\n",
+                   argv[i]);
       return 2;
     }
   }
@@ -181,6 +185,7 @@ int main(int argc, char** argv) {
   if (scans) all = large ? samples::large_scan_samples() : samples::scan_samples();
   if (windows) all = large ? samples::large_window_samples() : samples::window_samples();
   if (cross) all = large ? samples::large_cross_samples() : samples::cross_samples();
+  if (early) all = large ? samples::large_early_samples() : samples::early_samples();
   for (const auto& sample : all) {
     json one = {{"family", sample.family}, {"parameters", json::object()}};
     for (const auto& [name, value] : sample.parameters) {
