@@ -14,6 +14,7 @@
 
 #include "cpp_samples.h"
 #include "cross_samples.h"
+#include "early_samples.h"
 #include "gather_samples.h"
 #include "interpret.h"
 #include "scan_samples.h"
@@ -247,6 +248,35 @@ TEST_CASE("columns swept in panels, by threads apart or together, compute the sa
   Genome two = cpp_seeds(soft.kernel, on)[0];
   two["panel"] = 256;
   CHECK(cpp_illegal(soft.kernel, on, two).find("panel") != std::string::npos);
+}
+
+TEST_CASE("what is stored while it is folded, by rows, columns and panels of them, by threads apart or together") {
+  const Device on = device(3);
+  std::vector<Trial> trials;
+  std::mt19937_64 rng(11);
+  for (auto& s : samples::early_samples()) {
+    if (s.kernel.outer_extent() * s.kernel.inner_extent() > 60000) continue;
+    for (auto& genome : {cpp_seeds(s.kernel, on).at(0), random_genome(s.kernel, on, rng)})
+      trials.push_back({s.family, s.kernel, genome});
+  }
+  for (const auto& s : {samples::stored_folds(2, 90, 700, 1), samples::gelu_gradient(1, 301, 37, 1, DType::bf16)}) {
+    Genome g = cpp_seeds(s.kernel, on)[0];
+    g["vary"] = 1;
+    g["threads"] = 3;
+    g["panel"] = 256;
+    for (const std::int64_t split : {0, 1}) {
+      g["split"] = split;
+      g["unroll"] = 1 + split;
+      REQUIRE(cpp_illegal(s.kernel, on, g) == "");
+      trials.push_back({s.family, s.kernel, g});
+    }
+  }
+  compare(trials, on);
+  // A panel is read once: what needs the columns' results first cannot be stored on the way.
+  const auto late = samples::stored_twice(2, 300, 80, 1);
+  Genome genome = cpp_seeds(late.kernel, on)[0];
+  genome["panel"] = 256;
+  CHECK_FALSE(cpp_illegal(late.kernel, on, genome).empty());
 }
 
 TEST_CASE("rows and columns folded in one pass, by threads that each take a run of rows") {

@@ -150,6 +150,10 @@ inline std::vector<Sample> early_samples() {
     out.push_back(gelu_gradient(1, 200, 96, over));
     out.push_back(gelu_gradient(1, 1030, 8, over, DType::bf16));
   }
+  // Long enough for teams, where a multiprocessor has little shared memory.
+  out.push_back(stored_twice(1, 6, 4100, 2));
+  out.push_back(stored_twice(2, 700, 72, 1));
+  out.push_back(stored_moments(1, 5, 6000, 2));
   return out;
 }
 
