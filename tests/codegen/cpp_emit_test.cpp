@@ -252,12 +252,12 @@ TEST_CASE("columns swept in panels, by threads apart or together, compute the sa
 
 TEST_CASE("what is stored while it is folded, by rows, columns and panels of them, by threads apart or together") {
   const Device on = device(3);
-  std::vector<Trial> trials;
+  std::vector<Trial> trials, gradients;  // those of huge numbers hang on the last digits of their exponents
   std::mt19937_64 rng(11);
   for (auto& s : samples::early_samples()) {
     if (s.kernel.outer_extent() * s.kernel.inner_extent() > 60000) continue;
     for (auto& genome : {cpp_seeds(s.kernel, on).at(0), random_genome(s.kernel, on, rng)})
-      trials.push_back({s.family, s.kernel, genome});
+      (s.family == "gelu_gradient" ? gradients : trials).push_back({s.family, s.kernel, genome});
   }
   for (const auto& s : {samples::stored_folds(2, 90, 700, 1), samples::gelu_gradient(1, 301, 37, 1, DType::bf16)}) {
     Genome g = cpp_seeds(s.kernel, on)[0];
@@ -268,10 +268,11 @@ TEST_CASE("what is stored while it is folded, by rows, columns and panels of the
       g["split"] = split;
       g["unroll"] = 1 + split;
       REQUIRE(cpp_illegal(s.kernel, on, g) == "");
-      trials.push_back({s.family, s.kernel, g});
+      (s.family == "gelu_gradient" ? gradients : trials).push_back({s.family, s.kernel, g});
     }
   }
   compare(trials, on);
+  compare(gradients, on, true);
   // A panel is read once: what needs the columns' results first cannot be stored on the way.
   const auto late = samples::stored_twice(2, 300, 80, 1);
   Genome genome = cpp_seeds(late.kernel, on)[0];

@@ -147,7 +147,7 @@ inline std::vector<Sample> early_samples() {
     out.push_back(stored_centred(1, 50, 256, over));
     out.push_back(stored_centred(3, 33, 39, over));
     out.push_back(stored_position(2, 45, 130, over));
-    out.push_back(gelu_gradient(1, 200, 96, over));
+    out.push_back(gelu_gradient(1, 203, 96, over));
     out.push_back(gelu_gradient(1, 1030, 8, over, DType::bf16));
   }
   // Long enough for teams, where a multiprocessor has little shared memory.

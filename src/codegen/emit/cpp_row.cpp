@@ -425,7 +425,10 @@ class Row {
       std::string t;
       for (int r : which)
         t += fmt::format("const {0} s{1} = p{1}[i];\n(void)s{1};\n", folds_[static_cast<std::size_t>(r)].state, r);
-      for (int n : needed_)
+      std::vector<int> roots;
+      for (const auto& o : k.outputs)
+        if (o.per_row) roots.push_back(o.node);
+      for (int n : printing::closure(k, roots, [](int) { return false; }))
         if (!view_.inner(n) && view_.vec(n) && view_.phase[static_cast<std::size_t>(n)] == 0)
           t += printer_.define(n, s);
       t += fixed(1, {s});
