@@ -245,6 +245,19 @@ TEST_CASE("a row is loaded, stored and folded in one sweep") {
   CHECK(tail.find("if (e0 >= 0 && e0 + 4 <= 45) {") != std::string::npos);
 }
 
+TEST_CASE("a block that walks asks for its next row in the sweep that reads last, though it folds") {
+  const auto sample = samples::stored_centred(1, 90, 256, 2);
+  const auto genome =
+      complete(sample.kernel, {{"threads", 32}, {"vector", 16}, {"residency", 2}, {"walk", 4}, {"unroll", 1}});
+  REQUIRE(illegal(sample.kernel, h200(), genome) == "");
+  const auto text = body(*emit(sample.kernel, h200(), genome));
+  const auto folds = text.find("acc1[j] = "), refills = text.find("if (group + 1 < upto) {");
+  REQUIRE(refills != std::string::npos);
+  CHECK(folds < refills);
+  CHECK(refills < text.find("red1 = "));
+  CHECK(count(text, "if (group + 1 < upto) {") == 1);
+}
+
 TEST_CASE("columns that blocks share are stored by the launch that folds them") {
   const auto sample = samples::stored_folds(1, 4096, 256, 1);
   const auto genome =

@@ -185,6 +185,9 @@ class _Generator:
         outs = [o for o in made if o not in read] or [made[-1]]
         rng.shuffle(outs)
         outs = outs[: rng.choice([1, 2, 4, 8])]
+        several = [s.outs for s in self.steps if len(s.outs) > 1]
+        if several and rng.random() < 0.5:  # what one operator makes goes together
+            outs += [o for o in rng.choice(several) if o not in outs]
         if rng.random() < 0.3:
             outs.append(rng.choice(made))
         if rng.random() < 0.08:

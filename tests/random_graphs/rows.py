@@ -238,7 +238,35 @@ def both_ways(m: Maker) -> Draft:
     return Draft(f"(torch.{m.choice(names)}({{0}}, {first}), torch.{m.choice(names)}({other}, {second}{_kept(m)}))", [x], outs=2)
 
 
+def stored_fold(m: Maker) -> Draft:
+    """Elements that are results of their own, and what is folded of them: an activation and its sums, a gradient and that of a bias."""
+    x = m.pick("f", rank=1, accept=lambda t: t.numel() > 0)
+    t = x.tensor
+    same = [v for v in m.values if v.tensor.shape == t.shape and v.tensor.dtype == t.dtype]
+    other = m.rng.choice(same)
+    y = m.choice(["F.relu({0})", "F.silu({0})", "({0} * {1})", "({0} + {1})", "({1} * torch.sigmoid({0}))", "F.gelu({0}) * {1}", "({0} * 0.5 + 1)"])
+
+    def folded() -> str:
+        name = m.choice(["sum", "sum", "mean", "amax", "square", "logsumexp", "var"])
+        seen = "y"
+        if m.chance(0.2) and t.ndim > 1:
+            seen = m.choice(["y.flatten(0, 1)", "y.flatten(-2)", "y.transpose(0, -1)", "y.unsqueeze(1)"])
+        rank = t.ndim - seen.startswith("y.flatten") + seen.startswith("y.unsq")
+        count = m.rng.choice([1, 1, 1, 2, rank])
+        dims = repr(tuple(sorted(m.rng.sample(range(rank), min(rank, count)))))
+        kept = _kept(m)
+        if name == "square":
+            return f"({seen} * {seen}).mean({dims}{kept})"
+        if name == "var":
+            return f"{seen}.var({dims}, correction=0{kept})"
+        return f"torch.{name}({seen}, {dims}{kept})"
+
+    if m.chance(0.25):
+        return Draft(f"(lambda y: (y, {folded()}, {folded()}))({y})", [x, other], outs=3, simpler=(f"(lambda y: (y, y, y.sum()))({y})",))
+    return Draft(f"(lambda y: (y, {folded()}))({y})", [x, other], outs=2, simpler=(f"(lambda y: (y, y.sum()))({y})",))
+
+
 CATALOGUE = [
     (7, fold), (2, extremum), (2, spread), (2, norm), (4, softmax), (4, normalisation), (3, channels), (2, folded_norm), (1, loss), (3, running),
-    (1, library), (3, both_ways),
+    (1, library), (3, both_ways), (3, stored_fold),
 ]  # fmt: skip

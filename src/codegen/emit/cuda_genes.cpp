@@ -59,12 +59,12 @@ bool rereads(const Kernel& kernel) {
   return !make_plan(kernel, Device{}, genome).resident.empty();
 }
 
+/// Rows that are kept on chip and written: what a block may do one after the other.
 bool stores_rows(const Kernel& kernel) {
   return std::ranges::any_of(kernel.outputs, [](const Output& o) { return !o.per_row; });
 }
-/// Rows that are kept on chip and written at last: what a block may do one after the other.
 bool walks(const Kernel& kernel) {
-  return rereads(kernel) && kernel.outer_extent() > 1 && stores_last(kernel);
+  return rereads(kernel) && kernel.outer_extent() > 1 && stores_rows(kernel);
 }
 
 /// The same, where the copy engine can bring the rows.

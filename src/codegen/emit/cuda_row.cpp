@@ -500,6 +500,22 @@ class RowWriter {
     }
   }
 
+  /// The sweep after which nothing of the row is read.
+  int last_sweep() const {
+    int s = phase_count_;
+    if (!plan_.stored_in(s).empty()) return s;
+    while (s > 0 && plan_.merged(kernel_, s - 1)) --s;
+    return s - 1;
+  }
+
+  /// The vectors at hand were read for the last time: the next row's take their place.
+  void refill() {
+    w.open("if (group + 1 < upto) {");
+    row_position("(group + 1)");
+    unrolled_loop([&] { w.load_vector(plan_.resident, guard(), true); });
+    w.close();
+  }
+
   void sweep(int s) {
     const auto& nodes = plan_.sweeps[static_cast<std::size_t>(s)];
     std::vector<int> fresh;  // loaded now
@@ -543,7 +559,7 @@ class RowWriter {
         }
       }
     }
-    const bool refills = last && plan_.walk != 0;
+    const bool refills = s == last_sweep() && plan_.walk != 0;
     backwards_ = last && plan_.reverse;
     bool totals = false;
 
@@ -565,6 +581,7 @@ class RowWriter {
       load_chunk(now, false);
       if (!pairs.empty()) {
         online_chunk(pairs, nodes, held, stored, body, totals);
+        if (refills) refill();
         return;
       }
       unrolled_loop([&] {
@@ -576,12 +593,7 @@ class RowWriter {
         }
         compute_and_store(nodes, body, stored);
       });
-      if (!refills) return;
-      // These vectors were read for the last time: the next row's take their place.
-      w.open("if (group + 1 < upto) {");
-      row_position("(group + 1)");
-      unrolled_loop([&] { w.load_vector(plan_.resident, guard(), true); });
-      w.close();
+      if (refills) refill();
     };
 
     for (const std::size_t r : mine) declare(fmt::format("acc{}", r), r);
