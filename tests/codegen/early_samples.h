@@ -159,7 +159,7 @@ inline std::vector<Sample> early_samples() {
 
 inline std::vector<Sample> large_early_samples() {
   return {gelu_gradient(1, 163840, 4096, 1),  gelu_gradient(1, 163840, 4096, 1, DType::bf16),
-          gelu_gradient(1, 163840, 4096, 3),  stored_folds(1, 262144, 4096, 2, DType::bf16),
+          gelu_gradient(1, 163840, 4096, 3),  stored_folds(1, 131072, 4096, 2, DType::bf16),
           stored_folds(1, 131072, 4096, 2),   stored_folds(1, 131072, 4096, 1),
           stored_folds(1, 131072, 4096, 3),   stored_folds(1, 2048, 262144, 2),
           stored_folds(64, 16384, 512, 1),    stored_moments(1, 1024, 262144, 2),

@@ -9,6 +9,7 @@
     planish-emit-dump --large            > large.json && python tests/gpu/emit_check.py large.json --time
     planish-emit-dump --small --cross --sms 8 --random 8 > both.json && python tests/gpu/emit_check.py both.json
     planish-emit-dump --large --cross --genomes tests/gpu/cross_genomes.txt > ways.json && python tests/gpu/emit_check.py ways.json --time
+    planish-emit-dump --small --early --sms 8 --random 6 > early.json && python tests/gpu/emit_check.py early.json
     planish-emit-dump --small --triton --random 4 > triton.json && python tests/gpu/emit_check.py triton.json
     python tests/gpu/emit_check.py small.json --compile-only      # no GPU: registers and spills
 
@@ -40,7 +41,7 @@ MARGIN = 256  # canary bytes on both sides of an output; keeps 16-byte alignment
 CANARY = 0xA5
 WHOLE = (  # not by dimension 0
     "transpose_add", "softmax_columns", "logsumexp_columns", "batch_standardize", "column_stats", "extremes", "reductions",
-    "both_sums", "both_folds", "both_logsumexp", "softmax_sums", "column_sums",
+    "stored_folds", "stored_moments", "stored_twice", "stored_centred", "stored_position", "gelu_gradient", "both_sums", "both_folds", "both_logsumexp", "softmax_sums", "column_sums",
 )  # fmt: skip
 SLICE_ELEMENTS = 1 << 26  # compared elements of one output at most, from the start and the end of dimension 0
 
