@@ -68,9 +68,9 @@ TEST_CASE("parts that have nothing to do with each other can be two kernels") {
 
 TEST_CASE("kernels of one size that share nothing can be one launch") {
   GraphBuilder g;
-  const int x = g.input({4, 8}), y = g.input({4, 8});
-  const int a = g.node("exp.default", {V("self", x)}, {4, 8});
-  const int b = g.node("exp.default", {V("self", y)}, {4, 8});
+  const int x = g.input({16, 32}), y = g.input({16, 32});
+  const int a = g.node("exp.default", {V("self", x)}, {16, 32});
+  const int b = g.node("exp.default", {V("self", y)}, {16, 32});
   g.output(a);
   g.output(b);
   const Partition p = cut(g.graph);
@@ -85,9 +85,9 @@ TEST_CASE("kernels of one size that share nothing can be one launch") {
 TEST_CASE("many small kernels of one size can be one launch") {
   GraphBuilder g;
   for (int i = 0; i < 5; ++i) {
-    const int mean = g.input({16, 16}), now = g.input({16, 16});
-    const int kept = g.node("mul.Tensor", {V("self", mean), F("other", 0.9)}, {16, 16});
-    g.output(g.node("add.Tensor", {V("self", kept), V("other", now), I("alpha", 1)}, {16, 16}));
+    const int mean = g.input({32, 16}), now = g.input({32, 16});
+    const int kept = g.node("mul.Tensor", {V("self", mean), F("other", 0.9)}, {32, 16});
+    g.output(g.node("add.Tensor", {V("self", kept), V("other", now), I("alpha", 1)}, {32, 16}));
   }
   const Partition p = cut(g.graph);
   REQUIRE(p.regions.size() == 5);

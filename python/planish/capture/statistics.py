@@ -16,7 +16,7 @@ _SOFTMAXES = {_aten._softmax.default, _aten._log_softmax.default}
 
 def add_statistics(graph: fx.Graph) -> None:
     """Behind each norm that gives its statistics in 16 bits, the same norm of its converted data, without weight and bias; behind each
-    softmax, the maximum and the sum of exponentials of its rows.
+    softmax of wider data, the maximum and the sum of exponentials of its rows. (An exponential and a quotient take longer than two bytes.)
 
     Nothing reads these nodes: neither eager nor an `aten` step runs them, and the operator stays what it was. A kernel has the numbers
     all the same; here they have a name and a definition, so that one kernel can store them, another load them, and the oracle judge them."""
@@ -28,7 +28,7 @@ def add_statistics(graph: fx.Graph) -> None:
         elif (wide := _wide_norm(node)) is not None:
             target, rest = wide
             place = _Place(graph, node)
-            place.call(target, place.in_fp32(node.args[0]), *rest)
+            place.call(target, place.call(_aten._to_copy.default, node.args[0], dtype=torch.float32), *rest)
 
 
 class _Place:
@@ -49,19 +49,13 @@ class _Place:
         self.last = node
         return node
 
-    def in_fp32(self, data: Any) -> fx.Node:
-        """16-bit values converted, others as they are."""
-        narrow = data.meta["val"].dtype in _NARROW
-        return self.call(_aten._to_copy.default, data, dtype=torch.float32) if narrow else data
-
 
 def _behind_softmax(graph: fx.Graph, node: fx.Node) -> None:
-    source, dim, *_ = _arguments(node)
-    val = source.meta["val"]
-    if val.ndim == 0 or val.numel() == 0 or not val.is_floating_point():
+    data, dim, *_ = _arguments(node)
+    val = data.meta["val"]
+    if val.ndim == 0 or val.numel() == 0 or val.dtype not in (torch.float32, torch.float64):
         return
     place = _Place(graph, node)
-    data = place.in_fp32(source)
     most = place.call(_aten.amax.default, data, [dim], True)
     place.call(_aten.sum.dim_IntList, place.call(_aten.exp.default, place.call(_aten.sub.Tensor, data, most)), [dim], True)
 

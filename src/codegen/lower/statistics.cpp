@@ -76,21 +76,17 @@ std::vector<int> softmax_statistics(const ir::Graph& graph, const ir::GraphNode&
   const DType data = wide(value(*node.outs[0]).dtype);
   const std::size_t rank = value(input).shape.size();
   const std::vector<int> row{Args(node).dim("dim", rank)};
-  std::vector<int> from;                  // the data in that dtype
   std::map<int, int> maximum_in, maxima;  // by what is shifted, and its exponentials: the maximum
   std::set<int> found;
-  if (value(input).dtype == data) from.push_back(input);
+  if (value(input).dtype != data) return {};
   for (const ir::GraphNode& other : behind(graph, node)) {
     if (other.outs.size() != 1 || !other.outs[0] || value(*other.outs[0]).dtype != data) continue;
     const auto name = base_name(other.op);
     const Args args(other);
     const int self = args.value("self"), out = *other.outs[0];
     const bool folds_row = args.flag("keepdim") && self >= 0 && value(self).shape.size() == rank;
-    if (converts(other, input)) from.push_back(out);
-    if (name == "amax" && folds_row && std::ranges::find(from, self) != from.end() && args.dims("dim", rank) == row)
-      found.insert(out);
-    if (name == "sub" && std::ranges::find(from, self) != from.end() && found.contains(args.value("other")) &&
-        args.number("alpha").value_or(1) == 1)
+    if (name == "amax" && folds_row && self == input && args.dims("dim", rank) == row) found.insert(out);
+    if (name == "sub" && self == input && found.contains(args.value("other")) && args.number("alpha").value_or(1) == 1)
       maximum_in[out] = args.value("other");
     if (name == "exp" && maximum_in.contains(self)) maxima[out] = maximum_in[self];
     if (name == "sum" && folds_row && maxima.contains(self) && args.dims("dim", rank) == row)

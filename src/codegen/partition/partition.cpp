@@ -14,6 +14,7 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
   if (options.fuse) {
     Units units(graph, usage, options);
     units.fuse();
+    units.gather_counters();
     units.duplicate();
     units.fuse_with_stores();
     units.keep_statistics();

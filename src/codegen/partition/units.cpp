@@ -221,6 +221,40 @@ void Units::fuse_with_stores() {
   fuse();
 }
 
+void Units::gather_counters() {
+  constexpr std::int64_t most_points = 256;
+  const auto counts = [&](int u) {
+    const Unit& unit = units_[static_cast<std::size_t>(u)];
+    return unit.alive && unit.kernel && unit.kernel->anchor == Anchor::pointwise &&
+           unit.kernel->outer_extent() <= most_points && consumers(u).empty();
+  };
+  // Nothing waits for any of them, so that no two kernels come to wait for each other.
+  std::vector<int> found;
+  for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
+    if (!counts(u)) continue;
+    const Unit& unit = units_[static_cast<std::size_t>(u)];
+    bool gathered = false;
+    for (const int f : found) {
+      Unit& first = units_[static_cast<std::size_t>(f)];
+      if (first.kernel->outer_extent() != unit.kernel->outer_extent()) continue;
+      std::set<int> nodes = first.nodes;
+      nodes.insert(unit.nodes.begin(), unit.nodes.end());
+      auto trial = try_nodes(nodes);
+      if (!trial) continue;
+      for (const int n : unit.nodes) unit_of_[static_cast<std::size_t>(n)] = f;
+      set(first, std::move(nodes), std::move(*trial));
+      gathered = true;
+      break;
+    }
+    if (!gathered) {
+      found.push_back(u);
+      continue;
+    }
+    units_[static_cast<std::size_t>(u)].alive = false;
+    units_[static_cast<std::size_t>(u)].nodes.clear();
+  }
+}
+
 void Units::duplicate() {
   for (int u = 0; u < static_cast<int>(units_.size()); ++u) {
     Unit& unit = units_[static_cast<std::size_t>(u)];

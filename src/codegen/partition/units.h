@@ -32,6 +32,9 @@ class Units {
 
   /// Joins producers with consumers, then kernels that read the same values; repeats while something changes.
   void fuse();
+  /// One launch for small results of one size that the caller alone reads (the counters of many batch norms): a launch
+  /// takes longer than all of them.
+  void gather_counters();
   /// Repeats pointwise producers inside all their readers where that moves no more bytes.
   void duplicate();
   /// Joins what must be stored with what is folded of it (`relu(x)` and its sum): one pass stores and folds. Comes

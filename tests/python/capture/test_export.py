@@ -124,7 +124,7 @@ def test_statistics_in_fp32_and_norms_that_make_none_stand_alone(tmp_path: Path)
         assert sum("norm" in op for op in ops(captured(norm, x, tmp_path=tmp_path))) == 1
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_what_a_softmax_folds_has_values(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
     class Soft(nn.Module):
@@ -134,23 +134,20 @@ def test_what_a_softmax_folds_has_values(name: str, dtype: torch.dtype, tmp_path
     x = torch.randn(3, 4, 5).to(dtype)
     result = captured(Soft(), x, tmp_path=tmp_path)
     found = ops(result)
-    converted = ["aten._to_copy.default"] if dtype is torch.bfloat16 else []
-    assert found == [f"aten._{name}.default", *converted, "aten.amax.default", "aten.sub.Tensor", "aten.exp.default", "aten.sum.dim_IntList"]
+    assert found == [f"aten._{name}.default", "aten.amax.default", "aten.sub.Tensor", "aten.exp.default", "aten.sum.dim_IntList"]
     most, total = (result.graph["nodes"][i]["outs"][0] for i in (-4, -1))
     run = Interpreter(result, range(len(found))).run({result.graph["inputs"][0]["value"]: x}, [most, total], Mode())
-    wide = x.float() if converted else x
-    assert run[most].dtype == run[total].dtype == wide.dtype
-    assert torch.equal(run[most], wide.amax(1, keepdim=True))
-    torch.testing.assert_close(run[total], (wide - run[most]).exp().sum(1, keepdim=True))
+    assert torch.equal(run[most], x.amax(1, keepdim=True))
+    torch.testing.assert_close(run[total], (x - run[most]).exp().sum(1, keepdim=True))
 
 
-@pytest.mark.parametrize("shape", [(), (0, 3), (3, 0)])
-def test_a_softmax_of_no_rows_stands_alone(shape: tuple[int, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("shape", "dtype"), [((), torch.float32), ((0, 3), torch.float32), ((3, 0), torch.float32), ((3, 4), torch.bfloat16)])
+def test_a_softmax_of_no_rows_or_of_16_bits_stands_alone(shape: tuple[int, ...], dtype: torch.dtype, tmp_path: Path) -> None:
     class Soft(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.softmax(-1)
 
-    assert ops(captured(Soft(), torch.randn(shape), tmp_path=tmp_path)) == ["aten._softmax.default"]
+    assert ops(captured(Soft(), torch.randn(shape).to(dtype), tmp_path=tmp_path)) == ["aten._softmax.default"]
 
 
 def test_what_nothing_needs_is_not_run(tmp_path: Path) -> None:
