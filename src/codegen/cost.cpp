@@ -19,9 +19,12 @@ std::vector<std::vector<bool>> variables_of(const Kernel& kernel) {
     std::vector<bool> mine(count, false);
     for (std::size_t v = 0; v < count; ++v) {
       const bool outer = v + static_cast<std::size_t>(kernel.inner) < count;
-      const bool folded = node.op == Op::reduced && kernel.reductions[static_cast<std::size_t>(node.reduction)].across
+      const Reduction* fold =
+          node.op == Op::reduced ? &kernel.reductions[static_cast<std::size_t>(node.reduction)] : nullptr;
+      const bool folded = fold != nullptr && fold->across
                               ? outer && v + static_cast<std::size_t>(kernel.inner + kernel.across) >= count
-                              : !outer;
+                          : fold != nullptr && fold->part ? v + static_cast<std::size_t>(kernel.parts) >= count
+                                                          : !outer;
       mine[v] =
           node.index.depends_on(static_cast<int>(v)) || (node.op == Op::reduced && !folded) || node.op == Op::scanned;
       for (const auto& bound : node.where) mine[v] = mine[v] || bound.e.depends_on(static_cast<int>(v));

@@ -26,9 +26,10 @@ OutOfRange out_of_range(DType dtype) {
 }
 
 std::string text(const Kernel& kernel) {
-  std::string out = fmt::format(
-      "{} space [{}] inner {}{}{}\n", anchor_name(kernel.anchor), fmt::join(kernel.space.extents, ", "), kernel.inner,
-      kernel.across == 0 ? "" : fmt::format(" across {}", kernel.across), kernel.reversed ? " reversed" : "");
+  std::string out =
+      fmt::format("{} space [{}] inner {}{}{}{}\n", anchor_name(kernel.anchor), fmt::join(kernel.space.extents, ", "),
+                  kernel.inner, kernel.across == 0 ? "" : fmt::format(" across {}", kernel.across),
+                  kernel.parts == 0 ? "" : fmt::format(" parts {}", kernel.parts), kernel.reversed ? " reversed" : "");
   for (std::size_t i = 0; i < kernel.inputs.size(); ++i) {
     const Input& input = kernel.inputs[i];
     out += fmt::format("in{}: {} [{}] strides [{}]\n", i, name(input.dtype), fmt::join(input.shape, ", "),
@@ -37,7 +38,10 @@ std::string text(const Kernel& kernel) {
   for (std::size_t n = 0; n < kernel.nodes.size(); ++n) out += fmt::format("%{} = {}\n", n, node_text(kernel.nodes[n]));
   for (std::size_t r = 0; r < kernel.reductions.size(); ++r) {
     const Reduction& reduction = kernel.reductions[r];
-    out += fmt::format("r{} = {}{} %{}{} in {} phase {}\n", r, reduction.across ? "across " : "",
+    out += fmt::format("r{} = {}{} %{}{} in {} phase {}\n", r,
+                       reduction.across ? "across "
+                       : reduction.part ? "of parts "
+                                        : "",
                        reduce_name(reduction.kind), reduction.arg,
                        reduction.at < 0 ? "" : fmt::format(" at %{}", reduction.at), name(reduction.accumulate),
                        reduction.phase);
@@ -53,6 +57,7 @@ std::string text(const Kernel& kernel) {
                        fmt::join(output.shape, ", "), fmt::join(output.strides, ", "), output.index.text(), output.node,
                        output.per_row      ? " per row"
                        : output.per_column ? " per column"
+                       : output.per_part   ? " per part"
                                            : "");
   }
   return out;

@@ -17,6 +17,7 @@ enum class Anchor : std::uint8_t {
   row,    ///< some variables (the inner ones) are reduced; outputs live on all points or on the outer variables only
   scan,   ///< a row kernel with running values along the inner variables
   cross,  ///< a row kernel that folds across its rows as well (see cross.h)
+  parts,  ///< a row kernel that folds parts of its rows as well (see parts.h)
 };
 
 /// Scalar operations. Types are those of Node::dtype unless said otherwise. Floating operations on f16/bf16 nodes are
@@ -154,6 +155,9 @@ struct Reduction {
   /// cross anchor: folds over the last Kernel::across outer variables instead, for each setting of the others and of
   /// the inner ones. Phases of these are counted apart from those along rows.
   bool across = false;
+  /// parts anchor: folds over the last Kernel::parts inner variables instead, for each setting of all others. Its phase
+  /// is the one in which its argument is known.
+  bool part = false;
 };
 
 /// True for the kinds that carry a position.
@@ -188,7 +192,11 @@ struct Output {
   ir::IndexExpr index;   ///< element offset written, over Kernel::space; injective over the variables it is written for
   bool per_row = false;  ///< row anchor: written once for each setting of the outer variables
   bool per_column = false;  ///< cross anchor: written once for each setting of what `across` reductions leave
-  int value = -1;           ///< the graph's value id
+  bool per_part = false;    ///< parts anchor: written once for each setting of what `part` reductions leave
+  /// Emitters alone make such: elements are not stored but folded by `fold`, in `dtype`, over pieces of a part.
+  bool folded = false;
+  ReduceKind fold = ReduceKind::sum;
+  int value = -1;  ///< the graph's value id
 };
 
 /// space.extents = outer variables first, then `inner` ones (inner = 0 for pointwise). The linear order of the inner
@@ -200,6 +208,7 @@ struct Kernel {
   ir::Space space;
   int inner = 0;
   int across = 0;  ///< cross anchor: so many outer variables, those right before the inner ones, are folded across rows
+  int parts = 0;   ///< parts anchor: so many inner variables, the last ones, lie within a part of a row
   std::vector<Input> inputs;
   std::vector<Node> nodes;
   std::vector<Reduction> reductions;

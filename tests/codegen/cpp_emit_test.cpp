@@ -17,6 +17,7 @@
 #include "early_samples.h"
 #include "gather_samples.h"
 #include "interpret.h"
+#include "parts_samples.h"
 #include "scan_samples.h"
 
 namespace planish::codegen {
@@ -294,6 +295,23 @@ TEST_CASE("rows and columns folded in one pass, by threads that each take a run 
   }
   compare(sums, on, true);
   compare(others, on);
+}
+
+TEST_CASE("rows and parts of them folded in one pass, by threads with rows of their own or shares of one") {
+  const Device on = device(3);
+  std::vector<Trial> trials;
+  for (auto& s : samples::parts_samples()) {
+    for (const bool shared : {false, true}) {
+      auto genome = cpp_seeds(s.kernel, on).at(0);
+      genome["threads"] = 3;
+      genome["split"] = shared ? 1 : 0;
+      genome["unroll"] = shared ? 1 : 4;
+      if (genome.contains("buffer")) genome["buffer"] = shared ? 1 : 0;
+      REQUIRE(cpp_illegal(s.kernel, on, genome).empty());
+      trials.push_back({s.family, s.kernel, genome});
+    }
+  }
+  compare(trials, on);
 }
 
 TEST_CASE("running values along rows and down columns, from either end, by threads apart or together") {

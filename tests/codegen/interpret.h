@@ -148,13 +148,17 @@ class Interpreter {
   /// A point as what a reduction's result depends on.
   std::vector<std::int64_t> place_of(const Reduction& r) const {
     auto key = point_;
+    if (r.part) {
+      for (std::size_t v = key.size() - static_cast<std::size_t>(k_.parts); v < key.size(); ++v) key[v] = 0;
+      return key;
+    }
     const std::size_t outer = key.size() - static_cast<std::size_t>(k_.inner);
     const std::size_t from = r.across ? outer - static_cast<std::size_t>(k_.across) : outer;
     for (std::size_t v = from; v < (r.across ? outer : key.size()); ++v) key[v] = 0;
     return key;
   }
 
-  /// Rows and columns, one reduction after the other over all points.
+  /// Rows, and columns or parts of rows, one reduction after the other over all points.
   void both() {
     std::vector<std::map<std::vector<std::int64_t>, Value>> known(folded_.size());
     const std::int64_t points = k_.outer_extent() * k_.inner_extent();
@@ -181,7 +185,7 @@ class Interpreter {
   }
 
   void all() {
-    if (k_.anchor == Anchor::cross) return both();
+    if (k_.anchor == Anchor::cross || k_.anchor == Anchor::parts) return both();
     const std::size_t n = point_.size(), split = n - static_cast<std::size_t>(k_.inner);
     int phases = 0;
     for (const auto& r : k_.reductions) phases = std::max(phases, r.phase + 1);

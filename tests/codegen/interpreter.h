@@ -30,21 +30,21 @@ class Interpreter {
     std::vector<std::int64_t> point(k_.space.extents.size(), 0);
     const std::size_t first_inner = point.size() - static_cast<std::size_t>(k_.inner);
     std::optional<std::vector<std::int64_t>> row;
-    if (k_.anchor == Anchor::cross) fold_both(first_inner);
+    if (two_ways()) fold_both();
     do {
       std::vector<std::int64_t> outer(point.begin(), point.begin() + static_cast<std::ptrdiff_t>(first_inner));
       if (!row || *row != outer) {
         row = outer;
-        if (k_.anchor != Anchor::cross) fold(point, first_inner);
+        if (!two_ways()) fold(point, first_inner);
       }
-      if (k_.anchor == Anchor::cross) set_folded(point);
+      if (two_ways()) set_folded(point);
       set_running(point, first_inner);
       const auto values = evaluate(point);
       for (std::size_t o = 0; o < outputs.size(); ++o) {
         const auto at = k_.outputs[o].index.evaluate(point);
         double& slot = outputs[o].at(static_cast<std::size_t>(at));
         const double value = values[static_cast<std::size_t>(k_.outputs[o].node)];
-        if (!k_.outputs[o].per_row && !k_.outputs[o].per_column && slot != unwritten)
+        if (!k_.outputs[o].per_row && !k_.outputs[o].per_column && !k_.outputs[o].per_part && slot != unwritten)
           throw std::runtime_error("written twice");
         slot = value;
       }
@@ -101,9 +101,20 @@ class Interpreter {
     }
   }
 
-  /// Every reduction of a cross kernel, in order, at every row or column.
-  void fold_both(std::size_t first_inner) {
-    const std::size_t first_across = first_inner - static_cast<std::size_t>(k_.across);
+  bool two_ways() const { return k_.anchor == Anchor::cross || k_.anchor == Anchor::parts; }
+
+  /// The point with what the reduction folds at 0.
+  std::vector<std::int64_t> place_of(const Reduction& r, std::vector<std::int64_t> point) const {
+    const std::size_t first_inner = point.size() - static_cast<std::size_t>(k_.inner);
+    const std::size_t first = r.across ? first_inner - static_cast<std::size_t>(k_.across)
+                              : r.part ? point.size() - static_cast<std::size_t>(k_.parts)
+                                       : first_inner;
+    for (std::size_t v = first; v < (r.across ? first_inner : point.size()); ++v) point[v] = 0;
+    return point;
+  }
+
+  /// Every reduction of a kernel that folds two ways, in order, at every row, column or part.
+  void fold_both() {
     known_.assign(k_.reductions.size(), {});
     for (std::size_t r = 0; r < k_.reductions.size(); ++r) {
       const Reduction& red = k_.reductions[r];
@@ -112,10 +123,7 @@ class Interpreter {
       do {
         set_folded(point);
         const double x = evaluate(point)[static_cast<std::size_t>(red.arg)];
-        auto key = point;
-        for (std::size_t v = red.across ? first_across : first_inner; v < (red.across ? first_inner : point.size());
-             ++v)
-          key[v] = 0;
+        const auto key = place_of(red, point);
         const auto [at, fresh] = results.try_emplace(key, x);
         if (!fresh) at->second = joined(red.kind, at->second, x);
       } while (next(point, 0));
@@ -125,15 +133,9 @@ class Interpreter {
 
   /// folded_ as it is at a point, of what is known so far.
   void set_folded(const std::vector<std::int64_t>& point) {
-    const std::size_t first_inner = point.size() - static_cast<std::size_t>(k_.inner);
-    const std::size_t first_across = first_inner - static_cast<std::size_t>(k_.across);
     folded_.assign(k_.reductions.size(), 0);
     for (std::size_t r = 0; r < k_.reductions.size(); ++r) {
-      const bool across = k_.reductions[r].across;
-      auto key = point;
-      for (std::size_t v = across ? first_across : first_inner; v < (across ? first_inner : point.size()); ++v)
-        key[v] = 0;
-      const auto at = known_[r].find(key);
+      const auto at = known_[r].find(place_of(k_.reductions[r], point));
       if (at != known_[r].end()) folded_[r] = at->second;
     }
   }

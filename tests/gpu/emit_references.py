@@ -232,6 +232,15 @@ def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.d
         case "softmax_sums":
             y = torch.softmax(x[0], 1)
             return [y, y.sum(0)] if p["stored"] else [y.sum(0)]
+        case "part_means":
+            y = torch.nn.functional.group_norm(x[0], p["groups"], x[1], x[2], 1e-5)
+            return [torch.nn.functional.silu(y).mean(2)]
+        case "part_folds":
+            y = x[0] - x[0].amax((1, 2), keepdim=True)
+            folds = [y.sum((1, 2)), y.sum(2) * x[1] + x[2], y.amax(2), x[0].amin(2), (x[0] * 0.001 + 1).prod(2)]
+            return [y, *folds] if p["stored"] else folds
+        case "softmax_parts":
+            return [torch.softmax(x[0].flatten(1), 1).view(x[0].shape).sum(2)]
         case "batch_standardize":
             mean = x[0].mean((0, 2), keepdim=True)
             var = (x[0] - mean).square().mean((0, 2), keepdim=True)

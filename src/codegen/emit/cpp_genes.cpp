@@ -27,7 +27,9 @@ double traffic(const Kernel& k) {
   double bytes = 0;
   const auto n = static_cast<double>(points(k));
   for (const auto& i : k.inputs) bytes += std::min(static_cast<double>(i.storage_elements), n) * size_of(i.dtype);
-  for (const auto& o : k.outputs) bytes += (o.per_row ? static_cast<double>(k.outer_extent()) : n) * size_of(o.dtype);
+  for (const auto& o : k.outputs) {
+    if (!o.per_part) bytes += (o.per_row ? static_cast<double>(k.outer_extent()) : n) * size_of(o.dtype);
+  }
   return bytes;
 }
 
@@ -56,7 +58,7 @@ double weight(const Kernel& k, int v) {
     cycles += own_places ? 1.3 : u >= 0 && turnable(k, n, v, u) ? 0.25 : access(n.index, false);
   }
   for (const auto& o : k.outputs)
-    if (!o.per_row || column)
+    if ((!o.per_row && !o.per_part) || column)
       cycles += access(o.index, true) *
                 (o.per_row ? 1.0 / static_cast<double>(std::max<std::int64_t>(1, k.inner_extent())) : 1.0);
   const auto e = static_cast<double>(std::max<std::int64_t>(1, extent(k, v)));
@@ -142,8 +144,8 @@ std::vector<int> vector_variables(const Kernel& kernel) {
   std::vector<std::pair<double, int>> all;
   const int n = static_cast<int>(kernel.space.extents.size());
   for (int v = 0; v < n; ++v) {
-    // Threads that fold both ways own rows, and lanes columns.
-    if (kernel.anchor == Anchor::cross && v != n - 1) continue;
+    // Threads that fold both ways own rows, and lanes columns. Of parts of rows the lanes are neighbours.
+    if ((kernel.anchor == Anchor::cross || kernel.anchor == Anchor::parts) && v != n - 1) continue;
     // A scan's lanes are rows, or neighbours in the order of the sweep.
     if (kernel.anchor == Anchor::scan && v != n - 1 && v >= n - kernel.inner) continue;
     bool stored = true;  // a pointwise vector must move every output
@@ -203,7 +205,7 @@ std::vector<Gene> cpp_genes(const Kernel& given, const Device& device) {
   out.push_back({"threads", cpp::thread_choices(device)});
   out.push_back({"unroll", {1, 2, 4}});
   if (std::any_of(kernel.outputs.begin(), kernel.outputs.end(),
-                  [](const Output& o) { return o.dtype == DType::f32 && !o.per_row; }))
+                  [](const Output& o) { return o.dtype == DType::f32 && !o.per_row && !o.per_part; }))
     out.push_back({"nt", {0, 1}});
   if (kernel.anchor == Anchor::pointwise) {
     out.push_back({"chunk", {1024, 4096, 16384, 65536, 262144}});

@@ -118,7 +118,12 @@ class Row {
     }
     needed_ = printing::closure(k, roots, [](int) { return false; });
     store_sweep_ = printing::store_sweeps(k);
-    for (const auto& r : k.reductions) phases_ = std::max(phases_, r.phase + 1);
+    for (std::size_t r = 0; r < k.reductions.size(); ++r) {
+      if (k.reductions[r].part)
+        parts_.push_back(static_cast<int>(r));
+      else
+        phases_ = std::max(phases_, k.reductions[r].phase + 1);
+    }
     for (int i = view.variables() - k.inner; i < view.variables(); ++i)
       if (i != view.v) loops_.push_back(i);
     for (const char* s : {"wide", "wide_d", "wide_l", "fold", "best"}) printer_.used().insert(s);
@@ -566,7 +571,7 @@ class Row {
       std::vector<int> which;
       for (std::size_t r = 0; r < folds_.size(); ++r)
         if (view_.kernel.reductions[r].phase == p && !view_.kernel.reductions[r].across &&
-            (active_.empty() || active_[r]))
+            !view_.kernel.reductions[r].part && (active_.empty() || active_[r]))
           which.push_back(static_cast<int>(r));
       if (which.empty() && !active_.empty()) continue;
       for (int r : which)
@@ -580,7 +585,7 @@ class Row {
     bool last = false;
     std::string once;
     for (std::size_t o = 0; o < view_.kernel.outputs.size(); ++o) {
-      if (view_.kernel.outputs[o].per_column) continue;
+      if (view_.kernel.outputs[o].per_column || view_.kernel.outputs[o].per_part) continue;
       if (!view_.kernel.outputs[o].per_row) {
         last = last || store_sweep_[o] == phases_ || view_.kernel.anchor != Anchor::row;
         continue;
@@ -594,7 +599,7 @@ class Row {
       }
     }
     if (!once.empty()) out += plan_.split ? fmt::format("if (tid == 0) {{\n{}}}\n", once) : once;
-    if (last || !crossing_.empty()) out += sweep(spots, {}, phases_);
+    if (last || !crossing_.empty() || !parts_.empty()) out += sweep(spots, {}, phases_);
     return out;
   }
 
@@ -628,7 +633,8 @@ class Row {
     for (std::size_t o = 0; o < view_.kernel.outputs.size(); ++o)
       if (stores_now(o)) roots.push_back(view_.kernel.outputs[o].node);
     if (which.empty())
-      for (int r : crossing_) roots.push_back(view_.kernel.reductions[static_cast<std::size_t>(r)].arg);
+      for (const auto* folded : {&crossing_, &parts_})
+        for (int r : *folded) roots.push_back(view_.kernel.reductions[static_cast<std::size_t>(r)].arg);
     const bool scans = which.empty() && !view_.kernel.scans.empty();
     if (scans) {
       for (const auto& s : view_.kernel.scans) {
@@ -683,7 +689,7 @@ class Row {
   bool stores_now(std::size_t output) const {
     const Output& o = view_.kernel.outputs[output];
     if (columns_only_) return o.per_column;
-    if (o.per_row || o.per_column || pass_ != 0) return false;
+    if (o.per_row || o.per_column || o.per_part || pass_ != 0) return false;
     return sweep_ == (view_.kernel.anchor == Anchor::row ? store_sweep_[output] : phases_);
   }
 
@@ -698,14 +704,49 @@ class Row {
             fmt::format("(tid + 1 == team ? {} : {}LL * (tid + 1) / team * W)", e, whole)};
   }
 
+  /// Of parts of rows, around a sweep over one of them: their states before it, and what is stored of them after.
+  std::string part_begin() const {
+    std::string out;
+    for (int r : parts_)
+      out += fmt::format("{} s{} = {};\n", folds_[static_cast<std::size_t>(r)].state, r,
+                         neutral_state(folds_[static_cast<std::size_t>(r)]));
+    return out + "{\n";
+  }
+  std::string part_end() {
+    std::vector<int> roots;
+    for (const auto& o : view_.kernel.outputs)
+      if (o.per_part) roots.push_back(o.node);
+    std::string out = "}\n";
+    for (int n : printing::closure(view_.kernel, roots, [&](int id) { return !view_.inner(id); }))
+      out += view_.kernel.nodes[static_cast<std::size_t>(n)].op == Op::reduced ? reduced(n, {base_})
+                                                                               : printer_.define(n, base_);
+    for (std::size_t o = 0; o < view_.kernel.outputs.size(); ++o)
+      if (view_.kernel.outputs[o].per_part) out += printer_.store(static_cast<int>(o), base_, false);
+    return out;
+  }
+
   std::string row_sweep(const std::vector<int>& which, const std::vector<int>& nodes, const std::vector<int>& reads) {
     std::string out, end;
     bool outermost = true;
+    // The sweep that writes folds parts: loops over what says which part it is come first.
+    const bool parted = which.empty() && !parts_.empty();
+    const std::vector<int>& folded = parted ? parts_ : which;
+    const int within = view_.variables() - view_.kernel.parts;
+    bool begun = !parted;
     for (int i : loops_) {
+      if (!begun && i >= within) {
+        begun = true;
+        out += part_begin();
+        end = part_end() + end;
+      }
       const auto [lo, hi] = bounds(i, outermost, false);
       out += fmt::format("for (i64 d{0} = {1}; d{0} < {2}; ++d{0}) {{\n", i, lo, hi);
-      end += "}\n";
+      end = "}\n" + end;
       outermost = false;
+    }
+    if (!begun) {
+      out += part_begin();
+      end = part_end() + end;
     }
     const auto v = static_cast<std::size_t>(view_.v);
     for (int n : nodes)
@@ -729,12 +770,14 @@ class Row {
       s.position = "write:" + position + j;
       for (int n : merged)
         if (view_.vec(n)) t += of_column(n) ? column_value(n, s, position + j) : printer_.define(n, s);
-      t += stores(s) + (which.empty() ? cross(s, position + j) : accumulate(which, s, prefix));
+      t += stores(s);
+      if (which.empty()) t += cross(s, position + j);
+      t += accumulate(folded, s, prefix);
       return t + "}\n";
     };
     const auto declare = [&](const std::string& suffix) {
       std::string t;
-      for (int r : which) {
+      for (int r : folded) {
         const Fold& f = folds_[static_cast<std::size_t>(r)];
         t += fmt::format("{} a{}{} = {};\n", f.part, r, suffix, neutral_vector(f));
       }
@@ -742,7 +785,7 @@ class Row {
     };
     const auto merge = [&](int copies) {
       std::string t;
-      for (int r : which) {
+      for (int r : folded) {
         const Fold& f = folds_[static_cast<std::size_t>(r)];
         for (int step = 1; step < copies; step *= 2)
           for (int u = 0; u + step < copies; u += 2 * step)
@@ -762,7 +805,7 @@ class Row {
     out += fmt::format(
         "while (j + {0} * W <= end) {{\nconst i64 stop = j + {1} * W < end ? j + {1} * W : end;\n{2}for (; j + {0} * W "
         "<= stop; j += {0} * W) {{\n{3}}}\n{4}}}\n",
-        u, which.empty() ? 1 << 20 : 16 * u, accs, inside, merge(u));
+        u, folded.empty() ? 1 << 20 : 16 * u, accs, inside, merge(u));
     out += fmt::format("if (j < end) {{\n{}", declare("_0"));
     if (u > 1) out += fmt::format("for (; j + W <= end; j += W) {}", body("j", "_0", "", "a"));
     out += fmt::format("if (j < end) {{\nconst i64 count = end - j;\n(void)count;\n{}}}\n{}}}\n",
@@ -817,6 +860,7 @@ class Row {
   // Of kernels that fold both ways:
   CrossRoom room_;
   std::vector<int> crossing_;  ///< reductions across the rows that the pass at hand folds
+  std::vector<int> parts_;     ///< reductions of parts of rows
   std::vector<bool> active_;   ///< reductions along rows that the pass needs; empty: all
   int pass_ = 0;               ///< over all rows: a column's second reduction needs the first one's result
   bool columns_only_ = false;  ///< the sweep at hand is over columns, when all rows are done

@@ -122,6 +122,12 @@ std::uint64_t View::across_mask() const {
   return mask;
 }
 
+std::uint64_t View::part_mask() const {
+  std::uint64_t mask = 0;
+  for (int i = variables() - kernel.parts; i < variables(); ++i) mask |= std::uint64_t{1} << i;
+  return mask;
+}
+
 View::View(const Kernel& k, int vector_variable) : kernel(k), v(vector_variable) {
   column = k.has_rows() && v < variables() - k.inner;
   std::vector<Range> ranges;
@@ -138,7 +144,8 @@ View::View(const Kernel& k, int vector_variable) : kernel(k), v(vector_variable)
     if (n.op == Op::reduced) {
       const auto& r = k.reductions[static_cast<std::size_t>(n.reduction)];
       if (r.at >= 0) position = ranges[static_cast<std::size_t>(r.at)];
-      mask = vars[static_cast<std::size_t>(r.arg)] & ~(r.across ? across_mask() : inner_mask());
+      mask = vars[static_cast<std::size_t>(r.arg)] & ~(r.across ? across_mask() : r.part ? part_mask() : inner_mask());
+      if (r.part) mask |= inner_mask() & ~part_mask();
       ph = std::max(phase[static_cast<std::size_t>(r.arg)], r.phase + 1);
     }
     if (n.op == Op::scanned) {

@@ -34,6 +34,8 @@ struct View {
   std::uint64_t inner_mask() const;
   /// Of the variables that reductions across the rows fold.
   std::uint64_t across_mask() const;
+  /// Of the variables within a part of a row.
+  std::uint64_t part_mask() const;
   int variables() const { return static_cast<int>(kernel.space.extents.size()); }
 };
 

@@ -208,7 +208,7 @@ class ColumnWriter : private TeamStates {
   }
   bool stores_along(int output) const {
     const auto o = static_cast<std::size_t>(output);
-    return !kernel_.outputs[o].per_row && base_.stores[o].kind == Access::Kind::vector &&
+    return !kernel_.outputs[o].per_row && !kernel_.outputs[o].folded && base_.stores[o].kind == Access::Kind::vector &&
            goes_along(kernel_.outputs[o].index);
   }
   /// Where the thread begins in the row at hand.
@@ -275,9 +275,9 @@ class ColumnWriter : private TeamStates {
            base_.trips % base_.unroll == 0;
   }
 
-  void unrolled(const std::function<void()>& body) {
+  void unrolled(const std::function<void()>& body, int count = 0) {
     w.line("#pragma unroll");
-    w.open(fmt::format("for (int u = 0; u < {}; ++u) {{", base_.unroll));
+    w.open(fmt::format("for (int u = 0; u < {}; ++u) {{", count > 0 ? count : base_.unroll));
     w.line(fmt::format("const ix t = from + y + (k0 + u) * {};", base_.across));
     w.open(exact() || chunk_whole_ ? std::string("{") : std::string("if (t < upto) {"));
     if (base_.columns) {
@@ -591,10 +591,19 @@ class ColumnWriter : private TeamStates {
     const std::vector<int> stored = base_.stored_in(s);
     for (const int o : stored) body += w.set_lane(o);
     const bool pairs = std::ranges::any_of(folds, [](const Fold& fold) { return fold.follower >= 0; });
+    w.begin_pieces(stored);
     const auto pass = [&] {
+      w.backwards_chunks = backwards_;
       sort_loads();
-      for (const int id : along) w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, base_.unroll));
-      if (!along.empty()) unrolled([&] { w.load_vector(along, guard(), false); });
+      w.chunk_loads = w.of_chunks(along);
+      const auto& once = w.chunk_loads;
+      std::vector<int> each = along;
+      std::erase_if(each, [&](int id) { return std::ranges::binary_search(once, id); });
+      for (const int id : along)
+        w.line(
+            fmt::format("{} r{}[{}];", w.pack_type(id), id, std::ranges::binary_search(once, id) ? 1 : base_.unroll));
+      if (!once.empty()) unrolled([&] { w.load_vector(once, guard(), false); }, 1);
+      if (!each.empty()) unrolled([&] { w.load_vector(each, guard(), false); });
       if (pairs) {
         chunk(folds, nodes, kept, stored);
         return;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codegen/emit/cuda_column_plan.h"
+#include "codegen/emit/cuda_parts.h"
 #include "codegen/emit/early_stores.h"
 
 // Genes of the column schedule, which of their combinations may be emitted, and good first guesses.
@@ -83,8 +84,8 @@ std::vector<Gene> column_genes(const Kernel& kernel, const Device& device) {
   out.push_back({"vector", doublings(std::max(4, wide), least_element(kernel) < wide ? 32 : 16)});
   out.push_back({"unroll", doublings(1, 16)});
   // Of loads and of stores; a kernel may have none of the latter.
-  const bool writes = std::ranges::any_of(kernel.outputs, [](const Output& o) { return !o.per_row; });
-  out.push_back({"hints", writes ? std::vector<std::int64_t>{0, 1, 2, 3} : std::vector<std::int64_t>{0, 1}});
+  out.push_back(
+      {"hints", writes_elements(kernel) ? std::vector<std::int64_t>{0, 1, 2, 3} : std::vector<std::int64_t>{0, 1}});
   out.push_back({"fast", fast_matters(kernel) ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0}});
   out.push_back({"min_blocks", {1, 2, 3, 4, 6, 8}});
   // Threads of a block that share the reduced extent, and blocks that do.
@@ -141,6 +142,7 @@ std::string column_illegal(const Kernel& kernel, const Device& device, const Gen
   if (gene(genome, "reverse", 0) != 0 && residency != 0) return "only rows that are read again are read backwards";
   const ColumnPlan plan = make_column_plan(kernel, device, genome);
   const CudaPlan& base = plan.base;
+  if (auto reason = pieces_illegal(kernel, base); !reason.empty()) return reason;
   if (const auto reason = team_illegal(plan, device, genome); !reason.empty()) return reason;
   if (base.grid > 2147483647) return "the grid is too large";
   if (base.vectors + static_cast<std::int64_t>(base.across) * base.unroll > 2147483647 || base.length > 4294967295)
@@ -224,7 +226,7 @@ double expected(const Kernel& kernel, const Device& device, const Genome& genome
   }
   double written = 0;
   for (const auto& output : kernel.outputs) {
-    if (!output.per_row) written += size_of(output.dtype);
+    if (!output.per_row && !output.folded) written += size_of(output.dtype);
   }
   const double blocks = static_cast<double>(base.grid);
   const double footprint = (fresh + again) * static_cast<double>(kernel.inner_extent()) *
@@ -285,7 +287,7 @@ double expected_team(const Kernel& kernel, const Device& device, const Genome& g
     }
   }
   const double read = element;
-  for (const auto& output : kernel.outputs) element += output.per_row ? 0 : size_of(output.dtype);
+  for (const auto& output : kernel.outputs) element += output.per_row || output.folded ? 0 : size_of(output.dtype);
   const double row =
       static_cast<double>(kernel.inner_extent()) * static_cast<double>(base.rows) * (base.columns ? base.width : 1);
   // What several sweeps read comes from the cache again while all that teams have in hand fits there.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/emit/cuda_parts.h"
 #include "codegen/emit/early_stores.h"
 
 namespace planish::codegen::printing {
@@ -129,6 +130,7 @@ std::int64_t ColumnPlan::offset_of(int reduction, const std::string& suffix) con
 }
 
 ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Genome& genome) {
+  if (kernel.anchor == Anchor::parts) return make_column_plan(Parted(kernel).kernel, device, genome);
   ColumnPlan plan;
   Genome common = genome;
   common["cluster"] = 1;
@@ -151,6 +153,8 @@ ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Ge
   const std::int64_t wanted = std::max<std::int64_t>({1, gene(genome, "slices", 1), team});
   plan.slice_length = parts_of(base.vectors, wanted);
   if (team != 0) plan.slice_length = parts_of(plan.slice_length, warp_vectors) * warp_vectors;
+  if (folds_pieces(kernel) && wanted > 1)
+    plan.slice_length = slice_of_pieces(kernel, base, plan.slice_length, wanted * 7 / 8);
   plan.slices = parts_of(base.vectors, plan.slice_length);
   base.trips = std::max<std::int64_t>(1, parts_of(plan.slice_length, base.across));
   base.grid = base.groups * plan.slices;
@@ -192,6 +196,10 @@ ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Ge
     base.registers += 4 + base.unroll * (whole ? 5 : base.residency == Residency::shared ? 9 : 11);
     base.least += 4 + 2 * base.unroll;
     if (gene(genome, "rest", 0) != 0) hold_rest(kernel, plan);
+  }
+  if (folds_pieces(kernel)) {
+    const bool sliced = plan.slices > 1;
+    plan_pieces(kernel, sliced ? plan.slice_length : 0, plan.kept_trips, base);
   }
   // Beside the accumulators that the common estimate counts: a pair's other variables, and those set aside.
   base.registers += static_cast<int>(plan.pairs.size()) * 3 * base.width;

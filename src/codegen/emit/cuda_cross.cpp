@@ -6,6 +6,7 @@
 #include "codegen/emit/cuda_cross_plan.h"
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/cuda_fold.h"
+#include "codegen/emit/cuda_parts.h"
 #include "codegen/emit/cuda_writer.h"
 
 namespace planish::codegen::printing {
@@ -497,38 +498,6 @@ class CrossWriter : public CudaWriter {
   int phases_ = 0;
   bool holding_ = false;
 };
-
-/// The launches of an ordinary kernel over scratch, in terms of the whole kernel's tensors: `buffers` says which of
-/// them are its inputs, `outputs` its outputs.
-Status append_launches(const Kernel& kernel, const Device& device, const std::vector<Emitted::Argument>& buffers,
-                       const std::vector<int>& outputs, Emitted& whole) {
-  using Kind = Emitted::Argument::Kind;
-  for (const Genome& genome : cuda_seeds(kernel, device)) {
-    if (!cuda_illegal(kernel, device, genome).empty()) continue;
-    PLANISH_TRY(Emitted made, emit_cuda(kernel, device, genome));
-    if (made.cooperative) continue;
-    const int scratch = static_cast<int>(whole.scratch_bytes.size());
-    whole.scratch_bytes.insert(whole.scratch_bytes.end(), made.scratch_bytes.begin(), made.scratch_bytes.end());
-    std::vector<Emitted> launches = std::move(made.after);
-    made.after.clear();
-    made.scratch_bytes.clear();
-    launches.insert(launches.begin(), std::move(made));
-    for (Emitted& one : launches) {
-      for (auto& arg : one.args) {
-        const auto i = static_cast<std::size_t>(arg.index);
-        if (arg.kind == Kind::input)
-          arg = buffers[i];
-        else if (arg.kind == Kind::output)
-          arg.index = outputs[i];
-        else
-          arg.index += scratch;
-      }
-      whole.after.push_back(std::move(one));
-    }
-    return {};
-  }
-  return fail("unsupported", "no schedule folds what the blocks leave");
-}
 
 }  // namespace
 

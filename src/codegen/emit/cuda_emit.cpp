@@ -5,6 +5,7 @@
 #include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_cross_plan.h"
 #include "codegen/emit/cuda_down.h"
+#include "codegen/emit/cuda_parts.h"
 #include "codegen/emit/cuda_scan_plan.h"
 #include "codegen/emit/cuda_writer.h"
 
@@ -13,6 +14,7 @@ namespace planish::codegen::printing {
 Result<Emitted> emit_cuda(const Kernel& kernel, const Device& device, const Genome& genome) {
   if (kernel.anchor == Anchor::scan) return emit_scan(kernel, device, genome);
   if (kernel.anchor == Anchor::cross) return emit_cross(kernel, device, genome);
+  if (kernel.anchor == Anchor::parts) return emit_parts(kernel, device, genome);
   if (uses_column_schedule(kernel) || gene(genome, "team", 0) != 0) return emit_column(kernel, device, genome);
   const PlanFacts facts(kernel);
   const Stepped* const stepped = facts.stepped(kernel, genome);

@@ -11,6 +11,7 @@
 #include "codegen/emit/cuda_down.h"
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/cuda_math.h"
+#include "codegen/emit/cuda_parts.h"
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/emit/cuda_scan_plan.h"
 #include "codegen/emit/early_stores.h"
@@ -69,7 +70,7 @@ bool walks(const Kernel& kernel) {
 
 /// The same, where the copy engine can bring the rows.
 bool streams(const Kernel& kernel) {
-  return walks(kernel) && !streamable(kernel, false).empty();
+  return walks(kernel) && !folds_pieces(kernel) && !streamable(kernel, false).empty();
 }
 
 /// A running sum of exponentials whose arguments come out of a function that is short for small values.
@@ -87,6 +88,7 @@ bool near_pays(const Kernel& kernel) {
 std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
   if (kernel.anchor == Anchor::scan) return scan_genes(kernel, device);
   if (kernel.anchor == Anchor::cross) return cross_genes(kernel, device);
+  if (kernel.anchor == Anchor::parts) return cuda_genes(Parted(kernel).kernel, device);
   if (uses_column_schedule(kernel)) return column_genes(kernel, device);
   std::vector<Gene> out;
   const int wide_element = widest(kernel);
@@ -98,7 +100,7 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
   out.push_back({"unroll", {1, 2, 4, 8}});
   // Of loads and of stores; a kernel may have none of the latter.
   out.push_back(
-      {"hints", stores_rows(kernel) ? std::vector<std::int64_t>{0, 1, 2, 3} : std::vector<std::int64_t>{0, 1}});
+      {"hints", writes_elements(kernel) ? std::vector<std::int64_t>{0, 1, 2, 3} : std::vector<std::int64_t>{0, 1}});
   std::vector<std::int64_t> fast{0};
   if (fast_matters(kernel)) fast.push_back(1);
   if (near_pays(kernel)) fast.push_back(2);
@@ -165,6 +167,7 @@ std::string cuda_illegal(const Kernel& kernel, const Device& device, const Genom
 std::string cuda_illegal(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome) {
   if (kernel.anchor == Anchor::scan) return scan_illegal(kernel, device, genome);
   if (kernel.anchor == Anchor::cross) return cross_illegal(kernel, device, genome);
+  if (facts.parted != nullptr) return cuda_illegal(facts.parted->kernel, *facts.parted->facts, device, genome);
   if (facts.column_schedule) return column_illegal(kernel, device, genome);
   constexpr std::string_view of_teams[] = {"team", "ahead", "prefetch", "rest"};
   if (std::ranges::any_of(of_teams, [&](std::string_view name) { return gene(genome, name, 0) != 0; })) {
@@ -193,6 +196,7 @@ std::string cuda_illegal(const Kernel& kernel, const PlanFacts& facts, const Dev
     if (threads < tile || tile * tile / threads > 16) return "the tile does not fit the threads";
   }
   const CudaPlan plan = make_plan(kernel, facts, device, genome);
+  if (auto reason = pieces_illegal(kernel, plan); !reason.empty()) return reason;
   if (gene(genome, "down", 1) > 1) {
     if (plan.down == 1) return "no rows to share";
     if (tile != 0) return "a tile has rows of its own";
@@ -308,7 +312,7 @@ double predicted(const Kernel& whole, const PlanFacts& facts, const Device& devi
   }
   double written = 0;
   for (const auto& output : kernel.outputs) {
-    if (!output.per_row) written += size_of(output.dtype);
+    if (!output.per_row && !output.folded) written += size_of(output.dtype);
   }
   const double blocks = static_cast<double>(plan.grid);
   const double row_bytes =
@@ -437,6 +441,7 @@ bool alike(const Genome& a, const Genome& b) {
 std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
   if (kernel.anchor == Anchor::scan) return scan_seeds(kernel, device);
   if (kernel.anchor == Anchor::cross) return cross_seeds(kernel, device);
+  if (kernel.anchor == Anchor::parts) return cuda_seeds(Parted(kernel).kernel, device);
   if (uses_column_schedule(kernel)) return column_seeds(kernel, device);
   const auto all = cuda_genes(kernel, device);
   const PlanFacts facts(kernel);
@@ -444,12 +449,13 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
   double moved = 0;
   for (const auto& input : kernel.inputs) moved += static_cast<double>(input.storage_elements) * size_of(input.dtype);
   const double points = static_cast<double>(kernel.outer_extent()) * static_cast<double>(kernel.inner_extent());
-  for (const auto& output : kernel.outputs) moved += output.per_row ? 0.0 : points * size_of(output.dtype);
+  for (const auto& output : kernel.outputs)
+    moved += output.per_row || output.folded ? 0.0 : points * size_of(output.dtype);
   const bool streams = moved > 0.5 * static_cast<double>(device.l2_bytes);
   std::vector<Genome> partial{{}};
   for (const auto& one : all) {
     std::vector<std::int64_t> values = one.choices;
-    if (one.name == "hints") values = {streams && stores_rows(kernel) ? 2 : 0};
+    if (one.name == "hints") values = {streams && writes_elements(kernel) ? 2 : 0};
     if (one.name == "vector" && values.size() > 2 && transposed_loads(kernel).first < 0)
       values.erase(values.begin(), values.end() - 2);
     if (one.name == "unroll") values = {1, 2, 4};

@@ -8,6 +8,7 @@
 
 #include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_down.h"
+#include "codegen/emit/cuda_parts.h"
 #include "codegen/emit/early_stores.h"
 
 namespace planish::codegen::printing {
@@ -356,7 +357,7 @@ int widest(const Kernel& kernel) {
     if (moves) bytes = std::max(bytes, size_of(kernel.inputs[static_cast<std::size_t>(node.input)].dtype));
   }
   for (const auto& output : kernel.outputs) {
-    if (!output.per_row) bytes = std::max(bytes, size_of(output.dtype));
+    if (!output.per_row && !output.folded) bytes = std::max(bytes, size_of(output.dtype));
   }
   return bytes;
 }
@@ -493,6 +494,7 @@ PlanFacts::PlanFacts(const Kernel& kernel) : places(place(kernel)), pairs(online
     online.online = pairs;
     store_sweep_online = store_sweeps(kernel, [&](int phase) { return !online.merged(kernel, phase); });
   }
+  if (kernel.anchor == Anchor::parts) parted = std::make_shared<const Parted>(kernel);
 }
 
 const Stepped* PlanFacts::stepped(const Kernel& kernel, const Genome& genome) const {
@@ -607,12 +609,14 @@ CudaPlan plan_of(const Kernel& kernel, const PlanFacts& facts, const Device& dev
   }
   plan_nodes(kernel, facts, plan);
   plan_resources(kernel, facts, device, plan);
+  if (plan.row && kernel.parts != 0) plan_pieces(kernel, 0, plan.kept_trips, plan);
   return plan;
 }
 
 }  // namespace
 
 CudaPlan make_plan(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome) {
+  if (facts.parted != nullptr) return make_plan(facts.parted->kernel, *facts.parted->facts, device, genome);
   if (const Stepped* one = facts.stepped(kernel, genome)) return plan_of(one->kernel, *one->facts, device, genome, one);
   return plan_of(kernel, facts, device, genome, nullptr);
 }

@@ -31,6 +31,14 @@ struct Stream {
   std::int64_t capacity = 0;     ///< bytes a row
 };
 
+/// How the last sweep of a row kernel puts elements together that it folds rather than stores (see cuda_parts.h).
+struct Pieces {
+  int lanes = 0;           ///< neighbouring threads whose vectors are one piece; 0: nothing can be folded
+  std::int64_t turns = 1;  ///< vectors of each that are, `step` apart
+  std::int64_t step = 0;
+  std::int64_t count = 0;  ///< pieces of a row
+};
+
 struct CudaPlan {
   bool row = false;      ///< row anchor
   bool columns = false;  ///< row anchor whose contiguous variable is an outer one: threads lie across rows
@@ -104,6 +112,7 @@ struct CudaPlan {
   std::vector<std::int64_t> shared_offset;    ///< by position in `resident`, bytes into dynamic shared memory
   std::int64_t dynamic_shared = 0, static_shared = 0;
   int registers = 0;  ///< estimate
+  Pieces pieces;      ///< row kernels: of what is folded in the last sweep
   int least = 0;      ///< registers below which a thread surely spills: the compiler may load later what `registers`
                       ///< counts as under way
 
@@ -156,6 +165,7 @@ CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& gen
 
 struct Stepped;
 class StepsMade;
+struct Parted;
 
 /// What make_plan() and the legality check need of a kernel whatever the genome: finding it takes longer than the rest.
 struct PlanFacts {
@@ -177,6 +187,7 @@ struct PlanFacts {
   /// long as these facts. Thread-safe.
   const Stepped* stepped(const Kernel& kernel, const Genome& genome) const;
   std::shared_ptr<StepsMade> steps;
+  std::shared_ptr<const Parted> parted;  ///< of the parts anchor: what all else is said of, and planned
 };
 /// The same with the kernel's facts at hand.
 CudaPlan make_plan(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/cuda_stages.h"
@@ -572,13 +573,26 @@ class RowWriter {
       }
       return body;
     };
+    w.begin_pieces(stored);
     const auto pass = [&] {
+      w.backwards_chunks = backwards_;
       std::vector<int> now = along, held = kept;  // loaded in this step, and had
       if (w.reloading) now.insert(now.end(), kept.begin(), kept.end());
       if (w.reloading) held.clear();
       const std::string body = text();
-      for (const int id : now) w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, plan_.unroll));
-      load_chunk(now, false);
+      w.chunk_loads = w.of_chunks(now);
+      const auto& once = w.chunk_loads;
+      std::vector<int> each = now;
+      std::erase_if(each, [&](int id) { return std::ranges::binary_search(once, id); });
+      for (const int id : now)
+        w.line(
+            fmt::format("{} r{}[{}];", w.pack_type(id), id, std::ranges::binary_search(once, id) ? 1 : plan_.unroll));
+      if (!once.empty()) {
+        const int count = std::exchange(unroll_, 1);
+        load_chunk(once, false);
+        unroll_ = count;
+      }
+      load_chunk(each, false);
       if (!pairs.empty()) {
         online_chunk(pairs, nodes, held, stored, body, totals);
         if (refills) refill();

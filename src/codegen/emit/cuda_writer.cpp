@@ -160,6 +160,7 @@ bool CudaWriter::is_held(int load) const {
 
 std::string CudaWriter::place_of(int load) const {
   if (is_held(load)) return fmt::format("K{}[k0 + u - {}]", load, held_from);
+  if (std::ranges::binary_search(chunk_loads, load)) return fmt::format("r{}[0]", load);
   if (!is_resident(load)) return fmt::format("r{}[u]", load);
   if (plan_.residency == Residency::registers) return fmt::format("R{}[k0 + u]", load);
   return fmt::format("S{}[(k0 + u) * {}]", load, plan_.threads);
@@ -416,6 +417,10 @@ std::string CudaWriter::set_lane(int output) {
 
 void CudaWriter::store_vector(int output, std::string_view guard) {
   const auto& o = kernel_.outputs[static_cast<std::size_t>(output)];
+  if (o.folded) {
+    fold_vector(output);
+    return;
+  }
   Access access = scalar_tail ? Access{Access::Kind::elements, 1} : plan_.stores[static_cast<std::size_t>(output)];
   const int hint = plan_.stream_stores ? 1 : 0;
   const int pointer = plan_.down > 1 ? plan_.output_of[static_cast<std::size_t>(output)] : output;

@@ -66,6 +66,10 @@ class CudaWriter : public Speller {
   void stage(int load);
   /// Store of output o from `o0`; `guard` as for loads.
   void store_vector(int output, std::string_view guard);
+  /// What a thread has of the pieces at hand, where a sweep folds some of its outputs `stored`: before its loops.
+  void begin_pieces(std::span<const int> stored);
+  /// Of these loads those that bring one value for all of a chunk, as its vectors lie in one piece.
+  std::vector<int> of_chunks(std::span<const int> loads) const;
   /// "o0.x[j] = …;" for an output.
   std::string set_lane(int output);
   /// Condition that lane j lies inside the row, empty if always.
@@ -86,17 +90,21 @@ class CudaWriter : public Speller {
   std::function<std::string(int load)> load_pointer;
   std::function<std::string(int output)> store_pointer;
 
-  bool copies_ahead = false;  ///< shared residency: vectors were copied into "s7[u]" rather than "s7"
-  bool backwards = false;     ///< lanes are computed from the last to the first
-  bool whole = false;         ///< every lane of the vectors at hand lies inside the row, with a vector of others behind
-  bool reloading = false;     ///< in the part of a row that did not fit on chip: nothing is resident
-  int held_from = -1;         ///< resident vectors from this trip of a thread on, those at hand, are held in registers
-  bool touches = false;       ///< vectors are asked for into the cache alone
-  bool near = false;          ///< the arguments that near_arguments names are within their limits
-  bool scalar_tail = false;   ///< width 1, element loads: what a pointwise kernel's last elements use
+  bool copies_ahead = false;      ///< shared residency: vectors were copied into "s7[u]" rather than "s7"
+  std::vector<int> chunk_loads;   ///< loaded once for all vectors of the chunk at hand, ascending
+  bool backwards_chunks = false;  ///< the sweep at hand begins at the last chunk
+  bool backwards = false;         ///< lanes are computed from the last to the first
+  bool whole = false;        ///< every lane of the vectors at hand lies inside the row, with a vector of others behind
+  bool reloading = false;    ///< in the part of a row that did not fit on chip: nothing is resident
+  int held_from = -1;        ///< resident vectors from this trip of a thread on, those at hand, are held in registers
+  bool touches = false;      ///< vectors are asked for into the cache alone
+  bool near = false;         ///< the arguments that near_arguments names are within their limits
+  bool scalar_tail = false;  ///< width 1, element loads: what a pointwise kernel's last elements use
   int depth = 0;
 
  private:
+  /// Puts the vector into its piece, and stores that where it is whole.
+  void fold_vector(int output);
   std::vector<std::string> names() const;
   std::string text_of(const ir::IndexExpr& e) const;
   /// The same with its constant apart: of places near each other, one address is computed.

@@ -45,7 +45,8 @@ class Loads {
 std::vector<int> store_sweeps(const Kernel& kernel, const std::function<bool(int phase)>& folds) {
   const int last = phases(kernel);
   std::vector<int> out;
-  for (const Output& output : kernel.outputs) out.push_back(output.per_row || output.per_column ? -1 : last);
+  for (const Output& output : kernel.outputs)
+    out.push_back(output.per_row || output.per_column || output.per_part ? -1 : last);
   if (kernel.anchor != Anchor::row) return out;
   const auto places = place(kernel);
   const auto known = [&](const Output& output) { return places[static_cast<std::size_t>(output.node)].phase; };

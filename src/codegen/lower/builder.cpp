@@ -166,16 +166,18 @@ int Builder::select(int condition, int then_node, int else_node) {
   return put(std::move(node));
 }
 
-int Builder::reduce(ReduceKind kind, int arg, DType accumulate, int at, bool across) {
+int Builder::reduce(ReduceKind kind, int arg, DType accumulate, int at, Reach reach) {
+  const bool across = reach == Reach::across, part = reach == Reach::part;
   int id = -1;
   for (std::size_t i = 0; i < reductions_.size(); ++i) {
     const Reduction& r = reductions_[i];
-    if (r.kind == kind && r.arg == arg && r.accumulate == accumulate && r.at == at && r.across == across)
+    if (r.kind == kind && r.arg == arg && r.accumulate == accumulate && r.at == at && r.across == across &&
+        r.part == part)
       id = static_cast<int>(i);
   }
   if (id < 0) {
     id = static_cast<int>(reductions_.size());
-    reductions_.push_back({kind, arg, accumulate, 0, at, across});
+    reductions_.push_back({kind, arg, accumulate, 0, at, across, part});
   }
   Node node;
   node.op = Op::reduced;

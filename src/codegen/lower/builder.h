@@ -14,6 +14,9 @@ DType compute_dtype(DType dtype);
 /// The accumulator of a reduction over such data: f32, f64, or i64.
 DType accumulate_dtype(DType dtype);
 
+/// What a reduction folds: rows, what lies across them (cross.h), or parts of them (parts.h).
+enum class Reach : std::uint8_t { row, across, part };
+
 /// Grows the scalar DAG of one kernel. Equal nodes are shared; casts to the same dtype and arithmetic on constants of
 /// the trivial kinds vanish. Half dtypes appear only as loads and as rounding casts: all arithmetic is in compute
 /// dtypes.
@@ -40,7 +43,7 @@ class Builder {
   int test(Op op, int a);
   int test(Op op, int a, int b);
   int select(int condition, int then_node, int else_node);
-  int reduce(ReduceKind kind, int arg, DType accumulate, int at = -1, bool across = false);
+  int reduce(ReduceKind kind, int arg, DType accumulate, int at = -1, Reach reach = Reach::row);
   /// A running value of `scan`, or with `position` its position. A scan that differs only in not looking for positions
   /// is the same one.
   int scan(Scan scan, bool exclusive, bool position);

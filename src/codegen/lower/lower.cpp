@@ -10,6 +10,7 @@
 
 #include "codegen/cross.h"
 #include "codegen/lower/lowering.h"
+#include "codegen/lower/parts.h"
 #include "codegen/lower/space.h"
 
 namespace planish::codegen {
@@ -22,7 +23,11 @@ struct Frame {
   ir::Space space;
   Coords coords;
   std::vector<std::int64_t> shape;
+  std::optional<std::vector<int>> row;  ///< the variables of a whole row, where parts of rows are folded as well
 };
+
+/// Which kernels are looked for: those that fold one way, both ways, or parts of rows as well.
+enum class Form : std::uint8_t { plain, cross, parts };
 
 Frame natural_frame(const ir::Value& output) {
   Frame frame;
@@ -39,11 +44,16 @@ Frame natural_frame(const ir::Value& output) {
 }
 
 void apply(const SpaceChange& change, Frame& frame) {
+  if (!change.row.empty()) {
+    frame.row = change.row;
+    return;
+  }
   if (!change.appended.empty()) {
     frame.space.extents.insert(frame.space.extents.end(), change.appended.begin(), change.appended.end());
     return;
   }
   const int v = change.split_variable;
+  if (frame.row) frame.row = split_variables(*frame.row, v);
   std::vector<IndexExpr> replacements;
   ir::Space split = frame.space;
   split.extents[static_cast<std::size_t>(v)] /= change.by;
@@ -439,10 +449,12 @@ int places_read(const Kernel& kernel) {
 
 /// One attempt over a fixed frame. Sets `change` where the space must be another.
 Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given,
-                       const std::vector<int>& outputs, const Frame& frame, const LowerLimits& limits, bool cross,
+                       const std::vector<int>& outputs, const Frame& frame, const LowerLimits& limits, Form form,
                        std::optional<SpaceChange>& change) {
   Lowering low(graph, inside, given, frame.space);
+  const bool cross = form == Form::cross;
   if (cross) low.cross();
+  if (form == Form::parts) low.part(frame.row);
   Kernel kernel;
   const std::int64_t points = product(frame.shape);
   std::vector<int> todo = outputs;
@@ -458,6 +470,8 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
       coords = frame.coords;
     } else if (value.elements() == points) {
       coords = low.unravel(low.ravel(frame.coords, frame.shape), value.shape);
+    } else if (auto leading = form == Form::parts ? leading_coords(low, value) : std::nullopt) {
+      coords = std::move(*leading);
     } else if (low.inner()) {
       IndexExpr linear;
       std::int64_t extent = 1;
@@ -532,6 +546,11 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
     return kernel;
   }
   set_phases(kernel);
+  if (form == Form::parts) {
+    if (!low.inner() || !low.parts() || kernel.anchor == Anchor::scan) return unsupported("no parts are folded");
+    PLANISH_CHECK(order_parts(kernel, *low.inner(), *low.parts()));
+    return kernel;
+  }
   PLANISH_CHECK(order_variables(kernel, low.inner()));
   merge_variables(kernel);
   for (Output& output : kernel.outputs) {
@@ -566,12 +585,12 @@ namespace {
 /// Attempts over one frame after another, until the space is what the values need.
 Result<Kernel> settle(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given,
                       std::span<const int> outputs, const std::vector<int>& order, const LowerLimits& limits,
-                      bool cross) {
+                      Form form) {
   Frame frame = natural_frame(graph.values[static_cast<std::size_t>(order[0])]);
   // Each round splits a variable or adds a row; real graphs settle in a few.
   for (int round = 0; round < 32; ++round) {
     std::optional<SpaceChange> change;
-    auto kernel = attempt(graph, inside, given, order, frame, limits, cross, change);
+    auto kernel = attempt(graph, inside, given, order, frame, limits, form, change);
     if (kernel) {
       std::vector<Output> sorted;
       for (const int id : outputs) {
@@ -591,7 +610,7 @@ Result<Kernel> settle(const ir::Graph& graph, const std::vector<bool>& inside, s
   return unsupported("the index maps did not settle");
 }
 
-/// Two reductions at least: what a kernel that folds both ways is made of.
+/// Two reductions at least: what a kernel that folds both ways, or rows and parts of them, is made of.
 bool may_cross(const ir::Graph& graph, const std::vector<bool>& inside) {
   int folds = 0;
   for (std::size_t n = 0; n < inside.size(); ++n)
@@ -633,11 +652,13 @@ Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, st
       return unsupported(fmt::format("value {} cannot be stored by a kernel", id));
     if (!dense_enough(value(id))) return unsupported(fmt::format("value {} overlaps itself", id));
   }
-  auto kernel = settle(graph, inside, given, outputs, order, limits, false);
+  auto kernel = settle(graph, inside, given, outputs, order, limits, Form::plain);
   // One pass for rows and columns: where no other kernel does both, or one reads the same elements twice.
   if ((kernel && !reads_two_ways(*kernel)) || !may_cross(graph, inside)) return kernel;
-  auto cross = settle(graph, inside, given, outputs, order, limits, true);
-  return cross ? std::move(cross) : std::move(kernel);
+  auto cross = settle(graph, inside, given, outputs, order, limits, Form::cross);
+  if (cross || kernel || !limits.parts) return cross ? std::move(cross) : std::move(kernel);
+  auto parts = settle(graph, inside, given, outputs, order, limits, Form::parts);
+  return parts ? std::move(parts) : std::move(kernel);
 }
 
 }  // namespace planish::codegen

@@ -26,6 +26,7 @@ struct LowerLimits {
   int max_nodes = 400;
   /// Allows outputs of every element beside results of rows that none of them needs (`relu(x)` and its sum).
   bool unneeded_rows = true;
+  bool parts = true;  ///< where nothing else does, parts of rows may be folded beside the rows (see codegen/parts.h)
 };
 
 /// One kernel that computes `outputs` from everything that the nodes in `inside` (flags by node index) do not make

@@ -225,7 +225,7 @@ Result<int> Lowering::operand(const ir::Arg* arg, const Coords& coords, DType dt
 }
 
 Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> kept_extents,
-                             std::span<const std::int64_t> reduced_extents, bool* across) {
+                             std::span<const std::int64_t> reduced_extents, Reach* reach) {
   if (guarded()) return unsupported("a reduction under a condition");
   const std::int64_t length = product(reduced_extents);
   std::vector<bool> used(variables_, false);
@@ -257,8 +257,15 @@ Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> k
     inner_ = std::move(inner);
   }
   const bool moves = std::ranges::any_of(*inner_, [&](int v) { return used[static_cast<std::size_t>(v)]; });
-  if (across != nullptr) *across = crossing_ && moves;
-  if (across != nullptr && *across) return crossed(used, kept_extents, reduced_extents);
+  if (reach != nullptr) *reach = crossing_ && moves ? Reach::across : Reach::row;
+  if (reach != nullptr && *reach == Reach::across) return crossed(used, kept_extents, reduced_extents);
+  if (reach != nullptr && parting_) {
+    PLANISH_TRY(auto part, parted(used, kept_extents, reduced_extents));
+    if (part) {
+      *reach = Reach::part;
+      return std::move(*part);
+    }
+  }
   std::int64_t extent = 1;
   IndexExpr linear;
   for (std::size_t i = inner_->size(); i-- > 0;) {

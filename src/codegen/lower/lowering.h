@@ -22,6 +22,7 @@ struct SpaceChange {
   int split_variable = -1;  ///< this variable becomes (variable // by, variable % by)
   std::int64_t by = 0;
   std::vector<std::int64_t> appended;  ///< or these extents are added at the end (a row to reduce)
+  std::vector<int> row;                ///< or these variables are the row, of which parts are reduced as well
 };
 
 /// Element count of a shape.
@@ -50,9 +51,10 @@ class Lowering {
   /// An operand broadcast to the coordinates: a tensor argument or a number.
   Result<int> operand(const ir::Arg* arg, const Coords& coords, DType dtype);
   /// Coordinates of the reduced dims, the row being the inner variables. `kept` are the coordinates of the others.
-  /// Where crossing() and the reduced dims lie across the rows, `across` is set: they are then outer variables.
+  /// `reach` says what is folded where it may be something else: after cross() what lies across the rows, outer
+  /// variables; after part() a part of the row, some of its variables.
   Result<Coords> row(const Coords& kept, std::span<const std::int64_t> kept_extents,
-                     std::span<const std::int64_t> reduced_extents, bool* across = nullptr);
+                     std::span<const std::int64_t> reduced_extents, Reach* reach = nullptr);
 
   /// The sweep along which a value with coordinates `kept` in the other dims runs: `along` is its coordinate in the dim
   /// that is scanned, and what that depends on becomes the inner variables.
@@ -106,6 +108,14 @@ class Lowering {
   /// The outer variables that such reductions fold, once one has fixed them.
   const std::optional<std::vector<int>>& across() const { return across_; }
 
+  /// Allows reductions of parts of rows, all of the same variables. `row`: those of a whole row, if they are known.
+  void part(std::optional<std::vector<int>> row) {
+    parting_ = true;
+    inner_ = std::move(row);
+  }
+  /// The variables within a part, once a reduction has fixed them.
+  const std::optional<std::vector<int>>& parts() const { return parts_; }
+
   Builder& builder() { return builder_; }
   const ir::Space& space() const { return space_; }
   const ir::Graph& graph() const { return graph_; }
@@ -124,6 +134,10 @@ class Lowering {
   Result<int> refuse(std::string message, std::size_t bounds);
   Result<Coords> crossed(const std::vector<bool>& used, std::span<const std::int64_t> kept_extents,
                          std::span<const std::int64_t> reduced_extents);
+  /// After part(): the coordinates of the reduced dims where they are part of a row; nothing where they are the row. A
+  /// row that turns out to be part of a larger one is a change of the space.
+  Result<std::optional<Coords>> parted(const std::vector<bool>& used, std::span<const std::int64_t> kept_extents,
+                                       std::span<const std::int64_t> reduced_extents);
   Result<int> load(int input, DType dtype, const ir::IndexExpr& offset);
 
   const ir::Graph& graph_;
@@ -141,7 +155,8 @@ class Lowering {
   std::optional<SpaceChange> change_;
   std::optional<std::vector<int>> inner_;
   std::optional<std::vector<int>> across_;
-  bool crossing_ = false;
+  std::optional<std::vector<int>> parts_;
+  bool crossing_ = false, parting_ = false;
   std::optional<bool> reversed_;
   int depth_ = 0;
 };

@@ -34,7 +34,7 @@ std::string_view scan_name(ScanKind kind) {
 }
 
 std::string_view anchor_name(Anchor anchor) {
-  static constexpr std::array names{"pointwise", "row", "scan", "cross"};
+  static constexpr std::array names{"pointwise", "row", "scan", "cross", "parts"};
   return names[static_cast<std::size_t>(anchor)];
 }
 

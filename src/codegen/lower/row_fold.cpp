@@ -27,7 +27,7 @@ Status Rows::at(const Coords& coords) {
   if (length() == 1) {
     row_.assign(reduced_extents_.size(), ir::IndexExpr());
   } else {
-    PLANISH_TRY(row_, low_.row(kept_, kept_extents_, reduced_extents_, &across_));
+    PLANISH_TRY(row_, low_.row(kept_, kept_extents_, reduced_extents_, &reach_));
   }
   full_.clear();
   std::size_t k = 0, r = 0;
@@ -39,18 +39,18 @@ int Rows::fold(ReduceKind kind, int node) const {
   Builder& b = low_.builder();
   if (kind == ReduceKind::any || kind == ReduceKind::all) {
     const int flag = b.cast(node, DType::boolean);
-    return length() == 1 ? flag : b.reduce(kind, flag, DType::boolean, -1, across_);
+    return length() == 1 ? flag : b.reduce(kind, flag, DType::boolean, -1, reach_);
   }
   const DType accumulate = accumulate_dtype(b.dtype(node));
   node = b.cast(node, accumulate);
-  return length() == 1 ? node : b.reduce(kind, node, accumulate, -1, across_);
+  return length() == 1 ? node : b.reduce(kind, node, accumulate, -1, reach_);
 }
 
 int Rows::find(ReduceKind kind, int node) const {
   Builder& b = low_.builder();
   if (length() == 1) return b.integer(DType::i64, 0);
   if (!is_floating(b.dtype(node)) && b.dtype(node) != DType::i64) node = b.cast(node, DType::i32);
-  return b.reduce(kind, node, DType::i64, low_.index(low_.ravel(row_, reduced_extents_)), across_);
+  return b.reduce(kind, node, DType::i64, low_.index(low_.ravel(row_, reduced_extents_)), reach_);
 }
 
 Moments moments(const Rows& rows, Builder& b, int x) {

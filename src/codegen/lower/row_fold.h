@@ -33,7 +33,7 @@ class Rows {
   std::vector<bool> reduced_;
   std::vector<std::int64_t> kept_extents_, reduced_extents_;
   Coords kept_, row_, full_;
-  bool across_ = false;  ///< what is folded lies across the rows of the kernel
+  Reach reach_ = Reach::row;
 };
 
 /// Mean and Σ(x-mean)² of the row at hand: two sweeps, as accurate as torch's Welford.

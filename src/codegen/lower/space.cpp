@@ -67,7 +67,7 @@ std::optional<SpaceChange> find_split(const IndexExpr& e, const ir::Space& space
       split.extents.insert(split.extents.begin() + v + 1, by);
       const auto replacements = split_replacements(space.extents.size(), v, by);
       if (div_mod_count(ir::substitute(alone, replacements, split)) < div_mod_count(alone)) {
-        return SpaceChange{v, by, {}};
+        return SpaceChange{v, by, {}, {}};
       }
     }
   }
@@ -106,7 +106,9 @@ void merge_variables(Kernel& kernel) {
   for (std::size_t v = 0; v + 1 < kernel.space.extents.size();) {
     const std::size_t first_inner = kernel.space.extents.size() - static_cast<std::size_t>(kernel.inner);
     const std::size_t first_across = first_inner - static_cast<std::size_t>(kernel.across);
-    if ((v < first_inner && v + 1 >= first_inner) || (v < first_across && v + 1 >= first_across)) {
+    const std::size_t first_part = kernel.space.extents.size() - static_cast<std::size_t>(kernel.parts);
+    const auto parted = [&](std::size_t first) { return v < first && v + 1 >= first; };
+    if (parted(first_inner) || parted(first_across) || parted(first_part)) {
       ++v;
       continue;
     }
@@ -134,6 +136,7 @@ void merge_variables(Kernel& kernel) {
       ++v;
       continue;
     }
+    if (v >= first_part) --kernel.parts;
     if (v >= first_inner)
       --kernel.inner;
     else if (v >= first_across)

@@ -16,8 +16,8 @@ void change_variables(Kernel& kernel, std::span<const ir::IndexExpr> replacement
 void permute_variables(Kernel& kernel, const std::vector<int>& order);
 /// Exchanges the rows and the columns of a kernel of the cross anchor.
 void turn_over(Kernel& kernel);
-/// Joins neighbours (both of the same group: outer, folded across rows, inner) wherever no index gets a new div or mod
-/// by it.
+/// Joins neighbours (both of the same group: outer, folded across rows, inner, within a part) wherever no index gets a
+/// new div or mod by it.
 void merge_variables(Kernel& kernel);
 /// Divs and mods in the whole expression.
 int div_mod_count(const ir::IndexExpr& e);

@@ -168,7 +168,8 @@ std::optional<std::vector<Unit*>> Units::kernels_that_read(const std::vector<int
 void Units::keep_statistics_of(Unit& unit) {
   // What fills the kernel's space is what could be computed again; the others are written as before.
   std::vector<int> repeated, written;
-  for (const Output& output : unit.kernel->outputs) (output.per_row ? written : repeated).push_back(output.value);
+  for (const Output& output : unit.kernel->outputs)
+    (output.per_row || output.per_part ? written : repeated).push_back(output.value);
   const bool shown =
       std::ranges::any_of(repeated, [&](int v) { return !usage_.shown[static_cast<std::size_t>(v)].empty(); });
   if (repeated.empty() || shown) return;
@@ -199,7 +200,8 @@ void Units::keep_statistics_of(Unit& unit) {
 
 void Units::keep_statistics() {
   for (Unit& unit : units_) {
-    if (unit.alive && unit.kernel && unit.kernel->anchor == Anchor::row) keep_statistics_of(unit);
+    if (unit.alive && unit.kernel && (unit.kernel->anchor == Anchor::row || unit.kernel->anchor == Anchor::parts))
+      keep_statistics_of(unit);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "codegen/partition/regions.h"
 
@@ -146,6 +147,16 @@ bool Units::join(int a, int b) {
 }
 
 void Units::fuse() {
+  // A fold of parts joins the kernel that knows the rows only where it joined no other: what needs its results had
+  // better be with it.
+  const bool parts = std::exchange(limits_.parts, false);
+  grow();
+  limits_.parts = parts;
+  failed_.clear();
+  grow();
+}
+
+void Units::grow() {
   const auto fused = [&](int u) {
     const Unit& unit = units_[static_cast<std::size_t>(u)];
     return unit.alive && unit.kernel && (!repeated_ || repeats_nothing(unit));

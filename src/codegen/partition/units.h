@@ -40,8 +40,9 @@ class Units {
   /// Joins what must be stored with what is folded of it (`relu(x)` and its sum): one pass stores and folds. Comes
   /// after duplicate(), which knows a better way for what need not be stored.
   void fuse_with_stores();
-  /// Where what a row kernel writes is read by kernels alone, and follows element by element from its inputs and from a
-  /// few values a row: stores those values instead, and repeats the rest inside all readers, if fewer bytes move.
+  /// Where what a row kernel (or one that folds parts of rows) writes is read by kernels alone, and follows element
+  /// by element from its inputs and from a few values a row: stores those values instead, and repeats the rest inside
+  /// all readers, if fewer bytes move.
   void keep_statistics();
   /// Stores a view of a result in place of the result, where only that view is returned.
   void absorb_output_views();
@@ -57,6 +58,7 @@ class Units {
   std::optional<Trial> try_nodes(const std::set<int>& nodes) const;
   std::optional<Trial> lower_outputs(const std::set<int>& nodes, std::vector<int> outputs,
                                      std::vector<int> given = {}) const;
+  void grow();
   void keep_statistics_of(Unit& unit);
   /// Units that read one of the values; null where one of them is not a kernel.
   std::optional<std::vector<Unit*>> kernels_that_read(const std::vector<int>& values);
