@@ -166,6 +166,35 @@ def folded_norm(m: Maker) -> Draft:
     return Draft(f"(lambda y: ({fold('y')}, {fold('y')}))({y})", [x, *affine], outs=2, simpler=(f"(lambda y: (y, y))({y})",))
 
 
+def parted_rows(m: Maker) -> Draft:
+    """A norm or softmax of rows, an activation perhaps, and folds of parts of these rows, which one pass may do."""
+    plane = m.rng.choice([(64,), (128,), (8, 16), (2, 64), (4, 32), (256,), (28, 28), (60,)])
+    c = m.rng.choice([2, 4, 6])
+    x = m.leaf(Leaf("", m.choice(["input", "input", "const"]), m.dtype("f"), (m.rng.choice([1, 2, 3]), c, *plane)))
+    t = x.tensor
+    form = m.rng.randrange(5)
+    groups = m.rng.choice([g for g in (1, 2, 3) if c % g == 0])
+    affine = _weights(m, x, (c,), m.rng.choice([0, 2])) if form == 0 else []
+    y = [
+        f"F.group_norm({{0}}, {groups}{', {1}, {2}' if affine else ''})",
+        f"F.layer_norm({{0}}, {tuple(t.shape[1:])})",
+        "({0} * ({0} * {0}).mean(tuple(range(1, {0}.ndim)), keepdim=True).add(1e-3).rsqrt())",
+        "{0}.flatten(1).softmax(1).view({0}.shape)",
+        "({0} - {0}.amax(tuple(range(1, {0}.ndim)), keepdim=True))",
+    ][form]
+    if m.chance(0.5):
+        y = f"F.{m.choice(['silu', 'hardswish', 'relu', 'softplus'])}({y})"
+
+    def fold() -> str:
+        dims = m.choice([repr(tuple(range(2, t.ndim))), repr(tuple(range(2, t.ndim))), "-1", repr(tuple(range(1, t.ndim))), "1"])
+        return f"torch.{m.choice(['mean', 'sum', 'amax', 'amin'])}(y, {dims}{_kept(m)})"
+
+    kept = m.choice(["", "", "", "y", fold()])
+    outs = [one for one in (fold(), kept) if one]
+    text = f"(lambda y: {outs[0] if len(outs) == 1 else '(' + ', '.join(outs) + ')'})({y})"
+    return Draft(text, [x, *affine], outs=len(outs), simpler=(f"(lambda y: {fold()})({y})", y))
+
+
 def loss(m: Maker) -> Draft:
     x = m.pick("f")
     same = [v for v in m.values if v.tensor.shape == x.tensor.shape and v.tensor.dtype == x.tensor.dtype]
@@ -268,5 +297,5 @@ def stored_fold(m: Maker) -> Draft:
 
 CATALOGUE = [
     (7, fold), (2, extremum), (2, spread), (2, norm), (4, softmax), (4, normalisation), (3, channels), (2, folded_norm), (1, loss), (3, running),
-    (1, library), (3, both_ways), (3, stored_fold),
+    (1, library), (3, both_ways), (3, stored_fold), (2, parted_rows),
 ]  # fmt: skip
