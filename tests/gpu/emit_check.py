@@ -41,7 +41,8 @@ MARGIN = 256  # canary bytes on both sides of an output; keeps 16-byte alignment
 CANARY = 0xA5
 WHOLE = (  # not by dimension 0
     "transpose_add", "softmax_columns", "logsumexp_columns", "batch_standardize", "column_stats", "extremes", "reductions",
-    "stored_folds", "stored_moments", "stored_twice", "stored_centred", "stored_position", "gelu_gradient", "both_sums", "both_folds", "both_logsumexp", "softmax_sums", "column_sums",
+    "stored_folds", "stored_moments", "stored_twice", "stored_centred", "stored_position", "gelu_gradient",
+    "both_sums", "both_folds", "both_logsumexp", "softmax_sums", "column_sums",
 )  # fmt: skip
 SLICE_ELEMENTS = 1 << 26  # compared elements of one output at most, from the start and the end of dimension 0
 
