@@ -381,7 +381,7 @@ void add_team_seeds(const Kernel& kernel, const Device& device, const Genome& co
   }
   // The best, and the best that differ in what a team has begun with and in how many blocks a multiprocessor has: which
   // of them waits least is not known beforehand.
-  constexpr std::size_t most = 5;
+  constexpr std::size_t most = 6;
   std::vector<Genome> chosen;
   for (const Guess& one : guesses) {
     const std::int64_t ahead = gene(one.genome, "ahead", 0), blocks = gene(one.genome, "min_blocks", 1);
