@@ -11,9 +11,9 @@
 #include "codegen/emit/cuda_cross_plan.h"
 #include "codegen/genome.h"
 #include "codegen/graph_builder.h"
-#include "codegen/interpreter.h"
 #include "codegen/lower/lower.h"
 #include "codegen/partition/partition.h"
+#include "codegen/run_kernel.h"
 #include "cross_samples.h"
 
 using namespace planish;
@@ -27,26 +27,6 @@ int sum(GraphBuilder& g, int x, const Shape& shape, std::vector<std::int64_t> di
     if (std::ranges::find(dims, static_cast<std::int64_t>(d)) == dims.end()) left.push_back(shape[d]);
   }
   return g.node("sum.dim_IntList", {V("self", x), L("dim", std::move(dims)), B("keepdim", false), N("dtype")}, left);
-}
-
-Result<Kernel> all_of(GraphBuilder& g, const std::vector<int>& outputs) {
-  return lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), outputs);
-}
-
-double element(std::size_t input, std::size_t at) {
-  return std::sin(static_cast<double>(at * 11 + input * 17 + 2));
-}
-
-/// What the kernel stores, each input filled by element().
-std::vector<std::vector<double>> run(const Kernel& kernel) {
-  std::vector<std::vector<double>> data;
-  for (const Input& input : kernel.inputs) {
-    std::vector<double> storage;
-    for (std::int64_t i = 0; i < input.storage_elements; ++i)
-      storage.push_back(element(static_cast<std::size_t>(input.value), static_cast<std::size_t>(i)));
-    data.push_back(std::move(storage));
-  }
-  return Interpreter(kernel, data).run();
 }
 
 Partition cut(const GraphBuilder& g) {

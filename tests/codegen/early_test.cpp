@@ -10,10 +10,10 @@
 #include "codegen/emit/early_stores.h"
 #include "codegen/genome.h"
 #include "codegen/graph_builder.h"
-#include "codegen/interpreter.h"
 #include "codegen/lower/lower.h"
 #include "codegen/partition/partition.h"
 #include "codegen/partition/recut.h"
+#include "codegen/run_kernel.h"
 #include "codegen/sound.h"
 #include "early_samples.h"
 
@@ -39,35 +39,16 @@ int sum(GraphBuilder& g, int x, std::vector<std::int64_t> dims, bool keep = fals
   return g.node("sum.dim_IntList", {V("self", x), L("dim", std::move(dims)), B("keepdim", keep), N("dtype")}, left);
 }
 
-double element(std::size_t input, std::size_t at) {
-  return std::sin(static_cast<double>(at * 11 + input * 17 + 2));
-}
-
-Result<Kernel> lowered(const GraphBuilder& g, const std::vector<int>& outputs) {
-  return lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), outputs);
-}
-
-std::vector<std::vector<double>> run(const Kernel& kernel) {
-  std::vector<std::vector<double>> data;
-  for (const Input& input : kernel.inputs) {
-    std::vector<double> storage;
-    for (std::int64_t i = 0; i < input.storage_elements; ++i)
-      storage.push_back(element(static_cast<std::size_t>(input.value), static_cast<std::size_t>(i)));
-    data.push_back(std::move(storage));
-  }
-  return Interpreter(kernel, data).run();
-}
-
 /// Both as one kernel, which loads each element once, against both alone.
 Kernel together(const GraphBuilder& g, const std::vector<int>& outputs) {
-  const auto kernel = lowered(g, outputs);
+  const auto kernel = all_of(g, outputs);
   REQUIRE_MESSAGE(kernel.has_value(), (kernel ? "" : kernel.error().message));
   CHECK(kernel->anchor == Anchor::row);
   CHECK_MESSAGE(std::ranges::count(kernel->nodes, Op::load, &Node::op) == 1, text(*kernel));
   CHECK_FALSE(printing::stores_last(*kernel));
   const auto out = run(*kernel);
   for (std::size_t o = 0; o < outputs.size(); ++o) {
-    const auto alone = lowered(g, {outputs[o]});
+    const auto alone = all_of(g, {outputs[o]});
     REQUIRE(alone.has_value());
     const auto want = run(*alone)[0];
     REQUIRE(out[o].size() == want.size());
@@ -147,7 +128,7 @@ TEST_CASE("several folds of one row go along, and what has one element a row") {
   const int most = g.node("amax.default", {V("self", y), L("dim", {1}), B("keepdim", false)}, {6});
   const int small = g.node("neg.default", {V("self", w)}, {6});
   for (const auto& outputs : {std::vector<int>{y, small, s, most}, {small, s, y, most}}) {
-    const auto kernel = lowered(g, outputs);
+    const auto kernel = all_of(g, outputs);
     REQUIRE_MESSAGE(kernel.has_value(), (kernel ? "" : kernel.error().message));
     for (const Output& o : kernel->outputs) CHECK(o.per_row == (o.value != y));
     const auto out = run(*kernel);
@@ -160,16 +141,16 @@ TEST_CASE("a small result that nothing folds is not written many times") {
   GraphBuilder g;
   const int y = relu(g, g.input({6, 5}));
   const int rows = relu(g, g.input({6})), columns = relu(g, g.input({5}));
-  CHECK_FALSE(lowered(g, {y, rows}).has_value());
-  CHECK_FALSE(lowered(g, {y, columns}).has_value());
+  CHECK_FALSE(all_of(g, {y, rows}).has_value());
+  CHECK_FALSE(all_of(g, {y, columns}).has_value());
   // Beside sums of columns the other one has no place.
-  CHECK_FALSE(lowered(g, {y, sum(g, y, {0}), rows}).has_value());
-  CHECK(lowered(g, {y, sum(g, y, {1}), rows}).has_value());
+  CHECK_FALSE(all_of(g, {y, sum(g, y, {0}), rows}).has_value());
+  CHECK(all_of(g, {y, sum(g, y, {1}), rows}).has_value());
   // Nor has what is folded of something else than the space's rows.
   GraphBuilder h;
   const int z = relu(h, h.input({6, 5}));
-  CHECK_FALSE(lowered(h, {z, sum(h, h.input({6, 7}), {1})}).has_value());
-  CHECK_FALSE(lowered(h, {z, sum(h, z, {0}), sum(h, z, {0, 1})}).has_value());
+  CHECK_FALSE(all_of(h, {z, sum(h, h.input({6, 7}), {1})}).has_value());
+  CHECK_FALSE(all_of(h, {z, sum(h, z, {0}), sum(h, z, {0, 1})}).has_value());
 }
 
 TEST_CASE("what must be stored is folded on the way; what need not be is not stored for it") {

@@ -12,9 +12,9 @@
 #include "codegen/emit/cuda_parts.h"
 #include "codegen/genome.h"
 #include "codegen/graph_builder.h"
-#include "codegen/interpreter.h"
 #include "codegen/lower/lower.h"
 #include "codegen/partition/partition.h"
+#include "codegen/run_kernel.h"
 #include "devices.h"
 #include "parts_samples.h"
 #include "team_genomes.h"
@@ -53,25 +53,6 @@ int layer_norm(GraphBuilder& g, int x, const Shape& shape, std::size_t dims) {
              {V("input", x), L("normalized_shape", normalized), N("weight"), N("bias"), F("eps", 1e-5)}, shape);
   g.graph.nodes.back().outs = {y, g.value(kept), g.value(kept)};
   return y;
-}
-
-Result<Kernel> all_of(const GraphBuilder& g, const std::vector<int>& outputs) {
-  return lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), outputs);
-}
-
-double element(std::size_t input, std::size_t at) {
-  return std::sin(static_cast<double>(at * 11 + input * 17 + 2));
-}
-
-std::vector<std::vector<double>> run(const Kernel& kernel) {
-  std::vector<std::vector<double>> data;
-  for (const Input& input : kernel.inputs) {
-    std::vector<double> storage;
-    for (std::int64_t i = 0; i < input.storage_elements; ++i)
-      storage.push_back(element(static_cast<std::size_t>(input.value), static_cast<std::size_t>(i)));
-    data.push_back(std::move(storage));
-  }
-  return Interpreter(kernel, data).run();
 }
 
 /// (x - mean) / σ of `length` elements of input x from `from` on, then f over those of [begin, begin + count).

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/emit/cuda_fold.h"
+#include "codegen/emit/cuda_gathering.h"
 #include "codegen/emit/expression.h"
 
 namespace planish::codegen::printing {
@@ -155,45 +156,30 @@ CrossPlan make_cross_plan(const Kernel& kernel, const Device& device, const Geno
 
 namespace {
 
-/// Copies what outputs need into a kernel of its own.
-class Gathering {
+/// Rows, or columns, together with the variables that they have in common.
+std::vector<bool> staying(const Kernel& kernel, bool across) {
+  const std::size_t n = kernel.space.extents.size(), outer = n - static_cast<std::size_t>(kernel.inner);
+  const std::size_t common = outer - static_cast<std::size_t>(kernel.across);
+  std::vector<bool> stays;
+  for (std::size_t v = 0; v < n; ++v) stays.push_back(v < common || (across ? v >= outer : v < outer));
+  return stays;
+}
+
+/// Makes columns of what chunks of rows left, or rows of what strips did, and computes their outputs.
+class CrossGathering : private Gathering {
  public:
-  Gathering(const Kernel& kernel, const CrossPlan& plan, bool across, std::vector<int>& inputs)
-      : k_(kernel), plan_(plan), across_(across), inputs_(inputs), copied_(kernel.nodes.size(), -1) {
-    const int n = static_cast<int>(k_.space.extents.size());
-    const int outer = n - k_.inner, common = outer - k_.across;
-    for (int v = 0; v < n; ++v) {
-      const bool stays = v < common || (across ? v >= outer : v < outer);
-      replacements_.push_back(stays ? ir::IndexExpr::variable(static_cast<int>(made_.space.extents.size()))
-                                    : ir::IndexExpr::constant(0));
-      if (stays) made_.space.extents.push_back(k_.space.extents[static_cast<std::size_t>(v)]);
-    }
-    made_.anchor = Anchor::row;
-    made_.inner = 1;
-    made_.space.extents.push_back(across ? plan.chunks : plan.strips);
-  }
+  CrossGathering(const Kernel& kernel, const CrossPlan& plan, bool across, std::vector<int>& inputs)
+      : Gathering(kernel, staying(kernel, across), across ? plan.chunks : plan.strips, inputs),
+        plan_(plan),
+        across_(across) {}
 
   Kernel make(std::vector<int>& outputs) {
     for (const auto& field : across_ ? plan_.column_fields : plan_.row_fields) add_field(field);
     for (const auto& pair : across_ ? plan_.column_pairs : plan_.row_pairs) add_pair(pair);
-    for (std::size_t o = 0; o < k_.outputs.size(); ++o) {
-      Output output = k_.outputs[o];
-      if (!(across_ ? output.per_column : output.per_row)) continue;
-      output.node = copy(output.node);
-      output.index = ir::substitute(output.index, replacements_, made_.space);
-      output.per_row = true;
-      output.per_column = false;
-      made_.outputs.push_back(std::move(output));
-      outputs.push_back(static_cast<int>(o));
-    }
-    return std::move(made_);
+    return finished([&](const Output& output) { return across_ ? output.per_column : output.per_row; }, outputs);
   }
 
  private:
-  int push(Node node) {
-    made_.nodes.push_back(std::move(node));
-    return static_cast<int>(made_.nodes.size()) - 1;
-  }
   int op(Op what, std::vector<int> args, DType dtype = DType::f32) {
     Node node;
     node.op = what;
@@ -206,15 +192,6 @@ class Gathering {
     node.value = value;
     return push(std::move(node));
   }
-  int reduce(ReduceKind kind, int arg, DType accumulate, int phase) {
-    made_.reductions.push_back({kind, arg, accumulate, phase});
-    Node node;
-    node.op = Op::reduced;
-    node.dtype = accumulate;
-    node.reduction = static_cast<int>(made_.reductions.size()) - 1;
-    return push(std::move(node));
-  }
-
   /// A part of every cell, in the order of the variables that stay.
   void add_field(const CrossField& field) {
     const auto& extents = made_.space.extents;
@@ -230,15 +207,8 @@ class Gathering {
     input.shape = {extents.back(), cells};
     input.strides = {cells, 1};
     input.storage_elements = extents.back() * cells;
-    made_.inputs.push_back(std::move(input));
-    Node load;
-    load.op = Op::load;
-    load.dtype = field.dtype;
-    load.input = static_cast<int>(made_.inputs.size()) - 1;
-    load.index = std::move(at);
-    const int part = push(std::move(load));
+    const int part = load_pieces(std::move(input), std::move(at));
     const Reduction& reduction = k_.reductions[static_cast<std::size_t>(field.reduction)];
-    results_.resize(k_.reductions.size(), -1);
     results_[static_cast<std::size_t>(field.reduction)] =
         field.suffix.empty() ? reduce(reduction.kind, part, reduction.accumulate, 0) : part;
   }
@@ -261,47 +231,15 @@ class Gathering {
     results_[static_cast<std::size_t>(pair.follower)] = op(Op::select, {finite, op(Op::mul, {sum, gap}), gap});
   }
 
-  int copy(int id) {
-    int& known = copied_[static_cast<std::size_t>(id)];
-    if (known >= 0) return known;
-    Node node = k_.nodes[static_cast<std::size_t>(id)];
-    if (node.op == Op::reduced) {
-      known = results_[static_cast<std::size_t>(node.reduction)];
-      return known;
-    }
-    for (int& arg : node.args) arg = copy(arg);
-    if (node.op == Op::load) {
-      const Input& input = k_.inputs[static_cast<std::size_t>(node.input)];
-      auto at = std::ranges::find(inputs_, node.input);
-      const auto fields = static_cast<std::ptrdiff_t>(made_.inputs.size() - inputs_.size());
-      if (at == inputs_.end()) {
-        inputs_.push_back(node.input);
-        made_.inputs.push_back(input);
-        at = inputs_.end() - 1;
-      }
-      node.input = static_cast<int>(fields + (at - inputs_.begin()));
-    }
-    if (node.op == Op::load || node.op == Op::index)
-      node.index = ir::substitute(node.index, replacements_, made_.space);
-    for (auto& bound : node.where) bound.e = ir::substitute(bound.e, replacements_, made_.space);
-    return copied_[static_cast<std::size_t>(id)] = push(std::move(node));
-  }
-
-  const Kernel& k_;
   const CrossPlan& plan_;
   bool across_;
-  std::vector<int>& inputs_;
-  std::vector<int> copied_;
-  std::vector<int> results_;  ///< by reduction: the node that holds its result
-  std::vector<ir::IndexExpr> replacements_;
-  Kernel made_;
 };
 
 }  // namespace
 
 Kernel gathering_kernel(const Kernel& kernel, const CrossPlan& plan, bool across, std::vector<int>& inputs,
                         std::vector<int>& outputs) {
-  return Gathering(kernel, plan, across, inputs).make(outputs);
+  return CrossGathering(kernel, plan, across, inputs).make(outputs);
 }
 
 }  // namespace planish::codegen::printing

@@ -5,6 +5,7 @@
 
 #include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_emit.h"
+#include "codegen/emit/cuda_gathering.h"
 #include "codegen/parts.h"
 
 namespace planish::codegen::printing {
@@ -22,95 +23,37 @@ IndexExpr row_major(const ir::Space& space, std::size_t from, std::size_t to) {
   return at;
 }
 
-/// Copies what parts' outputs need into a kernel of its own.
-class Joining {
+std::vector<bool> apart_from_parts(const Kernel& kernel) {
+  std::vector<bool> stays(kernel.space.extents.size(), true);
+  std::fill_n(stays.rbegin(), kernel.parts, false);
+  return stays;
+}
+
+/// Makes parts of pieces, and computes their outputs.
+class Joining : private Gathering {
  public:
   Joining(const Kernel& kernel, std::int64_t pieces, std::vector<int>& inputs)
-      : k_(kernel), inputs_(inputs), copied_(kernel.nodes.size(), -1), results_(kernel.reductions.size(), -1) {
-    const std::size_t all = k_.space.extents.size(), stays = all - static_cast<std::size_t>(k_.parts);
-    for (std::size_t v = 0; v < all; ++v) {
-      replacements_.push_back(v < stays ? IndexExpr::variable(static_cast<int>(v)) : IndexExpr::constant(0));
-      if (v < stays) made_.space.extents.push_back(k_.space.extents[v]);
-    }
-    made_.anchor = Anchor::row;
-    made_.inner = 1;
-    made_.space.extents.push_back(pieces / parts_of_row(k_));
-  }
+      : Gathering(kernel, apart_from_parts(kernel), pieces / parts_of_row(kernel), inputs) {}
 
   Kernel make(std::vector<int>& outputs) {
     for (std::size_t r = 0; r < k_.reductions.size(); ++r) {
       if (k_.reductions[r].part) add_pieces(r);
     }
-    fields_ = made_.inputs.size();
-    for (std::size_t o = 0; o < k_.outputs.size(); ++o) {
-      Output output = k_.outputs[o];
-      if (!output.per_part) continue;
-      output.node = copy(output.node);
-      output.index = ir::substitute(output.index, replacements_, made_.space);
-      output.per_row = true;
-      output.per_part = false;
-      made_.outputs.push_back(std::move(output));
-      outputs.push_back(static_cast<int>(o));
-    }
-    return std::move(made_);
+    return finished([](const Output& output) { return output.per_part; }, outputs);
   }
 
  private:
-  int push(Node node) {
-    made_.nodes.push_back(std::move(node));
-    return static_cast<int>(made_.nodes.size()) - 1;
-  }
-
   void add_pieces(std::size_t r) {
     const Reduction& reduction = k_.reductions[r];
-    Input input;
-    input.dtype = reduction.accumulate;
+    Input pieces;
+    pieces.dtype = reduction.accumulate;
     const std::int64_t each = made_.space.extents.back();
-    input.shape = {made_.outer_extent(), each};
-    input.strides = {each, 1};
-    input.storage_elements = made_.outer_extent() * each;
-    made_.inputs.push_back(std::move(input));
-    Node load;
-    load.op = Op::load;
-    load.dtype = reduction.accumulate;
-    load.input = static_cast<int>(made_.inputs.size()) - 1;
-    load.index = row_major(made_.space, 0, made_.space.extents.size());
-    const int piece = push(std::move(load));
-    made_.reductions.push_back({reduction.kind, piece, reduction.accumulate});
-    Node result;
-    result.op = Op::reduced;
-    result.dtype = reduction.accumulate;
-    result.reduction = static_cast<int>(made_.reductions.size()) - 1;
-    results_[r] = push(std::move(result));
+    pieces.shape = {made_.outer_extent(), each};
+    pieces.strides = {each, 1};
+    pieces.storage_elements = made_.outer_extent() * each;
+    const int piece = load_pieces(std::move(pieces), row_major(made_.space, 0, made_.space.extents.size()));
+    results_[r] = reduce(reduction.kind, piece, reduction.accumulate, 0);
   }
-
-  int copy(int id) {
-    int& known = copied_[static_cast<std::size_t>(id)];
-    if (known >= 0) return known;
-    Node node = k_.nodes[static_cast<std::size_t>(id)];
-    if (node.op == Op::reduced) return known = results_[static_cast<std::size_t>(node.reduction)];
-    for (int& arg : node.args) arg = copy(arg);
-    if (node.op == Op::load) {
-      const auto at = std::ranges::find(inputs_, node.input);
-      const auto place = static_cast<std::size_t>(at - inputs_.begin());
-      if (at == inputs_.end()) {
-        inputs_.push_back(node.input);
-        made_.inputs.push_back(k_.inputs[static_cast<std::size_t>(node.input)]);
-      }
-      node.input = static_cast<int>(fields_ + place);
-    }
-    if (node.op == Op::load || node.op == Op::index)
-      node.index = ir::substitute(node.index, replacements_, made_.space);
-    for (auto& bound : node.where) bound.e = ir::substitute(bound.e, replacements_, made_.space);
-    return known = push(std::move(node));
-  }
-
-  const Kernel& k_;
-  std::vector<int>& inputs_;
-  std::vector<int> copied_, results_;  ///< by node; by reduction: the node that holds its result
-  std::size_t fields_ = 0;
-  std::vector<IndexExpr> replacements_;
-  Kernel made_;
 };
 
 }  // namespace
