@@ -29,8 +29,7 @@ constexpr std::size_t team_draws = 4;  // one draw in so many has a team, where 
 /// drawn. So is a team of blocks, which most genes rule out: draws have it on purpose, without what it does not know.
 bool stays_first(std::string_view gene, bool team) {
   if (gene == language_gene) return true;
-  return team ? !printing::team_knows(gene)
-              : gene == team_gene || gene == "ahead" || gene == "prefetch" || gene == "rest";
+  return team ? !printing::team_knows(gene) : printing::is_of_teams(gene);
 }
 
 bool in_triton(const Genome& genome) {

@@ -15,6 +15,8 @@ Result<Emitted> emit_cuda(const Kernel& kernel, const Device& device, const Geno
 std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device);
 /// Empty if legal. Expects every gene of cuda_genes to be present with one of its choices (genome.cpp has checked).
 std::string cuda_illegal(const Kernel& kernel, const Device& device, const Genome& genome);
+/// Genes that say how a team of blocks owns a row.
+bool is_of_teams(std::string_view gene);
 /// False for genes that stay at their first choice where a team of blocks owns a row.
 bool team_knows(std::string_view gene);
 struct PlanFacts;

@@ -154,6 +154,10 @@ std::vector<Gene> cuda_genes(const Kernel& kernel, const Device& device) {
   return out;
 }
 
+bool is_of_teams(std::string_view gene) {
+  return gene == "team" || gene == "ahead" || gene == "prefetch" || gene == "rest";
+}
+
 bool team_knows(std::string_view gene) {
   constexpr std::string_view foreign[] = {"skip",    "exchange", "stages", "hold", "raster",  "walk",
                                           "realign", "keep",     "lines",  "rows", "cluster", "slices"};
@@ -169,8 +173,7 @@ std::string cuda_illegal(const Kernel& kernel, const PlanFacts& facts, const Dev
   if (kernel.anchor == Anchor::cross) return cross_illegal(kernel, device, genome);
   if (facts.parted != nullptr) return cuda_illegal(facts.parted->kernel, *facts.parted->facts, device, genome);
   if (facts.column_schedule) return column_illegal(kernel, device, genome);
-  constexpr std::string_view of_teams[] = {"team", "ahead", "prefetch", "rest"};
-  if (std::ranges::any_of(of_teams, [&](std::string_view name) { return gene(genome, name, 0) != 0; })) {
+  if (std::ranges::any_of(genome, [](const auto& one) { return one.second != 0 && is_of_teams(one.first); })) {
     // What the column schedule does not know is at its first choice, so that equal code has one genome.
     if (gene(genome, "rows", 1) != 1 || gene(genome, "cluster", 1) != 1) return "a team does one row at a time";
     for (const auto& [name, value] : genome) {
@@ -464,9 +467,7 @@ std::vector<Genome> cuda_seeds(const Kernel& kernel, const Device& device) {
       values = {values.back()};
     if (one.name == "walk" && values.size() > 1) values = {0, kernel.inner_extent() > 16384 ? 4 : 16};
     if (one.name == "stages" || one.name == "hold" || one.name == "exchange") values = {0};
-    if (one.name == "reverse" || one.name == "realign" || one.name == "team" || one.name == "ahead" ||
-        one.name == "prefetch" || one.name == "rest")
-      values = {0};
+    if (one.name == "reverse" || one.name == "realign" || is_of_teams(one.name)) values = {0};
     if (one.name == "lines") values = {values.back()};
     // A row that even a cluster's shared memory does not hold.
     if (one.name == "keep" && kernel.inner_extent() * widest(kernel) < device.max_cluster * device.shared_bytes)

@@ -229,7 +229,7 @@ void Units::fuse_with_stores() {
   limits_.unneeded_rows = true;
   repeated_ = true;
   failed_.clear();
-  fuse();
+  grow();
 }
 
 void Units::gather_counters() {
