@@ -5,6 +5,7 @@
 #   make build     build/bin/planish and its parts
 #   make dist      a folder that runs on another x86-64 Linux with nothing but PyTorch
 #   make test-gpu  the GPU tests; in a checkout, or in a dist folder
+#   make soak      shipped modules under mixed calls from many threads, for SOAK_MINUTES
 #
 # A torch that PYTHON can import is used as it is; otherwise TORCH names what is installed into .venv.
 PYTHON ?= python3
@@ -18,11 +19,11 @@ BUILD := build
 PACKAGES := g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libsqlite3-dev libfmt-dev libssl-dev zlib1g-dev doctest-dev ccache \
             clang-format-19 clang-tidy-19 python3-dev python3-venv
 
-.PHONY: demo test browser build dist test-gpu setup setup-triton check lint tidy clean
+.PHONY: demo test browser build dist test-gpu soak setup setup-triton check lint tidy clean
 
 demo: build
 	@$(BUILD)/bin/planish doctor || true
-	@$(BUILD)/bin/planish optimize examples/cpu/softmax_rows.py --budget 30s --out $(BUILD)/demo
+	@$(BUILD)/bin/planish optimize examples/cpu/gated_blend.py --budget 6s --baselines eager,compile --out $(BUILD)/demo
 
 setup:
 	@PACKAGES="$(PACKAGES)" PYTHON="$(PYTHON)" TORCH="$(TORCH)" VENV="$(VENV)" sh cmake/setup.sh
@@ -47,7 +48,7 @@ test: build lint browser setup-triton
 	@ninja -C $(BUILD) -j $(JOBS) --quiet tests
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 	@# One thread: the tensors are small, and other processes share the cores.
-	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/python tests/cli tests/cheats tests/random_graphs tests/triton_emit
+	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/docs tests/python tests/cli tests/cheats tests/random_graphs tests/triton_emit
 
 lint: setup
 	$(VENV)/bin/ruff check --no-cache python tests bench examples
@@ -60,6 +61,12 @@ tidy: build
 dist: build
 	@ninja -C $(BUILD) -j $(JOBS) --quiet planish-emit-dump planish-graph-programs planish-search-draw
 	@sh cmake/dist.sh $(BUILD) dist
+
+# Too long for CI. SOAK_TARGET=cuda for the GPUs.
+SOAK_MINUTES ?= 10
+SOAK_TARGET ?= cpu
+soak: build
+	$(VENV)/bin/python bench/soak.py --target $(SOAK_TARGET) --minutes $(SOAK_MINUTES)
 
 test-gpu:
 	@sh tests/gpu/run.sh

@@ -55,6 +55,7 @@ struct RtError {
 };
 using RtRun = int (*)(void* program, void* const* pointers, int count, int first, int last, void* stream,
                       RtError* error);
+using RtThreads = int (*)(int most);
 
 std::atomic<long long> hits{0};
 
@@ -101,6 +102,7 @@ struct Parameter {
 };
 struct Child {
   PyObject *parent = nullptr, *key = nullptr, *module = nullptr, *attributes = nullptr, *training = nullptr;
+  std::vector<std::pair<PyObject*, PyObject*>> watched;  ///< simple attributes that its calls depend on
 };
 struct Fresh {
   long buffer = -1;
@@ -117,15 +119,17 @@ struct Output {
   PyObject* value = nullptr;
 };
 
-/// Every PyObject* is borrowed from `keep`, the keyword arguments it was made of.
+/// Every PyObject* is borrowed from `keep`, the keyword arguments it was made of. The module is a weak reference, and
+/// its dictionary is not among them: both own the plan.
 struct Plan {
   const DlExchange* torch = nullptr;
   PyObject *miss = nullptr, *module = nullptr, *allocate = nullptr, *error = nullptr, *finish = nullptr,
            *grad = nullptr;
   PyObject *default_dtype = nullptr, *captured_dtype = nullptr, *forward_ad = nullptr;
-  PyObject *tensor_type = nullptr, *parameter_type = nullptr, *root = nullptr, *root_training = nullptr;
+  PyObject *tensor_type = nullptr, *parameter_type = nullptr, *root_training = nullptr;
   std::vector<PyObject*> falsy, empty, absent;
   std::vector<Child> children;
+  std::vector<std::pair<PyObject*, Py_ssize_t>> sizes;  ///< how many submodules are in a dictionary
   std::vector<Layout> inputs;
   Nest given, keywords, answer;
   bool nested = false;  ///< inputs that only a list or dictionary of the caller's may hold
@@ -135,14 +139,17 @@ struct Plan {
   Arena arena;
   std::vector<Output> outputs;
   RtRun run = nullptr;
+  RtThreads limit = nullptr;    ///< null: not on the CPU
+  PyObject* threads = nullptr;  ///< torch's setting for the thread that asks
   void* program = nullptr;
   int steps = 0;
-  bool brief = false;  ///< work that is done sooner than the GIL is given away and taken back
+  mutable std::atomic<long long> hits{0};  ///< calls answered
+  bool brief = false;                      ///< work that is done sooner than the GIL is given away and taken back
   DlDevice device{};
   PyObject *keep = nullptr, *made = nullptr;
   // Interned names.
   PyObject *training = nullptr, *hooks = nullptr, *pre_hooks = nullptr, *requires_grad = nullptr, *is_neg = nullptr,
-           *level = nullptr;
+           *level = nullptr, *forward = nullptr;
 };
 
 struct PlanObject {
@@ -274,17 +281,24 @@ bool no_entries(PyObject* dict, PyObject* key) {
   return found != nullptr && PyDict_Check(found) && PyDict_Size(found) == 0;
 }
 
-Look modules_are_captured(const Plan& plan) {
-  bool same = holds(plan.root, plan.training, plan.root_training);
+Look modules_are_captured(const Plan& plan, PyObject* module) {
+  const Ref root(PyObject_GenericGetDict(module, nullptr));
+  if (!root) return Look::failed;
+  bool same = holds(root.get(), plan.training, plan.root_training);
   for (PyObject* name : plan.absent) {
-    PyObject* found = PyDict_GetItemWithError(plan.root, name);
+    PyObject* found = PyDict_GetItemWithError(root.get(), name);
     same = same && (found == nullptr || found == Py_None);
   }
   for (const Child& child : plan.children) {
     same = same && PyDict_GetItemWithError(child.parent, child.key) == child.module &&
            holds(child.attributes, plan.training, child.training) && no_entries(child.attributes, plan.hooks) &&
-           no_entries(child.attributes, plan.pre_hooks);
+           no_entries(child.attributes, plan.pre_hooks) &&
+           PyDict_GetItemWithError(child.attributes, plan.forward) == nullptr;
+    for (const auto& [name, value] : child.watched) {
+      same = same && PyDict_GetItemWithError(child.attributes, name) == value;
+    }
   }
+  for (const auto& [submodules, count] : plan.sizes) same = same && PyDict_Size(submodules) == count;
   if (PyErr_Occurred() != nullptr) return Look::failed;
   return same ? Look::fits : Look::differs;
 }
@@ -303,6 +317,12 @@ PyObject* launch(const Plan& plan, void* const* table) {
   void* stream = nullptr;
   if (plan.device.type == dl_cuda && plan.torch->stream(plan.device.type, plan.device.index, &stream) != 0)
     return nullptr;
+  if (plan.limit != nullptr) {
+    const Ref threads(call(plan.threads));
+    const long most = threads ? PyLong_AsLong(threads.get()) : -1;
+    if (most < 0 && PyErr_Occurred() != nullptr) return nullptr;
+    plan.limit(static_cast<int>(most));
+  }
   RtError error;
   const auto count = static_cast<int>(plan.table.size());
   PyThreadState* thread = plan.brief ? nullptr : PyEval_SaveThread();
@@ -359,7 +379,7 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
     return plan.miss;
   };
   const auto answer = [&](Look look) -> PyObject* { return look == Look::failed ? nullptr : miss(); };
-  if (count != 3 || given[0] != plan.module) return miss();
+  if (count != 3 || PyWeakref_GetObject(plan.module) != given[0]) return miss();
   PyObject* few[16];
   std::vector<PyObject*> many(plan.inputs.size() > 16 ? plan.inputs.size() : 0);
   PyObject** tensors = many.empty() ? few : many.data();
@@ -367,7 +387,7 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
     if (const Look look = unpack(*nest, what, tensors); look != Look::fits) return answer(look);
   }
   if (const Look look = context_is_plain(plan); look != Look::fits) return answer(look);
-  if (const Look look = modules_are_captured(plan); look != Look::fits) return answer(look);
+  if (const Look look = modules_are_captured(plan, given[0]); look != Look::fits) return answer(look);
   const int grad = truth(plan.grad);
   if (grad < 0) return nullptr;
 
@@ -432,6 +452,7 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
   }
   if (launch(plan, table) == nullptr) return nullptr;
   hits.fetch_add(1, std::memory_order_relaxed);
+  plan.hits.fetch_add(1, std::memory_order_relaxed);
   return results(plan, held.at);
 }
 
@@ -543,8 +564,7 @@ bool read_plan(PyObject* fields, Plan* plan) {
   plan->default_dtype = read.item(read.field("default_dtype"), 0);
   plan->captured_dtype = read.item(read.field("default_dtype"), 1);
   plan->forward_ad = read.field("forward_ad");
-  plan->root = read.item(read.field("root"), 0);
-  plan->root_training = read.item(read.field("root"), 1);
+  plan->root_training = read.field("root_training");
   PyObject* rows = read.field("falsy");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) plan->falsy.push_back(read.item(rows, i));
   rows = read.field("empty");
@@ -555,7 +575,17 @@ bool read_plan(PyObject* fields, Plan* plan) {
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     PyObject* row = read.item(rows, i);
     plan->children.push_back(
-        {read.item(row, 0), read.item(row, 1), read.item(row, 2), read.item(row, 3), read.item(row, 4)});
+        {read.item(row, 0), read.item(row, 1), read.item(row, 2), read.item(row, 3), read.item(row, 4), {}});
+    PyObject* watched = read.item(row, 5);
+    for (Py_ssize_t k = 0; k < read.size(watched); ++k) {
+      PyObject* pair = read.item(watched, k);
+      plan->children.back().watched.emplace_back(read.item(pair, 0), read.item(pair, 1));
+    }
+  }
+  rows = read.field("sizes");
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
+    PyObject* row = read.item(rows, i);
+    plan->sizes.emplace_back(read.item(row, 0), static_cast<Py_ssize_t>(read.number(read.item(row, 1))));
   }
   const long long device = read.number(read.field("device"));
   plan->device = device < 0 ? DlDevice{dl_cpu, 0} : DlDevice{dl_cuda, static_cast<std::int32_t>(device)};
@@ -616,6 +646,11 @@ bool read_plan(PyObject* fields, Plan* plan) {
   std::memcpy(&plan->run, &function, sizeof function);
   plan->program = read.address(read.item(how, 1));
   plan->steps = static_cast<int>(read.number(read.item(how, 2)));
+  if (PyObject* threads = read.field("threads"); threads != nullptr && threads != Py_None) {
+    plan->threads = read.item(threads, 0);
+    void* limit = read.address(read.item(threads, 1));
+    std::memcpy(&plan->limit, &limit, sizeof limit);
+  }
   plan->brief = read.field("brief") == Py_True;
   const auto outside = [&](long buffer) { return buffer >= static_cast<long>(plan->table.size()); };
   for (const Layout& input : plan->inputs) {
@@ -637,13 +672,14 @@ bool read_plan(PyObject* fields, Plan* plan) {
 /// Objects that the plan makes itself live as long as it: names, and the arena's shape.
 bool make_names(Plan* plan) {
   plan->made = Py_BuildValue(
-      "(NNNNNN(L)(i))", PyUnicode_InternFromString("training"), PyUnicode_InternFromString("_forward_hooks"),
+      "(NNNNNN(L)(i)N)", PyUnicode_InternFromString("training"), PyUnicode_InternFromString("_forward_hooks"),
       PyUnicode_InternFromString("_forward_pre_hooks"), PyUnicode_InternFromString("requires_grad"),
-      PyUnicode_InternFromString("is_neg"), PyUnicode_InternFromString("_current_level"), plan->arena.bytes, 1);
+      PyUnicode_InternFromString("is_neg"), PyUnicode_InternFromString("_current_level"), plan->arena.bytes, 1,
+      PyUnicode_InternFromString("forward"));
   if (plan->made == nullptr) return false;
   Py_ssize_t at = 0;
   for (PyObject** slot : {&plan->training, &plan->hooks, &plan->pre_hooks, &plan->requires_grad, &plan->is_neg,
-                          &plan->level, &plan->arena.shape, &plan->arena.strides}) {
+                          &plan->level, &plan->arena.shape, &plan->arena.strides, &plan->forward}) {
     *slot = PyTuple_GetItem(plan->made, at++);
   }
   return true;
@@ -697,6 +733,11 @@ PyObject* count_hits(PyObject*, PyObject*) {
   return PyLong_FromLongLong(hits.load(std::memory_order_relaxed));
 }
 
+PyObject* count_plan_hits(PyObject* self, PyObject*) {
+  const Plan* plan = reinterpret_cast<PlanObject*>(self)->plan;
+  return PyLong_FromLongLong(plan == nullptr ? 0 : plan->hits.load(std::memory_order_relaxed));
+}
+
 template <typename To, typename From>
 To as(From from) {
   return reinterpret_cast<To>(reinterpret_cast<void*>(from));
@@ -704,6 +745,7 @@ To as(From from) {
 
 PyMethodDef plan_methods[] = {
     {"run", as<PyCFunction>(&run), METH_FASTCALL, "run(module, args, kwargs): the outputs, or `miss`."},
+    {"hits", count_plan_hits, METH_NOARGS, "Calls that this plan has answered."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyType_Slot plan_slots[] = {{Py_tp_new, as<void*>(&plan_new)},

@@ -1,97 +1,236 @@
-"""The public Python interface: optimise a live module, put a shipped program on a module."""
+"""The public Python interface: optimise a module or a function, put a shipped program on a module (docs/python.md)."""
 
 from __future__ import annotations
 
-import json
 import os
+import secrets
 import shutil
-import subprocess
-import sys
 import tempfile
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
+from torch.utils import _pytree as pytree
 
+from planish import session
 from planish.capture.live import write_live
+from planish.counts import Status, status
 from planish.errors import PlanishError
+from planish.functions import Function, is_function
+from planish.ship.live import FALLBACKS, detach, load
 
-#: `optimize` exit codes that come with a result document.
-_FINISHED = (0, 1)
+__all__ = ["Optimized", "Status", "detach", "load", "optimize", "status"]
+
+#: Errors with which another process refuses a pickled module that may do as an exported one: it is not read there, or needs what only this
+#: process has (a tensor that it keeps on a device by itself, a registry that was filled here).
+_NOT_READ = ("not_importable", "forward_failed")
 
 
-@dataclass
+@dataclass(frozen=True, repr=False)
 class Optimized:
-    """What `optimize` found. `module` is ready to use: the given module with the shipped program attached where one won, else as it was.
-    `result` is the result document (docs: `planish optimize --json`)."""
+    """What `optimize` found.
 
-    module: torch.nn.Module
+    `module` is ready to use: the given module (or the function, as a planish Function) with the program attached where one was verified and
+    faster, else as it was. `result` is the result document (docs/formats/result.md). `folder` is where the program lies, or None.
+    `timed` says what was proved and timed: `module`, the user's own, or `exported`, its exported program, where the module could not be
+    pickled or read in another process.
+    """
+
+    module: Any
     result: dict[str, Any]
-    folder: Path
-    speedup: dict[str, float] = field(default_factory=dict)
+    folder: Path | None
+    timed: str
 
+    @property
+    def improved(self) -> bool:
+        """Whether a verified program that beats every baseline is attached."""
+        return self.result["outcome"] == "improved"
 
-def launcher() -> Path:
-    """The `planish` command that belongs to this package: PLANISH_BIN, the checkout's build, a dist folder's, the one installed with
-    this Python, then the path."""
-    if named := os.environ.get("PLANISH_BIN"):
-        return Path(named)
-    root = Path(__file__).resolve().parents[2]
-    for candidate in (root / "build" / "bin" / "planish", root / "bin" / "planish", Path(sys.executable).parent / "planish"):
-        if candidate.exists():
-            return candidate
-    if found := shutil.which("planish"):
-        return Path(found)
-    raise PlanishError("not_built", "the planish command was not found", "run make build, or set PLANISH_BIN")
+    @property
+    def speedup(self) -> float:
+        """Against the best of the baselines that were timed; 1.0 where nothing was gained."""
+        return float(self.result.get("speedup_best_baseline") or 1.0) if self.improved else 1.0
+
+    @property
+    def speedups(self) -> dict[str, float]:
+        """Against each baseline, by name; empty where nothing was gained."""
+        return {name: float(value) for name, value in (self.result.get("speedup") or {}).items()} if self.improved else {}
+
+    @property
+    def reason(self) -> str:
+        """Why nothing was gained; empty where something was."""
+        return "" if self.improved else str(self.result.get("reason") or self.result["outcome"])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        task, device = self.result.get("task", "the module"), (self.result.get("device") or {}).get("name", "")
+        if not self.improved:
+            return f"planish: {task} stays as it is: {self.reason}"
+        best, where = self.result.get("best_baseline", "the best baseline"), f" on {device}" if device else ""
+        lines = [f"planish: {task} is {self.speedup:.2f}x as fast as {best}{where}"]
+        times = self.result.get("times_ms") or {}
+        for name, row in times.items():
+            if "median" in row:
+                against = f"  {self.speedups[name]:.2f}x" if name in self.speedups else ""
+                lines.append(f"  {name:<26} {row['median']:9.4g} ms  [{row['lo']:.4g}, {row['hi']:.4g}]{against}")
+        if accuracy := self.result.get("accuracy"):
+            lines.append(f"  accuracy: {float(accuracy.get('ratio') or 0):.2f} of eager's own error (gate: {accuracy.get('gate')})")
+        lines.append(f"  timed: {'the module itself' if self.timed == 'module' else 'its exported program, as its own code could not be read elsewhere'}")
+        return "\n".join([*lines, f"  program: {self.folder}"])
 
 
 def optimize(
-    module: torch.nn.Module,
-    example_inputs: tuple[Any, ...] | list[Any] | torch.Tensor | dict[str, Any],
+    module: nn.Module | Callable[..., Any] | None = None,
+    example_inputs: Any = None,
     *,
     target: str = "auto",
-    budget: str = "60s",
+    budget: str | float = "60s",
+    max_time: str | float | None = None,
     accuracy: str | float = "eager",
+    baselines: str | Sequence[str] | None = None,
+    strategy: str | None = None,
+    seed: int | None = None,
+    evals: int | None = None,
+    cold: bool = False,
+    fallback: str = "original",
     out: str | Path | None = None,
     name: str | None = None,
-    options: tuple[str, ...] = (),
-) -> Optimized:
-    """Searches for a faster form of `module` at these example inputs, in processes of its own, and returns it with its proof.
+    progress: bool = True,
+    options: Sequence[str] = (),
+) -> Any:
+    """Searches for a faster form of a module or function at these example inputs, in processes of its own, and returns it with its proof.
 
-    `example_inputs` is one tensor, a sequence of positional arguments or a dict of keyword arguments. The module is left as it is; `.module` of the
-    result is it, with a program attached to its forward where one was verified and faster. Raises PlanishError with the command's own error.
+    `optimize(module, inputs)` and `optimize(function, inputs)` return an Optimized. `example_inputs` is one tensor, a sequence of positional
+    arguments, or a dict of keyword arguments; for both kinds give a pair `((args...), {kwargs})`. The module is changed in place: the program
+    is attached to it where one was verified and faster, and each call that it was not made for runs the module's own code.
+
+    `@optimize(example_inputs=…)` is a decorator for functions; without example inputs (`@optimize`, `@optimize(budget="30s")`) the first call's
+    arguments are the example, and that call waits for the search.
+
+    `target` is cpu, cuda, or auto: where the module and its inputs are. `budget` (seconds, or text such as "5m") is for the search, `max_time`
+    for everything. `accuracy` is eager, tf32 or a tolerance. `baselines` names what it must beat (see `planish optimize --help`); eager is
+    always among them. `fallback="compile"` runs calls that the program was not made for under torch.compile. `out` is a folder that keeps the
+    task and what is shipped; without it the program goes to the user's data folder, and nothing else is left. `options` are further options
+    of the command.
+
+    Progress is shown on sys.stderr. Raises PlanishError with the command's own error: `kind`, `message`, `hint`.
     """
-    args, kwargs = _call(example_inputs)
-    name = name or type(module).__name__
-    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="planish-"))
-    task = folder / "task"
-    write_live(task, name, module, args, kwargs)
-    command = [str(launcher()), "optimize", str(task), "--json", "--target", target, "--budget", budget, "--accuracy", str(accuracy)]
-    environment = {"PLANISH_PYTHON": sys.executable, **os.environ}
-    done = subprocess.run([*command, "--out", str(folder / "shipped"), *options], capture_output=True, text=True, env=environment, check=False)
-    try:
-        result = json.loads(done.stdout)
-    except json.JSONDecodeError as error:
-        raise PlanishError("optimize_failed", f"planish optimize gave no result document (exit code {done.returncode})", done.stderr[-2000:]) from error
-    if "error" in result or done.returncode not in _FINISHED:
-        about = result.get("error", {})
-        raise PlanishError(about.get("kind", "optimize_failed"), about.get("message", "planish optimize failed"), about.get("hint", ""))
-    improved = result["outcome"] == "improved"
-    optimized = load(result["shipped"], module) if improved else module
-    return Optimized(optimized, result, folder, dict(result.get("speedup") or {}))
+    if fallback not in FALLBACKS:
+        raise PlanishError("bad_request", f"there is no fallback '{fallback}'", f"choose from {', '.join(FALLBACKS)}")
+    chosen = {"--budget": budget, "--max-time": max_time, "--accuracy": accuracy, "--strategy": strategy, "--seed": seed, "--evals": evals}
+    if baselines is not None:
+        chosen["--baselines"] = baselines if isinstance(baselines, str) else ",".join(baselines) or "none"
+    arguments = [text for option, value in chosen.items() if value is not None for text in (option, str(value))]
+    arguments += [*(["--cold"] if cold else []), *options]
+
+    def search(thing: Any, inputs: Any) -> Optimized:
+        return _search(thing, _call(inputs), target, arguments, fallback, out, name, progress)
+
+    def first_call(function: Function, call: Any) -> None:
+        function.optimized = search(function, call)
+
+    def decorate(function: Callable[..., Any]) -> Function:
+        if not is_function(function):
+            raise PlanishError("bad_request", f"{function!r} is no function", "decorate a function; for a module: planish.optimize(instance, inputs)")
+        if example_inputs is None:
+            return Function(function, first_call)
+        made = Function(function)
+        made.optimized = search(made, example_inputs)
+        return made
+
+    if module is None:
+        return decorate
+    if isinstance(module, type):
+        raise PlanishError("bad_request", f"{module.__name__} is a class", f"make one: planish.optimize({module.__name__}(...), inputs)")
+    if isinstance(module, nn.Module):
+        _refuse_forms(module)
+    if example_inputs is None:
+        if isinstance(module, nn.Module):
+            raise PlanishError("no_inputs", "no example inputs were given", "planish.optimize(module, (x,)): shapes and values that it is to be fast for")
+        return decorate(module)
+    if not callable(module):
+        raise PlanishError("bad_request", f"{type(module).__name__} is neither a module nor a function", "planish.optimize(module, inputs)")
+    return search(module if isinstance(module, nn.Module | Function) else Function(module), example_inputs)
 
 
-def load(path: str | Path, module: torch.nn.Module) -> torch.nn.Module:
-    """Puts the shipped program at `path` on a live `module`; calls that its guards refuse run the module's own forward."""
-    from planish.ship.live import load as attach
+def _search(
+    thing: nn.Module | Function, call: Any, target: str, arguments: list[str], fallback: str, out: str | Path | None, name: str | None, progress: bool
+) -> Optimized:
+    module: nn.Module = thing.module if isinstance(thing, Function) else thing
+    name = name or (getattr(thing.original, "__name__", "function") if isinstance(thing, Function) else type(module).__name__)
+    if os.environ.get(session.INSIDE):
+        return Optimized(thing, {"outcome": "no_improvement", "reason": "this process belongs to another run of planish", "task": name}, None, "module")
+    exported = isinstance(thing, Function) and not thing.self_contained
+    with tempfile.TemporaryDirectory(prefix="planish-") as scratch:
+        folder = Path(out).absolute() if out is not None else session.data_folder() / "live" / _fresh_name(name)
+        task = (folder if out is not None else Path(scratch)) / "task"
+        made_here = not folder.exists()
+        try:
+            timed = write_live(task, name, module, *call, exported=exported)
+            command = ["optimize", str(task), "--target", _device_of(module, call) if target == "auto" else target, "--out", str(folder), *arguments]
+            try:
+                result = session.run(command, progress)
+            except PlanishError as error:
+                if error.kind not in _NOT_READ or timed == "exported":
+                    raise
+                shutil.rmtree(task)
+                timed = write_live(task, name, module, *call, exported=True)
+                result = session.run(command, progress)
+            improved = result["outcome"] == "improved"
+            if improved:
+                load(result["shipped"], module, fallback=fallback)
+        except BaseException as error:
+            if out is None and made_here:
+                shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, PlanishError):
+                raise _renamed(error, task, name) from error
+            raise
+        if out is None and made_here and not improved:
+            shutil.rmtree(folder, ignore_errors=True)
+            result["shipped"] = None
+        return Optimized(thing, result, Path(result["shipped"]) if improved else None, timed)
 
-    return attach(path, module)
+
+def _device_of(module: nn.Module, call: Any) -> str:
+    """Where calls run: the module stays where it is, and a program for another device would never be asked."""
+    tensors = (t for t in (*pytree.tree_leaves(call), *module.parameters(), *module.buffers()) if isinstance(t, torch.Tensor))
+    return "cuda" if any(t.is_cuda for t in tensors) else "cpu"
+
+
+def _refuse_forms(module: nn.Module) -> None:
+    """Modules that are no longer, or not yet, what was written."""
+    if isinstance(module, torch.jit.ScriptModule):
+        raise PlanishError("bad_request", "a scripted or traced module has no Python code to capture", "give the module that it was made of")
+    if hasattr(module, "_orig_mod"):
+        raise PlanishError("bad_request", "torch.compile has been applied to the module already", "give the module itself (module._orig_mod)")
+    for name, parameter in module.named_parameters():
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
+            raise PlanishError("bad_request", f"the parameter '{name}' has no shape yet", "call the module once with its inputs first")
+
+
+def _renamed(error: PlanishError, task: Path, name: str) -> PlanishError:
+    """The same error, about the user's module rather than about a folder of ours."""
+    return PlanishError(error.kind, error.message.replace(str(task), name), error.hint.replace(str(task), name))
+
+
+def _fresh_name(name: str) -> str:
+    plain = "".join(c if c.isalnum() or c in "-_" else "_" for c in name)
+    return f"{plain}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
 
 def _call(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(example_inputs, torch.Tensor):
+        return (example_inputs,), {}
     if isinstance(example_inputs, dict):
         return (), dict(example_inputs)
     if isinstance(example_inputs, list | tuple):
+        if len(example_inputs) == 2 and isinstance(example_inputs[0], tuple) and isinstance(example_inputs[1], dict):
+            return example_inputs[0], dict(example_inputs[1])
         return tuple(example_inputs), {}
     return (example_inputs,), {}

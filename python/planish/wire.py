@@ -22,7 +22,7 @@ from planish.errors import PlanishError, is_device_failure
 
 FDS_A_BATCH = 64
 _CHUNK = 1 << 16
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 
 class Channel:
@@ -142,6 +142,15 @@ def die_with_parent() -> None:
     """Asks the kernel for SIGKILL when the parent dies; without that (not Linux) the closed socket has to do."""
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    except (OSError, AttributeError):
+        return
+
+
+def keep_memory_private() -> None:
+    """Nobody but the kernel's owner may look into this process or change it (ptrace, /proc/PID/mem, process_vm_writev), its own user's other
+    processes included: for whoever holds expected values."""
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     except (OSError, AttributeError):
         return
 

@@ -76,6 +76,10 @@ PRT_API int prt_program_kernel_info(const prt_program* program, int kernel, prt_
  * one for each stream. */
 PRT_API int prt_program_run(prt_program* program, void* const* pointers, int n_pointers, int first, int last,
                             void* stream, prt_error* error);
+/* Most threads that CPU kernels may take in the calls that this thread makes from now on; 0, as every thread begins: as
+ * many as OpenMP gives it. After a fork the thread that is left takes one, whatever this says, if the process had
+ * several: OpenMP would wait for threads that are gone. Returns what it was before. */
+PRT_API int prt_threads(int most);
 /* How prt_program_run submits all steps of a CUDA program of two launches or more: one launch after the other, or a
  * CUDA graph whose kernel arguments are patched. The environment's PLANISH_GRAPH, read when a program is loaded, says
  * 0 (launches), 1 (graph) or auto, the default: the first calls take turns, and what took the host less time stays. */

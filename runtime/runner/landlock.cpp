@@ -47,8 +47,13 @@ bool allow(int ruleset, const std::string& path, std::uint64_t access) {
 
 }  // namespace
 
-int restrict_files(const FileRules& rules, bool isolate) {
+int landlock_version() {
   const long version = syscall(sys_create_ruleset, nullptr, 0, flag_version);
+  return version < 1 ? 0 : static_cast<int>(std::min(version, 1000L));
+}
+
+int restrict_files(const FileRules& rules, bool isolate) {
+  const int version = landlock_version();
   if (version < 1) return 0;
   std::uint64_t handled = of_first_version;
   if (version >= 2) handled |= refer;
@@ -61,11 +66,12 @@ int restrict_files(const FileRules& rules, bool isolate) {
   if (ruleset < 0) return 0;
   bool ok = true;
   for (const std::string& path : rules.read) ok = ok && allow(ruleset, path, execute | read_file | read_dir);
-  // Not execute: what is written here must not become code.
-  for (const std::string& path : rules.write) ok = ok && allow(ruleset, path, handled & ~execute);
+  // Not execute, unless asked for: what is written here must not become code.
+  const std::uint64_t written = rules.run_written ? handled : handled & ~execute;
+  for (const std::string& path : rules.write) ok = ok && allow(ruleset, path, written);
   ok = ok && syscall(sys_restrict_self, ruleset, 0) == 0;
   close(ruleset);
-  return ok ? static_cast<int>(std::min(version, 1000L)) : 0;
+  return ok ? version : 0;
 }
 
 }  // namespace planish::runner

@@ -20,6 +20,12 @@ namespace {
 
 std::atomic<std::int64_t> exempt{0};
 
+/// As the process was started: inside a fresh user namespace both read as nobody.
+const struct {
+  uid_t uid = getuid();
+  gid_t gid = getgid();
+} outside_identity;
+
 bool write_text(const char* path, const char* text) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);
   if (fd < 0) return false;
@@ -40,17 +46,19 @@ std::int64_t resident_bytes(int statm) {
 
 }  // namespace
 
-bool leave_network() {
-  const uid_t uid = getuid();
-  const gid_t gid = getgid();
-  if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
-  // Without a mapping this process would be nobody, and could not open files that belong to it.
+void keep_identity() {
+  const auto [uid, gid] = outside_identity;
   char map[64];
   write_text("/proc/self/setgroups", "deny");
   std::snprintf(map, sizeof map, "%u %u 1", uid, uid);
   write_text("/proc/self/uid_map", map);
   std::snprintf(map, sizeof map, "%u %u 1", gid, gid);
   write_text("/proc/self/gid_map", map);
+}
+
+bool leave_network() {
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
+  keep_identity();
   return true;
 }
 

@@ -7,6 +7,9 @@ namespace planish::runner {
 
 /// A user and a network namespace of its own: no interface but a loopback that is down. Before any thread starts.
 bool leave_network();
+/// In a user namespace just entered: this process stays who it was. Without it it would be nobody, and could not open
+/// files that belong to it.
+void keep_identity();
 /// Kills this process when its parent dies.
 bool die_with_parent();
 

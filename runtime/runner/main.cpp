@@ -12,6 +12,7 @@
 
 #include "channel.h"
 #include "fault.h"
+#include "guest.h"
 #include "limits.h"
 #include "sandbox.h"
 #include "session.h"
@@ -30,7 +31,8 @@ struct Options {
 
 constexpr const char* usage =
     "error: usage: planish-runner [--device cpu|cuda[:n]] [--max-rss BYTES] [--no-network]\n"
-    "                             [--sandbox [--readable FOLDER]... [--scratch FOLDER]]\n";
+    "                             [--sandbox [--readable FOLDER]... [--scratch FOLDER]]\n"
+    "       planish-runner --guest ... -- COMMAND (a process of its own for a program nobody trusts)\n";
 
 bool valid_device(const std::string& text) {
   if (text == "cpu" || text == "cuda") return true;
@@ -68,6 +70,7 @@ bool parse(int argc, char** argv, Options* out) {
 
 int main(int argc, char** argv) {
   using namespace planish::runner;
+  if (argc > 1 && std::strcmp(argv[1], "--guest") == 0) return run_guest(argc - 2, argv + 2);
   Options options;
   if (!parse(argc, argv, &options)) {
     std::fputs(usage, stderr);

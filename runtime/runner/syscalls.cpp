@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include <cerrno>
@@ -113,6 +114,15 @@ constexpr unsigned names[] = {
     SYS_rmdir, SYS_link,   SYS_linkat,   SYS_symlink, SYS_symlinkat, SYS_mknod,     SYS_mknodat, SYS_truncate,
 };
 
+/// Of a guest that starts compilers. A socket made before is kept; a path in the file system is a door that neither
+/// Landlock nor a network namespace closes.
+constexpr unsigned sockets_and_strangers[] = {
+    SYS_connect, SYS_accept,     SYS_accept4,       SYS_pidfd_getfd,
+    SYS_kcmp,    SYS_move_pages, SYS_migrate_pages, SYS_fanotify_init,
+};
+constexpr unsigned new_namespaces =
+    CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+
 class Filter {
  public:
   Filter() {
@@ -157,6 +167,18 @@ class Filter {
     add(BPF_RET | BPF_K, error(EPERM));
     add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   }
+  /// Sockets of this family and type only.
+  void sockets_of(unsigned family, unsigned type) {
+    constexpr unsigned type_bits = 0xF;
+    add(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 7);
+    load(argument_offset(0));
+    add(BPF_JMP | BPF_JEQ | BPF_K, family, 0, 3);
+    load(argument_offset(1));
+    add(BPF_ALU | BPF_AND | BPF_K, type_bits);
+    add(BPF_JMP | BPF_JEQ | BPF_K, type, 1, 0);
+    add(BPF_RET | BPF_K, error(EPERM));
+    add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  }
   bool install() {
     add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     sock_fprog program{static_cast<unsigned short>(code_.size()), code_.data()};
@@ -182,9 +204,7 @@ void add_guest_rules(Filter* filter, bool writes) {
   filter->refuse(attributes);
   // A thread, and in no namespace of its own. clone3 hides its flags behind a pointer; C libraries fall back to clone.
   filter->refuse(SYS_clone3, ENOSYS);
-  constexpr unsigned namespaces =
-      CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
-  filter->masked(SYS_clone, 0, CLONE_THREAD | namespaces, CLONE_THREAD);
+  filter->masked(SYS_clone, 0, CLONE_THREAD | new_namespaces, CLONE_THREAD);
   for (const unsigned call : {SYS_kill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo}) {
     filter->only(call, 0, {self}, EPERM);
   }
@@ -215,12 +235,37 @@ bool restrict_syscalls(SyscallRules rules) {
   return filter.install();
 }
 
+bool restrict_guest_tools(ToolRules rules) {
+  Filter filter;
+  filter.refuse(others);
+  filter.refuse(sockets_and_strangers);
+  if (rules.driver) {
+    filter.sockets_of(AF_UNIX, SOCK_SEQPACKET);
+  } else {
+    for (const unsigned call : {SYS_socket, SYS_bind, SYS_listen}) filter.refuse(call, EPERM);
+  }
+  // It hides its flags behind a pointer; C libraries fall back to clone.
+  filter.refuse(SYS_clone3, ENOSYS);
+  filter.masked(SYS_clone, 0, new_namespaces, 0);
+  filter.never(SYS_prctl, 0, PR_SET_PDEATHSIG);
+  filter.never(SYS_ioctl, 1, TIOCSTI);
+  if (rules.keep_group) {
+    filter.refuse(SYS_setsid, EPERM);
+    filter.refuse(SYS_setpgid, EPERM);
+  }
+  if (rules.keep_attributes) filter.refuse(attributes);
+  return filter.install();
+}
+
 }  // namespace planish::runner
 
 #else
 
 namespace planish::runner {
 bool restrict_syscalls(SyscallRules) {
+  return false;
+}
+bool restrict_guest_tools(ToolRules) {
   return false;
 }
 }  // namespace planish::runner

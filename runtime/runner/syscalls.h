@@ -13,4 +13,15 @@ enum class SyscallRules {
 /// PR_SET_NO_NEW_PRIVS; holds for the calling thread and those it starts. Cannot be taken back.
 bool restrict_syscalls(SyscallRules rules);
 
+/// What is left open by the rest of a guest's place (guest_place.h).
+struct ToolRules {
+  bool keep_group;       ///< no process namespace: leaving the process group is how a daemon would outlive its end
+  bool driver;           ///< the CUDA driver listens on a socket of its own, to which nobody can connect
+  bool keep_attributes;  ///< no read-only mounts: modes, owners and times of files must not be changed either
+};
+
+/// For foreign code that starts compilers: processes and files as the other walls allow them, but no sockets, no
+/// namespaces, no tracing, no foreign memory. Otherwise as restrict_syscalls().
+bool restrict_guest_tools(ToolRules rules);
+
 }  // namespace planish::runner

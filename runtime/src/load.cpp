@@ -56,6 +56,9 @@ Status load(int device, std::string_view json, const char* const* binaries, int 
       PRT_CHECK(load_cuda_kernel(*out, i, binaries[i], &out->kernels[k]));
     }
   }
+  for (const LoadedKernel& kernel : out->kernels) {
+    if (device < 0 && out->openmp.most == nullptr) out->openmp = find_openmp(kernel.library);
+  }
   out->replay = Replay::make(*out);
   return {};
 }
@@ -144,6 +147,10 @@ int prt_program_run(prt_program* program, void* const* pointers, int n_pointers,
     if (whole && program->replay != nullptr) return program->replay->run(program, pointers, cuda_stream);
     return planish::rt::run_cuda(program, pointers, first, last, cuda_stream);
   });
+}
+
+int prt_threads(int most) {
+  return planish::rt::limit_threads(most);
 }
 
 int prt_program_replay(const prt_program* program, prt_replay* out, prt_error* error) {

@@ -12,6 +12,7 @@
 #include "replay.h"
 #include "result.h"
 #include "runs.h"
+#include "threads.h"
 #include "workspace.h"
 
 namespace planish::rt {
@@ -41,6 +42,7 @@ struct prt_program {
   planish::rt::Document document;
   planish::rt::Layout layout;
   std::vector<planish::rt::LoadedKernel> kernels;
+  planish::rt::OpenMp openmp;           ///< of the CPU's kernels
   std::vector<planish::rt::Runs> runs;  ///< by step; only copy and set have any
   const planish::rt::cu::Driver* driver = nullptr;
   const planish::rt::cu::Gpu* gpu = nullptr;

@@ -46,6 +46,7 @@ Status launch(prt_program* program, const Step& step, void* const* pointers, std
 
 Status run_cpu(prt_program* program, void* const* pointers, int first, int last) {
   PRT_TRY(const std::uint64_t base, workspace(program, pointers, nullptr));
+  const Team team(program->openmp);
   for (int s = first; s < last; ++s) {
     const Step& step = program->document.steps[static_cast<std::size_t>(s)];
     if (step.kind == StepKind::launch) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "poison.h"
 #include "program.h"
 #include "statistics.h"
 
@@ -46,10 +47,12 @@ class CpuStopwatch final : public Stopwatch {
   }
   Status measure(std::int64_t first, std::int64_t n, double* out, double* host_seconds) override {
     for (std::int64_t i = 0; i < n; ++i) {
+      const int set = static_cast<int>((first + i) % request_.sets);
+      poison_cpu(output_spans(*program_, request_.pointers[set]), &random_);
       if (!scratch_.empty()) std::memset(scratch_.data(), ++pattern_, scratch_.size());
       asm volatile("" : : "r"(scratch_.data()) : "memory");
       const auto start = Clock::now();
-      PRT_CHECK(run(static_cast<int>((first + i) % request_.sets)));
+      PRT_CHECK(run(set));
       const double took = seconds_since(start);
       out[i] = took * 1e3;
       *host_seconds += took;
@@ -66,6 +69,7 @@ class CpuStopwatch final : public Stopwatch {
   TimingRequest request_;
   std::vector<unsigned char> scratch_;
   unsigned char pattern_ = 0;
+  std::uint64_t random_ = static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()) | 1U;
 };
 
 /// Each sample is queued as flush, event, steps, event. The flush keeps the GPU busy until all of the steps are queued,
@@ -119,17 +123,20 @@ class CudaStopwatch final : public Stopwatch {
     const double lead = 2 * submit_seconds_ + 20e-6;
     flushes_ = std::clamp(static_cast<int>(lead / flush_seconds) + 1, 1, 64);
     // The driver's queue holds about a thousand entries; a full one would make the host wait inside a submission.
-    const auto entries = static_cast<std::int64_t>(program_->document.steps.size()) + flushes_ + 2;
+    const auto outputs = static_cast<std::int64_t>(output_spans(*program_, request_.pointers[0]).size());
+    const auto entries = static_cast<std::int64_t>(program_->document.steps.size()) + outputs + flushes_ + 2;
     *batch = std::clamp<std::int64_t>(512 / entries, 1, *batch);
     return {};
   }
 
   Status measure(std::int64_t first, std::int64_t n, double* out, double* host_seconds) override {
     for (std::int64_t i = 0; i < n; ++i) {
+      const int set = static_cast<int>((first + i) % request_.sets);
+      PRT_CHECK(poison_cuda(output_spans(*program_, request_.pointers[set]), d_, stream_));
       if (scratch_ != 0) PRT_CHECK(flush(flushes_));
       PRT_CHECK(record(2 * i));
       const auto start = Clock::now();
-      PRT_CHECK(run(static_cast<int>((first + i) % request_.sets)));
+      PRT_CHECK(run(set));
       *host_seconds += seconds_since(start);
       PRT_CHECK(record(2 * i + 1));
     }

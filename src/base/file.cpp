@@ -166,13 +166,20 @@ bool is_at(const UniqueFd& fd, const fs::path& path) {
 Result<FileLock> FileLock::try_acquire(const fs::path& path) {
   // Two users may share a device: the file must be writable by both, whatever the umask. O_RDONLY is enough for flock
   // where the file is another's.
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  // No link is followed: the folder may be one that everybody writes to.
+  constexpr int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | flags, 0666));
   if (fd) {
     (void)::fchmod(fd.get(), 0666);
   } else {
-    fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    // The kernel may refuse O_CREAT on another user's file in such a folder, even where it may be written.
+    fd.reset(::open(path.c_str(), O_RDWR | flags));
+    if (!fd) fd.reset(::open(path.c_str(), O_RDONLY | flags));
   }
   if (!fd) return std::unexpected(file_error(errno, "open lock", path));
+  struct stat info{};
+  if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
+    return fail("not_a_file", fmt::format("{} is no file that could be locked", path.string()), "remove it");
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno == EWOULDBLOCK) return fail("busy", fmt::format("another process holds {}", path.string()));
@@ -180,6 +187,22 @@ Result<FileLock> FileLock::try_acquire(const fs::path& path) {
   }
   if (!is_at(fd, path)) return try_acquire(path);
   return FileLock(std::move(fd));
+}
+
+void FileLock::describe(std::string_view text) {
+  struct stat info{};
+  if (::fstat(fd_.get(), &info) != 0 || info.st_nlink > 1) return;
+  if (::ftruncate(fd_.get(), 0) != 0) return;
+  (void)!::pwrite(fd_.get(), text.data(), text.size(), 0);
+}
+
+std::string FileLock::description(const std::filesystem::path& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  char bytes[256];
+  const ssize_t n = fd ? ::pread(fd.get(), bytes, sizeof bytes, 0) : 0;
+  std::string out;
+  for (ssize_t i = 0; i < n; ++i) out += bytes[i] >= ' ' && bytes[i] < 0x7f ? bytes[i] : ' ';
+  return out;
 }
 
 Result<FileLock> FileLock::acquire(const fs::path& path, double timeout_seconds) {

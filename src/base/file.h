@@ -58,6 +58,11 @@ class FileLock {
   static Result<FileLock> acquire(const std::filesystem::path& path, double timeout_seconds);
   /// Without waiting; `busy` where another process, or another FileLock of this one, has it.
   static Result<FileLock> try_acquire(const std::filesystem::path& path);
+  /// Writes who holds the lock into its file, for those who wait. What cannot be written stays unsaid.
+  void describe(std::string_view text);
+  /// What the last holder wrote, as printable ASCII of at most 256 bytes: anybody may write it, so it is for people
+  /// only. Empty where there is nothing.
+  static std::string description(const std::filesystem::path& path);
 
  private:
   explicit FileLock(UniqueFd fd) : fd_(std::move(fd)) {}

@@ -4,27 +4,51 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/owned_folder.h"
+#include "cli/serve.h"
 #include "evaluate/client.h"
 #include "worker/toolbox.h"
 
 namespace planish::cli {
 namespace {
 
+/// One that runs already: that of a suite, or the one that `planish serve` keeps. Nothing where there is none, or none
+/// that answers.
+std::unique_ptr<EvaluatorClient> running_evaluator(bool may_join) {
+  const char* given = std::getenv("PLANISH_EVALUATOR");
+  std::filesystem::path socket = given != nullptr ? given : "";
+  if (socket.empty() && may_join) {
+    if (auto served = serve_socket()) socket = *served;
+  }
+  std::error_code ignored;
+  if (socket.empty() || !std::filesystem::is_socket(socket, ignored)) return nullptr;
+  auto client = EvaluatorClient::connect(socket);
+  return client ? std::move(*client) : nullptr;
+}
+
 /// The client, with the folder that its socket lies in.
 class OwnEvaluator : public EvaluatorApi {
  public:
-  OwnEvaluator(OwnedFolder folder, std::unique_ptr<EvaluatorClient> client, const ConnectOptions& options)
+  OwnEvaluator(std::optional<OwnedFolder> folder, std::unique_ptr<EvaluatorClient> client,
+               const ConnectOptions& options)
       : folder_(std::move(folder)),
         client_(std::move(client)),
         cancel_(options.cancel),
-        every_call_(options.every_call) {}
+        every_call_(options.every_call),
+        task_timeout_(options.task_timeout) {}
   Result<OpenReply> open(const OpenRequest& request) override {
-    return guard(true, [&] { return client_->open(request); });
+    OpenRequest own = request;
+    own.task_timeout = task_timeout_;
+    return guard(true, [&] { return client_->open(own); });
   }
   Result<RegionReply> region(const RegionRequest& request) override {
     return guard(every_call_, [&] { return client_->region(request); });
@@ -39,6 +63,7 @@ class OwnEvaluator : public EvaluatorApi {
     return guard(every_call_, [&] { return client_->claim(request); });
   }
   Status close(const std::string& session) override { return client_->close(session); }
+  void listen(std::function<void(std::string_view)> listener) override { client_->listen(std::move(listener)); }
 
  private:
   /// A call that an interrupt ends: the evaluator goes with it, there is nothing more to ask it.
@@ -59,10 +84,11 @@ class OwnEvaluator : public EvaluatorApi {
     return result;
   }
 
-  OwnedFolder folder_;
+  std::optional<OwnedFolder> folder_;  ///< of one that was started here
   std::unique_ptr<EvaluatorClient> client_;
   CancelToken cancel_;
   bool every_call_;
+  double task_timeout_;
 };
 
 }  // namespace
@@ -73,8 +99,10 @@ Result<std::unique_ptr<EvaluatorApi>> connect_evaluator(const ConnectOptions& op
   constexpr const char* prefix = "planish-ev-";
   constexpr double an_hour = 3600;
   // What commands and their workers left that were killed.
-  for (const char* left : {prefix, "planish-cc-", "planish-triton-", "planish-blobs-"})
+  for (const char* left : {prefix, "planish-cc-", "planish-triton-", "planish-blobs-", worker::guest_folder_prefix})
     (void)remove_ownerless_folders(left, an_hour);
+  if (auto running = running_evaluator(options.may_join))
+    return std::make_unique<OwnEvaluator>(std::nullopt, std::move(running), options);
   PLANISH_TRY(auto folder, OwnedFolder::create(prefix));
   PLANISH_TRY(auto client, EvaluatorClient::spawn(executable_path(), folder.path() / "evaluator", 60,
                                                   {"--task-timeout", fmt::format("{}", options.task_timeout)}));

@@ -14,10 +14,13 @@ struct ConnectOptions {
   /// Ends calls in flight, which then fail as `interrupted`: only `open` (nothing is lost yet), or `every_call`.
   CancelToken cancel;
   bool every_call = false;
+  /// Whether one that `planish serve` keeps may be used.
+  bool may_join = true;
 };
 
-/// Starts an evaluator process (this program's hidden verb) and connects to it. It ends with its client.
-/// Kinds: `environment`, `spawn_failed`, `closed`.
+/// Connects to an evaluator that runs already (PLANISH_EVALUATOR names the socket of a suite's; else one of `planish
+/// serve`, where one was started in the same way), or starts one (this program's hidden verb), which ends with its
+/// client. Kinds: `environment`, `spawn_failed`, `closed`.
 Result<std::unique_ptr<EvaluatorApi>> connect_evaluator(const ConnectOptions& options);
 
 }  // namespace planish::cli

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "cli/version.h"
 #include "evaluate/json.h"
+#include "worker/note_json.h"
 
 namespace planish::cli {
 namespace {
@@ -62,11 +63,9 @@ std::string evidence_json(const ResultDocument& r, const Evidence& e) {
     out["program_sha256"] = sha256_hex(e.program);
     out["kernels"] = kernels_json(e.program, e.evaluation);
   }
-  out["accuracy"] = {{"gate", r.accuracy ? r.accuracy->gate : ""},
-                     {"verified", e.verification.verified},
-                     {"cases", cases_json(e.verification.cases)},
-                     {"skipped", e.verification.skipped},
-                     {"degenerate", e.verification.degenerate}};
+  out["accuracy"] = {{"gate", r.accuracy ? r.accuracy->gate : ""}, {"verified", e.verification.verified},
+                     {"cases", cases_json(e.verification.cases)},  {"skipped", e.verification.skipped},
+                     {"degenerate", e.verification.degenerate},    {"notes", notes_to_json(e.verification.notes)}};
   if (e.evaluation.test) out["accuracy"]["before_shipping"] = cases_json(e.evaluation.test->cases);
   out["times"] = Json::object();
   for (const ClaimTime& t : r.times) {

@@ -85,6 +85,12 @@ int export_verb(const ExportVerb& options, const Output& output) {
                          {"from", folder->string()},
                          {"exported", request.out.string()}};
   output.result(dump_json(document), request.out.string() + "\n");
+  if (options.form == "source" && !output.quiet) {
+    fmt::print(
+        stderr,
+        "note: this form is to be read: it keeps no memory between calls and its launches cost more, so it may be "
+        "slower than the original; make test in it says what both take\n");
+  }
   return exit_code::success;
 }
 

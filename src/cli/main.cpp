@@ -8,6 +8,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/main_evaluator.h"
+#include "cli/usage_error.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
 
@@ -45,9 +46,22 @@ void add_task_timeout(CLI::App* verb, std::string& timeout) {
       ->capture_default_str();
 }
 
+void add_no_serve(CLI::App* verb, bool& no_serve) {
+  verb->add_flag("--no-serve", no_serve, "Start an evaluator of its own, also where `planish serve` keeps one")
+      ->envname("PLANISH_NO_SERVE");
+}
+
 void add_search(CLI::App* verb, SearchOptions& search) {
   verb->add_option("--target", search.target, "auto, cuda or cpu")->envname("PLANISH_TARGET")->capture_default_str();
-  verb->add_option("--budget", search.budget, "Time to search for, baselines not counted (60s, 5m)")
+  verb->add_option(
+          "--max-time", search.max_time,
+          "Time for everything: when it is over, what was verified until then ships (default: twice the budget "
+          "and 15 minutes)")
+      ->envname("PLANISH_MAX_TIME")
+      ->type_name("TIME");
+  verb->add_option("--budget", search.budget,
+                   "Time to search for, the final measuring of the best included; not capture, proof and baselines "
+                   "(60s, 5m)")
       ->envname("PLANISH_BUDGET")
       ->capture_default_str();
   verb->add_option("--evals", search.evaluations, "Most candidates to evaluate; 0 sets no limit")
@@ -117,6 +131,7 @@ int main(int argc, char** argv) {
   optimize_app->add_flag("--search-only", optimize.search_only,
                          "End with the search: nothing is put together, shipped or timed beside baselines");
   optimize_app->add_option("--resume", optimize.resume, "Go on with an earlier run")->type_name("RUN");
+  add_no_serve(optimize_app, optimize.no_serve);
   add_output(optimize_app, output);
 
   VerifyVerb verify;
@@ -129,6 +144,7 @@ int main(int argc, char** argv) {
   verify_app->add_option("--target", verify.target)->envname("PLANISH_TARGET")->capture_default_str();
   verify_app->add_option("--accuracy", verify.accuracy)->envname("PLANISH_ACCURACY")->capture_default_str();
   add_task_timeout(verify_app, verify.task_timeout);
+  add_no_serve(verify_app, verify.no_serve);
   add_output(verify_app, output);
 
   ExportVerb exported;
@@ -149,8 +165,19 @@ int main(int argc, char** argv) {
   suite_app->add_option("folder", suite.folder)->required()->type_name("DIR");
   add_search(suite_app, suite.search);
   suite_app->add_option("--out", suite.out, "Folder for the results")->type_name("DIR");
+  suite_app->add_option("--devices", suite.devices, "GPUs to use, by number or UUID, with commas (default: all)")
+      ->envname("PLANISH_DEVICES")
+      ->type_name("LIST");
   suite_app->add_flag("--resume", suite.resume, "Skip tasks that were finished with the same source and settings");
   add_output(suite_app, output);
+
+  ServeVerb serve;
+  CLI::App* serve_app = app.add_subcommand(
+      "serve",
+      "Keep an evaluator warm for optimize and verify commands started in this folder (runs until it is idle)");
+  serve_app->add_option("--idle", serve.idle, "Time without a command after which it ends")->capture_default_str();
+  serve_app->add_flag("--stop", serve.stop, "End the one that runs, after the commands that use it");
+  add_output(serve_app, output);
 
   // One variable a verb: the environment is applied to every verb, also to those that were not named.
   std::string runs_store, doctor_store;
@@ -193,8 +220,7 @@ int main(int argc, char** argv) {
     return app.exit(success);  // --help, --version
   } catch (const CLI::ParseError& error) {
     output.json = wants_json(argc, argv);
-    Error usage{"usage", error.what(), {}, "planish --help, or planish VERB --help"};
-    return output.error(usage);
+    return output.error(usage_error(app, error, {argv + 1, argv + argc}));
   }
 
   if (optimize_app->parsed()) {
@@ -206,6 +232,7 @@ int main(int argc, char** argv) {
   }
   if (verify_app->parsed()) return verify_verb(verify, output);
   if (export_app->parsed()) return export_verb(exported, output);
+  if (serve_app->parsed()) return serve_verb(serve, output);
   if (suite_app->parsed()) return suite_verb(suite, output);
   if (runs_app->parsed()) return runs_verb(runs_store, limit, output);
   if (show_app->parsed()) return show_verb(show, output);

@@ -13,6 +13,7 @@
 #include "cli/interrupt.h"
 #include "cli/optimize_flow.h"
 #include "cli/planner.h"
+#include "cli/result_text.h"
 #include "cli/run_lock.h"
 #include "cli/shipper.h"
 #include "cli/verbs.h"
@@ -65,6 +66,7 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, Clock& clock) {
   if (fresh || given("--baselines")) {
     PLANISH_TRY(request.baselines, parse_baselines(verb.search.baselines));
   }
+  PLANISH_TRY(request.max_seconds, parse_max_time(verb.search.max_time, request.budget.seconds));
   PLANISH_CHECK(check_target(request.target));
   PLANISH_CHECK(check_accuracy(request.accuracy));
   std::error_code ignored;
@@ -97,15 +99,18 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   auto lock = lock_run(request->run);
   if (!lock) return output.error(lock.error());
   const CancelToken cancel = watch_interrupts();
-  auto evaluator = connect_evaluator({*task_timeout, cancel, false});
+  auto evaluator = connect_evaluator({*task_timeout, cancel, false, !options.no_serve});
   if (!evaluator) return output.error(evaluator.error());
   const auto planner = make_planner();
   const auto shipper = make_shipper();
   Progress progress(Progress::detect(output.quiet), clock);
+  progress.tick();
+  (*evaluator)->listen([&progress](std::string_view text) { progress.status(text); });
   OptimizeWorld world{
       **evaluator, *planner, *shipper, [&] { return store::Store::open(store_file(options.search.store)); },
       progress,    clock,    cancel};
   auto result = optimize(*request, world);
+  (*evaluator)->listen({});
   progress.finish();
   if (!result) {
     if (cancel.cancelled()) {

@@ -3,15 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/work_scope.h"
 #include "cli/compose.h"
 #include "cli/evidence.h"
 #include "cli/judge_advisor.h"
@@ -21,6 +23,8 @@
 #include "cli/region_evaluator.h"
 #include "cli/search_setup.h"
 #include "cli/seeded_domain.h"
+#include "cli/standing.h"
+#include "cli/time_plan.h"
 #include "cli/winners.h"
 #include "evaluate/codec.h"
 #include "evaluate/device.h"
@@ -31,14 +35,18 @@ namespace {
 
 /// Region `task` has this key in the store.
 constexpr const char* whole = "task";
+constexpr const char* more_time = "allow more with --max-time";
 
 class Flow {
  public:
   Flow(const OptimizeRequest& request, OptimizeWorld& world)
-      : request_(request), world_(world), began_(world.clock.now()) {}
+      : request_(request), world_(world), time_(world.clock, request.max_seconds) {}
 
   Result<ResultDocument> run() {
-    PLANISH_CHECK(open());
+    if (auto opened = open(); !opened) {
+      if (opened.error().kind == "out_of_time") opened.error().hint = more_time;
+      return std::unexpected(std::move(opened.error()));
+    }
     auto done = after_open();
     (void)world_.evaluator.close(opened_.session);
     if (!done && store_) {
@@ -46,6 +54,7 @@ class Flow {
       run_record_.finished = world_.clock.wall_seconds();
       (void)store_->finish_run(run_record_, "");
     }
+    if (!done && done.error().kind == "out_of_time") done.error().hint = more_time;
     if (!done && recording_) {
       std::string& hint = done.error().hint;
       hint += fmt::format("{}planish optimize --resume {} goes on with what was measured", hint.empty() ? "" : "; ",
@@ -56,41 +65,67 @@ class Flow {
   }
 
  private:
-  double seconds() const { return std::chrono::duration<double>(world_.clock.now() - began_).count(); }
   bool cancelled() const { return world_.cancel.cancelled(); }
 
-  /// What begins now, and what a person reads of it. Its time goes under the name.
-  void enter(const char* name, const std::string& text = {}) {
-    const double now = seconds();
-    if (!result_.seconds_in.empty()) result_.seconds_in.back().second += now;
-    result_.seconds_in.emplace_back(name, -now);
-    if (!text.empty()) world_.progress.phase(text);
+  /// What begins now, and what a person reads of it. Its time goes under the name. `estimate`: seconds it may take, 0
+  /// where nobody can say.
+  void enter(Phase phase, const std::string& text, double estimate = 0) {
+    leave();
+    result_.seconds_in.emplace_back(name(phase), -time_.used());
+    inside_ = true;
+    world_.progress.phase(phase, text, estimate);
+  }
+  void leave() {
+    if (std::exchange(inside_, false)) result_.seconds_in.back().second += time_.used();
+  }
+  double took(Phase phase) const {
+    const auto found = std::ranges::find(result_.seconds_in, name(phase), &std::pair<std::string, double>::first);
+    return found == result_.seconds_in.end() ? 0 : found->second;
+  }
+
+  /// The scope of a question that may take so long (infinity: any time).
+  static WorkScope within(double seconds) { return WorkScope(std::isfinite(seconds) ? std::max(seconds, 1e-3) : 0); }
+
+  /// What the time was over for is noted, and is no error: the run goes on to its end with what it has.
+  template <typename T>
+  bool out_of_time(const Result<T>& result) {
+    if (result || result.error().kind != "out_of_time" || !time_.limited()) return false;
+    if (result_.out_of_time.empty()) {
+      result_.out_of_time = result_.seconds_in.back().first;
+      world_.progress.note(
+          fmt::format("note: the {:.0f} s of --max-time are over ({})", request_.max_seconds, result.error().message));
+    }
+    return true;
   }
 
   Status open() {
-    enter("capture", fmt::format("capturing {}", request_.task.filename().string()));
+    enter(Phase::capture, fmt::format("capturing {}", request_.task.filename().string()));
+    const WorkScope scope = within(time_.left());
     OpenRequest ask;
     ask.task = request_.task.string();
     ask.target = request_.target;
     ask.accuracy = request_.accuracy;
+    ask.ahead = !request_.search_only;
     PLANISH_TRY(opened_, world_.evaluator.open(ask));
     return {};
   }
 
   Status after_open() {
+    leave();
     PLANISH_CHECK(begin_record());
     PLANISH_TRY(plan_, world_.planner.plan(opened_.graph, opened_.device));
-    PLANISH_TRY(auto about,
-                world_.evaluator.region({opened_.session, whole, {}, {}, {}, plan_->bytes(), plan_->flops()}));
-    degenerate_ = about.degenerate;
-    PLANISH_CHECK(verify_aten());
-    PLANISH_CHECK(search_regions());
+    time_.compiles(
+        static_cast<int>(std::ranges::count_if(request_.baselines, [](const auto& b) { return b != "eager"; })));
+    if (auto checked = check_captured(); !checked && !out_of_time(checked)) return checked;
+    leave();
+    time_.took(took(Phase::capture), evaluation_.test ? evaluation_.test->seconds : took(Phase::check) / 2);
+    if (auto searched = search_regions(); !searched && !out_of_time(searched)) return searched;
     report_regions();
     if (request_.search_only) {
       result_.outcome = cancelled() ? "interrupted" : "searched";
       return finish();
     }
-    PLANISH_CHECK(compose());
+    if (auto composed = compose(); !composed && !out_of_time(composed)) return composed;
     PLANISH_CHECK(ship_and_claim());
     return finish();
   }
@@ -167,12 +202,17 @@ class Flow {
 
   /// The first program of every run: the captured graph as aten steps. Every task has it to fall back on. One fresh
   /// seed screens it; should it be what ships, what is shipped goes through the whole contract like any other.
-  Status verify_aten() {
-    enter("check", fmt::format("checking the captured program on {}", opened_.device.name));
+  Status check_captured() {
+    enter(Phase::check, fmt::format("checking the captured program on {}", opened_.device.name));
+    const WorkScope scope = within(time_.for_search());
+    PLANISH_TRY(auto about,
+                world_.evaluator.region({opened_.session, whole, {}, {}, {}, plan_->bytes(), plan_->flops()}));
+    degenerate_ = about.degenerate;
+    notes_ = about.notes;
     PLANISH_TRY(program_, plan_->aten_program());
     PLANISH_TRY(evaluation_, evaluate_aten(whole, whole, program_, false));
     if (evaluation_.ok()) {
-      result_.seconds_first_verified = seconds();
+      result_.seconds_first_verified = time_.used();
     } else {
       world_.progress.note(fmt::format("note: the captured program does not pass as it is ({}): {}",
                                        name(evaluation_.outcome), evaluation_.message));
@@ -202,7 +242,7 @@ class Flow {
         kept.searched = true;
         if (!region.aten_program.empty()) {
           PLANISH_TRY(auto aten, evaluate_aten(region.id, region.key, region.aten_program, false));
-          if (aten.ok() && aten.bench) kept.fallback_ms = aten.bench->median_ms;
+          if (aten.ok() && aten.bench) kept.fallback_ms = at_most_its_part(aten.bench->median_ms, region.count);
           if (aten.roofline) kept.bound_ms = aten.roofline->bound_ms;
         }
         setup_->add(region, kept.fallback_ms, kept.bound_ms);
@@ -214,35 +254,94 @@ class Flow {
     return store_->add_region(request_.run, kept);
   }
 
+  /// A region takes no longer than the whole that holds it `count` times: what says otherwise was disturbed. The budget
+  /// follows these times, and people read them.
+  double at_most_its_part(double ms, int count) const {
+    const double whole_ms = evaluation_.ok() && evaluation_.bench ? evaluation_.bench->median_ms : 0;
+    return whole_ms > 0 ? std::min(ms, whole_ms / std::max(count, 1)) : ms;
+  }
+
   Status search_regions() {
     knowledge_ =
         std::make_unique<Knowledge>(*store_, request_.run, opened_.device.name, run_record_.started, request_.cold);
     recording_->teach(knowledge_.get());
     setup_ = std::make_unique<SearchSetup>(*knowledge_);
-    enter("prepare");
+    const std::size_t planned = plan_->regions().size();
+    enter(Phase::prepare, fmt::format("measuring PyTorch's form of {} region{}", planned, planned == 1 ? "" : "s"));
+    const WorkScope scope = within(time_.for_search());
     for (const PlannedRegion& region : plan_->regions()) PLANISH_CHECK(prepare(region));
     setup_->add_ways(plan_->ways());
     result_.searched.guesses = setup_->guesses().taken;
     result_.searched.guesses_completed = setup_->guesses().completed;
     result_.searched.guesses_left_out = setup_->guesses().left_out;
     if (setup_->empty() || cancelled()) return {};
+    PLANISH_CHECK(look_ahead());
+    if (!hopeless_.empty()) return {};
     search_ = setup_->make(request_.strategy, request_.seed, request_.draws);
     const auto regions = std::ranges::count(search_->specs(), false, &search::RegionSpec::alternative);
-    enter("search", fmt::format("searching {} region{}", regions, regions == 1 ? "" : "s"));
-    RegionEvaluator evaluator(world_.evaluator, opened_.session, *plan_);
     search::RunOptions options;
     options.budget = request_.budget;
+    // What is left of the whole bounds the search and its finals, whatever the budget.
+    const double room = recording_->seconds_used() + time_.for_search();
+    if (time_.limited() && (options.budget.seconds <= 0 || options.budget.seconds > room)) {
+      options.budget.seconds = std::max(room, 1e-3);
+      world_.progress.note(fmt::format("note: --max-time leaves {:.0f} s for the search", time_.for_search()));
+    }
+    enter(Phase::search, fmt::format("searching {} region{}", regions, regions == 1 ? "" : "s"),
+          std::max(options.budget.seconds - recording_->seconds_used(), 0.0));
+    name_regions();
+    RegionEvaluator evaluator(world_.evaluator, opened_.session, *plan_, [this] { return time_.for_search(); });
     options.window = SearchSetup::window(opened_.device.target);
     options.seconds_used = recording_->seconds_used();
     options.cancel = world_.cancel;
     options.target = opened_.device.target;
     const JudgeAdvisor advisor(device_of(opened_.device));
     options.advisor = &advisor;
-    recording_->search_begins(request_.budget.seconds);
+    recording_->search_begins(options.budget.seconds);
     search::History* history = recording_->has_history() ? recording_.get() : nullptr;
     PLANISH_TRY(auto ran, search::run_search(*search_, evaluator, history, *recording_, world_.clock, options));
     (void)ran;
     world_.progress.left(-1);
+    return {};
+  }
+
+  /// Lines of progress call regions by their ids: what they stand for, once.
+  void name_regions() {
+    constexpr std::size_t most = 8;
+    std::size_t named = 0;
+    for (const PlannedRegion& region : plan_->regions()) {
+      if (region.alternative || region.summary.empty()) continue;
+      if (++named <= most) world_.progress.note(fmt::format("  {} is {}", region.id, region.summary));
+    }
+    if (named > most) world_.progress.note(fmt::format("  and {} more", named - most));
+  }
+
+  /// PyTorch's steps that no region replaces may cost more than the whole does in eager: then nothing can be won, and
+  /// the search is left out. Eager is timed for that, where there are such steps.
+  Status look_ahead() {
+    const int kept = plan_->kept_steps();
+    if (kept == 0 || !evaluation_.bench || request_.search_only || recording_->has_history()) return {};
+    Standing standing;
+    standing.whole_ms = evaluation_.bench->median_ms;
+    standing.kept_steps = kept;
+    for (const search::RegionSpec& spec : setup_->specs()) {
+      if (spec.alternative) continue;
+      if (spec.fallback_ms == search::no_time) return {};
+      standing.regions_ms += spec.fallback_ms * spec.count;
+    }
+    ClaimRequest claim;
+    claim.session = opened_.session;
+    claim.modes = {"eager"};
+    claim.min_runs = 5;
+    claim.max_seconds = 0.5;
+    claim.more = true;
+    PLANISH_TRY(const auto timed, world_.evaluator.claim(claim));
+    const ClaimTime* eager = timed.find("eager");
+    if (eager == nullptr || eager->error) return {};
+    standing.eager_ms = eager->median_ms;
+    standing.eager_hi_ms = eager->hi_ms;
+    hopeless_ = cannot_win(standing);
+    if (!hopeless_.empty()) world_.progress.note("note: " + hopeless_);
     return {};
   }
 
@@ -285,6 +384,7 @@ class Flow {
   /// more at a time, as long as the whole gets faster. Regions were timed alone; the whole decides.
   Status compose() {
     if (!search_) return {};
+    const WorkScope scope = within(time_.for_search());
     PLANISH_TRY(bool taken, compose_with({}));
     std::vector<std::size_t> ways;
     for (const std::size_t way : search_->close_ways(true)) {
@@ -300,7 +400,7 @@ class Flow {
   Result<bool> compose_with(const std::vector<std::size_t>& ways) {
     std::vector<Choice> choices = winners(*search_, ways);
     if (choices.empty()) return false;
-    if (result_.seconds_in.back().first != "compose") enter("compose", "checking the whole program");
+    if (result_.seconds_in.back().first != name(Phase::compose)) enter(Phase::compose, "checking the whole program");
     PLANISH_TRY(auto composed, composed_of(choices, ways));
     for (const std::string& dropped : composed.dropped) {
       world_.progress.note(fmt::format("note: region {} keeps its PyTorch form: the whole fails with it", dropped));
@@ -309,7 +409,7 @@ class Flow {
     const bool slower = evaluation_.ok() && evaluation_.bench && composed.evaluation->bench &&
                         composed.evaluation->bench->median_ms >= evaluation_.bench->median_ms;
     if (slower) return false;
-    if (!evaluation_.ok()) result_.seconds_first_verified = seconds();
+    if (!evaluation_.ok()) result_.seconds_first_verified = time_.used();
     take(std::move(composed));
     choices_ = std::move(choices);
     ways_ = ways;
@@ -320,9 +420,14 @@ class Flow {
 
   Result<Composed> composed_of(const std::vector<Choice>& choices, const std::vector<std::size_t>& ways) {
     const auto check = [this](const std::string& program, bool full) { return evaluate(whole, whole, program, full); };
+    return compose_choices(*plan_, planned_ways(ways), choices, check);
+  }
+
+  /// Ways of the search by their places in the plan.
+  std::vector<std::size_t> planned_ways(const std::vector<std::size_t>& ways) const {
     std::vector<std::size_t> planned;
     for (const std::size_t way : ways) planned.push_back(setup_->planned_way(way));
-    return compose_choices(*plan_, planned, choices, check);
+    return planned;
   }
 
   /// From here on this is the program of the whole.
@@ -362,7 +467,9 @@ class Flow {
   Result<VerifyReply> ship_and_verify(ShipRequest ship) {
     shipped_ = std::move(ship);
     PLANISH_CHECK(world_.shipper.ship(shipped_));
-    return world_.evaluator.verify({opened_.session, shipped_.folder.string(), 5, false});
+    const WorkScope scope = within(claims_ ? time_.left() : time_.for_proof());
+    // A baseline is PyTorch's program, and the folder was written a moment ago: nobody else's code is in it.
+    return world_.evaluator.verify({opened_.session, shipped_.folder.string(), 5, false, shipped_.program.empty()});
   }
 
   /// Verification draws more data than the check of the whole, so it may be the first to meet a bias of approximations
@@ -380,13 +487,23 @@ class Flow {
     return {};
   }
 
+  /// Ships the program and proves it.
+  Status prove() {
+    enter(Phase::ship, "shipping, and verifying what is shipped in fresh processes", time_.proof_estimate());
+    PLANISH_TRY(evidence_.verification, ship_and_verify(ship_of_program()));
+    return verify_without_approximations();
+  }
+
   Status ship_and_claim() {
     std::string claim_path;
-    if (evaluation_.ok()) {
-      enter("ship", "shipping, and verifying what is shipped in fresh processes");
-      PLANISH_TRY(evidence_.verification, ship_and_verify(ship_of_program()));
-      PLANISH_CHECK(verify_without_approximations());
-      if (evidence_.verification.fell_back()) {
+    if (!hopeless_.empty()) {
+      result_.reason = hopeless_;
+    } else if (evaluation_.ok()) {
+      auto proved = prove();
+      if (!proved && !out_of_time(proved)) return proved;
+      if (!proved) {
+        result_.reason = "the time was over before the proof of what was found had ended";
+      } else if (evidence_.verification.fell_back()) {
         const ProgramCalls& calls = *evidence_.verification.program;
         result_.reason =
             fmt::format("the shipped module ran its program in {} of {} calls, the original in the others: {}",
@@ -400,43 +517,88 @@ class Flow {
     } else {
       result_.reason = fmt::format("no program passed ({}): {}", name(evaluation_.outcome), evaluation_.message);
     }
-    enter("claim", "timing it beside the baselines");
-    // Whoever interrupts does not want to wait for minutes of max-autotune.
-    std::vector<std::string> modes = cancelled() ? std::vector<std::string>{"eager"} : request_.baselines;
-    if (std::ranges::find(modes, "eager") == modes.end()) modes.insert(modes.begin(), "eager");
-    ClaimRequest claim;
-    claim.session = opened_.session;
-    claim.path = claim_path;
-    claim.modes = std::move(modes);
-    PLANISH_TRY(evidence_.claim, world_.evaluator.claim(claim));
-    result_.times = evidence_.claim.times;
+    PLANISH_CHECK(time_beside_baselines(claim_path));
     bool faster = compare_times(result_);
     if (result_.reason.empty() && !degenerate_.empty()) {
       result_.reason = fmt::format("the task is degenerate: {} would pass as its output", fmt::join(degenerate_, ", "));
     }
-    if (result_.reason.empty() && !faster) {
+    // Proved, and nothing to compare it with: it stays, and claims nothing.
+    const bool untimed = result_.times.empty() && !result_.out_of_time.empty() && !claim_path.empty();
+    if (result_.reason.empty() && !faster && !untimed) {
       PLANISH_TRY(faster, beats_what_is_right());
       if (!faster) result_.reason = why_not_faster();
     }
     if (result_.reason.empty()) {
       result_.outcome = "improved";
       result_.form = "program";
+      PLANISH_CHECK(explain_program());
     } else {
       result_.outcome = "no_improvement";
       PLANISH_CHECK(ship_baseline());
     }
-    if (cancelled()) result_.outcome = "interrupted";
+    if (cancelled() || !result_.out_of_time.empty()) result_.outcome = "interrupted";
+    if (!result_.out_of_time.empty()) {
+      const std::string more = result_.reason.empty() ? "" : fmt::format("; {}", result_.reason);
+      result_.reason = fmt::format("the {:.0f} s of --max-time were over in phase {} (--resume {} goes on){}",
+                                   request_.max_seconds, result_.out_of_time, request_.run, more);
+    }
     result_.shipped = shipped_.folder.string();
     result_.accuracy = summarise(request_.accuracy, evidence_.verification.cases);
     result_.accuracy->verified = evidence_.verification.verified;
     result_.accuracy->skipped = evidence_.verification.skipped;
     result_.accuracy->degenerate = degenerate_;
+    result_.accuracy->notes = notes_;
     result_.roofline = evaluation_.roofline;
+    return {};
+  }
+
+  Status explain_program() {
+    std::set<std::string> used;
+    for (const ResultDocument::Region& region : result_.regions) {
+      if (region.used) used.insert(region.id);
+    }
+    PLANISH_TRY(result_.why, plan_->explain(used, planned_ways(ways_), program_));
+    return {};
+  }
+
+  /// What ships (an empty path: nothing that could be claimed) and the baselines, timed in turn.
+  Status time_beside_baselines(const std::string& path) {
+    // Whoever interrupts does not want to wait for minutes of max-autotune.
+    std::vector<std::string> modes = cancelled() ? std::vector<std::string>{"eager"} : request_.baselines;
+    if (std::ranges::find(modes, "eager") == modes.end()) modes.insert(modes.begin(), "eager");
+    enter(Phase::claim,
+          modes.size() == 1
+              ? "timing it beside eager"
+              : fmt::format("compiling {} of torch.compile's modes, and timing it beside them", modes.size() - 1));
+    claims_ = true;
+    ClaimRequest claim;
+    claim.session = opened_.session;
+    claim.path = path;
+    claim.modes = std::move(modes);
+    claim.max_seconds = TimePlan::claim_seconds(request_.budget.seconds);
+    const WorkScope scope = within(time_.left());
+    auto claimed = world_.evaluator.claim(claim);
+    if (!claimed && !out_of_time(claimed)) return std::unexpected(std::move(claimed.error()));
+    if (!claimed) return {};
+    evidence_.claim = std::move(*claimed);
+    result_.times = evidence_.claim.times;
+    for (const ClaimTime& time : result_.times) {
+      if (time.error && out_of_time(Status(std::unexpected(*time.error)))) break;
+    }
     return {};
   }
 
   std::string why_not_faster() const {
     if (result_.speedup_best_baseline <= 0) return "nothing could be timed beside it";
+    if (!result_.too_noisy.empty()) {
+      const auto worst = std::ranges::max_element(result_.times, {}, [](const ClaimTime& t) {
+        return t.error || t.median_ms <= 0 ? 0 : (t.hi_ms - t.lo_ms) / t.median_ms;
+      });
+      return fmt::format(
+          "too noisy: the times of {} vary by more than {:.0f} % ({} between {:.4g} and {:.4g} ms): time it "
+          "again on a quiet machine",
+          fmt::join(result_.too_noisy, ", "), 100 * noisy_share, worst->name, worst->lo_ms, worst->hi_ms);
+    }
     if (result_.speedup_best_baseline >= 1)
       return fmt::format("the gain over {} is inside the noise", result_.best_baseline);
     return fmt::format("{} is faster than what was found ({:.2f}x)", result_.best_baseline,
@@ -489,7 +651,9 @@ class Flow {
       // PyTorch's own program: where there is not even a verdict on it, the fault is elsewhere.
       ShipRequest ship = ship_request();
       ship.baseline = mode;
-      PLANISH_TRY(evidence_.verification, ship_and_verify(std::move(ship)));
+      auto verified = ship_and_verify(std::move(ship));
+      if (!verified && !out_of_time(verified)) return std::unexpected(std::move(verified.error()));
+      evidence_.verification = verified ? std::move(*verified) : VerifyReply{};
     }
     program_.clear();
     result_.form = "baseline";
@@ -520,17 +684,17 @@ class Flow {
     for (const ClaimTime& time : result_.times) {
       if (time.name == "shipped") result_.host_us_per_call = time.host_us;
     }
-    enter("end");
-    result_.seconds_in.pop_back();
-    result_.seconds_total = seconds();
+    leave();
+    result_.seconds_total = time_.used();
+    result_.seconds_max = request_.max_seconds;
     if (!request_.search_only) PLANISH_CHECK(ship_evidence());
     const std::string document = to_json(result_);
     PLANISH_CHECK(write_file(folder_ / "result.json", document));
-    run_record_.state = cancelled() ? "interrupted" : "finished";
+    run_record_.state = result_.outcome == "interrupted" ? "interrupted" : "finished";
     run_record_.outcome = result_.outcome;
     run_record_.finished = world_.clock.wall_seconds();
-    const auto headline = result_.speedup.find("max_autotune_no_cudagraphs");
-    run_record_.speedup = headline != result_.speedup.end() ? headline->second : result_.speedup_best_baseline;
+    const auto headline = headline_of(result_);
+    run_record_.speedup = headline ? headline->speedup : 0;
     return store_->finish_run(run_record_, document);
   }
 
@@ -548,7 +712,9 @@ class Flow {
 
   const OptimizeRequest& request_;
   OptimizeWorld& world_;
-  TimePoint began_;
+  TimePlan time_;
+  bool inside_ = false;  ///< a phase: the last of seconds_in counts on
+  bool claims_ = false;  ///< in the last phase: nothing needs to be kept for later
   OpenReply opened_;
   std::unique_ptr<store::Store> store_;
   store::RunRecord run_record_;
@@ -558,6 +724,7 @@ class Flow {
   std::filesystem::path folder_;
   std::unique_ptr<Plan> plan_;
   std::vector<std::string> degenerate_;
+  std::vector<Note> notes_;
   std::unique_ptr<search::Search> search_;
   std::vector<Choice> choices_;                  ///< what program_ was composed of
   std::vector<std::size_t> ways_;                ///< of the search: how the task is cut in program_
@@ -566,6 +733,7 @@ class Flow {
   Evaluation evaluation_;                        ///< its evaluation, level full
   Evidence evidence_;
   ShipRequest shipped_;            ///< what lies in the shipped folder
+  std::string hopeless_;           ///< why no search could win; empty where one may
   std::string verified_baseline_;  ///< the one that was shipped and passed
   std::string unjudged_baseline_;  ///< one that could not be run or judged as shipped
   ResultDocument result_;

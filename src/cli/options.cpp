@@ -11,6 +11,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/suggest.h"
+#include "cli/time_plan.h"
 #include "store/store.h"
 
 namespace planish::cli {
@@ -53,6 +55,13 @@ Result<double> parse_limit(const std::string& text) {
   return fail("usage", fmt::format("'{}' allows no time at all", text), "name a limit such as 60s or 10m");
 }
 
+Result<double> parse_max_time(const std::string& text, double budget_seconds) {
+  if (text == "auto") return TimePlan::usual(budget_seconds);
+  auto seconds = parse_limit(text);
+  if (!seconds) seconds.error().hint = "name a limit such as 60s or 10m, or auto";
+  return seconds;
+}
+
 Result<std::vector<std::string>> parse_baselines(const std::string& text) {
   const std::vector<std::string> known = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
   if (text == "all") return known;
@@ -65,7 +74,7 @@ Result<std::vector<std::string>> parse_baselines(const std::string& text) {
       std::ranges::replace(mode, '-', '_');
       if (std::ranges::find(known, mode) == known.end()) {
         return fail("usage", fmt::format("there is no baseline '{}'", mode),
-                    fmt::format("choose from all, none, {}", fmt::join(known, ", ")));
+                    fmt::format("{}choose from all, none, {}", did_you_mean(mode, known), fmt::join(known, ", ")));
       }
       asked.push_back(mode);
       at = comma + 1;
@@ -87,7 +96,8 @@ Status check_accuracy(const std::string& text) {
 
 Status check_target(const std::string& text) {
   if (text == "auto" || text == "cpu" || text == "cuda") return {};
-  return fail("usage", fmt::format("there is no target '{}'", text), "choose auto, cpu or cuda");
+  return fail("usage", fmt::format("there is no target '{}'", text),
+              did_you_mean(text == "gpu" ? "cuda" : text, {"auto", "cpu", "cuda"}) + "choose auto, cpu or cuda");
 }
 
 std::filesystem::path store_file(const std::string& option) {

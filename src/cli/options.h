@@ -23,12 +23,15 @@ struct SearchOptions {
   std::string baselines = "all";  ///< all | none | a list with commas
   std::string store;
   std::string task_timeout = "10m";
+  std::string max_time = "auto";  ///< auto: TimePlan::usual; or a limit
 };
 
 /// "90", "90s", "1.5m", "2h" in seconds. Kind `usage`.
 Result<double> parse_duration(const std::string& text);
 /// The same for a limit, which zero cannot be. Kind `usage`.
 Result<double> parse_limit(const std::string& text);
+/// Seconds of --max-time for a search with this budget; 0: no limit. Kind `usage`.
+Result<double> parse_max_time(const std::string& text, double budget_seconds);
 /// Modes in canonical order, `eager` always first. Kind `usage`.
 Result<std::vector<std::string>> parse_baselines(const std::string& text);
 /// `eager`, `tf32`, or a tolerance between 0 and 1. Kind `usage`.

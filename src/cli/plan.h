@@ -5,10 +5,12 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "cli/explain.h"
 #include "coder/domain.h"
 #include "evaluate/api.h"
 #include "model/features.h"
@@ -51,12 +53,17 @@ class Plan {
   /// The least the whole task must move and compute.
   virtual double bytes() const = 0;
   virtual double flops() const = 0;
+  /// Steps of PyTorch that stay whatever is found: those outside all regions.
+  virtual int kept_steps() const { return 0; }
   /// The whole task as aten steps alone.
   virtual Result<std::string> aten_program() const = 0;
   /// The whole task, cut with these ways (by their places), with the given genome for every region named and aten
   /// steps for all else. Kind `cycle` where the ways do not go together.
   virtual Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen,
                                       const std::vector<std::size_t>& ways) const = 0;
+  /// What a program that was composed so runs in place of what; `used` are the regions it has kernels for.
+  virtual Result<Explanation> explain(const std::set<std::string>& used, const std::vector<std::size_t>& ways,
+                                      const std::string& program) const = 0;
 };
 
 class Planner {

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/node_names.h"
 #include "codegen/compose/compose.h"
-#include "codegen/lower/node_text.h"
+#include "codegen/contraction/contraction.h"
 #include "codegen/partition/partition.h"
 #include "codegen/partition/recut.h"
 #include "coder/synth.h"
@@ -34,14 +35,16 @@ double bytes_of(const ir::Value& value) {
   return static_cast<double>(value.elements()) * std::max(size_of(value.dtype), 1);
 }
 
-std::string summary_of(const codegen::Region& region) {
-  return fmt::format("{}, {} op{}", codegen::anchor_name(region.kernel.anchor), region.nodes.size(),
-                     region.nodes.size() == 1 ? "" : "s");
+/// "layer_norm, mul, relu (model.py:14-17)".
+std::string summary_of(const ir::Graph& graph, const codegen::Region& region) {
+  const std::string where = places_text(graph, region.nodes);
+  return operators_text(graph, region.nodes) + (where.empty() ? "" : fmt::format(" ({})", where));
 }
 
 class SynthPlan : public Plan {
  public:
-  explicit SynthPlan(std::shared_ptr<const coder::CutTask> task) : task_(std::move(task)) {}
+  SynthPlan(std::shared_ptr<const coder::CutTask> task, const DeviceFacts& facts)
+      : task_(std::move(task)), tensor_rate_(facts.peak_gflops > 0 ? facts.tensor_gflops / facts.peak_gflops : 0) {}
 
   /// Groups equal regions, and equal ways to cut them otherwise; each group is searched once, as its first member.
   Status prepare() {
@@ -86,6 +89,10 @@ class SynthPlan : public Plan {
     return total;
   }
 
+  int kept_steps() const override {
+    return static_cast<int>(std::ranges::count(task_->partition.order, false, &codegen::Item::is_region));
+  }
+
   Result<std::string> aten_program() const override {
     PLANISH_TRY(auto program, codegen::aten_program(task_->graph, task_->device));
     return program::to_json(program);
@@ -93,9 +100,7 @@ class SynthPlan : public Plan {
 
   Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen,
                               const std::vector<std::size_t>& ways) const override {
-    std::vector<const codegen::Recut*> recuts;
-    for (const std::size_t w : ways) recuts.insert(recuts.end(), groups_[w].recuts.begin(), groups_[w].recuts.end());
-    PLANISH_TRY(const auto partition, codegen::recut(task_->graph, task_->partition, recuts));
+    PLANISH_TRY(const auto partition, cut(ways));
     std::vector<codegen::Choice> choices(partition.regions.size());
     for (std::size_t r = 0; r < partition.regions.size(); ++r) {
       const auto planned =
@@ -109,12 +114,38 @@ class SynthPlan : public Plan {
     return program::to_json(program);
   }
 
+  Result<Explanation> explain(const std::set<std::string>& used, const std::vector<std::size_t>& ways,
+                              const std::string& program) const override {
+    PLANISH_TRY(const auto partition, cut(ways));
+    std::vector<ExplainedRegion> regions;
+    for (const codegen::Region& region : partition.regions) {
+      const auto planned = std::ranges::find(planned_, codegen::canonical_key(region), &PlannedRegion::key);
+      ExplainedRegion& out = regions.emplace_back();
+      if (planned == planned_.end()) continue;
+      out = {planned->id, used.contains(planned->id), planned->bytes};
+    }
+    return cli::explain(task_->graph, partition, regions, program);
+  }
+
  private:
+  Result<codegen::Partition> cut(const std::vector<std::size_t>& ways) const {
+    std::vector<const codegen::Recut*> recuts;
+    for (const std::size_t w : ways) recuts.insert(recuts.end(), groups_[w].recuts.begin(), groups_[w].recuts.end());
+    return codegen::recut(task_->graph, task_->partition, recuts);
+  }
+
   /// Recuts that replace equal regions by equal ones, each elsewhere in the task. Regions by their places in planned_.
   struct Group {
     std::vector<std::size_t> replaces, by;
     std::vector<const codegen::Recut*> recuts;
   };
+
+  /// Operations as the units for fp32 would have to do them in the same time: products go at the rate of the tensor
+  /// cores where there are some.
+  double flops_of(const codegen::Cost& cost) const {
+    if (tensor_rate_ <= cost.passes) return cost.flops;
+    return cost.flops - cost.products + cost.products * cost.passes / tensor_rate_;
+  }
 
   /// Where it stands in planned_: as an equal one before it, or anew.
   Result<std::size_t> plan_region(const codegen::Region& region, bool alternative) {
@@ -130,14 +161,16 @@ class SynthPlan : public Plan {
     out.outputs = region.outputs;
     const codegen::Cost cost = codegen::cost(region.kernel);
     out.bytes = cost.bytes;
-    out.flops = cost.flops;
-    out.summary = summary_of(region);
+    out.flops = flops_of(cost);
+    out.summary = summary_of(task_->graph, region);
     out.alternative = alternative;
     out.launch_ms = 1e3 * codegen::launch_seconds(task_->device);
     PLANISH_TRY(auto aten, codegen::region_aten_program(task_->graph, region, task_->device));
     out.aten_program = program::to_json(aten);
     out.domain = coder::synth_domain(task_, region);
-    out.features = std::make_shared<model::Featurizer>(region.kernel, task_->device);
+    // What is learned of genomes is learned of streaming schedules.
+    if (region.kernel.anchor != codegen::Anchor::contraction)
+      out.features = std::make_shared<model::Featurizer>(region.kernel, task_->device);
     planned_.push_back(std::move(out));
     return planned_.size() - 1;
   }
@@ -167,6 +200,7 @@ class SynthPlan : public Plan {
   }
 
   std::shared_ptr<const coder::CutTask> task_;
+  double tensor_rate_ = 0;  ///< of 16-bit products on tensor cores, against fp32 without them
   std::vector<PlannedRegion> planned_;
   std::vector<std::size_t> planned_of_;  ///< by region of the partition: its place in planned_
   std::vector<Group> groups_;
@@ -178,10 +212,16 @@ class SynthPlanner : public Planner {
   Result<std::unique_ptr<Plan>> plan(const std::string& graph, const DeviceFacts& device) override {
     auto task = std::make_shared<coder::CutTask>();
     PLANISH_TRY(task->graph, ir::parse_graph(graph));
-    PLANISH_TRY(task->partition, codegen::partition(task->graph));
     task->device = device_of(device);
-    task->recuts = codegen::recuts(task->graph, task->partition, task->device);
-    auto plan = std::make_unique<SynthPlan>(std::move(task));
+    codegen::PartitionOptions options;
+    options.limits.contractions = codegen::schedules_contractions(task->device);
+    // Packing costs what the product of 16-bit factors gains: libraries read those as they lie.
+    options.limits.narrow_contractions = false;
+    PLANISH_TRY(task->partition, codegen::partition(task->graph, options));
+    codegen::RecutOptions recut_options;
+    recut_options.limits = options.limits;
+    task->recuts = codegen::recuts(task->graph, task->partition, task->device, recut_options);
+    auto plan = std::make_unique<SynthPlan>(std::move(task), device);
     PLANISH_CHECK(plan->prepare());
     return plan;
   }

@@ -20,6 +20,10 @@ constexpr auto plain_every = std::chrono::seconds(10);
 constexpr std::size_t most_regions = 4;
 constexpr std::size_t most_operators = 4;
 
+double seconds_since(TimePoint then, const Clock& clock) {
+  return std::chrono::duration<double>(clock.now() - then).count();
+}
+
 /// A redrawn line must not wrap.
 std::size_t terminal_width() {
   winsize size{};
@@ -44,8 +48,11 @@ Progress::Mode Progress::detect(bool quiet) {
   return ::isatty(STDERR_FILENO) == 1 && !dumb ? Mode::terminal : Mode::plain;
 }
 
-Progress::Progress(Mode mode, const Clock& clock) : mode_(mode), clock_(clock), last_(clock.now()) {}
+Progress::Progress(Mode mode, const Clock& clock)
+    : mode_(mode), clock_(clock), last_(clock.now()), began_(clock.now()) {}
 Progress::~Progress() {
+  ticker_.request_stop();
+  if (ticker_.joinable()) ticker_.join();
   finish();
 }
 
@@ -55,8 +62,45 @@ void Progress::clear_lines() {
   drawn_ = 0;
 }
 
-void Progress::phase(const std::string& text) {
-  note(text);
+void Progress::phase(Phase phase, const std::string& text, double estimate) {
+  std::string line = fmt::format("[{}/{}] {}", number(phase), phase_count, text);
+  if (estimate >= 1) line += fmt::format(", about {:.0f} s", estimate);
+  const double since = seconds_since(began_, clock_);
+  if (since >= 1) line += fmt::format(" ({:.0f} s so far)", since);
+  note(line);
+  const std::scoped_lock lock(mutex_);
+  phase_ = phase;
+  phase_began_ = clock_.now();
+  last_ = phase_began_;
+  estimate_ = estimate;
+  doing_ = text;
+  status_.clear();
+}
+
+void Progress::status(std::string_view text) {
+  const std::scoped_lock lock(mutex_);
+  if (status_ == text) return;
+  status_ = text;
+  // A wait is said at once, also where lines only come now and then; once for each thing that is waited for.
+  if (mode_ == Mode::plain && status_.starts_with("waiting")) {
+    const std::string what = status_.substr(0, status_.find(':'));
+    if (what != waited_for_) fmt::print(stderr, "  {}\n", status_);
+    waited_for_ = what;
+    std::fflush(stderr);
+  }
+  draw();
+}
+
+void Progress::tick() {
+  if (mode_ == Mode::quiet || ticking_) return;
+  ticking_ = true;
+  ticker_ = std::jthread([this](std::stop_token stop) {
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+      ended_.wait_for(lock, stop, std::chrono::milliseconds(500), [] { return false; });
+      if (!stop.stop_requested()) draw();
+    }
+  });
 }
 
 void Progress::note(const std::string& text) {
@@ -96,6 +140,18 @@ void Progress::best(const std::string& region, double ms, double fallback_ms) {
 void Progress::left(double seconds) {
   const std::scoped_lock lock(mutex_);
   left_ = seconds;
+  left_at_ = clock_.now();
+}
+
+std::string Progress::activity() const {
+  if (!phase_ || (!ticking_ && status_.empty())) return {};
+  const double seconds = seconds_since(phase_began_, clock_);
+  // In plain mode lines stand far from their phase's, so they name it.
+  std::string out =
+      mode_ == Mode::plain ? fmt::format("{}: {:.0f} s", doing_, seconds) : fmt::format("{:.0f} s", seconds);
+  if (estimate_ >= 1 && seconds < estimate_) out += fmt::format(" of about {:.0f} s", estimate_);
+  if (!status_.empty()) out += ", " + status_;
+  return out;
 }
 
 std::string Progress::counts() const {
@@ -103,7 +159,9 @@ std::string Progress::counts() const {
   for (const auto& [outcome, n] : failures_) out += fmt::format(", {} {}", n, outcome);
   const double seconds = std::chrono::duration<double>(clock_.now() - first_).count();
   if (tried_ > 1 && seconds > 0) out += fmt::format(" | {:.0f} a minute", 60 * (tried_ - 1) / seconds);
-  if (left_ >= 0) out += fmt::format(" | {:.0f} s left", left_);
+  const double left = left_ - seconds_since(left_at_, clock_);
+  if (left_ >= 0 && left >= 1) out += fmt::format(" | {:.0f} s left", left);
+  if (left_ >= 0 && left < 1) out += " | ending";
   return out;
 }
 
@@ -117,7 +175,7 @@ std::string Progress::regions() const {
       continue;
     }
     out += fmt::format("{}{} best {:.4g} ms", shown++ == 0 ? "" : " | ", name, region.ms);
-    if (region.fallback_ms > 0) out += fmt::format(" ({:.2f}x)", region.fallback_ms / region.ms);
+    if (region.fallback_ms > 0) out += fmt::format(" (PyTorch's operators {:.4g} ms)", region.fallback_ms);
     if (!region.cells.empty())
       out += fmt::format(", {} cell{}", region.cells.size(), region.cells.size() == 1 ? "" : "s");
   }
@@ -143,7 +201,10 @@ std::string Progress::agents() const {
 }
 
 std::vector<std::string> Progress::lines() const {
-  std::vector<std::string> out{counts(), regions(), agents()};
+  std::vector<std::string> out{activity()};
+  if (tried_ > 0 && (!phase_ || *phase_ <= Phase::compose)) {
+    for (auto line : {counts(), regions(), agents()}) out.push_back(std::move(line));
+  }
   std::erase(out, "");
   return out;
 }
@@ -154,6 +215,7 @@ void Progress::draw() {
   if (now - last_ < (mode_ == Mode::terminal ? Duration(terminal_every) : Duration(plain_every))) return;
   last_ = now;
   const std::vector<std::string> text = lines();
+  if (text.empty()) return;
   if (mode_ == Mode::terminal) {
     clear_lines();
     const std::size_t width = terminal_width();

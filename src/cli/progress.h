@@ -1,14 +1,18 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
+#include "cli/phase.h"
 
 namespace planish::cli {
 
@@ -22,8 +26,12 @@ class Progress {
   Progress(Mode mode, const Clock& clock);
   ~Progress();
 
-  /// A new phase ("capturing", "searching 3 regions"). Its line stays.
-  void phase(const std::string& text);
+  /// A new phase ("searching 3 regions"). Its line stays. `estimate`: seconds it may take, 0 where nobody can say.
+  void phase(Phase phase, const std::string& text, double estimate = 0);
+  /// What is being done or waited for within the phase ("importing it"); a wait is worth a line of its own.
+  void status(std::string_view text);
+  /// From now on lines are redrawn while nothing happens too, so that seconds pass. At most once; ends with the object.
+  void tick();
   /// Something worth a line of its own in any mode but quiet.
   void note(const std::string& text);
 
@@ -38,7 +46,7 @@ class Progress {
   void ended(const Ended& one);
   /// The best so far of a region, against its fallback (0 if not known).
   void best(const std::string& region, double ms, double fallback_ms);
-  /// Seconds of budget left; negative where there is no such limit.
+  /// Seconds of the search's budget left from now on; negative where there is no such limit.
   void left(double seconds);
   /// Ends the redrawn lines.
   void finish();
@@ -51,6 +59,7 @@ class Progress {
   void draw();
   void clear_lines();
   std::vector<std::string> lines() const;
+  std::string activity() const;
   std::string counts() const;
   std::string regions() const;
   std::string agents() const;
@@ -63,9 +72,17 @@ class Progress {
   std::map<std::string, Region, std::less<>> regions_;
   std::map<std::string, int, std::less<>> operators_;
   std::set<int> agents_;
-  double left_ = -1;
   std::size_t drawn_ = 0;  ///< lines on the terminal now
   TimePoint first_{}, last_{};
+  double left_ = -1;  ///< when left_at_ was
+  TimePoint left_at_{};
+  std::optional<Phase> phase_;
+  TimePoint phase_began_{}, began_{};
+  double estimate_ = 0;
+  std::string doing_, status_, waited_for_;
+  bool ticking_ = false;
+  std::condition_variable_any ended_;
+  std::jthread ticker_;  ///< last: it uses all the others
 };
 
 }  // namespace planish::cli

@@ -3,19 +3,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
+
+#include "base/work_scope.h"
 
 namespace planish::cli {
 
-RegionEvaluator::RegionEvaluator(EvaluatorApi& api, std::string session, const Plan& plan)
-    : api_(api), session_(std::move(session)), plan_(plan) {}
+RegionEvaluator::RegionEvaluator(EvaluatorApi& api, std::string session, const Plan& plan,
+                                 std::function<double()> seconds_left)
+    : api_(api), session_(std::move(session)), plan_(plan), seconds_left_(std::move(seconds_left)) {}
 
 Result<Evaluation> RegionEvaluator::evaluate(const search::RegionSpec& region, const coder::Candidate& candidate,
                                              bool full, double give_up_ms) {
+  const double left = seconds_left_();
+  if (left <= 0) return fail("out_of_time", "the time for the search is over");
+  const WorkScope scope(std::isfinite(left) ? left : 0);
   if (region.alternative) {
     if (const auto error = describe(region.id)) {
       // Where the evaluator is gone, that is what the search must hear.
-      if (error->kind == "closed" || error->kind == "environment") return std::unexpected(*error);
+      if (error->kind == "closed" || error->kind == "environment" || error->kind == "out_of_time")
+        return std::unexpected(*error);
       Evaluation out;
       out.program = candidate.hash;
       out.region = region.id;
@@ -35,6 +43,7 @@ std::optional<Error> RegionEvaluator::describe(const std::string& id) {
   auto reply =
       api_.region({session_, region->id, region->nodes, region->inputs, region->outputs, region->bytes, region->flops});
   std::optional<Error> error;
+  if (!reply && reply.error().kind == "out_of_time") return std::move(reply.error());
   if (!reply) error = std::move(reply.error());
   return described_.emplace(id, std::move(error)).first->second;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -14,8 +15,8 @@ namespace planish::cli {
 /// to cut the task, of which most are never searched) are when the first question about them comes. Thread-safe.
 class RegionEvaluator : public search::Evaluator {
  public:
-  /// Borrows both.
-  RegionEvaluator(EvaluatorApi& api, std::string session, const Plan& plan);
+  /// Borrows both. `seconds_left` (infinity: no limit) is how long an answer is waited for; called from any thread.
+  RegionEvaluator(EvaluatorApi& api, std::string session, const Plan& plan, std::function<double()> seconds_left);
   /// A region that cannot be described fails each of its candidates with `infrastructure`.
   Result<Evaluation> evaluate(const search::RegionSpec& region, const coder::Candidate& candidate, bool full,
                               double give_up_ms) override;
@@ -27,6 +28,7 @@ class RegionEvaluator : public search::Evaluator {
   EvaluatorApi& api_;
   std::string session_;
   const Plan& plan_;
+  std::function<double()> seconds_left_;
   std::mutex mutex_;                                       ///< of described_
   std::map<std::string, std::optional<Error>> described_;  ///< alternatives by id
 };

@@ -19,7 +19,14 @@ svg text { font: 11px system-ui, sans-serif; fill: var(--soft); } svg .name { fi
 .line.roof { stroke: var(--ink); } .level { stroke: var(--soft); stroke-dasharray: 4 4; }
 .dot { fill: var(--best); fill-opacity: .55; cursor: pointer; } .dot.failed { fill: var(--fail); } .dot.aten { fill: var(--other); }
 .dot.full { fill: var(--full); fill-opacity: .9; } .dot.picked { stroke: var(--ink); stroke-width: 2; fill-opacity: 1; }
-.bar { fill: var(--other); } .bar.ours { fill: var(--ours); } .whisker { stroke: var(--ink); fill: none; }
+.conclusion { font-size: 1.15rem; }
+.bars { display: grid; gap: .45rem; margin: .6rem 0; font-size: .9rem; } .bars .row { display: grid; grid-template-columns: minmax(0, 17rem) minmax(0, 1fr); gap: 0 .8rem; align-items: center; }
+.bars .name { overflow-wrap: anywhere; } .bars .track { position: relative; height: 1rem; background: var(--panel); }
+.bars .bar { position: absolute; inset: 0 auto 0 0; background: var(--other); } .bars .bar.ours { background: var(--ours); }
+.bars .whisker { position: absolute; top: 25%; bottom: 25%; border: solid var(--ink); border-width: 0 1px; background: linear-gradient(var(--ink), var(--ink)) center / 100% 1px no-repeat; }
+.bars .note { grid-column: 2; color: var(--soft); font-size: .82rem; }
+@media (max-width: 600px) { .bars .row { grid-template-columns: minmax(0, 1fr); } .bars .note { grid-column: 1; }
+  .facts, .facts tbody, .facts tr, .facts th, .facts td { display: block; } .facts th { border: 0; padding-bottom: 0; white-space: normal; } .facts td { padding-top: 0; } }
 .scroll { overflow: auto; max-height: 34rem; } table { border-collapse: collapse; font-size: .86rem; margin: .4rem 0; }
 caption { text-align: left; color: var(--soft); padding: .2rem 0; } @media (min-width: 601px) { caption { white-space: nowrap; } }
 th, td { padding: .2rem .5rem; border-bottom: 1px solid var(--rule); text-align: left; vertical-align: top; white-space: nowrap; }

@@ -113,15 +113,16 @@ std::string baseline_chart(const Report& report) {
   std::vector<svg::Bar> bars;
   for (const auto& time : report.times) {
     svg::Bar bar;
-    bar.label = time.name;
+    bar.label = suite::mode_label(time.name);
     bar.css = time.name == "shipped" || time.name == "candidate" ? "bar ours" : "bar";
     if (time.error.empty()) {
       bar.value = time.median;
       bar.lo = time.lo;
       bar.hi = time.hi;
       bar.note = fmt::format("{} ms [{}, {}]", svg::number(time.median), svg::number(time.lo), svg::number(time.hi));
+      if (time.kept > 0) bar.note += fmt::format(", results kept: {} ms", svg::number(time.kept));
     } else {
-      bar.note = time.error.substr(0, 60);
+      bar.note = "not timed: " + time.error;
     }
     bars.push_back(std::move(bar));
   }

@@ -53,6 +53,7 @@ void read_times(const Json* times, Report& report) {
     time.lo = reader.number("lo");
     time.hi = reader.number("hi");
     time.compile_seconds = reader.number("compile_seconds");
+    if (const Json* kept = reader.find("kept")) time.kept = Reader(*kept).number("median");
     if (const Json* error = reader.find("error")) time.error = Reader(*error).text("message");
     report.times.push_back(std::move(time));
   }
@@ -155,6 +156,15 @@ void read_result(const std::string& text, Report& report) {
   report.form = reader.text("form");
   report.best_baseline = reader.text("best_baseline");
   report.speedup_best = reader.number("speedup_best_baseline");
+  report.headline = suite::headline_of(text);
+  if (const Json* why = reader.find("why")) {
+    const Json* lines = Reader(*why).find("text");
+    if (lines != nullptr && lines->is_array()) {
+      for (const Json& line : *lines) {
+        if (line.is_string()) report.why.push_back(line.get<std::string>());
+      }
+    }
+  }
   read_times(reader.find("times_ms"), report);
   read_accuracy(reader.find("accuracy"), report);
   read_regions(reader.find("regions"), report);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "cli/candidate.h"
 #include "cli/learned.h"
 #include "judge/verdict.h"
+#include "suite/headline.h"
 
 /// What a report shows, read from the store: plain data, all text as it was written by whoever wrote it.
 namespace planish::cli {
@@ -21,10 +23,13 @@ struct Report {
     std::string name;
     double median = 0, lo = 0, hi = 0, compile_seconds = 0;
     std::string error;  ///< why there is no time
+    double kept = 0;    ///< median where the caller keeps results; 0: not measured
   };
   std::vector<Time> times;
   std::string best_baseline, reason, form;
   double speedup_best = 0;
+  std::optional<suite::Headline> headline;  ///< the number that the run is known by
+  std::vector<std::string> why;             ///< sentences: why it is faster; empty where nothing was gained
 
   /// Of the result; empty where the run has none.
   std::vector<std::pair<std::string, std::string>> accuracy;  ///< name → value

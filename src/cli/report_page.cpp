@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include "cli/html.h"
+#include "cli/result_text.h"
+#include "cli/settings_words.h"
 #include "cli/svg.h"
 #include "cli/version.h"
 
@@ -28,17 +30,38 @@ std::string summary(const Report& report) {
       {"task", fmt::format("{} ({})", run.task, run.task_path)},
       {"device", fmt::format("{} ({})", run.device, run.target)},
       {"state", report.state + (run.outcome.empty() ? "" : ", " + run.outcome)}};
-  if (!report.reason.empty()) rows.emplace_back("reason", report.reason);
-  if (report.speedup_best > 0)
-    rows.emplace_back("speed-up", fmt::format("{:.2f}x against {}", report.speedup_best, report.best_baseline));
-  if (!report.form.empty()) rows.emplace_back("ships", report.form);
+  if (!report.form.empty())
+    rows.emplace_back("ships", report.form == "program" ? "the kernels that were found" : "the fastest baseline");
   if (run.started > 0) {
     rows.emplace_back("started",
                       fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(run.started))));
   }
   if (run.finished > run.started) rows.emplace_back("took", fmt::format("{:.1f} s", run.finished - run.started));
-  rows.emplace_back("settings", run.settings);
+  for (auto& row : settings_words(run.settings)) rows.push_back(std::move(row));
   return facts(rows);
+}
+
+/// What came of it, before anything else.
+std::string conclusion(const Report& report) {
+  std::string out;
+  if (report.times.empty()) {
+    out = fmt::format("<p class=\"conclusion\">The run is {} and has timed nothing beside the baselines.</p>\n",
+                      html::escape(report.state));
+  } else {
+    const std::string says =
+        text({report.run.outcome, report.form, report.headline, report.best_baseline, report.speedup_best});
+    out = fmt::format("<p class=\"conclusion\"><strong>{}</strong> on {}.</p>\n", html::escape(says),
+                      html::escape(report.run.device));
+  }
+  if (!report.reason.empty()) out += fmt::format("<p>Why no more: {}.</p>\n", html::escape(report.reason));
+  return out + page::baseline_chart(report);
+}
+
+std::string why(const Report& report) {
+  if (report.why.empty()) return {};
+  std::string out = "<ul>\n";
+  for (const std::string& line : report.why) out += fmt::format("<li>{}</li>\n", html::escape(line));
+  return out + "</ul>\n";
 }
 
 std::string accuracy(const Report& report) {
@@ -104,17 +127,18 @@ std::string regions(const Report& report) {
   std::string out = ways(report);
   for (const Report::Region& region : report.regions) {
     std::vector<std::pair<std::string, std::string>> rows;
-    if (!region.summary.empty()) rows.emplace_back("what", region.summary);
+    if (!region.summary.empty()) rows.emplace_back("stands for", region.summary);
     if (region.count > 1) rows.emplace_back("occurs", fmt::format("{} times", region.count));
     if (region.best_ms > 0) {
       rows.emplace_back("best", fmt::format("{} ms{}", svg::number(region.best_ms), region.used ? "" : " (not used)"));
       rows.emplace_back("genome", region.genome);
     }
     if (region.fallback_ms > 0)
-      rows.emplace_back("PyTorch's form", fmt::format("{} ms", svg::number(region.fallback_ms)));
-    if (region.bound_ms > 0) rows.emplace_back("roofline", fmt::format("{} ms", svg::number(region.bound_ms)));
+      rows.emplace_back("PyTorch's operators", fmt::format("{} ms", svg::number(region.fallback_ms)));
+    if (region.bound_ms > 0)
+      rows.emplace_back("the device's limit", fmt::format("{} ms", svg::number(region.bound_ms)));
     out += fmt::format(
-        "<article><h3>Region {}</h3>\n{}<h4>Best time so far</h4>\n{}<h4>Best so far by "
+        "<article><h3>Kernel {}</h3>\n{}<h4>Best time so far</h4>\n{}<h4>Best so far by "
         "proposer</h4>\n{}<h4>Archive</h4>\n{}<h4>Lineage of the "
         "fastest</h4>\n{}</article>\n",
         html::escape(region.id), facts(rows), page::progress_chart(report, region), page::agent_chart(report, region),
@@ -134,14 +158,15 @@ std::string report_page(const Report& report) {
       "'unsafe-inline'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
   out += fmt::format("<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<header><h1>{}</h1></header>\n<main>\n",
                      html::escape(title), page::style(), html::escape(title));
-  out += section("summary", "Run", summary(report));
-  out += section("baselines", "Beside the baselines", page::baseline_chart(report));
-  out += section("accuracy", "Accuracy", accuracy(report));
-  out += section("funnel", "Funnel", page::funnel_chart(report) + outcomes(report));
-  out += section("regions", "Regions", regions(report));
+  out += section("baselines", "What came of it", conclusion(report));
+  if (!report.why.empty()) out += section("why", "Why is it faster?", why(report));
+  out += section("summary", "The run and its settings", summary(report));
+  out += section("accuracy", "The proof: how exact it is", accuracy(report));
+  out += section("funnel", "The search: how far candidates came", page::funnel_chart(report) + outcomes(report));
+  out += section("regions", "The search: kernel by kernel", regions(report));
   out += section("learned", "What the search learned", page::learned_section(report));
-  out += section("roofline", "Roofline", page::roofline_chart(report));
-  out += section("all", "Candidates",
+  out += section("roofline", "How near the limits of the device", page::roofline_chart(report));
+  out += section("all", "Every candidate",
                  "<p>Headings sort; a row or a point shows its kernel and what the judge says of it.</p>\n" +
                      page::candidate_table(report));
   out += fmt::format(

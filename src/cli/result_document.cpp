@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "cli/result_text.h"
+#include "worker/note_json.h"
 
 namespace planish::cli {
 namespace {
@@ -17,14 +19,19 @@ const ClaimTime* timed(const ResultDocument& result, std::string_view name) {
   return nullptr;
 }
 
-constexpr const char* headline = "max_autotune_no_cudagraphs";
 constexpr const char* names[] = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
 
-std::string label(const std::string& name) {
-  if (name == "compile") return "torch.compile";
-  if (name == "max_autotune_no_cudagraphs") return "max-autotune-no-cudagraphs";
-  if (name == "max_autotune") return "max-autotune (CUDA graphs)";
-  return name;
+/// How many times longer the baseline takes, however the caller treats the results: the lesser gain.
+double gain_over(const ClaimTime& shipped, const ClaimTime& baseline) {
+  const double dropped = baseline.median_ms / shipped.median_ms;
+  if (shipped.kept_ms <= 0 || baseline.kept_ms <= 0) return dropped;
+  return std::min(dropped, baseline.kept_ms / shipped.kept_ms);
+}
+
+/// Intervals that overlap are a difference inside the noise.
+bool beats(const ClaimTime& shipped, const ClaimTime& baseline) {
+  if (gain_over(shipped, baseline) <= 1 || shipped.hi_ms >= baseline.lo_ms) return false;
+  return shipped.kept_ms <= 0 || baseline.kept_ms <= 0 || shipped.kept_hi_ms < baseline.kept_lo_ms;
 }
 
 /// Single calls on an idle device: of what ships and of each baseline, and how many times longer the baseline takes.
@@ -44,27 +51,78 @@ Json latency_json(const std::vector<ClaimTime>& times) {
   return Json{{"ms", std::move(ms)}, {"speedup", std::move(speedup)}};
 }
 
+Json why_json(const ResultDocument& r) {
+  const auto side = [](const Explanation::Side& s) { return Json{{"launches", s.launches}, {"bytes", s.bytes}}; };
+  Json fused = Json::array(), left = Json::array();
+  for (const Explanation::Fused& one : r.why->fused) {
+    fused.push_back({{"region", one.region},
+                     {"operators", one.operators},
+                     {"where", one.where},
+                     {"count", one.count},
+                     {"before", side(one.before)},
+                     {"after", side(one.after)}});
+  }
+  for (const auto& [name, count] : r.why->left) left.push_back({{"operator", name}, {"count", count}});
+  return {{"text", why_text(r)},
+          {"before", side(r.why->before)},
+          {"after", side(r.why->after)},
+          {"fused", std::move(fused)},
+          {"left", std::move(left)}};
+}
+
 }  // namespace
+
+std::optional<double> memory_share(const ResultDocument& result, const std::string& baseline) {
+  const ClaimTime* ours = timed(result, "shipped");
+  const ClaimTime* theirs = timed(result, baseline);
+  if (ours == nullptr || theirs == nullptr || ours->kept_ms <= 0 || theirs->kept_ms <= 0) return std::nullopt;
+  const double saved = theirs->median_ms - ours->median_ms;
+  if (saved <= 0) return std::nullopt;
+  return std::clamp(1 - (theirs->kept_ms - ours->kept_ms) / saved, 0.0, 1.0);
+}
+
+double called_fraction(const ResultDocument& result) {
+  if (!result.roofline || result.roofline->bound_ms <= 0) return 0;
+  const ClaimTime* called = timed(result, result.form == "baseline" ? "candidate" : "shipped");
+  return called == nullptr ? 0 : result.roofline->bound_ms / called->median_ms;
+}
+
+std::optional<suite::Headline> headline_of(const ResultDocument& result) {
+  return suite::pick_headline(result.form, result.speedup, result.best_baseline, result.refused_baselines);
+}
 
 bool compare_times(ResultDocument& result) {
   result.speedup.clear();
   result.speedup_best_baseline = 0;
   result.best_baseline.clear();
+  result.too_noisy.clear();
+  for (const ClaimTime& time : result.times) {
+    if (!time.error && time.median_ms > 0 && is_noisy(time)) result.too_noisy.push_back(time.name);
+  }
   const ClaimTime* shipped = timed(result, "shipped");
   const ClaimTime* best = nullptr;
+  double least = 0;  // gain, or time where nothing ships yet: of the best baseline
+  bool apart = true;
   for (const char* name : names) {
     const ClaimTime* time = timed(result, name);
     if (time == nullptr) continue;
-    if (shipped != nullptr) result.speedup[name] = time->median_ms / shipped->median_ms;
+    const double gain = shipped != nullptr ? gain_over(*shipped, *time) : time->median_ms;
+    if (shipped != nullptr && !is_noisy(*time) && !is_noisy(*shipped)) result.speedup[name] = gain;
     if (std::ranges::find(result.refused_baselines, name) != result.refused_baselines.end()) continue;
-    if (best == nullptr || time->median_ms < best->median_ms) best = time;
+    // A noisy one may be the faster: nothing is won against it unless all of its interval is slower.
+    apart = apart && shipped != nullptr && beats(*shipped, *time);
+    if (best != nullptr && gain >= least) continue;
+    best = time;
+    least = gain;
+    result.best_baseline = name;
   }
-  if (best == nullptr) return false;
-  result.best_baseline = best->name;
-  if (shipped == nullptr) return false;
-  result.speedup_best_baseline = best->median_ms / shipped->median_ms;
-  // Intervals that overlap are a difference inside the noise.
-  return shipped->median_ms < best->median_ms && shipped->hi_ms < best->lo_ms;
+  if (best == nullptr || shipped == nullptr) return false;
+  result.speedup_best_baseline = least;
+  return apart && !is_noisy(*shipped) && !is_noisy(*best);
+}
+
+bool is_noisy(const ClaimTime& time) {
+  return time.hi_ms - time.lo_ms > noisy_share * time.median_ms;
 }
 
 ResultDocument::Accuracy summarise(const std::string& gate, const std::vector<TestCase>& cases) {
@@ -118,7 +176,8 @@ std::string to_json(const ResultDocument& r) {
                        {"max_error", number_to_json(a.max_error)},
                        {"regimes", a.regimes},
                        {"skipped", a.skipped},
-                       {"degenerate", a.degenerate}};
+                       {"degenerate", a.degenerate},
+                       {"notes", notes_to_json(a.notes)}};
   } else {
     out["accuracy"] = nullptr;
   }
@@ -132,24 +191,34 @@ std::string to_json(const ResultDocument& r) {
                        {"hi", number_to_json(t.hi_ms)},
                        {"runs", t.samples_ms.size()},
                        {"compile_seconds", number_to_json(t.compile_seconds)}};
+      if (t.kept_ms > 0) times[t.name]["kept"] = {{"median", t.kept_ms}, {"lo", t.kept_lo_ms}, {"hi", t.kept_hi_ms}};
     }
   }
   out["times_ms"] = std::move(times);
   out["latency"] = latency_json(r.times);
+  const auto headline = headline_of(r);
+  out["headline"] = nullptr;
+  if (headline) {
+    out["headline"] = {{"speedup", headline->speedup}, {"baseline", headline->baseline}};
+    if (const auto share = memory_share(r, headline->baseline)) out["headline"]["memory_share"] = *share;
+  }
   out["speedup"] = Json::object();
   for (const auto& [name, value] : r.speedup) out["speedup"][name] = number_to_json(value);
   out["speedup_best_baseline"] = r.speedup_best_baseline > 0 ? Json(r.speedup_best_baseline) : Json(nullptr);
   out["best_baseline"] = r.best_baseline.empty() ? Json(nullptr) : Json(r.best_baseline);
   if (!r.refused_baselines.empty()) out["refused_baselines"] = r.refused_baselines;
+  if (!r.too_noisy.empty()) out["too_noisy"] = r.too_noisy;
   if (r.roofline) {
     out["roofline"] = {{"bound", r.roofline->bound},
-                       {"fraction", number_to_json(r.roofline->fraction)},
+                       {"fraction", number_to_json(called_fraction(r))},
+                       {"kernels_fraction", number_to_json(r.roofline->fraction)},
                        {"bound_ms", number_to_json(r.roofline->bound_ms)},
                        {"bytes", number_to_json(r.roofline->bytes)},
                        {"flops", number_to_json(r.roofline->flops)}};
   } else {
     out["roofline"] = nullptr;
   }
+  out["why"] = r.why ? why_json(r) : Json(nullptr);
   out["host_us_per_call"] = number_to_json(r.host_us_per_call);
   out["evaluations"] = Json::object();
   for (const auto& [tier, outcomes] : r.evaluations) {
@@ -199,73 +268,10 @@ std::string to_json(const ResultDocument& r) {
   out["seconds"] = {{"total", number_to_json(r.seconds_total)},
                     {"first_verified", number_to_json(r.seconds_first_verified)},
                     {"in", Json::object()}};
+  out["seconds"]["max"] = r.seconds_max > 0 ? Json(r.seconds_max) : Json(nullptr);
+  out["seconds"]["ended_in"] = r.out_of_time.empty() ? Json(nullptr) : Json(r.out_of_time);
   for (const auto& [phase, seconds] : r.seconds_in) out["seconds"]["in"][phase] = number_to_json(seconds);
   return dump_json(out);
-}
-
-std::string to_text(const ResultDocument& r) {
-  std::string out;
-  if (r.outcome == "improved") {
-    out += fmt::format("{}: {:.2f}x faster than the best baseline ({})\n", r.task, r.speedup_best_baseline,
-                       label(r.best_baseline));
-  } else if (r.outcome == "searched") {
-    out += fmt::format("{}: searched; nothing was put together or shipped (--resume does)\n", r.task);
-  } else if (r.outcome == "interrupted") {
-    out += fmt::format("{}: interrupted; what was found is below\n", r.task);
-  } else {
-    out += fmt::format("{}: no improvement\n", r.task);
-  }
-  if (!r.reason.empty()) out += fmt::format("  reason    {}\n", r.reason);
-  out += fmt::format("  device    {} ({})\n", r.device.name, r.target);
-  for (const ClaimTime& t : r.times) {
-    if (t.error) {
-      out += fmt::format("  {:<9} {:<28} not timed: {}\n", "time", label(t.name), t.error->message);
-      continue;
-    }
-    std::string against;
-    if (const auto found = r.speedup.find(t.name); found != r.speedup.end()) {
-      against = fmt::format("   {:.2f}x{}", found->second, t.name == headline ? "  (headline)" : "");
-    }
-    out += fmt::format("  {:<9} {:<28} {:>9.4g} ms  [{:.4g}, {:.4g}]{}\n", "time", label(t.name), t.median_ms, t.lo_ms,
-                       t.hi_ms, against);
-  }
-  if (r.accuracy) {
-    const auto& a = *r.accuracy;
-    out += fmt::format("  error     {:.3g} against fp64; eager's own is {:.3g} (ratio {:.2f}, gate {}){}\n", a.error,
-                       a.eager_error, a.ratio, a.gate, a.verified ? ", verified in fresh processes" : "");
-    out += fmt::format("  data      {}\n", fmt::join(a.regimes, ", "));
-    if (!a.degenerate.empty()) {
-      out += fmt::format("  warning   this task is degenerate: {} would pass; no claim is made\n",
-                         fmt::join(a.degenerate, ", "));
-    }
-  }
-  if (r.roofline && r.roofline->fraction > 0) {
-    out += fmt::format("  roofline  {:.0f} % of the {} bound ({:.4g} ms)\n", 100 * r.roofline->fraction,
-                       r.roofline->bound, r.roofline->bound_ms);
-  }
-  for (const auto& region : r.regions) {
-    out += fmt::format("  region    {} ({}){}: ", region.id, region.summary,
-                       region.count > 1 ? fmt::format(" x{}", region.count) : "");
-    if (region.best_ms > 0) {
-      out += fmt::format("{:.4g} ms", region.best_ms);
-      if (region.fallback_ms > 0) out += fmt::format(", was {:.4g} ms", region.fallback_ms);
-    } else {
-      out += "no candidate passed";
-    }
-    out += region.used ? "\n" : "; keeps its PyTorch form\n";
-  }
-  std::int64_t tried = 0, ok = 0;
-  for (const auto& [tier, outcomes] : r.evaluations) {
-    for (const auto& [outcome, n] : outcomes) {
-      tried += n;
-      if (outcome == "ok") ok += n;
-    }
-  }
-  out += fmt::format("  search    {} candidates, {} passed, in {:.1f} s ({:.1f} s to the first verified program)\n",
-                     tried, ok, r.seconds_total, r.seconds_first_verified);
-  if (!r.shipped.empty()) out += fmt::format("  shipped   {}\n", r.shipped);
-  out += fmt::format("  run       {}\n", r.run);
-  return out;
 }
 
 }  // namespace planish::cli

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/explain.h"
 #include "evaluate/api.h"
 #include "search/strategy.h"
+#include "suite/headline.h"
 
 namespace planish::cli {
 
@@ -31,6 +33,7 @@ struct ResultDocument {
     std::vector<std::string> regimes;
     std::map<std::string, std::string> skipped;
     std::vector<std::string> degenerate;
+    std::vector<Note> notes;
     bool verified = false;
   };
   std::optional<Accuracy> accuracy;
@@ -42,7 +45,8 @@ struct ResultDocument {
   std::string best_baseline;                   ///< the fastest one that was not refused
   std::vector<std::string> refused_baselines;  ///< timed, but they do not pass the accuracy gate themselves
 
-  std::optional<Roofline> roofline;
+  std::optional<Roofline> roofline;  ///< `fraction` is of the kernels alone; called_fraction() of the module
+  std::optional<Explanation> why;    ///< where a program ships
   double host_us_per_call = 0;
   std::map<std::string, std::map<std::string, std::int64_t>> evaluations;  ///< tier → outcome → count
 
@@ -72,17 +76,30 @@ struct ResultDocument {
   };
   std::vector<Way> ways;
   double seconds_total = 0, seconds_first_verified = 0;
+  double seconds_max = 0;              ///< of --max-time; 0: no limit
+  std::string out_of_time;             ///< phase in which --max-time was over; empty where it was not
+  std::vector<std::string> too_noisy;  ///< of `times`: those whose interval is too wide to be compared
   std::vector<std::pair<std::string, double>> seconds_in;  ///< capture, check, …: what the time went to, in order
 };
 
-/// Fills the speed-ups from the times, and says whether the shipped module beats every baseline beyond the noise, apart
-/// from those refused.
+/// How much of the time that a baseline takes and what ships does not is there only because memory of outputs is used
+/// again, which a caller who keeps results does not see. 0 … 1; nothing where calls with kept results were not timed.
+std::optional<double> memory_share(const ResultDocument& result, const std::string& baseline);
+/// The roofline's bound as a part of the time that a call of the module takes. 0 where either is not known.
+double called_fraction(const ResultDocument& result);
+/// The number that the run is known by.
+std::optional<suite::Headline> headline_of(const ResultDocument& result);
+
+/// Fills the speed-ups from the times: where calls were also timed whose caller keeps the results, the lesser gain of
+/// the two. Says whether the shipped module beats every baseline beyond the noise, apart from those refused. A median
+/// whose interval is wider than `noisy_share` of it is compared with nothing: it is listed as too noisy, has no
+/// speed-up, and nothing is won against it unless all of its interval is slower.
 bool compare_times(ResultDocument& result);
+constexpr double noisy_share = 0.5;
+bool is_noisy(const ClaimTime& time);
 /// The worst output over all cases: error, eager's, their ratio.
 ResultDocument::Accuracy summarise(const std::string& gate, const std::vector<TestCase>& cases);
 
 std::string to_json(const ResultDocument& result);
-/// What a person wants to know: what was gained, at what error, against what.
-std::string to_text(const ResultDocument& result);
 
 }  // namespace planish::cli

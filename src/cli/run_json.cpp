@@ -12,7 +12,13 @@ std::string when(double seconds) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(seconds)));
 }
 
-Json run_json(const store::RunRecord& run) {
+std::optional<suite::Headline> headline_of_run(const store::Store& store, const store::RunRecord& run) {
+  if (run.result.empty()) return std::nullopt;
+  const auto result = store.get(run.result);
+  return result ? suite::headline_of(*result) : std::nullopt;
+}
+
+Json run_json(const store::RunRecord& run, const std::optional<suite::Headline>& headline) {
   const auto settings = parse_json(run.settings, "store_corrupt", "settings");
   return {{"run", run.id},
           {"task", run.task},
@@ -24,7 +30,8 @@ Json run_json(const store::RunRecord& run) {
           {"outcome", run.outcome},
           {"started", run.started},
           {"finished", run.finished},
-          {"speedup", run.speedup},
+          {"speedup", headline ? Json(headline->speedup) : Json(0)},
+          {"against", headline ? Json(headline->baseline) : Json(nullptr)},
           {"out", run.out_folder},
           {"settings", settings ? *settings : Json::object()}};
 }

@@ -12,10 +12,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view prefix = "planish-run-", suffix = ".lock";
+constexpr std::string_view lock_prefix = "planish-run-", lock_suffix = ".lock";
 
 fs::path lock_file(const std::string& run) {
-  return runtime_dir() / fmt::format("{}{}{}", prefix, run, suffix);
+  return runtime_dir() / fmt::format("{}{}{}", lock_prefix, run, lock_suffix);
 }
 
 bool is_ours(const fs::path& file) {
@@ -61,7 +61,7 @@ int remove_dead_run_locks() {
   std::error_code failed;
   for (fs::directory_iterator at(runtime_dir(), failed), end; !failed && at != end; at.increment(failed)) {
     const std::string name = at->path().filename().string();
-    if (!name.starts_with(prefix) || !name.ends_with(suffix) || !is_ours(at->path())) continue;
+    if (!name.starts_with(lock_prefix) || !name.ends_with(lock_suffix) || !is_ours(at->path())) continue;
     if (remove_if_dead(at->path())) ++removed;
   }
   return removed;

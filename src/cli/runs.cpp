@@ -14,9 +14,9 @@
 namespace planish::cli {
 namespace {
 
-std::string run_line(const store::RunRecord& run) {
-  const std::string& outcome = run.outcome.empty() ? live_state(run.id, run.state) : run.outcome;
-  const std::string speedup = run.speedup > 0 ? fmt::format("{:.2f}x", run.speedup) : "-";
+std::string run_line(const store::RunRecord& run, const std::optional<suite::Headline>& headline) {
+  const std::string outcome = run.outcome.empty() ? live_state(run.id, run.state) : run.outcome;
+  const std::string speedup = headline ? fmt::format("{:.2f}x", headline->speedup) : "-";
   return fmt::format("{:<22} {:<19} {:<5} {:<15} {:>7}  {}\n", run.id, when(run.started), run.target, outcome, speedup,
                      run.task);
 }
@@ -33,10 +33,17 @@ int runs_verb(const std::string& store_option, int limit, const Output& output) 
   std::string text = runs->empty() ? fmt::format("no runs in {}\n", store->file().string())
                                    : fmt::format("{:<22} {:<19} {:<5} {:<15} {:>7}  {}\n", "run", "started", "on",
                                                  "outcome", "speedup", "task");
+  std::set<std::string> against;
   for (const auto& run : *runs) {
-    document["runs"].push_back(run_json(run));
-    text += run_line(run);
+    const auto headline = headline_of_run(*store, run);
+    document["runs"].push_back(run_json(run, headline));
+    text += run_line(run, headline);
+    against.insert(headline ? headline->baseline : std::string());
   }
+  against.erase("");
+  for (const std::string& mode : against)
+    text += fmt::format("{}{}", mode == *against.begin() ? "speed-ups are against " : ", or ", suite::mode_label(mode));
+  if (!against.empty()) text += "; 1.00x: nothing was gained\n";
   document["knowledge"] = Json::array();
   std::set<std::string> devices;
   for (const auto& run : *runs) devices.insert(run.device);

@@ -27,6 +27,8 @@ class SearchSetup {
   /// Of the search's ways, its place among those of the plan.
   std::size_t planned_way(std::size_t way) const { return planned_ways_[way]; }
   bool empty() const { return specs_.empty(); }
+  /// Those added; gone once make() was called.
+  const std::vector<search::RegionSpec>& specs() const { return specs_; }
   /// Of the first guesses that earlier runs left, over all regions.
   const Fitted& guesses() const { return guesses_; }
   /// Once, when all regions were added. Borrows what this owns.

@@ -36,6 +36,7 @@ class FolderShipper : public Shipper {
       PLANISH_TRY(const std::string text, read_file(request.task / "task.json"));
       PLANISH_TRY(const Json about, parse_json(text, "not_a_task", "task.json"));
       if (about.contains("modules")) out.modules = about["modules"].dump();
+      if (about.contains("twin")) out.twin = about["twin"].dump();
     }
     out.package = tools.python_path / "planish";
     out.runtime = tools.rt_library;

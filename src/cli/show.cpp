@@ -12,19 +12,26 @@
 #include "cli/result_document.h"
 #include "cli/run_json.h"
 #include "cli/run_lock.h"
+#include "cli/settings_words.h"
 #include "cli/verbs.h"
 #include "store/store.h"
 
 namespace planish::cli {
 namespace {
 
-std::string show_text(const store::RunRecord& run, const std::vector<store::RegionRecord>& regions,
+std::string show_text(const store::RunRecord& run, const std::optional<suite::Headline>& headline,
+                      const std::vector<store::RegionRecord>& regions,
                       const std::vector<store::EvaluationRecord>& evaluations) {
   std::string out = fmt::format("run {}\n  task      {} ({})\n  device    {} ({})\n  state     {}{}\n  started   {}\n",
                                 run.id, run.task, run.task_path, run.device, run.target, live_state(run.id, run.state),
                                 run.outcome.empty() ? "" : ", " + run.outcome, when(run.started));
-  if (run.speedup > 0) out += fmt::format("  speed-up  {:.2f}x\n", run.speedup);
-  out += fmt::format("  out       {}\n  settings  {}\n", run.out_folder, run.settings);
+  if (headline) out += fmt::format("  gain      {}\n", suite::headline_text(headline));
+  out += fmt::format("  out       {}\n", run.out_folder);
+  const char* title = "settings";
+  for (const auto& [name, value] : settings_words(run.settings)) {
+    out += fmt::format("  {:<9} {}: {}\n", title, name, value);
+    title = "";
+  }
   std::map<std::string, int> outcomes;
   for (const auto& e : evaluations) ++outcomes[e.outcome];
   out += fmt::format("  tried     {}", evaluations.size());
@@ -119,7 +126,8 @@ int show_verb(const ShowVerb& options, const Output& output) {
   auto evaluations = store->evaluations(run->id, false);
   if (!evaluations) return output.error(evaluations.error());
   *regions = evaluated_regions(std::move(*regions), *evaluations);
-  Json document = run_json(*run);
+  const auto headline = headline_of_run(*store, *run);
+  Json document = run_json(*run, headline);
   document["schema_version"] = ResultDocument::schema_version;
   document["regions"] = Json::array();
   for (const auto& region : *regions) {
@@ -156,7 +164,7 @@ int show_verb(const ShowVerb& options, const Output& output) {
       if (auto result = parse_json(*bytes, "store_corrupt", "result")) document["result"] = std::move(*result);
     }
   }
-  output.result(dump_json(document), show_text(*run, *regions, *evaluations) + to_text(learned));
+  output.result(dump_json(document), show_text(*run, headline, *regions, *evaluations) + to_text(learned));
   return exit_code::success;
 }
 

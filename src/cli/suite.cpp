@@ -4,16 +4,24 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/owned_folder.h"
 #include "base/subprocess.h"
+#include "cli/devices.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/result_document.h"
 #include "cli/verbs.h"
+#include "evaluate/client.h"
 #include "suite/row.h"
 #include "suite/score.h"
 
@@ -22,13 +30,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Beyond its budget a task captures, compiles baselines and verifies; one that takes longer than this hangs.
-constexpr double patience_seconds = 3600;
+/// A task that goes on for so long beyond its --max-time hangs.
+constexpr double patience_seconds = 300;
+/// The same for one that may take any time.
+constexpr double unlimited_seconds = 7 * 24 * 3600;
 
 struct Settings {
   std::vector<std::string> arguments;  ///< for `optimize`
   std::string text;                    ///< JSON; what must be equal for a finished task to be skipped
-  double budget_seconds = 0;
+  double budget_seconds = 0, max_seconds = 0;
 };
 
 Result<Settings> settings_of(const SearchOptions& o) {
@@ -37,6 +47,7 @@ Result<Settings> settings_of(const SearchOptions& o) {
   PLANISH_CHECK(check_accuracy(o.accuracy));
   PLANISH_TRY(out.budget_seconds, parse_duration(o.budget));
   PLANISH_CHECK(parse_limit(o.task_timeout));
+  PLANISH_TRY(out.max_seconds, parse_max_time(o.max_time, out.budget_seconds));
   PLANISH_TRY(auto baselines, parse_baselines(o.baselines));
   out.arguments = {"--target",       o.target,
                    "--budget",       o.budget,
@@ -45,7 +56,8 @@ Result<Settings> settings_of(const SearchOptions& o) {
                    "--strategy",     o.strategy,
                    "--accuracy",     o.accuracy,
                    "--baselines",    o.baselines,
-                   "--task-timeout", o.task_timeout};
+                   "--task-timeout", o.task_timeout,
+                   "--max-time",     o.max_time};
   if (o.draws > 0) out.arguments.insert(out.arguments.end(), {"--draws", std::to_string(o.draws)});
   if (o.cold) out.arguments.emplace_back("--cold");
   if (!o.store.empty()) {
@@ -109,7 +121,37 @@ std::string document_in(const std::string& output) {
   return found;
 }
 
-suite::Row run_task(const fs::path& task, const fs::path& folder, const Settings& settings, const CancelToken& cancel) {
+/// One device of the suite, and the evaluator that stays warm on it from task to task.
+class Station {
+ public:
+  Station(std::string device, fs::path socket, double task_timeout)
+      : device_(std::move(device)), socket_(std::move(socket)), task_timeout_(task_timeout) {}
+
+  const std::string& device() const { return device_; }
+  /// What a command of this device needs in its environment. Starts the evaluator where there is none (any more); where
+  /// it cannot be started each command starts its own.
+  std::vector<std::pair<std::string, std::optional<std::string>>> environment() {
+    std::vector<std::pair<std::string, std::optional<std::string>>> out;
+    if (!device_.empty()) out.emplace_back("CUDA_VISIBLE_DEVICES", device_);
+    if (!evaluator_ || !EvaluatorClient::connect(socket_)) {
+      evaluator_.reset();
+      auto started = EvaluatorClient::spawn(executable_path(), socket_, 60,
+                                            {"--task-timeout", fmt::format("{}", task_timeout_), "--ready", "1"}, out);
+      if (started) evaluator_ = std::move(*started);
+    }
+    if (evaluator_) out.emplace_back("PLANISH_EVALUATOR", socket_.string());
+    return out;
+  }
+
+ private:
+  std::string device_;
+  fs::path socket_;
+  double task_timeout_;
+  std::unique_ptr<EvaluatorClient> evaluator_;  ///< as long as it is connected it stays
+};
+
+suite::Row run_task(const fs::path& task, const fs::path& folder, const Settings& settings, Station& station,
+                    const CancelToken& cancel) {
   const std::string name = task.stem().string();
   std::error_code ignored;
   fs::remove(folder / "result.json", ignored);
@@ -119,9 +161,11 @@ suite::Row run_task(const fs::path& task, const fs::path& folder, const Settings
       executable_path().string(), "optimize", task.string(), "--json", "--quiet", "--out", folder.string()};
   options.command.insert(options.command.end(), settings.arguments.begin(), settings.arguments.end());
   options.whole_output = true;
+  options.env = station.environment();
   auto child = Subprocess::spawn(options);
   if (!child) return suite::failed_row(name, child.error().kind, child.error().message);
-  const TimePoint deadline = deadline_in(settings.budget_seconds + patience_seconds);
+  const TimePoint deadline =
+      deadline_in(settings.max_seconds > 0 ? settings.max_seconds + patience_seconds : unlimited_seconds);
   auto ended = child->wait(deadline, &cancel);
   if (!ended && ended.error().kind == "cancelled") {
     // The child ends as it would on a terminal: cleanly, with what it has.
@@ -145,6 +189,93 @@ void note(const Output& output, const std::string& text) {
   std::fflush(stderr);
 }
 
+/// The suite while it runs, shared by the stations.
+struct Progressing {
+  const fs::path &folder, &out;
+  const std::vector<fs::path>& tasks;
+  const Settings& settings;
+  const Output& output;
+  std::mutex mutex;  ///< of what follows
+  std::size_t next = 0;
+  std::map<std::size_t, suite::Row> done;
+
+  /// In the order of the tasks.
+  std::vector<suite::Row> rows() const {
+    std::vector<suite::Row> all;
+    for (const auto& [i, row] : done) all.push_back(row);
+    return all;
+  }
+};
+
+/// Takes tasks until none is left, or until somebody interrupts. Rewrites the suite's document after each, so that a
+/// killed suite leaves what it had.
+Status work_off(Progressing& suite, Station& station, bool resume, const CancelToken& cancel) {
+  while (!cancel.cancelled()) {
+    std::size_t i = 0;
+    {
+      const std::scoped_lock lock(suite.mutex);
+      if (suite.next == suite.tasks.size()) return {};
+      i = suite.next++;
+    }
+    const fs::path& task = suite.tasks[i];
+    const fs::path own = suite.out / task.stem();
+    auto source = read_file(task);
+    const std::string sha256 = source ? sha256_hex(*source) : std::string();
+    suite::Row row;
+    auto before = resume ? finished_before(own, sha256, suite.settings) : fail("changed", "");
+    if (before) {
+      row = std::move(*before);
+    } else {
+      {
+        const std::scoped_lock lock(suite.mutex);
+        note(suite.output, fmt::format("[{}/{}] {}{}", i + 1, suite.tasks.size(), task.stem().string(),
+                                       station.device().empty() ? "" : fmt::format(" on {}", station.device())));
+      }
+      row = run_task(task, own, suite.settings, station, cancel);
+      row.device = station.device();
+    }
+    // The name of the file is what a reader of the table can find again.
+    row.task = task.stem().string();
+    row.path = task.string();
+    const std::scoped_lock lock(suite.mutex);
+    if (row.outcome == "improved" || row.outcome == "no_improvement") {
+      const Json entry = {{"source_sha256", sha256}, {"settings", suite.settings.text}};
+      PLANISH_CHECK(write_file(own / "suite-entry.json", dump_json(entry)));
+    }
+    note(suite.output, fmt::format("[{}/{}] {}: {}{}{}", i + 1, suite.tasks.size(), row.task, row.outcome,
+                                   row.headline ? ", " + suite::headline_text(row.headline) : "",
+                                   row.resumed               ? " (before)"
+                                   : row.outcome == "failed" ? ": " + row.message
+                                                             : ""));
+    suite.done[i] = std::move(row);
+    PLANISH_CHECK(write_file(suite.out / "suite.json",
+                             suite::suite_json(suite.rows(), suite.folder.string(), suite.settings.text)));
+  }
+  return {};
+}
+
+/// One thread a device. The first error that keeps results from being written ends it all.
+Status run_all(Progressing& suite, const SuiteVerb& options, const CancelToken& cancel) {
+  PLANISH_TRY(const auto folder, OwnedFolder::create("planish-ev-"));
+  PLANISH_TRY(const double task_timeout, parse_limit(options.search.task_timeout));
+  std::vector<std::unique_ptr<Station>> stations;
+  for (const std::string& device : devices_for(options.devices, options.search.target)) {
+    const auto socket = folder.path() / fmt::format("evaluator-{}", stations.size());
+    stations.push_back(std::make_unique<Station>(device, socket, task_timeout));
+  }
+  std::vector<std::future<Status>> working;
+  for (const auto& station : stations) {
+    working.push_back(
+        std::async(std::launch::async, [&, s = station.get()] { return work_off(suite, *s, options.resume, cancel); }));
+  }
+  Status all;
+  for (auto& one : working) {
+    auto ended = one.get();
+    if (all && !ended) all = std::move(ended);
+  }
+  return all;
+}
+
 }  // namespace
 
 int suite_verb(const SuiteVerb& options, const Output& output) {
@@ -158,39 +289,9 @@ int suite_verb(const SuiteVerb& options, const Output& output) {
   const fs::path out = fs::absolute(options.out.empty() ? fs::path("planish-suite") : fs::path(options.out), ignored);
   if (auto made = make_directories(out); !made) return output.error(made.error());
   const CancelToken cancel = watch_interrupts();
-  std::vector<suite::Row> rows;
-  for (std::size_t i = 0; i < tasks->size() && !cancel.cancelled(); ++i) {
-    const fs::path& task = (*tasks)[i];
-    const fs::path own = out / task.stem();
-    auto source = read_file(task);
-    const std::string sha256 = source ? sha256_hex(*source) : std::string();
-    suite::Row row;
-    auto before = options.resume ? finished_before(own, sha256, *settings) : fail("changed", "");
-    if (before) {
-      row = std::move(*before);
-    } else {
-      note(output, fmt::format("[{}/{}] {}", i + 1, tasks->size(), task.stem().string()));
-      row = run_task(task, own, *settings, cancel);
-    }
-    // The name of the file is what a reader of the table can find again.
-    row.task = task.stem().string();
-    row.path = task.string();
-    if (row.outcome == "improved" || row.outcome == "no_improvement") {
-      const Json entry = {{"source_sha256", sha256}, {"settings", settings->text}};
-      if (auto kept = write_file(own / "suite-entry.json", dump_json(entry)); !kept) return output.error(kept.error());
-    }
-    note(output,
-         fmt::format(
-             "[{}/{}] {}: {}{}{}", i + 1, tasks->size(), row.task, row.outcome,
-             row.speedup_best_baseline > 0 ? fmt::format(", {:.2f}x the best baseline", row.speedup_best_baseline) : "",
-             row.resumed               ? " (before)"
-             : row.outcome == "failed" ? ": " + row.message
-                                       : ""));
-    rows.push_back(std::move(row));
-    // Rewritten after each task, so that a killed suite leaves what it had.
-    const std::string document = suite::suite_json(rows, folder->string(), settings->text);
-    if (auto kept = write_file(out / "suite.json", document); !kept) return output.error(kept.error());
-  }
+  Progressing progressing{*folder, out, *tasks, *settings, output, {}, {}, {}};
+  if (auto ran = run_all(progressing, options, cancel); !ran) return output.error(ran.error());
+  const std::vector<suite::Row> rows = progressing.rows();
   output.result(suite::suite_json(rows, folder->string(), settings->text), suite::suite_table(rows));
   if (cancel.cancelled()) return exit_code::interrupted;
   const bool all_failed = std::ranges::all_of(rows, [](const suite::Row& row) { return row.outcome == "failed"; });

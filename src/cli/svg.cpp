@@ -141,32 +141,23 @@ std::string Plot::text() const {
   return out + body_ + "</svg></div>\n";
 }
 
-std::string bars(const std::string& title, const std::vector<Bar>& all, int width) {
-  constexpr int row = 26, label_width = 200, note_width = 190;
+std::string bars(const std::string& title, const std::vector<Bar>& all) {
   double most = 0;
   for (const Bar& bar : all) most = std::max({most, bar.value, bar.hi});
-  const double scale = most > 0 ? (width - label_width - note_width) / most : 0;
-  const int height = row * static_cast<int>(all.size()) + 8;
-  std::string out = fmt::format("<div class=\"chart\"><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
-                                width, height, html::escape(title));
-  int y = 4;
+  const double scale = most > 0 ? 100 / most : 0;
+  std::string out = fmt::format("<div class=\"bars\" role=\"group\" aria-label=\"{}\">\n", html::escape(title));
   for (const Bar& bar : all) {
-    const double end = label_width + bar.value * scale;
-    out += fmt::format("<text class=\"name\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", label_width - 8, y + 16,
-                       html::escape(bar.label));
-    out += fmt::format("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"16\"/>", bar.css, label_width,
-                       y + 3, std::max(bar.value * scale, 1.0));
-    double after = end;
-    if (bar.hi > 0) {
-      after = std::max(end, label_width + bar.hi * scale);
-      out += fmt::format("<path class=\"whisker\" d=\"M{0:.1f} {2}V{3}M{1:.1f} {2}V{3}M{0:.1f} {4}H{1:.1f}\"/>",
-                         label_width + bar.lo * scale, label_width + bar.hi * scale, y + 6, y + 16, y + 11);
-    }
-    out += fmt::format("<text class=\"note\" x=\"{:.1f}\" y=\"{}\">{}</text>\n", after + 6, y + 16,
-                       html::escape(bar.note));
-    y += row;
+    out +=
+        fmt::format("<div class=\"row\"><span class=\"name\">{}</span><span class=\"track\">", html::escape(bar.label));
+    if (bar.value > 0)
+      out +=
+          fmt::format("<span class=\"{}\" style=\"width:{:.1f}%\"></span>", bar.css, std::max(bar.value * scale, 0.3));
+    if (bar.hi > 0)
+      out += fmt::format("<span class=\"whisker\" style=\"left:{:.1f}%;width:{:.1f}%\"></span>", bar.lo * scale,
+                         std::max((bar.hi - bar.lo) * scale, 0.2));
+    out += fmt::format("</span><span class=\"note\">{}</span></div>\n", html::escape(bar.note));
   }
-  return out + "</svg></div>\n";
+  return out + "</div>\n";
 }
 
 }  // namespace planish::cli::svg

@@ -47,8 +47,8 @@ struct Bar {
   std::string note;                  ///< after the bar
   std::string css = "bar";
 };
-/// Horizontal bars from zero.
-std::string bars(const std::string& title, const std::vector<Bar>& bars, int width = 640);
+/// Horizontal bars from zero: HTML and not SVG, so that labels and bars fit any width of the page.
+std::string bars(const std::string& title, const std::vector<Bar>& bars);
 
 /// "12.3", "0.00123", "1.2e+06": few digits, for labels.
 std::string number(double value);

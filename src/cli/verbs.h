@@ -15,6 +15,7 @@ struct OptimizeVerb {
   std::string out;
   std::string resume;
   bool search_only = false;
+  bool no_serve = false;
   std::string command;  ///< as typed
   /// Options that were given (flag or environment): these win over a resumed run's settings.
   std::vector<std::string> given;
@@ -25,15 +26,23 @@ struct VerifyVerb {
   std::string task, path, target = "auto", accuracy = "eager";
   int seeds = 5;
   std::string task_timeout = "10m";
+  bool no_serve = false;
 };
 int verify_verb(const VerifyVerb& options, const Output& output);
 
 struct SuiteVerb {
   std::string folder, out;
+  std::string devices;  ///< a list with commas; empty: all that there are
   SearchOptions search;
   bool resume = false;
 };
 int suite_verb(const SuiteVerb& options, const Output& output);
+
+struct ServeVerb {
+  std::string idle = "30m";
+  bool stop = false;
+};
+int serve_verb(const ServeVerb& options, const Output& output);
 
 struct ExportVerb {
   std::string what;  ///< a shipped folder, a folder that holds one, or a run

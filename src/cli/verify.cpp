@@ -9,14 +9,17 @@
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/result_document.h"
+#include "cli/shipped_check.h"
 #include "cli/verbs.h"
 #include "evaluate/json.h"
+#include "worker/note_json.h"
+#include "worker/toolbox.h"
 
 namespace planish::cli {
 namespace {
 
 std::string verify_json(const OpenReply& opened, const VerifyVerb& options, const VerifyReply& reply,
-                        const ResultDocument::Accuracy& accuracy) {
+                        const ResultDocument::Accuracy& accuracy, const std::vector<std::string>& notes) {
   Json cases = Json::array();
   for (const TestCase& test : reply.cases) cases.push_back(case_to_json(test));
   Json out = {{"schema_version", ResultDocument::schema_version},
@@ -33,8 +36,10 @@ std::string verify_json(const OpenReply& opened, const VerifyVerb& options, cons
                 {"ratio", number_to_json(accuracy.ratio)},
                 {"regimes", accuracy.regimes},
                 {"skipped", reply.skipped},
-                {"degenerate", reply.degenerate}}},
-              {"cases", std::move(cases)}};
+                {"degenerate", reply.degenerate},
+                {"notes", notes_to_json(reply.notes)}}},
+              {"cases", std::move(cases)},
+              {"not_repeated", notes}};
   if (reply.kernelbench) {
     out["kernelbench"] = {{"correct", reply.kernelbench->correct},
                           {"message", reply.kernelbench->message},
@@ -42,6 +47,7 @@ std::string verify_json(const OpenReply& opened, const VerifyVerb& options, cons
   } else {
     out["kernelbench"] = nullptr;
   }
+  out["sandbox"] = reply.sandbox.empty() ? Json() : Json::parse(reply.sandbox, nullptr, false);
   out["program"] = nullptr;
   if (reply.program) {
     out["program"] = {{"calls", reply.program->calls}, {"ran", reply.program->ran}, {"reason", reply.program->reason}};
@@ -49,11 +55,34 @@ std::string verify_json(const OpenReply& opened, const VerifyVerb& options, cons
   return dump_json(out);
 }
 
+/// Lines of a message that a solution may have written stay within its paragraph: none reads as a verdict of ours.
+std::string indented(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out += "               | ";
+  }
+  return out;
+}
+
+/// What a solution could do to this machine because the kernel refused to hold it there.
+std::vector<std::string> unprotected(const VerifyReply& reply) {
+  if (reply.sandbox.empty()) return {"the solution ran with the rights of whoever started this command"};
+  const Json sandbox = Json::parse(reply.sandbox, nullptr, false);
+  std::vector<std::string> gaps;
+  if (!sandbox.is_object() || !sandbox.contains("missing") || !sandbox["missing"].is_array()) return gaps;
+  for (const Json& gap : sandbox["missing"]) {
+    if (gap.is_string()) gaps.push_back(gap.get<std::string>());
+  }
+  return gaps;
+}
+
 std::string verify_text(const OpenReply& opened, const VerifyVerb& options, const VerifyReply& reply,
-                        const ResultDocument::Accuracy& accuracy) {
+                        const ResultDocument::Accuracy& accuracy, const std::vector<std::string>& notes) {
   std::string out = fmt::format("{}: {} {} of {}\n", reply.verified ? "verified" : "NOT verified", options.path,
                                 reply.verified ? "does the work" : "does not do the work", opened.task_name);
-  if (!reply.message.empty()) out += fmt::format("  outcome      {}: {}\n", name(reply.outcome), reply.message);
+  if (!reply.message.empty())
+    out += fmt::format("  outcome      {}: {}\n", name(reply.outcome), indented(reply.message));
   const auto failed = std::ranges::count_if(reply.cases, [](const TestCase& test) { return !test.ok; });
   out += fmt::format("  cases        {} tried, {} failed\n", reply.cases.size(), failed);
   if (!reply.cases.empty()) {
@@ -76,6 +105,9 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
   if (!reply.degenerate.empty()) {
     out += fmt::format("  warning      the task is degenerate: {} would pass\n", fmt::join(reply.degenerate, ", "));
   }
+  for (const std::string& note : notes) out += fmt::format("  not repeated {}\n", note);
+  for (const std::string& gap : unprotected(reply)) out += fmt::format("  warning      not held: {}\n", gap);
+  for (const Note& note : reply.notes) out += fmt::format("  note         {}\n", note.text);
   if (reply.fell_back()) {
     out += fmt::format("  warning      the program answered {} of {} calls, the original the others: {}\n",
                        reply.program->ran, reply.program->calls, reply.program->reason);
@@ -86,6 +118,21 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
                        reply.kernelbench->message.empty() ? "" : ", " + reply.kernelbench->message);
   }
   return out;
+}
+
+/// A folder that is not what Planish ships is not loaded at all.
+int refused(const VerifyVerb& options, const std::filesystem::path& task, const Error& error, const Output& output) {
+  OpenReply opened;
+  opened.task_name = task.stem().string();
+  opened.device.target = options.target;
+  VerifyReply reply;
+  reply.outcome = Outcome::load_failed;
+  reply.message = "altered: " + error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
+  const ResultDocument::Accuracy none{};
+  std::string text = fmt::format("NOT verified: {} does not do the work of {}\n  outcome      {}\n", options.path,
+                                 opened.task_name, indented(reply.message));
+  output.result(verify_json(opened, options, reply, none, {}), std::move(text));
+  return exit_code::none_found;
 }
 
 }  // namespace
@@ -102,8 +149,16 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   // The folder that optimize was told to write to holds the shipped one.
   std::error_code ignored;
   if (std::filesystem::exists(*solution / "shipped" / "ship.json", ignored)) *solution /= "shipped";
+  // Whatever is found of a folder is found before any of it is loaded.
+  ShippedFindings findings;
+  if (std::filesystem::exists(*solution / "ship.json", ignored)) {
+    auto checked = check_shipped(*solution, worker::Toolbox::resolve());
+    if (!checked && checked.error().kind == "altered") return refused(options, *task, checked.error(), output);
+    if (!checked) return output.error(checked.error());
+    findings = std::move(*checked);
+  }
   const CancelToken cancel = watch_interrupts();
-  auto evaluator = connect_evaluator({*task_timeout, cancel, true});
+  auto evaluator = connect_evaluator({*task_timeout, cancel, true, !options.no_serve});
   if (!evaluator) return output.error(evaluator.error());
   OpenRequest ask;
   ask.task = task->string();
@@ -111,11 +166,21 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   ask.accuracy = options.accuracy;
   auto opened = (*evaluator)->open(ask);
   if (!opened) return output.error(opened.error());
-  auto reply = (*evaluator)->verify({opened->session, solution->string(), options.seeds, true});
+  auto reply =
+      (*evaluator)->verify({opened->session, solution->string(), options.seeds, true, findings.mode == "baseline"});
   if (!reply) return output.error(reply.error());
   (void)(*evaluator)->close(opened->session);
+  // What the original proves is nothing about the program.
+  if (reply->verified && (reply->fell_back() || (findings.mode == "program" && !reply->program))) {
+    reply->verified = false;
+    reply->message = reply->program
+                         ? fmt::format("fell back: the original answered {} of {} calls in the program's place",
+                                       reply->program->calls - reply->program->ran, reply->program->calls)
+                         : "fell back: the program was never run";
+  }
   const auto accuracy = summarise(options.accuracy, reply->cases);
-  output.result(verify_json(*opened, options, *reply, accuracy), verify_text(*opened, options, *reply, accuracy));
+  output.result(verify_json(*opened, options, *reply, accuracy, findings.notes),
+                verify_text(*opened, options, *reply, accuracy, findings.notes));
   return reply->verified ? exit_code::success : exit_code::none_found;
 }
 

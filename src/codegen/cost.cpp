@@ -6,34 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/contraction/contraction.h"
 #include "codegen/kernel.h"
+#include "codegen/operation.h"
+#include "codegen/variables.h"
 
 namespace planish::codegen {
 namespace {
-
-/// By node: the variables of the space that its value depends on.
-std::vector<std::vector<bool>> variables_of(const Kernel& kernel) {
-  const std::size_t count = kernel.space.extents.size();
-  std::vector<std::vector<bool>> all;
-  for (const Node& node : kernel.nodes) {
-    std::vector<bool> mine(count, false);
-    for (std::size_t v = 0; v < count; ++v) {
-      const bool outer = v + static_cast<std::size_t>(kernel.inner) < count;
-      const Reduction* fold =
-          node.op == Op::reduced ? &kernel.reductions[static_cast<std::size_t>(node.reduction)] : nullptr;
-      const bool folded = fold != nullptr && fold->across
-                              ? outer && v + static_cast<std::size_t>(kernel.inner + kernel.across) >= count
-                          : fold != nullptr && fold->part ? v + static_cast<std::size_t>(kernel.parts) >= count
-                                                          : !outer;
-      mine[v] =
-          node.index.depends_on(static_cast<int>(v)) || (node.op == Op::reduced && !folded) || node.op == Op::scanned;
-      for (const auto& bound : node.where) mine[v] = mine[v] || bound.e.depends_on(static_cast<int>(v));
-      for (const int a : node.args) mine[v] = mine[v] || all[static_cast<std::size_t>(a)][v];
-    }
-    all.push_back(std::move(mine));
-  }
-  return all;
-}
 
 /// Distinct elements that an index reaches at most: the product of the extents it depends on, and its range.
 double touched(const ir::IndexExpr& e, const ir::Space& space) {
@@ -43,35 +22,6 @@ double touched(const ir::IndexExpr& e, const ir::Space& space) {
   }
   const auto [lo, hi] = e.range(space);
   return std::min(points, static_cast<double>(hi) - static_cast<double>(lo) + 1);
-}
-
-/// What a transcendental costs against a multiplication, roughly, on hardware with and without special units.
-double weight(Op op) {
-  switch (op) {
-    case Op::constant:
-    case Op::load:
-    case Op::index:
-    case Op::reduced:
-    case Op::scanned:
-      return 0;
-    case Op::fma:
-      return 2;
-    case Op::div:
-    case Op::sqrt:
-    case Op::rsqrt:
-    case Op::reciprocal:
-      return 4;
-    case Op::pow:
-    case Op::remainder:
-    case Op::fmod:
-    case Op::floor_div:
-    case Op::trunc_div:
-    case Op::erf:
-    case Op::erfc:
-      return 20;
-    default:
-      return op >= Op::exp && op <= Op::sigmoid ? 10 : 1;
-  }
 }
 
 /// How much of the space some condition lets through, and so how much of an input is ever read. Conditions that need
@@ -361,9 +311,13 @@ Cost cost(const Kernel& kernel) {
     for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) {
       if (variables[n][v]) times *= static_cast<double>(kernel.space.extents[v]);
     }
-    total.flops += weight(kernel.nodes[n].op) * times;
+    total.flops += weight(info(kernel.nodes[n].op).cost) * times;
   }
   total.flops += static_cast<double>(kernel.reductions.size()) * points;
+  if (kernel.anchor == Anchor::contraction) {
+    total.products = 2 * points;
+    total.passes = contraction_passes(kernel);
+  }
   for (const Scan& scan : kernel.scans) total.flops += (scan.kind == ScanKind::log_sum_exp ? 30 : 2) * points;
   return total;
 }

@@ -3,14 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/named_values.h"
-#include "codegen/emit/cpp_emit.h"
-#include "codegen/emit/cuda_emit.h"
-#include "codegen/emit/cuda_plan.h"
-#include "codegen/emit/triton_emit.h"
 #include "codegen/genomes.h"
+#include "codegen/templates/template.h"
 
 namespace planish::codegen {
 namespace {
@@ -20,30 +16,14 @@ std::size_t draw(std::mt19937_64& rng, std::size_t n) {
   return static_cast<std::size_t>(rng() % n);
 }
 
-constexpr std::string_view language_gene = "language";
-
-constexpr std::string_view team_gene = "team";
+constexpr const char* team_gene = "team";
 constexpr std::size_t team_draws = 4;  // one draw in so many has a team, where a kernel can have some
 
 /// Genes that a draw leaves at their first choice. Another language is a different way altogether: tried as a seed, not
 /// drawn. So is a team of blocks, which most genes rule out: draws have it on purpose, without what it does not know.
-bool stays_first(std::string_view gene, bool team) {
-  if (gene == language_gene) return true;
-  return team ? !printing::team_knows(gene) : printing::is_of_teams(gene);
-}
-
-bool in_triton(const Genome& genome) {
-  const auto it = genome.find(language_gene);
-  return it != genome.end() && it->second == static_cast<std::int64_t>(printing::Language::triton);
-}
-
-/// Why these choices cannot be had together; each of them is one of its gene's.
-std::string illegal_together(const Kernel& kernel, const printing::PlanFacts* facts, const Device& device,
-                             const std::vector<Gene>& known, const Genome& genome) {
-  if (device.target != Target::cuda) return cpp_illegal(kernel, device, genome);
-  if (in_triton(genome)) return printing::triton_illegal(kernel, known, genome);
-  return facts != nullptr ? printing::cuda_illegal(kernel, *facts, device, genome)
-                          : printing::cuda_illegal(kernel, device, genome);
+bool stays_first(const GeneInfo* info, bool team) {
+  if (info == nullptr) return false;
+  return info->seeds_only || info->in_team == (team ? InTeam::foreign : InTeam::own);
 }
 
 /// Empty where the genome has these genes, each at one of its choices.
@@ -55,61 +35,79 @@ std::string unknown_value(const std::vector<Gene>& known, const Genome& genome) 
       return fmt::format("gene {} cannot be {}", gene.name, it->second);
   }
   for (const auto& [name, value] : genome) {
-    if (std::ranges::find(known, name, &Gene::name) == known.end()) return fmt::format("gene {} is unknown here", name);
+    if (find_gene(known, name) == nullptr) return fmt::format("gene {} is unknown here", name);
   }
+  return {};
+}
+
+/// What no template has a place for.
+Status printable(const Kernel& kernel) {
+  if (kernel.outputs.empty()) return fail("unsupported", "the kernel has no outputs");
+  for (const auto& input : kernel.inputs) {
+    if (input.dtype == DType::other)
+      return fail("unsupported", "a kernel input has an element type that kernels do not know");
+  }
+  if (kernel.outer_extent() == 0 || kernel.inner_extent() == 0)
+    return fail("unsupported", "the kernel's space is empty");
   return {};
 }
 
 }  // namespace
 
 std::vector<Gene> genes(const Kernel& kernel, const Device& device) {
-  if (device.target != Target::cuda) return cpp_genes(kernel, device);
-  auto out = printing::cuda_genes(kernel, device);
-  if (device.triton && printing::triton_lacks(kernel).empty()) out.push_back({std::string(language_gene), {0, 1}});
-  return out;
+  return schedule_of(kernel, device)->genes();
 }
 
 std::string illegal(const Kernel& kernel, const Device& device, const Genome& genome) {
-  return illegal(kernel, device, genes(kernel, device), genome);
-}
-
-std::string illegal(const Kernel& kernel, const Device& device, const std::vector<Gene>& known, const Genome& genome) {
-  auto why = unknown_value(known, genome);
-  return why.empty() ? illegal_together(kernel, nullptr, device, known, genome) : why;
+  const auto schedule = schedule_of(kernel, device);
+  auto why = unknown_value(schedule->genes(), genome);
+  return why.empty() ? schedule->illegal(genome) : why;
 }
 
 std::vector<Genome> seeds(const Kernel& kernel, const Device& device) {
-  auto out = device.target == Target::cuda ? printing::cuda_seeds(kernel, device) : cpp_seeds(kernel, device);
-  const auto known = genes(kernel, device);
-  if (std::ranges::find(known, language_gene, &Gene::name) != known.end()) {
-    for (Genome& genome : out) genome[std::string(language_gene)] = static_cast<std::int64_t>(printing::Language::cuda);
-    std::ranges::copy(printing::triton_seeds(kernel, device, known), std::back_inserter(out));
-  }
-  std::erase_if(out, [&](const Genome& genome) { return !illegal(kernel, device, known, genome).empty(); });
-  return out;
+  return Genomes(kernel, device).seeds();
+}
+
+Result<Emitted> emit(const Kernel& kernel, const Device& device, const Genome& genome) {
+  PLANISH_CHECK(printable(kernel));  // before its genes are looked for
+  return Genomes(kernel, device).emit(genome);
 }
 
 Genomes::Genomes(const Kernel& kernel, const Device& device)
-    : kernel_(kernel), device_(device), genes_(codegen::genes(kernel, device)) {
-  if (device.target == Target::cuda) facts_ = std::make_shared<printing::PlanFacts>(kernel);
+    : kernel_(kernel), schedule_(schedule_of(kernel, device)), genes_(schedule_->genes()) {
+  for (const Gene& gene : genes_) infos_.push_back(find_gene(gene.name));
+}
+
+Result<Emitted> Genomes::emit(const Genome& genome) const {
+  PLANISH_CHECK(printable(kernel_));
+  auto reason = unknown_value(genes_, genome);
+  if (reason.empty()) reason = schedule_->illegal(genome);
+  if (!reason.empty()) return fail("illegal_genome", "the schedule cannot be used: " + reason, "draw another genome");
+  return schedule_->emit(genome);
 }
 
 bool Genomes::legal(const Genome& genome) const {
-  return illegal_together(kernel_, facts_.get(), device_, genes_, genome).empty();
+  return schedule_->illegal(genome).empty();
 }
 
 const std::vector<Genome>& Genomes::seeds() const {
-  std::call_once(found_, [this] { seeds_ = codegen::seeds(kernel_, device_); });
+  std::call_once(found_, [this] {
+    seeds_ = schedule_->seeds();
+    std::erase_if(seeds_,
+                  [&](const Genome& genome) { return !unknown_value(genes_, genome).empty() || !legal(genome); });
+  });
   return seeds_;
 }
 
 Genome Genomes::random(std::mt19937_64& rng) const {
-  const bool teams = std::ranges::find(genes_, team_gene, &Gene::name) != genes_.end();
+  const bool teams = find_gene(genes_, team_gene) != nullptr;
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const bool team = teams && draw(rng, team_draws) == 0;
     Genome genome;
-    for (const auto& gene : genes_)
-      genome[gene.name] = gene.choices[stays_first(gene.name, team) ? 0 : draw(rng, gene.choices.size())];
+    for (std::size_t g = 0; g < genes_.size(); ++g) {
+      const auto& choices = genes_[g].choices;
+      genome[genes_[g].name] = choices[stays_first(infos_[g], team) ? 0 : draw(rng, choices.size())];
+    }
     if (legal(genome)) return genome;
   }
   const auto& safe = seeds();

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "codegen/gene.h"
 #include "codegen/kernel.h"
 
 /// The schedule genome of one kernel: a flat, typed record of decisions. Search sees genes and choices, never code.
@@ -27,22 +27,11 @@ struct Device {
   bool triton = false;  ///< CUDA: a Triton that can compile is there
 };
 
-/// One decision: its name and the values it may take for this kernel and device, in order (neighbours are adjacent).
-struct Gene {
-  std::string name;
-  std::vector<std::int64_t> choices;
-};
-
-/// Gene name → chosen value. Ordered, so that text and hash are canonical.
-using Genome = std::map<std::string, std::int64_t, std::less<>>;
-
-/// Genes of the kernel's anchor on this device, with choices already narrowed to what can make sense.
+/// Genes of the kernel's template on this device, with choices already narrowed to what can make sense.
 std::vector<Gene> genes(const Kernel& kernel, const Device& device);
 /// Empty if legal, else the reason. Checks shared memory, register estimate, vector alignment, grid limits, index
 /// width.
 std::string illegal(const Kernel& kernel, const Device& device, const Genome& genome);
-/// The same with the kernel's genes at hand: finding them takes longer than asking.
-std::string illegal(const Kernel& kernel, const Device& device, const std::vector<Gene>& known, const Genome& genome);
 /// Good first guesses from the roofline, best first; every one is legal; never empty for a kernel that can be emitted.
 std::vector<Genome> seeds(const Kernel& kernel, const Device& device);
 /// A uniformly drawn legal genome (rejection sampling; gives a seed when a thousand draws fail). Always of the first

@@ -8,9 +8,7 @@
 #include "codegen/genome.h"
 
 namespace planish::codegen {
-namespace printing {
-struct PlanFacts;
-}
+class Schedule;
 
 /// The genomes of one kernel on one device. Finding a kernel's genes takes as long as a dozen questions of legality,
 /// and finding its first guesses a tenth of a second: here both are found once. Borrows the kernel and the device.
@@ -24,6 +22,8 @@ class Genomes {
   bool legal(const Genome& genome) const;
   /// seeds(), found when they are first asked for.
   const std::vector<Genome>& seeds() const;
+  /// As codegen::emit().
+  Result<Emitted> emit(const Genome& genome) const;
   /// As random_genome(), neighbours() and mutate().
   Genome random(std::mt19937_64& rng) const;
   std::vector<Genome> neighbours(const Genome& genome) const;
@@ -31,9 +31,9 @@ class Genomes {
 
  private:
   const Kernel& kernel_;
-  const Device& device_;
+  std::shared_ptr<const Schedule> schedule_;
   std::vector<Gene> genes_;
-  std::shared_ptr<const printing::PlanFacts> facts_;  ///< CUDA
+  std::vector<const GeneInfo*> infos_;  ///< of genes_
   mutable std::once_flag found_;
   mutable std::vector<Genome> seeds_;
 };

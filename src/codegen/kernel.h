@@ -18,6 +18,7 @@ enum class Anchor : std::uint8_t {
   scan,   ///< a row kernel with running values along the inner variables
   cross,  ///< a row kernel that folds across its rows as well (see cross.h)
   parts,  ///< a row kernel that folds parts of its rows as well (see parts.h)
+  contraction,  ///< a row kernel whose one fold is a sum of products of two factors (see contraction/contraction.h)
 };
 
 /// Scalar operations. Types are those of Node::dtype unless said otherwise. Floating operations on f16/bf16 nodes are
@@ -236,6 +237,8 @@ struct Kernel {
 struct Cost {
   double bytes = 0;
   double flops = 0;
+  double products = 0;  ///< of the flops, those that a contraction's factors are multiplied and summed with
+  int passes = 1;       ///< products of 16-bit numbers that one of these takes at the factors' precision
 };
 Cost cost(const Kernel& kernel);
 /// Readable form for messages and golden tests.

@@ -27,7 +27,7 @@ class Synth : public Domain {
   std::string text(const codegen::Genome& genome) const override { return codegen::text(genome); }
 
   Result<Candidate> build(const codegen::Genome& genome) const override {
-    PLANISH_TRY(auto emitted, codegen::emit(region_.kernel, task_->device, genome));
+    PLANISH_TRY(auto emitted, genomes_.emit(genome));
     PLANISH_TRY(auto program, codegen::region_program(task_->graph, region_, emitted, task_->device));
     Candidate out;
     out.genome = genome;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "base/result.h"
 #include "evaluate/evaluation.h"
+#include "worker/note.h"
 
 /// What an evaluator does, without saying where: implemented by EvaluatorSession (in this process, session.h), by
 /// EvaluatorClient (over a Unix socket, client.h) and by fakes in tests.
@@ -23,6 +25,7 @@ struct DeviceFacts {
   std::int64_t l2_bytes = 0;  ///< on the CPU the last-level cache
   double bandwidth_gbs = 0;   ///< streaming copy, bytes read + written, 10⁹ a second
   double peak_gflops = 0;     ///< fp32 without tensor cores, an upper bound
+  double tensor_gflops = 0;   ///< dense products of 16-bit operands summed in fp32, an upper bound; 0: not known
   std::int64_t memory_bytes = 0;
   std::int64_t shared_bytes = 0;  ///< shared memory a block may opt in to; 0 on the CPU
   int cores = 0;                  ///< CPU cores this process may use
@@ -35,6 +38,8 @@ struct OpenRequest {
   std::string accuracy = "eager";  ///< eager | tf32 | a tolerance such as "1e-4"
   std::uint64_t seeds = 0;         ///< seeds the generator that test seeds are drawn from; 0 takes fresh entropy
   std::string blobs;               ///< folder for constants; empty takes <cache>/blobs
+  double task_timeout = 0;         ///< seconds to import, build, run once and capture it; 0: the evaluator's own limit
+  bool ahead = false;              ///< proofs and claims will follow: what they need is started at once
 };
 
 struct OpenReply {
@@ -61,6 +66,7 @@ struct RegionReply {
   std::vector<std::string> regimes;            ///< those that stay in the task's domain, `task` first
   std::map<std::string, std::string> skipped;  ///< regime → reason
   std::vector<std::string> degenerate;  ///< trivial outputs that would pass: no claim is made where this is not empty
+  std::vector<Note> notes;
 };
 
 struct EvaluateRequest {
@@ -85,6 +91,7 @@ struct VerifyRequest {
   int seeds = 5;
   bool kernelbench = false;  ///< also ask what KernelBench's own rule says; its inputs are made on the CPU, which takes
                              ///< long at real sizes
+  bool own_code = false;     ///< a folder known to hold none but ours: it may use the shared compiler caches
 };
 
 /// What a shipped module did with the calls that verified it.
@@ -101,8 +108,10 @@ struct VerifyReply {
   std::vector<TestCase> cases;
   std::map<std::string, std::string> skipped;
   std::vector<std::string> degenerate;
+  std::vector<Note> notes;
   std::optional<KernelBenchVerdict> kernelbench;
   std::optional<ProgramCalls> program;  ///< absent where the solution ships no program
+  std::string sandbox;                  ///< JSON text: what held the solution in its place (docs/sandbox.md)
 
   /// Whether all of it was proved of the program, and not of the original that ran in its place.
   bool fell_back() const { return program.has_value() && program->ran < program->calls; }
@@ -116,12 +125,14 @@ struct ClaimRequest {
   int min_runs = 10;
   int max_runs = 200;
   double max_seconds = 5;  ///< for each name
+  bool more = false;       ///< another claim follows: what was started for this one may stay
 };
 
 struct ClaimTime {
   std::string name;  ///< a mode, or `shipped`
   double median_ms = 0, lo_ms = 0, hi_ms = 0, host_us = 0;
   double latency_ms = 0, latency_lo_ms = 0, latency_hi_ms = 0;  ///< of a call on an idle device; 0: not measured
+  double kept_ms = 0, kept_lo_ms = 0, kept_hi_ms = 0;  ///< of calls whose caller keeps the results; 0: not measured
   std::vector<double> samples_ms;
   double compile_seconds = 0;
   std::optional<Error> error;  ///< this one could not be made or timed; the others stand
@@ -136,7 +147,7 @@ struct ClaimReply {
 /// Every method may be called from any thread; calls of one session overlap where the contracts allow it (compiling
 /// with timing on a GPU). A failed candidate is an Evaluation with its outcome; an Error means that the question itself
 /// could not be answered: `no_session`, `no_region`, `no_device`, `environment`, `closed`, or what the oracle said
-/// about the task.
+/// about the task; and `out_of_time`, where the calling thread's WorkScope left less time than it took.
 class EvaluatorApi {
  public:
   virtual ~EvaluatorApi() = default;
@@ -148,6 +159,10 @@ class EvaluatorApi {
   virtual Result<VerifyReply> verify(const VerifyRequest& request) = 0;
   virtual Result<ClaimReply> claim(const ClaimRequest& request) = 0;
   virtual Status close(const std::string& session) = 0;
+  /// Whoever is told what is being done or waited for while calls are in flight (a lock that another run holds, a stage
+  /// of the capture). Called from another thread, not concurrently; an empty one ends it. An evaluator in this process
+  /// tells the caller's WorkScope instead.
+  virtual void listen(std::function<void(std::string_view)> listener) { (void)listener; }
 };
 
 }  // namespace planish

@@ -3,12 +3,15 @@
 #include <fmt/core.h>
 
 #include <atomic>
+#include <cmath>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
 
 #include "base/channel.h"
+#include "base/work_scope.h"
 #include "evaluate/codec.h"
 #include "evaluate/json.h"
 
@@ -23,6 +26,7 @@ struct EvaluatorClient::State {
   std::atomic<std::int64_t> next{1};
   bool gone = false;
   std::atomic<bool> abandoned{false};
+  std::function<void(std::string_view)> listener;  ///< under `mutex`
   std::thread reader;
 
   void read_answers() {
@@ -30,6 +34,12 @@ struct EvaluatorClient::State {
       auto line = channel.receive(deadline_in(1e9));
       if (!line.has_value()) break;
       auto message = parse_json(*line, "protocol", "answer of the evaluator");
+      if (message.has_value() && message->is_object() && message->contains("event")) {
+        const auto text = message->find("text");
+        std::scoped_lock lock(mutex);
+        if (listener && text != message->end() && text->is_string()) listener(text->get<std::string>());
+        continue;
+      }
       if (!message.has_value() || !message->is_object() || !message->contains("id") ||
           !(*message)["id"].is_number_integer())
         break;
@@ -46,7 +56,11 @@ struct EvaluatorClient::State {
 
   Result<Json> call(const char* method, Json params) {
     const std::int64_t id = next++;
-    const std::string line = dump_json(Json{{"id", id}, {"method", method}, {"params", std::move(params)}});
+    Json request{{"id", id}, {"method", method}, {"params", std::move(params)}};
+    const double left = work_seconds_left();
+    if (left <= 0) return fail("out_of_time", fmt::format("no time was left for `{}`", method));
+    if (std::isfinite(left)) request["seconds"] = left;
+    const std::string line = dump_json(request);
     const auto lost = [&] {
       Error error{"closed", fmt::format("the evaluator ended during `{}`", method), {}, {}};
       if (process.has_value()) {
@@ -99,11 +113,13 @@ Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::connect(const std::fil
 Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::spawn(const std::filesystem::path& executable,
                                                                 const std::filesystem::path& socket,
                                                                 double timeout_seconds,
-                                                                std::vector<std::string> arguments) {
+                                                                std::vector<std::string> arguments,
+                                                                Environment environment) {
   auto state = std::make_unique<State>();
   SpawnOptions options;
   options.command = {executable.string(), "evaluator", "--socket", socket.string()};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
+  options.env = std::move(environment);
   PLANISH_TRY(state->process, Subprocess::spawn(options));
   const TimePoint deadline = deadline_in(timeout_seconds);
   while (true) {
@@ -122,6 +138,11 @@ Result<std::unique_ptr<EvaluatorClient>> EvaluatorClient::spawn(const std::files
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return std::unique_ptr<EvaluatorClient>(new EvaluatorClient(std::move(state)));
+}
+
+void EvaluatorClient::listen(std::function<void(std::string_view)> listener) {
+  std::scoped_lock lock(state_->mutex);
+  state_->listener = std::move(listener);
 }
 
 void EvaluatorClient::shutdown() {

@@ -2,7 +2,9 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/cancel.h"
@@ -18,11 +20,13 @@ class EvaluatorClient : public EvaluatorApi {
   /// Joins one that listens already.
   static Result<std::unique_ptr<EvaluatorClient>> connect(const std::filesystem::path& socket);
   /// Starts `executable evaluator --socket PATH` and connects; it ends with this object, or with its last client if
-  /// others joined. `arguments` follow the socket.
+  /// others joined. `arguments` follow the socket; `environment` is added to ours.
+  using Environment = std::vector<std::pair<std::string, std::optional<std::string>>>;
   static Result<std::unique_ptr<EvaluatorClient>> spawn(const std::filesystem::path& executable,
                                                         const std::filesystem::path& socket,
                                                         double timeout_seconds = 20,
-                                                        std::vector<std::string> arguments = {});
+                                                        std::vector<std::string> arguments = {},
+                                                        Environment environment = {});
   ~EvaluatorClient() override;
 
   Result<OpenReply> open(const OpenRequest& request) override;
@@ -31,6 +35,8 @@ class EvaluatorClient : public EvaluatorApi {
   Result<VerifyReply> verify(const VerifyRequest& request) override;
   Result<ClaimReply> claim(const ClaimRequest& request) override;
   Status close(const std::string& session) override;
+
+  void listen(std::function<void(std::string_view)> listener) override;
 
   /// Wakes every call in flight with `closed`; for Ctrl-C. From any thread. The destructor then ends the process
   /// instead of waiting for it.

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "evaluate/json.h"
+#include "worker/note_json.h"
 
 namespace planish::codec {
 namespace {
@@ -27,6 +28,7 @@ Json write(const DeviceFacts& d) {
               {"l2_bytes", d.l2_bytes},
               {"bandwidth_gbs", d.bandwidth_gbs},
               {"peak_gflops", d.peak_gflops},
+              {"tensor_gflops", d.tensor_gflops},
               {"memory_bytes", d.memory_bytes},
               {"shared_bytes", d.shared_bytes},
               {"cores", d.cores},
@@ -43,6 +45,7 @@ Status read(const Json& json, DeviceFacts& d) {
   reader.integer("l2_bytes", d.l2_bytes);
   reader.number("bandwidth_gbs", d.bandwidth_gbs);
   reader.number("peak_gflops", d.peak_gflops);
+  reader.number("tensor_gflops", d.tensor_gflops, Need::optional);
   reader.integer("memory_bytes", d.memory_bytes);
   reader.integer("shared_bytes", d.shared_bytes);
   reader.integer("cores", d.cores);
@@ -69,7 +72,8 @@ Error read_error(const Json& json) {
 }
 
 Json write(const OpenRequest& r) {
-  return Json{{"task", r.task}, {"target", r.target}, {"accuracy", r.accuracy}, {"seeds", r.seeds}, {"blobs", r.blobs}};
+  return Json{{"task", r.task},   {"target", r.target}, {"accuracy", r.accuracy},        {"seeds", r.seeds},
+              {"blobs", r.blobs}, {"ahead", r.ahead},   {"task_timeout", r.task_timeout}};
 }
 
 Status read(const Json& json, OpenRequest& r) {
@@ -85,6 +89,8 @@ Status read(const Json& json, OpenRequest& r) {
     }
   }
   reader.text("blobs", r.blobs, Need::optional);
+  reader.boolean("ahead", r.ahead, Need::optional);
+  reader.number("task_timeout", r.task_timeout, Need::optional);
   return reader.finish();
 }
 
@@ -130,7 +136,11 @@ Status read(const Json& json, EvaluateRequest& r) {
 }
 
 Json write(const VerifyRequest& r) {
-  return Json{{"session", r.session}, {"path", r.path}, {"seeds", r.seeds}, {"kernelbench", r.kernelbench}};
+  return Json{{"session", r.session},
+              {"path", r.path},
+              {"seeds", r.seeds},
+              {"kernelbench", r.kernelbench},
+              {"own_code", r.own_code}};
 }
 
 Status read(const Json& json, VerifyRequest& r) {
@@ -139,13 +149,15 @@ Status read(const Json& json, VerifyRequest& r) {
   reader.text("path", r.path);
   reader.integer("seeds", r.seeds, Need::optional);
   reader.boolean("kernelbench", r.kernelbench, Need::optional);
+  reader.boolean("own_code", r.own_code, Need::optional);
   return reader.finish();
 }
 
 Json write(const ClaimRequest& r) {
   return Json{{"session", r.session},   {"path", r.path.empty() ? Json(nullptr) : Json(r.path)},
               {"modes", r.modes},       {"min_runs", r.min_runs},
-              {"max_runs", r.max_runs}, {"max_seconds", r.max_seconds}};
+              {"max_runs", r.max_runs}, {"max_seconds", r.max_seconds},
+              {"more", r.more}};
 }
 
 Status read(const Json& json, ClaimRequest& r) {
@@ -157,6 +169,7 @@ Status read(const Json& json, ClaimRequest& r) {
   reader.integer("min_runs", r.min_runs, Need::optional);
   reader.integer("max_runs", r.max_runs, Need::optional);
   reader.number("max_seconds", r.max_seconds, Need::optional);
+  reader.boolean("more", r.more, Need::optional);
   return reader.finish();
 }
 
@@ -195,7 +208,8 @@ Status read(const Json& json, OpenReply& r) {
 }
 
 Json write(const RegionReply& r) {
-  return Json{{"regimes", r.regimes}, {"skipped", r.skipped}, {"degenerate", r.degenerate}};
+  return Json{
+      {"regimes", r.regimes}, {"skipped", r.skipped}, {"degenerate", r.degenerate}, {"notes", notes_to_json(r.notes)}};
 }
 
 Status read(const Json& json, RegionReply& r) {
@@ -203,6 +217,7 @@ Status read(const Json& json, RegionReply& r) {
   reader.texts("regimes", r.regimes);
   r.skipped = read_text_map(reader.object("skipped"));
   reader.texts("degenerate", r.degenerate);
+  PLANISH_TRY(r.notes, read_notes(reader.get("notes", Need::optional)));
   return reader.finish();
 }
 
@@ -211,6 +226,7 @@ Json write(const VerifyReply& r) {
   for (const TestCase& item : r.cases) cases.push_back(case_to_json(item));
   Json json{{"verified", r.verified},    {"outcome", name(r.outcome)}, {"message", r.message},
             {"cases", std::move(cases)}, {"skipped", r.skipped},       {"degenerate", r.degenerate}};
+  json["notes"] = notes_to_json(r.notes);
   json["kernelbench"] = nullptr;
   if (r.kernelbench.has_value()) {
     json["kernelbench"] = {
@@ -220,6 +236,7 @@ Json write(const VerifyReply& r) {
   if (r.program.has_value()) {
     json["program"] = {{"calls", r.program->calls}, {"ran", r.program->ran}, {"reason", r.program->reason}};
   }
+  json["sandbox"] = r.sandbox.empty() ? Json() : Json::parse(r.sandbox, nullptr, false);
   return json;
 }
 
@@ -232,8 +249,11 @@ Status read(const Json& json, VerifyReply& r) {
   const Json* cases = reader.array("cases");
   r.skipped = read_text_map(reader.object("skipped"));
   reader.texts("degenerate", r.degenerate);
+  PLANISH_TRY(r.notes, read_notes(reader.get("notes", Need::optional)));
   const Json* kernelbench = reader.get("kernelbench");
   const Json* program = reader.get("program");
+  if (const Json* sandbox = reader.get("sandbox", Need::optional); sandbox != nullptr && sandbox->is_object())
+    r.sandbox = dump_json(*sandbox);
   PLANISH_CHECK(reader.finish());
   r.outcome = outcome_from_name(outcome).value_or(Outcome::infrastructure);
   for (const Json& item : *cases) {
@@ -272,6 +292,9 @@ Json write(const ClaimReply& r) {
               {"latency_ms", time.latency_ms},
               {"latency_lo_ms", time.latency_lo_ms},
               {"latency_hi_ms", time.latency_hi_ms},
+              {"kept_ms", time.kept_ms},
+              {"kept_lo_ms", time.kept_lo_ms},
+              {"kept_hi_ms", time.kept_hi_ms},
               {"samples_ms", time.samples_ms},
               {"compile_seconds", time.compile_seconds}};
     if (time.error.has_value()) item["error"] = write(*time.error);
@@ -299,6 +322,9 @@ Status read(const Json& json, ClaimReply& r) {
     inner.number("latency_ms", time.latency_ms);
     inner.number("latency_lo_ms", time.latency_lo_ms);
     inner.number("latency_hi_ms", time.latency_hi_ms);
+    inner.number("kept_ms", time.kept_ms);
+    inner.number("kept_lo_ms", time.kept_lo_ms);
+    inner.number("kept_hi_ms", time.kept_hi_ms);
     inner.numbers("samples_ms", time.samples_ms);
     inner.number("compile_seconds", time.compile_seconds);
     if (const Json* error = inner.object("error", Need::optional); error != nullptr) time.error = read_error(*error);

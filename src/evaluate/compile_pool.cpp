@@ -1,12 +1,17 @@
 #include "evaluate/compile_pool.h"
 
+#include "base/clock.h"
+#include "base/work_scope.h"
+
 namespace planish {
 
 Result<worker::CompileReply> CompilePool::compile(const worker::CompileJob& job) {
   std::unique_ptr<worker::Compiler> compiler;
   {
     std::unique_lock lock(mutex_);
-    free_.wait(lock, [this] { return !idle_.empty() || started_ < limit_; });
+    const auto ready = [this] { return !idle_.empty() || started_ < limit_; };
+    if (!free_.wait_until(lock, deadline_in(work_seconds_left()), ready))
+      return fail("out_of_time", "time ran out before a compile worker was free");
     if (!idle_.empty()) {
       compiler = std::move(idle_.back());
       idle_.pop_back();

@@ -118,6 +118,9 @@ DeviceFacts device_facts(const std::string& target, const worker::HelloReply& he
   const bool half_width =
       facts.arch.starts_with("sm_80") || facts.arch.starts_with("sm_7") || facts.arch.starts_with("sm_6");
   facts.peak_gflops = static_cast<double>(facts.sms) * (half_width ? 64 : 128) * 2 * mhz / 1000;
+  // Operations a cycle of one multiprocessor's tensor cores, as the vendor's architecture papers give them.
+  const double tensor = facts.arch.starts_with("sm_90") ? 4096 : facts.arch.starts_with("sm_80") ? 2048 : 0;
+  facts.tensor_gflops = static_cast<double>(facts.sms) * tensor * mhz / 1000;
   return facts;
 }
 

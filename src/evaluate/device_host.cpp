@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/work_scope.h"
 #include "evaluate/device.h"
 
 namespace planish {
@@ -46,6 +47,18 @@ Result<std::shared_ptr<DeviceHost>> DeviceHost::open(const worker::Toolbox& tool
   host->facts.triton = target == "cuda" && tools.has_triton();
   host->runners.warm_up();
   return host;
+}
+
+Result<DeviceHost::Stage> DeviceHost::take_stage() {
+  Stage lock(stage, std::defer_lock);
+  const TimePoint began = real_clock().now();
+  for (double wait = 0.5; !lock.try_lock_until(deadline_in(work_seconds(wait))); wait = 2) {
+    const double waited = std::chrono::duration<double>(real_clock().now() - began).count();
+    if (work_seconds_left() <= 0)
+      return fail("out_of_time", fmt::format("waited {:.0f} s for other work on {} to end", waited, facts.name));
+    report_work(fmt::format("waiting for other work on {} ({:.0f} s so far)", facts.name, waited));
+  }
+  return lock;
 }
 
 }  // namespace planish

@@ -8,6 +8,7 @@
 #include "evaluate/nvml.h"
 #include "evaluate/runner_host.h"
 #include "evaluate/session.h"
+#include "evaluate/spares.h"
 
 namespace planish {
 
@@ -17,17 +18,26 @@ struct DeviceHost {
   static Result<std::shared_ptr<DeviceHost>> open(const worker::Toolbox& tools, const std::string& target,
                                                   const Limits& limits);
 
-  DeviceHost(const worker::Toolbox& tools, const std::string& target, const Limits& limits, std::size_t memory_limit,
+  DeviceHost(const worker::Toolbox& tools, const std::string& target, const Limits& limits, std::size_t most_bytes,
              int workers)
-      : runners(tools, target, memory_limit), pool(tools, workers) {
+      : memory_limit(most_bytes),
+        runners(tools, target, most_bytes),
+        spares(tools, target, most_bytes),
+        pool(tools, workers) {
     (void)limits;
   }
 
   DeviceFacts facts;
+  std::size_t memory_limit;  ///< resident bytes of a process that runs candidates
   Nvml nvml;
-  /// Held while something runs on the device: tests and timing take turns. Guards `runners`.
-  std::mutex stage;
+  using Stage = std::unique_lock<std::timed_mutex>;
+  /// Held while something runs on the device: tests and timing take turns. Guards `runners` and `spares`. A wait is
+  /// reported; `out_of_time` where the thread's WorkScope ends first.
+  Result<Stage> take_stage();
+
+  std::timed_mutex stage;
   RunnerHost runners;
+  Spares spares;
   CompilePool pool;
 };
 

@@ -13,6 +13,9 @@ struct Nvml::Api {
   int (*max_clock)(void*, int, unsigned*) = nullptr;
   int (*temperature)(void*, int, unsigned*) = nullptr;
   int (*bus_width)(void*, unsigned*) = nullptr;
+  int (*count)(unsigned*) = nullptr;
+  int (*by_index)(unsigned, void**) = nullptr;
+  int (*uuid)(void*, char*, unsigned) = nullptr;
 };
 
 namespace {
@@ -35,7 +38,10 @@ Nvml::Nvml() {
                         symbol(api->library, "nvmlDeviceGetClockInfo", api->clock) &&
                         symbol(api->library, "nvmlDeviceGetMaxClockInfo", api->max_clock) &&
                         symbol(api->library, "nvmlDeviceGetTemperature", api->temperature) &&
-                        symbol(api->library, "nvmlDeviceGetMemoryBusWidth", api->bus_width);
+                        symbol(api->library, "nvmlDeviceGetMemoryBusWidth", api->bus_width) &&
+                        symbol(api->library, "nvmlDeviceGetCount_v2", api->count) &&
+                        symbol(api->library, "nvmlDeviceGetHandleByIndex_v2", api->by_index) &&
+                        symbol(api->library, "nvmlDeviceGetUUID", api->uuid);
   if (!complete || api->init() != 0) {
     ::dlclose(api->library);
     return;
@@ -71,6 +77,18 @@ double Nvml::nominal_bandwidth_gbs(const std::string& uuid) const {
   if (handle == nullptr || api_->max_clock(handle, memory_clock, &mhz) != 0 || api_->bus_width(handle, &bits) != 0)
     return 0;
   return 2.0 * mhz * 1e6 * bits / 8 / 1e9;
+}
+
+std::vector<std::string> Nvml::uuids() const {
+  std::vector<std::string> out;
+  unsigned n = 0;
+  if (!api_ || api_->count(&n) != 0) return out;
+  for (unsigned i = 0; i < n; ++i) {
+    void* handle = nullptr;
+    char text[96] = {};
+    if (api_->by_index(i, &handle) == 0 && api_->uuid(handle, text, sizeof text) == 0) out.emplace_back(text);
+  }
+  return out;
 }
 
 int Nvml::max_sm_mhz(const std::string& uuid) const {

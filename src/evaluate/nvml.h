@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "evaluate/evaluation.h"
 
@@ -19,6 +20,8 @@ class Nvml {
   Clocks clocks(const std::string& uuid) const;
   /// Highest memory clock × bus width × 2 transfers, in 10⁹ bytes a second.
   double nominal_bandwidth_gbs(const std::string& uuid) const;
+  /// UUIDs of the machine's devices, in the driver's order; whatever CUDA_VISIBLE_DEVICES says.
+  std::vector<std::string> uuids() const;
   /// Highest SM clock in MHz.
   int max_sm_mhz(const std::string& uuid) const;
 

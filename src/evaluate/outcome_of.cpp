@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace planish {
@@ -11,6 +12,7 @@ Outcome outcome_of_runner(const Error& error, const std::optional<worker::Fault>
   if (kind == "bad_program" || kind == "bad_argument") return Outcome::invalid_program;
   if (kind == "load_failed") return Outcome::load_failed;
   if (kind == "launch_failed" || kind == "runner_error") return Outcome::launch_failed;
+  if (kind == "input_write") return Outcome::input_write;
   if (kind == "illegal_address") return Outcome::illegal_address;
   if (kind == "out_of_memory") return Outcome::out_of_memory;
   if (kind == "exit") return Outcome::exit;
@@ -46,6 +48,31 @@ Outcome outcome_of_check(const worker::CheckReply& check) {
   if (check.problem == "guard") return Outcome::guard_overwritten;
   if (check.problem == "input_changed") return Outcome::input_changed;
   return Outcome::wrong;
+}
+
+void judge_again(worker::CheckReply& check, std::size_t outputs) {
+  if (!check.ok) return;
+  const auto refuse = [&](std::string message) {
+    check.ok = false;
+    check.problem = "mismatch";
+    check.message = std::move(message);
+  };
+  if (check.outputs.size() != outputs)
+    return refuse(fmt::format("the check compared {} of {} outputs", check.outputs.size(), outputs));
+  // Of what is not finite the oracle says so in numbers this large.
+  constexpr double endless = 1e299;
+  const auto within = [](double error, double gate) { return error >= 0 && error <= gate && gate < endless; };
+  for (std::size_t i = 0; i < outputs; ++i) {
+    const OutputErrors& e = check.outputs[i];
+    if (within(e.fro, e.gate_fro) && within(e.max, e.gate_max)) continue;
+    return refuse(fmt::format("output {}: errors {:.3g} and {:.3g} are not within {:.3g} and {:.3g}", i, e.fro, e.max,
+                              e.gate_fro, e.gate_max));
+  }
+}
+
+std::size_t outputs_of(const worker::DataSet& set) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(set.buffers, [](const auto& buffer) { return buffer.role == "output"; }));
 }
 
 bool repeats_disagree(const worker::CheckReply& first, const worker::CheckReply& second) {

@@ -17,6 +17,12 @@ bool is_device_failure(const Error& error);
 Outcome outcome_of_compiler(const Error& error);
 /// The oracle's `problem` as an outcome.
 Outcome outcome_of_check(const worker::CheckReply& check);
+/// The verdict drawn again from what the oracle measured: every output's errors within their gates, none missing, none
+/// that is no number. A check that says ok beside anything else is no longer ok, and says so. `outputs`: how many were
+/// to be compared.
+void judge_again(worker::CheckReply& check, std::size_t outputs);
+/// Output buffers of a data set: as many rows a check must have.
+std::size_t outputs_of(const worker::DataSet& set);
 /// Two runs on the same data both passed: true where their errors still differ by more than rounding.
 bool repeats_disagree(const worker::CheckReply& first, const worker::CheckReply& second);
 /// Times that the runner reports against the wall clock around the call. The reason they cannot both be true; empty

@@ -18,18 +18,26 @@ class RunnerHost {
 
   /// One that has answered hello. Errors are about our own side (`environment`, or Child's kinds).
   Result<worker::Runner*> get(worker::Runner::Kind kind);
+  /// The same, in which no candidate has run yet; from now on one has. Without `fresh` it may be one that ran others.
+  Result<worker::Runner*> get_for_candidate(worker::Runner::Kind kind, bool fresh);
   /// Forgets a runner that died, or that must not be used any more; the spare takes its place at the next get().
   void discard(worker::Runner::Kind kind);
   /// Starts the spare, if there is none. Between candidates, so that its start costs nobody time.
   void warm_up();
+  /// The same for a torch runner, which imports torch for seconds: beside what comes before its first use.
+  void warm_up_torch();
+  /// A torch runner that nothing has run in and nobody else has, without hello.
+  Result<worker::Runner> fresh_torch();
   const worker::HelloReply& hello() const { return hello_; }
 
  private:
   Result<worker::Runner> start(worker::Runner::Kind kind);
+  bool& used(worker::Runner::Kind kind);
   worker::Toolbox tools_;
   std::string device_;
   std::size_t memory_limit_;
-  std::optional<worker::Runner> native_, torch_, spare_;
+  std::optional<worker::Runner> native_, torch_, spare_, torch_spare_;
+  bool native_used_ = false, torch_used_ = false;  ///< by a candidate
   worker::HelloReply hello_;
 };
 

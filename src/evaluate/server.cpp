@@ -10,7 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/channel.h"
+#include "base/work_scope.h"
 #include "evaluate/codec.h"
 #include "evaluate/json.h"
 
@@ -27,7 +29,8 @@ Result<Json> ask(const Json& params, Answer&& answer) {
 /// One connection. Lives until its threads have ended.
 class Client {
  public:
-  Client(EvaluatorApi& api, Channel channel) : api_(api), channel_(std::move(channel)) {}
+  Client(EvaluatorApi& api, Channel channel, CancelToken stop)
+      : api_(api), channel_(std::move(channel)), stop_(std::move(stop)) {}
 
   void serve() {
     while (true) {
@@ -58,6 +61,13 @@ class Client {
   }
 
   void answer(const Json& request) {
+    const auto seconds = request.find("seconds");
+    // What the work waits for is told as it happens; a client that is gone is noticed elsewhere.
+    const WorkScope scope(
+        seconds != request.end() && seconds->is_number() ? seconds->get<double>() : 0, [this](std::string_view text) {
+          std::scoped_lock lock(send_mutex_);
+          (void)channel_.send(dump_json(Json{{"event", "work"}, {"text", text}}), {}, deadline_in(60));
+        });
     auto result = dispatch(request);
     Json reply{{"id", request["id"]}};
     if (result.has_value()) {
@@ -115,11 +125,16 @@ class Client {
       sessions_.erase(session);
       return Json::object();
     }
+    if (method == "stop") {
+      stop_.cancel();
+      return Json::object();
+    }
     return fail("bad_request", fmt::format("an evaluator has no method `{}`", method));
   }
 
   EvaluatorApi& api_;
   Channel channel_;
+  CancelToken stop_;
   std::mutex mutex_, send_mutex_;
   std::condition_variable idle_;
   int busy_ = 0;
@@ -133,15 +148,17 @@ Status serve_evaluator(EvaluatorApi& api, const ServeOptions& options) {
   std::atomic<int> clients{0};
   std::vector<std::thread> threads;
   bool had_one = false;
-  const TimePoint give_up = deadline_in(options.first_client_seconds);
+  TimePoint give_up = deadline_in(options.first_client_seconds);
+  const CancelToken stop;
+  bool busy = false;
   Status outcome;
   while (true) {
     auto channel = listener.accept(had_one ? deadline_in(0.02) : std::min(give_up, deadline_in(0.2)));
     if (channel.has_value()) {
-      had_one = true;
+      had_one = busy = true;
       ++clients;
-      threads.emplace_back([&api, &clients, taken = std::move(*channel)]() mutable {
-        Client client(api, std::move(taken));
+      threads.emplace_back([&api, &clients, stop, taken = std::move(*channel)]() mutable {
+        Client client(api, std::move(taken), stop);
         client.serve();
         --clients;
       });
@@ -150,6 +167,13 @@ Status serve_evaluator(EvaluatorApi& api, const ServeOptions& options) {
     if (channel.error().kind != "timeout") {
       outcome = std::unexpected(std::move(channel).error());
       break;
+    }
+    if (stop.cancelled() && clients == 0) break;
+    if (options.idle_seconds > 0) {
+      if (busy && clients == 0) give_up = deadline_in(options.idle_seconds);
+      busy = clients > 0;
+      if (!busy && seconds_until(give_up) <= 0) break;
+      continue;
     }
     if (had_one && clients == 0) break;
     if (!had_one && seconds_until(give_up) <= 0) {

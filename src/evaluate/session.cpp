@@ -67,11 +67,13 @@ Result<ClaimReply> EvaluatorSession::claim(const ClaimRequest& request) {
 
 Status EvaluatorSession::close(const std::string& session) {
   std::shared_ptr<TaskEvaluator> task;
-  std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
   const auto found = tasks_.find(session);
   if (found == tasks_.end()) return fail("no_session", fmt::format("there is no session `{}`", session));
   task = std::move(found->second);
   tasks_.erase(found);
+  lock.unlock();
+  if (limits_.stay_ready) task->make_ready();
   return {};
 }
 

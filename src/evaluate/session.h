@@ -21,6 +21,7 @@ struct Limits {
   double baseline = 900;          ///< one torch.compile mode
   double lock = 1800;             ///< waiting for another run's measurement
   std::size_t runner_memory = 0;  ///< resident bytes of a native runner; 0 takes three quarters of the machine's memory
+  bool stay_ready = false;        ///< more tasks will come: what they need is started when one ends
   int compile_workers = 0;        ///< 0: half the cores on CUDA, one on the CPU
 };
 

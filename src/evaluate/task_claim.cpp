@@ -1,7 +1,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
+#include <future>
 
+#include "base/work_scope.h"
 #include "evaluate/lock.h"
 #include "evaluate/outcome_of.h"
 #include "evaluate/task_evaluator.h"
@@ -15,6 +18,25 @@ std::vector<worker::Binding> all_buffers(const worker::DataSet& set) {
   std::vector<worker::Binding> bindings;
   for (std::size_t i = 0; i < set.buffers.size(); ++i) bindings.push_back({static_cast<int>(i), &set.buffers[i]});
   return bindings;
+}
+
+/// What to know of a solution whose parameters are not those of the task by name.
+std::optional<Note> note_of(worker::ModuleState state) {
+  if (state == worker::ModuleState::by_order) {
+    return Note{.kind = "state_by_order",
+                .about = {},
+                .text =
+                    "its parameters have other names than the task's: they were matched in their order, in which "
+                    "shapes and values agree"};
+  }
+  if (state == worker::ModuleState::own) {
+    return Note{.kind = "own_state",
+                .about = {},
+                .text =
+                    "its parameters are not the task's one by one: it was judged with those that it draws from the "
+                    "same seed, as KernelBench does, and not with others"};
+  }
+  return std::nullopt;
 }
 
 /// Frees a data set at the end of a scope.
@@ -34,12 +56,36 @@ class Drop {
   double limit_;
 };
 
+/// Ends the baseline process at the end of a scope, unless it is kept.
+class KeepOrEnd {
+ public:
+  KeepOrEnd(std::optional<worker::Baseline>& process, bool keep) : process_(process), keep_(keep) {}
+  ~KeepOrEnd() {
+    if (!keep_) process_.reset();
+  }
+  KeepOrEnd(const KeepOrEnd&) = delete;
+  KeepOrEnd& operator=(const KeepOrEnd&) = delete;
+
+ private:
+  std::optional<worker::Baseline>& process_;
+  bool keep_;
+};
+
 }  // namespace
+
+bool TaskEvaluator::keeps_baseline(const ClaimRequest& request) const {
+  // What a candidate has run in measures nothing else.
+  if (!request.more || !request.path.empty()) return false;
+  // Its parameters and four sets of inputs stay in memory beside everything else.
+  constexpr double sets = 4, share = 0.05, word = 4;
+  const double bytes = sets * static_cast<double>(reply_.input_bytes) + word * static_cast<double>(reply_.parameters);
+  return device_->facts.memory_bytes > 0 && bytes < share * static_cast<double>(device_->facts.memory_bytes);
+}
 
 Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   // The proof is repeated in processes that no candidate has touched. Memory for both oracles may not be there: the old
   // data go first.
-  std::scoped_lock lock(device_->stage);
+  PLANISH_TRY(const auto lock, device_->take_stage());
   if (oracle_.has_value() && oracle_->alive()) {
     for (auto& [name, region] : regions_) {
       for (const Data& data : region.data) (void)oracle_->drop(data.name, limits_.oracle);
@@ -52,11 +98,24 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   const bool own = touched_ || !oracle_.has_value() || !oracle_->alive();
   std::optional<worker::Oracle> second;
   if (own) {
-    PLANISH_TRY(second, worker::Oracle::start(tools_));
+    PLANISH_TRY(second, device_->spares.oracle());
   }
-  PLANISH_TRY(auto runner, worker::Runner::start(tools_, worker::Runner::Kind::torch, device_->facts.target));
+  // What is known to be PyTorch's own may use the shared caches of its compilers.
+  PLANISH_TRY(auto runner, request.own_code ? worker::Runner::start(tools_, worker::Runner::Kind::torch,
+                                                                    device_->facts.target, device_->memory_limit, true)
+                                            : device_->runners.fresh_torch());
   worker::Oracle& oracle = own ? *second : *oracle_;
+  // Two processes that wait for nothing of each other: the solution is imported and constructed while the task is
+  // captured. The graph is that of the first capture, which no candidate had touched.
   std::string graph = reply_.graph;
+  bool greeted = false;  // read once it is loaded
+  auto loading = std::async(std::launch::async, [&, left = work_seconds_left()]() -> Result<worker::LoadedModule> {
+    const WorkScope scope(std::isfinite(left) ? std::max(left, 1e-3) : 0);
+    PLANISH_CHECK(runner.hello(device_->facts.target));
+    greeted = true;
+    // The path may be relative to the client's folder, which is ours as well unless a client says otherwise.
+    return runner.load_module(request.path, request_.task, reply_.graph, limits_.open);
+  });
   if (own) {
     PLANISH_CHECK(oracle.hello(device_->facts.target, limits_.start));
     PLANISH_TRY(auto task, oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open));
@@ -67,13 +126,18 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   PLANISH_TRY(auto bite, oracle.bite("task", limits_.oracle));
   reply.skipped = regimes.skipped;
   reply.degenerate = bite.degenerate;
+  reply.notes = std::move(bite.notes);
 
-  PLANISH_CHECK(runner.hello(device_->facts.target));
   // Whoever waits for a task so long waits as long for what is to replace it.
   const double run_limit = std::min(limits_.run * 4, limits_.open);
   const auto rejected = [&](const Error& error, const char* doing, double limit) -> Result<VerifyReply> {
-    if (is_device_failure(error)) return device_lost(error.message);
-    reply.outcome = outcome_of_runner(error, runner.fault());
+    if (error.kind == "out_of_time" && work_seconds_left() <= 0) return std::unexpected(error);
+    // A foreign module may say that as well: a new process on the device knows better.
+    if (is_device_failure(error) && device_->facts.target == "cuda") {
+      device_->runners.discard(worker::Runner::Kind::native);
+      if (!device_->runners.get(worker::Runner::Kind::native).has_value()) return device_lost(error.message);
+    }
+    reply.outcome = is_device_failure(error) ? Outcome::launch_failed : outcome_of_runner(error, runner.fault());
     reply.message = error.message;
     if (error.kind == "hang") {
       reply.message = fmt::format("{} did not end within {:g} s (--task-timeout SECONDS allows more)", doing, limit);
@@ -81,20 +145,41 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
     for (const std::string& cause : error.causes) reply.message += "\n" + cause;
     return reply;
   };
-  // The path may be relative to the client's folder, which is ours as well unless a client says otherwise.
-  auto handle = runner.load_module(request.path, request_.task, graph, true, limits_.open);
-  if (!handle.has_value()) return rejected(handle.error(), "importing and constructing it", limits_.open);
+  auto module = loading.get();
+  if (!greeted && !module.has_value()) return std::unexpected(std::move(module).error());
+  reply.sandbox = runner.sandbox();
+  // Constants that a task draws at random differ from capture to capture.
+  if (module.has_value() && graph != reply_.graph)
+    module = runner.load_module(request.path, request_.task, graph, limits_.open);
+  if (!module.has_value()) return rejected(module.error(), "importing and constructing it", limits_.open);
+  const std::int64_t handle = module->handle;
+  if (auto note = note_of(module->state); note.has_value()) reply.notes.push_back(std::move(*note));
 
   std::vector<std::string> order;
   order.insert(order.end(), static_cast<std::size_t>(std::max(1, request.seeds)), "task");
   for (const std::string& regime : regimes.regimes) {
     if (regime != "task") order.push_back(regime);
   }
-  PLANISH_TRY(auto data, oracle.make("task", "verify", fresh_seed(), "task", limits_.oracle));
+  PLANISH_TRY(auto data, oracle.make("task", "verify", fresh_seed(), "task", limits_.oracle,
+                                     module->state == worker::ModuleState::own));
   const Drop drop(oracle, "verify", limits_.oracle);
-  if (auto bound = runner.bind(*handle, "verify", all_buffers(data), limits_.load); !bound.has_value())
+  if (auto bound = runner.bind(handle, "verify", all_buffers(data), limits_.load); !bound.has_value())
     return rejected(bound.error(), "giving it buffers", limits_.load);
+  // Inputs are mapped read-only: who writes one dies of it, and only a run on copies tells that from other faults.
+  const auto written_input = [&]() -> std::optional<std::string> {
+    report_work("running it once more, on copies of its inputs");
+    auto other = device_->runners.fresh_torch();
+    if (!other.has_value() || !other->hello(device_->facts.target).has_value()) return std::nullopt;
+    const auto loaded = other->load_module(request.path, request_.task, graph, limits_.open, true);
+    if (!loaded.has_value() || !other->bind(loaded->handle, "verify", all_buffers(data), limits_.load).has_value())
+      return std::nullopt;
+    const auto ran = other->run(loaded->handle, "verify", run_limit);
+    if (ran.has_value() || ran.error().kind != "input_write") return std::nullopt;
+    return ran.error().message;
+  };
   for (const std::string& regime : order) {
+    report_work(
+        fmt::format("data set {} of {} ({})", reply.cases.size() + reply.skipped.size() + 1, order.size(), regime));
     TestCase item;
     item.seed = fresh_seed();
     item.regime = regime;
@@ -106,13 +191,21 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
     std::optional<worker::CheckReply> first;
     for (int repeat = 0; repeat < 2; ++repeat) {
       PLANISH_CHECK(oracle.poison("verify", limits_.oracle));
-      auto ran = runner.run(*handle, "verify", run_limit);
+      auto ran = runner.run(handle, "verify", run_limit);
       if (!ran.has_value()) {
         item.problem = ran.error().kind;
         reply.cases.push_back(std::move(item));
-        return rejected(ran.error(), "its forward", run_limit);
+        PLANISH_TRY(auto refused, rejected(ran.error(), "its forward", run_limit));
+        if (refused.outcome == Outcome::crash || refused.outcome == Outcome::illegal_address) {
+          if (auto written = written_input(); written.has_value()) {
+            refused.outcome = Outcome::input_write;
+            refused.message = std::move(*written);
+          }
+        }
+        return refused;
       }
       PLANISH_TRY(auto check, oracle.check("verify", "full", limits_.oracle));
+      judge_again(check, outputs_of(data));
       item.ok = check.ok;
       item.problem = check.problem;
       item.reference = check.reference;
@@ -138,7 +231,7 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   reply.verified =
       !reply.cases.empty() && std::ranges::all_of(reply.cases, [](const TestCase& item) { return item.ok; });
   if (reply.verified) reply.outcome = Outcome::ok;
-  if (auto ran = runner.program_ran(*handle, limits_.run); ran.has_value() && ran->ran.has_value())
+  if (auto ran = runner.program_ran(handle, limits_.run); ran.has_value() && ran->ran.has_value())
     reply.program = ProgramCalls{ran->calls, *ran->ran, ran->reason};
   // Its own rule, beside ours. Not every task can be put to it (a live module has no constructor): then there is none.
   if (request.kernelbench) {
@@ -152,7 +245,7 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
 Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
   std::vector<std::string> modes = request.modes;
   if (modes.empty()) modes = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
-  std::scoped_lock lock(device_->stage);
+  PLANISH_TRY(const auto lock, device_->take_stage());
   // The oracle's data would take memory from what is timed.
   if (oracle_.has_value() && oracle_->alive()) {
     for (auto& [name, region] : regions_) {
@@ -162,24 +255,37 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
   }
   device_->runners.discard(worker::Runner::Kind::torch);
   ClaimReply reply;
-  std::optional<worker::Baseline> baseline;
+  // One that a shorter claim has left imported torch and holds the task already.
   const auto start = [&]() -> Status {
-    PLANISH_TRY(baseline, worker::Baseline::start(tools_));
-    return baseline->open(request_.task, device_->facts.target, limits_.open);
+    if (baseline_.has_value() && baseline_->running()) return {};
+    baseline_.reset();
+    PLANISH_TRY(baseline_, device_->spares.baseline());
+    return baseline_->open(request_.task, device_->facts.target, limits_.open);
   };
   PLANISH_CHECK(start());
+  const KeepOrEnd after(baseline_, keeps_baseline(request));
   std::vector<std::string> names;
   struct Wanted {
     std::string name, kind, path;
   };
   std::vector<Wanted> wanted;
   for (const std::string& mode : modes) wanted.push_back({mode, mode, {}});
-  if (!request.path.empty()) wanted.push_back({"shipped", "shipped", request.path});
+  // Before what may have to be given up for lack of time.
+  if (!request.path.empty()) wanted.insert(wanted.begin(), {"shipped", "shipped", request.path});
+  const double timing_seconds = (request.max_seconds + 1) * static_cast<double>(wanted.size());
   std::vector<Wanted> added;
   for (const Wanted& item : wanted) {
     ClaimTime time;
     time.name = item.name;
-    auto seconds = baseline->add(item.name, item.kind, item.path, limits_.baseline);
+    const double left = work_seconds_left() - timing_seconds;
+    Result<double> seconds = 0;
+    if (left <= 0) {
+      seconds = fail("out_of_time", fmt::format("no time was left for {}", item.name));
+    } else {
+      seconds = baseline_->add(item.name, item.kind, item.path, std::min(limits_.baseline, left));
+      if (!seconds.has_value() && seconds.error().kind == "out_of_time" && left > limits_.baseline)
+        seconds.error().kind = "hang";
+    }
     if (seconds.has_value()) {
       time.compile_seconds = *seconds;
       names.push_back(item.name);
@@ -187,11 +293,11 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
     } else {
       if (is_device_failure(seconds.error())) return device_lost(seconds.error().message);
       time.error = seconds.error();
-      if (!baseline->alive()) {
+      if (!baseline_->alive()) {
         // One mode took the process with it: a new one, with what was there before.
         PLANISH_CHECK(start());
         for (const Wanted& earlier : added)
-          PLANISH_CHECK(baseline->add(earlier.name, earlier.kind, earlier.path, limits_.baseline));
+          PLANISH_CHECK(baseline_->add(earlier.name, earlier.kind, earlier.path, limits_.baseline));
       }
     }
     reply.times.push_back(std::move(time));
@@ -201,12 +307,12 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
   timing.min_runs = request.min_runs;
   timing.max_runs = request.max_runs;
   timing.max_seconds = request.max_seconds;
-  PLANISH_TRY(const auto machine, lock_device(device_->facts.uuid, limits_.lock));
+  PLANISH_TRY(const auto machine, lock_device(device_->facts.uuid, reply_.task_name, limits_.lock));
   std::unique_lock<std::shared_mutex> still;
   if (device_->facts.target == "cpu") still = device_->pool.stand_still();
   reply.clocks_before = device_->nvml.clocks(device_->facts.uuid);
   PLANISH_TRY(const auto times,
-              baseline->time(names, timing, (request.max_seconds + limits_.run) * static_cast<double>(names.size())));
+              baseline_->time(names, timing, (request.max_seconds + limits_.run) * static_cast<double>(names.size())));
   reply.clocks_after = device_->nvml.clocks(device_->facts.uuid);
   for (ClaimTime& time : reply.times) {
     const auto found = times.find(time.name);
@@ -227,6 +333,9 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
     time.latency_ms = timed.latency_ms;
     time.latency_lo_ms = timed.latency_lo_ms;
     time.latency_hi_ms = timed.latency_hi_ms;
+    time.kept_ms = timed.kept_ms;
+    time.kept_lo_ms = timed.kept_lo_ms;
+    time.kept_hi_ms = timed.kept_hi_ms;
     time.samples_ms = timed.samples_ms;
   }
   return reply;

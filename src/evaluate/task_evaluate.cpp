@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/work_scope.h"
 #include "evaluate/launches.h"
 #include "evaluate/outcome_of.h"
 #include "evaluate/task_evaluator.h"
@@ -29,10 +30,8 @@ Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
   Evaluation evaluation;
   evaluation.region = request.region;
   evaluation.level = request.level;
-  {
-    std::scoped_lock lock(device_->stage);
-    PLANISH_CHECK(find_region(request.region));
-  }
+  // Not under the stage: while one candidate is timed, the next one is compiled.
+  PLANISH_CHECK(check_region(request.region));
   if (request.level != "screen" && request.level != "full")
     return fail("bad_request", fmt::format("no level `{}`", request.level));
   auto parsed = program::parse(request.program);
@@ -49,16 +48,22 @@ Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
   }
   std::string failure;
   auto first = attempt(request, *parsed, evaluation, failure);
+  // Whatever was cut off by the end of the time says nothing about the candidate.
+  const auto cut_off = [](const Result<Evaluation>& result) {
+    return work_seconds_left() <= 0 && !(result.has_value() && result->ok());
+  };
+  if (cut_off(first)) return fail("out_of_time", "time ran out while a candidate was evaluated");
   const bool again = first.has_value() ? first->outcome == Outcome::infrastructure : true;
   if (!again || (!first.has_value() && failure.empty() && ends_the_run(first.error()))) return first;
   {
     // Our own fault: whatever broke is replaced, and the candidate gets a second try.
-    std::scoped_lock lock(device_->stage);
+    PLANISH_TRY(const auto lock, device_->take_stage());
     if (!failure.empty()) PLANISH_CHECK(renew_device(failure));
     PLANISH_CHECK(revive_oracle());
   }
   failure.clear();
   auto second = attempt(request, *parsed, evaluation, failure);
+  if (cut_off(second)) return fail("out_of_time", "time ran out while a candidate was evaluated");
   // Processes that were all new have met it again. On the CPU a candidate may say what it likes.
   if (!failure.empty() && device_->facts.target == "cuda") return device_lost(failure);
   if (second.has_value()) return second;
@@ -118,7 +123,8 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
   if (!compiled.has_value()) return finish(evaluation);
   if (!program.kernels.empty() && claim("b" + Dedup::binary_key(program, compiled->hashes))) return finish(evaluation);
 
-  std::scoped_lock lock(device_->stage);
+  auto stage = device_->take_stage();
+  if (!stage.has_value()) return finish(std::unexpected(std::move(stage).error()));
   if (auto revived = revive_oracle(); !revived.has_value()) return finish(std::unexpected(std::move(revived).error()));
   const auto stages = [&]() -> Result<Evaluation> {
     PLANISH_TRY(Region * region, find_region(request.region));
@@ -134,7 +140,9 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
     Loaded loaded;
     loaded.device_failure = &device_failure;
     touched_ = true;
-    PLANISH_TRY(bool go, load(*region, *testable, *compiled, loaded, evaluation));
+    // A claim builds on this measurement: no other candidate's host code may have touched the process that takes it.
+    const bool fresh = request.level == "full" && program.target == "cpu" && !program.kernels.empty();
+    PLANISH_TRY(bool go, load(*region, *testable, *compiled, fresh, loaded, evaluation));
     if (go) {
       auto tested = test(*region, request.level, loaded, evaluation);
       if (!tested.has_value()) {
@@ -228,7 +236,7 @@ void TaskEvaluator::release(Loaded& loaded) {
   loaded.runner = nullptr;
 }
 
-Result<bool> TaskEvaluator::load(Region& region, const program::Program& program, const Compiled& compiled,
+Result<bool> TaskEvaluator::load(Region& region, const program::Program& program, const Compiled& compiled, bool fresh,
                                  Loaded& loaded, Evaluation& evaluation) {
   auto plan = plan_bindings(program, graph_, region.request.region == "task", region.inputs, region.outputs);
   if (!plan.has_value()) {
@@ -238,7 +246,7 @@ Result<bool> TaskEvaluator::load(Region& region, const program::Program& program
   }
   loaded.plan = std::move(*plan);
   loaded.kind = needs_torch(program) ? worker::Runner::Kind::torch : worker::Runner::Kind::native;
-  PLANISH_TRY(loaded.runner, device_->runners.get(loaded.kind));
+  PLANISH_TRY(loaded.runner, device_->runners.get_for_candidate(loaded.kind, fresh));
   auto reply = loaded.runner->load(program::to_json(program), compiled.paths, request_.blobs, limits_.load);
   if (!reply.has_value()) return runner_failed(reply.error(), loaded, evaluation.outcome, evaluation.message);
   loaded.handle = reply->handle;

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "evaluate/device_host.h"
 #include "evaluate/session.h"
 #include "ir/graph.h"
+#include "worker/baseline.h"
 #include "worker/oracle.h"
 
 namespace planish {
@@ -30,6 +32,8 @@ class TaskEvaluator {
   Result<Evaluation> evaluate(const EvaluateRequest& request);
   Result<VerifyReply> verify(const VerifyRequest& request);
   Result<ClaimReply> claim(const ClaimRequest& request);
+  /// Starts what the next task will need. Ends nothing of this one's.
+  void make_ready();
 
  private:
   struct Data {
@@ -70,6 +74,8 @@ class TaskEvaluator {
   /// Nothing when a kernel does not compile (the evaluation says why). Errors: `disk_full`, `cache_unwritable`.
   Result<std::optional<Compiled>> compile(const program::Program& program, Evaluation& evaluation);
   Result<Region*> find_region(const std::string& name);
+  /// Whether a region of this name has been described; without the stage.
+  Status check_region(const std::string& name);
   Status ensure_data(Region& region, std::size_t count);
   std::size_t timed_sets(const Region& region) const;
   /// Drops the data of the other regions where theirs and this one's would not fit in the device's memory together.
@@ -77,16 +83,22 @@ class TaskEvaluator {
   std::uint64_t fresh_seed();
 
   /// These fill in the evaluation and return false where the candidate is through. An Error is our own side's.
-  Result<bool> load(Region& region, const program::Program& program, const Compiled& compiled, Loaded& loaded,
-                    Evaluation& evaluation);
+  /// `fresh`: in a runner that has run no other candidate.
+  Result<bool> load(Region& region, const program::Program& program, const Compiled& compiled, bool fresh,
+                    Loaded& loaded, Evaluation& evaluation);
   Result<bool> bind(Region& region, std::size_t index, Loaded& loaded, Evaluation& evaluation);
   Result<bool> test(Region& region, const std::string& level, Loaded& loaded, Evaluation& evaluation);
   Result<bool> test_case(Data& data, const std::string& stage, Loaded& loaded, TestCase& test_case, Outcome& outcome,
                          std::string& message);
+  /// Whether new contents take it about as long as contents it has met before: a program that keeps results does not
+  /// do the work that is timed. Needs at least two data sets, bound; leaves new contents in the first.
+  Result<bool> computes_anew(Region& region, Loaded& loaded, Evaluation& evaluation);
   Result<bool> bench(Region& region, const EvaluateRequest& request, Loaded& loaded, Evaluation& evaluation);
   /// Ends the candidate by the runner's error, and the runner where it is of no more use.
   bool runner_failed(const Error& error, Loaded& loaded, Outcome& outcome, std::string& message);
   void release(Loaded& loaded);
+  /// Whether the process that times baselines may stay after this claim.
+  bool keeps_baseline(const ClaimRequest& request) const;
 
   worker::Toolbox tools_;
   Limits limits_;
@@ -95,8 +107,11 @@ class TaskEvaluator {
   OpenReply reply_;
   ir::Graph graph_;
   std::optional<worker::Oracle> oracle_;
-  bool touched_ = false;  ///< a candidate has run on the oracle's buffers
+  std::optional<worker::Baseline> baseline_;  ///< that an earlier claim left
+  bool touched_ = false;                      ///< a candidate has run on the oracle's buffers
   std::map<std::string, Region> regions_;
+  std::mutex names_mutex_;
+  std::set<std::string> names_;  ///< of regions_
   Dedup dedup_;
   std::mutex seed_mutex_;
   std::mt19937_64 seeds_;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "base/work_scope.h"
 #include "evaluate/task_evaluator.h"
 
 namespace planish {
@@ -52,10 +53,18 @@ TaskEvaluator::TaskEvaluator(worker::Toolbox tools, Limits limits, std::shared_p
   std::uint64_t seed = request_.seeds;
   if (seed == 0) (void)!::getrandom(&seed, sizeof seed, 0);
   seeds_.seed(seed);
+  if (request_.task_timeout > 0) limits_.open = request_.task_timeout;
   if (request_.blobs.empty()) request_.blobs = (tools_.cache_dir / "blobs").string();
 }
 
 TaskEvaluator::~TaskEvaluator() = default;
+
+void TaskEvaluator::make_ready() {
+  const auto lock = device_->take_stage();
+  if (!lock.has_value()) return;
+  device_->spares.prepare();
+  device_->runners.warm_up_torch();
+}
 
 std::uint64_t TaskEvaluator::fresh_seed() {
   std::scoped_lock lock(seed_mutex_);
@@ -64,7 +73,11 @@ std::uint64_t TaskEvaluator::fresh_seed() {
 }
 
 Status TaskEvaluator::start_oracle() {
-  PLANISH_TRY(oracle_, worker::Oracle::start(tools_));
+  PLANISH_TRY(oracle_, device_->spares.oracle());
+  // Beside the capture, which times nothing, others that will be wanted import torch.
+  device_->runners.warm_up_torch();
+  if (request_.ahead) device_->spares.prepare();
+  report_work("starting Python and importing PyTorch");
   PLANISH_TRY(const auto hello, oracle_->hello(device_->facts.target, limits_.start));
   auto opened = oracle_->open(request_.task, request_.accuracy, request_.blobs, limits_.open);
   if (!opened.has_value()) return blame_task(std::move(opened).error(), request_.task, oracle_->stage(), limits_.open);
@@ -80,7 +93,7 @@ Status TaskEvaluator::start_oracle() {
 }
 
 Result<OpenReply> TaskEvaluator::open() {
-  std::scoped_lock lock(device_->stage);
+  PLANISH_TRY(const auto lock, device_->take_stage());
   PLANISH_CHECK(make_directories(request_.blobs));
   // A cache that is full or read-only is known now, not after minutes.
   const std::string probe = fmt::format("{}/.probe-{}", request_.blobs, ::getpid());
@@ -92,6 +105,8 @@ Result<OpenReply> TaskEvaluator::open() {
   reply_.device = device_->facts;
   Region& whole = regions_["task"];
   whole.request.region = "task";
+  std::scoped_lock names(names_mutex_);
+  names_.insert("task");
   return reply_;
 }
 
@@ -108,15 +123,19 @@ Status TaskEvaluator::revive_oracle() {
   return {};
 }
 
+Status TaskEvaluator::check_region(const std::string& name) {
+  std::scoped_lock names(names_mutex_);
+  if (names_.contains(name)) return {};
+  return fail("no_region", fmt::format("there is no region `{}`", name), "describe it with `region` first");
+}
+
 Result<TaskEvaluator::Region*> TaskEvaluator::find_region(const std::string& name) {
-  const auto found = regions_.find(name);
-  if (found == regions_.end())
-    return fail("no_region", fmt::format("there is no region `{}`", name), "describe it with `region` first");
-  return &found->second;
+  PLANISH_CHECK(check_region(name));
+  return &regions_.at(name);
 }
 
 Result<RegionReply> TaskEvaluator::region(const RegionRequest& request) {
-  std::scoped_lock lock(device_->stage);
+  PLANISH_TRY(const auto lock, device_->take_stage());
   PLANISH_CHECK(revive_oracle());
   Region& region = regions_[request.region];
   if (request.region != "task" && !region.described) {
@@ -127,6 +146,10 @@ Result<RegionReply> TaskEvaluator::region(const RegionRequest& request) {
     }
   }
   region.request = request;
+  {
+    std::scoped_lock names(names_mutex_);
+    names_.insert(request.region);
+  }
   make_room(region);
   if (!region.described) {
     PLANISH_TRY(auto regimes, oracle_->regimes(request.region, limits_.oracle));
@@ -137,6 +160,7 @@ Result<RegionReply> TaskEvaluator::region(const RegionRequest& request) {
     region.reply.regimes.insert(region.reply.regimes.begin(), "task");
     region.reply.skipped = std::move(regimes.skipped);
     region.reply.degenerate = std::move(bite.degenerate);
+    region.reply.notes = std::move(bite.notes);
     region.described = true;
   }
   return region.reply;

@@ -49,6 +49,8 @@ struct GraphNode {
   std::string op;  ///< "aten.add.Tensor"
   std::vector<Arg> args;
   std::vector<std::optional<int>> outs;
+  std::string file{};  ///< of the user's source that asked for it; empty: not known
+  int line = 0;
   /// The argument of that name, or null.
   const Arg* arg(std::string_view name) const;
 };

@@ -165,7 +165,14 @@ Result<Graph> parse_graph(std::string_view json) {
     reader.text("op", node.op);
     const Json* args = reader.array("args");
     const Json* outs = reader.array("outs");
+    const Json* source = reader.object("source", ObjectReader::Need::optional);
     PLANISH_CHECK(reader.finish());
+    if (source != nullptr) {
+      ObjectReader place(*source, bad, where + ".source");
+      place.text("file", node.file);
+      place.integer("line", node.line);
+      PLANISH_CHECK(place.finish());
+    }
     PLANISH_TRY(node.args, parse_args(*args, graph_refs, limit, bad, where));
     PLANISH_TRY(node.outs, parse_outs(*outs, limit, bad, where));
     graph.nodes.push_back(std::move(node));

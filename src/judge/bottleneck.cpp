@@ -70,12 +70,12 @@ class Bottleneck {
   void find(std::string issue, double gain, Aim aim, std::string message, bool movable = true) {
     findings_.push_back({std::move(issue), std::move(message), std::clamp(gain, 0.0, headroom_), aim, movable});
   }
-  std::int64_t gene(std::string_view name, std::int64_t otherwise) const {
-    return gene_value(q_.genome, name, otherwise);
+  std::int64_t gene(codegen::GeneName name, std::int64_t otherwise) const {
+    return codegen::gene(q_.genome, name, otherwise);
   }
-  std::int64_t largest_choice(std::string_view name) const {
-    const auto found = std::ranges::find(q_.genes, name, &codegen::Gene::name);
-    return found == q_.genes.end() || found->choices.empty() ? 0 : found->choices.back();
+  std::int64_t largest_choice(codegen::GeneName name) const {
+    const codegen::Gene* const found = codegen::find_gene(q_.genes, name.text);
+    return found == nullptr || found->choices.empty() ? 0 : found->choices.back();
   }
 
   void measure() {

@@ -134,7 +134,7 @@ Verdict judge_fault(const Question& question) {
           shared = std::max(shared, kernel.shared_bytes);
         }
       }
-      std::int64_t threads = gene_value(question.genome, "threads", 0);
+      std::int64_t threads = codegen::gene(question.genome, "threads", 0);
       for (const Launch& launch : question.launches) {
         threads = std::max(threads, launch.threads);
         shared = std::max(shared, shared + launch.dynamic_shared);

@@ -66,9 +66,9 @@ std::int64_t vector_elements(const Question& question, std::size_t output) {
   if (output < question.output_dtypes.size()) {
     if (const auto dtype = dtype_from_name(question.output_dtypes[output])) size = std::max(1, size_of(*dtype));
   }
-  if (const auto bits = gene_value(question.genome, "bits", 0); bits > 0)
+  if (const auto bits = codegen::gene(question.genome, "bits", 0); bits > 0)
     return std::max<std::int64_t>(1, bits / 8 / size);
-  return std::max<std::int64_t>(1, gene_value(question.genome, "vector", size) / size);
+  return std::max<std::int64_t>(1, codegen::gene(question.genome, "vector", size) / size);
 }
 
 Place place_of(const Question& question, std::size_t output, const WorstElement& worst) {

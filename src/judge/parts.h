@@ -11,10 +11,4 @@ Verdict judge_mismatch(const Question& question);
 /// The candidate passed, or was given up for its time.
 Verdict judge_bottleneck(const Question& question);
 
-/// The genome's value of a gene, or `otherwise` where it has none.
-inline std::int64_t gene_value(const codegen::Genome& genome, std::string_view name, std::int64_t otherwise) {
-  const auto found = genome.find(name);
-  return found == genome.end() ? otherwise : found->second;
-}
-
 }  // namespace planish::judge

@@ -8,8 +8,9 @@
 #include <set>
 
 #include "base/named_values.h"
-#include "codegen/emit/cuda_plan.h"
 #include "codegen/lower/node_text.h"
+#include "codegen/operation.h"
+#include "codegen/templates/template.h"
 
 namespace planish::model {
 namespace {
@@ -23,11 +24,6 @@ double gene_feature(std::int64_t value) {
   return value > 0 ? std::log2(static_cast<double>(value)) : -1.0;
 }
 
-std::int64_t gene(const codegen::Genome& genome, std::string_view name, std::int64_t otherwise) {
-  const auto found = genome.find(name);
-  return found == genome.end() ? otherwise : found->second;
-}
-
 int widest(const codegen::Kernel& kernel) {
   int bytes = 1;
   for (const auto& input : kernel.inputs) bytes = std::max(bytes, size_of(input.dtype));
@@ -36,18 +32,15 @@ int widest(const codegen::Kernel& kernel) {
 }
 
 bool structural(codegen::Op op) {
-  return op == codegen::Op::constant || op == codegen::Op::load || op == codegen::Op::index ||
-         op == codegen::Op::reduced || op == codegen::Op::cast;
-}
-
-bool costly(codegen::Op op) {
-  return op >= codegen::Op::exp && op <= codegen::Op::sigmoid;
+  // What a scan gives is told apart from what a row folds.
+  return op == codegen::Op::cast ||
+         (codegen::info(op).cost == codegen::OperationCost::free && op != codegen::Op::scanned);
 }
 
 std::string kinds_of(const codegen::Kernel& kernel) {
   std::set<std::string> kinds;
   for (const auto& node : kernel.nodes) {
-    if (!structural(node.op)) kinds.emplace(codegen::op_name(node.op));
+    if (!structural(node.op)) kinds.emplace(codegen::info(node.op).name);
   }
   for (const auto& reduction : kernel.reductions)
     kinds.insert(fmt::format("reduce_{}", codegen::reduce_name(reduction.kind)));
@@ -92,7 +85,7 @@ Features facts_of(const codegen::Kernel& kernel) {
   double heavy = 0, loads = 0, masked = 0, strided = 0, still = 0, gathered = 0;
   const int last = static_cast<int>(kernel.space.extents.size()) - 1;
   for (const auto& node : kernel.nodes) {
-    if (costly(node.op)) ++heavy;
+    if (codegen::info(node.op).transcendental) ++heavy;
     if (node.op != codegen::Op::load) continue;
     ++loads;
     if (!node.where.empty()) ++masked;
@@ -141,11 +134,14 @@ KernelClass classify(const codegen::Kernel& kernel) {
   return out;
 }
 
-Featurizer::Featurizer(codegen::Kernel kernel, codegen::Device device)
-    : kernel_(std::move(kernel)), device_(std::move(device)), class_(classify(kernel_)) {
-  bytes_ = codegen::cost(kernel_).bytes;
-  if (device_.target == codegen::Target::cuda) facts_ = std::make_shared<codegen::printing::PlanFacts>(kernel_);
-  points_ = static_cast<double>(kernel_.outer_extent()) * static_cast<double>(kernel_.inner_extent());
+Featurizer::Subject::~Subject() = default;
+
+Featurizer::Featurizer(codegen::Kernel kernel, codegen::Device device) : class_(classify(kernel)) {
+  bytes_ = codegen::cost(kernel).bytes;
+  points_ = static_cast<double>(kernel.outer_extent()) * static_cast<double>(kernel.inner_extent());
+  auto subject = std::make_shared<Subject>(std::move(kernel), std::move(device), nullptr);
+  subject->schedule = codegen::schedule_of(subject->kernel, subject->device);
+  subject_ = std::move(subject);
 }
 
 const std::array<std::string_view, Featurizer::derived>& Featurizer::derived_names() {
@@ -162,38 +158,33 @@ std::array<double, Featurizer::derived> Featurizer::derive(const codegen::Genome
   out.fill(unknown);
   auto& [cached, bytes_each, points_each, chunks_each, vectors, vary_is_last, registers, shared_bytes, blocks, trips,
          flight, resident_threads, log_waves, last_wave] = out;
-  const auto threads = static_cast<double>(gene(genome, "threads", 1));
-  const auto unroll = static_cast<double>(gene(genome, "unroll", 1));
-  cached = log2_of(bytes_ / static_cast<double>(std::max<std::int64_t>(1, device_.l2_bytes)));
-  if (device_.target == codegen::Target::cpu) {
-    bytes_each = log2_of(bytes_ / threads);
-    points_each = log2_of(points_ / threads);
-    if (const auto chunk = gene(genome, "chunk", 0); chunk > 0)
-      chunks_each = log2_of(points_ / static_cast<double>(chunk) / threads);
-    const double lanes = static_cast<double>(gene(genome, "bits", 128)) / (8.0 * widest(kernel_));
-    const auto& extents = kernel_.space.extents;
-    const auto vary = static_cast<std::size_t>(gene(genome, "vary", 0));
-    if (vary < extents.size()) {
-      vectors = log2_of(static_cast<double>(extents[vary]) / (lanes * unroll));
-      vary_is_last = vary + 1 == extents.size() ? 1 : 0;
-    }
+  const codegen::Device& device = subject_->device;
+  cached = log2_of(bytes_ / static_cast<double>(std::max<std::int64_t>(1, device.l2_bytes)));
+  // What a schedule leaves unknown stays so.
+  const codegen::Outline plan = subject_->schedule->outline(genome);
+  const auto logarithm = [](double value) { return std::isnan(value) ? unknown : log2_of(value); };
+  if (device.target == codegen::Target::cpu) {
+    bytes_each = log2_of(bytes_ / plan.threads);
+    points_each = log2_of(points_ / plan.threads);
+    chunks_each = logarithm(plan.chunks);
+    vectors = logarithm(plan.vectors);
+    vary_is_last = plan.vary_is_last;
     return out;
   }
-  const codegen::printing::CudaPlan plan = codegen::printing::make_plan(kernel_, *facts_, device_, genome);
   registers = plan.registers;
-  shared_bytes = log2_of(1.0 + static_cast<double>(plan.dynamic_shared + plan.static_shared));
-  blocks = log2_of(static_cast<double>(plan.grid));
-  trips = log2_of(static_cast<double>(plan.trips));
-  const double vector = static_cast<double>(gene(genome, "vector", 4));
-  flight = log2_of(threads * vector * unroll);
+  shared_bytes = logarithm(1.0 + plan.shared_bytes);
+  blocks = logarithm(plan.blocks);
+  trips = logarithm(plan.trips);
+  flight = logarithm(plan.flight_bytes);
   // Blocks that fit at once, by registers, threads and shared memory: the waves follow.
-  const double by_registers = 65536.0 / (std::max(24, (plan.registers + 7) / 8 * 8) * threads);
-  const double shared = static_cast<double>(plan.dynamic_shared + plan.static_shared) + 1024;
-  const double resident = std::max(
-      1.0,
-      std::floor(std::min({32.0, 2048 / threads, by_registers, static_cast<double>(device_.shared_bytes) / shared})));
-  resident_threads = resident * threads;
-  const double waves = static_cast<double>(plan.grid) / (resident * std::max(1, device_.sms));
+  if (std::isnan(plan.threads) || std::isnan(plan.blocks)) return out;
+  const double rounded = std::ceil(plan.registers / 8) * 8;  // as they are handed out
+  const double by_registers = std::isnan(plan.registers) ? 32.0 : 65536.0 / (std::max(24.0, rounded) * plan.threads);
+  const double shared = (std::isnan(plan.shared_bytes) ? 0 : plan.shared_bytes) + 1024;
+  const double resident = std::max(1.0, std::floor(std::min({32.0, 2048 / plan.threads, by_registers,
+                                                             static_cast<double>(device.shared_bytes) / shared})));
+  resident_threads = resident * plan.threads;
+  const double waves = plan.blocks / (resident * std::max(1, device.sms));
   log_waves = log2_of(waves);
   last_wave = waves / std::ceil(std::max(waves, 1e-6));
   return out;

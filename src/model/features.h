@@ -15,8 +15,8 @@
 
 /// What a learned model sees of a candidate before it is compiled: numbers by name, so that what was measured by one
 /// version still teaches the next.
-namespace planish::codegen::printing {
-struct PlanFacts;
+namespace planish::codegen {
+class Schedule;
 }
 
 namespace planish::model {
@@ -38,7 +38,7 @@ struct KernelClass {
 };
 KernelClass classify(const codegen::Kernel& kernel);
 
-/// Features of one kernel's genomes on one device. Keeps a copy of the kernel. Thread-safe.
+/// Features of one kernel's genomes on one device. Keeps a copy of the kernel; copies share it. Thread-safe.
 class Featurizer {
  public:
   Featurizer(codegen::Kernel kernel, codegen::Device device);
@@ -54,9 +54,13 @@ class Featurizer {
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
  private:
-  codegen::Kernel kernel_;
-  codegen::Device device_;
-  std::shared_ptr<const codegen::printing::PlanFacts> facts_;  ///< CUDA
+  struct Subject {
+    codegen::Kernel kernel;
+    codegen::Device device;
+    std::unique_ptr<const codegen::Schedule> schedule;  ///< of this kernel on this device
+    ~Subject();
+  };
+  std::shared_ptr<const Subject> subject_;
   KernelClass class_;
   double bytes_ = 0, points_ = 0;
 };

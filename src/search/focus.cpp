@@ -1,13 +1,12 @@
 #include "search/focus.h"
 
-#include <algorithm>
 #include <initializer_list>
-#include <utility>
 
 namespace planish::search {
 namespace {
 
-using Kinds = std::array<double, gene_kinds>;
+using codegen::GeneKind;
+using Kinds = std::array<double, gene_slots>;
 
 /// 4 for what the focus is about, 1 for all else.
 constexpr Kinds mostly(std::initializer_list<GeneKind> kinds) {
@@ -16,51 +15,6 @@ constexpr Kinds mostly(std::initializer_list<GeneKind> kinds) {
   for (const GeneKind kind : kinds) out[static_cast<std::size_t>(kind)] = 4;
   return out;
 }
-
-struct Word {
-  std::string_view part;
-  GeneKind kind;
-};
-
-/// The first word that occurs in a gene's name decides; longer ones first, so that `warp_tile` is no `warp`.
-constexpr std::array words{Word{"precision", GeneKind::tensor},
-                           Word{"scheme", GeneKind::tensor},
-                           Word{"mma", GeneKind::tensor},
-                           Word{"tensor", GeneKind::tensor},
-                           Word{"min_blocks", GeneKind::registers},
-                           Word{"unroll", GeneKind::registers},
-                           Word{"thread_tile", GeneKind::registers},
-                           Word{"residency", GeneKind::residency},
-                           Word{"resident", GeneKind::residency},
-                           Word{"buffer", GeneKind::residency},
-                           Word{"shared", GeneKind::residency},
-                           Word{"split", GeneKind::split},
-                           Word{"cluster", GeneKind::split},
-                           Word{"persistent", GeneKind::split},
-                           Word{"raster", GeneKind::split},
-                           Word{"stage", GeneKind::pipeline},
-                           Word{"pipeline", GeneKind::pipeline},
-                           Word{"prefetch", GeneKind::pipeline},
-                           Word{"async", GeneKind::pipeline},
-                           Word{"walk", GeneKind::pipeline},
-                           Word{"hint", GeneKind::cache},
-                           Word{"nt", GeneKind::cache},
-                           Word{"stream", GeneKind::cache},
-                           Word{"exchange", GeneKind::residency},
-                           Word{"online", GeneKind::algorithm},
-                           Word{"fast", GeneKind::algorithm},
-                           Word{"vary", GeneKind::algorithm},
-                           Word{"algo", GeneKind::algorithm},
-                           Word{"vector", GeneKind::vector},
-                           Word{"width", GeneKind::vector},
-                           Word{"bits", GeneKind::vector},
-                           Word{"layout", GeneKind::vector},
-                           Word{"tile", GeneKind::tile},
-                           Word{"block", GeneKind::tile},
-                           Word{"warp", GeneKind::tile},
-                           Word{"thread", GeneKind::tile},
-                           Word{"rows", GeneKind::tile},
-                           Word{"chunk", GeneKind::tile}};
 
 constexpr std::array<std::string_view, operators> operator_names{"mutate",     "step", "follow", "cross",
                                                                  "transplant", "seed", "restart"};
@@ -79,11 +33,9 @@ constexpr std::array<Focus, focuses> table{{
 
 }  // namespace
 
-GeneKind kind_of_gene(std::string_view name) {
-  for (const Word& word : words) {
-    if (word.part.size() <= 2 ? name == word.part : name.find(word.part) != std::string_view::npos) return word.kind;
-  }
-  return GeneKind::other;
+int slot_of_gene(std::string_view name) {
+  const codegen::GeneInfo* const info = codegen::find_gene(name);
+  return info == nullptr ? codegen::gene_kinds : static_cast<int>(info->kind);
 }
 
 std::string_view name(Operator one) {

@@ -85,8 +85,13 @@ std::optional<codegen::Genome> RegionSearch::propose_final() {
   return std::nullopt;
 }
 
+void RegionSearch::settle() {
+  if (!winner_ && told_finals_ == 0 && !screened_.empty()) winner_ = screened_.front();
+}
+
 Answer RegionSearch::tell_final(const codegen::Genome& genome, const Told& told) {
   finals_[genome] = told.ok;
+  ++told_finals_;
   strategy().tell_again(genome, told);
   const auto known = std::ranges::find(screened_, genome, &Scored::genome);
   if (!told.ok) {

@@ -54,6 +54,9 @@ class RegionSearch {
   /// An elite was measured at level full, at the end or (Idea::again) on the way.
   Answer tell_final(const codegen::Genome& genome, const Told& told);
 
+  /// Where nothing was measured at level full, the best that was screened is the winner.
+  void settle();
+
   /// Nothing more to gain (speed of light) or to try.
   bool done() const { return exhausted_ || at_speed_of_light(); }
   bool at_speed_of_light() const;
@@ -67,7 +70,7 @@ class RegionSearch {
     double ms = no_time;
     std::string program;
   };
-  /// The best of those measured at level full.
+  /// The best of those measured at level full; after settle() see there.
   const std::optional<Scored>& winner() const { return winner_; }
   /// Those that passed, best first, by their first measurement.
   const std::vector<Scored>& ranking() const { return screened_; }
@@ -84,7 +87,7 @@ class RegionSearch {
   RegionOptions options_;
   Archive archive_;
   bool exhausted_ = false;
-  std::int64_t told_ = 0, rechecks_ = 0;
+  std::int64_t told_ = 0, rechecks_ = 0, told_finals_ = 0;
   std::map<codegen::Genome, std::uint64_t> proposed_;  ///< with their ids in the archive, in order of proposing
   struct Contested {
     codegen::Genome genome;

@@ -1,5 +1,6 @@
 #include "search/run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <future>
@@ -8,10 +9,18 @@
 namespace planish::search {
 namespace {
 
+/// More data sets and a longer timing: what measuring an elite costs in candidates screened, until one was measured.
+constexpr double screens_a_final = 4;
+/// Of those a region's winner comes from.
+constexpr double elites_a_region = 3;
+/// Of the budget. With many regions not all elites can be measured.
+constexpr double most_for_finals = 0.4;
+
 struct InFlight {
   Proposal proposal;
   coder::Candidate candidate;
   bool recalled = false;
+  double began = 0;  ///< seconds of the loop
   std::future<Result<Evaluation>> evaluation;
 };
 
@@ -29,7 +38,11 @@ class Loop {
 
   Result<RunResult> run() {
     PLANISH_CHECK(drive(false));
-    PLANISH_CHECK(drive(true));
+    if (result_.stopped != Stopped::out_of_time) {
+      screening_ = false;
+      PLANISH_CHECK(drive(true));
+    }
+    search_.settle();
     return result_;
   }
 
@@ -39,14 +52,35 @@ class Loop {
       result_.stopped = Stopped::cancelled;
       return true;
     }
-    // Replaying costs no budget, and must come to its end before what was used is counted again.
-    if (history_ != nullptr && !fresh_) return counted_out();
-    const double seconds = options_.seconds_used + std::chrono::duration<double>(clock_.now() - began_).count();
-    if (options_.budget.seconds > 0 && seconds >= options_.budget.seconds) {
-      result_.stopped = Stopped::budget;
-      return true;
+    if (!timed() || used() + reserve() < options_.budget.seconds) return counted_out();
+    result_.stopped = Stopped::budget;
+    return true;
+  }
+
+  /// Replaying costs no budget, and must come to its end before what was used is counted again.
+  bool timed() const { return options_.budget.seconds > 0 && (history_ == nullptr || fresh_); }
+
+  double now() const { return std::chrono::duration<double>(clock_.now() - began_).count(); }
+  double used() const { return options_.seconds_used + now(); }
+
+  /// What an elite takes to be measured: as the last one did, or by what screening takes.
+  double final_seconds() const {
+    if (final_seconds_ > 0) return final_seconds_;
+    return screened_ == 0 ? 0 : screens_a_final * (screened_until_ - fresh_since_) / static_cast<double>(screened_);
+  }
+
+  /// Of the budget, for the elites.
+  double reserve() const {
+    double elites = 0;
+    for (std::size_t i = 0; i < search_.specs().size(); ++i) {
+      if (!search_.specs()[i].alternative)
+        elites += std::min(elites_a_region, static_cast<double>(search_.region(i).ranking().size()));
     }
-    return counted_out();
+    return std::min(most_for_finals * options_.budget.seconds, elites * final_seconds());
+  }
+
+  bool finals_over() const {
+    return timed() && finals_ > 0 && !options_.cancel.cancelled() && used() + final_seconds() > options_.budget.seconds;
   }
 
   bool counted_out() {
@@ -55,23 +89,24 @@ class Loop {
     return true;
   }
 
-  /// One phase: screening (until over) or finals (always to their end: a search without them has no winner).
+  /// One phase: screening or finals, until it is over.
   Status drive(bool finals) {
     while (true) {
-      while (static_cast<int>(flying_.size()) < std::max(options_.window, 1) && (finals || !over())) {
+      while (static_cast<int>(flying_.size()) < std::max(options_.window, 1) && !(finals ? finals_over() : over())) {
         auto proposal = finals ? search_.ask_final() : search_.ask();
         if (!proposal) break;
         PLANISH_CHECK(launch(std::move(*proposal)));
       }
       if (flying_.empty()) {
         // What was just told may have opened new ways (a climb that found a neighbour), or the phase is over.
-        if (!finals && over()) return {};
+        if (finals ? finals_over() : over()) return {};
         auto proposal = finals ? search_.ask_final() : search_.ask();
         if (!proposal) return {};
         PLANISH_CHECK(launch(std::move(*proposal)));
         continue;
       }
       PLANISH_CHECK(land());
+      if (result_.stopped == Stopped::out_of_time) return {};
     }
   }
 
@@ -92,8 +127,9 @@ class Loop {
       (void)answer;
       return {};
     }
-    InFlight flight{std::move(proposal), std::move(*built), false, {}};
+    InFlight flight{std::move(proposal), std::move(*built), false, 0, {}};
     ++result_.evaluations;
+    finals_ += screening_ ? 0 : 1;
     if (history_ != nullptr) {
       if (auto known = history_->recall(region, flight.candidate.hash, flight.proposal.full)) {
         std::promise<Result<Evaluation>> ready;
@@ -105,7 +141,9 @@ class Loop {
         return {};
       }
     }
+    if (!fresh_) fresh_since_ = now();
     fresh_ = true;
+    flight.began = now();
     flying_.push_back(std::move(flight));
     InFlight& stored = flying_.back();  // deque: references survive push_back and pop_front of others
     stored.evaluation =
@@ -125,7 +163,18 @@ class Loop {
         if (other.evaluation.valid()) other.evaluation.wait();
       }
       flying_.clear();
-      return std::unexpected(error);
+      if (error.kind != "out_of_time") return std::unexpected(error);
+      result_.stopped = Stopped::out_of_time;
+      return {};
+    }
+    if (!flight.recalled) {
+      if (flight.proposal.full) {
+        // Of several under way at once each waits for the others.
+        final_seconds_ = (now() - flight.began) / static_cast<double>(flying_.size());
+      } else {
+        ++screened_;
+        screened_until_ = now();
+      }
     }
     const RegionSpec& region = search_.specs()[flight.proposal.region];
     const Told told = told_of(region, flight, *evaluation);
@@ -166,7 +215,11 @@ class Loop {
   TimePoint began_;
   std::deque<InFlight> flying_;
   RunResult result_;
-  bool fresh_ = false;  ///< something was evaluated that no history knew
+  bool fresh_ = false;     ///< something was evaluated that no history knew
+  bool screening_ = true;  ///< no finals yet
+  int finals_ = 0;         ///< asked for
+  double final_seconds_ = 0, fresh_since_ = 0, screened_until_ = 0;
+  std::int64_t screened_ = 0;  ///< new ones that were told
 };
 
 }  // namespace

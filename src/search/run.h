@@ -58,7 +58,7 @@ struct RunOptions {
   const Advisor* advisor = nullptr;
 };
 
-enum class Stopped : std::uint8_t { budget, exhausted, cancelled };
+enum class Stopped : std::uint8_t { budget, exhausted, cancelled, out_of_time };
 
 struct RunResult {
   Stopped stopped = Stopped::exhausted;
@@ -66,8 +66,11 @@ struct RunResult {
   std::int64_t recalled = 0;
 };
 
-/// Searches until the budget, the ideas or the patience end, then measures the elites at level full. Winners are in
-/// `search`. Errors are those of the sink (a full disk) and of the evaluator (`closed`, `environment`).
+/// Searches until the budget, the ideas or the patience end, then measures the elites at level full. The seconds of the
+/// budget are for both: screening ends when what is left is needed for the elites, and of these at least one is
+/// measured, then as many as there is time for. Where the evaluator answers `out_of_time`, that is the end, with what
+/// there is. Winners are in `search`. Errors are those of the sink (a full disk) and of the evaluator (`closed`,
+/// `environment`).
 Result<RunResult> run_search(Search& search, Evaluator& evaluator, History* history, EvaluationSink& sink,
                              const Clock& clock, const RunOptions& options);
 

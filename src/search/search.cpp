@@ -103,20 +103,39 @@ std::optional<Proposal> Search::ask() {
 std::optional<Proposal> Search::ask_final() {
   if (!finals_) {
     finals_ = true;
+    finals_asked_.assign(specs_.size(), 0);
     for (const RegionSpec& spec : specs_) final_.push_back(!spec.alternative);
     for (const std::size_t w : close_ways(false)) {
       for (const Way::Use& use : ways_.all()[w].by) final_[use.region] = true;
     }
   }
-  for (std::size_t i = 0; i < regions_.size(); ++i) {
-    if (!final_[i]) continue;
-    if (auto genome = regions_[i].propose_final()) {
+  // The best of every region before the second of any, and of those what gains most: the time may end on the way.
+  while (true) {
+    std::optional<std::size_t> next;
+    for (std::size_t i = 0; i < regions_.size(); ++i) {
+      if (!final_[i]) continue;
+      if (!next || finals_asked_[i] < finals_asked_[*next] ||
+          (finals_asked_[i] == finals_asked_[*next] && gain(i) > gain(*next)))
+        next = i;
+    }
+    if (!next) return std::nullopt;
+    if (auto genome = regions_[*next].propose_final()) {
+      ++finals_asked_[*next];
       Origin origin;
       origin.by = "final";
-      return issue(i, {std::move(*genome), true, std::move(origin)});
+      return issue(*next, {std::move(*genome), true, std::move(origin)});
     }
+    final_[*next] = false;
   }
-  return std::nullopt;
+}
+
+double Search::gain(std::size_t region) const {
+  const double best = regions_[region].best_ms(), before = specs_[region].fallback_ms;
+  return best == no_time || before == no_time ? 0 : (before - best) * specs_[region].count;
+}
+
+void Search::settle() {
+  for (RegionSearch& region : regions_) region.settle();
 }
 
 FunnelCounts Search::funnel() const {

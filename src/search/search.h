@@ -44,10 +44,14 @@ class Search {
 
   /// The next proposal; nothing when no region has anything left to try.
   std::optional<Proposal> ask();
-  /// The next elite to measure at level full. After the first call ask() gives nothing.
+  /// The next elite to measure at level full: the best of each region, those that gain most first, then the second
+  /// best. After the first call ask() gives nothing.
   std::optional<Proposal> ask_final();
   /// True if this region has met the program already (evaluated or under way); otherwise notes it.
   bool claim_program(const Proposal& proposal, const std::string& hash);
+  /// No more finals come. Where none of a region's was told, the best that was screened stands for it: the whole that
+  /// it becomes part of is measured at level full in any case.
+  void settle();
   /// Each proposal is told exactly once. Kind `order_violation` otherwise.
   Result<Answer> tell(std::int64_t serial, const Told& told);
   /// A proposal whose program was seen before: costs nothing, teaches nothing.
@@ -68,6 +72,8 @@ class Search {
  private:
   Proposal issue(std::size_t region, RegionSearch::Idea idea);
   std::vector<Share> shares() const;
+  /// What a region's best saves in the whole, ms; 0 where not known.
+  double gain(std::size_t region) const;
   const std::vector<RegionSpec> specs_;
   SearchOptions options_;
   Ways ways_;
@@ -77,7 +83,8 @@ class Search {
   std::map<std::int64_t, Proposal> outstanding_;
   std::int64_t serial_ = 0;
   bool finals_ = false;
-  std::vector<bool> final_;  ///< by region: whether its elites are measured at level full
+  std::vector<bool> final_;        ///< by region: whether it has elites to be measured at level full
+  std::vector<int> finals_asked_;  ///< by region
 };
 
 }  // namespace planish::search

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "base/suggest.h"
 #include "search/draws.h"
 #include "search/hill_climb.h"
 #include "search/swarm.h"
@@ -25,7 +26,8 @@ Result<StrategyKind> strategy_from_name(std::string_view text) {
     if (strategy_names[i] == text) return static_cast<StrategyKind>(i);
   }
   return fail("usage", fmt::format("there is no strategy '{}'", text),
-              fmt::format("choose from {}", fmt::join(strategy_names, ", ")));
+              fmt::format("{}choose from {}", did_you_mean(text, {strategy_names.begin(), strategy_names.end()}),
+                          fmt::join(strategy_names, ", ")));
 }
 
 FunnelCounts& FunnelCounts::operator+=(const FunnelCounts& other) {

@@ -39,11 +39,11 @@ Swarm::Swarm(const StrategyContext& context, SwarmOptions options)
       rng_(context.seed),
       stock_(space_),
       who_(std::vector<double>(static_cast<std::size_t>(focuses * options.islands), 1.0), 0.3),
-      kinds_(std::vector<double>(gene_kinds, 1.0), 0.2) {
+      kinds_(std::vector<double>(gene_slots, 1.0), 0.2) {
   features_ = space_.genes();
   if (predictor_ != nullptr && features_ < Code::most) ++features_;
   for (int i = 0; i < space_.genes(); ++i)
-    gene_kind_.push_back(static_cast<std::uint8_t>(kind_of_gene(space_.gene(i).name)));
+    gene_kind_.push_back(static_cast<std::uint8_t>(slot_of_gene(space_.gene(i).name)));
   for (int i = 0; i < options_.islands; ++i) {
     Island island;
     island.curiosity = curiosities[static_cast<std::size_t>(i) % std::size(curiosities)];
@@ -397,7 +397,7 @@ void Swarm::reward(const Pending& pending, const Record& record, double seconds)
   Agent& agent = agents_[static_cast<std::size_t>(pending.agent)];
   agent.operators.reward(static_cast<int>(pending.by), value);
   who_.reward(pending.agent, value);
-  for (int kind = 0; kind < gene_kinds; ++kind) {
+  for (int kind = 0; kind < gene_slots; ++kind) {
     if ((pending.genes >> static_cast<unsigned>(kind) & 1U) != 0) kinds_.reward(kind, value);
   }
 }

@@ -24,6 +24,8 @@ struct ShipRequest {
   std::filesystem::path runtime;  ///< libplanish_rt.so; planish_call.so is taken from beside it, where it was built
   std::string evidence;           ///< JSON text
   std::string modules;  ///< JSON text: what each submodule of a live module was at capture (ship.md); empty for a file
+  std::string twin;  ///< JSON text: the same of its exported program, where that was proved and timed in its place; may
+                     ///< be empty
   std::string planish_version, torch_version;
 };
 

@@ -2,13 +2,16 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "program/program.h"
+#include "ship/cpu_features.h"
 
 namespace planish::ship {
 
@@ -31,13 +34,17 @@ Result<std::map<std::string, std::string>> digests(const fs::path& folder) {
   return found;
 }
 
-std::vector<std::string> cpu_flags() {
+namespace {
+
+/// The instruction sets of this CPU that a compiler with its `-march` may have used.
+std::vector<std::string> all_cpu_flags() {
   std::vector<std::string> found;
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with("flags")) continue;
     std::istringstream words(line.substr(std::min(line.find(':') + 1, line.size())));
-    constexpr std::array<std::string_view, 8> prefixes{"avx", "amx", "fma", "bmi", "sse", "f16c", "movbe", "gfni"};
+    constexpr std::array<std::string_view, 11> prefixes{"avx",   "fma",  "bmi", "sse4_",  "ssse3", "f16c",
+                                                        "movbe", "gfni", "abm", "popcnt", "amx"};
     for (std::string word; words >> word;) {
       for (std::string_view prefix : prefixes) {
         if (word.starts_with(prefix)) {
@@ -49,6 +56,21 @@ std::vector<std::string> cpu_flags() {
     break;
   }
   return found;
+}
+
+}  // namespace
+
+std::vector<std::string> cpu_flags(const fs::path& folder, const std::vector<std::string>& binaries) {
+  const std::vector<std::string> here = all_cpu_flags();
+  std::set<std::string> used;
+  for (const std::string& binary : binaries) {
+    auto found = cpu_features_of(folder / binary);
+    if (!found) return here;
+    used.merge(*found);
+  }
+  // The kernels ran here: what this CPU does not have, they do not need.
+  std::erase_if(used, [&](const std::string& flag) { return std::ranges::find(here, flag) == here.end(); });
+  return {used.begin(), used.end()};
 }
 
 Result<Json> manifest(const ShipRequest& request, const fs::path& folder, const std::vector<std::string>& binaries) {
@@ -69,12 +91,15 @@ Result<Json> manifest(const ShipRequest& request, const fs::path& folder, const 
   if (!request.modules.empty()) {
     PLANISH_TRY(made["modules"], parse_json(request.modules, "bad_request", "the live module's parts"));
   }
+  if (!request.twin.empty()) {
+    PLANISH_TRY(made["twin"], parse_json(request.twin, "bad_request", "the exported module's parts"));
+  }
   if (!request.baseline.empty()) {
     made["baseline"] = request.baseline;
   } else {
     PLANISH_TRY(const program::Program parsed, program::parse(request.program));
     made["program"] = program::hash(parsed);
-    if (parsed.target == "cpu" && !parsed.kernels.empty()) made["cpu_flags"] = cpu_flags();
+    if (parsed.target == "cpu" && !parsed.kernels.empty()) made["cpu_flags"] = cpu_flags(folder, binaries);
   }
   made["task"] = Json{{"name", request.task.stem().string()}};
   PLANISH_TRY(auto files, digests(folder));

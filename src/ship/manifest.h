@@ -21,9 +21,9 @@ Result<std::map<std::string, std::string>> digests(const std::filesystem::path& 
 Status make_folder(const std::filesystem::path& folder, const char* mark,
                    const std::function<Status(const std::filesystem::path&)>& fill_in);
 
-/// The instruction sets of this CPU that a compiler with its `-march` may have used; empty where the kernel does not
-/// say.
-std::vector<std::string> cpu_flags();
+/// The instruction sets that these kernels (relative paths) use: every one of this CPU that a compiler may have used
+/// where they cannot be disassembled. As Linux names them; empty where it does not say what the CPU has.
+std::vector<std::string> cpu_flags(const std::filesystem::path& folder, const std::vector<std::string>& binaries);
 
 /// ship.json for a folder whose other files are written. `binaries` are relative paths.
 Result<Json> manifest(const ShipRequest& request, const std::filesystem::path& folder,

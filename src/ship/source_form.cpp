@@ -62,10 +62,14 @@ std::string readme(const Json& program, const Json& manifest) {
       "This form is made to be read and changed. It is simpler than the shipped folder: hooks on submodules, replaced "
       "submodules, changed attributes and\n"
       "inputs that share memory while the program updates them are not looked for, and its launches cost more host "
-      "time.\n",
+      "time. It keeps no memory\n"
+      "between calls{9}. So it may be slower than the original where the shipped folder is faster: `make test` says "
+      "what "
+      "both take on this machine.\n",
       task, program["kernels"].size(), program["kernels"].size() == 1 ? "" : "s", cuda ? "NVIDIA GPUs" : "the CPU",
       program["arch"].get<std::string>(), manifest.value("planish", ""), manifest.value("torch", ""),
-      manifest.value("program", "").substr(0, 16), cuda ? " (with nvcc)" : "");
+      manifest.value("program", "").substr(0, 16), cuda ? " (with nvcc)" : "",
+      cuda ? "" : ": results come from fresh memory each time, page fault by page fault, as eager's do");
 }
 
 Status fill(const ExportRequest& request, const Json& manifest, const fs::path& made) {

@@ -52,8 +52,12 @@ Result<Row> row_from_document(std::string_view document) {
     for (const auto& [name, value] : json["speedup"].items()) row.speedup[name] = number(value);
   }
   if (json.contains("speedup_best_baseline")) row.speedup_best_baseline = number(json["speedup_best_baseline"]);
+  row.headline = headline_of(document);
   if (json.contains("seconds") && json["seconds"].is_object() && json["seconds"].contains("total")) {
     row.seconds = number(json["seconds"]["total"]);
+    if (json["seconds"].contains("in") && json["seconds"]["in"].is_object()) {
+      for (const auto& [phase, seconds] : json["seconds"]["in"].items()) row.seconds_in[phase] = number(seconds);
+    }
   }
   return row;
 }

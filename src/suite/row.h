@@ -1,10 +1,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "suite/headline.h"
 
 namespace planish::suite {
 
@@ -19,8 +21,11 @@ struct Row {
   std::map<std::string, double> times_ms;  ///< median by name: shipped, eager, …
   std::map<std::string, double> speedup;   ///< by baseline
   double speedup_best_baseline = 0;
+  std::optional<Headline> headline;  ///< the number that the task is known by
   double seconds = 0;
-  bool resumed = false;  ///< taken over from an earlier run of the suite
+  std::map<std::string, double> seconds_in;  ///< by phase
+  std::string device;                        ///< that ran it, where there were several
+  bool resumed = false;                      ///< taken over from an earlier run of the suite
 };
 
 /// From the result document of `optimize`, or its error document. Kind `bad_result` for anything else.

@@ -10,8 +10,12 @@ Baseline::Baseline(Baseline&&) noexcept = default;
 Baseline& Baseline::operator=(Baseline&&) noexcept = default;
 Baseline::~Baseline() = default;
 
-Result<Baseline> Baseline::start(const Toolbox& tools) {
-  return start(tools.python_module("planish.baseline"));
+Result<Baseline> Baseline::start(const Toolbox& tools, const std::string& device, std::size_t max_rss) {
+  PLANISH_TRY(auto scratch, OwnedFolder::create(guest_folder_prefix));
+  PLANISH_TRY(auto baseline,
+              start(tools.guest_module("planish.baseline", {}, {scratch.path(), device, max_rss, true})));
+  baseline.scratch_ = std::move(scratch);
+  return baseline;
 }
 
 Result<Baseline> Baseline::start(const SpawnOptions& options) {
@@ -28,7 +32,10 @@ Result<double> Baseline::add(const std::string& name, const std::string& kind, c
                              double timeout_seconds) {
   Json params{{"name", name}, {"kind", kind}};
   if (!path.empty()) params["path"] = path;
-  PLANISH_TRY(auto reply, child_->call("add", std::move(params), {}, timeout_seconds));
+  params["seconds"] = timeout_seconds;
+  // It ends by itself; one that does not is ended a little later.
+  constexpr double grace = 10;
+  PLANISH_TRY(auto reply, child_->call("add", std::move(params), {}, timeout_seconds + grace));
   double seconds = 0;
   ObjectReader reader(reply.result, "protocol", "add");
   reader.lenient();
@@ -68,6 +75,9 @@ Result<std::map<std::string, Result<Timing>>> Baseline::time(const std::vector<s
   return times;
 }
 
+bool Baseline::running() {
+  return child_->running();
+}
 bool Baseline::alive() const {
   return child_->alive();
 }

@@ -2,9 +2,11 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/owned_folder.h"
 #include "base/result.h"
 #include "worker/messages.h"
 #include "worker/toolbox.h"
@@ -18,24 +20,29 @@ class Child;
 /// leaves it usable).
 class Baseline {
  public:
-  static Result<Baseline> start(const Toolbox& tools);
+  /// As a guest (docs/sandbox.md), since shipped modules bring kernels: but with the caches of PyTorch's compilers.
+  static Result<Baseline> start(const Toolbox& tools, const std::string& device, std::size_t max_rss = 0);
   static Result<Baseline> start(const SpawnOptions& options);
   Baseline(Baseline&&) noexcept;
   Baseline& operator=(Baseline&&) noexcept;
   ~Baseline();
 
   Status open(const std::string& task, const std::string& device, double timeout_seconds);
-  /// Seconds it took to compile. `path` only for kind `shipped`.
+  /// Seconds it took to compile. `path` only for kind `shipped`. `out_of_time` where it is not ready in time; the
+  /// others stay as they are.
   Result<double> add(const std::string& name, const std::string& kind, const std::string& path, double timeout_seconds);
   /// By name: its times, or why it has none (`wrong_when_timed`, or what it raised).
   Result<std::map<std::string, Result<Timing>>> time(const std::vector<std::string>& names, const TimeRequest& request,
                                                      double timeout_seconds);
 
   bool alive() const;
+  /// Whether a spare's process is still there.
+  bool running();
   void kill();
 
  private:
   explicit Baseline(std::unique_ptr<Child> child);
+  std::optional<OwnedFolder> scratch_;  ///< outlives the child
   std::unique_ptr<Child> child_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "worker/accuracy.h"
+#include "worker/note.h"
 
 /// What travels between the evaluator and its children (docs/formats/wire.md) as plain data.
 namespace planish::worker {
@@ -64,6 +65,7 @@ struct CheckReply {
 
 struct BiteReply {
   std::vector<std::string> degenerate, tried;
+  std::vector<Note> notes;
 };
 
 struct RegimesReply {
@@ -98,6 +100,7 @@ struct Timing {
   std::vector<double> samples_ms;
   double median_ms = 0, lo_ms = 0, hi_ms = 0, host_us = 0;
   double latency_ms = 0, latency_lo_ms = 0, latency_hi_ms = 0;  ///< of a call on an idle device; 0: not measured
+  double kept_ms = 0, kept_lo_ms = 0, kept_hi_ms = 0;  ///< of calls whose caller keeps the results; 0: not measured
 };
 
 struct CompileJob {

@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "worker/note_json.h"
 #include "worker/replies.h"
 #include "worker/rpc.h"
 
@@ -71,10 +72,10 @@ Status Oracle::region(const std::string& region, const std::vector<int>& nodes, 
 }
 
 Result<DataSet> Oracle::make(const std::string& region, const std::string& data, std::uint64_t seed,
-                             const std::string& regime, double timeout_seconds) {
-  PLANISH_TRY(auto reply,
-              child_->call("make", Json{{"region", region}, {"data", data}, {"seed", seed}, {"regime", regime}}, {},
-                           timeout_seconds));
+                             const std::string& regime, double timeout_seconds, bool own_parameters) {
+  Json params{{"region", region}, {"data", data}, {"seed", seed}, {"regime", regime}};
+  if (own_parameters) params["own_parameters"] = true;
+  PLANISH_TRY(auto reply, child_->call("make", std::move(params), {}, timeout_seconds));
   DataSet set;
   set.name = data;
   ObjectReader reader(reply.result, "protocol", "make");
@@ -122,6 +123,7 @@ Result<BiteReply> Oracle::bite(const std::string& region, double timeout_seconds
   reader.lenient();
   reader.texts("degenerate", bite.degenerate);
   reader.texts("tried", bite.tried, Need::optional);
+  PLANISH_TRY(bite.notes, read_notes(reader.get("notes", Need::optional)));
   PLANISH_CHECK(reader.finish());
   return bite;
 }
@@ -136,6 +138,9 @@ Status Oracle::drop(const std::string& data, double timeout_seconds) {
   return {};
 }
 
+bool Oracle::running() {
+  return child_->running();
+}
 bool Oracle::alive() const {
   return child_->alive();
 }

@@ -29,8 +29,9 @@ class Oracle {
                          double timeout_seconds);
   Status region(const std::string& region, const std::vector<int>& nodes, const std::vector<int>& inputs,
                 const std::vector<int>& outputs, double timeout_seconds);
+  /// `own_parameters`: the task's parameters and buffers stay its own, for this data and whatever it is refreshed with.
   Result<DataSet> make(const std::string& region, const std::string& data, std::uint64_t seed,
-                       const std::string& regime, double timeout_seconds);
+                       const std::string& regime, double timeout_seconds, bool own_parameters = false);
   /// The reason, where the regime leaves the task's domain for this seed; empty when done.
   Result<std::string> refresh(const std::string& data, std::uint64_t seed, const std::string& regime,
                               double timeout_seconds);
@@ -41,6 +42,8 @@ class Oracle {
   Status drop(const std::string& data, double timeout_seconds);
 
   bool alive() const;
+  /// Whether a spare's process is still there.
+  bool running();
   /// What it was about to do with the task when it was last heard of ("importing it"); may be empty.
   std::string stage() const;
   /// From any thread: ends it, so that a call in flight returns.

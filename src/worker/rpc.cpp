@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <csignal>
 
+#include "base/work_scope.h"
+#include "worker/printable.h"
+
 namespace planish::worker {
 
 Result<std::unique_ptr<Child>> Child::start(std::string name, const SpawnOptions& options) {
@@ -20,15 +23,20 @@ Child::Child(std::string name, Subprocess process)
 Result<Child::Reply> Child::call(const std::string& method, Json params, std::span<const int> fds,
                                  double timeout_seconds) {
   if (!alive_) return fail("exit", fmt::format("the {} is gone", name_));
-  auto reply = exchange(method, std::move(params), fds, deadline_in(timeout_seconds));
+  const double left = work_seconds_left();
+  if (left <= 0) return fail("out_of_time", fmt::format("no time was left to ask the {} to `{}`", name_, method));
+  auto reply = exchange(method, std::move(params), fds, deadline_in(std::min(timeout_seconds, left)));
   if (reply.has_value() || reply.error().kind != "child_lost") {
+    if (!stage_.empty()) report_work({});  // what it said that it does is done
     kills_before_ = oom_kills_.read();
     return reply;
   }
   Error inner = std::move(reply).error();
   inner.kind = inner.hint;
   inner.hint.clear();
-  return lost(std::move(inner), method, timeout_seconds);
+  // It was not given the time that it may take: no fault of its own.
+  if (inner.kind == "timeout" && left < timeout_seconds) inner.kind = "out_of_time";
+  return lost(std::move(inner), method, std::min(timeout_seconds, left));
 }
 
 namespace {
@@ -105,13 +113,17 @@ Result<Child::Reply> Child::exchange(const std::string& method, Json params, std
         reader.text("where", fault.where, ObjectReader::Need::optional);
         fault_ = std::move(fault);
       } else if (message["event"] == "stage" && message.contains("stage") && message["stage"].is_string()) {
-        stage_ = message["stage"].get<std::string>().substr(0, 200);
+        stage_ = printable(message["stage"].get<std::string>().substr(0, 200));
+        report_work(stage_);
+      } else if (message["event"] == "sandbox" && !asked_ && sandbox_.empty() && message.contains("sandbox")) {
+        sandbox_ = dump_json(message["sandbox"]);
       }
       continue;
     }
     // Not asked of events: the descriptors of the answer behind one may have been read together with it.
     if (process_.channel().waiting_fds() > 0) return malformed("descriptors that it does not name");
     if (!message.contains("id") || message["id"] != id) return malformed("not the answer to this request");
+    asked_ = true;
     if (const auto error = message.find("error"); error != message.end()) {
       Error reported;
       std::string trace;
@@ -125,6 +137,9 @@ Result<Child::Reply> Child::exchange(const std::string& method, Json params, std
         trace = (*error)["trace"].get<std::string>();
       if (!reader.finish().has_value()) return malformed("its error has no kind and message");
       if (!trace.empty()) reported.causes.push_back(std::move(trace));
+      reported.message = printable(reported.message);
+      reported.hint = printable(reported.hint);
+      for (std::string& cause : reported.causes) cause = printable(cause);
       // Our own word for a broken connection, which a child must not be able to say.
       if (reported.kind == "child_lost") reported.kind = "protocol";
       return std::unexpected(std::move(reported));
@@ -170,6 +185,15 @@ std::unexpected<Error> Child::lost(Error error, const std::string& method, doubl
     } else {
       result = {"exit", fmt::format("the {} ended with {} during `{}`", name_, status->text(), method), {}, {}};
     }
+  } else if (error.kind == "out_of_time") {
+    result = {"out_of_time",
+              fmt::format("time ran out while the {} was at `{}`{}", name_, method,
+                          stage_.empty() ? std::string() : fmt::format(" ({})", stage_)),
+              {},
+              {}};
+    process_.kill();
+    (void)process_.wait(deadline_in(5));
+    return std::unexpected(std::move(result));
   } else if (error.kind == "timeout") {
     result = {"hang",
               fmt::format("the {} did not answer `{}` within {:.1f} s and was ended", name_, method, timeout_seconds),
@@ -182,7 +206,7 @@ std::unexpected<Error> Child::lost(Error error, const std::string& method, doubl
   }
   process_.kill();
   (void)process_.wait(deadline_in(5));
-  if (std::string tail = process_.output_tail(); !tail.empty()) {
+  if (std::string tail = printable(process_.output_tail()); !tail.empty()) {
     constexpr std::size_t shown = 4000;
     result.causes.push_back(tail.size() > shown ? tail.substr(tail.size() - shown) : tail);
   }

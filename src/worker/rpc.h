@@ -19,9 +19,9 @@ namespace planish::worker {
 ///
 /// Errors: what the child itself reported, under its own kind; and, once it is of no more use (`alive()` is false, its
 /// group killed): `crash` (a signal; fault() says where if its handler could), `exit` (it ended by itself), `hang` (the
-/// deadline passed), `out_of_memory` (resident memory over the limit, or killed by the kernel for lack of it), `killed`
-/// (by somebody, or by the kernel without a count that says so), `protocol` (it said something that is no answer),
-/// `cancelled`.
+/// deadline passed), `out_of_time` (what the thread's WorkScope left was less than the call may take), `out_of_memory`
+/// (resident memory over the limit, or killed by the kernel for lack of it), `killed` (by somebody, or by the kernel
+/// without a count that says so), `protocol` (it said something that is no answer), `cancelled`.
 class Child {
  public:
   struct Reply {
@@ -35,9 +35,13 @@ class Child {
   Result<Reply> call(const std::string& method, Json params, std::span<const int> fds, double timeout_seconds);
 
   bool alive() const { return alive_; }
+  /// Of one that nobody has asked anything for a while: whether its process is still there.
+  bool running() { return alive_ && !process_.poll().has_value(); }
   const std::optional<Fault>& fault() const { return fault_; }
   /// What it last said it was about to do in foreign code; for messages only. Empty at the start of each call.
   const std::string& stage() const { return stage_; }
+  /// JSON text of what holds a guest in its place, as whoever confined it said; empty where nobody did.
+  const std::string& sandbox() const { return sandbox_; }
   void set_memory_limit(std::size_t bytes) { memory_limit_ = bytes; }
   void set_cancel(CancelToken token) { cancel_ = std::move(token); }
   void kill() { process_.kill(); }
@@ -56,6 +60,8 @@ class Child {
   bool alive_ = true;
   std::optional<Fault> fault_;
   std::string stage_;
+  std::string sandbox_;
+  bool asked_ = false;  ///< an answer has come: from now on what it says of its place is the guest's word
   std::size_t memory_limit_ = 0;
   std::optional<CancelToken> cancel_;
   OomKills oom_kills_;

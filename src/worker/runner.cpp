@@ -11,9 +11,10 @@ namespace planish::worker {
 namespace {
 
 /// The kinds a runner may use, and those that Child makes about it.
-constexpr std::array<std::string_view, 15> known_kinds{
-    "bad_program", "bad_argument", "load_failed", "launch_failed", "illegal_address", "out_of_memory", "crash",  "exit",
-    "hang",        "killed",       "protocol",    "cancelled",     "no_device",       "device_lost",   "skipped"};
+constexpr std::array<std::string_view, 16> known_kinds{
+    "bad_program", "bad_argument", "load_failed", "launch_failed", "illegal_address", "out_of_memory",
+    "crash",       "exit",         "hang",        "killed",        "protocol",        "cancelled",
+    "no_device",   "device_lost",  "out_of_time", "input_write"};
 
 Result<Child::Reply> checked(Result<Child::Reply> reply) {
   if (!reply.has_value() && std::ranges::find(known_kinds, reply.error().kind) == known_kinds.end()) {
@@ -30,16 +31,21 @@ Runner::Runner(Runner&&) noexcept = default;
 Runner& Runner::operator=(Runner&&) noexcept = default;
 Runner::~Runner() = default;
 
-Result<Runner> Runner::start(const Toolbox& tools, Kind kind, const std::string& device, std::size_t max_rss) {
-  SpawnOptions options = kind == Kind::native ? tools.program(tools.runner) : tools.python_module("planish.runner");
-  options.command.insert(options.command.end(), {"--device", device});
-  if (kind == Kind::native) {
-    options.command.emplace_back("--no-network");
-    // A CUDA program brings no host code to hold (docs/sandbox.md).
-    if (device == "cpu")
-      options.command.insert(options.command.end(), {"--sandbox", "--readable", tools.cache_dir.string()});
-    if (max_rss > 0) options.command.insert(options.command.end(), {"--max-rss", std::to_string(max_rss)});
+Result<Runner> Runner::start(const Toolbox& tools, Kind kind, const std::string& device, std::size_t max_rss,
+                             bool own_code_only) {
+  if (kind == Kind::torch) {
+    PLANISH_TRY(auto scratch, OwnedFolder::create(guest_folder_prefix));
+    const GuestSettings guest{scratch.path(), device, max_rss, own_code_only};
+    PLANISH_TRY(auto runner, start(tools.guest_module("planish.runner", {"--device", device}, guest), kind));
+    runner.scratch_ = std::move(scratch);
+    return runner;
   }
+  SpawnOptions options = tools.program(tools.runner);
+  options.command.insert(options.command.end(), {"--device", device, "--no-network"});
+  // A CUDA program brings no host code to hold (docs/sandbox.md).
+  if (device == "cpu")
+    options.command.insert(options.command.end(), {"--sandbox", "--readable", tools.cache_dir.string()});
+  if (max_rss > 0) options.command.insert(options.command.end(), {"--max-rss", std::to_string(max_rss)});
   PLANISH_TRY(auto runner, start(options, kind));
   if (max_rss > 0) runner.set_memory_limit(max_rss);
   return runner;
@@ -82,17 +88,22 @@ Result<LoadReply> Runner::load(const std::string& program, const std::vector<std
   return result;
 }
 
-Result<std::int64_t> Runner::load_module(const std::string& path, const std::string& task, const std::string& graph,
-                                         bool state, double timeout_seconds) {
+Result<LoadedModule> Runner::load_module(const std::string& path, const std::string& task, const std::string& graph,
+                                         double timeout_seconds, bool rehearse) {
   PLANISH_TRY(auto document, parse_json(graph, "bad_graph", "graph"));
-  Json params{{"path", path}, {"task", task}, {"graph", std::move(document)}, {"state", state}};
+  Json params{{"path", path}, {"task", task}, {"graph", std::move(document)}, {"state", true}};
+  if (rehearse) params["rehearse"] = true;
   PLANISH_TRY(auto reply, checked(child_->call("load_module", std::move(params), {}, timeout_seconds)));
-  std::int64_t handle = -1;
+  LoadedModule module;
+  std::string state;
   ObjectReader reader(reply.result, "protocol", "load_module");
   reader.lenient();
-  reader.integer("handle", handle);
+  reader.integer("handle", module.handle);
+  reader.text("state", state);
   PLANISH_CHECK(reader.finish());
-  return handle;
+  if (state == "by_order") module.state = ModuleState::by_order;
+  if (state == "own") module.state = ModuleState::own;
+  return module;
 }
 
 Status Runner::bind(std::int64_t handle, const std::string& data, const std::vector<Binding>& bindings,
@@ -173,11 +184,17 @@ Result<ProgramRanReply> Runner::program_ran(std::int64_t handle, double timeout_
   return out;
 }
 
+bool Runner::running() {
+  return child_->running();
+}
 bool Runner::alive() const {
   return child_->alive();
 }
 const std::optional<Fault>& Runner::fault() const {
   return child_->fault();
+}
+const std::string& Runner::sandbox() const {
+  return child_->sandbox();
 }
 void Runner::set_memory_limit(std::size_t bytes) {
   child_->set_memory_limit(bytes);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/owned_folder.h"
 #include "base/result.h"
 #include "worker/messages.h"
 #include "worker/toolbox.h"
@@ -21,6 +22,18 @@ struct KernelBenchReply {
   int trials = 0;
 };
 
+/// How a module's parameters and buffers were told to be the task's.
+enum class ModuleState {
+  by_name,
+  by_order,  ///< other names, the same shapes and values in the same order
+  own,       ///< they cannot be: it keeps those that it was constructed with
+};
+
+struct LoadedModule {
+  std::int64_t handle = -1;
+  ModuleState state = ModuleState::by_name;
+};
+
 /// How many calls of a loaded module its shipped program answered; `ran` is absent where it has none.
 struct ProgramRanReply {
   int calls = 0;
@@ -30,14 +43,16 @@ struct ProgramRanReply {
 
 /// The process that executes programs. Nothing it says is believed beyond its declared fields. One caller at a time.
 ///
-/// Errors a runner reports itself: `bad_program`, `load_failed`, `launch_failed`, `illegal_address`, `out_of_memory`;
-/// any other kind becomes `runner_error`. Errors of Child (rpc.h) mean that it must be replaced. After
+/// Errors a runner reports itself: `bad_program`, `load_failed`, `launch_failed`, `illegal_address`, `input_write`,
+/// `out_of_memory`; any other kind becomes `runner_error`. Errors of Child (rpc.h) mean that it must be replaced. After
 /// `illegal_address` on a GPU the context is poisoned: replace it too.
 class Runner {
  public:
   enum class Kind { native, torch };
   /// `device` is cpu or cuda; `max_rss` bytes of resident memory, 0 for no limit.
-  static Result<Runner> start(const Toolbox& tools, Kind kind, const std::string& device, std::size_t max_rss = 0);
+  /// A torch runner is a guest (docs/sandbox.md); `own_code_only`: it will run nothing but code of ours.
+  static Result<Runner> start(const Toolbox& tools, Kind kind, const std::string& device, std::size_t max_rss = 0,
+                              bool own_code_only = false);
   static Result<Runner> start(const SpawnOptions& options, Kind kind);
   Runner(Runner&&) noexcept;
   Runner& operator=(Runner&&) noexcept;
@@ -47,9 +62,11 @@ class Runner {
   /// `program` is a document; `binaries` one path a kernel.
   Result<LoadReply> load(const std::string& program, const std::vector<std::string>& binaries, const std::string& blobs,
                          double timeout_seconds);
-  /// `graph`: the task's captured graph. `state`: parameters and buffers come from the bound data.
-  Result<std::int64_t> load_module(const std::string& path, const std::string& task, const std::string& graph,
-                                   bool state, double timeout_seconds);
+  /// `graph`: the task's captured graph. Parameters and buffers come from the bound data where the module's can be told
+  /// to be the task's.
+  /// `rehearse`: it gets copies of what it may not write, and `run` fails as `input_write` if it has written one.
+  Result<LoadedModule> load_module(const std::string& path, const std::string& task, const std::string& graph,
+                                   double timeout_seconds, bool rehearse = false);
   Status bind(std::int64_t handle, const std::string& data, const std::vector<Binding>& bindings,
               double timeout_seconds);
   /// Milliseconds that the runtime took.
@@ -63,12 +80,17 @@ class Runner {
 
   Kind kind() const { return kind_; }
   bool alive() const;
+  /// Whether a spare's process is still there.
+  bool running();
   const std::optional<Fault>& fault() const;
+  /// JSON text of what holds a torch runner in its place; empty for others, and before hello().
+  const std::string& sandbox() const;
   void set_memory_limit(std::size_t bytes);
   void kill();
 
  private:
   Runner(std::unique_ptr<Child> child, Kind kind);
+  std::optional<OwnedFolder> scratch_;  ///< outlives the child
   std::unique_ptr<Child> child_;
   Kind kind_ = Kind::native;
 };

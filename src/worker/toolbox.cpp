@@ -1,6 +1,7 @@
 #include "worker/toolbox.h"
 
 #include <fmt/core.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -72,6 +73,35 @@ std::vector<fs::path> site_packages_of(const fs::path& python) {
   return found;
 }
 
+std::vector<std::string> absolute_parts(const std::string& path) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    if (path[begin] == '/') parts.push_back(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// Where PyTorch's compilers keep what they have made, by the variable that says so, as they themselves would choose.
+std::vector<std::pair<std::string, fs::path>> compiler_caches() {
+  std::string user = "user";
+  for (const char* name : {"LOGNAME", "USER", "LNAME", "USERNAME"}) {
+    if (const auto value = variable(name); value && !value->empty()) {
+      user = *value;
+      break;
+    }
+    if (const passwd* entry = ::getpwuid(::getuid()); entry != nullptr) user = entry->pw_name;
+  }
+  std::ranges::replace(user, '/', '_');
+  fs::path inductor = temporary_root() / ("torchinductor_" + user);
+  if (const auto named = variable("TORCHINDUCTOR_CACHE_DIR")) inductor = fs::absolute(*named);
+  // Under the folder of the other, as PyTorch itself has it.
+  fs::path triton = inductor / "triton";
+  if (const auto named = variable("TRITON_CACHE_DIR")) triton = fs::absolute(*named);
+  return {{"TORCHINDUCTOR_CACHE_DIR", inductor}, {"TRITON_CACHE_DIR", triton}};
+}
+
 }  // namespace
 
 Toolbox Toolbox::resolve() {
@@ -124,14 +154,36 @@ bool Toolbox::has_triton() const {
 
 SpawnOptions Toolbox::python_module(const std::string& module) const {
   SpawnOptions options = program(python);
-  // -P would be wanted to keep the working folder off sys.path, but 3.10 does not know it; the package's own main does
-  // that.
+  // Nothing of the working folder may be imported by whoever happens to look for a module of that name: not as its
+  // first place (PYTHONSAFEPATH), nor through an empty or relative part of PYTHONPATH.
   options.command = {python.string(), "-m", module};
   std::string path = python_path.string();
-  if (const auto old = variable("PYTHONPATH")) path += ":" + *old;
+  for (const std::string& part : absolute_parts(variable("PYTHONPATH").value_or(""))) path += ":" + part;
   options.env.emplace_back("PYTHONPATH", path);
+  options.env.emplace_back("PYTHONSAFEPATH", "1");
   options.env.emplace_back("PYTHONUNBUFFERED", "1");
   options.env.emplace_back("TRITON_DEFAULT_FP_FUSION", variable("TRITON_DEFAULT_FP_FUSION").value_or("1"));
+  return options;
+}
+
+SpawnOptions Toolbox::guest_module(const std::string& module, const std::vector<std::string>& arguments,
+                                   const GuestSettings& guest) const {
+  SpawnOptions options = python_module(module);
+  const std::vector<std::string> inner = std::move(options.command);
+  options.command = {runner.string(), "--guest", "--scratch", guest.scratch.string(), "--device", guest.device};
+  if (guest.max_rss > 0) options.command.insert(options.command.end(), {"--max-rss", std::to_string(guest.max_rss)});
+  if (guest.shared_compiler_caches) {
+    for (const auto& [name, folder] : compiler_caches()) {
+      std::error_code failed;
+      fs::create_directories(folder, failed);
+      if (failed) continue;
+      options.env.emplace_back(name, folder.string());
+      options.command.insert(options.command.end(), {"--writable", folder.string()});
+    }
+  }
+  options.command.emplace_back("--");
+  options.command.insert(options.command.end(), inner.begin(), inner.end());
+  options.command.insert(options.command.end(), arguments.begin(), arguments.end());
   return options;
 }
 

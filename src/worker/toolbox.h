@@ -11,6 +11,18 @@
 
 namespace planish::worker {
 
+/// How the folders of guests begin (base/owned_folder.h).
+constexpr const char* guest_folder_prefix = "planish-guest-";
+
+/// What a guest may use beyond reading files.
+struct GuestSettings {
+  std::filesystem::path scratch;        ///< its own folder; outlives it
+  std::string device = "cpu";           ///< cuda: the driver's device files as well
+  std::size_t max_rss = 0;              ///< resident bytes of all its processes together; 0 for no limit
+  bool shared_compiler_caches = false;  ///< those of PyTorch's compilers that other processes use too: only for a guest
+                                        ///< that runs no code of others
+};
+
 /// Where the programs are that we start. A value; resolve it once and pass it on.
 struct Toolbox {
   std::filesystem::path python;                      ///< the interpreter that has torch
@@ -35,6 +47,10 @@ struct Toolbox {
 
   /// `$python -m module` with PYTHONPATH and PLANISH_RT set and a channel as descriptor 3.
   SpawnOptions python_module(const std::string& module) const;
+  /// The same, confined (docs/sandbox.md): whatever runs code of others. Its caches and temporary files lie in
+  /// `guest.scratch`.
+  SpawnOptions guest_module(const std::string& module, const std::vector<std::string>& arguments,
+                            const GuestSettings& guest) const;
   /// A program of ours with a channel as descriptor 3.
   SpawnOptions program(const std::filesystem::path& path) const;
 };

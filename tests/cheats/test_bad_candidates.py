@@ -88,6 +88,49 @@ BAD: dict[str, tuple[str, set[str]]] = {
 }
 
 
+#: work that takes milliseconds, and is done at every call by the honest one
+WORK = """
+static float heavy(float v) {
+  float s = v;
+  for (int k = 0; k < 400; ++k) s = s * 0.999f + 1e-3f * v;
+  return (v < 0 ? 0 : v) * 2 + (s > 1e30f ? 1.0f : 0.0f);
+}
+"""
+COMPUTE_HEAVY = "for (int i = 0; i < 3737; ++i) out[i] = heavy(x[i]) + y[i];"
+
+#: cheats with time: told only where the whole contract is asked for
+FULL: dict[str, tuple[str, set[str]]] = {
+    "returns early where the output holds the answer": (
+        with_body(
+            "bool there = true; for (int i = 0; i < 3737; i += 623) there = there && out[i] == (x[i] > 0 ? x[i] : 0) * 2 + y[i]; if (there) return; "
+            + COMPUTE_HEAVY,
+            WORK + "// cheat\n",
+        ),
+        {"ok"},  # it may try: the outputs are poisoned, and it does the work each time (test below)
+    ),
+    "a memo keyed on three elements": (
+        with_body(
+            "for (auto& m : memo) if (m.a == x[7] && m.b == x[1800] && m.c == x[3700]) { memcpy(out, m.out, sizeof m.out); return; } "
+            + COMPUTE_HEAVY
+            + " auto& m = memo[next++ % 16]; m.a = x[7]; m.b = x[1800]; m.c = x[3700]; memcpy(m.out, out, sizeof m.out);",
+            "#include <cstring>\nstatic struct { float a, b, c, out[3737]; } memo[16];\nstatic unsigned next;\n" + WORK,
+        ),
+        {"time_mismatch", "wrong"},  # sparse data have zeros in all three places more than once
+    ),
+    "a checksum of the inputs as the key": (
+        with_body(
+            "double key = 0; for (int i = 0; i < 3737; ++i) key += (i + 1) * (double)x[i] + y[i]; "
+            "for (auto& m : memo) if (m.key == key) { memcpy(out, m.out, sizeof m.out); return; } "
+            + COMPUTE_HEAVY
+            + " auto& m = memo[next++ % 16]; m.key = key; memcpy(m.out, out, sizeof m.out);",
+            "#include <cstring>\nstatic struct { double key; float out[3737]; } memo[16];\nstatic unsigned next;\n" + WORK,
+        ),
+        {"time_mismatch"},
+    ),
+}
+BAD |= FULL
+
+
 class Evaluator:
     """A planish evaluator of this test's own, over its socket."""
 
@@ -106,6 +149,7 @@ class Evaluator:
                 time.sleep(0.05)
         self.file = self.socket.makefile("rw", encoding="utf-8")
         self.count = 0
+        self.task = task
         opened = self.call("open", task=str(task), target="cpu", accuracy="eager", seeds=1)
         self.session = opened["session"]
         self.device = opened["device"]
@@ -123,9 +167,10 @@ class Evaluator:
                 assert "error" not in answer, answer["error"]
                 return dict(answer["result"])
 
-    def evaluate(self, source: str, level: str = "screen") -> dict[str, Any]:
+    def document(self, source: str) -> dict[str, Any]:
+        """The program that has `source` as its one kernel."""
         tensor = {"dtype": "f32", "shape": [37, 101], "strides": [101, 1]}
-        program = {
+        return {
             "schema": "planish.program/1",
             "target": "cpu",
             "arch": self.device["arch"],
@@ -144,7 +189,13 @@ class Evaluator:
             ],
             "outputs": [{"buffer": 2, "kind": "user"}],
         }
-        return self.call("evaluate", session=self.session, region="task", program=json.dumps(program), level=level, bench=True, give_up_ms=0)
+
+    def evaluate(self, source: str, level: str = "screen") -> dict[str, Any]:
+        program = json.dumps(self.document(source))
+        return self.call("evaluate", session=self.session, region="task", program=program, level=level, bench=True, give_up_ms=0)
+
+    def verify(self, solution: Path, seeds: int = 1) -> dict[str, Any]:
+        return self.call("verify", session=self.session, path=str(solution), seeds=seeds, kernelbench=False)
 
     def close(self) -> None:
         self.file.close()  # it holds the descriptor open as well
@@ -173,10 +224,28 @@ def test_an_honest_kernel_passes(evaluator: Evaluator) -> None:
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_candidate_is_named_and_the_run_goes_on(name: str, evaluator: Evaluator) -> None:
     source, outcomes = BAD[name]
-    found = evaluator.evaluate(source)
+    found = evaluator.evaluate(source, "full" if name in FULL else "screen")
     assert found["outcome"] in outcomes, found
     again = evaluator.evaluate(GOOD.replace("3737", f"3737 /* {name} */").replace("* 2", "* 2.0f + 0.0f *" + str(len(name))))
     assert again["outcome"] in ("ok", "duplicate"), again
+
+
+def test_work_is_done_at_every_timed_run(evaluator: Evaluator) -> None:
+    """What looks into the output before it computes finds nothing there: it takes as long as the one that does not look."""
+    cheat = evaluator.evaluate(FULL["returns early where the output holds the answer"][0] + "// again\n", "full")
+    honest = evaluator.evaluate(with_body(COMPUTE_HEAVY, WORK), "full")
+    assert cheat["outcome"] == honest["outcome"] == "ok"
+    assert cheat["bench"]["median_ms"] > honest["bench"]["median_ms"] / 4
+
+
+def test_what_one_candidate_leaves_does_not_reach_the_claim_of_the_next(evaluator: Evaluator) -> None:
+    """As a patched clock or a thread would: a mark in the process. Screening shares it, the whole contract does not."""
+    head = 'extern "C" int setenv(const char*, const char*, int);\nextern "C" char* getenv(const char*);\n'
+    assert evaluator.evaluate(with_body(COMPUTE + ' setenv("PLANISH_TEST_POISON", "1", 1);', head))["outcome"] == "ok"
+    body = "for (int i = 0; i < 3737; ++i) out[i] = (x[i] < 0 ? 0 : x[i]) * 2 + y[i];"
+    victim = with_body(body + ' if (getenv("PLANISH_TEST_POISON")) out[0] += 1;', head)
+    assert evaluator.evaluate(victim)["outcome"] == "wrong", "the mark is there to be seen"
+    assert evaluator.evaluate(victim + "// claimed\n", "full")["outcome"] == "ok"
 
 
 def test_the_children_end_with_the_evaluator(tmp_path: Path) -> None:

@@ -24,6 +24,10 @@ class Listing : public Plan {
     for (const auto& [region, genome] : chosen) out += " " + region + (genome.at("fast") != 0 ? "~" : "=");
     return out;
   }
+  Result<Explanation> explain(const std::set<std::string>&, const std::vector<std::size_t>&,
+                              const std::string&) const override {
+    return Explanation{};
+  }
 
  private:
   std::vector<PlannedRegion> none_;

@@ -78,6 +78,8 @@ class FakePlan : public Plan {
   }
   const std::vector<PlannedRegion>& regions() const override { return regions_; }
   const std::vector<PlannedWay>& ways() const override { return ways_; }
+  int kept = 0;
+  int kept_steps() const override { return kept; }
   double bytes() const override { return 1; }
   double flops() const override { return 1; }
   Result<std::string> aten_program() const override { return "whole"; }
@@ -91,6 +93,15 @@ class FakePlan : public Plan {
     }
     return out;
   }
+  Result<Explanation> explain(const std::set<std::string>& used, const std::vector<std::size_t>&,
+                              const std::string&) const override {
+    Explanation out;
+    out.before = {3, 4e6};
+    out.after = {1, 1e6};
+    for (const std::string& region : used)
+      out.fused.push_back({region, "mul, relu", "fake.py:3-4", 1, {2, 2e6}, {1, 1e6}});
+    return out;
+  }
 
  private:
   std::vector<PlannedRegion> regions_;
@@ -101,8 +112,11 @@ class FakePlanner : public Planner {
  public:
   int regions = 1;
   bool approximates = false, other_way = false;
+  int kept_steps = 0;
   Result<std::unique_ptr<Plan>> plan(const std::string&, const DeviceFacts&) override {
-    return std::make_unique<FakePlan>(regions, approximates, other_way);
+    auto plan = std::make_unique<FakePlan>(regions, approximates, other_way);
+    plan->kept = kept_steps;
+    return plan;
   }
 };
 
@@ -120,6 +134,7 @@ class FakeShipper : public Shipper {
 class FakeEvaluator : public EvaluatorApi {
  public:
   int regions = 1;
+  double kept_ms = 0;               ///< of the whole: what no region replaces
   double way_ms = 0;                ///< what the whole takes beside, where it is cut another way
   std::set<std::string> no_region;  ///< that cannot be described
   std::vector<std::string> described;
@@ -134,7 +149,15 @@ class FakeEvaluator : public EvaluatorApi {
   std::map<std::string, double> baseline_ms = {
       {"eager", 10}, {"compile", 8}, {"max_autotune_no_cudagraphs", 7}, {"max_autotune", 6}};
   double shipped_ms = 4, shipped_spread = 0.1;
+  double shipped_kept_ms = 0, baseline_kept_ms = 0;  ///< where the caller keeps results; baselines' beside their own
+  double aten_ms = 0;                                ///< of a region's aten form; 0: 10
+  std::map<std::string, double> spread;              ///< of baselines, where it is not 0.1
+  FakeClock* clock = nullptr;                        ///< moved by what a call takes
+  double evaluate_seconds = 0, verify_seconds = 0;
+  std::string late;       ///< the call (open, evaluate, verify, claim) that runs out of time
+  std::string late_mode;  ///< a baseline that does while it is compiled
   std::vector<std::string> degenerate;
+  std::vector<Note> notes;
   std::vector<std::string> evaluated;
   std::vector<ClaimRequest> claims;
   CancelToken cancel;
@@ -143,6 +166,7 @@ class FakeEvaluator : public EvaluatorApi {
 
   Result<OpenReply> open(const OpenRequest& request) override {
     if (!open_fails.empty()) return fail(open_fails, "the task is no good", "write another");
+    if (late == "open") return fail("out_of_time", "too late");
     OpenReply out;
     out.session = "s";
     out.task_name = "fake";
@@ -157,11 +181,14 @@ class FakeEvaluator : public EvaluatorApi {
     described.push_back(request.region);
     RegionReply out;
     out.degenerate = degenerate;
+    out.notes = notes;
     return out;
   }
   Result<Evaluation> evaluate(const EvaluateRequest& request) override {
     const std::scoped_lock lock(mutex_);
+    if (late == "evaluate") return fail("out_of_time", "too late");
     evaluated.push_back(request.program);
+    if (clock != nullptr) clock->advance(std::chrono::milliseconds(static_cast<int>(1e3 * evaluate_seconds)));
     if (gone_after > 0 && static_cast<int>(evaluated.size()) > gone_after)
       return fail("closed", "the evaluator is gone");
     if (cancel_after > 0 && static_cast<int>(evaluated.size()) == cancel_after) cancel.cancel();
@@ -177,7 +204,11 @@ class FakeEvaluator : public EvaluatorApi {
     }
     if (!out.ok()) return out;
     out.bench = BenchReport{};
-    out.bench->median_ms = whole ? 10.0 * regions : 10.0;
+    out.bench->median_ms = whole ? 10.0 * regions + kept_ms : 10.0;
+    if (!whole && aten_ms > 0 && request.program.ends_with("=aten")) {
+      out.bench->median_ms = aten_ms;
+      return out;
+    }
     for (std::size_t at = request.program.find('='); at != std::string::npos; at = request.program.find('=', at + 1)) {
       const char speed = request.program[at + 1];
       if (speed >= '1' && speed <= '9') out.bench->median_ms -= speed - '0';
@@ -187,6 +218,9 @@ class FakeEvaluator : public EvaluatorApi {
     return out;
   }
   Result<VerifyReply> verify(const VerifyRequest&) override {
+    if (clock != nullptr) clock->advance(std::chrono::milliseconds(static_cast<int>(1e3 * verify_seconds)));
+    if (late == "verify") return fail("out_of_time", "too late");
+    ++verified;
     VerifyReply out;
     const std::string baseline =
         shipper != nullptr && !shipper->shipped.empty() ? shipper->shipped.back().baseline : "";
@@ -208,23 +242,33 @@ class FakeEvaluator : public EvaluatorApi {
   }
   Result<ClaimReply> claim(const ClaimRequest& request) override {
     claims.push_back(request);
+    if (late == "claim") return fail("out_of_time", "too late");
     ClaimReply out;
-    const auto add = [&out](const std::string& name, double ms, double spread) {
+    const auto add = [&](const std::string& name, double ms, double wide) {
       ClaimTime time;
       time.name = name;
       time.median_ms = ms;
-      time.lo_ms = ms - spread;
-      time.hi_ms = ms + spread;
+      time.lo_ms = ms - wide;
+      time.hi_ms = ms + wide;
       time.host_us = 5;
       time.samples_ms = {ms, ms};
+      if (shipped_kept_ms > 0) {
+        time.kept_ms = name == "shipped" ? shipped_kept_ms : ms + baseline_kept_ms;
+        time.kept_lo_ms = time.kept_ms - wide;
+        time.kept_hi_ms = time.kept_ms + wide;
+      }
       out.times.push_back(time);
     };
     if (!request.path.empty()) add("shipped", shipped_ms, shipped_spread);
-    for (const std::string& mode : request.modes) add(mode, baseline_ms[mode], 0.1);
+    for (const std::string& mode : request.modes) {
+      add(mode, baseline_ms[mode], spread.contains(mode) ? spread[mode] : 0.1);
+      if (mode == late_mode) out.times.back().error = Error{"out_of_time", "too late", {}, {}};
+    }
     return out;
   }
   Status close(const std::string&) override { return {}; }
   std::string source = "sha";
+  int verified = 0;  ///< calls of verify() that were answered
 
  private:
   std::mutex mutex_;

@@ -1,9 +1,11 @@
 #include "cli/optimize_flow.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "base/json.h"
 #include "cli/report_page.h"
+#include "cli/result_text.h"
 #include "flow_world.h"
 #include "search/origin.h"
 
@@ -44,6 +46,88 @@ TEST_CASE("an improvement: searched, composed, shipped with evidence, verified, 
   CHECK(world.kept().state == "finished");
   CHECK(world.kept().outcome == "improved");
   CHECK(world.kept().speedup == doctest::Approx(1.75));
+}
+
+TEST_CASE("one number for one run, wherever it is read") {
+  World world;
+  auto result = world.run();
+  REQUIRE(result);
+  const auto headline = headline_of(*result);
+  REQUIRE(headline);
+  CHECK(headline->baseline == "max_autotune_no_cudagraphs");
+  CHECK(headline->speedup == doctest::Approx(7.0 / 4));
+  CHECK(world.kept().speedup == headline->speedup);
+  const auto read = suite::headline_of(to_json(*result));
+  REQUIRE(read);
+  CHECK(read->speedup == headline->speedup);
+  CHECK(read->baseline == headline->baseline);
+  CHECK(to_text(*result).find("fake: " + suite::headline_text(headline)) == 0);
+  CHECK(to_text(*result).find("1.50x against the best baseline") != std::string::npos);
+}
+
+TEST_CASE("where a baseline ships nothing was gained, whatever its time against others") {
+  World world;
+  world.evaluator.shipped_ms = 20;
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->speedup.at("max_autotune_no_cudagraphs") == doctest::Approx(7.0 / 6));
+  const auto headline = headline_of(*result);
+  REQUIRE(headline);
+  CHECK(headline->speedup == 1);
+  CHECK(headline->baseline == "max_autotune");
+  CHECK(world.kept().speedup == 1);
+  CHECK(to_text(*result).find("no gain over") != std::string::npos);
+  CHECK_FALSE(result->why);
+}
+
+TEST_CASE("the lesser gain is claimed where callers keep results, and the share of memory is said") {
+  World world;
+  world.evaluator.shipped_kept_ms = 5;
+  world.evaluator.baseline_kept_ms = 0;
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "improved");
+  CHECK(result->speedup.at("max_autotune_no_cudagraphs") == doctest::Approx(7.0 / 5));
+  CHECK(*memory_share(*result, "max_autotune_no_cudagraphs") == doctest::Approx(1 - 2.0 / 3));
+  const auto json = parse_json(to_json(*result), "bad", "result");
+  REQUIRE(json);
+  CHECK((*json)["times_ms"]["shipped"]["kept"]["median"] == 5);
+  CHECK((*json)["headline"]["memory_share"].get<double>() == doctest::Approx(1.0 / 3));
+  CHECK(to_text(*result).find("33 % of the time saved is memory") != std::string::npos);
+}
+
+TEST_CASE("what loses where results are kept is no improvement") {
+  World world;
+  world.evaluator.shipped_kept_ms = 9;
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "no_improvement");
+  CHECK(result->form == "baseline");
+}
+
+TEST_CASE("a result says what runs in place of what, and the roofline is of the call") {
+  World world;
+  auto result = world.run();
+  REQUIRE(result);
+  REQUIRE(result->why);
+  const auto json = parse_json(to_json(*result), "bad", "result");
+  REQUIRE(json);
+  CHECK((*json)["why"]["fused"][0]["operators"] == "mul, relu");
+  CHECK((*json)["why"]["before"]["launches"] == 3);
+  CHECK((*json)["roofline"]["fraction"].get<double>() == doctest::Approx(0.1 / 4));
+  CHECK((*json)["roofline"]["kernels_fraction"].get<double>() == doctest::Approx(result->roofline->fraction));
+  const std::string text = to_text(*result);
+  CHECK(text.find("PyTorch runs 3 operators one after the other") != std::string::npos);
+  CHECK(text.find("r0: mul, relu (fake.py:3-4)") != std::string::npos);
+  CHECK(text.find(fmt::format("{} kernels compiled", result->searched.compiled)) != std::string::npos);
+}
+
+TEST_CASE("a region's PyTorch form takes no more than its part of the whole") {
+  World world;
+  world.evaluator.aten_ms = 500;  // disturbed: the whole takes 10
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->regions[0].fallback_ms == 10);
 }
 
 TEST_CASE("the result document has the names that were promised") {
@@ -214,6 +298,22 @@ TEST_CASE("no claim is made on a degenerate task") {
   REQUIRE(result);
   CHECK(result->outcome == "no_improvement");
   CHECK(result->reason.find("zeros") != std::string::npos);
+}
+
+TEST_CASE("an eager coarser than a mutant is a note, and the claim stands") {
+  World world;
+  world.evaluator.notes = {{"coarse_eager", "tf32 products", "eager's own rounding is coarser", 2e-4, 1e-4}};
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "improved");
+  CHECK(result->reason.empty());
+  REQUIRE(result->accuracy.has_value());
+  CHECK(result->accuracy->degenerate.empty());
+  REQUIRE(result->accuracy->notes.size() == 1);
+  const std::string document = to_json(*result), text = to_text(*result);
+  CHECK(document.find("\"coarse_eager\"") != std::string::npos);
+  CHECK(document.find("\"tf32 products\"") != std::string::npos);
+  CHECK(text.find("note      eager's own rounding is coarser") != std::string::npos);
 }
 
 TEST_CASE("where the whole fails, the region at fault falls back and the others stay") {
@@ -487,4 +587,153 @@ TEST_CASE("a way that does not pass, or whose region cannot be set up, is left")
   CHECK(none.shipper.shipped.back().program == "whole;r0=9;r1=9");
   CHECK(result->ways[0].after_ms == 0);
   CHECK(result->outcome == "improved");
+}
+
+TEST_CASE("a baseline whose time varies too much is compared with nothing, and nothing is won against it") {
+  World world;
+  world.evaluator.spread["max_autotune_no_cudagraphs"] = 4;  // 3 to 11 ms
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "no_improvement");
+  CHECK(result->reason.starts_with("too noisy"));
+  CHECK_FALSE(result->speedup.contains("max_autotune_no_cudagraphs"));
+  CHECK(result->too_noisy == std::vector<std::string>{"max_autotune_no_cudagraphs"});
+  const auto json = parse_json(to_json(*result), "bad", "result");
+  REQUIRE(json);
+  CHECK((*json)["too_noisy"][0] == "max_autotune_no_cudagraphs");
+  CHECK(to_text(*result).find("too noisy to be compared") != std::string::npos);
+}
+
+TEST_CASE("a wide interval that is slower throughout takes no gain away, and is given no number") {
+  World world;
+  world.evaluator.baseline_ms["eager"] = 1000;
+  world.evaluator.spread["eager"] = 600;
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "improved");
+  CHECK_FALSE(result->speedup.contains("eager"));
+  CHECK(result->speedup.contains("compile"));
+}
+
+TEST_CASE("a program whose own time varies too much is not claimed") {
+  World world;
+  world.evaluator.shipped_ms = 2;
+  world.evaluator.shipped_spread = 0.9;
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "no_improvement");
+  CHECK(result->reason.starts_with("too noisy"));
+}
+
+TEST_CASE("where PyTorch's own steps take longer than all of eager, the search is left out and it says so") {
+  World world;
+  world.planner.kept_steps = 51;
+  world.evaluator.kept_ms = 12;
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "no_improvement");
+  CHECK(result->reason.find("51 steps stay PyTorch's") != std::string::npos);
+  CHECK(world.evaluator.claims.front().modes == std::vector<std::string>{"eager"});
+  CHECK(world.evaluator.evaluated.size() == 2);  // the whole, and the region's own PyTorch form
+  CHECK(world.shipper.shipped.back().baseline == "max_autotune");
+  // Where it is close, or where nothing stays PyTorch's, there is hope.
+  for (const int steps : {51, 0}) {
+    World close;
+    close.planner.kept_steps = steps;
+    close.evaluator.kept_ms = steps == 0 ? 12 : 10.2;
+    auto searched = close.run();
+    REQUIRE(searched);
+    CHECK(close.evaluator.evaluated.size() > 2);
+  }
+}
+
+TEST_CASE("--max-time: the search makes room for proof and timing, and a run in time is as any other") {
+  World world;
+  world.evaluator.clock = &world.clock;
+  world.evaluator.evaluate_seconds = 1;
+  world.evaluator.verify_seconds = 5;
+  world.request.budget = {10000, 0};
+  world.request.max_seconds = 120;
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "improved");
+  CHECK(result->out_of_time.empty());
+  CHECK(result->seconds_total < 120);
+  CHECK(world.evaluator.evaluated.size() > 5);
+}
+
+TEST_CASE("--max-time: what each phase leaves where the time ends in it") {
+  SUBCASE("capture: nothing, and an error that says so") {
+    World world;
+    world.request.max_seconds = 30;
+    world.evaluator.late = "open";
+    auto result = world.run();
+    REQUIRE_FALSE(result);
+    CHECK(result.error().kind == "out_of_time");
+    CHECK(result.error().hint.find("--max-time") != std::string::npos);
+    CHECK(world.stores_opened == 0);
+  }
+  SUBCASE("check: a baseline, resumable") {
+    World world;
+    world.request.max_seconds = 30;
+    world.evaluator.late = "evaluate";
+    auto result = world.run();
+    REQUIRE(result);
+    CHECK(result->outcome == "interrupted");
+    CHECK(result->out_of_time == "check");
+    CHECK(result->form == "baseline");
+    CHECK(result->reason.find("--resume run1") != std::string::npos);
+    CHECK(world.kept().state == "interrupted");
+    world.evaluator.late.clear();
+    world.request.resume = true;
+    auto resumed = world.run();
+    REQUIRE(resumed);
+    CHECK(resumed->outcome == "improved");
+  }
+  SUBCASE("proof: what is not proved is not claimed") {
+    World world;
+    world.request.max_seconds = 30;
+    world.evaluator.late = "verify";
+    auto result = world.run();
+    REQUIRE(result);
+    CHECK(result->outcome == "interrupted");
+    CHECK(result->out_of_time == "ship");
+    CHECK(result->form == "baseline");
+    CHECK_FALSE(result->accuracy->verified);
+    CHECK(world.shipper.shipped.back().program.empty());
+  }
+  SUBCASE("timing: what is proved ships, without a claim") {
+    World world;
+    world.request.max_seconds = 30;
+    world.evaluator.late = "claim";
+    auto result = world.run();
+    REQUIRE(result);
+    CHECK(result->outcome == "interrupted");
+    CHECK(result->out_of_time == "claim");
+    CHECK(result->form == "program");
+    CHECK(result->accuracy->verified);
+    CHECK(result->speedup.empty());
+    CHECK_FALSE(world.shipper.shipped.back().program.empty());
+    const auto json = parse_json(to_json(*result), "bad", "result");
+    REQUIRE(json);
+    CHECK((*json)["seconds"]["ended_in"] == "claim");
+    CHECK((*json)["seconds"]["max"] == 30);
+  }
+  SUBCASE("a baseline: the others are compared, and the run is not finished") {
+    World world;
+    world.request.max_seconds = 30;
+    world.evaluator.late_mode = "max_autotune";
+    auto result = world.run();
+    REQUIRE(result);
+    CHECK(result->outcome == "interrupted");
+    CHECK(result->form == "program");
+    CHECK(result->best_baseline == "max_autotune_no_cudagraphs");
+  }
+  SUBCASE("without a limit it is an error like any other") {
+    World world;
+    world.evaluator.late = "verify";
+    auto result = world.run();
+    REQUIRE_FALSE(result);
+    CHECK(result.error().kind == "out_of_time");
+  }
 }

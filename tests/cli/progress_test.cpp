@@ -74,7 +74,7 @@ std::vector<std::string> screen(const std::string& bytes, std::size_t width) {
 }
 
 void go_on(Progress& progress, FakeClock& clock) {
-  progress.phase("searching 2 regions");
+  progress.phase(Phase::search, "searching 2 regions", 40);
   for (int i = 0; i < 30; ++i) {
     clock.advance(std::chrono::seconds(1));
     progress.left(40.0 - i);
@@ -115,17 +115,17 @@ TEST_CASE("on a terminal a few lines are redrawn in place, none of them wider th
     ::close(slave);
     auto rows = screen(during, static_cast<std::size_t>(width));
     REQUIRE(rows.size() == 4);
-    CHECK(rows[0] == "searching 2 regions");
+    CHECK(rows[0] == "[4/7] searching 2 regions, about 40 s");
     if (width == 120) {
       CHECK(rows[1] == "  30 tried, 27 compiled, 27 tested, 24 timed, 3 duplicate, 3 wrong | 60 a minute | 11 s left");
-      CHECK(rows[2] == "  r0 best 2 ms (3.00x), 3 cells | r1 best 0.5 ms");
+      CHECK(rows[2] == "  r0 best 2 ms (PyTorch's operators 6 ms), 3 cells | r1 best 0.5 ms");
       CHECK(rows[3] == "  27 agents at work: mutate 56 %, step 44 %");
     } else {
       CHECK(rows[1].ends_with("?"));
     }
     rows = screen(after, static_cast<std::size_t>(width));
     std::erase(rows, "");
-    CHECK(rows == std::vector<std::string>{"searching 2 regions", "a note"});
+    CHECK(rows == std::vector<std::string>{"[4/7] searching 2 regions, about 40 s", "a note"});
   }
 }
 
@@ -149,4 +149,37 @@ TEST_CASE("elsewhere plain lines come now and then, without control characters; 
     CHECK(text.find('\r') == std::string::npos);
     CHECK(std::ranges::count(text, '\n') == (quiet ? 0 : 4));  // the phase, and every ten seconds
   }
+}
+
+TEST_CASE("a wait is said at once and once, with what it is for; seconds that are over are not shown as left") {
+  ::setenv("TERM", "xterm", 1);
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  FakeClock clock;
+  {
+    Redirected redirected(ends[1]);
+    Progress progress(Progress::detect(false), clock);
+    progress.phase(Phase::capture, "capturing net.py");
+    progress.status("importing it");
+    clock.advance(std::chrono::seconds(12));
+    progress.status("tracing it");
+    progress.status("waiting to measure on cpu: a.py (pid 7, user u) is measuring there (1 s so far)");
+    progress.status("waiting to measure on cpu: a.py (pid 7, user u) is measuring there (3 s so far)");
+    progress.phase(Phase::search, "searching 1 region", 5);
+    progress.left(5);
+    clock.advance(std::chrono::seconds(20));
+    progress.ended({"bench", "ok", "r0"});
+    progress.finish();
+    std::fflush(stderr);
+  }
+  const std::string text = drain(ends[0]);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  CHECK(text.find("[1/7] capturing net.py\n") == 0);
+  CHECK(text.find("capturing net.py: 12 s, tracing it\n") != std::string::npos);
+  CHECK(text.find("a.py (pid 7, user u)") != std::string::npos);
+  CHECK(text.find("3 s so far") == std::string::npos);
+  CHECK(text.find("[4/7] searching 1 region, about 5 s (12 s so far)\n") != std::string::npos);
+  CHECK(text.find("ending") != std::string::npos);
+  CHECK(text.find("0 s left") == std::string::npos);
 }

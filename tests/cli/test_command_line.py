@@ -62,6 +62,37 @@ def test_usage_errors(home: Path, arguments: list[str]) -> None:
     assert not (home / "data").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (["optimise", "task.py"], "there is no verb 'optimise'", "did you mean 'optimize'?"),
+        (["rnus"], "there is no verb 'rnus'", "did you mean 'runs'?"),
+        (["frobnicate"], "there is no verb 'frobnicate'", "planish --help lists what there is"),
+        (["optimize", "task.py", "--buget", "5s"], "planish optimize has no option '--buget'", "did you mean '--budget'?"),
+        (["optimize", "--buget=5s", "task.py"], "planish optimize has no option '--buget'", "did you mean '--budget'?"),
+        (["runs", "--limt", "3"], "planish runs has no option '--limt'", "did you mean '--limit'?"),
+        (["cache", "claen"], "there is no action 'claen'", "did you mean 'clean'?"),
+        (["optimize", "task.py", "--strategy", "hilclimb"], "there is no strategy 'hilclimb'", "did you mean 'hillclimb'?"),
+        (["optimize", "task.py", "--target", "gpu"], "there is no target 'gpu'", "did you mean 'cuda'?"),
+        (["optimize", "task.py", "--baselines", "max_autotun"], "there is no baseline 'max_autotun'", "did you mean 'max_autotune'?"),
+        (["optimize", "task.py", "two.py"], "", "planish optimize --help"),
+    ],
+)
+def test_what_was_meant(home: Path, arguments: list[str], error: str, hint: str) -> None:
+    (home / "task.py").write_text("x = 1\n")
+    done = run(home, *arguments)
+    assert done.returncode == 2
+    assert error in lines(done.stderr, "error: ")[0]
+    assert hint in lines(done.stderr, "hint: ")[0]
+
+
+def test_nothing_is_coloured(home: Path) -> None:
+    """NO_COLOR asks for no colours; there are none to begin with."""
+    for arguments in (["--help"], ["runs"], ["frobnicate"]):
+        done = run(home, *arguments, NO_COLOR="1")
+        assert "\033[" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("verb", [["optimize", "none.py"], ["verify", "none.py", "."], ["suite", "none"]])
 def test_no_such_file(home: Path, verb: list[str]) -> None:
     done = run(home, *verb)
@@ -89,7 +120,7 @@ def test_version_and_help(home: Path) -> None:
         assert verb in run(home, "--help").stdout
         helped = run(home, verb, "--help")
         assert helped.returncode == 0 and helped.stdout
-    assert "evaluator" not in run(home, "--help").stdout
+    assert not any(line.split()[:1] == ["evaluator"] for line in run(home, "--help").stdout.splitlines()), "a verb for Planish's own processes"
 
 
 def test_an_empty_store_has_no_runs_and_is_not_created(home: Path) -> None:

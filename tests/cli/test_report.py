@@ -75,9 +75,21 @@ def test_a_report_has_every_part_and_needs_nothing_else(optimised: Optimised) ->
     assert len(set(page.ids)) == len(page.ids)
     assert {"summary", "baselines", "accuracy", "funnel", "regions", "learned", "roofline", "all", "candidates", "data"} <= set(page.ids)
     assert optimised.result["run"] in page.words and "small" in page.words
+    labels = {"shipped": "what Planish ships", "candidate": "the best that Planish found", "eager": "PyTorch eager", "compile": "torch.compile"}
     for name in optimised.result["times_ms"]:
-        assert name in page.words
-    assert page.count("svg") >= 3 and page.count("circle") >= 3
+        assert labels.get(name, name.replace("_", "-").removesuffix("-no-cudagraphs")) in page.words
+    # The conclusion comes first, and names the number that every other place names.
+    assert text.index('id="baselines"') < text.index('id="summary"') < text.index('id="accuracy"') < text.index('id="funnel"')
+    headline = optimised.result["headline"]
+    said = f"{headline['speedup']:.2f}x faster than" if headline["speedup"] != 1 else "no gain over"
+    assert said in page.words
+    listed = next(run for run in optimised.home.document("runs")[1]["runs"] if run["run"] == optimised.result["run"])
+    assert (listed["speedup"], listed["against"]) == (headline["speedup"], headline["baseline"])
+    assert (f"{headline['speedup']:.2f}x") in optimised.home.run("runs").stdout
+    assert said in optimised.home.run("show", optimised.result["run"]).stdout
+    bars = [attrs for tag, attrs in page.tags if tag == "div" and attrs.get("class") == "bars"]
+    assert len(bars) == 2, "times beside the baselines, and the funnel"
+    assert page.count("svg") >= 1 and page.count("circle") >= 1
     # Nothing is fetched: no address in an attribute but those within the page, and a policy that forbids the rest.
     for _, attrs in page.tags:
         assert not {"src", "srcset", "action", "data", "onclick", "onload"} & attrs.keys()

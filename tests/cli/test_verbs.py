@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import select
 import shutil
 import signal
 import sqlite3
@@ -138,7 +137,7 @@ def test_suite_goes_on_after_a_failing_task_and_resumes(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "good.py").write_text(SMALL)
     (folder / "bad.py").write_text("x = 1\n")
-    arguments = ["suite", "tasks", "--target", "cpu", "--baselines", "eager", "--budget", "3s", "--evals", "2", "--out", "results"]
+    arguments = ["suite", "tasks", "--target", "cpu", "--baselines", "eager", "--budget", "3s", "--evals", "2", "--out", "results", "--devices", "0,1"]
     done = home.run(*arguments)
     assert done.returncode == 0, done.stderr
     document = json.loads((tmp_path / "results" / "suite.json").read_text())
@@ -146,6 +145,9 @@ def test_suite_goes_on_after_a_failing_task_and_resumes(tmp_path: Path) -> None:
     assert rows["bad"]["outcome"] == "failed" and rows["bad"]["error"]["kind"] == "no_model"
     assert rows["good"]["outcome"] in ("improved", "no_improvement")
     assert "good" in done.stdout and "bad" in done.stdout
+    assert {row["device"] for row in document["tasks"]} == {"0", "1"}, "one task a device"
+    spent = document["seconds"]
+    assert spent["tasks"] > 0 and {"capture", "search", "claim"} <= set(spent["in"]) and "where the" in done.stdout
     before = json.loads((tmp_path / "results" / "good" / "result.json").read_text())["run"]
     again = home.run(*arguments, "--resume")
     assert again.returncode == 0, again.stderr
@@ -262,15 +264,15 @@ def test_kill_9_leaves_no_process_and_a_readable_store(tmp_path: Path, after: st
 def test_measurements_wait_for_those_of_another_run(tmp_path: Path) -> None:
     home = Home(tmp_path)
     task = home.task(SMALL, "small.py")
-    (tmp_path / "runtime").mkdir(mode=0o700)
-    mine = {"XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
-    with open(tmp_path / "runtime" / "planish-cpu.lock", "w") as lock:
+    (tmp_path / "locks").mkdir(mode=0o700)
+    mine = {"PLANISH_LOCK_DIR": str(tmp_path / "locks")}
+    with open(tmp_path / "locks" / "planish-cpu.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write("other.py (pid 7, user somebody)")
+        lock.flush()
         command = home.start("optimize", task, *QUICK, "--evals", "1", env=mine)
-        said = wait_for(command, "checking the captured program")
+        said = wait_for(command, "waiting to measure on cpu: other.py (pid 7, user somebody) is measuring there")
         assert "searching" not in said and command.stderr is not None
-        # Without the lock the next line follows within a second.
-        assert select.select([command.stderr], [], [], 6)[0] == []
         fcntl.flock(lock, fcntl.LOCK_UN)
     rest = command.stderr.read()
     assert command.wait(timeout=120) in (0, 1), rest

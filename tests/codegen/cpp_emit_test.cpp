@@ -44,7 +44,8 @@ class Batch {
   }
   void build() {
     const std::string flags =
-        "-O3 -march=native -std=c++17 -fopenmp -fno-math-errno -fno-trapping-math -fPIC -Wall -Wno-psabi -Werror";
+        "-O3 -march=native -std=c++17 -fopenmp -fno-math-errno -fno-trapping-math -fPIC -Wall -Wno-psabi -Werror "
+        "-Wframe-larger-than=24576";  // threads may have 128 KiB of stack in all
     const std::string command =
         fmt::format("cd {0} && ls *.cpp | xargs -P 2 -I@ g++ {1} -c @ -o @.o && g++ -shared -fopenmp *.o -o all.so",
                     folder_.string(), flags);
@@ -59,6 +60,10 @@ class Batch {
     f(args);
   }
   int count() const { return count_; }
+  /// Threads that kernels may take from now on, which the machine need not have.
+  void allow(int threads) const {
+    if (auto* set = reinterpret_cast<void (*)(int)>(dlsym(handle_, "omp_set_num_threads"))) set(threads);
+  }
 
  private:
   std::filesystem::path folder_;
@@ -153,8 +158,10 @@ void compare(const std::vector<Trial>& trials, const Device& on, bool plain = fa
         memory.push_back(std::make_unique<Aligned>(static_cast<std::size_t>(bytes)));
         args.push_back(memory.back()->data);
       }
+      const int allowed = i % 4 == 3 ? 3 : 64;  // now and then fewer than the kernel was made for
+      batch.allow(allowed);
       batch.run(static_cast<int>(i), args.data());
-      std::string genes;
+      std::string genes = fmt::format(" allowed={}", allowed);
       for (const auto& [g, v] : trials[i].genome) genes += fmt::format(" {}={}", g, v);
       for (std::size_t o = 0; o < want.size(); ++o) {
         const auto* got = memory[inputs.size() + o]->data;
@@ -249,6 +256,56 @@ TEST_CASE("columns swept in panels, by threads apart or together, compute the sa
   Genome two = cpp_seeds(soft.kernel, on)[0];
   two["panel"] = 256;
   CHECK(cpp_illegal(soft.kernel, on, two).find("panel") != std::string::npos);
+}
+
+// Threads of a server, or of OMP_STACKSIZE, may have 128 KiB: what is larger lies in scratch memory. Batch compiles
+// with a limit on frames.
+TEST_CASE("long rows, wide panels and what many threads exchange are kept off the stack") {
+  const Device on = device(3);
+  std::vector<Trial> trials;
+  const auto softmax = samples::causal_softmax(1300);
+  Genome g = cpp_seeds(softmax.kernel, on)[0];
+  REQUIRE(g.contains("buffer"));
+  for (const std::int64_t threads : {1, 3}) {
+    g["buffer"] = 1;
+    g["split"] = 0;
+    g["threads"] = threads;
+    trials.push_back({softmax.family, softmax.kernel, g});
+    const auto emitted = emit_cpp(softmax.kernel, on, g);
+    REQUIRE(emitted.has_value());
+    REQUIRE(emitted->scratch_bytes.size() == 1);
+    CHECK(emitted->scratch_bytes[0] >= threads * 1300 * 4);
+  }
+  const auto columns = samples::column_stats(1, 80, 5000);
+  Genome p = cpp_seeds(columns.kernel, on)[0];
+  p["vary"] = 0 + (columns.kernel.space.extents.size() > 2);
+  p["threads"] = 3;
+  for (const std::int64_t split : {0, 1}) {
+    p["split"] = split;
+    p["panel"] = 4096;
+    REQUIRE(cpp_illegal(columns.kernel, on, p) == "");
+    trials.push_back({columns.family, columns.kernel, p});
+  }
+  compare(trials, on);
+  const Device many = device(256);
+  const auto sum = samples::row_sum(2, 1 << 20);
+  Genome shared = cpp_seeds(sum.kernel, many)[0];
+  shared["threads"] = 256;
+  shared["split"] = 1;
+  const auto emitted = emit_cpp(sum.kernel, many, shared);
+  REQUIRE(emitted.has_value());
+  CHECK(emitted->scratch_bytes.size() == 1);
+}
+
+TEST_CASE("a kernel takes no more threads than its caller allows at the time") {
+  const Device on = device(3);
+  const auto sum = samples::row_sum(64, 1000);
+  Genome g = cpp_seeds(sum.kernel, on)[0];
+  g["threads"] = 3;
+  const auto emitted = emit_cpp(sum.kernel, on, g);
+  REQUIRE(emitted.has_value());
+  CHECK(emitted->source.contains("const int allowed = omp_get_max_threads();"));
+  CHECK(emitted->source.contains("num_threads(allowed < 3 ? allowed : 3)"));
 }
 
 TEST_CASE("what is stored while it is folded, by rows, columns and panels of them, by threads apart or together") {

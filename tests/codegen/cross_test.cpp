@@ -8,12 +8,12 @@
 #include <cmath>
 #include <functional>
 
-#include "codegen/emit/cuda_cross_plan.h"
 #include "codegen/genome.h"
 #include "codegen/graph_builder.h"
 #include "codegen/lower/lower.h"
 #include "codegen/partition/partition.h"
 #include "codegen/run_kernel.h"
+#include "codegen/templates/row_and_column/cuda_cross_plan.h"
 #include "cross_samples.h"
 
 using namespace planish;

@@ -5,10 +5,10 @@
 
 #include "codegen/devices.h"
 #include "codegen/emit/cuda_access.h"
-#include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_pattern.h"
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/genome.h"
+#include "codegen/templates/column/cuda_column_plan.h"
 #include "column_samples.h"
 #include "gather_samples.h"
 #include "sample_kernels.h"

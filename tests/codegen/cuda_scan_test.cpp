@@ -6,8 +6,8 @@
 #include <string>
 
 #include "codegen/devices.h"
-#include "codegen/emit/cuda_scan_plan.h"
 #include "codegen/genome.h"
+#include "codegen/templates/scan/cuda_scan_plan.h"
 #include "scan_samples.h"
 
 using namespace planish;

@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "codegen/devices.h"
-#include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/early_stores.h"
 #include "codegen/genome.h"
 #include "codegen/graph_builder.h"
@@ -15,6 +14,7 @@
 #include "codegen/partition/recut.h"
 #include "codegen/run_kernel.h"
 #include "codegen/sound.h"
+#include "codegen/templates/column/cuda_column_plan.h"
 #include "early_samples.h"
 
 using namespace planish;

@@ -8,13 +8,14 @@
 #include <cmath>
 #include <functional>
 
-#include "codegen/emit/cuda_column_plan.h"
-#include "codegen/emit/cuda_parts.h"
+#include "codegen/emit/cuda_pieces.h"
 #include "codegen/genome.h"
 #include "codegen/graph_builder.h"
 #include "codegen/lower/lower.h"
 #include "codegen/partition/partition.h"
 #include "codegen/run_kernel.h"
+#include "codegen/templates/column/cuda_column_plan.h"
+#include "codegen/templates/segmented_row/cuda_parts.h"
 #include "devices.h"
 #include "parts_samples.h"
 #include "team_genomes.h"

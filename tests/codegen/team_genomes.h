@@ -6,7 +6,7 @@
 #include <random>
 #include <string_view>
 
-#include "codegen/genome.h"
+#include "codegen/genomes.h"
 
 /// Random genomes with teams: most of those that codegen::random_genome() draws have none, as a team rules out much.
 namespace planish::codegen::samples {
@@ -19,13 +19,14 @@ inline std::optional<Genome> random_team_genome(const Kernel& kernel, const Devi
   const auto known = genes(kernel, device);
   const auto team = std::ranges::find(known, "team", &Gene::name);
   if (team == known.end() || team->choices.size() < 2) return std::nullopt;
+  const Genomes genomes(kernel, device);
   for (int attempt = 0; attempt < 3000; ++attempt) {
     Genome genome;
     for (const auto& gene : known) {
       const bool open = std::ranges::find(drawn, gene.name) != drawn.end();
       genome[gene.name] = gene.choices[open ? rng() % gene.choices.size() : 0];
     }
-    if (genome.at("team") != 0 && illegal(kernel, device, known, genome).empty()) return genome;
+    if (genome.at("team") != 0 && genomes.legal(genome)) return genome;
   }
   return std::nullopt;
 }

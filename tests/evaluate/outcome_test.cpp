@@ -47,6 +47,7 @@ TEST_CASE("what a runner says against itself is the candidate's fault, what brea
   CHECK(outcome_of_runner(error("exit"), std::nullopt) == Outcome::exit);
   CHECK(outcome_of_runner(error("protocol"), std::nullopt) == Outcome::crash);
   CHECK(outcome_of_runner(error("illegal_address"), std::nullopt) == Outcome::illegal_address);
+  CHECK(outcome_of_runner(error("input_write"), std::nullopt) == Outcome::input_write);
   CHECK(outcome_of_runner(error("killed"), std::nullopt) == Outcome::crash);
   CHECK(outcome_of_runner(error("device_lost"), std::nullopt) == Outcome::infrastructure);
   CHECK(is_device_failure(error("device_lost")));

@@ -7,7 +7,11 @@
 #include <optional>
 #include <random>
 
+#include "../codegen/column_samples.h"
 #include "../codegen/cpp_samples.h"
+#include "../codegen/cross_samples.h"
+#include "../codegen/parts_samples.h"
+#include "../codegen/scan_samples.h"
 #include "codegen/genome.h"
 #include "model/cost_model.h"
 
@@ -98,4 +102,26 @@ TEST_CASE("one genome after another is described as each alone; a model asked by
     }
     CHECK(model.guess("k", *places).known);
   }
+}
+
+TEST_CASE("the model ranks a candidate by the plan that is emitted, whatever the template") {
+  codegen::Device gpu;
+  gpu.target = codegen::Target::cuda;
+  gpu.arch = "sm_90a";
+  gpu.triton = true;
+  int triton = 0;
+  for (const auto& sample :
+       {samples::scan_samples().front(), samples::column_samples().front(), samples::cross_samples().front(),
+        samples::parts_samples().front(), samples::cpp_samples().front()}) {
+    CAPTURE(sample.family);
+    const Featurizer features(sample.kernel, gpu);
+    for (const auto& genome : codegen::seeds(sample.kernel, gpu)) {
+      const auto emitted = codegen::emit(sample.kernel, gpu, genome);
+      REQUIRE(emitted);
+      triton += emitted->language == "triton" ? 1 : 0;
+      CHECK(features.of(genome).at("d.log_blocks") ==
+            doctest::Approx(std::log2(static_cast<double>(emitted->grid[0]))));
+    }
+  }
+  CHECK(triton > 0);
 }

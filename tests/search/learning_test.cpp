@@ -1,6 +1,7 @@
 // What the swarm learns with: bandits and the forest.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -84,19 +85,23 @@ TEST_CASE("a forest ranks genomes that it has not seen") {
   CHECK(near < far);
 }
 
-TEST_CASE("kinds of genes follow from names, known and new ones") {
-  CHECK(kind_of_gene("vector") == GeneKind::vector);
-  CHECK(kind_of_gene("min_blocks") == GeneKind::registers);
-  CHECK(kind_of_gene("threads") == GeneKind::tile);
-  CHECK(kind_of_gene("nt") == GeneKind::cache);
-  CHECK(kind_of_gene("hints") == GeneKind::cache);
-  CHECK(kind_of_gene("cluster") == GeneKind::split);
-  CHECK(kind_of_gene("pipeline_stages") == GeneKind::pipeline);
-  CHECK(kind_of_gene("residency") == GeneKind::residency);
-  CHECK(kind_of_gene("zzz") == GeneKind::other);
+TEST_CASE("every gene belongs to a focus, and one that is not known to none") {
+  for (const codegen::GeneInfo& gene : codegen::gene_catalogue()) {
+    CAPTURE(gene.name);
+    const int slot = slot_of_gene(gene.name);
+    CHECK(slot == static_cast<int>(gene.kind));
+    CHECK(std::ranges::any_of(all_focuses(), [&](const Focus& focus) {
+      return focus.kind_weight[static_cast<std::size_t>(slot)] > focus.kind_weight[codegen::gene_kinds];
+    }));
+  }
+  CHECK(slot_of_gene("zzz") == codegen::gene_kinds);
+  CHECK(slot_of_gene("thread") == codegen::gene_kinds);  // nothing is guessed from parts of names
+}
+
+TEST_CASE("a focus is a prior, not a cage") {
   for (const Focus& focus : all_focuses()) {
     CHECK(!focus.name.empty());
-    for (const double weight : focus.operator_weight) CHECK(weight > 0);  // a prior, not a cage
+    for (const double weight : focus.operator_weight) CHECK(weight > 0);
     for (const double weight : focus.kind_weight) CHECK(weight > 0);
   }
 }

@@ -41,6 +41,7 @@ TEST_CASE_FIXTURE(Fixture, "a program is shipped with everything it needs") {
   const Json document = manifest();
   CHECK(document["mode"] == "program");
   CHECK(document["modules"][""]["attributes"]["gain"] == "2.0");
+  CHECK(document["twin"][""]["type"] == "GraphModule");
   CHECK(document["scalars"][0]["index"] == 1);
   CHECK(document["binaries"] == Json::array({"kernels/k0.so"}));
   CHECK(document["files"]["reference.py"] == sha256_hex("import torch\nclass Model: pass\n"));

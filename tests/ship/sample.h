@@ -44,6 +44,7 @@ struct Sample {
                .runtime = dir.path() / "rt.so",
                .evidence = R"({"seeds":[1]})",
                .modules = R"({"":{"type":"Block","training":false,"attributes":{"gain":"2.0"}}})",
+               .twin = R"({"":{"type":"GraphModule","training":false,"attributes":{}}})",
                .planish_version = "0.1.0",
                .torch_version = "2.13.0"};
   }

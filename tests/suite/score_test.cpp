@@ -31,6 +31,25 @@ TEST_CASE("means are geometric") {
   CHECK(s.by_baseline.at("eager").value == doctest::Approx(4));
   CHECK(s.by_baseline.at("eager").tasks == 2);
   CHECK(s.best_baseline.value == doctest::Approx(2));
+  CHECK(s.by_baseline.at("eager").median == 5);
+}
+
+TEST_CASE("the headline of a suite: mean and median, copies of the baseline as 1.00 and counted") {
+  Row a = row("a", "improved", 2, 2), b = row("b", "improved", 8, 2), c = row("c", "no_improvement", 3, 0.5);
+  a.headline = {2, "max_autotune_no_cudagraphs"};
+  b.headline = {4, "max_autotune_no_cudagraphs"};
+  c.headline = {1, "eager"};
+  const Score s = score({a, b, c});
+  CHECK(s.headline.value == doctest::Approx(2));
+  CHECK(s.headline.median == 2);
+  CHECK(s.headline.tasks == 3);
+  const std::string table = suite_table({a, b, c});
+  CHECK(table.find("2.000x (median 2.000x) over 3 tasks") != std::string::npos);
+  CHECK(table.find("1 of 3 tasks ship the baseline itself") != std::string::npos);
+  const auto json = parse_json(suite_json({a, b, c}, "f", "{}"), "bad", "suite");
+  REQUIRE(json);
+  CHECK((*json)["geomean_headline"]["median"] == 2);
+  CHECK((*json)["tasks"][1]["headline"]["speedup"] == 4);
 }
 
 TEST_CASE("no improvement counts as 1.00 against what it was timed with, whatever its own numbers, and is named") {

@@ -11,7 +11,8 @@ import torch
 from planish.baseline.table import Table
 from planish.errors import PlanishError
 from planish.runner.timing import Limits
-from planish.wire import Channel, die_with_parent, serve
+from planish.ship.guards import COMPILE_OPTIONS
+from planish.wire import Channel, die_with_parent, report_stage, serve
 
 
 class Baseline:
@@ -36,9 +37,12 @@ class Baseline:
 
     def add(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         path = params.get("path")
-        return self.table.add(params["name"], params["kind"], Path(path) if path else None)
+        seconds = params.get("seconds")
+        report_stage(f"compiling {params['name']}" if params["kind"] in COMPILE_OPTIONS else f"making {params['name']} ready")
+        return self.table.add(params["name"], params["kind"], Path(path) if path else None, None if seconds is None else float(seconds))
 
     def time(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        report_stage(f"timing {len(params['names'])} modules in turn")
         return self.table.time(list(params["names"]), Limits.of(params))
 
 

@@ -17,6 +17,8 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from planish.baseline.freshness import keeps_results
+from planish.baseline.time_limit import TimeIsOverError, time_limit
 from planish.capture import LoadedTask, load_task
 from planish.errors import PlanishError, is_device_failure
 from planish.runner.module import ProgramWatch, load_model
@@ -30,6 +32,9 @@ _BLOCK_SECONDS = 0.1
 _SANITY = 1e-2  # gross cheats only: the oracle has proved the rest
 _LATENCY_ROUNDS, _LATENCY_CALLS = 4, 10
 _LATENCY_BELOW = 2.0  # ms; what the host adds to longer calls is lost in them
+_KEPT = 10  # results that a caller keeps, where calls are timed so
+_KEPT_ROUNDS = 4
+_KEPT_FROM = 1 << 20  # bytes of results; smaller ones come from memory that the allocator has at hand either way
 _WARM_UP = 3  # CUDA graph modes record at the second call and replay from the third
 
 
@@ -44,6 +49,7 @@ class Entry:
     seconds: float = 0.0
     host_us: float = 0.0
     latency: list[float] = field(default_factory=list)
+    kept: list[float] = field(default_factory=list)  # ms of calls whose results stay alive
     last: tuple[int, Any] | None = None  # (set, result) of the last timed call
     watch: ProgramWatch | None = None  # of a shipped module
     error: dict[str, str] | None = None
@@ -83,6 +89,7 @@ class Table:
         self.task: LoadedTask = load_task(task_path)
         self.model = self.task.model.to(device)
         self.entries: dict[str, Entry] = {}
+        self._result_bytes = 0
         first = self.task.make_inputs(1, device)
         room = int(memory_bytes(device) * _MEMORY_SHARE / max(1, tensor_bytes(first)))
         self.sets = [first, *(self.task.make_inputs(seed, device) for seed in range(2, 1 + max(1, min(_SETS, room))))]
@@ -117,29 +124,21 @@ class Table:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def add(self, name: str, kind: str, path: Path | None) -> dict[str, Any]:
+    def add(self, name: str, kind: str, path: Path | None, seconds: float | None = None) -> dict[str, Any]:
         """Makes a row and runs it until it is warm: {compile_seconds}, the time its first calls took beyond a warm one. A mode that
-        fails raises PlanishError and leaves no row."""
+        fails, or takes more than `seconds` (`out_of_time`), raises PlanishError and leaves no row."""
         if kind not in KINDS:
             raise PlanishError("bad_request", f"unknown kind '{kind}'", f"one of {', '.join(KINDS)}")
         if kind == "shipped" and path is None:
             raise PlanishError("bad_request", "kind shipped needs a path")
         self.entries.pop(name, None)
         try:
-            module = self._shipped(path) if path is not None and kind == "shipped" else self._twin()
-            if kind in COMPILE_OPTIONS:
-                module = torch.compile(module, **COMPILE_OPTIONS[kind])  # type: ignore[assignment]
-            entry = Entry(name, kind, module, watch=ProgramWatch(module) if kind == "shipped" else None)
-            with torch.no_grad():
-                start = time.perf_counter()
-                for k in range(_WARM_UP):
-                    self._call(entry, k)
-                    self._settle()
-                spent = time.perf_counter() - start
-                start = time.perf_counter()
-                self._call(entry, 0)
-                self._settle()
-                warm = time.perf_counter() - start
+            with time_limit(seconds):
+                self.entries[name], spent = self._made(name, kind, path)
+        except TimeIsOverError:
+            torch._dynamo.reset()  # it was left in the middle of something
+            self.clean()
+            raise PlanishError("out_of_time", f"{name} was not compiled after {seconds:.0f} s") from None
         except PlanishError:
             raise
         except (Exception, SystemExit) as error:
@@ -147,9 +146,26 @@ class Table:
             del error
             self.clean()
             raise PlanishError(about["kind"], f"{name}: {about['message']}") from None
-        self.entries[name] = entry
         self.clean()
-        return {"compile_seconds": max(0.0, spent - _WARM_UP * warm)}
+        return {"compile_seconds": spent}
+
+    def _made(self, name: str, kind: str, path: Path | None) -> tuple[Entry, float]:
+        """A warm row, and the seconds that its first calls took beyond a warm one."""
+        module = self._shipped(path) if path is not None and kind == "shipped" else self._twin()
+        if kind in COMPILE_OPTIONS:
+            module = torch.compile(module, **COMPILE_OPTIONS[kind])  # type: ignore[assignment]
+        entry = Entry(name, kind, module, watch=ProgramWatch(module) if kind == "shipped" else None)
+        with torch.no_grad():
+            start = time.perf_counter()
+            for k in range(_WARM_UP):
+                self._call(entry, k)
+                self._settle()
+            spent = time.perf_counter() - start
+            start = time.perf_counter()
+            self._call(entry, 0)
+            self._settle()
+            warm = time.perf_counter() - start
+        return entry, max(0.0, spent - _WARM_UP * warm)
 
     def time(self, names: list[str], limits: Limits) -> dict[str, Any]:
         """{times: {name: timing}, errors: {name: error}}. `max_seconds` holds for each name."""
@@ -158,7 +174,7 @@ class Table:
         watch = Stopwatch(self.device)
         with torch.no_grad():
             for entry in rows:
-                entry.samples, entry.seconds, entry.error, entry.last, entry.latency = [], 0.0, None, None, []
+                entry.samples, entry.seconds, entry.error, entry.last, entry.latency, entry.kept = [], 0.0, None, None, [], []
                 self._guarded(entry, self._warm_up, watch)
             active = [e for e in rows if e.error is None]
             while active:
@@ -174,14 +190,17 @@ class Table:
                     for entry in rows:
                         if entry.error is None and min(entry.samples) < _LATENCY_BELOW:
                             self._guarded(entry, self._alone, watch)
+            else:
+                self._time_kept(rows, watch, limits)
             for entry in rows:
                 if entry.error is None and entry.kind == "shipped":
                     self._guarded(entry, self._check)
+                    self._guarded(entry, self._anew, watch)
                     self._ran(entry)
                 entry.last = None
         errors |= {e.name: e.error for e in rows if e.error is not None}
         self.clean()
-        return {"times": {e.name: summary(e.samples, e.host_us, e.latency) for e in rows if e.error is None}, "errors": errors}
+        return {"times": {e.name: summary(e.samples, e.host_us, e.latency, e.kept) for e in rows if e.error is None}, "errors": errors}
 
     def clean_after_error(self, entry: Entry) -> None:
         if entry.error is not None:
@@ -222,6 +241,57 @@ class Table:
         for _ in range(2):
             self._call(entry, 0)
         entry.latency += watch.latency(lambda k: self._call(entry, k), _LATENCY_CALLS)
+
+    def _time_kept(self, rows: list[Entry], watch: Stopwatch, limits: Limits) -> None:
+        """Times calls again whose caller keeps every result: then none can be written into memory that an earlier call left, which on
+        the CPU, where fresh memory is page faults, may be most of what was gained. Results that are small, or too large to keep, are not."""
+        probe = next((e for e in rows if e.error is None), None)
+        if probe is None:
+            return
+        self._guarded(probe, self._measure_results)
+        size = self._result_bytes
+        count = min(_KEPT, int(memory_bytes(self.device) * _MEMORY_SHARE / max(1, size)))
+        if size < _KEPT_FROM or count < 3:
+            return
+        began = time.perf_counter()
+        for _ in range(_KEPT_ROUNDS):
+            for entry in rows:
+                if entry.error is None:
+                    self._guarded(entry, self._keeping, watch, count)
+            if time.perf_counter() - began > limits.max_seconds * len(rows):
+                return
+
+    def _measure_results(self, entry: Entry) -> None:
+        """A result that is an input, or a view of one, takes no memory of its own."""
+        args, kwargs = self.sets[0]
+        given = {t.untyped_storage().data_ptr() for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
+        fresh = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in pytree.tree_leaves(self._call(entry, 0)) if isinstance(t, torch.Tensor)}
+        self._result_bytes = sum(size for at, size in fresh.items() if at not in given)
+
+    def _keeping(self, entry: Entry, watch: Stopwatch, count: int) -> None:
+        results: list[Any] = []
+        self._call(entry, 0)
+        entry.kept += watch.samples(lambda k: self._call(entry, k), count, None, lambda _, result: results.append(result))
+
+    def _anew(self, entry: Entry, watch: Stopwatch) -> None:
+        """A module that keeps results does not do the work that was timed."""
+        if entry.error is not None or len(self.sets) < 2:
+            return
+
+        def refresh(seed: int) -> None:
+            fresh = self.task.make_inputs(seed, self.device)
+            for old, new in zip(pytree.tree_leaves(self.sets[0]), pytree.tree_leaves(fresh), strict=True):
+                if isinstance(old, torch.Tensor):
+                    old.copy_(new)
+            self._settle()
+
+        try:
+            found = keeps_results(refresh, lambda k: watch.samples(lambda _: self._call(entry, k), 1)[0])
+        except (MemoryError, torch.OutOfMemoryError):  # no room for another set of inputs: no fault of the module's
+            self.clean()
+            return
+        if found:
+            entry.error = {"kind": "keeps_results", "message": f"{entry.name}: {found}"}
 
     @staticmethod
     def _ran(entry: Entry) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,8 +18,10 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import arguments, losses
 from planish.capture.batch_norm import averaging_as_tensors
+from planish.capture.source import source_of
 from planish.capture.statistics import add_statistics
 from planish.errors import PlanishError
+from planish.ship.guards import name_types
 from planish.wire import report_stage
 
 #: ATen names kept whole (docs/formats/graph.md says why). Decomposed, attention's pieces run 6× slower than the op, and a
@@ -74,8 +78,26 @@ class Captured:
 def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path) -> ExportedProgram:
     """torch.export with its many failures named. Raises PlanishError (not_exportable)."""
     report_stage("capturing it with torch.export")
-    with torch.no_grad(), averaging_as_tensors(model), _refusals(path):
-        return torch.export.export(model, args, kwargs, strict=False)
+    with warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), _refusals(path):
+        warnings.simplefilter("always")
+        program = torch.export.export(model, args, kwargs, strict=False)
+    _refuse_hidden_state(model, [str(w.message) for w in said], path)
+    return program
+
+
+def _refuse_hidden_state(model: torch.nn.Module, said: list[str], path: Path) -> None:
+    """torch.export warns of tensor attributes that forward assigns, and takes them for constants: the next call would not see the change.
+    (Modules of torch's own assign their parameters again, which changes nothing.)"""
+    known = {id(t) for t in (*model.parameters(), *model.buffers())}
+    for text in said:
+        for name in re.findall(r"\bself\.([\w.]+)", text) if "assigned during export" in text else ():
+            value: Any = model
+            for part in name.split("."):
+                value = getattr(value, part, None)
+            tensors = [t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor)]
+            if any(id(t) not in known for t in tensors):
+                message = f"{path}: forward keeps state in the attribute '{name}', which another call would not see"
+                raise PlanishError("not_exportable", message, f"make it a buffer: self.register_buffer('{name.rpartition('.')[2]}', ...), written with copy_()")
 
 
 @contextmanager
@@ -167,10 +189,18 @@ class _Writer:
             "inputs": inputs,
             "nodes": written,
             "outputs": self._outputs(),
-            "input_tree": pytree.treespec_dumps(self.program.call_spec.in_spec),
-            "output_tree": pytree.treespec_dumps(self.program.call_spec.out_spec),
+            "input_tree": self._tree(self.program.call_spec.in_spec),
+            "output_tree": self._tree(self.program.call_spec.out_spec),
             "scalars": scalars,
         }
+
+    def _tree(self, spec: Any) -> str:
+        name_types()
+        try:
+            return str(pytree.treespec_dumps(spec))
+        except NotImplementedError as error:
+            message = f"{self.path}: arguments or results are nested in a type that has no name in a document: {_first_line(error)}"
+            raise PlanishError("not_exportable", message, "use tuples, lists, dicts, or a dataclass registered with torch.export.register_dataclass") from error
 
     def _add_value(self, node: fx.Node, position: int | None, meta: torch.Tensor) -> int:
         self.values.append(
@@ -228,7 +258,9 @@ class _Writer:
         else:
             raise PlanishError("data_dependent", f"{self.path}: {node.target} gives a number that the rest depends on", "keep it a tensor")
         self.nodes.append(node)
-        return {"op": f"{node.target.namespace}.{node.target._schema.name.split('::')[1]}.{node.target._overloadname}", "args": args, "outs": outs}
+        written = {"op": f"{node.target.namespace}.{node.target._schema.name.split('::')[1]}.{node.target._overloadname}", "args": args, "outs": outs}
+        place = source_of(node)
+        return written | ({"source": place} if place else {})
 
     def _outputs(self) -> list[dict[str, Any]]:
         output_node = next(node for node in self.program.graph.nodes if node.op == "output")

@@ -1,61 +1,139 @@
-"""A live module as a task on disk: written by `planish.optimize(module, inputs)`, read by the oracle and the baseline.
+"""A live module as a task on disk: written by `planish.optimize(module, inputs)`, read by the oracle, the runner and the baseline.
 
-The folder holds the exported program (which needs no class definition to load), the example inputs, and a manifest. Fresh inputs are made
-by drawing elements of the examples with replacement, so that they stay in the domain and keep the distribution of what the user gave.
+The folder holds the user's own module, pickled, so that what is proved and timed is what the user runs. Where it cannot be pickled, or
+not read again elsewhere, it holds the exported program instead, which needs no class definition: the same operators and parameters without
+the Python around them. Beside it lie the example inputs and a manifest. Fresh inputs are made by drawing elements of the examples with
+replacement, so that they stay in the domain and keep the distribution of what the user gave.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from planish.capture.task import Inputs, LoadedTask, move
+from planish.capture import by_value
+from planish.capture.task import Inputs, LoadedTask
 from planish.errors import PlanishError
+from planish.ship.guards import configuration, name_types
 
+MODULE = "module.pt"
 PROGRAM = "program.pt2"
 INPUTS = "inputs.pt"
 MANIFEST = "task.json"
 
 
-def write_live(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Exports the module with its example inputs into `folder` (created). Raises PlanishError (not_exportable)."""
-    from planish.capture.export import export_program
-    from planish.ship.guards import configuration
-
+def write_live(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], exported: bool = False) -> str:
+    """Writes the task into `folder` (created) and returns its form: `module`, or `exported` where that was asked for or nothing else is
+    possible. Raises PlanishError (not_exportable, inputs_failed)."""
     folder.mkdir(parents=True, exist_ok=True)
-    program = export_program(module, args, kwargs, Path(name))
-    torch.export.save(program, str(folder / PROGRAM))
-    torch.save(move((args, kwargs), "cpu"), folder / INPUTS)
-    digest = hashlib.sha256((folder / PROGRAM).read_bytes()).hexdigest()
-    (folder / MANIFEST).write_text(json.dumps({"name": name, "training": module.training, "modules": configuration(module), "source_sha256": digest}))
+    if not by_value.save(pytree.tree_map(lambda x: placed(x, "cpu"), (args, kwargs)), folder / INPUTS):
+        raise PlanishError("inputs_failed", f"{name}: the example inputs cannot be pickled", "pass tensors, numbers, and tuples, lists or dicts of them")
+    about: dict[str, Any] = {"name": name, "training": module.training, "modules": configuration(module)}
+    with torch.no_grad():
+        own = not exported and by_value.save({"module": module, "nodes": _own_nodes()}, folder / MODULE)
+    if own:
+        about |= {"form": "module", "path": [entry for entry in sys.path if entry], "source_sha256": _digest(folder / MODULE)}
+    else:
+        from planish.capture.export import export_program
+
+        program = export_program(module, args, kwargs, Path(name))
+        _detach_copies(program)
+        torch.export.save(program, str(folder / PROGRAM))
+        about |= {"form": "exported", "twin": configuration(_exported(folder)), "source_sha256": _digest(folder / PROGRAM)}
+    (folder / MANIFEST).write_text(json.dumps(about))
+    return str(about["form"])
 
 
 def load_live(folder: Path) -> LoadedTask:
-    """The task that write_live() left in `folder`. Raises PlanishError (not_a_task)."""
+    """The task that write_live() left in `folder`. Raises PlanishError (not_a_task, not_importable)."""
     manifest = folder / MANIFEST
     if not manifest.exists():
         raise PlanishError("not_a_task", f"{folder}: a folder without {MANIFEST}", "give a task file, or use planish suite for a folder of tasks")
     about = json.loads(manifest.read_text())
-    examples: Inputs = torch.load(folder / INPUTS, weights_only=False)
+    # Where the user's own modules are found; behind everything of ours.
+    sys.path.extend(entry for entry in about.get("path", ()) if entry not in sys.path)
 
     def rebuild() -> torch.nn.Module:
-        return torch.export.load(str(folder / PROGRAM)).module()
+        return _unpickled(folder) if about.get("form") == "module" else _exported(folder)
+
+    model = rebuild()
+    examples: Inputs = torch.load(folder / INPUTS, weights_only=False)
 
     def make_inputs(seed: int, device: torch.device | str) -> Inputs:
         generator = torch.Generator().manual_seed(seed)
+        call: Inputs = pytree.tree_map(lambda x: placed(redraw(x, generator), device), examples)
+        return call
 
-        def redraw(x: Any) -> Any:
-            if not isinstance(x, torch.Tensor) or x.numel() < 2:
-                return x
-            picks = torch.randint(x.numel(), (x.numel(),), generator=generator)
-            fresh = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype)
-            return fresh.copy_(x.reshape(-1)[picks].reshape(x.shape))
+    return LoadedTask(about["name"], folder, about["source_sha256"], model, make_inputs, rebuild, live=True)
 
-        return move(pytree.tree_map(redraw, examples), device)
 
-    return LoadedTask(about["name"], folder, about["source_sha256"], rebuild(), make_inputs, rebuild, live=True)
+def redraw(x: Any, generator: torch.Generator) -> Any:
+    """A tensor like `x`, laid out as it is, of elements drawn from its own. Elements that share memory (as those of an expanded tensor)
+    share it again. What is no tensor stays."""
+    if not isinstance(x, torch.Tensor) or x.layout is not torch.strided or x.numel() < 2:
+        return x
+    picks = torch.randint(x.numel(), (_extent(x),), generator=generator)
+    return x.reshape(-1)[picks].as_strided(x.shape, x.stride(), 0)
+
+
+def placed(x: Any, device: torch.device | str) -> Any:
+    """A tensor on `device`, detached, with the strides that it has: programs are made for one layout, that of the user's call."""
+    if not isinstance(x, torch.Tensor):
+        return x
+    x = x.detach()
+    there = x.to(device)
+    if there.layout is not torch.strided or there.stride() == x.stride() or not x.numel():
+        return there
+    return x.as_strided((_extent(x),), (1,)).to(device).as_strided(x.shape, x.stride(), 0)
+
+
+def _extent(x: torch.Tensor) -> int:
+    """Elements from the first to just after the last one in memory."""
+    return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+
+
+def _unpickled(folder: Path) -> torch.nn.Module:
+    try:
+        saved = torch.load(folder / MODULE, map_location="cpu", weights_only=False)
+        for node, name in saved["nodes"]:
+            if node not in pytree.SUPPORTED_NODES:
+                torch.export.register_dataclass(node, serialized_type_name=name)
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [""]
+        raise PlanishError("not_importable", f"{folder}: the module cannot be read in another process: {type(error).__name__}: {lines[0]}",
+                           "define its classes in a file that can be imported, or install cloudpickle") from error  # fmt: skip
+    module: torch.nn.Module = saved["module"]
+    return module
+
+
+def _exported(folder: Path) -> torch.nn.Module:
+    # Without the guards that torch puts in front: the user's own code does not pay for them either.
+    return torch.export.load(str(folder / PROGRAM)).module(check_guards=False)
+
+
+def _detach_copies(program: torch.export.ExportedProgram) -> None:
+    """What torch.tensor(…) in a forward leaves in the graph, a detach in place, cannot be exported a second time."""
+    for node in program.graph.nodes:
+        if node.target is torch.ops.aten.detach_.default:
+            node.target = torch.ops.aten.detach.default
+    program.graph_module.recompile()
+
+
+def _own_nodes() -> list[tuple[type, str | None]]:
+    """Dataclasses that were registered as nestings by code that another process does not import."""
+    name_types()
+    return [
+        (cls, getattr(pytree.SUPPORTED_SERIALIZED_TYPES.get(cls), "serialized_type_name", None))
+        for cls in pytree.SUPPORTED_NODES
+        if hasattr(cls, "__dataclass_fields__") and not cls.__module__.startswith("torch.")
+    ]
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

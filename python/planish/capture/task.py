@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from planish.capture.beside import offer
 from planish.errors import PlanishError
 from planish.wire import report_stage
 
@@ -130,14 +131,14 @@ def _import(path: Path, source: bytes) -> ModuleType:
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
+    offer(path.resolve().parent)
     report_stage("importing it")
     try:
         exec(code, module.__dict__)
     except ModuleNotFoundError as error:
         raise PlanishError("missing_import", f"{path}: {error}", f"pip install the package that provides {error.name}") from error
+    except PlanishError:
+        raise
     except SystemExit as error:
         raise PlanishError("import_exited", f"{path}: exits when imported (code {error.code})", 'guard it with if __name__ == "__main__"') from error
     except Exception as error:

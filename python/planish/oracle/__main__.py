@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from planish.errors import PlanishError
-from planish.wire import Channel, die_with_parent, serve
+from planish.wire import Channel, die_with_parent, keep_memory_private, serve
 
 
 def refusal(error: ImportError) -> Callable[[Any, Any], Any]:
@@ -25,6 +25,7 @@ def refusal(error: ImportError) -> Callable[[Any, Any], Any]:
 
 def main() -> int:
     die_with_parent()
+    keep_memory_private()
     try:
         channel = Channel.of_fd(3)
     except PlanishError as error:

@@ -1,6 +1,7 @@
 """The gate must bite: outputs that take no work, or one step less precision than eager uses, have to fail.
 
-Those that pass make a task degenerate: nothing is claimed on it.
+Those that pass make a task degenerate: nothing is claimed on it. Only where a lower precision passes because
+eager's own rounding is coarser, that is a note: the yardstick is eager, and eager's precision is what the user has today.
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ from typing import Any
 
 import torch
 
-from planish.oracle import flags, layout, measure
+from planish.oracle import flags, gate, layout, measure
 from planish.oracle.data import DataSet
 from planish.oracle.expected import Expected
+from planish.oracle.gate import Pair
 from planish.oracle.interpret import CONVOLUTIONS, MATMULS, Double, op_name
 from planish.oracle.region import Region, judge_output
 
 SEED, OTHER_SEED = 90002, 90003
 _INPUTS_TRIED = 3
+_WORDS = {"f32": "single precision", "bf16": "values rounded to bf16", "tf32 products": "TF32 products", "fp8": "inputs rounded to 8 bits"}
 
 
 def bite(region: Region) -> dict[str, Any]:
-    """{`tried`: names, `degenerate`: those that pass}, on task data of a seed of its own."""
+    """{`tried`: names, `degenerate`: those that pass, `notes`: those that pass because eager is coarser}, on task data of a seed of its own."""
     data = region.create(SEED, "task")
     try:
         return _bite(region, data, _constants(region, data))
@@ -49,17 +52,27 @@ def _bite(region: Region, data: DataSet, constants: list[float]) -> dict[str, An
     expected = region.expected(data)
     tried: list[str] = []
     degenerate: list[str] = []
+    notes: list[dict[str, Any]] = []
 
-    def attempt(name: str, fill: Callable[[int, torch.Tensor], bool]) -> None:
-        """`fill` writes output `index`, False when this trick has nothing to offer."""
+    def attempt(name: str, fill: Callable[[int, torch.Tensor], bool], precision: bool = False) -> None:
+        """`fill` writes output `index`, False when this trick has nothing to offer. `precision`: it is the work, only less precise."""
         data.poison()
         offered = [fill(i, slot.view) for i, slot in enumerate(data.outputs)]
         if not offered or not all(offered):
             return
         tried.append(name)
         inputs = data.input_tensors()
-        if all(judge_output(expected, i, slot.view, slot.poison, inputs)[1] is None for i, slot in enumerate(data.outputs)):
+        rows = []
+        for i, slot in enumerate(data.outputs):
+            row, problem, _ = judge_output(expected, i, slot.view, slot.poison, inputs)
+            if problem is not None:
+                return
+            rows.append(row)
+        note = _coarser(expected, rows, name) if precision else None
+        if note is None:
             degenerate.append(name)
+        else:
+            notes.append(note)
 
     attempt("zeros", lambda i, view: _fill(view, 0))
     attempt("constant", lambda i, view: _fill(view, constants[i]))
@@ -68,9 +81,34 @@ def _bite(region: Region, data: DataSet, constants: list[float]) -> dict[str, An
             attempt(f"input {slot.name}", partial(_copy_same, slot.view))
     if any(out.ref is not None for out in expected.outputs):
         for name, mode in _less_precise(region, expected):
-            results = _variant(expected, data, mode)
-            attempt(name, partial(_copy_of, results))
-    return {"tried": tried, "degenerate": degenerate}
+            attempt(name, partial(_copy_of, _variant(expected, data, mode)), True)  # gone before the next one is made
+    return {"tried": tried, "degenerate": degenerate, "notes": notes}
+
+
+def _coarser(expected: Expected, rows: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
+    """The note for a less precise variant that passed, if it is eager's own rounding (or the TF32 that torch's flags permit it) that lets it
+    through; None where rounding cannot be what decides: the data need no precision there, or the sums cancel until any number would do."""
+    judged = expected if expected.part is None else expected.part.expected
+    told: dict[str, Any] | None = None
+    for i, row in enumerate(rows):
+        out = judged.outputs[i]
+        if out.ref is None:
+            continue
+        error = Pair(row["fro"], row["max"])
+        if error.within(gate.floor(out.dtype).times(gate.FACTOR)):
+            continue
+        yardstick = out.yardstick.larger(out.eager_error)
+        if judged.tf32 is not None:
+            yardstick = yardstick.larger(judged.tf32[i])
+        if not error.within(yardstick.times(gate.FACTOR)):
+            return None
+        if told is None or error.fro > told["error"]:
+            told = {"kind": "coarse_eager", "about": name, "eager_error": yardstick.fro, "error": error.fro}
+    if told is not None:
+        how = "is coarser than" if told["eager_error"] >= told["error"] else "leaves room for"
+        words = _WORDS.get(name, name)
+        told["text"] = f"eager's own rounding, {told['eager_error']:.1e}, {how} {words}, {told['error']:.1e}: they would pass here"
+    return told
 
 
 def _copy_same(source: torch.Tensor, index: int, view: torch.Tensor) -> bool:
@@ -105,13 +143,13 @@ def _natural(flat: torch.Tensor, shape: tuple[int, ...], order: tuple[int, ...])
 def _less_precise(region: Region, expected: Expected) -> list[tuple[str, Double]]:
     """One step less than eager: f64 → f32, f32 → bf16 (and TF32 products), 16 bits → 4 significant bits."""
     dtypes = {out.dtype for out in expected.outputs if out.ref is not None}
-    operations = {op_name(region.run.captured.nodes[i]) for i in region.run.nodes}
+    single = {op_name(n) for n in (region.run.captured.nodes[i] for i in region.run.nodes) if _has_single(n)}
     found: list[tuple[str, Double]] = []
     if torch.float64 in dtypes:
         found.append(("f32", Double(step=_step({torch.float64: _to_f32}))))
     if torch.float32 in dtypes:
         found.append(("bf16", Double(step=_step({torch.float32: _to_bf16}))))
-        products = (operations & (MATMULS | CONVOLUTIONS)) - flags.tf32_operations(region.task.device, region.accuracy)
+        products = (single & (MATMULS | CONVOLUTIONS)) - flags.tf32_operations(region.task.device, region.accuracy)
         if products and region.accuracy.mode == "eager":
             found.append(("tf32 products", Double(tf32=frozenset(products))))
     if dtypes & {torch.float16, torch.bfloat16}:
@@ -119,16 +157,25 @@ def _less_precise(region: Region, expected: Expected) -> list[tuple[str, Double]
     return found
 
 
+def _has_single(node: torch.fx.Node) -> bool:
+    """Whether some operand that TF32 could round is in single precision."""
+    metas = [source.meta.get("val") for source in node.all_input_nodes]
+    return any(isinstance(m, torch.Tensor) and m.dtype == torch.float32 and m.ndim >= 2 for m in metas)
+
+
 def _step(roundings: dict[torch.dtype, Callable[[torch.Tensor], torch.Tensor]]) -> Callable[[torch.Tensor, torch.dtype], torch.Tensor]:
     def step(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         rounding = roundings.get(dtype)
         if rounding is None:
             return tensor
-        flat = tensor.contiguous().view(-1)
+        flat = layout.run_of(tensor)
+        if flat is None:
+            tensor = tensor.contiguous()
+            flat = tensor.view(-1)
         result = torch.empty_like(flat)
         for piece in measure.pieces(flat.numel(), flat.device):  # a rounding's temporaries are several times its operand
             result[piece] = rounding(flat[piece])
-        return result.view(tensor.shape)
+        return result.as_strided(tensor.shape, tensor.stride())
 
     return step
 

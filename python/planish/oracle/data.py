@@ -45,7 +45,7 @@ class Slot:
 
 @dataclass
 class DataSet:
-    """Owns its buffers. `seed` and `regime` name the contents."""
+    """Owns its buffers. `seed`, `regime` and `own_parameters` (the task's parameters are not drawn anew) name the contents."""
 
     region: str
     seed: int
@@ -53,6 +53,7 @@ class DataSet:
     inputs: list[Slot]
     outputs: list[Slot]
     sums: list[int] = field(default_factory=list)
+    own_parameters: bool = False
 
     @classmethod
     def create(

@@ -16,6 +16,7 @@ from planish.oracle import flags, gate, layout, measure, ties
 from planish.oracle.gate import Accuracy, Pair
 from planish.oracle.interpret import Double, Interpreter, Mode, op_name
 
+_OVERFLOWS = 11.0  # the exponential of more is no 16-bit float
 _HOPELESS = 10.0  # times the gate that one draw gives
 
 
@@ -92,6 +93,33 @@ class Expected:
             expected.reference = "exact"
         return expected
 
+    def leave_open(self, inputs: Mapping[int, torch.Tensor], whole: bool) -> None:
+        """Judges no element that a NaN or an Inf among `inputs` reaches (its reference is another with zeros in their place), nor one whose
+        reference is not finite because of values that an exponential overflows at. `whole`: nor its neighbours in the last two dims."""
+        wanted = list(dict.fromkeys(o.value for o in self.outputs))
+
+        def with_zeros_for(special: Callable[[torch.Tensor], torch.Tensor]) -> dict[int, torch.Tensor]:
+            calm = {v: t.masked_fill(special(t), 0.0) if t.is_floating_point() else t for v, t in inputs.items()}
+            return self.run.run(calm, wanted, Double())
+
+        calm = with_zeros_for(lambda t: ~torch.isfinite(t))
+        small = with_zeros_for(lambda t: ~(t.abs() <= _OVERFLOWS))
+        for out in self.outputs:
+            if out.ref is None or out.ref.clean:
+                continue
+            reached = _differ(out.exact, layout.flat(calm[out.value], out.order))
+            if whole and len(out.shape) > 2:
+                natural = reached.reshape([out.shape[d] for d in out.order]).permute([out.order.index(d) for d in range(len(out.order))])
+                reached = layout.flat(natural.flatten(-2).any(-1)[..., None, None].expand(out.shape), out.order)
+            reached = reached | (~torch.isfinite(out.exact) & _differ(out.exact, layout.flat(small[out.value], out.order)))
+            # Where eager and the reference disagree about NaN nothing is judged (measure.masks).
+            out.exact, out.eager = out.exact.masked_fill(reached, torch.nan), out.eager.masked_fill(reached, 0.0)
+            out.ref = measure.reference(out.exact, out.eager)
+            if self.accuracy.mode == "tolerance":
+                out.ref.scale = 1.0
+            errors = measure.compare(out.eager, out.ref)
+            out.eager_error = Pair(errors.fro, errors.max)
+
     def bytes(self) -> int:
         return sum(o.bytes() for o in self.outputs) + (self.part.expected.bytes() if self.part else 0)
 
@@ -138,9 +166,9 @@ class Expected:
             if out.ref is None:
                 found.append(gate.ZERO)
                 continue
-            # Where the variant has a NaN and the reference none the response is not a number: leave those elements out.
-            moved = layout.flat(results[out.value], out.order)
-            errors = measure.compare(torch.where(torch.isfinite(moved), moved, out.ref.exact), measure.finite_only(out.ref))
+            # Where one of the two is not a number the response is none either: those elements are left out.
+            moved, ref = layout.flat(results[out.value], out.order), measure.finite_only(out.ref)
+            errors = measure.compare(torch.where(torch.isfinite(moved) & torch.isfinite(out.ref.exact), moved, ref.exact), ref)
             found.append(Pair(errors.fro, errors.max))
         return found
 
@@ -184,6 +212,11 @@ class Sliced:
             limit = self.expected.limits(i, Pair(max(0.0, error.fro - own.fro), max(0.0, error.max - own.max)), self.inputs)
             widest = widest.larger(Pair(limit.fro + own.fro, limit.max + own.max))
         return widest
+
+
+def _differ(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Where two runs differ; a NaN is equal to a NaN."""
+    return (a != b) & ~(torch.isnan(a) & torch.isnan(b))
 
 
 def make_output(run: Interpreter, position: int, value: int, eager: torch.Tensor, exact: torch.Tensor, storages: set[int], accuracy: Accuracy) -> Output:

@@ -14,6 +14,9 @@ from typing import Any, Protocol
 import torch
 from torch.utils import _pytree as pytree
 
+from planish.oracle import layout
+from planish.oracle.sample import FEW, has_few_values, sample
+
 DTYPES: dict[str, torch.dtype] = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
     "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool,
@@ -28,9 +31,12 @@ CONVOLUTIONS = {
 EXACT = {
     "round", "floor", "ceil", "trunc", "fix", "sign", "sgn", "abs", "neg", "relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "maximum", "minimum",
     "fmax", "fmin", "amax", "amin", "where", "masked_fill", "cat", "flip", "roll", "gather", "index", "index_select", "embedding", "cummax", "cummin",
+    "view", "_unsafe_view", "as_strided",
 }  # fmt: skip
 # Norms whose second result is the mean of what they normalise.
 _NORMS = {"native_layer_norm", "native_group_norm", "_native_batch_norm_legit"}
+# What torch says where an operator cannot work on these strides.
+_LAYOUT_WORDS = ("view size is not compatible", "stride", "contiguous")
 _PERTURB_CUDA, _PERTURB_CPU = 1 << 25, 1 << 17
 
 
@@ -69,7 +75,7 @@ class Mode:
 
     def call(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
         """The node's results, flattened; `dtypes` are theirs in the graph."""
-        return _flat(node.target(*args, **kwargs))  # type: ignore[operator]
+        return _flat(_call(node, args, kwargs))
 
 
 @dataclass
@@ -97,12 +103,12 @@ class Double(Mode):
             torch.set_default_dtype(before)
 
     def value(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        wide = _promote(tensor)
+        wide = promote(tensor)
         if not wide.is_floating_point():
             return wide
         if self.step is not None:
             return self.step(wide, dtype)
-        if self.delta:
+        if self.delta and not _holds_labels(wide):
             return self._perturbed(wide.clone() if wide is tensor else wide, dtype)
         return wide
 
@@ -131,13 +137,13 @@ class Double(Mode):
         name = op_name(node)
         if name == "view" and target._overloadname == "dtype":
             return self._narrow_call(node, args, kwargs)  # reinterprets bits: only the task's own dtype makes sense
-        wide_args, wide_kwargs = pytree.tree_map(_promote_dtype, (args, kwargs))
+        wide_args, wide_kwargs = pytree.tree_map(promote_dtype, (args, kwargs))
         if name in ("_softmax", "_log_softmax") and len(wide_args) > 2:
             wide_args = (*wide_args[:2], False)  # half_to_float: nothing is half here
         if name == "_fused_rms_norm":
             wide_args, wide_kwargs = (), _with_epsilon(node, _bound(node, wide_args, wide_kwargs))
         try:
-            results = [_promote(r) if r is not None else None for r in _flat(target(*wide_args, **wide_kwargs))]
+            results = [promote(r) if r is not None else None for r in _flat(_call(node, wide_args, wide_kwargs))]
             if name in ("var_mean", "std_mean") and results[1] is not None:
                 results[1] = _defined_mean(node, wide_args, wide_kwargs, results[1])
             if name == "_native_batch_norm_legit_functional":
@@ -165,7 +171,7 @@ class Double(Mode):
         flat_metas, meta_spec = pytree.tree_flatten(metas)
         if spec == meta_spec:
             args, kwargs = pytree.tree_unflatten([narrow(v, m) for v, m in zip(flat, flat_metas, strict=True)], spec)
-        return [_promote(r) if r is not None else None for r in _flat(node.target(*args, **kwargs))]  # type: ignore[operator]
+        return [promote(r) if r is not None else None for r in _flat(_call(node, args, kwargs))]
 
     def _round_operands(self, node: torch.fx.Node, args: Any, kwargs: Any) -> tuple[Any, Any]:
         def rounded(source: Any, value: Any) -> Any:
@@ -179,9 +185,10 @@ class Double(Mode):
 
     def _perturbed(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         delta = 2.0**-52 if dtype == torch.float64 else self.delta
-        if not tensor.is_contiguous():
+        flat = layout.run_of(tensor)
+        if flat is None:
             tensor = tensor.contiguous()
-        flat = tensor.view(-1)
+            flat = tensor.view(-1)
         size = _PERTURB_CUDA if tensor.is_cuda else _PERTURB_CPU
         for start in range(0, flat.numel(), size):
             piece = flat[start : start + size]
@@ -189,6 +196,12 @@ class Double(Mode):
             signs = words.view(torch.uint8)[: piece.numel()].bitwise_and_(1)  # one random byte an element is enough, and eight times cheaper
             piece.mul_(signs.to(torch.float64).mul_(2 * delta).add_(1 - delta))
         return tensor
+
+
+def _holds_labels(tensor: torch.Tensor) -> bool:
+    """Whether an input holds a few values only, as labels and masks do: they are exact, and what compares them with a number would take the
+    other branch at the least change. Looks at a sample."""
+    return tensor.numel() > FEW and has_few_values(sample(tensor))
 
 
 def to_tf32(tensor: torch.Tensor) -> torch.Tensor:
@@ -206,6 +219,7 @@ class Interpreter:
         self.nodes = sorted(nodes)
         values = captured.graph["values"]
         self.dtypes = [dtype_of(v["dtype"]) for v in values]
+        self._shapes = [torch.Size([int(d) for d in v["shape"]]) for v in values]
         self._outs: list[list[int | None]] = [captured.graph["nodes"][i]["outs"] for i in self.nodes]
         self._uses = [self._values_used(captured.nodes[i]) for i in self.nodes]
 
@@ -225,12 +239,17 @@ class Interpreter:
                 del args, kwargs
                 for out, result in zip(outs, results, strict=False):
                     if out is not None and result is not None and (out in last or out in keep):
-                        env[out] = result
+                        env[out] = self._shaped(out, result)
                 del results
                 for value in self._uses[position]:
                     if last[value] == position and value not in keep:
                         env.pop(value, None)
         return {value: env[value] for value in wanted}
+
+    def _shaped(self, value: int, result: torch.Tensor) -> torch.Tensor:
+        """As the graph declares it, where a device's kernel gives the same elements other dims."""
+        declared = self._shapes[value]
+        return result if result.shape == declared or result.numel() != declared.numel() else result.reshape(declared)
 
     def needed_for(self, wanted: Sequence[int]) -> list[int]:
         """The positions in `nodes` of those that make the values, in order."""
@@ -377,15 +396,44 @@ def _flat(result: Any) -> list[torch.Tensor | None]:
     return out
 
 
-def _promote(tensor: Any) -> Any:
-    if tensor.is_floating_point() and tensor.dtype != torch.float64:
-        return tensor.to(torch.float64)
-    if tensor.is_complex() and tensor.dtype != torch.complex128:
-        return tensor.to(torch.complex128)
-    return tensor
+def _call(node: torch.fx.Node, args: Any, kwargs: Any) -> Any:
+    """The operator on these values. In double, and on some devices, kernels give their results other strides than the graph declares, which
+    no later view expects: a view becomes a copy then, and whatever else minds gets its operands as they were declared."""
+    target: Any = node.target
+    if op_name(node) == "as_strided":  # would read other elements, and not complain
+        return target(*_as_declared(node, args), **kwargs)
+    try:
+        return target(*args, **kwargs)
+    except RuntimeError as error:
+        if isinstance(error, torch.OutOfMemoryError) or not any(word in str(error) for word in _LAYOUT_WORDS):
+            raise
+        if op_name(node) in ("view", "_unsafe_view") and target._overloadname != "dtype":
+            return args[0].reshape(args[1])
+        return target(*_as_declared(node, args), **kwargs)
 
 
-def _promote_dtype(value: Any) -> Any:
+def _as_declared(node: torch.fx.Node, args: Sequence[Any]) -> tuple[Any, ...]:
+    """Positional tensors with the strides that the graph declares for them."""
+
+    def lay(source: Any, value: Any) -> Any:
+        meta = source.meta.get("val") if isinstance(source, torch.fx.Node) else None
+        return layout.as_strides(value, meta.stride()) if isinstance(value, torch.Tensor) and isinstance(meta, torch.Tensor) else value
+
+    return tuple(lay(s, v) for s, v in zip(node.args, args, strict=True))
+
+
+def promote(tensor: torch.Tensor) -> torch.Tensor:
+    """In double where it is floating or complex; the tensor itself otherwise, or where it is so already."""
+    wide = torch.float64 if tensor.is_floating_point() else torch.complex128 if tensor.is_complex() else None
+    if wide is None or tensor.dtype is wide:
+        return tensor
+    if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)):
+        return layout.distinct(tensor).to(wide).expand(tensor.shape)  # what is expanded stays it: it may be a thousand times smaller
+    return tensor.to(wide)
+
+
+def promote_dtype(value: Any) -> Any:
+    """Double for a floating dtype; anything else as it is."""
     if isinstance(value, torch.dtype):
         return torch.float64 if value.is_floating_point else torch.complex128 if value.is_complex else value
     return value

@@ -41,3 +41,25 @@ def copy_into(destination: torch.Tensor, source: torch.Tensor) -> None:
             destination = destination.narrow(dim, 0, 1)
             source = source.narrow(dim, 0, 1)
     destination.copy_(source)
+
+
+def run_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    """A one-dimensional view of the memory that holds every element once, in storage order (of an expanded dim once); None where there are
+    gaps or overlaps between them."""
+    once = distinct(tensor)
+    expected = 1
+    for dim in reversed(storage_order(once.shape, once.stride())):
+        if once.shape[dim] > 1:
+            if once.stride(dim) != expected:
+                return None
+            expected *= once.shape[dim]
+    return once.as_strided((once.numel(),), (1,))
+
+
+def as_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    """The same values with these strides: the tensor itself where it has them, else a copy."""
+    if all(a == b or size <= 1 for a, b, size in zip(tensor.stride(), strides, tensor.shape, strict=True)):
+        return tensor
+    laid = torch.empty_strided(tensor.shape, tuple(strides), dtype=tensor.dtype, device=tensor.device)
+    copy_into(laid, tensor)
+    return laid

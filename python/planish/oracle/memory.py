@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from planish.errors import PlanishError
+from planish.wire import report_stage
 
 _KEPT = 1 << 31
 
@@ -29,6 +32,28 @@ def available(device: torch.device) -> int:
     except (OSError, ValueError):
         return free
     return free
+
+
+def total(device: torch.device) -> int:
+    """Bytes that the device has, whoever holds them now."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
+    try:
+        found = int(re.search(r"MemTotal:\s*(\d+)", Path("/proc/meminfo").read_text())[1]) * 1024  # type: ignore[index]
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        return found if limit == "max" else min(found, int(limit))
+    except (OSError, ValueError, TypeError):
+        return 1 << 62
+
+
+def wait_for(need: int, free: Callable[[], int], seconds: float, pause: Callable[[float], None] = time.sleep) -> float:
+    """Until `free` says that `need` bytes are there, looked at every second for at most `seconds`. The seconds that it took."""
+    waited = 0.0
+    while waited < seconds and (there := free()) < need:
+        report_stage(f"waiting for memory: {there / 2**30:.1f} GB are free, {need / 2**30:.1f} GB needed")
+        pause(1.0)
+        waited += 1.0
+    return waited
 
 
 def give_back(device: torch.device) -> None:

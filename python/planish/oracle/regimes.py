@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import torch
 
 from planish.oracle.interpret import Captured, op_name
+from planish.oracle.sample import FEW, has_few_values, sample
 
 REGIMES = ("task", "normal", "uniform", "wide", "offset", "sparse", "special")
 _PIECE = 1 << 25
-_SAMPLE = 1 << 14
-_FEW = 4
 
 
 @dataclass(frozen=True)
@@ -36,15 +35,15 @@ def profile(tensor: torch.Tensor, positive: bool = False) -> Profile:
     """Looks at the values (a sample of large tensors decides whether they are few)."""
     if not tensor.is_floating_point() or tensor.numel() == 0:
         return Profile(False, False, 0, 0, 0, 0, False)
-    sample = _sample(tensor).double()
-    if not bool(torch.isfinite(sample).all()):
+    some = sample(tensor).double()
+    if not bool(torch.isfinite(some).all()):
         return Profile(False, False, 0, 0, 0, 0, False)
     low, high = float(tensor.min()), float(tensor.max())
     if not (math.isfinite(low) and math.isfinite(high)):
         return Profile(False, False, 0, 0, 0, 0, False)
     constant = low == high
-    few = not constant and tensor.numel() >= 4 * _FEW and sample.unique().numel() <= _FEW
-    return Profile(not few, positive or low > 0, low, high, float(sample.mean()), float(sample.std(correction=0)), constant)
+    few = not constant and tensor.numel() >= 4 * FEW and has_few_values(some)
+    return Profile(not few, positive or low > 0, low, high, float(some.mean()), float(some.std(correction=0)), constant)
 
 
 def variances(captured: Captured) -> set[int]:
@@ -92,7 +91,7 @@ def redraw_parameter(tensor: torch.Tensor, known: Profile, generator: torch.Gene
     if known.constant:
         return tensor + noise.mul_(max(0.25 * abs(known.mean), 0.1))
     fresh = noise.mul_(known.std).add_(known.mean)
-    zeros = float((_sample(tensor) == 0).double().mean())
+    zeros = float((sample(tensor) == 0).double().mean())
     return fresh.masked_fill_(tensor == 0, 0) if 0.01 < zeros < 0.99 else fresh
 
 
@@ -145,8 +144,3 @@ def _specials(view: torch.Tensor, generator: torch.Generator, nonfinite: bool) -
 
 def _extent(tensor: torch.Tensor) -> int:
     return 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-
-
-def _sample(tensor: torch.Tensor) -> torch.Tensor:
-    flat = tensor.reshape(-1) if tensor.is_contiguous() else tensor.flatten()
-    return flat[:: max(1, flat.numel() // _SAMPLE)]

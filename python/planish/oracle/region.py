@@ -13,7 +13,7 @@ from planish.oracle import layout, measure, memory
 from planish.oracle.data import DataSet
 from planish.oracle.expected import Expected, Output
 from planish.oracle.gate import FACTOR, Accuracy, Pair, number
-from planish.oracle.interpret import Interpreter, peak_bytes
+from planish.oracle.interpret import Interpreter, op_name, peak_bytes
 from planish.oracle.regimes import REGIMES
 from planish.oracle.sliced import Slicer
 from planish.oracle.task import Task
@@ -22,8 +22,11 @@ POOL_SEEDS = 16
 _EXPLODED = {2: 0.1, 1: 0.5}
 _HEADROOM = 0.8
 _CACHE_SHARE = 0.35
+_SOFTMAXES = {"_softmax", "_log_softmax", "logsumexp"}
+_PRODUCTS = {"bmm", "mm", "matmul"}
+_SUMS = {"sum", "mean", "cumsum", *_PRODUCTS}
 
-Key = tuple[int, str]
+Key = tuple[int, str, bool]
 
 
 class Region:
@@ -61,10 +64,11 @@ class Region:
 
     # -- data --
 
-    def create(self, seed: int, regime: str) -> DataSet:
+    def create(self, seed: int, regime: str, own_parameters: bool = False) -> DataSet:
         """New buffers with this data. Raises PlanishError(`skipped`) when the regime leaves the task's domain."""
         self._reserve()
         data = DataSet.create(self.task.device, (self.name, seed, regime), self.task.graph["values"], self.inputs, self.outputs)
+        data.own_parameters = own_parameters
         try:
             self.fill(data, seed, regime)
         except BaseException:
@@ -92,7 +96,7 @@ class Region:
     def _contents(self, data: DataSet) -> None:
         nonfinite = data.regime == "special" and not self._finite_only_specials
         try:
-            values = self.task.values(data.seed, data.regime, self.inputs, nonfinite)
+            values = self.task.values(data.seed, data.regime, self.inputs, nonfinite, data.own_parameters)
         except Exception as error:
             if data.regime == "task" or isinstance(error, PlanishError) or memory.is_exhausted(error) or is_device_failure(error):
                 raise
@@ -108,17 +112,17 @@ class Region:
         problem = self._out_of_domain(data, usual)
         if problem and regime == "special" and not self._finite_only_specials:
             self._finite_only_specials = True
-            self._cache.pop((data.seed, regime), None)
+            self._cache.pop(_key(data), None)
             self._contents(data)
             problem = self._out_of_domain(data, usual)
         if problem:
-            self._cache.pop((data.seed, regime), None)
+            self._cache.pop(_key(data), None)
             raise PlanishError("skipped", problem)
         self._accepted.add(regime)
 
     def _usual_nan(self) -> bool:
         """Whether the task's own data gives values that are not finite."""
-        return any(e.nan_in_reference for (_, regime), e in self._cache.items() if regime == "task")
+        return any(e.nan_in_reference for (_, regime, _), e in self._cache.items() if regime == "task")
 
     def _out_of_domain(self, data: DataSet, usual: bool) -> str | None:
         try:
@@ -161,15 +165,25 @@ class Region:
 
     def expected(self, data: DataSet) -> Expected:
         """Computed once for a (seed, regime), kept while memory allows. The data set's inputs must be what was written."""
-        key = (data.seed, data.regime)
+        key = _key(data)
         found = self._cache.get(key)
         if found is None:
             found = self._compute(data.input_tensors())
+            if data.regime == "special" and not self._finite_only_specials and found.part is None:
+                self._leave_open(found, data.input_tensors())
             self._remember(data, found)
             self._cache[key] = found
             self._shrink(key)
         self._cache.move_to_end(key)
         return found
+
+    def _leave_open(self, found: Expected, inputs: Mapping[int, torch.Tensor]) -> None:
+        """Where the region is a softmax or attention, composed or fused: torch's own forms of them put NaN in other places than each other
+        where special values meet, so that the places are no property of the task. What attention masks out, some of them spread all the same."""
+        names = {op_name(self.task.captured.nodes[i]) for i in self.run.nodes}
+        softmax = bool(names & _SOFTMAXES) or ("exp" in names and bool(names & _SUMS))
+        if softmax or "scaled_dot_product_attention" in names:
+            found.leave_open(inputs, "scaled_dot_product_attention" in names or bool(names & _PRODUCTS))
 
     def forget(self) -> None:
         self._cache.clear()
@@ -195,11 +209,18 @@ class Region:
     def _room(self, need: int) -> int:
         if self.memory_limit is not None:
             return self.memory_limit
-        there = int(memory.available(self.task.device) * _HEADROOM)
+        there = self._free()
         if need > there and self._cache:
             self.forget()
-            there = int(memory.available(self.task.device) * _HEADROOM)
+            there = self._free()
+        # Only for what would fit if others let go of theirs, and once: they may not.
+        if need > there and self.task.patience > 0 and need <= memory.total(self.task.device) * _HEADROOM:
+            self.task.patience -= memory.wait_for(need, self._free, self.task.patience)
+            there = self._free()
         return there
+
+    def _free(self) -> int:
+        return int(memory.available(self.task.device) * _HEADROOM)
 
     def _reserve(self) -> None:
         """Gives torch's cached blocks back before buffers are made outside of its allocator."""
@@ -241,6 +262,10 @@ class Region:
             if trouble is not None and (problem is None or _rank(trouble) < _rank(problem)):
                 problem, message = trouble, f"{slot.name}: {text}"
         return {"ok": problem is None, "problem": problem, "outputs": rows, "reference": expected.reference, "message": message}
+
+
+def _key(data: DataSet) -> Key:
+    return data.seed, data.regime, data.own_parameters
 
 
 def judge_output(

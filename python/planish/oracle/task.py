@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.parameter import UninitializedBuffer
 from torch.utils import _pytree as pytree
 
 from planish.capture import Captured, LoadedTask, capture, check_forward, load_task
 from planish.errors import PlanishError
-from planish.oracle import memory, regimes
+from planish.oracle import agreement, memory, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
+from planish.wire import report_stage
 
 OPEN_SEED = 0
-_SANE = 1e-2  # two runs of one program may differ by this much before it counts as random
+MEMORY_PATIENCE = 60.0
+_RANDOM_HINT = "random results cannot be verified: pass random tensors as inputs, or put the model in eval mode if only training draws them"
 
 
 class Task:
@@ -26,6 +31,7 @@ class Task:
 
     def __init__(self, path: str, device: torch.device, blobs: str) -> None:
         self.device = device
+        self.patience = MEMORY_PATIENCE  # seconds that it may still wait for memory that others hold
         self.path = Path(path)
         self.blobs = blobs
         self.loaded: LoadedTask = load_task(path)
@@ -43,6 +49,9 @@ class Task:
             raise
 
     def _open(self, blobs: str) -> None:
+        if any(isinstance(b, UninitializedBuffer) for b in self.model.buffers()):
+            message = f"{self.path}: has lazy layers whose state does not exist before their first call"
+            raise PlanishError("not_exportable", message, "give the layers their sizes, or call the module once before you hand it over")
         args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
         buffers = {name: b.detach().clone() for name, b in self.model.named_buffers(remove_duplicate=False)}
         versions = [t._version for t in _tensors((args, kwargs))]
@@ -86,13 +95,14 @@ class Task:
         torch.manual_seed(2)
         run = everything.run(self._own, outputs, Mode())
         users = [o["value"] for o in self.graph["outputs"] if o["kind"] == "user"]
-        if not all(_agree(run[v], theirs) for v, theirs in zip(users, first, strict=False)):
+        close = all(agreement.agree(run[v], theirs) for v, theirs in zip(users, first, strict=False))
+        if not close and not self._is_only_rounding(everything, run, users, first):
             torch.manual_seed(3)
             again = everything.run(self._own, outputs, Mode())
-            if not all(_agree(run[v], again[v]) for v in outputs):
+            if not all(agreement.agree(run[v], again[v]) for v in outputs):
                 raise PlanishError("random_ops", f"{self.path}: two runs on equal inputs differ: the task is random", "put the model in eval mode")
-            message = f"{self.path}: the captured graph does not compute what the model does"
-            raise PlanishError("capture_mismatch", message, "the model may be random, or depend on state that export does not see")
+            message = f"{self.path}: the captured graph does not compute what the model does, in double precision either"
+            raise PlanishError("capture_mismatch", message, "the model may be random, or depend on state that export does not see: register_buffer it")
         for value in users:
             if not bool(torch.isnan(run[value]).any()) if run[value].is_floating_point() else True:
                 continue
@@ -102,17 +112,26 @@ class Task:
                 message = f"{self.path}: the reference has {count} NaN among {exact.numel()} outputs on the task's own data"
                 raise PlanishError("reference_nan", message, "check get_inputs() and the model: nothing can be proven about NaN")
 
-    def values(self, seed: int, regime: str, wanted: Sequence[int], nonfinite: bool = True) -> dict[int, torch.Tensor]:
+    def _is_only_rounding(self, everything: Interpreter, run: dict[int, torch.Tensor], users: list[int], first: list[torch.Tensor]) -> bool:
+        """Whether graph and model, whose results differ, do the same beyond rounding."""
+        report_stage("comparing it with its captured graph in double precision")
+        call = self.loaded.make_inputs(OPEN_SEED, self.device)
+        try:
+            return agreement.same_in_double(everything, self._own, users, self.loaded.rebuild().to(self.device), call)
+        except agreement.Undecided:
+            return agreement.explained_by_rounding(everything, self._own, users, run, first)
+
+    def values(self, seed: int, regime: str, wanted: Sequence[int], nonfinite: bool = True, own_parameters: bool = False) -> dict[int, torch.Tensor]:
         """Graph values for this data, computed eagerly from the task's inputs. Equal arguments give equal values."""
-        inputs = self.draw(seed, regime, nonfinite)
+        inputs = self.draw(seed, regime, nonfinite, own_parameters)
         missing = [v for v in wanted if v not in inputs]
         found = {v: inputs[v] for v in wanted if v in inputs}
         if missing:
             found.update(Interpreter(self.captured, ancestors(self.captured, missing)).run(inputs, missing, Mode()))
         return found
 
-    def draw(self, seed: int, regime: str, nonfinite: bool = True) -> dict[int, torch.Tensor]:
-        """The graph's inputs by value id."""
+    def draw(self, seed: int, regime: str, nonfinite: bool = True, own_parameters: bool = False) -> dict[int, torch.Tensor]:
+        """The graph's inputs by value id. `own_parameters`: parameters and buffers as the model was constructed with, whatever the seed."""
         if regime == "task" and self.first_seed is None:
             self.first_seed = seed
         found: dict[int, torch.Tensor] = {}
@@ -120,7 +139,7 @@ class Task:
         if regime == "task" or self._generated:
             args, kwargs = self.loaded.make_inputs(seed, self.device)
             theirs = dict(zip(self.inputs, self.captured.flat_inputs(args, kwargs), strict=True))
-        own = regime == "task" and seed == self.first_seed
+        own = own_parameters or (regime == "task" and seed == self.first_seed)
         for item in self.graph["inputs"]:
             value, kind = item["value"], item["kind"]
             generator = torch.Generator(self.device).manual_seed(_seed_of(seed, regime, value))
@@ -147,8 +166,16 @@ def refuse_random(captured: Captured, path: Path) -> None:
             continue
         if bound.get("train", bound.get("training", True)) is False:
             continue
-        hint = "put the model in eval mode: dropout in training cannot be verified" if "dropout" in name else "random results cannot be verified"
-        raise PlanishError("random_ops", f"{path}: uses {name}, whose result is random", hint)
+        training = "dropout" in name or any("dropout" in argument for argument in bound)
+        hint = "put the model in eval mode: dropout in training cannot be verified" if training else _RANDOM_HINT
+        raise PlanishError("random_ops", f"{path}: uses {name}{_line_of(node)}, whose result is random", hint)
+
+
+def _line_of(node: torch.fx.Node) -> str:
+    """` (file.py:12: the line)`, where the operation's line of the user's code is known."""
+    frames = re.findall(r'File "([^"]+)", line (\d+)[^\n]*\n\s*([^\n]*)', str(node.meta.get("stack_trace") or ""))
+    own = [f for f in frames if f"{os.sep}torch{os.sep}" not in f[0]] or frames
+    return f" ({Path(own[-1][0]).name}:{own[-1][1]}: {own[-1][2].strip()})" if own else ""
 
 
 def _bind(node: torch.fx.Node) -> dict[str, Any]:
@@ -175,17 +202,6 @@ def _refuse_too_large(loaded: LoadedTask, device: torch.device) -> None:
 
 def _tensors(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
-
-
-def _agree(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Equal beyond rounding (NaN equals NaN)."""
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    if torch.equal(a, b):
-        return True
-    if not a.is_floating_point():
-        return float((a != b).double().mean()) < _SANE
-    return bool(torch.allclose(a, b, rtol=_SANE, atol=_SANE * float(torch.nan_to_num(b, 0, 0, 0).abs().max().clamp_min(1e-30)), equal_nan=True))
 
 
 def _seed_of(seed: int, regime: str, value: int) -> int:

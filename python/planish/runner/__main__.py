@@ -99,7 +99,8 @@ class Runner:
         handle = ModuleHandle(
             Path(params["path"]), Path(params["task"]), int(params.get("seed", 0)), bool(params.get("state", True)), self.device, params.get("graph")
         )
-        return {"handle": self._keep(handle)}
+        handle.rehearse = bool(params.get("rehearse", False))
+        return {"handle": self._keep(handle), "state": handle.places.kind}
 
     @named
     def bind(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
@@ -145,6 +146,7 @@ class Runner:
 
             def before(k: int) -> None:
                 handle.before(sets[k % len(sets)])
+                handle.spoil(sets[k % len(sets)])
 
             def store(k: int, result: Any) -> None:
                 handle.store(sets[k % len(sets)], result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +51,11 @@ class Handle(ABC):
 
     def before(self, prepared: Any) -> None:
         """Resets what the last call changed."""
+        return
+
+    def spoil(self, prepared: Any) -> None:
+        """Before a call that is timed: writes NaN, or noise, over what an earlier call left in the outputs, so that nothing is there to be
+        found. A call that is only tested finds the oracle's own poison there, which tells what was never written."""
         return
 
     @abstractmethod
@@ -115,6 +121,10 @@ class ProgramHandle(Handle):
     def before(self, prepared: _Tables) -> None:
         for private, first in prepared.initial:
             private.copy_(first)
+
+    def spoil(self, prepared: _Tables) -> None:
+        for target in prepared.outputs.values():
+            target.fill_(torch.nan if target.dtype.is_floating_point or target.dtype.is_complex else random.getrandbits(1))
 
     def call(self, prepared: _Tables) -> Any:
         return self.executor.execute(prepared.tensors, prepared.outputs)

@@ -1,7 +1,8 @@
 """Modules under test: a shipped folder, or a foreign KernelBench solution (`ModelNew`), on bound buffers.
 
-Buffers are matched by name: `in3` is input 3 of the task's graph, `out0` its output 0. Parameters of the module are swapped for
-the bound ones (they are live, and checked to be used); module buffers are reset to the bound values before each call.
+Bound buffers are matched by name: `in3` is input 3 of the task's graph, `out0` its output 0. Parameters of the module are swapped for
+the bound ones (they are live, and checked to be used); module buffers are reset to the bound values before each call. A solution whose
+state is not the task's (places.py) keeps its own, reset as well.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from planish.capture import LoadedTask, capture, load_task
+from planish.capture.beside import offer
 from planish.capture.task import INIT_SEED
 from planish.errors import PlanishError
 from planish.executor import read_scalar
 from planish.owned_folder import owned_folder
 from planish.runner.handles import Bound, Handle, put
+from planish.runner.places import Places, by_name, places
 from planish.ship.live import load, load_module_file
 
 
@@ -49,13 +52,17 @@ def load_model(path: Path, task: LoadedTask) -> nn.Module:
                 return load(path, task.rebuild())
             found = load_module_file(path / "module.py")
         else:
-            found = load_module_file(path, "planish_solution")
+            # As the harness it is written for runs it: beside its own files, and with the task's names at hand.
+            offer(path.resolve().parent)
+            found = load_module_file(path, "planish_solution", vars(sys.modules.get(type(task.model).__module__, sys)) if not task.live else None)
         made = getattr(found, "ModelNew", None)
-        if not isinstance(made, type):
+        if not callable(made):
             raise PlanishError("load_failed", f"{path}: defines no class ModelNew", "name the optimised module's class ModelNew")
         args, kwargs = init_inputs(task)
         torch.manual_seed(INIT_SEED)
         model: nn.Module = made(*args, **kwargs)
+        if not isinstance(model, nn.Module):
+            raise PlanishError("load_failed", f"{path}: ModelNew makes a {type(model).__name__}, not a torch.nn.Module", "derive it from nn.Module")
         model.train(task.model.training)
         for name, child in model.named_modules():  # a task may hold parts in another mode than the whole
             twin = dict(task.model.named_modules()).get(name)
@@ -99,10 +106,11 @@ class _Call:
     outputs: list[tuple[dict[str, Any], int, torch.Tensor]] = field(default_factory=list)  # (graph output, user leaf, target)
     args: Any = ()
     kwargs: Any = None
+    copies: list[tuple[str, torch.Tensor, torch.Tensor]] = field(default_factory=list)  # (what, the copy that it was given, the bound one)
 
 
 class ModuleHandle(Handle):
-    """`state`: parameters and buffers come from the bound data, by name, where dtype and shape agree."""
+    """`state`: parameters and buffers come from the bound data, where they can be told to be the task's (`places`)."""
 
     def __init__(self, path: Path, task_path: Path, seed: int, state: bool, device: torch.device, graph: dict[str, Any] | None) -> None:
         task = load_task(task_path)
@@ -111,10 +119,15 @@ class ModuleHandle(Handle):
             with owned_folder("planish-blobs-") as blobs:
                 graph = capture(task.rebuild().to(device), args, kwargs, blobs, task_path).graph
         self.graph = graph
-        self.state = state
         self.tree = pytree.treespec_loads(graph["input_tree"])
-        self.model = load_model(path, task).to(device)
+        model = load_model(path, task)
+        # What Planish ships has the task's own parts.
+        self.places = Places("own") if not state else by_name(model) if path.is_dir() or task.live else places(model, task.model)
+        self.model = model.to(device)
+        owned = [(m._buffers, key, b.clone()) for m in self.model.modules() for key, b in m._buffers.items() if b is not None]
+        self.first = owned if self.places.kind == "own" else []
         self.device = device
+        self.rehearse = False  # on copies of what it may not write, to tell whether it does
         self.watch = ProgramWatch(self.model)
 
     def prepare(self, bound: Bound) -> _Call:
@@ -122,7 +135,7 @@ class ModuleHandle(Handle):
         for scalar in self.graph["scalars"]:
             leaves[scalar["index"]] = read_scalar(scalar["arg"])
         call = _Call(leaves)
-        owned_params = dict(self.model.named_parameters(remove_duplicate=False))
+        bound_state = self.places.kind != "own"
         mutated = {o["target"] for o in self.graph["outputs"] if o["kind"] == "mutate_input"}
         for position, item in enumerate(self.graph["inputs"]):
             tensor = bound.names.get(f"in{position}")
@@ -130,19 +143,22 @@ class ModuleHandle(Handle):
                 if item["kind"] == "user":
                     raise PlanishError("bad_program", f"input {position} ({item['name']}) is not bound")
                 continue
+            if self.rehearse and item["kind"] in ("user", "param"):
+                what = "parameter" if item["kind"] == "param" else "input"
+                call.copies.append((f"its {what} {item['name']!r}", tensor.clone(), tensor))
+                tensor = call.copies[-1][1]
             if item["kind"] == "user":
                 leaf = item["index"]
                 if leaf in mutated:  # the caller's data stay as they are: the call gets a copy
                     call.mutated.append((leaf, tensor))
                     tensor = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
                 leaves[leaf] = tensor
-            elif item["kind"] == "param" and self.state:
-                own = owned_params.get(item["name"])
+            elif item["kind"] == "param" and bound_state:
+                own = self.places.parameters.get(item["name"])
                 if own is not None and own.shape == tensor.shape and own.dtype is tensor.dtype:
                     call.params.append((own, tensor))
-            elif item["kind"] == "buffer" and self.state:
-                owner = self._owner(item["name"])
-                key = item["name"].rpartition(".")[2]
+            elif item["kind"] == "buffer" and bound_state:
+                owner, key = self._owner(item["name"])
                 own_buffer = None if owner is None else owner.get(key)
                 if owner is not None and own_buffer is not None and own_buffer.shape == tensor.shape and own_buffer.dtype is tensor.dtype:
                     call.buffers.append((owner, key, tensor))
@@ -158,15 +174,18 @@ class ModuleHandle(Handle):
         call.args, call.kwargs = pytree.tree_unflatten(leaves, self.tree)
         return call
 
-    def _owner(self, name: str) -> dict[str, Any] | None:
-        path, _, key = name.rpartition(".")
+    def _owner(self, name: str) -> tuple[dict[str, Any] | None, str]:
+        """Where the module keeps the task's buffer of that name, and under which key."""
+        path, _, key = self.places.buffers.get(name, name).rpartition(".")
         try:
             module = self.model.get_submodule(path)
         except AttributeError:
-            return None
-        return module._buffers if key in module._buffers else None
+            return None, key
+        return (module._buffers if key in module._buffers else None), key
 
     def before(self, prepared: _Call) -> None:
+        for buffers, key, first in self.first:
+            buffers[key].copy_(first)
         for own, value in prepared.params:
             if own.data_ptr() != value.data_ptr():
                 own.data = value
@@ -180,6 +199,9 @@ class ModuleHandle(Handle):
         return self.model(*prepared.args, **prepared.kwargs)
 
     def store(self, prepared: _Call, result: Any) -> None:
+        for what, copy, tensor in prepared.copies:
+            if not bool(((copy == tensor) | ((copy != copy) & (tensor != tensor))).all()):
+                raise PlanishError("input_write", f"it writes into {what}, which is its caller's", "work on a copy of it, or not in place")
         leaves = pytree.tree_leaves(result)
         if len(leaves) != self.user_outputs:
             raise PlanishError("launch_failed", f"forward returned {len(leaves)} values, the task's returns {self.user_outputs}")
@@ -189,6 +211,6 @@ class ModuleHandle(Handle):
             elif out["kind"] == "mutate_input":
                 put(prepared.leaves[out["target"]], target, f"input {out['target']} after the call")
             elif out["kind"] == "mutate_buffer":
-                owner = self._owner(out["target"])
-                value = None if owner is None else owner[out["target"].rpartition(".")[2]]
+                owner, key = self._owner(out["target"])
+                value = None if owner is None else owner[key]
                 put(value, target, f"buffer {out['target']} after the call")

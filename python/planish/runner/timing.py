@@ -62,12 +62,14 @@ class Limits:
         )
 
 
-def summary(samples: list[float], host_us: float, latency: list[float] | None = None) -> dict[str, Any]:
+def summary(samples: list[float], host_us: float, latency: list[float] | None = None, kept: list[float] | None = None) -> dict[str, Any]:
     """The result of a `time` request (docs/formats/wire.md)."""
     middle, low, high = median_interval(samples)
     found = {"samples_ms": samples, "median_ms": middle, "lo_ms": low, "hi_ms": high, "host_us": host_us}
     if latency:
         found["latency_ms"], found["latency_lo_ms"], found["latency_hi_ms"] = median_interval(latency)
+    if kept:
+        found["kept_ms"], found["kept_lo_ms"], found["kept_hi_ms"] = median_interval(kept)
     return found
 
 

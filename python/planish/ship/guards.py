@@ -14,7 +14,11 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import json
-from collections.abc import Iterator
+import sys
+import sysconfig
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -39,6 +43,10 @@ _module_globals = nn.modules.module
 _forward_ad = torch.autograd.forward_ad
 
 
+class FallbackWarning(UserWarning):
+    """A call ran the module's own code where a program is attached. Given once for each reason."""
+
+
 def context_is_plain() -> bool:
     """False under autocast, vmap and other transforms, tracing, dispatch modes, forward-mode AD, or where a user asked for
     deterministic algorithms: there the original code runs."""
@@ -53,6 +61,19 @@ def context_is_plain() -> bool:
         or _module_globals._global_forward_pre_hooks
         or (_function_mode() and not _only_device_modes())
     )
+
+
+def _context() -> str:
+    """What about the context is not plain, in words."""
+    found = {
+        "autocast is on": _autocast(),
+        "a transform such as vmap or grad is active": _transforms() is not None,
+        "the call is being traced": _tracing() is not None,
+        "a dispatch or function mode is active": _dispatch_modes() or _function_mode(),
+        "deterministic algorithms were asked for": _deterministic(),
+        "forward-mode AD is active": _forward_ad._current_level >= 0,
+    }
+    return next((text for text, there in found.items() if there), "global module hooks are registered")
 
 
 def _same_scalar(given: Any, value: Any) -> bool:
@@ -160,6 +181,8 @@ class Shipped:
                     binaries = [self.files.path(name) for name in self.manifest["binaries"]]
                     runtime = self.files.path("libplanish_rt.so") if native else None
                     found = self.module.Executor(self.program, binaries, lambda blob: self.files.read(f"blobs/{blob}"), runtime, device)
+                except AttributeError as error:  # of a library: a live module's folder is run by the installed version
+                    found = f"made by Planish {self.manifest.get('planish', 'of another version')}, which this one cannot run ({error}); optimise it again"
                 except (OSError, self.module.ExecutorError) as error:
                     found = f"{getattr(error, 'kind', 'load_failed')}: {error}"
             found = self._executors.setdefault(device, found)  # another thread may have been faster
@@ -186,8 +209,9 @@ class Shipped:
 
 
 def load_extension(files: Any) -> Any:
-    """The C form of the checks, or None where it is missing or not for this interpreter."""
-    if "planish_call.so" not in files:
+    """The C form of the checks, or None where it is missing or not for this interpreter: it counts references as an interpreter
+    with a global lock does, so a free-threaded one must not load it."""
+    if "planish_call.so" not in files or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return None
     try:
         loader = importlib.machinery.ExtensionFileLoader("planish_call", files.path("planish_call.so"))
@@ -213,6 +237,22 @@ def configuration(module: nn.Module) -> dict[str, Any]:
     }
 
 
+def _unlike(captured: dict[str, Any], found: dict[str, Any]) -> str:
+    """How a module's configuration differs from a captured one but for its mode; empty if it does not."""
+    for name in sorted(captured.keys() | found.keys()):
+        what = f"the module's part '{name}'" if name else "the module"
+        then, now = captured.get(name), found.get(name)
+        if then is None or now is None:
+            return f"{what} was not there when it was captured" if then is None else f"{what} is gone since it was captured"
+        if then["type"] != now["type"]:
+            return f"{what} is a {now['type']}, captured was a {then['type']}"
+        for key in sorted(then["attributes"].keys() | now["attributes"].keys()):
+            was, given = then["attributes"].get(key, "absent"), now["attributes"].get(key, "absent")
+            if was != given:
+                return f"{what} has {key} = {given}, captured was {was}"
+    return ""
+
+
 _reads_mode: dict[type, bool] = {}
 
 
@@ -223,8 +263,26 @@ def reads_mode(cls: type) -> bool:
         plain = not issubclass(cls, torch.jit.ScriptModule)
         ours = [base for base in cls.__mro__ if any(name.startswith("_planish") for name in vars(base))]
         functions = [f for base in cls.__mro__ if base not in (nn.Module, object, *ours) for f in vars(base).values()]
-        _reads_mode[cls] = not plain or _mentions_training([_function(f) for f in functions])
+        _reads_mode[cls] = not plain or "training" in _names_in([_function(f) for f in functions])
     return _reads_mode[cls]
+
+
+_SETUP = {"__init__", "__setstate__", "__repr__", "extra_repr", "reset_parameters", "_load_from_state_dict"}  # never part of a call
+_read_names: dict[type, set[str]] = {}
+
+
+def _configures(cls: type) -> set[str]:
+    """Names that the code of a module's class mentions where it may be part of a call."""
+    if cls not in _read_names:
+        bases = [base for base in cls.__mro__ if base not in (nn.Module, object)]
+        _read_names[cls] = _names_in([_function(f) for base in bases for name, f in vars(base).items() if name not in _SETUP])
+    return _read_names[cls]
+
+
+def _watched(child: nn.Module) -> tuple[tuple[str, Any], ...]:
+    """A submodule's simple attributes that its calls may depend on, to be compared by identity at each call."""
+    every = isinstance(child, torch.jit.ScriptModule)
+    return tuple((name, value) for name, value in plain_attributes(child).items() if every or name in _configures(type(child)))
 
 
 def _function(member: Any) -> Any:
@@ -235,7 +293,9 @@ def _function(member: Any) -> Any:
     return member if isinstance(member, FunctionType) else None
 
 
-def _mentions_training(functions: list[Any]) -> bool:
+def _names_in(functions: list[Any]) -> set[str]:
+    """Names and strings in the code of functions, and of those that they call by a global name but for torch's own."""
+    names: set[str] = set()
     seen: set[CodeType] = set()
     todo = [(f.__code__, f.__globals__) for f in functions if f is not None]
     while todo:
@@ -243,71 +303,112 @@ def _mentions_training(functions: list[Any]) -> bool:
         if code in seen:
             continue
         seen.add(code)
-        if "training" in code.co_names or "training" in code.co_consts:
-            return True
+        names.update(code.co_names, (c for c in code.co_consts if isinstance(c, str)))
         todo += [(c, known) for c in code.co_consts if isinstance(c, CodeType)]
         called = [_function(known.get(name)) for name in code.co_names]
         todo += [(f.__code__, f.__globals__) for f in called if f is not None and not f.__module__.startswith("torch.")]
-    return False
+    return names
 
 
 class _Bound:
     """Where one module keeps its tensors, and the executor of its device. Never changed once made: a thread that works with
-    one is not disturbed by another that binds anew."""
+    one is not disturbed by another that binds anew. The module owns this and is not owned by it, nor is its dictionary: it goes
+    when its last reference does, not when the cycle collector finds it."""
 
-    __slots__ = ("device", "executor", "fast", "loose", "module", "params", "ties", "tree", "unused", "users")
+    __slots__ = ("device", "executor", "fast", "loose", "module", "params", "parts", "sizes", "ties", "tree", "unused", "users")
 
     device: torch.device
     executor: Any
     fast: Any  # the C form of this binding, or None
-    loose: list[tuple[Any, ...]]
-    module: nn.Module
+    loose: list[tuple[Any, ...]]  # (attributes, or None for the module's own; name; tensor; version)
+    module: weakref.ref[nn.Module]
     params: list[tuple[Any, ...]]
+    parts: _Parts | None  # where gradients may be asked for later
+    sizes: list[tuple[dict[str, Any], int]]  # how many submodules each has
     ties: list[tuple[dict[str, Any], str, dict[str, Any], str]]
-    tree: list[tuple[dict[str, Any], str, nn.Module, bool | None]]
+    tree: list[tuple[dict[str, Any], str, nn.Module, bool | None, tuple[tuple[str, Any], ...]]]
     unused: list[int]
     users: list[tuple[Any, ...]]
 
 
+class _Parts:
+    """What a module consists of when a program is bound to it, but for its tensors: enough to run its own code later as it was."""
+
+    def __init__(self, modules: dict[str, nn.Module]) -> None:
+        """`modules` by qualified name, the whole one under the empty name."""
+        self._parts = {name: (child, type(child), self._copied(child)) for name, child in modules.items() if name}
+        self._root = (type(modules[""]), self._copied(modules[""]))
+
+    @staticmethod
+    def _copied(child: nn.Module) -> dict[str, Any]:
+        kept = {key: value for key, value in vars(child).items() if key not in ("_parameters", "_buffers") and not key.startswith("_planish")}
+        return {key: value.copy() if key.startswith("_") and isinstance(value, dict) else value for key, value in kept.items()}
+
+    def rebuild(self, module: nn.Module, tensors: dict[str, Tensor]) -> nn.Module:
+        """A module as it was then, of these tensors (by qualified name), with `module`'s own where the program used none."""
+        made: dict[int, nn.Module] = {}
+        for name, child, cls, attributes in [("", module, *self._root), *((n, *part) for n, part in self._parts.items())]:
+            twin = made[id(child)] = object.__new__(cls)
+            prefix = name + "." if name else ""
+            vars(twin).update(self._fresh(attributes))
+            for kind in ("_parameters", "_buffers"):
+                vars(twin)[kind] = {key: tensors.get(prefix + key, value) for key, value in vars(child)[kind].items()}
+        for twin in made.values():
+            vars(twin)["_modules"] = {key: made.get(id(child), child) for key, child in vars(twin)["_modules"].items()}
+        return made[id(module)]
+
+    @staticmethod
+    def _fresh(attributes: dict[str, Any]) -> dict[str, Any]:
+        return {key: value.copy() if key.startswith("_") and isinstance(value, dict) else value for key, value in attributes.items()}
+
+
 class _Deferred(torch.autograd.Function):
-    """The program's outputs, with the original's gradients: whoever asks for them makes the original run then, on what was given.
+    """The program's outputs, with the original's gradients: whoever asks for them makes the original run then, on what was given
+    and as it was: later changes of attributes and replaced tensors do not count, and a tensor changed in place is an error, as
+    with torch's own operators.
 
     Many callers time or use a model without no_grad and never ask. Whoever does ask, trains: from then on the attachment leaves
     such calls to the original, which would have run anyway."""
 
     @staticmethod
-    def forward(ctx: Any, attachment: Attachment, module: nn.Module, names: list[str], args: tuple[Any, ...], *parameters: Tensor) -> Any:
+    def forward(
+        ctx: Any, attachment: Attachment, module: nn.Module, parts: _Parts, names: list[str], args: tuple[Any, ...], fixed: list[Tensor], *parameters: Tensor
+    ) -> Any:
+        """`names` are those of `parameters`, which require gradients, and then of `fixed`, which do not."""
         result = attachment.fast(module, args, {})
         if result is FALLBACK:
             return FALLBACK
-        ctx.attachment, ctx.module, ctx.names = attachment, module, names
-        ctx.save_for_backward(*parameters, *args)  # a change in place before backward is an error, as with torch's own operators
+        ctx.attachment, ctx.module, ctx.parts, ctx.names, ctx.count = attachment, module, parts, names, len(parameters)
+        ctx.save_for_backward(*parameters, *fixed, *args)
         leaves = [result] if attachment._single_output else pytree.tree_leaves(result)
         ctx.mark_non_differentiable(*(t for t in leaves if isinstance(t, Tensor) and not t.is_floating_point()))
         return leaves[0] if attachment._single_output else tuple(leaves)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        count = len(ctx.names)
-        parameters, args = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
-        result = ctx.attachment._original(ctx.module, dict(zip(ctx.names, parameters, strict=True)), args)
+        saved = ctx.saved_tensors
+        tensors, args = dict(zip(ctx.names, saved, strict=False)), saved[len(ctx.names) :]
+        result = ctx.attachment._original(ctx.parts.rebuild(ctx.module, tensors), args)
         pairs = [(t, g) for t, g in zip(pytree.tree_leaves(result), gradients, strict=True) if isinstance(t, Tensor) and t.requires_grad and g is not None]
-        found: Any = [None] * count
+        found: Any = [None] * ctx.count
         if pairs:
             outputs, given = zip(*pairs, strict=True)
-            found = torch.autograd.grad(outputs, parameters, given, allow_unused=True, create_graph=_grad_enabled())
-        return None, None, None, None, *found
+            found = torch.autograd.grad(outputs, saved[: ctx.count], given, allow_unused=True, create_graph=_grad_enabled())
+        return None, None, None, None, None, None, *found
 
 
 class Attachment:
     """A program attached to one module. Copies (deepcopy, pickle) start unbound and find their own module's tensors."""
+
+    quiet = False  # another program is asked after this one: whether the module's own code runs is not decided here
 
     def __init__(self, shipped: Shipped, module: nn.Module, reason: str = "") -> None:
         """To be made when `module` is as it was when captured: its training flags and simple attributes are what later calls
         are compared with. A `reason` disables the program for good."""
         self.shipped = shipped
         self.reason = reason
-        self._trains = self._recomputes = False
+        self._trains = False
+        self._forget_calls()
         self._training = {n: m.training if reads_mode(type(m)) else None for n, m in module.named_modules()}
         self._attributes = {n: plain_attributes(m) for n, m in module.named_modules()}
         self._ties = _tied(module)
@@ -325,27 +426,81 @@ class Attachment:
         if captured is None or self.reason:
             return
         found = configuration(module)
-        for name in captured.keys() | found.keys():
-            then, now = captured.get(name), found.get(name)
-            if then is None or now is None or (then["type"], then["attributes"]) != (now["type"], now["attributes"]):
-                self.reason = f"the module's part '{name}' is not what was captured"
-                return
+        twin = self.shipped.manifest.get("twin")  # the exported program as a module, which stands in for one that could not be pickled
+        if twin is not None and not _unlike(twin, found):
+            captured = twin
+        self.reason = _unlike(captured, found)
+        if self.reason:
+            return
+        for name, then in captured.items():
             if self._training[name] is not None:
                 self._training[name] = then["training"]
 
+    def _forget_calls(self) -> None:
+        self._ran = 0
+        self._refused: dict[str, list[Any]] = {}  # by kind of reason: how often, and the first one in words
+
+    @property
+    def ran(self) -> int:
+        """Calls of this module that the program answered."""
+        plan = getattr(getattr(self, "fast", None), "__self__", None)  # the C form counts its own; that of earlier versions does not
+        return self._ran + (plan.hits() if hasattr(plan, "hits") else 0)
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Calls that the module's own code answered, by reason."""
+        found: dict[str, int] = {}
+        for count, text in self._refused.values():
+            found[text] = found.get(text, 0) + count
+        return found
+
+    def _refuse(self, kind: str, say: Callable[[], str] | None = None) -> Any:
+        """FALLBACK, counted under `kind`; at the first of a kind the user is told. `say` puts it in words."""
+        known = self._refused.get(kind)
+        if known is not None:
+            known[0] += 1
+            self.why = known[1]
+            return FALLBACK
+        self.why = say() if say is not None else kind
+        self._refused[kind] = [1, self.why]
+        if self.quiet:
+            return FALLBACK
+        text = f"planish: the module's own code ran instead of its program: {self.why} (said once; planish.status(module) counts)"
+        warnings.warn(text, FallbackWarning, stacklevel=_callers_level())
+        return FALLBACK
+
+    def _refuse_tensor(self, what: str, t: Any, dtype: torch.dtype, shape: tuple[int, ...], grad: bool) -> Any:
+        """_refuse() for a tensor that is not as the program takes it."""
+        if type(t) not in _PLAIN:
+            return self._refuse(f"{what} is a {type(t).__name__}, not a plain tensor")
+        if t.dtype is not dtype:
+            return self._refuse(f"{what} dtype", lambda: f"{what} is {t.dtype}, the program was made for {dtype}")
+        if t.shape != shape:
+            return self._refuse(f"{what} shape", lambda: f"{what} has shape {list(t.shape)}, the program was made for {list(shape)}")
+        if grad and t.requires_grad:
+            hint = "call it under torch.no_grad() or torch.inference_mode() where none are wanted"
+            return self._refuse("gradients", lambda: f"gradients may be asked for ({what} requires them); {hint}")
+        if t.is_conj() or t.is_neg():
+            return self._refuse(f"{what} has a pending conjugate or negation")
+        if t.data_ptr() & 15:
+            return self._refuse(f"{what} does not begin at a multiple of 16 bytes")
+        return self._refuse(f"{what} strides", lambda: f"{what} lies otherwise in memory (strides {t.stride()}) than the program was made for")
+
     def _reset(self) -> None:
+        self._ran = self.ran
         self.why = ""  # the last thing that kept the program from being bound
         self.fast: Any = None  # where there is one: called as fast(module, args, kwargs) in place of the module's own __call__
         self._bound: _Bound | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("reason", "_training", "_attributes", "_ties")
+        kept = ("reason", "quiet", "_training", "_attributes", "_ties")
         return {"key": self.shipped.key, **{k: v for k, v in vars(self).items() if k in kept}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         key = state.pop("key")
         vars(self).update(state)
-        self._trains = self._recomputes = False
+        self._trains = False
+        self._forget_calls()
         self._reset()
         if key not in shipped:
             self.reason = self.reason or f"{key} is gone"
@@ -357,8 +512,9 @@ class Attachment:
     def __deepcopy__(self, memo: Any) -> Attachment:
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        other._trains = other._recomputes = False
+        other._trains = False
         other._reset()
+        other._forget_calls()
         return other
 
     def changed(self, module: nn.Module, name: str, value: Any) -> None:
@@ -370,6 +526,7 @@ class Attachment:
 
     def _read_trees(self) -> None:
         manifest, program = self.shipped.manifest, self.shipped.program
+        name_types()
         self._in_spec = pytree.treespec_loads(manifest["input_tree"])
         self._out_spec = pytree.treespec_loads(manifest["output_tree"])
         self._leaf_count = self._in_spec.num_leaves
@@ -400,15 +557,19 @@ class Attachment:
             self.why = "submodules were added or removed"
             return None
         bound = _Bound()
-        bound.module, bound.device, bound.executor, bound.fast = module, device, executor, None
+        bound.module, bound.device, bound.executor, bound.fast = weakref.ref(module), device, executor, None
         bound.tree = []
+        bound.sizes = [(child._modules, len(child._modules)) for child in modules.values() if child._modules]
+        bound.parts = _Parts(modules) if self.shipped.defer_gradients else None
         for name, child in modules.items():
-            if plain_attributes(child) != self._attributes[name] or (name and "forward" in vars(child)):
-                self.why = f"attributes of '{name}' differ from the captured ones"
+            if (now := plain_attributes(child)) != self._attributes[name] or (name and "forward" in vars(child)):
+                then, what = self._attributes[name], f"'{name}'" if name else "the module"
+                changed = [k for k in sorted(now.keys() | then.keys()) if k not in now or k not in then or now[k] != then[k]] or ["forward"]
+                self.why = f"attributes of {what} differ from the captured ones: {', '.join(changed)}"
                 return None
             if name:
                 parent, _, key = name.rpartition(".")
-                bound.tree.append((modules[parent]._modules, key, child, self._training[name]))
+                bound.tree.append((modules[parent]._modules, key, child, self._training[name], _watched(child)))
         users: list[tuple[int, Any]] = []
         bound.params = []
         for position, b in enumerate(executor.bindings):
@@ -459,7 +620,7 @@ class Attachment:
                 if alike and not any(torch.equal(c, value.detach().to(c.device)) for c in alike):
                     return None
                 if alike:
-                    found.append((vars(child), key, value, value._version))
+                    found.append((None if child is modules[""] else vars(child), key, value, value._version))
         return found
 
     def _direct(self, bound: _Bound) -> Any:
@@ -470,13 +631,14 @@ class Attachment:
         if extension is None or direct is None or not simple:
             return None
         buffers = [b.buffer for b in bound.executor.bindings]
-        root = vars(bound.module)
+        module = bound.module()
         try:
-            return self._plan(extension, bound, direct, buffers, root)
+            return self._plan(extension, bound, direct, buffers, vars(module))
         except Exception:  # a torch without the table that the C form reads tensors by, or another one: these checks do it all
             return None
 
     def _plan(self, extension: Any, bound: _Bound, direct: dict[str, Any], buffers: list[int], root: dict[str, Any]) -> Any:
+        out_spec = self._out_spec
         places = {user[1]: place for place, user in enumerate(bound.users)}
         given, keywords = (_placed(nest, places) for nest in self._given)
         return extension.Plan(
@@ -493,15 +655,16 @@ class Attachment:
             grad=_grad_enabled,
             forward_ad=vars(_forward_ad),
             plain=_PLAIN,
-            root=(root, self._training[""]),
-            tree=[(parent, key, child, vars(child), training) for parent, key, child, training in bound.tree],
+            root_training=self._training[""],
+            tree=[(parent, key, child, vars(child), training, watched) for parent, key, child, training, watched in bound.tree],
+            sizes=bound.sizes,
             users=[(buffers[p], torch.empty((), dtype=dtype), shape, strides) for p, _, dtype, shape, strides in bound.users],
             given=given,
             keywords=keywords,
             nested=not self._plain_positional,
             answer=self._answer,
             params=[(store, key, buffers[p], torch.empty((), dtype=dtype), shape, strides) for p, store, key, dtype, shape, strides in bound.params],
-            finish=None if self._answer is not None else lambda leaves: pytree.tree_unflatten(leaves, self._out_spec),
+            finish=None if self._answer is not None else lambda leaves: pytree.tree_unflatten(leaves, out_spec),
             **direct,
         ).run
 
@@ -509,8 +672,12 @@ class Attachment:
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The outputs, or FALLBACK."""
-        if self.reason or self._recomputes or not context_is_plain() or _default_dtype() is not self._captured_dtype:
-            return FALLBACK
+        if self.reason:
+            return self._refuse(self.reason)
+        if not context_is_plain():
+            return self._refuse(_context())
+        if _default_dtype() is not self._captured_dtype:
+            return self._refuse("default dtype", lambda: f"the default dtype is {_default_dtype()}, captured was {self._captured_dtype}")
         if self.shipped.defer_gradients and _grad_enabled() and not self._trains:
             result = self._deferred(module, args, kwargs)
             if result is not FALLBACK:
@@ -522,31 +689,38 @@ class Attachment:
                 kwargs = {name: kwargs[name] for name in self._keywords}  # in the captured order
             leaves, spec = pytree.tree_flatten((args, kwargs))
             if spec != self._in_spec:
-                return FALLBACK
+                return self._refuse("the arguments are nested, named or counted otherwise than in the captured call")
         for index, value in self._scalars:
             given = leaves[index]
             if not _same_scalar(given, value):
-                return FALLBACK
+                return self._refuse(f"argument {index} is not {_short(value)}, as captured")
         bound = self._bound
-        if bound is None or bound.module is not module:
+        if bound is None or bound.module() is not module:
             if vars(module).get("_is_replica"):  # of nn.DataParallel: it shares this object and keeps no parameters of its own
-                return FALLBACK
+                return self._refuse("the module is a replica of nn.DataParallel")
             device = self._first_device(module, leaves)
             bound = None if device is None else self._bind(module, device)
             if bound is None:
-                return FALLBACK
-        for parent, key, child, training in bound.tree:
+                return self._refuse(self.why or "the call has no tensor")
+        for parent, key, child, training, watched in bound.tree:
+            attributes = vars(child)
             if (
                 parent.get(key) is not child
+                or "forward" in attributes
+                or any(attributes.get(name, FALLBACK) is not value for name, value in watched)
                 or (training is not None and child.training is not training)
                 or child._forward_hooks
                 or child._forward_pre_hooks
             ):
                 self._reset()  # a replaced submodule is looked at afresh next time
-                return FALLBACK
+                return self._refuse(f"the module's part '{key}' was replaced or changed, has hooks, or is in another mode than captured (train or eval)")
+        for submodules, count in bound.sizes:
+            if len(submodules) != count:
+                self._reset()
+                return self._refuse("submodules were added or removed")
         training = self._training[""]
         if training is not None and module.training is not training:
-            return FALLBACK
+            return self._refuse(f"the module is in {'training' if module.training else 'eval'} mode, captured was the other")
         device = bound.device
         same_layout = self.shipped.module.same_layout
         grad = _grad_enabled()
@@ -564,14 +738,14 @@ class Attachment:
                 or t.is_conj()
                 or t.is_neg()
             ):
-                return FALLBACK
+                return self._refuse_tensor(f"input {index}", t, dtype, shape, grad)
             if t.device != device:
                 return self._elsewhere(module, args, kwargs, leaves, device)
             tensors[position] = t
         for index in bound.unused:
             t = leaves[index]
             if not isinstance(t, Tensor) or (grad and t.requires_grad):
-                return FALLBACK
+                return self._refuse_tensor(f"input {index}", t, getattr(t, "dtype", None), getattr(t, "shape", ()), grad)
         for position, store, key, dtype, shape, strides in bound.params:
             t = store.get(key)
             if (
@@ -582,20 +756,21 @@ class Attachment:
                 or t.data_ptr() & 15
                 or (grad and t.requires_grad)
             ):
-                return FALLBACK
+                return self._refuse_tensor(f"parameter '{bound.executor.bindings[position].name}'", t, dtype, shape, grad)
             if t.device != device:
                 return self._elsewhere(module, args, kwargs, leaves, device)
             tensors[position] = t
         for one, key, other, other_key in bound.ties:
             if one.get(key) is not other.get(other_key):
-                return FALLBACK
+                return self._refuse("parameters that were tied no longer are")
         for owner, key, value, version in bound.loose:
-            if owner.get(key) is not value or value._version != version:
+            if (vars(module) if owner is None else owner).get(key) is not value or value._version != version:
                 self._reset()
-                return FALLBACK
+                return self._refuse(f"the tensor attribute '{key}' was changed")
         if self._mutates and _overlap([tensors[u[0]] for u in bound.users]):
-            return FALLBACK
+            return self._refuse("inputs that the program updates share memory")
         outs = bound.executor.run(tensors)
+        self._ran += 1
         return outs[0] if self._single_output else pytree.tree_unflatten(outs, self._out_spec)
 
     def _deferred(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -609,25 +784,25 @@ class Attachment:
         bound = self._bound
         if bound is None or bound.fast is None:
             return FALLBACK
-        names, parameters = [], []
+        names: tuple[list[str], list[str]] = ([], [])
+        tensors: tuple[list[Tensor], list[Tensor]] = ([], [])  # those that require gradients, and the others
         for position, store, key, *_ in bound.params:
             t = store.get(key)
-            if isinstance(t, Tensor) and t.requires_grad:
-                names.append(bound.executor.bindings[position].name)
-                parameters.append(t)
-        if not parameters:
+            if isinstance(t, Tensor):
+                names[not t.requires_grad].append(bound.executor.bindings[position].name)
+                tensors[not t.requires_grad].append(t)
+        if not tensors[0]:
             return FALLBACK
-        result = _Deferred.apply(self, module, names, args, *parameters)
+        result = _Deferred.apply(self, module, bound.parts, names[0] + names[1], args, tensors[1], *tensors[0])
         return result if result is FALLBACK or self._single_output else pytree.tree_unflatten(list(result), self._out_spec)
 
-    def _original(self, module: nn.Module, parameters: dict[str, Tensor], args: tuple[Any, ...]) -> Any:
-        """The original's result with these parameters, ready for gradients."""
-        self._trains = self._recomputes = True
-        try:
-            with torch.enable_grad(), torch.autocast(args[0].device.type if args else "cpu", enabled=False):
-                return torch.func.functional_call(module, parameters, args)
-        finally:
-            self._recomputes = False
+    def _original(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        """The original's result, ready for gradients. `module` has no program."""
+        self._trains = True
+        if _default_dtype() is not self._captured_dtype:
+            raise RuntimeError("planish: the default dtype was changed between this module's forward and its backward")
+        with torch.enable_grad(), torch.autocast(args[0].device.type if args else "cpu", enabled=False):
+            return module(*args)
 
     def _first_device(self, module: nn.Module, leaves: Any) -> torch.device | None:
         given = [leaves[index] for index in self._tensor_leaves if isinstance(leaves[index], Tensor)]
@@ -641,7 +816,7 @@ class Attachment:
         """The module or its inputs moved to another device: bind there and try once more, unless they disagree."""
         device = self._first_device(module, leaves)
         if device is None or device == bound_to or self._bind(module, device) is None:
-            return FALLBACK
+            return self._refuse(self.why or "inputs and parameters are on different devices")
         return self(module, args, kwargs)
 
 
@@ -659,6 +834,7 @@ class Compiled:
 
     def __init__(self, original: type[nn.Module], baseline: str) -> None:
         self._original, self._baseline = original, baseline
+        self.quiet = True
         self.fast = None
         self._module: nn.Module | None = None
         self._forward: Any = None
@@ -684,7 +860,7 @@ class Compiled:
         return Compiled(self._original, self._baseline)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_original": self._original, "_baseline": self._baseline, "fast": None, "_module": None, "_forward": None}
+        return {"_original": self._original, "_baseline": self._baseline, "quiet": True, "fast": None, "_module": None, "_forward": None}
 
 
 def attach(shipped: Shipped, module: nn.Module, original: type[nn.Module], reason: str = "") -> Any:
@@ -693,6 +869,37 @@ def attach(shipped: Shipped, module: nn.Module, original: type[nn.Module], reaso
         return Attachment(shipped, module, reason)
     baseline = shipped.manifest["baseline"]
     return None if baseline == "eager" else Compiled(original, baseline)
+
+
+def _callers_level() -> int:
+    """The `stacklevel`, in the function that called this one, of the line that called the module: behind us, what asks us, and torch."""
+    this = sys.modules[__name__]
+    level, frame = 0, sys._getframe()
+    while frame.f_back is not None:
+        known = frame.f_globals
+        asks = known.get("_guards") is this or known.get("__name__") == "planish.ship.live"
+        if known is not globals() and known is not vars(_module_globals) and not asks:
+            break
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def name_types() -> None:
+    """Gives names in documents to nestings that torch knows without one: the named tuples of its own operators (of `max` with a dim, say),
+    and dataclasses registered without a `serialized_type_name`."""
+    nameless = getattr(pytree, "NO_SERIALIZED_TYPE_NAME_FOUND", None)
+    for cls, about in list(getattr(pytree, "SUPPORTED_SERIALIZED_TYPES", {}).items()):
+        if about.serialized_type_name != nameless or not isinstance(cls, type):
+            continue
+        if cls.__module__ == "torch.return_types" or hasattr(cls, "__dataclass_fields__"):
+            name = f"{cls.__module__}.{cls.__qualname__}"
+            pytree.SUPPORTED_SERIALIZED_TYPES[cls] = about._replace(serialized_type_name=name)
+            pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE[name] = cls
 
 
 def _children(spec: Any) -> list[Any]:

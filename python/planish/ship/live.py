@@ -1,7 +1,8 @@
-"""Loads what was shipped: a folder as a module of its own, or a program onto a live module.
+"""Loads what was shipped: a folder as a module of its own, or programs onto a live module.
 
 `load(folder)` gives a `ModelNew` as the folder's own module.py would. `load(folder, module)` puts the program in front of the
-forward of a module that the caller already has (the form that `planish.optimize(module, inputs)` ships).
+forward of a module that the caller already has (the form that `planish.optimize(module, inputs)` ships). A module may carry several
+programs, one for each kind of call: they are asked in turn, the newest first.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import functools
 import hashlib
 import importlib.util
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,9 +23,13 @@ from planish import executor
 from planish.errors import PlanishError
 from planish.ship import guards
 
+#: What becomes of a call that no program answers.
+FALLBACKS = ("original", "compile")
 
-def load_module_file(path: Path, prefix: str = "planish_shipped") -> ModuleType:
-    """Imports a Python file under a name that depends on its path only, so that what it defines can be pickled.
+
+def load_module_file(path: Path, prefix: str = "planish_shipped", given: Mapping[str, Any] | None = None) -> ModuleType:
+    """Imports a Python file under a name that depends on its path only, so that what it defines can be pickled. `given`: names that it finds there,
+    until it defines them itself.
 
     Raises whatever the file raises."""
     name = f"{prefix}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]}"
@@ -33,6 +39,7 @@ def load_module_file(path: Path, prefix: str = "planish_shipped") -> ModuleType:
     if spec is None or spec.loader is None:
         raise PlanishError("not_python", f"{path}: cannot be imported as Python", "give a .py file or a shipped folder")
     module = importlib.util.module_from_spec(spec)
+    vars(module).update({key: value for key, value in (given or {}).items() if not key.startswith("__")})
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -42,81 +49,116 @@ def load_module_file(path: Path, prefix: str = "planish_shipped") -> ModuleType:
     return module
 
 
-def load(path: str | Path, module: nn.Module | None = None) -> nn.Module:
+def load(path: str | Path, module: nn.Module | None = None, *, fallback: str = "original") -> nn.Module:
     """The shipped model at `path`; with a `module`, that same module with the program attached (changed in place).
 
-    Raises PlanishError: not_shipped, already_attached."""
+    `fallback` says what a call runs that the program was not made for: the module's `original` code, or that under torch.compile
+    (`compile`; for a module given here). Raises PlanishError: not_shipped, already_attached, bad_request."""
     folder = Path(path).resolve()
     if not (folder / "ship.json").exists():
         raise PlanishError("not_shipped", f"{folder}: no shipped folder (it has no ship.json)", "give the folder that `planish optimize --out` wrote")
     if module is not None:
-        return attach(folder, module)
+        return attach(folder, module, fallback)
+    if fallback != "original":
+        raise PlanishError("bad_request", "fallback= needs the module", "load it with planish.load(folder, module, fallback=...)")
     if not (folder / "reference.py").exists():
         raise PlanishError("not_shipped", f"{folder}: made from a live module", "call planish.load(folder, module) with that module")
     loaded: nn.Module = load_module_file(folder / "module.py").load()
     return loaded
 
 
-def attach(folder: Path, module: nn.Module) -> nn.Module:
+def attach(folder: Path, module: nn.Module, fallback: str = "original") -> nn.Module:
     """Gives `module` a class that asks the program first. The class keeps the original's name; copies and pickles work."""
-    if hasattr(type(module), "_planish_folder"):
-        raise PlanishError("already_attached", f"{type(module).__name__} already has a program", "call planish.detach(module) first")
+    if fallback not in FALLBACKS:
+        raise PlanishError("bad_request", f"there is no fallback '{fallback}'", f"choose from {', '.join(FALLBACKS)}")
+    folders: tuple[str, ...] = getattr(type(module), "_planish_folders", ())
+    if str(folder) in folders:
+        raise PlanishError("already_attached", f"{type(module).__name__} already has this program", "call planish.detach(module) first")
     try:
         shipped = guards.Shipped(guards.Folder(folder), executor)
     except (OSError, ValueError, KeyError) as error:
         raise PlanishError("not_shipped", f"{folder}: {error}", "ship it again") from error
-    original = type(module)
-    module.__dict__["_planish"] = guards.attach(shipped, module, original)
-    module.__class__ = _attached_class(original, str(folder))
+    original = getattr(type(module), "_planish_original", type(module))
+    attachment = guards.attach(shipped, module, original)
+    if attachment is None:  # eager itself is shipped
+        return module
+    others = attachments(module)
+    attachment.quiet = bool(others)
+    # Behind the class's back: this is no change of the module that programs are to notice.
+    module.__dict__.update(_planish=attachment, _planish_others=tuple(others))
+    if fallback == "compile":
+        module.__dict__["_planish_compiled"] = guards.Compiled(original, "compile")
+    module.__class__ = _attached_class(original, (str(folder), *folders))
     return module
 
 
 def detach(module: nn.Module) -> nn.Module:
-    """Takes the program off again."""
+    """Takes all programs off again, and gives the module back. One without a program stays as it is."""
     original = getattr(type(module), "_planish_original", None)
     if original is not None:
         module.__class__ = original
-        module.__dict__.pop("_planish", None)
+        for name in [name for name in vars(module) if name.startswith("_planish")]:
+            del module.__dict__[name]
     return module
 
 
-_classes: dict[tuple[type, str], type] = {}
+def attachments(module: nn.Module) -> list[Any]:
+    """The programs of a module, in the order in which they are asked."""
+    known = vars(module)
+    return [a for a in (known.get("_planish"), *known.get("_planish_others", ())) if a is not None]
 
 
-def _attached_class(original: type[nn.Module], folder: str) -> type[nn.Module]:
-    key = (original, folder)
+_classes: dict[tuple[type, tuple[str, ...]], type] = {}
+
+
+def _attached_class(original: type[nn.Module], folders: tuple[str, ...]) -> type[nn.Module]:
+    key = (original, folders)
     if key in _classes:
         return _classes[key]
 
     def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         if not torch.compiler.is_compiling():
-            fast = getattr(self.__dict__.get("_planish"), "fast", None)
+            known = self.__dict__
+            fast = getattr(known.get("_planish"), "fast", None)
             if fast is not None:
                 result = fast(self, args, kwargs)
                 if result is not guards.FALLBACK:
                     return result
+            for other in known.get("_planish_others", ()):
+                if getattr(other, "fast", None) is not None:
+                    result = other.fast(self, args, kwargs)
+                    if result is not guards.FALLBACK:
+                        return result
         return original.__call__(self, *args, **kwargs)
 
     @functools.wraps(original.forward)
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         if not torch.compiler.is_compiling():
-            planish = self.__dict__.get("_planish")
+            known = self.__dict__
+            planish = known.get("_planish")
             if planish is not None:
                 result = planish(self, args, kwargs)
                 if result is not guards.FALLBACK:
                     return result
+                for other in known.get("_planish_others", ()):
+                    result = other(self, args, kwargs)
+                    if result is not guards.FALLBACK:
+                        return result
+                compiled = known.get("_planish_compiled")
+                if compiled is not None:
+                    return compiled(self, args, kwargs)
         return original.forward(self, *args, **kwargs)
 
     def set_attribute(self: nn.Module, name: str, value: Any) -> None:
-        planish = self.__dict__.get("_planish")
-        if planish is not None and name != "training":
-            planish.changed(self, name, value)
+        if name != "training":
+            for planish in attachments(self):
+                planish.changed(self, name, value)
         original.__setattr__(self, name, value)
 
     def reduce(self: nn.Module, protocol: Any) -> Any:
-        return _unpickle, (original, folder), dict(vars(self))
+        return _unpickle, (original, folders), dict(vars(self))
 
-    body = {"__call__": call, "forward": forward, "__setattr__": set_attribute, "__reduce_ex__": reduce, "_planish_folder": folder,
+    body = {"__call__": call, "forward": forward, "__setattr__": set_attribute, "__reduce_ex__": reduce, "_planish_folders": folders,
             "_planish_original": original, "__module__": original.__module__, "__qualname__": original.__qualname__,
             "__doc__": original.__doc__}  # fmt: skip
     made = type(original.__name__, (original,), body)
@@ -124,10 +166,11 @@ def _attached_class(original: type[nn.Module], folder: str) -> type[nn.Module]:
     return made
 
 
-def _unpickle(original: type[nn.Module], folder: str) -> nn.Module:
+def _unpickle(original: type[nn.Module], folders: tuple[str, ...]) -> nn.Module:
     """An empty module of the attached class; its state follows. A folder that is gone leaves the original code running."""
-    if folder not in guards.shipped and (Path(folder) / "ship.json").exists():
-        guards.Shipped(guards.Folder(Path(folder)), executor)
-    attached = _attached_class(original, folder)
+    for folder in folders:
+        if folder not in guards.shipped and (Path(folder) / "ship.json").exists():
+            guards.Shipped(guards.Folder(Path(folder)), executor)
+    attached = _attached_class(original, folders)
     module: nn.Module = attached.__new__(attached)
     return module

@@ -4,6 +4,7 @@
 
 #include "codegen/emit/cpp_plan.h"
 #include "codegen/emit/vector_math.h"
+#include "codegen/operation.h"
 
 namespace planish::codegen {
 namespace cpp {
@@ -27,41 +28,17 @@ std::string decompose(const View& view, const std::vector<int>& order, const std
   return out;
 }
 
-namespace {
-
-bool costly(Op op) {
-  switch (op) {
-    case Op::exp:
-    case Op::exp2:
-    case Op::expm1:
-    case Op::log:
-    case Op::log2:
-    case Op::log10:
-    case Op::log1p:
-    case Op::sin:
-    case Op::cos:
-    case Op::tan:
-    case Op::asin:
-    case Op::acos:
-    case Op::atan:
-    case Op::sinh:
-    case Op::cosh:
-    case Op::tanh:
-    case Op::asinh:
-    case Op::acosh:
-    case Op::atanh:
-    case Op::erf:
-    case Op::erfc:
-    case Op::sigmoid:
-    case Op::pow:
-    case Op::atan2:
-      return true;
-    default:
-      return false;
+std::string Room::array(const std::string& type, const std::string& name, std::int64_t count, std::int64_t bytes,
+                        int threads) {
+  if (stack_ + count * bytes <= kStackBytes) {
+    stack_ += count * bytes;
+    return fmt::format("{} {}[{}] __attribute__((aligned(64)));\n", type, name, count);
   }
+  const std::int64_t each = (count * bytes + 63) / 64 * 64, at = take(each * threads);
+  return fmt::format("{0}* __restrict const {1} = ({0}*)(room + {2}{3});\n", type, name, at,
+                     threads > 1 ? fmt::format(" + tid * {}", each) : std::string());
 }
 
-}  // namespace
 }  // namespace cpp
 
 Result<Emitted> emit_cpp(const Kernel& given, const Device& device, const Genome& genome) {
@@ -75,14 +52,17 @@ Result<Emitted> emit_cpp(const Kernel& given, const Device& device, const Genome
   if (plan.buffer)
     for (std::size_t i = 0; i < kernel.nodes.size(); ++i)
       view.buffered[i] = view.form[i] == cpp::Form::f && view.vec(static_cast<int>(i)) &&
-                         view.inner(static_cast<int>(i)) && cpp::costly(kernel.nodes[i].op);
+                         view.inner(static_cast<int>(i)) && info(kernel.nodes[i].op).worth_keeping;
   cpp::Printer printer(view);
   std::string shared;
+  cpp::Room room;
   const std::string body =
-      kernel.has_rows() ? cpp::row_body(view, plan, printer, shared) : cpp::pointwise_body(view, plan, printer);
+      kernel.has_rows() ? cpp::row_body(view, plan, printer, shared, room) : cpp::pointwise_body(view, plan, printer);
   std::string out = vector_prelude(plan.bits, plan.lanes, printer.used());
   if (plan.threads > 1)
-    out += "extern \"C\" int omp_get_thread_num(void);\nextern \"C\" int omp_get_num_threads(void);\n";
+    out +=
+        "extern \"C\" int omp_get_thread_num(void);\nextern \"C\" int omp_get_num_threads(void);\nextern \"C\" int "
+        "omp_get_max_threads(void);\n";
   out += "extern \"C\" void k0(void** args) {\n";
   Emitted e;
   for (std::size_t i = 0; i < kernel.inputs.size(); ++i) {
@@ -95,16 +75,17 @@ Result<Emitted> emit_cpp(const Kernel& given, const Device& device, const Genome
     out += fmt::format("{0}* __restrict const out{1} = ({0}*)args[{2}];\n", type, o, e.args.size());
     e.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(o)});
   }
-  if (kernel.anchor == Anchor::cross) {
+  if (room.bytes() > 0) {
     out += fmt::format("char* const room = (char*)args[{}];\n", e.args.size());
     e.args.push_back({Emitted::Argument::Kind::scratch, 0});
-    e.scratch_bytes = {cpp::cross_room(view, plan).bytes};
+    e.scratch_bytes = {room.bytes()};
   }
   out += shared;
   if (plan.threads > 1)
+    // Not more than whoever calls allows at the time (torch.set_num_threads, OMP_NUM_THREADS).
     out += fmt::format(
-        "#pragma omp parallel num_threads({})\n{{\nconst i64 tid = omp_get_thread_num(), team = "
-        "omp_get_num_threads();\n",
+        "const int allowed = omp_get_max_threads();\n#pragma omp parallel num_threads(allowed < {0} ? allowed : "
+        "{0})\n{{\nconst i64 tid = omp_get_thread_num(), team = omp_get_num_threads();\n",
         plan.threads);
   else
     out += "{\nconst i64 tid = 0, team = 1;\n";

@@ -9,6 +9,7 @@
 #include "codegen/emit/cpp_plan.h"
 #include "codegen/emit/early_stores.h"
 #include "codegen/emit/expression.h"
+#include "codegen/operation.h"
 
 namespace planish::codegen {
 namespace cpp {
@@ -78,11 +79,6 @@ bool shares_costly_values(const Kernel& k) {
         n.op == Op::pow || n.op == Op::sin || n.op == Op::cos)
       return true;
   return false;
-}
-
-std::int64_t get(const Genome& g, std::string_view name, std::int64_t otherwise) {
-  const auto it = g.find(name);
-  return it == g.end() ? otherwise : it->second;
 }
 
 /// Bytes at most that the columns of so many threads take (see CrossRoom).
@@ -179,16 +175,16 @@ Result<Plan> plan(const Kernel& kernel, const Device& device, const Genome& geno
     return fail("unsupported", "no variable of the kernel can be the vector variable",
                 "give scalars a variable of extent 1");
   Plan p;
-  p.bits = static_cast<int>(get(genome, "bits", widths(device)[0]));
-  p.v = static_cast<int>(get(genome, "vary", variables[0]));
-  p.threads = static_cast<int>(get(genome, "threads", 1));
-  p.unroll = static_cast<int>(get(genome, "unroll", 1));
-  p.chunk = get(genome, "chunk", 16384);
-  p.stream = get(genome, "nt", 0) != 0;
-  p.split = get(genome, "split", 0) != 0;
-  p.buffer = get(genome, "buffer", 0) != 0;
-  p.panel = get(genome, "panel", 0);
-  p.tile = static_cast<int>(get(genome, "tile", 0));
+  p.bits = static_cast<int>(gene(genome, "bits", widths(device)[0]));
+  p.v = static_cast<int>(gene(genome, "vary", variables[0]));
+  p.threads = static_cast<int>(gene(genome, "threads", 1));
+  p.unroll = static_cast<int>(gene(genome, "unroll", 1));
+  p.chunk = gene(genome, "chunk", 16384);
+  p.stream = gene(genome, "nt", 0) != 0;
+  p.split = gene(genome, "split", 0) != 0;
+  p.buffer = gene(genome, "buffer", 0) != 0;
+  p.panel = gene(genome, "panel", 0);
+  p.tile = static_cast<int>(gene(genome, "tile", 0));
   if (p.tile > 0) p.u = tile_variable(kernel, p.v);
   return p;
 }
@@ -233,24 +229,23 @@ std::string cpp_illegal(const Kernel& given, const Device& device, const Genome&
   }
   const auto variables = cpp::vector_variables(kernel);
   if (variables.empty()) return "no variable can be the vector variable";
-  const int v = static_cast<int>(cpp::get(genome, "vary", variables[0]));
-  if (cpp::get(genome, "tile", 0) > 0 && cpp::tile_variable(kernel, v) < 0)
+  const int v = static_cast<int>(gene(genome, "vary", variables[0]));
+  if (gene(genome, "tile", 0) > 0 && cpp::tile_variable(kernel, v) < 0)
     return "tiles need loads that run along another variable";
   if (kernel.anchor == Anchor::scan && v == static_cast<int>(kernel.space.extents.size()) - 1 && kernel.inner > 0 &&
-      cpp::get(genome, "unroll", 1) != 1)
+      gene(genome, "unroll", 1) != 1)
     return "a scan takes the vectors of a row one after the other";
-  if (kernel.anchor == Anchor::cross && cpp::most_room(kernel, cpp::get(genome, "threads", 1)) > cpp::kMostCrossBytes)
+  if (kernel.anchor == Anchor::cross && cpp::most_room(kernel, gene(genome, "threads", 1)) > cpp::kMostCrossBytes)
     return "the threads' columns do not fit the memory that a kernel may take";
-  if (cpp::get(genome, "split", 0) && cpp::get(genome, "threads", 1) == 1)
-    return "one thread has nobody to share a row with";
+  if (gene(genome, "split", 0) && gene(genome, "threads", 1) == 1) return "one thread has nobody to share a row with";
   const int n = static_cast<int>(kernel.space.extents.size());
-  if (const std::int64_t panel = cpp::get(genome, "panel", 0); panel > 0) {
+  if (const std::int64_t panel = gene(genome, "panel", 0); panel > 0) {
     if (!cpp::panels_fit(kernel, v)) return "panels need columns of one phase";
     if (panel > 256 && panel >= 2 * cpp::extent(kernel, v)) return "the panel is wider than the columns";
-    if (cpp::get(genome, "split", 0) && panel * cpp::get(genome, "threads", 1) > cpp::kSharedStates)
-      return "the threads' states do not fit on the stack";
+    if (gene(genome, "split", 0) && panel * gene(genome, "threads", 1) > cpp::kSharedStates)
+      return "the threads' states take too much memory";
   }
-  if (cpp::get(genome, "buffer", 0) && v != n - 1) return "row buffers need the last variable as the vector variable";
+  if (gene(genome, "buffer", 0) && v != n - 1) return "row buffers need the last variable as the vector variable";
   return "";
 }
 
@@ -264,7 +259,7 @@ std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
   };
   const double bytes = cpp::traffic(kernel);
   int costly = 0;
-  for (const auto& n : kernel.nodes) costly += n.op >= Op::exp && n.op <= Op::sigmoid;
+  for (const auto& n : kernel.nodes) costly += info(n.op).transcendental ? 1 : 0;
   const double work = bytes + 8.0 * costly * static_cast<double>(cpp::points(kernel));
   std::int64_t threads = 1;
   for (auto t : cpp::thread_choices(device))

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,10 +47,45 @@ inline constexpr std::int64_t kSharedStates = 65536;
 
 Result<Plan> plan(const Kernel& kernel, const Device& device, const Genome& genome);
 std::string pointwise_body(const View& view, const Plan& plan, Printer& printer);
-std::string row_body(const View& view, const Plan& plan, Printer& printer, std::string& shared);
 
-/// Where the threads of a cross kernel keep what they know of columns: one scratch buffer. Offsets in bytes, by
-/// reduction; those along rows have none.
+/// Memory of a launch that stacks have no room for, as one scratch buffer `room`: threads may have 128 KiB in all.
+class Room {
+ public:
+  /// Bytes of arrays that a thread may keep on its stack.
+  static constexpr std::int64_t kStackBytes = 4096;
+
+  /// Sets so many bytes aside; their offset, a multiple of 64.
+  std::int64_t take(std::int64_t bytes) {
+    const std::int64_t at = bytes_;
+    bytes_ += (bytes + 63) / 64 * 64;
+    return at;
+  }
+  std::int64_t bytes() const { return bytes_; }
+
+  /// `TYPE NAME[COUNT];` where that is small, else a pointer into the room: of each of so many threads (of 1: shared by
+  /// all). `bytes` is at most what one element takes.
+  std::string array(const std::string& type, const std::string& name, std::int64_t count, std::int64_t bytes,
+                    int threads);
+  /// The same for what threads exchange: of one name only once, then empty.
+  std::string shared(const std::string& type, const std::string& name, std::int64_t count, std::int64_t bytes) {
+    return names_.insert(name).second ? array(type, name, count, bytes, 1) : std::string();
+  }
+
+ private:
+  std::int64_t bytes_ = 0;
+  std::int64_t stack_ = 0;  ///< bytes of arrays that were left on stacks
+  std::set<std::string> names_;
+};
+/// Most bytes that a vector of running values takes.
+inline std::int64_t state_bytes(const Plan& plan) {
+  return 16 * static_cast<std::int64_t>(plan.lanes);
+}
+
+/// `shared` receives what threads exchange, declared before they begin.
+std::string row_body(const View& view, const Plan& plan, Printer& printer, std::string& shared, Room& room);
+
+/// Where the threads of a cross kernel keep what they know of columns: a part of the room, from its beginning. Offsets
+/// in bytes, by reduction; those along rows have none.
 struct CrossRoom {
   struct Place {
     std::int64_t part = 0;    ///< elements of the reduction's form, one row of them a thread
@@ -67,7 +103,7 @@ CrossRoom cross_room(const View& view, const Plan& plan);
 /// columns side by side (one for rows). `shared` receives what threads exchange.
 std::string scan_sweep(const View& view, const Plan& plan, Printer& printer, const std::vector<Spot>& spots,
                        const std::vector<int>& nodes, const std::vector<int>& reads, const std::vector<int>& loops,
-                       std::string& shared);
+                       std::string& shared, Room& room);
 
 /// Names d0, d1, … for all variables.
 Spot plain_spot(const View& view);

@@ -102,8 +102,8 @@ std::string combine_state(const Fold& f, const std::string& into, const std::str
 
 class Row {
  public:
-  Row(const View& view, const Plan& plan, Printer& printer, std::string& shared)
-      : view_(view), plan_(plan), printer_(printer), shared_(shared) {
+  Row(const View& view, const Plan& plan, Printer& printer, std::string& shared, Room& room)
+      : view_(view), plan_(plan), printer_(printer), shared_(shared), memory_(room) {
     const Kernel& k = view.kernel;
     for (const auto& r : k.reductions) folds_.push_back(fold_of(view, r));
     std::vector<int> roots;
@@ -244,6 +244,7 @@ class Row {
   std::string both_ways() {
     const Kernel& k = view_.kernel;
     room_ = cross_room(view_, plan_);
+    memory_.take(room_.bytes);
     const int outer = view_.variables() - k.inner;
     std::vector<int> common, across, ends;
     std::int64_t commons = 1, rows = 1;
@@ -380,10 +381,9 @@ class Row {
            decompose(view_, order, "row") + fixed_scalars();
     for (int r : which) {
       const Fold& f = folds_[static_cast<std::size_t>(r)];
-      out += fmt::format(
-          "const {0} start{1} = {3};\n{0} p{1}[{2}] __attribute__((aligned(64)));\nfor (i64 i = 0; i < {2}; ++i) "
-          "p{1}[i] = start{1};\n",
-          f.state, r, vectors, neutral_state(f));
+      out += fmt::format("const {0} start{1} = {3};\n{4}for (i64 i = 0; i < {2}; ++i) p{1}[i] = start{1};\n", f.state,
+                         r, vectors, neutral_state(f),
+                         memory_.array(f.state, fmt::format("p{}", r), vectors, state_bytes(plan_), plan_.threads));
     }
     std::string end;
     bool outermost = true;
@@ -478,20 +478,20 @@ class Row {
     std::string put, take;
     for (int r : which) {
       const Fold& f = folds_[static_cast<std::size_t>(r)];
-      shared_ += fmt::format("{} part{}[{}][{}];\n", f.state, r, plan_.threads, vectors);
-      put += fmt::format("for (i64 i = 0; i < {0}; ++i) part{1}[tid][i] = p{1}[i];\n", vectors, r);
-      take += fmt::format("for (i64 t = 1; t < team; ++t) for (i64 i = 0; i < {}; ++i) {{ {} }}\n", vectors,
-                          combine_state(f, fmt::format("p{}[i]", r), fmt::format("part{}[t][i]", r)));
+      shared_ += memory_.shared(f.state, fmt::format("part{}", r), plan_.threads * vectors, state_bytes(plan_));
+      put += fmt::format("for (i64 i = 0; i < {0}; ++i) part{1}[tid * {0} + i] = p{1}[i];\n", vectors, r);
+      take += fmt::format("for (i64 t = 1; t < team; ++t) for (i64 i = 0; i < {0}; ++i) {{ {1} }}\n", vectors,
+                          combine_state(f, fmt::format("p{}[i]", r), fmt::format("part{}[t * {} + i]", r, vectors)));
     }
     return fmt::format("{}#pragma omp barrier\nif (tid == 0) {{\n{}}}\n", put, take);
   }
 
-  std::string buffers() const {
+  std::string buffers() {
     std::string out;
     for (std::size_t i = 0; i < view_.buffered.size(); ++i)
       if (view_.buffered[i])
-        out += fmt::format("float buffer{}[{}] __attribute__((aligned(64)));\n", i,
-                           view_.kernel.inner_extent() + plan_.lanes);
+        out += memory_.array("float", fmt::format("buffer{}", i), view_.kernel.inner_extent() + plan_.lanes, 4,
+                             plan_.threads);
     return out;
   }
 
@@ -610,8 +610,7 @@ class Row {
       const Fold& f = folds_[static_cast<std::size_t>(r)];
       for (const auto& s : spots) {
         const std::string part = fmt::format("part{}{}", r, s.suffix), state = fmt::format("s{}{}", r, s.suffix);
-        const std::string declaration = fmt::format("{} {}[{}];\n", f.state, part, plan_.threads);
-        if (shared_.find(declaration) == std::string::npos) shared_ += declaration;
+        shared_ += memory_.shared(f.state, part, plan_.threads, state_bytes(plan_));
         put += fmt::format("{}[tid] = {};\n", part, state);
         take += fmt::format("{} = {}[0];\nfor (i64 t = 1; t < team; ++t) {{ {} }}\n", state, part,
                             combine_state(f, state, part + "[t]"));
@@ -656,7 +655,7 @@ class Row {
       if (kept(n)) reads.push_back(n);
     for (int n : nodes)
       first_use_[static_cast<std::size_t>(n)] = std::min(first_use_[static_cast<std::size_t>(n)], phase);
-    if (scans) return scan_sweep(view_, plan_, printer_, spots, nodes, reads, loops_, shared_);
+    if (scans) return scan_sweep(view_, plan_, printer_, spots, nodes, reads, loops_, shared_, memory_);
     return view_.column ? column_sweep(spots, which, nodes) : row_sweep(which, nodes, reads);
   }
 
@@ -851,6 +850,7 @@ class Row {
   const Plan& plan_;
   Printer& printer_;
   std::string& shared_;
+  Room& memory_;
   std::vector<Fold> folds_;
   std::vector<int> needed_, loops_, first_use_;
   std::vector<int> store_sweep_;  ///< by output (row kernels)
@@ -890,8 +890,8 @@ CrossRoom cross_room(const View& view, const Plan& plan) {
   return room;
 }
 
-std::string row_body(const View& view, const Plan& plan, Printer& printer, std::string& shared) {
-  return Row(view, plan, printer, shared).text();
+std::string row_body(const View& view, const Plan& plan, Printer& printer, std::string& shared, Room& room) {
+  return Row(view, plan, printer, shared, room).text();
 }
 
 }  // namespace planish::codegen::cpp

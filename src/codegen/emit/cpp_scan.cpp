@@ -23,7 +23,7 @@ class ScanSweep {
  public:
   ScanSweep(const View& view, const Plan& plan, Printer& printer, const std::vector<Spot>& spots,
             const std::vector<int>& nodes, const std::vector<int>& reads, const std::vector<int>& loops,
-            std::string& shared)
+            std::string& shared, Room& room)
       : view_(view),
         plan_(plan),
         printer_(printer),
@@ -31,7 +31,8 @@ class ScanSweep {
         nodes_(nodes),
         reads_(reads),
         loops_(loops),
-        shared_(shared) {
+        shared_(shared),
+        room_(room) {
     for (const Scan& s : view.kernel.scans) states_.push_back(state_of(s));
   }
 
@@ -368,8 +369,7 @@ class ScanSweep {
       for (const Spot& spot : spots_) {
         const std::string held = name_of(s, spot), part = "part_" + held;
         const std::string type = !state.two_level ? state.type : view_.column ? "wide" : "double";
-        const std::string declaration = fmt::format("{} {}[{}];\n", type, part, plan_.threads);
-        if (shared_.find(declaration) == std::string::npos) shared_ += declaration;
+        shared_ += room_.shared(type, part, plan_.threads, state_bytes(plan_));
         put += fmt::format("{}[tid] = {};\n", part, held);
         const std::string each = !state.two_level ? fmt::format("{} = {}", held, joined(state, held, part + "[t]"))
                                  : view_.column   ? fmt::format("add({}, {}[t])", held, part)
@@ -393,6 +393,7 @@ class ScanSweep {
   const std::vector<int>& reads_;
   const std::vector<int>& loops_;
   std::string& shared_;
+  Room& room_;
   std::vector<State> states_;
 };
 
@@ -400,8 +401,8 @@ class ScanSweep {
 
 std::string scan_sweep(const View& view, const Plan& plan, Printer& printer, const std::vector<Spot>& spots,
                        const std::vector<int>& nodes, const std::vector<int>& reads, const std::vector<int>& loops,
-                       std::string& shared) {
-  return ScanSweep(view, plan, printer, spots, nodes, reads, loops, shared).text();
+                       std::string& shared, Room& room) {
+  return ScanSweep(view, plan, printer, spots, nodes, reads, loops, shared, room).text();
 }
 
 }  // namespace planish::codegen::cpp

@@ -1,37 +1,23 @@
 #include "codegen/emit/cuda_emit.h"
 
-#include <fmt/format.h>
+#include <utility>
 
-#include "codegen/emit/cuda_column_plan.h"
-#include "codegen/emit/cuda_cross_plan.h"
 #include "codegen/emit/cuda_down.h"
-#include "codegen/emit/cuda_parts.h"
-#include "codegen/emit/cuda_scan_plan.h"
 #include "codegen/emit/cuda_writer.h"
 
 namespace planish::codegen::printing {
+namespace {
 
-Result<Emitted> emit_cuda(const Kernel& kernel, const Device& device, const Genome& genome) {
-  if (kernel.anchor == Anchor::scan) return emit_scan(kernel, device, genome);
-  if (kernel.anchor == Anchor::cross) return emit_cross(kernel, device, genome);
-  if (kernel.anchor == Anchor::parts) return emit_parts(kernel, device, genome);
-  if (uses_column_schedule(kernel) || gene(genome, "team", 0) != 0) return emit_column(kernel, device, genome);
-  const PlanFacts facts(kernel);
-  const Stepped* const stepped = facts.stepped(kernel, genome);
-  const Kernel& printed = stepped != nullptr ? stepped->kernel : kernel;
-  const CudaPlan plan = make_plan(kernel, facts, device, genome);
-  CudaWriter writer(printed, plan);
+CudaWriter begun(const Kernel& kernel, const CudaPlan& plan) {
+  CudaWriter writer(kernel, plan);
   writer.out = std::string(prelude(true)) + std::string(cuda_memory_prelude());
   writer.function_head();
-  if (plan.row) {
-    write_row(kernel, plan, writer);
-  } else if (plan.tile != 0) {
-    write_tiled(kernel, plan, writer);
-  } else {
-    write_pointwise(printed, plan, writer);
-  }
-  writer.close();
+  return writer;
+}
 
+/// `kernel` as the caller knows it: what is printed may have more outputs.
+Emitted finished(const Kernel& kernel, const CudaPlan& plan, CudaWriter& writer) {
+  writer.close();
   Emitted emitted;
   emitted.language = "cuda";
   emitted.source = std::move(writer.out);
@@ -45,6 +31,36 @@ Result<Emitted> emit_cuda(const Kernel& kernel, const Device& device, const Geno
   for (std::size_t i = 0; i < kernel.outputs.size(); ++i)
     emitted.args.push_back({Emitted::Argument::Kind::output, static_cast<int>(i)});
   return emitted;
+}
+
+}  // namespace
+
+Result<Emitted> emit_pointwise(const Kernel& kernel, const PlanFacts& facts, const Device& device,
+                               const Genome& genome) {
+  const CudaPlan plan = make_plan(kernel, facts, device, genome);
+  CudaWriter writer = begun(kernel, plan);
+  if (plan.tile != 0) {
+    write_tiled(kernel, plan, writer);
+  } else {
+    write_pointwise(kernel, plan, writer);
+  }
+  return finished(kernel, plan, writer);
+}
+
+Result<Emitted> emit_window(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome) {
+  const Stepped* const stepped = facts.stepped(kernel, genome);
+  if (stepped == nullptr) return emit_pointwise(kernel, facts, device, genome);
+  const CudaPlan plan = make_plan(kernel, facts, device, genome);
+  CudaWriter writer = begun(stepped->kernel, plan);
+  write_pointwise(stepped->kernel, plan, writer);
+  return finished(kernel, plan, writer);
+}
+
+Result<Emitted> emit_row(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome) {
+  const CudaPlan plan = make_plan(kernel, facts, device, genome);
+  CudaWriter writer = begun(kernel, plan);
+  write_row(kernel, plan, writer);
+  return finished(kernel, plan, writer);
 }
 
 }  // namespace planish::codegen::printing

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "codegen/emit/expression.h"
+#include "codegen/operation.h"
 
 namespace planish::codegen::printing {
 namespace {
@@ -177,18 +178,7 @@ std::vector<int> shared_along(const Kernel& kernel) {
 bool fast_matters(const Kernel& kernel) {
   return std::ranges::any_of(kernel.nodes, [](const Node& node) {
     if (!is_floating(node.dtype) || node.dtype == DType::f64) return false;
-    switch (node.op) {
-      case Op::exp:
-      case Op::exp2:
-      case Op::sigmoid:
-      case Op::sqrt:
-      case Op::div:
-      case Op::reciprocal:
-      case Op::tanh:
-        return true;
-      default:
-        return false;
-    }
+    return info(node.op).approximated;
   });
 }
 

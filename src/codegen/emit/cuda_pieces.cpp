@@ -1,9 +1,10 @@
+#include "codegen/emit/cuda_pieces.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "codegen/emit/cuda_parts.h"
 #include "codegen/emit/cuda_writer.h"
 #include "codegen/parts.h"
 

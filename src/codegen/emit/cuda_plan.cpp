@@ -6,9 +6,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "codegen/emit/cuda_column_plan.h"
 #include "codegen/emit/cuda_down.h"
-#include "codegen/emit/cuda_parts.h"
+#include "codegen/emit/cuda_pieces.h"
 #include "codegen/emit/early_stores.h"
 
 namespace planish::codegen::printing {
@@ -433,25 +432,23 @@ std::vector<int> streamable(const Kernel& kernel, bool shared_by_rows) {
   return out;
 }
 
-bool reads_strips(const Kernel& kernel, const Device& device) {
-  if (kernel.anchor != Anchor::pointwise) return false;
+bool has_neighbours(const Kernel& kernel) {
+  if (kernel.has_rows()) return false;
   std::vector<const Node*> loads;
-  bool neighbours = false;
   for (const Node& node : kernel.nodes) {
     if (node.op != Op::load) continue;
-    neighbours = neighbours || std::ranges::any_of(loads, [&](const Node* other) { return beside(*other, node); });
+    if (std::ranges::any_of(loads, [&](const Node* other) { return beside(*other, node); })) return true;
     loads.push_back(&node);
-  }
-  if (!neighbours) return false;
-  for (const std::int64_t vector : {16, 8, 32}) {
-    if (!make_plan(kernel, device, {{"vector", vector}}).strips.empty()) return true;
   }
   return false;
 }
 
-std::int64_t gene(const Genome& genome, std::string_view name, std::int64_t otherwise) {
-  const auto it = genome.find(name);
-  return it == genome.end() ? otherwise : it->second;
+bool reads_strips(const Kernel& kernel, const Device& device) {
+  if (!has_neighbours(kernel)) return false;
+  for (const std::int64_t vector : {16, 8, 32}) {
+    if (!make_plan(kernel, device, {{"vector", vector}}).strips.empty()) return true;
+  }
+  return false;
 }
 
 bool off_lines(const Kernel& kernel, const Device& device, std::int64_t vector) {
@@ -474,7 +471,6 @@ bool lies_across(const Kernel& kernel, const Device& device, std::int64_t vector
 
 PlanFacts::PlanFacts(const Kernel& kernel) : places(place(kernel)), pairs(online_pairs(kernel)) {
   columns = prefers_columns(kernel);
-  column_schedule = uses_column_schedule(kernel);
   constexpr std::int64_t room = 64;  // copies look at positions rounded up
   wide = !fits_int32(kernel) || std::ranges::any_of(kernel.inputs, [](const Input& input) {
     return input.storage_elements > 2147483647 - room;
@@ -494,7 +490,6 @@ PlanFacts::PlanFacts(const Kernel& kernel) : places(place(kernel)), pairs(online
     online.online = pairs;
     store_sweep_online = store_sweeps(kernel, [&](int phase) { return !online.merged(kernel, phase); });
   }
-  if (kernel.anchor == Anchor::parts) parted = std::make_shared<const Parted>(kernel);
 }
 
 const Stepped* PlanFacts::stepped(const Kernel& kernel, const Genome& genome) const {
@@ -616,7 +611,6 @@ CudaPlan plan_of(const Kernel& kernel, const PlanFacts& facts, const Device& dev
 }  // namespace
 
 CudaPlan make_plan(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome) {
-  if (facts.parted != nullptr) return make_plan(facts.parted->kernel, *facts.parted->facts, device, genome);
   if (const Stepped* one = facts.stepped(kernel, genome)) return plan_of(one->kernel, *one->facts, device, genome, one);
   return plan_of(kernel, facts, device, genome, nullptr);
 }

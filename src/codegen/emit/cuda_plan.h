@@ -155,23 +155,21 @@ std::vector<int> streamable(const Kernel& kernel, bool shared_by_rows);
 bool off_lines(const Kernel& kernel, const Device& device, std::int64_t vector);
 /// True where a row kernel with vectors of `vector` bytes has loads that lie otherwise than its rows do.
 bool lies_across(const Kernel& kernel, const Device& device, std::int64_t vector);
-/// True where some loads of a pointwise kernel form strips.
+/// True where some loads of a pointwise kernel lie beside each other.
+bool has_neighbours(const Kernel& kernel);
+/// True where, on this device, some of them form strips.
 bool reads_strips(const Kernel& kernel, const Device& device);
 /// Bytes of a strip's elements that some lane takes.
 std::int64_t used_bytes(const Kernel& kernel, const Strip& strip, int width);
-/// Value of a gene, or `otherwise` where absent.
-std::int64_t gene(const Genome& genome, std::string_view name, std::int64_t otherwise);
 CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& genome);
 
 struct Stepped;
 class StepsMade;
-struct Parted;
 
 /// What make_plan() and the legality check need of a kernel whatever the genome: finding it takes longer than the rest.
 struct PlanFacts {
   explicit PlanFacts(const Kernel& kernel);
   bool columns = false;               ///< prefers_columns()
-  bool column_schedule = false;       ///< uses_column_schedule()
   bool wide = false;                  ///< 64-bit indices
   int widest = 1;                     ///< widest()
   std::optional<ir::IndexExpr> base;  ///< row kernels: the part outside the rows that most accesses have
@@ -187,7 +185,6 @@ struct PlanFacts {
   /// long as these facts. Thread-safe.
   const Stepped* stepped(const Kernel& kernel, const Genome& genome) const;
   std::shared_ptr<StepsMade> steps;
-  std::shared_ptr<const Parted> parted;  ///< of the parts anchor: what all else is said of, and planned
 };
 /// The same with the kernel's facts at hand.
 CudaPlan make_plan(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome);

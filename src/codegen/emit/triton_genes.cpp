@@ -1,11 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <string_view>
 
-#include "codegen/emit/cuda_column_plan.h"
+#include "codegen/emit/cuda_limits.h"
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/emit/triton_emit.h"
 #include "codegen/emit/triton_plan.h"
@@ -14,22 +13,12 @@
 namespace planish::codegen::printing {
 namespace {
 
-/// Genes that mean the same to both languages. All others stay at their first choice, so that equal code has one
-/// genome.
-constexpr std::array<std::string_view, 8> shared_genes{"threads", "vector",    "unroll", "hints",
-                                                       "fast",    "residency", "rows",   "language"};
 constexpr std::int64_t largest_tile = 1 << 20;  // Triton's own limit of elements in a block
-constexpr std::int64_t registers_per_sm = 65536;
 
 bool sums_floats(const Kernel& kernel) {
   return std::ranges::any_of(kernel.reductions, [](const Reduction& r) {
     return (r.kind == ReduceKind::sum || r.kind == ReduceKind::product) && is_floating(r.accumulate);
   });
-}
-
-const Gene* find(const std::vector<Gene>& genes, std::string_view name) {
-  const auto it = std::ranges::find(genes, name, &Gene::name);
-  return it == genes.end() ? nullptr : &*it;
 }
 
 /// The choice nearest to `wanted` from below, else the first.
@@ -44,7 +33,6 @@ std::int64_t nearest(const Gene& gene, std::int64_t wanted) {
 }  // namespace
 
 std::string triton_lacks(const Kernel& kernel) {
-  if (uses_column_schedule(kernel)) return "reductions along columns, of positions, and of few long rows";
   if (kernel.anchor != Anchor::pointwise && kernel.anchor != Anchor::row)
     return "anything but pointwise kernels and rows";
   if (std::ranges::any_of(kernel.nodes, gathers)) return "loads at places that other values name";
@@ -57,11 +45,13 @@ std::string triton_lacks(const Kernel& kernel) {
 
 std::string triton_illegal(const Kernel& kernel, const std::vector<Gene>& genes, const Genome& genome) {
   const auto first = [&](std::string_view name) {
-    const Gene* one = find(genes, name);
-    return one == nullptr || gene(genome, name, one->choices.front()) == one->choices.front();
+    const Gene* one = find_gene(genes, name);
+    return one == nullptr || value_of(genome, name, one->choices.front()) == one->choices.front();
   };
+  // What Triton does not know stays at its first choice, so that equal code has one genome.
   for (const auto& one : genes) {
-    if (std::ranges::find(shared_genes, one.name) == shared_genes.end() && !first(one.name))
+    const GeneInfo* info = find_gene(one.name);
+    if ((info == nullptr || !info->in_triton) && !first(one.name))
       return fmt::format("gene {} means nothing to Triton", one.name);
   }
   if (gene(genome, "rows", 1) > gene(genome, "threads", 128)) return "more rows a program than threads";
@@ -69,14 +59,14 @@ std::string triton_illegal(const Kernel& kernel, const std::vector<Gene>& genes,
   if (residency == Residency::shared) return "Triton itself decides on shared memory";
   const TritonPlan plan = make_triton_plan(kernel, genome);
   // Triton shares a block out itself: only how large it is can be said, and is said in one way.
-  const Gene* vector = find(genes, "vector");
+  const Gene* vector = find_gene(genes, "vector");
   if (vector != nullptr && !first("unroll") && gene(genome, "vector", 4) != vector->choices.back())
     return "unrolling starts where vectors are widest";
   if (residency == Residency::registers) {
     if (!first("vector") || !first("unroll")) return "a row that is held as a whole decides its block itself";
     if (plan.asked >= plan.block) return "the row fits into one block anyway";
   } else if (!first("vector") || !first("unroll")) {
-    const Gene* held = find(genes, "residency");
+    const Gene* held = find_gene(genes, "residency");
     if (plan.asked >= 2 * plan.block) return "the block is wider than the work";
     if (plan.row && plan.trips == 1 && held != nullptr && held->choices.size() > 1)
       return "the row is held as a whole, which residency says";
@@ -100,14 +90,14 @@ std::vector<Genome> triton_seeds(const Kernel& kernel, const Device& device, con
   for (const auto& one : genes) common[one.name] = one.choices.front();
   common["language"] = static_cast<std::int64_t>(Language::triton);
   if (moved > 0.5 * static_cast<double>(device.l2_bytes)) {
-    if (const Gene* hints = find(genes, "hints")) common["hints"] = hints->choices.size() > 2 ? 2 : 0;
+    if (const Gene* hints = find_gene(genes, "hints")) common["hints"] = hints->choices.size() > 2 ? 2 : 0;
   }
-  if (const Gene* fast = find(genes, "fast")) common["fast"] = fast->choices.back();
+  if (const Gene* fast = find_gene(genes, "fast")) common["fast"] = fast->choices.back();
 
   const auto with = [&](std::initializer_list<std::pair<std::string_view, std::int64_t>> wanted) {
     Genome genome = common;
     for (const auto& [name, value] : wanted) {
-      if (const Gene* one = find(genes, name)) genome[std::string(name)] = nearest(*one, value);
+      if (const Gene* one = find_gene(genes, name)) genome[std::string(name)] = nearest(*one, value);
     }
     return genome;
   };

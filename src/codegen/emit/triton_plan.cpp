@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <bit>
 
+#include "codegen/emit/cuda_limits.h"
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/emit/expression.h"
 
 namespace planish::codegen::printing {
 namespace {
-
-std::int64_t power_of_two_above(std::int64_t n) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(1, n))));
-}
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;

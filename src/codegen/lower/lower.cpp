@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "codegen/contraction/contraction.h"
 #include "codegen/cross.h"
 #include "codegen/lower/lowering.h"
 #include "codegen/lower/parts.h"
@@ -447,6 +448,17 @@ int places_read(const Kernel& kernel) {
   return static_cast<int>(seen.size());
 }
 
+/// A kernel that folds products, and nothing else. Where one of the factors is a vector it stays what rows are folded
+/// by.
+Status become_contraction(Kernel& kernel) {
+  if (kernel.anchor == Anchor::pointwise) return {};  // a sum of one product
+  if (kernel.reductions.size() != 1 || !kernel.scans.empty()) return unsupported("a matrix product beside other folds");
+  if (!std::ranges::all_of(kernel.outputs, &Output::per_row))
+    return unsupported("a matrix product beside outputs of its factors' size");
+  if (contraction_of(kernel)) kernel.anchor = Anchor::contraction;
+  return {};
+}
+
 /// One attempt over a fixed frame. Sets `change` where the space must be another.
 Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given,
                        const std::vector<int>& outputs, const Frame& frame, const LowerLimits& limits, Form form,
@@ -455,6 +467,7 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
   const bool cross = form == Form::cross;
   if (cross) low.cross();
   if (form == Form::parts) low.part(frame.row);
+  if (limits.contractions && form == Form::plain) low.contract();
   Kernel kernel;
   const std::int64_t points = product(frame.shape);
   std::vector<int> todo = outputs;
@@ -563,10 +576,17 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
     const std::int64_t times = output.per_row ? kernel.outer_extent() : kernel.outer_extent() * kernel.inner_extent();
     if (product(output.shape) != times) return unsupported("an output that would be written several times");
   }
+  if (low.has_contracted()) PLANISH_CHECK(become_contraction(kernel));
+  if (kernel.anchor == Anchor::contraction && !limits.narrow_contractions && contraction_passes(kernel) == 1)
+    return unsupported("a product of two 16-bit factors");
   return kernel;
 }
 
 }  // namespace
+
+bool contracts(std::string_view op) {
+  return contraction_handlers().contains(base_name(op));
+}
 
 OpClass classify(std::string_view op) {
   const auto name = base_name(op);

@@ -193,6 +193,8 @@ Result<int> Lowering::value(int id, Coords coords) {
           &row_handlers(), &norm_handlers(), &scan_handlers(), &window_handlers()}) {
       if (const auto it = table->find(name); it != table->end()) handler = it->second;
     }
+    if (const auto it = contraction_handlers().find(name); contracting_ && it != contraction_handlers().end())
+      handler = it->second;
     if (handler == nullptr) return unsupported(fmt::format("no lowering for {}", node.op));
     // Deep chains recurse; the partition cuts long before this, but a caller may not.
     if (depth_ > 2000) return unsupported("expression too deep");

@@ -116,6 +116,12 @@ class Lowering {
   /// The variables within a part, once a reduction has fixed them.
   const std::optional<std::vector<int>>& parts() const { return parts_; }
 
+  /// Allows products of matrices: rows of k products are folded.
+  void contract() { contracting_ = true; }
+  /// Said by what lowers one.
+  void contracted() { contracted_ = true; }
+  bool has_contracted() const { return contracted_; }
+
   Builder& builder() { return builder_; }
   const ir::Space& space() const { return space_; }
   const ir::Graph& graph() const { return graph_; }
@@ -156,7 +162,7 @@ class Lowering {
   std::optional<std::vector<int>> inner_;
   std::optional<std::vector<int>> across_;
   std::optional<std::vector<int>> parts_;
-  bool crossing_ = false, parting_ = false;
+  bool crossing_ = false, parting_ = false, contracting_ = false, contracted_ = false;
   std::optional<bool> reversed_;
   int depth_ = 0;
 };
@@ -206,6 +212,8 @@ const HandlerTable& row_handlers();
 const HandlerTable& norm_handlers();
 const HandlerTable& scan_handlers();
 const HandlerTable& window_handlers();
+/// Only after Lowering::contract().
+const HandlerTable& contraction_handlers();
 /// "add" of "aten.add.Tensor".
 std::string_view base_name(std::string_view op);
 

@@ -4,24 +4,9 @@
 
 #include <array>
 
-namespace planish::codegen {
+#include "codegen/operation.h"
 
-std::string_view op_name(Op op) {
-  static constexpr std::array names{
-      "constant",    "load",       "index",       "reduced",    "scanned",     "cast",        "neg",
-      "abs",         "sign",       "ceil",        "floor",      "round_even",  "trunc",       "frac",
-      "reciprocal",  "sqrt",       "rsqrt",       "exp",        "exp2",        "expm1",       "log",
-      "log2",        "log10",      "log1p",       "sin",        "cos",         "tan",         "asin",
-      "acos",        "atan",       "sinh",        "cosh",       "tanh",        "asinh",       "acosh",
-      "atanh",       "erf",        "erfc",        "sigmoid",    "logical_not", "bitwise_not", "isnan",
-      "isinf",       "isfinite",   "relu",        "add",        "sub",         "mul",         "div",
-      "floor_div",   "trunc_div",  "remainder",   "fmod",       "pow",         "atan2",       "maximum",
-      "minimum",     "fmax",       "fmin",        "hypot",      "copysign",    "eq",          "ne",
-      "lt",          "le",         "gt",          "ge",         "logical_and", "logical_or",  "logical_xor",
-      "bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right", "select",      "fma"};
-  static_assert(names.size() == static_cast<std::size_t>(Op::fma) + 1);
-  return names[static_cast<std::size_t>(op)];
-}
+namespace planish::codegen {
 
 std::string_view reduce_name(ReduceKind kind) {
   static constexpr std::array names{"sum", "product", "max", "min", "any", "all", "argmax", "argmin"};
@@ -34,7 +19,7 @@ std::string_view scan_name(ScanKind kind) {
 }
 
 std::string_view anchor_name(Anchor anchor) {
-  static constexpr std::array names{"pointwise", "row", "scan", "cross", "parts"};
+  static constexpr std::array names{"pointwise", "row", "scan", "cross", "parts", "contraction"};
   return names[static_cast<std::size_t>(anchor)];
 }
 
@@ -45,7 +30,7 @@ std::string bounds_text(const std::vector<ir::Bound>& where) {
 }
 
 std::string node_text(const Node& node) {
-  std::string out = fmt::format("{} {}", op_name(node.op), name(node.dtype));
+  std::string out = fmt::format("{} {}", info(node.op).name, name(node.dtype));
   const auto literal = [&] {
     return is_floating(node.dtype) ? fmt::format("{:a}", node.value) : fmt::format("{}", node.bits);
   };

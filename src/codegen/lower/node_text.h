@@ -7,7 +7,6 @@
 
 namespace planish::codegen {
 
-std::string_view op_name(Op op);
 std::string_view reduce_name(ReduceKind kind);
 std::string_view scan_name(ScanKind kind);
 /// "pointwise", "row" or "scan".

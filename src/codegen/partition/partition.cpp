@@ -1,5 +1,6 @@
 #include "codegen/partition/partition.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/hash.h"
@@ -7,6 +8,27 @@
 #include "codegen/partition/units.h"
 
 namespace planish::codegen {
+namespace {
+
+/// A matrix product by itself. What can be one kernel with it is for recuts() to find: the library's product and a
+/// kernel for the rest are what a fused one has to beat.
+std::optional<Region> contraction_alone(const ir::Graph& graph, const Usage& usage, const Unit& unit,
+                                        const LowerLimits& limits) {
+  if (unit.nodes.size() != 1) return std::nullopt;
+  const auto node = static_cast<std::size_t>(*unit.nodes.begin());
+  if (!contracts(graph.nodes[node].op)) return std::nullopt;
+  std::vector<bool> inside = usage.inlined;
+  inside[node] = true;
+  std::vector<int> outputs;
+  for (const auto& out : graph.nodes[node].outs) {
+    if (out) outputs.push_back(*out);
+  }
+  auto kernel = lower(graph, inside, outputs, limits);
+  if (!kernel) return std::nullopt;
+  return region_of(graph, usage, unit.nodes, std::move(*kernel), {});
+}
+
+}  // namespace
 
 Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& options) {
   std::vector<Region> regions;
@@ -21,6 +43,8 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
     units.absorb_output_views();
     for (const Unit& unit : units.all()) {
       if (unit.alive && unit.kernel) regions.push_back(region_of(graph, usage, unit.nodes, *unit.kernel, unit.given));
+      if (unit.alive && !unit.kernel && options.limits.contractions)
+        if (auto region = contraction_alone(graph, usage, unit, options.limits)) regions.push_back(std::move(*region));
     }
   }
   auto result = arrange(graph, std::move(regions));

@@ -3,17 +3,19 @@
 // [--random N]
 // [--seed S]
 // [--with GENES]
-// [--sms N] [--shared BYTES]: emits sample kernels with their seed genomes, these again with the genes of GENES
-// changed, and N random ones each, for sm_90a and prints one JSON document. --columns takes the samples of
-// column_samples.h,
+// [--sms N] [--shared BYTES] [--cpu ARCH] [--genes]: emits sample kernels with their seed genomes, these again with the
+// genes of GENES changed, and N random ones each, for sm_90a and prints one JSON document. --columns takes the samples
+// of column_samples.h,
 // --scans those of scan_samples.h, --windows those of window_samples.h, --cross those of cross_samples.h,
 // --early those of early_samples.h, --parts those of parts_samples.h.
 // tests/gpu/emit_check.py compiles, runs and
 // compares them. With few multiprocessors
 // (--sms) persistent blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in
 // FILE. --triton: genomes of that language only, and kernels that have some. --teams: genomes with teams of blocks only
-// (with few multiprocessors and little shared memory small kernels have some, too).
+// (with few multiprocessors and little shared memory small kernels have some, too). --cpu: C++ for the processor ARCH
+// (an -march value), of --sms cores. --genes: each kernel's genes, with their choices, as well.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -23,13 +25,10 @@
 #include <string_view>
 
 #include "activation_samples.h"
-#include "codegen/emit/cuda_column_plan.h"
-#include "codegen/emit/cuda_cross_plan.h"
 #include "codegen/emit/cuda_math.h"
-#include "codegen/emit/cuda_plan.h"
-#include "codegen/emit/cuda_scan_plan.h"
 #include "codegen/emit/expression.h"
 #include "codegen/genome.h"
+#include "codegen/templates/template.h"
 #include "column_samples.h"
 #include "cross_samples.h"
 #include "early_samples.h"
@@ -77,12 +76,8 @@ json describe(const samples::Sample& sample, const Device& device, const Genome&
   for (const Emitted& next : emitted->after) out["after"].push_back(launch(next));
   out["scratch_bytes"] = emitted->scratch_bytes;
   out["zeroed"] = emitted->zeroed;
-  out["estimated_registers"] =
-      sample.kernel.anchor == Anchor::cross  ? printing::make_cross_plan(sample.kernel, device, genome).registers
-      : sample.kernel.anchor == Anchor::scan ? printing::make_scan_plan(sample.kernel, device, genome).registers
-      : printing::uses_column_schedule(sample.kernel) || emitted->cooperative
-          ? printing::make_column_plan(sample.kernel, device, genome).base.registers
-          : printing::make_plan(sample.kernel, device, genome).registers;
+  const double registers = schedule_of(sample.kernel, device)->outline(genome).registers;
+  if (!std::isnan(registers)) out["estimated_registers"] = static_cast<int>(registers);
   return out;
 }
 
@@ -118,7 +113,7 @@ std::vector<std::pair<std::string, Genome>> read_choice(const char* path) {
 
 int main(int argc, char** argv) {
   bool large = false, columns = false, scans = false, windows = false, cross = false, early = false, parts = false,
-       teams = false;
+       teams = false, show_genes = false;
   int random = 0;
   std::size_t most = 1000;  // seeds of a sample
   std::uint64_t seed = 1;
@@ -149,7 +144,12 @@ int main(int argc, char** argv) {
       teams = true;
     else if (arg == "--triton")
       device.triton = true;
-    else if (arg == "--most" && i + 1 < argc)
+    else if (arg == "--genes")
+      show_genes = true;
+    else if (arg == "--cpu" && i + 1 < argc) {
+      device.target = Target::cpu;
+      device.arch = argv[++i];
+    } else if (arg == "--most" && i + 1 < argc)
       most = std::strtoull(argv[++i], nullptr, 10);
     else if (arg == "--random" && i + 1 < argc)
       random = std::atoi(argv[++i]);
@@ -173,7 +173,8 @@ int main(int argc, char** argv) {
                    "error: unknown argument %s\nhint: planish-emit-dump [--small|--large] "
                    "[--columns|--scans|--windows|--cross|--early|--parts] "
                    "[--triton] [--teams] [--most N] "
-                   "[--random N] [--seed S] [--with GENES] [--sms N] [--shared BYTES] [--genomes FILE]\n",
+                   "[--random N] [--seed S] [--with GENES] [--sms N] [--shared BYTES] [--genomes FILE] [--cpu ARCH] "
+                   "[--genes]\n",
                    argv[i]);
       return 2;
     }
@@ -206,6 +207,9 @@ int main(int argc, char** argv) {
     }
     for (const auto& output : sample.kernel.outputs) {
       one["outputs"].push_back({{"dtype", std::string(planish::name(output.dtype))}, {"shape", output.shape}});
+    }
+    if (show_genes) {
+      for (const auto& gene : genes(sample.kernel, device)) one["genes"].push_back({gene.name, gene.choices});
     }
     if (!chosen.empty()) {
       // Genes that a line does not name are at their first choice.

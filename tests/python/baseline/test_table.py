@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -158,3 +161,69 @@ def test_the_process(folder: Path) -> None:
         client.ask("add", name="shipped", kind="shipped", path=str(folder))
         found = client.ask("time", names=["eager", "shipped"], min_runs=6, max_runs=10, max_seconds=1, interval=0.05)
         assert set(found["times"]) == {"eager", "shipped"} and found["errors"] == {}
+
+
+def test_a_mode_that_takes_too_long_to_compile_is_given_up_and_the_others_stand(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*_: object, **__: object) -> None:
+        while True:  # as what compiles would: it catches what it can
+            with contextlib.suppress(Exception):
+                time.sleep(0.01)
+
+    table.add("eager", "eager", None)
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "compile", endless)
+        with pytest.raises(PlanishError) as error:
+            table.add("compile", "compile", None, 0.2)
+    assert error.value.kind == "out_of_time" and "compile" in error.value.message
+    assert set(table.entries) == {"eager"} and set(table.time(["eager"], QUICK)["times"]) == {"eager"}
+    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL and signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    table.add("again", "eager", None, 60)  # one in time is as without a limit
+    assert "again" in table.entries
+
+
+LARGE = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+def get_inputs():
+    return [torch.randn(512, 1024)]
+"""
+
+
+def test_large_results_are_also_timed_where_the_caller_keeps_them(tmp_path: Path) -> None:
+    task = tmp_path / "task.py"
+    task.write_text(LARGE)
+    table = Table(task, CPU)
+    table.add("eager", "eager", None)
+    timing = table.time(["eager"], QUICK)["times"]["eager"]
+    assert timing["kept_lo_ms"] <= timing["kept_ms"] <= timing["kept_hi_ms"] and timing["kept_ms"] > 0
+    assert len(table.entries["eager"].kept) in {tables._KEPT * rounds for rounds in range(1, tables._KEPT_ROUNDS + 1)}
+
+
+def test_kept_results_are_alive_at_the_same_time(tmp_path: Path) -> None:
+    task = tmp_path / "task.py"
+    task.write_text(LARGE)
+    table = Table(task, CPU)
+    table.add("eager", "eager", None)
+    addresses: list[int] = []
+    original = table._call
+    table._call = lambda entry, k: (result := original(entry, k), addresses.append(result.data_ptr()))[0]  # type: ignore[method-assign]
+    table._keeping(table.entries["eager"], tables.Stopwatch(CPU), 10)
+    assert len(set(addresses[1:])) == 10, "the first warms up; of the ten none is given back before the last"
+
+
+def test_small_results_are_not_timed_twice(table: Table) -> None:
+    table.add("eager", "eager", None)
+    assert "kept_ms" not in table.time(["eager"], QUICK)["times"]["eager"]
+
+
+def test_results_that_are_inputs_take_no_memory_of_their_own(tmp_path: Path) -> None:
+    task = tmp_path / "task.py"
+    task.write_text(LARGE.replace("x * 2", "x.view(1024, 512)"))
+    table = Table(task, CPU)
+    table.add("eager", "eager", None)
+    assert "kept_ms" not in table.time(["eager"], QUICK)["times"]["eager"]

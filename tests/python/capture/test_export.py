@@ -286,3 +286,24 @@ def test_a_plain_attribute_that_forward_changes_is_refused_by_name(tmp_path: Pat
     with pytest.raises(PlanishError) as caught:
         captured(Changes(), torch.ones(3), tmp_path=tmp_path)
     assert caught.value.kind == "not_exportable" and "count" in caught.value.message and "register_buffer" in caught.value.hint
+
+
+class Placed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first = Placed.forward.__code__.co_firstlineno
+        assert first > 0
+        y = self.norm(x)
+        return (y * 2).relu()
+
+
+def test_nodes_name_the_line_that_asked_for_them(tmp_path: Path) -> None:
+    first = Placed.forward.__code__.co_firstlineno
+    graph = captured(Placed(), torch.randn(4, 8), tmp_path=tmp_path).graph
+    places = {node["op"]: node["source"] for node in graph["nodes"] if "source" in node}
+    here = Path(__file__).name
+    assert places["aten.native_layer_norm.default"] == {"file": here, "line": first + 3}, "a layer of PyTorch's counts as the line that called it"
+    assert places["aten.mul.Tensor"] == places["aten.relu.default"] == {"file": here, "line": first + 4}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from planish import executor as executor_module
 from planish import rt
 from planish.executor import Executor, ExecutorError
 from programs import SCALE, add, aten, buffer, build, kernel, launch, param, program, scale, state, user
@@ -220,6 +222,39 @@ def test_memory_of_large_outputs_comes_back_when_nothing_refers_to_it(runtime: P
     assert third.is_contiguous() and not third.requires_grad and third._base is None
 
 
+@pytest.mark.parametrize("cheap", [False, True])
+def test_a_caller_who_keeps_results_gets_fresh_memory(runtime: Path, binaries: list[str], monkeypatch: pytest.MonkeyPatch, cheap: bool) -> None:
+    n = 1 << 19
+    monkeypatch.setattr(executor_module, "_huge_pages_are_cheap", lambda: cheap)
+    document = program([buffer("input", [n], user(0)), buffer("output", [n])], [scale(0, 1, n)], [{"buffer": 1, "kind": "user"}], [SCALE])
+    executor = Executor(document, binaries, "", runtime, "cpu")
+    huge: list[bool] = []
+    original = executor_module._Block
+
+    def block(size: int, wanted: bool) -> Any:
+        huge.append(wanted)
+        return original(size, wanted)
+
+    monkeypatch.setattr(executor_module, "_Block", block)
+    kept = [executor.run([torch.full((n,), float(k))])[0] for k in range(6)]
+    assert huge == [True] * executor._pool.keep + [cheap] * (6 - executor._pool.keep), "beyond the blocks that stay, only where they cost less"
+    assert len({t.data_ptr() for t in kept}) == 6
+    for k, t in enumerate(kept):
+        assert torch.equal(t, torch.full((n,), 2.0 * k))
+    assert executor._pool._made == {4 * n: 6}
+    addresses = {t.data_ptr() for t in kept}
+    del t, kept
+    assert [len(blocks) for blocks in executor._pool._kept.values()] == [executor._pool.keep]
+    again = executor.run([torch.ones(n)])[0]
+    assert again.data_ptr() in addresses and torch.equal(again, torch.full((n,), 2.0))
+
+
+def test_what_huge_pages_cost_is_asked_once() -> None:
+    executor_module._huge_pages_are_cheap.cache_clear()
+    assert executor_module._huge_pages_are_cheap() is executor_module._huge_pages_are_cheap()
+    assert executor_module._huge_pages_are_cheap.cache_info().misses == 1
+
+
 def test_the_pool_can_be_turned_off(runtime: Path, binaries: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     n = 1 << 19
     document = program([buffer("input", [n], user(0)), buffer("output", [n])], [scale(0, 1, n)], [{"buffer": 1, "kind": "user"}], [SCALE])
@@ -227,7 +262,7 @@ def test_the_pool_can_be_turned_off(runtime: Path, binaries: list[str], monkeypa
     executor = Executor(document, binaries, "", runtime, "cpu")
     monkeypatch.undo()
     assert torch.equal(executor.run([torch.ones(n)])[0], torch.full((n,), 2.0))
-    assert not executor._pool._idle
+    assert not executor._pool._kept
 
 
 def test_calls_from_many_threads(runtime: Path, binaries: list[str]) -> None:
@@ -294,3 +329,47 @@ def test_an_operator_that_returns_another_precision_than_declared_is_converted(r
     x = torch.randn(6)
     (result,) = Executor(document, binaries, "", runtime, "cpu").run([x])
     assert torch.equal(result, 2 * x.half().float())
+
+
+def test_a_run_of_steps_keeps_no_more_than_what_is_still_read() -> None:
+    """Temporaries of a run die after their last reader, those that a later run, a kernel or the caller reads stay."""
+    alive: list[int] = []
+    document = program(
+        [buffer("input", [4], user(0)), *(buffer("temp", [4]) for _ in range(3)), buffer("output", [4])],
+        [add(0, 0, 1), add(1, 0, 2), add(2, 1, 3), add(3, 3, 4)],
+        [{"kind": "user", "buffer": 4}],
+    )
+    executor = aten_only(document)
+    made: list[weakref.ref[torch.Tensor]] = []
+    names = executor._actions[0].__globals__
+    for k in range(4):
+        original = names[f"op{k}"]
+
+        def noted(*args: Any, original: Any = original) -> torch.Tensor:
+            alive.append(sum(ref() is not None for ref in made))
+            result: torch.Tensor = original(*args)
+            made.append(weakref.ref(result))
+            return result
+
+        names[f"op{k}"] = noted
+    x = torch.ones(4)
+    assert torch.equal(executor.run([x])[0], 10 * x)
+    assert alive == [0, 1, 2, 1], "two are read by the third step, one by the last"
+
+
+def test_constants_that_an_operator_assumes_anyway_are_left_out_and_others_are_not() -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    alpha = [{"name": "self", "buffer": 0}, {"name": "other", "buffer": 0}]
+    document = program(
+        [buffer("input", [2, 3], user(0)), *(buffer("output", [2, 3]) for _ in range(2)), buffer("output", [2]), buffer("output", [2, 1])],
+        [
+            aten("aten.add.Tensor", [*alpha, {"name": "alpha", "int": 1}], [1]),
+            aten("aten.add.Tensor", [*alpha, {"name": "alpha", "int": 3}], [2]),
+            aten("aten.sum.dim_IntList", [{"name": "self", "buffer": 0}, {"name": "dim", "ints": [1]}, {"name": "keepdim", "bool": False}], [3]),
+            aten("aten.sum.dim_IntList", [{"name": "self", "buffer": 0}, {"name": "dim", "ints": [1]}, {"name": "keepdim", "bool": True}], [4]),
+        ],
+        [{"kind": "user", "buffer": b} for b in (1, 2, 3, 4)],
+    )
+    one, three, flat, kept = aten_only(document).run([x])
+    assert torch.equal(one, 2 * x) and torch.equal(three, 4 * x)
+    assert torch.equal(flat, x.sum(1)) and torch.equal(kept, x.sum(1, keepdim=True))

@@ -194,3 +194,36 @@ def test_strides_are_kept(tmp_path):
     outputs = harness.eager()
     outputs[0][11, 22] += 1
     assert harness.judge(outputs)["outputs"][0]["worst"]["index"] == [11, 22]
+
+
+def test_the_tasks_own_parameters_are_kept_for_every_seed_and_regime_where_asked() -> None:
+    source = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+    def forward(self, x):
+        return self.linear(x)
+def get_inputs():
+    return [torch.randn(4, 8)]
+def get_init_inputs():
+    return []
+"""
+    harness = Harness(source)
+    service = harness.service
+    service.make({"region": "task", "data": "first", "seed": 1, "regime": "task"})
+    own = harness.region.task.model.state_dict()
+    for name, kept in (("d", True), ("other", False)):
+        service.make({"region": "task", "data": name, "seed": 7, "regime": "task", **({"own_parameters": True} if kept else {})})
+        for regime in ("task", "wide"):
+            service.refresh({"data": name, "seed": 8, "regime": regime})
+            data = service.data[name]
+            found = {i["name"]: s.view for i, s in zip(harness.graph["inputs"], data.inputs, strict=True) if i["kind"] == "param"}
+            assert set(found) == set(own)
+            assert all(torch.equal(found[key], own[key]) for key in own) is kept
+            # The two share seed and regime, not what is expected.
+            inputs = {i["name"]: s.view for i, s in zip(harness.graph["inputs"], data.inputs, strict=True)}
+            x = next(v for key, v in inputs.items() if key not in own)
+            data.outputs[0].view.copy_(torch.nn.functional.linear(x, found["linear.weight"], found["linear.bias"]))
+            assert service.check({"data": name, "stage": "full"})["ok"], (name, regime)

@@ -40,6 +40,7 @@ def task(forward, inputs="torch.randn(8, 8)", args="x", init="pass"):
         (task("return x * 2", "torch.randn(1 << 22, 1 << 20)"), "out_of_memory"),
         (task("return (x.unsqueeze(1) * x).sum()", "torch.randn(1 << 21)"), "out_of_memory"),
         (task("return x @ x", "torch.randn(3, 4)"), "forward_failed"),
+        (task("return self.norm(x)", init="self.norm = nn.LazyBatchNorm1d()"), "not_exportable"),
     ],
 )
 def test_unfit_tasks(source, kind, tmp_path):
@@ -146,3 +147,18 @@ def test_a_failed_device_has_a_kind_of_its_own(words, failed):
 
     serve(Channel(theirs), {"fails": fails})
     assert answers.receive()["error"]["kind"] == ("device_lost" if failed else "internal")
+
+
+@pytest.mark.parametrize(
+    ("init", "forward", "hint"),
+    [
+        ("self.a = nn.TransformerEncoderLayer(8, 2, 16)", "return self.a(x)", "put the model in eval mode: dropout"),
+        ("self.a = nn.LSTM(8, 8, 2, dropout=0.5)", "return self.a(x)", "put the model in eval mode: dropout"),
+        ("pass", "return x + torch.randn(8, 8)", "random results cannot be verified: pass random tensors"),
+    ],
+)
+def test_random_tasks_are_told_where_and_what_to_do(init, forward, hint, tmp_path):
+    with pytest.raises(PlanishError) as caught:
+        Harness(task(forward, init=init), tmp_path)
+    assert caught.value.kind == "random_ops" and caught.value.hint.startswith(hint)
+    assert f"task_under_test.py:9: {forward}" in caught.value.message

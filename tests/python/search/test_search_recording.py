@@ -51,7 +51,7 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_recording_goes_on_where_it_was_and_holds_every_genome(dumps: Path, tmp_path: Path) -> None:
-    stopped = record(dumps, tmp_path, "--seconds", "0.5")
+    stopped = record(dumps, tmp_path, "--seconds", "0.001")
     assert stopped.returncode == 1, stopped.stderr
     assert "goes on with them" in stopped.stderr
     rows = tmp_path / f"{TASK}.rows.jsonl"

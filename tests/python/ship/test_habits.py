@@ -9,7 +9,6 @@ import pickle
 import sys
 import threading
 import types
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -413,16 +412,6 @@ def test_threads(model: nn.Module) -> None:
     other.join()
     assert not wrong
     expect(model, True, inputs[0])
-
-
-@torch.no_grad()
-def test_a_module_that_is_dropped_is_freed(folder: Path, x: torch.Tensor) -> None:
-    model = load(folder)
-    model(x)
-    gone = weakref.ref(model)
-    del model
-    gc.collect()
-    assert gone() is None
 
 
 @torch.no_grad()

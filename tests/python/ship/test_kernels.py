@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,16 @@ def test_a_moved_folder_still_works(folder: Path, tmp_path: Path) -> None:
     moved = shutil.move(folder, tmp_path / "elsewhere")
     ran, result = program_ran(load(moved), torch.ones(64))
     assert ran and torch.equal(result, torch.full((64,), 2.0))
+
+
+def test_a_free_threaded_interpreter_does_not_load_the_extension(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts references as an interpreter with a global lock does; the checks in Python answer there."""
+    known = sysconfig.get_config_var
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: 1 if name == "Py_GIL_DISABLED" else known(name))
+    model, x = load(folder), torch.randn(64)
+    with runs() as seen:
+        assert torch.equal(model(x), x * 2) and torch.equal(model(x), x * 2)
+    assert seen == ["run", "run"] and model._planish.shipped.extension is None
 
 
 @pytest.mark.parametrize("broken", ["a missing binary", "a missing runtime", "another CPU"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +16,9 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from planish import counts
 from planish.capture import capture
+from planish.capture.live import load_live, write_live
 from planish.errors import PlanishError
 from planish.ship import attach, detach, guards, load
 from shipping import aten_program, program_ran, write
@@ -132,3 +136,78 @@ def test_what_cannot_be_loaded_is_named(module: nn.Module, folder: Path, tmp_pat
     (folder / "ship.json").write_text('{"schema": "other"}')
     with pytest.raises(PlanishError, match="schema"):
         load(folder, module)
+
+
+@torch.no_grad()
+def test_a_call_that_falls_back_says_so_once_and_is_counted(module: nn.Module, folder: Path) -> None:
+    x = torch.randn(4, 8)
+    attach(folder, module)
+    for _ in range(3):
+        module(x)
+    with pytest.warns(guards.FallbackWarning, match=r"input 0 has shape \[5, 8\], the program was made for \[4, 8\]") as said:
+        for _ in range(2):
+            module(torch.randn(5, 8))
+        module(torch.randn(6, 8))
+    assert len(said) == 1 and said[0].filename == __file__  # at the user's line
+    with pytest.warns(guards.FallbackWarning, match="strides"):
+        module(torch.randn(8, 4).T)
+    with pytest.warns(guards.FallbackWarning, match="torch.float64"):
+        module.double()(x.double())
+    found = counts.status(module)
+    assert (found.ran, found.calls) == (3, 8) and found.attached
+    assert sorted(found.fell_back.values()) == [1, 1, 3]
+    assert "ran in 3 of 8 calls" in repr(found) and "3 × " in repr(found)
+    assert counts.status(nn.Sequential(module)).ran == 3 and "'0'" in repr(counts.status(nn.Sequential(module)))
+    assert not counts.status(nn.Linear(2, 2)).attached
+
+
+def test_gradients_that_nobody_can_ask_for_do_not_matter(module: nn.Module, folder: Path) -> None:
+    x = torch.randn(4, 8)
+    attach(folder, module)
+    with pytest.warns(guards.FallbackWarning, match=r"inner\.weight.*torch\.no_grad"):
+        assert module(x).requires_grad
+    module.requires_grad_(False)
+    assert torch.is_grad_enabled() and program_ran(module, x)[0]
+    with pytest.warns(guards.FallbackWarning, match="strides"):  # gradients were said before
+        module(x.clone().requires_grad_())
+        module(torch.randn(8, 4).T)
+
+
+@torch.no_grad()
+def test_other_calls_may_be_compiled(module: nn.Module, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[Any] = []
+
+    def compile(function: Any, **options: Any) -> Any:
+        compiled.append(options)
+        return function
+
+    monkeypatch.setattr(torch, "compile", compile)
+    attach(folder, module, fallback="compile")
+    x, other = torch.randn(4, 8), torch.randn(5, 8)
+    assert program_ran(module, x)[0] and compiled == []
+    with pytest.warns(guards.FallbackWarning):
+        for _ in range(2):
+            torch.testing.assert_close(module(other), Block.forward(module, other))
+    assert compiled == [{}]
+    with pytest.raises(PlanishError, match="fallback"):
+        load(folder, Block(8), fallback="other")
+    assert type(detach(module)) is Block and "_planish" not in str(vars(module).keys())
+
+
+@torch.no_grad()
+def test_the_exported_twin_of_a_module_is_accepted_too(tmp_path: Path) -> None:
+    captured, x = Noisy().eval(), torch.randn(4, 8)
+    write_live(tmp_path / "task", "Noisy", captured, (x,), {}, exported=True)
+    task = load_live(tmp_path / "task")
+    about = json.loads((tmp_path / "task" / "task.json").read_text())
+    blobs = tmp_path / "shipped" / "blobs"
+    blobs.mkdir(parents=True)
+    graph = capture(task.model, (x,), {}, blobs).graph
+    folder = write(tmp_path / "shipped", tmp_path, aten_program(graph), graph, modules=about["modules"], twin=about["twin"])
+    for model in (task.rebuild(), Noisy().eval()):
+        ran, result = program_ran(attach(folder, model), x)
+        assert ran and torch.equal(result, x * 2)
+    stronger = Noisy().eval()
+    stronger.drop.p = 0.9
+    with pytest.warns(guards.FallbackWarning, match=r"'drop' has p = 0\.9, captured was 0\.5"):
+        attach(folder, stronger)(x)

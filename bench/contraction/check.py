@@ -1,0 +1,223 @@
+"""Runs what planish-contraction-dump printed on the GPU: python3 bench/contraction/check.py CASES.json [--out FOLDER] [--compile-only].
+
+Each variant runs on ordinary data, with rows and columns scaled by powers of two to ±40, and with rows of Inf and NaN; it must be as close to an
+fp64 product as fp32 is, row by row, and put Inf and NaN where torch's fp32 product does. Then all launches of it are timed together and apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import ctypes
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import driver
+from measure import Child
+
+# Of the last two dimensions of each operand, the one that is not summed over, where it is not the first's rows and the second's columns.
+KEPT = {"linear_gelu": (0, 0), "transposed_mm": (1, 0)}
+
+
+def compile_all(cases: list[dict[str, Any]]) -> dict[str, tuple[bytes, str, float]]:
+    sources = {launch["source"] for case in cases for variant in case["variants"] for launch in variant["launches"]}
+    with concurrent.futures.ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
+        return dict(zip(sources, pool.map(compile_one, sources), strict=True))
+
+
+def compile_one(source: str) -> tuple[bytes, str, float]:
+    begun = time.monotonic()
+    try:
+        cubin, log = driver.compile_text(source)
+    except RuntimeError as error:
+        return b"", str(error)[:600], time.monotonic() - begun
+    return cubin, log, time.monotonic() - begun
+
+
+class Checker:
+    """The child's side: one process, one device."""
+
+    def __init__(self) -> None:
+        import torch
+        from subject import Subject
+
+        self.torch = torch
+        self.subject = Subject()
+        self.device = self.subject.device
+        self.case = ""
+
+    def make_inputs(self, case: dict[str, Any], data: str) -> list[Any]:
+        t = self.torch
+        generator = t.Generator("cuda").manual_seed(7)
+        made = []
+        for declared in case["inputs"]:
+            shape = declared["shape"]
+            dtype = {"f16": t.float16, "bf16": t.bfloat16}.get(declared["dtype"], t.float32)
+            x = t.randn(shape, device="cuda", generator=generator)
+            if data == "scaled" and len(made) < 2 and dtype == t.float32:
+                # Every row of the first operand and every column of the second; what is summed over keeps one scale.
+                kept = KEPT.get(case["name"], (0, 1))[len(made)]
+                power = t.randint(-40, 41, [shape[-2 + kept]], device="cuda", generator=generator).float()
+                x = x * t.exp2(power).view([-1, 1] if kept == 0 else [1, -1])
+            if data == "special" and len(made) == 0:
+                flat = x.view(-1)
+                flat[3] = float("inf")
+                flat[shape[-1] * 2 + 1] = -float("inf")
+                flat[shape[-1] * 5 + 4] = float("nan")
+            made.append(x.to(dtype))
+        return made
+
+    def reference(self, case: dict[str, Any], inputs: list[Any]) -> tuple[Any, Any]:
+        scope = {"t": self.torch}
+        return (eval(case["python"], scope, {"x": [x.double() for x in inputs]}), eval(case["python"], scope, {"x": inputs}))
+
+    def run(self, case: dict[str, Any], variant: dict[str, Any], cubins: list[bytes], baseline: bool) -> dict[str, Any]:
+        t, subject = self.torch, self.subject
+        functions = [subject.driver.load(cubin, "planish_kernel", launch["shared"]) for cubin, launch in zip(cubins, variant["launches"], strict=True)]
+        scratch = [t.full((bytes_ // 4 + 64,), float("nan"), device="cuda") for bytes_ in variant["scratch_bytes"]]
+        stream = t.cuda.current_stream().cuda_stream
+        answer: dict[str, Any] = {}
+        declared = case["outputs"][0]
+        dtype = {"f16": t.float16, "bf16": t.bfloat16}.get(declared["dtype"], t.float32)
+        exact = 4e-7 if dtype == t.float32 else 6e-4 if dtype == t.float16 else 4e-3
+        small = case["products"] < 3e8
+        for data in ("special", "scaled", "normal") if small else ("normal",):
+            inputs = self.make_inputs(case, data)
+            outputs = [t.full(one["shape"], float("nan"), device="cuda", dtype=dtype) for one in case["outputs"]]
+            places = {"input": inputs, "output": outputs, "scratch": scratch}
+            steps = []
+            for function, launch in zip(functions, variant["launches"], strict=True):
+                config = subject.driver.config(launch["grid"], launch["block"], launch["shared"], stream, launch["cluster"])
+                steps.append((function, config, [ctypes.c_void_p(places[kind][index].data_ptr()) for kind, index in launch["args"]]))
+
+            def run(steps: list[Any] = steps) -> None:
+                for function, config, arguments in steps:
+                    subject.driver.launch(function, config, arguments)
+
+            run()
+            t.cuda.synchronize()
+            wide, eager = self.reference(case, inputs)
+            ours = outputs[0].view(wide.shape).double()
+            if data == "special":
+                special = eager.double()
+                same = (ours.isfinite() == special.isfinite()) & (ours.isnan() == special.isnan()) & (~special.isinf() | (ours == special))
+                answer["misplaced"] = int((~same).sum())
+                finite = eager.double().isfinite().all(-1)
+                ours, wide, eager = ours[finite], wide[finite], eager[finite]
+            row = (ours - wide).norm(dim=-1) / wide.norm(dim=-1).clamp_min(1e-300)
+            theirs = (eager.double() - wide).norm(dim=-1) / wide.norm(dim=-1).clamp_min(1e-300)
+            error, worst = float((ours - wide).norm() / wide.norm()), float(row.max())
+            answer[data] = [error, worst, float((eager.double() - wide).norm() / wide.norm()), float(theirs.max())]
+            # A row may hang on one element, whose sum cancels: both sides' worst are matters of luck.
+            limit, row_limit = max(exact, 2 * answer[data][2]), max(2.5 * exact, 4 * answer[data][3])
+            if not (error <= limit and worst <= row_limit) or answer.get("misplaced", 0):
+                answer["wrong"] = data
+            first = outputs[0].clone()
+            for one in outputs:
+                one.fill_(float("nan"))
+            run()
+            answer["steady"] = answer.get("steady", True) and bool(t.equal(first.nan_to_num(), outputs[0].nan_to_num()))
+        if case["products"] < 1e7:
+            return answer
+        answer.update(subject.times(run, 9, 5))
+        answer["apart_ms"] = [subject.times(lambda one=one: subject.driver.launch(one[0], one[1], one[2]), 5, 3)["cold_ms"] for one in steps]
+        if baseline:
+            t.backends.cuda.matmul.allow_tf32 = False
+            scope = {"t": t, "x": inputs}
+            code = compile(case["python"], "case", "eval")
+            answer["eager_ms"] = subject.times(lambda: eval(code, scope), 5, 3)["cold_ms"]
+        return answer
+
+
+def serve() -> None:
+    import pickle
+
+    checker = Checker()
+    print(json.dumps({"ready": True, "device": checker.device}), flush=True)
+    while True:
+        head = sys.stdin.buffer.read(8)
+        if len(head) < 8:
+            return
+        job = pickle.loads(sys.stdin.buffer.read(int.from_bytes(head, "little")))
+        try:
+            answer = checker.run(*job)
+        except Exception as error:  # whatever it was, the parent has to hear of it
+            answer = {"failed": f"{type(error).__name__}: {str(error).splitlines()[0][:140]}", "fatal": "CUDA" in str(error)}
+        print(json.dumps(answer), flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("cases", nargs="?")
+    parser.add_argument("--out", type=Path, default=Path("contraction-out"))
+    parser.add_argument("--compile-only", action="store_true")
+    parser.add_argument("--max-seconds", type=float, default=80.0)
+    parser.add_argument("--serve", action="store_true")
+    args = parser.parse_args()
+    if args.serve:
+        serve()
+        return 0
+    args.out.mkdir(parents=True, exist_ok=True)
+    cases = json.loads(Path(args.cases).read_text())
+    begun = time.monotonic()
+    compiled = compile_all(cases)
+    print(f"{len(compiled)} sources in {time.monotonic() - begun:.1f} s, longest {max(took for _, _, took in compiled.values()):.2f} s")
+    failed = 0
+    for source, (cubin, log, _) in compiled.items():
+        spills = [line.strip() for line in log.splitlines() if "spill stores" in line and " 0 bytes spill stores" not in line]
+        if not cubin or spills or "C7510" in log:
+            failed += 1
+            (args.out / f"bad-{failed}.cu").write_text(source)
+            print(f"bad-{failed}.cu: " + ("; ".join(spills) if cubin else log))
+    if args.compile_only:
+        return 1 if failed else 0
+    child = Child(args.out / "child.log", __file__)
+    begun = time.monotonic()
+    rows, raw = [], []
+    for case in cases:
+        shape = " ".join("x".join(map(str, one["shape"])) for one in case["inputs"]) + " " + case["inputs"][0]["dtype"]
+        bare = {k: v for k, v in case.items() if k != "variants"}
+        for number, variant in enumerate(case["variants"]):
+            cubins = [compiled[launch["source"]][0] for launch in variant["launches"]]
+            if time.monotonic() - begun > args.max_seconds:
+                answer: dict[str, Any] = {"failed": "no time left"}
+            elif not all(cubins):
+                answer = {"failed": "does not compile"}
+            else:
+                launches = [{k: v for k, v in one.items() if k != "source"} for one in variant["launches"]]
+                answer = child.ask((bare, variant | {"launches": launches}, cubins, number == 0))
+            raw.append({"case": case["name"], "inputs": shape, "genome": variant["genome"], **answer})
+            (args.out / "rows.json").write_text(json.dumps(raw, indent=1))
+            rows.append(line(case, shape, variant["genome"], answer))
+    child.end()
+    table = [f"{child.device}; error whole/worst row (eager's); ms cold in all = launches; TFLOP/s cold, sustained; eager ms", *rows]
+    (args.out / "table.txt").write_text("\n".join(table) + "\n")
+    print("\n".join(table))
+    return 0
+
+
+def line(case: dict[str, Any], shape: str, genome: str, answer: dict[str, Any]) -> str:
+    head = f"{case['name']} {shape} | {genome} |"
+    if "failed" in answer:
+        return f"{head} FAILED {answer['failed']}"
+    text = head + (f" WRONG on {answer['wrong']}" if "wrong" in answer else "") + ("" if answer["steady"] else " UNSTEADY")
+    if answer.get("misplaced"):
+        text += f" {answer['misplaced']} Inf or NaN at other places than eager's"
+    for data in ("special", "scaled", "normal"):
+        if isinstance(answer.get(data), list):
+            e = answer[data]
+            text += f" {data} {e[0]:.1e}/{e[1]:.1e} ({e[2]:.1e}/{e[3]:.1e})"
+    if "cold_ms" in answer:
+        rate = [2e-9 * case["products"] / answer[name] for name in ("cold_ms", "sustained_ms")]
+        text += f" {answer['cold_ms']:.4f} = " + " + ".join(f"{one:.4f}" for one in answer["apart_ms"]) + f"; {rate[0]:.1f}, {rate[1]:.1f} TF"
+    if "eager_ms" in answer:
+        text += f"; eager {answer['eager_ms']:.4f}"
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

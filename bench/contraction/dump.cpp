@@ -1,0 +1,84 @@
+// planish-contraction-dump [--large] [--seeds N] [--random N]: emits products of several shapes with their first seeds
+// and N random genomes, as one JSON document that check.py compiles, runs, compares and times.
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string_view>
+
+#include "codegen/contraction_samples.h"
+#include "codegen/genome.h"
+
+namespace {
+
+using namespace planish;
+using namespace planish::codegen;
+using nlohmann::json;
+
+json launch(const Emitted& one) {
+  json args = json::array();
+  for (const auto& arg : one.args) {
+    using Kind = Emitted::Argument::Kind;
+    args.push_back({arg.kind == Kind::input ? "input" : arg.kind == Kind::output ? "output" : "scratch", arg.index});
+  }
+  return {{"source", one.source}, {"grid", one.grid[0]},       {"block", one.block[0]},
+          {"shared", one.shared}, {"cluster", one.cluster[0]}, {"args", args}};
+}
+
+json tensors(const auto& all) {
+  json out = json::array();
+  for (const auto& one : all)
+    out.push_back({{"dtype", name(one.dtype)}, {"shape", one.shape}, {"strides", one.strides}});
+  return out;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool large = false;
+  std::size_t seeds_each = 2;
+  int random = 0;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view arg = argv[i];
+    if (arg == "--large") {
+      large = true;
+    } else if (arg == "--seeds" && i + 1 < argc) {
+      seeds_each = static_cast<std::size_t>(std::atoi(argv[++i]));
+    } else if (arg == "--random" && i + 1 < argc) {
+      random = std::atoi(argv[++i]);
+    } else {
+      std::fprintf(stderr, "usage: %s [--large] [--seeds N] [--random N]\n", argv[0]);
+      return 2;
+    }
+  }
+  Device device;
+  device.target = Target::cuda;
+  device.arch = "sm_90a";
+  std::mt19937_64 rng(1);
+  json out = json::array();
+  for (const auto& sample : samples::contraction_samples(large)) {
+    auto genomes = seeds(sample.kernel, device);
+    if (genomes.size() > seeds_each) genomes.resize(seeds_each);
+    for (int i = 0; i < random; ++i) genomes.push_back(random_genome(sample.kernel, device, rng));
+    json variants = json::array();
+    for (const Genome& genome : genomes) {
+      const auto emitted = emit(sample.kernel, device, genome);
+      if (!emitted) {
+        std::fprintf(stderr, "error: %s %s: %s\n", sample.name.c_str(), text(genome).c_str(),
+                     emitted.error().message.c_str());
+        return 1;
+      }
+      json launches = json::array({launch(*emitted)});
+      for (const Emitted& next : emitted->after) launches.push_back(launch(next));
+      variants.push_back({{"genome", text(genome)}, {"launches", launches}, {"scratch_bytes", emitted->scratch_bytes}});
+    }
+    out.push_back({{"name", sample.name},
+                   {"python", sample.python},
+                   {"products", sample.products},
+                   {"inputs", tensors(sample.kernel.inputs)},
+                   {"outputs", tensors(sample.kernel.outputs)},
+                   {"variants", variants}});
+  }
+  std::printf("%s\n", out.dump().c_str());
+  return 0;
+}

@@ -1,0 +1,53 @@
+"""Pickling a user's module for other processes of the same Python.
+
+Classes and functions of a script, a notebook or another function have no name that another process could import: cloudpickle, where
+it is installed, writes their code into the pickle. Without it they are refused, and the caller has another form of the module.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import dataclasses
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+try:
+    from cloudpickle import Pickler as _Base
+except ImportError:
+    from pickle import Pickler as _Base
+
+#: What an attached program adds to a module's own dictionary (ship/live.py).
+ATTACHED = "_planish"
+
+
+class Pickler(_Base):  # type: ignore[misc,valid-type]
+    """Writes modules that carry a program as the modules they were before."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        original = getattr(type(obj), "_planish_original", None)
+        if original is not None and isinstance(obj, torch.nn.Module):
+            return copyreg.__newobj__, (original,), {k: v for k, v in vars(obj).items() if not k.startswith(ATTACHED)}  # type: ignore[attr-defined]
+        # The marks inside a dataclass are compared by identity.
+        if isinstance(obj, dataclasses._FIELD_BASE):  # type: ignore[attr-defined]
+            return getattr, (dataclasses, obj.name)
+        if obj is dataclasses.MISSING:
+            return getattr, (dataclasses, "MISSING")
+        more = getattr(super(), "reducer_override", None)
+        return NotImplemented if more is None else more(obj)
+
+
+Unpickler, load, loads, dump, dumps = pickle.Unpickler, pickle.load, pickle.loads, pickle.dump, pickle.dumps  # what torch.save asks of a pickle module
+
+
+def save(thing: Any, path: Path) -> bool:
+    """Whether `thing`, tensors and all, could be written to `path`. What is half written is removed."""
+    try:
+        torch.save(thing, path, pickle_module=sys.modules[__name__])
+    except Exception:  # whatever a class of the user's raises when asked for its state
+        path.unlink(missing_ok=True)
+        return False
+    return True

@@ -1,0 +1,109 @@
+"""Whether the captured graph does what the model does, where rounding alone could hide or fake the answer.
+
+Normalisation by the batch amplifies rounding from layer to layer, and eager and the graph take different kernels: in a deep network their
+results may be far apart although both are right. So it is decided in double precision, where what rounding leaves is a billion times smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from planish.oracle import flags, gate
+from planish.oracle.gate import Accuracy
+from planish.oracle.interpret import Double, Interpreter, op_name, promote, promote_dtype
+
+SANE = 1e-2  # two runs of one program may differ by this much before it is asked why
+_SANE_IN_DOUBLE = 1e-4
+_ROOM = 64.0  # times what the reference moves by when every value is rounded; the gate allows a quarter of it
+_CHAOS = 0.1  # where it moves by more, nothing can be told
+
+
+class Undecided(Exception):
+    """The model cannot be run in double precision."""
+
+
+def agree(a: torch.Tensor, b: torch.Tensor, tolerance: float = SANE) -> bool:
+    """Equal beyond rounding (NaN equals NaN)."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if torch.equal(a, b):
+        return True
+    if not a.is_floating_point():
+        return float((a != b).double().mean()) < tolerance
+    room = tolerance * float(torch.nan_to_num(b, 0, 0, 0).abs().max().clamp_min(1e-30))
+    return bool(torch.allclose(a, b, rtol=tolerance, atol=room, equal_nan=True))
+
+
+class _Promoting(TorchDispatchMode):
+    """Every floating value that reaches an operator, and every dtype that it is asked for, in double."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def wide(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor):
+                return promote_dtype(value)
+            promoted = promote(value)
+            if promoted is not value and func._schema.is_mutable:
+                raise Undecided(f"{func} writes into a tensor that was not promoted")
+            return promoted
+
+        if func is torch.ops.aten.view.dtype:
+            raise Undecided("it looks at the bits of floats")
+        args, kwargs = pytree.tree_map(wide, (args, kwargs or {}))
+        return func(*args, **kwargs)
+
+
+def in_double(model: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tensor]:
+    """The tensors that `model` returns, computed in double throughout: casts, constants and created tensors included. `model` is changed.
+    Raises Undecided where that cannot be done; exhausted memory as torch does."""
+    try:
+        model._apply(promote)
+        args, kwargs = pytree.tree_map(lambda x: promote(x) if isinstance(x, torch.Tensor) else x, (args, kwargs))
+        with Double().begin(), _Promoting():
+            result = model(*args, **kwargs)
+    except (Undecided, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        if "can't allocate memory" in str(error):
+            raise
+        raise Undecided(str(error)) from error
+    return [leaf.detach() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def same_in_double(run: Interpreter, inputs: Mapping[int, torch.Tensor], wanted: Sequence[int], model: torch.nn.Module, call: Any) -> bool:
+    """Whether graph and model give the same in double. Raises Undecided."""
+    theirs = in_double(model, *call)
+    ours = run.run(inputs, wanted, Double())
+    return all(agree(ours[v], promote(t), _SANE_IN_DOUBLE) for v, t in zip(wanted, theirs, strict=False))
+
+
+def explained_by_rounding(
+    run: Interpreter, inputs: Mapping[int, torch.Tensor], wanted: Sequence[int], ours: Mapping[int, torch.Tensor], theirs: Sequence[torch.Tensor]
+) -> bool:
+    """Whether what two runs differ by is what the reference itself moves by when each of its values is rounded, to TF32 where torch's flags permit that."""
+    device = next(iter(inputs.values())).device
+    modes = [Double(delta=gate.DELTA, generator=torch.Generator(device).manual_seed(7919 + draw)) for draw in range(gate.RESPONSE_DRAWS)]
+    operations = flags.tf32_operations(device, Accuracy("eager"))
+    if operations and any(op_name(run.captured.nodes[i]) in operations for i in run.nodes):
+        modes.append(Double(tf32=operations))
+    exact = run.run(inputs, wanted, Double())
+    moved = dict.fromkeys(wanted, 0.0)
+    for mode in modes:
+        again = run.run(inputs, wanted, mode)
+        moved = {v: max(moved[v], _apart(again[v], exact[v])) for v in wanted}
+    return all(moved[v] < _CHAOS and _apart(ours[v], t) <= _ROOM * moved[v] for v, t in zip(wanted, theirs, strict=False))
+
+
+def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Relative Frobenius distance of floats, the share of different elements otherwise."""
+    if a.shape != b.shape:
+        return float("inf")
+    if not a.is_floating_point():
+        return float((a != b).double().mean()) if a.numel() else 0.0
+    a, b = a.to(torch.float64), b.to(torch.float64)
+    scale = float(torch.linalg.vector_norm(torch.nan_to_num(b)))
+    return float(torch.linalg.vector_norm(torch.nan_to_num(a) - torch.nan_to_num(b))) / scale if scale else float((a != b).any())

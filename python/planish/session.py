@@ -1,0 +1,110 @@
+"""Runs the `planish` command for the Python interface: finds it, shows its progress while it works, reads its document."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+from planish.errors import PlanishError
+
+#: `optimize` exit codes that come with a result document.
+_FINISHED = (0, 1)
+#: Seconds that the command has to save its state after an interrupt.
+_GRACE = 20.0
+#: Set in whatever the command starts: code of the user's that optimises something when it is imported does not start the next run there.
+INSIDE = "PLANISH_INSIDE"
+
+
+def launcher() -> Path:
+    """The `planish` command that belongs to this package: PLANISH_BIN, the checkout's build, a dist folder's, the one installed with
+    this Python, then the path. Raises PlanishError (not_built)."""
+    if named := os.environ.get("PLANISH_BIN"):
+        return Path(named)
+    root = Path(__file__).resolve().parents[2]
+    for candidate in (root / "build" / "bin" / "planish", root / "bin" / "planish", Path(sys.executable).parent / "planish"):
+        if candidate.exists():
+            return candidate
+    if found := shutil.which("planish"):
+        return Path(found)
+    raise PlanishError("not_built", "the planish command was not found", "run make build, or set PLANISH_BIN")
+
+
+def data_folder() -> Path:
+    """Where Planish keeps what is to last, as base/file.h has it."""
+    if ours := os.environ.get("PLANISH_DATA"):
+        return Path(ours)
+    home = os.environ.get("XDG_DATA_HOME", "")
+    return (Path(home) if home.startswith("/") else Path.home() / ".local" / "share") / "planish"
+
+
+def run(arguments: list[str], progress: bool) -> dict[str, Any]:
+    """The document that `planish ARGUMENTS --json` prints. With `progress` what the command says meanwhile is shown on sys.stderr, which a
+    notebook shows below the cell. Interrupting lets the command save its state first. Raises PlanishError, as the command names it."""
+    environment = {"PLANISH_PYTHON": sys.executable, **os.environ, INSIDE: "1"}
+    command = [str(launcher()), *arguments, "--json", *([] if progress else ["--quiet"])]
+    terminal = progress and _is_terminal(sys.stderr)
+    try:
+        # A group of its own: an interrupt reaches it once, from _output, however this process got its.
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=None if terminal else subprocess.PIPE,
+                                   text=True, errors="replace", env=environment, process_group=0)  # fmt: skip
+    except OSError as error:
+        raise PlanishError("not_built", f"{command[0]} cannot be started: {error.strerror}", "run make build, or set PLANISH_BIN") from error
+    said: list[str] = []
+    listener = threading.Thread(target=_show, args=(process.stderr, said, progress), daemon=True)
+    if process.stderr is not None:
+        listener.start()
+    try:
+        text = _output(process)
+    finally:
+        if process.stderr is not None:
+            listener.join(timeout=1.0)
+    try:
+        result: dict[str, Any] = json.loads(text)
+    except json.JSONDecodeError as error:
+        message = f"planish {arguments[0]} gave no result document (exit code {process.returncode})"
+        raise PlanishError("optimize_failed", message, "".join(said)[-2000:]) from error
+    if "error" in result or process.returncode not in _FINISHED:
+        about = result.get("error", {})
+        raise PlanishError(about.get("kind", "optimize_failed"), about.get("message", f"planish {arguments[0]} failed"), about.get("hint", ""))
+    return result
+
+
+def _output(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    try:
+        text = process.stdout.read()
+        process.wait()
+        return text
+    except BaseException:  # a KeyboardInterrupt, mostly
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(timeout=_GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        raise
+
+
+def _show(stream: IO[str] | None, said: list[str], progress: bool) -> None:
+    for line in stream or ():
+        said.append(line)
+        del said[:-200]
+        if progress:
+            sys.stderr.write(line)
+            sys.stderr.flush()
+
+
+def _is_terminal(stream: Any) -> bool:
+    """Whether what a child writes to descriptor 2 reaches the same terminal as `stream`."""
+    try:
+        return bool(stream.isatty()) and stream.fileno() == 2
+    except (AttributeError, OSError, ValueError):
+        return False

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+
+namespace planish {
+
+/// What the work that this thread does now is for: until when somebody waits for it, and who hears what it waits for
+/// itself. Scopes nest: an inner one never has longer than the outer one, and speaks to the outer one's listener where
+/// it names none. A scope belongs to the thread that made it; what it starts in other threads makes its own.
+class WorkScope {
+ public:
+  using Listener = std::function<void(std::string_view)>;
+  /// `seconds` ≤ 0: no limit of its own.
+  explicit WorkScope(double seconds, Listener listener = {});
+  ~WorkScope();
+  WorkScope(const WorkScope&) = delete;
+  WorkScope& operator=(const WorkScope&) = delete;
+
+ private:
+  friend double work_seconds_left();
+  friend void report_work(std::string_view text);
+  WorkScope* outer_;
+  TimePoint deadline_;
+  bool limited_;
+  Listener listener_;
+};
+
+/// Seconds until nobody waits any more for what this thread does; infinity without a limit, never below 0.
+double work_seconds_left();
+/// The lesser of `seconds` and what is left.
+double work_seconds(double seconds);
+/// Says what is being done or waited for, to whoever listens to this thread's work. Cheap where nobody does.
+void report_work(std::string_view text);
+
+}  // namespace planish

@@ -1,0 +1,80 @@
+#include "codegen/contraction/contraction.h"
+
+#include <utility>
+
+#include "codegen/variables.h"
+
+namespace planish::codegen {
+namespace {
+
+std::int64_t extent_of(const Kernel& kernel, const std::vector<int>& variables) {
+  std::int64_t product = 1;
+  for (const int v : variables) product *= kernel.space.extents[static_cast<std::size_t>(v)];
+  return product;
+}
+
+}  // namespace
+
+Result<Contraction> contraction_of(const Kernel& kernel) {
+  const auto no = [](const char* why) { return fail("unsupported", why); };
+  if (kernel.reductions.size() != 1 || !kernel.scans.empty() || kernel.inner < 1) return no("not one fold of rows");
+  const Reduction& sum = kernel.reductions[0];
+  if (sum.kind != ReduceKind::sum || sum.accumulate != DType::f32) return no("not a sum in f32");
+  const Node& product = kernel.nodes[static_cast<std::size_t>(sum.arg)];
+  if (product.op != Op::mul || product.args.size() != 2) return no("not a sum of products");
+  Contraction out;
+  out.first = product.args[0];
+  out.second = product.args[1];
+  const auto moves = variables_of(kernel);
+  const auto moved = [&](int node, std::size_t v) { return moves[static_cast<std::size_t>(node)][v]; };
+  const std::size_t count = kernel.space.extents.size(), outer = count - static_cast<std::size_t>(kernel.inner);
+  for (std::size_t v = 0; v < count; ++v) {
+    const bool first = moved(out.first, v), second = moved(out.second, v);
+    const int variable = static_cast<int>(v);
+    if (v >= outer) {
+      if (!first || !second) return no("a factor that does not move with the sum");
+      out.k.push_back(variable);
+    } else if (first || second) {
+      (first && second ? out.batch : first ? out.m : out.n).push_back(variable);
+    } else {
+      return no("results that neither factor moves with");
+    }
+  }
+  if (out.m.empty() || out.n.empty()) return no("a product with a vector");
+  if (kernel.outputs.empty()) return no("no outputs");
+  // Memory of the first output runs along the last of the outer variables that it has at stride 1, mostly one of n.
+  for (const int v : out.m) {
+    if (kernel.outputs[0].index.coefficient_of(v) == 1) {
+      std::swap(out.first, out.second);
+      std::swap(out.m, out.n);
+      break;
+    }
+  }
+  out.batches = extent_of(kernel, out.batch);
+  out.rows = extent_of(kernel, out.m);
+  out.columns = extent_of(kernel, out.n);
+  out.depth = extent_of(kernel, out.k);
+  return out;
+}
+
+int contraction_passes(const Kernel& kernel) {
+  const auto is_half = [&](int id) {
+    const Node* node = &kernel.nodes[static_cast<std::size_t>(id)];
+    while (node->op == Op::cast) node = &kernel.nodes[static_cast<std::size_t>(node->args[0])];
+    return node->op == Op::load && (node->dtype == DType::f16 || node->dtype == DType::bf16);
+  };
+  const Node& product = kernel.nodes[static_cast<std::size_t>(kernel.reductions[0].arg)];
+  return is_half(product.args[0]) && is_half(product.args[1]) ? 1 : 3;
+}
+
+bool schedules_contractions(const Device& device) {
+  return device.target == Target::cuda && device.arch == "sm_90a";
+}
+
+Kernel as_rows(const Kernel& kernel) {
+  Kernel rows = kernel;
+  rows.anchor = Anchor::row;
+  return rows;
+}
+
+}  // namespace planish::codegen

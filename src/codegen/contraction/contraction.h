@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/genome.h"
+#include "codegen/kernel.h"
+
+/// What holds in a kernel of the `contraction` anchor: a matrix product with what is computed of its operands' elements
+/// before it and of its results after it.
+///
+/// It is a row kernel in every respect (a row emitter could emit it, slowly) whose one reduction is a sum in f32 of the
+/// product of two factors. The inner variables, k, move both factors; of the outer ones m moves the first, n the
+/// second, and batch both. Nodes of the factors are the prologue, nodes that need the reduction's result the epilogue;
+/// every output has one element for each setting of the outer variables. Pure; thread-safe.
+namespace planish::codegen {
+
+struct Contraction {
+  int first = -1, second = -1;      ///< nodes: the factors, f32; the first moves with m, the second with n
+  std::vector<int> batch, m, n, k;  ///< variables of the space, each ascending; n has the one that memory of the
+                                    ///< first output runs along, unless that is batch
+  std::int64_t batches = 1, rows = 1, columns = 1, depth = 1;  ///< their extents multiplied
+};
+
+/// The parts of a kernel that folds products of two factors. Error kind `unsupported` where it is not one: another
+/// fold, another type, or a factor that does not move with an outer variable of its own (a vector, which rows are
+/// folded by faster).
+Result<Contraction> contraction_of(const Kernel& kernel);
+
+/// Products of 16-bit numbers, summed in f32, that make one product of the factors without loss of accuracy: 1 where
+/// both are loaded as such numbers, else 3 (high by high, and high by low both ways).
+int contraction_passes(const Kernel& kernel);
+
+/// Whether contractions have a schedule of their own on this device. Elsewhere PyTorch's libraries stay what computes
+/// matrix products, and the anchor is emitted as rows.
+bool schedules_contractions(const Device& device);
+
+/// The same kernel as rows to fold.
+Kernel as_rows(const Kernel& kernel);
+
+}  // namespace planish::codegen

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/contraction/contraction.h"
+#include "codegen/contraction/plan.h"
+
+namespace planish::codegen::contraction {
+
+/// What is done with a contraction's sums, as a function `tc_store` of two neighbours of a row (see Attachment).
+struct Epilogue {
+  std::string text;         ///< the function
+  std::string parameters;   ///< "const float* __restrict__ in2, float* __restrict__ out0": of a kernel that calls it
+  std::string arguments;    ///< "in2, out0, "
+  std::vector<int> inputs;  ///< which inputs these are, in order; then come all outputs
+};
+Epilogue print_epilogue(const Kernel& kernel, const Contraction& contraction);
+
+/// A kernel that adds the parts of k up, multiplies back where rows were scaled, and does the epilogue. Arguments: the
+/// parts (fp32, product · split_k + part), the exponents of both operands where there are some, the epilogue's.
+struct Joining {
+  std::string source;
+  std::int64_t blocks = 0;
+  int threads = 256;
+};
+Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilogue& epilogue);
+
+}  // namespace planish::codegen::contraction

@@ -1,0 +1,321 @@
+#include "codegen/contraction/main_loop.h"
+
+#include <algorithm>
+
+namespace planish::codegen::contraction {
+namespace {
+
+std::string number(std::int64_t value) {
+  return std::to_string(value);
+}
+
+/// Prints one kernel. Names in the text: `at` a stage's address, `full`/`empty` barriers, `high`/`small` what the
+/// tensor core adds to, `sum` what ordinary additions do.
+class Printer {
+ public:
+  Printer(const Problem& problem, const TilePlan& plan, const Attachment& attachment)
+      : problem_(problem),
+        plan_(plan),
+        attachment_(attachment),
+        extents_(extents_of(problem, plan)),
+        depth_(extents_.depth / plan.bk / plan.split_k) {}
+
+  std::string print() {
+    out_ += machine_text();
+    product();
+    poll();
+    out_ += attachment_.prelude;
+    out_ += "// ---- kernel ----\n";
+    head();
+    feeder();
+    multiplier();
+    line("}");
+    return std::move(out_);
+  }
+
+ private:
+  void line(const std::string& text) {
+    if (text.starts_with("}")) --indent_;
+    out_ += std::string(static_cast<std::size_t>(indent_) * 2, ' ') + text + "\n";
+    if (text.ends_with("{")) ++indent_;
+  }
+
+  void product();
+  void poll();
+  void head();
+  void walk();
+  void feeder();
+  void advance();
+  void multiplier();
+  void stage(bool first, bool last);
+  void steps(int accumulator, bool fresh);
+  void release(const std::string& condition);
+  void store();
+  bool moves(Operand operand) const {
+    return problem_.batches > 1 && (operand == Operand::a ? problem_.a_batched : problem_.b_batched);
+  }
+
+  const Problem& problem_;
+  const TilePlan& plan_;
+  const Attachment& attachment_;
+  Extents extents_;
+  std::int64_t depth_;  ///< stages that a tile takes
+  std::string out_;
+  int indent_ = 0;
+};
+
+void Printer::product() {
+  const int registers = accumulator_registers(plan_);
+  line("TC_FN void tc_product(float (&d)[" + number(registers) + "], u64 a, u64 b, int keep) {");
+  std::string places;
+  for (int i = 0; i < registers; ++i) places += (i == 0 ? "%" : ", %") + number(i);
+  const std::string type = plan_.element == Element::f16 ? "f16" : "bf16";
+  line("asm volatile(\"{.reg .pred p; setp.ne.b32 p, %" + number(registers + 2) +
+       ", 0; wgmma.mma_async.sync.aligned.m64n" + number(plan_.bn) + "k16.f32." + type + "." + type + " {" + places +
+       "}, %" + number(registers) + ", %" + number(registers + 1) + ", p, 1, 1, 0, 0;}\" :");
+  std::string operands;
+  for (int i = 0; i < registers; ++i) {
+    operands += (i == 0 ? "\"+f\"(d[" : ", \"+f\"(d[") + number(i) + "])";
+    if (i % 8 == 7 || i + 1 == registers) {
+      line(operands + (i + 1 == registers ? " : \"l\"(a), \"l\"(b), \"r\"(keep) : \"memory\");" : ""));
+      operands.clear();
+    }
+  }
+  line("}");
+}
+
+void Printer::poll() {
+  line("TC_FN void tc_poll(u32 barrier, u32 parity) {");
+  if (plan_.spin_limit > 0) {
+    line("for (int polls = 0; !tc_poll_once(barrier, parity); ++polls) if (polls > " + number(plan_.spin_limit) +
+         ") tc_trap();");
+  } else {
+    line("while (!tc_poll_once(barrier, parity)) { }");
+  }
+  line("}");
+}
+
+void Printer::head() {
+  std::string operands;
+  for (const char* const name : {"a", "b"}) {
+    for (int part = 0; part < parts(plan_); ++part) {
+      operands += "const char* __restrict__ " + std::string(name) + number(part) + ", ";
+    }
+  }
+  line("extern \"C\" __global__ void __launch_bounds__(" + number(threads(plan_)) + ", 1) planish_kernel(" + operands +
+       attachment_.parameters + ") {");
+  line("extern __shared__ __align__(16) unsigned char pl_smem[];");
+  line("const u32 base = (tc_shared(pl_smem) + 127u) & ~127u;");
+  line("const u32 full = base + " + number(plan_.stages * stage_bytes(plan_)) + ", empty = full + " +
+       number(plan_.stages * 8) + ";");
+  line("const int group = tc_group();");
+  line("if (threadIdx.x == 0) {");
+  line("for (int i = 0; i < " + number(plan_.stages) + "; ++i) {");
+  line("tc_init(full + i * 8, 1);");
+  // Each warp leaves a stage when its own reads are done.
+  line("tc_init(empty + i * 8, " + number(4 * plan_.consumers) + ");");
+  line("}");
+  line("tc_ready();");
+  line("}");
+  line("__syncthreads();");
+  line("int stage = 0;");
+  line("u32 parity = 0;");
+}
+
+void Printer::walk() {
+  const std::int64_t down = extents_.rows_a / plan_.bm;
+  const std::int64_t across = extents_.rows_b / plan_.bn;
+  const std::int64_t each = down * across;
+  const bool sliced = problem_.batches * plan_.split_k > 1;
+  const std::string count = sliced ? "whole" : "tile";
+  line("for (int " + count + " = blockIdx.x; " + count + " < " + number(extents_.tiles) + "; " + count +
+       " += gridDim.x) {");
+  if (sliced) line("const int slice = whole / " + number(each) + ", tile = whole % " + number(each) + ";");
+  const std::string band = number(plan_.raster * across);
+  line("const int band = tile / " + band + " * " + number(plan_.raster) + ", within = tile % " + band + ";");
+  line("const int height = min(" + number(plan_.raster) + ", " + number(down) + " - band);");
+  line("const int row = (band + within % height) * " + number(plan_.bm) + ";");
+  line("const int column = within / height * " + number(plan_.bn) + ";");
+}
+
+void Printer::advance() {
+  line("if (++stage == " + number(plan_.stages) + ") {");
+  line("stage = 0;");
+  line("parity ^= 1;");
+  line("}");
+}
+
+void Printer::feeder() {
+  line("if (group == 0) {");
+  if (plan_.consumers > 1) line("tc_fewer<" + number(plan_.consumers == 2 ? 24 : 32) + ">();");
+  line("if (threadIdx.x == 0) {");
+  walk();
+  const auto from = [&](Operand operand) {
+    const std::int64_t rows = operand == Operand::a ? extents_.rows_a : extents_.rows_b;
+    const std::string product = plan_.split_k > 1 ? "slice / " + number(plan_.split_k) : std::string("slice");
+    std::string text = moves(operand) ? product + " * " + number(rows * extents_.depth * 2) + "ll + " : std::string();
+    if (plan_.split_k > 1) {
+      text += "slice % " + number(plan_.split_k) + " * " + number(depth_ * rows * plan_.bk * 2) + "ll + ";
+    }
+    return text + (operand == Operand::a ? "row" : "column") + " * " + number(plan_.bk * 2) + "ll";
+  };
+  line("const long long from_a = " + from(Operand::a) + ", from_b = " + from(Operand::b) + ";");
+  line("for (int k = 0; k < " + number(depth_) + "; ++k) {");
+  line("tc_poll(empty + stage * 8, parity ^ 1);");
+  line("tc_expect(full + stage * 8, " + number(stage_bytes(plan_)) + ");");
+  line("const u32 at = base + stage * " + number(stage_bytes(plan_)) + ";");
+  for (const Copy& copy : copies_of(plan_)) {
+    const bool is_a = copy.operand == Operand::a;
+    const std::string name = is_a ? "a" : "b";
+    const std::int64_t rows = is_a ? extents_.rows_a : extents_.rows_b;
+    line("tc_copy(at + " + number(copy.target) + ", " + name + number(copy.part) + " + from_" + name + " + k * " +
+         number(rows * plan_.bk * 2) + "ll, " + number(copy.bytes) + ", full + stage * 8);");
+  }
+  advance();
+  line("}");
+  line("}");
+  line("}");
+}
+
+void Printer::steps(int accumulator, bool fresh) {
+  bool keep = !fresh;
+  for (const Step& each : steps_of(plan_)) {
+    if (each.accumulator != accumulator) continue;
+    const Descriptor a = descriptor_of(plan_, Operand::a, each.a_part, 0, each.k);
+    const Descriptor b = descriptor_of(plan_, Operand::b, each.b_part, 0, each.k);
+    line("tc_product(" + std::string(accumulator == 0 ? "high" : "small") + ", " + std::to_string(encode(a)) +
+         "ull + at_a + " + number(a.start / 16) + ", " + std::to_string(encode(b)) + "ull + at + " +
+         number(b.start / 16) + ", " + (keep ? "1" : "0") + ");");
+    keep = true;
+  }
+}
+
+/// Tells the feeder that this warp is done with the stage before.
+void Printer::release(const std::string& condition) {
+  line("if (" + condition + "lane == 0) tc_leave(empty + (stage == 0 ? " + number(plan_.stages - 1) +
+       " : stage - 1) * 8);");
+}
+
+void Printer::stage(bool first, bool last) {
+  line("{");
+  line("tc_poll(full + stage * 8, parity);");
+  line("const u64 at = (u64)((base + stage * " + number(stage_bytes(plan_)) + ") >> 4);");
+  const int apart = descriptor_of(plan_, Operand::a, 0, 64, 0).start - descriptor_of(plan_, Operand::a, 0, 0, 0).start;
+  line("const u64 at_a = at + (group - 1) * " + number(apart / 16) + ";");
+  line("tc_begin();");
+  steps(0, promotes(plan_) && first);
+  line("tc_commit();");
+  // All but what was asked for last is done: so is the stage before.
+  line("tc_finish<1>();");
+  release(first ? "k > 0 && " : "");
+  if (promotes(plan_)) {
+    line("tc_begin();");
+    steps(1, false);
+    line("tc_commit();");
+    if (last) {
+      line("tc_finish<1>();");
+      line("tc_hold(high);");
+      line("#pragma unroll");
+      line("for (int i = 0; i < " + number(accumulator_registers(plan_)) + "; ++i) sum[i] += high[i];");
+    }
+  }
+  advance();
+  line("}");
+}
+
+void Printer::store() {
+  const bool whole_m = extents_.rows_a == problem_.m;
+  const bool whole_n = extents_.rows_b == problem_.n;
+  const auto value = [&](const std::string& i, const std::string& exponent) {
+    // Where hi·hi is not finite the small products say nothing: lo is 0 beside an Inf, and Inf · 0 is NaN.
+    const std::string raw = plan_.scheme == Scheme::plain ? "high[" + i + "]"
+                                                          : "tc_finite(sum[" + i + "]) ? fmaf(small[" + i +
+                                                                "], 0x1p-11f, sum[" + i + "]) : sum[" + i + "]";
+    return attachment_.scaled ? "tc_scale(" + raw + ", up + " + exponent + ")" : raw;
+  };
+  const auto exponents = [&](const std::string& name, Operand operand) {
+    const std::int64_t rows = operand == Operand::a ? extents_.rows_a : extents_.rows_b;
+    return name + "[" + (moves(operand) ? "slice * " + number(rows) + " + " : "");
+  };
+  const bool sliced = problem_.batches * plan_.split_k > 1;
+  const std::string n = number(problem_.n);
+  line("const int m = row + (group - 1) * 64 + (int)threadIdx.x % 128 / 32 * 16 + lane / 4;");
+  line("const int n = column + lane % 4 * 2;");
+  if (attachment_.scaled) {
+    const std::string ea = exponents("ea", Operand::a);
+    line("const int up0 = " + ea + "m], up1 = " + ea + "m + 8];");
+  }
+  line("#pragma unroll");
+  line("for (int i = 0; i < " + number(accumulator_registers(plan_)) + "; i += 4) {");
+  line("const int x = n + i * 2;");
+  if (!whole_n) line("if (x < " + n + ") {");
+  if (attachment_.scaled) {
+    const std::string eb = exponents("eb", Operand::b);
+    line("const int across0 = " + eb + "x], across1 = " + eb + "x + 1];");
+  }
+  line("#pragma unroll");
+  line("for (int h = 0; h < 2; ++h) {");
+  line("const int y = m + h * 8;");
+  if (attachment_.scaled) line("const int up = h == 0 ? up0 : up1;");
+  line("const float left = " + value("i + h * 2", "across0") + ";");
+  line("const float right = " + value("i + h * 2 + 1", "across1") + ";");
+  line((whole_m ? std::string() : "if (y < " + number(problem_.m) + ") ") + "tc_store(" + attachment_.arguments +
+       (sliced ? "slice" : "0") + ", y, x, left, right);");
+  line("}");
+  if (!whole_n) line("}");
+  line("}");
+}
+
+void Printer::multiplier() {
+  const int registers = accumulator_registers(plan_);
+  line("} else {");
+  if (plan_.consumers > 1) line("tc_more<" + number(plan_.consumers == 2 ? 240 : 160) + ">();");
+  line("const int lane = threadIdx.x % 32;");
+  walk();
+  line("float high[" + number(registers) + "];");
+  if (promotes(plan_)) line("float small[" + number(registers) + "], sum[" + number(registers) + "];");
+  line("#pragma unroll");
+  line("for (int i = 0; i < " + number(registers) + "; ++i) " +
+       (promotes(plan_) ? "small[i] = sum[i] = 0.0f;" : "high[i] = 0.0f;"));
+  const int turns = promotes(plan_) ? plan_.promote_k / plan_.bk : 1;
+  line("#pragma unroll 1");
+  line("for (int k = 0; k < " + number(depth_) + "; k += " + number(turns) + ") {");
+  for (int turn = 0; turn < turns; ++turn) stage(turn == 0, turn + 1 == turns);
+  line("}");
+  line("tc_finish<0>();");
+  line(promotes(plan_) ? "tc_hold(small);" : "tc_hold(high);");
+  release("");
+  store();
+  line("}");
+  line("}");
+}
+
+}  // namespace
+
+Attachment plain_store(const Problem& problem) {
+  const std::string n = number(problem.n);
+  Attachment attachment;
+  attachment.prelude =
+      "TC_FN void tc_store(float* c, int slice, int y, int x, float left, float right) {\n"
+      "  float* const p = c + ((long long)slice * " +
+      number(problem.m) + " + y) * " + n + " + x;\n" +
+      (problem.n % 2 == 0 ? "  *(float2*)p = make_float2(left, right);\n"
+                          : "  p[0] = left;\n  if (x + 1 < " + n + ") p[1] = right;\n") +
+      "}\n";
+  attachment.parameters = "float* __restrict__ c";
+  attachment.arguments = "c, ";
+  return attachment;
+}
+
+Result<MainLoop> print_main_loop(const Problem& problem, const TilePlan& plan, const Attachment& attachment,
+                                 int multiprocessors, std::int64_t shared_limit) {
+  PLANISH_CHECK(check(problem, plan, shared_limit));
+  MainLoop loop;
+  loop.source = Printer(problem, plan, attachment).print();
+  loop.threads = threads(plan);
+  loop.shared_bytes = shared_bytes(plan);
+  loop.blocks = std::min<std::int64_t>(multiprocessors, extents_of(problem, plan).tiles);
+  return loop;
+}
+
+}  // namespace planish::codegen::contraction

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+
+#include "codegen/contraction/plan.h"
+
+namespace planish::codegen::contraction {
+
+/// What a main loop is printed into: who gets its results.
+struct Attachment {
+  std::string prelude;     ///< text before the kernel, behind machine_text()
+  std::string parameters;  ///< of the kernel, behind its operands
+  /// Of a function `tc_store`, in front of (slice, row, column, value, its right neighbour): one call a pair of columns
+  /// inside C; where only the first is, the second is 0. A slice is a product, or where k is split a part of one
+  /// (product · split_k + part).
+  std::string arguments;
+  /// Rows of the operands were multiplied by powers of two, whose exponents the parameters `ea` and `eb` hold: results
+  /// are multiplied back. Not where k is split.
+  bool scaled = false;
+};
+
+/// The attachment that writes C in fp32, row-major (m × n, slice by slice), through the parameter `c`.
+Attachment plain_store(const Problem& problem);
+
+/// A kernel's text and how it is launched.
+struct MainLoop {
+  std::string source;  ///< CUDA C++ without headers, for `sm_90a`; one entry `planish_kernel`
+  int threads = 0;
+  int shared_bytes = 0;     ///< dynamic
+  std::int64_t blocks = 0;  ///< most that have work; fewer walk further each
+};
+
+/// Functions that are machine instructions, and what both they and main loops call; constant text.
+std::string_view machine_text();
+
+/// Arguments of the kernel: A's parts, then B's (pointers to packed operands, aligned to 16 bytes), then the
+/// attachment's. Errors are check()'s.
+Result<MainLoop> print_main_loop(const Problem& problem, const TilePlan& plan, const Attachment& attachment,
+                                 int multiprocessors, std::int64_t shared_limit = 232448);
+
+}  // namespace planish::codegen::contraction

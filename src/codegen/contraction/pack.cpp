@@ -1,0 +1,194 @@
+#include "codegen/contraction/pack.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/contraction/main_loop.h"
+#include "codegen/contraction/place_writer.h"
+#include "codegen/emit/cuda_access.h"
+#include "codegen/variables.h"
+
+namespace planish::codegen::contraction {
+namespace {
+
+constexpr std::int64_t most_kept = 4;  ///< chunks of 8 that a thread keeps in registers between its two looks
+
+constexpr const char* helpers = R"(template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
+template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
+#pragma unroll
+  for (int i = 0; i < 8; i += UNIT) {
+    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
+    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
+    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
+    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
+  }
+}
+TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
+TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
+struct __align__(16) TcChunk { unsigned short x[8]; };
+TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
+)";
+
+constexpr const char* splitting = R"(// The exponent that brings `top` into [2^13, 2^14).
+TC_FN int tc_exponent(float top) {
+  const int e = (int)(__float_as_uint(top) >> 23);
+  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
+}
+TC_FN void tc_split(float x, float f, float g, unsigned short& hi, unsigned short& lo) {
+  const float s = x * f * g;
+  hi = pl_to_f16(s);
+  if (x != 0.0f && (hi & 0x7fff) == 0) hi |= 1;
+  lo = tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
+}
+)";
+
+/// tc_values(): eight values of a row, from column k on; zeros outside.
+void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& c, Operand operand) {
+  const bool is_a = operand == Operand::a;
+  const std::vector<int> root{is_a ? c.first : c.second};
+  const auto& rows = is_a ? c.m : c.n;
+  const std::int64_t last = kernel.space.extents[static_cast<std::size_t>(c.k.back())];
+  const bool whole = last % 8 == 0;  // a chunk lies in one run of the innermost variable
+  writer.open(
+      fmt::format("TC_FN void tc_values(float (&v)[8], {}int batch, int row, int k) {{", writer.parameters(root)));
+  // Eight columns that begin outside are all outside, as packed rows are longer by whole chunks where `whole` holds.
+  writer.open(fmt::format("if (row >= {} || k >= {}) {{", is_a ? c.rows : c.columns, c.depth));
+  writer.line("#pragma unroll");
+  writer.line("for (int j = 0; j < 8; ++j) v[j] = 0.0f;");
+  writer.line("return;");
+  writer.close();
+  writer.decode("batch", c.batch);
+  writer.decode("row", rows);
+  const printing::Lanes lanes{printing::Lanes::Mode::along, 8, c.k.back(), {}, {}};
+  for (const int id : printing::closure(kernel, root, [](int) { return false; })) {
+    const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+    if (node.op != Op::load) continue;
+    const DType stored = kernel.inputs[static_cast<std::size_t>(node.input)].dtype;
+    const auto access = printing::classify(node.index, node.where, stored, kernel.space, lanes);
+    const std::string outside = printing::literal(node.dtype, node.value, node.bits);
+    writer.line(fmt::format("{} r{}[8];", printing::computing_type(node.dtype), id));
+    if (whole && access.kind == printing::Access::Kind::vector && access.unit > 1) {
+      writer.open("{");
+      writer.decode("k", c.k);
+      const std::string where = writer.condition(node.where);
+      writer.line(fmt::format("__align__(16) {} raw[8];", printing::storage_type(stored)));
+      if (!where.empty()) writer.line(fmt::format("const bool there = {};", where));
+      writer.line(fmt::format("{}tc_read<{}>(raw, in{} + ({}));", where.empty() ? "" : "if (there) ", access.unit,
+                              node.input, writer.place_of(node.index)));
+      writer.line("#pragma unroll");
+      const std::string value = printing::load_form("raw[j]", stored);
+      writer.line(fmt::format("for (int j = 0; j < 8; ++j) r{}[j] = {};", id,
+                              where.empty() ? value : fmt::format("there ? {} : {}", value, outside)));
+      writer.close();
+      continue;
+    }
+    writer.line("#pragma unroll");
+    writer.open("for (int j = 0; j < 8; ++j) {");
+    writer.decode("k + j", c.k);
+    std::string where = writer.condition(node.where);
+    if (!whole) where = fmt::format("k + j < {}{}", c.depth, where.empty() ? "" : " && (" + where + ")");
+    const std::string value =
+        printing::load_form(fmt::format("pl_ldg(in{} + ({}))", node.input, writer.place_of(node.index)), stored);
+    writer.line(
+        fmt::format("r{}[j] = {};", id, where.empty() ? value : fmt::format("{} ? {} : {}", where, value, outside)));
+    writer.close();
+  }
+  writer.line("#pragma unroll");
+  writer.open("for (int j = 0; j < 8; ++j) {");
+  writer.decode("k + j", c.k);
+  writer.at_hand = [](int id) { return fmt::format("r{}[j]", id); };
+  writer.nodes(root);
+  const std::string value = writer.name(root[0]);
+  writer.line(whole ? fmt::format("v[j] = {};", value) : fmt::format("v[j] = k + j < {} ? {} : 0.0f;", c.depth, value));
+  writer.close();
+  writer.close();
+}
+
+}  // namespace
+
+bool is_shared(const Kernel& kernel, const Contraction& c, Operand operand) {
+  const auto moves = variables_of(kernel);
+  const auto& own = moves[static_cast<std::size_t>(operand == Operand::a ? c.first : c.second)];
+  return std::ranges::none_of(c.batch, [&](int v) { return own[static_cast<std::size_t>(v)]; });
+}
+
+Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operand, const TilePlan& plan,
+                      std::int64_t rows, std::int64_t depth) {
+  const bool splits = plan.scheme == Scheme::split;
+  const std::int64_t products = is_shared(kernel, c, operand) ? 1 : c.batches;
+  const std::int64_t chunks = depth / 8, groups = rows / 8;
+  Packing packing;
+  packing.threads = 128;
+  while (packing.threads < 1024 && chunks > most_kept * packing.threads / 8) packing.threads *= 2;
+  const bool kept = chunks <= most_kept * packing.threads / 8;
+  if (!kept) packing.threads = groups * products < 264 ? 1024 : 512;
+  const std::int64_t sweep = packing.threads / 8;
+  const std::int64_t trips = (chunks + sweep - 1) / sweep;
+  packing.blocks = groups * products;
+  packing.part_bytes = products * rows * depth * 2;
+  packing.exponents = splits ? products * rows : 0;
+
+  PlaceWriter writer(kernel);
+  const std::vector<int> root{operand == Operand::a ? c.first : c.second};
+  packing.inputs = writer.inputs(root);
+  writer.out = std::string(printing::prelude(true)) + std::string(machine_text()) + helpers + (splits ? splitting : "");
+  writer.line("// ---- kernel ----");
+  print_values(writer, kernel, c, operand);
+  const std::string values = fmt::format("tc_values(v[i], {}batch, row, chunk * 8);", writer.arguments(root));
+  const std::string each_chunk = fmt::format("const int chunk = (int)threadIdx.x / 8 + (at + i) * {};", sweep);
+  const std::int64_t held = kept ? trips : 1;
+  writer.open(fmt::format(
+      "extern \"C\" __global__ void __launch_bounds__({}) planish_kernel({}unsigned char* __restrict__ out0{}) {{",
+      packing.threads, writer.parameters(root),
+      splits ? ", unsigned char* __restrict__ out1, int* __restrict__ out2" : ""));
+  if (splits) writer.line(fmt::format("__shared__ float most[{}];", packing.threads / 32 * 8));
+  writer.line("const int r = threadIdx.x % 8;");
+  writer.line(fmt::format("const int batch = blockIdx.x / {0}, row = blockIdx.x % {0} * 8 + r;", groups));
+  writer.line(fmt::format("float v[{}][8];", held));
+  const auto sweeps = [&](bool reads, const auto& body) {
+    writer.open(fmt::format("for (int at = 0; at < {}; at += {}) {{", trips, held));
+    writer.line("#pragma unroll");
+    writer.open(fmt::format("for (int i = 0; i < {}; ++i) {{", held));
+    writer.line(each_chunk);
+    if (trips * sweep != chunks) writer.open(fmt::format("if (chunk < {}) {{", chunks));
+    if (reads) writer.line(values);
+    body();
+    if (trips * sweep != chunks) writer.close();
+    writer.close();
+    writer.close();
+  };
+  if (splits) {
+    writer.line("float top = 0.0f;");
+    sweeps(true, [&] {
+      writer.line("#pragma unroll");
+      writer.line("for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);");
+    });
+    writer.line("top = tc_most(tc_most(top, 8), 16);");
+    writer.line("if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;");
+    writer.line("__syncthreads();");
+    writer.line(fmt::format("for (int w = 0; w < {}; ++w) top = fmaxf(top, most[w * 8 + r]);", packing.threads / 32));
+    writer.line("const int e = tc_exponent(top);");
+    writer.line(fmt::format("if (threadIdx.x < 8) out2[batch * {} + row] = e;", rows));
+    writer.line("const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);");
+  }
+  sweeps(!splits || !kept, [&] {
+    writer.line(splits ? "TcChunk hi, lo;" : "TcChunk hi;");
+    writer.line("#pragma unroll");
+    writer.line(fmt::format(
+        "for (int j = 0; j < 8; ++j) {};",
+        splits ? "tc_split(v[i][j], f, g, hi.x[j], lo.x[j])"
+               : fmt::format("hi.x[j] = {}(v[i][j])", plan.element == Element::f16 ? "pl_to_f16" : "pl_to_bf16")));
+    // As place_in_operand(): slabs of bk columns, groups of 8 rows, chunks, rows.
+    writer.line(fmt::format(
+        "const long long place = batch * {}ll + chunk / {} * {}ll + row / 8 * {}ll + chunk % {} * 128 + r * 16;",
+        rows * depth * 2, plan.bk / 8, rows * plan.bk * 2, plan.bk * 16, plan.bk / 8));
+    writer.line("tc_put(out0 + place, hi);");
+    if (splits) writer.line("tc_put(out1 + place, lo);");
+  });
+  writer.close();
+  packing.source = std::move(writer.out);
+  return packing;
+}
+
+}  // namespace planish::codegen::contraction

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codegen/contraction/contraction.h"
+#include "codegen/contraction/plan.h"
+
+namespace planish::codegen::contraction {
+
+/// A kernel that computes one factor of a contraction and leaves it as main loops read it.
+struct Packing {
+  std::string source;       ///< header-free; one entry `planish_kernel`
+  std::vector<int> inputs;  ///< the kernel's first arguments, positions in Kernel::inputs; then a pointer a part, and
+                            ///< where operands are split, one to the rows' exponents (int)
+  std::int64_t blocks = 0;
+  int threads = 0;
+  std::int64_t part_bytes = 0;
+  std::int64_t exponents = 0;  ///< how many; 0: none
+};
+
+/// `rows` and `depth`: of the packed operand, the tile's multiples of what there is; beyond lie zeros.
+///
+/// Where the plan splits: a row is multiplied by the power of two that brings its largest finite magnitude into
+/// [2¹³, 2¹⁴), so that fp16 holds it whatever its scale; what it is multiplied by to get back is 2^exponent. hi is the
+/// nearest fp16 value, but never 0 where the element is not (Inf times a value that vanished would be NaN); lo is what
+/// is left, times 2¹¹, and 0 beside what is not finite. A row's Inf and NaN say nothing of its scale.
+Packing print_packing(const Kernel& kernel, const Contraction& contraction, Operand operand, const TilePlan& plan,
+                      std::int64_t rows, std::int64_t depth);
+
+/// True where the operand is the same for all products of a batch.
+bool is_shared(const Kernel& kernel, const Contraction& contraction, Operand operand);
+
+}  // namespace planish::codegen::contraction

@@ -1,0 +1,101 @@
+#include "codegen/contraction/place_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace planish::codegen::contraction {
+
+PlaceWriter::PlaceWriter(const Kernel& kernel) : kernel_(kernel), wide_(!printing::fits_int32(kernel)) {
+  for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) names_.push_back(fmt::format("d{}", v));
+}
+
+void PlaceWriter::line(std::string_view text) {
+  out += fmt::format("{:{}}{}\n", "", 2 * depth_, text);
+}
+
+void PlaceWriter::open(std::string_view text) {
+  line(text);
+  ++depth_;
+}
+
+void PlaceWriter::close() {
+  --depth_;
+  line("}");
+}
+
+void PlaceWriter::decode(std::string_view linear, std::span<const int> variables) {
+  std::int64_t later = 1;
+  for (std::size_t i = variables.size(); i-- > 0;) {
+    const int v = variables[i];
+    const std::int64_t extent = kernel_.space.extents[static_cast<std::size_t>(v)];
+    std::string text = fmt::format("({})", linear);
+    if (later > 1) text += fmt::format(" / {}", later);
+    if (i > 0) text = fmt::format("{} % {}", text, extent);
+    line(fmt::format("const {} d{} = {};", wide_ ? "long long" : "int", v, text));
+    later *= extent;
+  }
+}
+
+void PlaceWriter::nodes(std::span<const int> roots) {
+  const auto order = printing::closure(kernel_, roots, [](int) { return false; });
+  printing::print_nodes(out, kernel_, order, *this, std::string(static_cast<std::size_t>(2 * depth_), ' '));
+}
+
+std::vector<int> PlaceWriter::inputs(std::span<const int> roots) const {
+  std::vector<int> found;
+  for (const int id : printing::closure(kernel_, roots, [](int) { return false; })) {
+    const Node& node = kernel_.nodes[static_cast<std::size_t>(id)];
+    if (node.op == Op::load && std::ranges::find(found, node.input) == found.end()) found.push_back(node.input);
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+std::string PlaceWriter::parameters(std::span<const int> roots) const {
+  std::string text;
+  for (const int i : inputs(roots)) {
+    text += fmt::format("const {}* __restrict__ in{}, ",
+                        printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype), i);
+  }
+  return text;
+}
+
+std::string PlaceWriter::arguments(std::span<const int> roots) const {
+  std::string text;
+  for (const int i : inputs(roots)) text += fmt::format("in{}, ", i);
+  return text;
+}
+
+std::string PlaceWriter::place_of(const ir::IndexExpr& index) const {
+  return printing::index_text(index, kernel_.space, names_, wide_);
+}
+
+std::string PlaceWriter::condition(std::span<const ir::Bound> where) const {
+  return printing::where_text(where, kernel_.space, names_, wide_);
+}
+
+std::string PlaceWriter::load(const Kernel& kernel, int id) {
+  if (at_hand) return at_hand(id);
+  const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+  const DType stored = kernel.inputs[static_cast<std::size_t>(node.input)].dtype;
+  const std::string value =
+      printing::load_form(fmt::format("pl_ldg(in{} + ({}))", node.input, place_of(node.index)), stored);
+  const std::string where = condition(node.where);
+  if (where.empty()) return value;
+  return fmt::format("({} ? {} : {})", where, value, printing::literal(node.dtype, node.value, node.bits));
+}
+
+std::string PlaceWriter::reduced(const Kernel&, int) {
+  return fold;
+}
+
+std::string PlaceWriter::scanned(const Kernel&, int) {
+  return {};  // a contraction has no scans
+}
+
+std::string PlaceWriter::index(const Kernel&, const ir::IndexExpr& e) {
+  return place_of(e);
+}
+
+}  // namespace planish::codegen::contraction

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/contraction/contraction.h"
+#include "codegen/emit/expression.h"
+
+/// Prints nodes of a contraction kernel at one place of its space, whose coordinates `d3` are declared by decode().
+namespace planish::codegen::contraction {
+
+class PlaceWriter : public printing::Speller {
+ public:
+  explicit PlaceWriter(const Kernel& kernel);
+
+  std::string out;   ///< the text so far
+  std::string fold;  ///< what `reduced` nodes read
+  /// How a load's value is spelled; not set: it is read where it is needed.
+  std::function<std::string(int id)> at_hand;
+
+  void line(std::string_view text);
+  void open(std::string_view text);
+  void close();
+  /// Coordinates of `variables` from the linear position `linear`, an expression.
+  void decode(std::string_view linear, std::span<const int> variables);
+  /// Definitions of all that `roots` need.
+  void nodes(std::span<const int> roots);
+  /// "const float* __restrict__ in0, " for each input that the nodes below `roots` read; the same as arguments.
+  std::string parameters(std::span<const int> roots) const;
+  std::string arguments(std::span<const int> roots) const;
+  /// Inputs that they read, ascending.
+  std::vector<int> inputs(std::span<const int> roots) const;
+  /// The element that a load reads, as an index.
+  std::string place_of(const ir::IndexExpr& index) const;
+  std::string condition(std::span<const ir::Bound> where) const;
+
+  std::string load(const Kernel& kernel, int id) override;
+  std::string reduced(const Kernel& kernel, int id) override;
+  std::string scanned(const Kernel& kernel, int id) override;
+  std::string index(const Kernel& kernel, const ir::IndexExpr& e) override;
+
+ private:
+  const Kernel& kernel_;
+  bool wide_;
+  std::vector<std::string> names_;
+  int depth_ = 0;
+};
+
+}  // namespace planish::codegen::contraction

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+/// Matrix products on Hopper's tensor cores (`sm_90a`): one tile plan that is data, from which the CUDA text is printed
+/// and which the CPU can execute byte by byte. Values only; everything here may be called from any thread.
+namespace planish::codegen::contraction {
+
+/// C[m][n] = Σ_k A[m][k] · B[n][k], several times; both operands come packed (see Layout), C is written row-major in
+/// fp32.
+struct Problem {
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::int64_t batches = 1;  ///< so many products
+  bool a_batched = true;     ///< false: all of them have the same A
+  bool b_batched = true;
+};
+
+/// How products of 16-bit operands become the answer.
+enum class Scheme {
+  plain,  ///< one product, summed in the tensor core
+  split,  ///< x = hi + lo·2⁻¹¹ in fp16: hi·hi promoted into fp32 sums, hi·lo + lo·hi in an accumulator of their own
+};
+
+enum class Element { f16, bf16 };
+
+/// One way to run a product. Lengths in elements.
+///
+/// Operands lie in slabs of bk columns of all rows, in memory and in shared memory alike: groups of 8 rows after each
+/// other, in a group chunks of 8 columns after each other, in a chunk its 8 rows of 16 bytes. A tile's rows of a slab
+/// are contiguous, so that one bulk copy brings them, and are what the tensor core reads without swizzling.
+struct TilePlan {
+  int bm = 128;
+  int bn = 128;
+  int bk = 64;
+  int consumers = 2;   ///< warpgroups that multiply, 64 rows each; one more feeds them
+  int stages = 3;      ///< places for bk columns of both operands
+  int promote_k = 64;  ///< k after which a split scheme's sum leaves the tensor core
+  Scheme scheme = Scheme::split;
+  Element element = Element::f16;
+  int raster = 8;      ///< rows of tiles that are walked together
+  int split_k = 1;     ///< parts of k that are summed by different blocks, each into a C of its own
+  int spin_limit = 0;  ///< polls of a barrier before the kernel traps; 0: for ever
+
+  bool operator==(const TilePlan&) const = default;
+};
+
+/// What an operand's shared memory looks like to the tensor core: the fields of a wgmma matrix descriptor, in bytes.
+struct Descriptor {
+  int start = 0;    ///< from the beginning of the stage
+  int leading = 0;  ///< between neighbours along k of 8 rows × 16 bytes
+  int stride = 0;   ///< between groups of 8 rows
+
+  bool operator==(const Descriptor&) const = default;
+};
+
+/// The constant half of the 64 bits; the start address, divided by 16, is added by whoever knows it.
+std::uint64_t encode(const Descriptor& descriptor);
+
+enum class Operand { a, b };
+
+/// One copy of a stage: a tile's rows of one slab.
+struct Copy {
+  Operand operand = Operand::a;
+  int part = 0;    ///< 0: hi, 1: lo
+  int target = 0;  ///< bytes from the stage's beginning
+  int bytes = 0;
+};
+
+/// One tensor-core instruction of a stage.
+struct Step {
+  int accumulator = 0;  ///< 0: hi·hi (or the only one), 1: the small products
+  int k = 0;            ///< first of its 16 k within the stage
+  int a_part = 0;
+  int b_part = 0;
+};
+
+int parts(const TilePlan& plan);                       ///< 1, or 2 where operands are split
+int accumulators(const TilePlan& plan);                ///< sets of registers that the tensor core adds to
+bool promotes(const TilePlan& plan);                   ///< sums leave the tensor core every promote_k
+int tile_rows(const TilePlan& plan, Operand operand);  ///< bm or bn
+int stage_bytes(const TilePlan& plan);
+int shared_bytes(const TilePlan& plan);  ///< dynamic shared memory of a block, barriers and alignment included
+int threads(const TilePlan& plan);
+int accumulator_registers(const TilePlan& plan);                   ///< fp32 registers of one set, a thread
+int part_offset(const TilePlan& plan, Operand operand, int part);  ///< in a stage, bytes
+
+/// Where element (row, k) lies in a packed operand of `rows` rows (a multiple of the tile's), in bytes.
+std::int64_t place_in_operand(const TilePlan& plan, std::int64_t rows, std::int64_t row, std::int64_t k);
+/// For rows that begin `row` rows into the tile.
+Descriptor descriptor_of(const TilePlan& plan, Operand operand, int part, int row, int k);
+std::vector<Copy> copies_of(const TilePlan& plan);
+/// In the order of issue. Those of one accumulator that follow each other are one group.
+std::vector<Step> steps_of(const TilePlan& plan);
+
+/// Row and column of C, within a consumer's tile, that register `index` of `thread` (of 128) holds.
+struct Place {
+  int row = 0;
+  int column = 0;
+};
+Place fragment(int thread, int index);
+
+/// Extents of packed operands and of the walk over them.
+struct Extents {
+  std::int64_t rows_a = 0;  ///< m, up to whole tiles
+  std::int64_t rows_b = 0;
+  std::int64_t depth = 0;  ///< k, up to whole stages (promotions) of every part; zeros beyond k
+  std::int64_t tiles = 0;  ///< of all products and parts of k
+};
+Extents extents_of(const Problem& problem, const TilePlan& plan);
+
+/// `illegal_plan`, naming the field and its rule, where the plan cannot be emitted for a device with `shared_limit`
+/// bytes a block.
+Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_limit = 232448);
+
+/// "bm=128 bn=128 …" and back; `bad_plan` names what was not understood. Fields that are left out keep their defaults.
+std::string to_text(const TilePlan& plan);
+Result<TilePlan> from_text(const std::string& text);
+
+}  // namespace planish::codegen::contraction

@@ -1,0 +1,72 @@
+#include <array>
+#include <charconv>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "codegen/contraction/plan.h"
+
+namespace planish::codegen::contraction {
+namespace {
+
+using Number = std::pair<std::string_view, int TilePlan::*>;
+constexpr std::array numbers{Number{"bm", &TilePlan::bm},
+                             Number{"bn", &TilePlan::bn},
+                             Number{"bk", &TilePlan::bk},
+                             Number{"consumers", &TilePlan::consumers},
+                             Number{"stages", &TilePlan::stages},
+                             Number{"promote_k", &TilePlan::promote_k},
+                             Number{"raster", &TilePlan::raster},
+                             Number{"split_k", &TilePlan::split_k},
+                             Number{"spin_limit", &TilePlan::spin_limit}};
+
+constexpr std::array<std::string_view, 2> schemes{"plain", "split"};
+constexpr std::array<std::string_view, 2> elements{"f16", "bf16"};
+
+template <typename E, std::size_t N>
+bool choose(E& field, const std::array<std::string_view, N>& names, std::string_view value) {
+  for (std::size_t i = 0; i < N; ++i) {
+    if (names[i] == value) {
+      field = static_cast<E>(i);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool set(TilePlan& plan, std::string_view name, std::string_view value) {
+  if (name == "scheme") return choose(plan.scheme, schemes, value);
+  if (name == "element") return choose(plan.element, elements, value);
+  for (const auto& [known, field] : numbers) {
+    if (known != name) continue;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), plan.*field);
+    return error == std::errc{} && end == value.data() + value.size();
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string to_text(const TilePlan& plan) {
+  std::string text;
+  for (const auto& [name, field] : numbers) text += std::string(name) + "=" + std::to_string(plan.*field) + " ";
+  text += "scheme=" + std::string(schemes[static_cast<std::size_t>(plan.scheme)]);
+  text += " element=" + std::string(elements[static_cast<std::size_t>(plan.element)]);
+  return text;
+}
+
+Result<TilePlan> from_text(const std::string& text) {
+  TilePlan plan;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const auto equals = word.find('=');
+    if (equals == std::string::npos ||
+        !set(plan, std::string_view(word).substr(0, equals), std::string_view(word).substr(equals + 1))) {
+      return fail("bad_plan", "'" + word + "' is no field of a tile plan with a value that it takes",
+                  "write fields as " + to_text(TilePlan{}));
+    }
+  }
+  return plan;
+}
+
+}  // namespace planish::codegen::contraction

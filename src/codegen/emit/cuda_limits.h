@@ -1,0 +1,53 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "codegen/genome.h"
+#include "codegen/kernel.h"
+
+/// What all CUDA schedules count with.
+namespace planish::codegen::printing {
+
+constexpr std::int64_t registers_per_sm = 65536;  ///< of a multiprocessor
+/// Shared memory that the system takes for each resident block.
+constexpr std::int64_t block_overhead_bytes = 1024;
+/// Shared memory that a kernel may declare.
+constexpr std::int64_t static_shared_limit = 48 << 10;
+
+/// The least power of two that is not below n.
+inline std::int64_t power_of_two_above(std::int64_t n) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(1, n))));
+}
+
+/// from, 2 from, 4 from, … up to `to`.
+inline std::vector<std::int64_t> doublings(std::int64_t from, std::int64_t to) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t v = from; v <= to; v *= 2) out.push_back(v);
+  return out;
+}
+
+/// Choices of a switch that may have no second position.
+inline std::vector<std::int64_t> either(bool there) {
+  return there ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0};
+}
+
+/// Bytes of the narrowest element among those that move with every point.
+inline int narrowest_moved(const Kernel& kernel) {
+  int bytes = 16;
+  for (const auto& input : kernel.inputs) bytes = std::min(bytes, size_of(input.dtype));
+  for (const auto& output : kernel.outputs) {
+    if (!output.per_row) bytes = std::min(bytes, size_of(output.dtype));
+  }
+  return std::max(1, bytes);
+}
+
+/// Genes of `a` that have another value in `b`.
+inline int differences(const Genome& a, const Genome& b) {
+  return static_cast<int>(
+      std::ranges::count_if(a, [&](const auto& one) { return value_of(b, one.first, one.second) != one.second; }));
+}
+
+}  // namespace planish::codegen::printing

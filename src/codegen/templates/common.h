@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "codegen/emit/cuda_plan.h"
+#include "codegen/templates/template.h"
+
+/// What several templates share.
+namespace planish::codegen {
+
+/// Triton's schedule for the templates that it knows; null where the kernel has
+/// something that it lacks. `genes` are those of the kernel, `language` among
+/// them.
+std::unique_ptr<const Schedule> triton_schedule(const Kernel& kernel, const Device& device, std::vector<Gene> genes);
+
+/// The bytes of a block's vectors under way: of every schedule that has
+/// `vector` and `unroll`.
+Outline cuda_outline(const printing::CudaPlan& plan, const Genome& genome);
+
+/// A CUDA schedule with what is known of its kernel whatever the genome, found
+/// when it is first asked for.
+class CudaSchedule : public Schedule {
+ public:
+  CudaSchedule(const Kernel& kernel, const Device& device) : kernel_(kernel), device_(device) {}
+
+ protected:
+  const printing::PlanFacts& facts() const;
+  const Kernel& kernel_;
+  const Device& device_;
+
+ private:
+  mutable std::once_flag found_;
+  mutable std::unique_ptr<const printing::PlanFacts> facts_;
+};
+
+/// The launches of an ordinary kernel over scratch, behind those of `whole` and in terms of its tensors: `buffers` says
+/// which of them are the kernel's inputs, `outputs` its outputs.
+Status append_launches(const Kernel& kernel, const Device& device, const std::vector<Emitted::Argument>& buffers,
+                       const std::vector<int>& outputs, Emitted& whole);
+
+}  // namespace planish::codegen

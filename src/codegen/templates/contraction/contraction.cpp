@@ -1,0 +1,79 @@
+#include "codegen/contraction/contraction.h"
+
+#include <utility>
+
+#include "codegen/contraction/cuda_contraction.h"
+#include "codegen/templates/template.h"
+
+namespace planish::codegen {
+namespace {
+
+/// The schedule of the same kernel as rows to fold, which it owns.
+class FoldedAsRows : public Schedule {
+ public:
+  using Made = std::unique_ptr<const Schedule>;
+  template <class Make>
+  FoldedAsRows(Kernel rows, const Make& make) : rows_(std::move(rows)), of_rows_(make(rows_)) {}
+
+  std::vector<Gene> genes() const override { return of_rows_->genes(); }
+  std::string illegal(const Genome& genome) const override { return of_rows_->illegal(genome); }
+  std::vector<Genome> seeds() const override { return of_rows_->seeds(); }
+  Outline outline(const Genome& genome) const override { return of_rows_->outline(genome); }
+  Result<Emitted> emit(const Genome& genome) const override { return of_rows_->emit(genome); }
+
+  /// Null where that backend has none.
+  template <class Make>
+  static Made made(const Kernel& kernel, const Make& make) {
+    auto out = std::make_unique<FoldedAsRows>(as_rows(kernel), make);
+    return out->of_rows_ == nullptr ? nullptr : std::move(out);
+  }
+
+ private:
+  Kernel rows_;
+  Made of_rows_;
+};
+
+/// On Hopper's tensor cores.
+class OnTensorCores : public Schedule {
+ public:
+  OnTensorCores(const Kernel& kernel, const Device& device) : kernel_(kernel), device_(device) {}
+
+  std::vector<Gene> genes() const override { return contraction_genes(kernel_, device_); }
+  std::string illegal(const Genome& genome) const override { return contraction_illegal(kernel_, device_, genome); }
+  std::vector<Genome> seeds() const override { return contraction_seeds(kernel_, device_); }
+  Outline outline(const Genome&) const override { return {}; }  // several launches: no one of them stands for all
+  Result<Emitted> emit(const Genome& genome) const override { return emit_contraction(kernel_, device_, genome); }
+
+ private:
+  const Kernel& kernel_;
+  const Device& device_;
+};
+
+/// Matrix products.
+class ContractionTemplate : public Template {
+ public:
+  std::string_view name() const override { return "contraction"; }
+  bool takes(const Kernel& kernel) const override { return kernel.anchor == Anchor::contraction; }
+  std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
+    if (tensor_cores_lack(kernel, device).empty()) return std::make_unique<OnTensorCores>(kernel, device);
+    return FoldedAsRows::made(kernel, [&](const Kernel& rows) { return template_of(rows).cuda(rows, device); });
+  }
+  std::unique_ptr<const Schedule> triton(const Kernel& kernel, const Device& device,
+                                         const std::vector<Gene>& genes) const override {
+    if (tensor_cores_lack(kernel, device).empty()) return nullptr;
+    return FoldedAsRows::made(kernel,
+                              [&](const Kernel& rows) { return template_of(rows).triton(rows, device, genes); });
+  }
+  std::unique_ptr<const Schedule> cpp(const Kernel& kernel, const Device& device) const override {
+    return FoldedAsRows::made(kernel, [&](const Kernel& rows) { return template_of(rows).cpp(rows, device); });
+  }
+};
+
+}  // namespace
+
+const Template& contraction_template() {
+  static const ContractionTemplate kind;
+  return kind;
+}
+
+}  // namespace planish::codegen

@@ -1,0 +1,37 @@
+#include "codegen/templates/languages.h"
+#include "codegen/templates/template.h"
+
+namespace planish::codegen {
+
+// One word a template, the more particular first: each is defined in its folder.
+// clang-format off
+#define PLANISH_TEMPLATES(X) X(scan) X(contraction) X(row_and_column) X(segmented_row) X(column) X(row) \
+  X(window) X(pointwise)
+
+#define PLANISH_DECLARE(name) const Template& name##_template();
+PLANISH_TEMPLATES(PLANISH_DECLARE)
+// clang-format on
+#undef PLANISH_DECLARE
+
+const std::vector<const Template*>& all_templates() {
+#define PLANISH_LIST(name) &name##_template(),
+  static const std::vector<const Template*> all{PLANISH_TEMPLATES(PLANISH_LIST)};
+#undef PLANISH_LIST
+  return all;
+}
+
+const Template& template_of(const Kernel& kernel) {
+  for (const Template* one : all_templates()) {
+    if (one->takes(kernel)) return *one;
+  }
+  return *all_templates().back();  // the last takes every kernel
+}
+
+std::unique_ptr<const Schedule> schedule_of(const Kernel& kernel, const Device& device) {
+  const Template& kind = template_of(kernel);
+  if (device.target != Target::cuda) return kind.cpp(kernel, device);
+  auto cuda = kind.cuda(kernel, device);
+  return device.triton ? in_both_languages(kind, kernel, device, std::move(cuda)) : std::move(cuda);
+}
+
+}  // namespace planish::codegen

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+#include "worker/baseline.h"
+#include "worker/oracle.h"
+#include "worker/toolbox.h"
+
+namespace planish {
+
+/// Oracles and baseline processes that are started before somebody needs them: each imports torch for seconds, which
+/// pass beside other work. A spare is as new as one that is started when it is asked for: nothing has been asked of it,
+/// and nothing foreign has run in it. One caller at a time.
+class Spares {
+ public:
+  /// `device` is cpu or cuda; `max_rss` bytes of resident memory of a baseline process, 0 for no limit.
+  Spares(worker::Toolbox tools, std::string device, std::size_t max_rss)
+      : tools_(std::move(tools)), device_(std::move(device)), max_rss_(max_rss) {}
+
+  /// Starts those that are missing, without waiting for them. One that cannot be started is missed when it is needed.
+  void prepare();
+  Result<worker::Oracle> oracle();
+  Result<worker::Baseline> baseline();
+
+ private:
+  worker::Toolbox tools_;
+  std::string device_;
+  std::size_t max_rss_;
+  std::optional<worker::Oracle> oracle_;
+  std::optional<worker::Baseline> baseline_;
+};
+
+}  // namespace planish

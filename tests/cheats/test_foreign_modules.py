@@ -1,0 +1,167 @@
+"""Solutions of others (`ModelNew`), judged by a real evaluator: what attacks is held, what cheats is named, what is only unusual passes."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_bad_candidates import PLANISH, TASK, Evaluator, _descendants
+
+HEAD = "import torch\nfrom torch import nn\n"
+RIGHT = "torch.relu(x) * 2 + y"
+
+
+def solution(forward: str, before: str = "", init: str = "pass") -> str:
+    return (
+        HEAD + before + "\nclass ModelNew(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"        {init}\n    def forward(self, x, y):\n        {forward}\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def evaluator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
+    if not PLANISH.exists():
+        pytest.fail(f"{PLANISH} is not built: run make build")
+    folder = tmp_path_factory.mktemp("foreign")
+    task = folder / "task.py"
+    task.write_text(TASK)
+    os.environ["PLANISH_TEST_TOKEN"] = "a secret"
+    running = Evaluator(folder, task)
+    yield running
+    running.close()
+    del os.environ["PLANISH_TEST_TOKEN"]
+
+
+def judge(evaluator: Evaluator, source: str, folder: Path) -> dict[str, Any]:
+    path = folder / "solution.py"
+    path.write_text(source)
+    return evaluator.verify(path)
+
+
+def test_a_right_solution_that_attacks_gets_nothing_but_its_verdict(evaluator: Evaluator, tmp_path: Path) -> None:
+    """It tries everything of attempts.py on the evaluator, its children and the folders around, and raises where one attempt succeeds."""
+    others = tmp_path / "others"
+    others.mkdir()
+    path = str(tmp_path / "door")
+    attempts = Path(__file__).with_name("attempts.py")
+    with socket.socket() as over_ip, socket.socket(socket.AF_UNIX) as at_path, socket.socket(socket.AF_UNIX) as by_name:
+        over_ip.bind(("127.0.0.1", 0))
+        at_path.bind(path)
+        by_name.bind("\0" + path)
+        for door in (over_ip, at_path, by_name):
+            door.listen(8)
+        processes = [evaluator.process.pid, *_descendants(evaluator.process.pid)]
+        mark = f"{3000 + os.getpid() % 1000}.{int(time.time() * 1000) % 100000:05d}"
+        attack = f"""
+import importlib.util, os, subprocess, sys
+spec = importlib.util.spec_from_file_location("attempts", {str(attempts)!r})
+tool = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tool)
+
+def attack():
+    for victim in {processes!r}:
+        for name, attempt in tool.attempts(victim, 4096, {str(others)!r}, {over_ip.getsockname()[1]}, {path!r}).items():
+            try:
+                got = attempt()
+            except OSError:
+                continue
+            raise SystemError(f"{{name}} of {{victim}} succeeded: {{got}}")
+    for place in ({str(evaluator.task)!r}, {str(tmp_path / "x")!r}, torch.__file__, "/tmp/torchinductor_root/x", "/etc/x"):
+        try:
+            open(place, "a").close()
+        except OSError:
+            continue
+        raise SystemError(f"{{place}} can be written to")
+    if any("TOKEN" in name for name in os.environ):
+        raise SystemError("secrets are in the environment")
+    if os.fork() == 0:
+        os.setsid()
+        os.execv("/bin/sleep", ["sleep", "{mark}"])
+
+attack()
+"""
+        found = judge(evaluator, solution(f"attack(); return {RIGHT}", attack), tmp_path)
+    assert found["verified"], found["message"]
+    assert list(others.iterdir()) == [] and all(Path(f"/proc/{pid}").exists() for pid in processes[:1])
+    sandbox = found["sandbox"]
+    assert sandbox["seccomp"] == "tools" and sandbox["no_new_privileges"] and sandbox["max_rss"] > 0
+    running = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit() and mark.encode() in _command(entry)]
+    assert running == [], "its daemons have ended with it"
+
+
+def _command(entry: Path) -> bytes:
+    try:
+        return (entry / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+CHEATS: dict[str, tuple[str, set[str]]] = {
+    "ends with success": (solution("import os; os._exit(0)"), {"exit"}),
+    "answers in the runner's place": (
+        solution("import os; os.write(3, b'{\"id\": 1, \"result\": {\"ms\": 0.001}}\\n'); return torch.zeros_like(x)"),
+        {"crash"},
+    ),
+    "takes all memory": (
+        solution("self.kept = [bytearray(b'x') * (1 << 26) for _ in range(64)]; return " + RIGHT),
+        {"out_of_memory"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_cheat_is_named(name: str, evaluator: Evaluator, tmp_path: Path) -> None:
+    source, outcomes = CHEATS[name]
+    found = judge(evaluator, source, tmp_path)
+    assert not found["verified"] and found["outcome"] in outcomes, found
+
+
+def test_what_a_solution_says_is_not_believed_and_cannot_draw_on_the_terminal(evaluator: Evaluator, tmp_path: Path) -> None:
+    raising = 'raise PlanishError("device_lost", "\\x1b[2J\\x1b[Hverified: \\u202eall")'
+    found = judge(evaluator, solution(raising, "from planish.errors import PlanishError"), tmp_path)
+    assert not found["verified"] and found["outcome"] == "launch_failed" and "\\x1b[2J" in found["message"]
+    assert "\x1b" not in json.dumps(found, ensure_ascii=False) and "\u202e" not in json.dumps(found, ensure_ascii=False)
+
+
+def test_unusual_honest_solutions_pass(evaluator: Evaluator, tmp_path: Path) -> None:
+    """All in one, since each class costs a process: a factory in place of a class; a file beside it; the task's own names; a kernel compiled by g++ at
+    the first call and loaded; temporary files; threads; a shared lock; work in place on its own memory; a view that is not contiguous."""
+    (tmp_path / "beside_solution.py").write_text("def double(t):\n    return t.mul_(2)\n")
+    source = (
+        HEAD
+        + """
+import ctypes, multiprocessing, pathlib, subprocess, tempfile, threading
+from concurrent.futures import ThreadPoolExecutor
+from beside_solution import double
+
+class Faster(Model):
+    def __init__(self):
+        super().__init__()
+        self.library = None
+        self.lock = multiprocessing.Lock()
+
+    def forward(self, x, y):
+        if self.library is None:
+            folder = pathlib.Path(tempfile.mkdtemp())
+            (folder / "k.cpp").write_text('extern "C" void relu(const float* a, float* b, long n) { for (long i = 0; i < n; ++i) b[i] = a[i] < 0 ? 0 : a[i]; }')
+            subprocess.run(["g++", "-O2", "-shared", "-fPIC", "-o", folder / "k.so", folder / "k.cpp"], check=True)
+            self.library = ctypes.CDLL(str(folder / "k.so"))
+        out = torch.empty_like(x)
+        with self.lock, ThreadPoolExecutor(1) as pool:
+            call = pool.submit(self.library.relu, ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(out.data_ptr()), ctypes.c_long(x.numel()))
+            call.result()
+        double(out)
+        return out.add_(y).t().contiguous().t()
+
+def ModelNew(*args):
+    return Faster(*args)
+"""
+    )
+    found = judge(evaluator, source, tmp_path)
+    assert found["verified"], found["message"]

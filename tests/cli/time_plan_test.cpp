@@ -1,0 +1,54 @@
+#include "cli/time_plan.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "cli/options.h"
+
+using namespace planish;
+using namespace planish::cli;
+
+TEST_CASE("without a limit there is always time") {
+  FakeClock clock;
+  TimePlan plan(clock, 0);
+  clock.advance(std::chrono::hours(10));
+  CHECK(plan.used() == doctest::Approx(36000));
+  CHECK(std::isinf(plan.left()));
+  CHECK(std::isinf(plan.for_search()));
+  CHECK(std::isinf(plan.for_proof()));
+}
+
+TEST_CASE("what comes last keeps its share, and a short limit still searches") {
+  FakeClock clock;
+  TimePlan plan(clock, 100);
+  clock.advance(std::chrono::seconds(10));
+  plan.took(5, 0.5);
+  plan.compiles(1);
+  CHECK(plan.proof_estimate() == doctest::Approx(11));
+  CHECK(plan.left() == doctest::Approx(90));
+  CHECK(plan.for_proof() == doctest::Approx(90 - 25));
+  CHECK(plan.for_search() == doctest::Approx(90 - 25 - 11));
+  clock.advance(std::chrono::seconds(80));
+  CHECK(plan.left() == doctest::Approx(10));
+  CHECK(plan.for_search() == 0);
+  TimePlan small(clock, 10);
+  small.took(5, 5);
+  small.compiles(3);
+  CHECK(small.for_search() == doctest::Approx(4));
+}
+
+TEST_CASE("--max-time: a limit, or by the budget") {
+  CHECK(parse_max_time("90s", 5).value() == 90);
+  CHECK(parse_max_time("auto", 60).value() == TimePlan::usual(60));
+  CHECK(parse_max_time("auto", 0).value() == 0);  // by evaluations alone: no limit of time anywhere
+  CHECK(parse_max_time("0", 5).error().kind == "usage");
+  CHECK(parse_max_time("soon", 5).error().hint.find("auto") != std::string::npos);
+}
+
+TEST_CASE("a short search is timed briefly at the end, a long one is not cut") {
+  CHECK(TimePlan::claim_seconds(5) == doctest::Approx(1.25));
+  CHECK(TimePlan::claim_seconds(1) == doctest::Approx(1));
+  CHECK(TimePlan::claim_seconds(600) == doctest::Approx(5));
+  CHECK(TimePlan::claim_seconds(0) == doctest::Approx(5));  // by evaluations alone
+}

@@ -1,0 +1,152 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "codegen/contraction/cuda_contraction.h"
+#include "codegen/contraction_samples.h"
+#include "codegen/devices.h"
+
+namespace planish::codegen {
+namespace {
+
+using samples::contraction_samples;
+using samples::ContractionSample;
+using Kind = Emitted::Argument::Kind;
+
+std::vector<const Emitted*> launches_of(const Emitted& emitted) {
+  std::vector<const Emitted*> all{&emitted};
+  for (const Emitted& next : emitted.after) all.push_back(&next);
+  return all;
+}
+
+/// Parameters of the entry, counted in its text.
+std::size_t parameters(const std::string& source) {
+  const auto begin = source.find("planish_kernel(");
+  const auto end = source.find(") {", begin);
+  REQUIRE(end != std::string::npos);
+  return static_cast<std::size_t>(std::count(source.begin() + static_cast<std::ptrdiff_t>(begin),
+                                             source.begin() + static_cast<std::ptrdiff_t>(end), ',')) +
+         1;
+}
+
+}  // namespace
+
+TEST_CASE("every product has seeds, and each of them is legal and emitted") {
+  for (const ContractionSample& sample : contraction_samples(true)) {
+    CAPTURE(sample.name);
+    REQUIRE(sample.kernel.anchor == Anchor::contraction);
+    REQUIRE(tensor_cores_lack(sample.kernel, h200()) == "");
+    const auto guesses = seeds(sample.kernel, h200());
+    REQUIRE(!guesses.empty());
+    for (const Genome& genome : guesses) {
+      CHECK(illegal(sample.kernel, h200(), genome) == "");
+      const auto emitted = emit(sample.kernel, h200(), genome);
+      REQUIRE(emitted);
+      const bool narrow = sample.kernel.inputs[0].dtype != DType::f32;
+      const bool joined = genome.at("split") > 1;
+      CHECK(launches_of(*emitted).size() == (joined ? 4 : 3));
+      CHECK(emitted->scratch_bytes.size() == (narrow ? 2 : 6) + (joined ? 1 : 0));
+      std::set<int> written, read;
+      for (const Emitted* const launch : launches_of(*emitted)) {
+        CHECK(parameters(launch->source) == launch->args.size());
+        CHECK(launch->grid[0] >= 1);
+        CHECK(launch->shared <= h200().shared_bytes);
+        CHECK(launch->source.find("#include") == std::string::npos);
+        const bool is_packing = launch == &*emitted || launch == emitted->after.data();
+        for (const auto& arg : launch->args) {
+          if (arg.kind != Kind::scratch) continue;
+          REQUIRE(arg.index < static_cast<int>(emitted->scratch_bytes.size()));
+          (is_packing ? written : read).insert(arg.index);
+        }
+      }
+      // Whatever is packed is read, and more only by who joins parts.
+      for (const int index : written) CHECK(read.contains(index));
+      CHECK(read.size() == written.size() + (joined ? 1 : 0));
+      for (const std::int64_t bytes : emitted->scratch_bytes) CHECK(bytes > 0);
+      CHECK(emit(sample.kernel, h200(), genome)->source == emitted->source);
+    }
+  }
+}
+
+TEST_CASE("drawn and changed genomes stay legal, and say what they are") {
+  std::mt19937_64 rng(3);
+  for (const ContractionSample& sample : contraction_samples(false)) {
+    for (int i = 0; i < 20; ++i) {
+      const Genome genome = random_genome(sample.kernel, h200(), rng);
+      CHECK(illegal(sample.kernel, h200(), genome) == "");
+      REQUIRE(emit(sample.kernel, h200(), genome));
+      CHECK(illegal(sample.kernel, h200(), mutate(sample.kernel, h200(), genome, rng)) == "");
+      for (const Genome& next : neighbours(sample.kernel, h200(), genome))
+        CHECK(illegal(sample.kernel, h200(), next) == "");
+    }
+  }
+}
+
+TEST_CASE("what cannot be had together is refused") {
+  const auto sample = samples::mm_sample(512, 512, 4096);
+  Genome genome = seeds(sample.kernel, h200()).front();
+  const auto refused = [&](const char* gene, std::int64_t value) {
+    Genome changed = genome;
+    changed[gene] = value;
+    const auto emitted = emit(sample.kernel, h200(), changed);
+    REQUIRE_FALSE(emitted);
+    CHECK(emitted.error().kind == "illegal_genome");
+    return emitted.error().message;
+  };
+  genome["tile_m"] = 128;
+  genome["tile_n"] = 128;
+  genome["tile_k"] = 64;
+  genome["stages"] = 3;
+  REQUIRE(emit(sample.kernel, h200(), genome));
+  CHECK(refused("stages", 4).find("shared memory") != std::string::npos);
+  CHECK(refused("promote", 32).find("promote_k") != std::string::npos);
+  CHECK(refused("tile_n", 256).find("tile_n") != std::string::npos);
+  CHECK(refused("width", 4).find("width") != std::string::npos);
+}
+
+TEST_CASE("fp32 is split into scaled pairs, 16-bit factors are multiplied as they are") {
+  const auto wide = samples::mm_sample(256, 256, 256);
+  const auto emitted = emit(wide.kernel, h200(), seeds(wide.kernel, h200()).front());
+  REQUIRE(emitted);
+  CHECK(emitted->source.find("tc_split(v[i][j], f, g, hi.x[j], lo.x[j])") != std::string::npos);
+  CHECK(emitted->after.back().source.find("tc_scale(tc_finite(sum") != std::string::npos);
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const auto narrow = samples::mm_sample(256, 256, 256, dtype);
+    const auto plain = emit(narrow.kernel, h200(), seeds(narrow.kernel, h200()).front());
+    REQUIRE(plain);
+    CHECK(plain->source.find("tc_split") == std::string::npos);
+    CHECK(plain->after.back().source.find(dtype == DType::f16 ? "f32.f16.f16" : "f32.bf16.bf16") != std::string::npos);
+  }
+}
+
+TEST_CASE("equal operands are packed by equal text, whatever comes after") {
+  // The compiler's work for packing is shared by the candidates that tile alike.
+  const auto plain = samples::mm_sample(4096, 4096, 4096);
+  const auto genomes = seeds(plain.kernel, h200());
+  Genome other = genomes.front();
+  other["raster"] = 16;
+  CHECK(emit(plain.kernel, h200(), genomes.front())->source == emit(plain.kernel, h200(), other)->source);
+}
+
+TEST_CASE("without wgmma, or with places known at run time alone, products are rows to fold") {
+  const auto sample = samples::mm_sample(64, 64, 64);
+  Device older = h200();
+  older.arch = "sm_80";
+  CHECK(tensor_cores_lack(sample.kernel, older) != "");
+  const auto guesses = seeds(sample.kernel, older);
+  REQUIRE(!guesses.empty());
+  CHECK_FALSE(guesses.front().contains("tile_m"));
+  CHECK(emit(sample.kernel, older, guesses.front()));
+  Kernel gathered = sample.kernel;
+  const auto load = std::ranges::find_if(gathered.nodes.rbegin(), gathered.nodes.rend(),
+                                         [](const Node& node) { return node.op == Op::load; });
+  REQUIRE(load != gathered.nodes.rend());
+  load->args = {0};
+  load->strides = {1};
+  load->limits = {1};
+  CHECK(tensor_cores_lack(gathered, h200()) != "");
+}
+
+}  // namespace planish::codegen

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "codegen/contraction/plan.h"
+
+/// Executes a tile plan on the CPU, byte by byte, as the machine does: what the emitter prints is made of the same
+/// numbers. Nothing here asks the plan where an element is but through packed operands, copies and descriptors.
+namespace planish::codegen::contraction {
+
+/// Elements are known by an id, 1 + position, so that a wrong byte is a wrong element; 0 is padding.
+using Image = std::vector<std::uint32_t>;  ///< an id for every two bytes
+
+inline Image packed(const TilePlan& plan, std::int64_t rows, std::int64_t depth, std::int64_t m, std::int64_t k,
+                    std::uint32_t part) {
+  Image image(static_cast<std::size_t>(rows * depth), 0);
+  for (std::int64_t y = 0; y < m; ++y) {
+    for (std::int64_t x = 0; x < k; ++x) {
+      const auto place = static_cast<std::size_t>(place_in_operand(plan, rows, y, x));
+      image.at(place / 2) = static_cast<std::uint32_t>(1 + y * k + x) * 2 + part;
+    }
+  }
+  return image;
+}
+
+/// What the tensor core reads for (row, k) through a descriptor without swizzling: 8 rows of 16 bytes are contiguous;
+/// `leading` parts neighbours along k, `stride` groups of 8 rows.
+inline int address(std::uint64_t fields, int start, int row, int k) {
+  const int leading = static_cast<int>(fields >> 16 & 0x3fff) * 16,
+            stride = static_cast<int>(fields >> 32 & 0x3fff) * 16;
+  return start + row / 8 * stride + k / 8 * leading + row % 8 * 16 + k % 8 * 2;
+}
+
+/// A feeder and its warpgroups as they meet at barriers of one bit of parity, taking turns at random: what each does is
+/// what the printed text does. Returns what went wrong, or nothing.
+inline std::string race(int stages, int consumers, int depth, std::uint64_t seed) {
+  struct Barrier {
+    int needed = 0, pending = 0;
+    unsigned phase = 0;
+    bool passed(unsigned parity) const { return (phase & 1) != parity; }
+    void arrive() {
+      if (--pending == 0) {
+        pending = needed;
+        ++phase;
+      }
+    }
+  };
+  std::vector<Barrier> full(static_cast<std::size_t>(stages), {2, 2, 0}), empty(full.size());
+  for (auto& one : empty) one = {consumers, consumers, 0};
+  std::vector<int> content(full.size(), -1), readers(full.size(), 0);
+  struct Role {
+    int k = 0, stage = 0;
+    unsigned parity = 0;
+    int step = 0;
+    void advance(int count) {
+      ++k;
+      if (++stage == count) {
+        stage = 0;
+        parity ^= 1;
+      }
+    }
+  };
+  std::vector<Role> roles(static_cast<std::size_t>(consumers) + 1);
+  std::vector<std::pair<int, int>> flying;  // stage, content: copies under way
+  std::mt19937_64 rng(seed);
+  int idle = 0;
+  const auto done = [&] {
+    for (const Role& role : roles)
+      if (role.k < depth || role.step != 0) return false;
+    return true;
+  };
+  while (!done()) {
+    if (++idle > 100000) return "nobody gets on";
+    const std::size_t who = rng() % (roles.size() + 1);
+    if (who == roles.size()) {  // the copy engine
+      if (flying.empty()) continue;
+      const std::size_t at = rng() % flying.size();
+      const auto [stage, k] = flying[at];
+      flying.erase(flying.begin() + static_cast<std::ptrdiff_t>(at));
+      const auto s = static_cast<std::size_t>(stage);
+      if (readers[s] != 0) return "written while it is read";
+      content[s] = k;
+      full[s].arrive();
+      idle = 0;
+      continue;
+    }
+    Role& role = roles[who];
+    if (role.k >= depth && role.step == 0) continue;
+    const auto s = static_cast<std::size_t>(role.stage);
+    if (who == 0) {
+      if (!empty[s].passed(role.parity ^ 1)) continue;
+      full[s].arrive();  // and so many bytes expected
+      flying.emplace_back(role.stage, role.k);
+      role.advance(stages);
+    } else if (role.step == 0) {
+      if (!full[s].passed(role.parity)) continue;
+      if (content[s] != role.k) return "another stage's content";
+      ++readers[s];  // products are asked for
+      // The stage before is left once products behind it are under way.
+      if (role.k > 0) {
+        const auto before = static_cast<std::size_t>(role.stage == 0 ? stages - 1 : role.stage - 1);
+        --readers[before];
+        empty[before].arrive();
+      }
+      role.advance(stages);
+      if (role.k == depth) role.step = 1;
+    } else {
+      const auto before = static_cast<std::size_t>(role.stage == 0 ? stages - 1 : role.stage - 1);
+      --readers[before];
+      empty[before].arrive();
+      role.step = 0;
+    }
+    idle = 0;
+  }
+  return {};
+}
+
+}  // namespace planish::codegen::contraction

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/graph_builder.h"
+#include "codegen/lower/lower.h"
+
+/// Kernels of the contraction anchor in several shapes, each with what it computes as a line of Python over its inputs
+/// `x` (torch tensors) and `t` (torch).
+namespace planish::codegen::samples {
+
+struct ContractionSample {
+  std::string name, python;
+  Kernel kernel;
+  double products = 0;  ///< multiplications
+};
+
+inline ContractionSample contraction_sample(std::string name, std::string python, double products,
+                                            const std::function<int(GraphBuilder&)>& build) {
+  GraphBuilder g;
+  const int out = build(g);
+  LowerLimits limits;
+  limits.contractions = true;
+  auto kernel = lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), std::vector<int>{out}, limits);
+  return {std::move(name), std::move(python), kernel ? std::move(*kernel) : Kernel{}, products};
+}
+
+/// x[0] (m × k) times x[1] (k × n).
+inline ContractionSample mm_sample(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::f32) {
+  return contraction_sample("mm", "x[0] @ x[1]", static_cast<double>(m * n * k), [=](GraphBuilder& g) {
+    const int a = g.input({m, k}, dtype), b = g.input({k, n}, dtype);
+    return g.node("mm.default", {V("self", a), V("mat2", b)}, {m, n}, dtype);
+  });
+}
+
+/// A linear layer with bias and GELU.
+inline ContractionSample linear_sample(std::int64_t m, std::int64_t n, std::int64_t k) {
+  const char* const python = "t.nn.functional.gelu(t.nn.functional.linear(x[0], x[1], x[2]))";
+  return contraction_sample("linear_gelu", python, static_cast<double>(m * n * k), [=](GraphBuilder& g) {
+    const int a = g.input({m, k}), b = g.input({n, k}), bias = g.input({n});
+    const int y = g.node("linear.default", {V("input", a), V("weight", b), V("bias", bias)}, {m, n});
+    return g.node("gelu.default", {V("self", y)}, {m, n});
+  });
+}
+
+inline std::vector<ContractionSample> contraction_samples(bool large) {
+  std::vector<ContractionSample> all;
+  const auto add = [&](ContractionSample sample) { all.push_back(std::move(sample)); };
+  add(mm_sample(100, 77, 53));
+  add(mm_sample(64, 48, 520));
+  add(linear_sample(70, 96, 64));
+  add(contraction_sample("relu_bmm_residual", "t.relu(x[0]) @ x[1] + x[2]", 3.0 * 40 * 50 * 72, [](GraphBuilder& g) {
+    const int a = g.input({3, 40, 72}), b = g.input({3, 72, 50}), r = g.input({3, 40, 50});
+    const int relu = g.node("relu.default", {V("self", a)}, {3, 40, 72});
+    const int c = g.node("bmm.default", {V("self", relu), V("mat2", b)}, {3, 40, 50});
+    return g.node("add.Tensor", {V("self", c), V("other", r)}, {3, 40, 50});
+  }));
+  add(contraction_sample("broadcast_matmul", "x[0] @ x[1]", 8.0 * 30 * 20 * 41, [](GraphBuilder& g) {
+    const int a = g.input({2, 1, 30, 41}), b = g.input({4, 41, 20});
+    return g.node("matmul.default", {V("self", a), V("other", b)}, {2, 4, 30, 20});
+  }));
+  add(contraction_sample("transposed_mm", "x[0].T @ x[1].T", 120.0 * 72 * 40, [](GraphBuilder& g) {
+    const int a = g.input({40, 120}), b = g.input({72, 40});
+    const int at = g.node("permute.default", {V("self", a), L("dims", {1, 0})}, {120, 40}, DType::f32, {1, 120});
+    const int bt = g.node("permute.default", {V("self", b), L("dims", {1, 0})}, {40, 72}, DType::f32, {1, 40});
+    return g.node("mm.default", {V("self", at), V("mat2", bt)}, {120, 72});
+  }));
+  add(mm_sample(130, 66, 96, DType::f16));
+  add(mm_sample(130, 66, 96, DType::bf16));
+  if (!large) return all;
+  add(mm_sample(4096, 4096, 4096));
+  add(linear_sample(4096, 4096, 4096));
+  add(mm_sample(8192, 8192, 8192));
+  add(mm_sample(1024, 4096, 4096));
+  add(mm_sample(2048, 2048, 2048));
+  add(mm_sample(1024, 1024, 1024));
+  add(mm_sample(512, 512, 512));
+  add(mm_sample(128, 4096, 16384));
+  add(mm_sample(256, 256, 131072));
+  add(mm_sample(65536, 256, 256));
+  add(mm_sample(16384, 32, 16384));
+  add(mm_sample(1000, 777, 5300));
+  add(linear_sample(1024, 8192, 8192));
+  add(mm_sample(4096, 4096, 4096, DType::f16));
+  add(mm_sample(4096, 4096, 4096, DType::bf16));
+  add(contraction_sample("bmm", "t.bmm(x[0], x[1])", 128.0 * 512 * 512 * 1024, [](GraphBuilder& g) {
+    const int a = g.input({128, 512, 1024}), b = g.input({128, 1024, 512});
+    return g.node("bmm.default", {V("self", a), V("mat2", b)}, {128, 512, 512});
+  }));
+  add(contraction_sample("transposed_mm", "x[0].T @ x[1].T", 2048.0 * 4096 * 8192, [](GraphBuilder& g) {
+    const int a = g.input({8192, 2048}), b = g.input({4096, 8192});
+    const int at = g.node("permute.default", {V("self", a), L("dims", {1, 0})}, {2048, 8192}, DType::f32, {1, 2048});
+    const int bt = g.node("permute.default", {V("self", b), L("dims", {1, 0})}, {8192, 4096}, DType::f32, {1, 8192});
+    return g.node("mm.default", {V("self", at), V("mat2", bt)}, {2048, 4096});
+  }));
+  return all;
+}
+
+}  // namespace planish::codegen::samples
