@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import Captured, LoadedTask, capture, check_forward, load_task
 from planish.errors import PlanishError
-from planish.oracle import agreement, memory, regimes
+from planish.oracle import agreement, memory, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
 from planish.wire import report_stage
 
@@ -55,12 +55,13 @@ class Task:
         args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
         buffers = {name: b.detach().clone() for name, b in self.model.named_buffers(remove_duplicate=False)}
         versions = [t._version for t in _tensors((args, kwargs))]
-        torch.manual_seed(1)
-        first = [t.detach() for t in _tensors(check_forward(self.path, self.model, (args, kwargs)))]
-        self._restore(buffers)
+        before = outside_draws.state()
+        first = self._first_run((args, kwargs), buffers)
         if [t._version for t in _tensors((args, kwargs))] != versions:
             first = [t.clone() for t in first]
             args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
+        if outside_draws.state() != before:
+            self._refuse_outside_draws(first, buffers)
         self.captured: Captured = capture(self.model, args, kwargs, Path(blobs), self.path)
         self._restore(buffers)
         refuse_random(self.captured, self.path)
@@ -81,6 +82,19 @@ class Task:
         for value in self._user:  # only the shapes are needed from here on, and one of these may be 13 GB
             t = self._own[value]
             self._own[value] = t if t.numel() < 1 << 16 else torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
+
+    def _first_run(self, call: Any, buffers: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        torch.manual_seed(1)
+        found = [t.detach() for t in _tensors(check_forward(self.path, self.model, call))]
+        self._restore(buffers)
+        return found
+
+    def _refuse_outside_draws(self, first: list[torch.Tensor], buffers: dict[str, torch.Tensor]) -> None:
+        """The model's call drew from Python's or NumPy's generator: the next draws must not change its results."""
+        again = self._first_run(self.loaded.make_inputs(OPEN_SEED, self.device), buffers)
+        if not all(torch.equal(a, b) for a, b in zip(first, again, strict=True)):
+            message = f"{self.path}: its results depend on random numbers that it draws with Python's random or numpy.random"
+            raise PlanishError("random_ops", message, _RANDOM_HINT)
 
     def _restore(self, buffers: dict[str, torch.Tensor]) -> None:
         with torch.no_grad():

@@ -58,10 +58,15 @@ def test_state_that_export_does_not_see_is_a_mismatch_whatever_amplifies(tmp_pat
     assert caught.value.kind == "capture_mismatch" and "register_buffer" in caught.value.hint
 
 
-def test_numbers_drawn_outside_of_torch_are_a_mismatch(tmp_path):
+@pytest.mark.parametrize("draw", ["random.random()", "1e-4 * random.random()", "float(numpy.random.rand())"])
+def test_numbers_drawn_outside_of_torch_are_random(draw, tmp_path):
     with pytest.raises(PlanishError) as caught:
-        Harness("import random\n" + program("pass", ("x = x + random.random()",)), tmp_path)
-    assert caught.value.kind == "capture_mismatch"
+        Harness("import random\nimport numpy\n" + program("pass", (f"x = x + {draw}",)), tmp_path)
+    assert caught.value.kind == "random_ops", caught.value.message
+
+
+def test_a_draw_that_changes_nothing_is_none(tmp_path):
+    Harness("import random\n" + program("pass", ("unused = random.random()", "x = x * 2")), tmp_path)
 
 
 class Casting(torch.nn.Module):
