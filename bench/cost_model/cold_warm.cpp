@@ -114,16 +114,16 @@ int evaluations_to(const Surface& surface, const std::vector<Earlier>& all, std:
   for (int spent = 0; spent < most;) {
     const auto proposal = search.ask();
     if (!proposal) break;
-    if (!proposal->full && search.claim_program(*proposal, surface.program(proposal->genome))) {
+    if (!proposal->full && search.claim_program(*proposal, surface.program(proposal->genome()))) {
       (void)search.tell_duplicate(proposal->serial);
       continue;
     }
     ++spent;
-    const auto time = surface.time(proposal->genome, noise);
+    const auto time = surface.time(proposal->genome(), noise);
     search::Told told;
     told.ok = time.kind == Surface::Time::Kind::ok;
     told.median_ms = time.ms;
-    told.program = surface.program(proposal->genome);
+    told.program = surface.program(proposal->genome());
     if (told.ok && time.true_ms <= surface.floor_ms() / 0.95) return spent;
     (void)search.tell(proposal->serial, told);
   }

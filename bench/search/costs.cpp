@@ -142,7 +142,7 @@ void million_in_a_search(const char* name, codegen::Kernel kernel) {
       if (const auto proposal = searched.ask()) {
         search::Told told;
         told.ok = true;
-        told.median_ms = 1 + static_cast<double>(space.key(*space.encode(proposal->genome)) % 1000) / 1000;
+        told.median_ms = 1 + static_cast<double>(space.key(*space.encode(proposal->genome())) % 1000) / 1000;
         (void)searched.tell(proposal->serial, told);
       }
     });
@@ -168,10 +168,10 @@ double ms_a_candidate(const Surface& surface, search::Search& searched,
       if (!proposal) break;
       search::Told told;
       world += cpu_seconds_of([&] {
-        const auto time = surface.time(proposal->genome, noise);
+        const auto time = surface.time(proposal->genome(), noise);
         told.ok = time.kind == Surface::Time::Kind::ok;
         told.median_ms = time.ms;
-        if (heard) heard(proposal->genome, told);
+        if (heard) heard(proposal->genome(), told);
       });
       (void)searched.tell(proposal->serial, told);
     }
@@ -216,7 +216,9 @@ void warm_overhead(std::string_view only) {
       cli::SearchSetup setup(known);
       if (!known.add_region(region)) return;
       setup.add(region, 0, 0);
-      const auto searched = setup.make(search::StrategyKind::swarm, first ? 1 : 2, 0);
+      search::SearchOptions how;
+      how.strategy = search::StrategyKind::swarm;
+      const auto searched = setup.make(first ? 1 : 2, how);
       const double ms = ms_a_candidate(*surfaces[i], *searched, [&](const auto& genome, const search::Told& told) {
         Evaluation evaluation;
         evaluation.outcome = told.ok ? Outcome::ok : Outcome::wrong;

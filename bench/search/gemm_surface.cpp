@@ -79,11 +79,10 @@ class GemmDomain : public coder::Domain {
   }
   Result<coder::Candidate> build(const Genome& g) const override {
     coder::Candidate out;
-    out.genome = g;
-    out.hash = out.program = text(g);
+    out.proposal = g;
+    out.hash = out.program = codegen::text(g);
     return out;
   }
-  std::string text(const Genome& g) const override { return codegen::text(g); }
 };
 
 class GemmSurface : public MadeUp {

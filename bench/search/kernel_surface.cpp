@@ -27,11 +27,10 @@ class KernelDomain : public coder::Domain {
   Genome mutate(const Genome& g, std::mt19937_64& rng) const override { return genomes_.mutate(g, rng); }
   Result<coder::Candidate> build(const Genome& g) const override {
     coder::Candidate out;
-    out.genome = g;
-    out.hash = out.program = text(g);
+    out.proposal = g;
+    out.hash = out.program = codegen::text(g);
     return out;
   }
-  std::string text(const Genome& g) const override { return codegen::text(g); }
 
  private:
   codegen::Kernel kernel_;

@@ -58,8 +58,8 @@ Genome TableDomain::mutate(const Genome& genome, std::mt19937_64& rng) const {
 
 Result<coder::Candidate> TableDomain::build(const Genome& genome) const {
   coder::Candidate out;
-  out.genome = genome;
-  out.hash = out.program = text(genome);
+  out.proposal = genome;
+  out.hash = out.program = codegen::text(genome);
   return out;
 }
 

@@ -32,7 +32,7 @@ class TableDomain : public coder::Domain {
   std::vector<codegen::Genome> neighbours(const codegen::Genome& genome) const override;
   codegen::Genome mutate(const codegen::Genome& genome, std::mt19937_64& rng) const override;
   Result<coder::Candidate> build(const codegen::Genome& genome) const override;
-  std::string text(const codegen::Genome& genome) const override { return codegen::text(genome); }
+
   /// Its genes have their values from the lists of choices.
   bool within(const codegen::Genome& genome) const;
 };

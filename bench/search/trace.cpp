@@ -79,9 +79,9 @@ Trace trace(const Surface& surface, const Contender& contender, std::uint64_t se
   while (static_cast<int>(out.best.size()) < evaluations) {
     auto proposal = searched.ask();
     if (!proposal) break;
-    out.decisions = hashed(out.decisions, codegen::text(proposal->genome));
-    const Surface::Time time = surface.time(proposal->genome, noise);
-    const std::string program = surface.program(proposal->genome);
+    out.decisions = hashed(out.decisions, codegen::text(proposal->genome()));
+    const Surface::Time time = surface.time(proposal->genome(), noise);
+    const std::string program = surface.program(proposal->genome());
     if (time.kind == Surface::Time::Kind::not_recorded || searched.claim_program(*proposal, program)) {
       if (++free > 200 * evaluations) break;
       (void)searched.tell_duplicate(proposal->serial);
@@ -94,9 +94,9 @@ Trace trace(const Surface& surface, const Contender& contender, std::uint64_t se
     told.hi_ms = time.ms * 1.004;
     told.seconds = 1;
     told.program = program;
-    if (const auto evaluation = surface.evaluation(proposal->genome, time)) {
+    if (const auto evaluation = surface.evaluation(proposal->genome(), time)) {
       told.cell = search::cell_of(*evaluation, "cuda");
-      if (contender.advice) told.moves = advice(*evaluation, proposal->genome, genes);
+      if (contender.advice) told.moves = advice(*evaluation, proposal->genome(), genes);
     }
     (void)searched.tell(proposal->serial, told);
     if (told.ok) best = std::min(best, time.true_ms);

@@ -9,7 +9,7 @@ namespace {
 using Forms = std::map<std::string, Form>;
 
 Form as_found(const Choice& choice) {
-  return {choice.genome, false};
+  return {choice.proposal, false};
 }
 Form exactly(const Choice& choice) {
   return choice.exact ? Form{*choice.exact, true} : as_found(choice);
@@ -18,8 +18,8 @@ Form exactly(const Choice& choice) {
 /// The whole at level full in these forms; nothing where it cannot be built or does not pass.
 Result<std::optional<Composed>> attempt(const Plan& plan, const std::vector<std::size_t>& ways, const Forms& forms,
                                         const CheckWhole& check) {
-  std::map<std::string, codegen::Genome> chosen;
-  for (const auto& [region, form] : forms) chosen.emplace(region, form.genome);
+  std::map<std::string, coder::Proposal> chosen;
+  for (const auto& [region, form] : forms) chosen.emplace(region, form.proposal);
   auto program = plan.compose(chosen, ways);
   if (!program) return std::nullopt;
   PLANISH_TRY(auto evaluation, check(*program, true));
@@ -29,19 +29,20 @@ Result<std::optional<Composed>> attempt(const Plan& plan, const std::vector<std:
 
 }  // namespace
 
-std::optional<codegen::Genome> without_approximations(const coder::Domain& domain, const codegen::Genome& genome) {
-  const auto fast = genome.find("fast");
-  if (fast == genome.end() || fast->second == 0) return std::nullopt;
-  codegen::Genome exact = genome;
+std::optional<coder::Proposal> without_approximations(const coder::Domain& domain, const coder::Proposal& proposal) {
+  const auto* genome = coder::genome_of(proposal);
+  if (genome == nullptr || codegen::gene(*genome, "fast", 0) == 0) return std::nullopt;
+  codegen::Genome exact = *genome;
   exact["fast"] = 0;
-  return domain.legal(exact) ? std::optional(std::move(exact)) : std::nullopt;
+  if (!domain.legal(exact)) return std::nullopt;
+  return exact;
 }
 
 std::optional<std::vector<Choice>> exact_choices(std::vector<Choice> choices) {
   bool any = false;
   for (Choice& choice : choices) {
     if (!choice.exact) continue;
-    choice.genome = *std::exchange(choice.exact, std::nullopt);
+    choice.proposal = *std::exchange(choice.exact, std::nullopt);
     any = true;
   }
   return any ? std::optional(std::move(choices)) : std::nullopt;

@@ -16,22 +16,23 @@ namespace planish::cli {
 /// A region's winner, and what it saves a call of the task.
 struct Choice {
   std::string region;
-  codegen::Genome genome;
+  coder::Proposal proposal;
   double gain_ms = 0;
   /// The same without the machine's approximations, where the winner has some and it is legal: what is exact enough
   /// for a region by itself may not be for what is computed from it (a mean of rounding errors).
-  std::optional<codegen::Genome> exact;
+  std::optional<coder::Proposal> exact;
 };
 
-/// The genome with every approximation turned off; nothing where it has none, or is not legal so.
-std::optional<codegen::Genome> without_approximations(const coder::Domain& domain, const codegen::Genome& genome);
+/// The genome with every approximation turned off; nothing where it has none, or is not legal so, or where what is
+/// proposed is no genome.
+std::optional<coder::Proposal> without_approximations(const coder::Domain& domain, const coder::Proposal& proposal);
 
 /// The choices in their exact forms, as choices of their own; nothing where no choice has one.
 std::optional<std::vector<Choice>> exact_choices(std::vector<Choice> choices);
 
 /// How a region is used in a composition.
 struct Form {
-  codegen::Genome genome;
+  coder::Proposal proposal;
   bool is_exact = false;  ///< the exact form of a winner that approximates
 };
 

@@ -9,9 +9,8 @@ namespace planish::cli {
 class JudgeAdvisor : public search::Advisor {
  public:
   explicit JudgeAdvisor(codegen::Device device) : device_(std::move(device)) {}
-  std::vector<search::Move> advise(const search::RegionSpec& region, const Evaluation& evaluation,
-                                   const codegen::Genome& genome,
-                                   const std::vector<codegen::Gene>& genes) const override;
+  search::Advice advise(const search::RegionSpec& region, const Evaluation& evaluation, const codegen::Genome& genome,
+                        const std::vector<codegen::Gene>& genes, bool words) const override;
 
  private:
   codegen::Device device_;

@@ -75,6 +75,11 @@ void add_search(CLI::App* verb, SearchOptions& search) {
                    "Genomes the swarm draws and ranks before it compiles any; 0: a few thousand")
       ->envname("PLANISH_DRAWS")
       ->check(CLI::Range(0, 100'000'000));
+  verb->add_option("--coder", search.coders,
+                   "A command that proposes kernels beside the built-in coder; may be given several times "
+                   "(docs/formats/coder.md)")
+      ->type_name("COMMAND")
+      ->take_all();
   verb->add_flag("--cold", search.cold, "Do not begin with what earlier runs on this device measured")
       ->envname("PLANISH_COLD");
   verb->add_option("--accuracy", search.accuracy, "eager, tf32, or a tolerance such as 1e-4")

@@ -58,6 +58,7 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, Clock& clock) {
     PLANISH_TRY(request.strategy, search::strategy_from_name(verb.search.strategy));
   }
   if (fresh || given("--draws")) request.draws = verb.search.draws;
+  if (fresh || given("--coder")) request.coders = verb.search.coders;
   if (fresh || given("--cold")) request.cold = verb.search.cold;
   if (fresh || given("--evals")) request.budget.evaluations = verb.search.evaluations;
   if (fresh || given("--budget")) {

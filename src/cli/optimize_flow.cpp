@@ -25,7 +25,9 @@
 #include "cli/seeded_domain.h"
 #include "cli/standing.h"
 #include "cli/time_plan.h"
+#include "cli/turns.h"
 #include "cli/winners.h"
+#include "coder/process_coder.h"
 #include "evaluate/codec.h"
 #include "evaluate/device.h"
 #include "search/run.h"
@@ -277,7 +279,16 @@ class Flow {
     if (setup_->empty() || cancelled()) return {};
     PLANISH_CHECK(look_ahead());
     if (!hopeless_.empty()) return {};
-    search_ = setup_->make(request_.strategy, request_.seed, request_.draws);
+    search::SearchOptions how;
+    how.strategy = request_.strategy;
+    how.draws = request_.draws;
+    for (const std::string& command : request_.coders)
+      how.seats.push_back(coder::process_seat(command, {{"sh", "-c", command}, request_.base}));
+    if (request_.resume) {
+      PLANISH_TRY(const auto records, store_->evaluations(request_.run, false));
+      PLANISH_TRY(how.recorded, recorded_turns(*store_, request_.run, setup_->specs(), records));
+    }
+    search_ = setup_->make(request_.seed, std::move(how));
     const auto regions = std::ranges::count(search_->specs(), false, &search::RegionSpec::alternative);
     search::RunOptions options;
     options.budget = request_.budget;
@@ -358,7 +369,7 @@ class Flow {
       if (spec.alternative && search_->region(i).told() == 0) result_.regions.erase(row);
       if (!winner) continue;
       row->best_ms = winner->ms;
-      row->genome = spec.domain->text(winner->genome);
+      row->genome = coder::text(winner->proposal);
     }
     if (search_) report_ways();
   }
@@ -437,7 +448,7 @@ class Flow {
     for (ResultDocument::Region& region : result_.regions) region.used = composed.used.contains(region.id);
     for (const auto& [region, form] : composed.used) {
       const auto row = std::ranges::find(result_.regions, region, &ResultDocument::Region::id);
-      row->genome = codegen::text(form.genome);
+      row->genome = coder::text(form.proposal);
       if (!form.is_exact) continue;
       world_.progress.note(
           fmt::format("note: region {} is used without approximations: the whole fails with them", region));
@@ -678,6 +689,11 @@ class Flow {
     result_.evaluations = recording_->counts();
     result_.searched.strategy = search::name(request_.strategy);
     if (search_) result_.searched.funnel = search_->funnel();
+    if (search_) result_.searched.coders = search_->seats();
+    for (const search::SeatReport& seat : result_.searched.coders) {
+      if (!seat.trouble.empty())
+        world_.progress.note(fmt::format("note: coder {} gave up: {}", seat.name, seat.trouble));
+    }
     result_.searched.compiled = recording_->compiled();
     result_.searched.tested = recording_->tested();
     result_.searched.timed = recording_->timed();

@@ -28,7 +28,8 @@ struct OptimizeRequest {
   search::Budget budget;
   std::uint64_t seed = 0;
   search::StrategyKind strategy = search::StrategyKind::swarm;
-  std::int64_t draws = 0;  ///< genomes drawn before the swarm proposes beyond its guesses; 0: as usual
+  std::vector<std::string> coders;  ///< commands that take a seat in every region (coder/process_coder.h)
+  std::int64_t draws = 0;           ///< genomes drawn before the swarm proposes beyond its guesses; 0: as usual
   double max_seconds = 0;  ///< over everything; 0: no limit. Not of the settings: each part of a run has its own
   bool cold = false;       ///< what earlier runs measured is not looked at
   std::vector<std::string> baselines;  ///< modes; `eager` is always among them

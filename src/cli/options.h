@@ -17,6 +17,7 @@ struct SearchOptions {
   std::int64_t evaluations = 0;
   std::uint64_t seed = 0;
   std::string strategy = "swarm";
+  std::vector<std::string> coders;
   std::int64_t draws = 0;
   bool cold = false;
   std::string accuracy = "eager";

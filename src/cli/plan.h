@@ -57,9 +57,9 @@ class Plan {
   virtual int kept_steps() const { return 0; }
   /// The whole task as aten steps alone.
   virtual Result<std::string> aten_program() const = 0;
-  /// The whole task, cut with these ways (by their places), with the given genome for every region named and aten
+  /// The whole task, cut with these ways (by their places), with the given proposal for every region named and aten
   /// steps for all else. Kind `cycle` where the ways do not go together.
-  virtual Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen,
+  virtual Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
                                       const std::vector<std::size_t>& ways) const = 0;
   /// What a program that was composed so runs in place of what; `used` are the regions it has kernels for.
   virtual Result<Explanation> explain(const std::set<std::string>& used, const std::vector<std::size_t>& ways,

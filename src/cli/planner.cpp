@@ -98,7 +98,7 @@ class SynthPlan : public Plan {
     return program::to_json(program);
   }
 
-  Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen,
+  Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
                               const std::vector<std::size_t>& ways) const override {
     PLANISH_TRY(const auto partition, cut(ways));
     std::vector<codegen::Choice> choices(partition.regions.size());
@@ -108,7 +108,7 @@ class SynthPlan : public Plan {
       if (planned == planned_.end()) continue;
       const auto found = chosen.find(planned->id);
       if (found == chosen.end()) continue;
-      PLANISH_TRY(choices[r], codegen::emit(partition.regions[r].kernel, task_->device, found->second));
+      PLANISH_TRY(choices[r], coder::emit(partition.regions[r].kernel, task_->device, found->second));
     }
     PLANISH_TRY(auto program, codegen::compose(task_->graph, partition, choices, task_->device));
     return program::to_json(program);

@@ -1,5 +1,7 @@
 #include "cli/recording.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -85,42 +87,43 @@ Status Recording::keep(const std::string& region, const std::string& key, const 
   return add(std::move(record), program, evaluation);
 }
 
-Status Recording::record(const search::RegionSpec& region, const search::Proposal& proposal,
-                         const coder::Candidate& candidate, const Evaluation& evaluation, search::Answer answer,
-                         bool recalled) {
-  if (!proposal.full) {  // elites measured again went through the funnel before
+Status Recording::record(const search::RegionSpec& region, const search::Ask& ask, const coder::Candidate& candidate,
+                         const Evaluation& evaluation, search::Answer answer, bool recalled) {
+  if (!ask.full) {  // elites measured again went through the funnel before
     compiled_ += evaluation.tier >= Tier::compile ? 1 : 0;
     tested_ += evaluation.tier >= Tier::test ? 1 : 0;
     timed_ += evaluation.ok() && evaluation.bench ? 1 : 0;
   }
-  if (answer == search::Answer::improved && evaluation.bench && !proposal.full) {
+  if (answer == search::Answer::improved && evaluation.bench && !ask.full) {
     const double fallback = region.fallback_ms == search::no_time ? 0 : region.fallback_ms;
     progress_.best(region.id, evaluation.bench->median_ms, fallback);
   }
-  note(region.id, evaluation, proposal.origin);
+  note(region.id, evaluation, ask.origin);
   store::EvaluationRecord record;
   record.region = region.id;
   record.region_key = region.key;
-  record.genome = region.domain->text(proposal.genome);
-  record.asked = proposal.serial;
-  record.proposer = search::text(proposal.origin);
-  if (proposal.predicted_log_ms) record.predicted_ms = std::exp(*proposal.predicted_log_ms);
+  record.genome = coder::text(ask.proposal);
+  record.asked = ask.serial;
+  record.proposer = search::text(ask.origin);
+  if (ask.predicted_log_ms) record.predicted_ms = std::exp(*ask.predicted_log_ms);
   program_of_.try_emplace({region.id, record.genome}, candidate.hash);
-  if (proposal.origin.parent) {
-    const auto parent = program_of_.find({region.id, region.domain->text(*proposal.origin.parent)});
+  if (const auto* patch = std::get_if<coder::Patch>(&ask.proposal)) record.parent = patch->parent_program;
+  if (ask.origin.parent) {
+    const auto parent = program_of_.find({region.id, codegen::text(*ask.origin.parent)});
     // A mutation may leave everything as it was.
     if (parent != program_of_.end() && parent->second != candidate.hash) record.parent = parent->second;
   }
   if (recalled) {
     // Asked for under another number than before, it is another decision: without it the run could not be derived
     // again.
-    const auto known = known_.find({region.key, candidate.hash, proposal.full});
-    if (known != known_.end() && known->second.asked == proposal.serial) return {};
+    const auto known = known_.find({region.key, candidate.hash, ask.full});
+    if (known != known_.end() && known->second.asked == ask.serial) return {};
     return add(std::move(record), candidate.program, evaluation);
   }
   PLANISH_CHECK(add(std::move(record), candidate.program, evaluation));
-  if (knowledge_ == nullptr) return {};
-  return knowledge_->keep(region.id, proposal.genome, evaluation, clock_.wall_seconds());
+  const auto* genome = coder::genome_of(ask.proposal);
+  if (knowledge_ == nullptr || genome == nullptr) return {};
+  return knowledge_->keep(region.id, *genome, evaluation, clock_.wall_seconds());
 }
 
 void Recording::duplicate(const search::RegionSpec& region) {
@@ -128,9 +131,23 @@ void Recording::duplicate(const search::RegionSpec& region) {
   progress_.ended({"dedup", "duplicate", region.id});
 }
 
-void Recording::not_built(const search::RegionSpec& region, const Error&) {
+Status Recording::not_built(const search::RegionSpec& region, const search::Ask& ask, const Error& error) {
   ++counts_["compile"]["invalid_program"];
   progress_.ended({"compile", "invalid_program", region.id});
+  // Of a genome it is derived again.
+  if (ask.origin.seat.empty()) return {};
+  return keep_turn(region, ask, fmt::format("{}: {}", error.kind, error.message));
+}
+
+Status Recording::turn(const search::RegionSpec& region, const search::Ask& ask) {
+  return keep_turn(region, ask, {});
+}
+
+Status Recording::keep_turn(const search::RegionSpec& region, const search::Ask& ask, std::string error) {
+  const std::string document = coder::document(ask.proposal);
+  if (!document.empty()) PLANISH_CHECK(store_.put(document));
+  return store_.add_turn(
+      run_, {ask.serial, region.id, ask.origin.seat, coder::text(ask.proposal), ask.dry, std::move(error)});
 }
 
 }  // namespace planish::cli

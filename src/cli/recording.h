@@ -36,10 +36,11 @@ class Recording : public search::EvaluationSink, public search::History {
   std::optional<Evaluation> recall(const std::string& key, const std::string& program, bool full);
 
   std::optional<Evaluation> recall(const search::RegionSpec& region, const std::string& program, bool full) override;
-  Status record(const search::RegionSpec& region, const search::Proposal& proposal, const coder::Candidate& candidate,
+  Status record(const search::RegionSpec& region, const search::Ask& ask, const coder::Candidate& candidate,
                 const Evaluation& evaluation, search::Answer answer, bool recalled) override;
   void duplicate(const search::RegionSpec& region) override;
-  void not_built(const search::RegionSpec& region, const Error& error) override;
+  Status not_built(const search::RegionSpec& region, const search::Ask& ask, const Error& error) override;
+  Status turn(const search::RegionSpec& region, const search::Ask& ask) override;
 
   const std::map<std::string, std::map<std::string, std::int64_t>>& counts() const { return counts_; }
   /// Of what the search proposed: how many were compiled, then run on test data, then timed to the end.
@@ -53,6 +54,7 @@ class Recording : public search::EvaluationSink, public search::History {
     std::int64_t asked = -1;  ///< under which number the search had asked for it
   };
   double used_now() const;
+  Status keep_turn(const search::RegionSpec& region, const search::Ask& ask, std::string error);
   /// Fills in what every record has, and stores it.
   Status add(store::EvaluationRecord record, const std::string& program, const Evaluation& evaluation);
   /// Counts it, and shows that it ended.

@@ -15,6 +15,7 @@
 #include "cli/planner.h"
 #include "cli/search_setup.h"
 #include "cli/seeded_domain.h"
+#include "cli/turns.h"
 #include "evaluate/codec.h"
 #include "search/run.h"
 
@@ -83,25 +84,26 @@ class Recorded : public search::Evaluator, public search::History, public search
     // Called from several threads. A genome says more than the program's hash.
     const std::scoped_lock lock(mutex_);
     if (result.difference && result.difference->region == region.id && result.difference->derived == candidate.hash)
-      result.difference->derived = region.domain->text(candidate.genome);
+      result.difference->derived = coder::text(candidate.proposal);
     return fail(stop, "not recorded");
   }
 
-  Status record(const search::RegionSpec& region, const search::Proposal& proposal, const coder::Candidate&,
-                const Evaluation&, search::Answer, bool) override {
+  Status record(const search::RegionSpec& region, const search::Ask& ask, const coder::Candidate&, const Evaluation&,
+                search::Answer, bool) override {
     const store::EvaluationRecord& was = *told_[static_cast<std::size_t>(result.decisions + result.finals)];
-    const std::string by = search::text(proposal.origin);
-    if (was.asked != proposal.serial || was.proposer != by) {
+    const std::string by = search::text(ask.origin);
+    if (was.asked != ask.serial || was.proposer != by) {
       const std::scoped_lock lock(mutex_);
       note({was.asked, region.id, words_of(was),
-            fmt::format("{} ({}), number {}", region.domain->text(proposal.genome), by, proposal.serial)});
+            fmt::format("{} ({}), number {}", coder::text(ask.proposal), by, ask.serial)});
       return fail(stop, "another decision");
     }
     ++(is_final(was) ? result.finals : result.decisions);
     return {};
   }
   void duplicate(const search::RegionSpec&) override {}
-  void not_built(const search::RegionSpec&, const Error&) override {}
+  Status not_built(const search::RegionSpec&, const search::Ask&, const Error&) override { return {}; }
+  Status turn(const search::RegionSpec&, const search::Ask&) override { return {}; }
 
   /// The search ended by itself: was that all?
   void ended() {
@@ -170,7 +172,11 @@ Result<ReplayResult> replay(store::Store& store, const store::RunRecord& run, Pl
   SearchSetup setup(knowledge);
   PLANISH_TRY(world.result.difference, add_regions(store, run, *plan, knowledge, setup));
   if (world.result.difference || setup.empty() || world.searched() == 0) return world.result;
-  const auto search = setup.make(settings.strategy, settings.seed, settings.draws);
+  search::SearchOptions how;
+  how.strategy = settings.strategy;
+  how.draws = settings.draws;
+  PLANISH_TRY(how.recorded, recorded_turns(store, run.id, setup.specs(), records));
+  const auto search = setup.make(settings.seed, std::move(how));
   const JudgeAdvisor advisor(device_of(device));
   search::RunOptions options;
   options.budget = {0, world.searched()};

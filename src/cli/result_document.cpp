@@ -237,6 +237,16 @@ std::string to_json(const ResultDocument& r) {
                      {"compiled", r.searched.compiled},
                      {"tested", r.searched.tested},
                      {"timed", r.searched.timed}}}};
+  out["search"]["coders"] = Json::array();
+  for (const search::SeatReport& seat : r.searched.coders) {
+    out["search"]["coders"].push_back({{"name", seat.name},
+                                       {"proposed", seat.proposed},
+                                       {"not_built", seat.not_built},
+                                       {"duplicates", seat.duplicates},
+                                       {"passed", seat.passed},
+                                       {"improved", seat.improved},
+                                       {"trouble", seat.trouble.empty() ? Json(nullptr) : Json(seat.trouble)}});
+  }
   out["regions"] = Json::array();
   for (const auto& region : r.regions) {
     Json cells = Json::array();

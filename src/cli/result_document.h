@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "cli/explain.h"
 #include "evaluate/api.h"
+#include "search/seats.h"
 #include "search/strategy.h"
 #include "suite/headline.h"
 
@@ -56,6 +57,7 @@ struct ResultDocument {
     search::FunnelCounts funnel;
     std::int64_t compiled = 0, tested = 0, timed = 0;
     std::int64_t guesses = 0, guesses_completed = 0, guesses_left_out = 0;  ///< that earlier runs left
+    std::vector<search::SeatReport> coders;                                 ///< that sat beside the strategy
   };
   Searched searched;
 

@@ -65,18 +65,14 @@ void SearchSetup::add_ways(const std::vector<PlannedWay>& ways) {
   }
 }
 
-std::unique_ptr<search::Search> SearchSetup::make(search::StrategyKind strategy, std::uint64_t seed,
-                                                  std::int64_t draws) {
-  search::SearchOptions how;
-  how.strategy = strategy;
-  how.draws = draws;
+std::unique_ptr<search::Search> SearchSetup::make(std::uint64_t seed, search::SearchOptions how) {
   how.ways = std::move(ways_);
   // Without earlier runs a model would know only what the search's own surrogate knows too.
   if (knowledge_.model().has_prior()) {
     predictor_ = std::make_unique<Predict>(knowledge_);
     how.predictor = predictor_.get();
   }
-  return std::make_unique<search::Search>(std::move(specs_), seed, how);
+  return std::make_unique<search::Search>(std::move(specs_), seed, std::move(how));
 }
 
 }  // namespace planish::cli

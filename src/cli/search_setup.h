@@ -32,7 +32,8 @@ class SearchSetup {
   /// Of the first guesses that earlier runs left, over all regions.
   const Fitted& guesses() const { return guesses_; }
   /// Once, when all regions were added. Borrows what this owns.
-  std::unique_ptr<search::Search> make(search::StrategyKind strategy, std::uint64_t seed, std::int64_t draws);
+  /// `how` without regions' ways and predictor, which are this one's to say.
+  std::unique_ptr<search::Search> make(std::uint64_t seed, search::SearchOptions how);
 
   /// Evaluations under way at once.
   static int window(const std::string& target) { return target == "cuda" ? 4 : 2; }

@@ -27,7 +27,11 @@ class SeededDomain : public coder::Domain {
     return domain_->mutate(genome, rng);
   }
   Result<coder::Candidate> build(const codegen::Genome& genome) const override { return domain_->build(genome); }
-  std::string text(const codegen::Genome& genome) const override { return domain_->text(genome); }
+  Result<coder::Candidate> build_source(std::string_view source) const override {
+    return domain_->build_source(source);
+  }
+  Result<std::string> source(const codegen::Genome& genome) const override { return domain_->source(genome); }
+  std::string description() const override { return domain_->description(); }
 
  private:
   std::shared_ptr<const coder::Domain> domain_;

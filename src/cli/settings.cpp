@@ -13,6 +13,7 @@ std::string settings_text(const OptimizeRequest& request) {
               {"baselines", request.baselines},
               {"draws", request.draws},
               {"cold", request.cold}};
+  if (!request.coders.empty()) out["coders"] = request.coders;
   return dump_json(out);
 }
 
@@ -33,6 +34,7 @@ Status apply_settings(const std::string& text, OptimizeRequest& request) {
   // Runs of before there was a choice did not look at earlier ones.
   request.cold = true;
   reader.boolean("cold", request.cold, ObjectReader::Need::optional);
+  reader.texts("coders", request.coders, ObjectReader::Need::optional);
   PLANISH_CHECK(reader.finish());
   PLANISH_TRY(request.strategy, search::strategy_from_name(strategy));
   request.seed = static_cast<std::uint64_t>(seed);

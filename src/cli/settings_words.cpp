@@ -43,7 +43,8 @@ std::vector<std::pair<std::string, std::string>> settings_words(const std::strin
                                                             {"strategy", "search strategy"},
                                                             {"baselines", "baselines"},
                                                             {"draws", "genomes drawn and ranked first"},
-                                                            {"cold", "began"}};
+                                                            {"cold", "began"},
+                                                            {"coders", "coders in seats"}};
   const auto json = parse_json(settings, "store_corrupt", "settings");
   if (!json || !json->is_object()) return {{"settings", settings}};
   std::vector<std::pair<std::string, std::string>> out;

@@ -24,8 +24,8 @@ std::vector<Choice> winners(const search::Search& search, const std::vector<std:
     const search::RegionSpec& spec = specs[i];
     const double before = spec.alternative ? instead[i] : spec.fallback_ms;
     if (winner->ms >= spec.fallback_ms) continue;
-    choices.push_back({spec.id, winner->genome, (before - winner->ms) * count[i],
-                       without_approximations(*spec.domain, winner->genome)});
+    choices.push_back({spec.id, winner->proposal, (before - winner->ms) * count[i],
+                       without_approximations(*spec.domain, winner->proposal)});
   }
   return choices;
 }

@@ -4,6 +4,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/result.h"
@@ -45,8 +46,10 @@ Genome mutate(const Kernel& kernel, const Device& device, const Genome& genome, 
 /// An emitted kernel with its launch, in terms of the kernel's own inputs and outputs.
 struct Emitted {
   struct Argument {
-    enum class Kind : std::uint8_t { input, output, scratch } kind = Kind::input;
+    enum class Kind : std::uint8_t { input, output, scratch, scalar } kind = Kind::input;
     int index = 0;
+    std::variant<std::int32_t, std::int64_t, float, double> value{};  ///< of a scalar
+    bool operator==(const Argument&) const = default;
   };
   std::string language;  ///< "cuda" | "triton" | "cpp"
   std::string source;    ///< complete, header-free for CUDA

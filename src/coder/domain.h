@@ -6,12 +6,13 @@
 
 #include "base/result.h"
 #include "codegen/genome.h"
+#include "coder/proposal.h"
 
 namespace planish::coder {
 
 /// One proposal for a region, as data.
 struct Candidate {
-  codegen::Genome genome;
+  Proposal proposal;
   std::string program;  ///< planish.program/1, canonical text
   std::string hash;     ///< of the program: the candidate's identity
   std::string variant;  ///< hash of the normalised source; equal variants need not be evaluated twice. May be empty
@@ -33,8 +34,18 @@ class Domain {
   virtual codegen::Genome mutate(const codegen::Genome& genome, std::mt19937_64& rng) const = 0;
   /// Emits the region's program. An error is the candidate's failure (`illegal_genome`, `unsupported`), not the run's.
   virtual Result<Candidate> build(const codegen::Genome& genome) const = 0;
-  /// The genome in the form that is stored and shown.
-  virtual std::string text(const codegen::Genome& genome) const = 0;
+  /// The program of a source (coder/source_text.h), which must read and write what the region does. Kinds `bad_source`;
+  /// `unsupported` where nothing but genomes can be built.
+  virtual Result<Candidate> build_source(std::string_view source) const;
+  /// A genome's kernels as a source, to be read and edited. Kinds as of build() and build_source().
+  virtual Result<std::string> source(const codegen::Genome& genome) const;
+  /// The region in words for whoever writes a source of it: what in0, out0, … are, and what is computed.
+  virtual std::string description() const { return {}; }
 };
+
+/// The program of any proposal. Kinds: those of Domain::build() and build_source(), `bad_patch`.
+Result<Candidate> build(const Domain& domain, const Proposal& proposal);
+/// What edits of a proposal are made to: its source. Kinds likewise.
+Result<std::string> source_of(const Domain& domain, const Proposal& proposal);
 
 }  // namespace planish::coder

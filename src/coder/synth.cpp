@@ -4,6 +4,8 @@
 
 #include "codegen/compose/compose.h"
 #include "codegen/genomes.h"
+#include "coder/describe.h"
+#include "coder/source_text.h"
 #include "program/program.h"
 
 namespace planish::coder {
@@ -24,20 +26,37 @@ class Synth : public Domain {
   codegen::Genome mutate(const codegen::Genome& genome, std::mt19937_64& rng) const override {
     return genomes_.mutate(genome, rng);
   }
-  std::string text(const codegen::Genome& genome) const override { return codegen::text(genome); }
 
   Result<Candidate> build(const codegen::Genome& genome) const override {
-    PLANISH_TRY(auto emitted, genomes_.emit(genome));
-    PLANISH_TRY(auto program, codegen::region_program(task_->graph, region_, emitted, task_->device));
+    PLANISH_TRY(const auto emitted, genomes_.emit(genome));
+    return candidate(genome, emitted);
+  }
+
+  Result<Candidate> build_source(std::string_view source) const override {
+    PLANISH_TRY(const auto emitted, parse_source_text(source, task_->device.target));
+    auto built = candidate(Source{std::string(source)}, emitted);
+    if (!built) return fail("bad_source", built.error().message, "docs/formats/source.md says what a source is");
+    return built;
+  }
+
+  Result<std::string> source(const codegen::Genome& genome) const override {
+    PLANISH_TRY(const auto emitted, genomes_.emit(genome));
+    return source_text(emitted);
+  }
+
+  std::string description() const override { return describe(task_->graph, region_); }
+
+ private:
+  Result<Candidate> candidate(Proposal proposal, const codegen::Emitted& emitted) const {
+    PLANISH_TRY(const auto program, codegen::region_program(task_->graph, region_, emitted, task_->device));
     Candidate out;
-    out.genome = genome;
+    out.proposal = std::move(proposal);
     out.program = program::to_json(program);
     out.hash = program::hash(program);
     out.variant = program::normalised_hash(program);
     return out;
   }
 
- private:
   std::shared_ptr<const CutTask> task_;
   const codegen::Region& region_;  ///< of the task
   codegen::Genomes genomes_;

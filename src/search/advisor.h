@@ -17,13 +17,20 @@ struct Move {
   double expected_gain = 0;  ///< part of the time that may go, 0 … 1
 };
 
-/// Reads an evaluation and says what to try next, best first. The command line fills this with a judge. One thread;
+/// What an advisor says.
+struct Advice {
+  std::vector<Move> moves;  ///< best first
+  std::string text;         ///< the issue in words; empty where nobody asked for it
+};
+
+/// Reads an evaluation and says what to try next. The command line fills this with a judge. One thread;
 /// equal arguments give equal answers, or a run could not be replayed.
 class Advisor {
  public:
   virtual ~Advisor() = default;
-  virtual std::vector<Move> advise(const RegionSpec& region, const Evaluation& evaluation,
-                                   const codegen::Genome& genome, const std::vector<codegen::Gene>& genes) const = 0;
+  /// `words`: whether a reader wants the text. A program that has no genome has no genes either.
+  virtual Advice advise(const RegionSpec& region, const Evaluation& evaluation, const codegen::Genome& genome,
+                        const std::vector<codegen::Gene>& genes, bool words) const = 0;
 };
 
 }  // namespace planish::search

@@ -11,13 +11,18 @@ std::string text(const Origin& origin) {
   std::string out = origin.by;
   if (origin.agent >= 0) out += fmt::format(" agent={}", origin.agent);
   if (origin.island >= 0) out += fmt::format(" island={}", origin.island);
-  if (!origin.focus.empty()) out += fmt::format(" focus={}", origin.focus);  // last: it may have spaces
+  if (!origin.seat.empty()) return out + fmt::format(" seat={}", origin.seat);  // as the focus
+  if (!origin.focus.empty()) out += fmt::format(" focus={}", origin.focus);     // last: it may have spaces
   return out;
 }
 
 Origin origin_from_text(std::string_view text) {
   Origin out;
   for (bool first = true; !text.empty(); first = false) {
+    if (text.starts_with("seat=")) {
+      out.seat = text.substr(5);
+      break;
+    }
     if (text.starts_with("focus=")) {
       out.focus = text.substr(6);
       break;

@@ -30,13 +30,16 @@ struct RegionSpec {
 /// What became of a proposal, as far as search cares.
 struct Told {
   bool ok = false;
-  double median_ms = 0;         ///< where ok
-  std::string program;          ///< hash; empty if it could not be built
-  double lo_ms = 0, hi_ms = 0;  ///< 95 % interval of the median; 0 where not known
-  double seconds = 0;           ///< what compiling, testing and timing took
-  std::optional<Cell> cell{};   ///< of the archive, where the compiled program was looked at
-  std::vector<Move> moves{};    ///< what a judge would try next, best first
-  bool slow = false;            ///< not ok only because it was given up as too slow
+  double median_ms = 0;                            ///< where ok
+  std::string program;                             ///< hash; empty if it could not be built
+  double lo_ms = 0, hi_ms = 0;                     ///< 95 % interval of the median; 0 where not known
+  double seconds = 0;                              ///< what compiling, testing and timing took
+  std::optional<Cell> cell{};                      ///< of the archive, where the compiled program was looked at
+  std::vector<Move> moves{};                       ///< what a judge would try next, best first
+  bool slow = false;                               ///< not ok only because it was given up as too slow
+  std::string advice{};                            ///< what a judge says of it, for whoever reads
+  std::optional<Error> error{};                    ///< why it could not be built
+  std::shared_ptr<const Evaluation> evaluation{};  ///< null where there was none
 };
 
 enum class Answer : std::uint8_t {

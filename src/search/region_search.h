@@ -24,9 +24,9 @@ struct RegionOptions {
   double stop_fraction = 1.05;
 };
 
-/// Ask / tell for one region: a strategy proposes, this keeps what is common to all strategies: no genome and no
-/// program twice, the ranking, the archive, the elites' second measurement. Knows no clock and no process; every
-/// decision follows from the seed and the order of tells. Any number of proposals may be outstanding.
+/// Ask / tell for one region: a strategy proposes (and coders, through add()), this keeps what is common to all: no
+/// proposal and no program twice, the ranking, the archive, the elites' second measurement. Knows no clock and no
+/// process; every decision follows from the seed and the order of tells. Any number of proposals may be outstanding.
 class RegionSearch {
  public:
   /// The strategy is made when it is first asked: a region that may never be searched costs nothing.
@@ -34,15 +34,19 @@ class RegionSearch {
   RegionSearch(const RegionSpec& region, MakeStrategy make, RegionOptions options);
 
   struct Idea {
-    codegen::Genome genome;
+    coder::Proposal proposal;
     bool again = false;  ///< an elite, to be measured at level full
     Origin origin{};
   };
   /// The next genome; never one to screen that was before. Nothing when all that can be thought of was tried.
   std::optional<Idea> propose();
-  Answer tell(const codegen::Genome& genome, const Told& told);
-  /// Its program was that of an earlier genome.
-  void tell_duplicate(const codegen::Genome& genome) { strategy().tell_duplicate(genome); }
+  /// A proposal of somebody else's; false where it was proposed before.
+  bool add(const coder::Proposal& proposal) { return proposed_.try_emplace(proposal, proposed_.size()).second; }
+  Answer tell(const coder::Proposal& proposal, const Told& told);
+  /// Its program was that of an earlier proposal.
+  void tell_duplicate(const coder::Proposal& proposal) {
+    if (const auto* genome = coder::genome_of(proposal)) strategy().tell_duplicate(*genome);
+  }
 
   /// True once a program with this hash was told, or announced with claim_program(), before.
   bool seen_program(const std::string& hash) const { return programs_.contains(hash); }
@@ -50,9 +54,9 @@ class RegionSearch {
   void claim_program(const std::string& hash) { programs_.insert(hash); }
 
   /// The next elite to measure at level full; nothing once enough of them are or none is left.
-  std::optional<codegen::Genome> propose_final();
+  std::optional<coder::Proposal> propose_final();
   /// An elite was measured at level full, at the end or (Idea::again) on the way.
-  Answer tell_final(const codegen::Genome& genome, const Told& told);
+  Answer tell_final(const coder::Proposal& proposal, const Told& told);
 
   /// Where nothing was measured at level full, the best that was screened is the winner.
   void settle();
@@ -66,7 +70,7 @@ class RegionSearch {
   std::int64_t told() const { return told_; }
 
   struct Scored {
-    codegen::Genome genome;
+    coder::Proposal proposal;
     double ms = no_time;
     std::string program;
   };
@@ -88,16 +92,16 @@ class RegionSearch {
   Archive archive_;
   bool exhausted_ = false;
   std::int64_t told_ = 0, rechecks_ = 0, told_finals_ = 0;
-  std::map<codegen::Genome, std::uint64_t> proposed_;  ///< with their ids in the archive, in order of proposing
+  std::map<coder::Proposal, std::uint64_t> proposed_;  ///< with their ids in the archive, in order of proposing
   struct Contested {
-    codegen::Genome genome;
+    coder::Proposal proposal;
     Cell cell;
   };
   std::optional<Contested> contested_;  ///< the latest rival of an elite whose lead is inside the noise
   std::set<std::string> programs_;
   std::vector<Scored> screened_;            ///< those that passed, ascending by time
-  std::map<codegen::Genome, bool> finals_;  ///< proposed at level full; true once it passed
-  std::map<codegen::Genome, Cell> cells_;   ///< of those in ranking()
+  std::map<coder::Proposal, bool> finals_;  ///< proposed at level full; true once it passed
+  std::map<coder::Proposal, Cell> cells_;   ///< of those in ranking()
   std::optional<Scored> winner_;
 };
 

@@ -15,9 +15,11 @@ constexpr double screens_a_final = 4;
 constexpr double elites_a_region = 3;
 /// Of the budget. With many regions not all elites can be measured.
 constexpr double most_for_finals = 0.4;
+/// Seconds that coders are waited for before it is asked again whether there is time left.
+constexpr double coder_patience = 0.1;
 
 struct InFlight {
-  Proposal proposal;
+  Ask ask;
   coder::Candidate candidate;
   bool recalled = false;
   double began = 0;  ///< seconds of the loop
@@ -93,16 +95,21 @@ class Loop {
   Status drive(bool finals) {
     while (true) {
       while (static_cast<int>(flying_.size()) < std::max(options_.window, 1) && !(finals ? finals_over() : over())) {
-        auto proposal = finals ? search_.ask_final() : search_.ask();
-        if (!proposal) break;
-        PLANISH_CHECK(launch(std::move(*proposal)));
+        auto ask = finals ? search_.ask_final() : search_.ask();
+        if (!ask) break;
+        PLANISH_CHECK(launch(std::move(*ask)));
       }
       if (flying_.empty()) {
         // What was just told may have opened new ways (a climb that found a neighbour), or the phase is over.
         if (finals ? finals_over() : over()) return {};
-        auto proposal = finals ? search_.ask_final() : search_.ask();
-        if (!proposal) return {};
-        PLANISH_CHECK(launch(std::move(*proposal)));
+        auto ask = finals ? search_.ask_final() : search_.ask();
+        if (ask) {
+          PLANISH_CHECK(launch(std::move(*ask)));
+          continue;
+        }
+        if (finals || !search_.expecting()) return {};
+        fresh_ = true;  // waiting costs of the budget, or it would have no end
+        search_.wait_for_coders(coder_patience);
         continue;
       }
       PLANISH_CHECK(land());
@@ -110,28 +117,31 @@ class Loop {
     }
   }
 
-  Status launch(Proposal proposal) {
-    const RegionSpec& region = search_.specs()[proposal.region];
-    auto built = region.domain->build(proposal.genome);
+  Status launch(Ask ask) {
+    const RegionSpec& region = search_.specs()[ask.region];
+    if (!ask.origin.seat.empty() && !ask.full) PLANISH_CHECK(sink_.turn(region, ask));
+    auto built = coder::build(*region.domain, ask.proposal);
     if (!built) {
-      sink_.not_built(region, built.error());
-      PLANISH_TRY(auto answer, search_.tell(proposal.serial, Told{}));
+      PLANISH_CHECK(sink_.not_built(region, ask, built.error()));
+      Told told;
+      told.error = std::move(built.error());
+      PLANISH_TRY(auto answer, search_.tell(ask.serial, told));
       (void)answer;
       return {};
     }
     // Two genomes may emit the same code; only the first is worth evaluating.
     const std::string& identity = built->variant.empty() ? built->hash : built->variant;
-    if (!proposal.full && search_.claim_program(proposal, identity)) {
+    if (!ask.full && search_.claim_program(ask, identity)) {
       sink_.duplicate(region);
-      PLANISH_TRY(auto answer, search_.tell_duplicate(proposal.serial));
+      PLANISH_TRY(auto answer, search_.tell_duplicate(ask.serial));
       (void)answer;
       return {};
     }
-    InFlight flight{std::move(proposal), std::move(*built), false, 0, {}};
+    InFlight flight{std::move(ask), std::move(*built), false, 0, {}};
     ++result_.evaluations;
     finals_ += screening_ ? 0 : 1;
     if (history_ != nullptr) {
-      if (auto known = history_->recall(region, flight.candidate.hash, flight.proposal.full)) {
+      if (auto known = history_->recall(region, flight.candidate.hash, flight.ask.full)) {
         std::promise<Result<Evaluation>> ready;
         ready.set_value(std::move(*known));
         flight.evaluation = ready.get_future();
@@ -148,7 +158,7 @@ class Loop {
     InFlight& stored = flying_.back();  // deque: references survive push_back and pop_front of others
     stored.evaluation =
         std::async(options_.window > 1 ? std::launch::async : std::launch::deferred, [this, &region, &stored] {
-          return evaluator_.evaluate(region, stored.candidate, stored.proposal.full, stored.proposal.give_up_ms);
+          return evaluator_.evaluate(region, stored.candidate, stored.ask.full, stored.ask.give_up_ms);
         });
     return {};
   }
@@ -168,7 +178,7 @@ class Loop {
       return {};
     }
     if (!flight.recalled) {
-      if (flight.proposal.full) {
+      if (flight.ask.full) {
         // Of several under way at once each waits for the others.
         final_seconds_ = (now() - flight.began) / static_cast<double>(flying_.size());
       } else {
@@ -176,10 +186,10 @@ class Loop {
         screened_until_ = now();
       }
     }
-    const RegionSpec& region = search_.specs()[flight.proposal.region];
+    const RegionSpec& region = search_.specs()[flight.ask.region];
     const Told told = told_of(region, flight, *evaluation);
-    PLANISH_TRY(auto answer, search_.tell(flight.proposal.serial, told));
-    PLANISH_CHECK(sink_.record(region, flight.proposal, flight.candidate, *evaluation, answer, flight.recalled));
+    PLANISH_TRY(auto answer, search_.tell(flight.ask.serial, told));
+    PLANISH_CHECK(sink_.record(region, flight.ask, flight.candidate, *evaluation, answer, flight.recalled));
     flying_.pop_front();
     return {};
   }
@@ -200,8 +210,15 @@ class Loop {
     if (evaluation.bench)
       told.seconds += 1e-3 * evaluation.bench->wall_ms * static_cast<double>(evaluation.bench->runs);
     if (told.ok) told.cell = cell_of(evaluation, options_.target);
-    if (options_.advisor != nullptr && !flight.proposal.full) {
-      told.moves = options_.advisor->advise(region, evaluation, flight.proposal.genome, region.domain->genes());
+    if (options_.advisor != nullptr && !flight.ask.full) {
+      const bool seat = flight.ask.seat.has_value();
+      const auto* genome = coder::genome_of(flight.ask.proposal);
+      Advice advice =
+          options_.advisor->advise(region, evaluation, genome != nullptr ? *genome : codegen::Genome{},
+                                   genome != nullptr ? region.domain->genes() : std::vector<codegen::Gene>{}, seat);
+      told.moves = std::move(advice.moves);
+      told.advice = std::move(advice.text);
+      if (seat) told.evaluation = std::make_shared<const Evaluation>(evaluation);
     }
     return told;
   }

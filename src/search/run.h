@@ -36,11 +36,13 @@ class EvaluationSink {
  public:
   virtual ~EvaluationSink() = default;
   /// `recalled`: it came from History and is in the store already.
-  virtual Status record(const RegionSpec& region, const Proposal& proposal, const coder::Candidate& candidate,
+  virtual Status record(const RegionSpec& region, const Ask& ask, const coder::Candidate& candidate,
                         const Evaluation& evaluation, Answer answer, bool recalled) = 0;
   virtual void duplicate(const RegionSpec& region) = 0;
   /// The candidate could not be emitted.
-  virtual void not_built(const RegionSpec& region, const Error& error) = 0;
+  virtual Status not_built(const RegionSpec& region, const Ask& ask, const Error& error) = 0;
+  /// A coder's turn, before anything is done with its proposal: what no replay could derive again.
+  virtual Status turn(const RegionSpec& region, const Ask& ask) = 0;
 };
 
 struct RunOptions {

@@ -10,18 +10,38 @@
 #include "search/board.h"
 #include "search/budget.h"
 #include "search/region_search.h"
+#include "search/seats.h"
 #include "search/ways.h"
 
 namespace planish::search {
 
-struct Proposal {
-  std::int64_t serial = 0;  ///< names the proposal in tell()
+/// One proposal that was asked for.
+struct Ask {
+  std::int64_t serial = 0;  ///< names it in tell()
   std::size_t region = 0;
-  codegen::Genome genome;
+  coder::Proposal proposal;
   bool full = false;      ///< level full, for elites; else screen
   double give_up_ms = 0;  ///< slower than this need not be timed to the end; 0 = no limit
   Origin origin{};
   std::optional<double> predicted_log_ms{};  ///< what the predictor said before it was measured
+  std::optional<std::size_t> seat{};         ///< of SearchOptions::seats; nothing for a strategy's
+  bool dry = false;                          ///< of a seat's: the strategies were asked first and had nothing
+
+  /// Of one that is a genome, as a strategy's always is.
+  const codegen::Genome& genome() const { return std::get<codegen::Genome>(proposal); }
+};
+
+/// A seat's turn as it was taken once. No decision of a coder can be derived again: on a replay it is read.
+struct RecordedTurn {
+  std::size_t region = 0;
+  std::string seat;
+  coder::Proposal proposal;
+  bool dry = false;
+};
+/// By Ask::serial. Up to `until` the seats' turns are these and no others.
+struct RecordedTurns {
+  std::map<std::int64_t, RecordedTurn> turns;
+  std::int64_t until = 0;
 };
 
 struct SearchOptions {
@@ -31,6 +51,8 @@ struct SearchOptions {
   bool surrogate = true;           ///< StrategyContext::surrogate
   std::int64_t draws = 0;          ///< StrategyContext::draws
   std::vector<Way> ways{};         ///< other ways to cut the task
+  std::vector<coder::Seat> seats{};
+  RecordedTurns recorded{};
 };
 
 /// Ask / tell over all regions of a task, and over the ways to cut it: regions of other ways are worked on where they
@@ -43,12 +65,16 @@ class Search {
   Search& operator=(const Search&) = delete;
 
   /// The next proposal; nothing when no region has anything left to try.
-  std::optional<Proposal> ask();
+  std::optional<Ask> ask();
+  /// After ask() gave nothing: a coder may have something later.
+  bool expecting() const { return expecting_; }
+  /// Waits until a coder calls, or for so long.
+  void wait_for_coders(double seconds) { seats_.wait(seconds); }
   /// The next elite to measure at level full: the best of each region, those that gain most first, then the second
   /// best. After the first call ask() gives nothing.
-  std::optional<Proposal> ask_final();
+  std::optional<Ask> ask_final();
   /// True if this region has met the program already (evaluated or under way); otherwise notes it.
-  bool claim_program(const Proposal& proposal, const std::string& hash);
+  bool claim_program(const Ask& ask, const std::string& hash);
   /// No more finals come. Where none of a region's was told, the best that was screened stands for it: the whole that
   /// it becomes part of is measured at level full in any case.
   void settle();
@@ -68,9 +94,17 @@ class Search {
   /// Over all regions.
   FunnelCounts funnel() const;
   bool outstanding() const { return !outstanding_.empty(); }
+  std::vector<SeatReport> seats() const { return seats_.reports(); }
 
  private:
-  Proposal issue(std::size_t region, RegionSearch::Idea idea);
+  Ask issue(std::size_t region, RegionSearch::Idea idea);
+  std::optional<Ask> ask_strategies();
+  std::optional<Ask> ask_recorded();
+  std::optional<Ask> issue_turn(std::size_t region, const std::string& seat, std::optional<std::size_t> kind,
+                                coder::Proposal proposal, bool dry);
+  void ask_seats();
+  std::shared_ptr<const coder::Brief> brief(std::size_t region);
+  coder::Feedback feedback(const Ask& ask, const Told& told) const;
   std::vector<Share> shares() const;
   /// What a region's best saves in the whole, ms; 0 where not known.
   double gain(std::size_t region) const;
@@ -80,7 +114,10 @@ class Search {
   Board board_;
   std::vector<RegionSearch> regions_;
   std::vector<std::int64_t> spent_;
-  std::map<std::int64_t, Proposal> outstanding_;
+  Seats seats_;
+  std::vector<std::pair<std::int64_t, std::shared_ptr<const coder::Brief>>> briefs_;  ///< by region; when it was made
+  bool expecting_ = false;
+  std::map<std::int64_t, Ask> outstanding_;
   std::int64_t serial_ = 0;
   bool finals_ = false;
   std::vector<bool> final_;        ///< by region: whether it has elites to be measured at level full

@@ -49,6 +49,11 @@ ALTER TABLE regions ADD COLUMN fallback_ms REAL NOT NULL DEFAULT 0;
 ALTER TABLE regions ADD COLUMN bound_ms REAL NOT NULL DEFAULT 0;
 ALTER TABLE evaluations ADD COLUMN asked INTEGER NOT NULL DEFAULT -1;
 ALTER TABLE evaluations ADD COLUMN predicted_ms REAL NOT NULL DEFAULT 0;
+)sql",
+    R"sql(
+CREATE TABLE turns(
+  run TEXT NOT NULL REFERENCES runs(id), asked INTEGER NOT NULL, region TEXT NOT NULL, seat TEXT NOT NULL,
+  proposal TEXT NOT NULL, dry INTEGER NOT NULL, error TEXT NOT NULL, PRIMARY KEY(run, asked)) WITHOUT ROWID;
 )sql"};
 static_assert(steps.size() == schema_version);
 

@@ -233,6 +233,28 @@ Result<std::vector<EvaluationRecord>> Store::evaluations(const std::string& run,
   }
 }
 
+Status Store::add_turn(const std::string& run, const TurnRecord& turn) {
+  PLANISH_TRY(auto row,
+              impl_->database->prepare("INSERT OR REPLACE INTO turns(run, asked, region, seat, proposal, dry, "
+                                       "error) VALUES(?,?,?,?,?,?,?)"));
+  row.bind(1, run).bind(2, turn.asked).bind(3, turn.region).bind(4, turn.seat).bind(5, turn.proposal);
+  row.bind(6, static_cast<std::int64_t>(turn.dry)).bind(7, turn.error);
+  return row.run();
+}
+
+Result<std::vector<TurnRecord>> Store::turns(const std::string& run) const {
+  std::vector<TurnRecord> out;
+  if (!impl_->database || impl_->version < 4) return out;
+  PLANISH_TRY(auto row, impl_->database->prepare("SELECT asked, region, seat, proposal, dry, error FROM turns "
+                                                 "WHERE run=? ORDER BY asked"));
+  row.bind(1, run);
+  while (true) {
+    PLANISH_TRY(bool more, row.step());
+    if (!more) return out;
+    out.push_back({row.integer(0), row.text(1), row.text(2), row.text(3), row.integer(4) != 0, row.text(5)});
+  }
+}
+
 Result<std::string> Store::put(std::string_view bytes) {
   return impl_->objects.put(bytes);
 }

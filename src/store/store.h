@@ -15,7 +15,7 @@
 namespace planish::store {
 
 /// `user_version` of the files that this code writes.
-inline constexpr int schema_version = 3;
+inline constexpr int schema_version = 4;
 
 struct RunRecord {
   std::string id;
@@ -63,6 +63,16 @@ struct EvaluationRecord {
   std::string proposer;     ///< who proposed it, in the search's own words; may be empty
   std::int64_t asked = -1;  ///< number of the proposal within the search; −1 where it was none
   double predicted_ms = 0;  ///< what a model said before it was measured; 0 where none did
+};
+
+/// A coder's turn in a search: what no replay could derive again.
+struct TurnRecord {
+  std::int64_t asked = 0;  ///< as in EvaluationRecord
+  std::string region;      ///< id within the run
+  std::string seat;        ///< name
+  std::string proposal;    ///< its text, "source HASH" or "patch HASH": the object of that name is its document
+  bool dry = false;        ///< the strategies were asked first and had nothing
+  std::string error;       ///< why it could not be built; empty where it could, or was not tried
 };
 
 /// What a kernel is filed under. The words are the model's (model/features.h); the store only compares them.
@@ -128,6 +138,11 @@ class Store {
   Status add_evaluation(const std::string& run, const EvaluationRecord& evaluation);
   /// In the order in which they were added; with their documents where `documents`.
   Result<std::vector<EvaluationRecord>> evaluations(const std::string& run, bool documents) const;
+
+  /// Adds a turn, or replaces the one of its number. The object must be there.
+  Status add_turn(const std::string& run, const TurnRecord& turn);
+  /// By number.
+  Result<std::vector<TurnRecord>> turns(const std::string& run) const;
 
   /// Adds a kernel, or replaces what was said of it.
   Status add_kernel(const KernelRecord& kernel);

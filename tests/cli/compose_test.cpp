@@ -18,10 +18,11 @@ class Listing : public Plan {
   double bytes() const override { return 1; }
   double flops() const override { return 1; }
   Result<std::string> aten_program() const override { return "whole"; }
-  Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen,
+  Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
                               const std::vector<std::size_t>&) const override {
     std::string out = "whole";
-    for (const auto& [region, genome] : chosen) out += " " + region + (genome.at("fast") != 0 ? "~" : "=");
+    for (const auto& [region, proposal] : chosen)
+      out += " " + region + (coder::genome_of(proposal)->at("fast") != 0 ? "~" : "=");
     return out;
   }
   Result<Explanation> explain(const std::set<std::string>&, const std::vector<std::size_t>&,
@@ -35,7 +36,7 @@ class Listing : public Plan {
 };
 
 Choice choice(const std::string& region, double gain, bool fast) {
-  Choice out{region, {{"fast", fast ? 1 : 0}}, gain, std::nullopt};
+  Choice out{region, codegen::Genome{{"fast", fast ? 1 : 0}}, gain, std::nullopt};
   if (fast) out.exact = codegen::Genome{{"fast", 0}};
   return out;
 }
@@ -97,16 +98,18 @@ TEST_CASE("the exact form turns approximations off, where there are some and it 
     Domain() : SpeedDomain("r0") {}
     bool legal(const codegen::Genome& g) const override { return g.at("speed") < 5; }
   } domain;
-  CHECK(without_approximations(domain, {{"fast", 1}, {"speed", 3}}) == codegen::Genome{{"fast", 0}, {"speed", 3}});
-  CHECK_FALSE(without_approximations(domain, {{"fast", 1}, {"speed", 7}}));
-  CHECK_FALSE(without_approximations(domain, {{"fast", 0}, {"speed", 3}}));
-  CHECK_FALSE(without_approximations(domain, {{"speed", 3}}));
+  CHECK(without_approximations(domain, codegen::Genome{{"fast", 1}, {"speed", 3}}) ==
+        coder::Proposal(codegen::Genome{{"fast", 0}, {"speed", 3}}));
+  CHECK_FALSE(without_approximations(domain, codegen::Genome{{"fast", 1}, {"speed", 7}}));
+  CHECK_FALSE(without_approximations(domain, codegen::Genome{{"fast", 0}, {"speed", 3}}));
+  CHECK_FALSE(without_approximations(domain, codegen::Genome{{"speed", 3}}));
+  CHECK_FALSE(without_approximations(domain, coder::Source{"a kernel"}));
 }
 
 TEST_CASE("exact choices are the exact forms of those that have one") {
   const auto exact = exact_choices({choice("r0", 1, true), choice("r1", 2, false)});
   REQUIRE(exact);
-  CHECK(exact->front().genome.at("fast") == 0);
-  CHECK(exact->back().genome.at("fast") == 0);
+  CHECK(coder::genome_of(exact->front().proposal)->at("fast") == 0);
+  CHECK(coder::genome_of(exact->back().proposal)->at("fast") == 0);
   CHECK_FALSE(exact_choices(*exact));
 }

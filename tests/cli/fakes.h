@@ -39,12 +39,11 @@ class SpeedDomain : public coder::Domain {
   codegen::Genome mutate(const codegen::Genome&, std::mt19937_64& rng) const override { return random(rng); }
   Result<coder::Candidate> build(const codegen::Genome& g) const override {
     coder::Candidate out;
-    out.genome = g;
+    out.proposal = g;
     out.program = region_ + "=" + std::to_string(g.at("speed"));
     out.hash = sha256_hex(out.program);
     return out;
   }
-  std::string text(const codegen::Genome& g) const override { return "speed=" + std::to_string(g.at("speed")); }
 
  private:
   codegen::Genome drawn(std::int64_t speed) const {
@@ -83,11 +82,12 @@ class FakePlan : public Plan {
   double bytes() const override { return 1; }
   double flops() const override { return 1; }
   Result<std::string> aten_program() const override { return "whole"; }
-  Result<std::string> compose(const std::map<std::string, codegen::Genome>& chosen,
+  Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
                               const std::vector<std::size_t>& ways) const override {
     std::string out = "whole";
     for (const std::size_t way : ways) out += ";way" + std::to_string(way);
-    for (const auto& [region, genome] : chosen) {
+    for (const auto& [region, proposal] : chosen) {
+      const codegen::Genome& genome = *coder::genome_of(proposal);
       out += ";" + region + "=" + std::to_string(genome.at("speed"));
       if (genome.contains("fast") && genome.at("fast") != 0) out += "~";
     }

@@ -18,7 +18,7 @@ TEST_CASE("the judge's moves name genes that exist, best first") {
       {"threads", {128, 256, 512}}, {"residency", {0, 1, 2}}, {"rows", {1, 2, 4}}};
   const codegen::Genome genome = {{"threads", 256}, {"residency", 2}, {"rows", 2}};
   const cli::JudgeAdvisor advisor{codegen::Device{}};
-  const auto moves = advisor.advise(search::RegionSpec{}, evaluation, genome, genes);
+  const auto moves = advisor.advise(search::RegionSpec{}, evaluation, genome, genes, false).moves;
   REQUIRE(!moves.empty());
   for (std::size_t i = 0; i < moves.size(); ++i) {
     CHECK(genome.contains(moves[i].gene));

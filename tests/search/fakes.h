@@ -46,13 +46,26 @@ class GridDomain : public coder::Domain {
   Result<coder::Candidate> build(const codegen::Genome& g) const override {
     if (broken) return fail("unsupported", "cannot be emitted");
     coder::Candidate out;
-    out.genome = g;
+    out.proposal = g;
     out.hash = "p" + std::to_string(g.at("a") / coarse_) + "," + std::to_string(g.at("b") / coarse_);
     out.program = out.hash;
     return out;
   }
-  std::string text(const codegen::Genome& g) const override {
-    return "a=" + std::to_string(g.at("a")) + ",b=" + std::to_string(g.at("b"));
+  /// A source is the genome's text with "at " before it, of places beside the grid too; anything else is broken.
+  Result<coder::Candidate> build_source(std::string_view source) const override {
+    if (!source.starts_with("at ")) return fail("bad_source", "line 1: no place");
+    const auto g = codegen::genome_from_text(source.substr(3));
+    if (!g || !g->contains("a") || !g->contains("b")) return fail("bad_source", "line 1: no place");
+    coder::Candidate out;
+    out.proposal = coder::Source{std::string(source)};
+    out.hash = "p" + std::to_string(g->at("a") / coarse_) + "," + std::to_string(g->at("b") / coarse_);
+    out.program = out.hash;
+    return out;
+  }
+  Result<std::string> source(const codegen::Genome& g) const override { return "at " + codegen::text(g); }
+  static codegen::Genome place_of(const coder::Proposal& proposal) {
+    const GridDomain domain(16);
+    return codegen::genome_from_text(coder::source_of(domain, proposal)->substr(3)).value();
   }
   static codegen::Genome make(std::int64_t a, std::int64_t b) { return {{"a", a}, {"b", b}}; }
   bool broken = false;
@@ -84,7 +97,8 @@ class ValleyEvaluator : public Evaluator {
     if (always_wrong) e.outcome = Outcome::wrong;
     if (e.ok()) {
       e.bench = BenchReport{};
-      e.bench->median_ms = valley(c.genome, floor_ms, scales.contains(region.id) ? scales[region.id] : 0.1);
+      e.bench->median_ms =
+          valley(GridDomain::place_of(c.proposal), floor_ms, scales.contains(region.id) ? scales[region.id] : 0.1);
     }
     return e;
   }
@@ -103,16 +117,28 @@ class ValleyEvaluator : public Evaluator {
 
 class Recorder : public EvaluationSink {
  public:
-  Status record(const RegionSpec& region, const Proposal& proposal, const coder::Candidate& candidate,
+  Status record(const RegionSpec& region, const Ask& ask, const coder::Candidate& candidate,
                 const Evaluation& evaluation, Answer, bool recalled) override {
-    kept[region.key + "/" + candidate.hash + (proposal.full ? "/full" : "/screen")] = evaluation;
+    asks.push_back(ask);
+    kept[region.key + "/" + candidate.hash + (ask.full ? "/full" : "/screen")] = evaluation;
     order.push_back(candidate.hash);
     recalls += recalled ? 1 : 0;
     if (cancel_after > 0 && static_cast<int>(order.size()) == cancel_after) cancel.cancel();
     return {};
   }
   void duplicate(const RegionSpec&) override { ++duplicates; }
-  void not_built(const RegionSpec&, const Error&) override { ++unbuilt; }
+  Status not_built(const RegionSpec&, const Ask&, const Error&) override {
+    ++unbuilt;
+    return {};
+  }
+  Status turn(const RegionSpec& region, const Ask& ask) override {
+    turns.turns[ask.serial] = {ask.region, ask.origin.seat, ask.proposal, ask.dry};
+    turns.until = std::max(turns.until, ask.serial);
+    (void)region;
+    return {};
+  }
+  std::vector<Ask> asks;
+  RecordedTurns turns;
   std::map<std::string, Evaluation> kept;
   std::vector<std::string> order;
   int duplicates = 0, unbuilt = 0, recalls = 0, cancel_after = 0;

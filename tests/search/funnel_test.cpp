@@ -26,7 +26,7 @@ FunnelCounts funnel_of(std::int64_t draws, int proposals) {
     REQUIRE(proposal);
     Told told;
     told.ok = true;
-    told.median_ms = ValleyEvaluator::valley(proposal->genome, 1, 0.01);
+    told.median_ms = ValleyEvaluator::valley(proposal->genome(), 1, 0.01);
     REQUIRE(search.tell(proposal->serial, told));
   }
   return search.funnel();

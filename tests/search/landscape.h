@@ -68,11 +68,10 @@ class Landscape : public coder::Domain {
   }
   Result<coder::Candidate> build(const codegen::Genome& g) const override {
     coder::Candidate out;
-    out.genome = g;
-    out.hash = out.program = text(g);
+    out.proposal = g;
+    out.hash = out.program = codegen::text(g);
     return out;
   }
-  std::string text(const codegen::Genome& g) const override { return codegen::text(g); }
 
   static double ms(const codegen::Genome& g) {
     const auto all = Landscape().genes();

@@ -34,10 +34,10 @@ TEST_CASE("seeds come first, in order, and no genome twice") {
   for (int i = 0; i < 200; ++i) {
     auto proposal = search.ask();
     REQUIRE(proposal);
-    if (i == 0) CHECK(proposal->genome == GridDomain::make(0, 0));
-    if (i == 1) CHECK(proposal->genome == GridDomain::make(15, 15));
-    CHECK(seen.insert(proposal->genome).second);
-    REQUIRE(search.tell(proposal->serial, {true, ValleyEvaluator::valley(proposal->genome, 1, 0.1), "p"}));
+    if (i == 0) CHECK(proposal->genome() == GridDomain::make(0, 0));
+    if (i == 1) CHECK(proposal->genome() == GridDomain::make(15, 15));
+    CHECK(seen.insert(proposal->genome()).second);
+    REQUIRE(search.tell(proposal->serial, {true, ValleyEvaluator::valley(proposal->genome(), 1, 0.1), "p"}));
   }
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("rejected candidates never become finalists") {
   auto final_one = search.ask_final();
   REQUIRE(final_one);
   CHECK(final_one->full);
-  CHECK(final_one->genome == good->genome);
+  CHECK(final_one->genome() == good->genome());
   CHECK_FALSE(search.ask_final());
   CHECK_FALSE(search.ask());  // finals have begun
 }

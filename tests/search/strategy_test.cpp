@@ -28,19 +28,20 @@ SearchOptions with(StrategyKind kind) {
 std::vector<std::string> decisions(StrategyKind kind, std::uint64_t seed, int count, int late) {
   Search search({landscape("r0"), landscape("r1")}, seed, with(kind));
   std::vector<std::string> out;
-  std::deque<Proposal> open;
+  std::deque<Ask> open;
   for (int i = 0; i < count; ++i) {
     auto proposal = search.ask();
     REQUIRE(proposal);
-    out.push_back(search.specs()[proposal->region].id + codegen::text(proposal->genome) + (proposal->full ? "!" : ""));
+    out.push_back(search.specs()[proposal->region].id + codegen::text(proposal->genome()) +
+                  (proposal->full ? "!" : ""));
     open.push_back(std::move(*proposal));
     while (static_cast<int>(open.size()) > late) {
-      const Proposal told = std::move(open.front());
+      const Ask told = std::move(open.front());
       open.pop_front();
       if (told.serial % 11 == 0) {
         REQUIRE(search.tell_duplicate(told.serial));
       } else {
-        Told how = Landscape::told(told.genome);
+        Told how = Landscape::told(told.genome());
         how.ok = told.serial % 7 != 0;
         how.cell = Cell::at(static_cast<int>(told.serial % Cell::count));
         REQUIRE(search.tell(told.serial, how));
@@ -55,7 +56,7 @@ double best_after(StrategyKind kind, std::uint64_t seed, int count) {
   for (int i = 0; i < count; ++i) {
     auto proposal = search.ask();
     if (!proposal) break;
-    REQUIRE(search.tell(proposal->serial, Landscape::told(proposal->genome)));
+    REQUIRE(search.tell(proposal->serial, Landscape::told(proposal->genome())));
   }
   return search.region(0).best_ms();
 }
@@ -86,9 +87,9 @@ TEST_CASE("no genome twice, and all of them legal") {
     for (int i = 0; i < 300; ++i) {
       auto proposal = search.ask();
       REQUIRE(proposal);
-      CHECK(seen.insert(proposal->genome).second);
-      CHECK(domain.legal(proposal->genome));
-      REQUIRE(search.tell(proposal->serial, Landscape::told(proposal->genome)));
+      CHECK(seen.insert(proposal->genome()).second);
+      CHECK(domain.legal(proposal->genome()));
+      REQUIRE(search.tell(proposal->serial, Landscape::told(proposal->genome())));
     }
     const FunnelCounts funnel = search.funnel();
     CHECK(funnel.drawn >= 300);
@@ -101,7 +102,7 @@ TEST_CASE("all but independent draws begin with the coder's guesses") {
   for (const StrategyKind kind : every) {
     if (kind == StrategyKind::sample) continue;
     Search search({landscape()}, 3, with(kind));
-    for (const auto& seed : Landscape().seeds()) CHECK(search.ask()->genome == seed);
+    for (const auto& seed : Landscape().seeds()) CHECK(search.ask()->genome() == seed);
   }
 }
 

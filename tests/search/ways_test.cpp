@@ -32,7 +32,7 @@ struct Case {
 };
 
 /// Asks and tells until nothing is left or so often; how often each region was asked for.
-std::map<std::size_t, int> run(Search& search, const std::function<Told(const Proposal&)>& answer, int most) {
+std::map<std::size_t, int> run(Search& search, const std::function<Told(const Ask&)>& answer, int most) {
   std::map<std::size_t, int> asked;
   for (int i = 0; i < most; ++i) {
     auto proposal = search.ask();
@@ -110,9 +110,9 @@ TEST_CASE("a search works on other ways where they may gain, and measures them a
     std::vector<std::string> first;
     const auto asked = run(
         search,
-        [&](const Proposal& p) {
+        [&](const Ask& p) {
           if (p.region == 2 && first.empty()) first.push_back(p.origin.by);
-          const double ms = ValleyEvaluator::valley(p.genome, 4, 0.1);
+          const double ms = ValleyEvaluator::valley(p.genome(), 4, 0.1);
           return Told{true, p.region == 2 ? ms * speed : ms, "p"};
         },
         300);
@@ -124,7 +124,7 @@ TEST_CASE("a search works on other ways where they may gain, and measures them a
     std::map<std::size_t, int> finals;
     while (auto proposal = search.ask_final()) {
       ++finals[proposal->region];
-      const double ms = ValleyEvaluator::valley(proposal->genome, 4, 0.1);
+      const double ms = ValleyEvaluator::valley(proposal->genome(), 4, 0.1);
       REQUIRE(search.tell(proposal->serial, {true, proposal->region == 2 ? ms * speed : ms, "p"}));
     }
     CHECK(finals.contains(0));
@@ -141,7 +141,7 @@ TEST_CASE("without ways that may gain nothing is spent on alternatives") {
   how.ways = c.ways;
   Search search(c.specs, 1, how);
   const auto asked =
-      run(search, [](const Proposal& p) { return Told{true, ValleyEvaluator::valley(p.genome, 4, 0.1), "p"}; }, 200);
+      run(search, [](const Ask& p) { return Told{true, ValleyEvaluator::valley(p.genome(), 4, 0.1), "p"}; }, 200);
   CHECK(asked.size() == 2);
   CHECK(search.region(2).told() == 0);
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <type_traits>
+#include <variant>
 
 namespace planish::codegen {
 namespace {
@@ -12,6 +14,12 @@ namespace {
 using program::Buffer;
 using program::Program;
 using program::Role;
+
+constexpr auto scalar_argument = []<typename T>(T value) -> program::LaunchArg {
+  if constexpr (std::is_same_v<T, std::int32_t>) return program::I32Arg{value};
+  if constexpr (std::is_same_v<T, float>) return program::F32Arg{value};
+  if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double>) return value;
+};
 
 /// Collects buffers, kernels and steps. Buffers appear when first referenced.
 class Composer {
@@ -95,35 +103,46 @@ class Composer {
       switch (arg.kind) {
         case Emitted::Argument::Kind::input:
           if (index >= region.inputs.size())
-            return fail("bad_argument", "an emitted kernel names an input that its region lacks");
+            return fail("bad_argument",
+                        fmt::format("a launch names in{}, its region has {} inputs", index, region.inputs.size()));
           step.args.push_back(program::BufferArg{buffer(region.inputs[index])});
           break;
         case Emitted::Argument::Kind::output:
           if (index >= region.outputs.size())
-            return fail("bad_argument", "an emitted kernel names an output that its region lacks");
+            return fail("bad_argument",
+                        fmt::format("a launch names out{}, its region has {} outputs", index, region.outputs.size()));
           step.args.push_back(program::BufferArg{buffer(region.outputs[index])});
           break;
-        case Emitted::Argument::Kind::scratch:
-          if (index >= scratch_bytes.size())
-            return fail("bad_argument", "an emitted kernel names scratch that it does not declare");
-          if (!scratch.contains(arg.index)) {
-            Buffer b;
-            b.dtype = "u8";
-            b.shape = {scratch_bytes[index]};
-            b.strides = {1};
-            scratch[arg.index] = add(std::move(b));
-          }
-          step.args.push_back(program::BufferArg{scratch[arg.index]});
+        case Emitted::Argument::Kind::scratch: {
+          PLANISH_TRY(const int own, scratch_buffer(arg.index, scratch_bytes, scratch));
+          step.args.push_back(program::BufferArg{own});
+          break;
+        }
+        case Emitted::Argument::Kind::scalar:
+          step.args.push_back(std::visit(scalar_argument, arg.value));
           break;
       }
     }
     for (const int index : e.zeroed) {
-      if (!scratch.contains(index))
-        return fail("bad_argument", "an emitted kernel clears scratch that it does not use");
-      program_.steps.emplace_back(std::in_place_type<program::Set>, scratch[index], 0.0);
+      PLANISH_TRY(const int own, scratch_buffer(index, scratch_bytes, scratch));
+      program_.steps.emplace_back(std::in_place_type<program::Set>, own, 0.0);
     }
     program_.steps.push_back(std::move(step));
     return {};
+  }
+
+  /// The buffer of a launch's scratch, which appears when it is first named.
+  Result<int> scratch_buffer(int index, const std::vector<std::int64_t>& bytes, std::map<int, int>& known) {
+    if (index < 0 || static_cast<std::size_t>(index) >= bytes.size())
+      return fail("bad_argument", fmt::format("a launch names tmp{}, {} are declared", index, bytes.size()));
+    if (!known.contains(index)) {
+      Buffer b;
+      b.dtype = "u8";
+      b.shape = {bytes[static_cast<std::size_t>(index)]};
+      b.strides = {1};
+      known[index] = add(std::move(b));
+    }
+    return known[index];
   }
 
   void result(program::Output output, int value) {

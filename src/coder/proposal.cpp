@@ -1,0 +1,79 @@
+#include "coder/proposal.h"
+
+#include <fmt/format.h>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "coder/source_text.h"
+
+namespace planish::coder {
+namespace {
+
+constexpr std::string_view source_word = "source ", patch_word = "patch ";
+
+struct DocumentOf {
+  std::string operator()(const codegen::Genome&) const { return {}; }
+  std::string operator()(const Source& source) const { return source.text; }
+  std::string operator()(const Patch& patch) const {
+    Json edits = Json::array();
+    for (const Edit& edit : patch.edits) edits.push_back({{"search", edit.search}, {"replace", edit.replace}});
+    return dump_json({{"schema", "planish.patch/1"},
+                      {"parent", patch.parent},
+                      {"parent_program", patch.parent_program},
+                      {"edits", std::move(edits)}});
+  }
+};
+
+Result<Proposal> patch_from(std::string_view document) {
+  PLANISH_TRY(const Json json, parse_json(document, "bad_proposal", "patch"));
+  const auto bad = [] { return fail("bad_proposal", "the document is no planish.patch/1"); };
+  const auto words = [](const Json& object, const char* name) -> const std::string* {
+    const auto at = object.is_object() ? object.find(name) : object.end();
+    return at != object.end() && at->is_string() ? at->get_ptr<const std::string*>() : nullptr;
+  };
+  const auto* parent = words(json, "parent");
+  const auto* program = words(json, "parent_program");
+  if (parent == nullptr || program == nullptr || !json.contains("edits") || !json["edits"].is_array()) return bad();
+  Patch out{*parent, *program, {}};
+  for (const Json& edit : json["edits"]) {
+    const auto* search = words(edit, "search");
+    const auto* replace = words(edit, "replace");
+    if (search == nullptr || replace == nullptr) return bad();
+    out.edits.push_back({*search, *replace});
+  }
+  return Proposal(std::move(out));
+}
+
+}  // namespace
+
+std::string document(const Proposal& proposal) {
+  return std::visit(DocumentOf{}, proposal);
+}
+
+std::string text(const Proposal& proposal) {
+  if (const auto* genome = genome_of(proposal)) return codegen::text(*genome);
+  return fmt::format("{}{}", std::holds_alternative<Source>(proposal) ? source_word : patch_word,
+                     sha256_hex(document(proposal)));
+}
+
+Result<Proposal> proposal_from(std::string_view text, std::string_view document) {
+  const bool source = text.starts_with(source_word), patch = text.starts_with(patch_word);
+  if (!source && !patch) {
+    PLANISH_TRY(auto genome, codegen::genome_from_text(text));
+    return Proposal(std::move(genome));
+  }
+  if (sha256_hex(document) != text.substr(source ? source_word.size() : patch_word.size()))
+    return fail("bad_proposal", fmt::format("the document of `{}` is another one", text));
+  if (source) return Proposal(Source{std::string(document)});
+  return patch_from(document);
+}
+
+Result<codegen::Emitted> emit(const codegen::Kernel& kernel, const codegen::Device& device, const Proposal& proposal) {
+  if (const auto* genome = genome_of(proposal)) return codegen::emit(kernel, device, *genome);
+  if (const auto* source = std::get_if<Source>(&proposal)) return parse_source_text(source->text, device.target);
+  const auto& patch = std::get<Patch>(proposal);
+  PLANISH_TRY(const std::string text, apply_edits(patch.parent, patch.edits));
+  return parse_source_text(text, device.target);
+}
+
+}  // namespace planish::coder
