@@ -68,7 +68,8 @@ void add_search(CLI::App* verb, SearchOptions& search) {
       ->envname("PLANISH_EVALS")
       ->check(CLI::NonNegativeNumber);
   verb->add_option("--seed", search.seed, "Of the search's decisions")->envname("PLANISH_SEED")->capture_default_str();
-  verb->add_option("--strategy", search.strategy, "swarm, hillclimb, tree, random or sample")
+  verb->add_option("--strategy", search.strategy,
+                   "swarm, hillclimb, tree, random, sample, or coders: those of --coder alone")
       ->envname("PLANISH_STRATEGY")
       ->capture_default_str();
   verb->add_option("--draws", search.draws,

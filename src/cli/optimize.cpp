@@ -59,6 +59,9 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, Clock& clock) {
   }
   if (fresh || given("--draws")) request.draws = verb.search.draws;
   if (fresh || given("--coder")) request.coders = verb.search.coders;
+  if (request.strategy == search::StrategyKind::coders && request.coders.empty())
+    return fail("usage", "--strategy coders leaves every proposal to a coder, and there is none",
+                "name one with --coder");
   if (fresh || given("--cold")) request.cold = verb.search.cold;
   if (fresh || given("--evals")) request.budget.evaluations = verb.search.evaluations;
   if (fresh || given("--budget")) {

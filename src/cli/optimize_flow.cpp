@@ -691,8 +691,7 @@ class Flow {
     if (search_) result_.searched.funnel = search_->funnel();
     if (search_) result_.searched.coders = search_->seats();
     for (const search::SeatReport& seat : result_.searched.coders) {
-      if (!seat.trouble.empty())
-        world_.progress.note(fmt::format("note: coder {} gave up: {}", seat.name, seat.trouble));
+      if (!seat.trouble.empty()) world_.progress.note(fmt::format("note: coder {}: {}", seat.name, seat.trouble));
     }
     result_.searched.compiled = recording_->compiled();
     result_.searched.tested = recording_->tested();

@@ -14,6 +14,7 @@
 #include "cli/run_lock.h"
 #include "cli/settings_words.h"
 #include "cli/verbs.h"
+#include "coder/source_text.h"
 #include "store/store.h"
 
 namespace planish::cli {
@@ -53,6 +54,16 @@ std::string show_text(const store::RunRecord& run, const std::optional<suite::He
   return out;
 }
 
+/// What coders proposed that came to nothing before it was evaluated.
+std::string turns_text(const std::vector<store::TurnRecord>& turns) {
+  std::string out;
+  for (const store::TurnRecord& turn : turns) {
+    if (!turn.error.empty())
+      out += fmt::format("coder {}, proposal {} of {}: {}\n", turn.seat, turn.asked, turn.region, turn.error);
+  }
+  return out;
+}
+
 /// One candidate: its evaluation, and what the judge makes of it.
 Status show_candidate(const store::Store& store, const store::RunRecord& run, const std::string& prefix,
                       const Output& output) {
@@ -79,7 +90,13 @@ Status show_candidate(const store::Store& store, const store::RunRecord& run, co
                                  record.outcome, record.tier, record.level);
   if (record.median_ms > 0) text += fmt::format("  median    {:.4g} ms\n", record.median_ms);
   if (!record.parent.empty()) text += fmt::format("  parent    {}\n", record.parent);
-  output.result(dump_json(document), text + judge::to_text(verdict));
+  text += judge::to_text(verdict);
+  document["source"] = nullptr;
+  if (const auto source = candidate.program ? coder::source_text(*candidate.program) : std::nullopt) {
+    document["source"] = *source;
+    text += "source\n" + *source;
+  }
+  output.result(dump_json(document), text);
   return {};
 }
 
@@ -154,6 +171,16 @@ int show_verb(const ShowVerb& options, const Output& output) {
                                        {"asked", e.asked},
                                        {"predicted_ms", number_to_json(e.predicted_ms)}});
   }
+  auto turns = store->turns(run->id);
+  if (!turns) return output.error(turns.error());
+  document["turns"] = Json::array();
+  for (const store::TurnRecord& turn : *turns) {
+    document["turns"].push_back({{"asked", turn.asked},
+                                 {"region", turn.region},
+                                 {"coder", turn.seat},
+                                 {"proposal", turn.proposal},
+                                 {"error", turn.error.empty() ? Json(nullptr) : Json(turn.error)}});
+  }
   const Learned learned = learned_from(*evaluations, *regions, run->target);
   auto learned_json = parse_json(to_json(learned), "internal", "what was learned");
   if (!learned_json) return output.error(learned_json.error());
@@ -164,7 +191,8 @@ int show_verb(const ShowVerb& options, const Output& output) {
       if (auto result = parse_json(*bytes, "store_corrupt", "result")) document["result"] = std::move(*result);
     }
   }
-  output.result(dump_json(document), show_text(*run, headline, *regions, *evaluations) + to_text(learned));
+  output.result(dump_json(document),
+                show_text(*run, headline, *regions, *evaluations) + turns_text(*turns) + to_text(learned));
   return exit_code::success;
 }
 

@@ -51,7 +51,7 @@ class Coder {
   virtual Answer ask(const Brief& brief) = 0;
   /// Each proposal is told once, in any order.
   virtual void tell(const Feedback& feedback) = 0;
-  /// Why it finished, where that was no choice of its own; else empty.
+  /// What last went wrong with it; empty where nothing did.
   virtual std::string trouble() const { return {}; }
 };
 

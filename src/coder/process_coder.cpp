@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <memory>
 
 #include "base/clock.h"
@@ -60,19 +61,10 @@ Json question(const Brief& brief, const std::vector<Feedback>& news) {
   return out;
 }
 
-/// The proposal whose program has this hash, among those that the question showed.
-const Proposal* proposal_with(const std::string& program, const Brief& brief, const std::vector<Feedback>& news) {
-  for (const Brief::Known& known : brief.best) {
-    if (known.program == program) return &known.proposal;
-  }
-  for (const Feedback& feedback : news) {
-    if (feedback.program == program) return &feedback.proposal;
-  }
-  return nullptr;
-}
+/// Every program that a coder was shown, by its hash.
+using Shown = std::map<std::string, Proposal>;
 
-Result<std::optional<Proposal>> answer_of(const std::string& line, const Brief& brief,
-                                          const std::vector<Feedback>& news) {
+Result<std::optional<Proposal>> answer_of(const std::string& line, const Brief& brief, const Shown& shown) {
   PLANISH_TRY(const Json json, parse_json(line, "bad_answer", "the coder's answer"));
   if (!json.is_object()) return no_answer("no JSON object");
   ObjectReader reader(json, "bad_answer", "answer");
@@ -94,9 +86,9 @@ Result<std::optional<Proposal>> answer_of(const std::string& line, const Brief& 
   if (finished) return std::nullopt;
   if ((edits != nullptr) == !source.empty()) return no_answer("it has not one of `source`, `edits` and `finished`");
   if (edits == nullptr) return Proposal(Source{std::move(source)});
-  const Proposal* base = proposal_with(parent, brief, news);
-  if (base == nullptr) return no_answer(fmt::format("the question showed no program `{}` as `parent`", parent));
-  PLANISH_TRY(patch.parent, source_of(*brief.domain, *base));
+  const auto base = shown.find(parent);
+  if (base == shown.end()) return no_answer(fmt::format("no question showed a program `{}`", parent));
+  PLANISH_TRY(patch.parent, source_of(*brief.domain, base->second));
   patch.parent_program = parent;
   return Proposal(std::move(patch));
 }
@@ -109,11 +101,18 @@ class ProcessWriter : public Writer {
                                         const CancelToken& cancel) override {
     PLANISH_CHECK(start());
     const TimePoint until = deadline_in(how_.patience);
-    if (auto sent = process_->channel().send(dump_json(question(brief, news)), {}, until); !sent)
+    Json ask = question(brief, news);
+    if (refused_) ask["refused"] = {{"kind", refused_->kind}, {"message", refused_->message}};
+    refused_.reset();
+    for (const Brief::Known& known : brief.best) shown_.insert_or_assign(known.program, known.proposal);
+    for (const Feedback& feedback : news) shown_.insert_or_assign(feedback.program, feedback.proposal);
+    if (auto sent = process_->channel().send(dump_json(ask), {}, until); !sent)
       return std::unexpected(gone(sent.error()));
     auto line = process_->channel().receive(until, &cancel);
     if (!line) return std::unexpected(gone(line.error()));
-    return answer_of(*line, brief, news);
+    auto answer = answer_of(*line, brief, shown_);
+    if (!answer) refused_ = answer.error();
+    return answer;
   }
 
  private:
@@ -147,6 +146,8 @@ class ProcessWriter : public Writer {
 
   ProcessSeat how_;
   std::unique_ptr<Subprocess> process_;
+  Shown shown_;
+  std::optional<Error> refused_;  ///< why its last answer was of no use
 };
 
 }  // namespace

@@ -43,6 +43,8 @@ Coder::Answer SlowCoder::ask(const Brief& brief) {
 void SlowCoder::tell(const Feedback& feedback) {
   const std::scoped_lock lock(mutex_);
   untold_ = std::max(untold_ - 1, 0);
+  // One that is started anew after each failure, and begins with what it said before, gets nowhere.
+  if (!feedback.duplicate && !feedback.error) errors_ = 0;
   news_.push_back(feedback);
 }
 
@@ -66,11 +68,9 @@ void SlowCoder::work() {
     {
       const std::scoped_lock lock(mutex_);
       if (!written) {
-        const bool last = ++errors_ >= most_errors_;
-        if (last) trouble_ = fmt::format("{} ({})", written.error().message, written.error().kind);
-        state_ = last ? State::finished : State::idle;
+        trouble_ = fmt::format("{} ({})", written.error().message, written.error().kind);
+        state_ = ++errors_ >= most_errors_ ? State::finished : State::idle;
       } else {
-        errors_ = 0;
         state_ = *written ? State::ready : State::finished;
         proposal_ = std::move(*written);
       }

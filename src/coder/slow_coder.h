@@ -25,7 +25,8 @@ class Writer {
 };
 
 /// A coder that thinks in a thread of its own, one proposal ahead of what was taken: it is asked again once its last
-/// proposal was told. After `most_errors` in a row it is finished, and trouble() says why.
+/// proposal was told. After `most_errors` without a program between them that was new and could be built it is
+/// finished. trouble() is the last of them.
 class SlowCoder : public Coder {
  public:
   SlowCoder(std::unique_ptr<Writer> writer, std::function<void()> rouse, int most_errors = 3);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <span>
@@ -85,6 +86,20 @@ std::string launch_text(const Emitted& launch, std::string_view unit) {
   out += " args=";
   for (std::size_t i = 0; i < launch.args.size(); ++i) out += (i == 0 ? "" : ", ") + argument_text(launch.args[i]);
   return out + "\n";
+}
+
+/// Of a program's launch.
+template <typename T>
+Emitted::Argument argument_of(const T& value, const std::vector<Emitted::Argument>& buffers) {
+  Emitted::Argument out{Kind::scalar, 0};
+  if constexpr (std::is_same_v<T, program::BufferArg>) {
+    return buffers[static_cast<std::size_t>(value.buffer)];
+  } else if constexpr (std::is_same_v<T, program::I32Arg> || std::is_same_v<T, program::F32Arg>) {
+    out.value = value.value;
+  } else {
+    out.value = value;
+  }
+  return out;
 }
 
 // -- reading --
@@ -299,7 +314,8 @@ class Reader {
       return fail("bad_source", "the source launches nothing",
                   "end it with a line such as `//@ launch my_kernel grid=128 block=256 args=in0, out0`");
     for (const Unit& unit : units_) {
-      if (trimmed(unit.code).empty()) return refuse(unit.line, "the kernel has no code");
+      if (unit.code.find_first_not_of(" \t\r\n") == std::string::npos)
+        return refuse(unit.line, "the kernel has no code");
     }
     Emitted out;
     for (Written& written : launches_) {
@@ -357,6 +373,52 @@ std::string source_text(const Emitted& emitted) {
   for (std::size_t l = 0; l < launches.size(); ++l)
     out += launch_text(*launches[l], one ? std::string() : fmt::format("k{}", unit_of[l]));
   return out;
+}
+
+std::optional<std::string> source_text(const program::Program& program) {
+  Emitted out;
+  std::vector<Emitted> launches;
+  std::vector<Emitted::Argument> buffers;
+  for (const program::Buffer& buffer : program.buffers) {
+    Emitted::Argument& as = buffers.emplace_back();
+    if (buffer.role == program::Role::input) as = {Kind::input, buffer.source.index};
+    if (buffer.role != program::Role::temp) continue;
+    std::int64_t bytes = 1;
+    for (const std::int64_t size : buffer.shape) bytes *= size;
+    as = {Kind::scratch, static_cast<int>(out.scratch_bytes.size())};
+    out.scratch_bytes.push_back(bytes);
+  }
+  for (std::size_t o = 0; o < program.outputs.size(); ++o) {
+    if (program.outputs[o].buffer < 0) return std::nullopt;
+    buffers[static_cast<std::size_t>(program.outputs[o].buffer)] = {Kind::output, static_cast<int>(o)};
+  }
+  for (const program::Step& step : program.steps) {
+    if (const auto* set = std::get_if<program::Set>(&step); set != nullptr && launches.empty() && set->value == 0) {
+      out.zeroed.push_back(buffers[static_cast<std::size_t>(set->buffer)].index);
+      continue;
+    }
+    const auto* launch = std::get_if<program::Launch>(&step);
+    if (launch == nullptr) return std::nullopt;
+    const auto& kernel = program.kernels[static_cast<std::size_t>(launch->kernel)];
+    Emitted& e = launches.emplace_back();
+    e.language = kernel.language;
+    e.source = kernel.source;
+    e.entry = kernel.entry;
+    e.flags = kernel.flags;
+    std::ranges::copy(launch->grid, std::begin(e.grid));
+    std::ranges::copy(launch->block, std::begin(e.block));
+    std::ranges::copy(launch->cluster, std::begin(e.cluster));
+    e.shared = launch->shared;
+    e.cooperative = launch->cooperative;
+    for (const program::LaunchArg& arg : launch->args)
+      e.args.push_back(std::visit([&](const auto& value) { return argument_of(value, buffers); }, arg));
+  }
+  if (launches.empty()) return std::nullopt;
+  launches.front().scratch_bytes = std::move(out.scratch_bytes);
+  launches.front().zeroed = std::move(out.zeroed);
+  out = std::move(launches.front());
+  out.after.assign(std::make_move_iterator(launches.begin() + 1), std::make_move_iterator(launches.end()));
+  return source_text(out);
 }
 
 Result<Emitted> parse_source_text(std::string_view text, codegen::Target target) {

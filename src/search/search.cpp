@@ -119,7 +119,7 @@ std::optional<Ask> Search::ask_recorded() {
     if (auto unexpected = ask_strategies()) return unexpected;
   }
   std::optional<std::size_t> kind;
-  for (std::size_t k = 0; k < seats_.reports().size(); ++k) {
+  for (std::size_t k = 0; k < seats_.size(); ++k) {
     if (seats_.name(k) == turn.seat) kind = k;
   }
   return issue_turn(turn.region, turn.seat, kind, turn.proposal, turn.dry);
@@ -152,7 +152,12 @@ void Search::ask_seats() {
   for (std::size_t i = 0; i < open.size(); ++i) {
     // A strategy that has nothing left says nothing of what a coder may have.
     open[i].open = !seats_.made(i) && !regions_[i].at_speed_of_light() && !specs_[i].alternative;
-    if (seats_.made(i) && !regions_[i].at_speed_of_light()) seats_.ask(i, *brief(i), false);
+    if (!seats_.made(i)) continue;
+    if (regions_[i].at_speed_of_light()) {
+      seats_.close(i);
+    } else {
+      seats_.ask(i, *brief(i), false);
+    }
   }
   if (const int next = next_region(open); next >= 0) {
     const auto i = static_cast<std::size_t>(next);

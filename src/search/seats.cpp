@@ -9,6 +9,8 @@ namespace {
 
 /// A gain counts no more than this: a first right candidate after many wrong ones is no promise of another.
 constexpr double most_gain = 0.5;
+/// A coder that keeps proposing what was proposed has nothing left.
+constexpr int most_known = 50;
 
 }  // namespace
 
@@ -35,7 +37,13 @@ void Seats::ask(std::size_t region, const coder::Brief& brief, bool open) {
     coder::Coder::Answer answer = chair.coder->ask(brief);
     chair.ready = std::move(answer.proposal);
     chair.finished = answer.finished;
-    if (chair.finished && reports_[k].trouble.empty()) reports_[k].trouble = chair.coder->trouble();
+  }
+}
+
+void Seats::close(std::size_t region) {
+  for (Chair& chair : coders_[region]) {
+    chair.ready.reset();
+    chair.finished = true;
   }
 }
 
@@ -75,7 +83,11 @@ void Seats::tell(std::size_t region, std::size_t kind, const coder::Feedback& fe
   report.duplicates += feedback.duplicate ? 1 : 0;
   report.passed += feedback.ok ? 1 : 0;
   // On a replay the proposal is read from the record, and nobody sits there.
-  if (!coders_[region].empty()) coders_[region][kind].coder->tell(feedback);
+  if (coders_[region].empty()) return;
+  Chair& chair = coders_[region][kind];
+  chair.coder->tell(feedback);
+  chair.repeats = feedback.duplicate ? chair.repeats + 1 : 0;
+  chair.finished = chair.finished || chair.repeats >= most_known;
 }
 
 void Seats::reward(std::optional<std::size_t> kind, double gain) {
@@ -84,7 +96,13 @@ void Seats::reward(std::optional<std::size_t> kind, double gain) {
 }
 
 std::vector<SeatReport> Seats::reports() const {
-  return reports_;
+  std::vector<SeatReport> out = reports_;
+  for (const auto& chairs : coders_) {
+    for (std::size_t k = 0; k < chairs.size(); ++k) {
+      if (out[k].trouble.empty()) out[k].trouble = chairs[k].coder->trouble();
+    }
+  }
+  return out;
 }
 
 void Seats::wait(double seconds) {

@@ -20,7 +20,7 @@ namespace planish::search {
 struct SeatReport {
   std::string name;
   std::int64_t proposed = 0, not_built = 0, duplicates = 0, passed = 0, improved = 0;
-  std::string trouble;  ///< why it finished, where that was no choice of its own
+  std::string trouble;  ///< what last went wrong with one of its coders
 };
 
 /// The coders that sit beside the strategies: each kind has a seat in every region that is worked on. Whose turn it is,
@@ -33,10 +33,13 @@ class Seats {
   Seats& operator=(const Seats&) = delete;
 
   bool empty() const { return kinds_.empty(); }
+  std::size_t size() const { return kinds_.size(); }
   const std::string& name(std::size_t kind) const { return kinds_[kind].name; }
 
   /// Asks the coders of a region; makes them where they are not there yet and `open`.
   void ask(std::size_t region, const coder::Brief& brief, bool open);
+  /// Nobody is asked for this region any more.
+  void close(std::size_t region);
   bool made(std::size_t region) const { return !coders_[region].empty(); }
 
   struct Turn {
@@ -61,6 +64,7 @@ class Seats {
     std::unique_ptr<coder::Coder> coder;
     std::optional<coder::Proposal> ready;
     bool finished = false;
+    int repeats = 0;  ///< proposals in a row that were known
   };
   /// Outlives the coders that ring it.
   struct Bell {

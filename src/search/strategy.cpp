@@ -13,7 +13,16 @@
 namespace planish::search {
 namespace {
 
-constexpr std::array<std::string_view, 5> strategy_names{"swarm", "random", "hillclimb", "tree", "sample"};
+/// Leaves everything to the coders in seats.
+class Silent : public Strategy {
+ public:
+  std::optional<codegen::Genome> propose() override { return std::nullopt; }
+  void tell(const codegen::Genome&, const Told&) override {}
+  void tell_duplicate(const codegen::Genome&) override {}
+  void tell_again(const codegen::Genome&, const Told&) override {}
+};
+
+constexpr std::array<std::string_view, 6> strategy_names{"swarm", "random", "hillclimb", "tree", "sample", "coders"};
 
 }  // namespace
 
@@ -50,6 +59,8 @@ std::unique_ptr<Strategy> make_strategy(StrategyKind kind, const StrategyContext
       return std::make_unique<TreeSearch>(context);
     case StrategyKind::sample:
       return std::make_unique<Sample>(context);
+    case StrategyKind::coders:
+      return std::make_unique<Silent>();
   }
   return std::make_unique<HillClimb>(context);
 }

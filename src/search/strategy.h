@@ -22,7 +22,8 @@ enum class StrategyKind : std::uint8_t {
   random,     ///< the coder's first guesses, then uniform draws
   hillclimb,  ///< guesses, draws, then steepest steps with restarts
   tree,       ///< best-first over partial genomes with an upper confidence bound
-  sample      ///< independent draws around the coder's guesses: best of N
+  sample,     ///< independent draws around the coder's guesses: best of N
+  coders      ///< nothing: those in seats propose alone
 };
 std::string_view name(StrategyKind kind);
 /// Kind `usage`.

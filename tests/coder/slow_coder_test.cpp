@@ -127,7 +127,7 @@ TEST_CASE("a slow coder that thinks is cancelled, not waited for") {
 TEST_CASE("a process reads a question and answers with a source, an edit, or nothing more") {
   // What it gets is written back, so that the test can look at it.
   auto coder = script(R"(read q; printf '{"source": "first"}\n'
-read q; case "$q" in *'"outcome":"not_built"'*'no place'*) printf '{"parent": "best", "edits": [{"search": "x", "replace": "y"}]}\n';; esac
+read q; case "$q" in *'no place'*'"outcome":"not_built"'*) printf '{"parent": "best", "edits": [{"search": "x", "replace": "y"}]}\n';; esac
 read q; printf '{"finished": true}\n')");
   Brief brief = brief_of({{Source{"x = 1"}, "best", 1.5}});
   const auto first = answered(*coder, brief);
@@ -159,6 +159,6 @@ TEST_CASE("a process that ends, or says what is no answer, leaves its seat and s
   CHECK(trouble("while read q; do echo no json; done").contains("bad_answer"));
   CHECK(trouble("while read q; do echo '{}'; done").contains("has not one of"));
   CHECK(trouble("while read q; do echo '{\"source\": 5}'; done").contains("source"));
-  CHECK(trouble("while read q; do echo '{\"parent\": \"q\", \"edits\": []}'; done").contains("no program `q`"));
+  CHECK(trouble("while read q; do echo '{\"parent\": \"q\", \"edits\": []}'; done").contains("no question showed a program `q`"));
   CHECK(trouble("/nonexistent/command").contains("exit status 127"));
 }

@@ -103,6 +103,26 @@ b
   }
 }
 
+TEST_CASE("a region's program is read as the source that made it") {
+  program::Program program;
+  program.target = "cuda";
+  program.buffers = {{program::Role::input, {"user", 0, {}, {}}, "f32", {4}, {1}},
+                     {program::Role::temp, {}, "u8", {4096}, {1}},
+                     {program::Role::output, {}, "f32", {4}, {1}}};
+  program.kernels = {{"cuda", "f", {"--ftz=true"}, "code\n"}};
+  program::Launch launch;
+  launch.kernel = 0;
+  launch.grid = {7, 1, 1};
+  launch.args = {program::BufferArg{0}, program::BufferArg{1}, program::BufferArg{2}, program::I32Arg{3}, 0.5};
+  program.steps = {program::Set{1, 0}, launch};
+  program.outputs = {{"user", 2, {}, -1, {}}};
+  CHECK(source_text(program) ==
+        "//@ kernel cuda --ftz=true\ncode\n//@ scratch 4096 zeroed\n"
+        "//@ launch f grid=7 args=in0, tmp0, out0, i32:3, f64:0x1p-1\n");
+  program.steps.emplace_back(program::Copy{0, 2});
+  CHECK_FALSE(source_text(program));
+}
+
 TEST_CASE("a text without directives for its kernel is of the target's language") {
   CHECK(parsed("void f(void** a) {}\n//@ launch f args=in0, out0\n", Target::cpu).language == "cpp");
   CHECK(parsed("k\n//@ launch f args=in0, out0\n").language == "cuda");

@@ -171,6 +171,23 @@ TEST_CASE("a search whose strategies have nothing left waits for a coder that th
   CHECK(world.sink.kept.contains("key-r0/p30,30/screen"));
 }
 
+TEST_CASE("nobody is asked, or waited for, once a region is at the speed of light") {
+  struct Thinks : coder::Coder {
+    Answer ask(const coder::Brief&) override { return {}; }
+    void tell(const coder::Feedback&) override {}
+  };
+  World world;
+  world.options.budget = {0, 1000};
+  SearchOptions how;
+  how.strategy = StrategyKind::hillclimb;
+  how.seats = {{"thinks", [](const coder::Brief&, std::function<void()>) { return std::make_unique<Thinks>(); }}};
+  Search search({spec("r0", 1.2)}, 1, std::move(how));
+  const auto ran = world.run(search);
+  REQUIRE(ran);
+  CHECK(search.region(0).at_speed_of_light());
+  CHECK(ran->stopped == Stopped::exhausted);
+}
+
 TEST_CASE("a coder that gives up says why, and the run goes on") {
   World world;
   world.options.budget = {0, 20};
