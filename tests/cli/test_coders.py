@@ -59,6 +59,7 @@ vector = int(re.search(r"in(\\d+): f32\\[2048\\]", question["description"])[1])
 kernel = KERNEL.replace("args[X]", f"args[{vector}]").replace("args[Y]", f"args[{1 - vector}]")
 wrong = kernel.replace("+ z[c]) *", "+ z[c] * 1.01f) *")
 heard = []
+BACKWARDS = {"search": "int r = 0; r < 64; ++r", "replace": "int r = 63; r >= 0; --r"}
 for source in ("no launch here", kernel.replace("float* out =", "flaot* out ="), wrong, kernel.replace("out0", "out7"), kernel):
     say(source=source)
     question = ask()
@@ -68,7 +69,7 @@ say(parent=right["program"], edits=[{"search": "stands nowhere", "replace": ""}]
 heard += ask()["news"]
 say(source=kernel)  # once more
 heard += ask()["news"]
-say(parent=right["program"], edits=[{"search": "-O3", "replace": "-O3 -fno-trapping-math"}, {"search": "int r = 0; r < 64; ++r", "replace": "int r = 63; r >= 0; --r"}])
+say(parent=right["program"], edits=[{"search": "-O3", "replace": "-O3 -fno-trapping-math"}, BACKWARDS])
 heard += ask()["news"]
 open(os.environ["HOME"] + "/heard.json", "w").write(json.dumps(heard))
 say(finished=True)
@@ -110,10 +111,15 @@ def test_each_proposal_is_judged_like_any_other(searched: Searched) -> None:
     assert seat["name"] == "python3 coder.py" and counts.items() <= seat.items(), seat
 
 
-ONE = CODER[: CODER.index("heard = []")].replace("r < 64", "r < 512").replace("std::tanh((y[r * 2048 + c] + z[c]) * y[r * 2048 + c])", "(y[r * 2048 + c] + z[c]) * y[r * 2048 + c]") + """say(source=kernel)
+ONE = (
+    CODER[: CODER.index("heard = []")]
+    .replace("r < 64", "r < 512")
+    .replace("std::tanh((y[r * 2048 + c] + z[c]) * y[r * 2048 + c])", "(y[r * 2048 + c] + z[c]) * y[r * 2048 + c]")
+    + """say(source=kernel)
 ask()
 say(finished=True)
 """
+)
 
 
 def test_what_is_better_than_the_built_in_coder_wins(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -123,7 +129,7 @@ def test_what_is_better_than_the_built_in_coder_wins(tmp_path_factory: pytest.Te
     command = ("optimize", home.task(TASK), "--target", "cpu", "--search-only", "--budget", "0s", "--evals", "14", "--coder", "python3 coder.py")
     code, result = home.document(*command)
     assert code == 0 and result["search"]["coders"][0]["passed"] == 1, result
-    assert [r["genome"] for r in result["regions"] if r["id"] == "r0"][0].startswith("source "), result["regions"]
+    assert next(r["genome"] for r in result["regions"] if r["id"] == "r0").startswith("source "), result["regions"]
 
 
 def test_rows_show_and_report_have_all_kinds(searched: Searched) -> None:
@@ -164,8 +170,8 @@ def test_coders_alone_need_a_coder(tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_a_coder_that_fails_costs_its_seat_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
     home = Home(tmp_path_factory.mktemp("failing"))
-    command = ("optimize", home.task(TASK), "--target", "cpu", "--search-only", "--budget", "0s", "--strategy", "coders", "--coder", "echo here is why >&2; exit 3")
-    done = home.run(*command, "--json")
+    command = ("optimize", home.task(TASK), "--target", "cpu", "--search-only", "--budget", "0s", "--strategy", "coders")
+    done = home.run(*command, "--coder", "echo here is why >&2; exit 3", "--json")
     assert done.returncode == 0, done.stderr
     (seat,) = json.loads(done.stdout)["search"]["coders"]
     assert seat["proposed"] == 0 and "here is why" in seat["trouble"] and "note: coder echo" in done.stderr, seat

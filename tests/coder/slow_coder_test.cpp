@@ -159,6 +159,7 @@ TEST_CASE("a process that ends, or says what is no answer, leaves its seat and s
   CHECK(trouble("while read q; do echo no json; done").contains("bad_answer"));
   CHECK(trouble("while read q; do echo '{}'; done").contains("has not one of"));
   CHECK(trouble("while read q; do echo '{\"source\": 5}'; done").contains("source"));
-  CHECK(trouble("while read q; do echo '{\"parent\": \"q\", \"edits\": []}'; done").contains("no question showed a program `q`"));
+  CHECK(trouble("while read q; do echo '{\"parent\": \"q\", \"edits\": []}'; done")
+            .contains("no question showed a program `q`"));
   CHECK(trouble("/nonexistent/command").contains("exit status 127"));
 }
