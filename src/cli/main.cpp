@@ -153,6 +153,20 @@ int main(int argc, char** argv) {
   add_no_serve(verify_app, verify.no_serve);
   add_output(verify_app, output);
 
+  TryVerb tried;
+  CLI::App* try_app = app.add_subcommand("try", "Judge kernels that you wrote for a task, or for a region of it");
+  try_app->add_option("task", tried.task, "A Python file with Model and get_inputs")->required()->type_name("TASK.py");
+  try_app->add_option("source", tried.source,
+                      "Kernels and launches (docs/formats/source.md); without it the regions are listed");
+  try_app->add_option("--region", tried.region, "What the source is for: task (the whole), r0, r1, …")
+      ->capture_default_str();
+  try_app->add_flag("--quick", tried.quick, "One seed instead of five and every kind of data");
+  try_app->add_option("--target", tried.target, "auto, cuda or cpu")->envname("PLANISH_TARGET")->capture_default_str();
+  try_app->add_option("--accuracy", tried.accuracy)->envname("PLANISH_ACCURACY")->capture_default_str();
+  add_task_timeout(try_app, tried.task_timeout);
+  add_no_serve(try_app, tried.no_serve);
+  add_output(try_app, output);
+
   ExportVerb exported;
   CLI::App* export_app = app.add_subcommand("export", "Give what was shipped another form");
   export_app->add_option("what", exported.what, "A run, or a shipped folder")->required()->type_name("RUN_OR_FOLDER");
@@ -237,6 +251,7 @@ int main(int argc, char** argv) {
     return optimize_verb(optimize, output);
   }
   if (verify_app->parsed()) return verify_verb(verify, output);
+  if (try_app->parsed()) return try_verb(tried, output);
   if (export_app->parsed()) return export_verb(exported, output);
   if (serve_app->parsed()) return serve_verb(serve, output);
   if (suite_app->parsed()) return suite_verb(suite, output);

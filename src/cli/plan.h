@@ -55,6 +55,8 @@ class Plan {
   virtual double flops() const = 0;
   /// Steps of PyTorch that stay whatever is found: those outside all regions.
   virtual int kept_steps() const { return 0; }
+  /// The whole task as one region for sources (coder/whole.h). Its programs are those of the task.
+  virtual std::shared_ptr<const coder::Domain> whole_domain() const { return nullptr; }
   /// The whole task as aten steps alone.
   virtual Result<std::string> aten_program() const = 0;
   /// The whole task, cut with these ways (by their places), with the given proposal for every region named and aten

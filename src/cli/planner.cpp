@@ -11,6 +11,7 @@
 #include "codegen/partition/partition.h"
 #include "codegen/partition/recut.h"
 #include "coder/synth.h"
+#include "coder/whole.h"
 #include "ir/graph.h"
 #include "program/program.h"
 
@@ -92,6 +93,8 @@ class SynthPlan : public Plan {
   int kept_steps() const override {
     return static_cast<int>(std::ranges::count(task_->partition.order, false, &codegen::Item::is_region));
   }
+
+  std::shared_ptr<const coder::Domain> whole_domain() const override { return coder::whole_domain(task_); }
 
   Result<std::string> aten_program() const override {
     PLANISH_TRY(auto program, codegen::aten_program(task_->graph, task_->device));

@@ -30,6 +30,15 @@ struct VerifyVerb {
 };
 int verify_verb(const VerifyVerb& options, const Output& output);
 
+struct TryVerb {
+  std::string task, source;  ///< no source: what there is to write one for is listed
+  std::string region = "task", target = "auto", accuracy = "eager";
+  bool quick = false;
+  std::string task_timeout = "10m";
+  bool no_serve = false;
+};
+int try_verb(const TryVerb& options, const Output& output);
+
 struct SuiteVerb {
   std::string folder, out;
   std::string devices;  ///< a list with commas; empty: all that there are
