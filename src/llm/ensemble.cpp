@@ -84,7 +84,7 @@ std::vector<std::string> Ensemble::benched(Role role) const {
 Result<Choice> Ensemble::choose(Role role) {
   const auto team = teams_.find(role);
   if (team == teams_.end())
-    return fail("no_model", fmt::format("no model is configured as {}", name(role)),
+    return fail("no_model_for_role", fmt::format("no model is configured as {}", name(role)),
                 fmt::format("add a [[model]] with role = \"{}\" to planish.toml (docs/models.md)", name(role)));
   Choice out{role, {}};
   for (const std::size_t arm : team->second.bandit.rank()) out.order.push_back(team->second.members[arm]);
@@ -92,7 +92,8 @@ Result<Choice> Ensemble::choose(Role role) {
 }
 
 Outcome Ensemble::complete(const Choice& choice, const ChatRequest& request, const Call& call) {
-  Outcome out{std::unexpected(Failure{{"no_model", "no model was chosen", {}, {}}, false, false, false, {}}), {}, 0};
+  Outcome out{
+      std::unexpected(Failure{{"no_model_for_role", "no model was chosen", {}, {}}, false, false, false, {}}), {}, 0};
   for (std::size_t i = 0; i < choice.order.size(); ++i) {
     const std::size_t model = choice.order[i];
     Turn turn(*this, model);

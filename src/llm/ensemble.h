@@ -34,7 +34,7 @@ class Ensemble {
   Ensemble(std::vector<std::shared_ptr<Provider>> models, Clock& clock, std::uint64_t seed);
 
   bool has(Role role) const;
-  /// Kind `no_model`: no model takes this role.
+  /// Kind `no_model_for_role`: no model takes this role.
   Result<Choice> choose(Role role);
   Outcome complete(const Choice& choice, const ChatRequest& request, const Call& call);
   /// `reward`: what the answer was worth, from 0 to 1. Who failed gets 0; whose key, name or account is refused is not

@@ -199,7 +199,7 @@ TEST_CASE("fallback is visible, and lasting failures are not asked again") {
   CHECK(events[0].text.find("alive") != std::string::npos);
   CHECK(ensemble.benched(Role::coder) == std::vector<std::string>{"dead"});
   CHECK(!ensemble.has(Role::judge));
-  CHECK(ensemble.choose(Role::judge).error().kind == "no_model");
+  CHECK(ensemble.choose(Role::judge).error().kind == "no_model_for_role");
 }
 
 TEST_CASE("a wrong request is not tried on every model") {
