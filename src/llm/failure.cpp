@@ -64,7 +64,7 @@ Failure error_failure(int status, const std::string& type, const std::string& me
              {said},
              "is the variable of key_env set, and the key of this provider?"};
     out.elsewhere = true;
-  } else if (status == 404 || has_any(type, {"not_found", "model_not_found"})) {
+  } else if (status == 404 || has_any(words, {"not_found", "invalid model name", "unknown model"})) {
     error = {"model_unknown",
              fmt::format("{}: there is no such model or path", place),
              {said},

@@ -93,6 +93,8 @@ TEST_CASE("statuses have the kinds that say what helps") {
       {401, R"({"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}})", "model_unauthorized", 1},
       {403, "forbidden", "model_unauthorized", 1},
       {404, R"({"error":{"message":"The model does not exist","code":"model_not_found"}})", "model_unknown", 1},
+      {400, R"({"error":{"message":"Invalid model name passed in model=x"}})", "model_unknown", 1},
+      {400, R"({"error":{"message":"Invalid model name passed in model=x"}})", "model_unknown", 1},
       {400, R"({"error":{"message":"messages.0: wrong","type":"invalid_request_error"}})", "model_rejected", 1},
       {422, R"({"detail":"wrong"})", "model_rejected", 1},
       {400,
