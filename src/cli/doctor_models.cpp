@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <thread>
 
+#include "base/hidden_environment.h"
 #include "base/json.h"
 #include "cli/exit_code.h"
 #include "cli/result_document.h"
@@ -35,7 +35,7 @@ const char* form_name(llm::Structured form) {
 }
 
 llm::ModelReport look_at(const llm::ModelConfig& config, llm::Transport& transport, llm::Ledger& ledger) {
-  auto key = llm::read_key(config, [](const char* name) { return std::getenv(name); });
+  auto key = llm::read_key(config, &hidden_value);
   if (!key) return llm::unusable(config, std::move(key).error());
   llm::HttpProvider model(config, std::move(*key), transport, ledger, real_clock());
   llm::Call call;
@@ -105,6 +105,7 @@ int doctor_models_verb(const std::string& config_file, const Output& output) {
          {},
          "add a [[model]] with name, base_url and, where the server wants one, key_env (docs/models.md)"});
   }
+  llm::hide_keys(*config);
   const auto transport = llm::make_curl_transport();
   llm::Ledger ledger(config->spending);
   std::vector<llm::ModelReport> reports(config->models.size());

@@ -63,7 +63,8 @@ Result<ModelsConfig> parse_models(std::string_view toml, const std::string& file
 /// The same for a file; one that does not exist holds no models.
 Result<ModelsConfig> read_models(const std::filesystem::path& file);
 
-/// Keeps the keys of these models from every child process; called before the first one is started.
+/// Takes the keys of these models out of the environment (base/hidden_environment.h); called before the first child or
+/// thread is started. Calling it again does no harm.
 void hide_keys(const ModelsConfig& config);
 
 }  // namespace planish::llm

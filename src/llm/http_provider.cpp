@@ -83,21 +83,21 @@ std::string refused_text(const Capabilities& before, const Capabilities& after) 
 
 }  // namespace
 
-Result<Secret> read_key(const ModelConfig& config, const std::function<const char*(const char*)>& get_env) {
+Result<Secret> read_key(const ModelConfig& config, const KeyLookup& lookup) {
   if (config.key_env.empty()) return Secret();
-  const char* value = get_env(config.key_env.c_str());
-  if (value == nullptr || *value == '\0')
+  auto value = lookup(config.key_env);
+  if (!value || value->empty())
     return fail("no_model_key",
                 fmt::format("the key of the model {} is missing: {} is not set", config.label, config.key_env),
                 fmt::format("export {}=… ; servers that need no key get no key_env", config.key_env));
-  const std::string_view text(value);
+  const std::string_view text(*value);
   if (std::ranges::any_of(text, [](unsigned char c) { return c <= ' ' || c >= 127; }))
     return fail("bad_model_key",
                 fmt::format("{} (the key of the model {}) holds a space, a line break or another character that no "
                             "header can carry",
                             config.key_env, config.label),
                 "set it again, without quotes and line breaks");
-  return Secret{std::string(text)};
+  return Secret(*std::move(value));
 }
 
 Amount worst_case(const ModelConfig& config, const ChatRequest& request, std::size_t body_bytes) {

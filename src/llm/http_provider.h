@@ -10,10 +10,13 @@
 
 namespace planish::llm {
 
-/// The key of a model, from `get_env` (std::getenv, or a test's). An empty one where none is configured. Kind
-/// `no_model_key`: the variable is not set; `bad_model_key`: it holds what no header can carry. Messages name the
-/// variable, never its value.
-Result<Secret> read_key(const ModelConfig& config, const std::function<const char*(const char*)>& get_env);
+/// How a variable that holds a key is read; nothing where it is not set.
+using KeyLookup = std::function<std::optional<std::string>(const std::string&)>;
+
+/// The key of a model; hidden_value() is the lookup of a process that has called hide_keys(). An empty one where none
+/// is configured. Kind `no_model_key`: the variable is not set; `bad_model_key`: it holds what no header can carry.
+/// Messages name the variable, never its value.
+Result<Secret> read_key(const ModelConfig& config, const KeyLookup& lookup);
 
 /// The most that a request can cost: every byte of the body a token, which no tokeniser passes, and the longest answer.
 Amount worst_case(const ModelConfig& config, const ChatRequest& request, std::size_t body_bytes);

@@ -1,7 +1,6 @@
 #include "llm/open.h"
 
-#include <cstdlib>
-
+#include "base/hidden_environment.h"
 #include "llm/cassette.h"
 #include "llm/http_provider.h"
 
@@ -21,10 +20,10 @@ Result<OpenModels> open_models(const ModelsConfig& config, const OpenOptions& op
     const std::shared_ptr<CassetteReader> cassette = std::move(opened);
     for (const ModelConfig& model : config.models) models.push_back(replaying(model, cassette, *out.ledger));
   } else {
-    const auto get_env = options.get_env ? options.get_env : [](const char* name) { return std::getenv(name); };
+    const KeyLookup lookup = options.keys ? options.keys : KeyLookup(&hidden_value);
     std::vector<Secret> keys;
     for (const ModelConfig& model : config.models) {
-      PLANISH_TRY(auto key, read_key(model, get_env));
+      PLANISH_TRY(auto key, read_key(model, lookup));
       keys.push_back(std::move(key));
     }
     std::shared_ptr<CassetteWriter> cassette;

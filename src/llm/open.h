@@ -1,11 +1,11 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <memory>
 
 #include "base/clock.h"
 #include "llm/ensemble.h"
+#include "llm/http_provider.h"
 #include "llm/retry.h"
 #include "llm/transport.h"
 
@@ -16,8 +16,8 @@ struct OpenOptions {
   std::filesystem::path record;  ///< folder for a recording; empty: none
   std::filesystem::path replay;  ///< folder of one; empty: models are asked. Not both
   RetryPolicy retry;
-  /// How variables are read; std::getenv where empty.
-  std::function<const char*(const char*)> get_env;
+  /// How keys are read; hidden_value where empty.
+  KeyLookup keys;
 };
 
 /// Everything that a run with models needs, in the order in which it is built. Moves; members outlive each other in

@@ -18,7 +18,7 @@ TEST_CASE("a configuration opens to models that answer, and their recording answ
   OpenOptions options;
   options.seed = 3;
   options.record = folder->path() / "tape";
-  options.get_env = [](const char*) { return secret_text.c_str(); };
+  options.keys = [](const std::string&) { return secret_text; };
   std::string said;
   std::int64_t spent = 0;
   {
@@ -38,7 +38,7 @@ TEST_CASE("a configuration opens to models that answer, and their recording answ
   CHECK(tape->find(secret_text) == std::string::npos);
   CHECK(tape->find("earer") == std::string::npos);
   options.replay = std::exchange(options.record, {});
-  options.get_env = [](const char*) -> const char* { return nullptr; };
+  options.keys = [](const std::string&) { return std::nullopt; };
   auto again = open_models(config, options, real_clock());
   REQUIRE(again);
   const auto choice = again->ensemble->choose(Role::coder);
@@ -53,7 +53,7 @@ TEST_CASE("what cannot be opened is said") {
   CHECK(open_models(config, {}, real_clock()).error().kind == "no_models");
   config.models.push_back(sample_config());
   OpenOptions options;
-  options.get_env = [](const char*) -> const char* { return nullptr; };
+  options.keys = [](const std::string&) { return std::nullopt; };
   CHECK(open_models(config, options, real_clock()).error().kind == "no_model_key");
   options.replay = "/nowhere/tape";
   CHECK(open_models(config, options, real_clock()).error().kind == "no_such_file");

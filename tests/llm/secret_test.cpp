@@ -85,19 +85,22 @@ TEST_CASE("children do not get the variables that hold keys") {
   REQUIRE(out);
   CHECK(out->output.find("PLANISH_TEST_MODEL_KEY") == std::string::npos);
   CHECK(out->output.find("OTHER=kept") != std::string::npos);
-  CHECK(std::string(std::getenv("PLANISH_TEST_MODEL_KEY")) == "open sesame");
-  ::unsetenv("PLANISH_TEST_MODEL_KEY");
+  CHECK(hidden_value("PLANISH_TEST_MODEL_KEY") == "open sesame");
+  CHECK(std::getenv("PLANISH_TEST_MODEL_KEY") == nullptr);
+  hide_keys(config);  // again, as a second reader of the same file does
+  CHECK(hidden_value("PLANISH_TEST_MODEL_KEY") == "open sesame");
+  CHECK(!hidden_value("OTHER"));
 }
 
 TEST_CASE("keys that are missing or cannot be sent are errors that do not show them") {
   const ModelConfig config = sample_config();
-  const auto missing = read_key(config, [](const char*) -> const char* { return nullptr; });
+  const auto missing = read_key(config, [](const std::string&) { return std::nullopt; });
   CHECK(missing.error().kind == "no_model_key");
   CHECK(missing.error().message.find("SAMPLE_KEY") != std::string::npos);
-  const auto broken = read_key(config, [](const char*) { return "sekrit\r\nX-Evil: 1"; });
+  const auto broken = read_key(config, [](const std::string&) { return "sekrit\r\nX-Evil: 1"; });
   CHECK(broken.error().kind == "bad_model_key");
   CHECK(broken.error().message.find("sekrit") == std::string::npos);
   ModelConfig open = config;
   open.key_env.clear();
-  CHECK(read_key(open, [](const char*) { return "x"; })->empty());
+  CHECK(read_key(open, [](const std::string&) { return "x"; })->empty());
 }
