@@ -53,7 +53,7 @@ std::optional<Capabilities> learned(const Capabilities& now, const ModelConfig& 
     next.temperature = false;
   } else if (now.stream_usage && (says("stream_options") || says("include_usage"))) {
     next.stream_usage = false;
-  } else if (now.effort && (says("reasoning_effort") || says("effort"))) {
+  } else if (now.effort && !config.effort.empty() && says("effort")) {
     next.effort = false;
   } else if (now.structured == Structured::schema &&
              (says("json_schema") || says("response_format") || says("output_config") || says("structured output") ||
@@ -65,7 +65,8 @@ std::optional<Capabilities> learned(const Capabilities& now, const ModelConfig& 
     next.structured = Structured::prompt;
   } else if (now.cache_marks && says("cache_control")) {
     next.cache_marks = false;
-  } else if (now.stream && says("stream")) {
+  } else if (now.stream && (says("'stream'") || says("\"stream\"") || says("`stream`") || says("streaming"))) {
+    // The bare word stands in "upstream" as well.
     next.stream = false;
   }
   if (next == now) return std::nullopt;

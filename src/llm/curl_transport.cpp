@@ -183,6 +183,7 @@ class CurlTransport : public Transport {
     curl.easy_setopt(easy, CURLOPT_USERAGENT, "planish");
     curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
                      static_cast<long>(std::clamp(std::min(limits.seconds, 30.0) * 1000, 1.0, 30000.0)));
+    curl.easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // a proxy's answer is not the server's
     if (is_loopback(request.url)) curl.easy_setopt(easy, CURLOPT_NOPROXY, "*");
     if (request.method == "GET") {
       curl.easy_setopt(easy, CURLOPT_HTTPGET, 1L);

@@ -163,6 +163,14 @@ Answer HttpProvider::attempt(const ChatRequest& request, const Capabilities& cap
   const Wire& wire = wire_of(config_.wire);
   HttpRequest http = wire.request(request, config_, capabilities);
   const HttpLimits bounds = limits(call);
+  if (bounds.seconds <= 0) {
+    return std::unexpected(
+        Failure{{"model_timeout", fmt::format("{}: the time was over before it was asked", config_.label), {}, {}},
+                false,
+                false,
+                false,
+                {}});
+  }
   const Amount most = worst_case(config_, request, http.body.size());
   auto reservation = ledger_.reserve(most, bounds.seconds, call.cancel);
   if (!reservation) return std::unexpected(Failure{std::move(reservation).error(), false, false, false, {}});
@@ -176,7 +184,8 @@ Answer HttpProvider::attempt(const ChatRequest& request, const Capabilities& cap
     answer = std::unexpected(transport_failure(std::move(reply).error()));
   } else if (reply->status < 200 || reply->status >= 300) {
     answer = std::unexpected(status_failure(*reply, config_.label, clock_.wall_seconds()));
-    if (reply->status == 400 || reply->status == 422 || reply->status == 501) refusal = reply->body;
+    // Not of a prompt that is too long: servers speak of all limits there.
+    if (answer.error().error.kind == "model_rejected") refusal = reply->body;
   } else {
     answer = body.finish();
   }

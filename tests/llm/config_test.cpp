@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "base/file.h"
+
 using namespace planish;
 using namespace planish::llm;
 
@@ -119,4 +121,18 @@ TEST_CASE("files without models are nobody's business here") {
   CHECK(parse_models("", "planish.toml")->models.empty());
   CHECK(parse_models("[optimize]\ntarget = cpu\n", "planish.toml")->models.empty());
   CHECK(read_models("/nowhere/planish.toml")->models.empty());
+}
+
+TEST_CASE("the examples of the guide are read") {
+  const auto guide = read_file(std::string(PLANISH_SOURCE_DIR) + "/docs/models.md");
+  REQUIRE(guide);
+  std::size_t at = 0, models = 0;
+  while ((at = guide->find("```toml\n", at)) != std::string::npos) {
+    at += 8;
+    const auto config = parse_models(guide->substr(at, guide->find("```", at) - at), "planish.toml");
+    CAPTURE(guide->substr(at, 80));
+    REQUIRE(config);
+    models += config->models.size();
+  }
+  CHECK(models >= 3);
 }

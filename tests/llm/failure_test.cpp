@@ -215,3 +215,26 @@ TEST_CASE("a refusal about something else is final") {
   CHECK(!world.provider->complete(sample_request(), {}).has_value());
   CHECK(world.transport.sent.size() == 1);
 }
+
+TEST_CASE("words that only look like parameters teach nothing") {
+  for (
+      const char* text :
+      {R"({"error":{"message":"upstream said no"}})",
+       R"({"error":{"message":"'max_tokens' or 'max_completion_tokens' is too large: this model's maximum context length is 4096"}})"}) {
+    CAPTURE(text);
+    World world([&](const HttpRequest&) { return HttpReply{400, {}, text}; });
+    const Capabilities before = world.provider->capabilities();
+    CHECK(!world.provider->complete(sample_request(), {}).has_value());
+    CHECK(world.transport.sent.size() == 1);
+    CHECK(world.provider->capabilities() == before);
+  }
+}
+
+TEST_CASE("who comes after the deadline is not asked, and does not pay") {
+  World world([](const HttpRequest&) { return HttpReply{200, {}, openai_stream}; });
+  Call call;
+  call.deadline = world.clock.now();
+  CHECK(world.provider->complete(sample_request(), call).error().error.kind == "model_timeout");
+  CHECK(world.transport.sent.empty());
+  CHECK(world.ledger.committed().tokens == 0);
+}
