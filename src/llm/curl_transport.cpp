@@ -40,13 +40,16 @@ class NoPipeSignal {
   bool was_pending_ = false;
 };
 
+/// How long the end of a body is waited for after its last event.
+constexpr double end_seconds = 0.05;
+
 /// What the callbacks of one transfer see.
 struct Transfer {
   const BodySink* sink = nullptr;
   std::size_t most_bytes = 0;
   HttpReply reply;
   std::size_t received = 0;
-  TimePoint last_byte;
+  TimePoint last_byte, ended_at;
   bool began = false, ended_by_sink = false, too_long = false;
 };
 
@@ -93,9 +96,9 @@ std::size_t on_body(char* data, std::size_t size, std::size_t count, void* user)
   }
   if (!*transfer.sink) {
     transfer.reply.body.append(data, bytes);
-  } else if (!(*transfer.sink)(std::string_view(data, bytes))) {
+  } else if (!transfer.ended_by_sink && !(*transfer.sink)(std::string_view(data, bytes))) {
     transfer.ended_by_sink = true;
-    return 0;
+    transfer.ended_at = transfer.last_byte;
   }
   return bytes;
 }
@@ -215,6 +218,8 @@ class CurlTransport : public Transport {
           message != nullptr && message->msg == CURLMSG_DONE) {
         return ended(curl, line, message->data.result, place, transfer);
       }
+      // A connection whose answer was read to its end can be used again; some servers leave the end open.
+      if (transfer.ended_by_sink && since(transfer.ended_at) > end_seconds) return std::move(transfer.reply);
       if (cancel != nullptr && cancel->cancelled()) return fail("cancelled", "cancelled while a model was asked");
       const double total = limits.seconds - since(start);
       const double quiet =

@@ -37,7 +37,7 @@ struct HttpLimits {
   std::size_t bytes = 32U << 20U;   ///< of the answer
 };
 
-/// Gets each piece of a 2xx answer's body as it arrives; false ends the transfer, which then counts as complete.
+/// Gets each piece of a 2xx answer's body as it arrives; false: the answer is complete, and the rest is of no interest.
 using BodySink = std::function<bool(std::string_view)>;
 
 /// One HTTP exchange at a time and thread; thread-safe.

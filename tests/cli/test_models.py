@@ -19,8 +19,8 @@ Script = Callable[[str, dict[str, str], dict[str, Any]], Reply]
 
 
 @contextmanager
-def server(script: Script) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Its address and the bodies that it was sent."""
+def server(script: Script, connections: set[Any] | None = None) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Its address and the bodies that it was sent. `connections` gets the addresses they came from."""
     bodies: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -29,6 +29,8 @@ def server(script: Script) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         def answer(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or "{}")
             bodies.append(body)
+            if connections is not None:
+                connections.add(self.client_address)
             status, headers, text = script(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
             self.send_response(status)
             for name, value in ({"content-type": "application/json", "content-length": str(len(text.encode()))} | headers).items():
@@ -82,7 +84,8 @@ def chat(path: str, headers: dict[str, str], body: dict[str, Any]) -> Reply:
 
 
 def test_a_model_that_works(home: Home) -> None:
-    with server(chat) as (url, bodies):
+    connections: set[Any] = set()
+    with server(chat, connections) as (url, bodies):
         configure(home, model(f"{url}/v1") + "price = { input = 1.0, output = 2.0 }\n[spending]\ndollars = 1.0\n")
         code, document = home.document("doctor", "--models", env={"DOCTOR_KEY": KEY})
         text = home.run("doctor", "--models", env={"DOCTOR_KEY": KEY}).stdout
@@ -94,6 +97,7 @@ def test_a_model_that_works(home: Home) -> None:
     assert "1 of 1 models ready" in text
     assert all(b.get("model") == "m" for b in bodies if b)
     assert KEY not in json.dumps(document) + text
+    assert len(connections) == 2  # one a command: streams that were read to their end leave it open
 
 
 def test_what_keeps_a_model_from_being_used_is_said(home: Home) -> None:

@@ -55,7 +55,6 @@ TEST_CASE("each way of not answering has its name") {
   Loopback floods([](const std::string&) { return Loopback::stream(std::string(2U << 20U, 'x')); });
   CHECK(post(*transport, floods.url(), limits()).error().kind == "model_too_long");
   CHECK(post(*transport, "http://127.0.0.1:1/v1", limits()).error().kind == "model_unreachable");
-  CHECK(post(*transport, "http://no-such-host.invalid/v1", limits(5)).error().kind.starts_with("model_"));
 }
 
 TEST_CASE("a cancelled call ends though its server never answers") {
