@@ -23,6 +23,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/hidden_environment.h"
 
 extern char** environ;
 
@@ -78,11 +79,12 @@ std::vector<std::string> merged_environment(const SpawnOptions& options) {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
-    if (std::ranges::none_of(options.env, [&](const auto& pair) { return pair.first == name; }))
+    if (!hidden_from_children(name) &&
+        std::ranges::none_of(options.env, [&](const auto& pair) { return pair.first == name; }))
       merged.emplace_back(text);
   }
   for (const auto& [name, value] : options.env) {
-    if (value.has_value()) merged.push_back(name + "=" + *value);
+    if (value.has_value() && !hidden_from_children(name)) merged.push_back(name + "=" + *value);
   }
   return merged;
 }

@@ -19,7 +19,8 @@ namespace planish {
 struct SpawnOptions {
   /// Program (a path, or a name looked up in PATH) and its arguments.
   std::vector<std::string> command;
-  /// Added to this process's environment; an empty optional removes the variable.
+  /// Added to this process's environment; an empty optional removes the variable. What hide_from_children() named is
+  /// never passed on.
   std::vector<std::pair<std::string, std::optional<std::string>>> env;
   /// Working folder; empty keeps ours.
   std::filesystem::path directory;

@@ -11,6 +11,7 @@
 #include "cli/usage_error.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
+#include "llm/config.h"
 
 namespace {
 
@@ -224,6 +225,11 @@ int main(int argc, char** argv) {
   add_output(report_app, output);
 
   CLI::App* doctor_app = app.add_subcommand("doctor", "Say what this machine has, and what to do about the rest");
+  bool doctor_models = false;
+  doctor_app->add_flag(
+      "--models", doctor_models,
+      "Look at the language models of planish.toml: key, server, name, what they can (asks each, for a "
+      "few tokens)");
   add_store(doctor_app, doctor_store);
   add_output(doctor_app, output);
 
@@ -243,6 +249,15 @@ int main(int argc, char** argv) {
     return output.error(usage_error(app, error, {argv + 1, argv + argc}));
   }
 
+  // Before the first child is started: none gets the keys of models.
+  const auto config = app["--config"]->as<std::string>();
+  if (const auto models = llm::read_models(config); models) {
+    llm::hide_keys(*models);
+  } else {
+    output.json = wants_json(argc, argv);
+    return output.error(models.error());
+  }
+
   if (optimize_app->parsed()) {
     optimize.command = typed(argc, argv);
     for (const CLI::Option* option : optimize_app->get_options()) {
@@ -258,6 +273,7 @@ int main(int argc, char** argv) {
   if (runs_app->parsed()) return runs_verb(runs_store, limit, output);
   if (show_app->parsed()) return show_verb(show, output);
   if (report_app->parsed()) return report_verb(report, output);
+  if (doctor_app->parsed() && doctor_models) return doctor_models_verb(config, output);
   if (doctor_app->parsed()) return doctor_verb(doctor_store, output);
   if (cache_dir_app->parsed()) return cache_verb(CacheAction::dir, output);
   if (cache_size_app->parsed()) return cache_verb(CacheAction::size, output);

@@ -74,6 +74,8 @@ struct ReportVerb {
 int report_verb(const ReportVerb& options, const Output& output);
 
 int doctor_verb(const std::string& store, const Output& output);
+/// Asks each model of a configuration; costs a few tokens each.
+int doctor_models_verb(const std::string& config_file, const Output& output);
 
 enum class CacheAction : std::uint8_t { dir, size, clean };
 int cache_verb(CacheAction action, const Output& output);
