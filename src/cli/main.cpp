@@ -82,6 +82,10 @@ void add_search(CLI::App* verb, SearchOptions& search) {
                    "(docs/formats/coder.md)")
       ->type_name("COMMAND")
       ->take_all();
+  verb->add_option("--models", search.models,
+                   "Seats of the language models of planish.toml beside the built-in coder, in every region")
+      ->envname("PLANISH_MODELS")
+      ->check(CLI::Range(0, 32));
   verb->add_flag("--cold", search.cold, "Do not begin with what earlier runs on this device measured")
       ->envname("PLANISH_COLD");
   verb->add_option("--accuracy", search.accuracy, "eager, tf32, or a tolerance such as 1e-4")
@@ -260,6 +264,7 @@ int main(int argc, char** argv) {
 
   if (optimize_app->parsed()) {
     optimize.command = typed(argc, argv);
+    optimize.config = config;
     for (const CLI::Option* option : optimize_app->get_options()) {
       if (option->count() > 0) optimize.given.push_back(option->get_name());
     }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 #include <random>
 
 #include "base/file.h"
@@ -59,9 +60,10 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, Clock& clock) {
   }
   if (fresh || given("--draws")) request.draws = verb.search.draws;
   if (fresh || given("--coder")) request.coders = verb.search.coders;
-  if (request.strategy == search::StrategyKind::coders && request.coders.empty())
+  if (fresh || given("--models")) request.model_seats = verb.search.models;
+  if (request.strategy == search::StrategyKind::coders && request.coders.empty() && request.model_seats == 0)
     return fail("usage", "--strategy coders leaves every proposal to a coder, and there is none",
-                "name one with --coder");
+                "name one with --coder, or give language models seats with --models");
   if (fresh || given("--cold")) request.cold = verb.search.cold;
   if (fresh || given("--evals")) request.budget.evaluations = verb.search.evaluations;
   if (fresh || given("--budget")) {
@@ -105,6 +107,19 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   const CancelToken cancel = watch_interrupts();
   auto evaluator = connect_evaluator({*task_timeout, cancel, false, !options.no_serve});
   if (!evaluator) return output.error(evaluator.error());
+  std::optional<llm::OpenModels> models;
+  if (request->model_seats > 0) {
+    const auto config = llm::read_models(options.config);
+    if (!config) return output.error(config.error());
+    auto open = llm::open_models(*config, {request->seed, {}, {}, {}, {}}, clock);
+    if (!open) return output.error(open.error());
+    models = std::move(*open);
+    if (!models->ensemble->has(llm::Role::coder))
+      return output.error({"no_model_for_role",
+                           fmt::format("no model of {} is a coder", options.config),
+                           {},
+                           "give one the role \"coder\" (docs/models.md)"});
+  }
   const auto planner = make_planner();
   const auto shipper = make_shipper();
   Progress progress(Progress::detect(output.quiet), clock);
@@ -112,7 +127,7 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   (*evaluator)->listen([&progress](std::string_view text) { progress.status(text); });
   OptimizeWorld world{
       **evaluator, *planner, *shipper, [&] { return store::Store::open(store_file(options.search.store)); },
-      progress,    clock,    cancel};
+      progress,    clock,    cancel,   models ? &*models : nullptr};
   auto result = optimize(*request, world);
   (*evaluator)->listen({});
   progress.finish();

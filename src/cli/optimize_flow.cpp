@@ -27,6 +27,7 @@
 #include "cli/time_plan.h"
 #include "cli/turns.h"
 #include "cli/winners.h"
+#include "coder/model_coder.h"
 #include "coder/process_coder.h"
 #include "evaluate/codec.h"
 #include "evaluate/device.h"
@@ -284,6 +285,10 @@ class Flow {
     how.draws = request_.draws;
     for (const std::string& command : request_.coders)
       how.seats.push_back(coder::process_seat(command, {{"sh", "-c", command}, request_.base}));
+    if (world_.models != nullptr) {
+      const auto pool = std::make_shared<coder::ModelPool>(*world_.models->ensemble, prompt_facts());
+      for (int seat = 1; seat <= request_.model_seats; ++seat) how.seats.push_back(coder::model_seat(pool, seat));
+    }
     if (request_.resume) {
       PLANISH_TRY(const auto records, store_->evaluations(request_.run, false));
       PLANISH_TRY(how.recorded, recorded_turns(*store_, request_.run, setup_->specs(), records));
@@ -314,6 +319,18 @@ class Flow {
     (void)ran;
     world_.progress.left(-1);
     return {};
+  }
+
+  coder::PromptFacts prompt_facts() const {
+    const DeviceFacts& device = opened_.device;
+    coder::PromptFacts out;
+    out.cuda = device.target == "cuda";
+    out.device = fmt::format("{}, {}", device.name, device.arch);
+    out.device += out.cuda ? fmt::format(": {} multiprocessors, {} bytes of shared memory a block", device.sms,
+                                         device.shared_bytes)
+                           : fmt::format(": {} cores", device.cores);
+    if (device.bandwidth_gbs > 0) out.device += fmt::format(", {:.0f} GB/s", device.bandwidth_gbs);
+    return out;
   }
 
   /// Lines of progress call regions by their ids: what they stand for, once.
@@ -690,6 +707,11 @@ class Flow {
     result_.searched.strategy = search::name(request_.strategy);
     if (search_) result_.searched.funnel = search_->funnel();
     if (search_) result_.searched.coders = search_->seats();
+    if (world_.models != nullptr) {
+      const llm::Amount spent = world_.models->ledger->spent();
+      result_.searched.model_tokens = spent.tokens;
+      result_.searched.model_dollars = static_cast<double>(spent.nanodollars) / 1e9;
+    }
     for (const search::SeatReport& seat : result_.searched.coders) {
       if (!seat.trouble.empty()) world_.progress.note(fmt::format("note: coder {}: {}", seat.name, seat.trouble));
     }

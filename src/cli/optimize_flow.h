@@ -14,6 +14,7 @@
 #include "cli/progress.h"
 #include "cli/result_document.h"
 #include "evaluate/api.h"
+#include "llm/open.h"
 #include "search/budget.h"
 #include "search/strategy.h"
 #include "store/store.h"
@@ -29,6 +30,7 @@ struct OptimizeRequest {
   std::uint64_t seed = 0;
   search::StrategyKind strategy = search::StrategyKind::swarm;
   std::vector<std::string> coders;  ///< commands that take a seat in every region (coder/process_coder.h)
+  int model_seats = 0;              ///< of the language models, in every region
   std::int64_t draws = 0;           ///< genomes drawn before the swarm proposes beyond its guesses; 0: as usual
   double max_seconds = 0;  ///< over everything; 0: no limit. Not of the settings: each part of a run has its own
   bool cold = false;       ///< what earlier runs measured is not looked at
@@ -51,6 +53,7 @@ struct OptimizeWorld {
   Progress& progress;
   Clock& clock;
   CancelToken cancel;
+  llm::OpenModels* models = nullptr;  ///< where the request has seats for them
 };
 
 /// Captures, verifies a program of aten steps, searches the regions, composes, verifies, ships and times the claim.

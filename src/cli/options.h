@@ -18,6 +18,7 @@ struct SearchOptions {
   std::uint64_t seed = 0;
   std::string strategy = "swarm";
   std::vector<std::string> coders;
+  int models = 0;
   std::int64_t draws = 0;
   bool cold = false;
   std::string accuracy = "eager";

@@ -237,6 +237,8 @@ std::string to_json(const ResultDocument& r) {
                      {"compiled", r.searched.compiled},
                      {"tested", r.searched.tested},
                      {"timed", r.searched.timed}}}};
+  out["search"]["models"] = {{"tokens", r.searched.model_tokens},
+                             {"dollars", number_to_json(r.searched.model_dollars)}};
   out["search"]["coders"] = Json::array();
   for (const search::SeatReport& seat : r.searched.coders) {
     out["search"]["coders"].push_back({{"name", seat.name},

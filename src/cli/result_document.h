@@ -57,6 +57,8 @@ struct ResultDocument {
     search::FunnelCounts funnel;
     std::int64_t compiled = 0, tested = 0, timed = 0;
     std::int64_t guesses = 0, guesses_completed = 0, guesses_left_out = 0;  ///< that earlier runs left
+    std::int64_t model_tokens = 0;                                          ///< that language models were paid for
+    double model_dollars = 0;                                               ///< by the configured prices
     std::vector<search::SeatReport> coders;                                 ///< that sat beside the strategy
   };
   Searched searched;

@@ -14,6 +14,7 @@ std::string settings_text(const OptimizeRequest& request) {
               {"draws", request.draws},
               {"cold", request.cold}};
   if (!request.coders.empty()) out["coders"] = request.coders;
+  if (request.model_seats > 0) out["models"] = request.model_seats;
   return dump_json(out);
 }
 
@@ -34,6 +35,7 @@ Status apply_settings(const std::string& text, OptimizeRequest& request) {
   // Runs of before there was a choice did not look at earlier ones.
   request.cold = true;
   reader.boolean("cold", request.cold, ObjectReader::Need::optional);
+  reader.integer("models", request.model_seats, ObjectReader::Need::optional);
   reader.texts("coders", request.coders, ObjectReader::Need::optional);
   PLANISH_CHECK(reader.finish());
   PLANISH_TRY(request.strategy, search::strategy_from_name(strategy));

@@ -44,7 +44,8 @@ std::vector<std::pair<std::string, std::string>> settings_words(const std::strin
                                                             {"baselines", "baselines"},
                                                             {"draws", "genomes drawn and ranked first"},
                                                             {"cold", "began"},
-                                                            {"coders", "coders in seats"}};
+                                                            {"coders", "coders in seats"},
+                                                            {"models", "seats of language models"}};
   const auto json = parse_json(settings, "store_corrupt", "settings");
   if (!json || !json->is_object()) return {{"settings", settings}};
   std::vector<std::pair<std::string, std::string>> out;

@@ -16,6 +16,7 @@ struct OptimizeVerb {
   std::string resume;
   bool search_only = false;
   bool no_serve = false;
+  std::string config;   ///< planish.toml
   std::string command;  ///< as typed
   /// Options that were given (flag or environment): these win over a resumed run's settings.
   std::vector<std::string> given;

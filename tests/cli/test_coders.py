@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from command import Home
+from test_models import Reply, server
 
 # The row that is added is the same for all: kernels that compute it again for each are slow.
 TASK = """import torch
@@ -175,3 +177,59 @@ def test_a_coder_that_fails_costs_its_seat_alone(tmp_path_factory: pytest.TempPa
     assert done.returncode == 0, done.stderr
     (seat,) = json.loads(done.stdout)["search"]["coders"]
     assert seat["proposed"] == 0 and "here is why" in seat["trouble"] and "note: coder echo" in done.stderr, seat
+
+
+CONFIG = """[[model]]
+name = "scripted"
+base_url = "{address}/v1"
+role = "coder"
+price = {{ input = 1.0, output = 2.0 }}
+
+[spending]
+tokens = 100000
+"""
+
+
+def spoken(text: str) -> Reply:
+    """A stream of one message, as chat completions give it."""
+    usage = {"prompt_tokens": 900, "completion_tokens": 100, "total_tokens": 1000}
+    chunk = {"id": "a", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
+    events = [
+        chunk | {"choices": [{"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": None}]},
+        chunk | {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+        chunk | {"choices": [], "usage": usage},
+    ]
+    return 200, {"content-type": "text/event-stream"}, "".join(f"data: {json.dumps(e)}\n\n" for e in events) + "data: [DONE]\n\n"
+
+
+def test_language_models_take_seats(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A scripted server in the place of a model: it sees the region, is told what was wrong, and its program is judged."""
+    home = Home(tmp_path_factory.mktemp("models"))
+    template = ONE[ONE.index('"""') + 3 : ONE.index('"""', ONE.index('"""') + 3)].replace("\\n", "\n")
+
+    def script(path: str, headers: dict[str, str], body: dict[str, Any]) -> Reply:
+        words = "\n".join(str(m["content"]) for m in body["messages"])
+        found = re.search(r"in(\d): f32\[2048\]", words)
+        assert found is not None
+        x = int(found[1])
+        kernel = template.replace("args[X]", f"args[{x}]").replace("args[Y]", f"args[{1 - x}]")
+        if "flaot" not in words:
+            return spoken(f"```cpp\n{kernel.replace('float* out', 'flaot* out')}```")
+        return spoken(f"Mended:\n```cpp\n{kernel}```" if "Mended" not in words else "I have nothing more.")
+
+    with server(script) as (address, bodies):
+        (home.path / "planish.toml").write_text(CONFIG.format(address=address))
+        command = ("optimize", home.task(TASK), "--target", "cpu", "--search-only", "--budget", "0s", "--strategy", "coders", "--models", "1")
+        code, result = home.document(*command)
+    assert code == 0, result
+    (seat,) = result["search"]["coders"]
+    assert seat["name"] == "models 1" and seat["proposed"] == 2 and seat["passed"] == 1, (seat, bodies)
+    spent = result["search"]["models"]
+    assert spent["tokens"] >= 2000 and spent["tokens"] <= 100000 and spent["dollars"] > 0, spent
+    assert any("compile_error" in str(m["content"]) for m in bodies[1]["messages"]), bodies[1]
+
+
+def test_seats_for_models_need_a_model(tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = Home(tmp_path_factory.mktemp("no-models"))
+    code, document = home.document("optimize", home.task(TASK), "--models", "1", "--target", "cpu")
+    assert code in (2, 3) and document["error"]["kind"] == "no_models" and document["error"]["hint"], document

@@ -1,0 +1,187 @@
+#include "coder/model_coder.h"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "base/clock.h"
+#include "coder/model_answer.h"
+
+using namespace planish;
+using namespace planish::coder;
+
+namespace {
+
+constexpr std::string_view program = R"(//@ kernel cpp
+extern "C" void f(void** a) {}
+//@ launch f args=in0, out0
+)";
+
+std::string fenced(std::string_view code, std::string_view tag = "cpp") {
+  return "```" + std::string(tag) + "\n" + std::string(code) + "```\n";
+}
+
+std::string source_in(std::string_view answer) {
+  const auto found = proposal_in(answer, {});
+  REQUIRE_MESSAGE(found.has_value(), (found ? "" : found.error().message));
+  return std::get<Source>(*found).text;
+}
+
+std::string refused(std::string_view answer, const AnswerParent& parent = {}) {
+  const auto found = proposal_in(answer, parent);
+  REQUIRE_FALSE(found.has_value());
+  CHECK(found.error().kind == "bad_answer");
+  return found.error().message;
+}
+
+/// Says what a test gives it, in order; remembers what it was asked.
+class Scripted : public llm::Provider {
+ public:
+  explicit Scripted(std::vector<llm::Answer> answers) : answers_(std::move(answers)) {
+    config_.name = config_.label = "scripted";
+    config_.roles = {llm::Role::coder};
+  }
+  llm::Answer complete(const llm::ChatRequest& request, const llm::Call&) override {
+    const std::scoped_lock lock(mutex);
+    CHECK(llm::check(request));
+    asked.push_back(request);
+    if (at_ < answers_.size()) return answers_[at_++];
+    llm::Failure failure;
+    failure.error = {"spending_cap", "the money is spent", {}, {}};
+    return std::unexpected(failure);
+  }
+  const llm::ModelConfig& config() const override { return config_; }
+  std::mutex mutex;
+  std::vector<llm::ChatRequest> asked;
+
+ private:
+  llm::ModelConfig config_;
+  std::vector<llm::Answer> answers_;
+  std::size_t at_ = 0;
+};
+
+llm::Answer says(std::string text) {
+  llm::ChatReply out;
+  out.text = std::move(text);
+  return out;
+}
+
+struct Place : Domain {
+  std::vector<codegen::Gene> genes() const override { return {}; }
+  bool legal(const codegen::Genome&) const override { return false; }
+  std::vector<codegen::Genome> seeds() const override { return {}; }
+  codegen::Genome random(std::mt19937_64&) const override { return {}; }
+  std::vector<codegen::Genome> neighbours(const codegen::Genome&) const override { return {}; }
+  codegen::Genome mutate(const codegen::Genome& g, std::mt19937_64&) const override { return g; }
+  Result<Candidate> build(const codegen::Genome&) const override { return fail("unsupported", "nothing"); }
+  std::string description() const override { return "in0: f32[4], contiguous\n"; }
+};
+
+Coder::Answer answered(Coder& coder, const Brief& brief) {
+  const TimePoint until = deadline_in(60);
+  while (seconds_until(until) > 0) {
+    auto answer = coder.ask(brief);
+    if (answer.proposal || answer.finished) return answer;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  FAIL("no answer in a minute");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("the program of an answer is the block that launches something") {
+  CHECK(source_in(fenced(program)) == program);
+  CHECK(source_in("Here is why.\n" + fenced("int helper;\n") + "and:\n" + fenced(program, "cuda") + "Good luck") ==
+        program);
+  CHECK(source_in(program) == program);
+  CHECK(source_in("```\n" + std::string(program)) == program);  // cut, but whole
+  CHECK(source_in("<think>maybe\n" + fenced("//@ launch g args=in0\n") + "</think>" + fenced(program)) == program);
+  CHECK(source_in("no, wait</think>\n" + fenced(program)) == program);
+  CHECK(source_in(fenced(program) + fenced(program)) == program);
+  CHECK(source_in("```cpp\r\n//@ launch f args=in0\r\n```") == "//@ launch f args=in0\n");
+}
+
+TEST_CASE("edits are of the program that was shown") {
+  const AnswerParent parent{"a\nb\n", "hash"};
+  const auto found = proposal_in("Sure:\n```\n<<<<<<< SEARCH\nb\n=======\nc\nd\n>>>>>>> REPLACE\n```\n", parent);
+  REQUIRE(found);
+  CHECK(std::get<Patch>(*found) == Patch{"a\nb\n", "hash", {{"b\n", "c\nd\n"}}});
+  CHECK(refused("<<<<<<< SEARCH\nb\n=======\nc\n>>>>>>> REPLACE\n").contains("no program yet"));
+  CHECK(refused("<<<<<<< SEARCH\nb\n=======\nc\n", parent).contains("does not end"));
+  CHECK(refused("<<<<<<< SEARCH\nb\n>>>>>>> REPLACE\n", parent).contains("======="));
+  CHECK(refused("<<<<<<< SEARCH\nb\n<<<<<<< SEARCH\n", parent).contains("begins before"));
+}
+
+TEST_CASE("an answer that holds no program, or several, is refused in words for its writer") {
+  CHECK(refused("").contains("no code block"));
+  CHECK(refused("I cannot do that.").contains("no code block"));
+  CHECK(refused(fenced("int x;\n")).contains("launch line"));
+  CHECK(refused(fenced(program) + fenced(std::string(program) + "// another\n")).contains("2 different programs"));
+  CHECK(refused("<think>" + fenced(program)).contains("no code block"));
+  CHECK(refused(std::string(1 << 20, 'x')).contains("no code block"));
+}
+
+TEST_CASE("a seat of models shows the region, mends one bad answer, learns what became of its program") {
+  auto model = std::make_shared<Scripted>(
+      std::vector<llm::Answer>{says("I would rather talk."), says(fenced(program)),
+                               says("<<<<<<< SEARCH\n//@ kernel cpp\n=======\n//@ kernel cpp -O3\n>>>>>>> REPLACE")});
+  llm::Ensemble ensemble({model}, real_clock(), 1);
+  const auto pool = std::make_shared<ModelPool>(ensemble, PromptFacts{"a processor", false});
+  Brief brief{"r0", std::make_shared<Place>(), 0.5, 2, {}};
+  auto coder = model_seat(pool, 3).make(brief, [] {});
+  const auto first = answered(*coder, brief);
+  REQUIRE(first.proposal);
+  CHECK(std::get<Source>(*first.proposal).text == program);
+  {
+    const std::scoped_lock lock(model->mutex);
+    REQUIRE(model->asked.size() == 2);
+    CHECK(model->asked[0].lane == "r0 seat 3");
+    CHECK(model->asked[0].system[0].text.contains("extern \"C\" void entry"));
+    CHECK(model->asked[0].system[1].text.contains("in0: f32[4], contiguous"));
+    CHECK(model->asked[0].system[1].text.contains("a processor"));
+    CHECK(model->asked[0].messages.back().text.contains("No program is right yet"));
+    CHECK(model->asked[1].messages.size() == 3);
+    CHECK(model->asked[1].messages.back().text.contains("no code block"));
+  }
+  Feedback feedback;
+  feedback.proposal = *first.proposal;
+  feedback.ok = true;
+  feedback.median_ms = 1.5;
+  feedback.program = "hash";
+  auto evaluation = std::make_shared<Evaluation>();
+  evaluation->outcome = Outcome::ok;
+  feedback.evaluation = evaluation;
+  feedback.advice = "it waits for memory";
+  coder->tell(feedback);
+  brief.best = {{*first.proposal, "hash", 1.5}};
+  const auto second = answered(*coder, brief);
+  REQUIRE(second.proposal);
+  CHECK(std::get<Patch>(*second.proposal).parent_program == "hash");
+  CHECK(source_of(*brief.domain, *second.proposal)->contains("//@ kernel cpp -O3"));
+  {
+    const std::scoped_lock lock(model->mutex);
+    const std::string last = model->asked.back().messages.back().text;
+    CHECK(last.contains("1.5 ms"));
+    CHECK(last.contains("it waits for memory"));
+    CHECK(last.contains(std::string(program)));
+  }
+  Feedback slower;
+  slower.proposal = *second.proposal;
+  coder->tell(slower);
+  CHECK(answered(*coder, brief).finished);
+  CHECK(coder->trouble() == "the money is spent (spending_cap)");
+}
+
+TEST_CASE("two answers without a program cost a turn, three turns the seat") {
+  const std::vector<llm::Answer> talk(6, says("Hm."));
+  auto model = std::make_shared<Scripted>(talk);
+  llm::Ensemble ensemble({model}, real_clock(), 1);
+  const Brief brief{"r0", std::make_shared<Place>(), 0, 0, {}};
+  auto coder = model_seat(std::make_shared<ModelPool>(ensemble, PromptFacts{"a GPU", true}), 1).make(brief, [] {});
+  CHECK(answered(*coder, brief).finished);
+  CHECK(coder->trouble().contains("no code block"));
+  const std::scoped_lock lock(model->mutex);
+  CHECK(model->asked.size() == 6);
+  CHECK(model->asked[0].system[0].text.contains("__global__"));
+}
