@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::vector<std::string> order{"base",   "ir",     "program", "rewrite",  "codegen", "patterns",
+const std::vector<std::string> order{"base", "database", "ir",     "program", "rewrite",  "codegen", "patterns",
                                      "model",  "worker", "task",    "evaluate", "judge",   "coder",
                                      "search", "store",  "ship",    "suite",    "cli"};
 
