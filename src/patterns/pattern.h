@@ -27,7 +27,7 @@ struct Pattern {
 
   /// What is searched beside name, path, facts and summary; not kept.
   std::string more_words;
-  /// Patterns of one family differ in details (tile, layout): a search gives the best one or two of each. Not kept.
+  /// Patterns of one family differ in details (tile, layout): a search gives the best one of each. Not kept.
   std::string family;
 };
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <unordered_map>
 #include <unordered_set>
@@ -14,45 +16,53 @@ constexpr float text_weight = 9.0F;
 /// A pattern for hardware that nobody asked for.
 constexpr float foreign_device = 1.5F;
 /// A variant (grouped, sparse, …) that nobody asked for: the plain one is what a plain query means.
-constexpr float unasked_variant = 0.25F;
+constexpr float unasked_variant = 0.5F;
+/// Hits of one family at most.
 constexpr std::size_t of_a_family = 1;
 
-/// Numbers by value: what a fact that has it gains.
+/// What a value counts, all of it in eight bytes: every fact of every pattern is looked at.
+struct ValueWeight {
+  float gain = 0;         ///< for having it
+  std::uint8_t kind = 0;  ///< number of its name
+  bool required = false;  ///< the filter lets it through
+};
+static_assert(sizeof(ValueWeight) == 8);
+
 struct Weights {
-  std::vector<float> gain;     ///< by value
-  std::vector<float> other;    ///< by name: what having only other values costs
-  std::vector<bool> required;  ///< by value: the filter lets it through
-  std::vector<std::uint16_t> required_kinds;
+  std::vector<ValueWeight> values;
+  /// By name: what having only other values costs; and the names for which that is something, as bits.
+  std::array<float, 64> other{};
+  std::uint64_t costs = 0, required = 0;
   bool possible = true;
 };
 
 Weights weights_of(const Snapshot& all, const Asked& asked, const Filter& filter) {
   Weights out;
-  out.gain.assign(all.values.size(), 0.0F);
-  out.other.assign(all.kinds.size(), 0.0F);
-  out.required.assign(all.values.size(), false);
+  out.values.resize(all.values.size());
+  for (std::size_t i = 0; i < all.values.size(); ++i)
+    out.values[i].kind = static_cast<std::uint8_t>(all.values[i].kind & 63U);
   for (const auto& [name, values] : asked.facts) {
     const FactWeight* weight = weight_of(name);
     if (weight == nullptr) continue;
     for (const std::string& value : values) {
       const auto found = all.numbers.find(Snapshot::key(name, value));
       if (found == all.numbers.end()) continue;
-      out.gain[found->second] = weight->match;
-      out.other[all.values[found->second].kind] = weight->other;
+      ValueWeight& one = out.values[found->second];
+      one.gain = weight->match;
+      out.other[one.kind] = weight->other;
+      if (weight->other > 0) out.costs |= std::uint64_t{1} << one.kind;
     }
   }
   for (const auto& [name, values] : filter.facts) {
     bool any = false;
-    std::uint16_t kind = 0;
     for (const std::string& value : values) {
       const auto found = all.numbers.find(Snapshot::key(name, value));
       if (found == all.numbers.end()) continue;
       any = true;
-      kind = all.values[found->second].kind;
-      out.required[found->second] = true;
+      out.values[found->second].required = true;
+      out.required |= std::uint64_t{1} << out.values[found->second].kind;
     }
     if (!any) out.possible = false;  // nothing has it
-    out.required_kinds.push_back(kind);
   }
   return out;
 }
@@ -81,6 +91,7 @@ Result<std::vector<Scored>> rank(const Snapshot& all, const Asked& asked, const 
                                  const std::unordered_map<std::int64_t, double>& texts,
                                  const std::unordered_map<std::int64_t, double>& bonus, std::size_t k) {
   std::vector<Scored> scored;
+  scored.reserve(all.rows.size());
   const Weights weights = weights_of(all, asked, filter);
   if (!weights.possible) return scored;
   std::vector<bool> corpora(all.corpora.size());
@@ -96,7 +107,6 @@ Result<std::vector<Scored>> rank(const Snapshot& all, const Asked& asked, const 
   const bool device_asked = asked.facts.contains("device") || filter.facts.contains("device");
   double best_text = 0;
   for (const auto& [family, value] : texts) best_text = std::max(best_text, value);
-  // Bits of the names that a pattern has, and of those where it has what was asked for.
   const bool wordless = asked.words.empty();
   std::int64_t family = -1;
   float family_text = 0;
@@ -113,27 +123,22 @@ Result<std::vector<Scored>> rank(const Snapshot& all, const Asked& asked, const 
     std::uint64_t has = 0, matched = 0, met = 0;
     float gained = 0, lost = 0;
     for (std::uint32_t f = row.first; f < row.first + row.count; ++f) {
-      const std::uint32_t value = all.facts[f];
-      const std::uint16_t kind = all.values[value].kind;
-      const std::uint64_t bit = kind < 64 ? std::uint64_t{1} << kind : 0;
+      const ValueWeight& value = weights.values[all.facts[f]];
+      const std::uint64_t bit = std::uint64_t{1} << value.kind;
       has |= bit;
-      if (weights.gain[value] > 0) {
-        gained += weights.gain[value];
+      if (value.required) met |= bit;
+      if (value.gain > 0) {
+        gained += value.gain;
         matched |= bit;
-      } else if (kind == variant) {
+      } else if (value.kind == variant) {
         lost += unasked_variant;
-      } else if (kind == device && !device_asked) {
+      } else if (value.kind == device && !device_asked) {
         lost += foreign_device;
       }
-      if (weights.required[value]) met |= bit;
     }
-    const bool lets_through = std::ranges::all_of(
-        weights.required_kinds, [&](std::uint16_t kind) { return kind < 64 && (met >> kind & 1U) != 0; });
-    if (!lets_through) continue;
-    for (std::size_t kind = 0; kind < weights.other.size() && kind < 64; ++kind) {
-      if (weights.other[kind] > 0 && (has >> kind & 1U) != 0 && (matched >> kind & 1U) == 0)
-        lost += weights.other[kind];
-    }
+    if ((met & weights.required) != weights.required) continue;
+    for (std::uint64_t bits = has & ~matched & weights.costs; bits != 0; bits &= bits - 1)
+      lost += weights.other[static_cast<std::size_t>(std::countr_zero(bits))];
     if (!wordless && family_text <= 0 && gained <= 0) continue;
     one.facts = gained - lost;
     if (!bonus.empty()) {

@@ -34,7 +34,7 @@ struct Snapshot {
   std::vector<Row> rows;             ///< those of a family side by side
   std::vector<std::uint32_t> facts;  ///< numbers in `values`
   std::vector<Value> values;
-  std::vector<std::string> kinds;  ///< names of facts
+  std::vector<std::string> kinds;  ///< names of facts, at most 64 (those that fact.h weighs)
   std::vector<Corpus> corpora;
   std::vector<std::string> forms;
   /// Words that so many texts have that looking them up costs more than it tells → how many have it.
@@ -59,7 +59,7 @@ struct Scored {
   std::uint32_t row = 0;
   float score = 0, text = 0, facts = 0, measured = 0;
 };
-/// The best `k` rows: at most two of a family, equal contents once. `texts`: family → BM25, larger is better.
+/// The best `k` rows: one of a family, equal contents once. `texts`: family → BM25, larger is better.
 Result<std::vector<Scored>> rank(const Snapshot& all, const Asked& asked, const Filter& filter,
                                  const std::unordered_map<std::int64_t, double>& texts,
                                  const std::unordered_map<std::int64_t, double>& bonus, std::size_t k);

@@ -85,7 +85,7 @@ void add_elements(Facts& facts, std::string_view code) {
                                        Element{"cutlass::complex<float>", "c32"},
                                        Element{"cutlass::complex<double>", "c64"}};
   for (const Element& one : elements) {
-    if (code.find(one.text) != std::string_view::npos) add_fact(facts, "dtype", one.dtype);
+    if (names(code, one.text)) add_fact(facts, "dtype", one.dtype);
   }
 }
 
@@ -163,11 +163,15 @@ void read_cutlass(const SourceFile& file, const std::string& text, std::vector<P
     return;
   }
   for (const Declaration& one : declarations(text)) {
-    if (is_detail(one)) continue;
+    // Helpers stand in `detail`; so do whole tile schedulers.
+    if (is_detail(one) && one.end - one.body < 1500) continue;
     const std::string_view body = std::string_view(code).substr(one.body, one.end - one.body);
     const bool hollow = std::ranges::all_of(
         body, [](char c) { return c == '{' || c == '}' || std::isspace(static_cast<unsigned char>(c)) != 0; });
     if (hollow && form != "policy") continue;
+    // What reads a command line is an example's harness.
+    if (example && (body.find("CommandLine") != std::string_view::npos || body.find("cout") != std::string_view::npos))
+      continue;
     Pattern pattern;
     pattern.form = one.kernel ? "kernel" : form;
     pattern.name = one.name.substr(0, 400);

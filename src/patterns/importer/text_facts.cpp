@@ -9,6 +9,14 @@
 
 namespace planish::patterns {
 
+bool names(std::string_view code, std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  for (std::size_t at = code.find(text); at != std::string_view::npos; at = code.find(text, at + 1)) {
+    if (at == 0 || !letter(text.front()) || !letter(code[at - 1])) return true;
+  }
+  return false;
+}
+
 void add_said(Facts& facts, std::string_view text, std::initializer_list<std::string_view> names) {
   for (const auto& [name, values] : recognise(words(text))) {
     if (names.size() > 0 && std::ranges::find(names, name) == names.end()) continue;
@@ -51,7 +59,7 @@ void add_shown(Facts& facts, std::string_view code) {
                                     Sign{"e4m3", "dtype", "e4m3"},
                                     Sign{"e5m2", "dtype", "e5m2"}};
   for (const Sign& sign : signs) {
-    if (code.find(sign.text) != std::string_view::npos) add_fact(facts, sign.name, sign.value);
+    if (names(code, sign.text)) add_fact(facts, sign.name, sign.value);
   }
 }
 

@@ -14,6 +14,9 @@ void add_said(Facts& facts, std::string_view text, std::initializer_list<std::st
 /// Traits, dtypes and architectures that the code of a CUDA kernel shows, given without comments.
 void add_shown(Facts& facts, std::string_view code);
 
+/// Whether the text stands in the code other than behind a letter: uint8_t is no int8_t.
+bool names(std::string_view code, std::string_view text);
+
 /// A summary for a list: the first lines of a comment, cut at a word.
 std::string summary_of(std::string_view comment);
 
