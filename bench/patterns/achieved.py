@@ -25,7 +25,7 @@ def achieved() -> dict[str, Any]:
     for path in sorted((ROOT / "docs" / "results").rglob("*.json"), key=lambda p: p.stem[-10:]):
         document = json.loads(path.read_text())
         for task, result in document.items() if isinstance(document, dict) else ():
-            if not isinstance(result, dict) or not isinstance(result.get("regions"), list):
+            if not isinstance(result, dict) or not isinstance(result.get("regions"), list) or not isinstance(result.get("device"), dict):
                 continue
             for region in result["regions"]:
                 if region.get("best_ms") and region.get("bound_ms"):

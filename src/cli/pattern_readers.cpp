@@ -30,7 +30,7 @@ Result<std::string> run_reader(const worker::Toolbox& tools, const std::string& 
   PLANISH_TRY(auto ended, run_command(std::move(options), limit_seconds));
   const auto failed = [&](std::string why) {
     return fail(
-        "import_failed", fmt::format("{} did not read the files: {}", module, why),
+        "reader_failed", fmt::format("{} did not read the files: {}", module, why),
         "`planish doctor` says whether Python is there; import a part of the folder to find the file that stops it");
   };
   if (!ended.status.ok()) {

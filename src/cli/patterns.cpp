@@ -143,6 +143,16 @@ int search_action(const PatternsVerb& options, const Output& output) {
   if (auto store = store::Store::open_existing(store_file(options.store)); store) {
     if (auto measured = measured_patterns(*store); measured) library->set_measured(std::move(*measured));
   }
+  if (!options.name.empty()) {
+    const auto known = library->corpora();
+    if (!known) return output.error(known.error());
+    if (std::ranges::find(*known, options.name, &patterns::Corpus::name) == known->end()) {
+      return output.error(Error{"no_such_corpus",
+                                fmt::format("nothing was imported under the name {}", options.name),
+                                {},
+                                "`planish patterns list` has the names"});
+    }
+  }
   auto hits = library->search(options.query, *filter, options.limit);
   if (!hits) return output.error(hits.error());
   Json document = document_of(*library);

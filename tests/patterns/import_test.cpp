@@ -16,7 +16,7 @@ namespace {
 Readers readers() {
   Readers out;
   out.triton = [](const std::vector<SourceFile>&) -> Result<std::string> { return "{\"end\": true}\n"; };
-  out.generator = [](const fs::path&) -> Result<std::string> { return fail("import_failed", "no Python here"); };
+  out.generator = [](const fs::path&) -> Result<std::string> { return fail("reader_failed", "no Python here"); };
   return out;
 }
 
@@ -159,9 +159,11 @@ TEST_CASE("rows are believed as rows only") {
   std::string row;
   for (const char c : good) row += c == '\n' ? ' ' : c;
   const std::string rows =
-      row + "\nnonsense\n[1]\n{\"form\": 3}\n{\"form\": \"kernel\", \"name\": \"\", \"path\": \"\"}\n" +
+      row +
+      "\nnonsense\n[1]\n{\"form\": \"sermon\", \"name\": \"x\", \"path\": \"\"}\n{\"form\": 3}\n{\"form\": \"kernel\", "
+      "\"name\": \"\", \"path\": \"\"}\n" +
       "{\"skipped\": \"a.py\", \"why\": \"SyntaxError\"}\n{\"skipped\": 1}\n" +
-      R"({"form": "kernel", "name": "_rms_norm_forward_kernel", "path": "a.py", "facts": {"trait": ["reduce sum", 3], "x": 4, "backend": ["triton"]}})" +
+      R"({"form": "kernel", "name": "_rms_norm_forward_kernel", "path": "a.py", "facts": {"trait": ["reduce sum", 3, "x\u001earch\u001f90"], "x": 4, "backend": ["triton"]}})" +
       "\n{\"end\": true, \"full\": false}\n";
   REQUIRE(read_rows(rows, "cutlass", out));
   REQUIRE(out.patterns.size() == 2);
@@ -172,11 +174,12 @@ TEST_CASE("rows are believed as rows only") {
   CHECK(has_fact(facts, "layout", "tn"));
   CHECK(has_fact(facts, "schedule", "pingpong"));
   CHECK(has_fact(facts, "shape", "large"));
+  CHECK(out.patterns[1].facts.at("trait") == std::vector<std::string>{"reduce sum"});
   CHECK(has_fact(out.patterns[1].facts, "variant", "rms"));
   CHECK(has_fact(out.patterns[1].facts, "direction", "forward"));
   CHECK(out.skipped.size() == 3);
   // A reader that was killed half-way is no reader of half a folder.
   const auto cut = read_rows(row + "\n", "cutlass", out);
   REQUIRE(!cut);
-  CHECK(cut.error().kind == "import_failed");
+  CHECK(cut.error().kind == "reader_failed");
 }

@@ -39,7 +39,7 @@ Result<Imported> import_folder(std::string_view kind, const std::filesystem::pat
 void read_cuda(const SourceFile& file, const std::string& text, std::vector<Pattern>& into);
 /// Of a file of CUTLASS: collectives, kernels, device classes, epilogues, instructions, examples.
 void read_cutlass(const SourceFile& file, const std::string& text, std::vector<Pattern>& into);
-/// Of a reader's rows. Rows that are none are skipped; error kind `import_failed` where the end is missing.
+/// Of a reader's rows. Rows that are none are skipped; error kind `reader_failed` where the end is missing.
 Status read_rows(std::string_view rows, std::string_view kind, Imported& into);
 
 }  // namespace planish::patterns

@@ -20,6 +20,12 @@ struct Row {
 };
 
 constexpr std::size_t most_values = 64;
+/// What a reader may say that a row is.
+constexpr std::array<std::string_view, 3> forms{"configuration", "kernel", "device function"};
+
+bool plain(std::string_view text) {
+  return text.size() <= 200 && std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+}
 
 Result<Row> row_of(const Json& json) {
   Row out;
@@ -37,14 +43,16 @@ Result<Row> row_of(const Json& json) {
   reader.texts("configurations", out.configurations, optional);
   if (const Json* facts = reader.object("facts", optional); facts != nullptr && facts->is_object()) {
     for (const auto& [name, values] : facts->items()) {
-      if (!values.is_array() || name.size() > 64 || out.facts.size() > most_values) continue;
+      if (!values.is_array() || !plain(name) || out.facts.size() >= most_values) continue;
       for (const Json& value : values) {
-        if (value.is_string() && value.get_ref<const std::string&>().size() <= 200)
+        if (value.is_string() && plain(value.get_ref<const std::string&>()) &&
+            (!out.facts.contains(name) || out.facts[name].size() < most_values))
           add_fact(out.facts, name, value.get_ref<const std::string&>());
       }
     }
   }
   PLANISH_CHECK(reader.finish());
+  if (std::ranges::find(forms, out.form) == forms.end()) return fail("bad_row", "a row's form is none that is known");
   if (out.name.empty() || out.name.size() > 400 || out.path.size() > 4096 || out.source.size() > 400'000)
     return fail("bad_row", "a row's fields are empty or too long");
   return out;
@@ -212,7 +220,7 @@ Status read_rows(std::string_view rows, std::string_view kind, Imported& into) {
   }
   if (bad > 0) into.skipped.push_back({fmt::format("{} rows", bad), last_bad});
   if (!ended) {
-    return fail("import_failed", fmt::format("the reader of {} files ended before it was done", kind),
+    return fail("reader_failed", fmt::format("the reader of {} files ended before it was done", kind),
                 "import a part of the folder to find the file that stops it");
   }
   return {};
