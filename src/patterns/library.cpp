@@ -45,6 +45,15 @@ std::uint64_t content_of(const Pattern& p) {
   return std::stoull(sha256_hex(key).substr(0, 16), nullptr, 16);
 }
 
+/// Of a pattern by itself: what has its own source and little of it is a helper or a tag, and says less
+/// than a whole kernel.
+double prior_of(const Pattern& p) {
+  constexpr double whole = 1500, most = 1.5, example = 0.75;
+  if (p.form == "example") return example;  // a whole kernel, and how it is called
+  if (p.source.empty() || p.form == "configuration") return 0;
+  return -most * std::max(0.0, 1.0 - static_cast<double>(p.source.size()) / whole);
+}
+
 /// Words once each, up to a number of them: what a text says, not how often it says it.
 std::string joined(const std::vector<std::string>& all, std::size_t limit) {
   std::string out;
@@ -275,7 +284,7 @@ Result<Corpus> Library::replace(const Corpus& corpus, const std::vector<Pattern>
 
   PLANISH_TRY(auto add_family, db.prepare("INSERT INTO families(corpus, source) VALUES(?,?)"));
   PLANISH_TRY(auto add_pattern,
-              db.prepare("INSERT INTO patterns(corpus, family, form, content, packed) VALUES(?,?,?,?,?)"));
+              db.prepare("INSERT INTO patterns(corpus, family, form, content, packed, prior) VALUES(?,?,?,?,?,?)"));
   PLANISH_TRY(auto add_text, db.prepare("INSERT INTO texts VALUES(?,?,?,?,?,?,?,?)"));
   PLANISH_TRY(auto add_document, db.prepare("INSERT INTO documents(rowid, title, facts, body) VALUES(?,?,?,?)"));
   PLANISH_TRY(auto find_value, db.prepare("SELECT id FROM facts WHERE name=? AND value=?"));
@@ -316,7 +325,7 @@ Result<Corpus> Library::replace(const Corpus& corpus, const std::vector<Pattern>
       }
     }
     add_pattern.reset().bind(1, id).bind(2, document.id).bind(3, p.form).bind(4, static_cast<std::int64_t>(content));
-    PLANISH_CHECK(add_pattern.bind_blob(5, packed).run());
+    PLANISH_CHECK(add_pattern.bind_blob(5, packed).bind(6, prior_of(p)).run());
     add_text.reset().bind(1, db.last_row_id()).bind(2, key).bind(3, p.name).bind(4, p.path).bind(5, p.line);
     add_text.bind(6, p.summary).bind(7, facts_as_lines(p.facts));
     PLANISH_CHECK(add_text.bind(8, shared ? std::string() : p.source).run());

@@ -36,7 +36,7 @@ struct Hit {
   Pattern pattern;
   double score = 0;            ///< the sum of the following; only its order means anything
   double by_text = 0;          ///< BM25, as a share of the best one's
-  double by_facts = 0;         ///< what the query says in facts
+  double by_facts = 0;         ///< what the query says in facts, less what it does not say
   double by_measurements = 0;  ///< what our own templates achieved here
 };
 

@@ -140,7 +140,7 @@ Result<std::vector<Scored>> rank(const Snapshot& all, const Asked& asked, const 
     for (std::uint64_t bits = has & ~matched & weights.costs; bits != 0; bits &= bits - 1)
       lost += weights.other[static_cast<std::size_t>(std::countr_zero(bits))];
     if (!wordless && family_text <= 0 && gained <= 0) continue;
-    one.facts = gained - lost;
+    one.facts = gained - lost + row.prior;
     if (!bonus.empty()) {
       if (const auto found = bonus.find(row.id); found != bonus.end()) one.measured = static_cast<float>(found->second);
     }

@@ -39,8 +39,9 @@ Result<std::shared_ptr<const Snapshot>> load_snapshot(database::Database& databa
     out->values.push_back({std::move(name), std::move(text), kind->second});
   }
   std::unordered_map<std::string, std::uint16_t> forms;
-  PLANISH_TRY(auto row,
-              database.prepare("SELECT id, family, content, corpus, form, packed FROM patterns ORDER BY family, id"));
+  PLANISH_TRY(
+      auto row,
+      database.prepare("SELECT id, family, content, corpus, form, packed, prior FROM patterns ORDER BY family, id"));
   while (true) {
     PLANISH_TRY(bool more, row.step());
     if (!more) break;
@@ -55,6 +56,7 @@ Result<std::shared_ptr<const Snapshot>> load_snapshot(database::Database& databa
     if (fresh) out->forms.push_back(form->first);
     one.form = form->second;
     one.first = static_cast<std::uint32_t>(out->facts.size());
+    one.prior = static_cast<float>(row.real(6));
     const std::string packed = row.text(5);
     for (std::size_t at = 0; at + 4 <= packed.size(); at += 4) {
       std::uint32_t number = 0;

@@ -21,6 +21,7 @@ struct Snapshot {
     std::int64_t id = 0;        ///< of the table `patterns`
     std::int64_t family = 0;    ///< of the table `families`
     std::uint64_t content = 0;  ///< equal for equal patterns, whatever their corpus
+    float prior = 0;            ///< added to every score: a helper of ten lines is less than a kernel
     std::uint32_t first = 0;    ///< in `facts`
     std::uint16_t count = 0;
     std::uint16_t corpus = 0;  ///< in `corpora`

@@ -19,7 +19,7 @@ CREATE TABLE families(id INTEGER PRIMARY KEY, corpus INTEGER NOT NULL, source TE
 CREATE INDEX families_by_corpus ON families(corpus);
 CREATE TABLE patterns(
   id INTEGER PRIMARY KEY, corpus INTEGER NOT NULL, family INTEGER NOT NULL, form TEXT NOT NULL,
-  content INTEGER NOT NULL, packed BLOB NOT NULL);
+  content INTEGER NOT NULL, prior REAL NOT NULL, packed BLOB NOT NULL);
 CREATE INDEX patterns_by_corpus ON patterns(corpus);
 CREATE TABLE texts(
   id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, name TEXT NOT NULL, path TEXT NOT NULL, line INTEGER NOT NULL,

@@ -142,6 +142,17 @@ void add_python_example(const SourceFile& file, const std::string& text, std::ve
   into.push_back(std::move(pattern));
 }
 
+/// "MMA_64x8x16_F16" → "MMA_#x#x#_F#"
+std::string without_numbers(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    if (!digit) out += c;
+    if (digit && !out.ends_with('#')) out += '#';
+  }
+  return out;
+}
+
 bool is_detail(const Declaration& one) {
   return std::ranges::any_of(one.namespaces,
                              [](const std::string& name) { return name.find("detail") != std::string::npos; });
@@ -185,7 +196,8 @@ void read_cutlass(const SourceFile& file, const std::string& text, std::vector<P
     pattern.source = text.substr(one.begin, std::min<std::size_t>(one.end - one.begin, 48'000));
     pattern.more_words =
         one_line(std::string_view(code).substr(one.begin, std::min<std::size_t>(one.end - one.begin, 8'000)));
-    pattern.family = fmt::format("{} {}", file.name, one.base);
+    // An instruction is there in a hundred shapes: one family.
+    pattern.family = fmt::format("{} {}", file.name, form == "instruction" ? without_numbers(one.base) : one.base);
     into.push_back(std::move(pattern));
   }
 }
