@@ -8,6 +8,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/main_evaluator.h"
+#include "cli/main_patterns.h"
 #include "cli/usage_error.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
@@ -244,6 +245,8 @@ int main(int argc, char** argv) {
   CLI::App* cache_clean_app = cache_app->add_subcommand("clean", "Delete what is in it");
   for (CLI::App* action : {cache_dir_app, cache_size_app, cache_clean_app}) add_output(action, output);
 
+  PatternsCommand patterns_command(app, output);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
@@ -280,6 +283,7 @@ int main(int argc, char** argv) {
   if (report_app->parsed()) return report_verb(report, output);
   if (doctor_app->parsed() && doctor_models) return doctor_models_verb(config, output);
   if (doctor_app->parsed()) return doctor_verb(doctor_store, output);
+  if (auto code = patterns_command.run(output)) return *code;
   if (cache_dir_app->parsed()) return cache_verb(CacheAction::dir, output);
   if (cache_size_app->parsed()) return cache_verb(CacheAction::size, output);
   return cache_verb(CacheAction::clean, output);

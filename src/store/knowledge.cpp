@@ -65,4 +65,22 @@ Result<Store::KnowledgeSize> Store::knowledge_size(const std::string& device) co
   return out;
 }
 
+Result<std::vector<Store::Achievement>> Store::achievements() const {
+  std::vector<Achievement> out;
+  if (!impl_->database || impl_->version < 2) return out;
+  PLANISH_TRY(auto row,
+              impl_->database->prepare(
+                  "SELECT device, pattern, count(*), sum(tried), sum(ok), avg(best) FROM (SELECT k.device AS "
+                  "device, k.pattern AS pattern, count(*) AS tried, sum(o.outcome='ok') AS ok, max(CASE WHEN "
+                  "o.outcome='ok' AND o.median_ms>0 AND o.bound_ms>0 THEN o.bound_ms/o.median_ms END) AS best "
+                  "FROM outcomes o JOIN kernels k ON k.device=o.device AND k.key=o.key GROUP BY k.device, "
+                  "k.key) GROUP BY device, pattern ORDER BY device, pattern"));
+  while (true) {
+    PLANISH_TRY(bool more, row.step());
+    if (!more) break;
+    out.push_back({row.text(0), row.text(1), row.integer(2), row.integer(3), row.integer(4), row.real(5)});
+  }
+  return out;
+}
+
 }  // namespace planish::store

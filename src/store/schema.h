@@ -1,9 +1,12 @@
 #pragma once
 
 #include "base/result.h"
-#include "store/sqlite.h"
+#include "database/sqlite.h"
 
 namespace planish::store {
+
+using database::Database;
+using database::Statement;
 
 /// Creates the tables of an empty database, or brings those of an earlier version to ours. Kind `store_newer` if it is
 /// from a later Planish.

@@ -154,6 +154,16 @@ class Store {
   Result<std::vector<Knowledge>> knowledge(const std::string& device, const std::string& pattern, double before,
                                            int limit = 256) const;
 
+  /// What became of all kernels of one pattern on one device.
+  struct Achievement {
+    std::string device, pattern;
+    std::int64_t kernels = 0;           ///< different ones
+    std::int64_t tried = 0, right = 0;  ///< outcomes, and those that were `ok`
+    double best_fraction = 0;           ///< bound over time of each kernel's best, the mean; 0 where none is known
+  };
+  /// In the order of devices and patterns.
+  Result<std::vector<Achievement>> achievements() const;
+
   /// Content-addressed bytes.
   Result<std::string> put(std::string_view bytes);
   Result<std::string> get(const std::string& sha256) const;

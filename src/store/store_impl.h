@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "database/sqlite.h"
 #include "store/objects.h"
-#include "store/sqlite.h"
 #include "store/store.h"
 
 namespace planish::store {
@@ -13,7 +13,7 @@ namespace planish::store {
 struct Store::Impl {
   std::filesystem::path file;
   /// Empty for a store that does not exist yet and was opened for reading.
-  std::optional<Database> database;
+  std::optional<database::Database> database;
   Objects objects;
   int version = 0;  ///< of the tables; less than ours only where the store was opened for reading
 };

@@ -11,14 +11,22 @@ struct sqlite3;
 struct sqlite3_stmt;
 
 /// The thinnest wrapper over SQLite that gives Results and frees what it owns. One thread at a time a Database.
-namespace planish::store {
+///
+/// Error kinds: `store_unwritable`, `store_corrupt`, `store_busy`, `disk_full`, `store_failed`.
+namespace planish::database {
 
 class Statement;
+
+/// How messages speak of a file.
+struct Words {
+  std::string_view what = "store";                                           ///< "the store FILE cannot be written"
+  std::string_view elsewhere = "put the store elsewhere with --store FILE";  ///< "check its permissions, or …"
+};
 
 class Database {
  public:
   /// Opens (and, where asked, creates) a database file; `:memory:` is allowed.
-  static Result<Database> open(const std::string& path, bool writable);
+  static Result<Database> open(const std::string& path, bool writable, Words words = {});
 
   /// Runs SQL text without results.
   Status execute(const std::string& sql);
@@ -31,6 +39,7 @@ class Database {
   };
   std::unique_ptr<sqlite3, Close> handle_;
   std::string path_;
+  Words words_;
   friend class Statement;
 };
 
@@ -40,13 +49,17 @@ class Statement {
   Statement& bind(int position, std::string_view text);
   Statement& bind(int position, std::int64_t number);
   Statement& bind(int position, double number);
+  Statement& bind_blob(int position, std::string_view bytes);
   Statement& bind_null(int position);
 
   /// True when a row is there to be read, false at the end.
   Result<bool> step();
   /// Runs a statement that gives no rows.
   Status run();
+  /// Ready to be bound and run once more.
+  Statement& reset();
 
+  /// Of a text or a blob.
   std::string text(int column) const;
   std::int64_t integer(int column) const;
   double real(int column) const;
@@ -59,7 +72,8 @@ class Statement {
   std::unique_ptr<sqlite3_stmt, Finalize> handle_;
   sqlite3* database_ = nullptr;
   std::string path_;
+  Words words_;
   friend class Database;
 };
 
-}  // namespace planish::store
+}  // namespace planish::database

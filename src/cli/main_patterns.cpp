@@ -1,0 +1,77 @@
+#include "cli/main_patterns.h"
+
+namespace planish::cli {
+namespace {
+
+void add_common(CLI::App* verb, PatternsVerb& options, Output& output) {
+  verb->add_option("--index", options.index, "Where patterns are kept")->envname("PLANISH_PATTERNS")->type_name("FILE");
+  verb->add_flag("--json", output.json, "One JSON document on stdout");
+  verb->add_flag("-q,--quiet", output.quiet, "No progress");
+  verb->add_flag("--verbose", output.verbose, "Show tracebacks of the Python side");
+}
+
+void add_store(CLI::App* verb, PatternsVerb& options) {
+  verb->add_option("--store", options.store, "Where runs are kept")->envname("PLANISH_STORE")->type_name("FILE");
+}
+
+}  // namespace
+
+PatternsCommand::PatternsCommand(CLI::App& app, Output& output) {
+  CLI::App* verb = app.add_subcommand("patterns", "Kernels to learn from: Planish's own, and those of your checkouts");
+  verb->require_subcommand(1);
+
+  import_ = verb->add_subcommand("import", "Index the kernels of a folder; again replaces what it gave before");
+  import_->add_option("folder", importing_.folder, "A checkout, or an installed package")->required()->type_name("DIR");
+  import_->add_option("--kind", importing_.kind, "What it holds")
+      ->required()
+      ->check(CLI::IsMember({"cutlass", "triton", "cuda"}));
+  import_->add_option("--name", importing_.name, "To keep them as; else the kind and the folder's name");
+  add_common(import_, importing_, output);
+
+  search_ = verb->add_subcommand("search", "Find patterns by words and facts");
+  search_->add_option("query", searching_.query, "What the kernel does, for what, how")->type_name("TEXT");
+  search_->add_option("--op", searching_.operation, "gemm, conv, attention, norm, softmax, scan, reduction, …");
+  search_->add_option("--variant", searching_.variant, "grouped, batched, sparse, split_k, block_scaled, rms, …");
+  search_->add_option("--direction", searching_.direction, "forward or backward");
+  search_->add_option("--dtype", searching_.dtype, "f32, tf32, f16, bf16, fp8, e4m3, s8, …");
+  search_->add_option("--arch", searching_.arch, "90, sm_90a, hopper, …");
+  search_->add_option("--tile", searching_.tile, "128x256x64");
+  search_->add_option("--layout", searching_.layout, "tn, nhwc, row_major, …");
+  search_->add_option("--schedule", searching_.schedule, "pingpong, cooperative, tma, multistage, …");
+  search_->add_option("--epilogue", searching_.epilogue, "bias, relu, gelu, …");
+  search_->add_option("--shape", searching_.shape, "small, medium or large tiles; rows, columns");
+  search_->add_option("--language", searching_.language, "planish, cutlass, cute_dsl, triton, gluon or cuda");
+  search_->add_option("--form", searching_.form, "kernel, collective, example, configuration, template, …");
+  search_->add_option("--kind", searching_.kind, "Of imports of that kind")
+      ->check(CLI::IsMember({"planish", "cutlass", "triton", "cuda"}));
+  search_->add_option("--name", searching_.name, "Of the import kept as that");
+  search_->add_option("-n,--limit", searching_.limit, "Most patterns to give")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  add_store(search_, searching_);
+  add_common(search_, searching_, output);
+
+  show_ = verb->add_subcommand("show", "One pattern: its facts, its source, what it achieved");
+  show_->add_option("id", showing_.id, "Its id, or the beginning of it")->required()->type_name("ID");
+  show_->add_flag("--source", showing_.source, "Its source alone");
+  add_store(show_, showing_);
+  add_common(show_, showing_, output);
+
+  list_ = verb->add_subcommand("list", "What was imported");
+  add_common(list_, listing_, output);
+
+  forget_ = verb->add_subcommand("forget", "Remove what was imported under a name");
+  forget_->add_option("name", forgetting_.id)->required()->type_name("NAME");
+  add_common(forget_, forgetting_, output);
+}
+
+std::optional<int> PatternsCommand::run(const Output& output) const {
+  if (import_->parsed()) return patterns_verb(PatternsAction::import, importing_, output);
+  if (search_->parsed()) return patterns_verb(PatternsAction::search, searching_, output);
+  if (show_->parsed()) return patterns_verb(PatternsAction::show, showing_, output);
+  if (list_->parsed()) return patterns_verb(PatternsAction::list, listing_, output);
+  if (forget_->parsed()) return patterns_verb(PatternsAction::forget, forgetting_, output);
+  return std::nullopt;
+}
+
+}  // namespace planish::cli
