@@ -27,15 +27,27 @@ struct VerifyVerb {
   int seeds = 5;
   std::string task_timeout = "10m";
   bool no_serve = false;
+  bool time = false;              ///< also time it beside baselines, where it was verified
+  std::string baselines = "all";  ///< for that
+  std::string keep_times;         ///< file that baselines' times are taken from, or written to
+  std::string compat = "kernelbench", precision = "fp32";
 };
 int verify_verb(const VerifyVerb& options, const Output& output);
 
 struct SuiteVerb {
   std::string folder, out;
   std::string devices;  ///< a list with commas; empty: all that there are
+  int workers = 1;      ///< evaluators a device
   SearchOptions search;
   bool resume = false;
+  std::string solutions;       ///< folder of solutions to judge; empty optimises
+  int seeds = 5;               ///< for each solution
+  bool no_times = false;       ///< verdicts alone
+  std::string baseline_times;  ///< files with commas: baselines' times as KernelBench keeps them
+  std::string compat = "none", precision = "fp32";
 };
+/// The same for solutions; suite_verb() calls it.
+int solutions_verb(const SuiteVerb& options, const Output& output);
 int suite_verb(const SuiteVerb& options, const Output& output);
 
 struct ServeVerb {

@@ -46,7 +46,7 @@ TEST_CASE("the headline of a suite: mean and median, copies of the baseline as 1
   const std::string table = suite_table({a, b, c});
   CHECK(table.find("2.000x (median 2.000x) over 3 tasks") != std::string::npos);
   CHECK(table.find("1 of 3 tasks ship the baseline itself") != std::string::npos);
-  const auto json = parse_json(suite_json({a, b, c}, "f", "{}"), "bad", "suite");
+  const auto json = parse_json(suite_json({a, b, c}, SuiteFacts{"f", "", "{}", {}}), "bad", "suite");
   REQUIRE(json);
   CHECK((*json)["geomean_headline"]["median"] == 2);
   CHECK((*json)["tasks"][1]["headline"]["speedup"] == 4);
@@ -70,7 +70,7 @@ TEST_CASE("failed and interrupted tasks are in no mean and are named") {
   CHECK(s.failed == std::vector<std::string>{"b"});
   CHECK(s.interrupted == std::vector<std::string>{"c"});
   const auto json =
-      parse_json(suite_json({failed_row("b", "no_model", "b.py has no Model")}, "f", "{}"), "bad", "suite");
+      parse_json(suite_json({failed_row("b", "no_model", "b.py has no Model")}, SuiteFacts{"f", "", "{}", {}}), "bad", "suite");
   REQUIRE(json);
   CHECK((*json)["tasks"][0]["error"]["kind"] == "no_model");
   CHECK((*json)["geomean_best_baseline"]["tasks"] == 0);
