@@ -28,9 +28,8 @@ sys.path[:0] = [str(HERE / "tests" / "gpu"), str(HERE / "bench" / "kernelbench")
 
 import kernelbench_harness  # noqa: E402
 import torch  # noqa: E402
-from tasks import SOLUTIONS, TASKS  # noqa: E402
-
 from planish.runner.kernelbench import imports  # noqa: E402
+from tasks import SOLUTIONS, TASKS  # noqa: E402
 
 TRIALS = 5
 FROM_A_FILE = ("triton", "tilelang")

@@ -17,7 +17,7 @@ struct SolutionTimes {
   std::optional<Roofline> roofline;
 
   /// Milliseconds that gains are of: what the solution says, and on the CPU, where a call's end is its result, at least
-  /// what a clock outside said.
+  /// what a clock outside said, less what lies between two calls.
   double solution_ms(const DeviceFacts& device) const;
 };
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "cli/connect.h"
 #include "cli/exit_code.h"
@@ -21,7 +22,7 @@ namespace {
 
 std::string verify_json(const OpenReply& opened, const VerifyVerb& options, const VerifyReply& reply,
                         const ResultDocument::Accuracy& accuracy, const std::vector<std::string>& notes,
-                        const std::optional<SolutionTimes>& times) {
+                        const std::optional<SolutionTimes>& times, const std::map<std::string, double>& seconds) {
   Json cases = Json::array();
   for (const TestCase& test : reply.cases) cases.push_back(case_to_json(test));
   Json out = {{"schema_version", ResultDocument::schema_version},
@@ -58,6 +59,9 @@ std::string verify_json(const OpenReply& opened, const VerifyVerb& options, cons
   if (reply.program) {
     out["program"] = {{"calls", reply.program->calls}, {"ran", reply.program->ran}, {"reason", reply.program->reason}};
   }
+  double total = 0;
+  for (const auto& [phase, spent] : seconds) total += spent;
+  out["seconds"] = {{"total", total}, {"in", seconds}};
   if (options.time) out.update(Json::parse(times_fields(times, opened.device)));
   return dump_json(out);
 }
@@ -138,7 +142,7 @@ int refused(const VerifyVerb& options, const std::filesystem::path& task, const 
   const ResultDocument::Accuracy none{};
   std::string text = fmt::format("NOT verified: {} does not do the work of {}\n  outcome      {}\n", options.path,
                                  opened.task_name, indented(reply.message));
-  output.result(verify_json(opened, options, reply, none, {}, {}), std::move(text));
+  output.result(verify_json(opened, options, reply, none, {}, {}, {}), std::move(text));
   return exit_code::none_found;
 }
 
@@ -169,12 +173,19 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   const CancelToken cancel = watch_interrupts();
   auto evaluator = connect_evaluator({*task_timeout, cancel, true, !options.no_serve});
   if (!evaluator) return output.error(evaluator.error());
+  std::map<std::string, double> seconds;
+  auto spent = [&seconds, since = real_clock().now()](const char* phase) mutable {
+    const TimePoint now = real_clock().now();
+    seconds[phase] = std::chrono::duration<double>(now - since).count();
+    since = now;
+  };
   OpenRequest ask;
   ask.task = task->string();
   ask.target = options.target;
   ask.accuracy = options.accuracy;
   auto opened = (*evaluator)->open(ask);
   if (!opened) return output.error(opened.error());
+  spent("capture");
   VerifyRequest request;
   request.session = opened->session;
   request.path = solution->string();
@@ -184,6 +195,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   request.time = options.time;
   auto reply = (*evaluator)->verify(request);
   if (!reply) return output.error(reply.error());
+  spent("verify");
   // What the original proves is nothing about the program.
   if (reply->verified && (reply->fell_back() || (findings.mode == "program" && !reply->program))) {
     reply->verified = false;
@@ -198,10 +210,11 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
     if (!baselines) return output.error(baselines.error());
     times = SolutionTimes{std::move(*reply->times), std::move(*baselines), {}};
     times->roofline = roofline_of_solution(*opened, times->solution_ms(opened->device));
+    spent("baselines");
   }
   (void)(*evaluator)->close(opened->session);
   const auto accuracy = summarise(options.accuracy, reply->cases);
-  output.result(verify_json(*opened, options, *reply, accuracy, findings.notes, times),
+  output.result(verify_json(*opened, options, *reply, accuracy, findings.notes, times, seconds),
                 verify_text(*opened, options, *reply, accuracy, findings.notes) +
                     (times ? times_text(*times, opened->device) : ""));
   return reply->verified ? exit_code::success : exit_code::none_found;

@@ -94,8 +94,9 @@ Result<EvalResults> read_eval_results(std::string_view text) {
     const int problem = take_number(rest);
     if (problem < 0 || !rest.empty()) return fail(kind, fmt::format("'{}' is no number of a problem", key));
     if (!list.is_array()) return fail(kind, fmt::format("problem {} must have a list of answers", key));
+    std::vector<Answer>& answers = out[problem];
     for (const Json& item : list) {
-      const std::string where = fmt::format("problem {}, answer {}", key, out[problem].size());
+      const std::string where = fmt::format("problem {}, answer {}", key, answers.size());
       if (!item.is_object()) return fail(kind, where + " must be an object");
       Answer answer;
       ObjectReader reader(item, kind, where);
@@ -111,7 +112,7 @@ Result<EvalResults> read_eval_results(std::string_view text) {
       answer.metadata = dump_json(*metadata);
       PLANISH_TRY(answer.runtime, read_stats(*stats, kind, where + ", runtime_stats"));
       answer.runtime.mean = runtime;
-      out[problem].push_back(std::move(answer));
+      answers.push_back(std::move(answer));
     }
   }
   return out;
