@@ -210,6 +210,21 @@ int main(int argc, char** argv) {
   add_compat(suite_app, suite.compat, suite.precision);
   add_output(suite_app, output);
 
+  ImportVerb imported;
+  CLI::App* import_app = app.add_subcommand("import", "Make tasks and solutions of another collection's files");
+  import_app->add_option("from", imported.from, "Its folder; of BackendBench the file of traced calls")
+      ->required()
+      ->type_name("PATH");
+  import_app->add_option("--format", imported.format, "auto, or the collection's name")
+      ->check(CLI::IsMember({"auto", "gpu-mode", "flashinfer-bench", "backendbench", "tritonbench"}))
+      ->capture_default_str();
+  import_app
+      ->add_option("--solutions", imported.solutions,
+                   "BackendBench: folder of operators' folders; TritonBench: file of predictions")
+      ->type_name("PATH");
+  import_app->add_option("--out", imported.out, "Folder to write; else planish-import here")->type_name("DIR");
+  add_output(import_app, output);
+
   ServeVerb serve;
   CLI::App* serve_app = app.add_subcommand(
       "serve",
@@ -271,6 +286,7 @@ int main(int argc, char** argv) {
   }
   if (verify_app->parsed()) return verify_verb(verify, output);
   if (export_app->parsed()) return export_verb(exported, output);
+  if (import_app->parsed()) return import_verb(imported, output);
   if (serve_app->parsed()) return serve_verb(serve, output);
   if (suite_app->parsed()) return suite_verb(suite, output);
   if (runs_app->parsed()) return runs_verb(runs_store, limit, output);

@@ -14,6 +14,7 @@
 #include "cli/suite_page.h"
 #include "cli/suite_work.h"
 #include "cli/verbs.h"
+#include "suite/formats/results.h"
 #include "suite/kernelbench.h"
 #include "suite/layout.h"
 #include "suite/score.h"
@@ -208,6 +209,15 @@ Status write_kernelbench(const fs::path& out, const std::vector<suite::Row>& row
   return {};
 }
 
+/// Where the tasks were imported from, if they were: results go back in that collection's form.
+Result<suite::formats::Origin> origin_of(const fs::path& tasks) {
+  const fs::path file = tasks / ".." / "origin.json";
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return suite::formats::Origin();
+  PLANISH_TRY(const auto text, read_file(file));
+  return suite::formats::read_origin(text);
+}
+
 }  // namespace
 
 int solutions_verb(const SuiteVerb& options, const Output& output) {
@@ -221,6 +231,8 @@ int solutions_verb(const SuiteVerb& options, const Output& output) {
   if (!recorded) return output.error(recorded.error());
   auto tasks = suite::tasks_in(*folder);
   if (!tasks) return output.error(tasks.error());
+  const auto origin = origin_of(*folder);
+  if (!origin) return output.error(origin.error());
   auto solutions = suite::solutions_in(*answers, *tasks);
   if (!solutions) return output.error(solutions.error());
   std::error_code ignored;
@@ -246,6 +258,8 @@ int solutions_verb(const SuiteVerb& options, const Output& output) {
   work.save = [&](std::vector<suite::Row> rows) -> Status {
     compare_recorded(rows, *recorded);
     PLANISH_CHECK(write_kernelbench(out, rows, options.compat == "kernelbench"));
+    for (const auto& [file, text] : suite::formats::results_of(*origin, rows, answers->filename().string()))
+      PLANISH_CHECK(write_file(out / origin->format / file, text));
     return save_suite(out, rows, facts);
   };
   auto rows = work_off(work, output, cancel);

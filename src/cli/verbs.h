@@ -50,6 +50,13 @@ struct SuiteVerb {
 int solutions_verb(const SuiteVerb& options, const Output& output);
 int suite_verb(const SuiteVerb& options, const Output& output);
 
+struct ImportVerb {
+  std::string from;  ///< file or folder of another collection
+  std::string format = "auto", out;
+  std::string solutions;  ///< of backendbench a folder of operators, of tritonbench a file of predictions
+};
+int import_verb(const ImportVerb& options, const Output& output);
+
 struct ServeVerb {
   std::string idle = "30m";
   bool stop = false;
