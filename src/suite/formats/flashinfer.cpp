@@ -173,8 +173,9 @@ Result<std::string> task_text(const Definition& definition, const Json& workload
                             python_string((root / given["path"].get<std::string>()).string()), python_string(key));
     } else {
       return fail(
-          bad_task, fmt::format("{}: input {} must be random or safetensors, or scalar with a value where it has no shape",
-                           where, tensor.name));
+          bad_task,
+          fmt::format("{}: input {} must be random or safetensors, or scalar with a value where it has no shape", where,
+                      tensor.name));
     }
   }
   const bool loads = inputs.find("load_file(") != std::string::npos;
