@@ -48,6 +48,15 @@ void add_task_timeout(CLI::App* verb, std::string& timeout) {
       ->capture_default_str();
 }
 
+void add_compat(CLI::App* verb, std::string& compat, std::string& precision) {
+  verb->add_option("--compat", compat, "Another rule to ask beside ours: kernelbench, or none")
+      ->check(CLI::IsMember({"none", "kernelbench"}))
+      ->capture_default_str();
+  verb->add_option("--precision", precision, "What that rule casts all tensors to: fp32, fp16 or bf16")
+      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
+      ->capture_default_str();
+}
+
 void add_no_serve(CLI::App* verb, bool& no_serve) {
   verb->add_flag("--no-serve", no_serve, "Start an evaluator of its own, also where `planish serve` keeps one")
       ->envname("PLANISH_NO_SERVE");
@@ -155,6 +164,12 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   verify_app->add_option("--target", verify.target)->envname("PLANISH_TARGET")->capture_default_str();
   verify_app->add_option("--accuracy", verify.accuracy)->envname("PLANISH_ACCURACY")->capture_default_str();
+  verify_app->add_flag("--time", verify.time, "Also time what was verified, beside baselines");
+  verify_app->add_option("--baselines", verify.baselines, "For --time: all, none (eager alone), or a list")
+      ->capture_default_str();
+  verify_app->add_option("--keep-times", verify.keep_times, "File of baselines' times, used again for the same task")
+      ->type_name("FILE");
+  add_compat(verify_app, verify.compat, verify.precision);
   add_task_timeout(verify_app, verify.task_timeout);
   add_no_serve(verify_app, verify.no_serve);
   add_output(verify_app, output);
@@ -187,15 +202,48 @@ int main(int argc, char** argv) {
   add_output(export_app, output);
 
   SuiteVerb suite;
-  CLI::App* suite_app = app.add_subcommand("suite", "Optimise every task of a folder");
+  CLI::App* suite_app = app.add_subcommand("suite", "Optimise every task of a folder, or judge a folder of solutions");
   suite_app->add_option("folder", suite.folder)->required()->type_name("DIR");
   add_search(suite_app, suite.search);
   suite_app->add_option("--out", suite.out, "Folder for the results")->type_name("DIR");
   suite_app->add_option("--devices", suite.devices, "GPUs to use, by number or UUID, with commas (default: all)")
       ->envname("PLANISH_DEVICES")
       ->type_name("LIST");
+  suite_app
+      ->add_option("--workers", suite.workers,
+                   "Evaluators a device: they prove side by side, and time one after the other")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   suite_app->add_flag("--resume", suite.resume, "Skip tasks that were finished with the same source and settings");
+  suite_app
+      ->add_option("--solutions", suite.solutions,
+                   "Judge the solutions in this folder: called as the tasks are, or as KernelBench calls them")
+      ->type_name("DIR");
+  suite_app->add_option("--seeds", suite.seeds, "With --solutions: fresh seeds to test each on")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  suite_app->add_flag("--no-times", suite.no_times, "With --solutions: verdicts alone");
+  suite_app
+      ->add_option("--baseline-times", suite.baseline_times,
+                   "With --solutions: files of times as KernelBench keeps them, to compare with as well")
+      ->type_name("FILES");
+  add_compat(suite_app, suite.compat, suite.precision);
   add_output(suite_app, output);
+
+  ImportVerb imported;
+  CLI::App* import_app = app.add_subcommand("import", "Make tasks and solutions of another collection's files");
+  import_app->add_option("from", imported.from, "Its folder; of BackendBench the file of traced calls")
+      ->required()
+      ->type_name("PATH");
+  import_app->add_option("--format", imported.format, "auto, or the collection's name")
+      ->check(CLI::IsMember({"auto", "gpu-mode", "flashinfer-bench", "backendbench", "tritonbench"}))
+      ->capture_default_str();
+  import_app
+      ->add_option("--solutions", imported.solutions,
+                   "BackendBench: folder of operators' folders; TritonBench: file of predictions")
+      ->type_name("PATH");
+  import_app->add_option("--out", imported.out, "Folder to write; else planish-import here")->type_name("DIR");
+  add_output(import_app, output);
 
   ServeVerb serve;
   CLI::App* serve_app = app.add_subcommand(
@@ -276,6 +324,7 @@ int main(int argc, char** argv) {
   if (verify_app->parsed()) return verify_verb(verify, output);
   if (try_app->parsed()) return try_verb(tried, output);
   if (export_app->parsed()) return export_verb(exported, output);
+  if (import_app->parsed()) return import_verb(imported, output);
   if (serve_app->parsed()) return serve_verb(serve, output);
   if (suite_app->parsed()) return suite_verb(suite, output);
   if (runs_app->parsed()) return runs_verb(runs_store, limit, output);

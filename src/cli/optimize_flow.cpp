@@ -497,7 +497,11 @@ class Flow {
     PLANISH_CHECK(world_.shipper.ship(shipped_));
     const WorkScope scope = within(claims_ ? time_.left() : time_.for_proof());
     // A baseline is PyTorch's program, and the folder was written a moment ago: nobody else's code is in it.
-    return world_.evaluator.verify({opened_.session, shipped_.folder.string(), 5, false, shipped_.program.empty()});
+    VerifyRequest request;
+    request.session = opened_.session;
+    request.path = shipped_.folder.string();
+    request.own_code = shipped_.program.empty();
+    return world_.evaluator.verify(request);
   }
 
   /// Verification draws more data than the check of the whole, so it may be the first to meet a bias of approximations

@@ -28,6 +28,10 @@ struct VerifyVerb {
   int seeds = 5;
   std::string task_timeout = "10m";
   bool no_serve = false;
+  bool time = false;              ///< also time it beside baselines, where it was verified
+  std::string baselines = "all";  ///< for that
+  std::string keep_times;         ///< file that baselines' times are taken from, or written to
+  std::string compat = "kernelbench", precision = "fp32";
 };
 int verify_verb(const VerifyVerb& options, const Output& output);
 
@@ -43,10 +47,25 @@ int try_verb(const TryVerb& options, const Output& output);
 struct SuiteVerb {
   std::string folder, out;
   std::string devices;  ///< a list with commas; empty: all that there are
+  int workers = 1;      ///< evaluators a device
   SearchOptions search;
   bool resume = false;
+  std::string solutions;       ///< folder of solutions to judge; empty optimises
+  int seeds = 5;               ///< for each solution
+  bool no_times = false;       ///< verdicts alone
+  std::string baseline_times;  ///< files with commas: baselines' times as KernelBench keeps them
+  std::string compat = "none", precision = "fp32";
 };
+/// The same for solutions; suite_verb() calls it.
+int solutions_verb(const SuiteVerb& options, const Output& output);
 int suite_verb(const SuiteVerb& options, const Output& output);
+
+struct ImportVerb {
+  std::string from;  ///< file or folder of another collection
+  std::string format = "auto", out;
+  std::string solutions;  ///< of backendbench a folder of operators, of tritonbench a file of predictions
+};
+int import_verb(const ImportVerb& options, const Output& output);
 
 struct ServeVerb {
   std::string idle = "30m";

@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "cli/connect.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/result_document.h"
 #include "cli/shipped_check.h"
+#include "cli/solution_times.h"
 #include "cli/verbs.h"
 #include "evaluate/json.h"
 #include "worker/note_json.h"
@@ -19,11 +21,14 @@ namespace planish::cli {
 namespace {
 
 std::string verify_json(const OpenReply& opened, const VerifyVerb& options, const VerifyReply& reply,
-                        const ResultDocument::Accuracy& accuracy, const std::vector<std::string>& notes) {
+                        const ResultDocument::Accuracy& accuracy, const std::vector<std::string>& notes,
+                        const std::optional<SolutionTimes>& times, const std::map<std::string, double>& seconds) {
   Json cases = Json::array();
   for (const TestCase& test : reply.cases) cases.push_back(case_to_json(test));
   Json out = {{"schema_version", ResultDocument::schema_version},
               {"task", opened.task_name},
+              {"task_path", options.task},
+              {"task_sha256", opened.task_sha256},
               {"solution", options.path},
               {"device", {{"target", opened.device.target}, {"name", opened.device.name}}},
               {"verified", reply.verified},
@@ -41,9 +46,11 @@ std::string verify_json(const OpenReply& opened, const VerifyVerb& options, cons
               {"cases", std::move(cases)},
               {"not_repeated", notes}};
   if (reply.kernelbench) {
-    out["kernelbench"] = {{"correct", reply.kernelbench->correct},
+    out["kernelbench"] = {{"compiled", reply.kernelbench->compiled},
+                          {"correct", reply.kernelbench->correct},
                           {"message", reply.kernelbench->message},
-                          {"trials", reply.kernelbench->trials}};
+                          {"trials", reply.kernelbench->trials},
+                          {"metadata", Json::parse(reply.kernelbench->metadata, nullptr, false)}};
   } else {
     out["kernelbench"] = nullptr;
   }
@@ -52,6 +59,10 @@ std::string verify_json(const OpenReply& opened, const VerifyVerb& options, cons
   if (reply.program) {
     out["program"] = {{"calls", reply.program->calls}, {"ran", reply.program->ran}, {"reason", reply.program->reason}};
   }
+  double total = 0;
+  for (const auto& [phase, spent] : seconds) total += spent;
+  out["seconds"] = {{"total", total}, {"in", seconds}};
+  if (options.time) out.update(Json::parse(times_fields(times, opened.device)));
   return dump_json(out);
 }
 
@@ -131,7 +142,7 @@ int refused(const VerifyVerb& options, const std::filesystem::path& task, const 
   const ResultDocument::Accuracy none{};
   std::string text = fmt::format("NOT verified: {} does not do the work of {}\n  outcome      {}\n", options.path,
                                  opened.task_name, indented(reply.message));
-  output.result(verify_json(opened, options, reply, none, {}), std::move(text));
+  output.result(verify_json(opened, options, reply, none, {}, {}, {}), std::move(text));
   return exit_code::none_found;
 }
 
@@ -140,6 +151,8 @@ int refused(const VerifyVerb& options, const std::filesystem::path& task, const 
 int verify_verb(const VerifyVerb& options, const Output& output) {
   if (auto ok = check_target(options.target); !ok) return output.error(ok.error());
   if (auto ok = check_accuracy(options.accuracy); !ok) return output.error(ok.error());
+  const auto modes = parse_baselines(options.baselines);
+  if (!modes) return output.error(modes.error());
   const auto task_timeout = parse_limit(options.task_timeout);
   if (!task_timeout) return output.error(task_timeout.error());
   auto task = existing_file(options.task, "file");
@@ -160,16 +173,29 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   const CancelToken cancel = watch_interrupts();
   auto evaluator = connect_evaluator({*task_timeout, cancel, true, !options.no_serve});
   if (!evaluator) return output.error(evaluator.error());
+  std::map<std::string, double> seconds;
+  auto spent = [&seconds, since = real_clock().now()](const char* phase) mutable {
+    const TimePoint now = real_clock().now();
+    seconds[phase] = std::chrono::duration<double>(now - since).count();
+    since = now;
+  };
   OpenRequest ask;
   ask.task = task->string();
   ask.target = options.target;
   ask.accuracy = options.accuracy;
   auto opened = (*evaluator)->open(ask);
   if (!opened) return output.error(opened.error());
-  auto reply =
-      (*evaluator)->verify({opened->session, solution->string(), options.seeds, true, findings.mode == "baseline"});
+  spent("capture");
+  VerifyRequest request;
+  request.session = opened->session;
+  request.path = solution->string();
+  request.seeds = options.seeds;
+  if (options.compat == "kernelbench") request.kernelbench = options.precision;
+  request.own_code = findings.mode == "baseline";
+  request.time = options.time;
+  auto reply = (*evaluator)->verify(request);
   if (!reply) return output.error(reply.error());
-  (void)(*evaluator)->close(opened->session);
+  spent("verify");
   // What the original proves is nothing about the program.
   if (reply->verified && (reply->fell_back() || (findings.mode == "program" && !reply->program))) {
     reply->verified = false;
@@ -178,9 +204,19 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
                                        reply->program->calls - reply->program->ran, reply->program->calls)
                          : "fell back: the program was never run";
   }
+  std::optional<SolutionTimes> times;
+  if (reply->verified && reply->times) {
+    auto baselines = baselines_of(**evaluator, *opened, *modes, options.keep_times);
+    if (!baselines) return output.error(baselines.error());
+    times = SolutionTimes{std::move(*reply->times), std::move(*baselines), {}};
+    times->roofline = roofline_of_solution(*opened, times->solution_ms(opened->device));
+    spent("baselines");
+  }
+  (void)(*evaluator)->close(opened->session);
   const auto accuracy = summarise(options.accuracy, reply->cases);
-  output.result(verify_json(*opened, options, *reply, accuracy, findings.notes),
-                verify_text(*opened, options, *reply, accuracy, findings.notes));
+  output.result(verify_json(*opened, options, *reply, accuracy, findings.notes, times, seconds),
+                verify_text(*opened, options, *reply, accuracy, findings.notes) +
+                    (times ? times_text(*times, opened->device) : ""));
   return reply->verified ? exit_code::success : exit_code::none_found;
 }
 

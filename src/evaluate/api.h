@@ -80,18 +80,30 @@ struct EvaluateRequest {
 
 /// As KernelBench's own rule would have it: its seeds, its tolerances.
 struct KernelBenchVerdict {
+  bool compiled = false;
   bool correct = false;
   std::string message;
   int trials = 0;
+  std::string metadata;  ///< JSON text: the fields that its harness keeps
+};
+
+/// What a verified module took in the process that verified it. It measured itself; `outside_ms` did not.
+struct ModuleTimes {
+  double median_ms = 0, lo_ms = 0, hi_ms = 0;
+  double host_us = 0;     ///< until a call returns
+  double outside_ms = 0;  ///< of one of many calls in a row, by a clock in another process
+  std::vector<double> samples_ms;
 };
 
 struct VerifyRequest {
   std::string session;
   std::string path;  ///< a shipped folder, or a .py with a `ModelNew`
   int seeds = 5;
-  bool kernelbench = false;  ///< also ask what KernelBench's own rule says; its inputs are made on the CPU, which takes
-                             ///< long at real sizes
-  bool own_code = false;     ///< a folder known to hold none but ours: it may use the shared compiler caches
+  /// fp32, fp16 or bf16: also ask what KernelBench's own rule says at that precision; its inputs are made on the CPU,
+  /// which takes long at real sizes. Empty: do not.
+  std::string kernelbench;
+  bool own_code = false;  ///< a folder known to hold none but ours: it may use the shared compiler caches
+  bool time = false;      ///< also time what was verified; what cheats the clock is not verified
 };
 
 /// What a shipped module did with the calls that verified it.
@@ -110,6 +122,7 @@ struct VerifyReply {
   std::vector<std::string> degenerate;
   std::vector<Note> notes;
   std::optional<KernelBenchVerdict> kernelbench;
+  std::optional<ModuleTimes> times;     ///< where they were asked for, and it was verified
   std::optional<ProgramCalls> program;  ///< absent where the solution ships no program
   std::string sandbox;                  ///< JSON text: what held the solution in its place (docs/sandbox.md)
 

@@ -136,11 +136,8 @@ Status read(const Json& json, EvaluateRequest& r) {
 }
 
 Json write(const VerifyRequest& r) {
-  return Json{{"session", r.session},
-              {"path", r.path},
-              {"seeds", r.seeds},
-              {"kernelbench", r.kernelbench},
-              {"own_code", r.own_code}};
+  return Json{{"session", r.session},         {"path", r.path},         {"seeds", r.seeds},
+              {"kernelbench", r.kernelbench}, {"own_code", r.own_code}, {"time", r.time}};
 }
 
 Status read(const Json& json, VerifyRequest& r) {
@@ -148,8 +145,11 @@ Status read(const Json& json, VerifyRequest& r) {
   reader.text("session", r.session);
   reader.text("path", r.path);
   reader.integer("seeds", r.seeds, Need::optional);
-  reader.boolean("kernelbench", r.kernelbench, Need::optional);
+  reader.text("kernelbench", r.kernelbench, Need::optional);
   reader.boolean("own_code", r.own_code, Need::optional);
+  reader.boolean("time", r.time, Need::optional);
+  if (!r.kernelbench.empty() && r.kernelbench != "fp32" && r.kernelbench != "fp16" && r.kernelbench != "bf16")
+    reader.problem("field `kernelbench` must be fp32, fp16, bf16 or empty");
   return reader.finish();
 }
 
@@ -229,8 +229,17 @@ Json write(const VerifyReply& r) {
   json["notes"] = notes_to_json(r.notes);
   json["kernelbench"] = nullptr;
   if (r.kernelbench.has_value()) {
-    json["kernelbench"] = {
-        {"correct", r.kernelbench->correct}, {"message", r.kernelbench->message}, {"trials", r.kernelbench->trials}};
+    json["kernelbench"] = {{"compiled", r.kernelbench->compiled},
+                           {"correct", r.kernelbench->correct},
+                           {"message", r.kernelbench->message},
+                           {"trials", r.kernelbench->trials},
+                           {"metadata", Json::parse(r.kernelbench->metadata, nullptr, false)}};
+  }
+  json["times"] = nullptr;
+  if (r.times.has_value()) {
+    json["times"] = {{"median_ms", r.times->median_ms},   {"lo_ms", r.times->lo_ms},
+                     {"hi_ms", r.times->hi_ms},           {"host_us", r.times->host_us},
+                     {"outside_ms", r.times->outside_ms}, {"samples_ms", r.times->samples_ms}};
   }
   json["program"] = nullptr;
   if (r.program.has_value()) {
@@ -252,6 +261,7 @@ Status read(const Json& json, VerifyReply& r) {
   PLANISH_TRY(r.notes, read_notes(reader.get("notes", Need::optional)));
   const Json* kernelbench = reader.get("kernelbench");
   const Json* program = reader.get("program");
+  const Json* times = reader.get("times");
   if (const Json* sandbox = reader.get("sandbox", Need::optional); sandbox != nullptr && sandbox->is_object())
     r.sandbox = dump_json(*sandbox);
   PLANISH_CHECK(reader.finish());
@@ -272,11 +282,25 @@ Status read(const Json& json, VerifyReply& r) {
   if (kernelbench->is_object()) {
     KernelBenchVerdict verdict;
     ObjectReader inner(*kernelbench, protocol, "kernelbench");
+    inner.boolean("compiled", verdict.compiled);
     inner.boolean("correct", verdict.correct);
     inner.text("message", verdict.message);
     inner.integer("trials", verdict.trials);
+    if (const Json* metadata = inner.get("metadata"); metadata != nullptr) verdict.metadata = dump_json(*metadata);
     PLANISH_CHECK(inner.finish());
     r.kernelbench = std::move(verdict);
+  }
+  if (times->is_object()) {
+    ModuleTimes found;
+    ObjectReader inner(*times, protocol, "times");
+    inner.number("median_ms", found.median_ms);
+    inner.number("lo_ms", found.lo_ms);
+    inner.number("hi_ms", found.hi_ms);
+    inner.number("host_us", found.host_us);
+    inner.number("outside_ms", found.outside_ms);
+    inner.numbers("samples_ms", found.samples_ms);
+    PLANISH_CHECK(inner.finish());
+    r.times = std::move(found);
   }
   return {};
 }

@@ -62,6 +62,15 @@ class TaskEvaluator {
     std::vector<std::string> paths, hashes;
   };
 
+  /// A module in the process that runs it, on a data set that it was verified on.
+  struct ModuleUnderTest {
+    worker::Oracle& oracle;
+    worker::Runner& runner;
+    std::int64_t handle;
+    const worker::DataSet& data;
+    bool own_state;
+  };
+
   Status start_oracle();
   /// After the oracle died: a new one, with task and regions; data sets are made again when needed.
   Status revive_oracle();
@@ -97,6 +106,13 @@ class TaskEvaluator {
   /// Ends the candidate by the runner's error, and the runner where it is of no more use.
   bool runner_failed(const Error& error, Loaded& loaded, Outcome& outcome, std::string& message);
   void release(Loaded& loaded);
+  /// The proof itself: fills in the reply. `runner` stays for what else is asked of it.
+  Status prove(const VerifyRequest& request, std::optional<worker::Runner>& runner, VerifyReply& reply);
+  /// Times it by two clocks and checks what the timed calls wrote; what cheats is no longer verified.
+  Status time_module(const ModuleUnderTest& tested, VerifyReply& reply);
+  /// Of KernelBench's own rule; nothing where the task cannot be put to it.
+  std::optional<KernelBenchVerdict> kernelbench_verdict(const VerifyRequest& request,
+                                                        std::optional<worker::Runner>& runner);
   /// Whether the process that times baselines may stay after this claim.
   bool keeps_baseline(const ClaimRequest& request) const;
 

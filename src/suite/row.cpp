@@ -15,6 +15,43 @@ std::string text(const Json& object, const char* field) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+kernelbench::Stats stats(const Json& time) {
+  kernelbench::Stats out;
+  if (!time.is_object() || !time.contains("mean") || !time.contains("runs")) return out;
+  out.mean = number(time["mean"]);
+  out.std = number(time.value("std", Json()));
+  out.min = number(time.value("min", Json()));
+  out.max = number(time.value("max", Json()));
+  out.trials = time["runs"].is_number_integer() ? time["runs"].get<int>() : 0;
+  return out;
+}
+
+/// What `verify` alone says.
+void read_verdict(const Json& json, Row& row) {
+  row.solution = text(json, "solution");
+  row.verdict = text(json, "outcome");
+  const bool verified = json.contains("verified") && json["verified"] == true;
+  row.outcome = verified ? "verified" : "refused";
+  row.message = verified ? "" : text(json, "message");
+  if (const auto said = json.find("kernelbench"); said != json.end() && said->is_object()) {
+    OtherVerdict verdict;
+    verdict.compiled = said->contains("compiled") && (*said)["compiled"] == true;
+    verdict.correct = said->contains("correct") && (*said)["correct"] == true;
+    verdict.message = text(*said, "message");
+    if (said->contains("metadata") && (*said)["metadata"].is_object())
+      verdict.metadata = dump_json((*said)["metadata"]);
+    row.compat = std::move(verdict);
+  }
+  if (const auto times = json.find("times_ms"); times != json.end() && times->is_object()) {
+    for (const auto& [name, time] : times->items()) {
+      if (name == "solution")
+        row.runtime = stats(time);
+      else if (const auto found = stats(time); found.trials > 0)
+        row.baseline_runtime[name] = found;
+    }
+  }
+}
+
 }  // namespace
 
 Row failed_row(std::string task, std::string kind, std::string message) {
@@ -40,6 +77,10 @@ Result<Row> row_from_document(std::string_view document) {
   row.message = text(json, "reason");
   row.shipped = text(json, "shipped");
   if (row.outcome.empty()) return fail("bad_result", "the result document has no outcome");
+  if (json.contains("verified")) read_verdict(json, row);
+  if (json.contains("device") && json["device"].is_object()) row.hardware = text(json["device"], "name");
+  if (json.contains("roofline") && json["roofline"].is_object() && json["roofline"].contains("fraction"))
+    row.roofline = number(json["roofline"]["fraction"]);
   if (json.contains("accuracy") && json["accuracy"].is_object() && json["accuracy"].contains("ratio")) {
     row.error_ratio = number(json["accuracy"]["ratio"]);
   }

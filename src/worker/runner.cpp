@@ -148,6 +148,12 @@ Result<Timing> Runner::time(std::int64_t handle, const TimeRequest& request, dou
   return read_timing(reply.result);
 }
 
+Status Runner::repeat(std::int64_t handle, const std::string& data, std::int64_t calls, double timeout_seconds) {
+  PLANISH_CHECK(
+      checked(child_->call("repeat", Json{{"handle", handle}, {"data", data}, {"calls", calls}}, {}, timeout_seconds)));
+  return {};
+}
+
 Status Runner::unbind(const std::string& data, double timeout_seconds) {
   PLANISH_CHECK(checked(child_->call("unbind", Json{{"data", data}}, {}, timeout_seconds)));
   return {};
@@ -158,15 +164,19 @@ Status Runner::unload(std::int64_t handle, double timeout_seconds) {
   return {};
 }
 
-Result<KernelBenchReply> Runner::kernelbench(const std::string& task, const std::string& path, double timeout_seconds) {
+Result<KernelBenchReply> Runner::kernelbench(const std::string& task, const std::string& path,
+                                             const std::string& precision, double timeout_seconds) {
   PLANISH_TRY(auto reply,
-              checked(child_->call("kernelbench", Json{{"task", task}, {"path", path}}, {}, timeout_seconds)));
+              checked(child_->call("kernelbench", Json{{"task", task}, {"path", path}, {"precision", precision}}, {},
+                                   timeout_seconds)));
   KernelBenchReply verdict;
   ObjectReader reader(reply.result, "protocol", "kernelbench");
   reader.lenient();
+  reader.boolean("compiled", verdict.compiled);
   reader.boolean("correct", verdict.correct);
-  reader.text("message", verdict.message, ObjectReader::Need::optional);
-  reader.integer("trials", verdict.trials, ObjectReader::Need::optional);
+  reader.text("message", verdict.message);
+  reader.integer("trials", verdict.trials);
+  if (const Json* metadata = reader.object("metadata"); metadata != nullptr) verdict.metadata = dump_json(*metadata);
   PLANISH_CHECK(reader.finish());
   return verdict;
 }

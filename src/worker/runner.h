@@ -17,9 +17,11 @@ class Child;
 
 /// KernelBench's own rule, where the torch runner was asked for it.
 struct KernelBenchReply {
+  bool compiled = false;
   bool correct = false;
   std::string message;
   int trials = 0;
+  std::string metadata;  ///< JSON text: the harness's own fields
 };
 
 /// How a module's parameters and buffers were told to be the task's.
@@ -72,11 +74,15 @@ class Runner {
   /// Milliseconds that the runtime took.
   Result<double> run(std::int64_t handle, const std::string& data, double timeout_seconds);
   Result<Timing> time(std::int64_t handle, const TimeRequest& request, double timeout_seconds);
+  /// So many calls of a loaded module, one after another, for whoever holds a clock outside.
+  Status repeat(std::int64_t handle, const std::string& data, std::int64_t calls, double timeout_seconds);
   Status unbind(const std::string& data, double timeout_seconds);
   Status unload(std::int64_t handle, double timeout_seconds);
   /// Of a handle that load_module gave.
   Result<ProgramRanReply> program_ran(std::int64_t handle, double timeout_seconds);
-  Result<KernelBenchReply> kernelbench(const std::string& task, const std::string& path, double timeout_seconds);
+  /// `precision`: fp32, fp16 or bf16.
+  Result<KernelBenchReply> kernelbench(const std::string& task, const std::string& path, const std::string& precision,
+                                       double timeout_seconds);
 
   Kind kind() const { return kind_; }
   bool alive() const;

@@ -195,7 +195,7 @@ class Evaluator:
         return self.call("evaluate", session=self.session, region="task", program=program, level=level, bench=True, give_up_ms=0)
 
     def verify(self, solution: Path, seeds: int = 1) -> dict[str, Any]:
-        return self.call("verify", session=self.session, path=str(solution), seeds=seeds, kernelbench=False)
+        return self.call("verify", session=self.session, path=str(solution), seeds=seeds)
 
     def close(self) -> None:
         self.file.close()  # it holds the descriptor open as well

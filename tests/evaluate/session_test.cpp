@@ -180,7 +180,7 @@ TEST_CASE("one candidate of each fate, and the run goes on") {
                                                           " return torch.clamp(x, min=0).add(torch.clamp(x, min=0))\n")
               .has_value());
   verify.path = solution.string();
-  verify.kernelbench = true;
+  verify.kernelbench = "fp32";
   auto verified = session.verify(verify);
   REQUIRE_MESSAGE(verified.has_value(), verified.error().kind << ": " << verified.error().message);
   CHECK_MESSAGE(verified->verified, verified->message);

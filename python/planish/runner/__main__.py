@@ -161,6 +161,15 @@ class Runner:
             torch.cuda.synchronize(self.device)
         return summary(samples, host)
 
+    @named
+    def repeat(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        handle, prepared = self._find(params["handle"], params["data"])
+        with torch.no_grad():
+            for _ in range(int(params["calls"])):
+                handle.call(prepared)
+        self._settle()
+        return {}
+
     def unbind(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         self._settle()
         for key in [key for key in self.bound if key[1] == params["data"]]:
@@ -194,7 +203,7 @@ class Runner:
     def kernelbench(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         from planish.runner.kernelbench import judge
 
-        return judge(Path(params["task"]), Path(params["path"]), self.device)
+        return judge(Path(params["task"]), Path(params["path"]), self.device, str(params.get("precision", "fp32")))
 
 
 def kernel_info(handle: ProgramHandle, kernels: int) -> list[dict[str, int]]:
@@ -214,7 +223,7 @@ def main() -> None:
     faulthandler.enable()
     die_with_parent()
     runner = Runner(options.device)
-    names = ("hello", "load", "load_module", "bind", "run", "time", "unbind", "unload", "program_ran", "kernelbench")
+    names = ("hello", "load", "load_module", "bind", "run", "time", "unbind", "unload", "program_ran", "kernelbench", "repeat")
     serve(Channel.of_fd(3), {name: getattr(runner, name) for name in names})
 
 

@@ -1,0 +1,218 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+
+#include "base/work_scope.h"
+#include "evaluate/module_data.h"
+#include "evaluate/outcome_of.h"
+#include "evaluate/task_evaluator.h"
+
+namespace planish {
+namespace {
+
+/// What to know of a solution whose parameters are not those of the task by name.
+std::optional<Note> note_of(worker::ModuleState state) {
+  if (state == worker::ModuleState::by_order) {
+    return Note{.kind = "state_by_order",
+                .about = {},
+                .text =
+                    "its parameters have other names than the task's: they were matched in their order, in which "
+                    "shapes and values agree"};
+  }
+  if (state == worker::ModuleState::own) {
+    return Note{.kind = "own_state",
+                .about = {},
+                .text =
+                    "its parameters are not the task's one by one: it was judged with those that it draws from the "
+                    "same seed, as KernelBench does, and not with others"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
+  PLANISH_TRY(const auto lock, device_->take_stage());
+  std::optional<worker::Runner> runner;
+  VerifyReply reply;
+  PLANISH_CHECK(prove(request, runner, reply));
+  // Its own rule, beside ours. Not every task can be put to it (a live module has no constructor): then there is none.
+  if (!request.kernelbench.empty()) reply.kernelbench = kernelbench_verdict(request, runner);
+  return reply;
+}
+
+Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::Runner>& process, VerifyReply& reply) {
+  // The proof is repeated in processes that no candidate has touched. Memory for both oracles may not be there: the old
+  // data go first.
+  if (oracle_.has_value() && oracle_->alive()) {
+    for (auto& [name, region] : regions_) {
+      for (const Data& data : region.data) (void)oracle_->drop(data.name, limits_.oracle);
+      region.data.clear();
+    }
+  }
+  device_->runners.discard(worker::Runner::Kind::torch);
+  // Importing torch and capturing take seconds: not for a second oracle where the first is as good as new.
+  const bool own = touched_ || !oracle_.has_value() || !oracle_->alive();
+  std::optional<worker::Oracle> second;
+  if (own) {
+    PLANISH_TRY(second, device_->spares.oracle());
+  }
+  // What is known to be PyTorch's own may use the shared caches of its compilers.
+  PLANISH_TRY(process, request.own_code ? worker::Runner::start(tools_, worker::Runner::Kind::torch,
+                                                                device_->facts.target, device_->memory_limit, true)
+                                        : device_->runners.fresh_torch());
+  worker::Runner& runner = *process;
+  worker::Oracle& oracle = own ? *second : *oracle_;
+  // Two processes that wait for nothing of each other: the solution is imported and constructed while the task is
+  // captured. The graph is that of the first capture, which no candidate had touched.
+  std::string graph = reply_.graph;
+  bool greeted = false;  // read once it is loaded
+  auto loading = std::async(std::launch::async, [&, left = work_seconds_left()]() -> Result<worker::LoadedModule> {
+    const WorkScope scope(std::isfinite(left) ? std::max(left, 1e-3) : 0);
+    PLANISH_CHECK(runner.hello(device_->facts.target));
+    greeted = true;
+    // The path may be relative to the client's folder, which is ours as well unless a client says otherwise.
+    return runner.load_module(request.path, request_.task, reply_.graph, limits_.open);
+  });
+  if (own) {
+    PLANISH_CHECK(oracle.hello(device_->facts.target, limits_.start));
+    PLANISH_TRY(auto task, oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open));
+    graph = std::move(task.graph);
+  }
+  touched_ = true;  // what is verified now is foreign as well
+  PLANISH_TRY(auto regimes, oracle.regimes("task", limits_.oracle));
+  PLANISH_TRY(auto bite, oracle.bite("task", limits_.oracle));
+  reply.skipped = regimes.skipped;
+  reply.degenerate = bite.degenerate;
+  reply.notes = std::move(bite.notes);
+
+  // Whoever waits for a task so long waits as long for what is to replace it.
+  const double run_limit = std::min(limits_.run * 4, limits_.open);
+  const auto rejected = [&](const Error& error, const char* doing, double limit) -> Status {
+    if (error.kind == "out_of_time" && work_seconds_left() <= 0) return std::unexpected(error);
+    // A foreign module may say that as well: a new process on the device knows better.
+    if (is_device_failure(error) && device_->facts.target == "cuda") {
+      device_->runners.discard(worker::Runner::Kind::native);
+      if (!device_->runners.get(worker::Runner::Kind::native).has_value()) return device_lost(error.message);
+    }
+    reply.outcome = is_device_failure(error) ? Outcome::launch_failed : outcome_of_runner(error, runner.fault());
+    reply.message = error.message;
+    if (error.kind == "hang") {
+      reply.message = fmt::format("{} did not end within {:g} s (--task-timeout SECONDS allows more)", doing, limit);
+    }
+    for (const std::string& cause : error.causes) reply.message += "\n" + cause;
+    return {};
+  };
+  auto module = loading.get();
+  if (!greeted && !module.has_value()) return std::unexpected(std::move(module).error());
+  reply.sandbox = runner.sandbox();
+  // Constants that a task draws at random differ from capture to capture.
+  if (module.has_value() && graph != reply_.graph)
+    module = runner.load_module(request.path, request_.task, graph, limits_.open);
+  if (!module.has_value()) return rejected(module.error(), "importing and constructing it", limits_.open);
+  const std::int64_t handle = module->handle;
+  if (auto note = note_of(module->state); note.has_value()) reply.notes.push_back(std::move(*note));
+
+  std::vector<std::string> order;
+  order.insert(order.end(), static_cast<std::size_t>(std::max(1, request.seeds)), "task");
+  for (const std::string& regime : regimes.regimes) {
+    if (regime != "task") order.push_back(regime);
+  }
+  PLANISH_TRY(auto data, oracle.make("task", "verify", fresh_seed(), "task", limits_.oracle,
+                                     module->state == worker::ModuleState::own));
+  const Drop drop(oracle, "verify", limits_.oracle);
+  if (auto bound = runner.bind(handle, "verify", module_bindings(data), limits_.load); !bound.has_value())
+    return rejected(bound.error(), "giving it buffers", limits_.load);
+  // Inputs are mapped read-only: who writes one dies of it, and only a run on copies tells that from other faults.
+  const auto written_input = [&]() -> std::optional<std::string> {
+    report_work("running it once more, on copies of its inputs");
+    auto other = device_->runners.fresh_torch();
+    if (!other.has_value() || !other->hello(device_->facts.target).has_value()) return std::nullopt;
+    const auto loaded = other->load_module(request.path, request_.task, graph, limits_.open, true);
+    if (!loaded.has_value() || !other->bind(loaded->handle, "verify", module_bindings(data), limits_.load).has_value())
+      return std::nullopt;
+    const auto ran = other->run(loaded->handle, "verify", run_limit);
+    if (ran.has_value() || ran.error().kind != "input_write") return std::nullopt;
+    return ran.error().message;
+  };
+  for (const std::string& regime : order) {
+    report_work(
+        fmt::format("data set {} of {} ({})", reply.cases.size() + reply.skipped.size() + 1, order.size(), regime));
+    TestCase item;
+    item.seed = fresh_seed();
+    item.regime = regime;
+    PLANISH_TRY(const std::string skipped, oracle.refresh("verify", item.seed, regime, limits_.oracle));
+    if (!skipped.empty()) {
+      reply.skipped[regime] = skipped;
+      continue;
+    }
+    std::optional<worker::CheckReply> first;
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      PLANISH_CHECK(oracle.poison("verify", limits_.oracle));
+      auto ran = runner.run(handle, "verify", run_limit);
+      if (!ran.has_value()) {
+        item.problem = ran.error().kind;
+        reply.cases.push_back(std::move(item));
+        PLANISH_CHECK(rejected(ran.error(), "its forward", run_limit));
+        if (reply.outcome == Outcome::crash || reply.outcome == Outcome::illegal_address) {
+          if (auto written = written_input(); written.has_value()) {
+            reply.outcome = Outcome::input_write;
+            reply.message = std::move(*written);
+          }
+        }
+        return {};
+      }
+      PLANISH_TRY(auto check, oracle.check("verify", "full", limits_.oracle));
+      judge_again(check, outputs_of(data));
+      item.ok = check.ok;
+      item.problem = check.problem;
+      item.reference = check.reference;
+      item.outputs = check.outputs;
+      if (!check.ok) {
+        reply.outcome = repeat == 0 ? outcome_of_check(check) : Outcome::nondeterministic;
+        reply.message = fmt::format("regime {}, seed {}: {}", regime, item.seed,
+                                    check.message.empty() ? check.problem : check.message);
+        break;
+      }
+      if (first.has_value() && repeats_disagree(*first, check)) {
+        item.ok = false;
+        reply.outcome = Outcome::nondeterministic;
+        reply.message = fmt::format("regime {}, seed {}: two runs differ by more than rounding", regime, item.seed);
+        break;
+      }
+      first = std::move(check);
+    }
+    const bool ok = item.ok;
+    reply.cases.push_back(std::move(item));
+    if (!ok) break;
+  }
+  reply.verified =
+      !reply.cases.empty() && std::ranges::all_of(reply.cases, [](const TestCase& item) { return item.ok; });
+  if (reply.verified) reply.outcome = Outcome::ok;
+  if (auto ran = runner.program_ran(handle, limits_.run); ran.has_value() && ran->ran.has_value())
+    reply.program = ProgramCalls{ran->calls, *ran->ran, ran->reason};
+  if (!reply.verified || !request.time) return {};
+  report_work("timing it");
+  return time_module({oracle, runner, handle, data, module->state == worker::ModuleState::own}, reply);
+}
+
+std::optional<KernelBenchVerdict> TaskEvaluator::kernelbench_verdict(const VerifyRequest& request,
+                                                                     std::optional<worker::Runner>& runner) {
+  if (!runner.has_value() || !runner->alive()) {
+    auto fresh = device_->runners.fresh_torch();
+    if (!fresh.has_value()) return std::nullopt;
+    runner = std::move(*fresh);
+    if (!runner->hello(device_->facts.target).has_value()) return std::nullopt;
+  }
+  auto said = runner->kernelbench(request_.task, request.path, request.kernelbench, limits_.open);
+  if (said.has_value())
+    return KernelBenchVerdict{said->compiled, said->correct, said->message, said->trials, said->metadata};
+  if (runner->alive()) return std::nullopt;
+  // Its harness waits for the process that is gone until the time is over.
+  return KernelBenchVerdict{false, false, "it ended the process: " + said.error().message, 0,
+                            R"({"error":"Evaluation timed out"})"};
+}
+
+}  // namespace planish
