@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "cli/connect.h"
+#include "cli/degenerate.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/result_document.h"
@@ -103,7 +104,7 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
   }
   for (const auto& [regime, reason] : reply.skipped) out += fmt::format("  skipped      {}: {}\n", regime, reason);
   if (!reply.degenerate.empty()) {
-    out += fmt::format("  warning      the task is degenerate: {} would pass\n", fmt::join(reply.degenerate, ", "));
+    out += fmt::format("  warning      {}\n", degenerate_words(reply.degenerate));
   }
   for (const std::string& note : notes) out += fmt::format("  not repeated {}\n", note);
   for (const std::string& gap : unprotected(reply)) out += fmt::format("  warning      not held: {}\n", gap);

@@ -2,6 +2,7 @@
 
 Those that pass make a task degenerate: nothing is claimed on it. Only where a lower precision passes because
 eager's own rounding is coarser, that is a note: the yardstick is eager, and eager's precision is what the user has today.
+So it is where the user names a tolerance.
 """
 
 from __future__ import annotations
@@ -103,9 +104,12 @@ def _bite(region: Region, data: DataSet, constants: list[float]) -> dict[str, An
 
 
 def _coarser(expected: Expected, rows: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
-    """The note for a less precise variant that passed, if it is eager's own rounding (or the TF32 that torch's flags permit it) that lets it
-    through; None where rounding cannot be what decides: the data need no precision there, or the sums cancel until any number would do."""
+    """The note for a less precise variant that passed, if it is the tolerance that was asked for, or eager's own rounding (or the TF32 that torch's
+    flags permit it), that lets it through; None where rounding cannot be what decides: the data need no precision there, or the sums cancel until any number would do."""
     judged = expected if expected.part is None else expected.part.expected
+    if expected.accuracy.mode == "tolerance":  # what was asked for
+        text = f"the tolerance of {expected.accuracy.tolerance:g} leaves room for {_WORDS.get(name, name)}: they would pass here"
+        return {"kind": "coarse_tolerance", "about": name, "error": max(row["max"] for row in rows), "text": text}
     told: dict[str, Any] | None = None
     for i, row in enumerate(rows):
         out = judged.outputs[i]
