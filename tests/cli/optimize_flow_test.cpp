@@ -5,7 +5,6 @@
 
 #include "base/json.h"
 #include "cli/degenerate.h"
-#include "cli/degenerate.h"
 #include "cli/report_page.h"
 #include "cli/result_text.h"
 #include "flow_world.h"

@@ -104,8 +104,9 @@ def _bite(region: Region, data: DataSet, constants: list[float]) -> dict[str, An
 
 
 def _coarser(expected: Expected, rows: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
-    """The note for a less precise variant that passed, if it is the tolerance that was asked for, or eager's own rounding (or the TF32 that torch's
-    flags permit it), that lets it through; None where rounding cannot be what decides: the data need no precision there, or the sums cancel until any number would do."""
+    """The note for a less precise variant that passed, if it is the tolerance that was asked for, or eager's own rounding (or the TF32 that
+    torch's flags permit it), that lets it through; None where rounding cannot be what decides: the data need no precision there, or the sums
+    cancel until any number would do."""
     judged = expected if expected.part is None else expected.part.expected
     if expected.accuracy.mode == "tolerance":  # what was asked for
         text = f"the tolerance of {expected.accuracy.tolerance:g} leaves room for {_WORDS.get(name, name)}: they would pass here"

@@ -86,8 +86,9 @@ class Double(Mode):
     """Every floating value in fp64, casts and created tensors included.
 
     `delta`: each floating value that arithmetic made is multiplied by 1 ± delta at random, as one rounding would (fp64
-    values of the task: by 1 ± 2^-52), but integers made of integers, which no rounding moves. `step`: a rounding of every floating value, given its dtype in the graph. `tf32`: names of
-    operations whose f32 operands are rounded to TF32 first. `step_inputs_only`: `step` is for the inputs alone."""
+    values of the task: by 1 ± 2^-52), but integers made of integers, which no rounding moves. `step`: a rounding of every
+    floating value, given its dtype in the graph. `tf32`: names of operations whose f32 operands are rounded to TF32 first.
+    `step_inputs_only`: `step` is for the inputs alone."""
 
     settles = True
 
