@@ -194,7 +194,8 @@ def document(results: list[Found], optimized: dict[tuple[str, str], str], device
     lines = [
         "# Which modules are taken", "",
         f"Every layer of torch.nn {torch.__version__} and {len(BLOCKS)} blocks as people write them, on {device}, live and as files.",
-        f"Made by `python bench/compatibility/run.py --target {target} --out FILE`, which asks this of each: it is captured, its fp64 reference is made, eager's own outputs pass the gate in every",
+        f"Made by `python bench/compatibility/run.py --target {target} --out FILE`, which asks this of each: it is captured, its fp64 reference",
+        "is made, eager's own outputs pass the gate in every",
         "regime of data. Trivial or less precise outputs must not; rows that say `degenerate` name those that did, and nothing is claimed on them.", "",
         f"**{len(results)} runs: {counts['verified']} verified, {counts['refused']} refused with a sentence that says what to do, "
         f"{counts['broken']} broken.**", "",
