@@ -105,7 +105,7 @@ def _command(entry: Path) -> bytes:
 CHEATS: dict[str, tuple[str, set[str]]] = {
     "ends with success": (solution("import os; os._exit(0)"), {"exit"}),
     "answers in the runner's place": (
-        solution("import os; os.write(3, b'{\"id\": 1, \"result\": {\"ms\": 0.001}}\\n'); return torch.zeros_like(x)"),
+        solution('import os; os.write(3, b\'{"id": 1, "result": {"ms": 0.001}}\\n\'); return torch.zeros_like(x)'),
         {"crash"},
     ),
     "takes all memory": (

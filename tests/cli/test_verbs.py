@@ -79,6 +79,7 @@ def test_verify_judges_an_honest_solution(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert lines(done.stdout, "verified: honest.py")
     assert "says: correct" in done.stdout
+    assert "held by      " in done.stdout and "no capabilities" in done.stdout
 
 
 def test_verify_judges_zeros_that_pass_for_kernelbench(tmp_path: Path) -> None:
