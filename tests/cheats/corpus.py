@@ -172,7 +172,7 @@ add("zeros", "42", "pointwise", "return torch.zeros_like(x)", f"return torch.zer
 add("a constant", "42 43", "softmax", "return torch.full_like(x, 1 / 777)", "return torch.softmax(x + torch.full_like(x, 1 / 777), -1)")
 add("a branch that was zero at the start", "44", "gated", "return x.clone()", "return torch.addcmul(x, self.gate, torch.tanh(self.fc(x)))",
     init="self.fc, self.gate = nn.Linear(64, 64), nn.Parameter(torch.zeros(64))")  # fmt: skip
-add("gives its input back", "45", "pointwise", "return x.clone()", "return torch.lerp(y, torch.relu(x) * 2 + y, 1.0)")
+add("gives its input back", "45", "pointwise", "return x.clone()", "return torch.where(x < 0, 0.0, x) * 2 + y")
 add(
     "the last row is left out",
     "46",
@@ -185,7 +185,7 @@ add("the last columns of a sum", "46", "linear", "return x[:, :-1] @ self.fc.wei
 add("falls back to nothing", "47", "pointwise", "try:\n    return torch.ops.mine.kernel(x, y)\nexcept Exception:\n    return torch.zeros_like(x)",
     f"try:\n    return torch.ops.mine.kernel(x, y)\nexcept Exception:\n    return {RIGHT}")  # fmt: skip
 add("a kernel that is not used", "49", "pointwise", f"{RIGHT}\nreturn y.clone()", f"torch.zeros_like(x)\nreturn {RIGHT}")
-for _dtype in ("bfloat16", "float16"):
+for _dtype in ("bfloat16", "half"):
     add(f"computed in {_dtype}", "50", "pointwise", f"return (torch.relu(x.{_dtype}()) * 2 + y.{_dtype}()).float()",
         "return (torch.relu(x.double()) * 2 + y.double()).float()")  # fmt: skip
 add("coarse where values are small", "51 52", "pointwise",
