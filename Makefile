@@ -5,6 +5,7 @@
 #   make build     build/bin/planish and its parts
 #   make dist      a folder that runs on another x86-64 Linux with nothing but PyTorch
 #   make test-gpu  the GPU tests; in a checkout, or in a dist folder
+#   make cheats    the whole cheat corpus, with its table (docs/results/cheats.md); minutes
 #   make soak      shipped modules under mixed calls from many threads, for SOAK_MINUTES
 #
 # A torch that PYTHON can import is used as it is; otherwise TORCH names what is installed into .venv.
@@ -19,7 +20,7 @@ BUILD := build
 PACKAGES := g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libsqlite3-dev libfmt-dev libssl-dev zlib1g-dev libyaml-cpp-dev doctest-dev ccache \
             libcurl4-openssl-dev libtomlplusplus-dev clang-format-19 clang-tidy-19 python3-dev python3-venv
 
-.PHONY: demo test browser build dist test-gpu soak setup setup-triton check lint tidy clean
+.PHONY: demo test browser build dist test-gpu cheats soak setup setup-triton check lint tidy clean
 
 demo: build
 	@$(BUILD)/bin/planish doctor || true
@@ -67,6 +68,10 @@ SOAK_MINUTES ?= 10
 SOAK_TARGET ?= cpu
 soak: build
 	$(VENV)/bin/python bench/soak.py --target $(SOAK_TARGET) --minutes $(SOAK_MINUTES)
+
+# The whole cheat corpus, with its table: minutes. `make test` has a part of it.
+cheats: build
+	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python tests/cheats/run_corpus.py --out docs/results/cheats.md
 
 test-gpu:
 	@sh tests/gpu/run.sh

@@ -38,6 +38,7 @@ from planish.oracle.service import Service  # noqa: E402
 
 FORMS = ("file", "live")
 _OURS = ("internal", "bad_message", "missing_runtime", "no_device", "device_lost")  # no refusal of the module
+_BY_HAND = "## Other versions of torch"
 _LIMIT = 300.0  # seconds a case may take
 _FILE = """\
 import sys
@@ -188,12 +189,13 @@ def optimize(name: str, form: str, target: str) -> str:
     return f"{result['outcome']}: {result.get('reason', '')}"
 
 
-def document(results: list[Found], optimized: dict[tuple[str, str], str], device: str) -> str:
+def document(results: list[Found], optimized: dict[tuple[str, str], str], device: str, target: str) -> str:
     counts = Counter(f.outcome for f in results)
     lines = [
         "# Which modules are taken", "",
         f"Every layer of torch.nn {torch.__version__} and {len(BLOCKS)} blocks as people write them, on {device}, live and as files.",
-        "Made by `bench/compatibility/run.py`, which asks this of each: it is captured, its fp64 reference is made, eager's own outputs pass the gate in every",
+        f"Made by `python bench/compatibility/run.py --target {target} --out FILE`, which asks this of each: it is captured, its fp64 reference",
+        "is made, eager's own outputs pass the gate in every",
         "regime of data. Trivial or less precise outputs must not; rows that say `degenerate` name those that did, and nothing is claimed on them.", "",
         f"**{len(results)} runs: {counts['verified']} verified, {counts['refused']} refused with a sentence that says what to do, "
         f"{counts['broken']} broken.**", "",
@@ -221,6 +223,12 @@ def document(results: list[Found], optimized: dict[tuple[str, str], str], device
     return "\n".join(lines)
 
 
+def kept(path: Path) -> str:
+    """What stands behind the tables of an earlier run, written by hand."""
+    text = path.read_text() if path.exists() else ""
+    return text[text.index(_BY_HAND) :] if _BY_HAND in text else ""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=["cpu", "cuda"], default="cpu")
@@ -246,7 +254,7 @@ def main() -> int:
     print(dict(counts))
     if options.out:
         device = torch.cuda.get_device_name() if options.target == "cuda" else "a CPU"
-        options.out.write_text(document(results, optimized, device))
+        options.out.write_text(document(results, optimized, device, options.target) + kept(options.out))
     return 1 if counts["broken"] else 0
 
 

@@ -129,6 +129,8 @@ std::vector<Check> run_checks(const fs::path& store_file) {
   out.push_back(check_file("runtime", tools.rt_library));
   out.push_back(check_user_namespaces());
   out.push_back(check_landlock());
+  out.push_back(check_seccomp());
+  out.push_back(check_guest_user());
   out.push_back(check_store(store_file));
   out.push_back(check_writable("cache", cache_dir(), "make it writable, or set PLANISH_CACHE"));
   return out;

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -157,6 +158,26 @@ Check check_landlock() {
   check.found = check.ok ? fmt::format("ABI {}", abi) : "not in this kernel";
   if (!check.ok)
     check.advice = "foreign code is isolated by processes alone; Linux 5.13 or newer with Landlock enabled gives more";
+  return check;
+}
+
+Check check_seccomp() {
+  Check check{"seccomp", false, Check::Need::optional, "", ""};
+  const std::uint32_t refuse = SECCOMP_RET_ERRNO;
+  check.ok = ::syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0U, &refuse) == 0;
+  check.found = check.ok ? "available" : "not in this kernel";
+  if (!check.ok)
+    check.advice = "system calls of foreign code are not filtered; Linux 4.14 or newer with seccomp filters them";
+  return check;
+}
+
+Check check_guest_user() {
+  Check check{"guest_user", false, Check::Need::optional, "", ""};
+  check.ok = ::geteuid() != 0;
+  check.found = check.ok ? fmt::format("user {}", ::geteuid()) : "root";
+  if (!check.ok)
+    check.advice =
+        "foreign code loses root's privileges, but may read what is root's; start planish as an ordinary user";
   return check;
 }
 

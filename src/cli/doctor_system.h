@@ -14,6 +14,10 @@ std::vector<Check> check_gpu();
 Check check_nvrtc(const std::vector<std::filesystem::path>& site_packages);
 Check check_user_namespaces();
 Check check_landlock();
+/// Whether system calls of guests can be filtered.
+Check check_seccomp();
+/// Who solutions of others run as: whoever starts the command, without that user's privileges.
+Check check_guest_user();
 /// A file can be made in the folder, or in the nearest one above it that exists.
 Check check_writable(const std::string& name, const std::filesystem::path& folder, const std::string& advice);
 

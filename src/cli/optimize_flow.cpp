@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/work_scope.h"
 #include "cli/compose.h"
+#include "cli/degenerate.h"
 #include "cli/evidence.h"
 #include "cli/judge_advisor.h"
 #include "cli/knowledge.h"
@@ -552,7 +553,7 @@ class Flow {
     PLANISH_CHECK(time_beside_baselines(claim_path));
     bool faster = compare_times(result_);
     if (result_.reason.empty() && !degenerate_.empty()) {
-      result_.reason = fmt::format("the task is degenerate: {} would pass as its output", fmt::join(degenerate_, ", "));
+      result_.reason = degenerate_words(degenerate_);
     }
     // Proved, and nothing to compare it with: it stays, and claims nothing.
     const bool untimed = result_.times.empty() && !result_.out_of_time.empty() && !claim_path.empty();

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "cli/degenerate.h"
+
 namespace planish::cli {
 namespace {
 
@@ -38,8 +40,7 @@ std::string accuracy_text(const ResultDocument::Accuracy& a) {
                   a.error, a.eager_error, a.ratio, a.gate, a.verified ? ", verified in fresh processes" : "");
   out += fmt::format("  data      {}\n", fmt::join(a.regimes, ", "));
   if (!a.degenerate.empty()) {
-    out += fmt::format("  warning   this task is degenerate: {} would pass; no claim is made\n",
-                       fmt::join(a.degenerate, ", "));
+    out += fmt::format("  warning   {}; no claim is made\n", degenerate_words(a.degenerate));
   }
   for (const Note& note : a.notes) out += fmt::format("  note      {}\n", note.text);
   return out;

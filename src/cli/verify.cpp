@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -7,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/connect.h"
+#include "cli/degenerate.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/result_document.h"
@@ -88,6 +90,28 @@ std::vector<std::string> unprotected(const VerifyReply& reply) {
   return gaps;
 }
 
+/// What held a solution while it ran, in a few words; empty where nothing did.
+std::string held_by(const VerifyReply& reply) {
+  const Json sandbox = Json::parse(reply.sandbox, nullptr, false);
+  if (!sandbox.is_object()) return {};
+  const auto on = [&sandbox](const char* key) { return sandbox.value(key, Json()) == Json(true); };
+  std::vector<std::string> parts;
+  if (const Json abi = sandbox.value("landlock", Json(0)); abi.is_number_integer() && abi > 0)
+    parts.push_back(fmt::format("Landlock (ABI {})", abi.get<int>()));
+  if (const Json filter = sandbox.value("seccomp", Json("none")); filter.is_string() && filter != "none")
+    parts.emplace_back("seccomp filter");
+  std::vector<std::string> spaces;
+  for (const char* space : {"user", "pid", "network"}) {
+    if (on(fmt::format("{}_namespace", space).c_str())) spaces.emplace_back(space);
+  }
+  if (!spaces.empty()) parts.push_back(fmt::format("namespaces ({})", fmt::join(spaces, ", ")));
+  if (on("read_only_mounts")) parts.emplace_back("read-only mounts");
+  if (on("no_capabilities")) parts.emplace_back("no capabilities");
+  if (const Json limit = sandbox.value("max_rss", Json(0)); limit.is_number_unsigned() && limit > 0)
+    parts.push_back(fmt::format("{:.0f} GiB of memory", limit.get<double>() / (1 << 30)));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 std::string verify_text(const OpenReply& opened, const VerifyVerb& options, const VerifyReply& reply,
                         const ResultDocument::Accuracy& accuracy, const std::vector<std::string>& notes) {
   std::string out = fmt::format("{}: {} {} of {}\n", reply.verified ? "verified" : "NOT verified", options.path,
@@ -114,9 +138,10 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
   }
   for (const auto& [regime, reason] : reply.skipped) out += fmt::format("  skipped      {}: {}\n", regime, reason);
   if (!reply.degenerate.empty()) {
-    out += fmt::format("  warning      the task is degenerate: {} would pass\n", fmt::join(reply.degenerate, ", "));
+    out += fmt::format("  warning      {}\n", degenerate_words(reply.degenerate));
   }
   for (const std::string& note : notes) out += fmt::format("  not repeated {}\n", note);
+  if (const std::string held = held_by(reply); !held.empty()) out += fmt::format("  held by      {}\n", held);
   for (const std::string& gap : unprotected(reply)) out += fmt::format("  warning      not held: {}\n", gap);
   for (const Note& note : reply.notes) out += fmt::format("  note         {}\n", note.text);
   if (reply.fell_back()) {

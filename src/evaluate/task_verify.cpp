@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <future>
+#include <random>
 
 #include "base/work_scope.h"
 #include "evaluate/module_data.h"
@@ -120,6 +121,10 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
   for (const std::string& regime : regimes.regimes) {
     if (regime != "task") order.push_back(regime);
   }
+  // Neither the order nor the number of calls can be known: what answers every second call from the last, or counts,
+  // meets other data.
+  std::mt19937_64 draw(static_cast<std::uint64_t>(fresh_seed()));
+  std::shuffle(order.begin() + std::max(1, request.seeds), order.end(), draw);
   PLANISH_TRY(auto data, oracle.make("task", "verify", fresh_seed(), "task", limits_.oracle,
                                      module->state == worker::ModuleState::own));
   const Drop drop(oracle, "verify", limits_.oracle);
@@ -149,7 +154,8 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
       continue;
     }
     std::optional<worker::CheckReply> first;
-    for (int repeat = 0; repeat < 2; ++repeat) {
+    const int repeats = reply.cases.empty() ? 2 + static_cast<int>(draw() % 2) : 1 + static_cast<int>(draw() % 3);
+    for (int repeat = 0; repeat < repeats; ++repeat) {
       PLANISH_CHECK(oracle.poison("verify", limits_.oracle));
       auto ran = runner.run(handle, "verify", run_limit);
       if (!ran.has_value()) {

@@ -222,4 +222,3 @@ def test_falling_back_to_the_original_is_no_proof(shipped: Path, tmp_path: Path)
     code, document = verify(shipped, tmp_path / "elsewhere")
     assert code == 1 and document["verified"] is False
     assert "fell back" in str(document["message"])
-

@@ -134,7 +134,8 @@ BAD |= FULL
 class Evaluator:
     """A planish evaluator of this test's own, over its socket."""
 
-    def __init__(self, folder: Path, task: Path) -> None:
+    def __init__(self, folder: Path, task: Path, region: bool = True) -> None:
+        """`region`: candidates for the task as a whole will come; without it solutions of others alone can be judged."""
         path = folder / "evaluator.sock"
         environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "XDG_DATA_HOME": str(folder / "data"), "PLANISH_RUNNER_MEMORY": str(1 << 30)}
         self.process = subprocess.Popen([str(PLANISH), "evaluator", "--socket", str(path)], env=environment, stderr=subprocess.DEVNULL)
@@ -153,7 +154,8 @@ class Evaluator:
         opened = self.call("open", task=str(task), target="cpu", accuracy="eager", seeds=1)
         self.session = opened["session"]
         self.device = opened["device"]
-        self.call("region", session=self.session, region="task", nodes=[], inputs=[], outputs=[], bytes=44844, flops=3)
+        if region:
+            self.call("region", session=self.session, region="task", nodes=[], inputs=[], outputs=[], bytes=44844, flops=3)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         self.count += 1

@@ -91,7 +91,11 @@ attack()
     assert list(others.iterdir()) == [] and all(Path(f"/proc/{pid}").exists() for pid in processes[:1])
     sandbox = found["sandbox"]
     assert sandbox["seccomp"] == "tools" and sandbox["no_new_privileges"] and sandbox["max_rss"] > 0
-    running = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit() and mark.encode() in _command(entry)]
+    end = time.monotonic() + 60  # the kernel ends a namespace in its own time
+    while running := [entry for entry in Path("/proc").iterdir() if entry.name.isdigit() and mark.encode() in _command(entry)]:
+        if time.monotonic() > end:
+            break
+        time.sleep(0.05)
     assert running == [], "its daemons have ended with it"
 
 
@@ -105,7 +109,7 @@ def _command(entry: Path) -> bytes:
 CHEATS: dict[str, tuple[str, set[str]]] = {
     "ends with success": (solution("import os; os._exit(0)"), {"exit"}),
     "answers in the runner's place": (
-        solution("import os; os.write(3, b'{\"id\": 1, \"result\": {\"ms\": 0.001}}\\n'); return torch.zeros_like(x)"),
+        solution('import os; os.write(3, b\'{"id": 1, "result": {"ms": 0.001}}\\n\'); return torch.zeros_like(x)'),
         {"crash"},
     ),
     "takes all memory": (

@@ -271,5 +271,3 @@ def _until(done: Any) -> None:
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-

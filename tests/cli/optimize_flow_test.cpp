@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "cli/degenerate.h"
 #include "cli/report_page.h"
 #include "cli/result_text.h"
 #include "flow_world.h"
@@ -298,6 +299,14 @@ TEST_CASE("no claim is made on a degenerate task") {
   REQUIRE(result);
   CHECK(result->outcome == "no_improvement");
   CHECK(result->reason.find("zeros") != std::string::npos);
+  CHECK(result->reason.find("give inputs and parameters") != std::string::npos);
+}
+
+TEST_CASE("what would pass says what to do about it") {
+  CHECK(degenerate_words({"input x", "bf16"}).find("gives back what it is given") != std::string::npos);
+  CHECK(degenerate_words({"constant", "bf16"}).find("hardly depend") != std::string::npos);
+  CHECK(degenerate_words({"bf16", "tf32 products"}).find("bf16, tf32 products would pass") != std::string::npos);
+  CHECK(degenerate_words({"bf16"}).find("--accuracy") != std::string::npos);
 }
 
 TEST_CASE("an eager coarser than a mutant is a note, and the claim stands") {

@@ -191,8 +191,9 @@ def test_doctor_names_what_it_looked_for(home: Path) -> None:
     done = run(home, "doctor", "--json")
     document = json.loads(done.stdout)
     checks = {check["name"]: check for check in document["checks"]}
-    expected = {"gpu", "driver", "nvrtc", "g++", "python", "torch", "triton", "runner", "compiler", "runtime", "user_namespaces", "landlock", "store", "cache"}
-    assert expected <= checks.keys()
+    expected = {"gpu", "driver", "nvrtc", "g++", "python", "torch", "triton", "runner", "compiler", "runtime", "store", "cache"}
+    assert expected | {"user_namespaces", "landlock", "seccomp", "guest_user"} <= checks.keys()
+    assert checks["guest_user"]["ok"] == (os.geteuid() != 0)
     assert all(check["ok"] or check["advice"] for check in checks.values())
     assert done.returncode == (0 if any(document["targets"].values()) else 3)
     assert not (home / "data").exists()

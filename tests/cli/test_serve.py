@@ -46,6 +46,14 @@ def test_a_command_joins_what_is_served_and_stop_ends_it(tmp_path: Path) -> None
         task = home.task(SMALL)
         done = home.run("optimize", task, "--target", "cpu", "--budget", "2s", "--evals", "1", "--baselines", "none", "--search-only", "--json")
         assert done.returncode == 0, done.stderr
+        # Solutions of others are judged by what is served as well: in guests of its own, and by nothing that an earlier one left.
+        right = SMALL.replace("class Model(", "class ModelNew(")
+        for text, code, outcome in ((right.replace("return ", "return 1.01 * ", 1), 1, "wrong"), (right, 0, "ok")):
+            solution = tmp_path / "solution.py"
+            solution.write_text(text)
+            judged = home.run("verify", task, solution, "--target", "cpu", "--seeds", "1", "--json")
+            assert judged.returncode == code, judged.stderr
+            assert json.loads(judged.stdout)["outcome"] == outcome
         assert server.poll() is None
         assert spares_of(server.pid), "processes for the next task are being started"
         assert home.run("serve", "--stop").returncode == 0

@@ -56,7 +56,8 @@ def test_verify_proves_a_shipped_folder(optimised: Optimised) -> None:
     assert document["verified"] and document["outcome"] == "ok"
     assert sum(case["regime"] == "task" for case in document["cases"]) == 2
     if optimised.result["form"] == "program":
-        assert document["program"] == {"calls": 2 * len(document["cases"]), "ran": 2 * len(document["cases"]), "reason": ""}
+        calls = document["program"]["calls"]
+        assert document["program"] == {"calls": calls, "ran": calls, "reason": ""} and calls > len(document["cases"])
     else:
         assert document["program"] is None
 
@@ -79,6 +80,7 @@ def test_verify_judges_an_honest_solution(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert lines(done.stdout, "verified: honest.py")
     assert "says: correct" in done.stdout
+    assert "held by      " in done.stdout and "no capabilities" in done.stdout
 
 
 def test_verify_judges_zeros_that_pass_for_kernelbench(tmp_path: Path) -> None:

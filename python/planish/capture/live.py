@@ -3,7 +3,8 @@
 The folder holds the user's own module, pickled, so that what is proved and timed is what the user runs. Where it cannot be pickled, or
 not read again elsewhere, it holds the exported program instead, which needs no class definition: the same operators and parameters without
 the Python around them. Beside it lie the example inputs and a manifest. Fresh inputs are made by drawing elements of the examples with
-replacement, so that they stay in the domain and keep the distribution of what the user gave.
+replacement, so that they stay in the domain and keep the distribution of what the user gave. Offsets (integers that rise from 0) keep their
+first and last, and get their steps in another order.
 """
 
 from __future__ import annotations
@@ -78,8 +79,16 @@ def redraw(x: Any, generator: torch.Generator) -> Any:
     share it again. What is no tensor stays."""
     if not isinstance(x, torch.Tensor) or x.layout is not torch.strided or x.numel() < 2:
         return x
+    if _are_offsets(x):
+        steps = x.diff()
+        return torch.cat([x[:1], steps[torch.randperm(len(steps), generator=generator)].cumsum(0, dtype=x.dtype)])
     picks = torch.randint(x.numel(), (_extent(x),), generator=generator)
     return x.reshape(-1)[picks].as_strided(x.shape, x.stride(), 0)
+
+
+def _are_offsets(x: torch.Tensor) -> bool:
+    whole = not (x.is_floating_point() or x.is_complex() or x.dtype is torch.bool)
+    return whole and x.ndim == 1 and x.is_contiguous() and int(x[0]) == 0 and bool((x[1:] >= x[:-1]).all())
 
 
 def placed(x: Any, device: torch.device | str) -> Any:

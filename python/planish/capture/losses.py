@@ -1,4 +1,5 @@
-"""Losses written so that each class row is summed before the batch is: one kernel can then read a row, normalise it and give one number."""
+"""Losses written so that each class row is summed before the batch is: one kernel can then read a row, normalise it and give one number.
+And one that torch writes wrongly."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 _NONE, _MEAN = 0, 1
-Decomposition = Callable[..., torch.Tensor]
+Decomposition = Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:
@@ -71,7 +72,23 @@ def _of_classes(
     return torch.where(kept, losses, 0), share
 
 
+def multilabel_margin_loss_forward(self: torch.Tensor, target: torch.Tensor, reduction: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """(the loss, where a class is a label). torch's own form adds what stands behind the -1 that ends a row's labels, as label 0."""
+    classes = self.shape[-1] if self.dim() else 1
+    logits, labels = self.reshape(-1, classes), target.reshape(-1, classes)
+    at = torch.arange(classes, device=self.device)
+    end = torch.where(labels == -1, at, classes).amin(-1, keepdim=True)
+    given = at < end
+    is_label = (at == torch.where(given, labels, -1).unsqueeze(-1)).any(-2)
+    own = logits.gather(-1, torch.where(given, labels, 0)).to(_wide(self.dtype))
+    terms = (1 - own.unsqueeze(-1) + logits.unsqueeze(-2)).clamp_min(0) / classes
+    losses = torch.where(given.unsqueeze(-1) & ~is_label.unsqueeze(-2), terms, 0).sum(-1).sum(-1)
+    found = losses.mean() if reduction == _MEAN else losses.sum() if reduction != _NONE else losses.reshape(self.shape[:-1])
+    return found.to(self.dtype), is_label.reshape(target.shape).to(self.dtype)
+
+
 DECOMPOSITIONS: dict[torch._ops.OpOverload, Decomposition] = {
     torch.ops.aten.kl_div.default: kl_div,
     torch.ops.aten.cross_entropy_loss.default: cross_entropy_loss,
+    torch.ops.aten.multilabel_margin_loss_forward.default: multilabel_margin_loss_forward,
 }

@@ -2,6 +2,7 @@
 
 Those that pass make a task degenerate: nothing is claimed on it. Only where a lower precision passes because
 eager's own rounding is coarser, that is a note: the yardstick is eager, and eager's precision is what the user has today.
+So it is where the user names a tolerance.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 
 import torch
 
-from planish.oracle import flags, gate, layout, measure
+from planish.errors import PlanishError
+from planish.oracle import flags, gate, layout, measure, memory
 from planish.oracle.data import DataSet
 from planish.oracle.expected import Expected
 from planish.oracle.gate import Pair
@@ -25,7 +27,10 @@ _WORDS = {"f32": "single precision", "bf16": "values rounded to bf16", "tf32 pro
 
 
 def bite(region: Region) -> dict[str, Any]:
-    """{`tried`: names, `degenerate`: those that pass, `notes`: those that pass because eager is coarser}, on task data of a seed of its own."""
+    """{`tried`: names, `degenerate`: those that pass, `notes`: those that pass because eager is coarser}, on task data of a seed of its own.
+
+    Where memory has no place for another interpretation beside the reference, a slice of the batch decides about lower precision; where the
+    batch cannot be sliced either, that is not tried, and a note says so."""
     data = region.create(SEED, "task")
     try:
         return _bite(region, data, _constants(region, data))
@@ -39,11 +44,13 @@ def _constants(region: Region, data: DataSet) -> list[float]:
     expected = region.expected(data)
     found = [_mean(expected, i) for i in range(len(expected.outputs))]
     single = [i for i, out in enumerate(expected.outputs) if out.exact.numel() == 1]
+    del expected  # the other's place
     if single:
         region.fill(data, OTHER_SEED, "task")
         other = region.expected(data)
         for i in single:
             found[i] = _mean(other, i)
+        del other
         region.fill(data, SEED, "task")
     return found
 
@@ -81,14 +88,29 @@ def _bite(region: Region, data: DataSet, constants: list[float]) -> dict[str, An
             attempt(f"input {slot.name}", partial(_copy_same, slot.view))
     if any(out.ref is not None for out in expected.outputs):
         for name, mode in _less_precise(region, expected):
-            attempt(name, partial(_copy_of, _variant(expected, data, mode)), True)  # gone before the next one is made
+            results = _variant(expected, data, mode) if expected.part is not None else _variant_of_all(region, expected, data, mode)
+            if results is None:
+                expected.outputs = []  # the slice needs the memory
+                try:
+                    expected = region.of_slice(data)
+                except PlanishError as error:
+                    if error.kind != "out_of_memory":
+                        raise
+                    notes.append({"kind": "not_tried", "about": name, "text": f"whether {_WORDS[name]} would pass was not tried: {error.message}"})
+                    break
+                results = _variant(expected, data, mode)
+            attempt(name, partial(_hand_over, results), True)
     return {"tried": tried, "degenerate": degenerate, "notes": notes}
 
 
 def _coarser(expected: Expected, rows: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
-    """The note for a less precise variant that passed, if it is eager's own rounding (or the TF32 that torch's flags permit it) that lets it
-    through; None where rounding cannot be what decides: the data need no precision there, or the sums cancel until any number would do."""
+    """The note for a less precise variant that passed, if it is the tolerance that was asked for, or eager's own rounding (or the TF32 that
+    torch's flags permit it), that lets it through; None where rounding cannot be what decides: the data need no precision there, or the sums
+    cancel until any number would do."""
     judged = expected if expected.part is None else expected.part.expected
+    if expected.accuracy.mode == "tolerance":  # what was asked for
+        text = f"the tolerance of {expected.accuracy.tolerance:g} leaves room for {_WORDS.get(name, name)}: they would pass here"
+        return {"kind": "coarse_tolerance", "about": name, "error": max(row["max"] for row in rows), "text": text}
     told: dict[str, Any] | None = None
     for i, row in enumerate(rows):
         out = judged.outputs[i]
@@ -115,8 +137,20 @@ def _copy_same(source: torch.Tensor, index: int, view: torch.Tensor) -> bool:
     return _copy(view, source)
 
 
-def _copy_of(results: list[torch.Tensor], index: int, view: torch.Tensor) -> bool:
-    return _copy(view, results[index])
+def _hand_over(results: list[torch.Tensor], index: int, view: torch.Tensor) -> bool:
+    """Copies one of the results, and lets go of it: judging needs the memory."""
+    result, results[index] = results[index], torch.empty(0)
+    return _copy(view, result)
+
+
+def _variant_of_all(region: Region, expected: Expected, data: DataSet, mode: Double) -> list[torch.Tensor] | None:
+    """None where memory has no place for it."""
+    try:
+        return _variant(expected, data, mode) if region.fits_again() else None
+    except Exception as error:
+        if not memory.is_exhausted(error):
+            raise
+    return None
 
 
 def _variant(expected: Expected, data: DataSet, mode: Double) -> list[torch.Tensor]:
@@ -203,13 +237,16 @@ def _mean(expected: Expected, index: int) -> float:
     out = expected.outputs[index]
     if out.exact.numel() == 0:
         return 0
-    values = out.exact.to(torch.float64)
-    mean = float(torch.where(torch.isfinite(values), values, 0.0).mean())
+    total = 0.0
+    for piece in measure.pieces(out.exact.numel(), out.exact.device):
+        values = out.exact[piece].to(torch.float64)
+        total += float(torch.where(torch.isfinite(values), values, 0.0).sum())
+    mean = total / out.exact.numel()
     return mean if out.ref is not None else round(mean)
 
 
 def _copy(view: torch.Tensor, source: torch.Tensor) -> bool:
     if source.shape != view.shape:
         return False
-    layout.copy_into(view, source.to(view.dtype))
+    layout.copy_into(view, source)
     return True

@@ -37,6 +37,7 @@ EXACT = {
 _NORMS = {"native_layer_norm", "native_group_norm", "_native_batch_norm_legit"}
 # What torch says where an operator cannot work on these strides.
 _LAYOUT_WORDS = ("view size is not compatible", "stride", "contiguous")
+_WHOLE = 2.0**24  # no float32 sum or product of integers up to this rounds
 _PERTURB_CUDA, _PERTURB_CPU = 1 << 25, 1 << 17
 
 
@@ -66,6 +67,8 @@ class Captured(Protocol):
 class Mode:
     """How one operation is run. This one: exactly as torch does."""
 
+    settles: bool = False  # takes integers that come from constants alone as torch gives them
+
     def begin(self) -> Any:
         return torch.no_grad()
 
@@ -83,8 +86,11 @@ class Double(Mode):
     """Every floating value in fp64, casts and created tensors included.
 
     `delta`: each floating value that arithmetic made is multiplied by 1 ± delta at random, as one rounding would (fp64
-    values of the task: by 1 ± 2^-52). `step`: a rounding of every floating value, given its dtype in the graph. `tf32`: names of
-    operations whose f32 operands are rounded to TF32 first. `step_inputs_only`: `step` is for the inputs alone."""
+    values of the task: by 1 ± 2^-52), but integers made of integers, which no rounding moves. `step`: a rounding of every
+    floating value, given its dtype in the graph. `tf32`: names of operations whose f32 operands are rounded to TF32 first.
+    `step_inputs_only`: `step` is for the inputs alone."""
+
+    settles = True
 
     delta: float = 0.0
     generator: torch.Generator | None = None
@@ -108,8 +114,8 @@ class Double(Mode):
             return wide
         if self.step is not None:
             return self.step(wide, dtype)
-        if self.delta and not _holds_labels(wide):
-            return self._perturbed(wide.clone() if wide is tensor else wide, dtype)
+        if self.delta:
+            return _known(wide) if _holds_labels(wide) else self._perturbed(wide.clone() if wide is tensor else wide, dtype)
         return wide
 
     def call(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
@@ -118,14 +124,18 @@ class Double(Mode):
         results = self._promoted_call(node, args, kwargs)
         if not self.delta and (self.step is None or self.step_inputs_only):
             return results
+        operands = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        known = self.step is None and all(_is_known(t) for t in operands)
         if self.step is None and op_name(node) in EXACT:
-            return results
-        sources = {t.untyped_storage().data_ptr() for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
+            return [_known(r) if known and r is not None else r for r in results]
+        sources = {t.untyped_storage().data_ptr() for t in operands}
         out: list[torch.Tensor | None] = []
         for result, dtype in zip(results, dtypes, strict=False):
             # A view rounds nothing.
             if result is None or dtype is None or not result.is_floating_point() or result.untyped_storage().data_ptr() in sources:
-                out.append(result)
+                out.append(_known(result) if known and result is not None else result)
+            elif known and _is_whole(result):
+                out.append(_known(result))
             elif self.step is not None:
                 out.append(self.step(result, dtype))
             else:
@@ -204,6 +214,20 @@ def _holds_labels(tensor: torch.Tensor) -> bool:
     return tensor.numel() > FEW and has_few_values(sample(tensor))
 
 
+def _known(tensor: torch.Tensor) -> torch.Tensor:
+    """Marks a tensor that no rounding has moved."""
+    tensor._planish_known = True  # type: ignore[attr-defined]
+    return tensor
+
+
+def _is_known(tensor: torch.Tensor) -> bool:
+    return not tensor.is_floating_point() or hasattr(tensor, "_planish_known")
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    return bool(((tensor.abs() <= _WHOLE) & (tensor == tensor.round())).all())
+
+
 def to_tf32(tensor: torch.Tensor) -> torch.Tensor:
     """An fp64 tensor rounded to TF32 (10 bits of mantissa, halves away from zero, as cvt.rna does)."""
     bits = tensor.to(torch.float32).view(torch.int32)
@@ -222,12 +246,15 @@ class Interpreter:
         self._shapes = [torch.Size([int(d) for d in v["shape"]]) for v in values]
         self._outs: list[list[int | None]] = [captured.graph["nodes"][i]["outs"] for i in self.nodes]
         self._uses = [self._values_used(captured.nodes[i]) for i in self.nodes]
+        self._settled = self._settled_values()
 
     def run(self, inputs: Mapping[int, torch.Tensor], wanted: Sequence[int], mode: Mode) -> dict[int, torch.Tensor]:
         """`wanted` values by id, from `inputs` by id. A wanted value may be an input. Nodes that they do not need are not run."""
         keep = set(wanted)
         steps = self.needed_for(wanted)
         last = self.last_uses(steps)
+        made = {o for position in steps for o in self._outs[position]} if mode.settles else set()
+        settled = self.run(inputs, sorted(self._settled & made), Mode()) if self._settled & made else {}
         with mode.begin():
             needed = keep | set(last)
             env = {i: mode.value(t, self.dtypes[i]) for i, t in inputs.items() if i in needed}
@@ -239,7 +266,7 @@ class Interpreter:
                 del args, kwargs
                 for out, result in zip(outs, results, strict=False):
                     if out is not None and result is not None and (out in last or out in keep):
-                        env[out] = self._shaped(out, result)
+                        env[out] = settled.get(out, self._shaped(out, result))
                 del results
                 for value in self._uses[position]:
                     if last[value] == position and value not in keep:
@@ -250,6 +277,19 @@ class Interpreter:
         """As the graph declares it, where a device's kernel gives the same elements other dims."""
         declared = self._shapes[value]
         return result if result.shape == declared or result.numel() != declared.numel() else result.reshape(declared)
+
+    def _settled_values(self) -> set[int]:
+        """Integers and booleans computed from floats that depend on constants alone (the bucket of a distance, by its logarithm). They are
+        part of what the model is: where a rounding decides them, it is the rounding that torch does there, and no other precision has a say."""
+        constant = {i["value"] for i in self.captured.graph["inputs"] if i["kind"] == "const"}
+        found: set[int] = set()
+        for outs, uses in zip(self._outs, self._uses, strict=True):
+            if uses <= constant:
+                made = {o for o in outs if o is not None}
+                constant |= made
+                if any(self.dtypes[v].is_floating_point for v in uses):
+                    found |= {v for v in made if not self.dtypes[v].is_floating_point and not self.dtypes[v].is_complex}
+        return found
 
     def needed_for(self, wanted: Sequence[int]) -> list[int]:
         """The positions in `nodes` of those that make the values, in order."""

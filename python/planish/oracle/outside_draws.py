@@ -16,4 +16,3 @@ def state() -> tuple[Any, ...]:
     numpy = sys.modules.get("numpy.random")
     kind, keys, *rest = numpy.get_state() if numpy is not None else (None, b"")
     return random.getstate(), kind, bytes(keys), *rest
-

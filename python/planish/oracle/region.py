@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
+from planish import rt
 from planish.errors import PlanishError, is_device_failure
 from planish.oracle import layout, measure, memory
 from planish.oracle.data import DataSet
 from planish.oracle.expected import Expected, Output
 from planish.oracle.gate import FACTOR, Accuracy, Pair, number
-from planish.oracle.interpret import Interpreter, op_name, peak_bytes
+from planish.oracle.interpret import Interpreter, dtype_of, op_name, peak_bytes
 from planish.oracle.regimes import REGIMES
 from planish.oracle.sliced import Slicer
 from planish.oracle.task import Task
@@ -67,6 +68,7 @@ class Region:
     def create(self, seed: int, regime: str, own_parameters: bool = False) -> DataSet:
         """New buffers with this data. Raises PlanishError(`skipped`) when the regime leaves the task's domain."""
         self._reserve()
+        self._room(self._data_bytes())
         data = DataSet.create(self.task.device, (self.name, seed, regime), self.task.graph["values"], self.inputs, self.outputs)
         data.own_parameters = own_parameters
         try:
@@ -188,10 +190,21 @@ class Region:
     def forget(self) -> None:
         self._cache.clear()
 
+    def fits_again(self) -> bool:
+        """Whether one more interpretation in fp64 fits beside the expectation that its result is compared with. Waits once, as `expected` does."""
+        need = self._peak()
+        return need <= self._room(need)
+
+    def of_slice(self, data: DataSet) -> Expected:
+        """The expectation by a slice of the batch, where the whole would fit once but not twice. Raises PlanishError(`out_of_memory`)
+        where the task cannot be sliced."""
+        self.forget()
+        need = 2 * self._peak()
+        return self._by_slice(data.input_tensors(), need, self._room(need))
+
     def _compute(self, inputs: Mapping[int, torch.Tensor]) -> Expected:
         device = self.task.device
-        wanted = [v for _, v in self.outputs]
-        need = peak_bytes(self.task.captured, self.run.nodes, self.inputs, wanted)
+        need = self._peak()
         there = self._room(need)
         if need <= there:
             try:
@@ -199,12 +212,27 @@ class Region:
             except Exception as error:
                 if not memory.is_exhausted(error):
                     raise
-                self.forget()
-                if device.type == "cuda":
-                    torch.cuda.empty_cache()
+            self.forget()
+            if device.type == "cuda":
+                torch.cuda.empty_cache()
+        return self._by_slice(inputs, need, there)
+
+    def _by_slice(self, inputs: Mapping[int, torch.Tensor], need: int, there: int) -> Expected:
         if self._slicer is None:
             self._slicer = Slicer(self.task, 0.5 * there / max(1, need), need)
         return self._slicer.expect(self.run, inputs, self.outputs, self.accuracy)
+
+    def _peak(self) -> int:
+        return peak_bytes(self.task.captured, self.run.nodes, self.inputs, [v for _, v in self.outputs])
+
+    def _data_bytes(self) -> int:
+        """What a data set takes, with the values that are drawn before they are written into it."""
+        values = self.task.graph["values"]
+        sizes = {
+            v: rt.extent_bytes(dtype_of(values[v]["dtype"]).itemsize, values[v]["shape"], values[v]["strides"])
+            for v in (*self.inputs, *(v for _, v in self.outputs))
+        }
+        return sum(sizes.values()) + sum(sizes[v] for v in dict.fromkeys(self.inputs))
 
     def _room(self, need: int) -> int:
         if self.memory_limit is not None:

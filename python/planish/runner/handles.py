@@ -70,6 +70,8 @@ def put(result: Any, target: torch.Tensor, what: str) -> None:
     """Copies one result into a bound output. Raises PlanishError(launch_failed) if it is not the tensor that was due."""
     if not isinstance(result, torch.Tensor):
         raise PlanishError("launch_failed", f"{what} is {type(result).__name__}, expected a tensor")
+    if type(result) not in (torch.Tensor, torch.nn.Parameter):  # it could compute when it is looked at
+        raise PlanishError("launch_failed", f"{what} is a {type(result).__name__}, expected a plain tensor", "return a torch.Tensor")
     if result.shape != target.shape:
         raise PlanishError("launch_failed", f"{what} has shape {list(result.shape)}, expected {list(target.shape)}")
     if result.dtype is not target.dtype:

@@ -97,6 +97,10 @@ class ProgramWatch:
         return {"calls": self.calls, "ran": ran, "reason": why if ran < self.calls else ""}
 
 
+#: Bytes of a result up to which it is kept until the next call, and elements of it that are looked at then.
+_WATCHED, _LOOKED_AT = 1 << 30, 1 << 16
+
+
 @dataclass
 class _Call:
     leaves: list[Any]
@@ -104,6 +108,7 @@ class _Call:
     buffers: list[tuple[dict[str, Any], str, torch.Tensor]] = field(default_factory=list)
     mutated: list[tuple[int, torch.Tensor]] = field(default_factory=list)  # (leaf, its first value)
     outputs: list[tuple[dict[str, Any], int, torch.Tensor]] = field(default_factory=list)  # (graph output, user leaf, target)
+    scalars: list[tuple[int, Any]] = field(default_factory=list)  # (user leaf, what it must be)
     args: Any = ()
     kwargs: Any = None
     copies: list[tuple[str, torch.Tensor, torch.Tensor]] = field(default_factory=list)  # (what, the copy that it was given, the bound one)
@@ -120,6 +125,8 @@ class ModuleHandle(Handle):
                 graph = capture(task.rebuild().to(device), args, kwargs, blobs, task_path).graph
         self.graph = graph
         self.tree = pytree.treespec_loads(graph["input_tree"])
+        self.result_tree = pytree.treespec_loads(graph["output_tree"])
+        self.earlier: list[tuple[torch.Tensor, torch.Tensor]] = []  # (a result that was handed out, some of its elements then)
         model = load_model(path, task)
         # What Planish ships has the task's own parts.
         self.places = Places("own") if not state else by_name(model) if path.is_dir() or task.live else places(model, task.model)
@@ -127,6 +134,7 @@ class ModuleHandle(Handle):
         owned = [(m._buffers, key, b.clone()) for m in self.model.modules() for key, b in m._buffers.items() if b is not None]
         self.first = owned if self.places.kind == "own" else []
         self.device = device
+        self.given: set[int] = set()  # memory that callers gave
         self.rehearse = False  # on copies of what it may not write, to tell whether it does
         self.watch = ProgramWatch(self.model)
 
@@ -153,6 +161,7 @@ class ModuleHandle(Handle):
                     call.mutated.append((leaf, tensor))
                     tensor = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
                 leaves[leaf] = tensor
+                self.given.add(tensor.untyped_storage().data_ptr())
             elif item["kind"] == "param" and bound_state:
                 own = self.places.parameters.get(item["name"])
                 if own is not None and own.shape == tensor.shape and own.dtype is tensor.dtype:
@@ -169,6 +178,8 @@ class ModuleHandle(Handle):
                 if target is not None:
                     call.outputs.append((out, user, target))
                 tensor_output += 1
+            else:
+                call.scalars.append((user, read_scalar(out["arg"])))
             user += out["kind"] in ("user", "scalar")
         self.user_outputs = user
         call.args, call.kwargs = pytree.tree_unflatten(leaves, self.tree)
@@ -202,9 +213,16 @@ class ModuleHandle(Handle):
         for what, copy, tensor in prepared.copies:
             if not bool(((copy == tensor) | ((copy != copy) & (tensor != tensor))).all()):
                 raise PlanishError("input_write", f"it writes into {what}, which is its caller's", "work on a copy of it, or not in place")
-        leaves = pytree.tree_leaves(result)
-        if len(leaves) != self.user_outputs:
-            raise PlanishError("launch_failed", f"forward returned {len(leaves)} values, the task's returns {self.user_outputs}")
+        for given, then in self.earlier:
+            if not torch.equal(_some(given), then):
+                message = "a call wrote into what an earlier one had returned: a caller that keeps results would find others"
+                raise PlanishError("launch_failed", message, "return memory of its own from each call")
+        leaves, tree = pytree.tree_flatten(result)
+        if tree != self.result_tree:
+            raise PlanishError("launch_failed", f"forward returned {_nesting(tree)}, the task's returns {_nesting(self.result_tree)}")
+        for user, value in prepared.scalars:
+            if type(leaves[user]) is not type(value) or leaves[user] != value:
+                raise PlanishError("launch_failed", f"output {user} is {str(leaves[user])[:60]!r}, expected {value!r}")
         for out, user, target in prepared.outputs:
             if out["kind"] == "user":
                 put(leaves[user], target, f"output {user}")
@@ -214,3 +232,27 @@ class ModuleHandle(Handle):
                 owner, key = self._owner(out["target"])
                 value = None if owner is None else owner[key]
                 put(value, target, f"buffer {out['target']} after the call")
+        self.earlier = self._to_watch(leaves)
+
+    def _to_watch(self, leaves: list[Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Results that are the caller's own from now on: those that do not lie in memory that it gave, or that is the module's."""
+        theirs = {t.untyped_storage().data_ptr() for t in (*self.model.parameters(), *self.model.buffers())}
+        tensors = [t for t in leaves if isinstance(t, torch.Tensor) and t.numel() and t.untyped_storage().nbytes() <= _WATCHED]
+        known = theirs | self.given
+        return [(t.detach(), _some(t)) for t in tensors if t.untyped_storage().data_ptr() not in known]
+
+
+def _some(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of its bits, or of a part of them spread over a large one."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: 1 + flat.numel() // _LOOKED_AT].clone().view(torch.uint8)
+
+
+def _nesting(tree: pytree.TreeSpec) -> str:
+    """In words that fit a line: the types and keys, with a tensor or number at each `*`."""
+    return str(pytree.treespec_dumps(tree)) if tree.num_leaves > 8 else repr(pytree.tree_unflatten([_Leaf()] * tree.num_leaves, tree))
+
+
+class _Leaf:
+    def __repr__(self) -> str:
+        return "*"

@@ -830,20 +830,19 @@ COMPILE_OPTIONS: dict[str, dict[str, Any]] = {
 
 class Compiled:
     """Stands in where no candidate beat torch.compile: the original forward, compiled at an instance's first call. Replayed CUDA
-    graphs (max_autotune) write every result to the same memory, so the caller gets copies: a result stays what it was."""
+    graphs (max_autotune) write every result to the same memory, so the caller gets copies: a result stays what it was.
+    What is compiled is the function, and not the function bound to the module: a module that holds itself is freed by the cycle collector alone."""
 
     def __init__(self, original: type[nn.Module], baseline: str) -> None:
         self._original, self._baseline = original, baseline
         self.quiet = True
         self.fast = None
-        self._module: nn.Module | None = None
         self._forward: Any = None
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._module is not module:
-            bound = self._original.forward.__get__(module)
-            self._forward, self._module = torch.compile(bound, **COMPILE_OPTIONS[self._baseline]), module
-        result = self._forward(*args, **kwargs)
+        if self._forward is None:
+            self._forward = torch.compile(self._original.forward, **COMPILE_OPTIONS[self._baseline])
+        result = self._forward(module, *args, **kwargs)
         if self._baseline != "max_autotune":
             return result
         own = {id(t) for t in (*pytree.tree_leaves((args, kwargs)), *module.parameters(), *module.buffers())}
@@ -860,7 +859,7 @@ class Compiled:
         return Compiled(self._original, self._baseline)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_original": self._original, "_baseline": self._baseline, "quiet": True, "fast": None, "_module": None, "_forward": None}
+        return {"_original": self._original, "_baseline": self._baseline, "quiet": True, "fast": None, "_forward": None}
 
 
 def attach(shipped: Shipped, module: nn.Module, original: type[nn.Module], reason: str = "") -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -181,3 +183,56 @@ def test_a_missing_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(planish.PlanishError) as error:
         planish.optimize(Block(), torch.randn(4, 8))
     assert error.value.kind == "not_built" and error.value.hint
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+import planish, torch
+from torch import nn
+
+state = Path(sys.argv[1])
+module = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+before = type(module), dict(vars(module)), {k: v.clone() for k, v in module.state_dict().items()}
+
+def press() -> None:
+    while not (state.exists() and state.read_text().startswith("running")):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C does
+
+threading.Thread(target=press, daemon=True).start()
+try:
+    planish.optimize(module, (torch.randn(4, 8),))
+except KeyboardInterrupt:
+    after = type(module), dict(vars(module)), module.state_dict()
+    same = before[0] is after[0] and before[1].keys() == after[1].keys() and all(torch.equal(v, after[2][k]) for k, v in before[2].items())
+    print("interrupted, and the module is", "as it was" if same else "another")
+"""
+
+
+def test_an_interrupt_reaches_the_command_and_the_caller_and_leaves_nothing(command: Command, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    command.answers({"result": NOTHING, "hangs": str(state)})
+    environment = {**os.environ, "PYTHONPATH": str(Path(planish.__file__).parents[1]), "TMPDIR": str(tmp_path / "tmp")}
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED, str(state)], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "interrupted, and the module is as it was\n", done.stderr
+    what, pid = state.read_text().rsplit(" ", 1)
+    assert what == "saved by", "the command had time to save its state"
+    assert not Path(f"/proc/{pid}").exists() and command.left() == []
+
+
+class Cell(io.StringIO):
+    """sys.stderr as a notebook's kernel sets it: no descriptor of its own, and what reaches it after the cell has ended is another cell's."""
+
+    def fileno(self) -> int:
+        raise io.UnsupportedOperation("fileno")
+
+
+def test_progress_is_shown_in_a_notebook(command: Command, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    command.answers({"result": NOTHING})
+    cell = Cell()
+    monkeypatch.setattr(sys, "stderr", cell)
+    planish.optimize(Block(), torch.randn(4, 8))
+    assert cell.getvalue() == "searching 1 region\n" and capfd.readouterr().err == "", "nothing goes to the terminal of the notebook's server"
+    planish.optimize(Block(), torch.randn(4, 8), progress=False)
+    assert cell.getvalue() == "searching 1 region\n"

@@ -66,6 +66,18 @@ def test_fresh_elements_lie_as_the_examples_do(strides: tuple[int, int]) -> None
     assert torch.equal(fresh, redraw(x, torch.Generator().manual_seed(0))) and not torch.equal(fresh, redraw(x, torch.Generator().manual_seed(1)))
 
 
+def test_offsets_stay_offsets() -> None:
+    """As EmbeddingBag and packed sequences take them: drawn like other integers they would be refused, or read beside the table."""
+    offsets = torch.tensor([0, 10, 30, 31, 60])
+    drawn = [redraw(offsets, torch.Generator().manual_seed(seed)) for seed in range(8)]
+    for fresh in drawn:
+        assert fresh.dtype == torch.int64 and fresh[0] == 0 and fresh[-1] == 60 and sorted(fresh.diff().tolist()) == [1, 10, 20, 29]
+    assert len({tuple(fresh.tolist()) for fresh in drawn}) > 2
+    for other in ([3, 10, 30], [0, 30, 10], [0, 200, 100]):
+        labels = torch.tensor(other, dtype=torch.uint8)
+        assert set(redraw(labels, torch.Generator().manual_seed(0)).tolist()) <= set(other)
+
+
 def test_what_is_no_tensor_stays() -> None:
     generator = torch.Generator()
     assert redraw(3, generator) == 3 and redraw(None, generator) is None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from planish.capture import capture
-from planish.capture.losses import cross_entropy_loss, kl_div
+from planish.capture.losses import cross_entropy_loss, kl_div, multilabel_margin_loss_forward
 from planish.oracle.interpret import ancestors
 from torch import nn
 from torch.nn import functional as F
@@ -74,3 +74,17 @@ def test_losses_are_decomposed_and_sum_rows_first(tmp_path: Path) -> None:
     picked = ops(lambda a, b: F.cross_entropy(a, b, label_smoothing=0.1, ignore_index=1), (x, classes), tmp_path)
     assert "gather" in picked and not any("loss" in op for op in picked)
     assert ops(F.binary_cross_entropy, (y, y), tmp_path) == ["binary_cross_entropy"]
+
+
+@pytest.mark.parametrize("reduction", range(3))
+@pytest.mark.parametrize(
+    "labels",
+    [[3, 0, -1, 1, -1], [[3, 0, -1, 1, 2], [-1, 0, 1, 2, 3], [4, 3, 2, 1, 0], [2, 2, -1, -1, 2]]],
+    ids=["a row", "rows that end early, at once, never, and repeat a label"],
+)
+def test_multilabel_margin_loss(reduction: int, labels: list[int]) -> None:
+    y = torch.tensor(labels)
+    x = torch.randn(y.shape)
+    want = torch.ops.aten.multilabel_margin_loss_forward.default(x, y, reduction)
+    for ours, theirs in zip(multilabel_margin_loss_forward(x, y, reduction), want, strict=True):
+        torch.testing.assert_close(ours, theirs)

@@ -66,3 +66,43 @@ def test_labels_are_exact(loss, tmp_path):
     source = program(f"self.loss = {loss}", "return self.loss(x[0], x[1])", "(torch.randn(64, 32), torch.randint(0, 2, (64, 32)).float() * 2 - 1)")
     found = bite(source, tmp_path)
     assert {"zeros", "constant", "bf16"} <= set(found["tried"]) and found["degenerate"] == []
+
+
+def test_a_mask_made_of_integers_is_exact(tmp_path):
+    """1 - mask is 0 or 1: moved by a rounding and multiplied by the least number there is, it would be another mask."""
+    bias = "(1.0 - x[1][:, None, :].to(torch.float32)) * torch.finfo(torch.float32).min"
+    inputs = "(torch.randn(2, 16, 16), (torch.arange(16)[None] < torch.tensor([[16], [11]])).long())"
+    found = bite(program("self.l = nn.Linear(16, 16)", f"return self.l(torch.softmax(x[0] + {bias}, -1) @ x[0])", inputs), tmp_path)
+    assert {"zeros", "constant", "bf16", "tf32 products"} <= set(found["tried"]) and found["degenerate"] == []
+
+
+BUCKETS = "torch.log(torch.arange(1, 25).float() / 4)"
+
+
+def test_buckets_of_constants_are_what_torch_makes_of_them(tmp_path):
+    """By a logarithm that is a whole number, but for its rounding, at powers of the base: in double, and moved by a rounding, others come out."""
+    by_log = f"(({BUCKETS} / math.log(16) * 4).long() + 8)"
+    source = program("self.e = nn.Embedding(16, 24)", f"return x @ self.e({by_log}).mT", "torch.randn(8, 24)").replace(
+        "import torch\n", "import math\nimport torch\n", 1
+    )
+    found = bite(source, tmp_path)
+    assert {"zeros", "constant", "bf16", "tf32 products"} <= set(found["tried"]) and found["degenerate"] == []
+
+
+def test_what_depends_on_an_input_is_rounded_as_ever(tmp_path):
+    """The same buckets of distances that are given: there a rounding decides, and eager's is not the only right one."""
+    harness = Harness(
+        program("pass", "return (torch.log(x / 4) / 2.772588722239781 * 4).long()", "torch.arange(1, 25).float()"),
+        tmp_path,
+    )
+    harness.make(1)
+    exact = harness.region.expected(harness.data)
+    assert exact.flips(0, harness.data.input_tensors()).count > 0
+
+
+def test_a_tolerance_leaves_the_room_that_was_asked_for(tmp_path):
+    source = program("self.l = nn.Linear(32, 32)", "return self.l(x)", "torch.randn(16, 32)")
+    found = Harness(source, tmp_path, accuracy=1e-2).service.bite({"region": "task"})
+    assert found["degenerate"] == [] and [(n["kind"], n["about"]) for n in found["notes"]] == [("coarse_tolerance", "bf16")]
+    tight = Harness(source, tmp_path, accuracy=1e-5).service.bite({"region": "task"})
+    assert tight["degenerate"] == tight["notes"] == [] and "bf16" in tight["tried"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from harness import Harness
 from planish import wire
-from planish.oracle import memory, region
+from planish.oracle import bite, memory, region
+from planish.oracle.expected import Expected
 
 SOURCE = """
 import torch
@@ -47,3 +50,79 @@ def test_a_reference_waits_once_for_what_would_fit_and_never_for_what_cannot(mon
     assert harness.region._room(5000) == 800 and waits == [5000]
     assert harness.region._room(5000) == 800 and waits == [5000], "its patience is spent"
     assert harness.region._room(700) == 800 and waits == [5000]
+
+
+def test_buffers_are_waited_for_as_references_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(SOURCE)
+    free = iter([100, 200, 1 << 30, 1 << 30, 1 << 30])
+    waits: list[int] = []
+
+    def wait(need: int, there: Any, seconds: float) -> float:
+        waits.append(need)
+        while there() < need:
+            pass
+        return 2.0
+
+    monkeypatch.setattr(region.memory, "wait_for", wait)
+    monkeypatch.setattr(region.memory, "available", lambda device: next(free, 1 << 30))
+    harness.make(1)
+    assert waits == [3 * 8 * 8 * 4], "the input, where it is drawn and in its buffer, and the output"
+
+
+PRODUCT = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(32, 16)
+    def forward(self, x):
+        return torch.relu(self.fc(x)) BEHIND
+def get_inputs():
+    return [torch.randn(64, 32)]
+def get_init_inputs():
+    return []
+"""
+
+
+def _room_for_one(monkeypatch: pytest.MonkeyPatch, exhausted: bool) -> None:
+    """A task on a device where its reference fits, and nothing of its size beside it: seen before it is tried, or when it fails."""
+    parts: list[Expected] = []
+    real, variant = Expected.compute.__func__, bite._variant  # type: ignore[attr-defined]
+
+    def compute(cls: type[Expected], *args: Any) -> Expected:
+        parts.append(real(cls, *args))
+        return parts[-1]
+
+    def fail(expected: Expected, *args: Any) -> Any:
+        if expected.part is None:
+            raise torch.OutOfMemoryError("tried to allocate 20.00 GiB")
+        return variant(expected, *args)
+
+    monkeypatch.setattr(Expected, "compute", classmethod(compute))
+    monkeypatch.setattr(region.memory, "wait_for", lambda need, there, seconds: seconds)
+    if exhausted:
+        monkeypatch.setattr(bite, "_variant", fail)
+    else:
+        monkeypatch.setattr(region.memory, "available", lambda device: 9000 if parts else 1 << 30)
+
+
+@pytest.mark.parametrize("exhausted", [False, True], ids=["seen", "failed"])
+@pytest.mark.parametrize("behind", ["", "* 1e-3 + 1.0"], ids=["plain", "offset"])
+def test_lower_precision_is_tried_on_a_slice_where_memory_has_no_place_for_it(exhausted: bool, behind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(PRODUCT.replace("BEHIND", behind))
+    whole = harness.service.bite({"region": "task"})
+    _room_for_one(monkeypatch, exhausted)
+    harness.region.forget()
+    found = harness.service.bite({"region": "task"})
+    assert found == whole and {"bf16", "tf32 products"} <= set(found["tried"])
+    assert harness.region._slicer is not None and harness.region._slicer.rows <= 32
+
+
+@pytest.mark.parametrize("exhausted", [False, True], ids=["seen", "failed"])
+def test_what_cannot_be_sliced_either_says_what_was_not_tried(exhausted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(PRODUCT.replace("BEHIND", ".sum(0)"))
+    _room_for_one(monkeypatch, exhausted)
+    found = harness.service.bite({"region": "task"})
+    assert {"zeros", "constant"} <= set(found["tried"]) and "bf16" not in found["tried"] and found["degenerate"] == []
+    (note,) = found["notes"]
+    assert note["kind"] == "not_tried" and note["about"] == "bf16" and "no output has a batch" in note["text"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,9 +19,9 @@ HERE = Path(__file__).parent
 for neighbour in ("executor", "ship"):
     sys.path.insert(0, str(HERE.parent / neighbour))
 
-from planish.ship import detach, load  # noqa: E402
+from planish.ship import detach, guards, load  # noqa: E402
 from programs import SCALE, buffer, build, launch, param, program, scale, user  # noqa: E402
-from shipping import program_ran, with_kernels  # noqa: E402
+from shipping import program_ran, ship, with_kernels  # noqa: E402
 
 SIZE = 1 << 19  # 2 MiB: pooled
 TASK = f"""
@@ -208,5 +210,34 @@ def test_a_dropped_module_goes_without_the_cycle_collector(extension: bool, tmp_
         gone = weakref.ref(other._planish)
         detach(other)
         assert gone() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("attached", [False, True], ids=["shipped", "as fallback"])
+def test_a_module_under_torch_compile_goes_without_the_cycle_collector(attached: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With torch's own tracing, which must not hold it either."""
+    real, options = torch.compile, []
+
+    def without_a_compiler(function: Callable[..., Any], **given: Any) -> Any:
+        options.append(given)
+        return real(function, backend="eager", dynamic=False)
+
+    monkeypatch.setattr(torch, "compile", without_a_compiler)
+    folder = ship(tmp_path, WEIGHTED, **({} if attached else {"mode": "baseline", "baseline": "compile"}))
+    model = load(folder)
+    if attached:
+        model = load(folder, type(model).__mro__[1](), fallback="compile")
+    x = torch.randn(3, 64)  # other sizes than the program is for
+    gc.collect()
+    gc.disable()
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", guards.FallbackWarning)
+            result = [model(x)["twice"][0] for _ in range(3)][-1]
+        assert torch.equal(result, 2 * x) and len(options) == 1
+        watched = [weakref.ref(t) for t in (model, model.weight, model.inner, model._planish)]
+        del model
+        assert [ref() for ref in watched] == [None] * 4
     finally:
         gc.enable()
