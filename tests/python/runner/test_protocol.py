@@ -177,7 +177,7 @@ def test_a_shipped_folder_is_a_module(runner: Client, tmp_path: Path) -> None:
         ("raise SystemExit(0)\n", "load_failed", "SystemExit"),
         (solution("        return (x * self.weight)[:1]"), "launch_failed", "shape"),
         (solution("        return (x * self.weight).double()"), "launch_failed", "dtype"),
-        (solution("        return [x, x]"), "launch_failed", "returned 2 values"),
+        (solution("        return [x, x]"), "launch_failed", "forward returned \\[\\*, \\*\\]"),
         (solution("        return None"), "launch_failed", "NoneType"),
         (solution("        raise RuntimeError('no luck')"), "launch_failed", "no luck"),
         (solution("        raise SystemExit(0)"), "launch_failed", "SystemExit"),
