@@ -3,15 +3,6 @@
 #include <algorithm>
 
 namespace planish::cli {
-namespace {
-
-/// The object that "source HASH" or "patch HASH" names.
-std::string object_of(const std::string& proposal) {
-  return proposal.substr(proposal.find(' ') + 1);
-}
-
-}  // namespace
-
 Result<search::RecordedTurns> recorded_turns(const store::Store& store, const std::string& run,
                                              const std::vector<search::RegionSpec>& specs,
                                              const std::vector<store::EvaluationRecord>& records) {
@@ -21,10 +12,9 @@ Result<search::RecordedTurns> recorded_turns(const store::Store& store, const st
   for (const store::TurnRecord& turn : turns) {
     const auto spec = std::ranges::find(specs, turn.region, &search::RegionSpec::id);
     if (spec == specs.end()) continue;
-    const bool named = turn.proposal.starts_with("source ") || turn.proposal.starts_with("patch ");
     std::string document;
-    if (named) {
-      PLANISH_TRY(document, store.get(object_of(turn.proposal)));
+    if (const auto hash = coder::document_hash(turn.proposal); !hash.empty()) {
+      PLANISH_TRY(document, store.get(std::string(hash)));
     }
     PLANISH_TRY(auto proposal, coder::proposal_from(turn.proposal, document));
     out.turns[turn.asked] = {static_cast<std::size_t>(spec - specs.begin()), turn.seat, std::move(proposal), turn.dry};

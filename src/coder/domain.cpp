@@ -11,6 +11,15 @@ std::unexpected<Error> no_sources() {
 
 }  // namespace
 
+Candidate candidate_of(Proposal proposal, const program::Program& program) {
+  Candidate out;
+  out.proposal = std::move(proposal);
+  out.program = program::to_json(program);
+  out.hash = program::hash(program);
+  out.variant = program::normalised_hash(program);
+  return out;
+}
+
 Result<Candidate> Domain::build_source(std::string_view) const {
   return no_sources();
 }
@@ -21,9 +30,7 @@ Result<std::string> Domain::source(const codegen::Genome&) const {
 
 Result<std::string> source_of(const Domain& domain, const Proposal& proposal) {
   if (const auto* genome = genome_of(proposal)) return domain.source(*genome);
-  if (const auto* source = std::get_if<Source>(&proposal)) return source->text;
-  const auto& patch = std::get<Patch>(proposal);
-  return apply_edits(patch.parent, patch.edits);
+  return written_source(proposal);
 }
 
 Result<Candidate> build(const Domain& domain, const Proposal& proposal) {

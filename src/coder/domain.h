@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "codegen/genome.h"
 #include "coder/proposal.h"
+#include "program/program.h"
 
 namespace planish::coder {
 
@@ -17,6 +18,9 @@ struct Candidate {
   std::string hash;     ///< of the program: the candidate's identity
   std::string variant;  ///< hash of the normalised source; equal variants need not be evaluated twice. May be empty
 };
+
+/// The candidate of a program, with its hashes.
+Candidate candidate_of(Proposal proposal, const program::Program& program);
 
 /// What can be proposed for one region and how to move between proposals. Search sees genomes and moves, never code.
 /// Deterministic: equal arguments (and an equal generator) give equal answers. Thread-safe to call.

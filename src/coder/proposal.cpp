@@ -56,23 +56,34 @@ std::string text(const Proposal& proposal) {
                      sha256_hex(document(proposal)));
 }
 
+std::string_view document_hash(std::string_view text) {
+  for (const std::string_view word : {source_word, patch_word}) {
+    if (text.starts_with(word)) return text.substr(word.size());
+  }
+  return {};
+}
+
 Result<Proposal> proposal_from(std::string_view text, std::string_view document) {
-  const bool source = text.starts_with(source_word), patch = text.starts_with(patch_word);
-  if (!source && !patch) {
+  const std::string_view hash = document_hash(text);
+  if (hash.empty()) {
     PLANISH_TRY(auto genome, codegen::genome_from_text(text));
     return Proposal(std::move(genome));
   }
-  if (sha256_hex(document) != text.substr(source ? source_word.size() : patch_word.size()))
+  if (sha256_hex(document) != hash)
     return fail("bad_proposal", fmt::format("the document of `{}` is another one", text));
-  if (source) return Proposal(Source{std::string(document)});
+  if (text.starts_with(source_word)) return Proposal(Source{std::string(document)});
   return patch_from(document);
+}
+
+Result<std::string> written_source(const Proposal& proposal) {
+  if (const auto* source = std::get_if<Source>(&proposal)) return source->text;
+  const auto& patch = std::get<Patch>(proposal);
+  return apply_edits(patch.parent, patch.edits);
 }
 
 Result<codegen::Emitted> emit(const codegen::Kernel& kernel, const codegen::Device& device, const Proposal& proposal) {
   if (const auto* genome = genome_of(proposal)) return codegen::emit(kernel, device, *genome);
-  if (const auto* source = std::get_if<Source>(&proposal)) return parse_source_text(source->text, device.target);
-  const auto& patch = std::get<Patch>(proposal);
-  PLANISH_TRY(const std::string text, apply_edits(patch.parent, patch.edits));
+  PLANISH_TRY(const std::string text, written_source(proposal));
   return parse_source_text(text, device.target);
 }
 

@@ -41,6 +41,10 @@ std::string text(const Proposal& proposal);
 /// All that a source or a patch says: a source is its own document, a patch a JSON object. Empty for a genome, which
 /// its text says whole.
 std::string document(const Proposal& proposal);
+/// The hash in such a text, which is the name of the document; empty for a genome's.
+std::string_view document_hash(std::string_view text);
+/// The source of a proposal that is no genome: a patch with its edits made. Kind `bad_patch`.
+Result<std::string> written_source(const Proposal& proposal);
 /// `text` as text() gave it, with its document. Kinds `bad_proposal`, and those of genome_from_text().
 Result<Proposal> proposal_from(std::string_view text, std::string_view document);
 

@@ -49,12 +49,7 @@ class Synth : public Domain {
  private:
   Result<Candidate> candidate(Proposal proposal, const codegen::Emitted& emitted) const {
     PLANISH_TRY(const auto program, codegen::region_program(task_->graph, region_, emitted, task_->device));
-    Candidate out;
-    out.proposal = std::move(proposal);
-    out.program = program::to_json(program);
-    out.hash = program::hash(program);
-    out.variant = program::normalised_hash(program);
-    return out;
+    return candidate_of(std::move(proposal), program);
   }
 
   std::shared_ptr<const CutTask> task_;

@@ -49,12 +49,7 @@ class Whole : public Domain {
       for (const std::string& cause : program.error().causes) message += ": " + cause;
       return fail("bad_source", std::move(message), "docs/formats/source.md says what a source is");
     }
-    Candidate out;
-    out.proposal = Source{std::string(source)};
-    out.program = program::to_json(*program);
-    out.hash = program::hash(*program);
-    out.variant = program::normalised_hash(*program);
-    return out;
+    return candidate_of(Source{std::string(source)}, *program);
   }
   std::string description() const override { return describe(task_->graph, partition_.regions.front()); }
 

@@ -8,9 +8,11 @@ Minutes: every solution of others runs in processes of its own. Ends with 1 wher
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
+from datetime import date
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -28,7 +30,7 @@ def document(found: list[Judged], seconds: float) -> str:
         "# Cheats caught, honest twins passed", "",
         "Made by `make cheats` (`tests/cheats/run_corpus.py`): each solution of `tests/cheats/corpus.py` is judged as `planish verify` judges it, on the CPU.",
         "`seen` is the number of the trick in the list of `docs/trust.md`, or `issue`: seen in an attack on Planish itself.", "",
-        f"**Cheats caught: {caught} of {len(found)}. Honest twins passed: {passed} of {len(found)}.** {seconds:.0f} s on a shared machine of two cores.", "",
+        f"**Cheats caught: {caught} of {len(found)}. Honest twins passed: {passed} of {len(found)}.** {seconds:.0f} s on {os.cpu_count()} cores, {date.today()}.", "",
         f"Active around the solutions: {held}.", "",
         "| cheat | seen | task | named | twin |", "|---|---|---|---|---|",
     ]  # fmt: skip

@@ -2,17 +2,16 @@
 
 #include <doctest/doctest.h>
 
-#include <thread>
-
-#include "base/clock.h"
 #include "coder/model_answer.h"
+#include "fakes.h"
 
 using namespace planish;
 using namespace planish::coder;
+using namespace planish::coder::testing;
 
 namespace {
 
-constexpr std::string_view program = R"(//@ kernel cpp
+constexpr std::string_view kernel_text = R"(//@ kernel cpp
 extern "C" void f(void** a) {}
 //@ launch f args=in0, out0
 )";
@@ -66,39 +65,18 @@ llm::Answer says(std::string text) {
   return out;
 }
 
-struct Place : Domain {
-  std::vector<codegen::Gene> genes() const override { return {}; }
-  bool legal(const codegen::Genome&) const override { return false; }
-  std::vector<codegen::Genome> seeds() const override { return {}; }
-  codegen::Genome random(std::mt19937_64&) const override { return {}; }
-  std::vector<codegen::Genome> neighbours(const codegen::Genome&) const override { return {}; }
-  codegen::Genome mutate(const codegen::Genome& g, std::mt19937_64&) const override { return g; }
-  Result<Candidate> build(const codegen::Genome&) const override { return fail("unsupported", "nothing"); }
-  std::string description() const override { return "in0: f32[4], contiguous\n"; }
-};
-
-Coder::Answer answered(Coder& coder, const Brief& brief) {
-  const TimePoint until = deadline_in(60);
-  while (seconds_until(until) > 0) {
-    auto answer = coder.ask(brief);
-    if (answer.proposal || answer.finished) return answer;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  FAIL("no answer in a minute");
-  return {};
-}
-
 }  // namespace
 
 TEST_CASE("the program of an answer is the block that launches something") {
-  CHECK(source_in(fenced(program)) == program);
-  CHECK(source_in("Here is why.\n" + fenced("int helper;\n") + "and:\n" + fenced(program, "cuda") + "Good luck") ==
-        program);
-  CHECK(source_in(program) == program);
-  CHECK(source_in("```\n" + std::string(program)) == program);  // cut, but whole
-  CHECK(source_in("<think>maybe\n" + fenced("//@ launch g args=in0\n") + "</think>" + fenced(program)) == program);
-  CHECK(source_in("no, wait</think>\n" + fenced(program)) == program);
-  CHECK(source_in(fenced(program) + fenced(program)) == program);
+  CHECK(source_in(fenced(kernel_text)) == kernel_text);
+  CHECK(source_in("Here is why.\n" + fenced("int helper;\n") + "and:\n" + fenced(kernel_text, "cuda") + "Good luck") ==
+        kernel_text);
+  CHECK(source_in(kernel_text) == kernel_text);
+  CHECK(source_in("```\n" + std::string(kernel_text)) == kernel_text);  // cut, but whole
+  CHECK(source_in("<think>maybe\n" + fenced("//@ launch g args=in0\n") + "</think>" + fenced(kernel_text)) ==
+        kernel_text);
+  CHECK(source_in("no, wait</think>\n" + fenced(kernel_text)) == kernel_text);
+  CHECK(source_in(fenced(kernel_text) + fenced(kernel_text)) == kernel_text);
   CHECK(source_in("```cpp\r\n//@ launch f args=in0\r\n```") == "//@ launch f args=in0\n");
 }
 
@@ -117,22 +95,23 @@ TEST_CASE("an answer that holds no program, or several, is refused in words for 
   CHECK(refused("").contains("no code block"));
   CHECK(refused("I cannot do that.").contains("no code block"));
   CHECK(refused(fenced("int x;\n")).contains("launch line"));
-  CHECK(refused(fenced(program) + fenced(std::string(program) + "// another\n")).contains("2 different programs"));
-  CHECK(refused("<think>" + fenced(program)).contains("no code block"));
+  CHECK(refused(fenced(kernel_text) + fenced(std::string(kernel_text) + "// another\n"))
+            .contains("2 different programs"));
+  CHECK(refused("<think>" + fenced(kernel_text)).contains("no code block"));
   CHECK(refused(std::string(1 << 20, 'x')).contains("no code block"));
 }
 
 TEST_CASE("a seat of models shows the region, mends one bad answer, learns what became of its program") {
   auto model = std::make_shared<Scripted>(
-      std::vector<llm::Answer>{says("I would rather talk."), says(fenced(program)),
+      std::vector<llm::Answer>{says("I would rather talk."), says(fenced(kernel_text)),
                                says("<<<<<<< SEARCH\n//@ kernel cpp\n=======\n//@ kernel cpp -O3\n>>>>>>> REPLACE")});
   llm::Ensemble ensemble({model}, real_clock(), 1);
   const auto pool = std::make_shared<ModelPool>(ensemble, PromptFacts{"a processor", false});
-  Brief brief{"r0", std::make_shared<Place>(), 0.5, 2, {}};
+  Brief brief{"r0", std::make_shared<Nothing>(), 0.5, 2, {}};
   auto coder = model_seat(pool, 3).make(brief, [] {});
   const auto first = answered(*coder, brief);
   REQUIRE(first.proposal);
-  CHECK(std::get<Source>(*first.proposal).text == program);
+  CHECK(std::get<Source>(*first.proposal).text == kernel_text);
   {
     const std::scoped_lock lock(model->mutex);
     REQUIRE(model->asked.size() == 2);
@@ -164,7 +143,7 @@ TEST_CASE("a seat of models shows the region, mends one bad answer, learns what 
     const std::string last = model->asked.back().messages.back().text;
     CHECK(last.contains("1.5 ms"));
     CHECK(last.contains("it waits for memory"));
-    CHECK(last.contains(std::string(program)));
+    CHECK(last.contains(std::string(kernel_text)));
   }
   Feedback slower;
   slower.proposal = *second.proposal;
@@ -177,7 +156,7 @@ TEST_CASE("two answers without a program cost a turn, three turns the seat") {
   const std::vector<llm::Answer> talk(6, says("Hm."));
   auto model = std::make_shared<Scripted>(talk);
   llm::Ensemble ensemble({model}, real_clock(), 1);
-  const Brief brief{"r0", std::make_shared<Place>(), 0, 0, {}};
+  const Brief brief{"r0", std::make_shared<Nothing>(), 0, 0, {}};
   auto coder = model_seat(std::make_shared<ModelPool>(ensemble, PromptFacts{"a GPU", true}), 1).make(brief, [] {});
   CHECK(answered(*coder, brief).finished);
   CHECK(coder->trouble().contains("no code block"));

@@ -7,11 +7,12 @@
 #include <future>
 #include <mutex>
 
-#include "base/clock.h"
 #include "coder/process_coder.h"
+#include "fakes.h"
 
 using namespace planish;
 using namespace planish::coder;
+using namespace planish::coder::testing;
 
 namespace {
 
@@ -35,34 +36,11 @@ class Hand : public Writer {
   std::size_t at_ = 0;
 };
 
-/// Waits where somebody would for as long as it takes; a minute means never.
-Coder::Answer answered(Coder& coder, const Brief& brief) {
-  const TimePoint until = deadline_in(60);
-  while (seconds_until(until) > 0) {
-    auto answer = coder.ask(brief);
-    if (answer.proposal || answer.finished) return answer;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  FAIL("no answer in a minute");
-  return {};
-}
-
 Feedback told(const Proposal& proposal) {
   Feedback out;
   out.proposal = proposal;
   return out;
 }
-
-struct Nothing : Domain {
-  std::vector<codegen::Gene> genes() const override { return {}; }
-  bool legal(const codegen::Genome&) const override { return false; }
-  std::vector<codegen::Genome> seeds() const override { return {}; }
-  codegen::Genome random(std::mt19937_64&) const override { return {}; }
-  std::vector<codegen::Genome> neighbours(const codegen::Genome&) const override { return {}; }
-  codegen::Genome mutate(const codegen::Genome& g, std::mt19937_64&) const override { return g; }
-  Result<Candidate> build(const codegen::Genome&) const override { return fail("unsupported", "nothing"); }
-  std::string description() const override { return "in0: f32[4], contiguous\n"; }
-};
 
 Brief brief_of(std::vector<Brief::Known> best = {}) {
   return {"r0", std::make_shared<Nothing>(), 0.5, 2, std::move(best)};
