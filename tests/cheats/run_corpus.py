@@ -24,13 +24,14 @@ from judge_corpus import Judge, Judged
 
 def document(found: list[Judged], seconds: float) -> str:
     caught, passed = sum(j.caught for j in found), sum(j.passed for j in found)
+    where = f"{seconds:.0f} s on {os.cpu_count()} cores, {date.today()}."
     sandbox = found[0].twin["sandbox"]
     held = ", ".join(f"{key} {value}" for key, value in sorted(sandbox.items()) if value not in (None, [], ""))
     lines = [
         "# Cheats caught, honest twins passed", "",
         "Made by `make cheats` (`tests/cheats/run_corpus.py`): each solution of `tests/cheats/corpus.py` is judged as `planish verify` judges it, on the CPU.",
         "`seen` is the number of the trick in the list of `docs/trust.md`, or `issue`: seen in an attack on Planish itself.", "",
-        f"**Cheats caught: {caught} of {len(found)}. Honest twins passed: {passed} of {len(found)}.** {seconds:.0f} s on {os.cpu_count()} cores, {date.today()}.", "",
+        f"**Cheats caught: {caught} of {len(found)}. Honest twins passed: {passed} of {len(found)}.** {where}", "",
         f"Active around the solutions: {held}.", "",
         "| cheat | seen | task | named | twin |", "|---|---|---|---|---|",
     ]  # fmt: skip
