@@ -18,7 +18,9 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
+import unittest.mock
+from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -150,23 +152,47 @@ def _in_child(name: str, form: str, target: str, queue: Any) -> None:
     queue.put(asdict(judge(name, form, target)))
 
 
-def run_case(name: str, form: str, target: str) -> Found:
-    """In a forked process, so that a crash or a hang is that case's."""
-    context = multiprocessing.get_context("fork")
-    queue = context.SimpleQueue()
-    child = context.Process(target=_in_child, args=(name, form, target, queue))
-    child.start()
-    start = time.monotonic()
-    while child.is_alive() and time.monotonic() - start < _LIMIT and queue.empty():
-        child.join(0.02)
-    if not queue.empty():
-        found = Found(**queue.get())
-        child.join()
-        return found
-    if child.is_alive():
-        child.kill()
-        return Found(name, form, "broken", "hang", f"took longer than {_LIMIT:.0f} s")
-    return Found(name, form, "broken", "crash", f"its process ended with code {child.exitcode}")
+def run_cases(runs: list[tuple[str, str]], target: str, jobs: int) -> Iterator[Found]:
+    """Each in a process of its own, `jobs` at once, answered in order."""
+    waiting = deque(_Case(name, form) for name, form in runs)
+    order = list(waiting)
+    running: list[_Case] = []
+    for case in order:
+        while case.found is None:
+            while waiting and len(running) < jobs:
+                running.append(waiting.popleft())
+                running[-1].start(target)
+            for other in running:
+                other.poll()
+            running = [other for other in running if other.found is None]
+            if case.found is None:
+                time.sleep(0.02)
+        yield case.found
+
+
+class _Case:
+    def __init__(self, name: str, form: str) -> None:
+        self.name, self.form = name, form
+        self.found: Found | None = None
+
+    def start(self, target: str) -> None:
+        context = multiprocessing.get_context("forkserver")  # which _warm_up() made ready
+        context.set_forkserver_preload(["__main__"])
+        self.queue = context.SimpleQueue()
+        self.child = context.Process(target=_in_child, args=(self.name, self.form, target, self.queue))
+        self.child.start()
+        self.since = time.monotonic()
+
+    def poll(self) -> None:
+        ended = not self.child.is_alive()  # before the look into the queue: it answers, then ends
+        if not self.queue.empty():
+            self.found = Found(**self.queue.get())
+            self.child.join()
+        elif ended:
+            self.found = Found(self.name, self.form, "broken", "crash", f"its process ended with code {self.child.exitcode}")
+        elif time.monotonic() - self.since > _LIMIT:
+            self.child.kill()
+            self.found = Found(self.name, self.form, "broken", "hang", f"took longer than {_LIMIT:.0f} s")
 
 
 def optimize(name: str, form: str, target: str) -> str:
@@ -235,21 +261,20 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--form", choices=[*FORMS, "both"], default="both")
     parser.add_argument("--optimize", action="store_true", help="also run the built `planish optimize` on each, with a budget of 5 s")
+    parser.add_argument("--jobs", type=int, default=1, help="cases judged at once (nothing is timed; --optimize takes one)")
     parser.add_argument("--out", type=Path, help="write the table here")
     options = parser.parse_args()
     cases: dict[str, Case] = {n: c for n, c in {**LAYERS, **BLOCKS}.items() if options.only.lower() in n.lower()}
     forms = FORMS if options.form == "both" else (options.form,)
     results: list[Found] = []
     optimized: dict[tuple[str, str], str] = {}
-    judge("Linear", "live", "cpu")  # what capturing imports is imported once, before the forks
-    for name in cases:
-        for form in forms:
-            found = run_case(name, form, options.target)
-            results.append(found)
-            if options.optimize and found.outcome == "verified":
-                optimized[name, form] = optimize(name, form, options.target)
-            more = f"{found.kind}: {found.message}" if found.kind else found.notes
-            print(f"{found.outcome:9} {form} {name} ({found.seconds:.1f} s) {more} {optimized.get((name, form), '')}", flush=True)
+    runs = [(name, form) for name in cases for form in forms]
+    for (name, form), found in zip(runs, run_cases(runs, options.target, 1 if options.optimize else options.jobs), strict=True):
+        results.append(found)
+        if options.optimize and found.outcome == "verified":
+            optimized[name, form] = optimize(name, form, options.target)
+        more = f"{found.kind}: {found.message}" if found.kind else found.notes
+        print(f"{found.outcome:9} {form} {name} ({found.seconds:.1f} s) {more} {optimized.get((name, form), '')}", flush=True)
     counts = Counter(f.outcome for f in results)
     print(dict(counts))
     if options.out:
@@ -257,6 +282,16 @@ def main() -> int:
         options.out.write_text(document(results, optimized, device, options.target) + kept(options.out))
     return 1 if counts["broken"] else 0
 
+
+def _warm_up() -> None:
+    """What capturing and judging import is imported once, before the forks. torch.export asks each GPU for its random state; a process that did
+    could not fork."""
+    with unittest.mock.patch("torch.cuda.is_available", return_value=False):
+        judge("Linear", "live", "cpu")
+
+
+if __name__ == "__mp_main__":
+    _warm_up()
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "codegen/contraction/cuda_contraction.h"
 #include "codegen/contraction_samples.h"
@@ -118,6 +119,19 @@ TEST_CASE("fp32 is split into scaled pairs, 16-bit factors are multiplied as the
     REQUIRE(plain);
     CHECK(plain->source.find("tc_split") == std::string::npos);
     CHECK(plain->after.back().source.find(dtype == DType::f16 ? "f32.f16.f16" : "f32.bf16.bf16") != std::string::npos);
+  }
+}
+
+TEST_CASE("long rows are packed by several blocks, which find their largest element together") {
+  for (const auto& [depth, blocks] : {std::pair{1024, 1}, {2048, 2}, {4096, 4}, {8192, 8}, {131072, 8}}) {
+    const auto sample = samples::mm_sample(256, 256, depth);
+    const auto emitted = emit(sample.kernel, h200(), seeds(sample.kernel, h200()).front());
+    REQUIRE(emitted);
+    CHECK(emitted->cluster[0] == blocks);
+    CHECK(emitted->grid[0] % blocks == 0);
+    // Each exponent is written once, by the first block of those that share the row.
+    CHECK(emitted->scratch_bytes[2] == emitted->grid[0] / blocks * 8 * 4);
+    CHECK((emitted->source.find("tc_remote(common") != std::string::npos) == (blocks > 1));
   }
 }
 

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import arguments, losses
 from planish.capture.batch_norm import averaging_as_tensors
+from planish.capture.lstm import states_of_one_shape
 from planish.capture.source import source_of
 from planish.capture.statistics import add_statistics
 from planish.errors import PlanishError
@@ -78,7 +79,7 @@ class Captured:
 def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path) -> ExportedProgram:
     """torch.export with its many failures named. Raises PlanishError (not_exportable)."""
     report_stage("capturing it with torch.export")
-    with warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), _refusals(path):
+    with warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), states_of_one_shape(), _refusals(path):
         warnings.simplefilter("always")
         program = torch.export.export(model, args, kwargs, strict=False)
     _refuse_hidden_state(model, [str(w.message) for w in said], path)
@@ -146,7 +147,7 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
     """Captures `model` on these inputs. Constants go to `blobs` as <sha256>. The model and the inputs are not changed.
     Raises PlanishError (not_exportable, data_dependent, unsupported_op)."""
     program = export_program(model, args, kwargs, path)
-    with _refusals(path):
+    with states_of_one_shape(), _refusals(path):
         program = decompose(program)
     graph_module = program.graph_module
     _drop_assertions(graph_module)

@@ -121,7 +121,7 @@ std::string contraction_illegal(const Kernel& kernel, const Device& device, cons
   // Zeros beyond what there is: tiles much larger than the product only multiply those.
   if (plan.bm > 64 && c->rows <= plan.bm / 2) return "tile_m is twice what there is";
   if (plan.bn > 16 && c->columns <= plan.bn / 2) return "tile_n is twice what there is";
-  if (c->batches * std::max(extents.rows_a, extents.rows_b) / 8 > largest_launch)
+  if (c->batches * std::max(extents.rows_a, extents.rows_b) > largest_launch)
     return "too many rows to pack in a launch";
   if (plan.split_k > 1 && c->batches * c->rows * ((c->columns + 1) / 2) / 256 >= largest_launch)
     return "too many results to join";
@@ -192,6 +192,7 @@ Result<Emitted> emit_contraction(const Kernel& kernel, const Device& device, con
     launch.source = packing.source;
     launch.grid[0] = packing.blocks;
     launch.block[0] = packing.threads;
+    launch.cluster[0] = packing.cluster;
     for (const int input : packing.inputs) launch.args.push_back({Argument::Kind::input, input});
     const auto add = [&](std::int64_t bytes, std::vector<Argument>& readers) {
       const Argument place{Argument::Kind::scratch, static_cast<int>(scratch.size())};

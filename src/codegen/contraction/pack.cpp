@@ -12,9 +12,34 @@
 namespace planish::codegen::contraction {
 namespace {
 
-constexpr std::int64_t most_kept = 4;  ///< chunks of 8 that a thread keeps in registers between its two looks
+/// How the 8 rows that lie together are shared: so many blocks side by side
+/// along k, each thread with so many chunks of 8 columns, which it keeps in
+/// registers between its two looks where they are all it has.
+struct Sharing {
+  int threads = 256;
+  int blocks = 1;
+  std::int64_t share = 0;  ///< chunks of a block
+  std::int64_t trips = 0;  ///< chunks of a thread
+  bool kept = true;
+};
 
-constexpr const char* helpers = R"(template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
+constexpr std::int64_t most_kept = 4;
+
+Sharing share_of(std::int64_t chunks) {
+  Sharing out;
+  const auto fits = [&] { return chunks <= std::int64_t{out.threads} / 8 * most_kept * out.blocks; };
+  while (out.blocks < 8 && !fits()) out.blocks *= 2;
+  while (out.threads < 1024 && !fits()) out.threads *= 2;
+  out.kept = fits();
+  if (!out.kept) out.threads = 512;
+  out.share = (chunks + out.blocks - 1) / out.blocks;
+  const std::int64_t sweep = out.threads / 8;
+  out.trips = (out.share + sweep - 1) / sweep;
+  return out;
+}
+
+constexpr const char* helpers =
+    R"(template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
 template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
 #pragma unroll
   for (int i = 0; i < 8; i += UNIT) {
@@ -25,12 +50,21 @@ template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
   }
 }
 TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
+TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
+TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
+TC_FN float tc_remote(const float* p, int block) {
+  float v;
+  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
+               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
+  return v;
+}
 TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
 struct __align__(16) TcChunk { unsigned short x[8]; };
 TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
 )";
 
-constexpr const char* splitting = R"(// The exponent that brings `top` into [2^13, 2^14).
+constexpr const char* splitting =
+    R"(// The exponent that brings `top` into [2^13, 2^14).
 TC_FN int tc_exponent(float top) {
   const int e = (int)(__float_as_uint(top) >> 23);
   return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
@@ -52,7 +86,8 @@ void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& 
   const bool whole = last % 8 == 0;  // a chunk lies in one run of the innermost variable
   writer.open(
       fmt::format("TC_FN void tc_values(float (&v)[8], {}int batch, int row, int k) {{", writer.parameters(root)));
-  // Eight columns that begin outside are all outside, as packed rows are longer by whole chunks where `whole` holds.
+  // Eight columns that begin outside are all outside, as packed rows are longer
+  // by whole chunks where `whole` holds.
   writer.open(fmt::format("if (row >= {} || k >= {}) {{", is_a ? c.rows : c.columns, c.depth));
   writer.line("#pragma unroll");
   writer.line("for (int j = 0; j < 8; ++j) v[j] = 0.0f;");
@@ -119,13 +154,12 @@ Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operan
   const std::int64_t products = is_shared(kernel, c, operand) ? 1 : c.batches;
   const std::int64_t chunks = depth / 8, groups = rows / 8;
   Packing packing;
-  packing.threads = 128;
-  while (packing.threads < 1024 && chunks > most_kept * packing.threads / 8) packing.threads *= 2;
-  const bool kept = chunks <= most_kept * packing.threads / 8;
-  if (!kept) packing.threads = groups * products < 264 ? 1024 : 512;
-  const std::int64_t sweep = packing.threads / 8;
-  const std::int64_t trips = (chunks + sweep - 1) / sweep;
-  packing.blocks = groups * products;
+  const Sharing sharing = share_of(chunks);
+  const std::int64_t sweep = sharing.threads / 8, trips = sharing.trips;
+  const bool kept = sharing.kept;
+  packing.threads = sharing.threads;
+  packing.cluster = splits ? sharing.blocks : 1;
+  packing.blocks = groups * products * sharing.blocks;
   packing.part_bytes = products * rows * depth * 2;
   packing.exponents = splits ? products * rows : 0;
 
@@ -136,25 +170,32 @@ Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operan
   writer.line("// ---- kernel ----");
   print_values(writer, kernel, c, operand);
   const std::string values = fmt::format("tc_values(v[i], {}batch, row, chunk * 8);", writer.arguments(root));
-  const std::string each_chunk = fmt::format("const int chunk = (int)threadIdx.x / 8 + (at + i) * {};", sweep);
+  const std::int64_t blocks = sharing.blocks;
   const std::int64_t held = kept ? trips : 1;
-  writer.open(fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__({}) planish_kernel({}unsigned char* __restrict__ out0{}) {{",
-      packing.threads, writer.parameters(root),
-      splits ? ", unsigned char* __restrict__ out1, int* __restrict__ out2" : ""));
+  writer.open(
+      fmt::format("extern \"C\" __global__ void __launch_bounds__({}) "
+                  "planish_kernel({}unsigned char* __restrict__ out0{}) {{",
+                  packing.threads, writer.parameters(root),
+                  splits ? ", unsigned char* __restrict__ out1, int* __restrict__ out2" : ""));
   if (splits) writer.line(fmt::format("__shared__ float most[{}];", packing.threads / 32 * 8));
+  if (packing.cluster > 1) writer.line("__shared__ float common[8];");
   writer.line("const int r = threadIdx.x % 8;");
-  writer.line(fmt::format("const int batch = blockIdx.x / {0}, row = blockIdx.x % {0} * 8 + r;", groups));
+  writer.line(fmt::format("const int part = blockIdx.x % {0}, whole = blockIdx.x / {0};", blocks));
+  writer.line(fmt::format("const int batch = whole / {0}, row = whole % {0} * 8 + r;", groups));
   writer.line(fmt::format("float v[{}][8];", held));
   const auto sweeps = [&](bool reads, const auto& body) {
     writer.open(fmt::format("for (int at = 0; at < {}; at += {}) {{", trips, held));
     writer.line("#pragma unroll");
     writer.open(fmt::format("for (int i = 0; i < {}; ++i) {{", held));
-    writer.line(each_chunk);
-    if (trips * sweep != chunks) writer.open(fmt::format("if (chunk < {}) {{", chunks));
+    writer.line(
+        fmt::format("const int own = (int)threadIdx.x / 8 + (at + i) * "
+                    "{}, chunk = part * {} + own;",
+                    sweep, sharing.share));
+    const bool ragged = trips * sweep != sharing.share || sharing.share * blocks != chunks;
+    if (ragged) writer.open(fmt::format("if (own < {} && chunk < {}) {{", sharing.share, chunks));
     if (reads) writer.line(values);
     body();
-    if (trips * sweep != chunks) writer.close();
+    if (ragged) writer.close();
     writer.close();
     writer.close();
   };
@@ -162,14 +203,26 @@ Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operan
     writer.line("float top = 0.0f;");
     sweeps(true, [&] {
       writer.line("#pragma unroll");
-      writer.line("for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);");
+      writer.line(
+          "for (int j = 0; j < 8; ++j) top = fmaxf(top, "
+          "tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);");
     });
     writer.line("top = tc_most(tc_most(top, 8), 16);");
     writer.line("if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;");
     writer.line("__syncthreads();");
     writer.line(fmt::format("for (int w = 0; w < {}; ++w) top = fmaxf(top, most[w * 8 + r]);", packing.threads / 32));
+    if (packing.cluster > 1) {
+      writer.line("if (threadIdx.x < 8) common[r] = top;");
+      writer.line("tc_come();");
+      writer.line("tc_await();");
+      writer.line(
+          fmt::format("for (int p = 0; p < {}; ++p) top = fmaxf(top, "
+                      "tc_remote(common + r, p));",
+                      blocks));
+      writer.line("tc_come();");
+    }
     writer.line("const int e = tc_exponent(top);");
-    writer.line(fmt::format("if (threadIdx.x < 8) out2[batch * {} + row] = e;", rows));
+    writer.line(fmt::format("if (part == 0 && threadIdx.x < 8) out2[batch * {} + row] = e;", rows));
     writer.line("const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);");
   }
   sweeps(!splits || !kept, [&] {
@@ -179,13 +232,17 @@ Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operan
         "for (int j = 0; j < 8; ++j) {};",
         splits ? "tc_split(v[i][j], f, g, hi.x[j], lo.x[j])"
                : fmt::format("hi.x[j] = {}(v[i][j])", plan.element == Element::f16 ? "pl_to_f16" : "pl_to_bf16")));
-    // As place_in_operand(): slabs of bk columns, groups of 8 rows, chunks, rows.
-    writer.line(fmt::format(
-        "const long long place = batch * {}ll + chunk / {} * {}ll + row / 8 * {}ll + chunk % {} * 128 + r * 16;",
-        rows * depth * 2, plan.bk / 8, rows * plan.bk * 2, plan.bk * 16, plan.bk / 8));
+    // As place_in_operand(): slabs of bk columns, groups of 8 rows, chunks,
+    // rows.
+    writer.line(
+        fmt::format("const long long place = batch * {}ll + chunk / {} * {}ll "
+                    "+ row / 8 * {}ll + chunk % {} * 128 + r * 16;",
+                    rows * depth * 2, plan.bk / 8, rows * plan.bk * 2, plan.bk * 16, plan.bk / 8));
     writer.line("tc_put(out0 + place, hi);");
     if (splits) writer.line("tc_put(out1 + place, lo);");
   });
+  // Others may still be reading this block's shared memory.
+  if (packing.cluster > 1) writer.line("tc_await();");
   writer.close();
   packing.source = std::move(writer.out);
   return packing;

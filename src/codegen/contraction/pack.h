@@ -16,6 +16,7 @@ struct Packing {
                             ///< where operands are split, one to the rows' exponents (int)
   std::int64_t blocks = 0;
   int threads = 0;
+  int cluster = 1;  ///< blocks that share 8 rows, side by side along k
   std::int64_t part_bytes = 0;
   std::int64_t exponents = 0;  ///< how many; 0: none
 };

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch._decomp.decompositions as decompositions
 from planish.capture import Captured, capture
 from planish.capture.live import load_live, write_live
 from planish.errors import PlanishError
@@ -307,3 +308,18 @@ def test_nodes_name_the_line_that_asked_for_them(tmp_path: Path) -> None:
     here = Path(__file__).name
     assert places["aten.native_layer_norm.default"] == {"file": here, "line": first + 3}, "a layer of PyTorch's counts as the line that called it"
     assert places["aten.mul.Tensor"] == places["aten.relu.default"] == {"file": here, "line": first + 4}
+
+
+def test_lstm_states_have_the_shapes_that_eager_gives_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU torch traces an LSTM by its decomposition, which squeezed the wrong dim until 2.11."""
+    theirs = decompositions.one_layer_lstm
+
+    def as_in_2_11(inp: Any, hidden: Any, *args: Any, **kwargs: Any) -> Any:
+        out, states = theirs(inp, hidden, *args, **kwargs)
+        return out, tuple(state.unsqueeze(0) for state in states)
+
+    monkeypatch.setattr(decompositions, "one_layer_lstm", as_in_2_11)
+    monkeypatch.setattr(decompositions, "select_one_layer_lstm_function", lambda *_: decompositions.one_layer_lstm)
+    result = captured(nn.LSTM(6, 8, 2, batch_first=True).eval(), torch.randn(3, 5, 6), tmp_path=tmp_path)
+    assert [result.graph["values"][o["value"]]["shape"] for o in result.graph["outputs"]] == [[3, 5, 8], [2, 3, 8], [2, 3, 8]]
+    assert decompositions.one_layer_lstm is as_in_2_11
