@@ -1,5 +1,7 @@
-// planish-contraction-dump [--large] [--seeds N] [--random N]: emits products of several shapes with their first seeds
-// and N random genomes, as one JSON document that check.py compiles, runs, compares and times.
+// planish-contraction-dump [--convolutions] [--large] [--seeds N] [--random N]: emits products (or convolutions) of
+// several shapes with their first seeds and N random genomes, as one JSON document that check.py compiles, runs,
+// compares and times.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -35,19 +37,21 @@ json tensors(const auto& all) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool large = false;
+  bool large = false, convolutions = false;
   std::size_t seeds_each = 2;
   int random = 0;
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];
     if (arg == "--large") {
       large = true;
+    } else if (arg == "--convolutions") {
+      convolutions = true;
     } else if (arg == "--seeds" && i + 1 < argc) {
       seeds_each = static_cast<std::size_t>(std::atoi(argv[++i]));
     } else if (arg == "--random" && i + 1 < argc) {
       random = std::atoi(argv[++i]);
     } else {
-      std::fprintf(stderr, "usage: %s [--large] [--seeds N] [--random N]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [--convolutions] [--large] [--seeds N] [--random N]\n", argv[0]);
       return 2;
     }
   }
@@ -56,9 +60,18 @@ int main(int argc, char** argv) {
   device.arch = "sm_90a";
   std::mt19937_64 rng(1);
   json out = json::array();
-  for (const auto& sample : samples::contraction_samples(large)) {
+  for (const auto& sample : convolutions ? samples::convolution_samples(large) : samples::contraction_samples(large)) {
     auto genomes = seeds(sample.kernel, device);
-    if (genomes.size() > seeds_each) genomes.resize(seeds_each);
+    if (convolutions) {  // the best guesses of one product, and of three
+      const auto three = std::ranges::stable_partition(
+          genomes, [](const Genome& genome) { return value_of(genome, "passes", 3) == 1; });
+      if (three.size() > seeds_each) genomes.resize(genomes.size() - three.size() + seeds_each);
+      const auto ones = static_cast<std::ptrdiff_t>(genomes.size() - std::min(three.size(), seeds_each));
+      if (ones > static_cast<std::ptrdiff_t>(seeds_each))
+        genomes.erase(genomes.begin() + static_cast<std::ptrdiff_t>(seeds_each), genomes.begin() + ones);
+    } else if (genomes.size() > seeds_each) {
+      genomes.resize(seeds_each);
+    }
     for (int i = 0; i < random; ++i) genomes.push_back(random_genome(sample.kernel, device, rng));
     json variants = json::array();
     for (const Genome& genome : genomes) {

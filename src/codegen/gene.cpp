@@ -255,6 +255,10 @@ std::vector<GeneInfo> make_catalogue() {
        tensor,
        "elements that the tensor cores sum before fp32 adds take over",
        {{more_exact, -1, 0.9}, {less_arithmetic, +1, 0.3}}},
+      {"passes",
+       tensor,
+       "products of fp16 numbers that one of fp32 numbers is made of",
+       {{more_exact, +1, 0.9}, {less_arithmetic, -1, 0.9}, {less_traffic, -1, 0.6}}},
   };
 }
 

@@ -46,6 +46,75 @@ inline ContractionSample linear_sample(std::int64_t m, std::int64_t n, std::int6
   });
 }
 
+struct Convolved {
+  std::vector<std::int64_t> x, w;  ///< (n, c, …) and (o, c of a group, …)
+  std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+  bool chain = false;  ///< with a bias, ReLU and a gain a channel behind
+};
+
+/// A convolution of one, two or three dims, the same in each.
+inline ContractionSample conv_sample(const Convolved& how) {
+  const std::size_t dims = how.x.size() - 2;
+  std::vector<std::int64_t> shape{how.x[0], how.w[0]};
+  double products = static_cast<double>(how.x[0] * how.w[0] * how.w[1]);
+  for (std::size_t d = 0; d < dims; ++d) {
+    shape.push_back((how.x[d + 2] + 2 * how.padding - how.dilation * (how.w[d + 2] - 1) - 1) / how.stride + 1);
+    products *= static_cast<double>(shape.back() * how.w[d + 2]);
+  }
+  const std::string name = "conv" + std::to_string(dims) + "d";
+  const auto each = [&](std::int64_t value) { return std::vector<std::int64_t>(dims, value); };
+  const auto number = [](std::int64_t value) { return std::to_string(value); };
+  std::string python = "t.nn.functional." + name + "(x[0], x[1], " + (how.chain ? "x[2]" : "None") + ", " +
+                       number(how.stride) + ", " + number(how.padding) + ", " + number(how.dilation) + ", " +
+                       number(how.groups) + ")";
+  if (how.chain) python = "t.relu(" + python + ") * x[3]";
+  return contraction_sample(how.chain ? name + "_chain" : name, python, products, [&](GraphBuilder& g) {
+    const int x = g.input(how.x), w = g.input(how.w);
+    std::vector<ir::Arg> args{V("input", x), V("weight", w)};
+    if (how.chain) args.push_back(V("bias", g.input({how.w[0]})));
+    args.push_back(L("stride", each(how.stride)));
+    args.push_back(L("padding", each(how.padding)));
+    args.push_back(L("dilation", each(how.dilation)));
+    args.push_back(I("groups", how.groups));
+    const int y = g.node(name + ".default", args, shape);
+    if (!how.chain) return y;
+    const int relu = g.node("relu.default", {V("self", y)}, shape);
+    std::vector<std::int64_t> one{how.w[0]};
+    one.insert(one.end(), dims, 1);
+    return g.node("mul.Tensor", {V("self", relu), V("other", g.input(one))}, shape);
+  });
+}
+
+inline std::vector<ContractionSample> convolution_samples(bool large) {
+  std::vector<ContractionSample> all;
+  for (const Convolved& how : std::vector<Convolved>{
+           {.x = {2, 16, 12, 12}, .w = {32, 16, 3, 3}, .padding = 1},
+           {.x = {2, 3, 17, 19}, .w = {24, 3, 3, 3}, .stride = 2, .padding = 1, .chain = true},
+           {.x = {3, 12, 11, 10}, .w = {20, 12, 5, 3}, .padding = 2, .dilation = 2},
+           {.x = {2, 32, 9, 9}, .w = {32, 8, 3, 3}, .padding = 1, .groups = 4, .chain = true},
+           {.x = {2, 10, 100}, .w = {18, 10, 7}, .stride = 3},
+           {.x = {2, 8, 6, 7, 8}, .w = {16, 8, 3, 3, 3}, .padding = 1, .chain = true},
+       })
+    all.push_back(conv_sample(how));
+  if (!large) return all;
+  for (const Convolved& how : std::vector<Convolved>{
+           {.x = {16, 64, 256, 256}, .w = {128, 64, 3, 3}, .chain = true},
+           {.x = {64, 64, 128, 128}, .w = {128, 64, 3, 3}, .chain = true},
+           {.x = {64, 8, 256, 256}, .w = {64, 8, 3, 3}, .chain = true},
+           {.x = {128, 3, 224, 224}, .w = {64, 3, 7, 7}, .stride = 2, .padding = 3},
+           {.x = {128, 64, 56, 56}, .w = {64, 64, 3, 3}, .padding = 1},
+           {.x = {128, 256, 14, 14}, .w = {256, 256, 3, 3}, .padding = 1},
+           {.x = {128, 512, 7, 7}, .w = {512, 512, 3, 3}, .padding = 1},
+           {.x = {128, 128, 56, 56}, .w = {128, 128, 3, 3}, .stride = 2, .padding = 1},
+           {.x = {16, 32, 64, 64, 64}, .w = {64, 32, 3, 3, 3}, .chain = true},
+           {.x = {64, 64, 131072}, .w = {128, 64, 3}},
+           {.x = {16, 64, 128, 128}, .w = {64, 64, 5, 9}, .padding = 4, .dilation = 2},
+           {.x = {32, 256, 64, 64}, .w = {256, 32, 3, 3}, .padding = 1, .groups = 8},
+       })
+    all.push_back(conv_sample(how));
+  return all;
+}
+
 inline std::vector<ContractionSample> contraction_samples(bool large) {
   std::vector<ContractionSample> all;
   const auto add = [&](ContractionSample sample) { all.push_back(std::move(sample)); };

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/epilogue.h"
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/pack.h"
+#include "codegen/contraction/sliding.h"
 #include "codegen/emit/cuda_plan.h"
 
 namespace planish::codegen {
@@ -17,6 +19,7 @@ using contraction::Element;
 using contraction::Operand;
 using contraction::Problem;
 using contraction::Scheme;
+using contraction::Sliding;
 using contraction::TilePlan;
 
 constexpr std::int64_t largest_launch = (std::int64_t{1} << 31) - 1;
@@ -40,22 +43,44 @@ std::optional<DType> narrow_type(const Kernel& kernel, const Contraction& c) {
   return first && first == second ? first : std::nullopt;
 }
 
-Problem problem_of(const Kernel& kernel, const Contraction& c) {
-  return {c.rows,
-          c.columns,
-          c.depth,
-          c.batches,
-          !contraction::is_shared(kernel, c, Operand::a),
-          !contraction::is_shared(kernel, c, Operand::b)};
+/// What is to be multiplied, and how.
+struct Product {
+  Contraction c;
+  std::optional<Sliding> sliding;
+  Problem problem;
+};
+
+Result<Product> product_of(const Kernel& kernel) {
+  Product out;
+  PLANISH_TRY(out.c, contraction_of(kernel));
+  const Contraction& c = out.c;
+  out.problem = {.m = c.rows,
+                 .n = c.columns,
+                 .k = c.depth,
+                 .batches = c.batches,
+                 .a_batched = !contraction::is_shared(kernel, c, Operand::a),
+                 .b_batched = !contraction::is_shared(kernel, c, Operand::b)};
+  out.sliding = contraction::sliding_of(kernel, c);
+  if (!out.sliding) return out;
+  const Sliding& sliding = *out.sliding;
+  (sliding.operand == Operand::a ? out.problem.m : out.problem.n) = sliding.positions();
+  out.problem.k = sliding.taps * sliding.chunks * 8;
+  out.problem.columns = contraction::Columns{.operand = sliding.operand,
+                                             .positions = sliding.positions(),
+                                             .planes = sliding.phases * sliding.chunks,
+                                             .chunks = sliding.chunks,
+                                             .offsets = sliding.offsets(),
+                                             .image = sliding.plane};
+  return out;
 }
 
-TilePlan plan_of(const Kernel& kernel, const Contraction& c, const Genome& genome) {
+TilePlan plan_of(const Kernel& kernel, const Product& product, const Genome& genome) {
   const auto value = [&](GeneName name, std::int64_t otherwise) {
     return static_cast<int>(gene(genome, name, otherwise));
   };
   TilePlan plan;
-  const auto narrow = narrow_type(kernel, c);
-  plan.scheme = narrow ? Scheme::plain : Scheme::split;
+  const auto narrow = narrow_type(kernel, product.c);
+  plan.scheme = narrow ? Scheme::plain : value("passes", 3) == 1 ? Scheme::single : Scheme::split;
   plan.element = narrow == DType::bf16 ? Element::bf16 : Element::f16;
   plan.bm = value("tile_m", 128);
   plan.consumers = plan.bm / 64;
@@ -65,6 +90,7 @@ TilePlan plan_of(const Kernel& kernel, const Contraction& c, const Genome& genom
   plan.promote_k = value("promote", 64);
   plan.raster = value("raster", 8);
   plan.split_k = value("split", 1);
+  plan.blocks = value("blocks", 1);
   return plan;
 }
 
@@ -77,135 +103,195 @@ std::int64_t scratch_of(const Problem& problem, const TilePlan& plan) {
 std::string tensor_cores_lack(const Kernel& kernel, const Device& device) {
   if (!schedules_contractions(device)) return "the device has no wgmma";
   if (kernel.anchor != Anchor::contraction) return "not a contraction";
-  const auto c = contraction_of(kernel);
-  if (!c) return c.error().message;
+  const auto product = product_of(kernel);
+  if (!product) return product.error().message;
   if (std::ranges::any_of(kernel.nodes, gathers)) return "places known at run time alone";
   const auto in_f32 = [&](int id) {
     const DType dtype = kernel.nodes[static_cast<std::size_t>(id)].dtype;
     return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
   };
-  if (!in_f32(c->first) || !in_f32(c->second)) return "factors that are not computed in f32";
-  const Status fits = contraction::check(problem_of(kernel, *c), plan_of(kernel, *c, {}), device.shared_bytes);
+  if (!in_f32(product->c.first) || !in_f32(product->c.second)) return "factors that are not computed in f32";
+  const Status fits = contraction::check(product->problem, plan_of(kernel, *product, {}), device.shared_bytes);
   return fits ? std::string() : fits.error().message;
 }
 
 std::vector<Gene> contraction_genes(const Kernel& kernel, const Device& device) {
-  const auto c = contraction_of(kernel);
-  if (!c) return {};
-  const bool splits = !narrow_type(kernel, *c);
+  const auto product = product_of(kernel);
+  if (!product) return {};
+  const Problem& problem = product->problem;
+  const bool fp32 = !narrow_type(kernel, product->c);
+  // Where PyTorch itself may round fp32 factors to ten bits, as convolutions do unless told otherwise, one product of
+  // rounded factors may be as good: the gate says.
+  const bool rounds = fp32 && product->sliding;
+  const bool wide = !fp32 || rounds;
   std::vector<Gene> genes;
-  genes.push_back({"tile_m", splits ? std::vector<std::int64_t>{64, 128} : std::vector<std::int64_t>{64, 128, 192}});
-  genes.push_back({"tile_n", splits ? std::vector<std::int64_t>{16, 32, 48, 64, 80, 96, 112, 128}
-                                    : std::vector<std::int64_t>{16, 32, 64, 96, 128, 160, 192, 224, 256}});
+  genes.push_back({"tile_m", wide ? std::vector<std::int64_t>{64, 128, 192} : std::vector<std::int64_t>{64, 128}});
+  genes.push_back({"tile_n", wide ? std::vector<std::int64_t>{16, 32, 64, 96, 128, 160, 192, 224, 256}
+                                  : std::vector<std::int64_t>{16, 32, 48, 64, 80, 96, 112, 128}});
   genes.push_back({"tile_k", {32, 64, 128}});
   genes.push_back({"stages", {2, 3, 4, 5, 6, 7, 8}});
-  if (splits) genes.push_back({"promote", {32, 64, 128, 256}});
+  if (rounds) genes.push_back({"passes", {3, 1}});
+  if (fp32) genes.push_back({"promote", {32, 64, 128, 256}});
   genes.push_back({"raster", {1, 2, 4, 8, 16, 32}});
+  genes.push_back({"blocks", {1, 2, 3, 4}});
   // More parts than fill the device twice only add traffic.
   std::vector<std::int64_t> parts{1};
-  const std::int64_t least_tiles = (c->rows + 127) / 128 * ((c->columns + 127) / 128) * c->batches;
+  const std::int64_t least_tiles = (problem.m + 127) / 128 * ((problem.n + 127) / 128) * problem.batches;
   for (const std::int64_t count : {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) {
-    if (count * 256 <= c->depth && least_tiles * count <= 2 * device.sms) parts.push_back(count);
+    if (count * 256 <= problem.k && least_tiles * count <= 2 * device.sms) parts.push_back(count);
   }
   genes.push_back({"split", parts});
   return genes;
 }
 
 std::string contraction_illegal(const Kernel& kernel, const Device& device, const Genome& genome) {
-  const auto c = contraction_of(kernel);
-  if (!c) return c.error().message;
-  const Problem problem = problem_of(kernel, *c);
-  const TilePlan plan = plan_of(kernel, *c, genome);
+  const auto product = product_of(kernel);
+  if (!product) return product.error().message;
+  const Problem& problem = product->problem;
+  const TilePlan plan = plan_of(kernel, *product, genome);
   if (const Status fits = contraction::check(problem, plan, device.shared_bytes); !fits) return fits.error().message;
+  if (plan.scheme == Scheme::single && gene(genome, "promote", 64) != 64) return "nothing is promoted";
   const auto extents = contraction::extents_of(problem, plan);
   // Zeros beyond what there is: tiles much larger than the product only multiply those.
-  if (plan.bm > 64 && c->rows <= plan.bm / 2) return "tile_m is twice what there is";
-  if (plan.bn > 16 && c->columns <= plan.bn / 2) return "tile_n is twice what there is";
-  if (c->batches * std::max(extents.rows_a, extents.rows_b) > largest_launch)
+  if (plan.bm > 64 && problem.m <= plan.bm / 2) return "tile_m is twice what there is";
+  if (plan.bn > 16 && problem.n <= plan.bn / 2) return "tile_n is twice what there is";
+  if (problem.batches * std::max(extents.rows_a, extents.rows_b) > largest_launch)
     return "too many rows to pack in a launch";
-  if (plan.split_k > 1 && c->batches * c->rows * ((c->columns + 1) / 2) / 256 >= largest_launch)
+  if (plan.split_k > 1 && problem.batches * problem.m * ((problem.n + 1) / 2) / 256 >= largest_launch)
     return "too many results to join";
   return {};
 }
 
 std::vector<Genome> contraction_seeds(const Kernel& kernel, const Device& device) {
-  const auto c = contraction_of(kernel);
-  if (!c) return {};
+  const auto product = product_of(kernel);
+  if (!product) return {};
   const auto genes = contraction_genes(kernel, device);
-  const bool splits = !narrow_type(kernel, *c);
+  const bool fp32 = !narrow_type(kernel, product->c), rounds = find_gene(genes, "passes") != nullptr;
   struct Tile {
-    std::int64_t m, n, k, stages;
+    std::int64_t m, n, k, stages, blocks = 1;
   };
-  const std::vector<Tile> tiles =
-      splits ? std::vector<Tile>{{128, 128, 64, 3}, {128, 128, 32, 6}, {128, 112, 64, 3}, {128, 96, 64, 3},
-                                 {128, 64, 64, 4},  {64, 128, 64, 4},  {64, 64, 64, 6},   {128, 32, 64, 5},
-                                 {64, 32, 64, 8},   {64, 16, 64, 8}}
-             : std::vector<Tile>{{128, 256, 64, 4}, {192, 192, 64, 4}, {128, 192, 64, 5},
-                                 {128, 128, 64, 6}, {64, 256, 64, 5},  {64, 128, 64, 8},
-                                 {64, 64, 64, 8},   {64, 32, 64, 8},   {64, 16, 64, 8}};
-  std::vector<std::pair<double, Genome>> ranked;
-  for (const Tile& tile : tiles) {
-    for (const std::int64_t split : genes.back().choices) {
-      Genome genome{{"tile_m", tile.m},      {"tile_n", tile.n}, {"tile_k", tile.k},
-                    {"stages", tile.stages}, {"raster", 8},      {"split", split}};
-      if (splits) genome["promote"] = 64;
-      if (!contraction_illegal(kernel, device, genome).empty()) continue;
-      // Work of the busiest multiprocessor: its tiles, each as long as tensor cores or shared memory take, whichever is
-      // longer.
-      const TilePlan plan = plan_of(kernel, *c, genome);
-      const auto e = contraction::extents_of(problem_of(kernel, *c), plan);
-      const double turns = static_cast<double>((e.tiles + device.sms - 1) / device.sms);
-      const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n);
-      const double products = splits ? 3 : 1, operands = splits ? 2 : 1;
-      const double stages = static_cast<double>(e.depth) / static_cast<double>(tile.k * split);
-      const double math = products * m * n * static_cast<double>(tile.k) / 2048;
-      const double moved =
-          operands * (m + n) * static_cast<double>(tile.k) * 2 / 40;  // bytes a clock from the L2 cache
-      const double write = (split > 1 ? 3 : 1) * m * n * 4 / 20;
-      ranked.emplace_back(turns * (stages * std::max(math, moved) + write + 2000) + (split > 1 ? 6000 : 0), genome);
+  const std::vector<Tile> split_tiles{{128, 128, 64, 3}, {128, 128, 32, 6}, {128, 112, 64, 3},   {128, 96, 64, 3},
+                                      {128, 64, 64, 4},  {64, 128, 64, 4},  {64, 64, 64, 6},     {128, 32, 64, 5},
+                                      {64, 32, 64, 8},   {64, 16, 64, 8},   {64, 128, 64, 2, 2}, {64, 128, 32, 4, 2},
+                                      {64, 64, 64, 3, 2}};
+  const std::vector<Tile> tiles{{128, 256, 64, 4},   {192, 192, 64, 4},    {128, 192, 64, 5},   {128, 128, 64, 6},
+                                {64, 256, 64, 5},    {64, 128, 64, 8},     {64, 64, 64, 8},     {64, 32, 64, 8},
+                                {64, 16, 64, 8},     {128, 128, 64, 3, 2}, {64, 256, 64, 2, 2}, {64, 256, 32, 5, 2},
+                                {64, 128, 64, 4, 2}, {64, 128, 64, 3, 3},  {64, 128, 64, 2, 4}};
+  const auto ranked = [&](const std::vector<Tile>& choices, std::int64_t passes) {
+    std::vector<std::pair<double, Genome>> found;
+    for (const Tile& tile : choices) {
+      for (const std::int64_t split : genes.back().choices) {
+        Genome genome{{"tile_m", tile.m}, {"tile_n", tile.n}, {"tile_k", tile.k},     {"stages", tile.stages},
+                      {"raster", 8},      {"split", split},   {"blocks", tile.blocks}};
+        if (fp32) genome["promote"] = 64;
+        if (rounds) genome["passes"] = passes;
+        if (!contraction_illegal(kernel, device, genome).empty()) continue;
+        // Work of the busiest multiprocessor: its tiles, each as long as tensor cores or shared memory take, whichever
+        // is longer.
+        const TilePlan plan = plan_of(kernel, *product, genome);
+        const auto e = contraction::extents_of(product->problem, plan);
+        const double turns = static_cast<double>((e.tiles + device.sms - 1) / device.sms);
+        const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n);
+        const double operands = contraction::parts(plan);
+        const double stages = static_cast<double>(e.depth) / static_cast<double>(tile.k * split);
+        const double math = static_cast<double>(passes) * m * n * static_cast<double>(tile.k) / 2048;
+        const double moved =
+            operands * (m + n) * static_cast<double>(tile.k) * 2 / 40;  // bytes a clock from the L2 cache
+        const double sum = stages * std::max(math, moved) + 1000;
+        const double write = (split > 1 ? 3 : 1) * m * n * 4 / 20 + 1000;
+        // One block stores while another multiplies.
+        const double each = tile.blocks > 1 ? std::max(sum, write) + 500 : sum + write;
+        found.emplace_back(turns * each + (tile.blocks > 1 ? sum + write : 0) + (split > 1 ? 6000 : 0), genome);
+      }
     }
-  }
-  std::ranges::stable_sort(ranked, {}, [](const auto& each) { return each.first; });
+    std::ranges::stable_sort(found, {}, [](const auto& each) { return each.first; });
+    return found;
+  };
   std::vector<Genome> out;
-  for (auto& [cost, genome] : ranked) {
-    if (out.size() < 12) out.push_back(std::move(genome));
-  }
+  const auto take = [&](const std::vector<Tile>& choices, std::int64_t passes, std::size_t most) {
+    for (auto& [cost, genome] : ranked(choices, passes)) {
+      if (most-- > 0)
+        out.push_back(std::move(genome));
+      else
+        break;
+    }
+  };
+  if (!fp32) take(tiles, 1, 12);
+  if (rounds) take(tiles, 1, 6);
+  if (fp32) take(split_tiles, 3, rounds ? 6 : 12);
   return out;
 }
 
 Result<Emitted> emit_contraction(const Kernel& kernel, const Device& device, const Genome& genome) {
-  PLANISH_TRY(const Contraction c, contraction_of(kernel));
+  PLANISH_TRY(const Product product, product_of(kernel));
+  const Contraction& c = product.c;
   if (const auto why = contraction_illegal(kernel, device, genome); !why.empty()) return fail("illegal_genome", why);
-  const Problem problem = problem_of(kernel, c);
-  const TilePlan plan = plan_of(kernel, c, genome);
+  const Problem& problem = product.problem;
+  const Sliding* const sliding = product.sliding ? &*product.sliding : nullptr;
+  const TilePlan plan = plan_of(kernel, product, genome);
   const auto extents = contraction::extents_of(problem, plan);
-  const bool splits = plan.scheme == Scheme::split;
+  const bool scaled = contraction::scales(plan);
   using Argument = Emitted::Argument;
 
   std::vector<std::int64_t> scratch;
-  std::vector<Argument> operands, exponents;
+  const auto place = [&](std::int64_t bytes) {
+    scratch.push_back(bytes);
+    return Argument{Argument::Kind::scratch, static_cast<int>(scratch.size()) - 1};
+  };
   std::vector<Emitted> launches;
+  const auto launch = [&](const contraction::Packing& packing) -> std::vector<Argument>& {
+    Emitted& one = launches.emplace_back();
+    one.source = packing.source;
+    one.grid[0] = packing.blocks;
+    one.block[0] = packing.threads;
+    one.cluster[0] = packing.cluster;
+    for (const int input : packing.inputs) one.args.push_back({Argument::Kind::input, input});
+    return one.args;
+  };
+  struct Packed {
+    std::vector<Argument> parts;
+    Argument exponents;
+  };
+  std::map<Operand, Packed> packed;
+  Argument notes;
+  const auto store = [&](Operand operand, const contraction::Packing& packing, std::vector<Argument>& args) {
+    for (int part = 0; part < contraction::parts(plan); ++part) {
+      packed[operand].parts.push_back(place(packing.part_bytes));
+      args.push_back(packed[operand].parts.back());
+    }
+  };
   for (const Operand operand : {Operand::a, Operand::b}) {
+    if (problem.slides(operand)) continue;
     const auto packing = contraction::print_packing(
-        kernel, c, operand, plan, operand == Operand::a ? extents.rows_a : extents.rows_b, extents.depth);
-    Emitted launch;
-    launch.source = packing.source;
-    launch.grid[0] = packing.blocks;
-    launch.block[0] = packing.threads;
-    launch.cluster[0] = packing.cluster;
-    for (const int input : packing.inputs) launch.args.push_back({Argument::Kind::input, input});
-    const auto add = [&](std::int64_t bytes, std::vector<Argument>& readers) {
-      const Argument place{Argument::Kind::scratch, static_cast<int>(scratch.size())};
-      scratch.push_back(bytes);
-      launch.args.push_back(place);
-      readers.push_back(place);
-    };
-    for (int part = 0; part < contraction::parts(plan); ++part) add(packing.part_bytes, operands);
-    if (splits) add(packing.exponents * 4, exponents);
-    launches.push_back(std::move(launch));
+        kernel, c, operand, plan, operand == Operand::a ? extents.rows_a : extents.rows_b, extents.depth, sliding);
+    auto& args = launch(packing);
+    store(operand, packing, args);
+    if (!scaled) continue;
+    args.push_back(packed[operand].exponents = place(packing.exponents * 4));
+    if (packing.cleared > 0) args.push_back(notes = place(packing.cleared * 4));
+  }
+  if (sliding != nullptr) {
+    // What the other packing cleared is noted by the first of these, and read by the second.
+    const auto packings = contraction::print_slide_packings(kernel, c, *sliding, *problem.columns, plan);
+    auto& first = launch(packings.front());
+    store(sliding->operand, packings.front(), first);
+    if (scaled) {
+      first.push_back(notes);
+      Packed& mine = packed[sliding->operand];
+      auto& again = launch(packings.back());
+      again.insert(again.end(), mine.parts.begin(), mine.parts.end());
+      again.push_back(notes);
+      again.push_back(mine.exponents = place(packings.back().exponents * 4));
+    }
+  }
+  std::vector<Argument> operands, exponents;
+  for (const auto& [operand, each] : packed) {
+    operands.insert(operands.end(), each.parts.begin(), each.parts.end());
+    if (scaled) exponents.push_back(each.exponents);
   }
 
-  const auto epilogue = contraction::print_epilogue(kernel, c);
+  const auto epilogue = contraction::print_epilogue(kernel, c, sliding);
   std::vector<Argument> ends;
   for (const int input : epilogue.inputs) ends.push_back({Argument::Kind::input, input});
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o) ends.push_back({Argument::Kind::output, static_cast<int>(o)});
@@ -214,10 +300,10 @@ Result<Emitted> emit_contraction(const Kernel& kernel, const Device& device, con
   if (joined) {
     attachment = contraction::plain_store(problem);
   } else {
-    attachment.scaled = splits;
+    attachment.scaled = scaled;
     attachment.prelude = std::string(printing::prelude(true)) + epilogue.text;
     attachment.parameters =
-        (splits ? "const int* __restrict__ ea, const int* __restrict__ eb, " : "") + epilogue.parameters;
+        (scaled ? "const int* __restrict__ ea, const int* __restrict__ eb, " : "") + epilogue.parameters;
     attachment.arguments = epilogue.arguments;
   }
   PLANISH_TRY(const contraction::MainLoop loop,
@@ -248,9 +334,9 @@ Result<Emitted> emit_contraction(const Kernel& kernel, const Device& device, con
     launches.push_back(std::move(main));
   }
 
-  for (Emitted& launch : launches) {
-    launch.language = "cuda";
-    launch.entry = "planish_kernel";
+  for (Emitted& one : launches) {
+    one.language = "cuda";
+    one.entry = "planish_kernel";
   }
   Emitted whole = std::move(launches.front());
   whole.after.assign(std::make_move_iterator(launches.begin() + 1), std::make_move_iterator(launches.end()));

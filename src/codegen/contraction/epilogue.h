@@ -5,6 +5,7 @@
 
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/plan.h"
+#include "codegen/contraction/sliding.h"
 
 namespace planish::codegen::contraction {
 
@@ -15,7 +16,7 @@ struct Epilogue {
   std::string arguments;    ///< "in2, out0, "
   std::vector<int> inputs;  ///< which inputs these are, in order; then come all outputs
 };
-Epilogue print_epilogue(const Kernel& kernel, const Contraction& contraction);
+Epilogue print_epilogue(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding = nullptr);
 
 /// A kernel that adds the parts of k up, multiplies back where rows were scaled, and does the epilogue. Arguments: the
 /// parts (fp32, product · split_k + part), the exponents of both operands where there are some, the epilogue's.

@@ -24,6 +24,7 @@ class Printer {
     out_ += machine_text();
     product();
     poll();
+    if (problem_.columns) taps();
     out_ += attachment_.prelude;
     out_ += "// ---- kernel ----\n";
     head();
@@ -42,9 +43,11 @@ class Printer {
 
   void product();
   void poll();
+  void taps();
   void head();
   void walk();
   void feeder();
+  void slide();
   void advance();
   void multiplier();
   void stage(bool first, bool last);
@@ -95,6 +98,13 @@ void Printer::poll() {
   line("}");
 }
 
+void Printer::taps() {
+  std::string all;
+  for (const std::int64_t offset : problem_.columns->offsets) all += (all.empty() ? "" : ", ") + number(offset) + "ll";
+  line("__constant__ long long tc_taps[" + number(static_cast<std::int64_t>(problem_.columns->offsets.size())) +
+       "] = {" + all + "};");
+}
+
 void Printer::head() {
   std::string operands;
   for (const char* const name : {"a", "b"}) {
@@ -102,8 +112,8 @@ void Printer::head() {
       operands += "const char* __restrict__ " + std::string(name) + number(part) + ", ";
     }
   }
-  line("extern \"C\" __global__ void __launch_bounds__(" + number(threads(plan_)) + ", 1) planish_kernel(" + operands +
-       attachment_.parameters + ") {");
+  line("extern \"C\" __global__ void __launch_bounds__(" + number(threads(plan_)) + ", " + number(plan_.blocks) +
+       ") planish_kernel(" + operands + attachment_.parameters + ") {");
   line("extern __shared__ __align__(16) unsigned char pl_smem[];");
   line("const u32 base = (tc_shared(pl_smem) + 127u) & ~127u;");
   line("const u32 full = base + " + number(plan_.stages * stage_bytes(plan_)) + ", empty = full + " +
@@ -147,32 +157,72 @@ void Printer::advance() {
 
 void Printer::feeder() {
   line("if (group == 0) {");
-  if (plan_.consumers > 1) line("tc_fewer<" + number(plan_.consumers == 2 ? 24 : 32) + ">();");
+  const bool shares = plan_.consumers > 1 || plan_.blocks > 1;
+  if (shares) line("tc_fewer<" + number(feeder_registers(plan_)) + ">();");
   line("if (threadIdx.x == 0) {");
   walk();
+  const std::string product = plan_.split_k > 1 ? "slice / " + number(plan_.split_k) : std::string("slice");
+  const std::string part = "slice % " + number(plan_.split_k);
   const auto from = [&](Operand operand) {
-    const std::int64_t rows = operand == Operand::a ? extents_.rows_a : extents_.rows_b;
-    const std::string product = plan_.split_k > 1 ? "slice / " + number(plan_.split_k) : std::string("slice");
-    std::string text = moves(operand) ? product + " * " + number(rows * extents_.depth * 2) + "ll + " : std::string();
-    if (plan_.split_k > 1) {
-      text += "slice % " + number(plan_.split_k) + " * " + number(depth_ * rows * plan_.bk * 2) + "ll + ";
+    if (problem_.slides(operand)) {
+      const auto& columns = *problem_.columns;
+      std::string text = operand == Operand::a ? "row" : "column";
+      if (moves(operand)) text += " + " + product + " * " + number(columns.planes * columns.positions) + "ll";
+      return text;
     }
+    const std::int64_t rows = operand == Operand::a ? extents_.rows_a : extents_.rows_b;
+    std::string text = moves(operand) ? product + " * " + number(rows * extents_.depth * 2) + "ll + " : std::string();
+    if (plan_.split_k > 1) text += part + " * " + number(depth_ * rows * plan_.bk * 2) + "ll + ";
     return text + (operand == Operand::a ? "row" : "column") + " * " + number(plan_.bk * 2) + "ll";
   };
   line("const long long from_a = " + from(Operand::a) + ", from_b = " + from(Operand::b) + ";");
+  if (problem_.columns) {
+    const std::int64_t chunks = problem_.columns->chunks;
+    if (plan_.split_k > 1) {
+      line("const int first = " + part + " * " + number(depth_ * plan_.bk / 8) + ";");
+      line("int tap = first / " + number(chunks) + ", chunk = first % " + number(chunks) + ";");
+    } else {
+      line("int tap = 0, chunk = 0;");
+    }
+  }
   line("for (int k = 0; k < " + number(depth_) + "; ++k) {");
   line("tc_poll(empty + stage * 8, parity ^ 1);");
   line("tc_expect(full + stage * 8, " + number(stage_bytes(plan_)) + ");");
   line("const u32 at = base + stage * " + number(stage_bytes(plan_)) + ";");
-  for (const Copy& copy : copies_of(plan_)) {
+  for (const Copy& copy : copies_of(problem_, plan_)) {
+    if (problem_.slides(copy.operand)) continue;
     const bool is_a = copy.operand == Operand::a;
     const std::string name = is_a ? "a" : "b";
     const std::int64_t rows = is_a ? extents_.rows_a : extents_.rows_b;
     line("tc_copy(at + " + number(copy.target) + ", " + name + number(copy.part) + " + from_" + name + " + k * " +
          number(rows * plan_.bk * 2) + "ll, " + number(copy.bytes) + ", full + stage * 8);");
   }
+  if (problem_.columns) slide();
   advance();
   line("}");
+  line("}");
+  line("}");
+}
+
+/// Copies of the operand whose rows slide: chunk by chunk of the stage, one tap after the other.
+void Printer::slide() {
+  const Columns& columns = *problem_.columns;
+  const bool is_a = columns.operand == Operand::a;
+  const std::string name = is_a ? "a" : "b";
+  const std::int64_t products = moves(columns.operand) ? problem_.batches : 1;
+  line("#pragma unroll");
+  line("for (int i = 0; i < " + number(plan_.bk / 8) + "; ++i) {");
+  line("const long long place = tap < " + number(static_cast<std::int64_t>(columns.offsets.size())) + " ? from_" +
+       name + " + tc_taps[tap] + chunk * " + number(columns.positions) + "ll : " + number(columns.zeros(products)) +
+       "ll;");
+  for (const Copy& copy : copies_of(problem_, plan_)) {
+    if (!problem_.slides(copy.operand) || copy.chunk != 0) continue;
+    line("tc_copy(at + " + number(copy.target) + " + i * " + number(copy.bytes) + ", " + name + number(copy.part) +
+         " + place * 16, " + number(copy.bytes) + ", full + stage * 8);");
+  }
+  line("if (++chunk == " + number(columns.chunks) + ") {");
+  line("chunk = 0;");
+  line("++tap;");
   line("}");
   line("}");
 }
@@ -181,8 +231,8 @@ void Printer::steps(int accumulator, bool fresh) {
   bool keep = !fresh;
   for (const Step& each : steps_of(plan_)) {
     if (each.accumulator != accumulator) continue;
-    const Descriptor a = descriptor_of(plan_, Operand::a, each.a_part, 0, each.k);
-    const Descriptor b = descriptor_of(plan_, Operand::b, each.b_part, 0, each.k);
+    const Descriptor a = descriptor_of(problem_, plan_, Operand::a, each.a_part, 0, each.k);
+    const Descriptor b = descriptor_of(problem_, plan_, Operand::b, each.b_part, 0, each.k);
     line("tc_product(" + std::string(accumulator == 0 ? "high" : "small") + ", " + std::to_string(encode(a)) +
          "ull + at_a + " + number(a.start / 16) + ", " + std::to_string(encode(b)) + "ull + at + " +
          number(b.start / 16) + ", " + (keep ? "1" : "0") + ");");
@@ -200,7 +250,8 @@ void Printer::stage(bool first, bool last) {
   line("{");
   line("tc_poll(full + stage * 8, parity);");
   line("const u64 at = (u64)((base + stage * " + number(stage_bytes(plan_)) + ") >> 4);");
-  const int apart = descriptor_of(plan_, Operand::a, 0, 64, 0).start - descriptor_of(plan_, Operand::a, 0, 0, 0).start;
+  const int apart = descriptor_of(problem_, plan_, Operand::a, 0, 64, 0).start -
+                    descriptor_of(problem_, plan_, Operand::a, 0, 0, 0).start;
   line("const u64 at_a = at + (group - 1) * " + number(apart / 16) + ";");
   line("tc_begin();");
   steps(0, promotes(plan_) && first);
@@ -226,32 +277,47 @@ void Printer::stage(bool first, bool last) {
 void Printer::store() {
   const bool whole_m = extents_.rows_a == problem_.m;
   const bool whole_n = extents_.rows_b == problem_.n;
-  const auto value = [&](const std::string& i, const std::string& exponent) {
+  const auto value = [&](const std::string& i, const std::string& column) {
     // Where hi·hi is not finite the small products say nothing: lo is 0 beside an Inf, and Inf · 0 is NaN.
-    const std::string raw = plan_.scheme == Scheme::plain ? "high[" + i + "]"
-                                                          : "tc_finite(sum[" + i + "]) ? fmaf(small[" + i +
-                                                                "], 0x1p-11f, sum[" + i + "]) : sum[" + i + "]";
-    return attachment_.scaled ? "tc_scale(" + raw + ", up + " + exponent + ")" : raw;
+    const std::string raw = !promotes(plan_) ? "high[" + i + "]"
+                                             : "tc_finite(sum[" + i + "]) ? fmaf(small[" + i + "], 0x1p-11f, sum[" + i +
+                                                   "]) : sum[" + i + "]";
+    return attachment_.scaled ? "tc_scale(" + raw + ", up + " + column + ")" : raw;
   };
-  const auto exponents = [&](const std::string& name, Operand operand) {
+  const auto exponent = [&](const std::string& name, Operand operand, const std::string& place) {
+    const std::string product = moves(operand) ? "slice * " : "";
+    if (problem_.slides(operand)) {
+      const Columns& columns = *problem_.columns;
+      const std::int64_t images = columns.positions / columns.image;
+      const std::string image = "min((" + place + ") / " + number(columns.image) + ", " + number(images - 1) + ")";
+      return name + "[" + (product.empty() ? "" : product + number(images) + " + ") + image + "]";
+    }
     const std::int64_t rows = operand == Operand::a ? extents_.rows_a : extents_.rows_b;
-    return name + "[" + (moves(operand) ? "slice * " + number(rows) + " + " : "");
+    return name + "[" + (product.empty() ? "" : product + number(rows) + " + ") + place + "]";
   };
   const bool sliced = problem_.batches * plan_.split_k > 1;
   const std::string n = number(problem_.n);
   line("const int m = row + (group - 1) * 64 + (int)threadIdx.x % 128 / 32 * 16 + lane / 4;");
   line("const int n = column + lane % 4 * 2;");
   if (attachment_.scaled) {
-    const std::string ea = exponents("ea", Operand::a);
-    line("const int up0 = " + ea + "m], up1 = " + ea + "m + 8];");
+    line("const int up0 = " + exponent("ea", Operand::a, "m") + ", up1 = " + exponent("ea", Operand::a, "m + 8") + ";");
+  }
+  // A tile reaches into two images at most, whose exponents are asked for once.
+  const bool near = attachment_.scaled && problem_.slides(Operand::b) && problem_.columns->image >= plan_.bn;
+  if (near) {
+    const std::string image = number(problem_.columns->image);
+    line("const int border = (column / " + image + " + 1) * " + image + ";");
+    line("const int before = " + exponent("eb", Operand::b, "column") +
+         ", behind = " + exponent("eb", Operand::b, "border") + ";");
   }
   line("#pragma unroll");
   line("for (int i = 0; i < " + number(accumulator_registers(plan_)) + "; i += 4) {");
   line("const int x = n + i * 2;");
   if (!whole_n) line("if (x < " + n + ") {");
   if (attachment_.scaled) {
-    const std::string eb = exponents("eb", Operand::b);
-    line("const int across0 = " + eb + "x], across1 = " + eb + "x + 1];");
+    line(near ? std::string("const int across0 = x < border ? before : behind, across1 = across0;")
+              : "const int across0 = " + exponent("eb", Operand::b, "x") +
+                    ", across1 = " + exponent("eb", Operand::b, "x + 1") + ";");
   }
   line("#pragma unroll");
   line("for (int h = 0; h < 2; ++h) {");
@@ -269,7 +335,8 @@ void Printer::store() {
 void Printer::multiplier() {
   const int registers = accumulator_registers(plan_);
   line("} else {");
-  if (plan_.consumers > 1) line("tc_more<" + number(plan_.consumers == 2 ? 240 : 160) + ">();");
+  const bool shares = plan_.consumers > 1 || plan_.blocks > 1;
+  if (shares) line("tc_more<" + number(consumer_registers(plan_)) + ">();");
   line("const int lane = threadIdx.x % 32;");
   walk();
   line("float high[" + number(registers) + "];");
@@ -314,7 +381,7 @@ Result<MainLoop> print_main_loop(const Problem& problem, const TilePlan& plan, c
   loop.source = Printer(problem, plan, attachment).print();
   loop.threads = threads(plan);
   loop.shared_bytes = shared_bytes(plan);
-  loop.blocks = std::min<std::int64_t>(multiprocessors, extents_of(problem, plan).tiles);
+  loop.blocks = std::min<std::int64_t>(std::int64_t{multiprocessors} * plan.blocks, extents_of(problem, plan).tiles);
   return loop;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codegen/contraction/main_loop.h"
+#include "codegen/contraction/pack_text.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/emit/cuda_access.h"
 #include "codegen/variables.h"
@@ -38,64 +39,45 @@ Sharing share_of(std::int64_t chunks) {
   return out;
 }
 
-constexpr const char* helpers =
-    R"(template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
-#pragma unroll
-  for (int i = 0; i < 8; i += UNIT) {
-    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
-    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
-    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
-    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
-  }
-}
-TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
-TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
-TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
-TC_FN float tc_remote(const float* p, int block) {
-  float v;
-  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
-               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
-  return v;
-}
-TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
-struct __align__(16) TcChunk { unsigned short x[8]; };
-TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
-)";
+/// The order in which a packed row has the variables of the sum: `fast` ones within `slow` ones, for each setting of
+/// which there are `pitch` columns.
+struct Sum {
+  std::vector<int> slow, fast;
+  std::int64_t slow_count = 1, fast_count = 1, pitch = 0;
+};
 
-constexpr const char* splitting =
-    R"(// The exponent that brings `top` into [2^13, 2^14).
-TC_FN int tc_exponent(float top) {
-  const int e = (int)(__float_as_uint(top) >> 23);
-  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
+Sum sum_of(const Contraction& c, const Sliding* beside) {
+  if (beside == nullptr) return {{}, c.k, 1, c.depth, c.depth};
+  Sum sum{{}, beside->channels, beside->taps, beside->channel_count, beside->chunks * 8};
+  for (const Slide& slide : beside->slides) sum.slow.push_back(slide.tap);
+  return sum;
 }
-TC_FN void tc_split(float x, float f, float g, unsigned short& hi, unsigned short& lo) {
-  const float s = x * f * g;
-  hi = pl_to_f16(s);
-  if (x != 0.0f && (hi & 0x7fff) == 0) hi |= 1;
-  lo = tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
-}
-)";
 
 /// tc_values(): eight values of a row, from column k on; zeros outside.
-void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& c, Operand operand) {
+void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& c, Operand operand, const Sum& sum) {
   const bool is_a = operand == Operand::a;
   const std::vector<int> root{is_a ? c.first : c.second};
   const auto& rows = is_a ? c.m : c.n;
-  const std::int64_t last = kernel.space.extents[static_cast<std::size_t>(c.k.back())];
+  const std::int64_t last = kernel.space.extents[static_cast<std::size_t>(sum.fast.back())];
   const bool whole = last % 8 == 0;  // a chunk lies in one run of the innermost variable
   writer.open(
       fmt::format("TC_FN void tc_values(float (&v)[8], {}int batch, int row, int k) {{", writer.parameters(root)));
+  if (sum.slow_count > 1) {
+    writer.line(fmt::format("const int tap = k / {};", sum.pitch));
+    writer.line(fmt::format("k %= {};", sum.pitch));
+  }
   // Eight columns that begin outside are all outside, as packed rows are longer
   // by whole chunks where `whole` holds.
-  writer.open(fmt::format("if (row >= {} || k >= {}) {{", is_a ? c.rows : c.columns, c.depth));
+  writer.open(fmt::format("if (row >= {} || k >= {}{}) {{", is_a ? c.rows : c.columns, sum.fast_count,
+                          sum.slow_count > 1 ? fmt::format(" || tap >= {}", sum.slow_count) : ""));
   writer.line("#pragma unroll");
   writer.line("for (int j = 0; j < 8; ++j) v[j] = 0.0f;");
   writer.line("return;");
   writer.close();
   writer.decode("batch", c.batch);
   writer.decode("row", rows);
-  const printing::Lanes lanes{printing::Lanes::Mode::along, 8, c.k.back(), {}, {}};
+  if (sum.slow_count > 1) writer.decode("tap", sum.slow);
+  const printing::Lanes lanes{printing::Lanes::Mode::along, 8, sum.fast.back(), {}, {}};
   for (const int id : printing::closure(kernel, root, [](int) { return false; })) {
     const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
     if (node.op != Op::load) continue;
@@ -105,7 +87,7 @@ void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& 
     writer.line(fmt::format("{} r{}[8];", printing::computing_type(node.dtype), id));
     if (whole && access.kind == printing::Access::Kind::vector && access.unit > 1) {
       writer.open("{");
-      writer.decode("k", c.k);
+      writer.decode("k", sum.fast);
       const std::string where = writer.condition(node.where);
       writer.line(fmt::format("__align__(16) {} raw[8];", printing::storage_type(stored)));
       if (!where.empty()) writer.line(fmt::format("const bool there = {};", where));
@@ -120,9 +102,9 @@ void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& 
     }
     writer.line("#pragma unroll");
     writer.open("for (int j = 0; j < 8; ++j) {");
-    writer.decode("k + j", c.k);
+    writer.decode("k + j", sum.fast);
     std::string where = writer.condition(node.where);
-    if (!whole) where = fmt::format("k + j < {}{}", c.depth, where.empty() ? "" : " && (" + where + ")");
+    if (!whole) where = fmt::format("k + j < {}{}", sum.fast_count, where.empty() ? "" : " && (" + where + ")");
     const std::string value =
         printing::load_form(fmt::format("pl_ldg(in{} + ({}))", node.input, writer.place_of(node.index)), stored);
     writer.line(
@@ -131,11 +113,12 @@ void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& 
   }
   writer.line("#pragma unroll");
   writer.open("for (int j = 0; j < 8; ++j) {");
-  writer.decode("k + j", c.k);
+  writer.decode("k + j", sum.fast);
   writer.at_hand = [](int id) { return fmt::format("r{}[j]", id); };
   writer.nodes(root);
   const std::string value = writer.name(root[0]);
-  writer.line(whole ? fmt::format("v[j] = {};", value) : fmt::format("v[j] = k + j < {} ? {} : 0.0f;", c.depth, value));
+  writer.line(whole ? fmt::format("v[j] = {};", value)
+                    : fmt::format("v[j] = k + j < {} ? {} : 0.0f;", sum.fast_count, value));
   writer.close();
   writer.close();
 }
@@ -149,8 +132,8 @@ bool is_shared(const Kernel& kernel, const Contraction& c, Operand operand) {
 }
 
 Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operand, const TilePlan& plan,
-                      std::int64_t rows, std::int64_t depth) {
-  const bool splits = plan.scheme == Scheme::split;
+                      std::int64_t rows, std::int64_t depth, const Sliding* beside) {
+  const bool splits = plan.scheme == Scheme::split, scaled = scales(plan);
   const std::int64_t products = is_shared(kernel, c, operand) ? 1 : c.batches;
   const std::int64_t chunks = depth / 8, groups = rows / 8;
   Packing packing;
@@ -158,26 +141,32 @@ Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operan
   const std::int64_t sweep = sharing.threads / 8, trips = sharing.trips;
   const bool kept = sharing.kept;
   packing.threads = sharing.threads;
-  packing.cluster = splits ? sharing.blocks : 1;
+  packing.cluster = scaled ? sharing.blocks : 1;
   packing.blocks = groups * products * sharing.blocks;
   packing.part_bytes = products * rows * depth * 2;
-  packing.exponents = splits ? products * rows : 0;
+  packing.exponents = scaled ? products * rows : 0;
+  packing.cleared = scaled && beside != nullptr ? c.batches * beside->images : 0;
 
   PlaceWriter writer(kernel);
   const std::vector<int> root{operand == Operand::a ? c.first : c.second};
   packing.inputs = writer.inputs(root);
-  writer.out = std::string(printing::prelude(true)) + std::string(machine_text()) + helpers + (splits ? splitting : "");
+  writer.out = std::string(printing::prelude(true)) + std::string(machine_text()) + std::string(packing_text()) +
+               std::string(scaled ? scaling_text() : "");
   writer.line("// ---- kernel ----");
-  print_values(writer, kernel, c, operand);
+  print_values(writer, kernel, c, operand, sum_of(c, beside));
   const std::string values = fmt::format("tc_values(v[i], {}batch, row, chunk * 8);", writer.arguments(root));
   const std::int64_t blocks = sharing.blocks;
   const std::int64_t held = kept ? trips : 1;
   writer.open(
       fmt::format("extern \"C\" __global__ void __launch_bounds__({}) "
-                  "planish_kernel({}unsigned char* __restrict__ out0{}) {{",
-                  packing.threads, writer.parameters(root),
-                  splits ? ", unsigned char* __restrict__ out1, int* __restrict__ out2" : ""));
-  if (splits) writer.line(fmt::format("__shared__ float most[{}];", packing.threads / 32 * 8));
+                  "planish_kernel({}unsigned char* __restrict__ out0{}{}{}) {{",
+                  packing.threads, writer.parameters(root), splits ? ", unsigned char* __restrict__ out1" : "",
+                  scaled ? ", int* __restrict__ out2" : "", packing.cleared > 0 ? ", int* __restrict__ notes" : ""));
+  if (packing.cleared > 0) {
+    writer.line(fmt::format("if (blockIdx.x == 0) for (int i = threadIdx.x; i < {}; i += {}) notes[i] = 0;",
+                            packing.cleared, packing.threads));
+  }
+  if (scaled) writer.line(fmt::format("__shared__ float most[{}];", packing.threads / 32 * 8));
   if (packing.cluster > 1) writer.line("__shared__ float common[8];");
   writer.line("const int r = threadIdx.x % 8;");
   writer.line(fmt::format("const int part = blockIdx.x % {0}, whole = blockIdx.x / {0};", blocks));
@@ -199,7 +188,7 @@ Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operan
     writer.close();
     writer.close();
   };
-  if (splits) {
+  if (scaled) {
     writer.line("float top = 0.0f;");
     sweeps(true, [&] {
       writer.line("#pragma unroll");
@@ -225,13 +214,9 @@ Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operan
     writer.line(fmt::format("if (part == 0 && threadIdx.x < 8) out2[batch * {} + row] = e;", rows));
     writer.line("const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);");
   }
-  sweeps(!splits || !kept, [&] {
+  sweeps(!scaled || !kept, [&] {
     writer.line(splits ? "TcChunk hi, lo;" : "TcChunk hi;");
-    writer.line("#pragma unroll");
-    writer.line(fmt::format(
-        "for (int j = 0; j < 8; ++j) {};",
-        splits ? "tc_split(v[i][j], f, g, hi.x[j], lo.x[j])"
-               : fmt::format("hi.x[j] = {}(v[i][j])", plan.element == Element::f16 ? "pl_to_f16" : "pl_to_bf16")));
+    print_rounding(writer, plan, "v[i]", "f * g");
     // As place_in_operand(): slabs of bk columns, groups of 8 rows, chunks,
     // rows.
     writer.line(

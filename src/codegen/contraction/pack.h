@@ -6,6 +6,7 @@
 
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/plan.h"
+#include "codegen/contraction/sliding.h"
 
 namespace planish::codegen::contraction {
 
@@ -19,16 +20,27 @@ struct Packing {
   int cluster = 1;  ///< blocks that share 8 rows, side by side along k
   std::int64_t part_bytes = 0;
   std::int64_t exponents = 0;  ///< how many; 0: none
+  std::int64_t cleared = 0;    ///< ints that one more pointer, the last, has room for, and that are 0 afterwards
 };
 
 /// `rows` and `depth`: of the packed operand, the tile's multiples of what there is; beyond lie zeros.
 ///
-/// Where the plan splits: a row is multiplied by the power of two that brings its largest finite magnitude into
+/// Where the plan scales: a row is multiplied by the power of two that brings its largest finite magnitude into
 /// [2¹³, 2¹⁴), so that fp16 holds it whatever its scale; what it is multiplied by to get back is 2^exponent. hi is the
-/// nearest fp16 value, but never 0 where the element is not (Inf times a value that vanished would be NaN); lo is what
-/// is left, times 2¹¹, and 0 beside what is not finite. A row's Inf and NaN say nothing of its scale.
+/// nearest fp16 value, but never 0 where the element is not (Inf times a value that vanished would be NaN); lo, where
+/// the plan splits, is what is left, times 2¹¹, and 0 beside what is not finite. A row's Inf and NaN say nothing of its
+/// scale.
+///
+/// `beside`: how the other factor slides, if it does: columns are then its taps' chunks of channels.
 Packing print_packing(const Kernel& kernel, const Contraction& contraction, Operand operand, const TilePlan& plan,
-                      std::int64_t rows, std::int64_t depth);
+                      std::int64_t rows, std::int64_t depth, const Sliding* beside = nullptr);
+
+/// Packs the factor that slides, place by place (see Columns), in two launches where the plan scales. The first rounds
+/// elements as they are and notes each image's largest finite magnitude (arguments: inputs, a pointer a part, the
+/// notes). The second repeats images whose magnitudes fp16 does not hold well, scaled as rows are above, and leaves all
+/// images' exponents (arguments: the same, then the exponents); others it only looks at. The notes are 0 before.
+std::vector<Packing> print_slide_packings(const Kernel& kernel, const Contraction& contraction, const Sliding& sliding,
+                                          const Columns& columns, const TilePlan& plan);
 
 /// True where the operand is the same for all products of a batch.
 bool is_shared(const Kernel& kernel, const Contraction& contraction, Operand operand);

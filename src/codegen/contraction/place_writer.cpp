@@ -29,10 +29,10 @@ void PlaceWriter::decode(std::string_view linear, std::span<const int> variables
   for (std::size_t i = variables.size(); i-- > 0;) {
     const int v = variables[i];
     const std::int64_t extent = kernel_.space.extents[static_cast<std::size_t>(v)];
-    std::string text = fmt::format("({})", linear);
+    std::string text = fmt::format("(unsigned)({})", linear);
     if (later > 1) text += fmt::format(" / {}", later);
     if (i > 0) text = fmt::format("{} % {}", text, extent);
-    line(fmt::format("const {} d{} = {};", wide_ ? "long long" : "int", v, text));
+    line(fmt::format("const {} d{} = {};", coordinate(), v, text));
     later *= extent;
   }
 }

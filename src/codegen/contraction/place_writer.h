@@ -24,7 +24,7 @@ class PlaceWriter : public printing::Speller {
   void line(std::string_view text);
   void open(std::string_view text);
   void close();
-  /// Coordinates of `variables` from the linear position `linear`, an expression.
+  /// Coordinates of `variables` from the linear position `linear`, an expression of type int, not negative.
   void decode(std::string_view linear, std::span<const int> variables);
   /// Definitions of all that `roots` need.
   void nodes(std::span<const int> roots);
@@ -36,6 +36,8 @@ class PlaceWriter : public printing::Speller {
   /// The element that a load reads, as an index.
   std::string place_of(const ir::IndexExpr& index) const;
   std::string condition(std::span<const ir::Bound> where) const;
+  /// The type of coordinates.
+  std::string_view coordinate() const { return wide_ ? "long long" : "int"; }
 
   std::string load(const Kernel& kernel, int id) override;
   std::string reduced(const Kernel& kernel, int id) override;

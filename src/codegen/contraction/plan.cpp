@@ -1,5 +1,7 @@
 #include "codegen/contraction/plan.h"
 
+#include <algorithm>
+
 namespace planish::codegen::contraction {
 namespace {
 
@@ -17,8 +19,17 @@ std::uint64_t encode(const Descriptor& d) {
   return (static_cast<std::uint64_t>(d.leading / 16) << 16) | (static_cast<std::uint64_t>(d.stride / 16) << 32);
 }
 
+std::int64_t Columns::places(std::int64_t products, std::int64_t rows) const {
+  // A tile may begin at the last position, and a shift is shorter than an image.
+  return zeros(products) + rows + image;
+}
+
 int parts(const TilePlan& plan) {
-  return plan.scheme == Scheme::plain ? 1 : 2;
+  return plan.scheme == Scheme::split ? 2 : 1;
+}
+
+bool scales(const TilePlan& plan) {
+  return plan.scheme != Scheme::plain;
 }
 
 int accumulators(const TilePlan& plan) {
@@ -26,7 +37,7 @@ int accumulators(const TilePlan& plan) {
 }
 
 bool promotes(const TilePlan& plan) {
-  return plan.scheme != Scheme::plain;
+  return plan.scheme == Scheme::split;
 }
 
 int tile_rows(const TilePlan& plan, Operand operand) {
@@ -46,6 +57,16 @@ int threads(const TilePlan& plan) {
   return 128 * (plan.consumers + 1);
 }
 
+int feeder_registers(const TilePlan& plan) {
+  return plan.consumers == 3 ? 32 : 24;
+}
+
+int consumer_registers(const TilePlan& plan) {
+  // What blocks are launched with, in multiples of 8, is divided anew: the feeder gives of its share.
+  const int each = std::min(65536 / (plan.blocks * threads(plan)) / 8 * 8, 248);
+  return std::min((each * threads(plan) - feeder_registers(plan) * 128) / (plan.consumers * 128) / 8 * 8, 240);
+}
+
 int accumulator_registers(const TilePlan& plan) {
   return plan.bn / 2;
 }
@@ -62,15 +83,23 @@ std::int64_t place_in_operand(const TilePlan& plan, std::int64_t rows, std::int6
          k % 8 * bytes_each;
 }
 
-Descriptor descriptor_of(const TilePlan& plan, Operand operand, int part, int row, int k) {
+Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand operand, int part, int row, int k) {
+  if (problem.slides(operand)) {
+    const int chunk = tile_rows(plan, operand) * 16;
+    return {part_offset(plan, operand, part) + row * 16 + k / 8 * chunk, chunk, 128};
+  }
   return {part_offset(plan, operand, part) + row * plan.bk * bytes_each + k / 8 * 128, 128, plan.bk * 16};
 }
 
-std::vector<Copy> copies_of(const TilePlan& plan) {
+std::vector<Copy> copies_of(const Problem& problem, const TilePlan& plan) {
   std::vector<Copy> all;
   for (const Operand operand : {Operand::a, Operand::b}) {
+    const int rows = tile_rows(plan, operand);
     for (int part = 0; part < parts(plan); ++part) {
-      all.push_back({operand, part, part_offset(plan, operand, part), tile_rows(plan, operand) * plan.bk * bytes_each});
+      const int target = part_offset(plan, operand, part);
+      if (!problem.slides(operand)) all.push_back({operand, part, target, rows * plan.bk * bytes_each});
+      for (int chunk = 0; problem.slides(operand) && chunk < plan.bk / 8; ++chunk)
+        all.push_back({operand, part, target + chunk * rows * 16, rows * 16, chunk});
     }
   }
   return all;
@@ -115,13 +144,16 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
   if (promotes(plan) && (plan.promote_k < plan.bk || plan.promote_k % plan.bk != 0 || plan.promote_k > 512)) {
     return bad("promote_k is a multiple of bk up to 512");
   }
-  if (promotes(plan) && plan.element != Element::f16) return bad("operands are split into fp16 parts");
+  if (scales(plan) && plan.element != Element::f16) return bad("fp32 operands become fp16 parts");
   const int sums = accumulator_registers(plan) * (accumulators(plan) + (promotes(plan) ? 1 : 0));
-  // Of 240 registers a thread of two multiplying warpgroups, of 160 where there are three.
-  const int room = plan.consumers == 3 ? 112 : 200;
+  const int room =
+      consumer_registers(plan) - (plan.consumers == 3 ? 48 : 40);  // the rest is for addresses and epilogues
   if (sums > room) {
     return bad("accumulators need " + std::to_string(sums) + " registers a thread of " + std::to_string(room));
   }
+  if (plan.blocks < 1 || plan.blocks > 4) return bad("blocks is 1 to 4");
+  if (plan.blocks > 1 && plan.blocks * (shared_bytes(plan) + 1024) > shared_limit + 1024)
+    return bad("the stages of " + std::to_string(plan.blocks) + " blocks do not fit a multiprocessor");
   if (shared_bytes(plan) > shared_limit) {
     return bad("stages need " + std::to_string(shared_bytes(plan)) + " bytes of shared memory of " +
                std::to_string(shared_limit));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,27 @@
 /// and which the CPU can execute byte by byte. Values only; everything here may be called from any thread.
 namespace planish::codegen::contraction {
 
-/// C[m][n] = Σ_k A[m][k] · B[n][k], several times; both operands come packed (see Layout), C is written row-major in
-/// fp32.
+enum class Operand { a, b };
+
+/// How an operand lies whose rows slide over an array (see Sliding): plane by plane, each a chunk of 8 columns of every
+/// position, 16 bytes a position. Its k are the taps' chunks one tap after the other, each tap a shift of the
+/// positions.
+struct Columns {
+  Operand operand = Operand::b;
+  std::int64_t positions = 0;         ///< of a plane: the operand's rows
+  std::int64_t planes = 0;            ///< of one product
+  std::int64_t chunks = 0;            ///< of 8 columns, of each tap
+  std::vector<std::int64_t> offsets;  ///< by tap: where its first chunk's rows begin, in positions
+  std::int64_t image = 0;             ///< positions that share one exponent
+
+  /// 16 bytes each, of one part of all of `products`. Behind the planes lie zeros: what k beyond the taps reads. No
+  /// copy of `rows` positions reaches beyond.
+  std::int64_t places(std::int64_t products, std::int64_t rows) const;
+  std::int64_t zeros(std::int64_t products) const { return products * planes * positions; }
+};
+
+/// C[m][n] = Σ_k A[m][k] · B[n][k], several times; both operands come packed (see TilePlan and Columns), C is written
+/// row-major in fp32.
 struct Problem {
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -19,12 +39,16 @@ struct Problem {
   std::int64_t batches = 1;  ///< so many products
   bool a_batched = true;     ///< false: all of them have the same A
   bool b_batched = true;
+  std::optional<Columns> columns = {};  ///< of an operand that slides
+
+  bool slides(Operand operand) const { return columns && columns->operand == operand; }
 };
 
 /// How products of 16-bit operands become the answer.
 enum class Scheme {
-  plain,  ///< one product, summed in the tensor core
-  split,  ///< x = hi + lo·2⁻¹¹ in fp16: hi·hi promoted into fp32 sums, hi·lo + lo·hi in an accumulator of their own
+  plain,   ///< one product, summed in the tensor core
+  single,  ///< the same of fp32 operands rounded to fp16, scaled by powers of two
+  split,   ///< x = hi + lo·2⁻¹¹ in fp16: hi·hi promoted into fp32 sums, hi·lo + lo·hi in an accumulator of their own
 };
 
 enum class Element { f16, bf16 };
@@ -33,7 +57,8 @@ enum class Element { f16, bf16 };
 ///
 /// Operands lie in slabs of bk columns of all rows, in memory and in shared memory alike: groups of 8 rows after each
 /// other, in a group chunks of 8 columns after each other, in a chunk its 8 rows of 16 bytes. A tile's rows of a slab
-/// are contiguous, so that one bulk copy brings them, and are what the tensor core reads without swizzling.
+/// are contiguous, so that one bulk copy brings them, and are what the tensor core reads without swizzling. Where rows
+/// slide, a stage has its chunks after each other, each of all rows of the tile.
 struct TilePlan {
   int bm = 128;
   int bn = 128;
@@ -45,6 +70,7 @@ struct TilePlan {
   Element element = Element::f16;
   int raster = 8;      ///< rows of tiles that are walked together
   int split_k = 1;     ///< parts of k that are summed by different blocks, each into a C of its own
+  int blocks = 1;      ///< of a multiprocessor at once: one stores its tile while others multiply
   int spin_limit = 0;  ///< polls of a barrier before the kernel traps; 0: for ever
 
   bool operator==(const TilePlan&) const = default;
@@ -62,14 +88,13 @@ struct Descriptor {
 /// The constant half of the 64 bits; the start address, divided by 16, is added by whoever knows it.
 std::uint64_t encode(const Descriptor& descriptor);
 
-enum class Operand { a, b };
-
-/// One copy of a stage: a tile's rows of one slab.
+/// One copy of a stage: a tile's rows of one slab, or of one chunk where they slide.
 struct Copy {
   Operand operand = Operand::a;
   int part = 0;    ///< 0: hi, 1: lo
   int target = 0;  ///< bytes from the stage's beginning
   int bytes = 0;
+  int chunk = 0;  ///< of 8 columns, within the stage
 };
 
 /// One tensor-core instruction of a stage.
@@ -81,20 +106,23 @@ struct Step {
 };
 
 int parts(const TilePlan& plan);                       ///< 1, or 2 where operands are split
+bool scales(const TilePlan& plan);                     ///< operands are multiplied by powers of two
 int accumulators(const TilePlan& plan);                ///< sets of registers that the tensor core adds to
 bool promotes(const TilePlan& plan);                   ///< sums leave the tensor core every promote_k
 int tile_rows(const TilePlan& plan, Operand operand);  ///< bm or bn
 int stage_bytes(const TilePlan& plan);
 int shared_bytes(const TilePlan& plan);  ///< dynamic shared memory of a block, barriers and alignment included
 int threads(const TilePlan& plan);
+int feeder_registers(const TilePlan& plan);                        ///< a thread, of the 64 Ki that blocks share
+int consumer_registers(const TilePlan& plan);                      ///< the same, of who multiplies
 int accumulator_registers(const TilePlan& plan);                   ///< fp32 registers of one set, a thread
 int part_offset(const TilePlan& plan, Operand operand, int part);  ///< in a stage, bytes
 
 /// Where element (row, k) lies in a packed operand of `rows` rows (a multiple of the tile's), in bytes.
 std::int64_t place_in_operand(const TilePlan& plan, std::int64_t rows, std::int64_t row, std::int64_t k);
 /// For rows that begin `row` rows into the tile.
-Descriptor descriptor_of(const TilePlan& plan, Operand operand, int part, int row, int k);
-std::vector<Copy> copies_of(const TilePlan& plan);
+Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand operand, int part, int row, int k);
+std::vector<Copy> copies_of(const Problem& problem, const TilePlan& plan);
 /// In the order of issue. Those of one accumulator that follow each other are one group.
 std::vector<Step> steps_of(const TilePlan& plan);
 

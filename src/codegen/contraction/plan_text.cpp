@@ -10,17 +10,13 @@ namespace planish::codegen::contraction {
 namespace {
 
 using Number = std::pair<std::string_view, int TilePlan::*>;
-constexpr std::array numbers{Number{"bm", &TilePlan::bm},
-                             Number{"bn", &TilePlan::bn},
-                             Number{"bk", &TilePlan::bk},
-                             Number{"consumers", &TilePlan::consumers},
-                             Number{"stages", &TilePlan::stages},
-                             Number{"promote_k", &TilePlan::promote_k},
-                             Number{"raster", &TilePlan::raster},
-                             Number{"split_k", &TilePlan::split_k},
-                             Number{"spin_limit", &TilePlan::spin_limit}};
+constexpr std::array numbers{Number{"bm", &TilePlan::bm},         Number{"bn", &TilePlan::bn},
+                             Number{"bk", &TilePlan::bk},         Number{"consumers", &TilePlan::consumers},
+                             Number{"stages", &TilePlan::stages}, Number{"promote_k", &TilePlan::promote_k},
+                             Number{"raster", &TilePlan::raster}, Number{"split_k", &TilePlan::split_k},
+                             Number{"blocks", &TilePlan::blocks}, Number{"spin_limit", &TilePlan::spin_limit}};
 
-constexpr std::array<std::string_view, 2> schemes{"plain", "split"};
+constexpr std::array<std::string_view, 3> schemes{"plain", "single", "split"};
 constexpr std::array<std::string_view, 2> elements{"f16", "bf16"};
 
 template <typename E, std::size_t N>

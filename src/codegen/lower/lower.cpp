@@ -585,7 +585,9 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
 }  // namespace
 
 bool contracts(std::string_view op) {
-  return contraction_handlers().contains(base_name(op));
+  const auto name = base_name(op);
+  return contraction_handlers().contains(name) || name == "convolution" ||
+         (name.starts_with("conv") && window_handlers().contains(name));
 }
 
 OpClass classify(std::string_view op) {

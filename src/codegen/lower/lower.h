@@ -20,7 +20,8 @@ enum class OpClass : std::uint8_t {
   other,      ///< an `aten` step
 };
 OpClass classify(std::string_view op);
-/// Whether LowerLimits::contractions is about this operator: a product of matrices or vectors, whose class is `other`.
+/// Whether LowerLimits::contractions is about this operator: a product of matrices or vectors, whose class is `other`,
+/// or a convolution.
 bool contracts(std::string_view op);
 
 struct LowerLimits {
@@ -29,7 +30,8 @@ struct LowerLimits {
   /// Allows outputs of every element beside results of rows that none of them needs (`relu(x)` and its sum).
   bool unneeded_rows = true;
   bool parts = true;  ///< where nothing else does, parts of rows may be folded beside the rows (see codegen/parts.h)
-  bool contractions = false;        ///< matrix products may be lowered (see codegen/contraction/contraction.h)
+  bool contractions =
+      false;  ///< matrix products and convolutions may be lowered (see codegen/contraction/contraction.h)
   bool narrow_contractions = true;  ///< also those of two 16-bit factors
 };
 

@@ -118,6 +118,7 @@ class Lowering {
 
   /// Allows products of matrices: rows of k products are folded.
   void contract() { contracting_ = true; }
+  bool contracting() const { return contracting_; }
   /// Said by what lowers one.
   void contracted() { contracted_ = true; }
   bool has_contracted() const { return contracted_; }

@@ -4,9 +4,9 @@
 #include "codegen/lower/padded.h"
 #include "codegen/lower/row_fold.h"
 
-// Operators whose result at a place is a fold over a window around it: pooling, and convolutions of one channel with
-// itself (stencils). The taps of a small window are written out, so that such an operator fuses like pointwise work;
-// the outer dims of a large one are swept as a row. docs/decisions/0020.
+// Operators whose result at a place is a fold over a window around it: pooling, and convolutions. The taps of a small
+// window over one channel are written out, so that such an operator fuses like pointwise work; the outer dims of a
+// large one are swept as a row (docs/decisions/0020). Several channels are a product of matrices (docs/decisions/0057).
 namespace planish::codegen {
 namespace {
 
@@ -38,6 +38,13 @@ std::size_t dims_of(std::string_view name) {
     if (c >= '1' && c <= '3') return static_cast<std::size_t>(c - '0');
   }
   return 0;
+}
+
+/// Where tap `at` of the window lies in dim d of the tensor's last dims. Outside it lies padding.
+IndexExpr window_place(const Site& s, const Window& window, const IndexExpr& at, std::size_t d) {
+  const std::size_t dim = s.coords.size() - window.dims() + d;
+  const IndexExpr begin = s.low.plus(ir::scale(s.coords[dim], window.stride[d]), -window.padding[d]);
+  return ir::add(begin, ir::scale(at, window.dilation[d]), s.low.space());
 }
 
 /// The taps of one output element: a part of the window is swept as a row, the rest is written out.
@@ -74,11 +81,7 @@ class Taps {
   }
 
   /// Where tap `at` lies in dim d of the tensor's last dims. Outside it lies padding.
-  IndexExpr position(const Coords& at, std::size_t d) const {
-    const std::size_t dim = s_.coords.size() - window_.dims() + d;
-    const IndexExpr begin = s_.low.plus(ir::scale(s_.coords[dim], window_.stride[d]), -window_.padding[d]);
-    return ir::add(begin, ir::scale(at[d], window_.dilation[d]), s_.low.space());
-  }
+  IndexExpr position(const Coords& at, std::size_t d) const { return window_place(s_, window_, at[d], d); }
 
   /// The element under tap `at`, where the other dims of the tensor have coordinates `front`; `fill` in the padding.
   Result<int> element(const Coords& at, Coords front, DType dtype, double fill) const {
@@ -260,29 +263,40 @@ std::optional<std::vector<std::int64_t>> convolution_padding(const Site& s, cons
   return padding;
 }
 
-/// Each output channel reads one input channel: a stencil, limited by memory. Others are products of matrices.
-Result<int> convolution(const Site& s) {
-  const int id = s.args.value("input"), weight = s.args.value("weight"), bias = s.args.value("bias");
-  if (id < 0 || weight < 0) return malformed(s);
+/// Σ over the channels of a group and the window of input times weight: a product of matrices, one of whose factors
+/// slides.
+Result<int> over_channels(const Site& s, const Window& window, int id, int weight) {
   const auto& shape = s.low.info(id).shape;
   const auto& taps_shape = s.low.info(weight).shape;
-  if (s.args.flag("transposed")) return unsupported("a transposed convolution");
-  if (taps_shape.size() < 3 || taps_shape[1] != 1) return unsupported("a convolution over several channels");
-  const std::size_t dims = taps_shape.size() - 2;
-  if (shape.size() != s.coords.size() || shape.size() <= dims) return malformed(s);
-  const std::vector<std::int64_t> ones(dims, 1);
-  Window window;
-  window.size.assign(taps_shape.begin() + 2, taps_shape.end());
+  const std::size_t dims = window.dims(), channel = shape.size() - dims - 1;
+  const std::int64_t groups = shape[channel] / taps_shape[1];
+  if (groups * taps_shape[1] != shape[channel] || taps_shape[0] % groups != 0) return malformed(s);
+  PLANISH_TRY(const Coords row, s.low.row(s.coords, s.low.info(s.out_id).shape, std::span(taps_shape).subspan(1)));
+  s.low.contracted();
+  const IndexExpr own = s.coords[channel];
+  const IndexExpr group = ir::floor_div(own, taps_shape[0] / groups, s.low.space());
+  Coords place(s.coords.begin(), s.coords.begin() + static_cast<std::ptrdiff_t>(channel));
+  place.push_back(ir::add(ir::scale(group, taps_shape[1]), row[0], s.low.space()));
+  std::vector<Bound> bounds;
+  for (std::size_t d = 0; d < dims; ++d) {
+    place.push_back(window_place(s, window, row[d + 1], d));
+    bounds.push_back({place.back(), 0, shape[channel + 1 + d]});
+  }
+  const DType data = wide(s.out_dtype);
+  PLANISH_TRY(const int x, padded(s.low, id, place, std::move(bounds), data, 0));
+  Coords tap{own};
+  tap.insert(tap.end(), row.begin(), row.end());
+  PLANISH_TRY(const int w, s.low.value_as(weight, tap, data));
+  return s.b.reduce(ReduceKind::sum, s.b.mul(x, w), data);
+}
+
+/// Each output channel reads one input channel: a stencil, limited by memory, whose taps are written out.
+Result<int> over_taps(const Site& s, const Window& window, int id, int weight) {
+  const auto& shape = s.low.info(id).shape;
+  const auto& taps_shape = s.low.info(weight).shape;
   if (product(window.size) > most_taps) return unsupported("a convolution with many taps");
-  const auto stride = spread(s.args, "stride", dims, ones), dilation = spread(s.args, "dilation", dims, ones);
-  if (!stride || !dilation) return malformed(s);
-  window.stride = *stride;
-  window.dilation = *dilation;
-  const auto padding = convolution_padding(s, window);
-  if (!padding) return malformed(s);
-  window.padding = *padding;
   PLANISH_TRY(const Taps taps, Taps::make(s, id, window, s.low.info(s.out_id).shape));
-  const std::size_t channel = shape.size() - dims - 1;
+  const std::size_t channel = shape.size() - window.dims() - 1;
   const IndexExpr own = s.coords[channel];
   Coords front = taps.front();
   front[channel] = ir::floor_div(own, taps_shape[0] / shape[channel], s.low.space());
@@ -298,8 +312,35 @@ Result<int> convolution(const Site& s) {
     sum = sum < 0 ? one : b.add(sum, one);
     return {};
   }));
+  return sum;
+}
+
+/// A stencil where each output channel reads one input channel. Others are products of matrices, only where those may
+/// be lowered.
+Result<int> convolution(const Site& s) {
+  const int id = s.args.value("input"), weight = s.args.value("weight"), bias = s.args.value("bias");
+  if (id < 0 || weight < 0) return malformed(s);
+  const auto& shape = s.low.info(id).shape;
+  const auto& taps_shape = s.low.info(weight).shape;
+  if (s.args.flag("transposed")) return unsupported("a transposed convolution");
+  if (taps_shape.size() < 3 || (taps_shape[1] != 1 && !s.low.contracting()))
+    return unsupported("a convolution over several channels");
+  const std::size_t dims = taps_shape.size() - 2;
+  if (shape.size() != s.coords.size() || shape.size() <= dims) return malformed(s);
+  const std::vector<std::int64_t> ones(dims, 1);
+  Window window;
+  window.size.assign(taps_shape.begin() + 2, taps_shape.end());
+  const auto stride = spread(s.args, "stride", dims, ones), dilation = spread(s.args, "dilation", dims, ones);
+  if (!stride || !dilation) return malformed(s);
+  window.stride = *stride;
+  window.dilation = *dilation;
+  const auto padding = convolution_padding(s, window);
+  if (!padding) return malformed(s);
+  window.padding = *padding;
+  Builder& b = s.b;
+  PLANISH_TRY(int sum, taps_shape[1] == 1 ? over_taps(s, window, id, weight) : over_channels(s, window, id, weight));
   if (bias >= 0) {
-    PLANISH_TRY(const int c, s.low.value_as(bias, {own}, data));
+    PLANISH_TRY(const int c, s.low.value_as(bias, {s.coords[shape.size() - dims - 1]}, b.dtype(sum)));
     sum = b.add(sum, c);
   }
   return b.cast(sum, s.out_dtype);

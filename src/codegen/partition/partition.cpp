@@ -34,7 +34,9 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
   std::vector<Region> regions;
   const Usage usage(graph);
   if (options.fuse) {
-    Units units(graph, usage, options);
+    PartitionOptions streaming = options;
+    streaming.limits.contractions = false;
+    Units units(graph, usage, streaming);
     units.fuse();
     units.gather_counters();
     units.duplicate();

@@ -1,0 +1,198 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/contraction/main_loop.h"
+#include "codegen/contraction/pack.h"
+#include "codegen/contraction/pack_text.h"
+#include "codegen/contraction/place_writer.h"
+
+// Packs what slides: a chunk of 8 channels at one place is 16 bytes, made by one thread; threads side by side make
+// places side by side, whose elements mostly lie side by side.
+namespace planish::codegen::contraction {
+namespace {
+
+constexpr int threads_each = 256;
+constexpr int items_each =
+    16;  ///< of a thread: few blocks to launch, and few that tell others of their largest element
+
+constexpr const char* noting = R"(// What fp16 holds as it is, with room above, and below to 2^-24 of it.
+TC_FN bool tc_safe(float top) { return top == 0.0f || (top >= 0.5f && top < 32768.0f); }
+TC_FN void tc_note(int* notes, int image, float top) {
+  const int bits = __float_as_int(top);
+  if (image >= 0 && bits > *(volatile int*)(notes + image)) atomicMax(notes + image, bits);
+}
+)";
+
+class SlidePrinter {
+ public:
+  SlidePrinter(const Kernel& kernel, const Contraction& c, const Sliding& sliding, const Columns& columns,
+               const TilePlan& plan)
+      : kernel_(by_place(kernel, c, sliding)),
+        c_(c),
+        sliding_(sliding),
+        plan_(plan),
+        root_{sliding.operand == Operand::a ? c.first : c.second},
+        products_(is_shared(kernel, c, sliding.operand) ? 1 : c.batches),
+        places_(columns.zeros(products_)),
+        all_(places_ + tile_rows(plan, sliding.operand)),
+        part_bytes_(columns.places(products_, tile_rows(plan, sliding.operand)) * 16) {}
+
+  Packing print(bool again) {
+    PlaceWriter writer(kernel_);
+    Packing packing;
+    packing.inputs = writer.inputs(root_);
+    packing.threads = threads_each;
+    packing.blocks = (all_ + run_ - 1) / run_;
+    packing.part_bytes = part_bytes_;
+    packing.exponents = again ? products_ * sliding_.images : 0;
+    const bool splits = parts(plan_) == 2, scaled = scales(plan_);
+    writer.out = std::string(printing::prelude(true)) + std::string(machine_text()) + std::string(packing_text()) +
+                 (scaled ? std::string(scaling_text()) + noting : "");
+    writer.line("// ---- kernel ----");
+    values(writer);
+    writer.open(
+        fmt::format("extern \"C\" __global__ void __launch_bounds__({}) "
+                    "planish_kernel({}unsigned char* __restrict__ out0{}{}{}) {{",
+                    threads_each, writer.parameters(root_), splits ? ", unsigned char* __restrict__ out1" : "",
+                    scaled ? ", int* __restrict__ notes" : "", again ? ", int* __restrict__ exponents" : ""));
+    writer.line(fmt::format("const long long first = (long long)blockIdx.x * {};", run_));
+    if (again) leave_early(writer);
+    if (scaled && !again) writer.line("float top = 0.0f;");
+    if (scaled && !again) writer.line("int noted = -1;");
+    writer.open(fmt::format("for (int i = 0; i < {}; ++i) {{", items_each));
+    writer.line(fmt::format("const long long item = first + i * {} + threadIdx.x;", threads_each));
+    writer.line(fmt::format("if (item >= {}ll) break;", again ? places_ : all_));
+    item(writer, again);
+    writer.line(splits ? "TcChunk hi, lo;" : "TcChunk hi;");
+    print_rounding(writer, plan_, "v", again ? "f * g" : "1.0f");
+    writer.line("tc_put(out0 + item * 16, hi);");
+    if (splits) writer.line("tc_put(out1 + item * 16, lo);");
+    writer.close();
+    if (scaled && !again) {
+      writer.line("for (int apart = 16; apart > 0; apart /= 2) {");
+      writer.line("  const int other = __shfl_xor_sync(~0u, noted, apart);");
+      writer.line("  const float theirs = __shfl_xor_sync(~0u, top, apart);");
+      // Whoever is of another image notes its own.
+      writer.line("  if (other != noted) { tc_note(notes, noted, top); continue; }");
+      writer.line("  top = fmaxf(top, theirs);");
+      writer.line("}");
+      writer.line("if (threadIdx.x % 32 == 0) tc_note(notes, noted, top);");
+    }
+    writer.close();
+    packing.source = std::move(writer.out);
+    return packing;
+  }
+
+ private:
+  /// tc_values(): eight channels at one place of a plane; zeros where no element lies.
+  void values(PlaceWriter& writer) const {
+    writer.open(fmt::format("TC_FN void tc_values(float (&v)[8], {}int batch, int phase, int chunk, int at) {{",
+                            writer.parameters(root_)));
+    writer.line("bool there = true;");
+    std::int64_t later = sliding_.plane, phases = sliding_.phases;
+    for (const Slide& slide : sliding_.slides) {
+      later /= slide.places;
+      phases /= slide.stride;
+      const std::string place = fmt::format("(unsigned)at / {} % {}", later, slide.places);
+      const std::string phase = fmt::format("phase / {} % {}", phases, slide.stride);
+      writer.line(slide.stride == 1 ? fmt::format("const {} d{} = {};", writer.coordinate(), slide.row, place)
+                                    : fmt::format("const {} d{} = ({}) * {} + {};", writer.coordinate(), slide.row,
+                                                  place, slide.stride, phase));
+      if (slide.places * slide.stride > slide.reach)
+        writer.line(fmt::format("there = there && d{} < {};", slide.row, slide.reach));
+    }
+    writer.open("if (!there) {");
+    writer.line("#pragma unroll");
+    writer.line("for (int j = 0; j < 8; ++j) v[j] = 0.0f;");
+    writer.line("return;");
+    writer.close();
+    for (const Slide& slide : sliding_.slides) writer.line(fmt::format("const int d{} = 0;", slide.tap));
+    writer.decode("batch", c_.batch);
+    writer.decode(fmt::format("(unsigned)at / {}", sliding_.plane), sliding_.apart);
+    writer.line("#pragma unroll");
+    writer.open("for (int j = 0; j < 8; ++j) {");
+    const bool ragged = sliding_.channel_count % 8 != 0;
+    writer.line("const int channel = chunk * 8 + j;");
+    if (ragged) writer.line("v[j] = 0.0f;");
+    if (ragged) writer.open(fmt::format("if (channel < {}) {{", sliding_.channel_count));
+    writer.decode("channel", sliding_.channels);
+    writer.nodes(root_);
+    writer.line(fmt::format("v[j] = {};", writer.name(root_[0])));
+    if (ragged) writer.close();
+    writer.close();
+    writer.close();
+  }
+
+  std::string image(const char* batch) const {
+    return products_ == 1 ? fmt::format("at / {}", sliding_.plane)
+                          : fmt::format("{} * {} + at / {}", batch, sliding_.images, sliding_.plane);
+  }
+
+  /// `v`, the eight values of an item, and what is needed for them.
+  void item(PlaceWriter& writer, bool again) const {
+    const std::int64_t positions = sliding_.positions();
+    const bool scaled = scales(plan_);
+    writer.line("float v[8];");
+    if (!again) writer.open(fmt::format("if (item < {}ll) {{", places_));
+    writer.line(fmt::format("const int at = item % {};", positions));
+    writer.line(fmt::format("const int plane = item / {};", positions));
+    const std::string batch = fmt::format("plane / {}", sliding_.phases * sliding_.chunks);
+    const std::string values =
+        fmt::format("tc_values(v, {}{}, plane / {} % {}, plane % {}, at);", writer.arguments(root_), batch,
+                    sliding_.chunks, sliding_.phases, sliding_.chunks);
+    if (scaled) writer.line(fmt::format("const int image = {};", image(("(" + batch + ")").c_str())));
+    if (again) {
+      writer.line("const float most = __int_as_float(notes[image]);");
+      writer.line("if (tc_safe(most)) continue;");
+      writer.line("const int e = tc_exponent(most);");
+      writer.line("const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);");
+    }
+    writer.line(values);
+    if (again) return;
+    if (scaled) {
+      writer.line("if (image != noted) tc_note(notes, noted, top), top = 0.0f, noted = image;");
+      writer.line("#pragma unroll");
+      writer.line("for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[j]) ? fabsf(v[j]) : 0.0f);");
+    }
+    writer.close();
+    writer.open("else {");
+    writer.line("#pragma unroll");
+    writer.line("for (int j = 0; j < 8; ++j) v[j] = 0.0f;");
+    writer.close();
+  }
+
+  /// Leaves the exponents, and the kernel where nothing has to be done again.
+  void leave_early(PlaceWriter& writer) const {
+    writer.open(fmt::format("if (blockIdx.x == 0) for (int i = threadIdx.x; i < {}; i += {}) {{",
+                            products_ * sliding_.images, threads_each));
+    writer.line("const float most = __int_as_float(notes[i]);");
+    writer.line("exponents[i] = tc_safe(most) ? 0 : tc_exponent(most);");
+    writer.close();
+    if (products_ * sliding_.images <= threads_each) {
+      writer.line(fmt::format("const float most = threadIdx.x < {} ? __int_as_float(notes[threadIdx.x]) : 0.0f;",
+                              products_ * sliding_.images));
+      writer.line("if (!__syncthreads_or(!tc_safe(most))) return;");
+    }
+  }
+
+  static constexpr std::int64_t run_ = std::int64_t{threads_each} * items_each;
+  Kernel kernel_;
+  const Contraction& c_;
+  const Sliding& sliding_;
+  const TilePlan& plan_;
+  std::vector<int> root_;
+  std::int64_t products_, places_, all_, part_bytes_;
+};
+
+}  // namespace
+
+std::vector<Packing> print_slide_packings(const Kernel& kernel, const Contraction& c, const Sliding& sliding,
+                                          const Columns& columns, const TilePlan& plan) {
+  SlidePrinter printer(kernel, c, sliding, columns, plan);
+  std::vector<Packing> out{printer.print(false)};
+  if (scales(plan)) out.push_back(printer.print(true));
+  return out;
+}
+
+}  // namespace planish::codegen::contraction

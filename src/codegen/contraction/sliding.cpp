@@ -1,0 +1,170 @@
+#include "codegen/contraction/sliding.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "codegen/emit/expression.h"
+#include "codegen/variables.h"
+
+namespace planish::codegen::contraction {
+namespace {
+
+constexpr std::int64_t even = 2;  // what one thread stores at once
+
+std::int64_t extent_of(const Kernel& kernel, int variable) {
+  return kernel.space.extents[static_cast<std::size_t>(variable)];
+}
+
+/// The dim of a tensor that a variable with this coefficient moves along; -1 where there is none. A guess: whatever is
+/// paired by it, place() says whether it slides.
+int dim_of(const Input& input, std::int64_t coefficient) {
+  int found = -1;
+  for (std::size_t d = 0; d < input.shape.size(); ++d) {
+    const std::int64_t stride = input.strides[d];
+    if (input.shape[d] < 2 || stride < 1 || coefficient < 1 || coefficient % stride != 0) continue;
+    if (found < 0 || stride > input.strides[static_cast<std::size_t>(found)]) found = static_cast<int>(d);
+  }
+  return found;
+}
+
+/// `e` with u for the slide's row variable and without its taps; nothing where it knows them otherwise.
+std::optional<ir::IndexExpr> placed(const ir::IndexExpr& e, const Slide& slide) {
+  const std::int64_t row = e.coefficient_of(slide.row), tap = e.coefficient_of(slide.tap);
+  if (row * slide.dilation != tap * slide.stride || row % slide.stride != 0) return std::nullopt;
+  std::vector<ir::IndexExpr::Term> terms;
+  for (const auto& term : e.terms()) {
+    if (term.atom.kind == ir::Atom::Kind::variable) {
+      if (term.atom.variable == slide.row || term.atom.variable == slide.tap) continue;
+    } else if (term.atom.inner->depends_on(slide.row) || term.atom.inner->depends_on(slide.tap)) {
+      return std::nullopt;
+    }
+    terms.push_back(term);
+  }
+  if (row != 0) terms.push_back({ir::Atom{ir::Atom::Kind::variable, slide.row, 1, nullptr}, row / slide.stride});
+  return ir::IndexExpr::build(e.constant_term(), std::move(terms));
+}
+
+/// Puts u into all that a node says of places; false where that cannot be.
+bool place(Node& node, const Slide& slide) {
+  const auto index = placed(node.index, slide);
+  if (!index) return false;
+  node.index = *index;
+  for (ir::Bound& bound : node.where) {
+    const auto e = placed(bound.e, slide);
+    if (!e) return false;
+    bound.e = *e;
+  }
+  return true;
+}
+
+/// Slides of the factor `root`, whose rows are `rows`.
+std::vector<Slide> slides_of(const Kernel& kernel, const std::vector<int>& nodes, const std::vector<int>& rows,
+                             const std::vector<int>& sum) {
+  std::vector<Slide> found;
+  const auto load =
+      std::ranges::find_if(nodes, [&](int id) { return kernel.nodes[static_cast<std::size_t>(id)].op == Op::load; });
+  if (load == nodes.end()) return found;
+  const Node& node = kernel.nodes[static_cast<std::size_t>(*load)];
+  const Input& input = kernel.inputs[static_cast<std::size_t>(node.input)];
+  const auto dim = [&](int v) { return dim_of(input, node.index.coefficient_of(v)); };
+  for (const int row : rows) {
+    const int d = dim(row);
+    if (d < 0) continue;
+    const auto along = [&](int v) { return dim(v) == d; };
+    if (std::ranges::count_if(sum, along) != 1 || std::ranges::count_if(rows, along) != 1) continue;
+    Slide slide;
+    slide.row = row;
+    slide.tap = *std::ranges::find_if(sum, along);
+    slide.stride = node.index.coefficient_of(slide.row);
+    slide.dilation = node.index.coefficient_of(slide.tap);
+    const std::int64_t common = std::gcd(slide.stride, slide.dilation);
+    slide.stride /= common;
+    slide.dilation /= common;
+    slide.rows = extent_of(kernel, slide.row);
+    slide.taps = extent_of(kernel, slide.tap);
+    slide.reach = slide.stride * (slide.rows - 1) + slide.dilation * (slide.taps - 1) + 1;
+    slide.places = slide.rows + slide.dilation * (slide.taps - 1) / slide.stride;
+    found.push_back(slide);
+  }
+  std::ranges::sort(found, {}, &Slide::row);
+  if (!found.empty()) found.back().places = (found.back().places + even - 1) / even * even;
+  return found;
+}
+
+std::optional<Sliding> slide_factor(const Kernel& kernel, const Contraction& c, Operand operand) {
+  const std::vector<int> root{operand == Operand::a ? c.first : c.second};
+  const auto& rows = operand == Operand::a ? c.m : c.n;
+  const auto nodes = printing::closure(kernel, root, [](int) { return false; });
+  Sliding out;
+  out.operand = operand;
+  out.slides = slides_of(kernel, nodes, rows, c.k);
+  if (out.slides.empty()) return std::nullopt;
+  for (const int id : nodes) {
+    Node node = kernel.nodes[static_cast<std::size_t>(id)];
+    if (!std::ranges::all_of(out.slides, [&](const Slide& slide) { return place(node, slide); })) return std::nullopt;
+  }
+  for (const int v : rows) {
+    if (std::ranges::find(out.slides, v, &Slide::row) == out.slides.end()) out.apart.push_back(v);
+  }
+  for (const int v : c.k) {
+    if (std::ranges::find(out.slides, v, &Slide::tap) == out.slides.end()) out.channels.push_back(v);
+  }
+  if (out.channels.empty()) return std::nullopt;
+  for (const int v : out.apart) out.images *= extent_of(kernel, v);
+  for (const int v : out.channels) out.channel_count *= extent_of(kernel, v);
+  std::int64_t unfolded = 1;
+  for (const Slide& slide : out.slides) {
+    out.plane *= slide.places;
+    out.phases *= slide.stride;
+    out.taps *= slide.taps;
+    unfolded *= slide.rows * slide.taps;
+  }
+  out.chunks = (out.channel_count + 7) / 8;
+  if (out.phases * out.plane * out.chunks * 8 >= unfolded * out.channel_count) return std::nullopt;
+  return out;
+}
+
+}  // namespace
+
+std::int64_t Sliding::longest_shift() const {
+  std::int64_t shift = 0;
+  for (const Slide& slide : slides) shift = shift * slide.places + slide.dilation * (slide.taps - 1) / slide.stride;
+  return shift;
+}
+
+std::vector<std::int64_t> Sliding::offsets() const {
+  std::vector<std::int64_t> out;
+  for (std::int64_t tap = 0; tap < taps; ++tap) {
+    std::int64_t phase = 0, shift = 0, left = taps, at = tap;
+    for (const Slide& slide : slides) {
+      left /= slide.taps;
+      const std::int64_t u = at / left * slide.dilation;
+      at %= left;
+      phase = phase * slide.stride + u % slide.stride;
+      shift = shift * slide.places + u / slide.stride;
+    }
+    out.push_back(phase * chunks * positions() + shift);
+  }
+  return out;
+}
+
+std::optional<Sliding> sliding_of(const Kernel& kernel, const Contraction& c) {
+  auto b = slide_factor(kernel, c, Operand::b);
+  return b ? std::move(b) : slide_factor(kernel, c, Operand::a);
+}
+
+Kernel by_place(const Kernel& kernel, const Contraction& c, const Sliding& sliding) {
+  Kernel out = kernel;
+  const std::vector<int> root{sliding.operand == Operand::a ? c.first : c.second};
+  const auto nodes = printing::closure(kernel, root, [](int) { return false; });
+  for (const Slide& slide : sliding.slides) {
+    for (const int id : nodes) place(out.nodes[static_cast<std::size_t>(id)], slide);
+    out.space.extents[static_cast<std::size_t>(slide.row)] = slide.reach;
+    out.space.extents[static_cast<std::size_t>(slide.tap)] = 1;
+  }
+  return out;
+}
+
+}  // namespace planish::codegen::contraction

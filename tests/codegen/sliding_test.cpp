@@ -1,0 +1,196 @@
+#include "codegen/contraction/sliding.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "codegen/contraction/cuda_contraction.h"
+#include "codegen/contraction_samples.h"
+#include "codegen/devices.h"
+#include "codegen/partition/partition.h"
+#include "codegen/partition/recut.h"
+
+namespace planish::codegen {
+namespace {
+
+using contraction::Operand;
+using contraction::Sliding;
+using samples::conv_sample;
+using samples::convolution_samples;
+using Values = std::vector<std::int64_t>;
+
+/// The element that the factor's load reads at a point of the space; nothing where it reads none.
+std::optional<std::int64_t> element(const Kernel& kernel, int factor, const Values& at) {
+  const Node* node = &kernel.nodes[static_cast<std::size_t>(factor)];
+  while (node->op == Op::cast) node = &kernel.nodes[static_cast<std::size_t>(node->args[0])];
+  REQUIRE(node->op == Op::load);
+  for (const auto& bound : node->where) {
+    const std::int64_t e = bound.e.evaluate(at);
+    if (e < bound.lo || e >= bound.hi) return std::nullopt;
+  }
+  return node->index.evaluate(at);
+}
+
+/// The point of `by_place` that a stored place stands for; nothing where a row of places ends before.
+std::optional<Values> point_of(const Kernel& kernel, const Sliding& sliding, std::int64_t place, std::int64_t channel) {
+  Values at(kernel.space.extents.size(), 0);
+  std::int64_t position = place % sliding.positions();
+  std::int64_t phase = place / sliding.positions() / sliding.chunks;
+  const auto spread = [&](std::int64_t linear, const std::vector<int>& variables) {
+    for (std::size_t i = variables.size(); i-- > 0;) {
+      const auto v = static_cast<std::size_t>(variables[i]);
+      at[v] = linear % kernel.space.extents[v];
+      linear /= kernel.space.extents[v];
+    }
+  };
+  spread(position / sliding.plane, sliding.apart);
+  spread(channel, sliding.channels);
+  position %= sliding.plane;
+  for (std::size_t i = sliding.slides.size(); i-- > 0;) {
+    const auto& slide = sliding.slides[i];
+    at[static_cast<std::size_t>(slide.row)] = position % slide.places * slide.stride + phase % slide.stride;
+    position /= slide.places;
+    phase /= slide.stride;
+    if (at[static_cast<std::size_t>(slide.row)] >= slide.reach) return std::nullopt;
+  }
+  return at;
+}
+
+/// Checks the element at every point of the factor, batch aside, against what is stored where the tensor core reads it.
+void check_places(const Kernel& kernel, const Contraction& c, const Sliding& sliding) {
+  const Kernel stored = contraction::by_place(kernel, c, sliding);
+  const int factor = sliding.operand == Operand::a ? c.first : c.second;
+  const auto offsets = sliding.offsets();
+  REQUIRE(static_cast<std::int64_t>(offsets.size()) == sliding.taps);
+  std::vector<int> moving = sliding.apart;
+  for (const auto& slide : sliding.slides) moving.insert(moving.end(), {slide.row, slide.tap});
+  moving.insert(moving.end(), sliding.channels.begin(), sliding.channels.end());
+  Values at(kernel.space.extents.size(), 0);
+  std::int64_t wrong = 0, points = 0;
+  while (true) {
+    std::int64_t position = 0, tap = 0, channel = 0;
+    const auto extent = [&](int v) { return kernel.space.extents[static_cast<std::size_t>(v)]; };
+    for (const int v : sliding.apart) position = position * extent(v) + at[static_cast<std::size_t>(v)];
+    for (const auto& slide : sliding.slides) {
+      position = position * slide.places + at[static_cast<std::size_t>(slide.row)];
+      tap = tap * slide.taps + at[static_cast<std::size_t>(slide.tap)];
+    }
+    for (const int v : sliding.channels) channel = channel * extent(v) + at[static_cast<std::size_t>(v)];
+    const std::int64_t place = offsets[static_cast<std::size_t>(tap)] + channel / 8 * sliding.positions() + position;
+    const auto point = point_of(stored, sliding, place, channel);
+    wrong += !point || element(kernel, factor, at) != element(stored, factor, *point);
+    ++points;
+    std::size_t i = moving.size();
+    while (i > 0 && ++at[static_cast<std::size_t>(moving[i - 1])] == extent(moving[i - 1]))
+      at[static_cast<std::size_t>(moving[--i])] = 0;
+    if (i == 0) break;
+  }
+  CHECK(points > 1000);
+  CHECK(wrong == 0);
+}
+
+LowerLimits with_convolutions() {
+  LowerLimits limits;
+  limits.contractions = true;
+  return limits;
+}
+
+}  // namespace
+
+TEST_CASE("convolutions over several channels are contractions, and their inputs slide where that repays") {
+  std::size_t sliding_ones = 0;
+  for (const auto& sample : convolution_samples(true)) {
+    CAPTURE(sample.python);
+    REQUIRE(sample.kernel.anchor == Anchor::contraction);
+    const auto c = contraction_of(sample.kernel);
+    REQUIRE(c);
+    const auto sliding = contraction::sliding_of(sample.kernel, *c);
+    if (!sliding) continue;
+    ++sliding_ones;
+    CHECK(sliding->operand == Operand::b);  // positions are what memory of the output runs along
+    CHECK(sliding->plane % 2 == 0);
+    CHECK(sliding->longest_shift() < sliding->plane);
+    for (const auto& slide : sliding->slides) CHECK(slide.places >= slide.rows);
+  }
+  CHECK(sliding_ones >= 15);
+}
+
+TEST_CASE("what the tensor core reads of a tap is what the convolution multiplies there") {
+  for (const auto& sample : convolution_samples(false)) {
+    CAPTURE(sample.python);
+    const auto c = contraction_of(sample.kernel);
+    REQUIRE(c);
+    if (const auto sliding = contraction::sliding_of(sample.kernel, *c)) check_places(sample.kernel, *c, *sliding);
+  }
+}
+
+TEST_CASE("windows that have nothing in common are packed row by row, and 1 x 1 ones are products") {
+  const auto patches = conv_sample({.x = {4, 16, 32, 32}, .w = {32, 16, 4, 4}, .stride = 4});
+  REQUIRE(patches.kernel.anchor == Anchor::contraction);
+  CHECK_FALSE(contraction::sliding_of(patches.kernel, *contraction_of(patches.kernel)));
+  const auto pointwise = conv_sample({.x = {4, 16, 32, 32}, .w = {32, 16, 1, 1}});
+  REQUIRE(pointwise.kernel.anchor == Anchor::contraction);
+  CHECK_FALSE(contraction::sliding_of(pointwise.kernel, *contraction_of(pointwise.kernel)));
+}
+
+TEST_CASE("every convolution has seeds of one and of three products, each legal and emitted") {
+  for (const auto& sample : convolution_samples(true)) {
+    CAPTURE(sample.python);
+    const auto guesses = seeds(sample.kernel, h200());
+    const bool slides = contraction::sliding_of(sample.kernel, *contraction_of(sample.kernel)).has_value();
+    const auto with = [&](std::int64_t passes) {
+      return std::ranges::any_of(guesses, [&](const Genome& g) { return value_of(g, "passes", 3) == passes; });
+    };
+    CHECK(with(3));
+    CHECK(with(1) == slides);
+    for (const Genome& genome : guesses) {
+      CHECK(illegal(sample.kernel, h200(), genome) == "");
+      const auto emitted = emit(sample.kernel, h200(), genome);
+      REQUIRE(emitted);
+      // Both packings, what is done again where magnitudes ask for it, the product, and joining.
+      const std::size_t launches = 3 + (slides ? 1 : 0) + (genome.at("split") > 1 ? 1 : 0);
+      CHECK(emitted->after.size() + 1 == launches);
+      CHECK(emit(sample.kernel, h200(), genome)->source == emitted->source);
+    }
+  }
+}
+
+TEST_CASE("a convolution is a region of its own, and what follows it can join it") {
+  GraphBuilder g;
+  const int x = g.input({8, 16, 32, 32}), w = g.input({32, 16, 3, 3});
+  const int y = g.node("conv2d.default", {V("input", x), V("weight", w), L("padding", {1, 1})}, {8, 32, 32, 32});
+  const int z = g.node("sigmoid.default", {V("self", y)}, {8, 32, 32, 32});
+  g.output(g.node("mul.Tensor", {V("self", y), V("other", z)}, {8, 32, 32, 32}));
+  PartitionOptions options;
+  const auto without = partition(g.graph, options);
+  REQUIRE(without);
+  CHECK(without->regions.size() == 1);
+  options.limits = with_convolutions();
+  const auto with = partition(g.graph, options);
+  REQUIRE(with);
+  REQUIRE(with->regions.size() == 2);
+  CHECK(with->regions[0].kernel.anchor == Anchor::contraction);
+  RecutOptions recut_options;
+  recut_options.limits = with_convolutions();
+  const auto ways = recuts(g.graph, *with, h200(), recut_options);
+  CHECK(std::ranges::any_of(ways, [](const Recut& way) {
+    return way.replaces.size() == 2 && way.by.size() == 1 && way.by[0].kernel.anchor == Anchor::contraction;
+  }));
+}
+
+TEST_CASE("a depthwise convolution stays a stencil") {
+  GraphBuilder g;
+  const int x = g.input({2, 8, 16, 16}), w = g.input({8, 1, 3, 3});
+  const int y =
+      g.node("conv2d.default", {V("input", x), V("weight", w), L("padding", {1, 1}), I("groups", 8)}, {2, 8, 16, 16});
+  g.output(y);
+  PartitionOptions options;
+  options.limits = with_convolutions();
+  const auto cut = partition(g.graph, options);
+  REQUIRE(cut);
+  REQUIRE(cut->regions.size() == 1);
+  CHECK(cut->regions[0].kernel.anchor == Anchor::pointwise);
+}
+
+}  // namespace planish::codegen
