@@ -581,6 +581,7 @@ class Flow {
     result_.accuracy->skipped = evidence_.verification.skipped;
     result_.accuracy->degenerate = degenerate_;
     result_.accuracy->notes = notes_;
+    if (auto note = permitted_rounding(*result_.accuracy)) result_.accuracy->notes.push_back(std::move(*note));
     result_.roofline = evaluation_.roofline;
     return {};
   }

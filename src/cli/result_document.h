@@ -103,6 +103,8 @@ constexpr double noisy_share = 0.5;
 bool is_noisy(const ClaimTime& time);
 /// The worst output over all cases: error, eager's, their ratio.
 ResultDocument::Accuracy summarise(const std::string& gate, const std::vector<TestCase>& cases);
+/// The note on a program that rounds as torch's flags permit (TF32) where eager's kernels, for these shapes, did not.
+std::optional<Note> permitted_rounding(const ResultDocument::Accuracy& accuracy);
 
 std::string to_json(const ResultDocument& result);
 

@@ -36,7 +36,7 @@ std::string refusal(const Problem& problem, const std::string& text) {
 Image stage_of(const TilePlan& plan, const std::array<std::vector<Image>, 2>& operands, const Extents& e,
                std::int64_t row, std::int64_t column, std::int64_t k) {
   Image stage(static_cast<std::size_t>(stage_bytes(plan)) / 2, 0xffffffff);
-  for (const Copy& copy : copies_of(plan)) {
+  for (const Copy& copy : copies_of({}, plan)) {
     const bool is_a = copy.operand == Operand::a;
     const Image& from = operands[is_a ? 0 : 1][static_cast<std::size_t>(copy.part)];
     // As the feeder computes it: stages of k of all rows, then the tile's rows.
@@ -152,7 +152,7 @@ TEST_CASE("what the tensor core reads through descriptors is what was packed") {
         for (const auto id : stage) CHECK(id != 0xffffffff);  // copies fill the stage
         for (const Step& step : steps_of(plan)) {
           const auto look = [&](Operand operand, int part, int first, int count, std::int64_t at, std::int64_t limit) {
-            const Descriptor d = descriptor_of(plan, operand, part, first, step.k);
+            const Descriptor d = descriptor_of({}, plan, operand, part, first, step.k);
             CHECK(d.start % 16 == 0);
             for (int r = 0; r < count; ++r) {
               for (int c = 0; c < 16; ++c) {
@@ -195,7 +195,7 @@ TEST_CASE("the printed kernel says what the plan says") {
     };
     const int turns = plan.scheme == Scheme::split ? plan.promote_k / plan.bk : 1;
     CHECK(count(" tc_product(") == 1 + steps_of(plan).size() * static_cast<std::size_t>(turns));
-    CHECK(count(" tc_copy(at") == copies_of(plan).size());
+    CHECK(count(" tc_copy(at") == copies_of({}, plan).size());
     CHECK(count("tc_expect(full + stage * 8, " + std::to_string(stage_bytes(plan)) + ")") == 1);
     CHECK(loop->threads == 128 * (plan.consumers + 1));
     CHECK(loop->shared_bytes <= 232448);

@@ -125,6 +125,32 @@ TEST_CASE("what the tensor core reads of a tap is what the convolution multiplie
   }
 }
 
+TEST_CASE("descriptors of a stage read the chunks that its copies bring") {
+  for (const Operand operand : {Operand::a, Operand::b}) {
+    contraction::Problem problem{.m = 128, .n = 256, .k = 72, .columns = contraction::Columns{operand, 0, 0, 0, {}, 0}};
+    for (const auto scheme : {contraction::Scheme::single, contraction::Scheme::split}) {
+      contraction::TilePlan plan;
+      plan.scheme = scheme;
+      std::vector<contraction::Copy> copies;
+      for (const auto& copy : contraction::copies_of(problem, plan)) {
+        if (copy.operand == operand) copies.push_back(copy);
+      }
+      const int rows = contraction::tile_rows(plan, operand);
+      CHECK(static_cast<int>(copies.size()) == contraction::parts(plan) * plan.bk / 8);
+      int wrong = 0;
+      for (const auto& copy : copies) {
+        CHECK(copy.bytes == rows * 16);
+        const auto d = contraction::descriptor_of(problem, plan, operand, copy.part, 0, copy.chunk / 2 * 16);
+        for (int row = 0; row < rows; ++row) {
+          const int read = d.start + copy.chunk % 2 * d.leading + row / 8 * d.stride + row % 8 * 16;
+          wrong += read != copy.target + row * 16;
+        }
+      }
+      CHECK(wrong == 0);
+    }
+  }
+}
+
 TEST_CASE("windows that have nothing in common are packed row by row, and 1 x 1 ones are products") {
   const auto patches = conv_sample({.x = {4, 16, 32, 32}, .w = {32, 16, 4, 4}, .stride = 4});
   REQUIRE(patches.kernel.anchor == Anchor::contraction);
