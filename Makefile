@@ -5,7 +5,7 @@
 #   make build     build/bin/planish and its parts
 #   make dist      a folder that runs on another x86-64 Linux with nothing but PyTorch
 #   make test-gpu  the GPU tests; in a checkout, or in a dist folder
-#   make cheats    the whole cheat corpus, with its table (docs/results/cheats.md); minutes
+#   make cheats    the whole cheat corpus on the CPU, with its table (docs/results/cheats.md); minutes
 #   make soak      shipped modules under mixed calls from many threads, for SOAK_MINUTES
 #
 # A torch that PYTHON can import is used as it is; otherwise TORCH names what is installed into .venv.
