@@ -53,6 +53,7 @@ test: build lint browser setup-triton
 
 lint: setup
 	$(VENV)/bin/ruff check --no-cache python tests bench examples
+	$(VENV)/bin/mypy --cache-dir $(abspath $(BUILD))/mypy
 	@clang-format-19 --dry-run --Werror $$(git ls-files '*.h' '*.cpp' '*.cc')
 
 # Slow on two cores (minutes): not part of `make test`.
