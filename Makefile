@@ -5,7 +5,8 @@
 #   make build     build/bin/planish and its parts
 #   make dist      a folder that runs on another x86-64 Linux with nothing but PyTorch
 #   make test-gpu  the GPU tests; in a checkout, or in a dist folder
-#   make cheats    the whole cheat corpus, with its table (docs/results/cheats.md); minutes
+#   make cheats    the whole cheat corpus on the CPU, with its table (docs/results/cheats.md); minutes
+#   make sanitize  what reads bytes of others, with its tests and fuzzing, under ASan and UBSan
 #   make soak      shipped modules under mixed calls from many threads, for SOAK_MINUTES
 #
 # A torch that PYTHON can import is used as it is; otherwise TORCH names what is installed into .venv.
@@ -20,7 +21,7 @@ BUILD := build
 PACKAGES := g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libsqlite3-dev libfmt-dev libssl-dev zlib1g-dev libyaml-cpp-dev doctest-dev ccache \
             libcurl4-openssl-dev libtomlplusplus-dev clang-format-19 clang-tidy-19 python3-dev python3-venv
 
-.PHONY: demo test browser build dist test-gpu cheats soak setup setup-triton check lint tidy clean
+.PHONY: demo test browser build dist test-gpu cheats soak sanitize setup setup-triton check lint tidy clean
 
 demo: build
 	@$(BUILD)/bin/planish doctor || true
@@ -53,6 +54,7 @@ test: build lint browser setup-triton
 
 lint: setup
 	$(VENV)/bin/ruff check --no-cache python tests bench examples
+	$(VENV)/bin/mypy --cache-dir $(abspath $(BUILD))/mypy
 	@clang-format-19 --dry-run --Werror $$(git ls-files '*.h' '*.cpp' '*.cc')
 
 # Slow on two cores (minutes): not part of `make test`.
@@ -72,6 +74,14 @@ soak: build
 # The whole cheat corpus, with its table: minutes. `make test` has a part of it.
 cheats: build
 	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python tests/cheats/run_corpus.py --out docs/results/cheats.md
+
+# Parsers, wire readers and the runtime, in a build of their own. FUZZ_CASES documents for each program parser, a tenth for each reader of the wire.
+SANITIZED := base ir program worker runtime runtime_cuda fuzz
+FUZZ_CASES ?= 20000
+sanitize: setup
+	@test -f $(BUILD)-sanitize/build.ninja || cmake -G Ninja -S . -B $(BUILD)-sanitize -DPLANISH_SANITIZE=ON >/dev/null
+	@ninja -C $(BUILD)-sanitize -j $(JOBS) --quiet $(addprefix test_,$(SANITIZED))
+	PLANISH_FUZZ_CASES=$(FUZZ_CASES) ctest --test-dir $(BUILD)-sanitize --output-on-failure -R '^($(subst $() ,|,$(SANITIZED)))$$'
 
 test-gpu:
 	@sh tests/gpu/run.sh

@@ -160,19 +160,20 @@ def optimize(
 
 
 def _search(
-    thing: nn.Module | Function, call: Any, target: str, arguments: list[str], fallback: str, out: str | Path | None, name: str | None, progress: bool
-) -> Optimized:
+    thing: nn.Module | Function, call: tuple[tuple[Any, ...], dict[str, Any]], target: str, arguments: list[str],
+    fallback: str, out: str | Path | None, name: str | None, progress: bool,
+) -> Optimized:  # fmt: skip
     module: nn.Module = thing.module if isinstance(thing, Function) else thing
-    name = name or (getattr(thing.original, "__name__", "function") if isinstance(thing, Function) else type(module).__name__)
+    called = name or str(getattr(thing.original, "__name__", "function") if isinstance(thing, Function) else type(module).__name__)
     if os.environ.get(session.INSIDE):
-        return Optimized(thing, {"outcome": "no_improvement", "reason": "this process belongs to another run of planish", "task": name}, None, "module")
+        return Optimized(thing, {"outcome": "no_improvement", "reason": "this process belongs to another run of planish", "task": called}, None, "module")
     exported = isinstance(thing, Function) and not thing.self_contained
     with tempfile.TemporaryDirectory(prefix="planish-") as scratch:
-        folder = Path(out).absolute() if out is not None else session.data_folder() / "live" / _fresh_name(name)
+        folder = Path(out).absolute() if out is not None else session.data_folder() / "live" / _fresh_name(called)
         task = (folder if out is not None else Path(scratch)) / "task"
         made_here = not folder.exists()
         try:
-            timed = write_live(task, name, module, *call, exported=exported)
+            timed = write_live(task, called, module, *call, exported=exported)
             command = ["optimize", str(task), "--target", _device_of(module, call) if target == "auto" else target, "--out", str(folder), *arguments]
             try:
                 result = session.run(command, progress)
@@ -180,7 +181,7 @@ def _search(
                 if error.kind not in _NOT_READ or timed == "exported":
                     raise
                 shutil.rmtree(task)
-                timed = write_live(task, name, module, *call, exported=True)
+                timed = write_live(task, called, module, *call, exported=True)
                 result = session.run(command, progress)
             improved = result["outcome"] == "improved"
             if improved:
@@ -189,7 +190,7 @@ def _search(
             if out is None and made_here:
                 shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, PlanishError):
-                raise _renamed(error, task, name) from error
+                raise _renamed(error, task, called) from error
             raise
         if out is None and made_here and not improved:
             shutil.rmtree(folder, ignore_errors=True)

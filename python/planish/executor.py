@@ -504,7 +504,9 @@ class Executor:
         while nothing else reads them. `free_after` says which temporaries nothing reads after a step. Measured on a chain of 51
         additions: 0.1 µs a step beside the operator's own call, against 0.7 for a call of Python a step."""
         names: dict[str, Any] = {"declared": self._as_declared, "spread": _spread}
-        lines, made, loaded = ["def act(env, table, call):"], set(), set()
+        lines = ["def act(env, table, call):"]
+        made: set[int] = set()
+        loaded: set[int] = set()
         for k in range(first, last):
             step = self._steps[k]
             op = find_op(step["op"])
@@ -523,9 +525,7 @@ class Executor:
                 lines.append(f"  {targets or '_ = '}{'= ' if targets else ''}spread({call}, {len(outs)}, {step['op']!r})")
             done = free_after(k)
             made |= {b for b in outs if b is not None}
-            for b in outs:
-                if b is None:
-                    continue
+            for b in (o for o in outs if o is not None):
                 # Buffers that kernels read must lie as declared; everything else takes what the operator returns.
                 if b in native and 0 not in self._shapes[b]:
                     lines.append(f"  v{b} = declared(v{b}, {b})")

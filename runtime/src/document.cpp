@@ -10,6 +10,27 @@ namespace {
 
 using Json = nlohmann::json;
 
+// The library recurses a level a bracket: a folder of somebody else's that holds brackets alone would overflow the
+// stack.
+bool too_deep(std::string_view source) {
+  constexpr int most = 200;
+  int depth = 0;
+  bool in_string = false, escaped = false;
+  for (const char c : source) {
+    if (in_string) {
+      in_string = escaped || c != '"';
+      escaped = !escaped && c == '\\';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > most) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 std::unexpected<Failure> bad(const std::string& where, const std::string& what) {
   return fail("bad_program", where + ": " + what);
 }
@@ -269,6 +290,7 @@ Result<Step> parse_step(const Json& json, const Document& doc, const std::string
 }  // namespace
 
 Result<Document> parse_document(std::string_view source) {
+  if (too_deep(source)) return bad("program", "nested deeper than 200 levels");
   const Json json = Json::parse(source.begin(), source.end(), nullptr, false);
   if (json.is_discarded() || !json.is_object()) return bad("program", "not a JSON object");
   PRT_TRY(const std::string schema, text(json, "schema", "program"));

@@ -38,8 +38,9 @@ struct Explanation {
 /// What `explain` must know of one region of a partition.
 struct ExplainedRegion {
   std::string id;
-  bool used = false;  ///< false: PyTorch runs its nodes
-  double bytes = 0;   ///< the least that its kernel must move
+  bool used = false;          ///< false: PyTorch runs its nodes
+  double bytes = 0;           ///< the least that its kernel must move
+  std::int64_t launches = 1;  ///< of its kernels
 };
 /// `regions` in the order of those of the partition. `program` is the document of the whole. Error kinds: those of
 /// program::parse, and of codegen::arrange.

@@ -37,8 +37,8 @@
 namespace planish::cli {
 namespace {
 
-/// Region `task` has this key in the store.
-constexpr const char* whole = "task";
+/// It has this key in the store.
+constexpr const char* whole = whole_task;
 constexpr const char* more_time = "allow more with --max-time";
 
 class Flow {
@@ -258,6 +258,27 @@ class Flow {
     return store_->add_region(request_.run, kept);
   }
 
+  bool has_seats() const { return !request_.coders.empty() || (world_.models != nullptr && request_.model_seats > 0); }
+
+  /// What coders may replace at once, where some are there: everything.
+  Status prepare_whole() {
+    if (!has_seats() || cancelled()) return {};
+    const auto region = plan_->whole();
+    if (!region) return {};
+    ResultDocument::Region row;
+    row.id = region->id;
+    row.key = region->key;
+    row.summary = region->summary;
+    row.count = 1;
+    result_.regions.push_back(std::move(row));
+    store::RegionRecord kept{region->id, region->key, 1, genes_text(region->domain->genes())};
+    kept.searched = true;
+    kept.bound_ms = roofline_of(opened_.device, region->bytes, region->flops, 0).bound_ms;
+    if (evaluation_.ok() && evaluation_.bench) kept.fallback_ms = evaluation_.bench->median_ms;
+    setup_->add_whole(*region, kept.fallback_ms, kept.bound_ms);
+    return store_->add_region(request_.run, kept);
+  }
+
   /// A region takes no longer than the whole that holds it `count` times: what says otherwise was disturbed. The budget
   /// follows these times, and people read them.
   double at_most_its_part(double ms, int count) const {
@@ -275,6 +296,7 @@ class Flow {
     const WorkScope scope = within(time_.for_search());
     for (const PlannedRegion& region : plan_->regions()) PLANISH_CHECK(prepare(region));
     setup_->add_ways(plan_->ways());
+    PLANISH_CHECK(prepare_whole());
     result_.searched.guesses = setup_->guesses().taken;
     result_.searched.guesses_completed = setup_->guesses().completed;
     result_.searched.guesses_left_out = setup_->guesses().left_out;
@@ -349,6 +371,7 @@ class Flow {
   /// the search is left out. Eager is timed for that, where there are such steps.
   Status look_ahead() {
     const int kept = plan_->kept_steps();
+    if (has_seats()) return {};  // a coder may replace those as well
     if (kept == 0 || !evaluation_.bench || request_.search_only || recording_->has_history()) return {};
     Standing standing;
     standing.whole_ms = evaluation_.bench->median_ms;
@@ -418,6 +441,10 @@ class Flow {
     std::vector<std::size_t> ways;
     for (const std::size_t way : search_->close_ways(true)) {
       if (cancelled()) break;
+      if (search_->ways().all()[way].whole) {
+        PLANISH_TRY(taken, compose_with({way}));
+        continue;
+      }
       ways.push_back(way);
       PLANISH_TRY(taken, compose_with(ways));
       if (!taken) ways.pop_back();
@@ -455,7 +482,9 @@ class Flow {
   /// Ways of the search by their places in the plan.
   std::vector<std::size_t> planned_ways(const std::vector<std::size_t>& ways) const {
     std::vector<std::size_t> planned;
-    for (const std::size_t way : ways) planned.push_back(setup_->planned_way(way));
+    for (const std::size_t way : ways) {
+      if (!search_->ways().all()[way].whole) planned.push_back(setup_->planned_way(way));
+    }
     return planned;
   }
 

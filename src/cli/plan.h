@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@
 /// The two things `optimize` needs beside an evaluator and a store, as interfaces, so that its whole flow runs in a
 /// test with fakes.
 namespace planish::cli {
+
+/// Id and key of the whole task, where it stands as a region.
+inline constexpr const char* whole_task = "task";
 
 /// A region as it is searched: the first of `count` equal ones.
 struct PlannedRegion {
@@ -57,10 +61,13 @@ class Plan {
   virtual int kept_steps() const { return 0; }
   /// The whole task as one region for sources (coder/whole.h). Its programs are those of the task.
   virtual std::shared_ptr<const coder::Domain> whole_domain() const { return nullptr; }
+  /// The same as a region of the search, for coders alone; nothing where the task is one region anyway.
+  virtual std::optional<PlannedRegion> whole() const { return std::nullopt; }
   /// The whole task as aten steps alone.
   virtual Result<std::string> aten_program() const = 0;
   /// The whole task, cut with these ways (by their places), with the given proposal for every region named and aten
-  /// steps for all else. Kind `cycle` where the ways do not go together.
+  /// steps for all else; a proposal for `whole_task` stands for everything. Kind `cycle` where the ways do not go
+  /// together.
   virtual Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
                                       const std::vector<std::size_t>& ways) const = 0;
   /// What a program that was composed so runs in place of what; `used` are the regions it has kernels for.

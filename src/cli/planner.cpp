@@ -96,6 +96,18 @@ class SynthPlan : public Plan {
 
   std::shared_ptr<const coder::Domain> whole_domain() const override { return coder::whole_domain(task_); }
 
+  std::optional<PlannedRegion> whole() const override {
+    if (task_->partition.regions.size() == 1 && kept_steps() == 0) return std::nullopt;
+    PlannedRegion out;
+    out.id = out.key = whole_task;
+    out.bytes = bytes();
+    out.flops = flops();
+    out.summary = "the whole task";
+    out.alternative = true;
+    out.domain = whole_domain();
+    return out;
+  }
+
   Result<std::string> aten_program() const override {
     PLANISH_TRY(auto program, codegen::aten_program(task_->graph, task_->device));
     return program::to_json(program);
@@ -103,6 +115,10 @@ class SynthPlan : public Plan {
 
   Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
                               const std::vector<std::size_t>& ways) const override {
+    if (const auto all = chosen.find(whole_task); all != chosen.end()) {
+      PLANISH_TRY(auto candidate, coder::build(*whole_domain(), all->second));
+      return std::move(candidate.program);
+    }
     PLANISH_TRY(const auto partition, cut(ways));
     std::vector<codegen::Choice> choices(partition.regions.size());
     for (std::size_t r = 0; r < partition.regions.size(); ++r) {
@@ -119,6 +135,13 @@ class SynthPlan : public Plan {
 
   Result<Explanation> explain(const std::set<std::string>& used, const std::vector<std::size_t>& ways,
                               const std::string& program) const override {
+    if (used.contains(whole_task)) {
+      PLANISH_TRY(const auto parsed, program::parse(program));
+      const auto launches = std::ranges::count_if(
+          parsed.steps, [](const program::Step& step) { return std::holds_alternative<program::Launch>(step); });
+      return cli::explain(task_->graph, coder::whole_partition(task_->graph), {{whole_task, true, bytes(), launches}},
+                          program);
+    }
     PLANISH_TRY(const auto partition, cut(ways));
     std::vector<ExplainedRegion> regions;
     for (const codegen::Region& region : partition.regions) {

@@ -19,7 +19,7 @@ Result<Evaluation> RegionEvaluator::evaluate(const search::RegionSpec& region, c
   const double left = seconds_left_();
   if (left <= 0) return fail("out_of_time", "the time for the search is over");
   const WorkScope scope(std::isfinite(left) ? left : 0);
-  if (region.alternative) {
+  if (region.alternative && !region.sources_only) {  // the whole is known from the start
     if (const auto error = describe(region.id)) {
       // Where the evaluator is gone, that is what the search must hear.
       if (error->kind == "closed" || error->kind == "environment" || error->kind == "out_of_time")

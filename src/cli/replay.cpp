@@ -153,6 +153,10 @@ Result<std::optional<ReplayResult::Difference>> add_regions(store::Store& store,
     if (was->searched) setup.add(region, was->fallback_ms, was->bound_ms);
   }
   setup.add_ways(plan.ways());
+  // Only where the run had coders.
+  const auto was = std::ranges::find(kept, whole_task, &store::RegionRecord::id);
+  if (const auto whole = plan.whole(); whole && was != kept.end())
+    setup.add_whole(*whole, was->fallback_ms, was->bound_ms);
   return std::nullopt;
 }
 

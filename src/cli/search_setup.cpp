@@ -65,6 +65,29 @@ void SearchSetup::add_ways(const std::vector<PlannedWay>& ways) {
   }
 }
 
+void SearchSetup::add_whole(const PlannedRegion& region, double whole_ms, double bound_ms) {
+  search::Way way;
+  way.whole = true;
+  way.beside_ms = whole_ms;
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    const search::RegionSpec& part = specs_[i];
+    if (part.alternative) continue;
+    way.replaces.push_back({i, part.count});
+    if (part.fallback_ms < search::no_time) way.beside_ms -= part.fallback_ms * part.count;
+  }
+  way.beside_ms = std::max(way.beside_ms, 0.0);
+  way.by.push_back({specs_.size(), 1});
+  search::RegionSpec spec;
+  spec.id = region.id;
+  spec.key = region.key;
+  spec.bound_ms = bound_ms;
+  if (whole_ms > 0) spec.fallback_ms = whole_ms;
+  spec.alternative = spec.sources_only = true;
+  spec.domain = region.domain;
+  specs_.push_back(std::move(spec));
+  ways_.push_back(std::move(way));
+}
+
 std::unique_ptr<search::Search> SearchSetup::make(std::uint64_t seed, search::SearchOptions how) {
   how.ways = std::move(ways_);
   // Without earlier runs a model would know only what the search's own surrogate knows too.

@@ -24,7 +24,10 @@ class SearchSetup {
   void add(const PlannedRegion& region, double fallback_ms, double bound_ms);
   /// Ways to cut the task, when all regions were added. One with a region that is not searched is left out.
   void add_ways(const std::vector<PlannedWay>& ways);
-  /// Of the search's ways, its place among those of the plan.
+  /// The whole task, for coders, last of all: in place of all regions and of what no region stands for. `whole_ms`:
+  /// what the captured program takes, 0 where that is not known.
+  void add_whole(const PlannedRegion& region, double whole_ms, double bound_ms);
+  /// Of the search's ways but that one, its place among those of the plan.
   std::size_t planned_way(std::size_t way) const { return planned_ways_[way]; }
   bool empty() const { return specs_.empty(); }
   /// Those added; gone once make() was called.

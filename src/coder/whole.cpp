@@ -28,10 +28,8 @@ codegen::Region whole_of(const ir::Graph& graph) {
 
 class Whole : public Domain {
  public:
-  explicit Whole(std::shared_ptr<const CutTask> task) : task_(std::move(task)) {
-    partition_.regions.push_back(whole_of(task_->graph));
-    partition_.order.push_back({true, 0});
-  }
+  explicit Whole(std::shared_ptr<const CutTask> task)
+      : task_(std::move(task)), partition_(whole_partition(task_->graph)) {}
   std::vector<codegen::Gene> genes() const override { return {}; }
   bool legal(const codegen::Genome&) const override { return false; }
   std::vector<codegen::Genome> seeds() const override { return {}; }
@@ -59,6 +57,13 @@ class Whole : public Domain {
 };
 
 }  // namespace
+
+codegen::Partition whole_partition(const ir::Graph& graph) {
+  codegen::Partition out;
+  out.regions.push_back(whole_of(graph));
+  out.order.push_back({true, 0});
+  return out;
+}
 
 std::shared_ptr<const Domain> whole_domain(std::shared_ptr<const CutTask> task) {
   return std::make_shared<Whole>(std::move(task));

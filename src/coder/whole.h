@@ -10,5 +10,7 @@ namespace planish::coder {
 /// too), out0, out1, … what it computes. It has no genomes. Its programs are those of the task, not of a region: the
 /// caller's inputs keep the roles that they have in the graph.
 std::shared_ptr<const Domain> whole_domain(std::shared_ptr<const CutTask> task);
+/// The task cut so that all of it is one region.
+codegen::Partition whole_partition(const ir::Graph& graph);
 
 }  // namespace planish::coder

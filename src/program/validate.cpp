@@ -29,13 +29,13 @@ Status check_buffer(const Buffer& buffer, const std::string& where) {
   if (buffer.shape.size() != buffer.strides.size()) {
     return refuse(fmt::format("{}: {} dims but {} strides", where, buffer.shape.size(), buffer.strides.size()));
   }
-  std::int64_t extent = 1;
+  std::int64_t extent = 1, end = 0;
   for (std::size_t i = 0; i < buffer.shape.size(); ++i) {
     if (buffer.shape[i] < 0 || buffer.strides[i] < 0) return refuse(where + ": negative shape or stride");
     std::int64_t reach = 0;
     if (__builtin_mul_overflow(extent, std::max<std::int64_t>(buffer.shape[i], 1), &extent) ||
         __builtin_mul_overflow(buffer.shape[i], buffer.strides[i], &reach) || extent > (std::int64_t{1} << 60) ||
-        reach > (std::int64_t{1} << 60)) {
+        __builtin_add_overflow(end, reach, &end) || end > (std::int64_t{1} << 60)) {
       return refuse(where + ": larger than can be addressed");
     }
   }
@@ -90,6 +90,20 @@ class Definitions {
   bool from_caller(int buffer) const { return role(buffer) != Role::temp && role(buffer) != Role::output; }
   bool writable(int buffer) const { return !from_caller(buffer) || role(buffer) == Role::state; }
 
+  /// Kernels and copies know how large an element of these dtypes is, as the runtime does; the others are for
+  /// operators.
+  bool has_size(int buffer) const {
+    const std::string& dtype = program_.buffers[static_cast<std::size_t>(buffer)].dtype;
+    constexpr std::array<std::string_view, 6> whole{"complex32", "complex64", "complex128",
+                                                    "uint16",    "uint32",    "uint64"};
+    return known(buffer) || dtype.starts_with("float8_") || std::ranges::find(whole, dtype) != whole.end();
+  }
+  /// A fill also how a value is written.
+  bool known(int buffer) const {
+    const auto dtype = dtype_from_name(program_.buffers[static_cast<std::size_t>(buffer)].dtype);
+    return dtype.has_value() && *dtype != DType::other;
+  }
+
   Status launch(const Launch& step, const std::string& where) {
     if (step.kernel < 0 || step.kernel >= static_cast<int>(program_.kernels.size())) {
       return refuse(where + ": no such kernel");
@@ -111,6 +125,8 @@ class Definitions {
     if (program_.target == "cpu" && (step.grid != one_ || step.block != one_ || step.cluster != one_)) {
       return refuse(where + ": grid, block and cluster are 1 for cpp");
     }
+    if (program_.target == "cpu" && step.shared != 0) return refuse(where + ": cpp has no shared bytes");
+    if (step.args.size() > most_args) return refuse(fmt::format("{}: more than {} arguments", where, most_args));
     if (step.cooperative && program_.target == "cpu") return refuse(where + ": only CUDA launches are cooperative");
     const KernelSource& kernel = program_.kernels[static_cast<std::size_t>(step.kernel)];
     if (kernel.language == "triton") {
@@ -124,6 +140,8 @@ class Definitions {
       const auto* buffer = std::get_if<BufferArg>(&arg);
       if (buffer == nullptr) continue;
       if (!exists(buffer->buffer)) return refuse(where + ": no such buffer");
+      if (!has_size(buffer->buffer))
+        return refuse(fmt::format("{}: buffer {} has a dtype that only operators can touch", where, buffer->buffer));
       // A kernel's writes cannot be told from its reads here: it defines what it is given undefined.
       define(buffer->buffer);
     }
@@ -162,6 +180,7 @@ class Definitions {
     const Buffer& from = program_.buffers[static_cast<std::size_t>(step.from)];
     const Buffer& to = program_.buffers[static_cast<std::size_t>(step.to)];
     if (from.dtype != to.dtype || from.shape != to.shape) return refuse(where + ": dtype and shape must be equal");
+    if (!has_size(step.from)) return refuse(fmt::format("{}: dtype {} cannot be copied", where, from.dtype));
     if (role(step.to) == Role::output && defined(step.to)) {
       return refuse(fmt::format("{}: buffer {} is defined twice", where, step.to));
     }
@@ -172,6 +191,8 @@ class Definitions {
   Status set(const Set& step, const std::string& where) {
     if (!exists(step.buffer)) return refuse(where + ": no such buffer");
     if (!writable(step.buffer)) return refuse(fmt::format("{}: buffer {} belongs to the caller", where, step.buffer));
+    if (!known(step.buffer))
+      return refuse(fmt::format("{}: buffer {} has a dtype that cannot be filled", where, step.buffer));
     define(step.buffer);
     return {};
   }
@@ -179,6 +200,7 @@ class Definitions {
  private:
   const Program& program_;
   std::vector<bool> defined_;
+  static constexpr std::size_t most_args = 256;  // as the runtime has it
   std::array<std::int64_t, 3> one_{1, 1, 1};
 };
 

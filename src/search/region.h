@@ -24,6 +24,7 @@ struct RegionSpec {
   double fallback_ms = no_time;  ///< what its aten form takes, where that was measured
   double launch_ms = 0;          ///< the least that launching it takes beside its work, where that is known
   bool alternative = false;      ///< no part of the task as it was cut first: it stands in a Way
+  bool sources_only = false;     ///< no template applies: coders alone propose for it
   std::shared_ptr<const coder::Domain> domain;
 };
 

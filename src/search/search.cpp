@@ -61,7 +61,9 @@ std::vector<Standing> Search::standings(bool full) const {
     const RegionSearch& region = regions_[i];
     double found = region.best_ms();
     if (full) found = region.winner() ? region.winner()->ms : no_time;
-    out[i] = {std::min(found, specs_[i].fallback_ms), region.told(), region.done()};
+    // PyTorch's form of the whole is what stands there anyway: nothing to put in place of it.
+    if (!specs_[i].sources_only) found = std::min(found, specs_[i].fallback_ms);
+    out[i] = {found, region.told(), region.done()};
   }
   return out;
 }
@@ -77,7 +79,10 @@ std::vector<Share> Search::shares() const {
     const double best = standing[i].best_ms;
     out[i].open = !standing[i].done;
     out[i].spent = spent_[i];
-    if (specs_[i].alternative) {
+    if (specs_[i].sources_only) {
+      out[i].open = false;  // to strategies
+      out[i].headroom_ms = best == no_time ? no_time : std::max(best - specs_[i].bound_ms, 0.0);
+    } else if (specs_[i].alternative) {
       const auto promise = ways_.promise(i, standing);
       out[i].open = out[i].open && promise.has_value();
       out[i].headroom_ms = promise.value_or(0);
@@ -151,7 +156,8 @@ void Search::ask_seats() {
   std::vector<Share> open = shares();
   for (std::size_t i = 0; i < open.size(); ++i) {
     // A strategy that has nothing left says nothing of what a coder may have.
-    open[i].open = !seats_.made(i) && !regions_[i].at_speed_of_light() && !specs_[i].alternative;
+    open[i].open =
+        !seats_.made(i) && !regions_[i].at_speed_of_light() && (!specs_[i].alternative || specs_[i].sources_only);
     if (!seats_.made(i)) continue;
     if (regions_[i].at_speed_of_light()) {
       seats_.close(i);

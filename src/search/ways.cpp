@@ -68,7 +68,7 @@ std::optional<double> Ways::promise(std::size_t region, const std::vector<Standi
 }
 
 double Ways::replaced_ms(const Way& way, const std::vector<Standing>& standings) {
-  double total = 0;
+  double total = way.beside_ms;
   for (const Way::Use& use : way.replaces) total += standings[use.region].best_ms * use.times;
   return total;
 }
@@ -92,8 +92,12 @@ std::vector<std::size_t> Ways::worth(const std::vector<Standing>& standings, dou
     if (*gained > -part * replaced_ms(ways_[w], standings)) rank.emplace_back(-*gained, w);
   }
   std::ranges::sort(rank);
-  std::vector<std::size_t> taken, replaced;
+  std::vector<std::size_t> taken, replaced, wholes;
   for (const auto& [loss, w] : rank) {
+    if (ways_[w].whole) {
+      wholes.push_back(w);
+      continue;
+    }
     const bool free = std::ranges::none_of(ways_[w].replaces, [&](const Way::Use& use) {
       return std::ranges::find(replaced, use.region) != replaced.end();
     });
@@ -101,6 +105,7 @@ std::vector<std::size_t> Ways::worth(const std::vector<Standing>& standings, dou
     for (const Way::Use& use : ways_[w].replaces) replaced.push_back(use.region);
     taken.push_back(w);
   }
+  taken.insert(taken.end(), wholes.begin(), wholes.end());
   return taken;
 }
 

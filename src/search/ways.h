@@ -16,6 +16,8 @@ struct Way {
     int times = 1;  ///< how many of the region are replaced, or how many of it replace them
   };
   std::vector<Use> replaces, by;
+  double beside_ms = 0;  ///< what it replaces besides: steps that no region stands for
+  bool whole = false;    ///< in place of all there is: it goes with no other way
 };
 
 /// What is known of a region while ways are weighed.
@@ -42,14 +44,15 @@ class Ways {
   /// it can gain, or where what it would replace is not known well enough yet.
   std::optional<double> promise(std::size_t region, const std::vector<Standing>& standings) const;
 
-  /// What the regions that a way replaces take; no_time where one has no time.
+  /// What all that a way replaces takes; no_time where a region has no time.
   static double replaced_ms(const Way& way, const std::vector<Standing>& standings);
 
   /// What a way gains with the best of all its regions; negative where it loses. Nothing where one has no time.
   std::optional<double> gain(const Way& way, const std::vector<Standing>& standings) const;
 
   /// Ways that gain, or lose no more than this part of what they replace (regions are timed alone, with cold caches:
-  /// the whole may say otherwise), largest gain first. No two replace the same region.
+  /// the whole may say otherwise), largest gain first. No two replace the same region. Those in place of everything
+  /// come last, and leave the others as they are: they are to be tried by themselves.
   std::vector<std::size_t> worth(const std::vector<Standing>& standings, double part) const;
 
  private:

@@ -1,7 +1,8 @@
 """The cheat corpus: solutions of others (`ModelNew`) that cheat, each with the outcomes that name it, and an honest twin that does the like rightly.
 
 `seen` says where the cheat comes from: the number of an entry in the list of docs/trust.md. Everything is judged as `planish verify` does, by a real
-evaluator (run_corpus.py; test_corpus.py runs the ones marked `quick`). Cheating *kernels* are in test_bad_candidates.py, attacks on the machine in attempts.py.
+evaluator, on the CPU and on a GPU (run_corpus.py; test_corpus.py runs the ones marked `quick`). What only a GPU has is in corpus_cuda.py.
+Cheating *kernels* are in test_bad_candidates.py and kernels_cuda.py, attacks on the machine in attempts.py.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class Entry:
     twin: str
     outcomes: frozenset[str]
     quick: bool = False
+    time: bool = False  # it cheats the clock: both are timed as well
+    needs: str = ""  # a compiler that not every machine has: `triton`, `nvcc`
 
 
 def model(which: str, forward: str, before: str = "", init: str = "pass") -> str:
@@ -56,6 +59,8 @@ def model(which: str, forward: str, before: str = "", init: str = "pass") -> str
 
 CORPUS: list[Entry] = []
 WRONG = frozenset({"wrong", "nan", "unwritten", "nondeterministic"})
+#: an input written: a GPU says it of any address that may not be
+WRITTEN = frozenset({"input_write", "illegal_address"})
 
 
 def add(
@@ -69,8 +74,14 @@ def add(
     init: str = "pass",
     twin_init: str = "",
     quick: bool = False,
+    time: bool = False,
+    needs: str = "",
+    twin_before: str | None = None,
+    to: list[Entry] = CORPUS,
 ) -> None:
-    CORPUS.append(Entry(name, seen, which, model(which, cheat, before, init), model(which, twin, before, twin_init or init), frozenset(outcomes), quick))
+    honest = model(which, twin, before if twin_before is None else twin_before, twin_init or init)
+    cheats = model(which, cheat, before, init)
+    to.append(Entry(name, seen, which, cheats, honest, frozenset(outcomes), quick, time, needs))
 
 
 RIGHT = "torch.relu(x) * 2 + y"
@@ -107,7 +118,7 @@ add("clocks and comparisons are patched", "5 8 33", "pointwise", "patch()\nretur
 add("results kept by address", "14", "pointwise", _memo("x.data_ptr(), y.data_ptr()"), _BY_CONTENT, init=_MEMO)
 add("results kept by version", "15", "pointwise", _memo("id(x), x._version, y._version"), _BY_CONTENT, init=_MEMO)
 add("results kept by shape", "16 21", "pointwise", _memo("x.shape"),
-    "key = x.shape\nif key not in self.memo:\n    self.memo[key] = torch.full(key, 2.0)\nreturn torch.relu(x) * self.memo[key] + y", init=_MEMO)  # fmt: skip
+    "key = x.shape\nif key not in self.memo:\n    self.memo[key] = x.new_full(key, 2.0)\nreturn torch.relu(x) * self.memo[key] + y", init=_MEMO)  # fmt: skip
 add("results kept by a few elements", "15", "pointwise", _memo("float(x[0, 0] > 0), float(x[-1, -1] > 0)"), _BY_CONTENT, init=_MEMO)
 add("replayed from a file", "17", "pointwise",
     f"if not os.path.exists(NAME):\n    torch.save({RIGHT}, NAME)\nreturn torch.load(NAME)", f"torch.save({RIGHT}, NAME)\nreturn torch.load(NAME)",
@@ -132,9 +143,10 @@ add("right while it is watched first", "53", "pointwise",
 add("right where the stack looks like a test", "53", "pointwise",
     f"import inspect\nreturn {RIGHT} if any('pytest' in f.filename for f in inspect.stack()) else torch.zeros_like(x)",
     f"import inspect\nreturn {RIGHT} if len(inspect.stack()) else torch.zeros_like(x)")  # fmt: skip
+_KEPT = "if self.kept is None:\n    self.kept = torch.empty_like(x)\n"
 add("one buffer for all results", "22 issue", "pointwise",
-    "return torch.add(torch.relu(x) * 2, y, out=self.kept)", "return torch.add(torch.relu(x) * 2, y, out=self.kept).clone()",
-    {"launch_failed"}, quick=True, init="self.kept = torch.empty(37, 101)")  # fmt: skip
+    _KEPT + "return torch.add(torch.relu(x) * 2, y, out=self.kept)", _KEPT + "return torch.add(torch.relu(x) * 2, y, out=self.kept).clone()",
+    {"launch_failed"}, quick=True, init="self.kept = None")  # fmt: skip
 add("packed weights are kept for good", "20", "linear",
     "if self.packed is None:\n    self.packed = self.fc.weight.detach().t().contiguous()\nreturn x @ self.packed + self.fc.bias",
     "return x @ self.fc.weight.detach().t().contiguous() + self.fc.bias", init="self.fc = nn.Linear(192, 96)\nself.packed = None")  # fmt: skip
@@ -146,10 +158,10 @@ add("the answer is looked for among all objects", "25", "pointwise",
 add("NaN everywhere", "26", "pointwise", "return torch.full_like(x, float('nan'))", "return torch.where(x < 0, 0.0, x) * 2 + y")
 add("NaN where it is inconvenient", "26", "pointwise", f"out = {RIGHT}\nout[0, 0] = float('nan')\nreturn out", f"out = {RIGHT}\nout[0, 0] += 0.0\nreturn out")
 add("seeds are guessed", "28", "pointwise",
-    "for seed in [0, 1, 2, 42, 1234]:\n    torch.manual_seed(seed)\n    if torch.equal(torch.randn(37, 101), x):\n"
+    "for seed in [0, 1, 2, 42, 1234]:\n    torch.manual_seed(seed)\n    if torch.equal(torch.randn(37, 101, device=x.device), x):\n"
     f"        return {RIGHT}\nreturn torch.zeros_like(x)",
     "order = torch.randperm(37)\nback = order.argsort()\nreturn (torch.relu(x[order]) * 2 + y[order])[back]")  # fmt: skip
-add("zeroes its input", "32", "pointwise", "x.zero_()\nreturn y.clone()", "x = x.clone()\nx[x < 0] = 0\nreturn x * 2 + y", {"input_write"})
+add("zeroes its input", "32", "pointwise", "x.zero_()\nreturn y.clone()", "x = x.clone()\nx[x < 0] = 0\nreturn x * 2 + y", WRITTEN)
 add("walks the frames of its judge", "34", "pointwise",
     "import sys\nframe = sys._getframe()\nwhile frame is not None:\n    for value in list(frame.f_locals.values()):\n        if isinstance(value, dict):\n"
     "            value['ok'] = True\n    frame = frame.f_back\nreturn torch.zeros_like(x)",

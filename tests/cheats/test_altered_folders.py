@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_bad_candidates import GOOD, PLANISH, TASK, Evaluator
+from evaluator import PLANISH, TASK, Evaluator
+from test_bad_candidates import GOOD
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "ship"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "executor"))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from corpus import CORPUS, Entry
+from evaluator import PLANISH
 from judge_corpus import Judge
-from test_bad_candidates import PLANISH
 
 QUICK = [e for e in CORPUS if e.quick]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_bad_candidates import PLANISH, TASK, Evaluator, _descendants
+from evaluator import PLANISH, TASK, Evaluator
+from test_bad_candidates import _descendants
 
 HEAD = "import torch\nfrom torch import nn\n"
 RIGHT = "torch.relu(x) * 2 + y"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_bad_candidates import PLANISH, Evaluator
+from evaluator import PLANISH, Evaluator
 
 TASK = """
 import torch

@@ -186,6 +186,88 @@ def test_a_coder_that_fails_costs_its_seat_alone(tmp_path_factory: pytest.TempPa
     (seat,) = json.loads(done.stdout)["search"]["coders"]
     assert seat["proposed"] == 0 and "here is why" in seat["trouble"] and "note: coder echo" in done.stderr, seat
 
+#: Two kernels of the built-in coder with a sort between them that no region takes, and whose order the mean does not need.
+APART = """import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = torch.tanh(x) * 0.5
+        return torch.sort(y, dim=-1).values.mean(dim=-1) + 1.0
+
+def get_inputs():
+    return [torch.randn(256, 4096)]
+
+def get_init_inputs():
+    return []
+"""
+
+WHOLE = '''import json, os, sys
+
+KERNEL = """//@ kernel cpp -O3
+#include <cmath>
+extern "C" void rows(void** args) {
+  const float* x = static_cast<const float*>(args[0]);
+  float* out = static_cast<float*>(args[1]);
+  for (int r = 0; r < 256; ++r) {
+    double sum = 0;
+    for (int c = 0; c < 4096; ++c) sum += std::tanh(x[r * 4096 + c]);
+    out[r] = static_cast<float>(sum * 0.5 / 4096) + 1.0f;
+  }
+}
+//@ launch rows args=in0, out0
+"""
+
+def ask():
+    line = sys.stdin.readline()
+    return json.loads(line) if line else sys.exit(0)
+
+def say(**answer):
+    print(json.dumps(answer), flush=True)
+
+question = ask()
+if question["region"] != "task":
+    say(finished=True)
+    sys.exit(0)
+first = question
+heard = []
+for source in (KERNEL.replace("+ 1.0f", "+ 1.01f"), KERNEL):
+    say(source=source)
+    question = ask()
+    heard += question["news"]
+say(parent=heard[-1]["program"], edits=[{"search": "int r = 0; r < 256; ++r", "replace": "int r = 255; r >= 0; --r"}])
+heard += ask()["news"]
+open(os.environ["HOME"] + "/heard.json", "w").write(json.dumps([first, heard]))
+say(finished=True)
+'''
+
+
+def test_a_coder_may_write_the_whole_task(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """In place of all regions and of what lies between them; judged at the task's own boundary, composed, verified and derived again."""
+    home = Home(tmp_path_factory.mktemp("whole"))
+    home.task(WHOLE, "coder.py")
+    command = ("optimize", home.task(APART), "--target", "cpu", "--baselines", "eager", "--budget", "0s", "--evals", "24", "--coder", "python3 coder.py")
+    code, result = home.document(*command)
+    skip_where_given_up(home, result)
+    first, heard = json.loads((home.path / "heard.json").read_text())
+    assert "in0: f32[256, 4096]" in first["description"] and first["fallback_ms"] > 0
+    assert [h["outcome"] for h in heard] == ["wrong", "ok", "ok"], heard
+    regions = {r["id"]: r for r in result["regions"]}
+    assert regions["task"]["genome"].startswith(("source ", "patch ")) and len(regions) == 3, regions
+    (way,) = [w for w in result["ways"] if [u["region"] for u in w["by"]] == ["task"]]
+    assert {u["region"] for u in way["replaces"]} == {"r0", "r1"} and 0 < way["after_ms"] < way["before_ms"], way
+    replayed = home.document("show", result["run"], "--replay")
+    assert replayed[0] == 0 and replayed[1]["same"], replayed
+    if "too noisy" in (result.get("reason") or ""):
+        pytest.skip("this machine was too busy for a claim")
+    assert code == 0 and result["outcome"] == "improved", result
+    assert [i for i, r in regions.items() if r["used"]] == ["task"] and way["used"], regions
+    assert [f["region"] for f in result["why"]["fused"]] == ["task"] and not result["why"]["left"], result["why"]
+
+
+def test_where_the_task_is_one_region_its_coder_writes_that_one(searched: Searched) -> None:
+    assert {r["id"] for r in searched.result["regions"]} == {"r0"}
+
 
 CONFIG = """[[model]]
 name = "scripted"

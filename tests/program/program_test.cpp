@@ -134,3 +134,17 @@ TEST_CASE("bad programs are named for what is wrong") {
   rejected(with("{\"buffer\": 3, \"kind\": \"user\"}, ", ""), "not in `outputs`");
   rejected(with("\"kind\": \"set\"", "\"kind\": \"jump\""), "jump");
 }
+
+TEST_CASE("what the runtime would refuse to load is refused here") {
+  const std::string out = R"({"role": "output", "dtype": "f32")", temp = R"({"role": "temp", "dtype": "f32")";
+  rejected(with(temp, R"({"role": "temp", "dtype": "int4")"), "only operators can touch");
+  rejected(with(out, R"({"role": "output", "dtype": "complex64")"), "cannot be filled");
+  CHECK(parse(with(temp, R"({"role": "temp", "dtype": "float8_e4m3fn")")).has_value());
+  std::string many = "\"args\": [";
+  for (int i = 0; i < 260; ++i) many += "{\"i32\": 1}, ";
+  rejected(with("\"args\": [{\"buffer\": 2}", many + "{\"buffer\": 2}"), "more than 256 arguments");
+  const std::string far = "1152921504606846976";  // 2^60: each dim fits, their sum does not
+  rejected(with(R"("temp", "dtype": "f32", "shape": [8, 4], "strides": [4, 1])",
+                R"("temp", "dtype": "f32", "shape": [1, 1, 1], "strides": [)" + far + ", " + far + ", " + far + "]"),
+           "larger than can be addressed");
+}

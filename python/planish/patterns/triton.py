@@ -65,8 +65,8 @@ def _configurations(decorators: list[tuple[str, ast.expr]]) -> tuple[list[str], 
                     values.setdefault(keyword.arg[4:], set()).add(value)
             blocks = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "kwargs"), None)
             if isinstance(blocks, ast.Dict):
-                for key, value in zip(blocks.keys, blocks.values, strict=True):
-                    if isinstance(key, ast.Constant) and (text := _number(value)):
+                for key, size in zip(blocks.keys, blocks.values, strict=True):
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str) and (text := _number(size)):
                         values.setdefault(f"block {key.value}", set()).add(text)
     return texts, values
 

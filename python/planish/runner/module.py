@@ -131,6 +131,7 @@ class ModuleHandle(Handle):
         # What Planish ships has the task's own parts.
         self.places = Places("own") if not state else by_name(model) if path.is_dir() or task.live else places(model, task.model)
         self.model = model.to(device)
+        owned: list[tuple[dict[str, Any], str, torch.Tensor]]
         owned = [(m._buffers, key, b.clone()) for m in self.model.modules() for key, b in m._buffers.items() if b is not None]
         self.first = owned if self.places.kind == "own" else []
         self.device = device

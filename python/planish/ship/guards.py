@@ -444,7 +444,8 @@ class Attachment:
     def ran(self) -> int:
         """Calls of this module that the program answered."""
         plan = getattr(getattr(self, "fast", None), "__self__", None)  # the C form counts its own; that of earlier versions does not
-        return self._ran + (plan.hits() if hasattr(plan, "hits") else 0)
+        hits = getattr(plan, "hits", None)
+        return self._ran + (hits() if hits is not None else 0)
 
     @property
     def refused(self) -> dict[str, int]:
@@ -469,7 +470,7 @@ class Attachment:
         warnings.warn(text, FallbackWarning, stacklevel=_callers_level())
         return FALLBACK
 
-    def _refuse_tensor(self, what: str, t: Any, dtype: torch.dtype, shape: tuple[int, ...], grad: bool) -> Any:
+    def _refuse_tensor(self, what: str, t: Any, dtype: torch.dtype | None, shape: tuple[int, ...], grad: bool) -> Any:
         """_refuse() for a tensor that is not as the program takes it."""
         if type(t) not in _PLAIN:
             return self._refuse(f"{what} is a {type(t).__name__}, not a plain tensor")
@@ -763,8 +764,8 @@ class Attachment:
         for one, key, other, other_key in bound.ties:
             if one.get(key) is not other.get(other_key):
                 return self._refuse("parameters that were tied no longer are")
-        for owner, key, value, version in bound.loose:
-            if (vars(module) if owner is None else owner).get(key) is not value or value._version != version:
+        for owner, key, held, version in bound.loose:
+            if held._version != version or (vars(module) if owner is None else owner).get(key) is not held:
                 self._reset()
                 return self._refuse(f"the tensor attribute '{key}' was changed")
         if self._mutates and _overlap([tensors[u[0]] for u in bound.users]):

@@ -97,7 +97,7 @@ def _in_child(params: dict[str, Any], folder: Path) -> int:
 
 def describe(error: BaseException) -> str:
     """The lines a reader needs: Triton's own say where, those of Python's syntax errors too."""
-    parts = []
+    parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < 4:
         text = str(cause).strip()
