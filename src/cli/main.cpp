@@ -175,10 +175,14 @@ int main(int argc, char** argv) {
   add_output(verify_app, output);
 
   TryVerb tried;
-  CLI::App* try_app = app.add_subcommand("try", "Judge kernels that you wrote for a task, or for a region of it");
+  CLI::App* try_app =
+      app.add_subcommand("try", "Judge what you wrote for a task: kernels for it or a region of it, or a Python file");
   try_app->add_option("task", tried.task, "A Python file with Model and get_inputs")->required()->type_name("TASK.py");
-  try_app->add_option("source", tried.source,
-                      "Kernels and launches (docs/formats/source.md); without it the regions are listed");
+  try_app
+      ->add_option("source", tried.source,
+                   "Kernels and launches (docs/formats/source.md), or a .py with ModelNew or a function "
+                   "(docs/formats/trial.md); without it the regions are listed")
+      ->type_name("FILE");
   try_app->add_option("--region", tried.region, "What the source is for: task (the whole), r0, r1, …")
       ->capture_default_str();
   try_app->add_flag("--quick", tried.quick, "One seed instead of five and every kind of data");
