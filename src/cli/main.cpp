@@ -152,6 +152,8 @@ int main(int argc, char** argv) {
   optimize_app->add_flag("--search-only", optimize.search_only,
                          "End with the search: nothing is put together, shipped or timed beside baselines");
   optimize_app->add_option("--resume", optimize.resume, "Go on with an earlier run")->type_name("RUN");
+  optimize_app->add_option("--run-id", optimize.run, "Name of the new run; otherwise made of the time")
+      ->type_name("ID");
   add_no_serve(optimize_app, optimize.no_serve);
   add_output(optimize_app, output);
 
@@ -191,6 +193,15 @@ int main(int argc, char** argv) {
   add_task_timeout(try_app, tried.task_timeout);
   add_no_serve(try_app, tried.no_serve);
   add_output(try_app, output);
+
+  McpVerb mcp;
+  CLI::App* mcp_app =
+      app.add_subcommand("mcp", "Serve an agent: a Model Context Protocol server on stdin and stdout (docs/agents.md)");
+  mcp_app->add_option("--patterns", mcp.patterns, "Where patterns are kept")
+      ->envname("PLANISH_PATTERNS")
+      ->type_name("FILE");
+  add_task_timeout(mcp_app, mcp.task_timeout);
+  add_store(mcp_app, mcp.store);
 
   ExportVerb exported;
   CLI::App* export_app = app.add_subcommand("export", "Give what was shipped another form");
@@ -327,6 +338,7 @@ int main(int argc, char** argv) {
   }
   if (verify_app->parsed()) return verify_verb(verify, output);
   if (try_app->parsed()) return try_verb(tried, output);
+  if (mcp_app->parsed()) return mcp_verb(mcp, output);
   if (export_app->parsed()) return export_verb(exported, output);
   if (import_app->parsed()) return import_verb(imported, output);
   if (serve_app->parsed()) return serve_verb(serve, output);

@@ -95,7 +95,7 @@ std::string check_arguments(const std::vector<Argument>& arguments, const Json& 
   }
   for (const Argument& argument : arguments) {
     const auto found = given.find(argument.name);
-    if (found == given.end() || found->is_null()) {
+    if (found == given.end()) {
       if (argument.required) return fmt::format("the argument {} is missing: {}", argument.name, argument.description);
       continue;
     }

@@ -62,6 +62,7 @@ Json answered_call(const Answer& answer) {
 
 /// The answers to an array of messages, sent as one when the last is there.
 struct Batch {
+  std::mutex mutex;
   std::size_t left = 0;
   Json answers = Json::array();
 };
@@ -97,7 +98,7 @@ struct Server::State {
       if (message) send(*message);
       return;
     }
-    const std::scoped_lock lock(mutex);
+    const std::scoped_lock lock(batch->mutex);
     if (message) batch->answers.push_back(std::move(*message));
     if (--batch->left == 0 && !batch->answers.empty()) send(batch->answers);
   }
@@ -137,21 +138,21 @@ struct Server::State {
   Outcome quick(const Request& request) {
     if (request.method == "ping") return Json::object();
     if (request.method == "initialize") return initialize(request.params);
+    const bool known = request.method == "tools/list" || request.method == "resources/templates/list";
+    if (!known) {
+      return std::unexpected(
+          ProtocolError{code::method_not_found, fmt::format("there is no method {}", request.method), {}});
+    }
     if (auto refused = not_yet()) return std::unexpected(*refused);
+    if (auto refused = one_page(request.params)) return std::unexpected(*refused);
     if (request.method == "tools/list") {
-      if (auto refused = one_page(request.params)) return std::unexpected(*refused);
       Json list = Json::array();
       for (const Tool& tool : tools) list.push_back(tool_json(tool));
       return Json{{"tools", std::move(list)}};
     }
-    if (request.method == "resources/templates/list") {
-      if (auto refused = one_page(request.params)) return std::unexpected(*refused);
-      Json list = Json::array();
-      for (const Resource& one : resources.templates) list.push_back(resource_json(one, "uriTemplate"));
-      return Json{{"resourceTemplates", std::move(list)}};
-    }
-    return std::unexpected(
-        ProtocolError{code::method_not_found, fmt::format("there is no method {}", request.method), {}});
+    Json list = Json::array();
+    for (const Resource& one : resources.templates) list.push_back(resource_json(one, "uriTemplate"));
+    return Json{{"resourceTemplates", std::move(list)}};
   }
 
   Outcome initialize(const Json& params) {
@@ -196,7 +197,10 @@ struct Server::State {
       tool = &*found;
       if (const auto given = request.params.find("arguments"); given != request.params.end() && !given->is_null()) {
         if (!given->is_object()) return ProtocolError{code::invalid_params, "arguments must be an object", {}};
-        arguments = *given;
+        // A null is an argument that was not given.
+        for (const auto& [argument, value] : given->items()) {
+          if (!value.is_null()) arguments[argument] = value;
+        }
       }
     } else if (request.method == "resources/read") {
       const auto given = request.params.find("uri");
@@ -228,9 +232,12 @@ struct Server::State {
         message = list(request.id);
       }
       const bool wanted = !cancelled.cancelled();
+      {
+        // Before the answer: whoever has it may use the id again.
+        const std::scoped_lock done(mutex);
+        running[key].ended = true;
+      }
       answer(batch, wanted ? std::move(message) : std::nullopt);
-      const std::scoped_lock done(mutex);
-      running[key].ended = true;
     });
     return std::nullopt;
   }
@@ -274,7 +281,7 @@ struct Server::State {
 
     void tell(std::string_view text) {
       const std::scoped_lock lock(mutex);
-      if (over || token.is_null() || cancelled.cancelled() || real_clock().now() < next) return;
+      if (text.empty() || over || token.is_null() || cancelled.cancelled() || real_clock().now() < next) return;
       next = deadline_in(progress_seconds);
       state.send(notification("notifications/progress",
                               {{"progressToken", token}, {"progress", ++count}, {"message", std::string(text)}}));
@@ -319,14 +326,9 @@ struct Server::State {
 
   void end() {
     std::unique_lock lock(mutex);
-    for (auto& [key, one] : running) one.cancel.cancel();
-    // Threads take the mutex when they end.
-    for (auto& [key, one] : running) {
-      lock.unlock();
-      one.thread.join();
-      lock.lock();
-    }
-    running.clear();
+    for (const auto& [key, one] : running) one.cancel.cancel();
+    lock.unlock();  // threads take it when they end; nobody else adds any
+    for (auto& [key, one] : running) one.thread.join();
   }
 };
 
