@@ -9,6 +9,7 @@
 #include "cli/exit_code.h"
 #include "cli/main_evaluator.h"
 #include "cli/main_patterns.h"
+#include "cli/trajectories.h"
 #include "cli/usage_error.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
@@ -204,7 +205,7 @@ int main(int argc, char** argv) {
   add_store(mcp_app, mcp.store);
 
   ExportVerb exported;
-  CLI::App* export_app = app.add_subcommand("export", "Give what was shipped another form");
+  CLI::App* export_app = app.add_subcommand("export", "Give what was shipped another form, or what was tried as data");
   export_app->add_option("what", exported.what, "A run, or a shipped folder")->required()->type_name("RUN_OR_FOLDER");
   export_app
       ->add_option("--form", exported.form,
@@ -213,6 +214,12 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   export_app->add_option("--out", exported.out, "What to write; otherwise named after the task, here")
       ->type_name("PATH");
+  TrajectoriesVerb trajectories;
+  export_app
+      ->add_option("--format", trajectories.format,
+                   "Of a run, as JSON lines: trajectories (all that was tried), or pairs (PyTorch and its best kernel)")
+      ->check(CLI::IsMember({"trajectories", "pairs"}))
+      ->excludes("--form");
   add_store(export_app, exported.store);
   add_output(export_app, output);
 
@@ -339,6 +346,12 @@ int main(int argc, char** argv) {
   if (verify_app->parsed()) return verify_verb(verify, output);
   if (try_app->parsed()) return try_verb(tried, output);
   if (mcp_app->parsed()) return mcp_verb(mcp, output);
+  if (export_app->parsed() && !trajectories.format.empty()) {
+    trajectories.run = exported.what;
+    trajectories.out = exported.out;
+    trajectories.store = exported.store;
+    return trajectories_verb(trajectories, output);
+  }
   if (export_app->parsed()) return export_verb(exported, output);
   if (import_app->parsed()) return import_verb(imported, output);
   if (serve_app->parsed()) return serve_verb(serve, output);
