@@ -34,6 +34,7 @@ if "$python" -c 'import triton' 2>/dev/null; then
 fi
 check "$here/tests/gpu/graph_check.py"
 check "$here/tests/gpu/habits_check.py"
+check "$here/tests/gpu/try_check.py"
 if [ -n "${PLANISH_KERNELBENCH:-}" ]; then check "$here/tests/gpu/kernelbench_check.py" "$PLANISH_KERNELBENCH"; fi
 if [ -f "$here/tests/gpu/random_graphs_check.py" ]; then check "$here/tests/gpu/random_graphs_check.py"; fi
 echo "$failed GPU tests failed"
