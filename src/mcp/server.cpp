@@ -278,10 +278,13 @@ struct Server::State {
     bool over = false;
     std::int64_t count = 0;
     TimePoint next{};
+    std::string last{};
 
     void tell(std::string_view text) {
       const std::scoped_lock lock(mutex);
       if (text.empty() || over || token.is_null() || cancelled.cancelled() || real_clock().now() < next) return;
+      if (text == last) return;
+      last = text;
       next = deadline_in(progress_seconds);
       state.send(notification("notifications/progress",
                               {{"progressToken", token}, {"progress", ++count}, {"message", std::string(text)}}));
