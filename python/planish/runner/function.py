@@ -37,7 +37,7 @@ def as_model(function: Callable[..., Any], model: nn.Module, path: object) -> nn
     """`model`, a newly built Model of the task, whose forward is `function`. What the function asks for beyond the inputs are the
     model's parameters, buffers and attributes, looked up at each call. Raises PlanishError(load_failed) for a name that is none."""
     given = list(inspect.signature(type(model).forward).parameters.values())[1:]
-    named = {p.name for p in given}
+    named = [p.name for p in given]
     inputs = sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD for p in given)
     asked = [p for p in inspect.signature(function).parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     tensors = (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False))
