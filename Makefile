@@ -14,6 +14,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 # For the tests of emitted Triton; a 188 MB wheel, 640 MB on disk. Empty: those tests are skipped where there is none.
 TRITON ?= triton==3.6.0
+MCP ?= mcp==2.3.0
 JOBS ?= $(shell nproc)
 VENV := .venv
 BUILD := build
@@ -21,7 +22,7 @@ BUILD := build
 PACKAGES := g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libsqlite3-dev libfmt-dev libssl-dev zlib1g-dev libyaml-cpp-dev doctest-dev ccache \
             libcurl4-openssl-dev libtomlplusplus-dev clang-format-19 clang-tidy-19 python3-dev python3-venv
 
-.PHONY: demo test browser build dist test-gpu cheats soak sanitize setup setup-triton check lint tidy clean
+.PHONY: demo test browser build dist test-gpu cheats soak sanitize setup setup-triton setup-mcp check lint tidy clean
 
 demo: build
 	@$(BUILD)/bin/planish doctor || true
@@ -40,13 +41,19 @@ browser:
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends chromium >/dev/null; } || \
 	  echo "note: there is no chromium; the tests that look at the report in it will be skipped" >&2
 
+# The official client of the Model Context Protocol, for the test of planish mcp (46 MB with what it needs); skipped without it.
+setup-mcp: setup
+	@test -z "$(MCP)" || $(VENV)/bin/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("mcp") is None)' || \
+	  $(VENV)/bin/python -m pip install -q --disable-pip-version-check "$(MCP)" || \
+	  echo "note: the Python package mcp could not be installed; the test with its client will be skipped" >&2
+
 # A CUDA torch brings its own.
 setup-triton: setup
 	@test -z "$(TRITON)" || $(VENV)/bin/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("triton") is None)' || \
 	  $(VENV)/bin/python -m pip install -q --disable-pip-version-check "$(TRITON)" || \
 	  echo "note: Triton could not be installed; the tests of emitted Triton will be skipped" >&2
 
-test: build lint browser setup-triton
+test: build lint browser setup-triton setup-mcp
 	@ninja -C $(BUILD) -j $(JOBS) --quiet tests
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 	@# One thread: the tensors are small, and other processes share the cores.

@@ -55,7 +55,10 @@ def _nvcc(source: str) -> tuple[bytes, str]:
             file.write(source)
         run = subprocess.run(
             [nvcc, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-Xptxas", "-v", "k.cu", "-o", "k.cubin"],
-            cwd=folder, capture_output=True, text=True, check=False,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if run.returncode:
             raise RuntimeError(run.stderr)

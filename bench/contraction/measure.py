@@ -156,8 +156,10 @@ def row(variant: Variant, answer: dict[str, Any]) -> str:
         return f"{shape:>15}  {'FAILED':>46}  {variant.text}  -- {answer['failed']}"
     m, n, k = variant.shape
     rate = [2e-9 * m * n * k / answer[name] for name in ("cold_ms", "warm_ms", "sustained_ms")]
-    return (f"{shape:>15} {answer['error']:8.1e} {answer['cold_ms']:8.4f} {rate[0]:6.1f} {rate[1]:6.1f} {rate[2]:6.1f} {variant.compile_s:5.2f} "
-            f"{variant.registers:>4} {answer['blocks']:4}  {variant.text}" + ("" if answer["steady"] else "  UNSTEADY"))
+    return (
+        f"{shape:>15} {answer['error']:8.1e} {answer['cold_ms']:8.4f} {rate[0]:6.1f} {rate[1]:6.1f} {rate[2]:6.1f} {variant.compile_s:5.2f} "
+        f"{variant.registers:>4} {answer['blocks']:4}  {variant.text}" + ("" if answer["steady"] else "  UNSTEADY")
+    )
 
 
 def main() -> int:

@@ -60,6 +60,7 @@ class Subject:
 
     def times(self, run: Any, cold_runs: int = 15, warm_runs: int = 15) -> dict[str, float]:
         """Milliseconds: with the caches full of something else, one by one without, and one of many in a row."""
+
         def one(before: Any) -> float:
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             before()

@@ -9,6 +9,7 @@
 #include "cli/exit_code.h"
 #include "cli/main_evaluator.h"
 #include "cli/main_patterns.h"
+#include "cli/trajectories.h"
 #include "cli/usage_error.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
@@ -152,6 +153,8 @@ int main(int argc, char** argv) {
   optimize_app->add_flag("--search-only", optimize.search_only,
                          "End with the search: nothing is put together, shipped or timed beside baselines");
   optimize_app->add_option("--resume", optimize.resume, "Go on with an earlier run")->type_name("RUN");
+  optimize_app->add_option("--run-id", optimize.run, "Name of the new run; otherwise made of the time")
+      ->type_name("ID");
   add_no_serve(optimize_app, optimize.no_serve);
   add_output(optimize_app, output);
 
@@ -175,10 +178,14 @@ int main(int argc, char** argv) {
   add_output(verify_app, output);
 
   TryVerb tried;
-  CLI::App* try_app = app.add_subcommand("try", "Judge kernels that you wrote for a task, or for a region of it");
+  CLI::App* try_app =
+      app.add_subcommand("try", "Judge what you wrote for a task: kernels for it or a region of it, or a Python file");
   try_app->add_option("task", tried.task, "A Python file with Model and get_inputs")->required()->type_name("TASK.py");
-  try_app->add_option("source", tried.source,
-                      "Kernels and launches (docs/formats/source.md); without it the regions are listed");
+  try_app
+      ->add_option("source", tried.source,
+                   "Kernels and launches (docs/formats/source.md), or a .py with ModelNew or a function "
+                   "(docs/formats/trial.md); without it the regions are listed")
+      ->type_name("FILE");
   try_app->add_option("--region", tried.region, "What the source is for: task (the whole), r0, r1, …")
       ->capture_default_str();
   try_app->add_flag("--quick", tried.quick, "One seed instead of five and every kind of data");
@@ -188,8 +195,17 @@ int main(int argc, char** argv) {
   add_no_serve(try_app, tried.no_serve);
   add_output(try_app, output);
 
+  McpVerb mcp;
+  CLI::App* mcp_app =
+      app.add_subcommand("mcp", "Serve an agent: a Model Context Protocol server on stdin and stdout (docs/agents.md)");
+  mcp_app->add_option("--patterns", mcp.patterns, "Where patterns are kept")
+      ->envname("PLANISH_PATTERNS")
+      ->type_name("FILE");
+  add_task_timeout(mcp_app, mcp.task_timeout);
+  add_store(mcp_app, mcp.store);
+
   ExportVerb exported;
-  CLI::App* export_app = app.add_subcommand("export", "Give what was shipped another form");
+  CLI::App* export_app = app.add_subcommand("export", "Give what was shipped another form, or what was tried as data");
   export_app->add_option("what", exported.what, "A run, or a shipped folder")->required()->type_name("RUN_OR_FOLDER");
   export_app
       ->add_option("--form", exported.form,
@@ -198,6 +214,12 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   export_app->add_option("--out", exported.out, "What to write; otherwise named after the task, here")
       ->type_name("PATH");
+  TrajectoriesVerb trajectories;
+  export_app
+      ->add_option("--format", trajectories.format,
+                   "Of a run, as JSON lines: trajectories (all that was tried), or pairs (PyTorch and its best kernel)")
+      ->check(CLI::IsMember({"trajectories", "pairs"}))
+      ->excludes("--form");
   add_store(export_app, exported.store);
   add_output(export_app, output);
 
@@ -323,6 +345,13 @@ int main(int argc, char** argv) {
   }
   if (verify_app->parsed()) return verify_verb(verify, output);
   if (try_app->parsed()) return try_verb(tried, output);
+  if (mcp_app->parsed()) return mcp_verb(mcp, output);
+  if (export_app->parsed() && !trajectories.format.empty()) {
+    trajectories.run = exported.what;
+    trajectories.out = exported.out;
+    trajectories.store = exported.store;
+    return trajectories_verb(trajectories, output);
+  }
   if (export_app->parsed()) return export_verb(exported, output);
   if (import_app->parsed()) return import_verb(imported, output);
   if (serve_app->parsed()) return serve_verb(serve, output);

@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <optional>
-#include <random>
 
 #include "base/file.h"
 #include "cli/connect.h"
@@ -15,23 +13,13 @@
 #include "cli/optimize_flow.h"
 #include "cli/planner.h"
 #include "cli/result_text.h"
+#include "cli/run_id.h"
 #include "cli/run_lock.h"
 #include "cli/shipper.h"
 #include "cli/verbs.h"
 
 namespace planish::cli {
 namespace {
-
-/// Sorts by time, and two started in the same second differ.
-std::string new_run_id(Clock& clock) {
-  const auto now = static_cast<std::time_t>(clock.wall_seconds());
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts);
-  std::random_device entropy;
-  return fmt::format("{}-{:04x}", text, entropy() & 0xffffU);
-}
 
 Result<OptimizeRequest> request_from(const OptimizeVerb& verb, Clock& clock) {
   OptimizeRequest request;
@@ -46,7 +34,14 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, Clock& clock) {
     request.resume = true;
     if (task.empty()) task = run.task_path;
   } else {
-    request.run = new_run_id(clock);
+    request.run = verb.run.empty() ? new_run_id(clock) : verb.run;
+    PLANISH_CHECK(check_run_id(request.run));
+    if (!verb.run.empty()) {
+      PLANISH_TRY(const auto store, store::Store::open_existing(store_file(verb.search.store)));
+      if (const auto known = store.run(verb.run); known && known->id == verb.run)
+        return fail("usage", fmt::format("there is a run {} already", verb.run),
+                    "name another, or go on with it: --resume");
+    }
   }
   request.search_only = verb.search_only;
   const bool fresh = !request.resume;

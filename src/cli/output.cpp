@@ -35,6 +35,10 @@ std::string error_json(const Error& error, bool with_traces) {
 }
 
 int Output::error(const Error& error) const {
+  if (said != nullptr) {
+    said->error = error;
+    return exit_code_for(error.kind);
+  }
   if (json) print_file(stdout, error_json(error, verbose));
   std::string text = fmt::format("error: {}\n", error.message);
   for (const std::string& cause : error.causes) {
@@ -49,6 +53,11 @@ int Output::error(const Error& error) const {
 }
 
 void Output::result(const std::string& document, const std::string& text) const {
+  if (said != nullptr) {
+    said->document = document;
+    said->text = text;
+    return;
+  }
   print_file(stdout, json ? document : text);
 }
 

@@ -1,16 +1,24 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/result.h"
 
 namespace planish::cli {
 
+/// What a verb had to say, where it is not run for a terminal.
+struct Said {
+  std::string document, text;
+  std::optional<Error> error;
+};
+
 /// How a command speaks: results on stdout, everything else on stderr.
 struct Output {
   bool json = false;     ///< one document on stdout, errors included
   bool quiet = false;    ///< no progress
   bool verbose = false;  ///< tracebacks of the Python side
+  Said* said = nullptr;  ///< where all of it goes instead; borrowed
 
   /// Prints `error:`, `caused by:`, `hint:` (or the error document) and gives the exit code of the kind.
   int error(const Error& error) const;

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/owned_folder.h"
 #include "base/subprocess.h"
+#include "cli/document_in.h"
 #include "evaluate/client.h"
 #include "suite/headline.h"
 
@@ -55,18 +56,6 @@ Result<suite::Row> finished_before(const SuiteJob& job) {
   if (!finished(row)) return fail("changed", "not finished");
   row.resumed = true;
   return row;
-}
-
-/// The last line of a child's output that is a JSON document (its stderr may stand around it).
-std::string document_in(const std::string& output) {
-  std::string found;
-  std::size_t at = 0;
-  while (at < output.size()) {
-    const std::size_t end = std::min(output.find('\n', at), output.size());
-    if (output[at] == '{') found = output.substr(at, end - at);
-    at = end + 1;
-  }
-  return found;
 }
 
 /// One evaluator of the suite, which stays warm from job to job.

@@ -14,6 +14,7 @@ struct OptimizeVerb {
   SearchOptions search;
   std::string out;
   std::string resume;
+  std::string run;  ///< id of a new run; empty makes one
   bool search_only = false;
   bool no_serve = false;
   std::string config;   ///< planish.toml
@@ -43,6 +44,13 @@ struct TryVerb {
   bool no_serve = false;
 };
 int try_verb(const TryVerb& options, const Output& output);
+
+struct McpVerb {
+  std::string store, patterns;  ///< files; empty for those in the data folder
+  std::string task_timeout = "10m";
+};
+/// Speaks on stdin and stdout until stdin ends.
+int mcp_verb(const McpVerb& options, const Output& output);
 
 struct SuiteVerb {
   std::string folder, out;

@@ -40,6 +40,9 @@ struct OpenRequest {
   std::string blobs;               ///< folder for constants; empty takes <cache>/blobs
   double task_timeout = 0;         ///< seconds to import, build, run once and capture it; 0: the evaluator's own limit
   bool ahead = false;              ///< proofs and claims will follow: what they need is started at once
+  /// An evaluator that outlives its clients may keep the task when it is closed, and gives it to the next client that
+  /// asks for the same, unless one of its files changed. For trials: its oracle has met candidates before.
+  bool keep = false;
 };
 
 struct OpenReply {
@@ -51,6 +54,7 @@ struct OpenReply {
   std::int64_t input_bytes = 0;
   std::string blobs;          ///< the folder in use
   std::string torch, python;  ///< versions of the oracle's
+  bool kept = false;          ///< it was open already (OpenRequest::keep)
   DeviceFacts device;
 };
 
@@ -76,6 +80,8 @@ struct EvaluateRequest {
   std::string level = "screen";  ///< screen: one fresh seed. full: five and every regime
   bool bench = true;
   double give_up_ms = 0;  ///< > 0: timing stops with `given_up` when the first runs are slower than this
+  bool again = false;     ///< what is known already is evaluated anew, and is no `duplicate`
+  bool known = false;     ///< the answer to the same request before, where it was `ok`, will do
 };
 
 /// As KernelBench's own rule would have it: its seeds, its tolerances.
@@ -102,8 +108,12 @@ struct VerifyRequest {
   /// fp32, fp16 or bf16: also ask what KernelBench's own rule says at that precision; its inputs are made on the CPU,
   /// which takes long at real sizes. Empty: do not.
   std::string kernelbench;
-  bool own_code = false;  ///< a folder known to hold none but ours: it may use the shared compiler caches
-  bool time = false;      ///< also time what was verified; what cheats the clock is not verified
+  bool own_code = false;       ///< a folder known to hold none but ours: it may use the shared compiler caches
+  bool time = false;           ///< also time what was verified; what cheats the clock is not verified
+  std::string level = "full";  ///< screen: the task's own data alone
+  /// No claim is made of it: the task's own oracle judges it, whatever it has met before, instead of a new one that
+  /// would capture the task once more. The solution runs in a new guest of its own all the same.
+  bool trial = false;
 };
 
 /// What a shipped module did with the calls that verified it.
@@ -139,6 +149,7 @@ struct ClaimRequest {
   int max_runs = 200;
   double max_seconds = 5;  ///< for each name
   bool more = false;       ///< another claim follows: what was started for this one may stay
+  bool known = false;      ///< times of baselines that this session took before will do
 };
 
 struct ClaimTime {

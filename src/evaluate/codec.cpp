@@ -72,8 +72,8 @@ Error read_error(const Json& json) {
 }
 
 Json write(const OpenRequest& r) {
-  return Json{{"task", r.task},   {"target", r.target}, {"accuracy", r.accuracy},        {"seeds", r.seeds},
-              {"blobs", r.blobs}, {"ahead", r.ahead},   {"task_timeout", r.task_timeout}};
+  return Json{{"task", r.task},   {"target", r.target}, {"accuracy", r.accuracy},         {"seeds", r.seeds},
+              {"blobs", r.blobs}, {"ahead", r.ahead},   {"task_timeout", r.task_timeout}, {"keep", r.keep}};
 }
 
 Status read(const Json& json, OpenRequest& r) {
@@ -91,6 +91,7 @@ Status read(const Json& json, OpenRequest& r) {
   reader.text("blobs", r.blobs, Need::optional);
   reader.boolean("ahead", r.ahead, Need::optional);
   reader.number("task_timeout", r.task_timeout, Need::optional);
+  reader.boolean("keep", r.keep, Need::optional);
   return reader.finish();
 }
 
@@ -119,7 +120,9 @@ Json write(const EvaluateRequest& r) {
               {"program", program.has_value() ? std::move(*program) : Json(r.program)},
               {"level", r.level},
               {"bench", r.bench},
-              {"give_up_ms", r.give_up_ms}};
+              {"give_up_ms", r.give_up_ms},
+              {"again", r.again},
+              {"known", r.known}};
 }
 
 Status read(const Json& json, EvaluateRequest& r) {
@@ -132,12 +135,14 @@ Status read(const Json& json, EvaluateRequest& r) {
   reader.text("level", r.level, Need::optional);
   reader.boolean("bench", r.bench, Need::optional);
   reader.number("give_up_ms", r.give_up_ms, Need::optional);
+  reader.boolean("again", r.again, Need::optional);
+  reader.boolean("known", r.known, Need::optional);
   return reader.finish();
 }
 
 Json write(const VerifyRequest& r) {
-  return Json{{"session", r.session},         {"path", r.path},         {"seeds", r.seeds},
-              {"kernelbench", r.kernelbench}, {"own_code", r.own_code}, {"time", r.time}};
+  return Json{{"session", r.session},   {"path", r.path}, {"seeds", r.seeds}, {"kernelbench", r.kernelbench},
+              {"own_code", r.own_code}, {"time", r.time}, {"level", r.level}, {"trial", r.trial}};
 }
 
 Status read(const Json& json, VerifyRequest& r) {
@@ -148,6 +153,8 @@ Status read(const Json& json, VerifyRequest& r) {
   reader.text("kernelbench", r.kernelbench, Need::optional);
   reader.boolean("own_code", r.own_code, Need::optional);
   reader.boolean("time", r.time, Need::optional);
+  reader.text("level", r.level, Need::optional);
+  reader.boolean("trial", r.trial, Need::optional);
   if (!r.kernelbench.empty() && r.kernelbench != "fp32" && r.kernelbench != "fp16" && r.kernelbench != "bf16")
     reader.problem("field `kernelbench` must be fp32, fp16, bf16 or empty");
   return reader.finish();
@@ -157,7 +164,7 @@ Json write(const ClaimRequest& r) {
   return Json{{"session", r.session},   {"path", r.path.empty() ? Json(nullptr) : Json(r.path)},
               {"modes", r.modes},       {"min_runs", r.min_runs},
               {"max_runs", r.max_runs}, {"max_seconds", r.max_seconds},
-              {"more", r.more}};
+              {"more", r.more},         {"known", r.known}};
 }
 
 Status read(const Json& json, ClaimRequest& r) {
@@ -170,6 +177,7 @@ Status read(const Json& json, ClaimRequest& r) {
   reader.integer("max_runs", r.max_runs, Need::optional);
   reader.number("max_seconds", r.max_seconds, Need::optional);
   reader.boolean("more", r.more, Need::optional);
+  reader.boolean("known", r.known, Need::optional);
   return reader.finish();
 }
 
@@ -185,6 +193,7 @@ Json write(const OpenReply& r) {
               {"blobs", r.blobs},
               {"torch", r.torch},
               {"python", r.python},
+              {"kept", r.kept},
               {"device", write(r.device)}};
 }
 
@@ -196,6 +205,7 @@ Status read(const Json& json, OpenReply& r) {
   reader.text("blobs", r.blobs);
   reader.text("torch", r.torch);
   reader.text("python", r.python);
+  reader.boolean("kept", r.kept, Need::optional);
   const Json* device = reader.object("device");
   PLANISH_CHECK(reader.finish());
   ObjectReader inner(*task, protocol, "task");

@@ -32,13 +32,25 @@ Result<std::shared_ptr<TaskEvaluator>> EvaluatorSession::find(const std::string&
   return found->second;
 }
 
+std::shared_ptr<TaskEvaluator> EvaluatorSession::take_kept(const OpenRequest& request) {
+  std::unique_lock lock(mutex_);
+  std::shared_ptr<TaskEvaluator> task = std::move(kept_);
+  kept_.reset();
+  lock.unlock();
+  // What is not taken ends when this returns, without the lock: its memory may be wanted for the other.
+  return request.keep && task != nullptr && task->can_be_kept(request) ? task : nullptr;
+}
+
 Result<OpenReply> EvaluatorSession::open(const OpenRequest& request) {
   auto host = device_for(resolve_target(request.target));
   // A driver without a working GPU: `auto` falls back, an explicit `cuda` is an error.
   if (!host.has_value() && request.target == "auto" && host.error().kind == "no_device") host = device_for("cpu");
   if (!host.has_value()) return std::unexpected(std::move(host).error());
-  auto task = std::make_shared<TaskEvaluator>(tools_, limits_, *host, request);
-  PLANISH_TRY(auto reply, task->open());
+  auto task = take_kept(request);
+  const bool kept = task != nullptr;
+  if (!kept) task = std::make_shared<TaskEvaluator>(tools_, limits_, *host, request);
+  PLANISH_TRY(auto reply, kept ? task->open_again(request) : task->open());
+  reply.kept = kept;
   std::scoped_lock lock(mutex_);
   reply.session = fmt::format("s{}", next_++);
   tasks_[reply.session] = std::move(task);
@@ -74,6 +86,11 @@ Status EvaluatorSession::close(const std::string& session) {
   tasks_.erase(found);
   lock.unlock();
   if (limits_.stay_ready) task->make_ready();
+  if (limits_.stay_ready && task->can_be_kept()) {
+    lock.lock();
+    std::swap(kept_, task);
+    lock.unlock();
+  }
   return {};
 }
 

@@ -45,12 +45,15 @@ class EvaluatorSession : public EvaluatorApi {
  private:
   Result<std::shared_ptr<DeviceHost>> device_for(const std::string& target);
   Result<std::shared_ptr<TaskEvaluator>> find(const std::string& session);
+  /// The task that an earlier client left, where it is the one that is asked for; any other ends here.
+  std::shared_ptr<TaskEvaluator> take_kept(const OpenRequest& request);
 
   worker::Toolbox tools_;
   Limits limits_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<DeviceHost>> devices_;
   std::map<std::string, std::shared_ptr<TaskEvaluator>> tasks_;
+  std::shared_ptr<TaskEvaluator> kept_;  ///< the last one that was closed to be kept: a task holds memory
   int next_ = 1;
 };
 

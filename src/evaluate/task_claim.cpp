@@ -41,6 +41,8 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
   std::vector<std::string> modes = request.modes;
   if (modes.empty()) modes = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
   PLANISH_TRY(const auto lock, device_->take_stage());
+  const bool may_be_known = request.known && request.path.empty();
+  if (const auto found = baselines_.find(modes); may_be_known && found != baselines_.end()) return found->second;
   // The oracle's data would take memory from what is timed.
   if (oracle_.has_value() && oracle_->alive()) {
     for (auto& [name, region] : regions_) {
@@ -133,6 +135,8 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
     time.kept_hi_ms = timed.kept_hi_ms;
     time.samples_ms = timed.samples_ms;
   }
+  if (may_be_known && std::ranges::none_of(reply.times, [](const ClaimTime& time) { return time.error.has_value(); }))
+    baselines_[modes] = reply;
   return reply;
 }
 

@@ -46,8 +46,24 @@ Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
     evaluation.message = fmt::format("the program is for {}, the device is {}", parsed->target, device_->facts.target);
     return evaluation;
   }
+  const std::string asked =
+      fmt::format("{}/{}/{}/{}", request.region, request.level, request.bench, evaluation.program);
+  if (request.known) {
+    const std::scoped_lock lock(names_mutex_);
+    if (const auto found = known_.find(asked); found != known_.end()) return found->second;
+  }
+  auto answer = evaluate_anew(request, *parsed, std::move(evaluation));
+  if (request.known && answer.has_value() && answer->ok()) {
+    const std::scoped_lock lock(names_mutex_);
+    known_[asked] = *answer;
+  }
+  return answer;
+}
+
+Result<Evaluation> TaskEvaluator::evaluate_anew(const EvaluateRequest& request, const program::Program& program,
+                                                Evaluation evaluation) {
   std::string failure;
-  auto first = attempt(request, *parsed, evaluation, failure);
+  auto first = attempt(request, program, evaluation, failure);
   // Whatever was cut off by the end of the time says nothing about the candidate.
   const auto cut_off = [](const Result<Evaluation>& result) {
     return work_seconds_left() <= 0 && !(result.has_value() && result->ok());
@@ -62,7 +78,7 @@ Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
     PLANISH_CHECK(revive_oracle());
   }
   failure.clear();
-  auto second = attempt(request, *parsed, evaluation, failure);
+  auto second = attempt(request, program, evaluation, failure);
   if (cut_off(second)) return fail("out_of_time", "time ran out while a candidate was evaluated");
   // Processes that were all new have met it again. On the CPU a candidate may say what it likes.
   if (!failure.empty() && device_->facts.target == "cuda") return device_lost(failure);
@@ -95,7 +111,7 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
   std::vector<std::string> claimed;
   const auto claim = [&](const std::string& key) {
     // Measuring an elite again is the point of `full`: only screening looks for what is known.
-    if (request.level != "screen") return false;
+    if (request.level != "screen" || request.again) return false;
     const std::string full_key = fmt::format("{}/{}/{}", request.region, request.bench, key);
     const auto earlier = dedup_.claim(full_key, evaluation.program);
     if (!earlier.has_value()) {

@@ -13,6 +13,7 @@
 #include "evaluate/binding.h"
 #include "evaluate/dedup.h"
 #include "evaluate/device_host.h"
+#include "evaluate/file_stamps.h"
 #include "evaluate/session.h"
 #include "ir/graph.h"
 #include "worker/baseline.h"
@@ -28,6 +29,11 @@ class TaskEvaluator {
   ~TaskEvaluator();
 
   Result<OpenReply> open();
+  /// For another client: what open() gave, with this one's limits.
+  Result<OpenReply> open_again(const OpenRequest& request);
+  /// Whether it was opened to be kept and is still what its files say; and, with a request, whether that asks for it.
+  bool can_be_kept() const;
+  bool can_be_kept(const OpenRequest& request) const;
   Result<RegionReply> region(const RegionRequest& request);
   Result<Evaluation> evaluate(const EvaluateRequest& request);
   Result<VerifyReply> verify(const VerifyRequest& request);
@@ -72,8 +78,12 @@ class TaskEvaluator {
   };
 
   Status start_oracle();
+  /// Finds out, once, what data the region can have and whether it is degenerate.
+  Status describe_region(Region& region);
   /// After the oracle died: a new one, with task and regions; data sets are made again when needed.
   Status revive_oracle();
+  Result<Evaluation> evaluate_anew(const EvaluateRequest& request, const program::Program& program,
+                                   Evaluation evaluation);
   /// `device_failure` says what the device did where it failed.
   Result<Evaluation> attempt(const EvaluateRequest& request, const program::Program& program, Evaluation evaluation,
                              std::string& device_failure);
@@ -121,13 +131,16 @@ class TaskEvaluator {
   std::shared_ptr<DeviceHost> device_;
   OpenRequest request_;
   OpenReply reply_;
+  FileStamps files_;                                          ///< of what the task was made of
+  std::map<std::vector<std::string>, ClaimReply> baselines_;  ///< by modes, for those who need no new ones
   ir::Graph graph_;
   std::optional<worker::Oracle> oracle_;
   std::optional<worker::Baseline> baseline_;  ///< that an earlier claim left
   bool touched_ = false;                      ///< a candidate has run on the oracle's buffers
   std::map<std::string, Region> regions_;
   std::mutex names_mutex_;
-  std::set<std::string> names_;  ///< of regions_
+  std::set<std::string> names_;              ///< of regions_
+  std::map<std::string, Evaluation> known_;  ///< answers to requests that may be given again
   Dedup dedup_;
   std::mutex seed_mutex_;
   std::mt19937_64 seeds_;

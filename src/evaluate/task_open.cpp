@@ -62,7 +62,8 @@ TaskEvaluator::~TaskEvaluator() = default;
 void TaskEvaluator::make_ready() {
   const auto lock = device_->take_stage();
   if (!lock.has_value()) return;
-  device_->spares.prepare();
+  // Whoever tries one thing after another on a task needs guests, and no other oracle.
+  if (!request_.keep) device_->spares.prepare();
   device_->runners.warm_up_torch();
 }
 
@@ -78,10 +79,12 @@ Status TaskEvaluator::start_oracle() {
   device_->runners.warm_up_torch();
   if (request_.ahead) device_->spares.prepare();
   report_work("starting Python and importing PyTorch");
+  const std::int64_t since = FileStamps::now();
   PLANISH_TRY(const auto hello, oracle_->hello(device_->facts.target, limits_.start));
   auto opened = oracle_->open(request_.task, request_.accuracy, request_.blobs, limits_.open);
   if (!opened.has_value()) return blame_task(std::move(opened).error(), request_.task, oracle_->stage(), limits_.open);
   worker::TaskReply& task = *opened;
+  files_ = FileStamps(task.files, since);
   reply_.graph = std::move(task.graph);
   reply_.task_name = task.name;
   reply_.task_sha256 = task.source_sha256;
@@ -107,6 +110,21 @@ Result<OpenReply> TaskEvaluator::open() {
   whole.request.region = "task";
   std::scoped_lock names(names_mutex_);
   names_.insert("task");
+  return reply_;
+}
+
+bool TaskEvaluator::can_be_kept() const {
+  return request_.keep && oracle_.has_value() && oracle_->alive() && files_.unchanged();
+}
+
+bool TaskEvaluator::can_be_kept(const OpenRequest& request) const {
+  return can_be_kept() && request.task == request_.task && request.accuracy == request_.accuracy &&
+         (request.target == request_.target || request.target == device_->facts.target) &&
+         (request.blobs.empty() || request.blobs == request_.blobs);
+}
+
+Result<OpenReply> TaskEvaluator::open_again(const OpenRequest& request) {
+  if (request.task_timeout > 0) limits_.open = request.task_timeout;
   return reply_;
 }
 
@@ -151,19 +169,24 @@ Result<RegionReply> TaskEvaluator::region(const RegionRequest& request) {
     names_.insert(request.region);
   }
   make_room(region);
-  if (!region.described) {
-    PLANISH_TRY(auto regimes, oracle_->regimes(request.region, limits_.oracle));
-    PLANISH_TRY(auto bite, oracle_->bite(request.region, limits_.oracle));
-    region.reply.regimes = std::move(regimes.regimes);
-    // `task` goes without saying, and first.
-    std::erase(region.reply.regimes, "task");
-    region.reply.regimes.insert(region.reply.regimes.begin(), "task");
-    region.reply.skipped = std::move(regimes.skipped);
-    region.reply.degenerate = std::move(bite.degenerate);
-    region.reply.notes = std::move(bite.notes);
-    region.described = true;
-  }
+  PLANISH_CHECK(describe_region(region));
   return region.reply;
+}
+
+Status TaskEvaluator::describe_region(Region& region) {
+  if (region.described) return {};
+  const std::string& name = region.request.region;
+  PLANISH_TRY(auto regimes, oracle_->regimes(name, limits_.oracle));
+  PLANISH_TRY(auto bite, oracle_->bite(name, limits_.oracle));
+  region.reply.regimes = std::move(regimes.regimes);
+  // `task` goes without saying, and first.
+  std::erase(region.reply.regimes, "task");
+  region.reply.regimes.insert(region.reply.regimes.begin(), "task");
+  region.reply.skipped = std::move(regimes.skipped);
+  region.reply.degenerate = std::move(bite.degenerate);
+  region.reply.notes = std::move(bite.notes);
+  region.described = true;
+  return {};
 }
 
 Status TaskEvaluator::ensure_data(Region& region, std::size_t count) {

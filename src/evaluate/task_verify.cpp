@@ -35,6 +35,8 @@ std::optional<Note> note_of(worker::ModuleState state) {
 }  // namespace
 
 Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
+  if (request.level != "screen" && request.level != "full")
+    return fail("bad_request", fmt::format("no level `{}`", request.level));
   PLANISH_TRY(const auto lock, device_->take_stage());
   std::optional<worker::Runner> runner;
   VerifyReply reply;
@@ -45,17 +47,18 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
 }
 
 Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::Runner>& process, VerifyReply& reply) {
+  if (request.trial) PLANISH_CHECK(revive_oracle());
   // The proof is repeated in processes that no candidate has touched. Memory for both oracles may not be there: the old
   // data go first.
-  if (oracle_.has_value() && oracle_->alive()) {
+  if (!request.trial && oracle_.has_value() && oracle_->alive()) {
     for (auto& [name, region] : regions_) {
       for (const Data& data : region.data) (void)oracle_->drop(data.name, limits_.oracle);
       region.data.clear();
     }
   }
-  device_->runners.discard(worker::Runner::Kind::torch);
+  if (!request.trial) device_->runners.discard(worker::Runner::Kind::torch);
   // Importing torch and capturing take seconds: not for a second oracle where the first is as good as new.
-  const bool own = touched_ || !oracle_.has_value() || !oracle_->alive();
+  const bool own = !request.trial && (touched_ || !oracle_.has_value() || !oracle_->alive());
   std::optional<worker::Oracle> second;
   if (own) {
     PLANISH_TRY(second, device_->spares.oracle());
@@ -83,11 +86,19 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
     graph = std::move(task.graph);
   }
   touched_ = true;  // what is verified now is foreign as well
-  PLANISH_TRY(auto regimes, oracle.regimes("task", limits_.oracle));
-  PLANISH_TRY(auto bite, oracle.bite("task", limits_.oracle));
-  reply.skipped = regimes.skipped;
-  reply.degenerate = bite.degenerate;
-  reply.notes = std::move(bite.notes);
+  RegionReply facts;
+  if (request.trial) {
+    Region& whole = regions_.at("task");
+    PLANISH_CHECK(describe_region(whole));
+    facts = whole.reply;
+  } else {
+    PLANISH_TRY(auto regimes, oracle.regimes("task", limits_.oracle));
+    PLANISH_TRY(auto bite, oracle.bite("task", limits_.oracle));
+    facts = {std::move(regimes.regimes), std::move(regimes.skipped), std::move(bite.degenerate), std::move(bite.notes)};
+  }
+  reply.skipped = facts.skipped;
+  reply.degenerate = facts.degenerate;
+  reply.notes = std::move(facts.notes);
 
   // Whoever waits for a task so long waits as long for what is to replace it.
   const double run_limit = std::min(limits_.run * 4, limits_.open);
@@ -118,8 +129,8 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
 
   std::vector<std::string> order;
   order.insert(order.end(), static_cast<std::size_t>(std::max(1, request.seeds)), "task");
-  for (const std::string& regime : regimes.regimes) {
-    if (regime != "task") order.push_back(regime);
+  for (const std::string& regime : facts.regimes) {
+    if (regime != "task" && request.level == "full") order.push_back(regime);
   }
   // Neither the order nor the number of calls can be known: what answers every second call from the last, or counts,
   // meets other data.

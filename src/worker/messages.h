@@ -54,6 +54,7 @@ struct TaskReply {
   std::string graph;  ///< JSON text
   std::string name, source_sha256;
   std::int64_t parameters = 0, input_bytes = 0;
+  std::vector<std::string> files;  ///< that it was made of: its own, and what they read; absolute
 };
 
 struct CheckReply {

@@ -57,6 +57,7 @@ Result<TaskReply> Oracle::open(const std::string& task, const std::string& accur
     inner.text("source_sha256", result.source_sha256, Need::optional);
     inner.integer("parameters", result.parameters, Need::optional);
     inner.integer("input_bytes", result.input_bytes, Need::optional);
+    inner.texts("files", result.files, Need::optional);
     PLANISH_CHECK(inner.finish());
   }
   PLANISH_CHECK(reader.finish());

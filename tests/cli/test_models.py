@@ -156,7 +156,7 @@ def test_configurations_that_are_wrong(home: Home) -> None:
 def test_settings_of_verbs_and_models_share_a_file(home: Home) -> None:
     """The reader of settings skips the models, and the models' reader the settings."""
     models = 'roles = [\n  "coder",\n  "judge",\n]\nprice = { input = 1, output = 2 }\n'
-    configure(home, '[spending]\ndollars = 2.5\n\n[runs]\nlimit = 7\n\n' + model("http://127.0.0.1:1/v1") + models)
+    configure(home, "[spending]\ndollars = 2.5\n\n[runs]\nlimit = 7\n\n" + model("http://127.0.0.1:1/v1") + models)
     assert home.run("runs").returncode == 0
     code, document = home.document("doctor", "--models", env={"DOCTOR_KEY": KEY})
     assert (code, document["models"][0]["roles"]) == (3, ["coder", "judge"])

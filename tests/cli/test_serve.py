@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import time
 from pathlib import Path
 
 from command import Home, processes_with
 from optimised_task import SMALL
+from serving import wait_until_it_listens
 
 
 def spares_of(pid: int) -> list[str]:
@@ -22,15 +21,6 @@ def spares_of(pid: int) -> list[str]:
         except (OSError, IndexError):
             continue
     return [line for line in found if "planish.oracle" in line or "planish.runner" in line]
-
-
-def wait_until_it_listens(server: subprocess.Popen[str]) -> None:
-    assert server.stdout is not None
-    socket = Path(json.loads(server.stdout.readline())["socket"])
-    end = time.monotonic() + 60
-    while not socket.is_socket() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert socket.is_socket() and socket.parent.stat().st_mode & 0o077 == 0
 
 
 def test_a_command_joins_what_is_served_and_stop_ends_it(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from command import Home
 from optimised_task import SMALL
+from serving import served
 
 KERNEL = """#include <cmath>
 extern "C" void whole(void** args) {
@@ -21,10 +24,11 @@ extern "C" void whole(void** args) {
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     home = Home(tmp_path_factory.mktemp("try"))
     home.task(SMALL)
-    return home
+    with served(home):
+        yield home
 
 
 def source(home: Home, description: str, name: str = "kernel.cpp", **changes: str) -> str:
@@ -40,7 +44,7 @@ def source(home: Home, description: str, name: str = "kernel.cpp", **changes: st
 
 
 def test_what_there_is_to_write_for_is_listed(home: Home) -> None:
-    code, listed = home.document("try", "task.py", "--target", "cpu")
+    code, listed = home.document("try", "task.py", "--target", "cpu", "--no-serve")
     assert code == 0 and [r["id"] for r in listed["regions"]][:2] == ["task", "r0"]
     assert "in1: f32[64, 96], contiguous" in listed["regions"][0]["description"] and "aten.tanh.default" in listed["regions"][0]["description"]
 
@@ -67,3 +71,75 @@ def test_bad_input_is_named(home: Home) -> None:
     assert code == 2 and document["error"]["kind"] == "bad_source" and "launch" in document["error"]["hint"], document
     code, document = home.document("try", "task.py", kernel, "--region", "r9", "--target", "cpu")
     assert code == 2 and document["error"]["kind"] == "no_such_region" and "lists them" in document["error"]["hint"]
+
+
+FUNCTION = """import torch
+
+def fused(x, scale):
+    return torch.sigmoid(torch.tanh(x) * scale + x * x) * x
+"""
+NEW = SMALL.replace("class Model(", "class ModelNew(")
+
+
+def test_python_files_are_tried_as_guests(home: Home) -> None:
+    for text, name in ((NEW, "new.py"), (FUNCTION, "function.py")):
+        code, tried = home.document("try", "task.py", home.task(text, name), "--target", "cpu", "--quick")
+        assert code == 0 and tried["form"] == "solution" and tried["ok"], tried
+        assert tried["median_ms"] > 0 and tried["pytorch_ms"] > 0 and tried["speedup"] > 0, tried
+        assert tried["sandbox"]["seccomp"] != "none" and tried["evaluation"]["test"]["cases"][0]["ok"], tried
+    wrong = home.task(FUNCTION.replace("x * x)", "x * x * 1.01)"), "wrong.py")
+    done = home.run("try", "task.py", wrong, "--target", "cpu", "--quick")
+    assert done.returncode == 1 and "NOT right" in done.stdout and "expected" in done.stdout and "mismatch" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome", "said"),
+    [
+        ("def forward(x, weights):\n    return x\n", "load_failed", "asks for 'weights', the task has x, scale"),
+        ("def one(x):\n    return x\ndef two(x):\n    return x\n", "load_failed", "several functions (one, two)"),
+        ("import torch\n", "load_failed", "no class ModelNew and no function"),
+        ("def forward(x:\n", "load_failed", "SyntaxError"),
+        ("import os\ndef forward(x, scale):\n    os._exit(0)\n", "exit", ""),
+        ("def forward(x, scale):\n    raise ValueError('no such luck')\n", "launch_failed", "no such luck"),
+        ("def forward(x, scale):\n    return x.sum()\n", "launch_failed", ""),
+        ("import socket\ndef forward(x, scale):\n    socket.create_connection(('127.0.0.1', 1))\n", "launch_failed", "Error"),
+    ],
+)
+def test_what_is_wrong_with_a_python_file_is_its_verdict(home: Home, text: str, outcome: str, said: str) -> None:
+    code, tried = home.document("try", "task.py", home.task(text, "bad.py"), "--target", "cpu", "--quick")
+    assert code == 1 and not tried["ok"] and tried["outcome"] == outcome and said in tried["message"], tried
+    assert tried["median_ms"] is None and tried["verdict"]["kind"] in ("compile_error", "fault", "mismatch"), tried
+
+
+def test_a_folder_and_a_region_are_no_place_for_python(home: Home) -> None:
+    (home.path / "folder").mkdir(exist_ok=True)
+    code, document = home.document("try", "task.py", "folder", "--target", "cpu")
+    assert code == 2 and document["error"]["kind"] == "not_a_file" and "verify" in document["error"]["hint"]
+    code, document = home.document("try", "task.py", home.task(NEW, "new.py"), "--region", "r0", "--target", "cpu")
+    assert code == 2 and document["error"]["kind"] == "no_such_region" and "--region" in document["error"]["hint"]
+
+
+def test_what_is_served_keeps_the_task_until_a_file_of_it_changes(home: Home) -> None:
+    home.task("FACTOR = 1.0\n", "factors.py")
+    task = home.task(SMALL.replace("import torch\n", "import torch\nfrom factors import FACTOR\n", 1).replace("return ", "return FACTOR * ", 1), "kept.py")
+    kernel = source(home, home.document("try", task, "--target", "cpu")[1]["regions"][0]["description"], "kept.cpp")
+    solution = home.task(NEW, "kept_new.py")
+
+    def tried(file: str) -> dict[str, object]:
+        code, document = home.document("try", task, file, "--target", "cpu", "--quick")
+        assert "error" not in document and code in (0, 1), document
+        return document
+
+    # It was opened to be listed; what was tried before is no duplicate.
+    first, again = tried(kernel), tried(kernel)
+    assert first["warm"] and again["warm"] and first["ok"] and again["ok"], (first, again)
+    # A guest of somebody's does not make the next verdict another.
+    assert tried(solution)["ok"] and tried(kernel)["ok"]
+    assert tried(home.task("def forward(x, scale):\n    import os, signal\n    os.kill(os.getpid(), signal.SIGSEGV)\n", "dies.py"))["outcome"] == "crash"
+    last = tried(kernel)
+    assert last["warm"] and last["ok"]
+    # What the task imports is a part of it.
+    home.task("FACTOR = 2.0\n", "factors.py")
+    changed = tried(kernel)
+    assert not changed["warm"] and changed["outcome"] == "wrong", changed
+    assert tried(home.task(NEW.replace("return ", "return 2 * ", 1), "doubled.py"))["ok"]

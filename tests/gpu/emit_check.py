@@ -189,9 +189,7 @@ class Driver:
         wanted = [LaunchAttribute(id=4, value=tuple(variant["cluster"]))] if variant["cluster"][0] > 1 else []
         wanted += [LaunchAttribute(id=2, value=(1, 0, 0))] if variant.get("cooperative") else []
         attributes = (LaunchAttribute * 2)(*wanted)
-        config = LaunchConfig(
-            grid=(ctypes.c_uint * 3)(*variant["grid"]), block=(ctypes.c_uint * 3)(*variant["block"]), shared=variant["shared"]
-        )
+        config = LaunchConfig(grid=(ctypes.c_uint * 3)(*variant["grid"]), block=(ctypes.c_uint * 3)(*variant["block"]), shared=variant["shared"])
         config.attributes, config.count = ctypes.addressof(attributes), len(wanted)
         keep = (values, attributes)
 

@@ -56,7 +56,7 @@ def make_inputs(kernel: dict[str, Any], device: str) -> list[torch.Tensor]:
             value[3, 5] = float("inf")
             value[:, 4] = value[3, :] = float("-inf")
         if kernel["family"] == "scans" and value.numel() < 1 << 20:
-            value[0, 40 : 60 : 3] = value[0, 39:40]  # ties
+            value[0, 40:60:3] = value[0, 39:40]  # ties
             value[1, 31] = float("nan")
             value[1, 50] = float("inf")
             value[0, 61] = float("-inf")
@@ -275,9 +275,7 @@ def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.d
     raise ValueError(f"no reference for {kernel['family']}")
 
 
-def compare(
-    kernel: dict[str, Any], outputs: list[torch.Tensor], exact: list[torch.Tensor], plain: list[torch.Tensor]
-) -> str:
+def compare(kernel: dict[str, Any], outputs: list[torch.Tensor], exact: list[torch.Tensor], plain: list[torch.Tensor]) -> str:
     """Empty if every output is as accurate as the plain fp32 computation, within a factor of two, or a floor of 4 ulp."""
     for position, (got, want, eager) in enumerate(zip(outputs, exact, plain, strict=True)):
         if got.shape != want.shape:

@@ -1,6 +1,6 @@
 """Several kernels in one submission: launches against a patched CUDA graph. Correctness of both, then what either costs.
 
-    python tests/gpu/graph_check.py [--json FILE]      exits 1 if a result was wrong, 3 without a GPU
+python tests/gpu/graph_check.py [--json FILE]      exits 1 if a result was wrong, 3 without a GPU
 """
 
 from __future__ import annotations

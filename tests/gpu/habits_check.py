@@ -1,6 +1,6 @@
 """What users do with modules on a GPU, done to one that `planish optimize` ships here: a folder and a single file.
 
-    python tests/gpu/habits_check.py [--budget 10s]      exits 1 if a habit broke, 3 without a GPU
+python tests/gpu/habits_check.py [--budget 10s]      exits 1 if a habit broke, 3 without a GPU
 """
 
 from __future__ import annotations

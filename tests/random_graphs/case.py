@@ -145,7 +145,7 @@ class Case:
             case "dict":
                 return "{" + ", ".join(f'"o{i}": {o}' for i, o in enumerate(outs)) + "}"
             case "deep":
-                return f"({outs[0]}, [{', '.join(outs[1:])}], {{\"again\": {outs[-1]}, \"none\": None, \"number\": 3}})"
+                return f'({outs[0]}, [{", ".join(outs[1:])}], {{"again": {outs[-1]}, "none": None, "number": 3}})'
             case _:
                 return f"({', '.join(outs)})"
 

@@ -371,4 +371,3 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
 def simplest(message: str) -> str:
     """A message with its numbers and ids replaced, to group failures by."""
     return re.sub(r"0x[0-9a-f]+|-?\d+(\.\d+)?(e-?\d+)?", "#", message)[:100]
-

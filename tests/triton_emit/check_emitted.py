@@ -1,7 +1,7 @@
 """Runs what planish-emit-dump --triton printed under Triton's interpreter and compares with torch: no worse than twice its own fp32 error.
 
-    planish-emit-dump --small --triton --random 4 > dump.json
-    TRITON_INTERPRET=1 python tests/triton_emit/check_emitted.py dump.json [--family softmax] [--variants 3]
+planish-emit-dump --small --triton --random 4 > dump.json
+TRITON_INTERPRET=1 python tests/triton_emit/check_emitted.py dump.json [--family softmax] [--variants 3]
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import torch
 def twice_relu(x: torch.Tensor, scale: float = 2.0) -> torch.Tensor:
     return torch.relu(x) * scale
 
+
 ##################################################################################################################################################
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import os
 import platform
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from planish import rt
+from planish.capture.reads import watch_reads
 from planish.errors import PlanishError
 from planish.oracle import memory
 from planish.oracle.bite import bite
@@ -85,7 +88,8 @@ class Service:
             hint = "accuracy is eager, tf32 or a positive tolerance"
             raise PlanishError("bad_accuracy", f"accuracy {params.get('accuracy')!r}: {error}", hint) from error
         self._close()
-        self.task = task = Task(params["task"], self.device, params["blobs"])
+        with watch_reads() as files:
+            self.task = task = Task(params["task"], self.device, params["blobs"])
         outputs = [o["value"] for o in task.graph["outputs"] if "value" in o]
         self.regions[WHOLE] = Region(task, WHOLE, range(len(task.graph["nodes"])), task.inputs, outputs, self.accuracy)
         facts = {
@@ -93,6 +97,7 @@ class Service:
             "source_sha256": task.loaded.source_sha256,
             "parameters": task.parameters,
             "input_bytes": task.input_bytes,
+            "files": sorted(path for path in files if not path.startswith(str(Path(params["blobs"]).resolve()) + os.sep)),
         }
         return {"graph": task.graph, "task": facts}
 

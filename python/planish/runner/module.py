@@ -22,6 +22,7 @@ from planish.capture.task import INIT_SEED
 from planish.errors import PlanishError
 from planish.executor import read_scalar
 from planish.owned_folder import owned_folder
+from planish.runner.function import as_model, function_of
 from planish.runner.handles import Bound, Handle, put
 from planish.runner.places import Places, by_name, places
 from planish.ship.live import load, load_module_file
@@ -45,7 +46,7 @@ def init_inputs(task: LoadedTask) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def load_model(path: Path, task: LoadedTask) -> nn.Module:
     """A new-style model for the task, on the CPU: from a shipped folder (given the live module where there is one), or from a .py
-    with a class ModelNew. Raises PlanishError(load_failed) with what the foreign code raised."""
+    with a class ModelNew or, without one, a function (function.py). Raises PlanishError(load_failed) with what the foreign code raised."""
     try:
         if path.is_dir():
             if not (path / "reference.py").exists():
@@ -56,6 +57,8 @@ def load_model(path: Path, task: LoadedTask) -> nn.Module:
             offer(path.resolve().parent)
             found = load_module_file(path, "planish_solution", vars(sys.modules.get(type(task.model).__module__, sys)) if not task.live else None)
         made = getattr(found, "ModelNew", None)
+        if made is None and path.is_file() and not task.live:
+            return as_model(function_of(found, path), task.rebuild().train(task.model.training), path)
         if not callable(made):
             raise PlanishError("load_failed", f"{path}: defines no class ModelNew", "name the optimised module's class ModelNew")
         args, kwargs = init_inputs(task)

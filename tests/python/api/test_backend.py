@@ -54,7 +54,7 @@ def test_graphs_are_optimised_one_by_one(search: Search) -> None:
     module, x = nn.Linear(8, 8), torch.randn(4, 8)
     compiled = torch.compile(module, backend="planish", options={"budget": "3s", "baselines": "none"})
     torch.testing.assert_close(compiled(x), module(x) + 100)
-    (inputs, settings), = search.asked
+    ((inputs, settings),) = search.asked
     assert settings["budget"] == "3s" and settings["baselines"] == "none" and settings["name"] == "graph"
     assert all(type(t) in (torch.Tensor, nn.Parameter) and not t.requires_grad for t in inputs) and any(t.shape == x.shape for t in inputs)
 
@@ -130,7 +130,7 @@ assert lookup_backend("planish") is planish.backend
 
 def test_the_command_runs_as_a_module(tmp_path: Path) -> None:
     program = tmp_path / "planish"
-    program.write_text("#!/bin/sh\necho \"$PLANISH_PYTHON\" \"$@\"\nexit 7\n")
+    program.write_text('#!/bin/sh\necho "$PLANISH_PYTHON" "$@"\nexit 7\n')
     program.chmod(0o755)
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "PLANISH_BIN": str(program)}
     environment.pop("PLANISH_PYTHON", None)

@@ -40,7 +40,9 @@ if not FOUND.improved:
     sys.exit({TOO_BUSY})
 """
 
-LIVE = MODULE + f"""
+LIVE = (
+    MODULE
+    + f"""
 with torch.no_grad():
     block, x = Block().eval(), torch.randn(512, 512)
     before = block(x)
@@ -53,8 +55,11 @@ with torch.no_grad():
     torch.testing.assert_close(block(x), Block.forward(block, x), atol=1e-6, rtol=1e-5)
     assert planish.status(block).ran == planish.status(block).calls == 2, planish.status(block)
 """
+)
 
-FUNCTION = MODULE + f"""
+FUNCTION = (
+    MODULE
+    + f"""
 block, x = Block().eval(), torch.randn(512, 512)
 offset = 0.5
 
@@ -76,6 +81,7 @@ with torch.no_grad():
     torch.testing.assert_close(energies(x), energies.original(x))
     assert planish.status(energies).calls == 2
 """
+)
 
 
 def run(script: str, folder: Path, **environment: str) -> str:

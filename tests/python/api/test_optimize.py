@@ -44,7 +44,7 @@ class Command:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.calls_file, self.plan_file = folder, folder / "calls.json", folder / "plan.json"
         program = folder / "planish"
-        program.write_text(f"#!/bin/sh\nexec {sys.executable} {Path(__file__).parent / 'fake_command.py'} \"$@\"\n")
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).parent / "fake_command.py"} "$@"\n')
         program.chmod(0o755)
         (folder / "tmp").mkdir()
         for name, value in {"PLANISH_BIN": program, "FAKE_PLAN": self.plan_file, "FAKE_CALLS": self.calls_file, "PLANISH_DATA": folder / "data"}.items():

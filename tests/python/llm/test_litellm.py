@@ -1,7 +1,7 @@
 """LiteLLM's proxy, with answers that it makes up itself, as a foreign server. Opt-in, because it is large and slow to start:
 
-    python -m venv /tmp/litellm && /tmp/litellm/bin/pip install 'litellm[proxy]'
-    PLANISH_LITELLM=/tmp/litellm/bin/litellm python -m pytest tests/python/llm/test_litellm.py
+python -m venv /tmp/litellm && /tmp/litellm/bin/pip install 'litellm[proxy]'
+PLANISH_LITELLM=/tmp/litellm/bin/litellm python -m pytest tests/python/llm/test_litellm.py
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ SAYS = {
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("litellm")
-    models = [
-        {"model_name": name, "litellm_params": {"model": "openai/gpt-4o-mini", "api_key": "none", "mock_response": said}} for name, said in SAYS.items()
-    ]
+    models = [{"model_name": name, "litellm_params": {"model": "openai/gpt-4o-mini", "api_key": "none", "mock_response": said}} for name, said in SAYS.items()]
     settings = {"model_list": models, "general_settings": {"master_key": KEY}, "router_settings": {"num_retries": 0}}
     (folder / "proxy.yaml").write_text(json.dumps(settings))  # JSON is YAML
     with socket.socket() as free:

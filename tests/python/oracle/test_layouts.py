@@ -17,9 +17,7 @@ def program(init, forward, inputs, args="x"):
 
 
 ATTENTION = {
-    "no weights": program(
-        "self.a = nn.MultiheadAttention(16, 2, batch_first=True)", "return self.a(x, x, x, need_weights=False)[0]", "torch.randn(3, 10, 16)"
-    ),
+    "no weights": program("self.a = nn.MultiheadAttention(16, 2, batch_first=True)", "return self.a(x, x, x, need_weights=False)[0]", "torch.randn(3, 10, 16)"),
     "with weights": program("self.a = nn.MultiheadAttention(16, 2)", "return self.a(x, x, x)", "torch.randn(10, 3, 16)"),
     "padding": program(
         "self.a = nn.MultiheadAttention(16, 2, batch_first=True)",

@@ -1,0 +1,261 @@
+#include "cli/trajectories.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "cli/candidate.h"
+#include "cli/exit_code.h"
+#include "cli/options.h"
+#include "cli/planner.h"
+#include "cli/result_document.h"
+#include "cli/run_json.h"
+#include "coder/source_text.h"
+#include "evaluate/codec.h"
+#include "evaluate/json.h"
+#include "judge/verdict.h"
+#include "store/store.h"
+
+namespace planish::cli {
+namespace {
+
+constexpr const char* whole_region = "task";
+
+/// A run as it lies in the store.
+struct Kept {
+  store::RunRecord run;
+  std::vector<store::RegionRecord> regions;
+  std::vector<store::EvaluationRecord> evaluations;
+  std::vector<store::TurnRecord> turns;
+  std::map<std::string, std::string> descriptions;  ///< of regions; empty where the run kept no graph
+  std::map<std::string, double> pytorch_ms;         ///< of regions, by PyTorch's operators, where they were timed
+  codegen::Device device;
+  Json task;
+};
+
+/// Whether a record's program has kernels: the proposals of a search, and what was composed of them.
+bool has_kernels(const store::Store& store, const store::EvaluationRecord& record) {
+  if (!record.genome.empty()) return true;
+  const auto text = store.get(record.program);
+  const auto program = text ? program::parse(*text) : std::unexpected(text.error());
+  return program && !program->kernels.empty();
+}
+
+/// The task's text, where its file is still the one that the run read.
+Json task_source(const store::RunRecord& run) {
+  const auto text = read_file(run.task_path);
+  return text && sha256_hex(*text) == run.task_sha256 ? Json(*text) : Json(nullptr);
+}
+
+std::map<std::string, std::string> descriptions_of(const store::Store& store, const store::RunRecord& run) {
+  std::map<std::string, std::string> out;
+  if (run.graph.empty() || run.device_facts.empty()) return out;
+  const auto graph = store.get(run.graph);
+  const auto json = parse_json(run.device_facts, "store_corrupt", "the run's device");
+  DeviceFacts facts;
+  if (!graph || !json || !codec::read(*json, facts)) return out;
+  const auto plan = make_planner()->plan(*graph, facts);
+  if (!plan) return out;
+  out[whole_region] = (*plan)->whole_domain()->description();
+  for (const PlannedRegion& region : (*plan)->regions()) out[region.id] = region.domain->description();
+  return out;
+}
+
+Result<Kept> read_run(const store::Store& store, const std::string& id) {
+  Kept out;
+  PLANISH_TRY(out.run, store.run(id));
+  PLANISH_TRY(out.regions, store.regions(out.run.id));
+  PLANISH_TRY(out.evaluations, store.evaluations(out.run.id, true));
+  PLANISH_TRY(out.turns, store.turns(out.run.id));
+  out.descriptions = descriptions_of(store, out.run);
+  for (const auto& region : out.regions) {
+    if (region.fallback_ms > 0) out.pytorch_ms[region.id] = region.fallback_ms;
+  }
+  for (const auto& record : out.evaluations) {
+    if (record.outcome == "ok" && record.median_ms > 0 && !has_kernels(store, record))
+      out.pytorch_ms.try_emplace(record.region, record.median_ms);
+  }
+  std::string result;
+  if (!out.run.result.empty()) {
+    if (auto bytes = store.get(out.run.result)) result = std::move(*bytes);
+  }
+  out.device = device_of_run(out.run, result);
+  out.task = {{"name", out.run.task},
+              {"sha256", out.run.task_sha256},
+              {"source", task_source(out.run)},
+              {"target", out.run.target},
+              {"device", out.run.device}};
+  return out;
+}
+
+/// The region as those who write for it see it.
+Json region_json(const Kept& kept, const std::string& id) {
+  Json out = {{"id", id}, {"description", nullptr}, {"pytorch_ms", nullptr}, {"bound_ms", nullptr}};
+  if (const auto found = kept.descriptions.find(id); found != kept.descriptions.end())
+    out["description"] = found->second;
+  if (const auto found = kept.pytorch_ms.find(id); found != kept.pytorch_ms.end())
+    out["pytorch_ms"] = number_to_json(found->second);
+  const auto region = std::ranges::find(kept.regions, id, &store::RegionRecord::id);
+  if (region == kept.regions.end()) return out;
+  out["key"] = region->key;
+  out["count"] = region->count;
+  if (region->bound_ms > 0) out["bound_ms"] = number_to_json(region->bound_ms);
+  return out;
+}
+
+/// PyTorch's time over the candidate's where it is right; 0 where it is not; null where nothing can be said of it.
+Json reward_of(const store::EvaluationRecord& record, const Json& region) {
+  if (record.outcome == "duplicate" || record.outcome == "infrastructure" || record.outcome == "given_up")
+    return nullptr;
+  if (record.outcome != "ok") return 0;
+  if (record.median_ms <= 0 || !region["pytorch_ms"].is_number()) return nullptr;
+  return region["pytorch_ms"].get<double>() / record.median_ms;
+}
+
+/// What kind of proposal a text stands for (store: column `genome`).
+const char* form_of(const std::string& proposal) {
+  if (proposal.empty()) return "aten";
+  if (proposal.starts_with("source ")) return "source";
+  return proposal.starts_with("patch ") ? "patch" : "genome";
+}
+
+Result<Json> attempt_json(const store::Store& store, const Kept& kept, const store::EvaluationRecord& record,
+                          const Json& region) {
+  PLANISH_TRY(const auto candidate, read_candidate(store, record));
+  const auto verdict = judge_candidate(candidate, genes_of(kept.regions, kept.evaluations, record.region), kept.device);
+  const auto source = candidate.program ? coder::source_text(*candidate.program) : std::nullopt;
+  Json out = {{"program", record.program},
+              {"parent", record.parent.empty() ? Json() : Json(record.parent)},
+              {"proposer", record.proposer},
+              {"form", record.genome.empty() && source ? "composed" : form_of(record.genome)},
+              {"proposal", record.genome},
+              {"asked", record.asked},
+              {"level", record.level},
+              {"tier", record.tier},
+              {"outcome", record.outcome},
+              {"message", candidate.evaluation.message},
+              {"median_ms", record.median_ms > 0 ? number_to_json(record.median_ms) : Json()},
+              {"at_seconds", number_to_json(record.at_seconds)},
+              {"reward", reward_of(record, region)},
+              {"source", source ? Json(*source) : Json()}};
+  PLANISH_TRY(out["verdict"], parse_json(judge::to_json(verdict), "internal", "verdict"));
+  return out;
+}
+
+/// A coder's proposal that could not be built.
+Json unbuilt_json(const store::TurnRecord& turn) {
+  return {{"program", nullptr},
+          {"parent", nullptr},
+          {"proposer", turn.seat},
+          {"form", form_of(turn.proposal)},
+          {"proposal", turn.proposal},
+          {"asked", turn.asked},
+          {"level", nullptr},
+          {"tier", nullptr},
+          {"outcome", "not_built"},
+          {"message", turn.error},
+          {"median_ms", nullptr},
+          {"at_seconds", nullptr},
+          {"reward", 0},
+          {"source", nullptr},
+          {"verdict", nullptr}};
+}
+
+/// One line a region that anything was tried for.
+Result<std::string> trajectory_lines(const store::Store& store, const Kept& kept) {
+  std::map<std::string, Json> lines;
+  const auto line_of = [&](const std::string& region) -> Json& {
+    const auto [at, added] = lines.try_emplace(region);
+    if (added) {
+      at->second = {{"schema", "planish.trajectory/1"},
+                    {"run", kept.run.id},
+                    {"settings", run_json(kept.run, std::nullopt)["settings"]},
+                    {"task", kept.task},
+                    {"region", region_json(kept, region)},
+                    {"attempts", Json::array()}};
+    }
+    return at->second;
+  };
+  for (const auto& record : kept.evaluations) {
+    Json& line = line_of(record.region);
+    PLANISH_TRY(auto attempt, attempt_json(store, kept, record, line["region"]));
+    line["attempts"].push_back(std::move(attempt));
+  }
+  // Behind the others: nothing was measured of them; `asked` says when.
+  for (const auto& turn : kept.turns) {
+    if (!turn.error.empty()) line_of(turn.region)["attempts"].push_back(unbuilt_json(turn));
+  }
+  std::string out;
+  for (auto& [region, line] : lines) {
+    out += dump_json(line) + "\n";
+  }
+  return out;
+}
+
+/// One line a region that has a right kernel: what PyTorch does there, and the fastest kernel that is right.
+Result<std::string> pair_lines(const store::Store& store, const Kept& kept) {
+  std::map<std::string, const store::EvaluationRecord*> best;
+  for (const auto& record : kept.evaluations) {
+    if (record.outcome != "ok" || record.median_ms <= 0 || !has_kernels(store, record)) continue;
+    const auto [at, added] = best.try_emplace(record.region, &record);
+    // What the whole contract was asked of goes before what one seed screened.
+    const auto rank = [](const store::EvaluationRecord& one) { return std::pair(one.level != "full", one.median_ms); };
+    if (!added && rank(record) < rank(*at->second)) at->second = &record;
+  }
+  std::string out;
+  for (const auto& [id, record] : best) {
+    const Json region = region_json(kept, id);
+    PLANISH_TRY(const auto attempt, attempt_json(store, kept, *record, region));
+    if (attempt["source"].is_null()) continue;
+    out += dump_json({{"schema", "planish.pair/1"},
+                      {"run", kept.run.id},
+                      {"task", kept.task},
+                      {"region", region},
+                      {"pytorch", region["description"]},
+                      {"kernel", attempt["source"]},
+                      {"program", record->program},
+                      {"level", record->level},
+                      {"median_ms", attempt["median_ms"]},
+                      {"speedup", attempt["reward"]}}) +
+           "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+int trajectories_verb(const TrajectoriesVerb& options, const Output& output) {
+  const auto store = store::Store::open_existing(store_file(options.store));
+  if (!store) return output.error(store.error());
+  const auto kept = read_run(*store, options.run);
+  if (!kept) return output.error(kept.error());
+  const auto lines = options.format == "pairs" ? pair_lines(*store, *kept) : trajectory_lines(*store, *kept);
+  if (!lines) return output.error(lines.error());
+  const auto count = std::ranges::count(*lines, '\n');
+  if (options.out.empty() && !output.json) {
+    std::fwrite(lines->data(), 1, lines->size(), stdout);
+    return exit_code::success;
+  }
+  std::error_code ignored;
+  const std::filesystem::path out = std::filesystem::absolute(
+      options.out.empty() ? fmt::format("{}-{}.jsonl", options.format, kept->run.id) : options.out, ignored);
+  if (auto written = write_file(out, *lines); !written) return output.error(written.error());
+  output.result(dump_json({{"schema_version", ResultDocument::schema_version},
+                           {"run", kept->run.id},
+                           {"format", options.format},
+                           {"lines", count},
+                           {"exported", out.string()}}),
+                fmt::format("{} ({} line{})\n", out.string(), count, count == 1 ? "" : "s"));
+  return exit_code::success;
+}
+
+}  // namespace planish::cli
