@@ -18,7 +18,7 @@ VENV := .venv
 BUILD := build
 
 PACKAGES := g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libsqlite3-dev libfmt-dev libssl-dev zlib1g-dev libyaml-cpp-dev doctest-dev ccache \
-            libcurl4-openssl-dev libtomlplusplus-dev clang-format-19 clang-tidy-19 python3-dev python3-venv
+            libcurl4-openssl-dev libmicrohttpd-dev libtomlplusplus-dev clang-format-19 clang-tidy-19 python3-dev python3-venv
 
 .PHONY: demo test browser build dist test-gpu cheats soak setup setup-triton check lint tidy clean
 

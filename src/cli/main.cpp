@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/exit_code.h"
+#include "cli/main_environment.h"
 #include "cli/main_evaluator.h"
 #include "cli/main_patterns.h"
 #include "cli/usage_error.h"
@@ -294,6 +295,7 @@ int main(int argc, char** argv) {
   for (CLI::App* action : {cache_dir_app, cache_size_app, cache_clean_app}) add_output(action, output);
 
   PatternsCommand patterns_command(app, output);
+  EnvironmentCommand environment_command(app, output);
 
   try {
     app.parse(argc, argv);
@@ -333,6 +335,7 @@ int main(int argc, char** argv) {
   if (doctor_app->parsed() && doctor_models) return doctor_models_verb(config, output);
   if (doctor_app->parsed()) return doctor_verb(doctor_store, output);
   if (auto code = patterns_command.run(output)) return *code;
+  if (auto code = environment_command.run(output)) return *code;
   if (cache_dir_app->parsed()) return cache_verb(CacheAction::dir, output);
   if (cache_size_app->parsed()) return cache_verb(CacheAction::size, output);
   return cache_verb(CacheAction::clean, output);

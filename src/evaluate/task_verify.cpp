@@ -54,8 +54,13 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
     }
   }
   device_->runners.discard(worker::Runner::Kind::torch);
-  // Importing torch and capturing take seconds: not for a second oracle where the first is as good as new.
-  const bool own = touched_ || !oracle_.has_value() || !oracle_->alive();
+  // Importing torch and capturing take seconds: not for a second oracle where the first is as good as new. What is
+  // verified does not make it less: it meets one data set, which goes with it.
+  if (!oracle_.has_value() || !oracle_->alive()) {
+    PLANISH_CHECK(revive_oracle());
+    touched_ = false;
+  }
+  const bool own = touched_;
   std::optional<worker::Oracle> second;
   if (own) {
     PLANISH_TRY(second, device_->spares.oracle());
@@ -82,12 +87,10 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
     PLANISH_TRY(auto task, oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open));
     graph = std::move(task.graph);
   }
-  touched_ = true;  // what is verified now is foreign as well
-  PLANISH_TRY(auto regimes, oracle.regimes("task", limits_.oracle));
-  PLANISH_TRY(auto bite, oracle.bite("task", limits_.oracle));
-  reply.skipped = regimes.skipped;
-  reply.degenerate = bite.degenerate;
-  reply.notes = std::move(bite.notes);
+  PLANISH_TRY(const auto described, own ? description_of(oracle, "task") : description_of_task());
+  reply.skipped = described.skipped;
+  reply.degenerate = described.degenerate;
+  reply.notes = described.notes;
 
   // Whoever waits for a task so long waits as long for what is to replace it.
   const double run_limit = std::min(limits_.run * 4, limits_.open);
@@ -118,7 +121,7 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
 
   std::vector<std::string> order;
   order.insert(order.end(), static_cast<std::size_t>(std::max(1, request.seeds)), "task");
-  for (const std::string& regime : regimes.regimes) {
+  for (const std::string& regime : described.regimes) {
     if (regime != "task") order.push_back(regime);
   }
   // Neither the order nor the number of calls can be known: what answers every second call from the last, or counts,
