@@ -215,6 +215,11 @@ int main(int argc, char** argv) {
                    "Evaluators a device: they prove side by side, and time one after the other")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  suite_app
+      ->add_option("--ray", suite.ray,
+                   "Run on the GPUs of a Ray cluster, or on its machines' CPUs, at this address (host:port, auto)")
+      ->excludes("--devices")
+      ->type_name("ADDRESS");
   suite_app->add_flag("--resume", suite.resume, "Skip tasks that were finished with the same source and settings");
   suite_app
       ->add_option("--solutions", suite.solutions,

@@ -8,9 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/cancel.h"
-#include "base/result.h"
-#include "base/subprocess.h"
+#include "cli/workplace.h"
 
 namespace planish {
 class EvaluatorClient;
@@ -25,27 +23,21 @@ struct StationOptions {
 
 /// One evaluator that stays warm from command to command, and where its commands run: a suite, and the environment
 /// endpoint, have some for each device. Used by one thread at a time.
-class Station {
+class Station : public Workplace {
  public:
   /// `device`: for CUDA_VISIBLE_DEVICES; empty leaves it. The evaluator listens at `socket`.
   Station(std::size_t number, std::string device, std::filesystem::path socket, StationOptions options);
-  ~Station();
+  ~Station() override;
   Station(const Station&) = delete;
   Station& operator=(const Station&) = delete;
 
   std::size_t number() const { return number_; }
-  const std::string& device() const { return device_; }
+  std::string name() const override { return std::to_string(number_); }
+  std::string device() const override { return device_; }
 
-  struct Ended {
-    std::string verb;
-    std::string document;  ///< the last line of its output that begins as a JSON document does; empty: there is none
-    ExitStatus status;
-    bool interrupted = false;  ///< it was asked to end, because of `cancel`
-  };
-  /// Runs a command of this program; the evaluator is started where there is none (any more). `seconds` ≤ 0: no limit.
-  /// Kinds: `hang` (its time was over: it was killed, and the evaluator with whatever it did for it), those of
-  /// Subprocess::spawn().
-  Result<Ended> run(std::vector<std::string> arguments, double seconds, const CancelToken& cancel);
+  /// The evaluator is started where there is none (any more). A command that hangs is killed, and the evaluator with
+  /// whatever it did for it.
+  Result<Ended> run(std::vector<std::string> arguments, double seconds, const CancelToken& cancel) override;
 
  private:
   /// What a command of this device needs in its environment. Where the evaluator cannot be started each command starts

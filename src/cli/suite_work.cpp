@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/owned_folder.h"
+#include "cli/ray_pool.h"
 #include "cli/station.h"
 #include "suite/headline.h"
 
@@ -50,11 +51,11 @@ Result<suite::Row> finished_before(const SuiteJob& job) {
   return row;
 }
 
-suite::Row run_job(const SuiteJob& job, double job_seconds, Station& station, const CancelToken& cancel) {
+suite::Row run_job(const SuiteJob& job, double job_seconds, Workplace& place, const CancelToken& cancel) {
   std::error_code ignored;
   fs::remove(job.document, ignored);
   fs::remove(job.folder / "suite-entry.json", ignored);
-  const auto ended = station.run(job.command(station.number()), job_seconds, cancel);
+  const auto ended = place.run(job.command(place.name()), job_seconds, cancel);
   if (!ended) return suite::failed_row(job.name, ended.error().kind, ended.error().message);
   auto row = suite::row_from_document(ended->document);
   if (!row) {
@@ -75,7 +76,7 @@ class Progressing {
   Progressing(const SuiteWork& work, const Output& output) : work_(work), output_(output) {}
 
   /// Takes jobs until none is left, or until somebody interrupts.
-  Status run(Station& station, const CancelToken& cancel) {
+  Status run(Workplace& place, const CancelToken& cancel) {
     while (!cancel.cancelled()) {
       const auto i = take();
       if (!i) return {};
@@ -85,9 +86,9 @@ class Progressing {
       if (before) {
         row = std::move(*before);
       } else if (job.runs) {
-        say(*i, fmt::format("{}{}", job.name, station.device().empty() ? "" : " on " + station.device()));
-        row = run_job(job, work_.job_seconds, station, cancel);
-        row.device = station.device();
+        say(*i, fmt::format("{}{}", job.name, place.device().empty() ? "" : " on " + place.device()));
+        row = run_job(job, work_.job_seconds, place, cancel);
+        row.device = place.device();
       }
       PLANISH_CHECK(done(*i, completed(std::move(row), job.row)));
     }
@@ -149,11 +150,21 @@ Result<std::vector<suite::Row>> work_off(const SuiteWork& work, const Output& ou
   StationOptions options;
   options.task_timeout = work.task_timeout;
   options.kept_tasks = 1;  // answers to one task stand together
-  const auto stations = stations_in(folder.path(), work.devices, work.workers, options);
+  std::vector<std::unique_ptr<Workplace>> places;
+  std::unique_ptr<RayPool> pool;
+  if (work.ray.empty()) {
+    for (auto& station : stations_in(folder.path(), work.devices, work.workers, options))
+      places.push_back(std::move(station));
+  } else {
+    PLANISH_TRY(pool, RayPool::start({work.ray, work.target, work.workers, options}, output));
+    // As many as may ever be at work: each waits until the cluster has a place for its command.
+    constexpr std::size_t most_places = 256;
+    for (std::size_t i = 0; i < std::min(most_places, work.jobs.size()); ++i) places.push_back(pool->place());
+  }
   Progressing progressing(work, output);
   std::vector<std::future<Status>> working;
-  for (const auto& station : stations) {
-    working.push_back(std::async(std::launch::async, [&, s = station.get()] { return progressing.run(*s, cancel); }));
+  for (const auto& place : places) {
+    working.push_back(std::async(std::launch::async, [&, p = place.get()] { return progressing.run(*p, cancel); }));
   }
   Status all;
   for (auto& one : working) {
