@@ -13,6 +13,7 @@
 #include "evaluate/binding.h"
 #include "evaluate/dedup.h"
 #include "evaluate/device_host.h"
+#include "evaluate/needed_work.h"
 #include "evaluate/session.h"
 #include "ir/graph.h"
 #include "worker/baseline.h"
@@ -94,6 +95,8 @@ class TaskEvaluator {
   Result<RegionReply> description_of_task();
   Status ensure_data(Region& region, std::size_t count);
   std::size_t timed_sets(const Region& region) const;
+  /// Of a region that is not the whole task, and of a task that constants answer, only what it writes is needed.
+  NeededWork needed_of(const Region& region) const;
   /// Drops the data of the other regions where theirs and this one's would not fit in the device's memory together.
   void make_room(const Region& region);
   std::uint64_t fresh_seed();
