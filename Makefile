@@ -4,6 +4,7 @@
 #   make test      all tests (CTest and pytest), formatting and lint checks included
 #   make build     build/bin/planish and its parts
 #   make dist      a folder that runs on another x86-64 Linux with nothing but PyTorch
+#   make test-ray  suites on a Ray cluster of this machine; installs ray
 #   make test-gpu  the GPU tests; in a checkout, or in a dist folder
 #   make cheats    the whole cheat corpus on the CPU, with its table (docs/results/cheats.md); minutes
 #   make sanitize  what reads bytes of others, with its tests and fuzzing, under ASan and UBSan
@@ -20,9 +21,9 @@ VENV := .venv
 BUILD := build
 
 PACKAGES := g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libsqlite3-dev libfmt-dev libssl-dev zlib1g-dev libyaml-cpp-dev doctest-dev ccache \
-            libcurl4-openssl-dev libtomlplusplus-dev clang-format-19 clang-tidy-19 python3-dev python3-venv
+            libcurl4-openssl-dev libmicrohttpd-dev libtomlplusplus-dev clang-format-19 clang-tidy-19 python3-dev python3-venv
 
-.PHONY: demo test browser build dist test-gpu cheats soak sanitize setup setup-triton setup-mcp check lint tidy clean
+.PHONY: demo test browser build dist test-ray test-gpu cheats soak sanitize setup setup-triton setup-mcp check lint tidy clean
 
 demo: build
 	@$(BUILD)/bin/planish doctor || true
@@ -58,6 +59,11 @@ test: build lint browser setup-triton setup-mcp
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 	@# One thread: the tensors are small, and other processes share the cores.
 	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/docs tests/python tests/cli tests/cheats tests/random_graphs tests/triton_emit
+
+# Suites on a cluster, with Ray on this machine: 70 MB to fetch, 200 MB on the disk, some minutes. `make test` skips these where ray is not there.
+test-ray: build
+	@$(VENV)/bin/python -c 'import ray' 2>/dev/null || $(VENV)/bin/python -m pip install -q --disable-pip-version-check ray
+	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/cli/test_ray.py
 
 lint: setup
 	$(VENV)/bin/ruff check --no-cache python tests bench examples

@@ -40,8 +40,8 @@ struct GuestOptions {
 };
 
 constexpr const char* guest_usage =
-    "error: usage: planish-runner --guest --scratch FOLDER [--writable FOLDER]... [--max-rss BYTES]\n"
-    "                             [--device cpu|cuda] -- COMMAND [ARGUMENT]...\n";
+    "error: usage: planish-runner --guest --scratch FOLDER [--writable FOLDER]... [--readable PATH]...\n"
+    "                             [--max-rss BYTES] [--device cpu|cuda] -- COMMAND [ARGUMENT]...\n";
 
 bool parse_guest(int argc, char** argv, GuestOptions* out) {
   int i = 0;
@@ -51,6 +51,8 @@ bool parse_guest(int argc, char** argv, GuestOptions* out) {
       out->rules.scratch = argv[i + 1];
     } else if (option == "--writable") {
       out->rules.writable.emplace_back(argv[i + 1]);
+    } else if (option == "--readable") {
+      out->rules.readable.emplace_back(argv[i + 1]);
     } else if (option == "--device") {
       out->rules.cuda = std::strcmp(argv[i + 1], "cpu") != 0;
     } else if (option == "--max-rss") {

@@ -132,7 +132,7 @@ void lock_in(const GuestRules& rules, GuestFacts* facts) {
   facts->no_new_privileges = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
   if (facts->no_new_privileges) {
     FileRules files;
-    files.read = {"/"};
+    files.read = rules.readable.empty() ? std::vector<std::string>{"/"} : rules.readable;
     files.write = device_files(rules.cuda);
     files.write.push_back(rules.scratch);
     files.write.insert(files.write.end(), rules.writable.begin(), rules.writable.end());

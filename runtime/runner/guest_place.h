@@ -9,6 +9,7 @@ namespace planish::runner {
 struct GuestRules {
   std::string scratch;                ///< the guest's own folder
   std::vector<std::string> writable;  ///< more folders to write below
+  std::vector<std::string> readable;  ///< what may be read beside those, where Landlock is there; empty: everything
   bool cuda = false;                  ///< the driver's device files are needed
 };
 

@@ -20,12 +20,14 @@ int run_evaluator(const std::vector<std::string>& arguments) {
     if (arguments[i] == "--socket") options.socket = arguments[i + 1];
     if (arguments[i] == "--idle") options.idle_seconds = std::strtod(arguments[i + 1].c_str(), nullptr);
     if (arguments[i] == "--ready") limits.stay_ready = arguments[i + 1] == "1";
+    if (arguments[i] == "--keep-tasks") limits.kept_tasks = std::strtoul(arguments[i + 1].c_str(), nullptr, 10);
     if (arguments[i] == "--task-timeout") limits.open = std::strtod(arguments[i + 1].c_str(), nullptr);
   }
   if (options.idle_seconds > 0) options.first_client_seconds = options.idle_seconds;
   if (options.socket.empty() || !(limits.open > 0) || arguments.size() % 2 != 0) {
     fmt::print(stderr,
-               "error: usage: planish evaluator --socket PATH [--task-timeout SECONDS] [--idle SECONDS] [--ready 1]\n");
+               "error: usage: planish evaluator --socket PATH [--task-timeout SECONDS] [--idle SECONDS] [--ready 1] "
+               "[--keep-tasks N]\n");
     return 2;
   }
   // Verdicts are made here: no process of this user may look into this one or change it.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/exit_code.h"
+#include "cli/main_environment.h"
 #include "cli/main_evaluator.h"
 #include "cli/main_patterns.h"
 #include "cli/trajectories.h"
@@ -236,6 +237,11 @@ int main(int argc, char** argv) {
                    "Evaluators a device: they prove side by side, and time one after the other")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  suite_app
+      ->add_option("--ray", suite.ray,
+                   "Run on the GPUs of a Ray cluster, or on its machines' CPUs, at this address (host:port, auto)")
+      ->excludes("--devices")
+      ->type_name("ADDRESS");
   suite_app->add_flag("--resume", suite.resume, "Skip tasks that were finished with the same source and settings");
   suite_app
       ->add_option("--solutions", suite.solutions,
@@ -316,6 +322,7 @@ int main(int argc, char** argv) {
   for (CLI::App* action : {cache_dir_app, cache_size_app, cache_clean_app}) add_output(action, output);
 
   PatternsCommand patterns_command(app, output);
+  EnvironmentCommand environment_command(app, output);
 
   try {
     app.parse(argc, argv);
@@ -362,6 +369,7 @@ int main(int argc, char** argv) {
   if (doctor_app->parsed() && doctor_models) return doctor_models_verb(config, output);
   if (doctor_app->parsed()) return doctor_verb(doctor_store, output);
   if (auto code = patterns_command.run(output)) return *code;
+  if (auto code = environment_command.run(output)) return *code;
   if (cache_dir_app->parsed()) return cache_verb(CacheAction::dir, output);
   if (cache_size_app->parsed()) return cache_verb(CacheAction::size, output);
   return cache_verb(CacheAction::clean, output);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -9,9 +10,11 @@
 #include "cli/devices.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
+#include "cli/ray_pool.h"
 #include "cli/suite_page.h"
 #include "cli/suite_work.h"
 #include "cli/verbs.h"
+#include "store/store.h"
 #include "suite/layout.h"
 #include "suite/score.h"
 
@@ -29,7 +32,25 @@ struct Settings {
   double budget_seconds = 0, max_seconds = 0;
 };
 
-Result<Settings> settings_of(const SearchOptions& o) {
+/// What the workers of a cluster have stored, added to the store of this machine.
+Status merge_stores(const fs::path& worker_stores, const fs::path& store) {
+  std::error_code ignored;
+  std::optional<store::Store> main;
+  for (const auto& entry : fs::directory_iterator(worker_stores, ignored)) {
+    const fs::path file = entry.path() / "store.db";
+    if (!fs::exists(file, ignored)) continue;
+    if (!main) {
+      PLANISH_TRY(main, store::Store::open(store));
+    }
+    PLANISH_CHECK(main->merge(file));
+    fs::remove_all(entry.path(), ignored);
+  }
+  fs::remove(worker_stores, ignored);
+  return {};
+}
+
+/// `worker_stores`: where the workers of a cluster store; empty: all in one store.
+Result<Settings> settings_of(const SearchOptions& o, const fs::path& worker_stores) {
   Settings out;
   PLANISH_CHECK(check_target(o.target));
   PLANISH_CHECK(check_accuracy(o.accuracy));
@@ -48,7 +69,11 @@ Result<Settings> settings_of(const SearchOptions& o) {
                    "--max-time",     o.max_time};
   if (o.draws > 0) out.arguments.insert(out.arguments.end(), {"--draws", std::to_string(o.draws)});
   if (o.cold) out.arguments.emplace_back("--cold");
-  if (!o.store.empty()) {
+  if (!worker_stores.empty()) {
+    // SQLite is not for files that several machines write: every worker has a store of its own until the end.
+    const fs::path store = worker_stores / worker_placeholder / "store.db";
+    out.arguments.insert(out.arguments.end(), {"--store", store.string()});
+  } else if (!o.store.empty()) {
     out.arguments.insert(out.arguments.end(), {"--store", store_file(o.store).string()});
   }
   out.text = dump_json({{"target", o.target},
@@ -74,7 +99,7 @@ SuiteJob job_of(const suite::Task& task, const fs::path& out, const Settings& se
   job.row.path = task.path.string();
   job.row.level = task.level;
   job.row.problem = task.problem;
-  job.command = [&settings, path = task.path.string(), folder = job.folder.string()](std::size_t) {
+  job.command = [&settings, path = task.path.string(), folder = job.folder.string()](const std::string&) {
     std::vector<std::string> command = {"optimize", path, "--json", "--quiet", "--out", folder};
     command.insert(command.end(), settings.arguments.begin(), settings.arguments.end());
     return command;
@@ -86,14 +111,15 @@ SuiteJob job_of(const suite::Task& task, const fs::path& out, const Settings& se
 
 int suite_verb(const SuiteVerb& options, const Output& output) {
   if (!options.solutions.empty()) return solutions_verb(options, output);
-  auto settings = settings_of(options.search);
+  std::error_code ignored;
+  const fs::path out = fs::absolute(options.out.empty() ? fs::path("planish-suite") : fs::path(options.out), ignored);
+  const fs::path worker_stores = options.ray.empty() ? fs::path() : out / ".stores";
+  auto settings = settings_of(options.search, worker_stores);
   if (!settings) return output.error(settings.error());
   auto folder = existing_file(options.folder, "folder");
   if (!folder) return output.error(folder.error());
   auto tasks = suite::tasks_in(*folder);
   if (!tasks) return output.error(tasks.error());
-  std::error_code ignored;
-  const fs::path out = fs::absolute(options.out.empty() ? fs::path("planish-suite") : fs::path(options.out), ignored);
   if (auto made = make_directories(out); !made) return output.error(made.error());
   const CancelToken cancel = watch_interrupts();
   suite::SuiteFacts facts;
@@ -101,8 +127,10 @@ int suite_verb(const SuiteVerb& options, const Output& output) {
   facts.settings = settings->text;
   SuiteWork work;
   for (const suite::Task& task : *tasks) work.jobs.push_back(job_of(task, out, *settings));
-  work.devices = devices_for(options.devices, options.search.target);
+  if (options.ray.empty()) work.devices = devices_for(options.devices, options.search.target);
   work.workers = options.workers;
+  work.ray = options.ray;
+  work.target = options.search.target;
   work.task_timeout = parse_limit(options.search.task_timeout).value_or(0);
   work.job_seconds = settings->max_seconds > 0 ? settings->max_seconds + patience_seconds : 0;
   work.resume = options.resume;
@@ -110,6 +138,10 @@ int suite_verb(const SuiteVerb& options, const Output& output) {
   work.save = [&](const std::vector<suite::Row>& rows) { return save_suite(out, rows, facts); };
   auto rows = work_off(work, output, cancel);
   if (!rows) return output.error(rows.error());
+  if (!worker_stores.empty()) {
+    if (auto merged = merge_stores(worker_stores, store_file(options.search.store)); !merged)
+      return output.error(merged.error());
+  }
   output.result(suite::suite_json(*rows, facts), suite::suite_table(*rows));
   if (cancel.cancelled()) return exit_code::interrupted;
   const bool all_failed = std::ranges::all_of(*rows, [](const suite::Row& row) { return row.outcome == "failed"; });

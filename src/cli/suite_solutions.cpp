@@ -88,7 +88,7 @@ SuiteJob job_of(const suite::Work& work, const fs::path& out, const JudgeSetting
                        {"settings", settings.text}});
   // Baselines are timed once for all solutions of a task, on each evaluator.
   job.command = [&settings, task = work.task.path.string(), solution = work.solution.string(),
-                 times = out / ".times" / work.task.name](std::size_t station) {
+                 times = out / ".times" / work.task.name](const std::string& station) {
     std::vector<std::string> command = {"verify", task, solution, "--json", "--quiet"};
     command.insert(command.end(), settings.arguments.begin(), settings.arguments.end());
     command.insert(command.end(), {"--keep-times", fmt::format("{}-{}.json", times.string(), station)});
@@ -250,8 +250,10 @@ int solutions_verb(const SuiteVerb& options, const Output& output) {
   SuiteWork work;
   for (const suite::Work& one : solutions->work) work.jobs.push_back(job_of(one, out, *settings));
   if (auto added = add_recorded(*answers, work.jobs); !added) return output.error(added.error());
-  work.devices = devices_for(options.devices, options.search.target);
+  if (options.ray.empty()) work.devices = devices_for(options.devices, options.search.target);
   work.workers = options.workers;
+  work.ray = options.ray;
+  work.target = options.search.target;
   work.task_timeout = parse_limit(options.search.task_timeout).value_or(0);
   work.job_seconds = settings->job_seconds;
   work.resume = options.resume;

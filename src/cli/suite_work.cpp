@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <future>
 #include <map>
@@ -16,18 +15,14 @@
 #include "base/owned_folder.h"
 #include "base/subprocess.h"
 #include "cli/document_in.h"
-#include "evaluate/client.h"
+#include "cli/ray_pool.h"
+#include "cli/station.h"
 #include "suite/headline.h"
 
 namespace planish::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A limit for those that have none.
-constexpr double unlimited_seconds = 7 * 24 * 3600;
-/// What an interrupted command gets to end by itself.
-constexpr double farewell_seconds = 300;
 
 bool finished(const suite::Row& row) {
   return row.outcome == "improved" || row.outcome == "no_improvement" || row.outcome == "verified" ||
@@ -58,68 +53,20 @@ Result<suite::Row> finished_before(const SuiteJob& job) {
   return row;
 }
 
-/// One evaluator of the suite, which stays warm from job to job.
-class Station {
- public:
-  Station(std::size_t number, std::string device, fs::path socket, double task_timeout)
-      : number_(number), device_(std::move(device)), socket_(std::move(socket)), task_timeout_(task_timeout) {}
-
-  std::size_t number() const { return number_; }
-  const std::string& device() const { return device_; }
-  /// What a command of this device needs in its environment. Starts the evaluator where there is none (any more); where
-  /// it cannot be started each command starts its own.
-  std::vector<std::pair<std::string, std::optional<std::string>>> environment() {
-    std::vector<std::pair<std::string, std::optional<std::string>>> out;
-    if (!device_.empty()) out.emplace_back("CUDA_VISIBLE_DEVICES", device_);
-    if (!evaluator_ || !EvaluatorClient::connect(socket_)) {
-      evaluator_.reset();
-      auto started = EvaluatorClient::spawn(executable_path(), socket_, 60,
-                                            {"--task-timeout", fmt::format("{}", task_timeout_), "--ready", "1"}, out);
-      if (started) evaluator_ = std::move(*started);
-    }
-    if (evaluator_) out.emplace_back("PLANISH_EVALUATOR", socket_.string());
-    return out;
-  }
-
- private:
-  std::size_t number_;
-  std::string device_;
-  fs::path socket_;
-  double task_timeout_;
-  std::unique_ptr<EvaluatorClient> evaluator_;  ///< as long as it is connected it stays
-};
-
-suite::Row run_job(const SuiteJob& job, double job_seconds, Station& station, const CancelToken& cancel) {
+suite::Row run_job(const SuiteJob& job, double job_seconds, Workplace& place, const CancelToken& cancel) {
   std::error_code ignored;
   fs::remove(job.document, ignored);
   fs::remove(job.folder / "suite-entry.json", ignored);
-  SpawnOptions options;
-  options.command = job.command(station.number());
-  const std::string verb = options.command.front();
-  options.command.insert(options.command.begin(), executable_path().string());
-  options.whole_output = true;
-  options.env = station.environment();
-  auto child = Subprocess::spawn(options);
-  if (!child) return suite::failed_row(job.name, child.error().kind, child.error().message);
-  const TimePoint deadline = deadline_in(job_seconds > 0 ? job_seconds : unlimited_seconds);
-  auto ended = child->wait(deadline, &cancel);
-  const bool cancelled = !ended && ended.error().kind == "cancelled";
-  if (cancelled) {
-    // The child ends as it would on a terminal: cleanly, with what it has.
-    child->kill(SIGINT);
-    ended = child->wait(std::min(deadline, deadline_in(farewell_seconds)));
+  const auto ended = place.run(job.command(place.name()), job_seconds, cancel);
+  if (!ended) return suite::failed_row(job.name, ended.error().kind, ended.error().message);
+  auto row = suite::row_from_document(ended->document);
+  if (!row) {
+    return suite::failed_row(job.name, "crash",
+                             fmt::format("{} gave no result document ({})", ended->verb, ended->status.text()));
   }
-  if (!ended) {
-    child->kill();
-    return suite::failed_row(job.name, "hang", fmt::format("{} did not end", verb));
-  }
-  const std::string document = document_in(child->output_tail());
-  auto row = suite::row_from_document(document);
-  if (!row)
-    return suite::failed_row(job.name, "crash", fmt::format("{} gave no result document ({})", verb, ended->text()));
-  if (cancelled && row->outcome == "failed") row->outcome = "interrupted";
+  if (ended->interrupted && row->outcome == "failed") row->outcome = "interrupted";
   if (job.keep_output && finished(*row)) {
-    if (auto kept = write_file(job.document, document); !kept)
+    if (auto kept = write_file(job.document, ended->document); !kept)
       return suite::failed_row(job.name, kept.error().kind, kept.error().message);
   }
   return std::move(*row);
@@ -131,7 +78,7 @@ class Progressing {
   Progressing(const SuiteWork& work, const Output& output) : work_(work), output_(output) {}
 
   /// Takes jobs until none is left, or until somebody interrupts.
-  Status run(Station& station, const CancelToken& cancel) {
+  Status run(Workplace& place, const CancelToken& cancel) {
     while (!cancel.cancelled()) {
       const auto i = take();
       if (!i) return {};
@@ -141,9 +88,9 @@ class Progressing {
       if (before) {
         row = std::move(*before);
       } else if (job.runs) {
-        say(*i, fmt::format("{}{}", job.name, station.device().empty() ? "" : " on " + station.device()));
-        row = run_job(job, work_.job_seconds, station, cancel);
-        row.device = station.device();
+        say(*i, fmt::format("{}{}", job.name, place.device().empty() ? "" : " on " + place.device()));
+        row = run_job(job, work_.job_seconds, place, cancel);
+        row.device = place.device();
       }
       PLANISH_CHECK(done(*i, completed(std::move(row), job.row)));
     }
@@ -202,18 +149,24 @@ std::string suite_row_text(const suite::Row& row) {
 
 Result<std::vector<suite::Row>> work_off(const SuiteWork& work, const Output& output, const CancelToken& cancel) {
   PLANISH_TRY(const auto folder, OwnedFolder::create("planish-ev-"));
-  std::vector<std::unique_ptr<Station>> stations;
-  for (int worker = 0; worker < std::max(1, work.workers); ++worker) {
-    for (const std::string& device : work.devices) {
-      const std::size_t number = stations.size();
-      stations.push_back(std::make_unique<Station>(number, device, folder.path() / fmt::format("evaluator-{}", number),
-                                                   work.task_timeout));
-    }
+  StationOptions options;
+  options.task_timeout = work.task_timeout;
+  options.kept_tasks = 1;  // answers to one task stand together
+  std::vector<std::unique_ptr<Workplace>> places;
+  std::unique_ptr<RayPool> pool;
+  if (work.ray.empty()) {
+    for (auto& station : stations_in(folder.path(), work.devices, work.workers, options))
+      places.push_back(std::move(station));
+  } else {
+    PLANISH_TRY(pool, RayPool::start({work.ray, work.target, work.workers, options}, output));
+    // As many as may ever be at work: each waits until the cluster has a place for its command.
+    constexpr std::size_t most_places = 256;
+    for (std::size_t i = 0; i < std::min(most_places, work.jobs.size()); ++i) places.push_back(pool->place());
   }
   Progressing progressing(work, output);
   std::vector<std::future<Status>> working;
-  for (const auto& station : stations) {
-    working.push_back(std::async(std::launch::async, [&, s = station.get()] { return progressing.run(*s, cancel); }));
+  for (const auto& place : places) {
+    working.push_back(std::async(std::launch::async, [&, p = place.get()] { return progressing.run(*p, cancel); }));
   }
   Status all;
   for (auto& one : working) {

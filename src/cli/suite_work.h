@@ -21,14 +21,16 @@ struct SuiteJob {
   std::string key;                 ///< what must be equal for a finished one to be taken over
   suite::Row row;                  ///< what is known of it before it has run
   bool runs = true;                ///< false: the row is all there is to it
-  /// Arguments of the command, on the evaluator with this number.
-  std::function<std::vector<std::string>(std::size_t)> command;
+  /// Arguments of the command, on the evaluator of this name.
+  std::function<std::vector<std::string>(const std::string&)> command;
 };
 
 struct SuiteWork {
   std::vector<SuiteJob> jobs;
   std::vector<std::string> devices;  ///< as devices_for() gives them
   int workers = 1;                   ///< evaluators a device
+  std::string ray;                   ///< address of a Ray cluster whose devices are used instead; empty: none
+  std::string target;                ///< for --ray: auto, cuda or cpu
   double task_timeout = 600;
   double job_seconds = 0;  ///< a command that takes longer hangs; 0: no limit
   bool resume = false;

@@ -56,6 +56,7 @@ struct SuiteVerb {
   std::string folder, out;
   std::string devices;  ///< a list with commas; empty: all that there are
   int workers = 1;      ///< evaluators a device
+  std::string ray;      ///< address of a Ray cluster; empty: this machine
   SearchOptions search;
   bool resume = false;
   std::string solutions;       ///< folder of solutions to judge; empty optimises

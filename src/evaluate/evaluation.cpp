@@ -11,7 +11,7 @@ namespace {
 using Need = ObjectReader::Need;
 
 constexpr std::array<std::string_view, 4> tier_names{"dedup", "compile", "test", "bench"};
-constexpr std::array<std::string_view, 24> outcome_names{"ok",
+constexpr std::array<std::string_view, 25> outcome_names{"ok",
                                                          "duplicate",
                                                          "invalid_program",
                                                          "compile_error",
@@ -33,6 +33,7 @@ constexpr std::array<std::string_view, 24> outcome_names{"ok",
                                                          "out_of_memory",
                                                          "wrong_when_timed",
                                                          "time_mismatch",
+                                                         "faster_than_possible",
                                                          "given_up",
                                                          "infrastructure"};
 static_assert(outcome_names.size() == static_cast<std::size_t>(Outcome::infrastructure) + 1);

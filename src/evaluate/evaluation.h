@@ -42,6 +42,7 @@ enum class Outcome : std::uint8_t {
   out_of_memory,
   wrong_when_timed,
   time_mismatch,
+  faster_than_possible,
   given_up,
   infrastructure
 };

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "evaluate/api.h"
@@ -22,7 +24,10 @@ struct Limits {
   double lock = 1800;             ///< waiting for another run's measurement
   std::size_t runner_memory = 0;  ///< resident bytes of a native runner; 0 takes three quarters of the machine's memory
   bool stay_ready = false;        ///< more tasks will come: what they need is started when one ends
-  int compile_workers = 0;        ///< 0: half the cores on CUDA, one on the CPU
+  /// Tasks whose sessions were closed that stay captured for whoever opens them again, as long as their files have not
+  /// changed. What they import is not looked at: for evaluators of one suite, not for those that outlive an edit.
+  std::size_t kept_tasks = 0;
+  int compile_workers = 0;  ///< 0: half the cores on CUDA, one on the CPU
 };
 
 struct DeviceHost;
@@ -46,14 +51,23 @@ class EvaluatorSession : public EvaluatorApi {
   Result<std::shared_ptr<DeviceHost>> device_for(const std::string& target);
   Result<std::shared_ptr<TaskEvaluator>> find(const std::string& session);
   /// The task that an earlier client left, where it is the one that is asked for; any other ends here.
-  std::shared_ptr<TaskEvaluator> take_kept(const OpenRequest& request);
+  std::shared_ptr<TaskEvaluator> take_tried(const OpenRequest& request);
+  /// A task with what open() said of it.
+  struct Opened {
+    OpenRequest request;
+    OpenReply reply;
+    std::shared_ptr<TaskEvaluator> task;
+  };
+  /// The kept one that this asks for, which is taken out; nothing where there is none.
+  std::optional<Opened> kept(const OpenRequest& request);
 
   worker::Toolbox tools_;
   Limits limits_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<DeviceHost>> devices_;
-  std::map<std::string, std::shared_ptr<TaskEvaluator>> tasks_;
-  std::shared_ptr<TaskEvaluator> kept_;  ///< the last one that was closed to be kept: a task holds memory
+  std::map<std::string, Opened> tasks_;
+  std::list<Opened> kept_;                ///< the one that was used last in front
+  std::shared_ptr<TaskEvaluator> tried_;  ///< the last one that was closed to be kept for tries: a task holds memory
   int next_ = 1;
 };
 

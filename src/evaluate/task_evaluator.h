@@ -14,6 +14,7 @@
 #include "evaluate/dedup.h"
 #include "evaluate/device_host.h"
 #include "evaluate/file_stamps.h"
+#include "evaluate/needed_work.h"
 #include "evaluate/session.h"
 #include "ir/graph.h"
 #include "worker/baseline.h"
@@ -40,6 +41,9 @@ class TaskEvaluator {
   Result<ClaimReply> claim(const ClaimRequest& request);
   /// Starts what the next task will need. Ends nothing of this one's.
   void make_ready();
+  /// Whether nothing but solutions have met it, so that the next one may as if it had just been opened. While nobody
+  /// asks it anything.
+  bool as_opened() const;
 
  private:
   struct Data {
@@ -95,8 +99,14 @@ class TaskEvaluator {
   Result<Region*> find_region(const std::string& name);
   /// Whether a region of this name has been described; without the stage.
   Status check_region(const std::string& name);
+  /// Regimes and trivial outputs of a region that the oracle knows.
+  Result<RegionReply> description_of(worker::Oracle& oracle, const std::string& region) const;
+  /// Of the whole task by its first oracle, asked once.
+  Result<RegionReply> description_of_task();
   Status ensure_data(Region& region, std::size_t count);
   std::size_t timed_sets(const Region& region) const;
+  /// Of a region that is not the whole task, and of a task that constants answer, only what it writes is needed.
+  NeededWork needed_of(const Region& region) const;
   /// Drops the data of the other regions where theirs and this one's would not fit in the device's memory together.
   void make_room(const Region& region);
   std::uint64_t fresh_seed();
@@ -136,7 +146,7 @@ class TaskEvaluator {
   ir::Graph graph_;
   std::optional<worker::Oracle> oracle_;
   std::optional<worker::Baseline> baseline_;  ///< that an earlier claim left
-  bool touched_ = false;                      ///< a candidate has run on the oracle's buffers
+  bool touched_ = false;                      ///< a candidate of a search has run on the oracle's buffers
   std::map<std::string, Region> regions_;
   std::mutex names_mutex_;
   std::set<std::string> names_;              ///< of regions_

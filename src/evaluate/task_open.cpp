@@ -175,18 +175,36 @@ Result<RegionReply> TaskEvaluator::region(const RegionRequest& request) {
 
 Status TaskEvaluator::describe_region(Region& region) {
   if (region.described) return {};
-  const std::string& name = region.request.region;
-  PLANISH_TRY(auto regimes, oracle_->regimes(name, limits_.oracle));
-  PLANISH_TRY(auto bite, oracle_->bite(name, limits_.oracle));
-  region.reply.regimes = std::move(regimes.regimes);
-  // `task` goes without saying, and first.
-  std::erase(region.reply.regimes, "task");
-  region.reply.regimes.insert(region.reply.regimes.begin(), "task");
-  region.reply.skipped = std::move(regimes.skipped);
-  region.reply.degenerate = std::move(bite.degenerate);
-  region.reply.notes = std::move(bite.notes);
+  PLANISH_TRY(region.reply, description_of(*oracle_, region.request.region));
   region.described = true;
   return {};
+}
+
+Result<RegionReply> TaskEvaluator::description_of(worker::Oracle& oracle, const std::string& region) const {
+  PLANISH_TRY(auto regimes, oracle.regimes(region, limits_.oracle));
+  PLANISH_TRY(auto bite, oracle.bite(region, limits_.oracle));
+  RegionReply out;
+  out.regimes = std::move(regimes.regimes);
+  // `task` goes without saying, and first.
+  std::erase(out.regimes, "task");
+  out.regimes.insert(out.regimes.begin(), "task");
+  out.skipped = std::move(regimes.skipped);
+  out.degenerate = std::move(bite.degenerate);
+  out.notes = std::move(bite.notes);
+  return out;
+}
+
+Result<RegionReply> TaskEvaluator::description_of_task() {
+  Region& whole = regions_["task"];
+  if (!whole.described) {
+    PLANISH_TRY(whole.reply, description_of(*oracle_, "task"));
+    whole.described = true;
+  }
+  return whole.reply;
+}
+
+bool TaskEvaluator::as_opened() const {
+  return !touched_ && regions_.size() == 1 && oracle_.has_value() && oracle_->alive();
 }
 
 Status TaskEvaluator::ensure_data(Region& region, std::size_t count) {

@@ -47,7 +47,6 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
 }
 
 Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::Runner>& process, VerifyReply& reply) {
-  if (request.trial) PLANISH_CHECK(revive_oracle());
   // The proof is repeated in processes that no candidate has touched. Memory for both oracles may not be there: the old
   // data go first.
   if (!request.trial && oracle_.has_value() && oracle_->alive()) {
@@ -57,8 +56,13 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
     }
   }
   if (!request.trial) device_->runners.discard(worker::Runner::Kind::torch);
-  // Importing torch and capturing take seconds: not for a second oracle where the first is as good as new.
-  const bool own = !request.trial && (touched_ || !oracle_.has_value() || !oracle_->alive());
+  // Importing torch and capturing take seconds: not for a second oracle where the first is as good as new. What is
+  // verified does not make it less: it meets one data set, which goes with it.
+  if (!oracle_.has_value() || !oracle_->alive()) {
+    PLANISH_CHECK(revive_oracle());
+    touched_ = false;
+  }
+  const bool own = !request.trial && touched_;
   std::optional<worker::Oracle> second;
   if (own) {
     PLANISH_TRY(second, device_->spares.oracle());
@@ -85,20 +89,10 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
     PLANISH_TRY(auto task, oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open));
     graph = std::move(task.graph);
   }
-  touched_ = true;  // what is verified now is foreign as well
-  RegionReply facts;
-  if (request.trial) {
-    Region& whole = regions_.at("task");
-    PLANISH_CHECK(describe_region(whole));
-    facts = whole.reply;
-  } else {
-    PLANISH_TRY(auto regimes, oracle.regimes("task", limits_.oracle));
-    PLANISH_TRY(auto bite, oracle.bite("task", limits_.oracle));
-    facts = {std::move(regimes.regimes), std::move(regimes.skipped), std::move(bite.degenerate), std::move(bite.notes)};
-  }
-  reply.skipped = facts.skipped;
-  reply.degenerate = facts.degenerate;
-  reply.notes = std::move(facts.notes);
+  PLANISH_TRY(const auto described, own ? description_of(oracle, "task") : description_of_task());
+  reply.skipped = described.skipped;
+  reply.degenerate = described.degenerate;
+  reply.notes = described.notes;
 
   // Whoever waits for a task so long waits as long for what is to replace it.
   const double run_limit = std::min(limits_.run * 4, limits_.open);
@@ -129,7 +123,7 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
 
   std::vector<std::string> order;
   order.insert(order.end(), static_cast<std::size_t>(std::max(1, request.seeds)), "task");
-  for (const std::string& regime : facts.regimes) {
+  for (const std::string& regime : described.regimes) {
     if (regime != "task" && request.level == "full") order.push_back(regime);
   }
   // Neither the order nor the number of calls can be known: what answers every second call from the last, or counts,

@@ -59,6 +59,7 @@ Verdict judge(const Question& question) {
     case Outcome::hang:
     case Outcome::out_of_memory:
     case Outcome::time_mismatch:
+    case Outcome::faster_than_possible:
       return judge_fault(question);
   }
   return nothing("unknown", "an outcome that the judge does not know");

@@ -164,6 +164,10 @@ class Store {
   /// In the order of devices and patterns.
   Result<std::vector<Achievement>> achievements() const;
 
+  /// Adds the runs of another store that this one does not have, with all that belongs to them, its kernels and their
+  /// outcomes. The other one is brought to our version; nobody may write to it meanwhile. All of it or nothing.
+  Status merge(const std::filesystem::path& other);
+
   /// Content-addressed bytes.
   Result<std::string> put(std::string_view bytes);
   Result<std::string> get(const std::string& sha256) const;

@@ -256,3 +256,56 @@ TEST_CASE("a device that fails once costs a second try, one that is gone ends th
   REQUIRE_MESSAGE(back.has_value(), back.error().message);
   CHECK_MESSAGE(back->ok(), name(back->outcome) << ": " << back->message);
 }
+
+TEST_CASE("a task whose session was closed stays captured where that is asked for") {
+  const auto box = tools();
+  if (!box) return;
+  const auto folder = TempDir::create();
+  REQUIRE(folder.has_value());
+  const std::string task = folder->path() / "task.py", log = folder->path() / "imports";
+  const std::string source =
+      fmt::format("with open({:?}, 'a') as log:\n    log.write('.')\n", log) + std::string(task_source);
+  REQUIRE(write_file(task, source).has_value());
+  const auto imports = [&] { return read_file(log).value_or("").size(); };
+  Limits limits;
+  limits.kept_tasks = 1;
+  EvaluatorSession session(*box, limits);
+  OpenRequest ask;
+  ask.task = task;
+  ask.target = "cpu";
+  const auto first = session.open(ask);
+  REQUIRE_MESSAGE(first.has_value(), first.error().message);
+  const std::size_t once = imports();
+  CHECK(once > 0);
+  // Open: it is somebody's.
+  const auto beside = session.open(ask);
+  REQUIRE(beside.has_value());
+  CHECK(imports() == 2 * once);
+  CHECK(beside->session != first->session);
+  REQUIRE(session.close(beside->session).has_value());
+  REQUIRE(session.close(first->session).has_value());
+  CHECK(session.close(first->session).error().kind == "no_session");
+  const auto again = session.open(ask);
+  REQUIRE(again.has_value());
+  CHECK(imports() == 2 * once);
+  CHECK(again->graph == first->graph);
+  VerifyRequest nothing;  // no ModelNew: refused, and nothing more
+  nothing.session = again->session;
+  nothing.path = task;
+  const auto refused = session.verify(nothing);
+  REQUIRE(refused.has_value());
+  CHECK(!refused->verified);
+  REQUIRE(session.close(again->session).has_value());
+  const std::size_t before = imports();
+  SUBCASE("seeds that were chosen begin anew") {
+    ask.seeds = 7;
+  }
+  SUBCASE("another accuracy is another question") {
+    ask.accuracy = "1e-3";
+  }
+  SUBCASE("a changed file is another task") {
+    REQUIRE(write_file(task, source + "\n").has_value());
+  }
+  REQUIRE(session.open(ask).has_value());
+  CHECK(imports() > before);
+}

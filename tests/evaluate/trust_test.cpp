@@ -69,16 +69,91 @@ TEST_CASE("a refusal stays one, with its reason") {
   CHECK(outcome_of_check(check) == Outcome::guard_overwritten);
 }
 
-TEST_CASE("times below what the memory allows are named, and only those") {
+TEST_CASE("times below what the device allows are named, and only those") {
   const DeviceFacts gpu = device("cuda", 4300, 60 << 20);
-  const double bytes = 4.3e9;  // 1 ms at 4300 GB/s
+  const NeededWork bytes{.output_bytes = 4.3e9};  // 1 ms at 4300 GB/s
   CHECK(faster_than_possible(gpu, bytes, 1.0).empty());
   CHECK(faster_than_possible(gpu, bytes, 0.7).empty());  // the bandwidth may be known too low
   CHECK(faster_than_possible(gpu, bytes, 0.2).find("faster than the memory allows") == 0);
   CHECK_FALSE(faster_than_possible(gpu, bytes, 0).empty());
-  CHECK(faster_than_possible(gpu, 50 << 20, 1e-6).empty());  // may all lie in the cache
+  CHECK_FALSE(faster_than_possible(gpu, {.output_bytes = 4, .input_bytes = 4.3e9}, 0.2).empty());
+  CHECK(faster_than_possible(gpu, {.output_bytes = 50 << 20}, 1e-6).empty());  // may all lie in the cache
   const DeviceFacts cpu = device("cpu", 20, 32 << 20);
-  CHECK(faster_than_possible(cpu, 2e9, 20).empty());  // a bandwidth measured beside other work
-  CHECK_FALSE(faster_than_possible(cpu, 2e9, 0.1).empty());
-  CHECK(faster_than_possible(device("cpu", 0, 0), 2e9, 0).empty());  // nothing is known of it
+  CHECK(faster_than_possible(cpu, {.output_bytes = 2e9}, 20).empty());  // a bandwidth measured beside other work
+  CHECK_FALSE(faster_than_possible(cpu, {.output_bytes = 2e9}, 0.1).empty());
+  CHECK(faster_than_possible(device("cpu", 0, 0), {.output_bytes = 2e9}, 0).empty());  // nothing is known of it
+  DeviceFacts tensor = gpu;
+  tensor.peak_gflops = 67e3;
+  tensor.tensor_gflops = 989e3;
+  const NeededWork product{.flops = 989e9};  // 1 ms
+  CHECK(faster_than_possible(tensor, product, 0.8).empty());
+  CHECK(faster_than_possible(tensor, product, 0.5).find("faster than the arithmetic allows") == 0);
+  CHECK(faster_than_possible(cpu, product, 0).empty());
+}
+
+namespace {
+
+ir::Graph graph_of(std::vector<std::vector<std::int64_t>> shapes, std::vector<ir::GraphNode> nodes,
+                   std::vector<std::string> inputs, std::vector<int> outputs) {
+  ir::Graph out;
+  for (auto& shape : shapes) {
+    ir::Value value;
+    value.shape = std::move(shape);
+    out.values.push_back(std::move(value));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) out.inputs.push_back({static_cast<int>(i), inputs[i], "", 0, ""});
+  for (const int value : outputs) out.outputs.push_back({"user", value, "", -1, ""});
+  out.nodes = std::move(nodes);
+  return out;
+}
+ir::GraphNode node_of(const std::string& op, std::vector<int> reads, int out) {
+  ir::GraphNode node;
+  node.op = op;
+  for (const int id : reads) node.args.push_back({"x", ir::ValueRef{id}});
+  node.outs = {out};
+  return node;
+}
+
+}  // namespace
+
+TEST_CASE("what a task needs is what no program can spare") {
+  const std::vector<std::int64_t> square{100, 100}, row{100};
+  constexpr double whole = 4e4, half = 2e4;
+  SUBCASE("pointwise work reads and writes all") {
+    const auto work = needed_work_of(
+        graph_of({square, square, square}, {node_of("aten.add.Tensor", {0, 1}, 2)}, {"user", "param"}, {2}));
+    CHECK(work.output_bytes == whole);
+    CHECK(work.input_bytes == 2 * half);
+  }
+  SUBCASE("a row of a matrix needs nothing but a row") {
+    const auto work = needed_work_of(graph_of(
+        {square, row, row}, {node_of("aten.select.int", {0}, 1), node_of("aten.relu.default", {1}, 2)}, {"user"}, {2}));
+    CHECK(work.input_bytes == 0);
+  }
+  SUBCASE("what a constant may mask is not needed, what is masked by the task's data is") {
+    const std::vector<ir::GraphNode> nodes{node_of("aten.mul.Tensor", {0, 1}, 2)};
+    CHECK(needed_work_of(graph_of({square, square, square}, nodes, {"user", "const"}, {2})).input_bytes == 0);
+    CHECK(needed_work_of(graph_of({square, square, square}, nodes, {"user", "user"}, {2})).input_bytes == 2 * half);
+  }
+  SUBCASE("what nobody uses is not needed") {
+    const auto work = needed_work_of(
+        graph_of({square, square, square}, {node_of("aten.relu.default", {0}, 2)}, {"user", "user"}, {2}));
+    CHECK(work.input_bytes == half);
+  }
+  SUBCASE("a product needs its operations, the sum of one and a chain of two do not") {
+    const auto mm = node_of("aten.mm.default", {0, 1}, 2);
+    CHECK(needed_work_of(graph_of({square, square, square}, {mm}, {"user", "param"}, {2})).flops == 2e6 / 8);
+    CHECK(needed_work_of(graph_of({square, square, square, square}, {mm, node_of("aten.relu.default", {2}, 3)},
+                                  {"user", "param"}, {3}))
+              .flops == 2e6 / 8);
+    const auto sum =
+        graph_of({square, square, square, row}, {mm, node_of("aten.sum.dim_IntList", {2}, 3)}, {"user", "param"}, {3});
+    CHECK(needed_work_of(sum).flops == 0);
+    CHECK(needed_work_of(sum).input_bytes == 2 * half);
+    const auto second = node_of("aten.mm.default", {2, 1}, 3);
+    CHECK(needed_work_of(graph_of({square, square, square, square}, {mm, second}, {"user", "param"}, {3})).flops == 0);
+  }
+  SUBCASE("an input that is given back is not written") {
+    CHECK(needed_work_of(graph_of({square}, {}, {"user"}, {0})).output_bytes == 0);
+  }
 }

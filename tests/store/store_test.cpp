@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/file.h"
 #include "store/folder.h"
 #include "store/objects.h"
 
@@ -214,4 +215,47 @@ TEST_CASE("kill -9 at any moment loses at most the write in progress") {
       CHECK(kept->at(static_cast<std::size_t>(i)).document == evaluation(i).document);
     }
   }
+}
+
+TEST_CASE("what others have stored is merged, once") {
+  auto first = TempDir::create(), second = TempDir::create();
+  REQUIRE((first && second));
+  std::string object;
+  {
+    auto other = Store::open(second->path() / "store.db");
+    REQUIRE(other);
+    REQUIRE(other->begin_run(run("b1")));
+    REQUIRE(other->begin_run(run("both")));
+    REQUIRE(other->add_region("b1", {"r0", "k", 3}));
+    REQUIRE(other->add_evaluation("b1", evaluation(2)));
+    REQUIRE(other->add_evaluation("b1", evaluation(1)));
+    REQUIRE(other->add_evaluation("both", evaluation(9)));
+    REQUIRE(other->add_kernel({"cpu", "k", "row", "", "", ""}));
+    OutcomeRecord outcome;
+    outcome.device = "cpu";
+    outcome.key = "k";
+    outcome.run = "b1";
+    REQUIRE(other->add_outcome(outcome));
+    object = *other->put("text");
+  }
+  auto db = Store::open(first->path() / "store.db");
+  REQUIRE(db);
+  REQUIRE(db->begin_run(run("a1")));
+  REQUIRE(db->add_evaluation("a1", evaluation(5)));
+  REQUIRE(db->begin_run(run("both")));
+  for (int again = 0; again < 2; ++again) {
+    const auto merged = db->merge(second->path() / "store.db");
+    REQUIRE_MESSAGE(merged, merged.error().message);
+    CHECK(db->runs()->size() == 3);
+    CHECK(db->regions("b1")->size() == 1);
+    const auto evaluations = db->evaluations("b1", true);
+    REQUIRE(evaluations->size() == 2);
+    CHECK(evaluations->front().program == "p2");
+    CHECK(db->evaluations("both", true)->empty());
+    CHECK(db->knowledge_size("cpu")->kernels == 1);
+    CHECK(db->knowledge_size("cpu")->outcomes == 1);
+    CHECK(*db->get(object) == "text");
+  }
+  CHECK(!db->merge("/proc/none/store.db"));
+  CHECK(db->runs()->size() == 3);
 }

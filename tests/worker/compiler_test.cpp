@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -101,6 +102,36 @@ TEST_CASE("what a C++ kernel is made of is counted, and found again in the cache
   CHECK(again->cached);
   CHECK(again->instructions == reply->instructions);
   CHECK(again->local_bytes == reply->local_bytes);
+}
+
+TEST_CASE("a source reads nothing of the user's while it is compiled") {
+  if (!fs::exists(tools().compiler)) return;
+  constexpr long version_asked = 1;
+  if (::syscall(SYS_landlock_create_ruleset, nullptr, 0, version_asked) <= 0) {
+    MESSAGE("skipped: this kernel has no Landlock");
+    return;
+  }
+  auto folder = TempDir::create();
+  auto compiler = Compiler::start(tools());
+  REQUIRE(compiler.has_value());
+  const std::string secret = (folder->path() / "secret").string();
+  REQUIRE(write_file(secret, "int found = 1;\n").has_value());
+  const std::string kernel = "extern \"C\" void k0(void**) {}\n";
+  for (const std::string& line :
+       {"#include \"" + secret + "\"\n", "asm(\".incbin \\\"" + secret + "\\\"\");\n",
+        std::string("#include \"/proc/self/environ\"\n"), std::string("#include \"/etc/passwd\"\n")}) {
+    const auto reply = compiler->compile(cpp_job(folder->path() / "cache", line + kernel));
+    REQUIRE_MESSAGE(!reply.has_value(), line);
+    CHECK(reply.error().kind == "compile_error");
+    CHECK_MESSAGE((reply.error().message.find("ermission denied") != std::string::npos ||
+                   reply.error().message.find("o such file") != std::string::npos ||
+                   reply.error().message.find("file not found") != std::string::npos),
+                  reply.error().message);
+  }
+  // The same, without what it may not have.
+  const auto plain =
+      compiler->compile(cpp_job(folder->path() / "cache", "#include <cmath>\n#include <omp.h>\n" + kernel));
+  REQUIRE_MESSAGE(plain.has_value(), plain.error().message);
 }
 
 TEST_CASE("errors have names") {

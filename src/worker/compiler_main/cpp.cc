@@ -2,16 +2,50 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "base/file.h"
 #include "base/owned_folder.h"
 #include "base/subprocess.h"
 #include "worker/compiler_main/instructions.h"
+#include "worker/toolbox.h"
 
 namespace planish::worker {
+
+namespace {
+
+/// Where a compiler of this name, its headers and libraries lie: the system's folders, and its own prefix where that is
+/// elsewhere.
+std::vector<std::string> parts_of(const std::string& program) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> out{"/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/alternatives", "/etc/ld.so.cache"};
+  std::vector<fs::path> places;
+  if (program.find('/') != std::string::npos) {
+    places.emplace_back(program);
+  } else if (const char* path = std::getenv("PATH"); path != nullptr) {
+    for (std::string_view rest = path; !rest.empty();) {
+      const std::string_view folder = rest.substr(0, rest.find(':'));
+      rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
+      if (!folder.empty()) places.push_back(fs::path(folder) / program);
+    }
+  }
+  for (const fs::path& place : places) {
+    std::error_code failed;
+    const fs::path file = fs::canonical(place, failed);
+    if (failed) continue;
+    const fs::path prefix = file.parent_path().parent_path();
+    if (prefix != "/" && prefix != "/usr") out.push_back(prefix.string());
+    out.push_back(place.parent_path().string());
+    break;
+  }
+  return out;
+}
+
+}  // namespace
 
 Result<CppCompiler> CppCompiler::find() {
   CppCompiler compiler;
@@ -27,6 +61,14 @@ Result<CppCompiler> CppCompiler::find() {
     error.hint = "install g++, or set PLANISH_CXX";
     return std::unexpected(std::move(error));
   }
+  compiler.runner_ = Toolbox::resolve().runner;
+  std::error_code ignored;
+  if (!std::filesystem::exists(compiler.runner_, ignored)) {
+    return fail("no_compiler",
+                fmt::format("{} is missing, which makes the place that compilers run in", compiler.runner_.string()),
+                "run `make build`");
+  }
+  compiler.readable_ = parts_of(compiler.program_);
   compiler.version_ = compiler.program_ + " " + result->output.substr(0, result->output.find('\n'));
   return compiler;
 }
@@ -36,25 +78,29 @@ Result<Compiled> CppCompiler::compile(const CompileJob& job) const {
   if (!folder.has_value()) return std::unexpected(std::move(folder).error());
   const auto object = folder->path() / "kernel.so";
   SpawnOptions options;
+  options.command = {runner_.string(), "--guest", "--scratch", folder->path().string(), "--device", "cpu"};
+  for (const std::string& part : readable_) options.command.insert(options.command.end(), {"--readable", part});
   // Never -ffast-math: it breaks NaN and Inf, and linked into a shared object it changes the whole process's denormal
   // mode.
-  options.command = {program_,
-                     "-O3",
-                     "-march=" + job.arch,
-                     "-std=c++17",
-                     "-fopenmp",
-                     "-fno-math-errno",
-                     "-fno-trapping-math",
-                     "-fPIC",
-                     "-shared",
-                     "-fvisibility=hidden",
-                     "-fdiagnostics-color=never",
-                     "-save-temps=obj"};  // its assembly is counted
+  const std::vector<std::string> compile = {"--",
+                                            program_,
+                                            "-O3",
+                                            "-march=" + job.arch,
+                                            "-std=c++17",
+                                            "-fopenmp",
+                                            "-fno-math-errno",
+                                            "-fno-trapping-math",
+                                            "-fPIC",
+                                            "-shared",
+                                            "-fvisibility=hidden",
+                                            "-fdiagnostics-color=never",
+                                            "-save-temps=obj"};  // its assembly is counted
+  options.command.insert(options.command.end(), compile.begin(), compile.end());
   options.command.insert(options.command.end(), job.flags.begin(), job.flags.end());
   options.command.insert(options.command.end(), {"-x", "c++", "-", "-o", object.string()});
   options.directory = folder->path();
-  options.env.emplace_back("TMPDIR", folder->path().string());
   options.env.emplace_back("LC_ALL", "C");
+  options.channel = true;  // the guest's maker says there what holds it
   // Visible whatever the source says: the entry is found by dlsym.
   options.input = "#pragma GCC visibility push(default)\n#line 1 \"" + job.entry + ".cpp\"\n" + job.source;
   auto result = run_command(std::move(options), job.limit_seconds);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "worker/compiler_main/nvrtc.h"
@@ -8,7 +10,8 @@
 
 namespace planish::worker {
 
-/// The system's C++ compiler: PLANISH_CXX, else g++.
+/// The system's C++ compiler: PLANISH_CXX, else g++. Sources are anybody's: it reads them in a guest's place
+/// (docs/sandbox.md), which the native runner makes.
 class CppCompiler {
  public:
   /// `no_compiler` where it does not run.
@@ -20,6 +23,8 @@ class CppCompiler {
 
  private:
   std::string program_, version_;
+  std::filesystem::path runner_;       ///< planish-runner
+  std::vector<std::string> readable_;  ///< what it is made of: all that it may read
 };
 
 }  // namespace planish::worker
