@@ -14,6 +14,7 @@ struct OptimizeVerb {
   SearchOptions search;
   std::string out;
   std::string resume;
+  std::string record, replay;  ///< folders of recordings; empty: none
   bool search_only = false;
   bool no_serve = false;
   std::string config;   ///< planish.toml
