@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <string_view>
 
 #include "base/file.h"
@@ -98,6 +99,8 @@ Status Tape::read() {
       reader.text("op", op);
       reader.text("key", key);
       reader.integer("occurrence", occurrence);
+      reader.get("at", ObjectReader::Need::optional);  // for people
+      reader.get("took", ObjectReader::Need::optional);
       const Json* reply = reader.get("reply", ObjectReader::Need::optional);
       const Json* error = reader.get("error", ObjectReader::Need::optional);
       PLANISH_CHECK(reader.finish());
@@ -143,8 +146,14 @@ Result<std::string> Tape::pass(const std::string& op, const std::string& key,
     if (found->second.error) return std::unexpected(*found->second.error);
     return found->second.reply;
   }
+  const TimePoint asked = real_clock().now();
   auto reply = inner();
-  Json line = {{"op", op}, {"key", key}, {"occurrence", occurrence}};
+  const auto seconds = [](Duration duration) { return std::chrono::duration<double>(duration).count(); };
+  Json line = {{"op", op},
+               {"key", key},
+               {"occurrence", occurrence},
+               {"at", seconds(asked - began_)},
+               {"took", seconds(real_clock().now() - asked)}};
   if (reply) {
     PLANISH_TRY(line["reply"], parse_json(*reply, "internal", "what is recorded"));
   } else {

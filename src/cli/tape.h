@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/result.h"
 #include "search/schedule.h"
@@ -53,6 +54,7 @@ class Tape {
   Status read();
 
   const std::filesystem::path path_;
+  const TimePoint began_ = real_clock().now();
   std::string settings_;
   mutable std::mutex mutex_;
   UniqueFd file_;
