@@ -15,7 +15,10 @@ search::Advice JudgeAdvisor::advise(const search::RegionSpec&, const Evaluation&
   const judge::Verdict verdict = judge::judge(question);
   search::Advice out;
   for (const judge::Move& move : verdict.moves) out.moves.push_back({move.gene, move.direction, move.expected_gain});
-  if (words) out.text = judge::to_text(verdict);
+  if (words) {
+    out.text = judge::to_text(verdict);
+    out.issue = verdict.issue;
+  }
   return out;
 }
 

@@ -82,7 +82,8 @@ void add_search(CLI::App* verb, SearchOptions& search) {
       ->check(CLI::NonNegativeNumber);
   verb->add_option("--seed", search.seed, "Of the search's decisions")->envname("PLANISH_SEED")->capture_default_str();
   verb->add_option("--strategy", search.strategy,
-                   "swarm, hillclimb, tree, random, sample, or coders: those of --coder alone")
+                   "swarm, hillclimb, tree, random, sample; with language models alone: one-shot, refine, samples, "
+                   "ideas, roles; or coders: those of --coder alone")
       ->envname("PLANISH_STRATEGY")
       ->capture_default_str();
   verb->add_option("--draws", search.draws,
@@ -95,9 +96,17 @@ void add_search(CLI::App* verb, SearchOptions& search) {
       ->type_name("COMMAND")
       ->take_all();
   verb->add_option("--models", search.models,
-                   "Seats of the language models of planish.toml beside the built-in coder, in every region")
+                   "Seats of the language models of planish.toml in every region, of the swarm's 32")
       ->envname("PLANISH_MODELS")
       ->check(CLI::Range(0, 32));
+  verb->add_option("--turns", search.turns,
+                   "Answers asked of each seat of language models in a region; 0: as the strategy says")
+      ->envname("PLANISH_TURNS")
+      ->check(CLI::Range(0, 100'000));
+  verb->add_option("--judge", search.judge, "Who tells language models what limits their programs: built-in, or model")
+      ->envname("PLANISH_JUDGE")
+      ->check(CLI::IsMember({"built-in", "model"}))
+      ->capture_default_str();
   verb->add_flag("--cold", search.cold, "Do not begin with what earlier runs on this device measured")
       ->envname("PLANISH_COLD");
   verb->add_option("--accuracy", search.accuracy, "eager, tf32, or a tolerance such as 1e-4")
@@ -156,6 +165,14 @@ int main(int argc, char** argv) {
   optimize_app->add_option("--resume", optimize.resume, "Go on with an earlier run")->type_name("RUN");
   optimize_app->add_option("--run-id", optimize.run, "Name of the new run; otherwise made of the time")
       ->type_name("ID");
+  optimize_app
+      ->add_option("--record", optimize.record,
+                   "Keep in this folder what models and the evaluator answer, so that the run can be repeated")
+      ->type_name("DIR");
+  optimize_app
+      ->add_option("--replay", optimize.replay,
+                   "Repeat the search of a recorded run: no model is asked, nothing is measured or shipped")
+      ->type_name("DIR");
   add_no_serve(optimize_app, optimize.no_serve);
   add_output(optimize_app, output);
 

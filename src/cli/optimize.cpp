@@ -16,12 +16,28 @@
 #include "cli/run_id.h"
 #include "cli/run_lock.h"
 #include "cli/shipper.h"
+#include "cli/strategy_choice.h"
+#include "cli/tape.h"
+#include "cli/taped_evaluator.h"
 #include "cli/verbs.h"
 
 namespace planish::cli {
 namespace {
 
-Result<OptimizeRequest> request_from(const OptimizeVerb& verb, Clock& clock) {
+/// What a recording cannot go together with.
+Status check_recording(const OptimizeVerb& verb, const OptimizeRequest& request) {
+  if (verb.record.empty() && verb.replay.empty()) return {};
+  if (!verb.record.empty() && !verb.replay.empty())
+    return fail("usage", "a run either records or replays", "give one of --record and --replay");
+  if (!verb.resume.empty())
+    return fail("usage", "a run that goes on cannot be recorded, and a recording is not gone on with",
+                "start a run without --resume");
+  if (!request.coders.empty())
+    return fail("usage", "what a --coder command says is not recorded", "record a run without --coder");
+  return {};
+}
+
+Result<OptimizeRequest> request_from(const OptimizeVerb& verb, const Tape* tape, Clock& clock) {
   OptimizeRequest request;
   request.command = verb.command;
   const auto given = [&verb](const char* option) { return std::ranges::find(verb.given, option) != verb.given.end(); };
@@ -42,24 +58,29 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, Clock& clock) {
         return fail("usage", fmt::format("there is a run {} already", verb.run),
                     "name another, or go on with it: --resume");
     }
+    if (tape != nullptr) PLANISH_CHECK(apply_settings(tape->settings(), request));
   }
   request.search_only = verb.search_only;
-  const bool fresh = !request.resume;
+  const bool fresh = !request.resume && tape == nullptr;
   if (task.empty()) return fail("usage", "no task was named", "planish optimize TASK.py, or --resume RUN");
   PLANISH_TRY(request.task, existing_file(task, "file"));
   if (fresh || given("--target")) request.target = verb.search.target;
   if (fresh || given("--accuracy")) request.accuracy = verb.search.accuracy;
   if (fresh || given("--seed")) request.seed = verb.search.seed;
   if (fresh || given("--strategy")) {
-    PLANISH_TRY(request.strategy, search::strategy_from_name(verb.search.strategy));
+    PLANISH_CHECK(choose_strategy(verb.search.strategy, request));
   }
   if (fresh || given("--draws")) request.draws = verb.search.draws;
   if (fresh || given("--coder")) request.coders = verb.search.coders;
   if (fresh || given("--models")) request.model_seats = verb.search.models;
-  if (request.strategy == search::StrategyKind::coders && request.coders.empty() && request.model_seats == 0)
+  if (fresh || given("--turns")) request.turns = verb.search.turns;
+  if (fresh || given("--judge")) request.model_judge = verb.search.judge == "model";
+  if (request.strategy == search::StrategyKind::coders && request.coders.empty() && model_seats(request) == 0)
     return fail("usage", "--strategy coders leaves every proposal to a coder, and there is none",
                 "name one with --coder, or give language models seats with --models");
   if (fresh || given("--cold")) request.cold = verb.search.cold;
+  // What earlier runs taught is not part of a recording.
+  if (!verb.record.empty()) request.cold = true;
   if (fresh || given("--evals")) request.budget.evaluations = verb.search.evaluations;
   if (fresh || given("--budget")) {
     PLANISH_TRY(request.budget.seconds, parse_duration(verb.search.budget));
@@ -77,6 +98,7 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, Clock& clock) {
       !std::filesystem::is_directory(request.out, ignored)) {
     return fail("usage", fmt::format("{} is not a folder", request.out.string()), "name another with --out DIR");
   }
+  PLANISH_CHECK(check_recording(verb, request));
   return request;
 }
 
@@ -89,7 +111,13 @@ int exit_code_of(const ResultDocument& result) {
 
 int optimize_verb(const OptimizeVerb& options, const Output& output) {
   Clock& clock = real_clock();
-  auto request = request_from(options, clock);
+  std::unique_ptr<Tape> tape;
+  if (!options.replay.empty()) {
+    auto opened = Tape::replay(options.replay);
+    if (!opened) return output.error(opened.error());
+    tape = std::move(*opened);
+  }
+  auto request = request_from(options, tape.get(), clock);
   if (!request) return output.error(request.error());
   const auto task_timeout = parse_limit(options.search.task_timeout);
   if (!task_timeout) return output.error(task_timeout.error());
@@ -100,13 +128,11 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
   auto lock = lock_run(request->run);
   if (!lock) return output.error(lock.error());
   const CancelToken cancel = watch_interrupts();
-  auto evaluator = connect_evaluator({*task_timeout, cancel, false, !options.no_serve});
-  if (!evaluator) return output.error(evaluator.error());
   std::optional<llm::OpenModels> models;
-  if (request->model_seats > 0) {
+  if (model_seats(*request) > 0) {
     const auto config = llm::read_models(options.config);
     if (!config) return output.error(config.error());
-    auto open = llm::open_models(*config, {request->seed, {}, {}, {}, {}}, clock);
+    auto open = llm::open_models(*config, {request->seed, options.record, options.replay, {}, {}}, clock);
     if (!open) return output.error(open.error());
     models = std::move(*open);
     if (!models->ensemble->has(llm::Role::coder))
@@ -115,16 +141,31 @@ int optimize_verb(const OptimizeVerb& options, const Output& output) {
                            {},
                            "give one the role \"coder\" (docs/models.md)"});
   }
+  if (!options.record.empty()) {
+    auto opened = Tape::record(options.record, settings_text(*request));
+    if (!opened) return output.error(opened.error());
+    tape = std::move(*opened);
+  }
+  std::unique_ptr<EvaluatorApi> evaluator;
+  if (options.replay.empty()) {
+    auto connected = connect_evaluator({*task_timeout, cancel, false, !options.no_serve});
+    if (!connected) return output.error(connected.error());
+    evaluator = std::move(*connected);
+  }
+  std::optional<TapedEvaluator> taped;
+  if (tape) taped.emplace(evaluator.get(), *tape);
+  EvaluatorApi& asked = taped ? *taped : *evaluator;
   const auto planner = make_planner();
   const auto shipper = make_shipper();
   Progress progress(Progress::detect(output.quiet), clock);
   progress.tick();
-  (*evaluator)->listen([&progress](std::string_view text) { progress.status(text); });
+  asked.listen([&progress](std::string_view text) { progress.status(text); });
   OptimizeWorld world{
-      **evaluator, *planner, *shipper, [&] { return store::Store::open(store_file(options.search.store)); },
-      progress,    clock,    cancel,   models ? &*models : nullptr};
+      asked,     *planner, *shipper, [&] { return store::Store::open(store_file(options.search.store)); },
+      progress,  clock,    cancel,   models ? &*models : nullptr,
+      tape.get()};
   auto result = optimize(*request, world);
-  (*evaluator)->listen({});
+  asked.listen({});
   progress.finish();
   if (!result) {
     if (cancel.cancelled()) {

@@ -19,16 +19,18 @@
 #include "cli/evidence.h"
 #include "cli/judge_advisor.h"
 #include "cli/knowledge.h"
+#include "cli/model_seats.h"
+#include "cli/model_words.h"
 #include "cli/planner.h"
 #include "cli/recording.h"
 #include "cli/region_evaluator.h"
 #include "cli/search_setup.h"
 #include "cli/seeded_domain.h"
 #include "cli/standing.h"
+#include "cli/strategy_choice.h"
 #include "cli/time_plan.h"
 #include "cli/turns.h"
 #include "cli/winners.h"
-#include "coder/model_coder.h"
 #include "coder/process_coder.h"
 #include "evaluate/codec.h"
 #include "evaluate/device.h"
@@ -70,6 +72,8 @@ class Flow {
 
  private:
   bool cancelled() const { return world_.cancel.cancelled(); }
+  bool replays() const { return world_.tape != nullptr && world_.tape->replays(); }
+  bool ends_with_search() const { return request_.search_only || replays(); }
 
   /// What begins now, and what a person reads of it. Its time goes under the name. `estimate`: seconds it may take, 0
   /// where nobody can say.
@@ -125,7 +129,7 @@ class Flow {
     time_.took(took(Phase::capture), evaluation_.test ? evaluation_.test->seconds : took(Phase::check) / 2);
     if (auto searched = search_regions(); !searched && !out_of_time(searched)) return searched;
     report_regions();
-    if (request_.search_only) {
+    if (ends_with_search()) {
       result_.outcome = cancelled() ? "interrupted" : "searched";
       return finish();
     }
@@ -309,13 +313,21 @@ class Flow {
     for (const std::string& command : request_.coders)
       how.seats.push_back(coder::process_seat(command, {{"sh", "-c", command}, request_.base}));
     if (world_.models != nullptr) {
-      const auto pool = std::make_shared<coder::ModelPool>(*world_.models->ensemble, prompt_facts());
-      for (int seat = 1; seat <= request_.model_seats; ++seat) how.seats.push_back(coder::model_seat(pool, seat));
+      models_ = std::make_unique<ModelSeats>(request_, *world_.models, opened_.device, *store_, world_.tape);
+      for (coder::Seat& seat : models_->seats()) how.seats.push_back(std::move(seat));
+      how.model_seats = model_seats(request_);
+    }
+    if (world_.tape != nullptr) {
+      how.heard = [tape = world_.tape](const search::SeatEvent& event) { tape->heard(event); };
+      if (replays()) {
+        PLANISH_TRY(how.schedule, world_.tape->schedule());
+      }
     }
     if (request_.resume) {
       PLANISH_TRY(const auto records, store_->evaluations(request_.run, false));
       PLANISH_TRY(how.recorded, recorded_turns(*store_, request_.run, setup_->specs(), records));
     }
+    const search::Schedule* schedule = how.schedule;
     search_ = setup_->make(request_.seed, std::move(how));
     const auto regions = std::ranges::count(search_->specs(), false, &search::RegionSpec::alternative);
     search::RunOptions options;
@@ -336,24 +348,21 @@ class Flow {
     options.target = opened_.device.target;
     const JudgeAdvisor advisor(device_of(opened_.device));
     options.advisor = &advisor;
+    options.schedule = schedule;
     recording_->search_begins(options.budget.seconds);
     search::History* history = recording_->has_history() ? recording_.get() : nullptr;
-    PLANISH_TRY(auto ran, search::run_search(*search_, evaluator, history, *recording_, world_.clock, options));
-    (void)ran;
+    const auto ran = search::run_search(*search_, evaluator, history, *recording_, world_.clock, options);
+    if (models_) models_->report(result_.searched.models);
+    if (!search_->differs().empty())
+      return fail("replay_differs", fmt::format("the run does not go as it was recorded: {}", search_->differs()),
+                  "program, task, settings and planish.toml must be those of the recording; or record again");
+    if (!ran) return std::unexpected(ran.error());
+    if (world_.tape != nullptr) {
+      world_.tape->ended(ran->polls, ran->finals, ran->stopped == search::Stopped::out_of_time);
+      PLANISH_CHECK(world_.tape->trouble());
+    }
     world_.progress.left(-1);
     return {};
-  }
-
-  coder::PromptFacts prompt_facts() const {
-    const DeviceFacts& device = opened_.device;
-    coder::PromptFacts out;
-    out.cuda = device.target == "cuda";
-    out.device = fmt::format("{}, {}", device.name, device.arch);
-    out.device += out.cuda ? fmt::format(": {} multiprocessors, {} bytes of shared memory a block", device.sms,
-                                         device.shared_bytes)
-                           : fmt::format(": {} cores", device.cores);
-    if (device.bandwidth_gbs > 0) out.device += fmt::format(", {:.0f} GB/s", device.bandwidth_gbs);
-    return out;
   }
 
   /// Lines of progress call regions by their ids: what they stand for, once.
@@ -739,14 +748,11 @@ class Flow {
 
   Status finish() {
     result_.evaluations = recording_->counts();
-    result_.searched.strategy = search::name(request_.strategy);
+    result_.searched.strategy = strategy_name(request_);
+    result_.searched.best = recording_->best();
     if (search_) result_.searched.funnel = search_->funnel();
     if (search_) result_.searched.coders = search_->seats();
-    if (world_.models != nullptr) {
-      const llm::Amount spent = world_.models->ledger->spent();
-      result_.searched.model_tokens = spent.tokens;
-      result_.searched.model_dollars = static_cast<double>(spent.nanodollars) / 1e9;
-    }
+    for (const std::string& line : notes_of(result_.searched.models)) world_.progress.note("note: " + line);
     for (const search::SeatReport& seat : result_.searched.coders) {
       if (!seat.trouble.empty()) world_.progress.note(fmt::format("note: coder {}: {}", seat.name, seat.trouble));
     }
@@ -759,7 +765,7 @@ class Flow {
     leave();
     result_.seconds_total = time_.used();
     result_.seconds_max = request_.max_seconds;
-    if (!request_.search_only) PLANISH_CHECK(ship_evidence());
+    if (!ends_with_search()) PLANISH_CHECK(ship_evidence());
     const std::string document = to_json(result_);
     PLANISH_CHECK(write_file(folder_ / "result.json", document));
     run_record_.state = result_.outcome == "interrupted" ? "interrupted" : "finished";
@@ -793,6 +799,7 @@ class Flow {
   std::unique_ptr<Recording> recording_;
   std::unique_ptr<Knowledge> knowledge_;
   std::unique_ptr<SearchSetup> setup_;  ///< outlives search_
+  std::unique_ptr<ModelSeats> models_;  ///< likewise; null without
   std::filesystem::path folder_;
   std::unique_ptr<Plan> plan_;
   std::vector<std::string> degenerate_;

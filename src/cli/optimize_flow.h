@@ -13,6 +13,8 @@
 #include "cli/plan.h"
 #include "cli/progress.h"
 #include "cli/result_document.h"
+#include "cli/tape.h"
+#include "coder/model_coder.h"
 #include "evaluate/api.h"
 #include "llm/open.h"
 #include "search/budget.h"
@@ -31,9 +33,12 @@ struct OptimizeRequest {
   search::StrategyKind strategy = search::StrategyKind::swarm;
   std::vector<std::string> coders;  ///< commands that take a seat in every region (coder/process_coder.h)
   int model_seats = 0;              ///< of the language models, in every region
-  std::int64_t draws = 0;           ///< genomes drawn before the swarm proposes beyond its guesses; 0: as usual
-  double max_seconds = 0;  ///< over everything; 0: no limit. Not of the settings: each part of a run has its own
-  bool cold = false;       ///< what earlier runs measured is not looked at
+  coder::Approach approach = coder::Approach::converse;  ///< how models work; others than this one search alone
+  int turns = 0;             ///< answers asked of each seat of models in a region; 0: as the approach says
+  bool model_judge = false;  ///< a model reads what was measured before the coders' models do
+  std::int64_t draws = 0;    ///< genomes drawn before the swarm proposes beyond its guesses; 0: as usual
+  double max_seconds = 0;    ///< over everything; 0: no limit. Not of the settings: each part of a run has its own
+  bool cold = false;         ///< what earlier runs measured is not looked at
   std::vector<std::string> baselines;  ///< modes; `eager` is always among them
   std::filesystem::path out;           ///< absolute; empty takes planish-out/<task>-<run> under `base`
   std::filesystem::path base;          ///< working folder
@@ -54,6 +59,9 @@ struct OptimizeWorld {
   Clock& clock;
   CancelToken cancel;
   llm::OpenModels* models = nullptr;  ///< where the request has seats for them
+  /// Where the run is recorded, or what it repeats: then `evaluator` answers from it, and the run ends with the search.
+  /// May be null.
+  Tape* tape = nullptr;
 };
 
 /// Captures, verifies a program of aten steps, searches the regions, composes, verifies, ships and times the claim.

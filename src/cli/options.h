@@ -19,6 +19,8 @@ struct SearchOptions {
   std::string strategy = "swarm";
   std::vector<std::string> coders;
   int models = 0;
+  int turns = 0;
+  std::string judge = "built-in";  ///< built-in | model
   std::int64_t draws = 0;
   bool cold = false;
   std::string accuracy = "eager";

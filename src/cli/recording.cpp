@@ -97,6 +97,7 @@ Status Recording::record(const search::RegionSpec& region, const search::Ask& as
   if (answer == search::Answer::improved && evaluation.bench && !ask.full) {
     const double fallback = region.fallback_ms == search::no_time ? 0 : region.fallback_ms;
     progress_.best(region.id, evaluation.bench->median_ms, fallback);
+    best_.push_back({ask.serial, region.id, search::text(ask.origin), evaluation.bench->median_ms, used_now()});
   }
   note(region.id, evaluation, ask.origin);
   store::EvaluationRecord record;

@@ -5,6 +5,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "cli/knowledge.h"
@@ -47,6 +48,8 @@ class Recording : public search::EvaluationSink, public search::History {
   std::int64_t compiled() const { return compiled_; }
   std::int64_t tested() const { return tested_; }
   std::int64_t timed() const { return timed_; }
+  /// Each time that a region's best improved while the search went on.
+  const std::vector<ResultDocument::Best>& best() const { return best_; }
 
  private:
   struct Known {
@@ -68,6 +71,7 @@ class Recording : public search::EvaluationSink, public search::History {
   std::map<std::pair<std::string, std::string>, std::string> program_of_;  ///< region, genome → program
   std::map<std::string, std::map<std::string, std::int64_t>> counts_;
   std::int64_t compiled_ = 0, tested_ = 0, timed_ = 0;
+  std::vector<ResultDocument::Best> best_;
   double seconds_used_ = 0;
   double budget_ = 0;
   std::optional<TimePoint> began_;

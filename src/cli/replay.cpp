@@ -15,6 +15,7 @@
 #include "cli/planner.h"
 #include "cli/search_setup.h"
 #include "cli/seeded_domain.h"
+#include "cli/strategy_choice.h"
 #include "cli/turns.h"
 #include "evaluate/codec.h"
 #include "search/run.h"
@@ -179,6 +180,7 @@ Result<ReplayResult> replay(store::Store& store, const store::RunRecord& run, Pl
   search::SearchOptions how;
   how.strategy = settings.strategy;
   how.draws = settings.draws;
+  how.model_seats = model_seats(settings);
   PLANISH_TRY(how.recorded, recorded_turns(store, run.id, setup.specs(), records));
   const auto search = setup.make(settings.seed, std::move(how));
   const JudgeAdvisor advisor(device_of(device));

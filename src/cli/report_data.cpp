@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/json.h"
+#include "cli/model_words.h"
 #include "cli/run_lock.h"
 
 namespace planish::cli {
@@ -177,6 +178,7 @@ void read_result(const std::string& text, Report& report) {
     }
   }
   read_funnel(reader.find("search"), report);
+  report.search = search_words(json);
 }
 
 bool timed_ok(const Report::Candidate& c) {

@@ -34,7 +34,9 @@ struct Report {
   /// Of the result; empty where the run has none.
   std::vector<std::pair<std::string, std::string>> accuracy;  ///< name → value
   std::map<std::string, std::string> skipped;                 ///< regime → why
-  std::vector<std::pair<std::string, std::int64_t>> funnel;   ///< stage → candidates that reached it, in order
+  /// What coders and language models did, what they cost, how the best improved: name → words.
+  std::vector<std::pair<std::string, std::string>> search;
+  std::vector<std::pair<std::string, std::int64_t>> funnel;  ///< stage → candidates that reached it, in order
   std::map<std::string, std::map<std::string, std::int64_t>> outcomes;  ///< tier → outcome → count
 
   struct Region {

@@ -162,7 +162,8 @@ std::string report_page(const Report& report) {
   if (!report.why.empty()) out += section("why", "Why is it faster?", why(report));
   out += section("summary", "The run and its settings", summary(report));
   out += section("accuracy", "The proof: how exact it is", accuracy(report));
-  out += section("funnel", "The search: how far candidates came", page::funnel_chart(report) + outcomes(report));
+  out += section("funnel", "The search: how far candidates came",
+                 page::funnel_chart(report) + outcomes(report) + facts(report.search));
   out += section("regions", "The search: kernel by kernel", regions(report));
   out += section("learned", "What the search learned", page::learned_section(report));
   out += section("roofline", "How near the limits of the device", page::roofline_chart(report));

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "cli/model_words.h"
 #include "cli/result_text.h"
 #include "worker/note_json.h"
 
@@ -249,8 +250,8 @@ std::string to_json(const ResultDocument& r) {
                      {"compiled", r.searched.compiled},
                      {"tested", r.searched.tested},
                      {"timed", r.searched.timed}}}};
-  out["search"]["models"] = {{"tokens", r.searched.model_tokens},
-                             {"dollars", number_to_json(r.searched.model_dollars)}};
+  out["search"]["models"] = models_json(r.searched.models);
+  out["search"]["best"] = best_json(r.searched.best);
   out["search"]["coders"] = Json::array();
   for (const search::SeatReport& seat : r.searched.coders) {
     out["search"]["coders"].push_back({{"name", seat.name},

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "cli/explain.h"
+#include "coder/model_pool.h"
 #include "evaluate/api.h"
 #include "search/seats.h"
 #include "search/strategy.h"
@@ -51,15 +52,31 @@ struct ResultDocument {
   double host_us_per_call = 0;
   std::map<std::string, std::map<std::string, std::int64_t>> evaluations;  ///< tier → outcome → count
 
+  /// What language models did in the search.
+  struct Models {
+    int seats = 0;            ///< in every region; 0: none were asked
+    bool judge = false;       ///< one of them judged
+    std::int64_t tokens = 0;  ///< that were paid for
+    double dollars = 0;       ///< by the configured prices
+    coder::ModelPool::Report report;
+  };
+
+  /// A region's best so far.
+  struct Best {
+    std::int64_t asked = 0;      ///< number of the proposal
+    std::string region, by;      ///< who proposed it, as text
+    double ms = 0, seconds = 0;  ///< of the program; of the search until then
+  };
+
   /// How the search went, over all regions.
   struct Searched {
     std::string strategy;
     search::FunnelCounts funnel;
     std::int64_t compiled = 0, tested = 0, timed = 0;
     std::int64_t guesses = 0, guesses_completed = 0, guesses_left_out = 0;  ///< that earlier runs left
-    std::int64_t model_tokens = 0;                                          ///< that language models were paid for
-    double model_dollars = 0;                                               ///< by the configured prices
     std::vector<search::SeatReport> coders;                                 ///< that sat beside the strategy
+    Models models;
+    std::vector<Best> best;  ///< each time that a region's best improved
   };
   Searched searched;
 

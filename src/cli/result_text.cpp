@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/degenerate.h"
+#include "cli/model_words.h"
 
 namespace planish::cli {
 namespace {
@@ -124,6 +125,10 @@ std::string to_text(const ResultDocument& r) {
   // What the search proposed alone: the captured program and what was measured again went in beside it.
   out += fmt::format("  search    {} kernels compiled, {} of them right and timed, in {:.1f} s\n", r.searched.compiled,
                      r.searched.timed, seconds_in(r, "search"));
+  if (r.searched.models.seats > 0) {
+    for (const auto& [name, value] : search_words({{"search", {{"models", models_json(r.searched.models)}}}}))
+      out += fmt::format("  {:<9} {}\n", name, value);
+  }
   out += fmt::format("  took      {:.1f} s in all ({:.1f} s to the first verified program)\n", r.seconds_total,
                      r.seconds_first_verified);
   if (!r.shipped.empty()) out += fmt::format("  shipped   {}\n", r.shipped);

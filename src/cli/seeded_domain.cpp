@@ -32,6 +32,7 @@ class SeededDomain : public coder::Domain {
   }
   Result<std::string> source(const codegen::Genome& genome) const override { return domain_->source(genome); }
   std::string description() const override { return domain_->description(); }
+  std::string topic() const override { return domain_->topic(); }
 
  private:
   std::shared_ptr<const coder::Domain> domain_;

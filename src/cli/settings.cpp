@@ -1,5 +1,6 @@
 #include "base/json.h"
 #include "cli/optimize_flow.h"
+#include "cli/strategy_choice.h"
 
 namespace planish::cli {
 
@@ -9,12 +10,16 @@ std::string settings_text(const OptimizeRequest& request) {
               {"budget_seconds", request.budget.seconds},
               {"evaluations", request.budget.evaluations},
               {"seed", request.seed},
-              {"strategy", search::name(request.strategy)},
+              {"strategy", strategy_name(request)},
               {"baselines", request.baselines},
               {"draws", request.draws},
               {"cold", request.cold}};
   if (!request.coders.empty()) out["coders"] = request.coders;
-  if (request.model_seats > 0) out["models"] = request.model_seats;
+  if (model_seats(request) > 0) {
+    out["models"] = model_seats(request);
+    out["turns"] = request.turns;
+    out["judge"] = request.model_judge ? "model" : "built-in";
+  }
   return dump_json(out);
 }
 
@@ -37,8 +42,12 @@ Status apply_settings(const std::string& text, OptimizeRequest& request) {
   reader.boolean("cold", request.cold, ObjectReader::Need::optional);
   reader.integer("models", request.model_seats, ObjectReader::Need::optional);
   reader.texts("coders", request.coders, ObjectReader::Need::optional);
+  std::string judge = "built-in";
+  reader.integer("turns", request.turns, ObjectReader::Need::optional);
+  reader.text("judge", judge, ObjectReader::Need::optional);
   PLANISH_CHECK(reader.finish());
-  PLANISH_TRY(request.strategy, search::strategy_from_name(strategy));
+  request.model_judge = judge == "model";
+  PLANISH_CHECK(choose_strategy(strategy, request));
   request.seed = static_cast<std::uint64_t>(seed);
   return {};
 }

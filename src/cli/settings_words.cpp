@@ -16,6 +16,7 @@ std::string value_text(const std::string& name, const Json& value) {
   if (name == "evaluations" && value.is_number_integer())
     return value.get<std::int64_t>() > 0 ? fmt::format("{}", value.get<std::int64_t>()) : "no limit";
   if (name == "draws" && value.is_number_integer() && value.get<std::int64_t>() == 0) return "a few thousand";
+  if (name == "turns" && value.is_number_integer() && value.get<std::int64_t>() == 0) return "as the strategy says";
   if (name == "cold" && value.is_boolean())
     return value.get<bool>() ? "with nothing known" : "with what earlier runs on this device measured";
   if (name == "accuracy" && value == "eager") return "no less accurate than eager";
@@ -45,7 +46,9 @@ std::vector<std::pair<std::string, std::string>> settings_words(const std::strin
                                                             {"draws", "genomes drawn and ranked first"},
                                                             {"cold", "began"},
                                                             {"coders", "coders in seats"},
-                                                            {"models", "seats of language models"}};
+                                                            {"models", "seats of language models"},
+                                                            {"turns", "answers of each seat in a region"},
+                                                            {"judge", "judge"}};
   const auto json = parse_json(settings, "store_corrupt", "settings");
   if (!json || !json->is_object()) return {{"settings", settings}};
   std::vector<std::pair<std::string, std::string>> out;

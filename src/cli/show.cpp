@@ -7,6 +7,7 @@
 #include "cli/candidate.h"
 #include "cli/exit_code.h"
 #include "cli/learned.h"
+#include "cli/model_words.h"
 #include "cli/planner.h"
 #include "cli/replay.h"
 #include "cli/result_document.h"
@@ -20,7 +21,7 @@
 namespace planish::cli {
 namespace {
 
-std::string show_text(const store::RunRecord& run, const std::optional<suite::Headline>& headline,
+std::string show_text(const store::RunRecord& run, const Json& result, const std::optional<suite::Headline>& headline,
                       const std::vector<store::RegionRecord>& regions,
                       const std::vector<store::EvaluationRecord>& evaluations) {
   std::string out = fmt::format("run {}\n  task      {} ({})\n  device    {} ({})\n  state     {}{}\n  started   {}\n",
@@ -33,6 +34,7 @@ std::string show_text(const store::RunRecord& run, const std::optional<suite::He
     out += fmt::format("  {:<9} {}: {}\n", title, name, value);
     title = "";
   }
+  for (const auto& [name, value] : search_words(result)) out += fmt::format("  {:<9} {}\n", name, value);
   std::map<std::string, int> outcomes;
   for (const auto& e : evaluations) ++outcomes[e.outcome];
   out += fmt::format("  tried     {}", evaluations.size());
@@ -191,8 +193,8 @@ int show_verb(const ShowVerb& options, const Output& output) {
       if (auto result = parse_json(*bytes, "store_corrupt", "result")) document["result"] = std::move(*result);
     }
   }
-  output.result(dump_json(document),
-                show_text(*run, headline, *regions, *evaluations) + turns_text(*turns) + to_text(learned));
+  output.result(dump_json(document), show_text(*run, document["result"], headline, *regions, *evaluations) +
+                                         turns_text(*turns) + to_text(learned));
   return exit_code::success;
 }
 

@@ -14,6 +14,7 @@
 #include "cli/suite_page.h"
 #include "cli/suite_work.h"
 #include "cli/verbs.h"
+#include "coder/model_coder.h"
 #include "store/store.h"
 #include "suite/layout.h"
 #include "suite/score.h"
@@ -67,6 +68,10 @@ Result<Settings> settings_of(const SearchOptions& o, const fs::path& worker_stor
                    "--baselines",    o.baselines,
                    "--task-timeout", o.task_timeout,
                    "--max-time",     o.max_time};
+  if (o.models > 0 || coder::approach_from_name(o.strategy))
+    return fail("usage", "a suite seats no language models: no process that it starts gets their keys",
+                "planish optimize TASK --models N, task by task");
+  for (const std::string& coder : o.coders) out.arguments.insert(out.arguments.end(), {"--coder", coder});
   if (o.draws > 0) out.arguments.insert(out.arguments.end(), {"--draws", std::to_string(o.draws)});
   if (o.cold) out.arguments.emplace_back("--cold");
   if (!worker_stores.empty()) {
@@ -82,6 +87,7 @@ Result<Settings> settings_of(const SearchOptions& o, const fs::path& worker_stor
                         {"seed", o.seed},
                         {"strategy", o.strategy},
                         {"draws", o.draws},
+                        {"coders", o.coders},
                         {"cold", o.cold},
                         {"accuracy", o.accuracy},
                         {"baselines", baselines}});

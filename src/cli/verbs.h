@@ -15,6 +15,7 @@ struct OptimizeVerb {
   std::string out;
   std::string resume;
   std::string run;  ///< id of a new run; empty makes one
+  std::string record, replay;  ///< folders of recordings; empty: none
   bool search_only = false;
   bool no_serve = false;
   std::string config;   ///< planish.toml

@@ -37,6 +37,7 @@ struct Feedback {
   std::optional<Error> error{};                    ///< why it could not be built
   std::shared_ptr<const Evaluation> evaluation{};  ///< null where it was not evaluated
   std::string advice{};                            ///< what the judge says of it, for a reader; may be empty
+  std::string issue{};                             ///< the judge's name of what is wrong or limits it; may be empty
 };
 
 /// Somebody who proposes for one region beside its strategy: a model, an agent, a program of the user's. Asked and told
@@ -46,11 +47,14 @@ class Coder {
   struct Answer {
     std::optional<Proposal> proposal{};
     bool finished = false;  ///< nothing comes any more; else, without a proposal: ask again
+    bool failed = false;    ///< the last question came to nothing; the next ask() begins another
   };
   virtual ~Coder() = default;
   virtual Answer ask(const Brief& brief) = 0;
   /// Each proposal is told once, in any order.
   virtual void tell(const Feedback& feedback) = 0;
+  /// Whether it is at work on an answer.
+  virtual bool thinking() const { return false; }
   /// What last went wrong with it; empty where nothing did.
   virtual std::string trouble() const { return {}; }
 };

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
+#include <string_view>
 #include <type_traits>
 
 namespace planish::coder {
@@ -78,6 +81,28 @@ std::string describe(const ir::Graph& graph, const codegen::Region& region) {
     out += fmt::format("{} = {}({})\n", outs, node.op, args);
   }
   return out;
+}
+
+std::string topic(const ir::Graph& graph, const codegen::Region& region, std::string kind) {
+  static constexpr std::array<std::string_view, 12> silent{"view",    "reshape", "expand",    "unsqueeze",
+                                                           "squeeze", "permute", "transpose", "clone",
+                                                           "alias",   "detach",  "getitem",   "_to_copy"};
+  std::vector<std::string> words;
+  const auto add = [&words](std::string word) {
+    if (!word.empty() && std::ranges::find(words, word) == words.end()) words.push_back(std::move(word));
+  };
+  add(std::move(kind));
+  for (const int id : region.nodes) {
+    // "aten.mul.Tensor" is mul.
+    std::string_view op = graph.nodes[static_cast<std::size_t>(id)].op;
+    if (op.starts_with("aten.")) op.remove_prefix(5);
+    op = op.substr(0, op.find('.'));
+    if (std::ranges::find(silent, op) == silent.end()) add(std::string(op));
+  }
+  for (const auto* values : {&region.inputs, &region.outputs}) {
+    for (const int id : *values) add(graph.values[static_cast<std::size_t>(id)].dtype_name);
+  }
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 }  // namespace planish::coder

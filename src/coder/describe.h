@@ -16,4 +16,8 @@ namespace planish::coder {
 ///     out0 = aten.sum.dim_IntList(self=v3, dim=[1], keepdim=false, dtype=none)
 std::string describe(const ir::Graph& graph, const codegen::Region& region);
 
+/// The region in a few words to look similar kernels up by: `kind`, the operators (without those that only move or
+/// name data), the element types; each once, in the order of their first appearance.
+std::string topic(const ir::Graph& graph, const codegen::Region& region, std::string kind);
+
 }  // namespace planish::coder

@@ -45,6 +45,8 @@ class Domain {
   virtual Result<std::string> source(const codegen::Genome& genome) const;
   /// The region in words for whoever writes a source of it: what in0, out0, … are, and what is computed.
   virtual std::string description() const { return {}; }
+  /// The same in a few words that kernels of its kind are found by: template, operators, element types.
+  virtual std::string topic() const { return {}; }
 };
 
 /// The program of any proposal. Kinds: those of Domain::build() and build_source(), `bad_patch`.

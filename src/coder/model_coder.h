@@ -1,39 +1,34 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
+#include <optional>
+#include <string_view>
 
 #include "coder/coder.h"
-#include "coder/model_prompt.h"
-#include "llm/ensemble.h"
+#include "coder/model_pool.h"
 
 namespace planish::coder {
 
-/// The models of a run, as its seats share them. Thread-safe; outlives the seats' coders.
-class ModelPool {
- public:
-  /// `ensemble` outlives it.
-  ModelPool(llm::Ensemble& ensemble, PromptFacts facts) : ensemble_(ensemble), facts_(std::move(facts)) {}
-
-  struct Asked {
-    llm::Choice choice;
-    llm::Outcome outcome;
-  };
-  /// One question to whoever the ensemble's bandit chooses. Kinds: those of llm::Failure, `no_model_for_role`.
-  Result<Asked> ask(const llm::ChatRequest& request, const CancelToken& cancel);
-  /// What an answer was worth, 0 to 1.
-  void reward(const Asked& asked, double worth);
-  const PromptFacts& facts() const { return facts_; }
-
- private:
-  llm::Ensemble& ensemble_;
-  PromptFacts facts_;
-  std::mutex mutex_;  ///< the ensemble decides in one thread
+/// How models in a seat work on a region.
+enum class Approach : std::uint8_t {
+  converse,  ///< turn after turn, each with what became of the last, until the search ends: beside the built-in coder
+  one_shot,  ///< one answer
+  refine,    ///< the same conversation for so many turns
+  samples,   ///< independent answers to the same question
+  ideas,     ///< ideas in words first, then programs of them; the best idea is where the next ones begin
+  roles      ///< a planner that looks patterns up, a coder, a debugger for what fails
 };
+inline constexpr std::array<std::string_view, 6> approach_names{"converse", "one-shot", "refine",
+                                                                "samples",  "ideas",    "roles"};
+std::string_view name(Approach approach);
+/// Nothing where there is none of that name.
+std::optional<Approach> approach_from_name(std::string_view text);
+/// Answers that a seat asks for in a region where nobody says how many; 0: as long as the search lasts.
+int usual_turns(Approach approach);
 
-/// Language models in a seat: each question shows the region, the best program and what became of the last answer; an
-/// answer that holds no program gets one turn to mend it. `number` tells seats apart.
-Seat model_seat(std::shared_ptr<ModelPool> pool, int number);
+/// Language models in a seat. `number` tells seats apart, from 1.
+Seat model_seat(std::shared_ptr<ModelPool> pool, int number, Approach approach = Approach::converse);
 
 }  // namespace planish::coder

@@ -12,11 +12,29 @@ namespace planish::coder {
 struct PromptFacts {
   std::string device;  ///< "NVIDIA H200, sm_90a: 132 multiprocessors, …"
   bool cuda = false;
+  std::string arch{};  ///< "sm_90a"; empty on the CPU
 };
 
-/// The parts of a prompt, those that stay the same longest first: how to answer, then the region.
-std::vector<llm::PromptPart> system_prompt(const PromptFacts& facts, const Brief& brief);
-/// What is asked now: the best program so far, and what became of the model's own.
-std::string request_text(const Brief& brief, const std::vector<Feedback>& news);
+/// Patterns that a prompt shows (patterns::as_material): those of the region, and those for what limits its best.
+struct PromptPatterns {
+  std::vector<std::string> task, cell;
+};
+
+/// The parts of a coder's prompt, those that stay the same longest first: how to answer, then the region with patterns
+/// for it, then patterns for what limits the present best.
+std::vector<llm::PromptPart> coder_prompt(const PromptFacts& facts, const Brief& brief, const PromptPatterns& patterns);
+/// The same for whoever has ideas and writes no code.
+std::vector<llm::PromptPart> planner_prompt(const PromptFacts& facts, const Brief& brief,
+                                            const PromptPatterns& patterns);
+
+/// What became of the model's own answers.
+std::string news_text(const std::vector<Feedback>& news);
+/// The program that is to be made faster; where there is none, that there is none.
+std::string parent_text(const Brief& brief, const Brief::Known* parent);
+
+/// What kernels for the region are looked up by.
+std::string task_query(const PromptFacts& facts, const Brief& brief);
+/// What helps against an issue of the judge, in the same words; empty where nothing is known to.
+std::string issue_query(const PromptFacts& facts, const Brief& brief, const std::string& issue);
 
 }  // namespace planish::coder

@@ -26,6 +26,9 @@ Coder::Answer SlowCoder::ask(const Brief& brief) {
       state_ = State::idle;
       ++untold_;
       return {std::exchange(proposal_, std::nullopt), false};
+    case State::failed:
+      state_ = State::idle;
+      return {{}, false, true};
     case State::finished:
       return {{}, true};
     case State::thinking:
@@ -35,6 +38,7 @@ Coder::Answer SlowCoder::ask(const Brief& brief) {
   }
   if (untold_ > 0) return {};  // it learns from what became of its last proposal
   brief_ = brief;
+  writer_->prepare(brief_, news_);
   state_ = State::thinking;
   wake_.notify_all();
   return {};
@@ -46,6 +50,11 @@ void SlowCoder::tell(const Feedback& feedback) {
   // One that is started anew after each failure, and begins with what it said before, gets nowhere.
   if (!feedback.duplicate && !feedback.error) errors_ = 0;
   news_.push_back(feedback);
+}
+
+bool SlowCoder::thinking() const {
+  const std::scoped_lock lock(mutex_);
+  return state_ == State::thinking;
 }
 
 std::string SlowCoder::trouble() const {
@@ -69,7 +78,7 @@ void SlowCoder::work() {
       const std::scoped_lock lock(mutex_);
       if (!written) {
         trouble_ = fmt::format("{} ({})", written.error().message, written.error().kind);
-        state_ = ++errors_ >= most_errors_ ? State::finished : State::idle;
+        state_ = ++errors_ >= most_errors_ ? State::finished : State::failed;
       } else {
         state_ = *written ? State::ready : State::finished;
         proposal_ = std::move(*written);

@@ -18,6 +18,12 @@ namespace planish::coder {
 class Writer {
  public:
   virtual ~Writer() = default;
+  /// Called on the search's thread right before write() is begun with the same brief and news: what must be decided in
+  /// the search's own order (which model is asked) is decided here.
+  virtual void prepare(const Brief& brief, const std::vector<Feedback>& news) {
+    (void)brief;
+    (void)news;
+  }
   /// The next proposal; nothing where there is none any more. `news`: what became of earlier ones since the last call.
   /// May block until `cancel`.
   virtual Result<std::optional<Proposal>> write(const Brief& brief, const std::vector<Feedback>& news,
@@ -25,18 +31,19 @@ class Writer {
 };
 
 /// A coder that thinks in a thread of its own, one proposal ahead of what was taken: it is asked again once its last
-/// proposal was told. After `most_errors` without a program between them that was new and could be built it is
-/// finished. trouble() is the last of them.
+/// proposal was told. An error is an answer too (Answer::failed). After `most_errors` without a program between them
+/// that was new and could be built it is finished. trouble() is the last of them.
 class SlowCoder : public Coder {
  public:
   SlowCoder(std::unique_ptr<Writer> writer, std::function<void()> rouse, int most_errors = 3);
   ~SlowCoder() override;  ///< cancels, and waits for the thread
   Answer ask(const Brief& brief) override;
   void tell(const Feedback& feedback) override;
+  bool thinking() const override;
   std::string trouble() const override;
 
  private:
-  enum class State : std::uint8_t { idle, thinking, ready, finished };
+  enum class State : std::uint8_t { idle, thinking, ready, failed, finished };
   void work();
 
   std::unique_ptr<Writer> writer_;

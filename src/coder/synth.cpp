@@ -4,6 +4,7 @@
 
 #include "codegen/compose/compose.h"
 #include "codegen/genomes.h"
+#include "codegen/templates/template.h"
 #include "coder/describe.h"
 #include "coder/source_text.h"
 #include "program/program.h"
@@ -45,6 +46,9 @@ class Synth : public Domain {
   }
 
   std::string description() const override { return describe(task_->graph, region_); }
+  std::string topic() const override {
+    return coder::topic(task_->graph, region_, std::string(codegen::template_of(region_.kernel).name()));
+  }
 
  private:
   Result<Candidate> candidate(Proposal proposal, const codegen::Emitted& emitted) const {

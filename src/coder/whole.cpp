@@ -50,6 +50,7 @@ class Whole : public Domain {
     return candidate_of(Source{std::string(source)}, *program);
   }
   std::string description() const override { return describe(task_->graph, partition_.regions.front()); }
+  std::string topic() const override { return coder::topic(task_->graph, partition_.regions.front(), {}); }
 
  private:
   std::shared_ptr<const CutTask> task_;

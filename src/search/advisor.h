@@ -21,6 +21,7 @@ struct Move {
 struct Advice {
   std::vector<Move> moves;  ///< best first
   std::string text;         ///< the issue in words; empty where nobody asked for it
+  std::string issue;        ///< its stable name, with the words
 };
 
 /// Reads an evaluation and says what to try next. The command line fills this with a judge. One thread;

@@ -39,6 +39,7 @@ struct Told {
   std::vector<Move> moves{};                       ///< what a judge would try next, best first
   bool slow = false;                               ///< not ok only because it was given up as too slow
   std::string advice{};                            ///< what a judge says of it, for whoever reads
+  std::string issue{};                             ///< its name of that
   std::optional<Error> error{};                    ///< why it could not be built
   std::shared_ptr<const Evaluation> evaluation{};  ///< null where there was none
 };

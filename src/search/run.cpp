@@ -40,16 +40,21 @@ class Loop {
 
   Result<RunResult> run() {
     PLANISH_CHECK(drive(false));
+    result_.polls = search_.polls();
+    // Nobody pays for what nobody reads any more.
+    search_.dismiss_coders();
     if (result_.stopped != Stopped::out_of_time) {
       screening_ = false;
       PLANISH_CHECK(drive(true));
     }
     search_.settle();
+    result_.finals = finals_;
     return result_;
   }
 
  private:
   bool over() {
+    if (options_.schedule != nullptr) return search_.polls() >= options_.schedule->polls || !search_.differs().empty();
     if (options_.cancel.cancelled()) {
       result_.stopped = Stopped::cancelled;
       return true;
@@ -82,6 +87,7 @@ class Loop {
   }
 
   bool finals_over() const {
+    if (options_.schedule != nullptr) return finals_ >= options_.schedule->finals;
     return timed() && finals_ > 0 && !options_.cancel.cancelled() && used() + final_seconds() > options_.budget.seconds;
   }
 
@@ -218,6 +224,7 @@ class Loop {
                                    genome != nullptr ? region.domain->genes() : std::vector<codegen::Gene>{}, seat);
       told.moves = std::move(advice.moves);
       told.advice = std::move(advice.text);
+      told.issue = std::move(advice.issue);
       if (seat) told.evaluation = std::make_shared<const Evaluation>(evaluation);
     }
     return told;

@@ -58,6 +58,9 @@ struct RunOptions {
   std::string target = "cuda";
   /// Suggests moves after each evaluation. Borrowed; may be null.
   const Advisor* advisor = nullptr;
+  /// A course that was taken once: when screening and finals end is read there, not from the clock. Borrowed; may be
+  /// null.
+  const Schedule* schedule = nullptr;
 };
 
 enum class Stopped : std::uint8_t { budget, exhausted, cancelled, out_of_time };
@@ -66,6 +69,7 @@ struct RunResult {
   Stopped stopped = Stopped::exhausted;
   std::int64_t evaluations = 0;  ///< new ones and recalled ones, without duplicates
   std::int64_t recalled = 0;
+  std::int64_t polls = 0, finals = 0;  ///< of screening and finals, as in Schedule
 };
 
 /// Searches until the budget, the ideas or the patience end, then measures the elites at level full. The seconds of the

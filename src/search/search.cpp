@@ -23,7 +23,7 @@ Search::Search(std::vector<RegionSpec> regions, std::uint64_t seed, SearchOption
       options_(std::move(options)),
       ways_(specs_, std::move(options_.ways)),
       spent_(specs_.size(), 0),
-      seats_(std::move(options_.seats), specs_.size(), seed),
+      seats_(std::move(options_.seats), specs_.size(), seed, options_.schedule, std::move(options_.heard)),
       briefs_(specs_.size()) {
   for (std::size_t i = 0; i < specs_.size(); ++i) {
     // One generator a region, so that what one draws does not depend on how much another has drawn.
@@ -32,7 +32,13 @@ Search::Search(std::vector<RegionSpec> regions, std::uint64_t seed, SearchOption
     std::uint32_t words[2];
     mix.generate(words, words + 2);
     const std::uint64_t own = (static_cast<std::uint64_t>(words[0]) << 32U) | words[1];
-    const StrategyContext context{specs_[i], own, options_.predictor, &board_, options_.surrogate, options_.draws};
+    const StrategyContext context{specs_[i],
+                                  own,
+                                  options_.predictor,
+                                  &board_,
+                                  options_.surrogate,
+                                  options_.draws,
+                                  std::max(swarm_seats - options_.model_seats, 1)};
     regions_.emplace_back(
         specs_[i], [kind = options_.strategy, context] { return make_strategy(kind, context); }, options_.region);
   }
@@ -96,6 +102,7 @@ std::vector<Share> Search::shares() const {
 std::optional<Ask> Search::ask() {
   expecting_ = false;
   if (finals_) return std::nullopt;
+  ++polls_;
   if (auto recorded = ask_recorded()) return recorded;
   if (seats_.empty() || serial_ + 1 <= options_.recorded.until) return ask_strategies();
   ask_seats();
@@ -162,12 +169,12 @@ void Search::ask_seats() {
     if (regions_[i].at_speed_of_light()) {
       seats_.close(i);
     } else {
-      seats_.ask(i, *brief(i), false);
+      seats_.ask(polls_, i, *brief(i), false);
     }
   }
   if (const int next = next_region(open); next >= 0) {
     const auto i = static_cast<std::size_t>(next);
-    seats_.ask(i, *brief(i), true);
+    seats_.ask(polls_, i, *brief(i), true);
   }
 }
 
@@ -199,6 +206,7 @@ coder::Feedback Search::feedback(const Ask& ask, const Told& told) const {
   out.error = told.error;
   out.evaluation = told.evaluation;
   out.advice = told.advice;
+  out.issue = told.issue;
   return out;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "search/board.h"
 #include "search/budget.h"
 #include "search/region_search.h"
+#include "search/schedule.h"
 #include "search/seats.h"
 #include "search/ways.h"
 
@@ -52,7 +54,10 @@ struct SearchOptions {
   std::int64_t draws = 0;          ///< StrategyContext::draws
   std::vector<Way> ways{};         ///< other ways to cut the task
   std::vector<coder::Seat> seats{};
+  int model_seats = 0;  ///< of them, those of language models: as many of the swarm's agents stand up for them
   RecordedTurns recorded{};
+  const Schedule* schedule = nullptr;  ///< when the seats' coders are heard; borrowed, null: when they answer
+  std::function<void(const SeatEvent&)> heard{};  ///< is told when they are
 };
 
 /// Ask / tell over all regions of a task, and over the ways to cut it: regions of other ways are worked on where they
@@ -68,8 +73,14 @@ class Search {
   std::optional<Ask> ask();
   /// After ask() gave nothing: a coder may have something later.
   bool expecting() const { return expecting_; }
-  /// Waits until a coder calls, or for so long.
+  /// Waits until a coder calls, or for so long; not with a schedule.
   void wait_for_coders(double seconds) { seats_.wait(seconds); }
+  /// How often ask() was called: the search's own time.
+  std::int64_t polls() const { return polls_; }
+  /// No coder is asked any more (Seats::dismiss()).
+  void dismiss_coders() { seats_.dismiss(); }
+  /// Where the coders do not do what the schedule says, that; else empty.
+  const std::string& differs() const { return seats_.differs(); }
   /// The next elite to measure at level full: the best of each region, those that gain most first, then the second
   /// best. After the first call ask() gives nothing.
   std::optional<Ask> ask_final();
@@ -117,6 +128,7 @@ class Search {
   Seats seats_;
   std::vector<std::pair<std::int64_t, std::shared_ptr<const coder::Brief>>> briefs_;  ///< by region; when it was made
   bool expecting_ = false;
+  std::int64_t polls_ = 0;
   std::map<std::int64_t, Ask> outstanding_;
   std::int64_t serial_ = 0;
   bool finals_ = false;

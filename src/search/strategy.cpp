@@ -22,8 +22,6 @@ class Silent : public Strategy {
   void tell_again(const codegen::Genome&, const Told&) override {}
 };
 
-constexpr std::array<std::string_view, 6> strategy_names{"swarm", "random", "hillclimb", "tree", "sample", "coders"};
-
 }  // namespace
 
 std::string_view name(StrategyKind kind) {

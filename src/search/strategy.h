@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,6 +26,8 @@ enum class StrategyKind : std::uint8_t {
   sample,     ///< independent draws around the coder's guesses: best of N
   coders      ///< nothing: those in seats propose alone
 };
+inline constexpr std::array<std::string_view, 6> strategy_names{"swarm", "random", "hillclimb",
+                                                                "tree",  "sample", "coders"};
 std::string_view name(StrategyKind kind);
 /// Kind `usage`.
 Result<StrategyKind> strategy_from_name(std::string_view text);
@@ -38,6 +41,9 @@ struct FunnelCounts {
   FunnelCounts& operator+=(const FunnelCounts& other);
 };
 
+/// Agents of the swarm where nobody sits in their place.
+inline constexpr int swarm_seats = 32;
+
 /// What a strategy works with. Borrowed, and outlives it.
 struct StrategyContext {
   const RegionSpec& region;
@@ -46,6 +52,7 @@ struct StrategyContext {
   Board* board = nullptr;          ///< may be null
   bool surrogate = true;           ///< false: no model of what was measured, to see what it is worth
   std::int64_t draws = 0;          ///< genomes to draw before proposing beyond the guesses; 0: as many as is usual
+  int agents = swarm_seats;        ///< of the swarm, that are there; the others' seats are somebody else's
 };
 
 class Strategy {

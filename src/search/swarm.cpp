@@ -52,8 +52,15 @@ Swarm::Swarm(const StrategyContext& context, SwarmOptions options)
     for (int f = 0; f < focuses; ++f) {
       const Focus& focus = all_focuses()[static_cast<std::size_t>(f)];
       agents_.push_back({f, i, std::mt19937_64(mixed(context.seed, agents_.size())),
-                         Bandit({focus.operator_weight.begin(), focus.operator_weight.end()}), 0});
+                         Bandit({focus.operator_weight.begin(), focus.operator_weight.end()}), 0, true});
     }
+  }
+  // Who stands up is spread over islands and focuses; the first agent stays.
+  const auto all = static_cast<int>(agents_.size());
+  const int gone = all - std::clamp(context.agents, 1, all);
+  for (int i = 0; i < all; ++i) {
+    const int island = i / focuses, turned = island * focuses + (i % focuses + 2 * island) % focuses;
+    agents_[static_cast<std::size_t>(turned)].there = (i + 1) * gone / all == i * gone / all;
   }
   if (context.draws > 0) options_.stock_first = context.draws;
   if (!context.surrogate) options_.learn_after = std::numeric_limits<int>::max();
@@ -312,7 +319,7 @@ std::optional<codegen::Genome> Swarm::propose() {
   for (int round = 0; round < rounds_before_exhausted; ++round) {
     std::vector<double> shares = who_.shares();
     for (std::size_t i = 0; i < agents_.size(); ++i) {
-      if (!open(agents_[i].island)) shares[i] = 0;
+      if (!agents_[i].there || !open(agents_[i].island)) shares[i] = 0;
     }
     Agent& agent = agents_[static_cast<std::size_t>(pick_weighted(rng_, shares))];
     Operator by = Operator::restart;
@@ -497,7 +504,7 @@ std::vector<Swarm::AgentReport> Swarm::agents() const {
   const auto shares = who_.shares();
   std::vector<AgentReport> out;
   for (std::size_t i = 0; i < agents_.size(); ++i)
-    out.push_back({agents_[i].focus, agents_[i].island, agents_[i].proposed, shares[i]});
+    out.push_back({agents_[i].focus, agents_[i].island, agents_[i].proposed, shares[i], agents_[i].there});
   return out;
 }
 

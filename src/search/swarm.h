@@ -54,6 +54,7 @@ class Swarm : public Strategy {
     int focus = 0, island = 0;
     std::int64_t proposed = 0;
     double share = 0;
+    bool there = true;  ///< false: its seat is a model's
   };
   std::vector<AgentReport> agents() const;
   const Archive& island(int i) const { return islands_[static_cast<std::size_t>(i)].archive; }
@@ -72,6 +73,7 @@ class Swarm : public Strategy {
     std::mt19937_64 rng;
     Bandit operators;
     std::int64_t proposed = 0;
+    bool there = true;  ///< false: its seat is somebody else's
   };
   struct Island {
     Archive archive;                   ///< its own and immigrants

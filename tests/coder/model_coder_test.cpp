@@ -106,7 +106,7 @@ TEST_CASE("a seat of models shows the region, mends one bad answer, learns what 
       std::vector<llm::Answer>{says("I would rather talk."), says(fenced(kernel_text)),
                                says("<<<<<<< SEARCH\n//@ kernel cpp\n=======\n//@ kernel cpp -O3\n>>>>>>> REPLACE")});
   llm::Ensemble ensemble({model}, real_clock(), 1);
-  const auto pool = std::make_shared<ModelPool>(ensemble, PromptFacts{"a processor", false});
+  const auto pool = std::make_shared<ModelPool>(ensemble, PoolOptions{{"a processor", false}});
   Brief brief{"r0", std::make_shared<Nothing>(), 0.5, 2, {}};
   auto coder = model_seat(pool, 3).make(brief, [] {});
   const auto first = answered(*coder, brief);
@@ -157,7 +157,7 @@ TEST_CASE("two answers without a program cost a turn, three turns the seat") {
   auto model = std::make_shared<Scripted>(talk);
   llm::Ensemble ensemble({model}, real_clock(), 1);
   const Brief brief{"r0", std::make_shared<Nothing>(), 0, 0, {}};
-  auto coder = model_seat(std::make_shared<ModelPool>(ensemble, PromptFacts{"a GPU", true}), 1).make(brief, [] {});
+  auto coder = model_seat(std::make_shared<ModelPool>(ensemble, PoolOptions{{"a GPU", true}}), 1).make(brief, [] {});
   CHECK(answered(*coder, brief).finished);
   CHECK(coder->trouble().contains("no code block"));
   const std::scoped_lock lock(model->mutex);
