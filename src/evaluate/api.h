@@ -40,6 +40,7 @@ struct OpenRequest {
   std::string blobs;               ///< folder for constants; empty takes <cache>/blobs
   double task_timeout = 0;         ///< seconds to import, build, run once and capture it; 0: the evaluator's own limit
   bool ahead = false;              ///< proofs and claims will follow: what they need is started at once
+  std::vector<std::string> baselines;  ///< with `ahead`: the modes that the claim will ask for
 };
 
 struct OpenReply {

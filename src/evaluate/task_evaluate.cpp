@@ -57,7 +57,7 @@ Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
   if (!again || (!first.has_value() && failure.empty() && ends_the_run(first.error()))) return first;
   {
     // Our own fault: whatever broke is replaced, and the candidate gets a second try.
-    PLANISH_TRY(const auto lock, device_->take_stage());
+    PLANISH_TRY(const auto lock, device_->take_stage(this));
     if (!failure.empty()) PLANISH_CHECK(renew_device(failure));
     PLANISH_CHECK(revive_oracle());
   }
@@ -123,7 +123,7 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
   if (!compiled.has_value()) return finish(evaluation);
   if (!program.kernels.empty() && claim("b" + Dedup::binary_key(program, compiled->hashes))) return finish(evaluation);
 
-  auto stage = device_->take_stage();
+  auto stage = device_->take_stage(this);
   if (!stage.has_value()) return finish(std::unexpected(std::move(stage).error()));
   if (auto revived = revive_oracle(); !revived.has_value()) return finish(std::unexpected(std::move(revived).error()));
   const auto stages = [&]() -> Result<Evaluation> {

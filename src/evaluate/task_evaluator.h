@@ -85,6 +85,8 @@ class TaskEvaluator {
   Result<Region*> find_region(const std::string& name);
   /// Whether a region of this name has been described; without the stage.
   Status check_region(const std::string& name);
+  /// Whether a region computes what the task does, from the same: its regimes and degenerate outputs are the task's.
+  bool is_whole(const RegionRequest& request) const;
   Status ensure_data(Region& region, std::size_t count);
   std::size_t timed_sets(const Region& region) const;
   /// Drops the data of the other regions where theirs and this one's would not fit in the device's memory together.
@@ -113,6 +115,8 @@ class TaskEvaluator {
   /// Of KernelBench's own rule; nothing where the task cannot be put to it.
   std::optional<KernelBenchVerdict> kernelbench_verdict(const VerifyRequest& request,
                                                         std::optional<worker::Runner>& runner);
+  /// Whether one of these baselines is a mode of torch.compile.
+  static bool compiles(const std::vector<std::string>& modes);
   /// Whether the process that times baselines may stay after this claim.
   bool keeps_baseline(const ClaimRequest& request) const;
 

@@ -10,10 +10,12 @@ Baseline::Baseline(Baseline&&) noexcept = default;
 Baseline& Baseline::operator=(Baseline&&) noexcept = default;
 Baseline::~Baseline() = default;
 
-Result<Baseline> Baseline::start(const Toolbox& tools, const std::string& device, std::size_t max_rss) {
+Result<Baseline> Baseline::start(const Toolbox& tools, const std::string& device, std::size_t max_rss, bool compiles) {
   PLANISH_TRY(auto scratch, OwnedFolder::create(guest_folder_prefix));
+  std::vector<std::string> arguments;
+  if (compiles) arguments.emplace_back("--compiles");
   PLANISH_TRY(auto baseline,
-              start(tools.guest_module("planish.baseline", {}, {scratch.path(), device, max_rss, true})));
+              start(tools.guest_module("planish.baseline", arguments, {scratch.path(), device, max_rss, true})));
   baseline.scratch_ = std::move(scratch);
   return baseline;
 }
@@ -21,6 +23,11 @@ Result<Baseline> Baseline::start(const Toolbox& tools, const std::string& device
 Result<Baseline> Baseline::start(const SpawnOptions& options) {
   PLANISH_TRY(auto child, Child::start("baseline", options));
   return Baseline(std::move(child));
+}
+
+Status Baseline::hello(double timeout_seconds) {
+  PLANISH_CHECK(child_->call("hello", Json::object(), {}, timeout_seconds));
+  return {};
 }
 
 Status Baseline::open(const std::string& task, const std::string& device, double timeout_seconds) {

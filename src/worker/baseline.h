@@ -21,12 +21,16 @@ class Child;
 class Baseline {
  public:
   /// As a guest (docs/sandbox.md), since shipped modules bring kernels: but with the caches of PyTorch's compilers.
-  static Result<Baseline> start(const Toolbox& tools, const std::string& device, std::size_t max_rss = 0);
+  /// `compiles`: it imports torch.compile's part of PyTorch before it is asked for a mode of it.
+  static Result<Baseline> start(const Toolbox& tools, const std::string& device, std::size_t max_rss = 0,
+                                bool compiles = false);
   static Result<Baseline> start(const SpawnOptions& options);
   Baseline(Baseline&&) noexcept;
   Baseline& operator=(Baseline&&) noexcept;
   ~Baseline();
 
+  /// Answers once it has imported what it needs.
+  Status hello(double timeout_seconds = 300);
   Status open(const std::string& task, const std::string& device, double timeout_seconds);
   /// Seconds it took to compile. `path` only for kind `shipped`. `out_of_time` where it is not ready in time; the
   /// others stay as they are.

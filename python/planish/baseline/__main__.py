@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import faulthandler
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from planish import preload
 from planish.baseline.table import Table
 from planish.errors import PlanishError
 from planish.runner.timing import Limits
@@ -26,6 +28,9 @@ class Baseline:
         if self._table is None:
             raise PlanishError("bad_request", "open a task first")
         return self._table
+
+    def hello(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        return {"torch": torch.__version__}
 
     def open(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         device = params.get("device", "cpu")
@@ -47,10 +52,15 @@ class Baseline:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m planish.baseline", description="Times the baselines; started by planish.")
+    parser.add_argument("--compiles", action="store_true", help="modes of torch.compile will be asked for")
+    options = parser.parse_args()
     faulthandler.enable()
     die_with_parent()
+    if options.compiles:
+        preload.for_compiling()
     baseline = Baseline()
-    serve(Channel.of_fd(3), {"open": baseline.open, "add": baseline.add, "time": baseline.time})
+    serve(Channel.of_fd(3), {"hello": baseline.hello, "open": baseline.open, "add": baseline.add, "time": baseline.time})
 
 
 if __name__ == "__main__":
