@@ -49,7 +49,7 @@ def table(document: dict[str, Any]) -> str:
         lines.append(row(phase, values, total, SAYS[phase]))
     rest = [float(r["seconds"]) - sum(float(v) for v in r["seconds_in"].values()) for r in rows]
     lines.append(row("between them", rest, total))
-    lines.append(row("all", [float(r["seconds"]) for r in rows], total, f"{len(rows)} tasks; {len(document['rows']) - len(rows)} not measured"))
+    lines.append(row("all", [float(r["seconds"]) for r in rows], total, f"{len(rows)} tasks; {len(document['tasks']) - len(rows)} not measured"))
     return "\n".join(lines)
 
 

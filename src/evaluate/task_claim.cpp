@@ -1,6 +1,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/work_scope.h"
 #include "evaluate/lock.h"
@@ -30,11 +32,26 @@ class KeepOrEnd {
 
 bool TaskEvaluator::keeps_baseline(const ClaimRequest& request) const {
   // What a candidate has run in measures nothing else.
-  if (!request.more || !request.path.empty()) return false;
+  return request.more && request.path.empty() && baseline_is_small();
+}
+
+bool TaskEvaluator::baseline_is_small() const {
   // Its parameters and four sets of inputs stay in memory beside everything else.
   constexpr double sets = 4, share = 0.05, word = 4;
   const double bytes = sets * static_cast<double>(reply_.input_bytes) + word * static_cast<double>(reply_.parameters);
   return device_->facts.memory_bytes > 0 && bytes < share * static_cast<double>(device_->facts.memory_bytes);
+}
+
+void TaskEvaluator::begin_baselines() {
+  const bool wanted = request_.ahead && compiles(request_.baselines);
+  if (!wanted || device_->facts.target != "cuda" || !baseline_is_small()) return;
+  auto process = device_->spares.baseline(true);
+  if (!process.has_value()) return;  // the claim will say why
+  std::vector<std::string> modes = request_.baselines;
+  std::erase(modes, "eager");
+  auto early =
+      EarlyBaseline::begin(std::move(*process), request_.task, device_->facts.target, std::move(modes), limits_.open);
+  if (early.has_value()) early_ = std::move(*early);
 }
 
 Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
@@ -50,6 +67,14 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
   }
   device_->runners.discard(worker::Runner::Kind::torch);
   ClaimReply reply;
+  std::map<std::string, double> compiled;
+  if (early_ != nullptr && !request.more) {
+    const auto early = std::exchange(early_, nullptr);
+    if (auto ready = early->finish(std::min(limits_.baseline, work_seconds_left())); ready.has_value()) {
+      baseline_ = std::move(ready->process);
+      compiled = std::move(ready->seconds);
+    }
+  }
   // One that a shorter claim has left imported torch and holds the task already.
   const auto start = [&]() -> Status {
     if (baseline_.has_value() && baseline_->running()) return {};
@@ -64,7 +89,7 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
     device_->runners.warm_up_own();
   }
   const bool keep = keeps_baseline(request);
-  if (request.more && !keep) device_->spares.prepare(compiles(request_.baselines));
+  if (request.more && !keep && early_ == nullptr) device_->spares.prepare(compiles(request_.baselines));
   const KeepOrEnd after(baseline_, keep);
   std::vector<std::string> names;
   struct Wanted {
@@ -81,7 +106,9 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
     time.name = item.name;
     const double left = work_seconds_left() - timing_seconds;
     Result<double> seconds = 0;
-    if (left <= 0) {
+    if (const auto early = compiled.find(item.kind); early != compiled.end() && item.name == item.kind) {
+      seconds = early->second;
+    } else if (left <= 0) {
       seconds = fail("out_of_time", fmt::format("no time was left for {}", item.name));
     } else {
       seconds = baseline_->add(item.name, item.kind, item.path, std::min(limits_.baseline, left));
@@ -97,6 +124,7 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
       time.error = seconds.error();
       if (!baseline_->alive()) {
         // One mode took the process with it: a new one, with what was there before.
+        compiled.clear();
         PLANISH_CHECK(start());
         for (const Wanted& earlier : added)
           PLANISH_CHECK(baseline_->add(earlier.name, earlier.kind, earlier.path, limits_.baseline));

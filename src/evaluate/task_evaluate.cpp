@@ -82,6 +82,8 @@ Status TaskEvaluator::renew_device(const std::string& message) {
   device_->runners.discard(worker::Runner::Kind::native);
   device_->runners.discard(worker::Runner::Kind::torch);
   oracle_.reset();
+  early_.reset();
+  baseline_.reset();
   if (auto fresh = device_->runners.get(worker::Runner::Kind::native); !fresh.has_value()) {
     auto lost = device_lost(message);
     lost.error().causes.push_back("a new process on it: " + fresh.error().message);

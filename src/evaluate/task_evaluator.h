@@ -13,6 +13,7 @@
 #include "evaluate/binding.h"
 #include "evaluate/dedup.h"
 #include "evaluate/device_host.h"
+#include "evaluate/early_baseline.h"
 #include "evaluate/session.h"
 #include "ir/graph.h"
 #include "worker/baseline.h"
@@ -119,6 +120,10 @@ class TaskEvaluator {
   static bool compiles(const std::vector<std::string>& modes);
   /// Whether the process that times baselines may stay after this claim.
   bool keeps_baseline(const ClaimRequest& request) const;
+  /// Whether a second set of what a process that times baselines holds is lost in the device's memory.
+  bool baseline_is_small() const;
+  /// Compiles what the claim will ask for, where that disturbs nobody: on a GPU, whose candidates need no host.
+  void begin_baselines();
 
   worker::Toolbox tools_;
   Limits limits_;
@@ -128,6 +133,7 @@ class TaskEvaluator {
   ir::Graph graph_;
   std::optional<worker::Oracle> oracle_;
   std::optional<worker::Baseline> baseline_;  ///< that an earlier claim left
+  std::unique_ptr<EarlyBaseline> early_;      ///< what compiles for the claim
   bool touched_ = false;                      ///< a candidate has run on the oracle's buffers
   std::map<std::string, Region> regions_;
   std::mutex names_mutex_;

@@ -104,6 +104,7 @@ Result<OpenReply> TaskEvaluator::open() {
   PLANISH_CHECK(write_file(probe, std::string(4096, 'x')));
   ::unlink(probe.c_str());
   PLANISH_CHECK(start_oracle());
+  begin_baselines();
   PLANISH_TRY(graph_, ir::parse_graph(reply_.graph));
   reply_.blobs = request_.blobs;
   reply_.device = device_->facts;

@@ -35,6 +35,9 @@ class Baseline {
   /// Seconds it took to compile. `path` only for kind `shipped`. `out_of_time` where it is not ready in time; the
   /// others stay as they are.
   Result<double> add(const std::string& name, const std::string& kind, const std::string& path, double timeout_seconds);
+  /// A mode of torch.compile whose device is left alone until the other end of the pipe `gate` is closed, however long
+  /// that takes; what comes before goes on beside other work. kill() from another thread ends it.
+  Result<double> add_behind(int gate, const std::string& mode);
   /// By name: its times, or why it has none (`wrong_when_timed`, or what it raised).
   Result<std::map<std::string, Result<Timing>>> time(const std::vector<std::string>& names, const TimeRequest& request,
                                                      double timeout_seconds);

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from planish import preload
+from planish.baseline.early import Gate
 from planish.baseline.table import Table
 from planish.errors import PlanishError
 from planish.runner.timing import Limits
@@ -44,7 +45,12 @@ class Baseline:
         path = params.get("path")
         seconds = params.get("seconds")
         report_stage(f"compiling {params['name']}" if params["kind"] in COMPILE_OPTIONS else f"making {params['name']} ready")
-        return self.table.add(params["name"], params["kind"], Path(path) if path else None, None if seconds is None else float(seconds))
+        gate = Gate(fds[0]) if fds else None
+        try:
+            return self.table.add(params["name"], params["kind"], Path(path) if path else None, None if seconds is None else float(seconds), gate)
+        finally:
+            if gate is not None:
+                gate.close()
 
     def time(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         report_stage(f"timing {len(params['names'])} modules in turn")
