@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 import torch
-from planish.baseline.early import Gate, device_behind
-from planish.baseline.table import Table
 from torch._inductor import compile_fx
 from torch._inductor.runtime.benchmarking import benchmarker
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "runner"))
+
+from planish.baseline.early import Gate, device_behind
+from planish.baseline.table import Table
+from talk import child
 
 TASK = """
 import torch
@@ -77,3 +82,18 @@ def test_a_mode_that_was_compiled_so_answers_as_it_would_otherwise(tmp_path: Pat
     assert table.add("compile", "compile", None, None, Gate(waits))["compile_seconds"] >= 0
     args, kwargs = table.sets[0]
     assert torch.equal(table.entries["compile"].module(*args, **kwargs), torch.relu(args[0]) * 2)
+
+
+def test_the_process_waits_behind_the_descriptor_that_it_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(TASK)
+    with child("planish.baseline") as client:
+        client.ask("open", task=str(tmp_path / "task.py"), device="cpu")
+        waits, opens = os.pipe()
+        client.channel.send({"id": 7, "method": "add", "params": {"name": "compile", "kind": "compile"}}, [waits])
+        assert client.channel.receive() == {"event": "stage", "stage": "compiling compile"}
+        os.close(waits)
+        os.close(opens)
+        answer = client.channel.receive()
+        assert answer is not None and answer["id"] == 7 and answer["result"]["compile_seconds"] >= 0
+        found = client.ask("time", names=["compile"], min_runs=6, max_runs=10, max_seconds=1, interval=0.05)
+        assert set(found["times"]) == {"compile"}
