@@ -190,6 +190,7 @@ class SynthPlan : public Plan {
     out.flops = flops_of(cost);
     out.summary = summary_of(task_->graph, region);
     out.alternative = alternative;
+    out.whole = !alternative && task_->partition.order.size() == 1;
     out.launch_ms = 1e3 * codegen::launch_seconds(task_->device);
     PLANISH_TRY(auto aten, codegen::region_aten_program(task_->graph, region, task_->device));
     out.aten_program = program::to_json(aten);

@@ -43,6 +43,7 @@ struct OpenRequest {
   /// An evaluator that outlives its clients may keep the task when it is closed, and gives it to the next client that
   /// asks for the same, unless one of its files changed. For trials: its oracle has met candidates before.
   bool keep = false;
+  std::vector<std::string> baselines;  ///< with `ahead`: the modes that the claim will ask for
 };
 
 struct OpenReply {

@@ -72,8 +72,9 @@ Error read_error(const Json& json) {
 }
 
 Json write(const OpenRequest& r) {
-  return Json{{"task", r.task},   {"target", r.target}, {"accuracy", r.accuracy},         {"seeds", r.seeds},
-              {"blobs", r.blobs}, {"ahead", r.ahead},   {"task_timeout", r.task_timeout}, {"keep", r.keep}};
+  return Json{{"task", r.task},   {"target", r.target}, {"accuracy", r.accuracy},   {"seeds", r.seeds},
+              {"blobs", r.blobs}, {"ahead", r.ahead},   {"baselines", r.baselines}, {"task_timeout", r.task_timeout},
+              {"keep", r.keep}};
 }
 
 Status read(const Json& json, OpenRequest& r) {
@@ -90,6 +91,7 @@ Status read(const Json& json, OpenRequest& r) {
   }
   reader.text("blobs", r.blobs, Need::optional);
   reader.boolean("ahead", r.ahead, Need::optional);
+  reader.texts("baselines", r.baselines, Need::optional);
   reader.number("task_timeout", r.task_timeout, Need::optional);
   reader.boolean("keep", r.keep, Need::optional);
   return reader.finish();

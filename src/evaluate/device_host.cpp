@@ -49,16 +49,24 @@ Result<std::shared_ptr<DeviceHost>> DeviceHost::open(const worker::Toolbox& tool
   return host;
 }
 
-Result<DeviceHost::Stage> DeviceHost::take_stage() {
+Result<DeviceHost::Stage> DeviceHost::take_stage(const void* who) {
   Stage lock(stage, std::defer_lock);
   const TimePoint began = real_clock().now();
   for (double wait = 0.5; !lock.try_lock_until(deadline_in(work_seconds(wait))); wait = 2) {
     const double waited = std::chrono::duration<double>(real_clock().now() - began).count();
     if (work_seconds_left() <= 0)
-      return fail("out_of_time", fmt::format("waited {:.0f} s for other work on {} to end", waited, facts.name));
-    report_work(fmt::format("waiting for other work on {} ({:.0f} s so far)", facts.name, waited));
+      return fail("out_of_time", fmt::format("waited {:.0f} s for work on {} to end", waited, facts.name));
+    if (on_stage != who)
+      report_work(fmt::format("waiting for another task on {} ({:.0f} s so far)", facts.name, waited));
   }
+  on_stage = who;
   return lock;
+}
+
+void DeviceHost::settle() {
+  if (facts.target != "cpu") return;
+  spares.settle();
+  runners.settle();
 }
 
 }  // namespace planish

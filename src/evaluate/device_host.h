@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 
@@ -31,11 +32,16 @@ struct DeviceHost {
   std::size_t memory_limit;  ///< resident bytes of a process that runs candidates
   Nvml nvml;
   using Stage = std::unique_lock<std::timed_mutex>;
-  /// Held while something runs on the device: tests and timing take turns. Guards `runners` and `spares`. A wait is
-  /// reported; `out_of_time` where the thread's WorkScope ends first.
-  Result<Stage> take_stage();
+  /// Held while something runs on the device: tests and timing take turns. Guards `runners` and `spares`. A wait for
+  /// another than `who` (a task) is reported: that a task waits for itself is how it works. `out_of_time` where the
+  /// thread's WorkScope ends first.
+  Result<Stage> take_stage(const void* who);
+
+  /// Before something is measured: on the CPU, whoever imports for later would be measured as well. Under the stage.
+  void settle();
 
   std::timed_mutex stage;
+  std::atomic<const void*> on_stage = nullptr;  ///< who took it last
   RunnerHost runners;
   Spares spares;
   CompilePool pool;

@@ -1,9 +1,11 @@
 #include "evaluate/runner_host.h"
 
+#include <utility>
+
 namespace planish {
 
-Result<worker::Runner> RunnerHost::start(worker::Runner::Kind kind) {
-  return worker::Runner::start(tools_, kind, device_, memory_limit_);
+Result<worker::Runner> RunnerHost::start(worker::Runner::Kind kind, bool own_code) {
+  return worker::Runner::start(tools_, kind, device_, memory_limit_, own_code);
 }
 
 Result<worker::Runner*> RunnerHost::get(worker::Runner::Kind kind) {
@@ -46,19 +48,38 @@ void RunnerHost::discard(worker::Runner::Kind kind) {
   (kind == worker::Runner::Kind::native ? native_ : torch_).reset();
 }
 
-void RunnerHost::warm_up_torch() {
-  if (torch_spare_.has_value() && torch_spare_->running()) return;
-  torch_spare_.reset();
-  if (auto runner = start(worker::Runner::Kind::torch); runner.has_value()) torch_spare_ = std::move(*runner);
+void RunnerHost::warm_up_torch(std::size_t count) {
+  std::erase_if(torch_spares_, [](worker::Runner& spare) { return !spare.running(); });
+  while (torch_spares_.size() < count) {
+    auto runner = start(worker::Runner::Kind::torch);
+    if (!runner.has_value()) return;
+    torch_spares_.push_back(std::move(*runner));
+  }
 }
 
-Result<worker::Runner> RunnerHost::fresh_torch() {
-  if (torch_spare_.has_value() && torch_spare_->running()) {
-    worker::Runner taken = std::move(*torch_spare_);
-    torch_spare_.reset();
-    return taken;
+void RunnerHost::warm_up_own() {
+  if (own_spare_.has_value() && own_spare_->running()) return;
+  own_spare_.reset();
+  if (auto runner = start(worker::Runner::Kind::torch, true); runner.has_value()) own_spare_ = std::move(*runner);
+}
+
+void RunnerHost::settle() {
+  std::erase_if(torch_spares_, [&](worker::Runner& spare) { return !spare.hello(device_).has_value(); });
+  if (own_spare_.has_value() && !own_spare_->hello(device_).has_value()) own_spare_.reset();
+}
+
+Result<worker::Runner> RunnerHost::fresh_torch(bool own_code) {
+  if (own_code) {
+    std::optional<worker::Runner> taken = std::exchange(own_spare_, std::nullopt);
+    if (taken.has_value() && taken->running()) return std::move(*taken);
+    return start(worker::Runner::Kind::torch, true);
   }
-  torch_spare_.reset();
+  while (!torch_spares_.empty()) {
+    // The oldest has imported most.
+    worker::Runner taken = std::move(torch_spares_.front());
+    torch_spares_.erase(torch_spares_.begin());
+    if (taken.running()) return taken;
+  }
   return start(worker::Runner::Kind::torch);
 }
 

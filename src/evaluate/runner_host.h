@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "worker/runner.h"
@@ -24,19 +25,24 @@ class RunnerHost {
   void discard(worker::Runner::Kind kind);
   /// Starts the spare, if there is none. Between candidates, so that its start costs nobody time.
   void warm_up();
-  /// The same for a torch runner, which imports torch for seconds: beside what comes before its first use.
-  void warm_up_torch();
-  /// A torch runner that nothing has run in and nobody else has, without hello.
-  Result<worker::Runner> fresh_torch();
+  /// The same for so many torch runners, which import torch for seconds: beside what comes before their first use.
+  void warm_up_torch(std::size_t count);
+  /// The same for one that will run nothing but PyTorch's own compiled program.
+  void warm_up_own();
+  /// Waits until they have imported what they will use. On the CPU only (Spares::settle).
+  void settle();
+  /// A torch runner that nothing has run in and nobody else has, without hello. `own_code`: for code of ours alone.
+  Result<worker::Runner> fresh_torch(bool own_code = false);
   const worker::HelloReply& hello() const { return hello_; }
 
  private:
-  Result<worker::Runner> start(worker::Runner::Kind kind);
+  Result<worker::Runner> start(worker::Runner::Kind kind, bool own_code = false);
   bool& used(worker::Runner::Kind kind);
   worker::Toolbox tools_;
   std::string device_;
   std::size_t memory_limit_;
-  std::optional<worker::Runner> native_, torch_, spare_, torch_spare_;
+  std::optional<worker::Runner> native_, torch_, spare_, own_spare_;
+  std::vector<worker::Runner> torch_spares_;
   bool native_used_ = false, torch_used_ = false;  ///< by a candidate
   worker::HelloReply hello_;
 };

@@ -24,17 +24,26 @@ Result<Process> take(std::optional<Process>& spare, const Arguments&... argument
 
 }  // namespace
 
-void Spares::prepare() {
+void Spares::prepare(bool compiles) {
   start(oracle_, tools_);
-  start(baseline_, tools_, device_, max_rss_);
+  start(baseline_, tools_, device_, max_rss_, compiles);
+}
+
+void Spares::prepare_oracle() {
+  start(oracle_, tools_);
+}
+
+void Spares::settle() {
+  if (oracle_.has_value() && !oracle_->hello(device_).has_value()) oracle_.reset();
+  if (baseline_.has_value() && !baseline_->hello().has_value()) baseline_.reset();
 }
 
 Result<worker::Oracle> Spares::oracle() {
   return take(oracle_, tools_);
 }
 
-Result<worker::Baseline> Spares::baseline() {
-  return take(baseline_, tools_, device_, max_rss_);
+Result<worker::Baseline> Spares::baseline(bool compiles) {
+  return take(baseline_, tools_, device_, max_rss_, compiles);
 }
 
 }  // namespace planish

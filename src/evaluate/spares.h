@@ -12,9 +12,9 @@
 
 namespace planish {
 
-/// Oracles and baseline processes that are started before somebody needs them: each imports torch for seconds, which
-/// pass beside other work. A spare is as new as one that is started when it is asked for: nothing has been asked of it,
-/// and nothing foreign has run in it. One caller at a time.
+/// Oracles and baseline processes that are started before somebody needs them: each imports PyTorch, and of it what it
+/// will use, for seconds, which pass beside other work. A spare is as new as one that is started when it is asked for:
+/// nothing has been asked of it but whether it is there, and nothing foreign has run in it. One caller at a time.
 class Spares {
  public:
   /// `device` is cpu or cuda; `max_rss` bytes of resident memory of a baseline process, 0 for no limit.
@@ -22,9 +22,14 @@ class Spares {
       : tools_(std::move(tools)), device_(std::move(device)), max_rss_(max_rss) {}
 
   /// Starts those that are missing, without waiting for them. One that cannot be started is missed when it is needed.
-  void prepare();
+  /// `compiles`: modes of torch.compile will be asked for.
+  void prepare(bool compiles);
+  void prepare_oracle();
+  /// Waits until they have imported what they will use: on the CPU that would be measured as well. There only, since on
+  /// a GPU their answer would make a context.
+  void settle();
   Result<worker::Oracle> oracle();
-  Result<worker::Baseline> baseline();
+  Result<worker::Baseline> baseline(bool compiles);
 
  private:
   worker::Toolbox tools_;

@@ -1,6 +1,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/work_scope.h"
 #include "evaluate/lock.h"
@@ -30,17 +32,32 @@ class KeepOrEnd {
 
 bool TaskEvaluator::keeps_baseline(const ClaimRequest& request) const {
   // What a candidate has run in measures nothing else.
-  if (!request.more || !request.path.empty()) return false;
+  return request.more && request.path.empty() && baseline_is_small();
+}
+
+bool TaskEvaluator::baseline_is_small() const {
   // Its parameters and four sets of inputs stay in memory beside everything else.
   constexpr double sets = 4, share = 0.05, word = 4;
   const double bytes = sets * static_cast<double>(reply_.input_bytes) + word * static_cast<double>(reply_.parameters);
   return device_->facts.memory_bytes > 0 && bytes < share * static_cast<double>(device_->facts.memory_bytes);
 }
 
+void TaskEvaluator::begin_baselines() {
+  const bool wanted = request_.ahead && compiles(request_.baselines);
+  if (!wanted || device_->facts.target != "cuda" || !baseline_is_small()) return;
+  auto process = device_->spares.baseline(true);
+  if (!process.has_value()) return;  // the claim will say why
+  std::vector<std::string> modes = request_.baselines;
+  std::erase(modes, "eager");
+  auto early =
+      EarlyBaseline::begin(std::move(*process), request_.task, device_->facts.target, std::move(modes), limits_.open);
+  if (early.has_value()) early_ = std::move(*early);
+}
+
 Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
   std::vector<std::string> modes = request.modes;
   if (modes.empty()) modes = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
-  PLANISH_TRY(const auto lock, device_->take_stage());
+  PLANISH_TRY(const auto lock, device_->take_stage(this));
   const bool may_be_known = request.known && request.path.empty();
   if (const auto found = baselines_.find(modes); may_be_known && found != baselines_.end()) return found->second;
   // The oracle's data would take memory from what is timed.
@@ -52,15 +69,30 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
   }
   device_->runners.discard(worker::Runner::Kind::torch);
   ClaimReply reply;
+  std::map<std::string, double> compiled;
+  if (early_ != nullptr && !request.more) {
+    const auto early = std::exchange(early_, nullptr);
+    if (auto ready = early->finish(std::min(limits_.baseline, work_seconds_left())); ready.has_value()) {
+      baseline_ = std::move(ready->process);
+      compiled = std::move(ready->seconds);
+    }
+  }
   // One that a shorter claim has left imported torch and holds the task already.
   const auto start = [&]() -> Status {
     if (baseline_.has_value() && baseline_->running()) return {};
     baseline_.reset();
-    PLANISH_TRY(baseline_, device_->spares.baseline());
+    PLANISH_TRY(baseline_, device_->spares.baseline(compiles(modes)));
     return baseline_->open(request_.task, device_->facts.target, limits_.open);
   };
   PLANISH_CHECK(start());
-  const KeepOrEnd after(baseline_, keeps_baseline(request));
+  // Should a baseline be what ships, it is proved as well: what the proof needs imports PyTorch while others compile.
+  if (!request.more && compiles(modes)) {
+    device_->spares.prepare_oracle();
+    device_->runners.warm_up_own();
+  }
+  const bool keep = keeps_baseline(request);
+  if (request.more && !keep && early_ == nullptr) device_->spares.prepare(compiles(request_.baselines));
+  const KeepOrEnd after(baseline_, keep);
   std::vector<std::string> names;
   struct Wanted {
     std::string name, kind, path;
@@ -76,7 +108,9 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
     time.name = item.name;
     const double left = work_seconds_left() - timing_seconds;
     Result<double> seconds = 0;
-    if (left <= 0) {
+    if (const auto early = compiled.find(item.kind); early != compiled.end() && item.name == item.kind) {
+      seconds = early->second;
+    } else if (left <= 0) {
       seconds = fail("out_of_time", fmt::format("no time was left for {}", item.name));
     } else {
       seconds = baseline_->add(item.name, item.kind, item.path, std::min(limits_.baseline, left));
@@ -92,6 +126,7 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
       time.error = seconds.error();
       if (!baseline_->alive()) {
         // One mode took the process with it: a new one, with what was there before.
+        compiled.clear();
         PLANISH_CHECK(start());
         for (const Wanted& earlier : added)
           PLANISH_CHECK(baseline_->add(earlier.name, earlier.kind, earlier.path, limits_.baseline));
@@ -104,6 +139,7 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
   timing.min_runs = request.min_runs;
   timing.max_runs = request.max_runs;
   timing.max_seconds = request.max_seconds;
+  device_->settle();
   PLANISH_TRY(const auto machine, lock_device(device_->facts.uuid, reply_.task_name, limits_.lock));
   std::unique_lock<std::shared_mutex> still;
   if (device_->facts.target == "cpu") still = device_->pool.stand_still();

@@ -73,7 +73,7 @@ Result<Evaluation> TaskEvaluator::evaluate_anew(const EvaluateRequest& request, 
   if (!again || (!first.has_value() && failure.empty() && ends_the_run(first.error()))) return first;
   {
     // Our own fault: whatever broke is replaced, and the candidate gets a second try.
-    PLANISH_TRY(const auto lock, device_->take_stage());
+    PLANISH_TRY(const auto lock, device_->take_stage(this));
     if (!failure.empty()) PLANISH_CHECK(renew_device(failure));
     PLANISH_CHECK(revive_oracle());
   }
@@ -98,6 +98,8 @@ Status TaskEvaluator::renew_device(const std::string& message) {
   device_->runners.discard(worker::Runner::Kind::native);
   device_->runners.discard(worker::Runner::Kind::torch);
   oracle_.reset();
+  early_.reset();
+  baseline_.reset();
   if (auto fresh = device_->runners.get(worker::Runner::Kind::native); !fresh.has_value()) {
     auto lost = device_lost(message);
     lost.error().causes.push_back("a new process on it: " + fresh.error().message);
@@ -139,7 +141,7 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
   if (!compiled.has_value()) return finish(evaluation);
   if (!program.kernels.empty() && claim("b" + Dedup::binary_key(program, compiled->hashes))) return finish(evaluation);
 
-  auto stage = device_->take_stage();
+  auto stage = device_->take_stage(this);
   if (!stage.has_value()) return finish(std::unexpected(std::move(stage).error()));
   if (auto revived = revive_oracle(); !revived.has_value()) return finish(std::unexpected(std::move(revived).error()));
   const auto stages = [&]() -> Result<Evaluation> {

@@ -13,6 +13,7 @@
 #include "evaluate/binding.h"
 #include "evaluate/dedup.h"
 #include "evaluate/device_host.h"
+#include "evaluate/early_baseline.h"
 #include "evaluate/file_stamps.h"
 #include "evaluate/needed_work.h"
 #include "evaluate/session.h"
@@ -103,6 +104,8 @@ class TaskEvaluator {
   Result<RegionReply> description_of(worker::Oracle& oracle, const std::string& region) const;
   /// Of the whole task by its first oracle, asked once.
   Result<RegionReply> description_of_task();
+  /// Whether a region computes what the task does, from the same: its regimes and degenerate outputs are the task's.
+  bool is_whole(const RegionRequest& request) const;
   Status ensure_data(Region& region, std::size_t count);
   std::size_t timed_sets(const Region& region) const;
   /// Of a region that is not the whole task, and of a task that constants answer, only what it writes is needed.
@@ -133,8 +136,14 @@ class TaskEvaluator {
   /// Of KernelBench's own rule; nothing where the task cannot be put to it.
   std::optional<KernelBenchVerdict> kernelbench_verdict(const VerifyRequest& request,
                                                         std::optional<worker::Runner>& runner);
+  /// Whether one of these baselines is a mode of torch.compile.
+  static bool compiles(const std::vector<std::string>& modes);
   /// Whether the process that times baselines may stay after this claim.
   bool keeps_baseline(const ClaimRequest& request) const;
+  /// Whether a second set of what a process that times baselines holds is lost in the device's memory.
+  bool baseline_is_small() const;
+  /// Compiles what the claim will ask for, where that disturbs nobody: on a GPU, whose candidates need no host.
+  void begin_baselines();
 
   worker::Toolbox tools_;
   Limits limits_;
@@ -146,6 +155,7 @@ class TaskEvaluator {
   ir::Graph graph_;
   std::optional<worker::Oracle> oracle_;
   std::optional<worker::Baseline> baseline_;  ///< that an earlier claim left
+  std::unique_ptr<EarlyBaseline> early_;      ///< what compiles for the claim
   bool touched_ = false;                      ///< a candidate of a search has run on the oracle's buffers
   std::map<std::string, Region> regions_;
   std::mutex names_mutex_;

@@ -47,6 +47,10 @@ std::unexpected<Error> blame_task(Error error, const std::string& task, const st
 
 }  // namespace
 
+bool TaskEvaluator::compiles(const std::vector<std::string>& modes) {
+  return std::ranges::any_of(modes, [](const std::string& mode) { return mode != "eager"; });
+}
+
 TaskEvaluator::TaskEvaluator(worker::Toolbox tools, Limits limits, std::shared_ptr<DeviceHost> device,
                              OpenRequest request)
     : tools_(std::move(tools)), limits_(limits), device_(std::move(device)), request_(std::move(request)) {
@@ -60,11 +64,11 @@ TaskEvaluator::TaskEvaluator(worker::Toolbox tools, Limits limits, std::shared_p
 TaskEvaluator::~TaskEvaluator() = default;
 
 void TaskEvaluator::make_ready() {
-  const auto lock = device_->take_stage();
+  const auto lock = device_->take_stage(this);
   if (!lock.has_value()) return;
   // Whoever tries one thing after another on a task needs guests, and no other oracle.
-  if (!request_.keep) device_->spares.prepare();
-  device_->runners.warm_up_torch();
+  if (!request_.keep) device_->spares.prepare(compiles(request_.baselines));
+  device_->runners.warm_up_torch(request_.ahead ? 2 : 1);
 }
 
 std::uint64_t TaskEvaluator::fresh_seed() {
@@ -76,8 +80,8 @@ std::uint64_t TaskEvaluator::fresh_seed() {
 Status TaskEvaluator::start_oracle() {
   PLANISH_TRY(oracle_, device_->spares.oracle());
   // Beside the capture, which times nothing, others that will be wanted import torch.
-  device_->runners.warm_up_torch();
-  if (request_.ahead) device_->spares.prepare();
+  device_->runners.warm_up_torch(request_.ahead ? 2 : 1);  // the check's, and the proof's
+  if (request_.ahead) device_->spares.prepare(compiles(request_.baselines));
   report_work("starting Python and importing PyTorch");
   const std::int64_t since = FileStamps::now();
   PLANISH_TRY(const auto hello, oracle_->hello(device_->facts.target, limits_.start));
@@ -96,13 +100,14 @@ Status TaskEvaluator::start_oracle() {
 }
 
 Result<OpenReply> TaskEvaluator::open() {
-  PLANISH_TRY(const auto lock, device_->take_stage());
+  PLANISH_TRY(const auto lock, device_->take_stage(this));
   PLANISH_CHECK(make_directories(request_.blobs));
   // A cache that is full or read-only is known now, not after minutes.
   const std::string probe = fmt::format("{}/.probe-{}", request_.blobs, ::getpid());
   PLANISH_CHECK(write_file(probe, std::string(4096, 'x')));
   ::unlink(probe.c_str());
   PLANISH_CHECK(start_oracle());
+  begin_baselines();
   PLANISH_TRY(graph_, ir::parse_graph(reply_.graph));
   reply_.blobs = request_.blobs;
   reply_.device = device_->facts;
@@ -153,7 +158,7 @@ Result<TaskEvaluator::Region*> TaskEvaluator::find_region(const std::string& nam
 }
 
 Result<RegionReply> TaskEvaluator::region(const RegionRequest& request) {
-  PLANISH_TRY(const auto lock, device_->take_stage());
+  PLANISH_TRY(const auto lock, device_->take_stage(this));
   PLANISH_CHECK(revive_oracle());
   Region& region = regions_[request.region];
   if (request.region != "task" && !region.described) {
@@ -169,6 +174,10 @@ Result<RegionReply> TaskEvaluator::region(const RegionRequest& request) {
     names_.insert(request.region);
   }
   make_room(region);
+  if (const Region& whole = regions_.at("task"); !region.described && whole.described && is_whole(request)) {
+    region.reply = whole.reply;
+    region.described = true;
+  }
   PLANISH_CHECK(describe_region(region));
   return region.reply;
 }
@@ -205,6 +214,14 @@ Result<RegionReply> TaskEvaluator::description_of_task() {
 
 bool TaskEvaluator::as_opened() const {
   return !touched_ && regions_.size() == 1 && oracle_.has_value() && oracle_->alive();
+}
+
+bool TaskEvaluator::is_whole(const RegionRequest& request) const {
+  std::vector<int> inputs, outputs;
+  for (const ir::GraphInput& input : graph_.inputs) inputs.push_back(input.value);
+  for (const ir::GraphOutput& output : graph_.outputs) outputs.push_back(output.value);
+  return request.nodes.size() == graph_.nodes.size() && std::ranges::is_permutation(request.inputs, inputs) &&
+         std::ranges::is_permutation(request.outputs, outputs);
 }
 
 Status TaskEvaluator::ensure_data(Region& region, std::size_t count) {

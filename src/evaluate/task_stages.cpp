@@ -133,6 +133,7 @@ Result<bool> TaskEvaluator::bench(Region& region, const EvaluateRequest& request
   double wall_seconds = 0;
   worker::Timing timing;
   {
+    device_->settle();
     // Order: the machine's lock first, so that our own compile workers do not stand still while another run measures.
     PLANISH_TRY(const auto machine, lock_device(device_->facts.uuid, reply_.task_name, limits_.lock));
     std::unique_lock<std::shared_mutex> still;

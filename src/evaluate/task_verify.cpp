@@ -37,7 +37,7 @@ std::optional<Note> note_of(worker::ModuleState state) {
 Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   if (request.level != "screen" && request.level != "full")
     return fail("bad_request", fmt::format("no level `{}`", request.level));
-  PLANISH_TRY(const auto lock, device_->take_stage());
+  PLANISH_TRY(const auto lock, device_->take_stage(this));
   std::optional<worker::Runner> runner;
   VerifyReply reply;
   PLANISH_CHECK(prove(request, runner, reply));
@@ -68,9 +68,7 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
     PLANISH_TRY(second, device_->spares.oracle());
   }
   // What is known to be PyTorch's own may use the shared caches of its compilers.
-  PLANISH_TRY(process, request.own_code ? worker::Runner::start(tools_, worker::Runner::Kind::torch,
-                                                                device_->facts.target, device_->memory_limit, true)
-                                        : device_->runners.fresh_torch());
+  PLANISH_TRY(process, device_->runners.fresh_torch(request.own_code));
   worker::Runner& runner = *process;
   worker::Oracle& oracle = own ? *second : *oracle_;
   // Two processes that wait for nothing of each other: the solution is imported and constructed while the task is

@@ -100,7 +100,9 @@ class Loop {
   /// One phase: screening or finals, until it is over.
   Status drive(bool finals) {
     while (true) {
-      while (static_cast<int>(flying_.size()) < std::max(options_.window, 1) && !(finals ? finals_over() : over())) {
+      // Elites that are measured at the same time only wait for each other; and what one takes decides about the next.
+      const int window = finals ? 1 : std::max(options_.window, 1);
+      while (static_cast<int>(flying_.size()) < window && !(finals ? finals_over() : over())) {
         auto ask = finals ? search_.ask_final() : search_.ask();
         if (!ask) break;
         PLANISH_CHECK(launch(std::move(*ask)));
@@ -185,8 +187,7 @@ class Loop {
     }
     if (!flight.recalled) {
       if (flight.ask.full) {
-        // Of several under way at once each waits for the others.
-        final_seconds_ = (now() - flight.began) / static_cast<double>(flying_.size());
+        final_seconds_ = now() - flight.began;
       } else {
         ++screened_;
         screened_until_ = now();

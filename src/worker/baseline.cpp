@@ -1,19 +1,35 @@
 #include "worker/baseline.h"
 
+#include <array>
+
 #include "worker/replies.h"
 #include "worker/rpc.h"
 
 namespace planish::worker {
+namespace {
+
+Result<double> compile_seconds(const Json& added) {
+  double seconds = 0;
+  ObjectReader reader(added, "protocol", "add");
+  reader.lenient();
+  reader.number("compile_seconds", seconds, ObjectReader::Need::optional);
+  PLANISH_CHECK(reader.finish());
+  return seconds;
+}
+
+}  // namespace
 
 Baseline::Baseline(std::unique_ptr<Child> child) : child_(std::move(child)) {}
 Baseline::Baseline(Baseline&&) noexcept = default;
 Baseline& Baseline::operator=(Baseline&&) noexcept = default;
 Baseline::~Baseline() = default;
 
-Result<Baseline> Baseline::start(const Toolbox& tools, const std::string& device, std::size_t max_rss) {
+Result<Baseline> Baseline::start(const Toolbox& tools, const std::string& device, std::size_t max_rss, bool compiles) {
   PLANISH_TRY(auto scratch, OwnedFolder::create(guest_folder_prefix));
+  std::vector<std::string> arguments;
+  if (compiles) arguments.emplace_back("--compiles");
   PLANISH_TRY(auto baseline,
-              start(tools.guest_module("planish.baseline", {}, {scratch.path(), device, max_rss, true})));
+              start(tools.guest_module("planish.baseline", arguments, {scratch.path(), device, max_rss, true})));
   baseline.scratch_ = std::move(scratch);
   return baseline;
 }
@@ -21,6 +37,11 @@ Result<Baseline> Baseline::start(const Toolbox& tools, const std::string& device
 Result<Baseline> Baseline::start(const SpawnOptions& options) {
   PLANISH_TRY(auto child, Child::start("baseline", options));
   return Baseline(std::move(child));
+}
+
+Status Baseline::hello(double timeout_seconds) {
+  PLANISH_CHECK(child_->call("hello", Json::object(), {}, timeout_seconds));
+  return {};
 }
 
 Status Baseline::open(const std::string& task, const std::string& device, double timeout_seconds) {
@@ -36,12 +57,14 @@ Result<double> Baseline::add(const std::string& name, const std::string& kind, c
   // It ends by itself; one that does not is ended a little later.
   constexpr double grace = 10;
   PLANISH_TRY(auto reply, child_->call("add", std::move(params), {}, timeout_seconds + grace));
-  double seconds = 0;
-  ObjectReader reader(reply.result, "protocol", "add");
-  reader.lenient();
-  reader.number("compile_seconds", seconds, ObjectReader::Need::optional);
-  PLANISH_CHECK(reader.finish());
-  return seconds;
+  return compile_seconds(reply.result);
+}
+
+Result<double> Baseline::add_behind(int gate, const std::string& mode) {
+  constexpr double any_time = 7 * 24 * 3600;
+  const std::array<int, 1> fds{gate};
+  PLANISH_TRY(auto reply, child_->call("add", Json{{"name", mode}, {"kind", mode}}, fds, any_time));
+  return compile_seconds(reply.result);
 }
 
 Result<std::map<std::string, Result<Timing>>> Baseline::time(const std::vector<std::string>& names,

@@ -36,7 +36,9 @@ Result<Runner> Runner::start(const Toolbox& tools, Kind kind, const std::string&
   if (kind == Kind::torch) {
     PLANISH_TRY(auto scratch, OwnedFolder::create(guest_folder_prefix));
     const GuestSettings guest{scratch.path(), device, max_rss, own_code_only};
-    PLANISH_TRY(auto runner, start(tools.guest_module("planish.runner", {"--device", device}, guest), kind));
+    std::vector<std::string> arguments{"--device", device};
+    if (own_code_only) arguments.emplace_back("--compiles");
+    PLANISH_TRY(auto runner, start(tools.guest_module("planish.runner", arguments, guest), kind));
     runner.scratch_ = std::move(scratch);
     return runner;
   }

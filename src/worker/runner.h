@@ -52,7 +52,8 @@ class Runner {
  public:
   enum class Kind { native, torch };
   /// `device` is cpu or cuda; `max_rss` bytes of resident memory, 0 for no limit.
-  /// A torch runner is a guest (docs/sandbox.md); `own_code_only`: it will run nothing but code of ours.
+  /// A torch runner is a guest (docs/sandbox.md); `own_code_only`: it will run nothing but code of ours,
+  /// PyTorch's own compilers first, and imports those beforehand.
   static Result<Runner> start(const Toolbox& tools, Kind kind, const std::string& device, std::size_t max_rss = 0,
                               bool own_code_only = false);
   static Result<Runner> start(const SpawnOptions& options, Kind kind);

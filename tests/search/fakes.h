@@ -84,7 +84,7 @@ class ValleyEvaluator : public Evaluator {
   }
   Result<Evaluation> evaluate(const RegionSpec& region, const coder::Candidate& c, bool full, double) override {
     const std::scoped_lock lock(mutex_);
-    if (clock_ != nullptr) clock_->advance(std::chrono::seconds(1));
+    if (clock_ != nullptr) clock_->advance(std::chrono::seconds(full ? final_seconds : 1));
     ++calls[region.id];
     log.push_back(region.id + (full ? "!" : ":") + c.hash);
     if (fail_after > 0 && static_cast<int>(log.size()) > fail_after) return fail("closed", "the evaluator is gone");
@@ -107,6 +107,7 @@ class ValleyEvaluator : public Evaluator {
   std::map<std::string, double> scales;
   std::map<std::string, bool> wrong_when_full;
   double floor_ms = 1;
+  int final_seconds = 1;  ///< of the clock, for a candidate at level full
   int fail_after = 0;
   bool always_wrong = false;
 

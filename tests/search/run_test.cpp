@@ -53,6 +53,19 @@ TEST_CASE("stops by seconds and by count") {
   CHECK(counted.evaluator.log.size() == 10);
 }
 
+TEST_CASE("finals that take long are not begun together: what one takes decides about the next") {
+  World world;
+  world.options.budget = {10, 0};
+  world.options.window = 4;
+  world.evaluator.final_seconds = 3;
+  Search search({spec("r0")}, 1);
+  REQUIRE(world.run(search));
+  CHECK(std::ranges::count_if(world.evaluator.log, [](const std::string& l) { return l.starts_with("r0!"); }) == 1);
+  REQUIRE(search.region(0).winner());
+  // Screening leaves four of the ten seconds and whatever was under way with it.
+  CHECK(world.clock.wall_seconds() <= 12);
+}
+
 TEST_CASE("a region with more to gain gets more") {
   World world;
   world.options.budget = {0, 120};

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import faulthandler
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from planish import preload
+from planish.baseline.early import Gate
 from planish.baseline.table import Table
 from planish.errors import PlanishError
 from planish.runner.timing import Limits
@@ -27,6 +30,9 @@ class Baseline:
             raise PlanishError("bad_request", "open a task first")
         return self._table
 
+    def hello(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        return {"torch": torch.__version__}
+
     def open(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         device = params.get("device", "cpu")
         if device == "cuda" and not torch.cuda.is_available():
@@ -39,7 +45,12 @@ class Baseline:
         path = params.get("path")
         seconds = params.get("seconds")
         report_stage(f"compiling {params['name']}" if params["kind"] in COMPILE_OPTIONS else f"making {params['name']} ready")
-        return self.table.add(params["name"], params["kind"], Path(path) if path else None, None if seconds is None else float(seconds))
+        gate = Gate(fds[0]) if fds else None
+        try:
+            return self.table.add(params["name"], params["kind"], Path(path) if path else None, None if seconds is None else float(seconds), gate)
+        finally:
+            if gate is not None:
+                gate.close()
 
     def time(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         report_stage(f"timing {len(params['names'])} modules in turn")
@@ -47,10 +58,15 @@ class Baseline:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m planish.baseline", description="Times the baselines; started by planish.")
+    parser.add_argument("--compiles", action="store_true", help="modes of torch.compile will be asked for")
+    options = parser.parse_args()
     faulthandler.enable()
     die_with_parent()
+    if options.compiles:
+        preload.for_compiling()
     baseline = Baseline()
-    serve(Channel.of_fd(3), {"open": baseline.open, "add": baseline.add, "time": baseline.time})
+    serve(Channel.of_fd(3), {"hello": baseline.hello, "open": baseline.open, "add": baseline.add, "time": baseline.time})
 
 
 if __name__ == "__main__":

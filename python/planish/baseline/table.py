@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import gc
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from planish.baseline.early import Gate, device_behind
 from planish.baseline.freshness import keeps_results
 from planish.baseline.time_limit import TimeIsOverError, time_limit
 from planish.capture import LoadedTask, load_task
@@ -124,16 +126,17 @@ class Table:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def add(self, name: str, kind: str, path: Path | None, seconds: float | None = None) -> dict[str, Any]:
+    def add(self, name: str, kind: str, path: Path | None, seconds: float | None = None, gate: Gate | None = None) -> dict[str, Any]:
         """Makes a row and runs it until it is warm: {compile_seconds}, the time its first calls took beyond a warm one. A mode that
-        fails, or takes more than `seconds` (`out_of_time`), raises PlanishError and leaves no row."""
+        fails, or takes more than `seconds` (`out_of_time`), raises PlanishError and leaves no row. With a `gate` the device is left alone
+        until it opens; that wait is no time of compiling."""
         if kind not in KINDS:
             raise PlanishError("bad_request", f"unknown kind '{kind}'", f"one of {', '.join(KINDS)}")
         if kind == "shipped" and path is None:
             raise PlanishError("bad_request", "kind shipped needs a path")
         self.entries.pop(name, None)
         try:
-            with time_limit(seconds):
+            with time_limit(seconds), device_behind(gate) if gate is not None else nullcontext():
                 self.entries[name], spent = self._made(name, kind, path)
         except TimeIsOverError:
             torch._dynamo.reset()  # it was left in the middle of something
@@ -147,7 +150,7 @@ class Table:
             self.clean()
             raise PlanishError(about["kind"], f"{name}: {about['message']}") from None
         self.clean()
-        return {"compile_seconds": spent}
+        return {"compile_seconds": spent - (gate.seconds if gate is not None else 0.0)}
 
     def _made(self, name: str, kind: str, path: Path | None) -> tuple[Entry, float]:
         """A warm row, and the seconds that its first calls took beyond a warm one."""

@@ -35,10 +35,12 @@ def main() -> int:
     # what is timed runs as the user would run it.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     try:
+        from planish import preload
         from planish.oracle.service import Service  # after the channel: importing torch takes seconds
     except ImportError as error:
         serve(channel, {"hello": refusal(error)})
         return 0
+    preload.for_capture()
     serve(channel, Service().handlers())
     sys.stdout.flush()
     sys.stderr.flush()

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from planish import rt
+from planish import preload, rt
 from planish.errors import PlanishError, is_device_failure
 from planish.executor import ExecutorError
 from planish.runner.handles import Bound, Handle, ProgramHandle
@@ -219,9 +219,12 @@ def kernel_info(handle: ProgramHandle, kernels: int) -> list[dict[str, int]]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m planish.runner", description="The torch runner; started by planish.")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--compiles", action="store_true", help="what it will run is torch.compile's")
     options = parser.parse_args()
     faulthandler.enable()
     die_with_parent()
+    if options.compiles:
+        preload.for_compiling()
     runner = Runner(options.device)
     names = ("hello", "load", "load_module", "bind", "run", "time", "unbind", "unload", "program_ran", "kernelbench", "repeat")
     serve(Channel.of_fd(3), {name: getattr(runner, name) for name in names})

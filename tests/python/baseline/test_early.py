@@ -1,0 +1,99 @@
+"""Compiling behind a gate: the host's part is done before it opens, the device's after."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch._inductor import compile_fx
+from torch._inductor.runtime.benchmarking import benchmarker
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "runner"))
+
+from planish.baseline.early import Gate, device_behind
+from planish.baseline.table import Table
+from talk import child
+
+TASK = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2
+
+def get_inputs():
+    return [torch.randn(8, 16)]
+"""
+
+
+class Recorder(Gate):
+    """A gate that writes down when it is asked."""
+
+    def __init__(self, events: list[str]) -> None:
+        super().__init__(-1)
+        self.events = events
+
+    def wait(self) -> None:
+        self.events.append("wait")
+
+
+def test_what_is_compiled_is_handed_over_and_measured_behind_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    def made(name: str) -> str:
+        events.append(name)
+        return name
+
+    monkeypatch.setattr(compile_fx, "compile_fx", made)
+    monkeypatch.setattr(type(benchmarker), "benchmark", lambda self, name: made(name))
+    before = dict(vars(benchmarker))
+    with device_behind(Recorder(events)):
+        assert compile_fx.compile_fx("compiled") == "compiled"
+        assert benchmarker.benchmark("measured") == "measured"
+    assert events == ["compiled", "wait", "wait", "measured"]
+    assert compile_fx.compile_fx is made and vars(benchmarker) == before
+
+
+def test_it_is_all_put_back_after_a_failure() -> None:
+    before = compile_fx.compile_fx
+    with pytest.raises(ValueError, match="no"), device_behind(Recorder([])):
+        raise ValueError("no")
+    assert compile_fx.compile_fx is before
+
+
+def test_a_gate_opens_when_its_other_end_is_closed_and_is_open_from_then_on() -> None:
+    waits, opens = os.pipe()
+    os.close(opens)
+    gate = Gate(waits)
+    gate.wait()
+    gate.wait()
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(waits)
+
+
+def test_a_mode_that_was_compiled_so_answers_as_it_would_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(TASK)
+    table = Table(tmp_path / "task.py", torch.device("cpu"))
+    waits, opens = os.pipe()
+    os.close(opens)
+    assert table.add("compile", "compile", None, None, Gate(waits))["compile_seconds"] >= 0
+    args, kwargs = table.sets[0]
+    assert torch.equal(table.entries["compile"].module(*args, **kwargs), torch.relu(args[0]) * 2)
+
+
+def test_the_process_waits_behind_the_descriptor_that_it_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(TASK)
+    with child("planish.baseline") as client:
+        client.ask("open", task=str(tmp_path / "task.py"), device="cpu")
+        waits, opens = os.pipe()
+        client.channel.send({"id": 7, "method": "add", "params": {"name": "compile", "kind": "compile"}}, [waits])
+        assert client.channel.receive() == {"event": "stage", "stage": "compiling compile"}
+        os.close(waits)
+        os.close(opens)
+        answer = client.channel.receive()
+        assert answer is not None and answer["id"] == 7 and answer["result"]["compile_seconds"] >= 0
+        found = client.ask("time", names=["compile"], min_runs=6, max_runs=10, max_seconds=1, interval=0.05)
+        assert set(found["times"]) == {"compile"}

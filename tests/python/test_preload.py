@@ -1,0 +1,40 @@
+"""What a process imports before it is asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCES = str(Path(__file__).parents[2] / "python")
+AFTER = """
+import sys
+from planish import preload
+preload.{name}()
+import torch
+print(*(name in sys.modules for name in {wanted}), torch.cuda.is_initialized())
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("for_capture", ["torch._dynamo", "torch.export._trace", "sympy"]), ("for_compiling", ["torch._inductor.compile_fx", "torch._inductor.codegen.cpp"])],
+)
+def test_it_is_loaded_and_nothing_else_has_happened(name: str, wanted: list[str]) -> None:
+    environment = {**os.environ, "PYTHONPATH": SOURCES}
+    done = subprocess.run([sys.executable, "-c", AFTER.format(name=name, wanted=wanted)], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [*["True"] * len(wanted), "False"] and not done.stderr
+
+
+def test_what_cannot_be_loaded_is_missed_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from planish import preload
+
+    def broken(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("no export here")
+
+    monkeypatch.setattr(torch.export, "export", broken)
+    preload.for_capture()
