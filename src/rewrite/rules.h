@@ -30,6 +30,12 @@ const std::vector<Rule>& rules();
 /// the sum over all of them would be: an infinity where all have one sign, else NaN.
 bool sum_through_product(Editor& editor, int index);
 
+/// A product with a diagonal matrix, on either side, scales rows or columns. Fires where the matrix is made by the
+/// graph, as `diag` and `diag_embed` are captured: a choice between a row or column and zero by the equality of two
+/// counts; for matrices of f32 and f64. An infinity or NaN of the other factor meets a zero in all rows of its column
+/// but its own: these become NaN, for which the column's are counted.
+bool diagonal_product(Editor& editor, int index);
+
 /// softmax, log_softmax and logsumexp over dims of extent 1: 1 + (x - x), x - x (NaN for what is not finite) and x.
 /// Fires for f32 and f64 that keep their dtype.
 bool softmax_of_one(Editor& editor, int index);

@@ -46,6 +46,17 @@ class Mean(nn.Module):
         return (x @ w).mean(-1) - 3.0, torch.relu(x) + w.sum()
 
 
+class Diagonal(nn.Module):
+    """On either side."""
+
+    def __init__(self, left: bool) -> None:
+        super().__init__()
+        self.left = left
+
+    def forward(self, b: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        return torch.diag(a) @ b if self.left else b @ torch.diag(a)
+
+
 class Kept(nn.Module):
     """What it would save is read by something else."""
 
@@ -107,6 +118,22 @@ def test_a_rewritten_graph_gives_the_same(tool: Tool, tmp_path: Path, model: nn.
                 torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4, equal_nan=True)
             if given is odd:
                 assert not torch.isfinite(results[0]).all() and torch.isfinite(results[0]).any()
+
+
+@pytest.mark.parametrize("left", [True, False], ids=["rows", "columns"])
+@torch.no_grad()
+def test_a_diagonal_scales(tool: Tool, tmp_path: Path, left: bool) -> None:
+    model, a, b = Diagonal(left), torch.randn(24), torch.randn(24, 24)
+    found = answer(tool, model, (b, a), 1)
+    assert found["rewrites"] == ["diagonal_product"]
+    program = found["programs"][0]["program"]
+    assert [s for s in program["steps"] if s["kind"] == "aten"] == []
+    odd, odd_scale = b.clone(), a.clone()
+    odd[2, 3], odd[5, 7], odd[6, 7], odd[9, 9] = torch.inf, torch.nan, -torch.inf, torch.inf
+    odd_scale[11], odd_scale[12] = torch.inf, torch.nan
+    for given in ((b, a), (odd, a), (b, odd_scale)):
+        [result] = run(program, tmp_path, model, given)
+        torch.testing.assert_close(result, model(*given), rtol=1e-6, atol=1e-6, equal_nan=True)
 
 
 def test_a_product_that_is_read_stays(tool: Tool) -> None:

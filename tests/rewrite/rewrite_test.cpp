@@ -205,6 +205,48 @@ TEST_CASE("a sum stays where a condition is missing") {
   }
 }
 
+namespace {
+
+/// diag(a) as torch captures it, times a matrix. What a test changes: the zero, the count's step, the count's form.
+ir::Graph diagonal(bool left, double zero = 0, std::int64_t step = 1, const char* compare = "eq.Tensor",
+                   DType dtype = DType::f32) {
+  GraphBuilder g;
+  const int a = g.input({6}, dtype), b = g.input(left ? Shape{6, 5} : Shape{5, 6}, dtype);
+  const int row = g.node("unsqueeze.default", {V("self", a), I("dim", 0)}, {1, 6}, dtype);
+  const auto count = [&] {
+    return g.node("arange.start_step", {I("start", 0), I("end", 6 * step), I("step", step)}, {6}, DType::i64);
+  };
+  const int along = count();
+  const int down = g.node("unsqueeze.default", {V("self", count()), I("dim", -1)}, {6, 1}, DType::i64);
+  const int same = g.node(compare, {V("self", along), V("other", down)}, {6, 6}, DType::boolean);
+  const int view = g.node("view.default", {V("self", same), L("size", {6, 6})}, {6, 6}, DType::boolean);
+  const int nothing = g.node("scalar_tensor.default", {F("s", zero)}, {}, dtype);
+  const int d = g.node("where.self", {V("condition", view), V("self", row), V("other", nothing)}, {6, 6}, dtype);
+  g.output(g.node("matmul.default", {V("self", left ? d : b), V("other", left ? b : d)},
+                  left ? Shape{6, 5} : Shape{5, 6}, dtype));
+  return g.graph;
+}
+
+}  // namespace
+
+TEST_CASE("a product with a diagonal matrix scales rows or columns") {
+  for (const bool left : {true, false}) {
+    const Rewritten found = rewrite::rewrite(diagonal(left));
+    REQUIRE(found.applied.size() == 1);
+    CHECK(found.applied[0].rule == "diagonal_product");
+    CHECK(found.applied[0].numeric == rewrite::Numeric::exact);
+    CHECK_FALSE(has(found.graph, "matmul.default"));
+    CHECK_FALSE(has(found.graph, "eq.Tensor"));
+  }
+}
+
+TEST_CASE("a product stays where its factor is not surely diagonal") {
+  unchanged(diagonal(true, 0.5));
+  unchanged(diagonal(true, 0, 2));
+  unchanged(diagonal(true, 0, 1, "le.Tensor"));
+  unchanged(diagonal(true, 0, 1, "eq.Tensor", DType::bf16));
+}
+
 TEST_CASE("a softmax of one element needs no fold") {
   for (const char* op : {"_softmax.default", "_log_softmax.default"}) {
     GraphBuilder g;
