@@ -81,7 +81,7 @@ Result<Explanation> explain(const ir::Graph& graph, const codegen::Partition& pa
     fused.operators = operators_text(graph, partition.regions[r].nodes);
     fused.where = places_text(graph, partition.regions[r].nodes);
     for (const int node : partition.regions[r].nodes) add(fused.before, graph, node);
-    fused.after = {1, region.bytes};
+    fused.after = {1 + static_cast<int>(partition.regions[r].before.size()), region.bytes};
     why.fused.push_back(std::move(fused));
   }
   for (const codegen::Item& item : partition.order) {
@@ -119,7 +119,8 @@ std::vector<std::string> sentences(const Explanation& why) {
     std::string line = fmt::format("{}: {}", fused.region, fused.operators);
     if (!fused.where.empty()) line += fmt::format(" ({})", fused.where);
     line += fused.before.launches > 1
-                ? fmt::format(", {} in one kernel: {} in place of {}", counted(fused.before.launches, "operator"),
+                ? fmt::format(", {} in {}: {} in place of {}", counted(fused.before.launches, "operator"),
+                              fused.after.launches > 1 ? counted(fused.after.launches, "kernel") : "one kernel",
                               bytes_text(fused.after.bytes), bytes_text(fused.before.bytes))
                 : fmt::format(", a kernel of its own: {}", bytes_text(fused.after.bytes));
     if (fused.count > 1) line += fmt::format(", {} times", fused.count);
