@@ -10,12 +10,15 @@
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030A0000
 #include <Python.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
@@ -86,6 +89,15 @@ struct Layout {
   DlType dtype{};
   std::vector<std::int64_t> shape, strides;
   bool signs = false;  ///< a dtype whose tensors can have a pending negation
+  /// From the first byte to just after the last.
+  std::size_t bytes() const {
+    std::int64_t last = 0;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      if (shape[i] == 0) return 0;
+      last += (shape[i] - 1) * strides[i];
+    }
+    return static_cast<std::size_t>(last + 1) * ((dtype.bits * dtype.lanes + 7U) / 8U);
+  }
 };
 
 /// How arguments or results are nested.
@@ -119,6 +131,21 @@ struct Output {
   PyObject* value = nullptr;
 };
 
+/// A tensor of the caller's that a call changes: the program's last steps copy its new value there, or its kernels
+/// write it there, into what stands for buffer `direct`.
+struct Effect {
+  std::size_t place = 0;  ///< among the inputs, and behind them the parameters
+  long direct = -1;
+  long versions = 0;  ///< that the tensor's version counter goes up by
+};
+
+/// One call at a time through a plan with effects, as each is to see what the one before left. Where a fork happens
+/// while a call is under way, the child starts with nobody inside.
+struct Turns {
+  std::mutex mutex;
+  pid_t process = getpid();
+};
+
 /// Every PyObject* is borrowed from `keep`, the keyword arguments it was made of. The module is a weak reference, and
 /// its dictionary is not among them: both own the plan.
 struct Plan {
@@ -138,6 +165,9 @@ struct Plan {
   std::vector<Fresh> fresh;
   Arena arena;
   std::vector<Output> outputs;
+  std::vector<Effect> effects;
+  PyObject* raise_versions = nullptr;  ///< of torch: the counters of all tensors in an iterable, by one each
+  mutable Turns turns;
   RtRun run = nullptr;
   RtThreads limit = nullptr;    ///< null: not on the CPU
   PyObject* threads = nullptr;  ///< torch's setting for the thread that asks
@@ -191,8 +221,9 @@ bool same_layout(const Layout& wanted, const DlTensor& t) {
   return true;
 }
 
-/// Whether a tensor is what the program was made for; if so its address goes into the table.
-Look take(const Plan& plan, PyObject* tensor, const Layout& wanted, bool grad, std::vector<void*>::value_type* table) {
+/// Whether a tensor is what the program was made for; if so its address goes into the table, and to `at` if that is
+/// not null.
+Look take(const Plan& plan, PyObject* tensor, const Layout& wanted, bool grad, void** table, void** at) {
   PyTypeObject* type = Py_TYPE(tensor);
   const auto* as_object = reinterpret_cast<PyObject*>(type);
   if (as_object != plan.tensor_type && as_object != plan.parameter_type) return Look::differs;
@@ -216,6 +247,7 @@ Look take(const Plan& plan, PyObject* tensor, const Layout& wanted, bool grad, s
     if (negated.get() != Py_False) return Look::differs;
   }
   if (wanted.buffer >= 0 && data != nullptr) table[wanted.buffer] = data;
+  if (at != nullptr) *at = data;
   return Look::fits;
 }
 
@@ -325,14 +357,76 @@ PyObject* launch(const Plan& plan, void* const* table) {
   }
   RtError error;
   const auto count = static_cast<int>(plan.table.size());
+  const bool in_turns = !plan.effects.empty() && !plan.brief;  // who keeps the GIL is alone anyway
+  if (in_turns && plan.turns.process != getpid()) {
+    new (&plan.turns.mutex) std::mutex;
+    plan.turns.process = getpid();
+  }
   PyThreadState* thread = plan.brief ? nullptr : PyEval_SaveThread();
+  if (in_turns) plan.turns.mutex.lock();
   const int code = plan.run(plan.program, table, count, 0, plan.steps, stream, &error);
+  if (in_turns) plan.turns.mutex.unlock();
   if (thread != nullptr) PyEval_RestoreThread(thread);
   if (code == 0) return plan.miss;  // anything but null
   const Ref raised(
       PyObject_CallFunction(plan.error, "ss", error.kind[0] != '\0' ? error.kind : "launch_failed", error.message));
   if (raised) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.get())), raised.get());
   return nullptr;
+}
+
+/// Where a tensor lies, and whether the call changes it.
+struct Span {
+  std::uintptr_t first = 0, end = 0;
+  bool changes = false;
+};
+
+/// Whether memory that a call changes is also that of another of its tensors: then the order of reads and writes, of
+/// which a program has its own, would show.
+bool overlaps(std::vector<Span>& spans) {
+  std::ranges::sort(spans, {}, &Span::first);
+  std::uintptr_t any = 0, changed = 0;
+  for (const Span& span : spans) {
+    if (span.first < (span.changes ? any : changed)) return true;
+    any = std::max(any, span.end);
+    if (span.changes) changed = std::max(changed, span.end);
+  }
+  return false;
+}
+
+/// Finds the targets of a call's effects among its tensors, whose addresses are `at`.
+Look place_effects(const Plan& plan, void* const* at, void** table) {
+  const std::size_t inputs = plan.inputs.size(), all = inputs + plan.parameters.size();
+  std::vector<Span> spans(all);
+  for (std::size_t i = 0; i < all; ++i) {
+    spans[i].first = reinterpret_cast<std::uintptr_t>(at[i]);
+    const Layout& layout = i < inputs ? plan.inputs[i] : plan.parameters[i - inputs].layout;
+    spans[i].end = spans[i].first + layout.bytes();
+  }
+  for (const Effect& effect : plan.effects) {
+    spans[effect.place].changes = true;
+    if (effect.direct >= 0) table[effect.direct] = at[effect.place];
+  }
+  return overlaps(spans) ? Look::differs : Look::fits;
+}
+
+/// Counts the changes in the tensors' versions, as operators of torch do. Null with an exception.
+PyObject* count_changes(const Plan& plan, PyObject* const* tensors, PyObject* const* parameters) {
+  Py_ssize_t count = 0;
+  for (const Effect& effect : plan.effects) count += effect.versions;
+  if (count == 0) return plan.miss;
+  const Ref changed(PyTuple_New(count));
+  if (!changed) return nullptr;
+  Py_ssize_t next = 0;
+  for (const Effect& effect : plan.effects) {
+    const std::size_t inputs = plan.inputs.size();
+    PyObject* tensor = effect.place < inputs ? tensors[effect.place] : parameters[effect.place - inputs];
+    for (long i = 0; i < effect.versions; ++i) {
+      Py_INCREF(tensor);
+      PyTuple_SetItem(changed.get(), next++, tensor);
+    }
+  }
+  const Ref done(PyObject_CallFunctionObjArgs(plan.raise_versions, changed.get(), nullptr));
+  return done ? plan.miss : nullptr;
 }
 
 PyObject* pack(const Plan& plan, const Nest& nest, PyObject* const* fresh) {
@@ -420,22 +514,30 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
       for (std::size_t i = 0; i < count; ++i) Py_XDECREF(at[i]);
     }
   } held(plan.fresh.size() + plan.parameters.size() + (plan.nested ? plan.inputs.size() : 0) + 1);
+  std::vector<void*> addresses(plan.effects.empty() ? 0 : plan.inputs.size() + plan.parameters.size());
+  void** at = addresses.empty() ? nullptr : addresses.data();
   std::size_t next = plan.fresh.size();
   for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
     if (plan.nested) {
       Py_INCREF(tensors[i]);
       held.at[next++] = tensors[i];
     }
-    const Look look = take(plan, tensors[i], plan.inputs[i], grad != 0, table);
+    const Look look = take(plan, tensors[i], plan.inputs[i], grad != 0, table, at == nullptr ? nullptr : at + i);
     if (look != Look::fits) return answer(look);
   }
-  for (const Parameter& parameter : plan.parameters) {
+  const std::size_t first_parameter = next;
+  for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
+    const Parameter& parameter = plan.parameters[i];
     PyObject* tensor = PyDict_GetItemWithError(parameter.store, parameter.key);
     if (tensor == nullptr) return PyErr_Occurred() != nullptr ? nullptr : miss();
     Py_INCREF(tensor);
     held.at[next++] = tensor;
-    const Look look = take(plan, tensor, parameter.layout, grad != 0, table);
+    void** own = at == nullptr ? nullptr : at + plan.inputs.size() + i;
+    const Look look = take(plan, tensor, parameter.layout, grad != 0, table, own);
     if (look != Look::fits) return answer(look);
+  }
+  if (at != nullptr) {
+    if (const Look look = place_effects(plan, at, table); look != Look::fits) return answer(look);
   }
   for (std::size_t i = 0; i < plan.fresh.size(); ++i) {
     const Fresh& fresh = plan.fresh[i];
@@ -451,6 +553,7 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
     for (const auto& [buffer, offset] : plan.arena.places) table[buffer] = static_cast<char*>(data) + offset;
   }
   if (launch(plan, table) == nullptr) return nullptr;
+  if (at != nullptr && count_changes(plan, tensors, held.at + first_parameter) == nullptr) return nullptr;
   hits.fetch_add(1, std::memory_order_relaxed);
   plan.hits.fetch_add(1, std::memory_order_relaxed);
   return results(plan, held.at);
@@ -646,6 +749,18 @@ bool read_plan(PyObject* fields, Plan* plan) {
   std::memcpy(&plan->run, &function, sizeof function);
   plan->program = read.address(read.item(how, 1));
   plan->steps = static_cast<int>(read.number(read.item(how, 2)));
+  plan->raise_versions = read.field("raise_versions");
+  rows = read.field("effects");
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
+    PyObject* row = read.item(rows, i);
+    plan->effects.push_back({static_cast<std::size_t>(read.number(read.item(row, 0))),
+                             static_cast<long>(read.number(read.item(row, 2))),
+                             static_cast<long>(read.number(read.item(row, 1)))});
+    const Effect& effect = plan->effects.back();
+    if (effect.place >= plan->inputs.size() + plan->parameters.size() || effect.versions < 0 ||
+        effect.direct >= static_cast<long>(plan->table.size()))
+      if (!read.failed()) PyErr_SetString(PyExc_ValueError, "an effect on no tensor of the call");
+  }
   if (PyObject* threads = read.field("threads"); threads != nullptr && threads != Py_None) {
     plan->threads = read.item(threads, 0);
     void* limit = read.address(read.item(threads, 1));
@@ -665,7 +780,8 @@ bool read_plan(PyObject* fields, Plan* plan) {
   for (const auto& [buffer, offset] : plan->arena.places) {
     if (outside(buffer) || buffer < 0) PyErr_SetString(PyExc_ValueError, "a temporary outside the table");
   }
-  if (plan->outputs.empty() && !read.failed()) PyErr_SetString(PyExc_ValueError, "a plan without outputs");
+  if (plan->outputs.empty() && plan->effects.empty() && !read.failed())
+    PyErr_SetString(PyExc_ValueError, "a plan without outputs");
   return !read.failed();
 }
 
@@ -761,6 +877,8 @@ PyType_Spec plan_spec = {"planish_call.Plan", sizeof(PlanObject), 0, Py_TPFLAGS_
 int start(PyObject* module) {
   const Ref type(PyType_FromSpec(&plan_spec));
   if (!type) return -1;
+  // Says that plans have effects: with a library of an earlier version programs that change something are run without.
+  if (PyModule_AddIntConstant(module, "effects", 1) != 0) return -1;
   Py_INCREF(type.get());
   if (PyModule_AddObject(module, "Plan", type.get()) == 0) return 0;
   Py_DECREF(type.get());

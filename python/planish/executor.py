@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import functools
 import json
 import math
@@ -52,6 +53,9 @@ def torch_dtype(name: str) -> torch.dtype:
     if not isinstance(dtype, torch.dtype):
         raise ExecutorError("bad_program", f"unknown dtype '{name}'")
     return dtype
+
+
+_raise_versions = getattr(torch._C, "_increment_version", None)  # of each tensor in an iterable, by one
 
 
 class _Error(ctypes.Structure):
@@ -100,6 +104,23 @@ class Binding:
     dtype: torch.dtype
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A tensor of the caller's that a call changes. `value` is the program buffer with the new value, `position` the target's place in
+    `bindings`. `versions`: by how much eager's call raises the target's version counter. `differentiable`: whether the new value, in
+    eager, belongs to autograd's graph where gradients are on. `read`: whether results depend on the value before. `direct`: kernels
+    write the new value into the target itself, as nothing reads what was there from then on; else it is copied there after the last
+    step: a call that fails has changed nothing. `native`: by the runtime, as a step of the program."""
+
+    value: int
+    position: int
+    versions: int
+    differentiable: bool
+    read: bool
+    direct: bool
+    native: bool
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
@@ -272,10 +293,17 @@ class Executor:
     """A loaded program. `bindings` says which tensors `run` takes, in order; outputs come back in document order."""
 
     def __init__(
-        self, program: dict[str, Any], binaries: Sequence[str], blobs: Path | str | Callable[[str], bytes], rt: Path | str | None, device: Any
+        self,
+        program: dict[str, Any],
+        binaries: Sequence[str],
+        blobs: Path | str | Callable[[str], bytes],
+        rt: Path | str | None,
+        device: Any,
+        effects: Sequence[dict[str, Any]] | None = None,
     ) -> None:
         """`blobs` is the folder of the constants, or what gives one's bytes by name. `rt` may be None for a program of aten steps alone.
-        Raises ExecutorError."""
+        `effects`: what ship.json says of outputs that are effects, as far as it says something; where it is None nothing of the caller's is
+        ever changed, and `execute` is all that may be called. Raises ExecutorError."""
         self.device = torch.device(device)
         if self.device.type == "cuda" and self.device.index is None:
             self.device = torch.device("cuda", torch.cuda.current_device())
@@ -290,9 +318,12 @@ class Executor:
         self.handle: Any = None
         self.runs = 0  # calls of `run`; those that the C form answers are not among them
         self._lib: Any = None
-        if any(s["kind"] != "aten" for s in self._steps):
-            self._load(program, binaries, rt)
+        native = any(s["kind"] != "aten" for s in self._steps)
         self.bindings = self._find_bindings()
+        self._tangled: set[int] = set()
+        self.effects, self._copies = ([], []) if effects is None else self._find_effects(native, effects)
+        if native:
+            self._load(program, binaries, rt)
         read = blobs if callable(blobs) else lambda name: (Path(blobs) / name).read_bytes()
         self._constants = [(i, self._constant(i, read)) for i, b in enumerate(self._buffers) if b["role"] == "const"]
         # The address that stands for a buffer without elements: never read, but not null.
@@ -308,6 +339,10 @@ class Executor:
         if rt is None:
             raise ExecutorError("load_failed", "the program has kernels, but no runtime library was given")
         self._lib = _library(rt)
+        if self._copies:
+            changed = {step["to"] for step in self._copies}
+            buffers = [b | {"role": "state"} if i in changed else b for i, b in enumerate(self._buffers)]
+            program = program | {"buffers": buffers, "steps": self._steps + self._copies}
         text = json.dumps(program).encode()
         paths = (ctypes.c_char_p * max(1, len(binaries)))(*[str(b).encode() for b in binaries])
         handle, error = ctypes.c_void_p(), _Error()
@@ -331,8 +366,9 @@ class Executor:
                        self._shapes[like], self._strides[like])  # fmt: skip
 
     def _find_bindings(self) -> list[Binding]:
+        """What the program reads of the caller's, and after that what it only changes."""
         found = [self._binding(i, i, b["source"]) for i, b in enumerate(self._buffers) if b["role"] in ("input", "param", "state")]
-        self._writebacks: list[tuple[int, int]] = []  # (buffer, position in bindings)
+        self._targets: list[int] = []  # of each output that is an effect: its target's place among these
         for out in self._outputs:
             if out["kind"] == "mutate_buffer":
                 source = {"kind": "buffer", "name": out["target"]}
@@ -345,8 +381,50 @@ class Executor:
             if position is None:
                 position = len(found)
                 found.append(self._binding(-1, out["buffer"], source))
-            self._writebacks.append((out["buffer"], position))
+            self._targets.append(position)
         return found
+
+    def _find_effects(self, native: bool, facts: Sequence[dict[str, Any]]) -> tuple[list[Effect], list[dict[str, Any]]]:
+        """The effects, and the steps behind the program's own that copy new values to their targets. `native`: there is a runtime."""
+        effects: list[Effect] = []
+        copies: list[dict[str, Any]] = []
+        outputs = [o for o in self._outputs if o["kind"] in ("mutate_buffer", "mutate_input")]
+        known_facts = {(f["kind"], f["target"]): f for f in facts}
+        changed = {self.bindings[position].buffer for position in self._targets}
+        self._tangled = {o["buffer"] for o in outputs} & changed - {-1}  # new values that are others' values before: copied while all are there
+        for out, position in zip(outputs, self._targets, strict=True):
+            value, target = out["buffer"], self.bindings[position]
+            about = known_facts.get((out["kind"], out["target"]), {})
+            if target.buffer == value:
+                continue  # writing a state back onto itself is nothing to do
+            alike = (target.dtype, target.shape, target.strides) == (self._dtypes[value], self._shapes[value], self._strides[value])
+            dense = 0 not in target.shape and not any(n > 1 and stride == 0 for n, stride in zip(target.shape, target.strides, strict=True))
+            known = native and not self._tangled and alike and dense and self._buffers[value]["dtype"] in _DTYPES and _raise_versions is not None
+            direct = known and self._may_be_written(value, target.buffer, bool(out.get("in_place")))
+            if known and not direct:
+                if target.buffer < 0:  # the runtime knows tensors by their buffer
+                    target = dataclasses.replace(target, buffer=len(self._buffers))
+                    self.bindings[position] = target
+                    like = self._buffers[value]
+                    self._buffers = [*self._buffers, {"role": "state", "dtype": like["dtype"], "shape": like["shape"], "strides": like["strides"]}]
+                    for known_of in (self._shapes, self._strides, self._dtypes):
+                        known_of.append(known_of[value])  # type: ignore[attr-defined]
+                copies.append({"kind": "copy", "from": value, "to": target.buffer})
+            versions = about.get("versions", 1)
+            effects.append(Effect(value, position, versions, about.get("differentiable", True), about.get("read", True), direct, known))
+        return effects, copies
+
+    def _may_be_written(self, value: int, target: int, in_place: bool) -> bool:
+        """Whether kernels may write `value` into the memory of `target` (-1: nothing reads it): each that reads the target runs before
+        the first that writes the value, or is the one that does and was found to read each element where it writes it (`in_place`)."""
+        if self._buffers[value]["role"] != "output" or sum(o.get("buffer") in (value, target) for o in self._outputs) > 1:
+            return False
+        uses = [(k, step["kind"], *self._step_buffers(step)) for k, step in enumerate(self._steps)]
+        if any(kind == "aten" for _, kind, reads, writes in uses if value in reads | writes or target in reads | writes):
+            return False
+        first = min((k for k, _, _, writes in uses if value in writes), default=-1)
+        last = max((k for k, _, reads, _ in uses if target in reads), default=-1)
+        return last < first or (last == first and in_place)
 
     def _constant(self, i: int, read: Callable[[str], bytes]) -> Tensor:
         name = self._buffers[i]["source"]["blob"]
@@ -401,6 +479,10 @@ class Executor:
                     native_use.setdefault(b, []).append(k)
             if step["kind"] == "aten":
                 defined_by_aten |= writes
+        for step in self._copies:
+            for b in (step["from"], step["to"]):
+                native_first.setdefault(b, len(self._steps))
+                native_use.setdefault(b, []).append(len(self._steps))
         returned = {o["buffer"] for o in self._outputs if "buffer" in o}
         native = set(native_use)
 
@@ -441,13 +523,27 @@ class Executor:
                     actions.append(self._free(done))
             k = last
         self._actions = actions
+        self._changes = [self._native(len(self._steps), len(self._steps) + len(self._copies))] if self._copies else []
+        self._by_torch = [(e.value, e.position, e.versions) for e in self.effects if not e.native]
+        self._written = [(e.value, e.position) for e in self.effects if e.direct]
+        self._counted = [e.position for e in self.effects if e.native for _ in range(e.versions)]
         self._results: list[tuple[int, Any]] = [
             (o["buffer"], None) if o["kind"] != "scalar" else (-1, read_scalar(o["arg"])) for o in self._outputs if o["kind"] in ("user", "scalar")
         ]
         self.output_buffers = sorted({o["buffer"] for o in self._outputs if "buffer" in o})
+        self.own_results = not self._handed_through() & {b for b, _ in self._results}
         self._position_of = {b.buffer: p for p, b in enumerate(self.bindings) if b.buffer >= 0}
-        # Writing a state back onto itself is nothing to do.
-        self._writebacks = [(b, p) for b, p in self._writebacks if self.bindings[p].buffer != b]
+
+    def _handed_through(self) -> set[int]:
+        """Buffers that may be the caller's own memory, or a constant's: those given, and operators' views of them."""
+        given = {b.buffer for b in self.bindings} | {b for b, _ in self._constants}
+        for step in self._steps:
+            if step["kind"] != "aten" or not self._step_buffers(step)[0] & given:
+                continue
+            schema = find_op(step["op"])._schema
+            if any(r.alias_info is not None for r in schema.returns) or schema.name == "aten::_unsafe_view":
+                given |= self._step_buffers(step)[1]
+        return given
 
     def _pack(self, temps: set[int], uses: dict[int, list[int]]) -> tuple[int, list[tuple[int, int]]]:
         """Places temporaries that only kernels touch into one allocation, sharing bytes between those never live at once."""
@@ -605,20 +701,22 @@ class Executor:
 
     def direct(self) -> dict[str, Any] | None:
         """What one call does, for who makes it without this object: allocate `fresh`, fill in the pointer table, launch all steps,
-        return `results`. None where a call needs more: operators of torch, or something to write back."""
+        return `results`, raise versions. None where a call needs more: operators of torch, or an effect that the runtime cannot have."""
         kernels_only = bool(self._steps) and all(step["kind"] != "aten" for step in self._steps)
         aliased = {b.buffer for b in self.bindings} | {b for b, _ in self._constants}
         allocated = {f[0] for f in self._fresh}
         returned = {b for b, _ in self._results if b >= 0}
         complex_inputs = any(b.dtype.is_complex for b in self.bindings)
-        if not kernels_only or self._writebacks or complex_inputs or not returned <= allocated or returned & aliased:
+        if not kernels_only or self._by_torch or complex_inputs or not returned <= allocated or returned & aliased:
             return None
         table = [0] * len(self._buffers)
         for b, tensor in self._constants:
             table[b] = tensor.data_ptr()
         for b in self._empty_native:
             table[b] = self._nowhere.data_ptr()
-        sizes = [self._arena_bytes, *(extent(shape, strides) * dtype.itemsize for _, shape, strides, dtype, _ in self._fresh)]
+        written = {value for value, _ in self._written}
+        fresh = [f for f in self._fresh if f[0] not in written]
+        sizes = [self._arena_bytes, *(extent(shape, strides) * dtype.itemsize for _, shape, strides, dtype, _ in fresh)]
         allocate = self._empty if self._pool is not None and max(sizes) >= _POOLED else _allocator(self.device)
         touched = sum(extent(s, t) * d.itemsize for s, t, d in zip(self._shapes, self._strides, self._dtypes, strict=True))
         address = ctypes.cast(self._lib.prt_program_run, ctypes.c_void_p).value
@@ -626,10 +724,12 @@ class Executor:
             "keep": (self, allocate),
             "allocate": allocate,
             "table": table,
-            "fresh": [(b, shape, strides, dtype) for b, shape, strides, dtype, _ in self._fresh],
+            "fresh": [(b, shape, strides, dtype) for b, shape, strides, dtype, _ in fresh],
             "arena": (self._arena_bytes, torch.uint8, list(self._arena_offsets)),
             "results": [b if b >= 0 else (value,) for b, value in self._results],
-            "launch": (address, self.handle.value, len(self._steps)),
+            "launch": (address, self.handle.value, len(self._steps) + len(self._copies)),
+            "effects": [(e.position, e.versions, e.value if e.direct else -1) for e in self.effects],
+            "raise_versions": _raise_versions,
             "threads": None if self._cuda else (torch.get_num_threads, ctypes.cast(self._lib.prt_threads, ctypes.c_void_p).value),
             "brief": not self._cuda and touched <= _BRIEF,
             "device": -1 if not self._cuda else self.device.index,
@@ -655,14 +755,27 @@ class Executor:
         """One call: tensors in the order of `bindings` in, the values of the user outputs (tensors or scalars) out, updated
         buffers and inputs written back. The caller guarantees dtype, shape, strides, device and 16-byte alignment."""
         self.runs += 1
-        env = self.execute(tensors)
-        for b, position in self._writebacks:
-            tensors[position].copy_(env[b])
+        into = {value: tensors[position] for value, position in self._written} if self._written else None
+        env = self._run(tensors, into, [*self._actions, *self._changes] if self._changes else self._actions)
+        for b in self._tangled:
+            env[b] = env[b].clone()
+        for b, position, versions in self._by_torch:
+            target = tensors[position]
+            if versions == 1 or _raise_versions is None:
+                target.copy_(env[b])
+            else:
+                target.data.copy_(env[b])
+                _raise_versions([target] * versions)
+        if self._counted and _raise_versions is not None:
+            _raise_versions([tensors[position] for position in self._counted])
         return [value if b < 0 else env[b] for b, value in self._results]
 
     def execute(self, tensors: Sequence[Tensor], into: dict[int, Tensor] | None = None) -> list[Any]:
-        """Runs the steps without writing anything back, and returns the environment: the tensor of each buffer in
+        """Runs the steps without changing anything of the caller's, and returns the environment: the tensor of each buffer in
         `output_buffers` at its index. Kernels write outputs straight into the tensors of `into`, where it has one."""
+        return self._run(tensors, into, self._actions)
+
+    def _run(self, tensors: Sequence[Tensor], into: dict[int, Tensor] | None, actions: list[_Action]) -> list[Any]:
         idle = self._idle
         try:
             call = idle.pop()  # atomic: no two calls share a table
@@ -693,7 +806,7 @@ class Executor:
         if self._cuda:
             call.stream = ctypes.c_void_p(_raw_stream(device.index))
         try:
-            for act in self._actions:
+            for act in actions:
                 act(env, table, call)
         finally:
             idle.append(call)

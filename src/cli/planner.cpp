@@ -14,6 +14,7 @@
 #include "coder/whole.h"
 #include "ir/graph.h"
 #include "program/program.h"
+#include "rewrite/rewrite.h"
 
 namespace planish::cli {
 
@@ -127,7 +128,7 @@ class SynthPlan : public Plan {
       if (planned == planned_.end()) continue;
       const auto found = chosen.find(planned->id);
       if (found == chosen.end()) continue;
-      PLANISH_TRY(choices[r], coder::emit(partition.regions[r].kernel, task_->device, found->second));
+      PLANISH_TRY(choices[r], coder::emit(partition.regions[r], task_->device, found->second));
     }
     PLANISH_TRY(auto program, codegen::compose(task_->graph, partition, choices, task_->device));
     return program::to_json(program);
@@ -185,7 +186,7 @@ class SynthPlan : public Plan {
     out.nodes = region.nodes;
     out.inputs = region.inputs;
     out.outputs = region.outputs;
-    const codegen::Cost cost = codegen::cost(region.kernel);
+    const codegen::Cost cost = codegen::cost(region);
     out.bytes = cost.bytes;
     out.flops = flops_of(cost);
     out.summary = summary_of(task_->graph, region);
@@ -245,6 +246,11 @@ class SynthPlanner : public Planner {
     // Packing costs what the product of 16-bit factors gains: libraries read those as they lie.
     options.limits.narrow_contractions = false;
     PLANISH_TRY(task->partition, codegen::partition(task->graph, options));
+    const rewrite::Rewritten rewritten = rewrite::rewrite(task->graph);
+    if (!rewritten.applied.empty()) {
+      auto less = codegen::partition_rewritten(task->graph, task->partition, rewritten.graph, rewritten.local, options);
+      if (less) task->partition = std::move(*less);
+    }
     codegen::RecutOptions recut_options;
     recut_options.limits = options.limits;
     task->recuts = codegen::recuts(task->graph, task->partition, task->device, recut_options);

@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "codegen/compose/staged.h"
 #include "coder/source_text.h"
 
 namespace planish::coder {
@@ -81,8 +82,11 @@ Result<std::string> written_source(const Proposal& proposal) {
   return apply_edits(patch.parent, patch.edits);
 }
 
-Result<codegen::Emitted> emit(const codegen::Kernel& kernel, const codegen::Device& device, const Proposal& proposal) {
-  if (const auto* genome = genome_of(proposal)) return codegen::emit(kernel, device, *genome);
+Result<codegen::Emitted> emit(const codegen::Region& region, const codegen::Device& device, const Proposal& proposal) {
+  if (const auto* genome = genome_of(proposal)) {
+    PLANISH_TRY(auto emitted, codegen::emit(region.kernel, device, *genome));
+    return codegen::staged(region, std::move(emitted), device);
+  }
   PLANISH_TRY(const std::string text, written_source(proposal));
   return parse_source_text(text, device.target);
 }

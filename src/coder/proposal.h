@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "codegen/genome.h"
+#include "codegen/partition/partition.h"
 #include "coder/patch.h"
 
 namespace planish::coder {
@@ -48,7 +49,8 @@ Result<std::string> written_source(const Proposal& proposal);
 /// `text` as text() gave it, with its document. Kinds `bad_proposal`, and those of genome_from_text().
 Result<Proposal> proposal_from(std::string_view text, std::string_view document);
 
-/// The launches that a proposal stands for. Error kinds: those of codegen::emit(), `bad_source`, `bad_patch`.
-Result<codegen::Emitted> emit(const codegen::Kernel& kernel, const codegen::Device& device, const Proposal& proposal);
+/// The launches that a proposal for a region stands for. Error kinds: those of codegen::emit(), `bad_source`,
+/// `bad_patch`.
+Result<codegen::Emitted> emit(const codegen::Region& region, const codegen::Device& device, const Proposal& proposal);
 
 }  // namespace planish::coder

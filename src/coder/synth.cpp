@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "codegen/compose/compose.h"
+#include "codegen/compose/staged.h"
 #include "codegen/genomes.h"
 #include "codegen/templates/template.h"
 #include "coder/describe.h"
@@ -29,7 +30,7 @@ class Synth : public Domain {
   }
 
   Result<Candidate> build(const codegen::Genome& genome) const override {
-    PLANISH_TRY(const auto emitted, genomes_.emit(genome));
+    PLANISH_TRY(const auto emitted, launches(genome));
     return candidate(genome, emitted);
   }
 
@@ -41,7 +42,7 @@ class Synth : public Domain {
   }
 
   Result<std::string> source(const codegen::Genome& genome) const override {
-    PLANISH_TRY(const auto emitted, genomes_.emit(genome));
+    PLANISH_TRY(const auto emitted, launches(genome));
     return source_text(emitted);
   }
 
@@ -51,6 +52,11 @@ class Synth : public Domain {
   }
 
  private:
+  Result<codegen::Emitted> launches(const codegen::Genome& genome) const {
+    PLANISH_TRY(auto emitted, genomes_.emit(genome));
+    return codegen::staged(region_, std::move(emitted), task_->device);
+  }
+
   Result<Candidate> candidate(Proposal proposal, const codegen::Emitted& emitted) const {
     PLANISH_TRY(const auto program, codegen::region_program(task_->graph, region_, emitted, task_->device));
     return candidate_of(std::move(proposal), program);

@@ -78,7 +78,14 @@ Result<GraphOutput> parse_output(const Json& json, int values, const std::string
   in.integer("value", output.value, ObjectReader::Need::optional);
   const Json* target = in.get("target", ObjectReader::Need::optional);
   const Json* arg = in.get("arg", ObjectReader::Need::optional);
+  // What eager does to a tensor that it changes, beside its value: for who calls the module, through ship.json.
+  int versions = 0;
+  bool differentiable = false, read = false;
+  in.integer("versions", versions, ObjectReader::Need::optional);
+  in.boolean("differentiable", differentiable, ObjectReader::Need::optional);
+  in.boolean("read", read, ObjectReader::Need::optional);
   PLANISH_CHECK(in.finish());
+  if (versions < 0) return fail(bad, where + ": `versions` is negative");
   if (output.kind == "scalar") {
     if (arg == nullptr) return fail(bad, where + ": a scalar needs `arg`");
     output.scalar_json = dump_json(*arg);

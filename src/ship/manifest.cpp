@@ -58,6 +58,20 @@ std::vector<std::string> all_cpu_flags() {
   return found;
 }
 
+/// What the graph says of each tensor that a call changes.
+Json effects(const Json& graph) {
+  Json found = Json::array();
+  for (const Json& output : graph.value("outputs", Json::array())) {
+    if (!output.contains("target")) continue;
+    Json facts = Json::object();
+    for (const char* field : {"kind", "target", "versions", "differentiable", "read"}) {
+      if (output.contains(field)) facts[field] = output[field];
+    }
+    found.push_back(std::move(facts));
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::string> cpu_flags(const fs::path& folder, const std::vector<std::string>& binaries) {
@@ -86,6 +100,7 @@ Result<Json> manifest(const ShipRequest& request, const fs::path& folder, const 
             {"input_tree", graph["input_tree"]},
             {"output_tree", graph["output_tree"]},
             {"scalars", graph["scalars"]},
+            {"effects", effects(graph)},
             {"default_dtype", "f32"},
             {"binaries", binaries}};
   if (!request.modules.empty()) {

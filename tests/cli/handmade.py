@@ -10,6 +10,7 @@ from command import Home
 for neighbour in ("executor", "ship"):
     sys.path.insert(0, str(Path(__file__).parents[1] / "python" / neighbour))
 
+import training  # noqa: E402, F401
 from programs import buffer, build, kernel, launch, param, program, user  # noqa: E402
 from shipping import with_kernels  # noqa: E402
 

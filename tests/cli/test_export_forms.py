@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from command import Home, lines
-from handmade import shipped_by_hand
+from handmade import build, shipped_by_hand, training, with_kernels
 from optimised_task import Optimised
 from torch import nn
 
@@ -138,6 +138,35 @@ def test_what_is_not_deferred(from_file: Callable[[], nn.Module]) -> None:
         assert not took_the_program(from_file(), x)[0]
     batch = torch.randn(2, 4, 8)
     torch.testing.assert_close(torch.vmap(from_file())(batch), torch.relu(batch) * model.weight + 0.5)
+
+
+def test_a_single_file_in_training_mode(tmp_path: Path) -> None:
+    """Called as harnesses do, with gradients on: the program runs in C, its buffers and their versions are eager's, and so are gradients."""
+    home = Home(tmp_path)
+    (tmp_path / "kernels").mkdir()
+    with_kernels(tmp_path / "out", training.TASK, training.DOCUMENT, build([training.KERNEL], tmp_path / "kernels"))
+    home.task(training.TASK)
+    done = home.run("export", "out", "--form", "file")
+    assert done.returncode == 0, done.stderr
+    space: dict[str, Any] = {}
+    exec((home.path / "task_planish.py").read_text(), space)
+    model, twin = space["ModelNew"](), space["Model"]()
+    given = [torch.randn(4, 8) for _ in range(4)]
+    for x in given:
+        ran, result = took_the_program(model, x)
+        wanted = twin(x)
+        assert ran
+        torch.testing.assert_close(result, wanted)
+        for one, other in zip(model.buffers(), twin.buffers(), strict=True):
+            torch.testing.assert_close(one, other)
+            assert one._version == other._version
+    assert model._planish.shipped.extension.hits() == len(given)
+    for one, other in zip(*(torch.autograd.grad(y.square().sum(), list(m.parameters())) for y, m in ((result, model), (wanted, twin))), strict=True):
+        torch.testing.assert_close(one, other)
+    for one, other in zip(model.buffers(), twin.buffers(), strict=True):
+        torch.testing.assert_close(one, other)
+    code, document = home.document("verify", "task.py", "task_planish.py", "--target", "cpu", "--seeds", "1")
+    assert code == 0 and document["verified"], document["message"]
 
 
 def test_verify_takes_the_file(home: Home) -> None:

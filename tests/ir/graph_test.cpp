@@ -19,7 +19,7 @@ const std::string good = R"J({
             {"op": "aten.many.default", "args": [{"name": "a", "values": [3, null]}, {"name": "b", "float": "0x1.8p+1"},
               {"name": "c", "float": "inf"}, {"name": "d", "bool": true}, {"name": "e", "str": "none"}, {"name": "f", "ints": [1, 2]},
               {"name": "g", "dtype": "bf16"}, {"name": "h", "none": true}], "outs": [2, null]}],
-  "outputs": [{"value": 3, "kind": "user"}, {"kind": "scalar", "arg": {"int": 3}}, {"value": 3, "kind": "mutate_buffer", "target": "b"},
+  "outputs": [{"value": 3, "kind": "user"}, {"kind": "scalar", "arg": {"int": 3}}, {"value": 3, "kind": "mutate_buffer", "target": "b", "versions": 0, "differentiable": false, "read": true},
               {"value": 3, "kind": "mutate_input", "target": 0}],
   "input_tree": "t", "output_tree": "u", "scalars": [{"index": 2, "arg": {"int": 3}}]
 })J";

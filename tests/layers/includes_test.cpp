@@ -12,9 +12,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::vector<std::string> order{"base",    "llm",      "mcp",   "http",   "database",    "ir",    "program",
-                                     "codegen", "patterns", "model", "worker", "evaluate",    "judge", "coder",
-                                     "search",  "store",    "ship",  "suite",  "environment", "cli"};
+const std::vector<std::string> order{"base",    "llm",     "mcp",      "http",  "database", "ir",          "rewrite",
+                                     "program", "codegen", "patterns", "model", "worker",   "evaluate",    "judge",
+                                     "coder",   "search",  "store",    "ship",  "suite",    "environment", "cli"};
 
 int rank(const std::string& folder) {
   const auto found = std::find(order.begin(), order.end(), folder);

@@ -281,7 +281,7 @@ class Check:
     def _aten(self, seed: int, data: Data) -> None:
         with blame("aten"):
             program = self.answer["aten"]
-            self._through_run("aten", seed, data, Executor(program, [], self.blobs, None, self.device), ())
+            self._through_run("aten", seed, data, Executor(program, [], self.blobs, None, self.device, effects=[]), ())
 
     def _through_run(self, stage: str, seed: int, data: Data, executor: Executor, genomes: tuple[str, ...]) -> None:
         """A call as a shipped module makes it: live tensors in, results out, effects written back."""
@@ -357,7 +357,8 @@ class Check:
         self.count("programs run")
         if effects and any(o["kind"] != "user" for o in program["outputs"]):
             with blame("effect"):
-                self._through_run("effect", data.buffers.seed, data, handle.executor, genomes)
+                executor = Executor(program, binaries, self.blobs, rt.find_library(), self.device, effects=[])
+                self._through_run("effect", data.buffers.seed, data, executor, genomes)
 
 
 def _source(source: dict[str, Any]) -> tuple[Any, ...]:

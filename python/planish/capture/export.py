@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import arguments, losses
 from planish.capture.batch_norm import averaging_as_tensors
+from planish.capture.effects import describe_effects
 from planish.capture.lstm import states_of_one_shape
 from planish.capture.source import source_of
 from planish.capture.statistics import add_statistics
@@ -155,6 +156,7 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
     graph_module.recompile()
     writer = _Writer(program, model, path)
     document = writer.document(blobs)
+    describe_effects(document, program, model, args, kwargs)
     return Captured(document, program, writer.nodes, writer.placeholders, writer.value_of, model, writer.constants)
 
 

@@ -14,8 +14,10 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import json
+import os
 import sys
 import sysconfig
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -29,6 +31,7 @@ from torch.utils import _pytree as pytree
 
 Tensor = torch.Tensor
 FALLBACK = object()
+_NOT_DEFERRED = object()
 _PLAIN = (Tensor, nn.Parameter)
 
 _autocast = getattr(torch._C, "_is_any_autocast_enabled", torch.is_autocast_enabled)
@@ -180,7 +183,9 @@ class Shipped:
                     native = any(step["kind"] != "aten" for step in self.program["steps"])
                     binaries = [self.files.path(name) for name in self.manifest["binaries"]]
                     runtime = self.files.path("libplanish_rt.so") if native else None
-                    found = self.module.Executor(self.program, binaries, lambda blob: self.files.read(f"blobs/{blob}"), runtime, device)
+                    found = self.module.Executor(
+                        self.program, binaries, lambda blob: self.files.read(f"blobs/{blob}"), runtime, device, self.manifest.get("effects", [])
+                    )
                 except AttributeError as error:  # of a library: a live module's folder is run by the installed version
                     found = f"made by Planish {self.manifest.get('planish', 'of another version')}, which this one cannot run ({error}); optimise it again"
                 except (OSError, self.module.ExecutorError) as error:
@@ -315,7 +320,7 @@ class _Bound:
     one is not disturbed by another that binds anew. The module owns this and is not owned by it, nor is its dictionary: it goes
     when its last reference does, not when the cycle collector finds it."""
 
-    __slots__ = ("device", "executor", "fast", "loose", "module", "params", "parts", "sizes", "ties", "tree", "unused", "users")
+    __slots__ = ("device", "executor", "fast", "loose", "module", "params", "parts", "sizes", "ties", "tree", "turns", "unused", "users")
 
     device: torch.device
     executor: Any
@@ -327,8 +332,25 @@ class _Bound:
     sizes: list[tuple[dict[str, Any], int]]  # how many submodules each has
     ties: list[tuple[dict[str, Any], str, dict[str, Any], str]]
     tree: list[tuple[dict[str, Any], str, nn.Module, bool | None, tuple[tuple[str, Any], ...]]]
+    turns: _Turns
     unused: list[int]
     users: list[tuple[Any, ...]]
+
+
+class _Turns:
+    """One thread at a time through a program that changes a module's buffers, each of which is to see what the one before left. Where a
+    fork happens while a call is under way, the child starts with nobody inside."""
+
+    def __init__(self) -> None:
+        self._process, self._lock = os.getpid(), threading.Lock()
+
+    def __enter__(self) -> None:
+        if self._process != os.getpid():
+            self._process, self._lock = os.getpid(), threading.Lock()
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
 
 
 class _Parts:
@@ -372,12 +394,24 @@ class _Deferred(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, attachment: Attachment, module: nn.Module, parts: _Parts, names: list[str], args: tuple[Any, ...], fixed: list[Tensor], *parameters: Tensor
+        ctx: Any,
+        attachment: Attachment,
+        module: nn.Module,
+        parts: _Parts,
+        names: list[str],
+        args: tuple[Any, ...],
+        before: dict[str, Tensor | None],
+        fixed: list[Tensor],
+        *parameters: Tensor,
     ) -> Any:
-        """`names` are those of `parameters`, which require gradients, and then of `fixed`, which do not."""
-        result = attachment.fast(module, args, {})
+        """`names` are those of `parameters`, which require gradients, and then of `fixed`, which do not. `before`: by name, what the
+        program changes, as it is now; None where that says nothing about the outputs. Gradients are off in here."""
+        result = FALLBACK if attachment.fast is None else attachment.fast(module, args, {})
+        if result is FALLBACK:
+            result = attachment(module, args, {})
         if result is FALLBACK:
             return FALLBACK
+        ctx.before = before
         ctx.attachment, ctx.module, ctx.parts, ctx.names, ctx.count = attachment, module, parts, names, len(parameters)
         ctx.save_for_backward(*parameters, *fixed, *args)
         leaves = [result] if attachment._single_output else pytree.tree_leaves(result)
@@ -388,13 +422,20 @@ class _Deferred(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         saved = ctx.saved_tensors
         tensors, args = dict(zip(ctx.names, saved, strict=False)), saved[len(ctx.names) :]
+        # The original changes its buffers once more: copies of them.
+        now = dict(ctx.module.named_buffers(remove_duplicate=False)) if ctx.before else {}
+        tensors |= {name: (now[name] if then is None else then).detach().clone() for name, then in ctx.before.items()}
         result = ctx.attachment._original(ctx.parts.rebuild(ctx.module, tensors), args)
         pairs = [(t, g) for t, g in zip(pytree.tree_leaves(result), gradients, strict=True) if isinstance(t, Tensor) and t.requires_grad and g is not None]
         found: Any = [None] * ctx.count
         if pairs:
             outputs, given = zip(*pairs, strict=True)
             found = torch.autograd.grad(outputs, saved[: ctx.count], given, allow_unused=True, create_graph=_grad_enabled())
-        return None, None, None, None, None, None, *found
+        return None, None, None, None, None, None, None, *found
+
+
+# What apply() comes to where no transform of torch.func is active, which was asked before: its own look at every argument takes 5 µs.
+_defer = super(torch.autograd.Function, _Deferred).apply
 
 
 class Attachment:
@@ -526,7 +567,7 @@ class Attachment:
     # ---- once ----
 
     def _read_trees(self) -> None:
-        manifest, program = self.shipped.manifest, self.shipped.program
+        manifest = self.shipped.manifest
         name_types()
         self._in_spec = pytree.treespec_loads(manifest["input_tree"])
         self._out_spec = pytree.treespec_loads(manifest["output_tree"])
@@ -543,7 +584,6 @@ class Attachment:
         nests = [_nest(spec, leaves, scalars) for spec in (args_spec, kwargs_spec)]
         self._given: Any = None if None in nests else nests
         self._answer = _nest(self._out_spec, iter(range(self._out_spec.num_leaves)), {})
-        self._mutates = any(o["kind"] == "mutate_input" for o in program["outputs"])
         self._captured_dtype = self.shipped.module.torch_dtype(manifest.get("default_dtype", "f32"))
 
     def _bind(self, module: nn.Module, device: torch.device) -> _Bound | None:
@@ -558,7 +598,7 @@ class Attachment:
             self.why = "submodules were added or removed"
             return None
         bound = _Bound()
-        bound.module, bound.device, bound.executor, bound.fast = weakref.ref(module), device, executor, None
+        bound.module, bound.device, bound.executor, bound.fast, bound.turns = weakref.ref(module), device, executor, None, _Turns()
         bound.tree = []
         bound.sizes = [(child._modules, len(child._modules)) for child in modules.values() if child._modules]
         bound.parts = _Parts(modules) if self.shipped.defer_gradients else None
@@ -626,10 +666,10 @@ class Attachment:
 
     def _direct(self, bound: _Bound) -> Any:
         """The C form of this binding: None where there is no extension, or the program or call is not of its simple kind
-        (arguments nested in tuples, lists and dictionaries, all of them used; kernels only, nothing written back)."""
+        (arguments nested in tuples, lists and dictionaries, all of them used; kernels only)."""
         extension, direct = self.shipped.extension, bound.executor.direct()
         simple = self._given is not None and not (bound.unused or bound.ties or bound.loose)
-        if extension is None or direct is None or not simple:
+        if extension is None or direct is None or not simple or (direct["effects"] and not getattr(extension, "effects", 0)):
             return None
         buffers = [b.buffer for b in bound.executor.bindings]
         module = bound.module()
@@ -642,6 +682,8 @@ class Attachment:
         out_spec = self._out_spec
         places = {user[1]: place for place, user in enumerate(bound.users)}
         given, keywords = (_placed(nest, places) for nest in self._given)
+        tensors = [p for p, *_ in bound.users] + [p for p, *_ in bound.params]  # as the C form counts them
+        effects = [(tensors.index(position), versions, value) for position, versions, value in direct.pop("effects")]
         return extension.Plan(
             miss=FALLBACK,
             module=bound.module,
@@ -663,6 +705,7 @@ class Attachment:
             given=given,
             keywords=keywords,
             nested=not self._plain_positional,
+            effects=effects,
             answer=self._answer,
             params=[(store, key, buffers[p], torch.empty((), dtype=dtype), shape, strides) for p, store, key, dtype, shape, strides in bound.params],
             finish=None if self._answer is not None else lambda leaves: pytree.tree_unflatten(leaves, out_spec),
@@ -681,7 +724,7 @@ class Attachment:
             return self._refuse("default dtype", lambda: f"the default dtype is {_default_dtype()}, captured was {self._captured_dtype}")
         if self.shipped.defer_gradients and _grad_enabled() and not self._trains:
             result = self._deferred(module, args, kwargs)
-            if result is not FALLBACK:
+            if result is not _NOT_DEFERRED:
                 return result
         if self._plain_positional and not kwargs and len(args) == self._leaf_count:
             leaves: Any = args
@@ -768,33 +811,45 @@ class Attachment:
             if held._version != version or (vars(module) if owner is None else owner).get(key) is not held:
                 self._reset()
                 return self._refuse(f"the tensor attribute '{key}' was changed")
-        if self._mutates and _overlap([tensors[u[0]] for u in bound.users]):
-            return self._refuse("inputs that the program updates share memory")
-        outs = bound.executor.run(tensors)
+        if not bound.executor.effects:
+            outs = bound.executor.run(tensors)
+        elif _overlap(tensors, {e.position for e in bound.executor.effects}):
+            return self._refuse("what the program updates shares memory with another tensor of the call")
+        else:
+            with bound.turns:
+                outs = bound.executor.run(tensors)
         self._ran += 1
         return outs[0] if self._single_output else pytree.tree_unflatten(outs, self._out_spec)
 
     def _deferred(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The outputs where only parameters require gradients and the C form answers; else FALLBACK."""
+        """The outputs where only parameters require gradients, FALLBACK (counted) where the program refuses such a call, and
+        _NOT_DEFERRED where it is none."""
         if kwargs or not all(type(a) in _PLAIN and not a.requires_grad for a in args):
-            return FALLBACK
-        if self._bound is None:
-            device = self._first_device(module, args)
+            return _NOT_DEFERRED
+        if self._bound is None or self._bound.module() is not module:
+            device = None if vars(module).get("_is_replica") else self._first_device(module, args)
             if device is None or self._bind(module, device) is None:
-                return FALLBACK
+                return _NOT_DEFERRED
         bound = self._bound
-        if bound is None or bound.fast is None:
-            return FALLBACK
+        if bound is None or not bound.executor.own_results or any(e.differentiable for e in bound.executor.effects):
+            return _NOT_DEFERRED
+        changes = {e.position: e.read for e in bound.executor.effects}
         names: tuple[list[str], list[str]] = ([], [])
         tensors: tuple[list[Tensor], list[Tensor]] = ([], [])  # those that require gradients, and the others
+        before: dict[str, Tensor | None] = {}  # of what the program changes: what there was, where results depend on it
         for position, store, key, *_ in bound.params:
             t = store.get(key)
-            if isinstance(t, Tensor):
-                names[not t.requires_grad].append(bound.executor.bindings[position].name)
+            if not isinstance(t, Tensor):
+                continue
+            name = bound.executor.bindings[position].name
+            if position in changes:
+                before[name] = t.detach().clone() if changes[position] else None
+            else:
+                names[not t.requires_grad].append(name)
                 tensors[not t.requires_grad].append(t)
-        if not tensors[0]:
-            return FALLBACK
-        result = _Deferred.apply(self, module, bound.parts, names[0] + names[1], args, tensors[1], *tensors[0])
+        if not tensors[0] or len(before) != len(changes):  # inputs that it changes would have to be saved as they were
+            return _NOT_DEFERRED
+        result = _defer(self, module, bound.parts, names[0] + names[1], args, before, tensors[1], *tensors[0])
         return result if result is FALLBACK or self._single_output else pytree.tree_unflatten(list(result), self._out_spec)
 
     def _original(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
@@ -916,7 +971,18 @@ def _tied(module: nn.Module) -> list[list[str]]:
     return [group for group in names.values() if len(group) > 1]
 
 
-def _overlap(tensors: list[Tensor]) -> bool:
-    """Whether two inputs may share memory: then writing one back would change the other."""
-    bases = [t.untyped_storage().data_ptr() for t in tensors if t.numel()]
-    return len(set(bases)) != len(bases)
+def _overlap(tensors: list[Tensor], changed: set[int]) -> bool:
+    """Whether memory of the tensors at the places `changed` is also another one's: then the order of reads and writes, of which a program
+    has its own, would show."""
+    spans = []
+    for place, t in enumerate(tensors):
+        first = t.data_ptr()
+        last = sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True)) + 1 if t.numel() else 0
+        spans.append((first, first + last * t.element_size(), place in changed))
+    everything = changes = 0
+    for first, end, changing in sorted(spans):
+        if first < (everything if changing else changes):
+            return True
+        everything = max(everything, end)
+        changes = max(changes, end) if changing else changes
+    return False

@@ -1,5 +1,8 @@
 #include "codegen/partition/partition.h"
 
+#include <fmt/format.h>
+
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -58,7 +61,30 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
 }
 
 std::string canonical_key(const Region& region) {
-  return sha256_hex(text(region.kernel));
+  if (region.before.empty()) return sha256_hex(text(region.kernel));
+  // How the kernels are joined, by numbers that do not depend on the place in the graph.
+  std::map<int, std::size_t> number;
+  for (const int v : region.inputs) number.emplace(v, number.size());
+  std::string all;
+  const auto stage = [&](const Kernel& kernel, const std::vector<int>& inputs, const std::vector<int>& outputs) {
+    for (const int v : inputs) all += fmt::format("{} ", number.emplace(v, number.size()).first->second);
+    all += "->";
+    for (const int v : outputs) all += fmt::format(" {}", number.emplace(v, number.size()).first->second);
+    all += "\n" + text(kernel) + "\n";
+  };
+  for (const Region& one : region.before) stage(one.kernel, one.inputs, one.outputs);
+  stage(region.kernel, region.reads, region.outputs);
+  return sha256_hex(all);
+}
+
+Cost cost(const Region& region) {
+  Cost all = cost(region.kernel);
+  for (const Region& one : region.before) {
+    const Cost more = cost(one.kernel);
+    all.bytes += more.bytes;
+    all.flops += more.flops;
+  }
+  return all;
 }
 
 }  // namespace planish::codegen

@@ -22,7 +22,15 @@ struct Region {
   std::vector<int> outputs;  ///< value ids, in the order of Kernel::outputs
   std::vector<int> given;    ///< of the inputs, those that nodes here could make, or that stand for what they do make:
                              ///< the statistics of a norm that another kernel stores; ascending
+  /// Kernels of a rewritten graph that run before `kernel`, each after what it reads. Values that only the rewritten
+  /// graph has (local ones) pass from one to the next; the region's `nodes` are the original ones, at whose boundary it
+  /// is judged.
+  std::vector<Region> before;
+  std::vector<int> reads;  ///< where there are kernels before: value ids of Kernel::inputs, in order, local ones too
 };
+
+/// What the kernels before and `kernel` itself cost.
+Cost cost(const Region& region);
 
 /// One step of the whole: a region, or one graph node run by `aten`.
 struct Item {
@@ -46,6 +54,13 @@ Result<Partition> arrange(const ir::Graph& graph, std::vector<Region> regions);
 
 /// Deterministic. Fails only for a graph whose indices are out of range (parse_graph never gives one).
 Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& options = {});
+
+/// The partition of the task that `rewritten` stands for, which has the inputs, outputs and values of `graph`, and
+/// values of its own from `local` on: regions read and write values of `graph` alone. `base` is the partition of
+/// `graph`, whose regions stay where they can. Kind `not_local` where a value of the rewritten graph's own would have
+/// to lie between two regions, or a region and an `aten` step.
+Result<Partition> partition_rewritten(const ir::Graph& graph, const Partition& base, const ir::Graph& rewritten,
+                                      std::size_t local, const PartitionOptions& options = {});
 
 /// Equal for regions whose kernels compute the same from equally laid out inputs, whatever their place in the graph.
 std::string canonical_key(const Region& region);

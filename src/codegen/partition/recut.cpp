@@ -95,9 +95,10 @@ class Recutter {
   }
 
   double seconds(const Region& region) const {
-    const Cost of = cost(region.kernel);
+    const Cost of = cost(region);
     const double bytes = std::max(of.bytes, of.flops / flops_per_byte);
-    return bytes / (device_.bandwidth_gbs * 1e9) + launch_seconds(device_);
+    return bytes / (device_.bandwidth_gbs * 1e9) +
+           static_cast<double>(1 + region.before.size()) * launch_seconds(device_);
   }
   double seconds(const std::vector<Region>& regions) const {
     double total = 0;

@@ -7,6 +7,7 @@
 //   400, "triton": false, "ways": true}
 //   {"aten": {…}, "regions": [{"nodes": […], "kernel": "…"}], "programs": [{"genomes": ["…"], "program": {…}}]}
 //
+// With `rewrite` the graph is rewritten before it is cut, and the answer names the rules (`rewrites`).
 // With `ways` every other program is cut another way, drawn at random (its genomes begin with the number of the way).
 // With `triton` (and target cuda) every kernel is in Triton, and regions that it has no genome for stay aten steps
 // (their genome reads "aten").
@@ -20,11 +21,13 @@
 #include <string>
 
 #include "codegen/compose/compose.h"
+#include "codegen/compose/staged.h"
 #include "codegen/genome.h"
 #include "codegen/partition/partition.h"
 #include "codegen/partition/recut.h"
 #include "ir/graph.h"
 #include "program/program.h"
+#include "rewrite/rewrite.h"
 #include "triton_genomes.h"
 
 namespace {
@@ -42,6 +45,7 @@ struct Request {
   std::uint64_t seed = 1;
   bool describe = false;
   bool ways = false;
+  bool rewrite = false;
 };
 
 Result<Request> read(const std::string& line) {
@@ -58,6 +62,7 @@ Result<Request> read(const std::string& line) {
   request.seed = text.value("seed", request.seed);
   request.describe = text.value("describe", false);
   request.ways = text.value("ways", false);
+  request.rewrite = text.value("rewrite", false);
   PLANISH_TRY(request.forced, genome_from_text(text.value("genes", "")));
   return request;
 }
@@ -87,7 +92,12 @@ Result<json> answer(const Request& request) {
   PLANISH_TRY(const auto aten, aten_program(graph, request.device));
   json out{{"aten", json::parse(program::to_json(aten))}, {"regions", json::array()}, {"programs", json::array()}};
   if (request.programs == 0) return out;
-  PLANISH_TRY(const Partition cut, partition(graph, request.options));
+  PLANISH_TRY(Partition cut, partition(graph, request.options));
+  if (request.rewrite) {
+    const rewrite::Rewritten less = rewrite::rewrite(graph);
+    for (const rewrite::Applied& one : less.applied) out["rewrites"].push_back(one.rule);
+    PLANISH_TRY(cut, partition_rewritten(graph, cut, less.graph, less.local, request.options));
+  }
   for (const Region& region : cut.regions) {
     json one{{"nodes", region.nodes}};
     if (request.describe) one["kernel"] = text(region.kernel);
@@ -120,7 +130,7 @@ Result<json> answer(const Request& request) {
       if (!emitted) {
         return wrap(emitted.error(), "genome [" + text(genome) + "] of the kernel\n" + text(region.kernel));
       }
-      choices.emplace_back(std::move(*emitted));
+      PLANISH_TRY(choices.emplace_back(), staged(region, std::move(*emitted), request.device));
       genomes.push_back(text(genome));
     }
     PLANISH_TRY(const auto whole, compose(graph, whole_cut, choices, request.device));

@@ -323,3 +323,40 @@ def test_lstm_states_have_the_shapes_that_eager_gives_them(tmp_path: Path, monke
     result = captured(nn.LSTM(6, 8, 2, batch_first=True).eval(), torch.randn(3, 5, 6), tmp_path=tmp_path)
     assert [result.graph["values"][o["value"]]["shape"] for o in result.graph["outputs"]] == [[3, 5, 8], [2, 3, 8], [2, 3, 8]]
     assert decompositions.one_layer_lstm is as_in_2_11
+
+
+class Counting(nn.Module):
+    """Changes buffers in every way: by a native norm, in place once and twice, with what is learned, and by what it reads."""
+
+    def __init__(self, momentum: float | None = 0.1) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3, momentum=momentum)
+        for name in ("twice", "learned", "seen"):
+            self.register_buffer(name, torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(x) + self.seen
+        self.twice.mul_(0.5).add_(1.0)
+        self.learned.copy_(self.norm.weight)
+        self.seen.copy_(x[0])
+        x.relu_()
+        return y
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_effects_say_what_eager_does_beside_the_values(momentum: float | None, tmp_path: Path) -> None:
+    """With `momentum=None` eager makes a Python number of a buffer: it is observed on a copy."""
+    model, x = Counting(momentum), torch.randn(4, 3)
+    before = {name: (value.clone(), value._version) for name, value in model.named_buffers()}
+    graph = captured(model, x, tmp_path=tmp_path).graph
+    assert all(torch.equal(value, before[name][0]) and value._version == before[name][1] for name, value in model.named_buffers())
+    effects = {o["target"]: (o["versions"], o["differentiable"], o["read"]) for o in graph["outputs"] if "target" in o}
+    assert effects == {
+        "norm.running_mean": (0, False, False),
+        "norm.running_var": (0, False, False),
+        "norm.num_batches_tracked": (1, False, False),
+        "twice": (2, False, False),
+        "learned": (1, True, False),
+        "seen": (1, False, True),
+        0: (1, False, True),
+    }

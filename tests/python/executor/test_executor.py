@@ -31,7 +31,7 @@ def binaries(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def aten_only(document: dict[str, Any], blobs: Path | str = "") -> Executor:
-    return Executor(document, [], blobs, None, "cpu")
+    return Executor(document, [], blobs, None, "cpu", effects=[])
 
 
 def test_aten_steps_equal_eager() -> None:

@@ -38,7 +38,8 @@ def aten_program(graph: dict[str, Any], target: str = "cpu") -> dict[str, Any]:
         {"kind": "aten", "op": node["op"], "args": [{rename.get(k, k): v for k, v in arg.items()} for arg in node["args"]], "outs": node["outs"]}
         for node in graph["nodes"]
     ]
-    results = [{("buffer" if k == "value" else k): v for k, v in out.items()} for out in graph["outputs"]]
+    facts = ("versions", "differentiable", "read")  # of effects: they stand in ship.json
+    results = [{("buffer" if k == "value" else k): v for k, v in out.items() if k not in facts} for out in graph["outputs"]]
     return {"schema": "planish.program/1", "target": target, "arch": "x86-64", "buffers": buffers, "kernels": [], "steps": steps, "outputs": results}
 
 
@@ -52,7 +53,8 @@ def write(folder: Path, task: Path, program: dict[str, Any] | None, graph: dict[
         (folder / "module.py").unlink()
     if program is not None:
         (folder / "program.json").write_text(json.dumps(program))
-    manifest = {"schema": "planish.ship/1", "mode": "program" if program else "baseline", "input_tree": graph["input_tree"],
+    effects = [{k: o[k] for k in ("kind", "target", "versions", "differentiable", "read") if k in o} for o in graph["outputs"] if "target" in o]
+    manifest = {"schema": "planish.ship/1", "mode": "program" if program else "baseline", "effects": effects, "input_tree": graph["input_tree"],
                 "output_tree": graph["output_tree"], "scalars": graph["scalars"], "default_dtype": "f32", "binaries": [], **more}  # fmt: skip
     (folder / "ship.json").write_text(json.dumps(manifest))
     return folder

@@ -1,0 +1,95 @@
+#include "codegen/compose/staged.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "codegen/genomes.h"
+
+namespace planish::codegen {
+namespace {
+
+using Argument = Emitted::Argument;
+
+/// Gives the arguments of each kernel's launches their places in the whole.
+class Stages {
+ public:
+  explicit Stages(const Region& region) : region_(region) {
+    for (const Region& one : region.before) {
+      for (std::size_t o = 0; o < one.outputs.size(); ++o) {
+        const Output& output = one.kernel.outputs[o];
+        std::int64_t last = 0;
+        for (std::size_t d = 0; d < output.shape.size(); ++d) last += (output.shape[d] - 1) * output.strides[d];
+        local_.emplace(one.outputs[o], static_cast<int>(scratch_bytes_.size()));
+        scratch_bytes_.push_back((last + 1) * size_of(output.dtype));
+      }
+    }
+  }
+
+  Status add(Emitted emitted, const std::vector<int>& inputs, const std::vector<int>& outputs) {
+    const int offset = static_cast<int>(scratch_bytes_.size());
+    scratch_bytes_.insert(scratch_bytes_.end(), emitted.scratch_bytes.begin(), emitted.scratch_bytes.end());
+    for (const int index : emitted.zeroed) zeroed_.push_back(index + offset);
+    std::vector<Emitted> after = std::exchange(emitted.after, {});
+    after.insert(after.begin(), std::move(emitted));
+    for (Emitted& launch : after) {
+      launch.scratch_bytes.clear();
+      launch.zeroed.clear();
+      for (Argument& argument : launch.args) {
+        if (argument.kind == Argument::Kind::scratch) argument.index += offset;
+        if (argument.kind == Argument::Kind::input) PLANISH_CHECK(place(argument, inputs, region_.inputs));
+        if (argument.kind == Argument::Kind::output) PLANISH_CHECK(place(argument, outputs, region_.outputs));
+      }
+      launches_.push_back(std::move(launch));
+    }
+    return {};
+  }
+
+  Emitted whole() {
+    Emitted first = std::move(launches_.front());
+    launches_.erase(launches_.begin());
+    first.scratch_bytes = std::move(scratch_bytes_);
+    first.zeroed = std::move(zeroed_);
+    first.after = std::move(launches_);
+    return first;
+  }
+
+ private:
+  /// An argument that is value `values[index]`: scratch, or its place among the region's.
+  Status place(Argument& argument, const std::vector<int>& values, const std::vector<int>& known) const {
+    const auto index = static_cast<std::size_t>(argument.index);
+    if (index >= values.size()) return fail("bad_argument", "a launch names a value that its kernel does not have");
+    if (const auto own = local_.find(values[index]); own != local_.end()) {
+      argument.kind = Argument::Kind::scratch;
+      argument.index = own->second;
+      return {};
+    }
+    const auto at = std::ranges::find(known, values[index]);
+    if (at == known.end()) return fail("bad_argument", "a launch names a value that the region does not have");
+    argument.index = static_cast<int>(at - known.begin());
+    return {};
+  }
+
+  const Region& region_;
+  std::map<int, int> local_;  ///< scratch, by value
+  std::vector<std::int64_t> scratch_bytes_;
+  std::vector<int> zeroed_;
+  std::vector<Emitted> launches_;
+};
+
+}  // namespace
+
+Result<Emitted> staged(const Region& region, Emitted last, const Device& device) {
+  if (region.before.empty()) return last;
+  Stages stages(region);
+  for (const Region& one : region.before) {
+    const Genomes genomes(one.kernel, device);
+    if (genomes.seeds().empty()) return fail("unsupported", "a kernel has no first guess on this device");
+    PLANISH_TRY(Emitted emitted, genomes.emit(genomes.seeds().front()));
+    PLANISH_CHECK(stages.add(std::move(emitted), one.inputs, one.outputs));
+  }
+  PLANISH_CHECK(stages.add(std::move(last), region.reads, region.outputs));
+  return stages.whole();
+}
+
+}  // namespace planish::codegen

@@ -1,0 +1,134 @@
+#include "rewrite/editor.h"
+
+#include <algorithm>
+
+namespace planish::rewrite {
+namespace {
+
+std::vector<std::int64_t> contiguous(const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<std::int64_t>(shape[i], 1);
+  return strides;
+}
+
+}  // namespace
+
+Editor::Editor(ir::Graph graph) : graph_(std::move(graph)) {
+  look();
+}
+
+void Editor::look() {
+  makers_ = graph_.producers();
+  readers_ = graph_.consumers();
+}
+
+const ir::GraphNode* Editor::maker(int id) const {
+  const int index = id < 0 ? -1 : makers_[static_cast<std::size_t>(id)];
+  return index < 0 || node(index).outs.size() != 1 ? nullptr : &node(index);
+}
+
+bool Editor::read_once(int id) const {
+  return readers_[static_cast<std::size_t>(id)].size() == 1 && !is_output(id);
+}
+
+int Editor::put(std::string op, std::vector<ir::Arg> args, ir::Value value) {
+  value.strides = contiguous(value.shape);
+  graph_.values.push_back(std::move(value));
+  const int id = static_cast<int>(graph_.values.size()) - 1;
+  fresh_.push_back({std::move(op), std::move(args), {id}});
+  return id;
+}
+
+int Editor::add(std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like) {
+  ir::Value made = value(like);
+  made.shape = std::move(shape);
+  return put(std::move(op), std::move(args), std::move(made));
+}
+
+int Editor::add_boolean(std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like) {
+  ir::Value made = value(like);
+  made.dtype = DType::boolean;
+  made.dtype_name = name(DType::boolean);
+  made.shape = std::move(shape);
+  return put(std::move(op), std::move(args), std::move(made));
+}
+
+void Editor::replace(int index) {
+  ir::GraphNode& last = fresh_.back();
+  last.outs = node(index).outs;
+  for (ir::GraphNode& made : fresh_) {
+    made.file = node(index).file;
+    made.line = node(index).line;
+  }
+  const std::vector<int> read = ir::reads(node(index));
+  const auto at = graph_.nodes.begin() + index;
+  graph_.nodes.insert(graph_.nodes.erase(at), std::make_move_iterator(fresh_.begin()),
+                      std::make_move_iterator(fresh_.end()));
+  fresh_.clear();
+  look();
+  for (const int id : read) drop(id);
+}
+
+void Editor::drop(int id) {
+  const ir::GraphNode* unread = maker(id);
+  if (unread == nullptr || !readers_[static_cast<std::size_t>(id)].empty() || is_output(id)) return;
+  const std::vector<int> read = ir::reads(*unread);
+  graph_.nodes.erase(graph_.nodes.begin() + makers_[static_cast<std::size_t>(id)]);
+  look();
+  for (const int one : read) drop(one);
+}
+
+bool Editor::is_output(int id) const {
+  return std::ranges::any_of(graph_.outputs, [&](const ir::GraphOutput& output) { return output.value == id; });
+}
+
+int tensor(const ir::GraphNode& node, std::string_view name) {
+  const ir::Arg* arg = node.arg(name);
+  const auto* ref = arg == nullptr ? nullptr : std::get_if<ir::ValueRef>(&arg->data);
+  return ref == nullptr ? -1 : ref->id;
+}
+
+std::optional<double> number(const ir::GraphNode& node, std::string_view name) {
+  const ir::Arg* arg = node.arg(name);
+  if (arg == nullptr) return std::nullopt;
+  if (const auto* whole = std::get_if<std::int64_t>(&arg->data)) return static_cast<double>(*whole);
+  if (const auto* real = std::get_if<double>(&arg->data)) return *real;
+  return std::nullopt;
+}
+
+ir::Arg of(std::string name, int value) {
+  return {std::move(name), ir::ValueRef{value}};
+}
+ir::Arg dims(std::vector<std::int64_t> list) {
+  return {"dim", std::move(list)};
+}
+ir::Arg flag(std::string name, bool value) {
+  return {std::move(name), value};
+}
+
+std::optional<Fold> linear_fold(const Editor& editor, const ir::GraphNode& node) {
+  const bool mean = node.op == "aten.mean.dim";
+  if (!mean && node.op != "aten.sum.dim_IntList") return std::nullopt;
+  Fold fold;
+  fold.mean = mean;
+  fold.of = tensor(node, "self");
+  const ir::Arg* over = node.arg("dim");
+  const ir::Arg* kept = node.arg("keepdim");
+  if (fold.of < 0 || over == nullptr || kept == nullptr || node.outs.size() != 1 || !node.outs[0]) return std::nullopt;
+  const auto* list = std::get_if<std::vector<std::int64_t>>(&over->data);
+  const auto* keeps = std::get_if<bool>(&kept->data);
+  const ir::Value& data = editor.value(fold.of);
+  if (list == nullptr || list->empty() || keeps == nullptr) return std::nullopt;
+  if (data.dtype != editor.value(*node.outs[0]).dtype) return std::nullopt;
+  fold.kept = *keeps;
+  const auto rank = static_cast<std::int64_t>(data.shape.size());
+  for (const std::int64_t d : *list) fold.dims.push_back(d < 0 ? d + rank : d);
+  std::ranges::sort(fold.dims);
+  for (const std::int64_t d : fold.dims) {
+    if (d < 0 || d >= rank) return std::nullopt;
+    fold.count *= data.shape[static_cast<std::size_t>(d)];
+  }
+  return fold;
+}
+
+}  // namespace planish::rewrite

@@ -1,0 +1,35 @@
+#include "rewrite/rewrite.h"
+
+#include "rewrite/rules.h"
+
+namespace planish::rewrite {
+
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> all{{"softmax_of_one", Numeric::exact, softmax_of_one},
+                                     {"diagonal_product", Numeric::exact, diagonal_product},
+                                     {"sum_through_product", Numeric::reassociation, sum_through_product}};
+  return all;
+}
+
+Rewritten rewrite(const ir::Graph& graph) {
+  Rewritten out;
+  out.local = graph.values.size();
+  Editor editor(graph);
+  // Each rule replaces a node by others that it does not fire at, of which there are fewer each time.
+  for (bool again = true; again;) {
+    again = false;
+    for (int index = 0; !again && index < static_cast<int>(editor.graph().nodes.size()); ++index) {
+      for (const Rule& rule : rules()) {
+        const int value = editor.node(index).outs.empty() ? -1 : editor.node(index).outs[0].value_or(-1);
+        if (!rule.apply(editor, index)) continue;
+        out.applied.push_back({std::string(rule.name), rule.numeric, value});
+        again = true;
+        break;
+      }
+    }
+  }
+  out.graph = editor.graph();
+  return out;
+}
+
+}  // namespace planish::rewrite

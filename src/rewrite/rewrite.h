@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+/// Graphs that compute the same with less work. Rules look at structure, dtypes and shapes alone.
+namespace planish::rewrite {
+
+/// How results may differ from the original's.
+enum class Numeric : std::uint8_t {
+  exact,          ///< bit for bit but for a zero's sign, NaN and infinities included
+  reassociation,  ///< equal in real numbers, rounded elsewhere; NaN and infinities where the original has them, unless
+                  ///< a finite value overflowed on the way
+};
+
+struct Applied {
+  std::string rule;
+  Numeric numeric = Numeric::exact;
+  int value = -1;  ///< which is computed otherwise now
+};
+
+/// A graph with the inputs, outputs and value ids of the original. Values from `local` on are its own. What nothing
+/// reads any more is gone, its value without a maker.
+struct Rewritten {
+  ir::Graph graph;
+  std::vector<Applied> applied;  ///< in order; empty: nothing was found, and `graph` is the original
+  std::size_t local = 0;
+};
+
+/// Applies the rules, the first that fires at the first node where one does, until none does. Deterministic.
+Rewritten rewrite(const ir::Graph& graph);
+
+}  // namespace planish::rewrite

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "rewrite/editor.h"
+#include "rewrite/rewrite.h"
+
+/// Private to rewrite.
+namespace planish::rewrite {
+
+/// A pattern with its conditions. `apply` changes the graph at node `index` and says true, or leaves it and says false.
+struct Rule {
+  std::string_view name;
+  Numeric numeric = Numeric::exact;
+  bool (*apply)(Editor& editor, int index) = nullptr;
+};
+
+/// In the order in which they are tried.
+const std::vector<Rule>& rules();
+
+/// A sum or mean over the columns of a matrix product: Σⱼ Σₖ x[i,k]·w[k,j] is Σₖ x[i,k]·(Σⱼ w[k,j]), a product with a
+/// vector in place of one with a matrix. Scalar factors, quotients and summands in between, and a bias, come along.
+/// Fires where
+/// - the sum is over the product's last dim alone, and keeps its dtype, which is f32 or f64;
+/// - the product is of anything with a matrix (linear, mm, matmul), whose values nothing else reads, as nothing else
+///   reads what lies in between;
+/// - it has so many rows and columns that a product with a matrix does more work than reading the factors.
+/// An infinity or NaN in x is multiplied with the least and the greatest of each row of w instead, whose sum is what
+/// the sum over all of them would be: an infinity where all have one sign, else NaN.
+bool sum_through_product(Editor& editor, int index);
+
+/// A product with a diagonal matrix, on either side, scales rows or columns. Fires where the matrix is made by the
+/// graph, as `diag` and `diag_embed` are captured: a choice between a row or column and zero by the equality of two
+/// counts; for matrices of f32 and f64. An infinity or NaN of the other factor meets a zero in all rows of its column
+/// but its own: these become NaN, for which the column's are counted.
+bool diagonal_product(Editor& editor, int index);
+
+/// softmax, log_softmax and logsumexp over dims of extent 1: 1 + (x - x), x - x (NaN for what is not finite) and x.
+/// Fires for f32 and f64 that keep their dtype.
+bool softmax_of_one(Editor& editor, int index);
+
+}  // namespace planish::rewrite

@@ -1,0 +1,142 @@
+"""Rewritten graphs, composed of kernels and run: they give what eager gives, in numbers and in what is not finite."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from planish import rt
+from planish.capture import capture
+from planish.executor import Executor
+from torch import nn
+
+from .driver import warm_up
+from .parts import CPP_FLAGS, Tool, cpu_levels
+
+
+@pytest.fixture(scope="module")
+def tool() -> Iterator[Tool]:
+    warm_up()
+    made = Tool()
+    yield made
+    made.close()
+
+
+class Summed(nn.Module):
+    """The first sum makes rows of one element, over which the rest folds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gemm = nn.Linear(40, 24)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = ((self.gemm(x) / 2 + 0.25) * 1.5).sum(1, keepdim=True)
+        return torch.logsumexp(y * 0.125, 1, keepdim=True) + torch.softmax(y, 1)
+
+
+class Mean(nn.Module):
+    """A mean over a product that only it reads, beside another reader of the factors."""
+
+    def forward(self, x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return (x @ w).mean(-1) - 3.0, torch.relu(x) + w.sum()
+
+
+class Diagonal(nn.Module):
+    """On either side."""
+
+    def __init__(self, left: bool) -> None:
+        super().__init__()
+        self.left = left
+
+    def forward(self, b: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        return torch.diag(a) @ b if self.left else b @ torch.diag(a)
+
+
+class Kept(nn.Module):
+    """What it would save is read by something else."""
+
+    def forward(self, x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x @ w
+        return y.sum(-1), y
+
+
+def answer(tool: Tool, model: nn.Module, args: tuple[torch.Tensor, ...], programs: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as blobs:
+        graph = capture(model, args, {}, Path(blobs)).graph
+    found = tool.ask({"graph": graph, "target": "cpu", "arch": cpu_levels()[0], "programs": programs, "seed": 5, "rewrite": True})
+    assert "error" not in found, found["error"]
+    return found
+
+
+def run(program: dict[str, Any], folder: Path, model: nn.Module, args: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    binaries = []
+    for k, one in enumerate(program["kernels"]):
+        (folder / f"k{k}.cpp").write_text(one["source"].replace('extern "C" void k0', 'extern "C" __attribute__((visibility("default"))) void k0'))
+        command = ["g++", "-O1", f"-march={cpu_levels()[0]}", *CPP_FLAGS, *one["flags"], str(folder / f"k{k}.cpp"), "-o", str(folder / f"k{k}.so")]
+        subprocess.run(command, check=True)
+        binaries.append(str(folder / f"k{k}.so"))
+    executor = Executor(program, binaries, "", rt.find_library(), "cpu", effects=[])
+    params = {name: value.detach() for name, value in model.named_parameters()}
+    return executor.run([args[b.index] if b.kind == "user" else params[b.name] for b in executor.bindings])
+
+
+CASES: list[tuple[nn.Module, tuple[torch.Tensor, ...], list[str], int]] = [
+    (Summed(), (torch.randn(32, 40),), ["sum_through_product", "softmax_of_one", "softmax_of_one"], 4),
+    (Mean(), (torch.randn(4, 8, 40), torch.randn(40, 24)), ["sum_through_product"], 3),
+]
+
+
+@pytest.mark.parametrize(("model", "args", "rules", "most"), CASES, ids=["sum", "mean"])
+@torch.no_grad()
+def test_a_rewritten_graph_gives_the_same(tool: Tool, tmp_path: Path, model: nn.Module, args: tuple[torch.Tensor, ...], rules: list[str], most: int) -> None:
+    found = answer(tool, model, args, 2)
+    assert sorted(found["rewrites"]) == sorted(rules)
+    for k, item in enumerate(found["programs"]):
+        program = item["program"]
+        assert [s for s in program["steps"] if s["kind"] == "aten"] == [] and len(program["kernels"]) <= most
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        usual = [a.clone() for a in args]
+        # An infinity meets weights of both signs, of one sign, and a zero; NaN meets them all.
+        odd = [a.clone() for a in args]
+        rows = odd[0].view(-1, odd[0].shape[-1])
+        rows[0, 3], rows[1, 4], rows[2, 5], rows[3, 6], rows[4, 7], rows[5, 8] = torch.inf, -torch.inf, torch.inf, torch.nan, -torch.inf, torch.inf
+        weights = model.gemm.weight.detach() if isinstance(model, Summed) else odd[1].t()
+        weights[:, 4].abs_().add_(1)
+        weights[:, 5].abs_().add_(1).neg_()
+        weights[:, 7].abs_().add_(1)
+        weights[2, 7] = 0
+        for given in (usual, odd):
+            wanted = model(*given)
+            results = run(program, folder, model, tuple(given))
+            for result, expected in zip(results, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+                torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4, equal_nan=True)
+            if given is odd:
+                assert not torch.isfinite(results[0]).all() and torch.isfinite(results[0]).any()
+
+
+@pytest.mark.parametrize("left", [True, False], ids=["rows", "columns"])
+@torch.no_grad()
+def test_a_diagonal_scales(tool: Tool, tmp_path: Path, left: bool) -> None:
+    model, a, b = Diagonal(left), torch.randn(24), torch.randn(24, 24)
+    found = answer(tool, model, (b, a), 1)
+    assert found["rewrites"] == ["diagonal_product"]
+    program = found["programs"][0]["program"]
+    assert [s for s in program["steps"] if s["kind"] == "aten"] == []
+    odd, odd_scale = b.clone(), a.clone()
+    odd[2, 3], odd[5, 7], odd[6, 7], odd[9, 9] = torch.inf, torch.nan, -torch.inf, torch.inf
+    odd_scale[11], odd_scale[12] = torch.inf, torch.nan
+    for given in ((b, a), (odd, a), (b, odd_scale)):
+        [result] = run(program, tmp_path, model, given)
+        torch.testing.assert_close(result, model(*given), rtol=1e-6, atol=1e-6, equal_nan=True)
+
+
+def test_a_product_that_is_read_stays(tool: Tool) -> None:
+    found = answer(tool, Kept(), (torch.randn(32, 40), torch.randn(40, 24)), 1)
+    assert "rewrites" not in found
+    assert [s["op"] for s in found["programs"][0]["program"]["steps"] if s["kind"] == "aten"] == ["aten.matmul.default"]

@@ -1,0 +1,171 @@
+#include "field.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "rewrite/editor.h"
+
+namespace planish::rewrite {
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+Field times(Field a, Field b) {
+  return static_cast<Field>(static_cast<Wide>(a) * b % prime);
+}
+Field plus(Field a, Field b) {
+  return (a + b) % prime;
+}
+Field inverse(Field a) {
+  Field result = 1;
+  for (Field power = prime - 2; power != 0; power /= 2) {
+    if (power % 2 == 1) result = times(result, a);
+    a = times(a, a);
+  }
+  return result;
+}
+/// A double is a whole number over a power of two.
+Field from(double number) {
+  int exponent = 0;
+  const double fraction = std::frexp(number, &exponent);
+  auto whole = static_cast<std::int64_t>(std::ldexp(fraction, 53));
+  Field value = static_cast<Field>(whole < 0 ? -whole : whole) % prime;
+  if (whole < 0) value = (prime - value) % prime;
+  for (int e = exponent - 53; e != 0; e += e < 0 ? 1 : -1) value = times(value, e < 0 ? inverse(2) : 2);
+  return value;
+}
+
+class Evaluator {
+ public:
+  Evaluator(const ir::Graph& graph, const Elements& inputs) : graph_(graph), known_(inputs) {}
+
+  bool compute(int id) {
+    if (known_.contains(id)) return true;
+    const int index = graph_.producers()[static_cast<std::size_t>(id)];
+    if (index < 0) return false;
+    const ir::GraphNode& node = graph_.nodes[static_cast<std::size_t>(index)];
+    if (node.op == "aten.where.self") {
+      const int taken = tensor(node, "self");
+      if (!compute(taken)) return false;
+      known_[id] = known_[taken];
+      return true;
+    }
+    for (const int read : ir::reads(node)) {
+      if (!compute(read)) return false;
+    }
+    return step(node, id);
+  }
+  const std::vector<Field>& at(int id) { return known_[id]; }
+
+ private:
+  const std::vector<std::int64_t>& shape(int id) const { return graph_.values[static_cast<std::size_t>(id)].shape; }
+
+  /// Where the element of `of` that meets element `linear` of `full` lies, by broadcasting.
+  std::size_t broadcast(std::size_t linear, const std::vector<std::int64_t>& full,
+                        const std::vector<std::int64_t>& own) const {
+    std::size_t place = 0, step = 1;
+    for (std::size_t d = 0; d < own.size(); ++d) {
+      const auto n = static_cast<std::size_t>(full[full.size() - 1 - d]);
+      const auto mine = static_cast<std::size_t>(own[own.size() - 1 - d]);
+      place += (mine == 1 ? 0 : linear % n) * step;
+      step *= mine;
+      linear /= n;
+    }
+    return place;
+  }
+
+  bool pointwise(const ir::GraphNode& node, int id) {
+    const int a = tensor(node, "self"), b = tensor(node, "other");
+    const auto value = number(node, "other");
+    if (b < 0 && !value) return false;
+    std::vector<Field> out;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()); ++i) {
+      const Field left = known_[a][broadcast(i, shape(id), shape(a))];
+      const Field right = b < 0 ? from(*value) : known_[b][broadcast(i, shape(id), shape(b))];
+      if (node.op == "aten.mul.Tensor") {
+        out.push_back(times(left, right));
+      } else if (node.op == "aten.div.Tensor") {
+        out.push_back(times(left, inverse(right)));
+      } else {
+        out.push_back(plus(left, node.op == "aten.sub.Tensor" ? prime - right : right));
+      }
+    }
+    known_[id] = std::move(out);
+    return true;
+  }
+
+  bool product(int x, int w, int bias, bool transposed, int id) {
+    const auto depth = static_cast<std::size_t>(shape(x).back());
+    const auto columns = static_cast<std::size_t>(shape(id).back());
+    std::vector<Field> out(static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()));
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const std::size_t row = i / columns, column = i % columns;
+      out[i] = bias < 0 ? 0 : known_[bias][column];
+      for (std::size_t k = 0; k < depth; ++k) {
+        const Field factor = known_[w][transposed ? column * depth + k : k * columns + column];
+        out[i] = plus(out[i], times(known_[x][row * depth + k], factor));
+      }
+    }
+    known_[id] = std::move(out);
+    return true;
+  }
+
+  bool fold(const Fold& what, int id) {
+    const auto& full = shape(what.of);
+    std::vector<Field> out(static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()), 0);
+    for (std::size_t i = 0; i < known_[what.of].size(); ++i) {
+      std::size_t rest = i, place = 0, step = 1;
+      for (std::size_t d = full.size(); d-- > 0;) {
+        const auto n = static_cast<std::size_t>(full[d]);
+        const bool goes = std::ranges::find(what.dims, static_cast<std::int64_t>(d)) != what.dims.end();
+        if (!goes) {
+          place += rest % n * step;
+          step *= n;
+        }
+        rest /= n;
+      }
+      out[place] = plus(out[place], known_[what.of][i]);
+    }
+    if (what.mean)
+      for (Field& one : out) one = times(one, inverse(static_cast<Field>(what.count)));
+    known_[id] = std::move(out);
+    return true;
+  }
+
+  bool step(const ir::GraphNode& node, int id) {
+    if (node.op == "aten.linear.default")
+      return product(tensor(node, "input"), tensor(node, "weight"), tensor(node, "bias"), true, id);
+    if (node.op == "aten.mm.default") return product(tensor(node, "self"), tensor(node, "mat2"), -1, false, id);
+    if (node.op == "aten.matmul.default") return product(tensor(node, "self"), tensor(node, "other"), -1, false, id);
+    if (node.op == "aten.mul.Tensor" || node.op == "aten.div.Tensor" || node.op == "aten.add.Tensor" ||
+        node.op == "aten.sub.Tensor")
+      return pointwise(node, id);
+    const Editor editor(graph_);
+    const auto what = linear_fold(editor, node);
+    return what && fold(*what, id);
+  }
+
+  const ir::Graph& graph_;
+  Elements known_;
+};
+
+}  // namespace
+
+std::optional<std::vector<Field>> evaluate(const ir::Graph& graph, const Elements& inputs, int wanted) {
+  Evaluator evaluator(graph, inputs);
+  if (!evaluator.compute(wanted)) return std::nullopt;
+  return evaluator.at(wanted);
+}
+
+}  // namespace planish::rewrite
+
+TEST_CASE("numbers of a field") {
+  using namespace planish::rewrite;
+  CHECK(from(3.0) == 3);
+  CHECK(from(-1.0) == prime - 1);
+  CHECK(times(from(0.375), 8) == 3);
+  CHECK(times(inverse(7), 7) == 1);
+  CHECK(from(0.0) == 0);
+}

@@ -1,0 +1,285 @@
+#include "rewrite/rewrite.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "codegen/graph_builder.h"
+#include "field.h"
+
+using namespace planish;
+using namespace planish::codegen;
+using rewrite::Field;
+using rewrite::Rewritten;
+
+namespace {
+
+/// Random elements of the field for every input.
+rewrite::Elements random_inputs(const ir::Graph& graph, std::uint64_t seed) {
+  std::mt19937_64 rng(seed);
+  rewrite::Elements out;
+  for (const ir::GraphInput& input : graph.inputs) {
+    auto& elements = out[input.value];
+    elements.resize(static_cast<std::size_t>(graph.values[static_cast<std::size_t>(input.value)].elements()));
+    for (Field& one : elements) one = rng() % rewrite::prime;
+  }
+  return out;
+}
+
+/// Whether both graphs give the same at random arguments: outputs that are polynomials of the inputs are then equal.
+void check_equal(const ir::Graph& one, const ir::Graph& other) {
+  for (const ir::GraphOutput& output : one.outputs) {
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+      const auto inputs = random_inputs(one, seed);
+      const auto left = rewrite::evaluate(one, inputs, output.value);
+      const auto right = rewrite::evaluate(other, inputs, output.value);
+      REQUIRE(left.has_value());
+      REQUIRE(right.has_value());
+      CHECK(*left == *right);
+    }
+  }
+}
+
+struct Sum {
+  GraphBuilder g;
+  int x = -1, w = -1, bias = -1, product = -1, last = -1;
+
+  explicit Sum(const Shape& rows = {16}, std::int64_t depth = 5, std::int64_t columns = 17, DType dtype = DType::f32) {
+    Shape full = rows;
+    full.push_back(depth);
+    x = g.input(full, dtype);
+    w = g.input({columns, depth}, dtype);
+    bias = g.input({columns}, dtype);
+    full.back() = columns;
+    product = last = g.node("linear.default", {V("input", x), V("weight", w), V("bias", bias)}, full, dtype);
+  }
+  const ir::Value& of(int id) const { return g.graph.values[static_cast<std::size_t>(id)]; }
+  void scalar(const std::string& op, double other) {
+    std::vector<ir::Arg> args{V("self", last), F("other", other)};
+    if (op == "add.Tensor" || op == "sub.Tensor") args.push_back(I("alpha", 1));
+    last = g.node(op, std::move(args), of(last).shape, of(last).dtype);
+  }
+  void fold(const std::string& op, std::int64_t dim, bool keepdim) {
+    Shape shape = of(last).shape;
+    const auto at = static_cast<std::size_t>(dim < 0 ? dim + std::ssize(shape) : dim);
+    if (keepdim) {
+      shape[at] = 1;
+    } else {
+      shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    last = g.node(op, {V("self", last), L("dim", {dim}), B("keepdim", keepdim), N("dtype")}, shape, of(last).dtype);
+    g.output(last);
+  }
+};
+
+void unchanged(const ir::Graph& graph) {
+  const Rewritten found = rewrite::rewrite(graph);
+  CHECK(found.applied.empty());
+  CHECK(found.graph.nodes.size() == graph.nodes.size());
+}
+
+bool has(const ir::Graph& graph, const std::string& op) {
+  return std::ranges::any_of(graph.nodes, [&](const ir::GraphNode& node) { return node.op == "aten." + op; });
+}
+
+}  // namespace
+
+TEST_CASE("a sum over a product's columns is a product with a vector, with what lies in between") {
+  for (const bool keepdim : {false, true}) {
+    for (const char* op : {"sum.dim_IntList", "mean.dim"}) {
+      Sum s({4, 4});
+      s.scalar("div.Tensor", 2.0);
+      s.scalar("add.Tensor", 0.375);
+      s.scalar("mul.Tensor", -1.5);
+      s.scalar("sub.Tensor", 3.0);
+      s.fold(op, -1, keepdim);
+      const Rewritten found = rewrite::rewrite(s.g.graph);
+      REQUIRE(found.applied.size() == 1);
+      CHECK(found.applied[0].rule == "sum_through_product");
+      CHECK(found.applied[0].numeric == rewrite::Numeric::reassociation);
+      CHECK(found.applied[0].value == s.last);
+      CHECK(found.local == s.g.graph.values.size());
+      CHECK(found.graph.values[static_cast<std::size_t>(s.last)].shape == s.of(s.last).shape);
+      CHECK_FALSE(has(found.graph, "linear.default"));
+      check_equal(s.g.graph, found.graph);
+    }
+  }
+}
+
+TEST_CASE("the proof tells a wrong rewrite from a right one") {
+  Sum s;
+  s.scalar("add.Tensor", 0.5);
+  s.fold("sum.dim_IntList", 1, true);
+  Rewritten found = rewrite::rewrite(s.g.graph);
+  REQUIRE(found.applied.size() == 1);
+  // The summand counts once for each column; as it stood before it would count once.
+  for (ir::GraphNode& node : found.graph.nodes) {
+    const ir::Arg* other = node.arg("other");
+    if (node.op != "aten.add.Tensor" || other == nullptr || !std::holds_alternative<double>(other->data)) continue;
+    CHECK(std::get<double>(other->data) == 0.5 * 17);
+    for (ir::Arg& arg : node.args) {
+      if (arg.name == "other") arg.data = 0.5;
+    }
+  }
+  const auto inputs = random_inputs(s.g.graph, 0);
+  CHECK(rewrite::evaluate(s.g.graph, inputs, s.last) != rewrite::evaluate(found.graph, inputs, s.last));
+}
+
+TEST_CASE("products of every form are recognised") {
+  for (const char* op : {"mm.default", "matmul.default"}) {
+    GraphBuilder g;
+    const int x = g.input({32, 3}), w = g.input({3, 16});
+    const int p = g.node(op, {V("self", x), V(op[1] == 'm' ? "mat2" : "other", w)}, {32, 16});
+    g.output(g.node("sum.dim_IntList", {V("self", p), L("dim", {1}), B("keepdim", false), N("dtype")}, {32}));
+    const Rewritten found = rewrite::rewrite(g.graph);
+    REQUIRE(found.applied.size() == 1);
+    check_equal(g.graph, found.graph);
+  }
+}
+
+TEST_CASE("a sum stays where a condition is missing") {
+  const std::string sum = "sum.dim_IntList";
+  SUBCASE("it is over the rows") {
+    Sum s;
+    s.fold(sum, 0, true);
+    unchanged(s.g.graph);
+  }
+  SUBCASE("the product is read by something else") {
+    Sum s;
+    s.fold(sum, 1, true);
+    s.g.output(s.g.node("relu.default", {V("self", s.product)}, {16, 17}));
+    unchanged(s.g.graph);
+  }
+  SUBCASE("what lies in between is an output") {
+    Sum s;
+    s.scalar("mul.Tensor", 2.0);
+    s.g.output(s.last);
+    s.fold(sum, 1, true);
+    unchanged(s.g.graph);
+  }
+  SUBCASE("something in between is not linear") {
+    Sum s;
+    s.last = s.g.node("relu.default", {V("self", s.last)}, {16, 17});
+    s.fold(sum, 1, true);
+    unchanged(s.g.graph);
+  }
+  SUBCASE("a summand is scaled") {
+    Sum s;
+    s.last = s.g.node("add.Tensor", {V("self", s.last), F("other", 1.0), F("alpha", 2.0)}, {16, 17});
+    s.fold(sum, 1, true);
+    unchanged(s.g.graph);
+  }
+  SUBCASE("a factor is a tensor") {
+    Sum s;
+    s.last = s.g.node("mul.Tensor", {V("self", s.last), V("other", s.bias)}, {16, 17});
+    s.fold(sum, 1, true);
+    unchanged(s.g.graph);
+  }
+  SUBCASE("it has few rows") {
+    Sum s({15});
+    s.fold(sum, 1, true);
+    unchanged(s.g.graph);
+  }
+  SUBCASE("it has few columns") {
+    Sum s({16}, 5, 15);
+    s.fold(sum, 1, true);
+    unchanged(s.g.graph);
+  }
+  SUBCASE("its numbers are rounded to 16 bits") {
+    Sum s({16}, 5, 17, DType::bf16);
+    s.fold(sum, 1, true);
+    unchanged(s.g.graph);
+  }
+  SUBCASE("both factors are batches") {
+    GraphBuilder g;
+    const int x = g.input({16, 32, 3}), w = g.input({16, 3, 16});
+    const int p = g.node("matmul.default", {V("self", x), V("other", w)}, {16, 32, 16});
+    g.output(g.node(sum, {V("self", p), L("dim", {2}), B("keepdim", false), N("dtype")}, {16, 32}));
+    unchanged(g.graph);
+  }
+  SUBCASE("it is a maximum") {
+    Sum s;
+    s.fold("amax.default", 1, true);
+    unchanged(s.g.graph);
+  }
+}
+
+namespace {
+
+/// diag(a) as torch captures it, times a matrix. What a test changes: the zero, the count's step, the count's form.
+ir::Graph diagonal(bool left, double zero = 0, std::int64_t step = 1, const char* compare = "eq.Tensor",
+                   DType dtype = DType::f32) {
+  GraphBuilder g;
+  const int a = g.input({6}, dtype), b = g.input(left ? Shape{6, 5} : Shape{5, 6}, dtype);
+  const int row = g.node("unsqueeze.default", {V("self", a), I("dim", 0)}, {1, 6}, dtype);
+  const auto count = [&] {
+    return g.node("arange.start_step", {I("start", 0), I("end", 6 * step), I("step", step)}, {6}, DType::i64);
+  };
+  const int along = count();
+  const int down = g.node("unsqueeze.default", {V("self", count()), I("dim", -1)}, {6, 1}, DType::i64);
+  const int same = g.node(compare, {V("self", along), V("other", down)}, {6, 6}, DType::boolean);
+  const int view = g.node("view.default", {V("self", same), L("size", {6, 6})}, {6, 6}, DType::boolean);
+  const int nothing = g.node("scalar_tensor.default", {F("s", zero)}, {}, dtype);
+  const int d = g.node("where.self", {V("condition", view), V("self", row), V("other", nothing)}, {6, 6}, dtype);
+  g.output(g.node("matmul.default", {V("self", left ? d : b), V("other", left ? b : d)},
+                  left ? Shape{6, 5} : Shape{5, 6}, dtype));
+  return g.graph;
+}
+
+}  // namespace
+
+TEST_CASE("a product with a diagonal matrix scales rows or columns") {
+  for (const bool left : {true, false}) {
+    const Rewritten found = rewrite::rewrite(diagonal(left));
+    REQUIRE(found.applied.size() == 1);
+    CHECK(found.applied[0].rule == "diagonal_product");
+    CHECK(found.applied[0].numeric == rewrite::Numeric::exact);
+    CHECK_FALSE(has(found.graph, "matmul.default"));
+    CHECK_FALSE(has(found.graph, "eq.Tensor"));
+  }
+}
+
+TEST_CASE("a product stays where its factor is not surely diagonal") {
+  unchanged(diagonal(true, 0.5));
+  unchanged(diagonal(true, 0, 2));
+  unchanged(diagonal(true, 0, 1, "le.Tensor"));
+  unchanged(diagonal(true, 0, 1, "eq.Tensor", DType::bf16));
+}
+
+TEST_CASE("a softmax of one element needs no fold") {
+  for (const char* op : {"_softmax.default", "_log_softmax.default"}) {
+    GraphBuilder g;
+    const int x = g.input({4, 1});
+    g.output(g.node(op, {V("self", x), I("dim", -1), B("half_to_float", false)}, {4, 1}));
+    const Rewritten found = rewrite::rewrite(g.graph);
+    REQUIRE(found.applied.size() == 1);
+    CHECK(found.applied[0].numeric == rewrite::Numeric::exact);
+    CHECK_FALSE(has(found.graph, op));
+    CHECK(has(found.graph, "sub.Tensor"));
+    CHECK(has(found.graph, "add.Tensor") == (std::string(op) == "_softmax.default"));
+  }
+  for (const bool keepdim : {false, true}) {
+    GraphBuilder g;
+    const int x = g.input({4, 1, 1});
+    const Shape out = keepdim ? Shape{4, 1, 1} : Shape{4};
+    g.output(g.node("logsumexp.default", {V("self", x), L("dim", {1, -1}), B("keepdim", keepdim)}, out));
+    const Rewritten found = rewrite::rewrite(g.graph);
+    REQUIRE(found.applied.size() == 1);
+    CHECK(has(found.graph, "mul.Tensor"));
+    CHECK(has(found.graph, "view.default") == !keepdim);
+  }
+}
+
+TEST_CASE("a softmax of more, or of other numbers, stays") {
+  const auto softmax = [](const Shape& shape, std::int64_t dim, DType from, DType to) {
+    GraphBuilder g;
+    const int x = g.input(shape, from);
+    g.output(g.node("_softmax.default", {V("self", x), I("dim", dim), B("half_to_float", from != to)}, shape, to));
+    return g.graph;
+  };
+  unchanged(softmax({4, 2}, 1, DType::f32, DType::f32));
+  unchanged(softmax({4, 1}, 0, DType::f32, DType::f32));
+  unchanged(softmax({4, 1}, 1, DType::f16, DType::f16));
+  unchanged(softmax({4, 1}, 1, DType::f16, DType::f32));
+}
