@@ -258,7 +258,7 @@ std::vector<GeneInfo> make_catalogue() {
       {"passes",
        tensor,
        "products of fp16 numbers that one of fp32 numbers is made of",
-       {{more_exact, +1, 0.9}, {less_arithmetic, -1, 0.9}, {less_traffic, -1, 0.6}}},
+       {{more_exact, 0, 0.9}, {less_arithmetic, 0, 0.9}, {less_traffic, 0, 0.6}}},
   };
 }
 

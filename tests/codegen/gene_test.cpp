@@ -31,6 +31,7 @@ std::vector<samples::Sample> every_sample() {
     for (auto& one : some()) out.push_back(std::move(one));
   }
   for (auto& one : samples::contraction_samples(false)) out.push_back({one.name, {}, std::move(one.kernel)});
+  for (auto& one : samples::convolution_samples(false)) out.push_back({one.name, {}, std::move(one.kernel)});
   return out;
 }
 

@@ -38,7 +38,7 @@ def get_init_inputs():
 """
 CUDA = f"""extern "C" __global__ void f(const float* x, const float* scale, float* y) {{
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  y[i] = fmaxf(x[i], 0.0f) * scale[i % 1024] * FACTOR;
+  y[i] = (x[i] < 0.0f ? 0.0f : x[i]) * scale[i % 1024] * FACTOR;  // NaN stays, as PyTorch has it
 }}
 //@ launch f grid={N // 256} block=256 args=X, SCALE, out0
 """
@@ -48,7 +48,8 @@ import triton.language as tl
 @triton.jit
 def f(x, scale, y, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(y + i, tl.maximum(tl.load(x + i), 0.0) * tl.load(scale + i % 1024) * FACTOR)
+    v = tl.load(x + i)
+    tl.store(y + i, tl.where(v < 0.0, 0.0, v) * tl.load(scale + i % 1024) * FACTOR)
 """
 PLAIN = f"import torch\n{KERNEL}\ndef forward(x, scale):\n    y = torch.empty_like(x)\n    f[({N // 1024},)](x, scale, y, BLOCK=1024)\n    return y\n"
 NEW = TASK.replace("class Model(", "class ModelNew(").replace("self.scale\n", "self.scale * FACTOR\n")

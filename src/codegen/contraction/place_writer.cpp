@@ -6,7 +6,20 @@
 
 namespace planish::codegen::contraction {
 
-PlaceWriter::PlaceWriter(const Kernel& kernel) : kernel_(kernel), wide_(!printing::fits_int32(kernel)) {
+namespace {
+
+/// True where each place and bound fits 31 bits. (The space has a point for each multiplication, which nobody counts.)
+bool narrow(const Kernel& kernel) {
+  const auto fits = [&](const ir::IndexExpr& e) { return printing::fits_int32(e, kernel.space); };
+  return std::ranges::all_of(kernel.outputs, [&](const Output& output) { return fits(output.index); }) &&
+         std::ranges::all_of(kernel.nodes, [&](const Node& node) {
+           return fits(node.index) && std::ranges::all_of(node.where, fits, &ir::Bound::e);
+         });
+}
+
+}  // namespace
+
+PlaceWriter::PlaceWriter(const Kernel& kernel) : kernel_(kernel), wide_(!narrow(kernel)) {
   for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) names_.push_back(fmt::format("d{}", v));
 }
 

@@ -152,6 +152,10 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
     return bad("accumulators need " + std::to_string(sums) + " registers a thread of " + std::to_string(room));
   }
   if (plan.blocks < 1 || plan.blocks > 4) return bad("blocks is 1 to 4");
+  // ptxas compiles for what a launch begins with, before registers are divided anew: an instruction's must fit.
+  const int begun = 65536 / (plan.blocks * threads(plan)) / 8 * 8;
+  if (accumulator_registers(plan) + 26 > begun)
+    return bad(std::to_string(plan.blocks) + " blocks begin with " + std::to_string(begun) + " registers a thread");
   if (plan.blocks > 1 && plan.blocks * (shared_bytes(plan) + 1024) > shared_limit + 1024)
     return bad("the stages of " + std::to_string(plan.blocks) + " blocks do not fit a multiprocessor");
   if (shared_bytes(plan) > shared_limit) {
