@@ -31,7 +31,7 @@ class Worker:
 
         self.name = name
         ours, theirs = socket.socketpair()
-        self.station = subprocess.Popen([program, "station", *arguments], stdin=theirs, env={**os.environ, **environment})
+        self.station = subprocess.Popen([program, "station", *arguments], stdin=theirs.fileno(), env={**os.environ, **environment})
         theirs.close()
         self.socket = ours
         self.lines = ours.makefile("r")

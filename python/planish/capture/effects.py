@@ -61,7 +61,8 @@ def _copied(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
 
 def _observed(buffers: dict[str, torch.Tensor], args: Any, kwargs: Any, inputs: set[int], call: Any) -> _Seen:
     leaves = pytree.tree_leaves((args, kwargs))
-    watched: dict[str | int, torch.Tensor] = {**buffers, **{leaf: leaves[leaf] for leaf in inputs}}
+    watched: dict[str | int, torch.Tensor] = {leaf: leaves[leaf] for leaf in inputs}
+    watched.update(buffers)
     before = {key: t._version for key, t in watched.items()}
     with torch.enable_grad():
         call()
