@@ -14,7 +14,7 @@ struct OptimizeVerb {
   SearchOptions search;
   std::string out;
   std::string resume;
-  std::string run;  ///< id of a new run; empty makes one
+  std::string run;             ///< id of a new run; empty makes one
   std::string record, replay;  ///< folders of recordings; empty: none
   bool search_only = false;
   bool no_serve = false;

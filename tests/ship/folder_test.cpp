@@ -43,11 +43,10 @@ TEST_CASE_FIXTURE(Fixture, "a program is shipped with everything it needs") {
   CHECK(document["modules"][""]["attributes"]["gain"] == "2.0");
   CHECK(document["twin"][""]["type"] == "GraphModule");
   CHECK(document["scalars"][0]["index"] == 1);
-  CHECK(document["effects"] == Json::array({{{"kind", "mutate_buffer"},
-                                              {"target", "n"},
-                                              {"versions", 2},
-                                              {"differentiable", false},
-                                              {"read", true}}}));
+  CHECK(
+      document["effects"] ==
+      Json::array(
+          {{{"kind", "mutate_buffer"}, {"target", "n"}, {"versions", 2}, {"differentiable", false}, {"read", true}}}));
   CHECK(document["binaries"] == Json::array({"kernels/k0.so"}));
   CHECK(document["files"]["reference.py"] == sha256_hex("import torch\nclass Model: pass\n"));
   CHECK_FALSE(document["files"].contains("ship.json"));
