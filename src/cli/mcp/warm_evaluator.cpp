@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "base/file.h"
 #include "worker/toolbox.h"
@@ -12,15 +14,14 @@
 namespace planish::cli {
 
 struct WarmEvaluator::Watch::State {
-  WarmEvaluator& owner;
   EvaluatorClient& connection;
   mcp::Call call;
   std::atomic<bool> over{false};
   std::thread thread{};
 };
 
-WarmEvaluator::Watch::Watch(WarmEvaluator& owner, EvaluatorClient& connection, const mcp::Call& call)
-    : state_(std::make_unique<State>(owner, connection, call)) {
+WarmEvaluator::Watch::Watch(EvaluatorClient& connection, const mcp::Call& call)
+    : state_(std::make_unique<State>(connection, call)) {
   connection.listen([call](std::string_view text) { call.progress(text); });
   state_->thread = std::thread([state = state_.get()] {
     while (!state->over) {
@@ -34,34 +35,42 @@ WarmEvaluator::Watch::~Watch() {
   state_->over = true;
   state_->thread.join();
   state_->connection.listen({});
-  state_->owner.leave(state_->call.cancel.cancelled());
 }
 
-Result<std::unique_ptr<EvaluatorClient>> WarmEvaluator::connect() {
+bool WarmEvaluator::Running::works_for_cancelled() const {
+  return std::ranges::any_of(calls, &CancelToken::cancelled);
+}
+
+WarmEvaluator::Running::~Running() {
+  if (anchor != nullptr && works_for_cancelled()) anchor->shutdown();  // ended, not waited for
+}
+
+void WarmEvaluator::forget(const std::shared_ptr<Running>& running) {
+  const std::scoped_lock lock(mutex_);
+  if (running_ == running) running_.reset();
+}
+
+Result<WarmEvaluator::Joined> WarmEvaluator::join(const mcp::Call& call) {
   const std::scoped_lock lock(mutex_);
   PLANISH_CHECK(worker::Toolbox::resolve().check());
-  const auto joined = [this]() -> Result<std::unique_ptr<EvaluatorClient>> {
-    auto client = EvaluatorClient::connect(folder_->path() / "evaluator");
-    if (client) ++users_;
-    return client;
+  const auto joined = [&]() -> Result<Joined> {
+    PLANISH_TRY(auto connection, EvaluatorClient::connect(running_->folder.path() / "evaluator"));
+    running_->calls.push_back(call.cancel);
+    return Joined{running_, std::move(connection)};
   };
-  if (anchor_ != nullptr) {
-    if (auto client = joined()) return client;
-    anchor_.reset();  // it died
+  // What was cancelled may take as long as a task may: nobody waits behind it.
+  if (running_ != nullptr && running_->works_for_cancelled()) running_.reset();
+  if (running_ != nullptr) {
+    if (auto done = joined()) return done;
+    running_.reset();  // it died
   }
-  PLANISH_TRY(folder_, OwnedFolder::create("planish-ev-"));
+  PLANISH_TRY(auto folder, OwnedFolder::create("planish-ev-"));
   constexpr double start_seconds = 60;
-  PLANISH_TRY(anchor_, EvaluatorClient::spawn(executable_path(), folder_->path() / "evaluator", start_seconds,
-                                              {"--task-timeout", fmt::format("{}", task_timeout_), "--ready", "1"}));
+  PLANISH_TRY(auto anchor,
+              EvaluatorClient::spawn(executable_path(), folder.path() / "evaluator", start_seconds,
+                                     {"--task-timeout", fmt::format("{}", task_timeout_), "--ready", "1"}));
+  running_ = std::make_shared<Running>(std::move(folder), std::move(anchor));
   return joined();
-}
-
-void WarmEvaluator::leave(bool cancelled) {
-  const std::scoped_lock lock(mutex_);
-  --users_;
-  if (!cancelled || users_ > 0 || anchor_ == nullptr) return;
-  anchor_->shutdown();  // ended, not waited for
-  anchor_.reset();
 }
 
 }  // namespace planish::cli

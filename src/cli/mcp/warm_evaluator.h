@@ -3,8 +3,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <vector>
 
+#include "base/cancel.h"
 #include "base/owned_folder.h"
 #include "base/result.h"
 #include "evaluate/client.h"
@@ -13,7 +14,8 @@
 namespace planish::cli {
 
 /// An evaluator of our own that stays warm from call to call. It is started by the first that needs it, and ends with
-/// this object. Thread-safe.
+/// this object. One that still works for a cancelled call is left to whoever else uses it: the next call starts
+/// another. Thread-safe.
 class WarmEvaluator {
  public:
   explicit WarmEvaluator(double task_timeout) : task_timeout_(task_timeout) {}
@@ -23,18 +25,19 @@ class WarmEvaluator {
   /// ends by the evaluator's own limits. Kinds of starting one: `environment`, `spawn_failed`, `closed`.
   template <typename T>
   Result<T> with(const mcp::Call& call, const std::function<Result<T>(EvaluatorApi&)>& work) {
-    PLANISH_TRY(auto connection, connect());
-    const Watch watch(*this, *connection, call);
-    auto result = work(*connection);
+    PLANISH_TRY(const auto joined, join(call));
+    const Watch watch(*joined.connection, call);
+    auto result = work(*joined.connection);
+    if (call.cancel.cancelled()) forget(joined.running);
     if (!result && call.cancel.cancelled()) return fail("cancelled", "the call was cancelled");
     return result;
   }
 
  private:
-  /// One call's use of it.
+  /// Tells a call's progress, and ends its connection when it is cancelled.
   class Watch {
    public:
-    Watch(WarmEvaluator& owner, EvaluatorClient& connection, const mcp::Call& call);
+    Watch(EvaluatorClient& connection, const mcp::Call& call);
     ~Watch();
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
@@ -44,14 +47,27 @@ class WarmEvaluator {
     std::unique_ptr<State> state_;
   };
 
-  Result<std::unique_ptr<EvaluatorClient>> connect();
-  void leave(bool cancelled);
+  /// An evaluator's process, which ends with the last that holds it.
+  struct Running {
+    OwnedFolder folder;
+    std::unique_ptr<EvaluatorClient> anchor;  ///< as long as it is connected the evaluator stays
+    std::vector<CancelToken> calls;           ///< of those that joined
+
+    bool works_for_cancelled() const;
+    ~Running();
+  };
+  struct Joined {
+    std::shared_ptr<Running> running;  // goes last
+    std::unique_ptr<EvaluatorClient> connection;
+  };
+
+  Result<Joined> join(const mcp::Call& call);
+  /// Leaves an evaluator to those that use it.
+  void forget(const std::shared_ptr<Running>& running);
 
   double task_timeout_;
   std::mutex mutex_;
-  int users_ = 0;
-  std::optional<OwnedFolder> folder_;
-  std::unique_ptr<EvaluatorClient> anchor_;  ///< as long as it is connected the evaluator stays
+  std::shared_ptr<Running> running_;
 };
 
 }  // namespace planish::cli
