@@ -95,7 +95,9 @@ void ModelPool::note_fallback(std::string reason) {
   const std::scoped_lock lock(mutex_);
   ++report_.judged;
   report_.judge_fallbacks += reason.empty() ? 0 : 1;
-  if (!reason.empty()) report_.judge_trouble = std::move(reason);
+  // Verdicts come in any order; which reason is told must not depend on it, as a recording repeats the whole.
+  if (!reason.empty() && (report_.judge_trouble.empty() || reason < report_.judge_trouble))
+    report_.judge_trouble = std::move(reason);
 }
 
 ModelPool::Report ModelPool::report() const {

@@ -78,7 +78,7 @@ class ModelPool {
     std::map<std::string, ModelCost> costs;  ///< by purpose; also `warm-up`
     std::int64_t answers = 0, unusable = 0;  ///< of coders: all, and those without a program (or an idea)
     std::int64_t judged = 0, judge_fallbacks = 0;
-    std::string judge_trouble;                      ///< why the judge was fallen back on last
+    std::string judge_trouble;                      ///< a reason why the judge was fallen back on: the first by text
     std::map<std::string, std::int64_t> fallbacks;  ///< "LABEL: what failed" → how often another model was asked
   };
   Report report() const;
