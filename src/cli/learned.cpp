@@ -84,9 +84,10 @@ std::string quarters_text(const Yield& yield) {
 
 std::vector<store::RegionRecord> evaluated_regions(std::vector<store::RegionRecord> regions,
                                                    const std::vector<store::EvaluationRecord>& records) {
-  std::erase_if(regions, [&](const store::RegionRecord& region) {
+  const auto untried = [&](const store::RegionRecord& region) {
     return std::ranges::find(records, region.id, &store::EvaluationRecord::region) == records.end();
-  });
+  };
+  if (!std::ranges::all_of(regions, untried)) std::erase_if(regions, untried);
   return regions;
 }
 

@@ -11,7 +11,8 @@
 /// What a run's evaluations tell of the search itself, for `show` and `report`.
 namespace planish::cli {
 
-/// Those of which anything was evaluated: other ways to cut the task hold many that are never tried.
+/// Those of which anything was evaluated: other ways to cut the task hold many that are never tried. All of them while
+/// nothing was: a run that ended before its first candidate still had them.
 std::vector<store::RegionRecord> evaluated_regions(std::vector<store::RegionRecord> regions,
                                                    const std::vector<store::EvaluationRecord>& records);
 

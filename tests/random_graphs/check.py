@@ -355,10 +355,9 @@ class Check:
             raise Fault(Failure("run", "input_changed", f"{changed} was changed", genomes))
         self._judge("run", data, results, poisons, genomes)
         self.count("programs run")
-        # (Triton's kernels run interpreted, where no executor of the program's target can.)
-        if effects and program["target"] == self.device.type and any(o["kind"] != "user" for o in program["outputs"]):
-            with blame("effect"):
-                executor = Executor(program, binaries, self.blobs, rt.find_library(), self.device, effects=[])
+        if effects and any(o["kind"] != "user" for o in program["outputs"]):
+            with blame("effect"):  # by the same kind of executor: Triton's kernels run interpreted
+                executor = type(handle.executor)(program, binaries, self.blobs, rt.find_library(), self.device, effects=[])
                 self._through_run("effect", data.buffers.seed, data, executor, genomes)
 
 

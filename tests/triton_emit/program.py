@@ -24,7 +24,10 @@ class Interpreted(Executor):
 
     def _native(self, first: int, last: int) -> Callable[[list[Any], Any, Any], None]:
         def act(env: list[Any], table: Any, call: Any) -> None:
-            for step in self._steps[first:last]:
+            for step in [*self._steps, *self._copies][first:last]:
+                if step["kind"] == "copy":
+                    self._at(table[step["to"]], step["to"]).copy_(self._at(table[step["from"]], step["from"]))
+                    continue
                 if step["kind"] != "launch":
                     raise NotImplementedError(step["kind"])
                 tensors = [self._at(table[arg["buffer"]], arg["buffer"]) for arg in step["args"]]
