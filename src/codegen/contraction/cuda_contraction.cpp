@@ -9,7 +9,6 @@
 #include "codegen/contraction/epilogue.h"
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/pack.h"
-#include "codegen/contraction/sliding.h"
 #include "codegen/emit/cuda_plan.h"
 
 namespace planish::codegen {
@@ -18,6 +17,7 @@ namespace {
 using contraction::Element;
 using contraction::Operand;
 using contraction::Problem;
+using contraction::Product;
 using contraction::Scheme;
 using contraction::Sliding;
 using contraction::TilePlan;
@@ -43,37 +43,6 @@ std::optional<DType> narrow_type(const Kernel& kernel, const Contraction& c) {
   return first && first == second ? first : std::nullopt;
 }
 
-/// What is to be multiplied, and how.
-struct Product {
-  Contraction c;
-  std::optional<Sliding> sliding;
-  Problem problem;
-};
-
-Result<Product> product_of(const Kernel& kernel) {
-  Product out;
-  PLANISH_TRY(out.c, contraction_of(kernel));
-  const Contraction& c = out.c;
-  out.problem = {.m = c.rows,
-                 .n = c.columns,
-                 .k = c.depth,
-                 .batches = c.batches,
-                 .a_batched = !contraction::is_shared(kernel, c, Operand::a),
-                 .b_batched = !contraction::is_shared(kernel, c, Operand::b)};
-  out.sliding = contraction::sliding_of(kernel, c);
-  if (!out.sliding) return out;
-  const Sliding& sliding = *out.sliding;
-  (sliding.operand == Operand::a ? out.problem.m : out.problem.n) = sliding.positions();
-  out.problem.k = sliding.taps * sliding.chunks * 8;
-  out.problem.columns = contraction::Columns{.operand = sliding.operand,
-                                             .positions = sliding.positions(),
-                                             .planes = sliding.phases * sliding.chunks,
-                                             .chunks = sliding.chunks,
-                                             .offsets = sliding.offsets(),
-                                             .image = sliding.plane};
-  return out;
-}
-
 TilePlan plan_of(const Kernel& kernel, const Product& product, const Genome& genome) {
   const auto value = [&](GeneName name, std::int64_t otherwise) {
     return static_cast<int>(gene(genome, name, otherwise));
@@ -90,7 +59,7 @@ TilePlan plan_of(const Kernel& kernel, const Product& product, const Genome& gen
   plan.promote_k = value("promote", 64);
   plan.raster = value("raster", 8);
   plan.split_k = value("split", 1);
-  plan.blocks = value("blocks", 1);
+  plan.blocks = value("min_blocks", 1);
   return plan;
 }
 
@@ -103,7 +72,7 @@ std::int64_t scratch_of(const Problem& problem, const TilePlan& plan) {
 std::string tensor_cores_lack(const Kernel& kernel, const Device& device) {
   if (!schedules_contractions(device)) return "the device has no wgmma";
   if (kernel.anchor != Anchor::contraction) return "not a contraction";
-  const auto product = product_of(kernel);
+  const auto product = contraction::product_of(kernel);
   if (!product) return product.error().message;
   if (std::ranges::any_of(kernel.nodes, gathers)) return "places known at run time alone";
   const auto in_f32 = [&](int id) {
@@ -115,14 +84,12 @@ std::string tensor_cores_lack(const Kernel& kernel, const Device& device) {
   return fits ? std::string() : fits.error().message;
 }
 
-std::vector<Gene> contraction_genes(const Kernel& kernel, const Device& device) {
-  const auto product = product_of(kernel);
-  if (!product) return {};
-  const Problem& problem = product->problem;
-  const bool fp32 = !narrow_type(kernel, product->c);
+std::vector<Gene> contraction_genes(const Kernel& kernel, const Product& product, const Device& device) {
+  const Problem& problem = product.problem;
+  const bool fp32 = !narrow_type(kernel, product.c);
   // Where PyTorch itself may round fp32 factors to ten bits, as convolutions do unless told otherwise, one product of
   // rounded factors may be as good: the gate says.
-  const bool rounds = fp32 && product->sliding;
+  const bool rounds = fp32 && product.sliding;
   const bool wide = !fp32 || rounds;
   std::vector<Gene> genes;
   genes.push_back({"tile_m", wide ? std::vector<std::int64_t>{64, 128, 192} : std::vector<std::int64_t>{64, 128}});
@@ -133,7 +100,7 @@ std::vector<Gene> contraction_genes(const Kernel& kernel, const Device& device) 
   if (rounds) genes.push_back({"passes", {3, 1}});
   if (fp32) genes.push_back({"promote", {32, 64, 128, 256}});
   genes.push_back({"raster", {1, 2, 4, 8, 16, 32}});
-  genes.push_back({"blocks", {1, 2, 3, 4}});
+  genes.push_back({"min_blocks", {1, 2, 3, 4}});
   // More parts than fill the device twice only add traffic.
   std::vector<std::int64_t> parts{1};
   const std::int64_t least_tiles = (problem.m + 127) / 128 * ((problem.n + 127) / 128) * problem.batches;
@@ -144,11 +111,10 @@ std::vector<Gene> contraction_genes(const Kernel& kernel, const Device& device) 
   return genes;
 }
 
-std::string contraction_illegal(const Kernel& kernel, const Device& device, const Genome& genome) {
-  const auto product = product_of(kernel);
-  if (!product) return product.error().message;
-  const Problem& problem = product->problem;
-  const TilePlan plan = plan_of(kernel, *product, genome);
+std::string contraction_illegal(const Kernel& kernel, const Product& product, const Device& device,
+                                const Genome& genome) {
+  const Problem& problem = product.problem;
+  const TilePlan plan = plan_of(kernel, product, genome);
   if (const Status fits = contraction::check(problem, plan, device.shared_bytes); !fits) return fits.error().message;
   if (plan.scheme == Scheme::single && gene(genome, "promote", 64) != 64) return "nothing is promoted";
   const auto extents = contraction::extents_of(problem, plan);
@@ -162,11 +128,9 @@ std::string contraction_illegal(const Kernel& kernel, const Device& device, cons
   return {};
 }
 
-std::vector<Genome> contraction_seeds(const Kernel& kernel, const Device& device) {
-  const auto product = product_of(kernel);
-  if (!product) return {};
-  const auto genes = contraction_genes(kernel, device);
-  const bool fp32 = !narrow_type(kernel, product->c), rounds = find_gene(genes, "passes") != nullptr;
+std::vector<Genome> contraction_seeds(const Kernel& kernel, const Product& product, const Device& device) {
+  const auto genes = contraction_genes(kernel, product, device);
+  const bool fp32 = !narrow_type(kernel, product.c), rounds = find_gene(genes, "passes") != nullptr;
   struct Tile {
     std::int64_t m, n, k, stages, blocks = 1;
   };
@@ -181,15 +145,15 @@ std::vector<Genome> contraction_seeds(const Kernel& kernel, const Device& device
     std::vector<std::pair<double, Genome>> found;
     for (const Tile& tile : choices) {
       for (const std::int64_t split : genes.back().choices) {
-        Genome genome{{"tile_m", tile.m}, {"tile_n", tile.n}, {"tile_k", tile.k},     {"stages", tile.stages},
-                      {"raster", 8},      {"split", split},   {"blocks", tile.blocks}};
+        Genome genome{{"tile_m", tile.m}, {"tile_n", tile.n}, {"tile_k", tile.k},         {"stages", tile.stages},
+                      {"raster", 8},      {"split", split},   {"min_blocks", tile.blocks}};
         if (fp32) genome["promote"] = 64;
         if (rounds) genome["passes"] = passes;
-        if (!contraction_illegal(kernel, device, genome).empty()) continue;
+        if (!contraction_illegal(kernel, product, device, genome).empty()) continue;
         // Work of the busiest multiprocessor: its tiles, each as long as tensor cores or shared memory take, whichever
         // is longer.
-        const TilePlan plan = plan_of(kernel, *product, genome);
-        const auto e = contraction::extents_of(product->problem, plan);
+        const TilePlan plan = plan_of(kernel, product, genome);
+        const auto e = contraction::extents_of(product.problem, plan);
         const double turns = static_cast<double>((e.tiles + device.sms - 1) / device.sms);
         const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n);
         const double operands = contraction::parts(plan);
@@ -222,10 +186,11 @@ std::vector<Genome> contraction_seeds(const Kernel& kernel, const Device& device
   return out;
 }
 
-Result<Emitted> emit_contraction(const Kernel& kernel, const Device& device, const Genome& genome) {
-  PLANISH_TRY(const Product product, product_of(kernel));
+Result<Emitted> emit_contraction(const Kernel& kernel, const Product& product, const Device& device,
+                                 const Genome& genome) {
   const Contraction& c = product.c;
-  if (const auto why = contraction_illegal(kernel, device, genome); !why.empty()) return fail("illegal_genome", why);
+  if (const auto why = contraction_illegal(kernel, product, device, genome); !why.empty())
+    return fail("illegal_genome", why);
   const Problem& problem = product.problem;
   const Sliding* const sliding = product.sliding ? &*product.sliding : nullptr;
   const TilePlan plan = plan_of(kernel, product, genome);
