@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/document_in.h"
 #include "evaluate/client.h"
 
 namespace planish::cli {
@@ -16,18 +17,6 @@ namespace {
 constexpr double unlimited_seconds = 7 * 24 * 3600;
 /// What an interrupted command gets to end by itself.
 constexpr double farewell_seconds = 300;
-
-/// The last line of a child's output that is a JSON document (its stderr may stand around it).
-std::string document_in(const std::string& output) {
-  std::string found;
-  std::size_t at = 0;
-  while (at < output.size()) {
-    const std::size_t end = std::min(output.find('\n', at), output.size());
-    if (output[at] == '{') found = output.substr(at, end - at);
-    at = end + 1;
-  }
-  return found;
-}
 
 }  // namespace
 

@@ -13,8 +13,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/owned_folder.h"
-#include "base/subprocess.h"
-#include "cli/document_in.h"
 #include "cli/ray_pool.h"
 #include "cli/station.h"
 #include "suite/headline.h"

@@ -83,8 +83,6 @@ class TaskEvaluator {
   };
 
   Status start_oracle();
-  /// Finds out, once, what data the region can have and whether it is degenerate.
-  Status describe_region(Region& region);
   /// After the oracle died: a new one, with task and regions; data sets are made again when needed.
   Status revive_oracle();
   Result<Evaluation> evaluate_anew(const EvaluateRequest& request, const program::Program& program,
@@ -102,8 +100,8 @@ class TaskEvaluator {
   Status check_region(const std::string& name);
   /// Regimes and trivial outputs of a region that the oracle knows.
   Result<RegionReply> description_of(worker::Oracle& oracle, const std::string& region) const;
-  /// Of the whole task by its first oracle, asked once.
-  Result<RegionReply> description_of_task();
+  /// The same by the task's own oracle, which is asked once.
+  Result<RegionReply> described(Region& region);
   /// Whether a region computes what the task does, from the same: its regimes and degenerate outputs are the task's.
   bool is_whole(const RegionRequest& request) const;
   Status ensure_data(Region& region, std::size_t count);

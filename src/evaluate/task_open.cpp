@@ -178,15 +178,15 @@ Result<RegionReply> TaskEvaluator::region(const RegionRequest& request) {
     region.reply = whole.reply;
     region.described = true;
   }
-  PLANISH_CHECK(describe_region(region));
-  return region.reply;
+  return described(region);
 }
 
-Status TaskEvaluator::describe_region(Region& region) {
-  if (region.described) return {};
-  PLANISH_TRY(region.reply, description_of(*oracle_, region.request.region));
-  region.described = true;
-  return {};
+Result<RegionReply> TaskEvaluator::described(Region& region) {
+  if (!region.described) {
+    PLANISH_TRY(region.reply, description_of(*oracle_, region.request.region));
+    region.described = true;
+  }
+  return region.reply;
 }
 
 Result<RegionReply> TaskEvaluator::description_of(worker::Oracle& oracle, const std::string& region) const {
@@ -201,15 +201,6 @@ Result<RegionReply> TaskEvaluator::description_of(worker::Oracle& oracle, const 
   out.degenerate = std::move(bite.degenerate);
   out.notes = std::move(bite.notes);
   return out;
-}
-
-Result<RegionReply> TaskEvaluator::description_of_task() {
-  Region& whole = regions_["task"];
-  if (!whole.described) {
-    PLANISH_TRY(whole.reply, description_of(*oracle_, "task"));
-    whole.described = true;
-  }
-  return whole.reply;
 }
 
 bool TaskEvaluator::as_opened() const {

@@ -87,7 +87,7 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
     PLANISH_TRY(auto task, oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open));
     graph = std::move(task.graph);
   }
-  PLANISH_TRY(const auto described, own ? description_of(oracle, "task") : description_of_task());
+  PLANISH_TRY(const auto described, own ? description_of(oracle, "task") : described(regions_.at("task")));
   reply.skipped = described.skipped;
   reply.degenerate = described.degenerate;
   reply.notes = described.notes;

@@ -37,17 +37,16 @@ WarmEvaluator::Watch::~Watch() {
   state_->connection.listen({});
 }
 
-bool WarmEvaluator::Running::works_for_cancelled() const {
-  return std::ranges::any_of(calls, &CancelToken::cancelled);
-}
-
 WarmEvaluator::Running::~Running() {
-  if (anchor != nullptr && works_for_cancelled()) anchor->shutdown();  // ended, not waited for
+  if (anchor != nullptr && spoiled) anchor->shutdown();  // ended, not waited for
 }
 
-void WarmEvaluator::forget(const std::shared_ptr<Running>& running) {
+void WarmEvaluator::leave(Running& running, const mcp::Call& call) {
   const std::scoped_lock lock(mutex_);
-  if (running_ == running) running_.reset();
+  std::erase(running.calls, &call);
+  if (!call.cancel.cancelled()) return;
+  running.spoiled = true;
+  if (running_.get() == &running) running_.reset();
 }
 
 Result<WarmEvaluator::Joined> WarmEvaluator::join(const mcp::Call& call) {
@@ -55,11 +54,15 @@ Result<WarmEvaluator::Joined> WarmEvaluator::join(const mcp::Call& call) {
   PLANISH_CHECK(worker::Toolbox::resolve().check());
   const auto joined = [&]() -> Result<Joined> {
     PLANISH_TRY(auto connection, EvaluatorClient::connect(running_->folder.path() / "evaluator"));
-    running_->calls.push_back(call.cancel);
+    running_->calls.push_back(&call);
     return Joined{running_, std::move(connection)};
   };
   // What was cancelled may take as long as a task may: nobody waits behind it.
-  if (running_ != nullptr && running_->works_for_cancelled()) running_.reset();
+  const auto cancelled = [](const mcp::Call* each) { return each->cancel.cancelled(); };
+  if (running_ != nullptr && std::ranges::any_of(running_->calls, cancelled)) {
+    running_->spoiled = true;
+    running_.reset();
+  }
   if (running_ != nullptr) {
     if (auto done = joined()) return done;
     running_.reset();  // it died

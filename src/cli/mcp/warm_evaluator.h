@@ -5,7 +5,6 @@
 #include <mutex>
 #include <vector>
 
-#include "base/cancel.h"
 #include "base/owned_folder.h"
 #include "base/result.h"
 #include "evaluate/client.h"
@@ -28,7 +27,7 @@ class WarmEvaluator {
     PLANISH_TRY(const auto joined, join(call));
     const Watch watch(*joined.connection, call);
     auto result = work(*joined.connection);
-    if (call.cancel.cancelled()) forget(joined.running);
+    leave(*joined.running, call);
     if (!result && call.cancel.cancelled()) return fail("cancelled", "the call was cancelled");
     return result;
   }
@@ -51,9 +50,9 @@ class WarmEvaluator {
   struct Running {
     OwnedFolder folder;
     std::unique_ptr<EvaluatorClient> anchor;  ///< as long as it is connected the evaluator stays
-    std::vector<CancelToken> calls;           ///< of those that joined
+    std::vector<const mcp::Call*> calls{};    ///< that use it now
+    bool spoiled = false;                     ///< it may still work for a call that was cancelled
 
-    bool works_for_cancelled() const;
     ~Running();
   };
   struct Joined {
@@ -62,8 +61,7 @@ class WarmEvaluator {
   };
 
   Result<Joined> join(const mcp::Call& call);
-  /// Leaves an evaluator to those that use it.
-  void forget(const std::shared_ptr<Running>& running);
+  void leave(Running& running, const mcp::Call& call);
 
   double task_timeout_;
   std::mutex mutex_;
