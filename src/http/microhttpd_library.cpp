@@ -1,9 +1,8 @@
 #include "http/microhttpd_library.h"
 
-#include <dlfcn.h>
-
 #include <string>
-#include <type_traits>
+
+#include "base/shared_library.h"
 
 namespace planish::http {
 namespace {
@@ -15,26 +14,19 @@ struct OpenedMicrohttpd {
 
 OpenedMicrohttpd open_microhttpd() {
   OpenedMicrohttpd out;
-  void* handle = ::dlopen("libmicrohttpd.so.12", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    out.problem = ::dlerror();
-    return out;
-  }
-  const auto get = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(handle, name));
-    if (function == nullptr) out.problem = std::string("it has no ") + name;
-  };
-  get(out.library.start_daemon, "MHD_start_daemon");
-  get(out.library.quiesce_daemon, "MHD_quiesce_daemon");
-  get(out.library.stop_daemon, "MHD_stop_daemon");
-  get(out.library.get_daemon_info, "MHD_get_daemon_info");
-  get(out.library.lookup_connection_value, "MHD_lookup_connection_value");
-  get(out.library.suspend_connection, "MHD_suspend_connection");
-  get(out.library.resume_connection, "MHD_resume_connection");
-  get(out.library.create_response_from_buffer, "MHD_create_response_from_buffer");
-  get(out.library.add_response_header, "MHD_add_response_header");
-  get(out.library.queue_response, "MHD_queue_response");
-  get(out.library.destroy_response, "MHD_destroy_response");
+  SharedLibrary library({"libmicrohttpd.so.12"});
+  library.get(out.library.start_daemon, "MHD_start_daemon");
+  library.get(out.library.quiesce_daemon, "MHD_quiesce_daemon");
+  library.get(out.library.stop_daemon, "MHD_stop_daemon");
+  library.get(out.library.get_daemon_info, "MHD_get_daemon_info");
+  library.get(out.library.lookup_connection_value, "MHD_lookup_connection_value");
+  library.get(out.library.suspend_connection, "MHD_suspend_connection");
+  library.get(out.library.resume_connection, "MHD_resume_connection");
+  library.get(out.library.create_response_from_buffer, "MHD_create_response_from_buffer");
+  library.get(out.library.add_response_header, "MHD_add_response_header");
+  library.get(out.library.queue_response, "MHD_queue_response");
+  library.get(out.library.destroy_response, "MHD_destroy_response");
+  out.problem = library.problem();
   return out;
 }
 

@@ -1,6 +1,8 @@
 #include "llm/curl_library.h"
 
-#include <dlfcn.h>
+#include <string>
+
+#include "base/shared_library.h"
 
 namespace planish::llm {
 namespace {
@@ -12,35 +14,25 @@ struct OpenedCurl {
 
 OpenedCurl open_curl() {
   OpenedCurl out;
-  void* handle = nullptr;
-  for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4"}) {
-    handle = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) break;
-    if (out.problem.empty()) out.problem = ::dlerror();
-  }
-  if (handle == nullptr) return out;
-  out.problem.clear();
-  const auto get = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(handle, name));
-    if (function == nullptr) out.problem = std::string("it has no ") + name;
-  };
+  SharedLibrary library({"libcurl.so.4", "libcurl-gnutls.so.4"});
   decltype(&::curl_global_init) global_init = nullptr;
-  get(global_init, "curl_global_init");
-  get(out.library.easy_init, "curl_easy_init");
-  get(out.library.easy_reset, "curl_easy_reset");
-  get(out.library.easy_cleanup, "curl_easy_cleanup");
-  get(out.library.easy_setopt, "curl_easy_setopt");
-  get(out.library.easy_getinfo, "curl_easy_getinfo");
-  get(out.library.easy_strerror, "curl_easy_strerror");
-  get(out.library.slist_append, "curl_slist_append");
-  get(out.library.slist_free_all, "curl_slist_free_all");
-  get(out.library.multi_init, "curl_multi_init");
-  get(out.library.multi_cleanup, "curl_multi_cleanup");
-  get(out.library.multi_add_handle, "curl_multi_add_handle");
-  get(out.library.multi_remove_handle, "curl_multi_remove_handle");
-  get(out.library.multi_perform, "curl_multi_perform");
-  get(out.library.multi_poll, "curl_multi_poll");
-  get(out.library.multi_info_read, "curl_multi_info_read");
+  library.get(global_init, "curl_global_init");
+  library.get(out.library.easy_init, "curl_easy_init");
+  library.get(out.library.easy_reset, "curl_easy_reset");
+  library.get(out.library.easy_cleanup, "curl_easy_cleanup");
+  library.get(out.library.easy_setopt, "curl_easy_setopt");
+  library.get(out.library.easy_getinfo, "curl_easy_getinfo");
+  library.get(out.library.easy_strerror, "curl_easy_strerror");
+  library.get(out.library.slist_append, "curl_slist_append");
+  library.get(out.library.slist_free_all, "curl_slist_free_all");
+  library.get(out.library.multi_init, "curl_multi_init");
+  library.get(out.library.multi_cleanup, "curl_multi_cleanup");
+  library.get(out.library.multi_add_handle, "curl_multi_add_handle");
+  library.get(out.library.multi_remove_handle, "curl_multi_remove_handle");
+  library.get(out.library.multi_perform, "curl_multi_perform");
+  library.get(out.library.multi_poll, "curl_multi_poll");
+  library.get(out.library.multi_info_read, "curl_multi_info_read");
+  out.problem = library.problem();
   if (out.problem.empty() && global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) out.problem = "it could not be initialised";
   return out;
 }
