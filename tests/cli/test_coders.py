@@ -30,6 +30,17 @@ def get_init_inputs():
 #: So much arithmetic that plain loops never come near the speed of light, where a search would end.
 DEEP = TASK.replace("return (y + z) * y - z * 0.5", "return torch.tanh((y + z) * y) - z * 0.5").replace("512", "64")
 
+TALK = '''
+def ask():
+    line = sys.stdin.readline()
+    return json.loads(line) if line else sys.exit(0)
+
+def say(**answer):
+    print(json.dumps(answer), flush=True)
+
+question = ask()
+'''
+
 CODER = '''import json, os, re, sys
 
 KERNEL = """//@ kernel cpp -O3
@@ -48,16 +59,7 @@ extern "C" void rows(void** args) {
 //@ scratch 8192
 //@ launch rows args=in0, in1, tmp0, out0
 """
-
-def ask():
-    line = sys.stdin.readline()
-    return json.loads(line) if line else sys.exit(0)
-
-def say(**answer):
-    print(json.dumps(answer), flush=True)
-
-question = ask()
-vector = int(re.search(r"in(\\d+): f32\\[2048\\]", question["description"])[1])
+''' + TALK + '''vector = int(re.search(r"in(\\d+): f32\\[2048\\]", question["description"])[1])
 kernel = KERNEL.replace("args[X]", f"args[{vector}]").replace("args[Y]", f"args[{1 - vector}]")
 wrong = kernel.replace("+ z[c]) *", "+ z[c] * 1.01f) *")
 heard = []
@@ -217,16 +219,7 @@ extern "C" void rows(void** args) {
 }
 //@ launch rows args=in0, out0
 """
-
-def ask():
-    line = sys.stdin.readline()
-    return json.loads(line) if line else sys.exit(0)
-
-def say(**answer):
-    print(json.dumps(answer), flush=True)
-
-question = ask()
-if question["region"] != "task":
+''' + TALK + '''if question["region"] != "task":
     say(finished=True)
     sys.exit(0)
 first = question

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +14,7 @@ from planish.capture import capture
 from planish.executor import Executor
 from torch import nn
 
-from .driver import warm_up
 from .parts import CPP_FLAGS, Tool, cpu_levels
-
-
-@pytest.fixture(scope="module")
-def tool() -> Iterator[Tool]:
-    warm_up()
-    made = Tool()
-    yield made
-    made.close()
 
 
 class Summed(nn.Module):

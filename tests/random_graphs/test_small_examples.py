@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,11 @@ import torch
 from planish.capture import capture, load_task
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .driver import warm_up
 from .parts import ROOT, Tool
 
 TASKS = sorted((ROOT / "examples" / "small").glob("*.py"))
 MOST_KERNELS = 2
 MOST_BYTES = 8 << 20
-
-
-@pytest.fixture(scope="module")
-def tool() -> Iterator[Tool]:
-    warm_up()
-    made = Tool()
-    yield made
-    made.close()
 
 
 class Count(TorchDispatchMode):
