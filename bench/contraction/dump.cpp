@@ -1,6 +1,6 @@
-// planish-contraction-dump [--convolutions] [--large] [--seeds N] [--random N]: emits products (or convolutions) of
-// several shapes with their first seeds and N random genomes, as one JSON document that check.py compiles, runs,
-// compares and times.
+// planish-contraction-dump [--convolutions|--transposed] [--large] [--seeds N] [--random N]: emits products (or
+// convolutions) of several shapes with their first seeds and N random genomes, as one JSON document that check.py
+// compiles, runs, compares and times.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -37,7 +37,7 @@ json tensors(const auto& all) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool large = false, convolutions = false;
+  bool large = false, convolutions = false, transposed = false;
   std::size_t seeds_each = 2;
   int random = 0;
   for (int i = 1; i < argc; ++i) {
@@ -46,23 +46,27 @@ int main(int argc, char** argv) {
       large = true;
     } else if (arg == "--convolutions") {
       convolutions = true;
+    } else if (arg == "--transposed") {
+      transposed = true;
     } else if (arg == "--seeds" && i + 1 < argc) {
       seeds_each = static_cast<std::size_t>(std::atoi(argv[++i]));
     } else if (arg == "--random" && i + 1 < argc) {
       random = std::atoi(argv[++i]);
     } else {
-      std::fprintf(stderr, "usage: %s [--convolutions] [--large] [--seeds N] [--random N]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [--convolutions|--transposed] [--large] [--seeds N] [--random N]\n", argv[0]);
       return 2;
     }
   }
   Device device;
-  device.target = Target::cuda;
+  device.target = &backend::cuda();
   device.arch = "sm_90a";
   std::mt19937_64 rng(1);
   json out = json::array();
-  for (const auto& sample : convolutions ? samples::convolution_samples(large) : samples::contraction_samples(large)) {
+  for (const auto& sample : transposed     ? samples::transposed_samples(large)
+                            : convolutions ? samples::convolution_samples(large)
+                                           : samples::contraction_samples(large)) {
     auto genomes = seeds(sample.kernel, device);
-    if (convolutions) {  // the best guesses of one product, and of three
+    if (convolutions || transposed) {  // the best guesses of one product, and of three
       const auto three = std::ranges::stable_partition(
           genomes, [](const Genome& genome) { return value_of(genome, "passes", 3) == 1; });
       if (three.size() > seeds_each) genomes.resize(genomes.size() - three.size() + seeds_each);

@@ -91,7 +91,7 @@ void look_ups() {
 
 void million_genomes(const char* name, codegen::Kernel kernel) {
   codegen::Device device;
-  device.target = codegen::Target::cuda;
+  device.target = &backend::cuda();
   device.arch = "sm_90a";
   search::Space space(kernel_domain(std::move(kernel), device));
   // A forest of a usual size, on made-up times.
@@ -125,7 +125,7 @@ void million_genomes(const char* name, codegen::Kernel kernel) {
 /// A search that draws a million genomes before it proposes beyond its guesses.
 void million_in_a_search(const char* name, codegen::Kernel kernel) {
   codegen::Device device;
-  device.target = codegen::Target::cuda;
+  device.target = &backend::cuda();
   device.arch = "sm_90a";
   search::RegionSpec region;
   region.id = "r0";

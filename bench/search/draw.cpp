@@ -196,7 +196,7 @@ void draw(const Task& task, const Device& device, std::size_t count, std::uint64
                {"family", sample.family},
                {"parameters", json::object()},
                {"genomes", all.size()},
-               {"target", device.target == Target::cuda ? "cuda" : "cpu"},
+               {"target", device.target->name},
                {"arch", device.arch},
                {"seeds", json::array()}};
   for (const auto& [name, value] : sample.parameters) {
@@ -261,7 +261,7 @@ int run(int argc, char** argv) {
   }
   for (const bool on_cpu : {false, true}) {
     Device device;
-    device.target = on_cpu ? Target::cpu : Target::cuda;
+    device.target = on_cpu ? &backend::cpu() : &backend::cuda();
     device.arch = arch.empty() ? (on_cpu ? "x86-64-v3" : "sm_90a") : arch;
     if (on_cpu) device.sms = 1;
     for (const Task& task : on_cpu ? cpu_tasks() : gpu_tasks()) {

@@ -80,7 +80,8 @@ class GemmDomain : public coder::Domain {
   Result<coder::Candidate> build(const Genome& g) const override {
     coder::Candidate out;
     out.proposal = g;
-    out.hash = out.program = codegen::text(g);
+    out.hash = codegen::text(g);
+    out.program = out.hash;
     return out;
   }
 };

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "codegen/emit/cuda_plan.h"
-#include "codegen/genomes.h"
+#include "codegen/templates/genomes.h"
 #include "made_up.h"
 #include "sample_kernels.h"
 
@@ -28,7 +28,8 @@ class KernelDomain : public coder::Domain {
   Result<coder::Candidate> build(const Genome& g) const override {
     coder::Candidate out;
     out.proposal = g;
-    out.hash = out.program = codegen::text(g);
+    out.hash = codegen::text(g);
+    out.program = out.hash;
     return out;
   }
 
@@ -105,7 +106,7 @@ std::shared_ptr<const coder::Domain> kernel_domain(codegen::Kernel kernel, codeg
 std::vector<SurfaceKernel> surface_kernels() {
   namespace samples = codegen::samples;
   codegen::Device device;
-  device.target = codegen::Target::cuda;
+  device.target = &backend::cuda();
   device.arch = "sm_90a";
   std::vector<SurfaceKernel> out;
   const auto add = [&](const char* name, samples::Sample sample, std::uint64_t seed) {

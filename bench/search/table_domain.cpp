@@ -59,7 +59,8 @@ Genome TableDomain::mutate(const Genome& genome, std::mt19937_64& rng) const {
 Result<coder::Candidate> TableDomain::build(const Genome& genome) const {
   coder::Candidate out;
   out.proposal = genome;
-  out.hash = out.program = codegen::text(genome);
+  out.hash = codegen::text(genome);
+  out.program = out.hash;
   return out;
 }
 

@@ -19,7 +19,7 @@ std::uint64_t hashed(std::uint64_t so_far, std::string_view text) {
 std::vector<search::Move> advice(const Evaluation& evaluation, const codegen::Genome& genome,
                                  const std::vector<codegen::Gene>& genes) {
   codegen::Device device;
-  device.target = codegen::Target::cuda;
+  device.target = &backend::cuda();
   device.arch = "sm_90a";
   judge::Question question{evaluation, genome, genes, device, {}, {}, {}};
   for (const LaunchReport& launch : evaluation.compile->launches)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import queue
 import threading
 import time
@@ -186,7 +187,7 @@ def main() -> None:
         except ImportError as error:
             raise PlanishError("missing_package", f"--ray needs the package ray: {error}", "pip install ray, for the Python that has torch") from error
         try:
-            ray.init(address=options.address, logging_level="error", log_to_driver=False)
+            ray.init(address=options.address, logging_level=logging.ERROR, log_to_driver=False)
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
             raise PlanishError("no_cluster", f"there is no Ray cluster at {options.address}: {reason}", "ray start --head starts one") from error

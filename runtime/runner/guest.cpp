@@ -23,6 +23,7 @@
 #include "guest_place.h"
 #include "guest_watch.h"
 #include "limits.h"
+#include "planish_target.h"
 
 extern char** environ;
 
@@ -41,7 +42,8 @@ struct GuestOptions {
 
 constexpr const char* guest_usage =
     "error: usage: planish-runner --guest --scratch FOLDER [--writable FOLDER]... [--readable PATH]...\n"
-    "                             [--max-rss BYTES] [--device cpu|cuda] -- COMMAND [ARGUMENT]...\n";
+    "                             [--max-rss BYTES] [--device cpu|cuda] [--network none|loopback] -- COMMAND "
+    "[ARGUMENT]...\n";
 
 bool parse_guest(int argc, char** argv, GuestOptions* out) {
   int i = 0;
@@ -54,7 +56,12 @@ bool parse_guest(int argc, char** argv, GuestOptions* out) {
     } else if (option == "--readable") {
       out->rules.readable.emplace_back(argv[i + 1]);
     } else if (option == "--device") {
-      out->rules.cuda = std::strcmp(argv[i + 1], "cpu") != 0;
+      const auto place = rt::find_place(argv[i + 1]);
+      if (!place) return false;
+      out->rules.cuda = !place->target->on_host;
+    } else if (option == "--network") {
+      out->rules.loopback = std::strcmp(argv[i + 1], "loopback") == 0;
+      if (!out->rules.loopback && std::strcmp(argv[i + 1], "none") != 0) return false;
     } else if (option == "--max-rss") {
       char* end = nullptr;
       out->max_rss = std::strtoull(argv[i + 1], &end, 10);
@@ -152,6 +159,7 @@ void announce(const GuestFacts& facts, std::uint64_t max_rss) {
                               {"user_namespace", facts.user_namespace},
                               {"pid_namespace", facts.pid_namespace},
                               {"network_namespace", facts.network_namespace},
+                              {"loopback", facts.loopback},
                               {"private_proc", facts.private_proc},
                               {"read_only_mounts", facts.read_only_mounts},
                               {"no_new_privileges", facts.no_new_privileges},

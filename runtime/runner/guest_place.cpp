@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
+#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -85,6 +88,18 @@ std::vector<std::string> device_files(bool cuda) {
   return files;
 }
 
+/// A new network has this one interface, which is down.
+bool raise_loopback() {
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  const bool up = ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+  close(fd);
+  return up;
+}
+
 }  // namespace
 
 int fork_into_namespaces(GuestFacts* facts) {
@@ -104,6 +119,7 @@ int fork_into_namespaces(GuestFacts* facts) {
 }
 
 void furnish(const GuestRules& rules, GuestFacts* facts) {
+  facts->loopback = rules.loopback && facts->network_namespace && raise_loopback();
   if (!facts->mount_namespace) return;
   // Nothing that is mounted here may be seen outside.
   if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return;
@@ -142,12 +158,15 @@ void lock_in(const GuestRules& rules, GuestFacts* facts) {
     // private /proc shows nobody else's.
     if (rules.cuda) files.write.emplace_back(facts->own_proc_writable ? "/proc" : "/proc/self");
     files.run_written = true;
+    files.tcp = facts->loopback;
     facts->landlock = restrict_files(files, true);
   }
   drop_all_capabilities(facts);
   if (!facts->no_new_privileges) return;
-  facts->seccomp = restrict_guest_tools(
-      {.keep_group = !facts->pid_namespace, .driver = rules.cuda, .keep_attributes = !facts->read_only_mounts});
+  facts->seccomp = restrict_guest_tools({.keep_group = !facts->pid_namespace,
+                                         .driver = rules.cuda,
+                                         .loopback = facts->loopback,
+                                         .keep_attributes = !facts->read_only_mounts});
 }
 
 }  // namespace planish::runner

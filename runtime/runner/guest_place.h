@@ -11,6 +11,8 @@ struct GuestRules {
   std::vector<std::string> writable;  ///< more folders to write below
   std::vector<std::string> readable;  ///< what may be read beside those, where Landlock is there; empty: everything
   bool cuda = false;                  ///< the driver's device files are needed
+  /// Its processes may speak with each other over 127.0.0.1: in a network of its own alone, where nobody else is.
+  bool loopback = false;
 };
 
 /// What took effect. Plain data: it travels through a pipe.
@@ -21,6 +23,7 @@ struct GuestFacts {
   bool own_proc_writable = false;  ///< all of that /proc may be written but what belongs to the machine
   bool read_only_mounts = false;   ///< every file system is mounted read-only but for what may be written
   bool no_new_privileges = false, no_capabilities = false, seccomp = false;
+  bool loopback = false;  ///< 127.0.0.1 of its own network answers
 };
 
 /// Process id, as fork() gives it, of a child in as many namespaces of its own as there are to be had. The child is

@@ -59,7 +59,7 @@ int restrict_files(const FileRules& rules, bool isolate) {
   if (version >= 2) handled |= refer;
   if (version >= 3) handled |= truncate;
   if (version >= 5) handled |= ioctl_device;
-  const Ruleset all{handled, version >= 4 && isolate ? tcp : 0,
+  const Ruleset all{handled, version >= 4 && isolate && !rules.tcp ? tcp : 0,
                     version >= 6 && isolate ? abstract_sockets_and_signals : 0};
   const std::size_t size = version >= 6 ? 24 : version >= 4 ? 16 : 8;
   const int ruleset = static_cast<int>(syscall(sys_create_ruleset, &all, size, 0));

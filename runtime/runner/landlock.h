@@ -10,6 +10,7 @@ struct FileRules {
   std::vector<std::string> read;   ///< files and folders to read and to load code from
   std::vector<std::string> write;  ///< folders to write below, devices to write to; also readable
   bool run_written = false;        ///< programs there may be started
+  bool tcp = false;                ///< `isolate` leaves TCP alone: its network is its own
 };
 
 /// The kernel's, 0 where it has none.

@@ -14,6 +14,7 @@
 #include "fault.h"
 #include "guest.h"
 #include "limits.h"
+#include "planish_target.h"
 #include "sandbox.h"
 #include "session.h"
 
@@ -34,12 +35,6 @@ constexpr const char* usage =
     "                             [--sandbox [--readable FOLDER]... [--scratch FOLDER]]\n"
     "       planish-runner --guest ... -- COMMAND (a process of its own for a program nobody trusts)\n";
 
-bool valid_device(const std::string& text) {
-  if (text == "cpu" || text == "cuda") return true;
-  return text.starts_with("cuda:") && text.size() > 5 && text.size() < 8 &&
-         text.find_first_not_of("0123456789", 5) == std::string::npos;
-}
-
 bool parse(int argc, char** argv, Options* out) {
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
@@ -53,7 +48,7 @@ bool parse(int argc, char** argv, Options* out) {
       out->scratch = argv[++i];
     } else if (option == "--device" && i + 1 < argc) {
       out->device = argv[++i];
-      if (!valid_device(out->device)) return false;
+      if (!planish::rt::find_place(out->device)) return false;
     } else if (option == "--max-rss" && i + 1 < argc) {
       char* end = nullptr;
       out->max_rss = std::strtoull(argv[++i], &end, 10);
@@ -88,8 +83,8 @@ int main(int argc, char** argv) {
   // After the change of credentials, which may clear it; before the sandbox, where guests must not take it back.
   const bool parent_death_signal = die_with_parent();
   if (options.sandbox) {
-    const bool cuda = options.device != "cpu";
-    sandbox = enter_sandbox({cuda, options.readable, options.scratch});
+    const auto place = planish::rt::find_place(options.device);
+    sandbox = enter_sandbox({place && !place->target->on_host, options.readable, options.scratch});
   }
   sandbox["no_network"] = no_network;
   sandbox["parent_death_signal"] = parent_death_signal;

@@ -9,6 +9,7 @@
 
 #include "fault.h"
 #include "limits.h"
+#include "planish_target.h"
 
 namespace planish::runner {
 namespace {
@@ -56,17 +57,13 @@ double optional_number(const Json& params, const char* name, double otherwise) {
   return it->get<double>();
 }
 
-bool is_cuda(const std::string& device) {
-  return device == "cuda" || device.starts_with("cuda:");
-}
-
 }  // namespace
 
 Session::Session(std::string device_option, Json sandbox, std::function<int()> take_fd)
     : device_option_(std::move(device_option)),
       sandbox_(std::make_unique<Json>(std::move(sandbox))),
       take_fd_(std::move(take_fd)) {
-  if (is_cuda(device_option_)) device_ = device_option_.size() > 5 ? std::atoi(device_option_.c_str() + 5) : 0;
+  if (const auto place = rt::find_place(device_option_)) device_ = place->device;
 }
 
 Session::~Session() {
@@ -113,7 +110,7 @@ Json Session::dispatch(const std::string& method, const Json& params) {
 Json Session::hello(const Json& params) {
   if (const auto device = params.find("device"); device != params.end()) {
     const std::string wanted = need_text(params, "device");
-    const bool same = wanted == device_option_ || (wanted == "cuda" && device_ >= 0);
+    const bool same = wanted == device_option_ || (device_ >= 0 && wanted == rt::target_of(device_).name);
     if (!same) refuse("this runner was started for `" + device_option_ + "`, not for `" + wanted + "`");
   }
   prt_device_info info{};
@@ -121,7 +118,7 @@ Json Session::hello(const Json& params) {
   if (prt_device_info_get(device_, &info, &error) != 0) refuse(error);
   return {{"kind", "native"},
           {"device",
-           {{"kind", device_ < 0 ? "cpu" : "cuda"},
+           {{"kind", std::string(rt::target_of(device_).name)},
             {"name", info.name},
             {"arch", info.arch},
             {"uuid", info.uuid},
@@ -196,7 +193,7 @@ void Session::bind_one(const Json& description, const Program& program, Data* da
     index = static_cast<std::size_t>(
         need_integer(description, "buffer", 0, static_cast<std::int64_t>(program.roles.size()) - 1));
     if (data->pointers[index] != nullptr) refuse("buffer " + std::to_string(index) + " is bound twice");
-    if (need_text(description, "device") != (device_ < 0 ? "cpu" : "cuda"))
+    if (need_text(description, "device") != rt::target_of(device_).name)
       refuse("the buffer lives on another kind of device");
     if (!need(description, "writable").is_boolean()) refuse("`writable` must be true or false");
     writable = description["writable"].get<bool>() ? 1 : 0;

@@ -8,6 +8,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -116,9 +117,8 @@ constexpr unsigned names[] = {
 
 /// Of a guest that starts compilers. A socket made before is kept; a path in the file system is a door that neither
 /// Landlock nor a network namespace closes.
-constexpr unsigned sockets_and_strangers[] = {
-    SYS_connect, SYS_accept,     SYS_accept4,       SYS_pidfd_getfd,
-    SYS_kcmp,    SYS_move_pages, SYS_migrate_pages, SYS_fanotify_init,
+constexpr unsigned strangers[] = {
+    SYS_pidfd_getfd, SYS_kcmp, SYS_move_pages, SYS_migrate_pages, SYS_fanotify_init,
 };
 constexpr unsigned new_namespaces =
     CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
@@ -167,17 +167,24 @@ class Filter {
     add(BPF_RET | BPF_K, error(EPERM));
     add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   }
-  /// Sockets of this family and type only.
-  void sockets_of(unsigned family, unsigned type) {
+  struct SocketKind {
+    unsigned family, type;
+  };
+  /// Sockets of these kinds only.
+  void sockets_of(std::initializer_list<SocketKind> kinds) {
     constexpr unsigned type_bits = 0xF;
-    add(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 7);
-    load(argument_offset(0));
-    add(BPF_JMP | BPF_JEQ | BPF_K, family, 0, 3);
-    load(argument_offset(1));
-    add(BPF_ALU | BPF_AND | BPF_K, type_bits);
-    add(BPF_JMP | BPF_JEQ | BPF_K, type, 1, 0);
+    constexpr unsigned char each = 6;
+    const auto n = static_cast<unsigned char>(kinds.size());
+    add(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, static_cast<unsigned char>(each * n + 1));
+    for (const SocketKind& kind : kinds) {
+      load(argument_offset(0));
+      add(BPF_JMP | BPF_JEQ | BPF_K, kind.family, 0, each - 2);
+      load(argument_offset(1));
+      add(BPF_ALU | BPF_AND | BPF_K, type_bits);
+      add(BPF_JMP | BPF_JEQ | BPF_K, kind.type, 0, 1);
+      add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    }
     add(BPF_RET | BPF_K, error(EPERM));
-    add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   }
   bool install() {
     add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -238,9 +245,20 @@ bool restrict_syscalls(SyscallRules rules) {
 bool restrict_guest_tools(ToolRules rules) {
   Filter filter;
   filter.refuse(others);
-  filter.refuse(sockets_and_strangers);
-  if (rules.driver) {
-    filter.sockets_of(AF_UNIX, SOCK_SEQPACKET);
+  filter.refuse(strangers);
+  if (rules.loopback) {
+    // An address in the file system that is as short as one of IPv4 would name a file of 13 letters.
+    filter.only(SYS_connect, 2, {sizeof(sockaddr_in)}, EPERM);
+  } else {
+    for (const unsigned call : {SYS_connect, SYS_accept, SYS_accept4}) filter.refuse(call, EPERM);
+  }
+  constexpr Filter::SocketKind of_driver{AF_UNIX, SOCK_SEQPACKET}, of_loopback{AF_INET, SOCK_STREAM};
+  if (rules.driver && rules.loopback) {
+    filter.sockets_of({of_driver, of_loopback});
+  } else if (rules.driver) {
+    filter.sockets_of({of_driver});
+  } else if (rules.loopback) {
+    filter.sockets_of({of_loopback});
   } else {
     for (const unsigned call : {SYS_socket, SYS_bind, SYS_listen}) filter.refuse(call, EPERM);
   }

@@ -17,6 +17,7 @@ bool restrict_syscalls(SyscallRules rules);
 struct ToolRules {
   bool keep_group;       ///< no process namespace: leaving the process group is how a daemon would outlive its end
   bool driver;           ///< the CUDA driver listens on a socket of its own, to which nobody can connect
+  bool loopback;         ///< IPv4 streams are allowed: its network has nobody else in it
   bool keep_attributes;  ///< no read-only mounts: modes, owners and times of files must not be changed either
 };
 

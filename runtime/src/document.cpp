@@ -198,13 +198,16 @@ Status parse_launch(const Json& json, const Document& doc, const std::string& wh
   for (std::size_t i = 0; i < 3; ++i) {
     if (out->grid[i] % out->cluster[i] != 0) return bad(where, "`grid` is no multiple of `cluster`");
   }
-  if (!doc.cuda && (product(out->grid) != 1 || product(out->block) != 1 || product(out->cluster) != 1 || shared != 0)) {
-    return bad(where, "a cpp launch has grid, block and cluster 1 and no shared memory");
+  if (doc.target->on_host &&
+      (product(out->grid) != 1 || product(out->block) != 1 || product(out->cluster) != 1 || shared != 0)) {
+    return bad(where, "a launch of target " + std::string(doc.target->name) +
+                          " has grid, block and cluster 1 and no shared memory");
   }
   if (const Json* cooperative = field(json, "cooperative"); cooperative != nullptr) {
     if (!cooperative->is_boolean()) return bad(where, "`cooperative` must be true or false");
     out->cooperative = cooperative->get<bool>();
-    if (out->cooperative && !doc.cuda) return bad(where, "only CUDA launches are cooperative");
+    if (out->cooperative && doc.target->on_host)
+      return bad(where, "launches of target " + std::string(doc.target->name) + " are not cooperative");
   }
   PRT_TRY(const Json* args, list(json, "args", where));
   if (args->size() > max_launch_args) return bad(where, "more than " + std::to_string(max_launch_args) + " arguments");
@@ -297,8 +300,8 @@ Result<Document> parse_document(std::string_view source) {
   if (schema != "planish.program/1") return bad("program", "schema `" + schema + "` is not planish.program/1");
   Document out;
   PRT_TRY(const std::string target, text(json, "target", "program"));
-  if (target != "cuda" && target != "cpu") return bad("program", "unknown target `" + target + "`");
-  out.cuda = target == "cuda";
+  out.target = find_target(target);
+  if (out.target == nullptr) return bad("program", "unknown target `" + target + "`");
   PRT_TRY(out.arch, text(json, "arch", "program"));
   PRT_TRY(const Json* buffers, list(json, "buffers", "program"));
   for (std::size_t i = 0; i < buffers->size(); ++i) {
@@ -311,8 +314,8 @@ Result<Document> parse_document(std::string_view source) {
     Kernel kernel;
     PRT_TRY(kernel.language, text((*kernels)[i], "language", where));
     PRT_TRY(kernel.entry, text((*kernels)[i], "entry", where));
-    const bool fits = out.cuda ? kernel.language == "cuda" || kernel.language == "triton" : kernel.language == "cpp";
-    if (!fits) return bad(where, "language `" + kernel.language + "` does not run on target " + target);
+    if (out.target->language(kernel.language) == nullptr)
+      return bad(where, "language `" + kernel.language + "` does not run on target " + target);
     out.kernels.push_back(std::move(kernel));
   }
   PRT_TRY(const Json* steps, list(json, "steps", "program"));

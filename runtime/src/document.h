@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "planish_target.h"
 #include "result.h"
 
 /// The planish.program/1 document as the runtime needs it: what to launch, not why. src/program validates the rest.
@@ -48,7 +49,7 @@ struct Step {
 };
 
 struct Document {
-  bool cuda = false;
+  const Target* target = &targets.front();
   std::string arch;
   std::vector<Buffer> buffers;
   std::vector<Kernel> kernels;

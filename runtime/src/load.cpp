@@ -29,9 +29,9 @@ Status plan_runs(prt_program* program) {
 Status load(int device, std::string_view json, const char* const* binaries, int n_binaries, prt_program* out) {
   PRT_TRY(out->document, parse_document(json));
   const int n = static_cast<int>(out->document.kernels.size());
-  if (out->document.cuda != (device >= 0)) {
-    return fail("bad_argument", std::string("the program's target is ") + (out->document.cuda ? "cuda" : "cpu") +
-                                    ", the device is not");
+  if (out->document.target != &target_of(device)) {
+    return fail("bad_argument",
+                "the program's target is " + std::string(out->document.target->name) + ", the device is not");
   }
   if (n_binaries != n) {
     return fail("bad_argument", "the program has " + std::to_string(n) + " kernels, " + std::to_string(n_binaries) +

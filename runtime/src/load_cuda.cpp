@@ -12,9 +12,9 @@ Status check_arguments(const cu::Driver& d, const prt_program& program, const St
                        const std::string& where) {
   if (d.func_param == nullptr) return {};
   std::size_t declared = 0, offset = 0, size = 0;
-  // Triton adds two scratch pointers of its own, which are null when unused.
   const std::size_t extra =
-      program.document.kernels[static_cast<std::size_t>(step.kernel)].language == "triton" ? 2 : 0;
+      program.document.target->language(program.document.kernels[static_cast<std::size_t>(step.kernel)].language)
+          ->own_arguments;
   for (; d.func_param(function, declared, &offset, &size) == cu::success; ++declared) {
     const std::size_t given = declared < step.args.size() ? static_cast<std::size_t>(step.args[declared].size) : 8;
     if (declared < step.args.size() + extra && size != given) {

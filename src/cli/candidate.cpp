@@ -9,7 +9,9 @@
 
 #include "base/json.h"
 #include "cli/seeded_domain.h"
+#include "coder/source_text.h"
 #include "judge/judge.h"
+#include "program/solution.h"
 
 namespace planish::cli {
 
@@ -19,9 +21,18 @@ Result<StoredCandidate> read_candidate(const store::Store& store, const store::E
   PLANISH_TRY(out.evaluation, parse_evaluation(record.document));
   if (auto genome = codegen::genome_from_text(record.genome)) out.genome = std::move(*genome);
   if (auto text = store.get(record.program)) {
-    if (auto program = program::parse(*text)) out.program = std::move(*program);
+    if (auto solution = program::solution_of(*text)) {
+      out.solution = std::move(*solution);
+    } else if (auto program = program::parse(*text)) {
+      out.program = std::move(*program);
+    }
   }
   return out;
+}
+
+std::optional<std::string> source_of(const StoredCandidate& candidate) {
+  if (!candidate.solution.empty()) return candidate.solution;
+  return candidate.program ? coder::source_text(*candidate.program) : std::nullopt;
 }
 
 Result<store::EvaluationRecord> find_candidate(const std::vector<store::EvaluationRecord>& records,
@@ -62,8 +73,8 @@ std::vector<codegen::Gene> genes_of(const std::vector<store::RegionRecord>& regi
 
 codegen::Device device_of_run(const store::RunRecord& run, const std::string& result) {
   codegen::Device device;
-  device.target = run.target == "cuda" ? codegen::Target::cuda : codegen::Target::cpu;
-  if (device.target == codegen::Target::cpu) {
+  device.target = &backend::named(run.target);
+  if (device.target->on_host) {
     device.l2_bytes = 32 << 20;
     device.sms = 1;
   }
@@ -77,7 +88,7 @@ codegen::Device device_of_run(const store::RunRecord& run, const std::string& re
   };
   if (const auto arch = facts->find("arch"); arch != facts->end() && arch->is_string())
     device.arch = arch->get<std::string>();
-  const double units = number(device.target == codegen::Target::cuda ? "sms" : "cores");
+  const double units = number(device.target->on_host ? "cores" : "sms");
   if (units > 0) device.sms = static_cast<int>(units);
   if (number("bandwidth_gbs") > 0) device.bandwidth_gbs = number("bandwidth_gbs");
   return device;

@@ -18,8 +18,11 @@ struct StoredCandidate {
   store::EvaluationRecord record;
   Evaluation evaluation;
   codegen::Genome genome;                   ///< empty for programs without one
-  std::optional<program::Program> program;  ///< nothing where its text is no longer in the store
+  std::optional<program::Program> program;  ///< nothing where its text is no longer in the store, or is a solution's
+  std::string solution;                     ///< the text of one; else empty
 };
+/// What whoever wrote it would read: kernels and launches, or a solution. Nothing where neither is there.
+std::optional<std::string> source_of(const StoredCandidate& candidate);
 /// Of a record with its document. Error kinds: `bad_evaluation`, and those of the store.
 Result<StoredCandidate> read_candidate(const store::Store& store, const store::EvaluationRecord& record);
 

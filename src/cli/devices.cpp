@@ -1,10 +1,10 @@
 #include "cli/devices.h"
 
 #include <algorithm>
-#include <cstdlib>
 
+#include "backend/backend.h"
+#include "evaluate/device.h"
 #include "evaluate/device_host.h"
-#include "evaluate/nvml.h"
 
 namespace planish::cli {
 namespace {
@@ -24,10 +24,8 @@ std::vector<std::string> split(const std::string& text) {
 
 std::vector<std::string> devices_for(const std::string& option, const std::string& target) {
   std::vector<std::string> found = split(option);
-  if (found.empty() && resolve_target(target) == "cuda") {
-    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    found = visible != nullptr ? split(visible) : Nvml().uuids();
-  }
+  const DeviceProbe* probe = found.empty() ? probe_of(backend::named(resolve_target(target))) : nullptr;
+  if (probe != nullptr) found = split(probe->devices());
   if (found.empty()) found.emplace_back();
   return found;
 }

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "backend/backend.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/subprocess.h"
@@ -23,7 +24,7 @@ std::string first_line(const std::string& text) {
 }
 
 Check check_compiler() {
-  Check check{"g++", false, Check::Need::cpu_target, "", "install a C++ compiler: apt install g++"};
+  Check check{"g++", false, Check::Need::target, "", "install a C++ compiler: apt install g++", backend::cpu().name};
   const char* chosen = std::getenv("PLANISH_CXX");
   SpawnOptions options;
   options.command = {chosen != nullptr && *chosen != '\0' ? chosen : "g++", "--version"};

@@ -8,12 +8,13 @@ namespace planish::cli {
 
 /// One thing that Planish needs or can use.
 struct Check {
-  enum class Need : std::uint8_t { required, cpu_target, cuda_target, optional };
+  enum class Need : std::uint8_t { required, target, optional };
   std::string name;  ///< stable: "gpu", "nvrtc", …
   bool ok = false;
   Need need = Need::optional;
-  std::string found;   ///< what is there, or what was seen instead
-  std::string advice;  ///< what to do where it is missing; empty when ok
+  std::string found;     ///< what is there, or what was seen instead
+  std::string advice;    ///< what to do where it is missing; empty when ok
+  std::string target{};  ///< need == target: whose
 };
 
 /// All checks, in the order in which they are shown. Starts the Python interpreter and the compiler; takes seconds.

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "backend/backend.h"
 #include "base/file.h"
 
 namespace planish::cli {
@@ -36,7 +37,7 @@ std::string cuda_version(int number) {
 }
 
 Check driver_version() {
-  Check check{"driver", false, Check::Need::cuda_target, "", ""};
+  Check check{"driver", false, Check::Need::target, "", "", backend::cuda().name};
   const Library nvml(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL));
   if (!nvml) {
     check.found = "libnvidia-ml.so.1 was not found";
@@ -59,8 +60,12 @@ Check driver_version() {
 }
 
 Check devices() {
-  Check check{"gpu", false, Check::Need::cuda_target, "",
-              "the target cuda needs an NVIDIA GPU; the target cpu works without"};
+  Check check{"gpu",
+              false,
+              Check::Need::target,
+              "",
+              "the target cuda needs an NVIDIA GPU; the target cpu works without",
+              backend::cuda().name};
   const Library cuda(::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL));
   if (!cuda) {
     check.found = "libcuda.so.1 was not found";
@@ -108,8 +113,12 @@ std::vector<Check> check_gpu() {
 }
 
 Check check_nvrtc(const std::vector<fs::path>& site_packages) {
-  Check check{"nvrtc", false, Check::Need::cuda_target, "not found",
-              "pip install nvidia-cuda-nvrtc (or install the CUDA toolkit, or set CUDA_HOME)"};
+  Check check{"nvrtc",
+              false,
+              Check::Need::target,
+              "not found",
+              "pip install nvidia-cuda-nvrtc (or install the CUDA toolkit, or set CUDA_HOME)",
+              backend::cuda().name};
   std::vector<fs::path> candidates;
   std::error_code ignored;
   const auto look_in = [&](const fs::path& folder) {

@@ -72,9 +72,9 @@ Result<EnvironmentSettings> settings_of(const EnvironmentVerb& o, const fs::path
   PLANISH_TRY(out.max_seconds, parse_limit(o.max_time));
   PLANISH_TRY(out.drain_seconds, parse_duration(o.drain));
   PLANISH_TRY(out.weights, environment::parse_reward(o.reward));
-  out.of_modules = {"--json",         "--quiet",     "--target", o.target,
-                    "--accuracy",     o.accuracy,    "--seeds",  std::to_string(o.seeds),
-                    "--task-timeout", o.task_timeout};
+  out.of_modules = {"--json",         "--quiet",      "--target",         o.target,
+                    "--accuracy",     o.accuracy,     "--seeds",          std::to_string(o.seeds),
+                    "--task-timeout", o.task_timeout, "--no-memory-check"};
   if (!o.no_times) out.of_modules.insert(out.of_modules.end(), {"--time", "--baselines", o.baselines});
   out.of_sources = {"--json",     "--quiet",  "--target",       o.target,
                     "--accuracy", o.accuracy, "--task-timeout", o.task_timeout};

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "cli/version.h"
 #include "evaluate/json.h"
+#include "program/solution.h"
 #include "worker/note_json.h"
 
 namespace planish::cli {
@@ -61,11 +62,17 @@ std::string evidence_json(const ResultDocument& r, const Evidence& e) {
   out["form"] = r.form;
   if (!e.program.empty()) {
     out["program_sha256"] = sha256_hex(e.program);
-    out["kernels"] = kernels_json(e.program, e.evaluation);
+    if (const auto solution = program::solution_of(e.program)) {
+      out["solution_sha256"] = sha256_hex(*solution);
+      out["sandbox"] = Json::parse(e.verification.sandbox, nullptr, false);
+    } else {
+      out["kernels"] = kernels_json(e.program, e.evaluation);
+    }
   }
   out["accuracy"] = {{"gate", r.accuracy ? r.accuracy->gate : ""}, {"verified", e.verification.verified},
                      {"cases", cases_json(e.verification.cases)},  {"skipped", e.verification.skipped},
                      {"degenerate", e.verification.degenerate},    {"notes", notes_to_json(e.verification.notes)}};
+  out["memory"] = memory_to_json(e.verification.memory);
   if (e.evaluation.test) out["accuracy"]["before_shipping"] = cases_json(e.evaluation.test->cases);
   out["times"] = Json::object();
   for (const ClaimTime& t : r.times) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "backend/backend.h"
 #include "cli/exit_code.h"
 #include "cli/main_environment.h"
 #include "cli/main_evaluator.h"
@@ -65,7 +66,7 @@ void add_no_serve(CLI::App* verb, bool& no_serve) {
 }
 
 void add_search(CLI::App* verb, SearchOptions& search) {
-  verb->add_option("--target", search.target, "auto, cuda or cpu")->envname("PLANISH_TARGET")->capture_default_str();
+  verb->add_option("--target", search.target, backend::choices())->envname("PLANISH_TARGET")->capture_default_str();
   verb->add_option(
           "--max-time", search.max_time,
           "Time for everything: when it is over, what was verified until then ships (default: twice the budget "
@@ -109,6 +110,9 @@ void add_search(CLI::App* verb, SearchOptions& search) {
       ->capture_default_str();
   verb->add_flag("--cold", search.cold, "Do not begin with what earlier runs on this device measured")
       ->envname("PLANISH_COLD");
+  verb->add_flag("--memory-check", search.memory_check,
+                 "On a GPU, also look at the memory accesses of what is found with compute-sanitizer")
+      ->envname("PLANISH_MEMORY_CHECK");
   verb->add_option("--accuracy", search.accuracy, "eager, tf32, or a tolerance such as 1e-4")
       ->envname("PLANISH_ACCURACY")
       ->capture_default_str();
@@ -190,6 +194,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   verify_app->add_option("--keep-times", verify.keep_times, "File of baselines' times, used again for the same task")
       ->type_name("FILE");
+  verify_app->add_flag("--no-memory-check", verify.no_memory_check,
+                       "Do not ask compute-sanitizer, on a GPU where it is installed, about its memory accesses");
   add_compat(verify_app, verify.compat, verify.precision);
   add_task_timeout(verify_app, verify.task_timeout);
   add_no_serve(verify_app, verify.no_serve);
@@ -207,7 +213,9 @@ int main(int argc, char** argv) {
   try_app->add_option("--region", tried.region, "What the source is for: task (the whole), r0, r1, …")
       ->capture_default_str();
   try_app->add_flag("--quick", tried.quick, "One seed instead of five and every kind of data");
-  try_app->add_option("--target", tried.target, "auto, cuda or cpu")->envname("PLANISH_TARGET")->capture_default_str();
+  try_app->add_flag("--profile", tried.profile,
+                    "Also read the GPU's counters of each launch with ncu, where it is there");
+  try_app->add_option("--target", tried.target, backend::choices())->envname("PLANISH_TARGET")->capture_default_str();
   try_app->add_option("--accuracy", tried.accuracy)->envname("PLANISH_ACCURACY")->capture_default_str();
   add_task_timeout(try_app, tried.task_timeout);
   add_no_serve(try_app, tried.no_serve);
@@ -250,8 +258,9 @@ int main(int argc, char** argv) {
       ->envname("PLANISH_DEVICES")
       ->type_name("LIST");
   suite_app
-      ->add_option("--workers", suite.workers,
-                   "Evaluators a device: they prove side by side, and time one after the other")
+      ->add_option(
+          "--workers", suite.workers,
+          "Evaluators a device: they prove side by side and time one after the other; on a GPU proofs disturb times")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   suite_app

@@ -1,5 +1,7 @@
 #include "cli/main_environment.h"
 
+#include "backend/backend.h"
+
 namespace planish::cli {
 
 EnvironmentCommand::EnvironmentCommand(CLI::App& app, Output& output) {
@@ -12,7 +14,7 @@ EnvironmentCommand::EnvironmentCommand(CLI::App& app, Output& output) {
   verb_->add_option("--port", o.port, "0: one that is free")->capture_default_str();
   verb_->add_option("--token-file", o.token_file, "File whose first line clients must know (else: PLANISH_TOKEN)")
       ->type_name("FILE");
-  verb_->add_option("--target", o.target, "auto, cuda or cpu")->envname("PLANISH_TARGET")->capture_default_str();
+  verb_->add_option("--target", o.target, backend::choices())->envname("PLANISH_TARGET")->capture_default_str();
   verb_->add_option("--accuracy", o.accuracy, "eager, tf32, or a tolerance such as 1e-4")
       ->envname("PLANISH_ACCURACY")
       ->capture_default_str();
@@ -22,7 +24,9 @@ EnvironmentCommand::EnvironmentCommand(CLI::App& app, Output& output) {
       ->envname("PLANISH_DEVICES")
       ->type_name("LIST");
   verb_
-      ->add_option("--workers", o.workers, "Evaluators a device: they prove side by side, and time one after the other")
+      ->add_option(
+          "--workers", o.workers,
+          "Evaluators a device: they prove side by side and time one after the other; on a GPU proofs disturb times")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   verb_->add_option("--seeds", o.seeds, "Fresh seeds to test each completion on")

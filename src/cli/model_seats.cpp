@@ -7,6 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "backend/backend.h"
+#include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "cli/patterns.h"
 #include "cli/strategy_choice.h"
@@ -21,8 +24,8 @@ constexpr std::size_t most_source = 6000;
 
 class LibrarySource : public coder::PatternSource {
  public:
-  LibrarySource(std::filesystem::path file, const store::Store& store, bool cuda, Tape* tape)
-      : file_(std::move(file)), cuda_(cuda), tape_(tape) {
+  LibrarySource(std::filesystem::path file, const store::Store& store, bool on_host, Tape* tape)
+      : file_(std::move(file)), on_host_(on_host), tape_(tape) {
     // Here, because a store has one thread.
     if (auto measured = measured_patterns(store)) measured_ = std::move(*measured);
   }
@@ -43,7 +46,7 @@ class LibrarySource : public coder::PatternSource {
     }
     patterns::Filter filter;
     // CUTLASS and Triton have nothing that a processor can run.
-    if (!cuda_) filter.kind = patterns::own_corpus;
+    if (on_host_) filter.kind = patterns::own_corpus;
     PLANISH_TRY(const auto hits, library_->search(query, filter, static_cast<int>(k)));
     Json out = Json::array();
     for (const patterns::Hit& hit : hits) out.push_back(patterns::as_material(hit.pattern, most_source));
@@ -63,20 +66,25 @@ class LibrarySource : public coder::PatternSource {
 
   const std::filesystem::path file_;
   std::vector<patterns::Measured> measured_;
-  const bool cuda_;
+  const bool on_host_;
   Tape* const tape_;
   std::mutex mutex_;
   std::optional<patterns::Library> library_;
 };
 
-coder::PromptFacts facts_of(const DeviceFacts& device) {
+coder::PromptFacts facts_of(const OpenReply& opened, const std::filesystem::path& task) {
+  const DeviceFacts& device = opened.device;
   coder::PromptFacts out;
-  out.cuda = device.target == "cuda";
-  if (out.cuda) out.arch = device.arch;
+  // A live module is a folder, and has no constructor that a ModelNew could share. A file that changed since it was
+  // captured is another task.
+  if (auto text = read_file(task); text && sha256_hex(*text) == opened.task_sha256) out.reference = std::move(*text);
+  out.dsls = opened.dsls;
+  out.target = &backend::named(device.target);
+  if (!out.target->on_host) out.arch = device.arch;
   out.device = fmt::format("{}, {}", device.name, device.arch);
-  out.device +=
-      out.cuda ? fmt::format(": {} multiprocessors, {} bytes of shared memory a block", device.sms, device.shared_bytes)
-               : fmt::format(": {} cores", device.cores);
+  out.device += out.target->on_host ? fmt::format(": {} cores", device.cores)
+                                    : fmt::format(": {} multiprocessors, {} bytes of shared memory a block", device.sms,
+                                                  device.shared_bytes);
   if (device.bandwidth_gbs > 0) out.device += fmt::format(", {:.0f} GB/s", device.bandwidth_gbs);
   return out;
 }
@@ -89,18 +97,19 @@ std::filesystem::path patterns_file() {
 }
 
 std::unique_ptr<coder::PatternSource> pattern_source(const std::filesystem::path& file, const store::Store& store,
-                                                     bool cuda, Tape* tape) {
-  return std::make_unique<LibrarySource>(file, store, cuda, tape);
+                                                     bool on_host, Tape* tape) {
+  return std::make_unique<LibrarySource>(file, store, on_host, tape);
 }
 
-ModelSeats::ModelSeats(const OptimizeRequest& request, llm::OpenModels& models, const DeviceFacts& device,
+ModelSeats::ModelSeats(const OptimizeRequest& request, llm::OpenModels& models, const OpenReply& opened,
                        const store::Store& store, Tape* tape)
     : request_(request),
       models_(models),
-      patterns_(pattern_source(patterns_file(), store, device.target == "cuda", tape)),
+      patterns_(pattern_source(patterns_file(), store, backend::named(opened.device.target).on_host, tape)),
       pool_(std::make_shared<coder::ModelPool>(
-          *models.ensemble, coder::PoolOptions{facts_of(device), static_cast<std::size_t>(model_seats(request)),
-                                               patterns_.get(), request.model_judge, request.turns})) {}
+          *models.ensemble,
+          coder::PoolOptions{facts_of(opened, request.task), static_cast<std::size_t>(model_seats(request)),
+                             patterns_.get(), request.model_judge, request.turns})) {}
 
 std::vector<coder::Seat> ModelSeats::seats() const {
   std::vector<coder::Seat> out;

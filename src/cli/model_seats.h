@@ -17,13 +17,13 @@ std::filesystem::path patterns_file();
 /// Patterns for prompts from a library: our own, and what was imported. On the CPU our own alone. What is found is kept
 /// on the tape, so that a replay needs no library. The tape may be null, and outlives it; the store is read at once.
 std::unique_ptr<coder::PatternSource> pattern_source(const std::filesystem::path& file, const store::Store& store,
-                                                     bool cuda, Tape* tape);
+                                                     bool on_host, Tape* tape);
 
 /// The language models' seats of a run, and everything that they share. Outlives the search.
 class ModelSeats {
  public:
   /// Borrows all; `tape` may be null.
-  ModelSeats(const OptimizeRequest& request, llm::OpenModels& models, const DeviceFacts& device,
+  ModelSeats(const OptimizeRequest& request, llm::OpenModels& models, const OpenReply& opened,
              const store::Store& store, Tape* tape);
   std::vector<coder::Seat> seats() const;
   /// What they cost and came to.

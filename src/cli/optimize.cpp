@@ -79,6 +79,7 @@ Result<OptimizeRequest> request_from(const OptimizeVerb& verb, const Tape* tape,
     return fail("usage", "--strategy coders leaves every proposal to a coder, and there is none",
                 "name one with --coder, or give language models seats with --models");
   if (fresh || given("--cold")) request.cold = verb.search.cold;
+  if (fresh || given("--memory-check")) request.memory_check = verb.search.memory_check;
   // What earlier runs taught is not part of a recording.
   if (!verb.record.empty()) request.cold = true;
   if (fresh || given("--evals")) request.budget.evaluations = verb.search.evaluations;

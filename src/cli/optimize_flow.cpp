@@ -34,6 +34,8 @@
 #include "coder/process_coder.h"
 #include "evaluate/codec.h"
 #include "evaluate/device.h"
+#include "evaluate/solution.h"
+#include "program/solution.h"
 #include "search/run.h"
 
 namespace planish::cli {
@@ -42,6 +44,15 @@ namespace {
 /// It has this key in the store.
 constexpr const char* whole = whole_task;
 constexpr const char* more_time = "allow more with --max-time";
+
+/// To be read with a result whose code nobody of ours has written.
+Note foreign_code_note() {
+  return {.kind = "foreign_code",
+          .about = {},
+          .text =
+              "what ships is solution.py, Python that a coder wrote: it was proved and timed in the sandbox alone, "
+              "for these shapes, and falls back on nothing; read it before you import it"};
+}
 
 class Flow {
  public:
@@ -267,7 +278,7 @@ class Flow {
     return store_->add_region(request_.run, kept);
   }
 
-  bool has_seats() const { return !request_.coders.empty() || (world_.models != nullptr && request_.model_seats > 0); }
+  bool has_seats() const { return !request_.coders.empty() || (world_.models != nullptr && model_seats(request_) > 0); }
 
   /// What coders may replace at once, where some are there: everything.
   Status prepare_whole() {
@@ -318,7 +329,7 @@ class Flow {
     for (const std::string& command : request_.coders)
       how.seats.push_back(coder::process_seat(command, {{"sh", "-c", command}, request_.base}));
     if (world_.models != nullptr) {
-      models_ = std::make_unique<ModelSeats>(request_, *world_.models, opened_.device, *store_, world_.tape);
+      models_ = std::make_unique<ModelSeats>(request_, *world_.models, opened_, *store_, world_.tape);
       for (coder::Seat& seat : models_->seats()) how.seats.push_back(std::move(seat));
       how.model_seats = model_seats(request_);
     }
@@ -534,6 +545,10 @@ class Flow {
 
   ShipRequest ship_of_program() const {
     ShipRequest ship = ship_request();
+    if (auto solution = program::solution_of(program_)) {
+      ship.solution = std::move(*solution);
+      return ship;
+    }
     ship.program = program_;
     if (!evaluation_.compile) return ship;
     for (const KernelReport& kernel : evaluation_.compile->kernels) ship.binaries.push_back(kernel.sha256);
@@ -549,7 +564,9 @@ class Flow {
     VerifyRequest request;
     request.session = opened_.session;
     request.path = shipped_.folder.string();
-    request.own_code = shipped_.program.empty();
+    request.own_code = !shipped_.baseline.empty();
+    request.time = !shipped_.solution.empty();  // it is timed where it is held, and nowhere else
+    request.memory_check = request_.memory_check && shipped_.baseline.empty();
     return world_.evaluator.verify(request);
   }
 
@@ -598,7 +615,10 @@ class Flow {
     } else {
       result_.reason = fmt::format("no program passed ({}): {}", name(evaluation_.outcome), evaluation_.message);
     }
-    PLANISH_CHECK(time_beside_baselines(claim_path));
+    // A solution never shares a process with what it is compared with, nor with what is trusted.
+    const bool solution = !claim_path.empty() && !shipped_.solution.empty();
+    PLANISH_CHECK(time_beside_baselines(solution ? std::string() : claim_path));
+    if (solution) take_times_of_solution();
     bool faster = compare_times(result_);
     if (result_.reason.empty() && !degenerate_.empty()) {
       result_.reason = degenerate_words(degenerate_);
@@ -611,8 +631,12 @@ class Flow {
     }
     if (result_.reason.empty()) {
       result_.outcome = "improved";
-      result_.form = "program";
-      PLANISH_CHECK(explain_program());
+      result_.form = solution ? "solution" : "program";
+      if (solution) {
+        notes_.push_back(foreign_code_note());
+      } else {
+        PLANISH_CHECK(explain_program());
+      }
     } else {
       result_.outcome = "no_improvement";
       PLANISH_CHECK(ship_baseline());
@@ -632,6 +656,24 @@ class Flow {
     if (auto note = permitted_rounding(*result_.accuracy)) result_.accuracy->notes.push_back(std::move(*note));
     result_.roofline = evaluation_.roofline;
     return {};
+  }
+
+  /// What it took in the guest that verified it, beside the baselines' times.
+  void take_times_of_solution() {
+    const VerifyReply& verified = evidence_.verification;
+    if (!verified.times) {
+      result_.reason = "the solution could not be timed";
+      return;
+    }
+    ClaimTime time;
+    time.name = "shipped";
+    time.median_ms = call_ms(*verified.times, opened_.device);
+    const double shift = time.median_ms - verified.times->median_ms;
+    time.lo_ms = verified.times->lo_ms + shift;
+    time.hi_ms = verified.times->hi_ms + shift;
+    time.host_us = verified.times->host_us;
+    for (const double sample : verified.times->samples_ms) time.samples_ms.push_back(sample + shift);
+    result_.times.insert(result_.times.begin(), std::move(time));
   }
 
   Status explain_program() {

@@ -34,11 +34,12 @@ struct OptimizeRequest {
   std::vector<std::string> coders;  ///< commands that take a seat in every region (coder/process_coder.h)
   int model_seats = 0;              ///< of the language models, in every region
   coder::Approach approach = coder::Approach::converse;  ///< how models work; others than this one search alone
-  int turns = 0;             ///< answers asked of each seat of models in a region; 0: as the approach says
-  bool model_judge = false;  ///< a model reads what was measured before the coders' models do
-  std::int64_t draws = 0;    ///< genomes drawn before the swarm proposes beyond its guesses; 0: as usual
-  double max_seconds = 0;    ///< over everything; 0: no limit. Not of the settings: each part of a run has its own
-  bool cold = false;         ///< what earlier runs measured is not looked at
+  int turns = 0;              ///< answers asked of each seat of models in a region; 0: as the approach says
+  bool model_judge = false;   ///< a model reads what was measured before the coders' models do
+  std::int64_t draws = 0;     ///< genomes drawn before the swarm proposes beyond its guesses; 0: as usual
+  double max_seconds = 0;     ///< over everything; 0: no limit. Not of the settings: each part of a run has its own
+  bool memory_check = false;  ///< compute-sanitizer is asked about what ships; on a GPU
+  bool cold = false;          ///< what earlier runs measured is not looked at
   std::vector<std::string> baselines;  ///< modes; `eager` is always among them
   std::filesystem::path out;           ///< absolute; empty takes planish-out/<task>-<run> under `base`
   std::filesystem::path base;          ///< working folder

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "backend/backend.h"
 #include "base/suggest.h"
 #include "cli/time_plan.h"
 #include "store/store.h"
@@ -94,10 +95,18 @@ Status check_accuracy(const std::string& text) {
   return fail("usage", fmt::format("'{}' is no accuracy", text), "choose eager, tf32, or a tolerance such as 1e-4");
 }
 
+std::vector<std::string> target_choices() {
+  std::vector<std::string> out{"auto"};
+  for (const backend::Backend* one : backend::all()) out.push_back(one->name);
+  std::ranges::sort(out);
+  return out;
+}
+
 Status check_target(const std::string& text) {
-  if (text == "auto" || text == "cpu" || text == "cuda") return {};
-  return fail("usage", fmt::format("there is no target '{}'", text),
-              did_you_mean(text == "gpu" ? "cuda" : text, {"auto", "cpu", "cuda"}) + "choose auto, cpu or cuda");
+  if (text == "auto" || backend::find(text) != nullptr) return {};
+  return fail(
+      "usage", fmt::format("there is no target '{}'", text),
+      did_you_mean(text == "gpu" ? backend::cuda().name : text, target_choices()) + "choose " + backend::choices());
 }
 
 std::filesystem::path store_file(const std::string& option) {

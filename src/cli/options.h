@@ -23,6 +23,7 @@ struct SearchOptions {
   std::string judge = "built-in";  ///< built-in | model
   std::int64_t draws = 0;
   bool cold = false;
+  bool memory_check = false;  ///< compute-sanitizer looks at what ships, or at each solution
   std::string accuracy = "eager";
   std::string baselines = "all";  ///< all | none | a list with commas
   std::string store;
@@ -41,6 +42,8 @@ Result<std::vector<std::string>> parse_baselines(const std::string& text);
 /// `eager`, `tf32`, or a tolerance between 0 and 1. Kind `usage`.
 Status check_accuracy(const std::string& text);
 /// `auto`, `cpu` or `cuda`. Kind `usage`.
+/// What --target takes.
+std::vector<std::string> target_choices();
 Status check_target(const std::string& text);
 
 /// --store FILE, or the default.

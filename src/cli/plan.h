@@ -84,7 +84,8 @@ class Planner {
 
 struct ShipRequest {
   std::string graph;                  ///< document
-  std::string program;                ///< document; empty ships the baseline named instead
+  std::string program;                ///< document; empty ships the solution or the baseline instead
+  std::string solution;               ///< text of a Python file with ModelNew, which ships in a program's place
   std::vector<std::string> binaries;  ///< SHA-256 of each kernel's compiled form, in the program's order
   std::string baseline;               ///< eager | compile | max_autotune_no_cudagraphs | max_autotune
   std::filesystem::path task, folder;

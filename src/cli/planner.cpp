@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/backend.h"
 #include "cli/node_names.h"
 #include "codegen/compose/compose.h"
 #include "codegen/contraction/contraction.h"
 #include "codegen/partition/partition.h"
 #include "codegen/partition/recut.h"
+#include "coder/proposal.h"
 #include "coder/synth.h"
 #include "coder/whole.h"
 #include "ir/graph.h"
@@ -20,13 +22,12 @@ namespace planish::cli {
 
 codegen::Device device_of(const DeviceFacts& facts) {
   codegen::Device out;
-  const bool cuda = facts.target == "cuda";
-  out.target = cuda ? codegen::Target::cuda : codegen::Target::cpu;
+  out.target = &backend::named(facts.target);
   out.arch = facts.arch;
-  out.sms = static_cast<int>(cuda ? facts.sms : facts.cores);
+  out.sms = static_cast<int>(out.target->on_host ? facts.cores : facts.sms);
   if (facts.shared_bytes > 0) out.shared_bytes = facts.shared_bytes;
   if (facts.l2_bytes > 0) out.l2_bytes = facts.l2_bytes;
-  out.triton = cuda && facts.triton;
+  out.triton = facts.triton;
   if (facts.bandwidth_gbs > 0) out.bandwidth_gbs = facts.bandwidth_gbs;
   return out;
 }
@@ -118,8 +119,9 @@ class SynthPlan : public Plan {
                               const std::vector<std::size_t>& ways) const override {
     if (const auto all = chosen.find(whole_task); all != chosen.end()) {
       PLANISH_TRY(auto candidate, coder::build(*whole_domain(), all->second));
-      return std::move(candidate.program);
+      return candidate.program.text();
     }
+    if (const auto solution = solution_among(chosen)) return *solution;
     PLANISH_TRY(const auto partition, cut(ways));
     std::vector<codegen::Choice> choices(partition.regions.size());
     for (std::size_t r = 0; r < partition.regions.size(); ++r) {
@@ -155,6 +157,14 @@ class SynthPlan : public Plan {
   }
 
  private:
+  /// What was proposed for the one region that is the task, where that is Python: it is the task's program as it is.
+  std::optional<std::string> solution_among(const std::map<std::string, coder::Proposal>& chosen) const {
+    if (chosen.size() != 1 || coder::genome_of(chosen.begin()->second) != nullptr) return std::nullopt;
+    const auto source = coder::written_source(chosen.begin()->second);
+    if (!source || !coder::is_solution(*source)) return std::nullopt;
+    return coder::solution_candidate(*source).program.text();
+  }
+
   Result<codegen::Partition> cut(const std::vector<std::size_t>& ways) const {
     std::vector<const codegen::Recut*> recuts;
     for (const std::size_t w : ways) recuts.insert(recuts.end(), groups_[w].recuts.begin(), groups_[w].recuts.end());
@@ -192,7 +202,7 @@ class SynthPlan : public Plan {
     out.summary = summary_of(task_->graph, region);
     out.alternative = alternative;
     out.whole = !alternative && task_->partition.order.size() == 1;
-    out.launch_ms = 1e3 * codegen::launch_seconds(task_->device);
+    out.launch_ms = 1e3 * task_->device.target->launch_seconds;
     PLANISH_TRY(auto aten, codegen::region_aten_program(task_->graph, region, task_->device));
     out.aten_program = program::to_json(aten);
     out.domain = coder::synth_domain(task_, region);

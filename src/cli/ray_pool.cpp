@@ -25,6 +25,9 @@ namespace {
 /// Ray starts a dozen processes, and a node may be asked for them.
 constexpr double ray_start_seconds = 300;
 
+/// So many processes may be lost one after the other without an answer of any in between.
+constexpr int most_lost = 10;
+
 /// Our own variables, which a worker's machine does not have; keys and tokens are no longer among them.
 Json settings_of_workers(const worker::Toolbox& tools) {
   Json out = {{"PLANISH_PYTHON", tools.python.string()},
@@ -43,12 +46,17 @@ Json settings_of_workers(const worker::Toolbox& tools) {
 }  // namespace
 
 struct RayPool::State {
-  std::optional<Subprocess> process;
+  SpawnOptions spawn;
+  std::string address;
+  std::mutex start_mutex;             ///< while a process is started
+  std::optional<Subprocess> process;  ///< under `send_mutex` for who does not read from it
   const Output* output = nullptr;
   std::mutex send_mutex, mutex;
   std::condition_variable arrived;
   std::map<std::int64_t, Json> answers;  ///< under `mutex`, as what follows
   std::int64_t next = 1;
+  int started = 0;  ///< processes so far
+  int in_vain = 0;  ///< of those, the last ones that gave no answer
   bool ready = false, gone = false;
   std::optional<Error> refused;
   std::thread reader;
@@ -76,6 +84,7 @@ struct RayPool::State {
       } else if (message->contains("id") && (*message)["id"].is_number_integer()) {
         const auto id = (*message)["id"].get<std::int64_t>();
         answers[id] = std::move(*message);
+        in_vain = 0;
       }
       arrived.notify_all();
     }
@@ -84,7 +93,45 @@ struct RayPool::State {
     arrived.notify_all();
   }
 
+  /// Starts the process that speaks with Ray, and waits until it has found the cluster.
+  Status start() {
+    {
+      const std::scoped_lock sending(send_mutex);
+      PLANISH_TRY(process, Subprocess::spawn(spawn));
+    }
+    std::unique_lock lock(mutex);
+    ready = gone = false;
+    ++started;
+    ++in_vain;
+    reader = std::thread([this] { read(); });
+    const bool told =
+        arrived.wait_until(lock, deadline_in(ray_start_seconds), [this] { return ready || gone || refused; });
+    if (refused) return std::unexpected(*refused);
+    if (!told) return fail("no_cluster", fmt::format("Ray at {} did not answer", address));
+    const bool there = ready;
+    lock.unlock();
+    return there ? Status() : std::unexpected(lost());
+  }
+
+  /// Another in the place of the n-th, which was lost, unless somebody has started it already. Its workers went with
+  /// it.
+  Status start_after(int lost_one) {
+    const std::scoped_lock starting(start_mutex);
+    {
+      const std::scoped_lock lock(mutex);
+      if (started != lost_one) return {};
+    }
+    while (true) {
+      reader.join();
+      auto begun = start();
+      const std::scoped_lock lock(mutex);
+      // One that was lost while it started says nothing about the cluster; one that could not be started does.
+      if (begun || refused || !gone || !reader.joinable() || in_vain >= most_lost) return begun;
+    }
+  }
+
   Error lost() {
+    const std::scoped_lock sending(send_mutex);
     Error error{"no_cluster", "the process that speaks with Ray ended", {}, {}};
     if (std::string tail = process->output_tail(); !tail.empty())
       error.causes.push_back(tail.size() > 2000 ? tail.substr(tail.size() - 2000) : std::move(tail));
@@ -96,15 +143,32 @@ struct RayPool::State {
     return process->channel().send(dump_json(message), {}, deadline_in(60)).has_value();
   }
 
-  Result<Workplace::Ended> run(std::vector<std::string> arguments, double seconds, const CancelToken& cancel) {
+  Result<Workplace::Ended> run(const std::vector<std::string>& arguments, double seconds, const CancelToken& cancel) {
+    while (true) {
+      int asked = 0;
+      auto ended = run_once(arguments, seconds, cancel, asked);
+      const bool cut_off = !ended && ended.error().kind == "no_cluster";
+      if (!cut_off || cancel.cancelled()) return ended;
+      {
+        const std::scoped_lock lock(mutex);
+        if (in_vain >= most_lost) return ended;
+      }
+      PLANISH_CHECK(start_after(asked));
+    }
+  }
+
+  /// `asked`: which process it was given to.
+  Result<Workplace::Ended> run_once(const std::vector<std::string>& arguments, double seconds,
+                                    const CancelToken& cancel, int& asked) {
     Workplace::Ended out;
     out.verb = arguments.front();
     std::unique_lock lock(mutex);
     const std::int64_t id = next++;
+    asked = started;
     lock.unlock();
     if (!send({{"id", id}, {"arguments", arguments}, {"seconds", seconds}})) return std::unexpected(lost());
     lock.lock();
-    const auto there = [&] { return gone || answers.contains(id); };
+    const auto there = [&] { return gone || started != asked || answers.contains(id); };
     while (!arrived.wait_for(lock, std::chrono::milliseconds(100), there)) {
       if (!cancel.cancelled()) continue;
       lock.unlock();
@@ -148,6 +212,7 @@ class RayPlace : public Workplace {
 RayPool::RayPool(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 RayPool::~RayPool() {
+  if (!state_->process) return;  // it could not even be started
   state_->process->channel().shutdown();
   if (state_->reader.joinable()) state_->reader.join();
   (void)state_->process->wait(deadline_in(30));
@@ -162,25 +227,18 @@ Result<std::unique_ptr<RayPool>> RayPool::start(const RayOptions& options, const
                                              "--task-timeout", fmt::format("{}", options.station.task_timeout),
                                              "--environment", dump_json(settings_of_workers(tools))});
   auto state = std::make_unique<State>();
-  PLANISH_TRY(state->process, Subprocess::spawn(spawn));
+  state->spawn = std::move(spawn);
+  state->address = options.address;
   state->output = &output;
-  state->reader = std::thread([raw = state.get()] { raw->read(); });
   std::unique_ptr<RayPool> pool(new RayPool(std::move(state)));
-  State& s = *pool->state_;
-  std::unique_lock lock(s.mutex);
-  const bool told =
-      s.arrived.wait_until(lock, deadline_in(ray_start_seconds), [&] { return s.ready || s.gone || s.refused; });
-  if (s.refused) return std::unexpected(*s.refused);
-  if (!told) return fail("no_cluster", fmt::format("Ray at {} did not answer", options.address));
-  if (!s.ready) return std::unexpected(s.lost());
-  lock.unlock();
+  PLANISH_CHECK(pool->state_->start());
   return pool;
 }
 
 std::unique_ptr<Workplace> RayPool::place() {
   return std::make_unique<RayPlace>(
       [state = state_.get()](std::vector<std::string> arguments, double seconds, const CancelToken& cancel) {
-        return state->run(std::move(arguments), seconds, cancel);
+        return state->run(arguments, seconds, cancel);
       });
 }
 

@@ -12,7 +12,7 @@ namespace planish::cli {
 
 struct RayOptions {
   std::string address;  ///< of the cluster, as ray.init() takes it: host:port, `auto`, `local`
-  std::string target;   ///< auto, cuda or cpu: what a worker needs
+  std::string target;   ///< what a worker needs
   int workers = 1;      ///< for each GPU, or for each machine where CPUs are what is used
   StationOptions station;
 };
@@ -22,7 +22,7 @@ inline constexpr const char* worker_placeholder = "{worker}";
 
 /// A Ray cluster whose workers run commands: actors of `python -m planish.cluster`, each with an evaluator that stays
 /// warm. Workers may come and go; a command whose worker is lost is given to another, and named when that happened
-/// three times.
+/// three times. So is one whose process that speaks with Ray was lost, with all its workers: another is started.
 class RayPool {
  public:
   /// Kinds: `missing_package` (no ray), `no_cluster`, those of Subprocess::spawn().

@@ -119,9 +119,9 @@ Status Recording::record(const search::RegionSpec& region, const search::Ask& as
     // again.
     const auto known = known_.find({region.key, candidate.hash, ask.full});
     if (known != known_.end() && known->second.asked == ask.serial) return {};
-    return add(std::move(record), candidate.program, evaluation);
+    return add(std::move(record), candidate.program.text(), evaluation);
   }
-  PLANISH_CHECK(add(std::move(record), candidate.program, evaluation));
+  PLANISH_CHECK(add(std::move(record), candidate.program.text(), evaluation));
   const auto* genome = coder::genome_of(ask.proposal);
   if (knowledge_ == nullptr || genome == nullptr) return {};
   return knowledge_->keep(region.id, *genome, evaluation, clock_.wall_seconds());

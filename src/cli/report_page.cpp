@@ -31,7 +31,9 @@ std::string summary(const Report& report) {
       {"device", fmt::format("{} ({})", run.device, run.target)},
       {"state", report.state + (run.outcome.empty() ? "" : ", " + run.outcome)}};
   if (!report.form.empty())
-    rows.emplace_back("ships", report.form == "program" ? "the kernels that were found" : "the fastest baseline");
+    rows.emplace_back("ships", report.form == "program"    ? "the kernels that were found"
+                               : report.form == "solution" ? "a solution that a coder wrote, as Python"
+                                                           : "the fastest baseline");
   if (run.started > 0) {
     rows.emplace_back("started",
                       fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(run.started))));

@@ -42,15 +42,15 @@ std::string genome_difference(const codegen::Genome& before, const codegen::Geno
   return out.empty() ? "no gene" : out;
 }
 
-std::string source_of(const StoredCandidate& c) {
-  std::string out;
+std::string code_of(const StoredCandidate& c) {
+  std::string out = c.solution;
   if (!c.program) return out;
   for (const auto& kernel : c.program->kernels) out += kernel.source;
   return out;
 }
 
 std::string difference(const StoredCandidate& before, const StoredCandidate& after) {
-  const std::string a = source_of(before), b = source_of(after);
+  const std::string a = code_of(before), b = code_of(after);
   if (a.empty() || b.empty()) return {};
   const auto lines = line_diff(a, b);
   if (lines.empty()) return {};
@@ -177,7 +177,7 @@ std::string candidate_json(const Report& report) {
   std::size_t bytes = 0;
   std::vector<int> source(order.size(), -1);
   for (const std::size_t i : order) {
-    const std::string text = source_of(report.candidates[i].stored);
+    const std::string text = code_of(report.candidates[i].stored);
     if (text.empty()) continue;
     const auto [at, added] = known.try_emplace(text, static_cast<int>(sources.size()));
     if (added) {

@@ -23,7 +23,7 @@ std::string times_text(const ResultDocument& r) {
     }
     out += fmt::format("  {:<9} {:<42} {:>9.4g} ms  [{:.4g}, {:.4g}]", "time", label, t.median_ms, t.lo_ms, t.hi_ms);
     if (t.kept_ms > 0) out += fmt::format("  {:.4g} ms where results are kept", t.kept_ms);
-    if (const auto found = r.speedup.find(t.name); found != r.speedup.end() && r.form == "program") {
+    if (const auto found = r.speedup.find(t.name); found != r.speedup.end() && r.form != "baseline") {
       out += fmt::format("   {:.2f}x", found->second);
       if (headline && headline->baseline == t.name) out += "  (headline)";
     } else if (is_noisy(t)) {
@@ -75,7 +75,7 @@ std::string text(const Conclusion& r) {
   if (r.outcome == "searched") return "searched; nothing was put together or shipped (--resume does)";
   const auto& headline = r.headline;
   std::string out = headline ? suite::headline_text(headline) : std::string("no improvement");
-  if (headline && r.form == "program" && headline->baseline != r.best_baseline && r.speedup_best_baseline > 0) {
+  if (headline && r.form != "baseline" && headline->baseline != r.best_baseline && r.speedup_best_baseline > 0) {
     out += fmt::format(", {:.2f}x against the best baseline, {}", r.speedup_best_baseline,
                        suite::mode_label(r.best_baseline));
   }

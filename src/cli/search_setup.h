@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/backend.h"
 #include "cli/knowledge.h"
 #include "cli/plan.h"
 #include "cli/seeded_domain.h"
@@ -39,7 +40,7 @@ class SearchSetup {
   std::unique_ptr<search::Search> make(std::uint64_t seed, search::SearchOptions how);
 
   /// Evaluations under way at once.
-  static int window(const std::string& target) { return target == "cuda" ? 4 : 2; }
+  static int window(const std::string& target) { return backend::named(target).on_host ? 2 : 4; }
 
  private:
   class Predict;

@@ -14,6 +14,7 @@ std::string settings_text(const OptimizeRequest& request) {
               {"baselines", request.baselines},
               {"draws", request.draws},
               {"cold", request.cold}};
+  if (request.memory_check) out["memory_check"] = true;
   if (!request.coders.empty()) out["coders"] = request.coders;
   if (model_seats(request) > 0) {
     out["models"] = model_seats(request);
@@ -40,6 +41,7 @@ Status apply_settings(const std::string& text, OptimizeRequest& request) {
   // Runs of before there was a choice did not look at earlier ones.
   request.cold = true;
   reader.boolean("cold", request.cold, ObjectReader::Need::optional);
+  reader.boolean("memory_check", request.memory_check, ObjectReader::Need::optional);
   reader.integer("models", request.model_seats, ObjectReader::Need::optional);
   reader.texts("coders", request.coders, ObjectReader::Need::optional);
   std::string judge = "built-in";

@@ -45,6 +45,7 @@ std::vector<std::pair<std::string, std::string>> settings_words(const std::strin
                                                             {"baselines", "baselines"},
                                                             {"draws", "genomes drawn and ranked first"},
                                                             {"cold", "began"},
+                                                            {"memory_check", "memory accesses checked"},
                                                             {"coders", "coders in seats"},
                                                             {"models", "seats of language models"},
                                                             {"turns", "answers of each seat in a region"},

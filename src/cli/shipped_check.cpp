@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "backend/backend.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -80,10 +81,11 @@ Status compare_kernels(const fs::path& folder, const program::Program& program, 
   PLANISH_TRY(const auto scratch, TempDir::create("planish-verify-"));
   for (std::size_t k = 0; k < program.kernels.size(); ++k) {
     const program::KernelSource& kernel = program.kernels[k];
-    const std::string extension = kernel.language == "cpp" ? "cpp" : kernel.language == "cuda" ? "cu" : "py";
-    const std::string expected = fmt::format("kernels/k{}.{}", k, kernel.language == "cpp" ? "so" : "cubin");
+    const backend::Language* language = backend::find_language(kernel.language);
+    if (language == nullptr) return altered(folder, fmt::format("kernel {} is in an unknown language", k));
+    const std::string expected = fmt::format("kernels/k{}.{}", k, language->binary);
     if (binaries[k] != Json(expected)) return altered(folder, fmt::format("kernel {}'s binary is not {}", k, expected));
-    PLANISH_TRY(const std::string source, read_file(folder / "kernels" / fmt::format("k{}.{}", k, extension)));
+    PLANISH_TRY(const std::string source, read_file(folder / "kernels" / fmt::format("k{}.{}", k, language->suffix)));
     if (source != kernel.source) return altered(folder, fmt::format("kernel {}'s source is not the program's", k));
     PLANISH_TRY(const std::string binary, read_file(folder / expected));
     if (!compiler.has_value()) {
@@ -99,7 +101,7 @@ Status compare_kernels(const fs::path& folder, const program::Program& program, 
     }
     PLANISH_TRY(const std::string again, read_file(made->path));
     if (again == binary) continue;
-    if (kernel.language == "cpp" && compiler_of(again) == compiler_of(binary))
+    if (backend::named(program.target).on_host && compiler_of(again) == compiler_of(binary))
       return altered(folder, fmt::format("kernel {}'s binary is not what its source compiles to", k));
     findings.notes.push_back(
         fmt::format("kernel {} was compiled by another compiler: its binary could not be compared with its source", k));
@@ -152,7 +154,9 @@ Status check_evidence(const fs::path& folder, const program::Program* program) {
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     const Json& kernel = kernels[k];
     const program::KernelSource& source = program->kernels[k];
-    const std::string path = fmt::format("kernels/k{}.{}", k, source.language == "cpp" ? "so" : "cubin");
+    const backend::Language* language = backend::find_language(source.language);
+    if (language == nullptr) return altered(folder, fmt::format("kernel {} is in an unknown language", k));
+    const std::string path = fmt::format("kernels/k{}.{}", k, language->binary);
     PLANISH_TRY(const std::string binary, read_file(folder / path));
     if (!kernel.is_object() || kernel.value("source_sha256", Json()) != Json(sha256_hex(source.source)) ||
         (kernel.contains("binary_sha256") && kernel["binary_sha256"] != Json(sha256_hex(binary))))
@@ -176,9 +180,15 @@ Result<ShippedFindings> check_shipped(const fs::path& folder, const worker::Tool
   PLANISH_CHECK(ship::check_folder(folder));
   PLANISH_CHECK(own_parts_are_ours(folder, tools));
   const Json mode = manifest.value("mode", Json());
-  if (mode != Json("program") && mode != Json("baseline")) return altered(folder, "ship.json names no mode");
+  if (mode != Json("program") && mode != Json("baseline") && mode != Json("solution"))
+    return altered(folder, "ship.json names no mode");
   findings.mode = mode.get<std::string>();
-  if (findings.mode == "baseline") {
+  if (findings.mode == "solution") {
+    PLANISH_TRY(const std::string solution, read_file(folder / "solution.py"));
+    if (manifest.value("solution", Json()) != Json(sha256_hex(solution)))
+      return altered(folder, "solution.py is not the solution that ship.json names");
+  }
+  if (findings.mode != "program") {
     PLANISH_CHECK(check_evidence(folder, nullptr));
     return findings;
   }

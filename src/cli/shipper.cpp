@@ -23,8 +23,9 @@ class FolderShipper : public Shipper {
     const auto tools = worker::Toolbox::resolve();
     ship::ShipRequest out;
     out.folder = request.folder;
-    out.baseline = request.program.empty() ? request.baseline : "";
     out.program = request.program;
+    if (request.program.empty()) out.solution = request.solution;
+    if (request.program.empty() && request.solution.empty()) out.baseline = request.baseline;
     for (const std::string& sha256 : request.binaries) {
       PLANISH_TRY(auto binary, find_binary(tools.cache_dir, sha256));
       out.binaries.push_back(std::move(binary));
@@ -45,21 +46,19 @@ class FolderShipper : public Shipper {
     out.torch_version = request.torch;
     return ship::write_folder(out);
   }
-
- private:
-  /// Compiled kernels are named by their content in the cache.
-  static Result<fs::path> find_binary(const fs::path& cache, const std::string& sha256) {
-    for (const char* extension : {"cubin", "so"}) {
-      fs::path path = cache / "binaries" / fmt::format("{}.{}", sha256, extension);
-      std::error_code ignored;
-      if (fs::exists(path, ignored)) return path;
-    }
-    return fail("no_such_file", fmt::format("the compiled kernel {} is no longer in {}", sha256, cache.string()),
-                "something emptied the cache during the run; run it again");
-  }
 };
 
 }  // namespace
+
+Result<fs::path> find_binary(const fs::path& cache, const std::string& sha256) {
+  for (const char* extension : {"cubin", "so"}) {
+    fs::path path = cache / "binaries" / fmt::format("{}.{}", sha256, extension);
+    std::error_code ignored;
+    if (fs::exists(path, ignored)) return path;
+  }
+  return fail("no_such_file", fmt::format("the compiled kernel {} is no longer in {}", sha256, cache.string()),
+              "something emptied the cache during the run; run it again");
+}
 
 std::unique_ptr<Shipper> make_shipper() {
   return std::make_unique<FolderShipper>();

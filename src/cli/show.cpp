@@ -15,7 +15,6 @@
 #include "cli/run_lock.h"
 #include "cli/settings_words.h"
 #include "cli/verbs.h"
-#include "coder/source_text.h"
 #include "store/store.h"
 
 namespace planish::cli {
@@ -94,7 +93,7 @@ Status show_candidate(const store::Store& store, const store::RunRecord& run, co
   if (!record.parent.empty()) text += fmt::format("  parent    {}\n", record.parent);
   text += judge::to_text(verdict);
   document["source"] = nullptr;
-  if (const auto source = candidate.program ? coder::source_text(*candidate.program) : std::nullopt) {
+  if (const auto source = source_of(candidate)) {
     document["source"] = *source;
     text += "source\n" + *source;
   }

@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/planner.h"
 #include "evaluate/codec.h"
 #include "evaluate/device.h"
+#include "evaluate/solution.h"
 #include "suite/headline.h"
 #include "suite/kernelbench.h"
 
@@ -55,9 +54,7 @@ Gains gains_of(const SolutionTimes& times, const DeviceFacts& device) {
 }  // namespace
 
 double SolutionTimes::solution_ms(const DeviceFacts& device) const {
-  constexpr double between_calls_ms = 0.02;
-  return device.target == "cpu" ? std::max(solution.median_ms, solution.outside_ms - between_calls_ms)
-                                : solution.median_ms;
+  return call_ms(solution, device);
 }
 
 Result<ClaimReply> baselines_of(EvaluatorApi& evaluator, const OpenReply& opened, const std::vector<std::string>& modes,

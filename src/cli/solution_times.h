@@ -16,8 +16,7 @@ struct SolutionTimes {
   ClaimReply baselines;
   std::optional<Roofline> roofline;
 
-  /// Milliseconds that gains are of: what the solution says, and on the CPU, where a call's end is its result, at least
-  /// what a clock outside said, less what lies between two calls.
+  /// Milliseconds that gains are of: call_ms().
   double solution_ms(const DeviceFacts& device) const;
 };
 

@@ -74,6 +74,7 @@ Result<Settings> settings_of(const SearchOptions& o, const fs::path& worker_stor
   for (const std::string& coder : o.coders) out.arguments.insert(out.arguments.end(), {"--coder", coder});
   if (o.draws > 0) out.arguments.insert(out.arguments.end(), {"--draws", std::to_string(o.draws)});
   if (o.cold) out.arguments.emplace_back("--cold");
+  if (o.memory_check) out.arguments.emplace_back("--memory-check");
   if (!worker_stores.empty()) {
     // SQLite is not for files that several machines write: every worker has a store of its own until the end.
     const fs::path store = worker_stores / worker_placeholder / "store.db";
@@ -89,6 +90,7 @@ Result<Settings> settings_of(const SearchOptions& o, const fs::path& worker_stor
                         {"draws", o.draws},
                         {"coders", o.coders},
                         {"cold", o.cold},
+                        {"memory_check", o.memory_check},
                         {"accuracy", o.accuracy},
                         {"baselines", baselines}});
   return out;

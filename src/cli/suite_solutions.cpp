@@ -49,10 +49,12 @@ Result<JudgeSettings> settings_of(const SuiteVerb& options) {
                    "--compat",       options.compat, "--precision", options.precision,
                    "--task-timeout", o.task_timeout};
   if (!options.no_times) out.arguments.emplace_back("--time");
+  if (!o.memory_check) out.arguments.emplace_back("--no-memory-check");
   out.text = dump_json({{"target", o.target},
                         {"accuracy", o.accuracy},
                         {"baselines", options.no_times ? std::vector<std::string>() : baselines},
                         {"seeds", options.seeds},
+                        {"memory_check", o.memory_check},
                         {"compat", options.compat},
                         {"precision", options.precision}});
   return out;

@@ -30,7 +30,7 @@ struct SuiteWork {
   std::vector<std::string> devices;  ///< as devices_for() gives them
   int workers = 1;                   ///< evaluators a device
   std::string ray;                   ///< address of a Ray cluster whose devices are used instead; empty: none
-  std::string target;                ///< for --ray: auto, cuda or cpu
+  std::string target;                ///< for --ray
   double task_timeout = 600;
   double job_seconds = 0;  ///< a command that takes longer hangs; 0: no limit
   bool resume = false;

@@ -48,7 +48,7 @@ Result<RegionReply> TapedEvaluator::region(const RegionRequest& request) {
 }
 
 Result<Evaluation> TapedEvaluator::evaluate(const EvaluateRequest& request) {
-  const std::string key = fmt::format("{} {} {}", request.region, request.level, sha256_hex(request.program));
+  const std::string key = fmt::format("{} {} {}", request.region, request.level, sha256_hex(request.program.text()));
   const auto document = tape_.pass("evaluate", key, [&]() -> Result<std::string> {
     auto evaluation = inner_->evaluate(request);
     if (!evaluation) return std::unexpected(std::move(evaluation.error()));

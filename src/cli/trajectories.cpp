@@ -132,7 +132,7 @@ Result<Json> attempt_json(const store::Store& store, const Kept& kept, const sto
                           const Json& region) {
   PLANISH_TRY(const auto candidate, read_candidate(store, record));
   const auto verdict = judge_candidate(candidate, genes_of(kept.regions, kept.evaluations, record.region), kept.device);
-  const auto source = candidate.program ? coder::source_text(*candidate.program) : std::nullopt;
+  const auto source = source_of(candidate);
   Json out = {{"program", record.program},
               {"parent", record.parent.empty() ? Json() : Json(record.parent)},
               {"proposer", record.proposer},

@@ -9,17 +9,23 @@
 #include <string_view>
 #include <utility>
 
+#include "backend/backend.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "cli/candidate.h"
 #include "cli/degenerate.h"
 #include "cli/planner.h"
 #include "cli/result_document.h"
-#include "cli/solution_times.h"
+#include "cli/shipper.h"
 #include "evaluate/device.h"
 #include "evaluate/json.h"
+#include "evaluate/lock.h"
+#include "evaluate/solution.h"
 #include "judge/judge.h"
+#include "program/program.h"
 #include "worker/note_json.h"
+#include "worker/toolbox.h"
 
 namespace planish::cli {
 namespace {
@@ -67,6 +73,50 @@ bool has_directives(std::string_view text) {
   return false;
 }
 
+/// Each of its launches under ncu, in a process of its own, while nobody else measures on the device.
+Result<std::vector<worker::KernelCounters>> counters_of(const OpenReply& opened, const Evaluation& evaluation,
+                                                        const std::string& text) {
+  PLANISH_TRY(const auto program, program::parse(text));
+  if (backend::named(opened.device.target).on_host || program.kernels.empty())
+    return fail("no_counters", "counters are those of a GPU's kernels, and none is launched here");
+  worker::NcuRequest request;
+  PLANISH_TRY(request.ncu, worker::find_ncu());
+  const auto tools = worker::Toolbox::resolve();
+  PLANISH_TRY(const Json document, parse_json(text, "internal", "program"));
+  Json binaries = Json::array();
+  for (const KernelReport& kernel : evaluation.compile->kernels) {
+    PLANISH_TRY(const auto path, find_binary(tools.cache_dir, kernel.sha256));
+    binaries.push_back(path.string());
+  }
+  PLANISH_TRY(const auto folder, TempDir::create("planish-profile-"));
+  const auto file = folder.path() / "launch.json";
+  PLANISH_CHECK(write_file(file, dump_json({{"program", document}, {"binaries", binaries}, {"blobs", opened.blobs}})));
+  request.program = tools.python_module("planish.runner.launched");
+  request.program.channel = false;
+  request.program.command.push_back(file.string());
+  for (const program::KernelSource& kernel : program.kernels) request.kernels.push_back(kernel.entry);
+  constexpr double patience = 600;
+  PLANISH_TRY(const auto still, lock_device(opened.device.uuid, opened.task_name, patience));
+  return worker::run_ncu(request);
+}
+
+/// Into the trial, and the slowest launch's into the verdict; where there are none, why.
+void profile(const OpenReply& opened, const std::string& program, Trial& out) {
+  auto counters = counters_of(opened, out.evaluation, program);
+  if (!counters) {
+    const Error& error = counters.error();
+    out.notes.push_back({.kind = "no_counters",
+                         .about = {},
+                         .text = error.hint.empty() ? error.message : error.message + " (" + error.hint + ")"});
+    return;
+  }
+  out.counters = std::move(*counters);
+  const auto slowest = std::ranges::max_element(
+      out.counters, {}, [](const worker::KernelCounters& launch) { return launch.value("time"); });
+  for (const worker::Counter& counter : slowest->counters)
+    out.verdict.evidence.push_back({"ncu_" + counter.name, counter.value, counter.unit});
+}
+
 Status try_source(EvaluatorApi& evaluator, const OpenReply& opened, const Plan& plan, const TrialRequest& request,
                   Trial& out) {
   PLANISH_TRY(const Place place, place_of(plan, opened.session, request.region));
@@ -87,23 +137,10 @@ Status try_source(EvaluatorApi& evaluator, const OpenReply& opened, const Plan& 
   }
   StoredCandidate judged;
   judged.evaluation = out.evaluation;
-  if (auto program = program::parse(candidate.program)) judged.program = std::move(*program);
+  if (auto program = candidate.program.checked()) judged.program = program->program();
   out.verdict = judge_candidate(judged, {}, device_of(opened.device));
+  if (request.profile && out.evaluation.ok()) profile(opened, candidate.program.text(), out);
   return {};
-}
-
-/// The last tier that a solution entered: what came of it says where it ended.
-Tier tier_of(const VerifyReply& reply) {
-  switch (reply.outcome) {
-    case Outcome::ok:
-    case Outcome::time_mismatch:
-    case Outcome::wrong_when_timed:
-      return Tier::bench;
-    case Outcome::load_failed:
-      return Tier::compile;
-    default:
-      return reply.cases.empty() ? Tier::compile : Tier::test;
-  }
 }
 
 Status try_solution(EvaluatorApi& evaluator, const OpenReply& opened, const Plan& plan, const TrialRequest& request,
@@ -125,37 +162,27 @@ Status try_solution(EvaluatorApi& evaluator, const OpenReply& opened, const Plan
   out.notes = reply.notes;
   out.sandbox = reply.sandbox;
   Evaluation& e = out.evaluation;
+  e = evaluation_of(std::move(reply), opened.device, plan.bytes(), plan.flops());
   e.program = sha256_hex(request.text);
   e.region = request.region;
   e.level = ask.level;
-  e.outcome = reply.outcome;
-  e.message = reply.message;
-  e.tier = tier_of(reply);
-  if (!reply.cases.empty()) e.test = TestReport{0, std::move(reply.cases), std::move(reply.skipped)};
-  if (reply.verified && reply.times) {
+  if (e.bench) {
     ClaimRequest claim;
     claim.session = opened.session;
     claim.modes = {"eager"};
     claim.known = true;
     PLANISH_TRY(auto eager, evaluator.claim(claim));
     if (const ClaimTime* time = eager.find("eager"); time != nullptr && !time->error) out.pytorch_ms = time->median_ms;
-    const SolutionTimes times{*reply.times, {}, {}};
-    const double ms = times.solution_ms(opened.device);
-    const double shift = ms - reply.times->median_ms;
-    BenchReport bench;
-    bench.median_ms = ms;
-    bench.lo_ms = reply.times->lo_ms + shift;
-    bench.hi_ms = reply.times->hi_ms + shift;
-    bench.runs = static_cast<std::int64_t>(reply.times->samples_ms.size());
-    bench.host_us = reply.times->host_us;
-    bench.wall_ms = reply.times->outside_ms;
-    bench.samples_ms = std::move(reply.times->samples_ms);
-    e.bench = std::move(bench);
-    if (ms > 0) e.roofline = roofline_of(opened.device, plan.bytes(), plan.flops(), ms);
   }
   StoredCandidate judged;
   judged.evaluation = e;
   out.verdict = judge_candidate(judged, {}, device_of(opened.device));
+  if (request.profile) {
+    out.notes.push_back({.kind = "no_counters",
+                         .about = {},
+                         .text = "a solution runs in a guest's place, where no profiler is let in: counters are of "
+                                 "kernels and launches alone"});
+  }
   return {};
 }
 
@@ -212,6 +239,19 @@ std::string trial_json(const Trial& trial, const OpenReply& opened) {
   if (ms > 0 && trial.pytorch_ms > 0) out["speedup"] = number_to_json(trial.pytorch_ms / ms);
   out["evaluation"] = Json::parse(to_json(e), nullptr, false);
   out["verdict"] = Json::parse(judge::to_json(trial.verdict), nullptr, false);
+  out["profile"] = nullptr;
+  if (!trial.counters.empty()) {
+    out["profile"] = {{"tool", "ncu"}, {"launches", Json::array()}};
+    for (const worker::KernelCounters& launch : trial.counters) {
+      Json counters = Json::object();
+      for (const worker::Counter& counter : launch.counters)
+        counters[counter.name] = {{"value", number_to_json(counter.value)}, {"unit", counter.unit}};
+      out["profile"]["launches"].push_back({{"kernel", launch.kernel},
+                                            {"grid", launch.grid},
+                                            {"block", launch.block},
+                                            {"counters", std::move(counters)}});
+    }
+  }
   out["sandbox"] = trial.sandbox.empty() ? Json() : Json::parse(trial.sandbox, nullptr, false);
   return dump_json(out);
 }

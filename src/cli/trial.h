@@ -7,6 +7,7 @@
 #include "cli/plan.h"
 #include "evaluate/api.h"
 #include "judge/verdict.h"
+#include "worker/ncu.h"
 
 /// One candidate made by hand or by an agent, judged on a task that is open: `try`, and the tools of `mcp`.
 namespace planish::cli {
@@ -15,6 +16,7 @@ struct TrialRequest {
   std::filesystem::path file;   ///< absolute
   std::string text;             ///< of the file
   std::string region = "task";  ///< of the plan, or the whole
+  bool profile = false;         ///< read the GPU's counters of what is right
   bool quick = false;           ///< one seed of the task's own data instead of five and every kind
 };
 
@@ -28,7 +30,8 @@ struct Trial {
   judge::Verdict verdict;
   std::vector<std::string> degenerate;  ///< trivial outputs that would pass as well
   std::vector<Note> notes;
-  std::string sandbox;  ///< JSON text: what held a solution; empty for a source
+  std::vector<worker::KernelCounters> counters;  ///< of each launch, where they were asked for and could be read
+  std::string sandbox;                           ///< JSON text: what held a solution; empty for a source
 };
 
 /// Builds, tests and times it. What is wrong with the candidate is in its evaluation. Errors: `no_such_region`,

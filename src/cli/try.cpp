@@ -37,6 +37,7 @@ Result<TrialRequest> trial_request(const TryVerb& options) {
   PLANISH_TRY(out.text, read_file(out.file));
   out.region = options.region;
   out.quick = options.quick;
+  out.profile = options.profile;
   return out;
 }
 

@@ -32,7 +32,8 @@ struct VerifyVerb {
   bool no_serve = false;
   bool time = false;              ///< also time it beside baselines, where it was verified
   std::string baselines = "all";  ///< for that
-  std::string keep_times;         ///< file that baselines' times are taken from, or written to
+  bool no_memory_check = false;
+  std::string keep_times;  ///< file that baselines' times are taken from, or written to
   std::string compat = "kernelbench", precision = "fp32";
 };
 int verify_verb(const VerifyVerb& options, const Output& output);
@@ -40,7 +41,7 @@ int verify_verb(const VerifyVerb& options, const Output& output);
 struct TryVerb {
   std::string task, source;  ///< no source: what there is to write one for is listed
   std::string region = "task", target = "auto", accuracy = "eager";
-  bool quick = false;
+  bool quick = false, profile = false;
   std::string task_timeout = "10m";
   bool no_serve = false;
 };

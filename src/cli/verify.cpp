@@ -56,6 +56,7 @@ std::string verify_json(const OpenReply& opened, const VerifyVerb& options, cons
   } else {
     out["kernelbench"] = nullptr;
   }
+  out["memory"] = memory_to_json(reply.memory);
   out["sandbox"] = reply.sandbox.empty() ? Json() : Json::parse(reply.sandbox, nullptr, false);
   out["program"] = nullptr;
   if (reply.program) {
@@ -112,6 +113,21 @@ std::string held_by(const VerifyReply& reply) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+/// "memcheck, racecheck: nothing found; initcheck was not run: …"; what was found stands in the message.
+std::string memory_words(const std::vector<worker::MemoryCheck>& checks) {
+  std::map<std::string, std::vector<std::string>> tools;  // by what is to be said of them
+  for (const worker::MemoryCheck& check : checks) {
+    std::string said = check.result == worker::MemoryCheck::Result::not_run ? "not run"
+                       : check.result == worker::MemoryCheck::Result::clean ? "nothing found"
+                                                                            : "refused";
+    if (!check.reason.empty()) said += fmt::format(" ({})", check.reason);
+    tools[said].push_back(check.tool);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [said, names] : tools) parts.push_back(fmt::format("{}: {}", fmt::join(names, ", "), said));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
 std::string verify_text(const OpenReply& opened, const VerifyVerb& options, const VerifyReply& reply,
                         const ResultDocument::Accuracy& accuracy, const std::vector<std::string>& notes) {
   std::string out = fmt::format("{}: {} {} of {}\n", reply.verified ? "verified" : "NOT verified", options.path,
@@ -143,6 +159,7 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
   for (const std::string& note : notes) out += fmt::format("  not repeated {}\n", note);
   if (const std::string held = held_by(reply); !held.empty()) out += fmt::format("  held by      {}\n", held);
   for (const std::string& gap : unprotected(reply)) out += fmt::format("  warning      not held: {}\n", gap);
+  if (!reply.memory.empty()) out += fmt::format("  memory       {}\n", memory_words(reply.memory));
   for (const Note& note : reply.notes) out += fmt::format("  note         {}\n", note.text);
   if (reply.fell_back()) {
     out += fmt::format("  warning      the program answered {} of {} calls, the original the others: {}\n",
@@ -218,6 +235,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   if (options.compat == "kernelbench") request.kernelbench = options.precision;
   request.own_code = findings.mode == "baseline";
   request.time = options.time;
+  request.memory_check = !options.no_memory_check;
   auto reply = (*evaluator)->verify(request);
   if (!reply) return output.error(reply.error());
   spent("verify");

@@ -6,9 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/contraction/contraction.h"
 #include "codegen/kernel.h"
 #include "codegen/operation.h"
+#include "codegen/passes.h"
+#include "codegen/phases.h"
 #include "codegen/variables.h"
 
 namespace planish::codegen {
@@ -315,7 +316,8 @@ Cost cost(const Kernel& kernel) {
   }
   total.flops += static_cast<double>(kernel.reductions.size()) * points;
   if (kernel.anchor == Anchor::contraction) {
-    total.products = 2 * points;
+    total.products = 2 * points * contraction::tapped(contraction::phased(kernel));
+    total.flops -= 2 * points - total.products;
     total.passes = contraction_passes(kernel);
   }
   for (const Scan& scan : kernel.scans) total.flops += (scan.kind == ScanKind::log_sum_exp ? 30 : 2) * points;

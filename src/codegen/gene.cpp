@@ -259,6 +259,10 @@ std::vector<GeneInfo> make_catalogue() {
        tensor,
        "products of fp16 numbers that one of fp32 numbers is made of",
        {{more_exact, 0, 0.9}, {less_arithmetic, 0, 0.9}, {less_traffic, 0, 0.6}}},
+      {"pingpong",
+       tensor,
+       "warpgroups have tiles of their own, in turn: one stores while another multiplies",
+       {{more_in_flight, 0, 0.5}, {less_coordination, 0, 0.3}}},
   };
 }
 

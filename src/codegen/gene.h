@@ -79,12 +79,13 @@ struct GeneInfo {
 };
 
 /// Names of all genes, in the order of gene_catalogue(). Equal gains of moves are in this order.
-inline constexpr std::array<std::string_view, 45> gene_names{
-    "exchange", "threads", "vector", "unroll",   "cluster", "walk",       "residency",  "rows",    "fast",
-    "bits",     "tile",    "stages", "split",    "hold",    "min_blocks", "persistent", "nt",      "online",
-    "skip",     "buffer",  "panel",  "hints",    "raster",  "chunk",      "vary",       "strips",  "down",
-    "realign",  "keep",    "lines",  "reverse",  "team",    "ahead",      "prefetch",   "rest",    "slices",
-    "across",   "trips",   "blocks", "language", "tile_m",  "tile_n",     "tile_k",     "promote", "passes"};
+inline constexpr std::array<std::string_view, 46> gene_names{
+    "exchange", "threads",  "vector", "unroll",  "cluster", "walk",    "residency",  "rows",
+    "fast",     "bits",     "tile",   "stages",  "split",   "hold",    "min_blocks", "persistent",
+    "nt",       "online",   "skip",   "buffer",  "panel",   "hints",   "raster",     "chunk",
+    "vary",     "strips",   "down",   "realign", "keep",    "lines",   "reverse",    "team",
+    "ahead",    "prefetch", "rest",   "slices",  "across",  "trips",   "blocks",     "language",
+    "tile_m",   "tile_n",   "tile_k", "promote", "passes",  "pingpong"};
 
 const std::vector<GeneInfo>& gene_catalogue();
 /// Null for a name that no schedule has: another coder's gene.

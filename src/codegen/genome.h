@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "backend/backend.h"
 #include "base/result.h"
 #include "codegen/gene.h"
 #include "codegen/kernel.h"
@@ -14,18 +15,16 @@
 /// The schedule genome of one kernel: a flat, typed record of decisions. Search sees genes and choices, never code.
 namespace planish::codegen {
 
-enum class Target : std::uint8_t { cpu, cuda };
-
 /// What emission must know of the device. Filled from the evaluator's `device` document, never probed here.
 struct Device {
-  Target target = Target::cpu;
-  std::string arch;                    ///< "sm_90a", or the -march value
-  int sms = 132;                       ///< CUDA: multiprocessors. CPU: cores
+  const backend::Backend* target = &backend::cpu();  ///< never null
+  std::string arch;                                  ///< "sm_90a", or the -march value
+  int sms = 132;                       ///< what works side by side: multiprocessors, or a processor's cores
   std::int64_t shared_bytes = 232448;  ///< opt-in shared memory a block
   std::int64_t l2_bytes = 50 << 20;    ///< last-level cache
   double bandwidth_gbs = 4300;         ///< streaming copy, read + written
   int max_cluster = 16;
-  bool triton = false;  ///< CUDA: a Triton that can compile is there
+  bool triton = false;  ///< a Triton that can compile for it is there
 };
 
 /// Genes of the kernel's template on this device, with choices already narrowed to what can make sense.
@@ -51,8 +50,8 @@ struct Emitted {
     std::variant<std::int32_t, std::int64_t, float, double> value{};  ///< of a scalar
     bool operator==(const Argument&) const = default;
   };
-  std::string language;  ///< "cuda" | "triton" | "cpp"
-  std::string source;    ///< complete, header-free for CUDA
+  std::string language;  ///< one of the target's: "cuda", "triton", "cpp"
+  std::string source;    ///< complete; header-free for CUDA
   std::string entry;
   std::vector<std::string> flags;
   std::int64_t grid[3] = {1, 1, 1};
@@ -62,7 +61,7 @@ struct Emitted {
   std::vector<Argument> args;
   std::vector<std::int64_t> scratch_bytes;  ///< temporaries the launch needs (usually none)
   std::vector<int> zeroed;                  ///< those of them that hold zeros when the launch begins
-  bool cooperative = false;                 ///< CUDA: its blocks wait for each other, so all must run at the same time
+  bool cooperative = false;                 ///< its blocks wait for each other, so all must run at the same time
   /// Launches that follow, in order. Their arguments name the same inputs, outputs and scratch; their own
   /// scratch_bytes, `zeroed` and `after` are empty.
   std::vector<Emitted> after;

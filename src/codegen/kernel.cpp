@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "codegen/lower/node_text.h"
+#include "codegen/node_text.h"
 
 namespace planish::codegen {
 

@@ -197,6 +197,8 @@ struct Output {
   /// Emitters alone make such: elements are not stored but folded by `fold`, in `dtype`, over pieces of a part.
   bool folded = false;
   ReduceKind fold = ReduceKind::sum;
+  /// Schedules alone make such: what is computed where one of these does not hold is dropped.
+  std::vector<ir::Bound> where;
   int value = -1;  ///< the graph's value id
 };
 

@@ -4,8 +4,8 @@
 
 #include "codegen/kernel.h"
 
-/// One table of the scalar operations: what all that treats them by kind reads. How a backend spells each is said where
-/// it prints.
+/// One table of the scalar operations: what all that treats them by kind reads, and how families of them are spelled.
+/// What a backend says in a way of its own is said where it prints.
 namespace planish::codegen {
 
 /// What an operation costs against an addition, roughly, on hardware with and without special units.
@@ -19,6 +19,16 @@ enum class OperationCost : std::uint8_t {
 };
 double weight(OperationCost cost);
 
+/// Families that a printer says in one way: with the sign, or with the name of C's function.
+enum class OperationForm : std::uint8_t {
+  own,         ///< every printer has its own way
+  arithmetic,  ///< a sign between numbers; whole ones wrap
+  comparison,  ///< a sign between numbers, giving a boolean
+  logic,       ///< a sign between truths
+  bits,        ///< a sign between whole numbers or booleans
+  function,    ///< a function, of C's library where it has a name there
+};
+
 struct OperationInfo {
   static constexpr int any = -1;  ///< arity of loads: one argument for each dimension that is gathered along
   Op op;
@@ -29,6 +39,9 @@ struct OperationInfo {
   bool worth_keeping = false;   ///< dear enough to be kept in memory rather than computed again
   bool approximated = false;    ///< the machine has a faster, less exact form for f32
   bool truth = false;           ///< gives a boolean, whatever its arguments are
+  OperationForm form = OperationForm::own;
+  std::string_view sign{};    ///< arithmetic, comparison, logic, bits: in C++ and in Python
+  std::string_view c_name{};  ///< of C's function for f64; with an f behind it for f32
 };
 const OperationInfo& info(Op op);
 

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstdlib>
 
+#include "codegen/fold.h"
+
 namespace planish::codegen {
 namespace {
 
@@ -150,9 +152,7 @@ std::string parts_broken(const Kernel& kernel) {
       continue;
     }
     parts = true;
-    const auto kind = reduction.kind;
-    if (kind != ReduceKind::sum && kind != ReduceKind::product && kind != ReduceKind::max && kind != ReduceKind::min)
-      return "parts are not folded so";
+    if (info(reduction.kind).truth || finds_position(reduction.kind)) return "parts are not folded so";
     if (!arg.within) return "a reduction of what does not move along the part";
   }
   if (!rows || !parts) return "rows and parts of them are not both folded";

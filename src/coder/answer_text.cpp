@@ -50,6 +50,25 @@ bool launches(std::string_view code) {
   });
 }
 
+bool defines_module(std::string_view code) {
+  return std::ranges::any_of(lines_of_text(code), [](std::string_view line) {
+    constexpr std::string_view word = "ModelNew";
+    for (const std::string_view keyword : {"class ", "def ", ""}) {
+      if (!line.starts_with(keyword)) continue;
+      std::string_view rest = line.substr(keyword.size());
+      if (!keyword.empty()) rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+      if (!rest.starts_with(word)) continue;
+      rest.remove_prefix(word.size());
+      rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
+      if (keyword.empty() ? rest.starts_with('=') && !rest.starts_with("==")
+                          : rest.starts_with('(') || rest.starts_with(':')) {
+        return true;
+      }
+    }
+    return false;
+  });
+}
+
 std::vector<std::string> code_blocks(std::string_view answer) {
   std::vector<std::string> out;
   bool inside = false;

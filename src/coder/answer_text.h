@@ -20,4 +20,8 @@ std::vector<std::string> code_blocks(std::string_view answer);
 /// Whether a text has a launch line (docs/formats/source.md).
 bool launches(std::string_view code);
 
+/// Whether it is Python that defines a `ModelNew`: a class, a function or a name, at the beginning of a line. What
+/// takes it from elsewhere (`from x import y as ModelNew`) is not: an answer is whole.
+bool defines_module(std::string_view code);
+
 }  // namespace planish::coder

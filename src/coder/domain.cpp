@@ -11,13 +11,9 @@ std::unexpected<Error> no_sources() {
 
 }  // namespace
 
-Candidate candidate_of(Proposal proposal, const program::Program& program) {
-  Candidate out;
-  out.proposal = std::move(proposal);
-  out.program = program::to_json(program);
-  out.hash = program::hash(program);
-  out.variant = program::normalised_hash(program);
-  return out;
+Candidate candidate_of(Proposal proposal, program::Program program) {
+  const program::Checked checked(std::move(program));
+  return {std::move(proposal), checked, checked.hash(), checked.variant()};
 }
 
 Result<Candidate> Domain::build_source(std::string_view) const {

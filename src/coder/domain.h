@@ -7,20 +7,20 @@
 #include "base/result.h"
 #include "codegen/genome.h"
 #include "coder/proposal.h"
-#include "program/program.h"
+#include "program/checked.h"
 
 namespace planish::coder {
 
 /// One proposal for a region, as data.
 struct Candidate {
   Proposal proposal;
-  std::string program;  ///< planish.program/1, canonical text
-  std::string hash;     ///< of the program: the candidate's identity
-  std::string variant;  ///< hash of the normalised source; equal variants need not be evaluated twice. May be empty
+  program::Given program;  ///< planish.program/1
+  std::string hash;        ///< of the program: the candidate's identity
+  std::string variant;     ///< hash of the normalised source; equal variants need not be evaluated twice. May be empty
 };
 
 /// The candidate of a program, with its hashes.
-Candidate candidate_of(Proposal proposal, const program::Program& program);
+Candidate candidate_of(Proposal proposal, program::Program program);
 
 /// What can be proposed for one region and how to move between proposals. Search sees genomes and moves, never code.
 /// Deterministic: equal arguments (and an equal generator) give equal answers. Thread-safe to call.
@@ -41,6 +41,9 @@ class Domain {
   /// The program of a source (coder/source_text.h), which must read and write what the region does. Kinds `bad_source`;
   /// `unsupported` where nothing but genomes can be built.
   virtual Result<Candidate> build_source(std::string_view source) const;
+  /// Whether a source may also be Python with a class ModelNew (is_solution() in coder/whole.h): where the region is
+  /// the whole task.
+  virtual bool takes_solutions() const { return false; }
   /// A genome's kernels as a source, to be read and edited. Kinds as of build() and build_source().
   virtual Result<std::string> source(const codegen::Genome& genome) const;
   /// The region in words for whoever writes a source of it: what in0, out0, … are, and what is computed.

@@ -51,11 +51,12 @@ Result<Proposal> proposal_in(std::string_view answer, const AnswerParent& parent
     return Proposal(Patch{parent.source, parent.program, std::move(*edits)});
   }
   std::vector<std::string> blocks = code_blocks(said);
-  if (blocks.empty() && launches(said)) blocks.push_back(said);
-  std::erase_if(blocks, [](const std::string& block) { return !launches(block); });
+  const auto proposes = [](const std::string& code) { return launches(code) || defines_module(code); };
+  if (blocks.empty() && proposes(said)) blocks.push_back(said);
+  std::erase_if(blocks, [&](const std::string& block) { return !proposes(block); });
   std::ranges::sort(blocks);
   blocks.erase(std::ranges::unique(blocks).begin(), blocks.end());
-  if (blocks.empty()) return refuse("the answer holds no code block with a launch line");
+  if (blocks.empty()) return refuse("the answer holds no code block with a launch line, and none with a ModelNew");
   if (blocks.size() > 1) return refuse(fmt::format("the answer holds {} different programs: give one", blocks.size()));
   return Proposal(Source{std::move(blocks.front())});
 }

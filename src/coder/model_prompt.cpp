@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
 
 namespace planish::coder {
@@ -50,6 +51,23 @@ extern "C" void scale(void** args) {
 //@ launch scale args=in0, out0
 ```)";
 
+/// Models that know nothing of a target learn of it from its parts: without these they are told its languages' names.
+SourceWords words_of(const backend::Backend& target) {
+  [[maybe_unused]] static const bool built_in = [] {
+    backend::cuda().parts.give<SourceWords>(std::make_shared<const SourceWords>(
+        "//", cuda_example, "cuda, compiled by NVRTC without host headers, or triton",
+        "CUDA entries are extern \"C\" __global__."));
+    backend::cpu().parts.give<SourceWords>(std::make_shared<const SourceWords>(
+        "//", cpp_example, "cpp, compiled by g++ as C++20",
+        "C++ entries are extern \"C\" void entry(void** args): args[i] is the pointer of a buffer, or points to the "
+        "scalar; OpenMP is there with the flag -fopenmp."));
+    return true;
+  }();
+  const SourceWords* words = target.parts.get<SourceWords>();
+  if (words != nullptr) return *words;
+  return {"//", "", target.languages.empty() ? "" : std::string_view(target.languages.front().name), ""};
+}
+
 /// Bytes of a program in a prompt: every one is paid for in every call.
 constexpr std::size_t most_shown = 48'000;
 
@@ -76,21 +94,42 @@ std::string shown_patterns(std::string_view title, const std::vector<std::string
   return out;
 }
 
-llm::PromptPart task_part(const PromptFacts& facts, const Brief& brief, const std::vector<std::string>& patterns) {
+constexpr std::string_view solutions =
+    R"(
+This part is the whole task, so there is a third form of answer: one fenced block with a whole Python file that defines `class ModelNew(nn.Module)`. It
+is constructed with the arguments of `Model` below and called with the same inputs, gives the same outputs, and names its parameters and buffers as
+`Model` does. It may hold kernels of its own ({}) and what launches them, and plain PyTorch. It runs in a sandbox
+without files or network, must not write its inputs, keeps nothing from call to call, and its host time counts. The task's file:
+```python
+{}```
+)";
+
+/// A third form of answer, where this region has it.
+std::string solution_form(const PromptFacts& facts, const Domain& domain) {
+  if (!domain.takes_solutions() || facts.reference.empty() || facts.reference.size() > most_shown) return {};
+  std::string languages = "torch.utils.cpp_extension.load_inline";
+  for (const std::string& dsl : facts.dsls) languages += ", " + dsl;
+  return fmt::format(solutions, languages, facts.reference);
+}
+
+/// `forms`: more forms of answers that this region takes.
+llm::PromptPart task_part(const PromptFacts& facts, const Brief& brief, const std::string& forms,
+                          const std::vector<std::string>& patterns) {
   std::string task = fmt::format("Device: {}\n\nThe part to compute:\n{}", facts.device, brief.domain->description());
   if (brief.bound_ms > 0)
     task += fmt::format("\nNo program can take less than {:.4g} ms: its memory traffic and arithmetic bound it.",
                         brief.bound_ms);
   if (brief.fallback_ms > 0) task += fmt::format("\nPyTorch's operators take {:.4g} ms.", brief.fallback_ms);
+  task += forms;
   if (!patterns.empty()) task += "\n" + shown_patterns("Kernels of this kind.", patterns);
   return {llm::Scope::task, std::move(task)};
 }
 
-std::vector<llm::PromptPart> prompt_of(std::string fixed, const PromptFacts& facts, const Brief& brief,
-                                       const PromptPatterns& patterns) {
+std::vector<llm::PromptPart> prompt_of(std::string fixed, const std::string& forms, const PromptFacts& facts,
+                                       const Brief& brief, const PromptPatterns& patterns) {
   std::vector<llm::PromptPart> out;
   out.push_back({llm::Scope::fixed, std::move(fixed)});
-  out.push_back(task_part(facts, brief, patterns.task));
+  out.push_back(task_part(facts, brief, forms, patterns.task));
   if (!patterns.cell.empty())
     out.push_back({llm::Scope::cell, shown_patterns("For what limits the program shown below.", patterns.cell)});
   return out;
@@ -132,18 +171,14 @@ constexpr std::array helps{
 
 std::vector<llm::PromptPart> coder_prompt(const PromptFacts& facts, const Brief& brief,
                                           const PromptPatterns& patterns) {
-  return prompt_of(
-      facts.cuda ? fmt::format(common, "//", cuda_example, "cuda, compiled by NVRTC without host headers, or triton",
-                               "CUDA entries are extern \"C\" __global__.")
-                 : fmt::format(common, "//", cpp_example, "cpp, compiled by g++ as C++20",
-                               "C++ entries are extern \"C\" void entry(void** args): args[i] is the pointer of a "
-                               "buffer, or points to the scalar; OpenMP is there with the flag -fopenmp."),
-      facts, brief, patterns);
+  const SourceWords words = words_of(*facts.target);
+  return prompt_of(fmt::format(common, words.comment, words.example, words.languages, words.entries),
+                   solution_form(facts, *brief.domain), facts, brief, patterns);
 }
 
 std::vector<llm::PromptPart> planner_prompt(const PromptFacts& facts, const Brief& brief,
                                             const PromptPatterns& patterns) {
-  return prompt_of(std::string(planning), facts, brief, patterns);
+  return prompt_of(std::string(planning), {}, facts, brief, patterns);
 }
 
 std::string news_text(const std::vector<Feedback>& news) {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "backend/backend.h"
 #include "coder/coder.h"
 #include "llm/chat.h"
 
@@ -11,8 +13,19 @@ namespace planish::coder {
 /// What a model is told of the machine, once a run.
 struct PromptFacts {
   std::string device;  ///< "NVIDIA H200, sm_90a: 132 multiprocessors, …"
-  bool cuda = false;
-  std::string arch{};  ///< "sm_90a"; empty on the CPU
+  const backend::Backend* target = &backend::cpu();
+  std::string arch{};  ///< "sm_90a"; empty on the host
+  /// Text of the task's file, which a ModelNew stands in for; empty for a live module, in whose place none can stand.
+  std::string reference{};
+  std::vector<std::string> dsls{};  ///< languages for kernels that such a file could import
+};
+
+/// What a prompt says of a target's languages: its part of what language models are told.
+struct SourceWords {
+  std::string_view comment;    ///< what directives begin with
+  std::string_view example;    ///< a whole answer
+  std::string_view languages;  ///< "cuda, compiled by …"
+  std::string_view entries;    ///< what a function must look like that a launch names
 };
 
 /// Patterns that a prompt shows (patterns::as_material): those of the region, and those for what limits its best.

@@ -88,7 +88,7 @@ Result<codegen::Emitted> emit(const codegen::Region& region, const codegen::Devi
     return codegen::staged(region, std::move(emitted), device);
   }
   PLANISH_TRY(const std::string text, written_source(proposal));
-  return parse_source_text(text, device.target);
+  return parse_source_text(text, *device.target);
 }
 
 }  // namespace planish::coder

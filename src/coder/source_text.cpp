@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "backend/backend.h"
 #include "ir/args_json.h"
-#include "program/flags.h"
 
 namespace planish::coder {
 namespace {
@@ -43,7 +43,8 @@ struct Written {
 // -- writing --
 
 std::string_view mark(std::string_view language) {
-  return language == "triton" ? "#@" : "//@";
+  const backend::Language* known = backend::find_language(language);
+  return known != nullptr && known->python ? "#@" : "//@";
 }
 
 std::string triple(const std::int64_t (&v)[3]) {
@@ -181,9 +182,17 @@ bool read_triple(std::string_view text, std::int64_t (&out)[3]) {
   return true;
 }
 
+/// Nothing but lines that are comments, or empty.
+bool is_remark(std::string_view code) {
+  return std::ranges::all_of(split(code, '\n'), [](std::string_view line) {
+    const std::string_view words = trimmed(line);
+    return words.empty() || words.starts_with("//") || words == "#" || words.starts_with("# ");
+  });
+}
+
 class Reader {
  public:
-  explicit Reader(codegen::Target target) : target_(target) {}
+  explicit Reader(const backend::Backend& target) : target_(target) {}
 
   Result<Emitted> read(std::string_view text) {
     if (text.size() > most_bytes)
@@ -203,7 +212,7 @@ class Reader {
     const auto words = directive(line);
     if (!words) {
       if (units_.empty() && trimmed(line).empty()) return {};
-      if (units_.empty()) units_.push_back({"", target_ == codegen::Target::cuda ? "cuda" : "cpp", {}, "", number});
+      if (units_.empty()) units_.push_back({"", target_.languages.front().name, {}, "", number});
       units_.back().code.append(line).push_back('\n');
       return {};
     }
@@ -219,22 +228,23 @@ class Reader {
   Status kernel(std::string_view text, std::size_t line) {
     Unit unit;
     unit.line = line;
+    const std::string_view named = text.substr(0, text.find(' '));
+    const backend::Language* language = target_.language(named);
+    if (language == nullptr)
+      return refuse(line, fmt::format("language `{}` does not run here: {}", named, target_.language_names()));
     for (const std::string_view word : split(text, ' ')) {
       if (unit.language.empty()) {
         unit.language = word;
       } else if (word.starts_with("name=")) {
         unit.name = word.substr(5);
       } else {
-        if (!program::allowed_flag(unit.language, word))
+        if (!language->allows(word))
           return refuse(line, fmt::format("flag `{}` is not allowed for {}", word, unit.language));
         unit.flags.emplace_back(word);
       }
     }
-    const bool fits = target_ == codegen::Target::cuda ? unit.language == "cuda" || unit.language == "triton"
-                                                       : unit.language == "cpp";
-    if (!fits)
-      return refuse(line, fmt::format("language `{}` does not run here: {}", unit.language,
-                                      target_ == codegen::Target::cuda ? "cuda or triton" : "cpp"));
+    // Words about the whole, above the first kernel.
+    if (units_.size() == 1 && launches_.empty() && is_remark(units_.front().code)) units_.clear();
     const bool taken = std::ranges::any_of(units_, [&](const Unit& u) { return u.name == unit.name; });
     if (taken) return refuse(line, "of several kernels each needs a name of its own: `kernel LANGUAGE name=NAME`");
     units_.push_back(std::move(unit));
@@ -281,8 +291,9 @@ class Reader {
     if (out.launch.entry.empty()) return refuse(line, "a launch names the function: `launch ENTRY grid=… args=…`");
     if (args == std::string_view::npos) return refuse(line, "a launch says what it passes: `args=in0, out0`");
     const Unit& unit = units_[out.unit];
-    if (unit.language == "triton" && !std::exchange(has_block_, false))
-      out.launch.block[0] = 32 * program::triton_warps(unit.flags);
+    if (const auto threads = target_.language(unit.language)->threads;
+        threads != nullptr && !std::exchange(has_block_, false))
+      out.launch.block[0] = threads(unit.flags);
     has_block_ = false;
     for (const std::string_view word : split(text.substr(args + 5), ',')) {
       const auto arg = argument(word);
@@ -334,7 +345,7 @@ class Reader {
     return out;
   }
 
-  codegen::Target target_;
+  const backend::Backend& target_;
   std::vector<Unit> units_;
   std::vector<Written> launches_;
   std::vector<std::int64_t> scratch_;
@@ -421,7 +432,7 @@ std::optional<std::string> source_text(const program::Program& program) {
   return source_text(out);
 }
 
-Result<Emitted> parse_source_text(std::string_view text, codegen::Target target) {
+Result<Emitted> parse_source_text(std::string_view text, const backend::Backend& target) {
   return Reader(target).read(text);
 }
 

@@ -20,6 +20,6 @@ std::optional<std::string> source_text(const program::Program& program);
 
 /// Kind `bad_source`; the message names the line. What only the region can know (how many inputs it has) is not
 /// checked here.
-Result<codegen::Emitted> parse_source_text(std::string_view text, codegen::Target target);
+Result<codegen::Emitted> parse_source_text(std::string_view text, const backend::Backend& target);
 
 }  // namespace planish::coder

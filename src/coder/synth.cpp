@@ -4,10 +4,11 @@
 
 #include "codegen/compose/compose.h"
 #include "codegen/compose/staged.h"
-#include "codegen/genomes.h"
+#include "codegen/templates/genomes.h"
 #include "codegen/templates/template.h"
 #include "coder/describe.h"
 #include "coder/source_text.h"
+#include "coder/whole.h"
 #include "program/program.h"
 
 namespace planish::coder {
@@ -34,8 +35,18 @@ class Synth : public Domain {
     return candidate(genome, emitted);
   }
 
+  bool takes_solutions() const override {
+    const codegen::Partition& cut = task_->partition;
+    return cut.order.size() == 1 && cut.regions.size() == 1 && region_.nodes == cut.regions.front().nodes;
+  }
+
   Result<Candidate> build_source(std::string_view source) const override {
-    PLANISH_TRY(const auto emitted, parse_source_text(source, task_->device.target));
+    if (is_solution(source)) {
+      if (takes_solutions()) return solution_candidate(source);
+      return fail("bad_source", "Python with a ModelNew stands for the whole task, and this is a part of it",
+                  "write kernels and launches for it (docs/formats/source.md)");
+    }
+    PLANISH_TRY(const auto emitted, parse_source_text(source, *task_->device.target));
     auto built = candidate(Source{std::string(source)}, emitted);
     if (!built) return fail("bad_source", built.error().message, "docs/formats/source.md says what a source is");
     return built;
@@ -58,8 +69,8 @@ class Synth : public Domain {
   }
 
   Result<Candidate> candidate(Proposal proposal, const codegen::Emitted& emitted) const {
-    PLANISH_TRY(const auto program, codegen::region_program(task_->graph, region_, emitted, task_->device));
-    return candidate_of(std::move(proposal), program);
+    PLANISH_TRY(auto program, codegen::region_program(task_->graph, region_, emitted, task_->device));
+    return candidate_of(std::move(proposal), std::move(program));
   }
 
   std::shared_ptr<const CutTask> task_;

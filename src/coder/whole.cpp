@@ -4,10 +4,13 @@
 #include <numeric>
 #include <utility>
 
+#include "base/hash.h"
 #include "codegen/compose/compose.h"
+#include "coder/answer_text.h"
 #include "coder/describe.h"
 #include "coder/source_text.h"
 #include "program/program.h"
+#include "program/solution.h"
 
 namespace planish::coder {
 namespace {
@@ -39,8 +42,10 @@ class Whole : public Domain {
   Result<Candidate> build(const codegen::Genome&) const override {
     return fail("unsupported", "the whole task has no template");
   }
+  bool takes_solutions() const override { return true; }
   Result<Candidate> build_source(std::string_view source) const override {
-    PLANISH_TRY(auto emitted, parse_source_text(source, task_->device.target));
+    if (is_solution(source)) return solution_candidate(source);
+    PLANISH_TRY(auto emitted, parse_source_text(source, *task_->device.target));
     const auto program = codegen::compose(task_->graph, partition_, {std::move(emitted)}, task_->device);
     if (!program) {
       std::string message = program.error().message;
@@ -58,6 +63,16 @@ class Whole : public Domain {
 };
 
 }  // namespace
+
+bool is_solution(std::string_view source) {
+  return defines_module(source) && !launches(source);
+}
+
+Candidate solution_candidate(std::string_view source) {
+  Candidate out{Source{std::string(source)}, program::solution_document(source), {}, {}};
+  out.hash = sha256_hex(out.program.text());
+  return out;
+}
 
 codegen::Partition whole_partition(const ir::Graph& graph) {
   codegen::Partition out;

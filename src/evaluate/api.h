@@ -10,6 +10,8 @@
 
 #include "base/result.h"
 #include "evaluate/evaluation.h"
+#include "program/checked.h"
+#include "worker/memory_report.h"
 #include "worker/note.h"
 
 /// What an evaluator does, without saying where: implemented by EvaluatorSession (in this process, session.h), by
@@ -53,9 +55,10 @@ struct OpenReply {
   std::string task_sha256;      ///< of the source file
   std::int64_t parameters = 0;  ///< elements
   std::int64_t input_bytes = 0;
-  std::string blobs;          ///< the folder in use
-  std::string torch, python;  ///< versions of the oracle's
-  bool kept = false;          ///< it was open already (OpenRequest::keep)
+  std::string blobs;              ///< the folder in use
+  std::string torch, python;      ///< versions of the oracle's
+  std::vector<std::string> dsls;  ///< languages for kernels that a guest could import: "Triton 3.6.0 (import triton)"
+  bool kept = false;              ///< it was open already (OpenRequest::keep)
   DeviceFacts device;
 };
 
@@ -77,7 +80,8 @@ struct RegionReply {
 struct EvaluateRequest {
   std::string session;
   std::string region;
-  std::string program;           ///< planish.program/1, JSON text
+  /// planish.program/1, or planish.solution/1 (program/solution.h) for all of the task.
+  program::Given program;
   std::string level = "screen";  ///< screen: one fresh seed. full: five and every regime
   bool bench = true;
   double give_up_ms = 0;  ///< > 0: timing stops with `given_up` when the first runs are slower than this
@@ -112,6 +116,8 @@ struct VerifyRequest {
   bool own_code = false;       ///< a folder known to hold none but ours: it may use the shared compiler caches
   bool time = false;           ///< also time what was verified; what cheats the clock is not verified
   std::string level = "full";  ///< screen: the task's own data alone
+  /// On a GPU: also ask compute-sanitizer about what was verified. What it finds refuses it.
+  bool memory_check = false;
   /// No claim is made of it: the task's own oracle judges it, whatever it has met before, instead of a new one that
   /// would capture the task once more. The solution runs in a new guest of its own all the same.
   bool trial = false;
@@ -133,7 +139,11 @@ struct VerifyReply {
   std::vector<std::string> degenerate;
   std::vector<Note> notes;
   std::optional<KernelBenchVerdict> kernelbench;
-  std::optional<ModuleTimes> times;     ///< where they were asked for, and it was verified
+  std::optional<ModuleTimes> times;  ///< where they were asked for, and it was verified
+  /// Whether eager gives the same bits each time; asked where the solution does not, and memory suffices.
+  std::optional<bool> eager_same_bits;
+  /// On a GPU: what each tool of compute-sanitizer said, or why it was not asked.
+  std::vector<worker::MemoryCheck> memory;
   std::optional<ProgramCalls> program;  ///< absent where the solution ships no program
   std::string sandbox;                  ///< JSON text: what held the solution in its place (docs/sandbox.md)
 

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "backend/backend.h"
 #include "evaluate/json.h"
 #include "worker/note_json.h"
 
@@ -50,7 +51,10 @@ Status read(const Json& json, DeviceFacts& d) {
   reader.integer("shared_bytes", d.shared_bytes);
   reader.integer("cores", d.cores);
   reader.boolean("triton", d.triton, ObjectReader::Need::optional);
-  return reader.finish();
+  PLANISH_CHECK(reader.finish());
+  if (backend::find(d.target) == nullptr)
+    return fail(protocol, fmt::format("device: unknown target `{}`", d.target), "the other side is of another version");
+  return {};
 }
 
 Json write(const Error& error) {
@@ -116,10 +120,10 @@ Status read(const Json& json, RegionRequest& r) {
 
 Json write(const EvaluateRequest& r) {
   // A program that is no JSON is the candidate's fault and must reach the evaluator: as text.
-  auto program = parse_json(r.program, "bad_program", "program");
+  auto program = parse_json(r.program.text(), "bad_program", "program");
   return Json{{"session", r.session},
               {"region", r.region},
-              {"program", program.has_value() ? std::move(*program) : Json(r.program)},
+              {"program", program.has_value() ? std::move(*program) : Json(r.program.text())},
               {"level", r.level},
               {"bench", r.bench},
               {"give_up_ms", r.give_up_ms},
@@ -143,8 +147,9 @@ Status read(const Json& json, EvaluateRequest& r) {
 }
 
 Json write(const VerifyRequest& r) {
-  return Json{{"session", r.session},   {"path", r.path}, {"seeds", r.seeds}, {"kernelbench", r.kernelbench},
-              {"own_code", r.own_code}, {"time", r.time}, {"level", r.level}, {"trial", r.trial}};
+  return Json{{"session", r.session},          {"path", r.path}, {"seeds", r.seeds}, {"kernelbench", r.kernelbench},
+              {"own_code", r.own_code},        {"time", r.time}, {"level", r.level}, {"trial", r.trial},
+              {"memory_check", r.memory_check}};
 }
 
 Status read(const Json& json, VerifyRequest& r) {
@@ -157,6 +162,7 @@ Status read(const Json& json, VerifyRequest& r) {
   reader.boolean("time", r.time, Need::optional);
   reader.text("level", r.level, Need::optional);
   reader.boolean("trial", r.trial, Need::optional);
+  reader.boolean("memory_check", r.memory_check, Need::optional);
   if (!r.kernelbench.empty() && r.kernelbench != "fp32" && r.kernelbench != "fp16" && r.kernelbench != "bf16")
     reader.problem("field `kernelbench` must be fp32, fp16, bf16 or empty");
   return reader.finish();
@@ -195,6 +201,7 @@ Json write(const OpenReply& r) {
               {"blobs", r.blobs},
               {"torch", r.torch},
               {"python", r.python},
+              {"dsls", r.dsls},
               {"kept", r.kept},
               {"device", write(r.device)}};
 }
@@ -207,6 +214,7 @@ Status read(const Json& json, OpenReply& r) {
   reader.text("blobs", r.blobs);
   reader.text("torch", r.torch);
   reader.text("python", r.python);
+  reader.texts("dsls", r.dsls, Need::optional);
   reader.boolean("kept", r.kept, Need::optional);
   const Json* device = reader.object("device");
   PLANISH_CHECK(reader.finish());
@@ -257,6 +265,8 @@ Json write(const VerifyReply& r) {
   if (r.program.has_value()) {
     json["program"] = {{"calls", r.program->calls}, {"ran", r.program->ran}, {"reason", r.program->reason}};
   }
+  json["eager_same_bits"] = r.eager_same_bits ? Json(*r.eager_same_bits) : Json();
+  json["memory"] = memory_to_json(r.memory);
   json["sandbox"] = r.sandbox.empty() ? Json() : Json::parse(r.sandbox, nullptr, false);
   return json;
 }
@@ -274,6 +284,9 @@ Status read(const Json& json, VerifyReply& r) {
   const Json* kernelbench = reader.get("kernelbench");
   const Json* program = reader.get("program");
   const Json* times = reader.get("times");
+  if (const Json* same = reader.get("eager_same_bits", Need::optional); same != nullptr && same->is_boolean())
+    r.eager_same_bits = same->get<bool>();
+  PLANISH_TRY(r.memory, read_memory(reader.get("memory", Need::optional), protocol, "verify.memory"));
   if (const Json* sandbox = reader.get("sandbox", Need::optional); sandbox != nullptr && sandbox->is_object())
     r.sandbox = dump_json(*sandbox);
   PLANISH_CHECK(reader.finish());

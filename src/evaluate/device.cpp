@@ -1,9 +1,11 @@
 #include "evaluate/device.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -73,7 +75,63 @@ double measured_gpu_bandwidth(const std::string& name) {
   return 0;
 }
 
+class Gpus : public DeviceProbe {
+ public:
+  // WSL has no /dev/nvidia*, only dxg.
+  bool present() const override { return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0; }
+  const char* missing() const override { return "no GPU that can be used was found"; }
+  std::string devices() const override {
+    if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr) return visible;
+    std::string out;
+    for (const std::string& uuid : Nvml().uuids()) out += (out.empty() ? "" : ",") + uuid;
+    return out;
+  }
+  void describe(const worker::HelloReply& hello, const Nvml& nvml, DeviceFacts& facts) const override {
+    facts.arch = hello.arch;
+    facts.uuid = hello.uuid;
+    facts.sms = hello.sms;
+    facts.shared_bytes = hello.shared_bytes;
+    facts.bandwidth_gbs = measured_gpu_bandwidth(facts.name);
+    // What a copy reaches of the nominal figure on the GPUs measured so far is 0.9.
+    if (facts.bandwidth_gbs <= 0) facts.bandwidth_gbs = 0.9 * nvml.nominal_bandwidth_gbs(facts.uuid);
+    if (facts.bandwidth_gbs <= 0) facts.bandwidth_gbs = 1000;
+    int mhz = nvml.max_sm_mhz(facts.uuid);
+    if (mhz <= 0) mhz = 1800;
+    const bool half_width =
+        facts.arch.starts_with("sm_80") || facts.arch.starts_with("sm_7") || facts.arch.starts_with("sm_6");
+    facts.peak_gflops = static_cast<double>(facts.sms) * (half_width ? 64 : 128) * 2 * mhz / 1000;
+    // Operations a cycle of one multiprocessor's tensor cores, as the vendor's architecture papers give them.
+    const double tensor = facts.arch.starts_with("sm_90") ? 4096 : facts.arch.starts_with("sm_80") ? 2048 : 0;
+    facts.tensor_gflops = static_cast<double>(facts.sms) * tensor * mhz / 1000;
+  }
+};
+
+class Processor : public DeviceProbe {
+ public:
+  bool present() const override { return true; }
+  const char* missing() const override { return "the processor cannot be used"; }
+  void describe(const worker::HelloReply&, const Nvml&, DeviceFacts& facts) const override {
+    facts.name = cpu_name();
+    facts.arch = cpu_arch();
+    facts.uuid = "cpu";
+    if (facts.l2_bytes <= 0) facts.l2_bytes = 32 << 20;
+    facts.bandwidth_gbs = cpu_bandwidth(facts.cores);
+    // Two fused multiply–adds a cycle over the vector width at 3 GHz: an upper bound, which is all a roofline needs.
+    const double lanes = facts.arch == "x86-64-v4" ? 16 : facts.arch == "x86-64-v3" ? 8 : 4;
+    facts.peak_gflops = facts.cores * lanes * 4 * 3.0;
+  }
+};
+
 }  // namespace
+
+const DeviceProbe* probe_of(const backend::Backend& target) {
+  [[maybe_unused]] static const bool built_in = [] {
+    backend::cuda().parts.give<DeviceProbe>(std::make_shared<const Gpus>());
+    backend::cpu().parts.give<DeviceProbe>(std::make_shared<const Processor>());
+    return true;
+  }();
+  return target.parts.get<DeviceProbe>();
+}
 
 std::string cpu_arch() {
 #if defined(__x86_64__)
@@ -94,33 +152,8 @@ DeviceFacts device_facts(const std::string& target, const worker::HelloReply& he
   facts.memory_bytes = hello.memory_bytes;
   facts.l2_bytes = hello.l2_bytes;
   facts.cores = usable_cores();
-  if (target == "cpu") {
-    facts.name = cpu_name();
-    facts.arch = cpu_arch();
-    facts.uuid = "cpu";
-    if (facts.l2_bytes <= 0) facts.l2_bytes = 32 << 20;
-    facts.bandwidth_gbs = cpu_bandwidth(facts.cores);
-    // Two fused multiply–adds a cycle over the vector width at 3 GHz: an upper bound, which is all a roofline needs.
-    const double lanes = facts.arch == "x86-64-v4" ? 16 : facts.arch == "x86-64-v3" ? 8 : 4;
-    facts.peak_gflops = facts.cores * lanes * 4 * 3.0;
-    return facts;
-  }
-  facts.arch = hello.arch;
-  facts.uuid = hello.uuid;
-  facts.sms = hello.sms;
-  facts.shared_bytes = hello.shared_bytes;
-  facts.bandwidth_gbs = measured_gpu_bandwidth(facts.name);
-  // What a copy reaches of the nominal figure on the GPUs measured so far is 0.9.
-  if (facts.bandwidth_gbs <= 0) facts.bandwidth_gbs = 0.9 * nvml.nominal_bandwidth_gbs(facts.uuid);
-  if (facts.bandwidth_gbs <= 0) facts.bandwidth_gbs = 1000;
-  int mhz = nvml.max_sm_mhz(facts.uuid);
-  if (mhz <= 0) mhz = 1800;
-  const bool half_width =
-      facts.arch.starts_with("sm_80") || facts.arch.starts_with("sm_7") || facts.arch.starts_with("sm_6");
-  facts.peak_gflops = static_cast<double>(facts.sms) * (half_width ? 64 : 128) * 2 * mhz / 1000;
-  // Operations a cycle of one multiprocessor's tensor cores, as the vendor's architecture papers give them.
-  const double tensor = facts.arch.starts_with("sm_90") ? 4096 : facts.arch.starts_with("sm_80") ? 2048 : 0;
-  facts.tensor_gflops = static_cast<double>(facts.sms) * tensor * mhz / 1000;
+  if (const DeviceProbe* probe = probe_of(backend::named(target)); probe != nullptr)
+    probe->describe(hello, nvml, facts);
   return facts;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "backend/backend.h"
 #include "base/work_scope.h"
 #include "evaluate/device.h"
 
@@ -14,14 +15,18 @@ namespace planish {
 
 std::string resolve_target(const std::string& target) {
   if (target != "auto") return target;
-  // WSL has no /dev/nvidia*, only dxg.
-  return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0 ? "cuda" : "cpu";
+  for (const backend::Backend* one : backend::all()) {
+    if (const DeviceProbe* probe = probe_of(*one); probe != nullptr && probe->present()) return one->name;
+  }
+  return backend::cpu().name;
 }
 
 Result<std::shared_ptr<DeviceHost>> DeviceHost::open(const worker::Toolbox& tools, const std::string& target,
                                                      const Limits& limits) {
-  if (target != "cpu" && target != "cuda")
-    return fail("bad_request", fmt::format("`{}` is no target", target), "use auto, cuda or cpu");
+  const backend::Backend* made_for = backend::find(target);
+  const DeviceProbe* probe = made_for == nullptr ? nullptr : probe_of(*made_for);
+  if (probe == nullptr)
+    return fail("bad_request", fmt::format("`{}` is no target", target), "use " + backend::choices());
   PLANISH_CHECK(tools.check());
   std::size_t memory = limits.runner_memory;
   // A user with less to give than three quarters of the machine says so.
@@ -31,20 +36,20 @@ Result<std::shared_ptr<DeviceHost>> DeviceHost::open(const worker::Toolbox& tool
     memory =
         static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) / 4 * 3 * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const int cores = static_cast<int>(std::max(2U, std::thread::hardware_concurrency()));
-  const int workers = limits.compile_workers > 0 ? limits.compile_workers : target == "cuda" ? cores / 2 : 1;
+  const int workers = limits.compile_workers > 0 ? limits.compile_workers : made_for->on_host ? 1 : cores / 2;
   auto host = std::make_shared<DeviceHost>(tools, target, limits, memory, workers);
   auto runner = host->runners.get(worker::Runner::Kind::native);
   if (!runner.has_value()) {
     Error error = std::move(runner).error();
-    if (target == "cuda" && error.kind != "environment" && error.kind != "no_such_program") {
+    if (!made_for->on_host && error.kind != "environment" && error.kind != "no_such_program") {
       error.kind = "no_device";
-      error.hint = "run `planish doctor`, or use --target cpu";
-      return wrap(std::move(error), "no GPU that can be used was found");
+      error.hint = "run `planish doctor`, or use --target " + backend::cpu().name;
+      return wrap(std::move(error), probe->missing());
     }
     return std::unexpected(std::move(error));
   }
   host->facts = device_facts(target, host->runners.hello(), host->nvml);
-  host->facts.triton = target == "cuda" && tools.has_triton();
+  host->facts.triton = made_for->writes("triton") && tools.has_triton();
   host->runners.warm_up();
   return host;
 }
@@ -64,7 +69,7 @@ Result<DeviceHost::Stage> DeviceHost::take_stage(const void* who) {
 }
 
 void DeviceHost::settle() {
-  if (facts.target != "cpu") return;
+  if (!backend::named(facts.target).on_host) return;
   spares.settle();
   runners.settle();
 }

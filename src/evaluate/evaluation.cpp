@@ -11,7 +11,7 @@ namespace {
 using Need = ObjectReader::Need;
 
 constexpr std::array<std::string_view, 4> tier_names{"dedup", "compile", "test", "bench"};
-constexpr std::array<std::string_view, 25> outcome_names{"ok",
+constexpr std::array<std::string_view, 28> outcome_names{"ok",
                                                          "duplicate",
                                                          "invalid_program",
                                                          "compile_error",
@@ -34,6 +34,9 @@ constexpr std::array<std::string_view, 25> outcome_names{"ok",
                                                          "wrong_when_timed",
                                                          "time_mismatch",
                                                          "faster_than_possible",
+                                                         "invalid_access",
+                                                         "race",
+                                                         "uninitialized_read",
                                                          "given_up",
                                                          "infrastructure"};
 static_assert(outcome_names.size() == static_cast<std::size_t>(Outcome::infrastructure) + 1);
@@ -177,6 +180,51 @@ std::map<std::string, std::string> read_text_map(const Json* json) {
   return map;
 }
 
+Json memory_to_json(const std::vector<worker::MemoryCheck>& checks) {
+  Json out = Json::array();
+  for (const worker::MemoryCheck& check : checks) {
+    Json findings = Json::array();
+    for (const worker::MemoryFinding& one : check.findings)
+      findings.push_back({{"kernel", one.kernel}, {"text", one.text}});
+    out.push_back({{"tool", check.tool},
+                   {"result", worker::name(check.result)},
+                   {"findings", std::move(findings)},
+                   {"reason", check.reason},
+                   {"seconds", number_to_json(check.seconds)}});
+  }
+  return out;
+}
+
+Result<std::vector<worker::MemoryCheck>> read_memory(const Json* json, const std::string& error_kind,
+                                                     const std::string& where) {
+  std::vector<worker::MemoryCheck> out;
+  if (json == nullptr || !json->is_array()) return out;
+  for (const Json& item : *json) {
+    worker::MemoryCheck check;
+    std::string result;
+    ObjectReader reader(item, error_kind, where);
+    reader.text("tool", check.tool);
+    reader.text("result", result);
+    reader.text("reason", check.reason);
+    reader.number("seconds", check.seconds);
+    const Json* findings = reader.array("findings");
+    PLANISH_CHECK(reader.finish());
+    const auto known = worker::memory_result_from_name(result);
+    if (!known) return fail(error_kind, fmt::format("{}: no result `{}`", where, result));
+    check.result = *known;
+    for (const Json& one : *findings) {
+      worker::MemoryFinding finding;
+      ObjectReader inner(one, error_kind, where + ".findings");
+      inner.text("kernel", finding.kernel);
+      inner.text("text", finding.text);
+      PLANISH_CHECK(inner.finish());
+      check.findings.push_back(std::move(finding));
+    }
+    out.push_back(std::move(check));
+  }
+  return out;
+}
+
 Json clocks_to_json(const Clocks& clocks) {
   Json json = Json::object();
   if (clocks.sm_mhz != 0) json["sm_mhz"] = clocks.sm_mhz;
@@ -200,6 +248,11 @@ Json case_to_json(const TestCase& test_case) {
   Json json{
       {"seed", test_case.seed}, {"regime", test_case.regime}, {"ok", test_case.ok}, {"reference", test_case.reference}};
   if (!test_case.problem.empty()) json["problem"] = test_case.problem;
+  if (test_case.variant > 0) json["variant"] = test_case.variant;
+  if (test_case.runs > 0) {
+    json["runs"] = test_case.runs;
+    json["same_bits"] = test_case.same_bits;
+  }
   json["outputs"] = std::move(outputs);
   return json;
 }
@@ -215,6 +268,9 @@ Result<TestCase> read_case(const Json& json, const std::string& error_kind, cons
   reader.text("regime", test_case.regime);
   reader.boolean("ok", test_case.ok);
   reader.text("problem", test_case.problem, Need::optional);
+  reader.integer("variant", test_case.variant, Need::optional);
+  reader.integer("runs", test_case.runs, Need::optional);
+  reader.boolean("same_bits", test_case.same_bits, Need::optional);
   reader.text("reference", test_case.reference);
   const Json* outputs = reader.array("outputs");
   PLANISH_CHECK(reader.finish());

@@ -43,6 +43,9 @@ enum class Outcome : std::uint8_t {
   wrong_when_timed,
   time_mismatch,
   faster_than_possible,
+  invalid_access,
+  race,
+  uninitialized_read,
   given_up,
   infrastructure
 };
@@ -85,6 +88,9 @@ struct TestCase {
   std::string problem;    ///< empty, or the oracle's word: mismatch, unwritten, nan, guard, input_changed
   std::string reference;  ///< fp64 | slice | exact
   std::vector<OutputErrors> outputs;
+  int variant = 0;        ///< which of the task's other shapes it had; 0: its own
+  int runs = 0;           ///< on this data, where their outputs were compared to the bit; 0: they were not
+  bool same_bits = true;  ///< they were equal
 };
 
 struct TestReport {

@@ -28,6 +28,11 @@ Outcome outcome_of_runner(const Error& error, const std::optional<worker::Fault>
   return Outcome::infrastructure;
 }
 
+bool ends_the_run(const Error& error) {
+  return error.kind == "disk_full" || error.kind == "cache_unwritable" || error.kind == "no_compiler" ||
+         error.kind == "device_lost";
+}
+
 bool is_device_failure(const Error& error) {
   return error.kind == "device_lost" || error.kind == "no_device";
 }
@@ -48,6 +53,13 @@ Outcome outcome_of_check(const worker::CheckReply& check) {
   if (check.problem == "guard") return Outcome::guard_overwritten;
   if (check.problem == "input_changed") return Outcome::input_changed;
   return Outcome::wrong;
+}
+
+void enter(TestCase& test_case, const worker::CheckReply& check) {
+  test_case.ok = check.ok;
+  test_case.problem = check.problem;
+  test_case.reference = check.reference;
+  test_case.outputs = check.outputs;
 }
 
 void judge_again(worker::CheckReply& check, std::size_t outputs) {

@@ -10,6 +10,8 @@ namespace planish {
 
 /// A runner's error as the candidate's outcome.
 Outcome outcome_of_runner(const Error& error, const std::optional<worker::Fault>& fault);
+/// No candidate's fault, and no other candidate could be evaluated either.
+bool ends_the_run(const Error& error);
 /// The device itself failed or went away; no program can have done it.
 bool is_device_failure(const Error& error);
 /// A compile worker's error as the candidate's outcome. What is wrong with our own machine (no compiler, a full disk)
@@ -21,6 +23,8 @@ Outcome outcome_of_check(const worker::CheckReply& check);
 /// that is no number. A check that says ok beside anything else is no longer ok, and says so. `outputs`: how many were
 /// to be compared.
 void judge_again(worker::CheckReply& check, std::size_t outputs);
+/// What the check comes to, in the report of its case.
+void enter(TestCase& test_case, const worker::CheckReply& check);
 /// Output buffers of a data set: as many rows a check must have.
 std::size_t outputs_of(const worker::DataSet& set);
 /// Two runs on the same data both passed: true where their errors still differ by more than rounding.

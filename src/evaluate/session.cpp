@@ -2,12 +2,10 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
-#include "base/file.h"
-#include "base/hash.h"
+#include "backend/backend.h"
 #include "evaluate/device_host.h"
 #include "evaluate/task_evaluator.h"
 
@@ -35,54 +33,58 @@ Result<std::shared_ptr<TaskEvaluator>> EvaluatorSession::find(const std::string&
   std::scoped_lock lock(mutex_);
   const auto found = tasks_.find(session);
   if (found == tasks_.end()) return fail("no_session", fmt::format("there is no session `{}`", session));
-  return found->second.task;
+  return found->second;
 }
 
-std::optional<EvaluatorSession::Opened> EvaluatorSession::kept(const OpenRequest& request) {
-  // Seeds that somebody chose are to be drawn from their beginning.
-  if (limits_.kept_tasks == 0 || request.seeds != 0) return std::nullopt;
-  const auto source = read_file(request.task);
-  if (!source.has_value()) return std::nullopt;
-  const std::string sha256 = sha256_hex(*source);
+EvaluatorSession::Task EvaluatorSession::take_kept(const OpenRequest& request) {
+  std::list<Task> gone;  // ended without the lock: their processes take a moment, and their memory may be wanted
   std::scoped_lock lock(mutex_);
-  const auto found = std::ranges::find_if(kept_, [&](const Opened& one) {
-    return one.request.task == request.task && one.request.target == request.target &&
-           one.request.accuracy == request.accuracy && one.request.blobs == request.blobs &&
-           one.request.task_timeout == request.task_timeout && one.reply.task_sha256 == sha256;
-  });
-  if (found == kept_.end()) return std::nullopt;
-  Opened taken = std::move(*found);
-  kept_.erase(found);
+  Task taken;
+  for (auto at = kept_.begin(); at != kept_.end();) {
+    const auto next = std::next(at);
+    if (taken == nullptr && (*at)->can_be_kept(request)) {
+      taken = std::move(*at);
+      kept_.erase(at);
+    } else if ((*at)->for_tries()) {
+      gone.splice(gone.end(), kept_, at);
+    }
+    at = next;
+  }
   return taken;
 }
 
-std::shared_ptr<TaskEvaluator> EvaluatorSession::take_tried(const OpenRequest& request) {
-  std::unique_lock lock(mutex_);
-  std::shared_ptr<TaskEvaluator> task = std::move(tried_);
-  tried_.reset();
-  lock.unlock();
-  // What is not taken ends when this returns, without the lock: its memory may be wanted for the other.
-  return request.keep && task != nullptr && task->can_be_kept(request) ? task : nullptr;
+void EvaluatorSession::keep(Task task) {
+  // Who closes a session asks it nothing more: others hold no part of it then.
+  if (task.use_count() != 1 || !task->can_be_kept()) return;
+  const bool tries = task->for_tries();
+  const std::size_t room = tries ? (limits_.stay_ready ? 1 : 0) : limits_.kept_tasks;
+  std::list<Task> gone;
+  std::scoped_lock lock(mutex_);
+  kept_.push_front(std::move(task));
+  std::size_t alike = 0;
+  for (auto at = kept_.begin(); at != kept_.end();) {
+    const auto next = std::next(at);
+    if ((*at)->for_tries() == tries && ++alike > room) gone.splice(gone.end(), kept_, at);
+    at = next;
+  }
 }
 
 Result<OpenReply> EvaluatorSession::open(const OpenRequest& request) {
-  std::optional<Opened> opened = kept(request);
-  if (!opened.has_value()) {
+  Task task = take_kept(request);
+  const bool again = task != nullptr;
+  if (!again) {
     auto host = device_for(resolve_target(request.target));
-    // A driver without a working GPU: `auto` falls back, an explicit `cuda` is an error.
-    if (!host.has_value() && request.target == "auto" && host.error().kind == "no_device") host = device_for("cpu");
+    // A driver without a working GPU: `auto` falls back, an explicit target is an error.
+    if (!host.has_value() && request.target == "auto" && host.error().kind == "no_device")
+      host = device_for(backend::cpu().name);
     if (!host.has_value()) return std::unexpected(std::move(host).error());
-    auto task = take_tried(request);
-    const bool again = task != nullptr;
-    if (!again) task = std::make_shared<TaskEvaluator>(tools_, limits_, *host, request);
-    opened = Opened{request, {}, task};
-    PLANISH_TRY(opened->reply, again ? task->open_again(request) : task->open());
-    opened->reply.kept = again;
+    task = std::make_shared<TaskEvaluator>(tools_, limits_, *host, request);
   }
+  PLANISH_TRY(OpenReply reply, again ? task->open_again(request) : task->open());
+  reply.kept = again;
   std::scoped_lock lock(mutex_);
-  opened->reply.session = fmt::format("s{}", next_++);
-  OpenReply reply = opened->reply;
-  tasks_[reply.session] = std::move(*opened);
+  reply.session = fmt::format("s{}", next_++);
+  tasks_[reply.session] = std::move(task);
   return reply;
 }
 
@@ -110,22 +112,11 @@ Status EvaluatorSession::close(const std::string& session) {
   std::unique_lock lock(mutex_);
   const auto found = tasks_.find(session);
   if (found == tasks_.end()) return fail("no_session", fmt::format("there is no session `{}`", session));
-  Opened closed = std::move(found->second);
+  Task task = std::move(found->second);
   tasks_.erase(found);
-  std::list<Opened> gone;  // ended without the lock: their processes take a moment
-  std::shared_ptr<TaskEvaluator> task = closed.task;
-  // Who closes a session asks it nothing more: others hold no part of it then.
-  if (limits_.kept_tasks > 0 && closed.request.seeds == 0 && task.use_count() == 2 && task->as_opened()) {
-    kept_.push_front(std::move(closed));
-    while (kept_.size() > limits_.kept_tasks) gone.splice(gone.end(), kept_, std::prev(kept_.end()));
-  }
   lock.unlock();
   if (limits_.stay_ready) task->make_ready();
-  if (limits_.stay_ready && task->can_be_kept()) {
-    lock.lock();
-    std::swap(tried_, task);
-    lock.unlock();
-  }
+  keep(std::move(task));
   return {};
 }
 

@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 
 #include "evaluate/api.h"
@@ -20,12 +19,13 @@ struct Limits {
   double compile = 60;  ///< one kernel
   double load = 60;
   double run = 30;                ///< one run of a candidate
+  double memory_check = 180;      ///< two calls under one tool of compute-sanitizer, with the start of its process
   double baseline = 900;          ///< one torch.compile mode
   double lock = 1800;             ///< waiting for another run's measurement
   std::size_t runner_memory = 0;  ///< resident bytes of a native runner; 0 takes three quarters of the machine's memory
   bool stay_ready = false;        ///< more tasks will come: what they need is started when one ends
-  /// Tasks whose sessions were closed that stay captured for whoever opens them again, as long as their files have not
-  /// changed. What they import is not looked at: for evaluators of one suite, not for those that outlive an edit.
+  /// Tasks whose sessions were closed that stay captured for whoever opens them again, where nothing but solutions has
+  /// met them. Beside the one that is kept for tries (OpenRequest::keep), where `stay_ready`.
   std::size_t kept_tasks = 0;
   int compile_workers = 0;  ///< 0: half the cores on CUDA, one on the CPU
 };
@@ -50,24 +50,19 @@ class EvaluatorSession : public EvaluatorApi {
  private:
   Result<std::shared_ptr<DeviceHost>> device_for(const std::string& target);
   Result<std::shared_ptr<TaskEvaluator>> find(const std::string& session);
-  /// The task that an earlier client left, where it is the one that is asked for; any other ends here.
-  std::shared_ptr<TaskEvaluator> take_tried(const OpenRequest& request);
-  /// A task with what open() said of it.
-  struct Opened {
-    OpenRequest request;
-    OpenReply reply;
-    std::shared_ptr<TaskEvaluator> task;
-  };
-  /// The kept one that this asks for, which is taken out; nothing where there is none.
-  std::optional<Opened> kept(const OpenRequest& request);
+  using Task = std::shared_ptr<TaskEvaluator>;
+  /// The kept one that this asks for, which is taken out; null where there is none. A task that is kept for tries and
+  /// not the one that is asked for ends here: it holds the device's memory.
+  Task take_kept(const OpenRequest& request);
+  /// Keeps it, where it may be; who was kept longest makes room.
+  void keep(Task task);
 
   worker::Toolbox tools_;
   Limits limits_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<DeviceHost>> devices_;
-  std::map<std::string, Opened> tasks_;
-  std::list<Opened> kept_;                ///< the one that was used last in front
-  std::shared_ptr<TaskEvaluator> tried_;  ///< the last one that was closed to be kept for tries: a task holds memory
+  std::map<std::string, Task> tasks_;
+  std::list<Task> kept_;  ///< whose sessions were closed; the one that was used last in front
   int next_ = 1;
 };
 

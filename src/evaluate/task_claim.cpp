@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "backend/backend.h"
 #include "base/work_scope.h"
 #include "evaluate/lock.h"
 #include "evaluate/outcome_of.h"
@@ -44,7 +45,7 @@ bool TaskEvaluator::baseline_is_small() const {
 
 void TaskEvaluator::begin_baselines() {
   const bool wanted = request_.ahead && compiles(request_.baselines);
-  if (!wanted || device_->facts.target != "cuda" || !baseline_is_small()) return;
+  if (!wanted || backend::named(device_->facts.target).on_host || !baseline_is_small()) return;
   auto process = device_->spares.baseline(true);
   if (!process.has_value()) return;  // the claim will say why
   std::vector<std::string> modes = request_.baselines;
@@ -142,7 +143,7 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
   device_->settle();
   PLANISH_TRY(const auto machine, lock_device(device_->facts.uuid, reply_.task_name, limits_.lock));
   std::unique_lock<std::shared_mutex> still;
-  if (device_->facts.target == "cpu") still = device_->pool.stand_still();
+  if (backend::named(device_->facts.target).on_host) still = device_->pool.stand_still();
   reply.clocks_before = device_->nvml.clocks(device_->facts.uuid);
   PLANISH_TRY(const auto times,
               baseline_->time(names, timing, (request.max_seconds + limits_.run) * static_cast<double>(names.size())));

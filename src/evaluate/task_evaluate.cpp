@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "backend/backend.h"
 #include "base/work_scope.h"
 #include "evaluate/launches.h"
 #include "evaluate/outcome_of.h"
 #include "evaluate/task_evaluator.h"
+#include "program/solution.h"
 
 namespace planish {
 namespace {
@@ -18,12 +20,6 @@ bool needs_torch(const program::Program& program) {
          });
 }
 
-/// No candidate's fault, and no other candidate could be evaluated either.
-bool ends_the_run(const Error& error) {
-  return error.kind == "disk_full" || error.kind == "cache_unwritable" || error.kind == "no_compiler" ||
-         error.kind == "device_lost";
-}
-
 }  // namespace
 
 Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
@@ -34,16 +30,18 @@ Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
   PLANISH_CHECK(check_region(request.region));
   if (request.level != "screen" && request.level != "full")
     return fail("bad_request", fmt::format("no level `{}`", request.level));
-  auto parsed = program::parse(request.program);
+  if (const auto python = program::solution_of(request.program.text()); python.has_value())
+    return evaluate_solution(request, *python, std::move(evaluation));
+  auto parsed = request.program.checked();
   if (!parsed.has_value()) {
     evaluation.outcome = Outcome::invalid_program;
     evaluation.message = parsed.error().message;
     return evaluation;
   }
-  evaluation.program = program::hash(*parsed);
-  if (parsed->target != device_->facts.target) {
+  evaluation.program = parsed->hash();
+  if (const std::string& target = parsed->program().target; target != device_->facts.target) {
     evaluation.outcome = Outcome::invalid_program;
-    evaluation.message = fmt::format("the program is for {}, the device is {}", parsed->target, device_->facts.target);
+    evaluation.message = fmt::format("the program is for {}, the device is {}", target, device_->facts.target);
     return evaluation;
   }
   const std::string asked =
@@ -60,7 +58,7 @@ Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
   return answer;
 }
 
-Result<Evaluation> TaskEvaluator::evaluate_anew(const EvaluateRequest& request, const program::Program& program,
+Result<Evaluation> TaskEvaluator::evaluate_anew(const EvaluateRequest& request, const program::Checked& program,
                                                 Evaluation evaluation) {
   std::string failure;
   auto first = attempt(request, program, evaluation, failure);
@@ -80,8 +78,8 @@ Result<Evaluation> TaskEvaluator::evaluate_anew(const EvaluateRequest& request, 
   failure.clear();
   auto second = attempt(request, program, evaluation, failure);
   if (cut_off(second)) return fail("out_of_time", "time ran out while a candidate was evaluated");
-  // Processes that were all new have met it again. On the CPU a candidate may say what it likes.
-  if (!failure.empty() && device_->facts.target == "cuda") return device_lost(failure);
+  // Processes that were all new have met it again. Host code of a candidate may say what it likes.
+  if (!failure.empty() && !backend::named(device_->facts.target).on_host) return device_lost(failure);
   if (second.has_value()) return second;
   evaluation.outcome = Outcome::infrastructure;
   evaluation.message = second.error().message;
@@ -108,8 +106,9 @@ Status TaskEvaluator::renew_device(const std::string& message) {
   return {};
 }
 
-Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const program::Program& program,
+Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const program::Checked& checked,
                                           Evaluation evaluation, std::string& device_failure) {
+  const program::Program& program = checked.program();
   std::vector<std::string> claimed;
   const auto claim = [&](const std::string& key) {
     // Measuring an elite again is the point of `full`: only screening looks for what is known.
@@ -131,7 +130,7 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
   };
   evaluation.tier = Tier::dedup;
   if (claim(evaluation.program)) return evaluation;
-  if (const std::string normal = program::normalised_hash(program); normal != evaluation.program && claim("n" + normal))
+  if (const std::string& normal = checked.variant(); normal != evaluation.program && claim("n" + normal))
     return finish(evaluation);
 
   evaluation.tier = Tier::compile;
@@ -159,7 +158,7 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
     loaded.device_failure = &device_failure;
     touched_ = true;
     // A claim builds on this measurement: no other candidate's host code may have touched the process that takes it.
-    const bool fresh = request.level == "full" && program.target == "cpu" && !program.kernels.empty();
+    const bool fresh = request.level == "full" && backend::named(program.target).on_host && !program.kernels.empty();
     PLANISH_TRY(bool go, load(*region, *testable, *compiled, fresh, loaded, evaluation));
     if (go) {
       auto tested = test(*region, request.level, loaded, evaluation);
@@ -265,7 +264,7 @@ Result<bool> TaskEvaluator::load(Region& region, const program::Program& program
   loaded.plan = std::move(*plan);
   loaded.kind = needs_torch(program) ? worker::Runner::Kind::torch : worker::Runner::Kind::native;
   PLANISH_TRY(loaded.runner, device_->runners.get_for_candidate(loaded.kind, fresh));
-  auto reply = loaded.runner->load(program::to_json(program), compiled.paths, request_.blobs, limits_.load);
+  auto reply = loaded.runner->load(program, compiled.paths, request_.blobs, limits_.load);
   if (!reply.has_value()) return runner_failed(reply.error(), loaded, evaluation.outcome, evaluation.message);
   loaded.handle = reply->handle;
   for (std::size_t i = 0; i < reply->kernels.size() && i < evaluation.compile->kernels.size(); ++i) {

@@ -33,7 +33,10 @@ class TaskEvaluator {
   Result<OpenReply> open();
   /// For another client: what open() gave, with this one's limits.
   Result<OpenReply> open_again(const OpenRequest& request);
-  /// Whether it was opened to be kept and is still what its files say; and, with a request, whether that asks for it.
+  /// Whether it was opened to be tried again and again: whatever it has met, it stays the same task.
+  bool for_tries() const { return request_.keep; }
+  /// Whether the next client may have it as if it had opened it: it is still what its files say, and was opened for
+  /// tries or has met nothing but solutions. With a request, whether that asks for it. While nobody asks it anything.
   bool can_be_kept() const;
   bool can_be_kept(const OpenRequest& request) const;
   Result<RegionReply> region(const RegionRequest& request);
@@ -42,9 +45,6 @@ class TaskEvaluator {
   Result<ClaimReply> claim(const ClaimRequest& request);
   /// Starts what the next task will need. Ends nothing of this one's.
   void make_ready();
-  /// Whether nothing but solutions have met it, so that the next one may as if it had just been opened. While nobody
-  /// asks it anything.
-  bool as_opened() const;
 
  private:
   struct Data {
@@ -80,15 +80,20 @@ class TaskEvaluator {
     std::int64_t handle;
     const worker::DataSet& data;
     bool own_state;
+    const std::string& graph;  ///< that it was loaded with
+    int variant;               ///< which of the task's other shapes; 0: its own
   };
 
   Status start_oracle();
   /// After the oracle died: a new one, with task and regions; data sets are made again when needed.
   Status revive_oracle();
-  Result<Evaluation> evaluate_anew(const EvaluateRequest& request, const program::Program& program,
+  /// A candidate that is Python: verified as a guest, by the task's own oracle, and timed.
+  Result<Evaluation> evaluate_solution(const EvaluateRequest& request, const std::string& python,
+                                       Evaluation evaluation);
+  Result<Evaluation> evaluate_anew(const EvaluateRequest& request, const program::Checked& program,
                                    Evaluation evaluation);
   /// `device_failure` says what the device did where it failed.
-  Result<Evaluation> attempt(const EvaluateRequest& request, const program::Program& program, Evaluation evaluation,
+  Result<Evaluation> attempt(const EvaluateRequest& request, const program::Checked& checked, Evaluation evaluation,
                              std::string& device_failure);
   std::unexpected<Error> device_lost(const std::string& message) const;
   /// After the device failed: ends every process that used it. `device_lost` where a new one cannot use it either.
@@ -104,6 +109,8 @@ class TaskEvaluator {
   Result<RegionReply> described(Region& region);
   /// Whether a region computes what the task does, from the same: its regimes and degenerate outputs are the task's.
   bool is_whole(const RegionRequest& request) const;
+  /// Whether a region gives all that the task does, from nothing but what the task is given.
+  bool makes_everything(const RegionRequest& region) const;
   Status ensure_data(Region& region, std::size_t count);
   std::size_t timed_sets(const Region& region) const;
   /// Of a region that is not the whole task, and of a task that constants answer, only what it writes is needed.
@@ -129,6 +136,18 @@ class TaskEvaluator {
   void release(Loaded& loaded);
   /// The proof itself: fills in the reply. `runner` stays for what else is asked of it.
   Status prove(const VerifyRequest& request, std::optional<worker::Runner>& runner, VerifyReply& reply);
+  Status prove_own_shapes(const VerifyRequest& request, std::optional<worker::Runner>& runner, VerifyReply& reply);
+  /// The same solution on the other shapes that the task's file declares.
+  Status prove_variants(const VerifyRequest& request, worker::Runner& runner, VerifyReply& reply);
+  /// One new data set, run so often. False where the solution is through, and the reply says why.
+  Result<bool> passes(const ModuleUnderTest& tested, const VerifyRequest& request, const std::string& regime,
+                      int repeats, VerifyReply& reply);
+  /// Ends a proof by the runner's error. An Error where the fault is not the solution's.
+  Status rejected(worker::Runner& runner, const Error& error, const char* doing, double limit, VerifyReply& reply);
+  /// Which input a module that died writes to, where it does.
+  std::optional<std::string> written_input(const ModuleUnderTest& tested, const VerifyRequest& request);
+  double module_run_limit() const;
+  void check_memory(const VerifyRequest& request, VerifyReply& reply);
   /// Times it by two clocks and checks what the timed calls wrote; what cheats is no longer verified.
   Status time_module(const ModuleUnderTest& tested, VerifyReply& reply);
   /// Of KernelBench's own rule; nothing where the task cannot be put to it.
@@ -149,6 +168,7 @@ class TaskEvaluator {
   OpenRequest request_;
   OpenReply reply_;
   FileStamps files_;                                          ///< of what the task was made of
+  bool variants_ = false;                                     ///< the task's file declares other shapes
   std::map<std::vector<std::string>, ClaimReply> baselines_;  ///< by modes, for those who need no new ones
   ir::Graph graph_;
   std::optional<worker::Oracle> oracle_;

@@ -1,3 +1,4 @@
+#include "backend/backend.h"
 #include "evaluate/freshness.h"
 #include "evaluate/lock.h"
 #include "evaluate/task_evaluator.h"
@@ -7,7 +8,7 @@ namespace planish {
 Result<bool> TaskEvaluator::computes_anew(Region& region, Loaded& loaded, Evaluation& evaluation) {
   PLANISH_TRY(const auto machine, lock_device(device_->facts.uuid, reply_.task_name, limits_.lock));
   std::unique_lock<std::shared_mutex> still;
-  if (device_->facts.target == "cpu") still = device_->pool.stand_still();
+  if (backend::named(device_->facts.target).on_host) still = device_->pool.stand_still();
   const Data& data = region.data.front();
   const auto run = [&](const std::string& name) -> Result<std::optional<double>> {
     PLANISH_CHECK(oracle_->poison(name, limits_.oracle));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/work_scope.h"
 #include "evaluate/floor.h"
@@ -62,14 +63,14 @@ Status TaskEvaluator::time_module(const ModuleUnderTest& tested, VerifyReply& re
   if (!skipped.empty()) return fail("infrastructure", "the task's own data were refused: " + skipped);
   for (const std::string& name : request.data) PLANISH_CHECK(oracle.poison(name, limits_.oracle));
 
-  const bool cuda = device_->facts.target == "cuda";
-  request.flush_bytes = cuda ? 2 * device_->facts.l2_bytes : 0;
+  const bool on_host = backend::named(device_->facts.target).on_host;
+  request.flush_bytes = on_host ? 0 : 2 * device_->facts.l2_bytes;
   request.min_runs = 10;
   request.max_runs = 200;
   request.max_seconds = 2;
   PLANISH_TRY(const auto machine, lock_device(device_->facts.uuid, reply_.task_name, limits_.lock));
   std::unique_lock<std::shared_mutex> still;
-  if (!cuda) still = device_->pool.stand_still();
+  if (on_host) still = device_->pool.stand_still();
   ModuleTimes times;
   worker::Timing timing;
   std::string mismatch;
@@ -81,7 +82,7 @@ Status TaskEvaluator::time_module(const ModuleUnderTest& tested, VerifyReply& re
     timing = std::move(*timed);
     // By a clock that is not the module's: the message alone, then the message and many calls. On a GPU a call may
     // return before its work is done, and the host be the slower of the two.
-    const double own_ms = cuda ? std::max(timing.median_ms, timing.host_us / 1000) : timing.median_ms;
+    const double own_ms = on_host ? timing.median_ms : std::max(timing.median_ms, timing.host_us / 1000);
     double least = std::numeric_limits<double>::infinity();
     for (int repeat = 0; repeat < 2; ++repeat) {
       const TimePoint first = real_clock().now();

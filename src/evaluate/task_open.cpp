@@ -89,6 +89,7 @@ Status TaskEvaluator::start_oracle() {
   if (!opened.has_value()) return blame_task(std::move(opened).error(), request_.task, oracle_->stage(), limits_.open);
   worker::TaskReply& task = *opened;
   files_ = FileStamps(task.files, since);
+  variants_ = task.variants;
   reply_.graph = std::move(task.graph);
   reply_.task_name = task.name;
   reply_.task_sha256 = task.source_sha256;
@@ -96,6 +97,7 @@ Status TaskEvaluator::start_oracle() {
   reply_.input_bytes = task.input_bytes;
   reply_.torch = hello.torch;
   reply_.python = hello.python;
+  reply_.dsls = std::move(hello.dsls);
   return {};
 }
 
@@ -119,13 +121,16 @@ Result<OpenReply> TaskEvaluator::open() {
 }
 
 bool TaskEvaluator::can_be_kept() const {
-  return request_.keep && oracle_.has_value() && oracle_->alive() && files_.unchanged();
+  if (!oracle_.has_value() || !oracle_->alive() || !files_.unchanged()) return false;
+  // Seeds that somebody chose are to be drawn from their beginning.
+  return request_.keep || (request_.seeds == 0 && !touched_ && regions_.size() == 1);
 }
 
 bool TaskEvaluator::can_be_kept(const OpenRequest& request) const {
-  return can_be_kept() && request.task == request_.task && request.accuracy == request_.accuracy &&
+  return request.keep == request_.keep && (request.keep || request.seeds == 0) && request.task == request_.task &&
+         request.accuracy == request_.accuracy &&
          (request.target == request_.target || request.target == device_->facts.target) &&
-         (request.blobs.empty() || request.blobs == request_.blobs);
+         (request.blobs.empty() || request.blobs == request_.blobs) && can_be_kept();
 }
 
 Result<OpenReply> TaskEvaluator::open_again(const OpenRequest& request) {
@@ -201,10 +206,6 @@ Result<RegionReply> TaskEvaluator::description_of(worker::Oracle& oracle, const 
   out.degenerate = std::move(bite.degenerate);
   out.notes = std::move(bite.notes);
   return out;
-}
-
-bool TaskEvaluator::as_opened() const {
-  return !touched_ && regions_.size() == 1 && oracle_.has_value() && oracle_->alive();
 }
 
 bool TaskEvaluator::is_whole(const RegionRequest& request) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "evaluate/device.h"
 #include "evaluate/floor.h"
@@ -36,10 +37,7 @@ Result<bool> TaskEvaluator::test_case(Data& data, const std::string& stage, Load
     }
     PLANISH_TRY(auto check, oracle_->check(data.name, stage, limits_.oracle));
     judge_again(check, outputs_of(data.set));
-    test_case.ok = check.ok;
-    test_case.problem = check.problem;
-    test_case.reference = check.reference;
-    test_case.outputs = check.outputs;
+    enter(test_case, check);
     if (!check.ok) {
       outcome = outcome_of_check(check);
       message = describe(check);
@@ -125,8 +123,8 @@ Result<bool> TaskEvaluator::bench(Region& region, const EvaluateRequest& request
     PLANISH_CHECK(oracle_->poison(data.name, limits_.oracle));
     timing_request.data.push_back(data.name);
   }
-  const bool cuda = device_->facts.target == "cuda";
-  timing_request.flush_bytes = cuda ? 2 * device_->facts.l2_bytes : 0;
+  const bool on_host = backend::named(device_->facts.target).on_host;
+  timing_request.flush_bytes = on_host ? 0 : 2 * device_->facts.l2_bytes;
   timing_request.interval = 0.01;
 
   BenchReport report;
@@ -137,7 +135,7 @@ Result<bool> TaskEvaluator::bench(Region& region, const EvaluateRequest& request
     // Order: the machine's lock first, so that our own compile workers do not stand still while another run measures.
     PLANISH_TRY(const auto machine, lock_device(device_->facts.uuid, reply_.task_name, limits_.lock));
     std::unique_lock<std::shared_mutex> still;
-    if (!cuda) still = device_->pool.stand_still();
+    if (on_host) still = device_->pool.stand_still();
     if (request.give_up_ms > 0) {
       worker::TimeRequest probe = timing_request;
       probe.min_runs = static_cast<std::int64_t>(sets);

@@ -5,6 +5,7 @@
 #include <future>
 #include <random>
 
+#include "backend/backend.h"
 #include "base/work_scope.h"
 #include "evaluate/module_data.h"
 #include "evaluate/outcome_of.h"
@@ -32,6 +33,20 @@ std::optional<Note> note_of(worker::ModuleState state) {
   return std::nullopt;
 }
 
+/// What to know of outputs that were not the same to the bit each time.
+std::optional<Note> note_of_bits(const VerifyReply& reply) {
+  const auto again = std::ranges::count_if(reply.cases, [](const TestCase& item) { return item.runs > 1; });
+  const auto differ = std::ranges::count_if(reply.cases, [](const TestCase& item) { return !item.same_bits; });
+  if (differ == 0) return std::nullopt;
+  const char* eager = "whether eager's do is not known";
+  if (reply.eager_same_bits) eager = *reply.eager_same_bits ? "eager's do not" : "so do eager's";
+  return Note{.kind = "bits_differ",
+              .about = {},
+              .text = fmt::format("its results differ from run to run, within rounding, in {} of the {} data sets that "
+                                  "it was run on more than once; {}",
+                                  differ, again, eager)};
+}
+
 }  // namespace
 
 Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
@@ -47,6 +62,16 @@ Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
 }
 
 Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::Runner>& process, VerifyReply& reply) {
+  PLANISH_CHECK(prove_own_shapes(request, process, reply));
+  if (variants_ && reply.verified && request.level == "full" && !request.trial)
+    PLANISH_CHECK(prove_variants(request, *process, reply));
+  if (auto note = note_of_bits(reply); note.has_value()) reply.notes.push_back(std::move(*note));
+  check_memory(request, reply);
+  return {};
+}
+
+Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::optional<worker::Runner>& process,
+                                       VerifyReply& reply) {
   // The proof is repeated in processes that no candidate has touched. Memory for both oracles may not be there: the old
   // data go first.
   if (!request.trial && oracle_.has_value() && oracle_->alive()) {
@@ -92,30 +117,14 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
   reply.degenerate = described.degenerate;
   reply.notes = described.notes;
 
-  // Whoever waits for a task so long waits as long for what is to replace it.
-  const double run_limit = std::min(limits_.run * 4, limits_.open);
-  const auto rejected = [&](const Error& error, const char* doing, double limit) -> Status {
-    if (error.kind == "out_of_time" && work_seconds_left() <= 0) return std::unexpected(error);
-    // A foreign module may say that as well: a new process on the device knows better.
-    if (is_device_failure(error) && device_->facts.target == "cuda") {
-      device_->runners.discard(worker::Runner::Kind::native);
-      if (!device_->runners.get(worker::Runner::Kind::native).has_value()) return device_lost(error.message);
-    }
-    reply.outcome = is_device_failure(error) ? Outcome::launch_failed : outcome_of_runner(error, runner.fault());
-    reply.message = error.message;
-    if (error.kind == "hang") {
-      reply.message = fmt::format("{} did not end within {:g} s (--task-timeout SECONDS allows more)", doing, limit);
-    }
-    for (const std::string& cause : error.causes) reply.message += "\n" + cause;
-    return {};
-  };
   auto module = loading.get();
   if (!greeted && !module.has_value()) return std::unexpected(std::move(module).error());
   reply.sandbox = runner.sandbox();
   // Constants that a task draws at random differ from capture to capture.
   if (module.has_value() && graph != reply_.graph)
     module = runner.load_module(request.path, request_.task, graph, limits_.open);
-  if (!module.has_value()) return rejected(module.error(), "importing and constructing it", limits_.open);
+  if (!module.has_value())
+    return rejected(runner, module.error(), "importing and constructing it", limits_.open, reply);
   const std::int64_t handle = module->handle;
   if (auto note = note_of(module->state); note.has_value()) reply.notes.push_back(std::move(*note));
 
@@ -131,71 +140,15 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
   PLANISH_TRY(auto data, oracle.make("task", "verify", fresh_seed(), "task", limits_.oracle,
                                      module->state == worker::ModuleState::own));
   const Drop drop(oracle, "verify", limits_.oracle);
-  if (auto bound = runner.bind(handle, "verify", module_bindings(data), limits_.load); !bound.has_value())
-    return rejected(bound.error(), "giving it buffers", limits_.load);
-  // Inputs are mapped read-only: who writes one dies of it, and only a run on copies tells that from other faults.
-  const auto written_input = [&]() -> std::optional<std::string> {
-    report_work("running it once more, on copies of its inputs");
-    auto other = device_->runners.fresh_torch();
-    if (!other.has_value() || !other->hello(device_->facts.target).has_value()) return std::nullopt;
-    const auto loaded = other->load_module(request.path, request_.task, graph, limits_.open, true);
-    if (!loaded.has_value() || !other->bind(loaded->handle, "verify", module_bindings(data), limits_.load).has_value())
-      return std::nullopt;
-    const auto ran = other->run(loaded->handle, "verify", run_limit);
-    if (ran.has_value() || ran.error().kind != "input_write") return std::nullopt;
-    return ran.error().message;
-  };
+  const ModuleUnderTest tested{oracle, runner, handle, data, module->state == worker::ModuleState::own, graph, 0};
+  if (auto bound = runner.bind(handle, data.name, module_bindings(data), limits_.load); !bound.has_value())
+    return rejected(runner, bound.error(), "giving it buffers", limits_.load, reply);
   for (const std::string& regime : order) {
     report_work(
         fmt::format("data set {} of {} ({})", reply.cases.size() + reply.skipped.size() + 1, order.size(), regime));
-    TestCase item;
-    item.seed = fresh_seed();
-    item.regime = regime;
-    PLANISH_TRY(const std::string skipped, oracle.refresh("verify", item.seed, regime, limits_.oracle));
-    if (!skipped.empty()) {
-      reply.skipped[regime] = skipped;
-      continue;
-    }
-    std::optional<worker::CheckReply> first;
     const int repeats = reply.cases.empty() ? 2 + static_cast<int>(draw() % 2) : 1 + static_cast<int>(draw() % 3);
-    for (int repeat = 0; repeat < repeats; ++repeat) {
-      PLANISH_CHECK(oracle.poison("verify", limits_.oracle));
-      auto ran = runner.run(handle, "verify", run_limit);
-      if (!ran.has_value()) {
-        item.problem = ran.error().kind;
-        reply.cases.push_back(std::move(item));
-        PLANISH_CHECK(rejected(ran.error(), "its forward", run_limit));
-        if (reply.outcome == Outcome::crash || reply.outcome == Outcome::illegal_address) {
-          if (auto written = written_input(); written.has_value()) {
-            reply.outcome = Outcome::input_write;
-            reply.message = std::move(*written);
-          }
-        }
-        return {};
-      }
-      PLANISH_TRY(auto check, oracle.check("verify", "full", limits_.oracle));
-      judge_again(check, outputs_of(data));
-      item.ok = check.ok;
-      item.problem = check.problem;
-      item.reference = check.reference;
-      item.outputs = check.outputs;
-      if (!check.ok) {
-        reply.outcome = repeat == 0 ? outcome_of_check(check) : Outcome::nondeterministic;
-        reply.message = fmt::format("regime {}, seed {}: {}", regime, item.seed,
-                                    check.message.empty() ? check.problem : check.message);
-        break;
-      }
-      if (first.has_value() && repeats_disagree(*first, check)) {
-        item.ok = false;
-        reply.outcome = Outcome::nondeterministic;
-        reply.message = fmt::format("regime {}, seed {}: two runs differ by more than rounding", regime, item.seed);
-        break;
-      }
-      first = std::move(check);
-    }
-    const bool ok = item.ok;
-    reply.cases.push_back(std::move(item));
-    if (!ok) break;
+    PLANISH_TRY(const bool passed, passes(tested, request, regime, repeats, reply));
+    if (!passed) break;
   }
   reply.verified =
       !reply.cases.empty() && std::ranges::all_of(reply.cases, [](const TestCase& item) { return item.ok; });
@@ -204,7 +157,7 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
     reply.program = ProgramCalls{ran->calls, *ran->ran, ran->reason};
   if (!reply.verified || !request.time) return {};
   report_work("timing it");
-  return time_module({oracle, runner, handle, data, module->state == worker::ModuleState::own}, reply);
+  return time_module(tested, reply);
 }
 
 std::optional<KernelBenchVerdict> TaskEvaluator::kernelbench_verdict(const VerifyRequest& request,

@@ -31,7 +31,7 @@ struct Finding {
 class Bottleneck {
  public:
   explicit Bottleneck(const Question& question)
-      : q_(question), e_(question.evaluation), gpu_(question.device.target == codegen::Target::cuda) {}
+      : q_(question), e_(question.evaluation), gpu_(!question.device.target->on_host) {}
 
   Verdict verdict() {
     Verdict out;

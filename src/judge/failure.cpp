@@ -139,7 +139,7 @@ Verdict judge_fault(const Question& question) {
         threads = std::max(threads, launch.threads);
         shared = std::max(shared, shared + launch.dynamic_shared);
       }
-      const bool on_gpu = question.device.target == codegen::Target::cuda;
+      const bool on_gpu = !question.device.target->on_host;
       if (on_gpu && registers * threads > 65536) {
         out.issue = "registers_too_many";
         out.evidence.push_back({"registers_a_block", static_cast<double>(registers * threads), "registers"});

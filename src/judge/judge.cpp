@@ -60,6 +60,9 @@ Verdict judge(const Question& question) {
     case Outcome::out_of_memory:
     case Outcome::time_mismatch:
     case Outcome::faster_than_possible:
+    case Outcome::invalid_access:
+    case Outcome::race:
+    case Outcome::uninitialized_read:
       return judge_fault(question);
   }
   return nothing("unknown", "an outcome that the judge does not know");

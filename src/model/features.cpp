@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/named_values.h"
-#include "codegen/lower/node_text.h"
+#include "codegen/node_text.h"
 #include "codegen/operation.h"
 #include "codegen/templates/template.h"
 
@@ -163,7 +163,7 @@ std::array<double, Featurizer::derived> Featurizer::derive(const codegen::Genome
   // What a schedule leaves unknown stays so.
   const codegen::Outline plan = subject_->schedule->outline(genome);
   const auto logarithm = [](double value) { return std::isnan(value) ? unknown : log2_of(value); };
-  if (device.target == codegen::Target::cpu) {
+  if (device.target->on_host) {
     bytes_each = log2_of(bytes_ / plan.threads);
     points_each = log2_of(points_ / plan.threads);
     chunks_each = logarithm(plan.chunks);

@@ -2,6 +2,8 @@
 
 #include <cctype>
 
+#include "backend/backend.h"
+
 namespace planish::program {
 namespace {
 
@@ -28,7 +30,8 @@ bool needs_gap(char before, char after) {
 
 std::string normalise_source(std::string_view s, std::string_view language, std::string_view entry,
                              std::string_view new_entry) {
-  const bool python = language == "triton";
+  const backend::Language* known = backend::find_language(language);
+  const bool python = known != nullptr && known->python;
   std::string out;
   bool gap = false, directive = false, line_start = true;
   std::size_t i = 0;

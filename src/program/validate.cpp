@@ -4,7 +4,7 @@
 #include <array>
 #include <cctype>
 
-#include "program/flags.h"
+#include "backend/backend.h"
 #include "program/program.h"
 
 namespace planish::program {
@@ -64,14 +64,14 @@ Status check_buffer(const Buffer& buffer, const std::string& where) {
   return {};
 }
 
-Status check_kernel(const KernelSource& kernel, const std::string& target, const std::string& where) {
-  if (target == "cuda" ? (kernel.language != "cuda" && kernel.language != "triton") : kernel.language != "cpp") {
-    return refuse(fmt::format("{}: language `{}` does not run on target {}", where, kernel.language, target));
-  }
+Status check_kernel(const KernelSource& kernel, const backend::Backend& target, const std::string& where) {
+  const backend::Language* language = target.language(kernel.language);
+  if (language == nullptr)
+    return refuse(fmt::format("{}: language `{}` does not run on target {}", where, kernel.language, target.name));
   if (!identifier(kernel.entry)) return refuse(fmt::format("{}: `{}` is no entry name", where, kernel.entry));
   if (kernel.source.empty()) return refuse(where + ": empty source");
   for (const auto& flag : kernel.flags) {
-    if (!allowed_flag(kernel.language, flag)) return refuse(fmt::format("{}: flag `{}` is not allowed", where, flag));
+    if (!language->allows(flag)) return refuse(fmt::format("{}: flag `{}` is not allowed", where, flag));
   }
   return {};
 }
@@ -79,7 +79,8 @@ Status check_kernel(const KernelSource& kernel, const std::string& target, const
 /// Which buffers hold a value at some point of the step list.
 class Definitions {
  public:
-  explicit Definitions(const Program& program) : program_(program), defined_(program.buffers.size()) {
+  Definitions(const Program& program, const backend::Backend& target)
+      : program_(program), target_(target), defined_(program.buffers.size()) {
     for (std::size_t i = 0; i < defined_.size(); ++i) defined_[i] = from_caller(static_cast<int>(i));
   }
 
@@ -122,19 +123,22 @@ class Definitions {
     if (threads > 1024) return refuse(where + ": more than 1024 threads a block");
     if (cluster > 16) return refuse(where + ": more than 16 blocks a cluster");
     if (step.shared < 0 || step.shared > (1 << 20)) return refuse(where + ": shared bytes out of range");
-    if (program_.target == "cpu" && (step.grid != one_ || step.block != one_ || step.cluster != one_)) {
-      return refuse(where + ": grid, block and cluster are 1 for cpp");
+    if (!target_.has_grids && (step.grid != one_ || step.block != one_ || step.cluster != one_)) {
+      return refuse(fmt::format("{}: grid, block and cluster are 1 for target {}", where, target_.name));
     }
-    if (program_.target == "cpu" && step.shared != 0) return refuse(where + ": cpp has no shared bytes");
+    if (!target_.has_grids && step.shared != 0)
+      return refuse(fmt::format("{}: target {} has no shared bytes", where, target_.name));
     if (step.args.size() > most_args) return refuse(fmt::format("{}: more than {} arguments", where, most_args));
-    if (step.cooperative && program_.target == "cpu") return refuse(where + ": only CUDA launches are cooperative");
+    if (step.cooperative && !target_.has_grids)
+      return refuse(fmt::format("{}: launches of target {} are not cooperative", where, target_.name));
     const KernelSource& kernel = program_.kernels[static_cast<std::size_t>(step.kernel)];
-    if (kernel.language == "triton") {
-      const std::array<std::int64_t, 3> block{32 * triton_warps(kernel.flags), 1, 1};
+    if (const backend::Language* language = target_.language(kernel.language); language->threads != nullptr) {
+      const std::array<std::int64_t, 3> block{language->threads(kernel.flags), 1, 1};
       if (step.block != block)
         return refuse(fmt::format("{}: the kernel's flags ask for {} threads a block", where, block[0]));
       if (step.shared != 0 || step.cluster != one_)
-        return refuse(where + ": shared bytes and cluster are Triton's own to set: 0 and 1 here");
+        return refuse(
+            fmt::format("{}: shared bytes and cluster are {}'s own to set: 0 and 1 here", where, language->title));
     }
     for (const auto& arg : step.args) {
       const auto* buffer = std::get_if<BufferArg>(&arg);
@@ -199,6 +203,7 @@ class Definitions {
 
  private:
   const Program& program_;
+  const backend::Backend& target_;
   std::vector<bool> defined_;
   static constexpr std::size_t most_args = 256;  // as the runtime has it
   std::array<std::int64_t, 3> one_{1, 1, 1};
@@ -237,17 +242,16 @@ Status check_outputs(const Program& program, const Definitions& definitions) {
 }  // namespace
 
 Status validate(const Program& program) {
-  if (program.target != "cuda" && program.target != "cpu") {
-    return refuse(fmt::format("unknown target `{}`", program.target));
-  }
+  const backend::Backend* target = backend::find(program.target);
+  if (target == nullptr) return refuse(fmt::format("unknown target `{}`", program.target));
   if (program.arch.empty()) return refuse("empty arch");
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     PLANISH_CHECK(check_buffer(program.buffers[i], fmt::format("buffers[{}]", i)));
   }
   for (std::size_t i = 0; i < program.kernels.size(); ++i) {
-    PLANISH_CHECK(check_kernel(program.kernels[i], program.target, fmt::format("kernels[{}]", i)));
+    PLANISH_CHECK(check_kernel(program.kernels[i], *target, fmt::format("kernels[{}]", i)));
   }
-  Definitions definitions(program);
+  Definitions definitions(program, *target);
   for (std::size_t i = 0; i < program.steps.size(); ++i) {
     const std::string where = fmt::format("steps[{}]", i);
     PLANISH_CHECK(std::visit(

@@ -1,6 +1,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "ir/args_json.h"
+#include "program/checked.h"
 #include "program/normalise.h"
 #include "program/program.h"
 
@@ -98,7 +99,7 @@ Json write(const Output& output) {
 }  // namespace
 
 // nlohmann keeps object keys sorted and writes integers in decimal: its compact dump is the canonical form.
-std::string to_json(const Program& program) {
+Json document(const Program& program) {
   Json buffers = Json::array(), kernels = Json::array(), steps = Json::array(), outputs = Json::array();
   for (const auto& buffer : program.buffers) buffers.push_back(write(buffer));
   for (const auto& kernel : program.kernels) {
@@ -107,13 +108,13 @@ std::string to_json(const Program& program) {
   }
   for (const auto& step : program.steps) steps.push_back(write(step));
   for (const auto& output : program.outputs) outputs.push_back(write(output));
-  return dump_json(Json{{"schema", "planish.program/1"},
-                        {"target", program.target},
-                        {"arch", program.arch},
-                        {"buffers", std::move(buffers)},
-                        {"kernels", std::move(kernels)},
-                        {"steps", std::move(steps)},
-                        {"outputs", std::move(outputs)}});
+  return Json{{"schema", "planish.program/1"}, {"target", program.target},      {"arch", program.arch},
+              {"buffers", std::move(buffers)}, {"kernels", std::move(kernels)}, {"steps", std::move(steps)},
+              {"outputs", std::move(outputs)}};
+}
+
+std::string to_json(const Program& program) {
+  return dump_json(document(program));
 }
 
 std::string hash(const Program& program) {

@@ -7,7 +7,8 @@ namespace planish::rewrite {
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> all{{"softmax_of_one", Numeric::exact, softmax_of_one},
                                      {"diagonal_product", Numeric::exact, diagonal_product},
-                                     {"sum_through_product", Numeric::reassociation, sum_through_product}};
+                                     {"sum_through_product", Numeric::reassociation, sum_through_product},
+                                     {"sum_through_convolution", Numeric::reassociation, sum_through_convolution}};
   return all;
 }
 

@@ -1,5 +1,4 @@
-#include <algorithm>
-
+#include "rewrite/linear_chain.h"
 #include "rewrite/rules.h"
 
 namespace planish::rewrite {
@@ -35,47 +34,20 @@ std::optional<Product> product(const Editor& editor, const ir::GraphNode& node) 
   return out;
 }
 
-/// A scalar operation between product and sum.
-struct Scalar {
-  enum class Kind : std::uint8_t { factor, quotient, summand } kind = Kind::factor;
-  double value = 0;
-};
-
-std::optional<Scalar> scalar(const ir::GraphNode& node) {
-  const auto value = number(node, "other");
-  if (!value || tensor(node, "self") < 0) return std::nullopt;
-  if (node.op == "aten.mul.Tensor") return Scalar{Scalar::Kind::factor, *value};
-  if (node.op == "aten.div.Tensor") return Scalar{Scalar::Kind::quotient, *value};
-  const double alpha = node.arg("alpha") == nullptr ? 1 : number(node, "alpha").value_or(0);
-  if (alpha != 1) return std::nullopt;
-  if (node.op == "aten.add.Tensor") return Scalar{Scalar::Kind::summand, *value};
-  if (node.op == "aten.sub.Tensor") return Scalar{Scalar::Kind::summand, -*value};
-  return std::nullopt;
+bool is_product(const ir::GraphNode& node) {
+  return node.op == "aten.linear.default" || node.op == "aten.mm.default" || node.op == "aten.matmul.default";
 }
 
 }  // namespace
 
 bool sum_through_product(Editor& editor, int index) {
-  const auto fold = linear_fold(editor, editor.node(index));
-  if (!fold) return false;
-  const ir::Value data = editor.value(fold->of);
+  const auto chain = linear_chain(editor, index, is_product);
+  if (!chain) return false;
+  const ir::Value& data = editor.value(chain->made);
   const DType dtype = data.dtype;
-  if (dtype != DType::f32 && dtype != DType::f64) return false;
-  if (fold->dims != std::vector{static_cast<std::int64_t>(data.shape.size()) - 1}) return false;
-
-  std::vector<Scalar> between;  // from the sum to the product
-  int at = fold->of;
-  std::optional<Product> found;
-  while (!found) {
-    const ir::GraphNode* node = editor.maker(at);
-    if (node == nullptr || !editor.read_once(at) || editor.value(at).dtype != dtype) return false;
-    found = product(editor, *node);
-    if (found) break;
-    const auto one = scalar(*node);
-    if (!one) return false;
-    between.push_back(*one);
-    at = tensor(*node, "self");
-  }
+  if (chain->fold.dims != std::vector{static_cast<std::int64_t>(data.shape.size()) - 1}) return false;
+  const auto found = product(editor, *editor.maker(chain->made));
+  if (!found) return false;
   for (const int operand : {found->x, found->w, found->bias}) {
     if (operand >= 0 && editor.value(operand).dtype != dtype) return false;
   }
@@ -83,7 +55,7 @@ bool sum_through_product(Editor& editor, int index) {
   const std::vector<std::int64_t> full = editor.value(found->x).shape;
   const std::vector<std::int64_t> row{full.back()};
   std::vector<std::int64_t> folded(full.begin(), full.end() - 1);
-  if (fold->kept) folded.push_back(1);
+  if (chain->fold.kept) folded.push_back(1);
   const int x = found->x, w = found->w;
   const auto along = [&] { return std::vector<ir::Arg>{of("self", w), dims({found->column}), flag("keepdim", false)}; };
   auto sum_args = along();
@@ -103,7 +75,7 @@ bool sum_through_product(Editor& editor, int index) {
   int result = editor.add("aten.sum.dim_IntList",
                           {of("self", terms),
                            dims({static_cast<std::int64_t>(full.size()) - 1}),
-                           flag("keepdim", fold->kept),
+                           flag("keepdim", chain->fold.kept),
                            {"dtype", ir::None{}}},
                           folded, x);
   if (found->bias >= 0) {
@@ -112,26 +84,7 @@ bool sum_through_product(Editor& editor, int index) {
                    {of("self", found->bias), dims({0}), flag("keepdim", false), {"dtype", ir::None{}}}, {}, x);
     result = plus(result, total, folded);
   }
-  const auto apply = [&](const char* op, double value) {
-    std::vector<ir::Arg> args{of("self", result), {"other", value}};
-    if (std::string_view(op) == "aten.add.Tensor") args.push_back({"alpha", std::int64_t{1}});
-    result = editor.add(op, std::move(args), folded, x);
-  };
-  const auto count = static_cast<double>(fold->count);
-  for (const Scalar& one : std::vector(between.rbegin(), between.rend())) {
-    switch (one.kind) {
-      case Scalar::Kind::factor:
-        apply("aten.mul.Tensor", one.value);
-        break;
-      case Scalar::Kind::quotient:
-        apply("aten.div.Tensor", one.value);
-        break;
-      case Scalar::Kind::summand:
-        apply("aten.add.Tensor", one.value * count);
-        break;
-    }
-  }
-  if (fold->mean) apply("aten.div.Tensor", count);
+  apply(editor, *chain, result, folded);
   editor.replace(index);
   return true;
 }

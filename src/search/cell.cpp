@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
+#include <memory>
+
+#include "backend/backend.h"
 
 namespace planish::search {
 namespace {
@@ -18,7 +20,27 @@ std::uint8_t step(std::int64_t value, std::int64_t one, std::int64_t two) {
   return value > two ? 2 : value > one ? 1 : 0;
 }
 
-Cell cuda_cell(const KernelReport& kernel, const LaunchReport& launch, std::size_t launches) {
+class CudaCells : public Cells {
+ public:
+  Cell of(const KernelReport& kernel, const LaunchReport& launch, std::size_t launches) const override;
+  Names names() const override {
+    return {{"memory-bound", "compute-bound", "fused", "tensor cores"},
+            {"up to 1 KiB shared", "up to 48 KiB shared", "more shared"},
+            {"several waves", "all blocks resident", "cooperating blocks"}};
+  }
+};
+
+class CpuCells : public Cells {
+ public:
+  Cell of(const KernelReport& kernel, const LaunchReport& launch, std::size_t launches) const override;
+  Names names() const override {
+    return {{"scalar", "128-bit vectors", "256-bit vectors", "512-bit vectors"},
+            {"frame up to 1 KiB", "frame up to 32 KiB", "larger frame"},
+            {"one thread", "independent threads", "waiting threads"}};
+  }
+};
+
+Cell CudaCells::of(const KernelReport& kernel, const LaunchReport& launch, std::size_t launches) const {
   Cell out;
   const std::int64_t memory = kernel.instruction("global") + kernel.instruction("async_copy");
   if (kernel.instruction("tensor") > 0) {
@@ -34,7 +56,7 @@ Cell cuda_cell(const KernelReport& kernel, const LaunchReport& launch, std::size
   return out;
 }
 
-Cell cpu_cell(const KernelReport& kernel) {
+Cell CpuCells::of(const KernelReport& kernel, const LaunchReport&, std::size_t) const {
   Cell out;
   const std::array<const char*, 3> widths{"vector_128", "vector_256", "vector_512"};
   for (std::size_t i = 0; i < widths.size(); ++i) {
@@ -48,6 +70,15 @@ Cell cpu_cell(const KernelReport& kernel) {
   return out;
 }
 
+const Cells* cells_of(const std::string& target) {
+  [[maybe_unused]] static const bool built_in = [] {
+    backend::cuda().parts.give<Cells>(std::make_shared<const CudaCells>());
+    backend::cpu().parts.give<Cells>(std::make_shared<const CpuCells>());
+    return true;
+  }();
+  return backend::named(target).parts.get<Cells>();
+}
+
 }  // namespace
 
 Cell Cell::at(int index) {
@@ -59,7 +90,8 @@ Cell Cell::at(int index) {
 }
 
 std::optional<Cell> cell_of(const Evaluation& evaluation, const std::string& target) {
-  if (!evaluation.compile || evaluation.compile->kernels.empty()) return std::nullopt;
+  const Cells* cells = cells_of(target);
+  if (cells == nullptr || !evaluation.compile || evaluation.compile->kernels.empty()) return std::nullopt;
   const auto& kernels = evaluation.compile->kernels;
   const LaunchReport* main = nullptr;
   for (const LaunchReport& launch : evaluation.compile->launches) {
@@ -68,19 +100,15 @@ std::optional<Cell> cell_of(const Evaluation& evaluation, const std::string& tar
   }
   if (main == nullptr) return std::nullopt;
   const KernelReport& kernel = kernels[static_cast<std::size_t>(main->kernel)];
-  return target == "cpu" ? cpu_cell(kernel) : cuda_cell(kernel, *main, evaluation.compile->launches.size());
+  return cells->of(kernel, *main, evaluation.compile->launches.size());
 }
 
 std::string text(Cell cell, const std::string& target) {
-  using Names = std::array<std::string_view, 4>;
-  const bool cpu = target == "cpu";
-  const Names strategies = cpu ? Names{"scalar", "128-bit vectors", "256-bit vectors", "512-bit vectors"}
-                               : Names{"memory-bound", "compute-bound", "fused", "tensor cores"};
-  const Names footprints = cpu ? Names{"frame up to 1 KiB", "frame up to 32 KiB", "larger frame", ""}
-                               : Names{"up to 1 KiB shared", "up to 48 KiB shared", "more shared", ""};
-  const Names structures = cpu ? Names{"one thread", "independent threads", "waiting threads", ""}
-                               : Names{"several waves", "all blocks resident", "cooperating blocks", ""};
-  return fmt::format("{}, {}, {}", strategies[cell.strategy], footprints[cell.footprint], structures[cell.structure]);
+  const Cells* cells = cells_of(target);
+  if (cells == nullptr) return fmt::format("cell {}", cell.index());
+  const Cells::Names names = cells->names();
+  return fmt::format("{}, {}, {}", names.strategies[cell.strategy], names.footprints[cell.footprint],
+                     names.structures[cell.structure]);
 }
 
 }  // namespace planish::search

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "evaluate/evaluation.h"
 
@@ -31,9 +33,23 @@ struct Cell {
   auto operator<=>(const Cell&) const = default;
 };
 
-/// The cell of a program that was compiled and launched; nothing where the document does not say.
+/// A target's part of the archive: what the axes mean there.
+class Cells {
+ public:
+  struct Names {
+    std::array<std::string_view, 4> strategies;
+    std::array<std::string_view, 3> footprints, structures;
+  };
+  virtual ~Cells() = default;
+  /// `launch` is the one that takes most of the work, of `launches`; `kernel` what it launches.
+  virtual Cell of(const KernelReport& kernel, const LaunchReport& launch, std::size_t launches) const = 0;
+  virtual Names names() const = 0;
+};
+
+/// The cell of a program that was compiled and launched; nothing where the document does not say, or the target has no
+/// cells.
 std::optional<Cell> cell_of(const Evaluation& evaluation, const std::string& target);
-/// "fused, 1–48 KiB, several waves".
+/// "fused, up to 48 KiB shared, several waves".
 std::string text(Cell cell, const std::string& target);
 
 }  // namespace planish::search

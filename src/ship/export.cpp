@@ -20,6 +20,13 @@ Result<std::string> shipped_task(const fs::path& folder) {
   return manifest["task"].value("name", "task");
 }
 
+Status only_our_code(const fs::path& folder, const Json& manifest) {
+  if (manifest.value("mode", "") != "solution") return {};
+  return fail("foreign_code", fmt::format("{} ships a solution: Python that a coder wrote", folder.string()),
+              "it is one file already: solution.py in that folder, beside the task as reference.py; read it before you "
+              "import it");
+}
+
 Status export_folder(const ExportRequest& request) {
   PLANISH_CHECK(check_folder(request.folder));
   std::error_code ignored;

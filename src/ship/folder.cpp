@@ -11,6 +11,7 @@
 #include <set>
 #include <string_view>
 
+#include "backend/backend.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "program/program.h"
@@ -39,9 +40,11 @@ Result<std::vector<std::string>> write_kernels(const ShipRequest& request, const
   std::vector<std::string> binaries;
   for (std::size_t k = 0; k < program.kernels.size(); ++k) {
     const program::KernelSource& kernel = program.kernels[k];
-    const std::string_view source = kernel.language == "cpp" ? "cpp" : kernel.language == "cuda" ? "cu" : "py";
-    PLANISH_CHECK(write_file(folder / "kernels" / fmt::format("k{}.{}", k, source), kernel.source));
-    binaries.push_back(fmt::format("kernels/k{}.{}", k, kernel.language == "cpp" ? "so" : "cubin"));
+    const backend::Language* language = backend::find_language(kernel.language);
+    if (language == nullptr)
+      return fail("bad_request", fmt::format("kernel {} is in the unknown language `{}`", k, kernel.language));
+    PLANISH_CHECK(write_file(folder / "kernels" / fmt::format("k{}.{}", k, language->suffix), kernel.source));
+    binaries.push_back(fmt::format("kernels/k{}.{}", k, language->binary));
     PLANISH_CHECK(copy_to(request.binaries[k], folder / binaries.back()));
   }
   return binaries;
@@ -56,7 +59,31 @@ Status write_constants(const ShipRequest& request, const program::Program& progr
   return {};
 }
 
+/// The task's own file, and what it imports from beside it.
+Status write_reference(const ShipRequest& request, const fs::path& folder) {
+  PLANISH_CHECK(copy_to(request.task, folder / "reference.py"));
+  PLANISH_TRY(const auto beside, neighbours(request.task));
+  for (const auto& [path, file] : beside) PLANISH_CHECK(copy_to(file, folder / "neighbours" / path));
+  return {};
+}
+
+Status finish(const ShipRequest& request, const fs::path& folder, const std::vector<std::string>& binaries) {
+  PLANISH_CHECK(write_file(folder / "evidence.json", request.evidence));
+  PLANISH_TRY(Json document, manifest(request, folder, binaries));
+  return write_file(folder / "ship.json", document.dump(1) + "\n");
+}
+
+/// Somebody's Python, and nothing of ours that would run it unasked.
+Status fill_with_solution(const ShipRequest& request, const fs::path& folder) {
+  if (fs::is_directory(request.task))
+    return fail("bad_request", "a solution takes the place of a task's file, not of a live module");
+  PLANISH_CHECK(write_file(folder / "solution.py", request.solution));
+  PLANISH_CHECK(write_reference(request, folder));
+  return finish(request, folder, {});
+}
+
 Status fill(const ShipRequest& request, const fs::path& folder) {
+  if (!request.solution.empty()) return fill_with_solution(request, folder);
   std::vector<std::string> binaries;
   if (request.baseline.empty()) {
     PLANISH_TRY(const program::Program program, program::parse(request.program));
@@ -73,14 +100,10 @@ Status fill(const ShipRequest& request, const fs::path& folder) {
   }
   // A live module has no source to fall back on but itself: its folder is loaded with planish.load(folder, module).
   if (!fs::is_directory(request.task)) {
-    PLANISH_CHECK(copy_to(request.task, folder / "reference.py"));
+    PLANISH_CHECK(write_reference(request, folder));
     PLANISH_CHECK(copy_to(request.package / "ship" / "module.py", folder / "module.py"));
-    PLANISH_TRY(const auto beside, neighbours(request.task));
-    for (const auto& [path, file] : beside) PLANISH_CHECK(copy_to(file, folder / "neighbours" / path));
   }
-  PLANISH_CHECK(write_file(folder / "evidence.json", request.evidence));
-  PLANISH_TRY(Json document, manifest(request, folder, binaries));
-  return write_file(folder / "ship.json", document.dump(1) + "\n");
+  return finish(request, folder, binaries);
 }
 
 /// Whether `folder` may be replaced: it is not there, empty, or made by us, as the file `mark` in it says.

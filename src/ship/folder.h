@@ -15,7 +15,8 @@ struct ShipRequest {
   /// Empty: ship `program`. Else eager | compile | max_autotune_no_cudagraphs. Not max_autotune: its CUDA graphs hand
   /// out the same memory at every call, which no user of a module expects.
   std::string baseline;
-  std::string program;                          ///< planish.program/1, JSON text
+  std::string program;     ///< planish.program/1, JSON text
+  std::string solution{};  ///< text of a Python file with ModelNew, shipped as it is in a program's place; else empty
   std::vector<std::filesystem::path> binaries;  ///< one file a kernel of the program
   std::filesystem::path blobs;                  ///< where the program's constants lie
   std::filesystem::path task;     ///< the user's file, copied verbatim; a folder (a live module) is not copied

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "backend/backend.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "program/program.h"
@@ -94,7 +95,9 @@ Result<Json> manifest(const ShipRequest& request, const fs::path& folder, const 
       return fail("bad_graph", fmt::format("the graph has no field '{}'", field));
   }
   Json made{{"schema", "planish.ship/1"},
-            {"mode", request.baseline.empty() ? "program" : "baseline"},
+            {"mode", !request.solution.empty()  ? "solution"
+                     : request.baseline.empty() ? "program"
+                                                : "baseline"},
             {"planish", request.planish_version},
             {"torch", request.torch_version},
             {"input_tree", graph["input_tree"]},
@@ -109,12 +112,15 @@ Result<Json> manifest(const ShipRequest& request, const fs::path& folder, const 
   if (!request.twin.empty()) {
     PLANISH_TRY(made["twin"], parse_json(request.twin, "bad_request", "the exported module's parts"));
   }
-  if (!request.baseline.empty()) {
+  if (!request.solution.empty()) {
+    made["solution"] = sha256_hex(request.solution);
+  } else if (!request.baseline.empty()) {
     made["baseline"] = request.baseline;
   } else {
     PLANISH_TRY(const program::Program parsed, program::parse(request.program));
     made["program"] = program::hash(parsed);
-    if (parsed.target == "cpu" && !parsed.kernels.empty()) made["cpu_flags"] = cpu_flags(folder, binaries);
+    if (backend::named(parsed.target).on_host && !parsed.kernels.empty())
+      made["cpu_flags"] = cpu_flags(folder, binaries);
   }
   made["task"] = Json{{"name", request.task.stem().string()}};
   PLANISH_TRY(auto files, digests(folder));

@@ -25,6 +25,10 @@ Status make_folder(const std::filesystem::path& folder, const char* mark,
 /// where they cannot be disassembled. As Linux names them; empty where it does not say what the CPU has.
 std::vector<std::string> cpu_flags(const std::filesystem::path& folder, const std::vector<std::string>& binaries);
 
+/// `foreign_code` for a folder that ships a solution: forms that run by themselves hold none but our own and the
+/// task's.
+Status only_our_code(const std::filesystem::path& folder, const Json& manifest);
+
 /// ship.json for a folder whose other files are written. `binaries` are relative paths.
 Result<Json> manifest(const ShipRequest& request, const std::filesystem::path& folder,
                       const std::vector<std::string>& binaries);

@@ -127,6 +127,7 @@ Status export_file(const ExportRequest& request) {
   PLANISH_CHECK(may_replace_file(request.out));
   PLANISH_TRY(const std::string manifest_text, read_file(request.folder / "ship.json"));
   PLANISH_TRY(const Json manifest, parse_json(manifest_text, "not_shipped", "ship.json"));
+  PLANISH_CHECK(only_our_code(request.folder, manifest));
   PLANISH_TRY(const Contents contents, collect(request, manifest));
   PLANISH_TRY(const std::string frame, read_file(request.package / "ship" / "single.py"));
   PLANISH_TRY(const std::string module, read_file(request.package / "ship" / "module.py"));

@@ -7,6 +7,7 @@
 #include "ship/export.h"
 #include "ship/folder.h"
 #include "ship/manifest.h"
+#include "ship/source_build.h"
 #include "ship/source_model.h"
 
 namespace planish::ship {
@@ -17,33 +18,27 @@ namespace fs = std::filesystem;
 /// By this file a later export knows that it may replace the folder.
 constexpr const char* mark = "planish-source.txt";
 
-std::string makefile(const Json& program) {
-  const bool cuda = program["target"] == "cuda";
+std::string makefile(const Json& program, const SourceBuild& build) {
   const std::string arch = program["arch"];
   std::string targets, rules;
   for (std::size_t k = 0; k < program["kernels"].size(); ++k) {
     std::string flags;
     for (const Json& flag : program["kernels"][k]["flags"]) flags += " " + flag.get<std::string>();
-    const std::string made = fmt::format("build/k{}.{}", k, cuda ? "cubin" : "so");
+    const backend::Language& language = language_of(program["kernels"][k]);
+    const std::string made = fmt::format("build/k{}.{}", k, language.binary);
     targets += " " + made;
     rules += fmt::format("{0}: kernels/k{1}.{2}\n\t@mkdir -p build\n\t$({3}) $({3}FLAGS){4} -o $@ $<\n\n", made, k,
-                         cuda ? "cu" : "cpp", cuda ? "NVCC" : "CXX", flags);
+                         language.suffix, build.compiler(), flags);
   }
-  const std::string tools = cuda ? fmt::format("NVCC ?= nvcc\nNVCCFLAGS := -cubin -arch={} -std=c++17\n", arch)
-                                 : fmt::format(
-                                       "CXX ?= g++\nCXXFLAGS := -O3 -march={} -std=c++17 -fopenmp -fno-math-errno "
-                                       "-fno-trapping-math -fPIC -shared\n",
-                                       arch);
   return fmt::format(
       "# make builds the kernels; make test compares them with the original (PYTHON must be able to import torch).\n"
       "PYTHON ?= python3\n{}\n.PHONY: all test clean\nall:{}\n\n{}test: all\n\t$(PYTHON) test_model.py\n\nclean:\n\trm "
       "-rf build\n",
-      tools, targets, rules);
+      build.tools(arch), targets, rules);
 }
 
-std::string readme(const Json& program, const Json& manifest) {
+std::string readme(const Json& program, const Json& manifest, const SourceBuild& build) {
   const std::string task = manifest["task"].value("name", "task");
-  const bool cuda = program["target"] == "cuda";
   return fmt::format(
       "# {0}, as source\n\n"
       "A PyTorch model whose forward runs {1} kernel{2} for {3} ({4}) in place of the original operations. Found and "
@@ -66,19 +61,19 @@ std::string readme(const Json& program, const Json& manifest) {
       "between calls{9}. So it may be slower than the original where the shipped folder is faster: `make test` says "
       "what "
       "both take on this machine.\n",
-      task, program["kernels"].size(), program["kernels"].size() == 1 ? "" : "s", cuda ? "NVIDIA GPUs" : "the CPU",
+      task, program["kernels"].size(), program["kernels"].size() == 1 ? "" : "s", build.devices(),
       program["arch"].get<std::string>(), manifest.value("planish", ""), manifest.value("torch", ""),
-      manifest.value("program", "").substr(0, 16), cuda ? " (with nvcc)" : "",
-      cuda ? "" : ": results come from fresh memory each time, page fault by page fault, as eager's do");
+      manifest.value("program", "").substr(0, 16), build.needs(), build.memory());
 }
 
 Status fill(const ExportRequest& request, const Json& manifest, const fs::path& made) {
   PLANISH_TRY(const std::string program_text, read_file(request.folder / "program.json"));
   PLANISH_TRY(const Json program, parse_json(program_text, "bad_program", "program.json"));
+  PLANISH_TRY(const SourceBuild* build, source_build(backend::named(program["target"].get<std::string>())));
   PLANISH_TRY(const std::string model, source_model(program, manifest));
   PLANISH_CHECK(write_file(made / "model.py", model));
-  PLANISH_CHECK(write_file(made / "Makefile", makefile(program)));
-  PLANISH_CHECK(write_file(made / "README.md", readme(program, manifest)));
+  PLANISH_CHECK(write_file(made / "Makefile", makefile(program, *build)));
+  PLANISH_CHECK(write_file(made / "README.md", readme(program, manifest, *build)));
   PLANISH_CHECK(
       write_file(made / mark, "Made by planish export --form source; a later export may replace this folder.\n"));
   for (const auto& [path, digest] : manifest["files"].items()) {
@@ -109,6 +104,7 @@ Status export_source(const ExportRequest& request) {
   PLANISH_CHECK(check_folder(request.folder));
   PLANISH_TRY(const std::string text, read_file(request.folder / "ship.json"));
   PLANISH_TRY(const Json manifest, parse_json(text, "not_shipped", "ship.json"));
+  PLANISH_CHECK(only_our_code(request.folder, manifest));
   if (manifest.value("mode", "") != "program") {
     return fail(
         "unsupported",

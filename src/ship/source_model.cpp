@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ship/embed.h"
+#include "ship/source_build.h"
 
 namespace planish::ship {
 namespace {
@@ -69,7 +70,10 @@ std::string value(const Json& arg) {
 class Writer {
  public:
   Writer(const Json& program, const Json& manifest)
-      : program_(program), manifest_(manifest), buffers_(program["buffers"]) {}
+      : program_(program),
+        manifest_(manifest),
+        target_(backend::named(program["target"].get<std::string>())),
+        buffers_(program["buffers"]) {}
 
   Result<std::string> write() {
     PLANISH_CHECK(kernels());
@@ -81,15 +85,18 @@ class Writer {
 
  private:
   Status kernels() {
-    const bool cuda = program_["target"] == "cuda";
+    PLANISH_TRY(const SourceBuild* build, source_build(target_));
     for (std::size_t k = 0; k < program_["kernels"].size(); ++k) {
       const Json& kernel = program_["kernels"][k];
-      if (kernel["language"] == "triton") {
-        return fail("unsupported", fmt::format("kernel {} is written in Triton, which this form does not build", k),
+      const backend::Language& language = language_of(kernel);
+      // Whose flags decide a launch is a compiler of its own, which a makefile cannot call.
+      if (language.threads != nullptr) {
+        return fail("unsupported",
+                    fmt::format("kernel {} is written in {}, which this form does not build", k, language.title),
                     "use --form folder or --form file");
       }
-      kernels_ += fmt::format("k{0} = launch.{1}(\"build/k{0}.{2}\", {3})\n", k, cuda ? "CudaKernel" : "CpuKernel",
-                              cuda ? "cubin" : "so", python_string(kernel["entry"].get<std::string>()));
+      kernels_ += fmt::format("k{0} = launch.{1}(\"build/k{0}.{2}\", {3})\n", k, build->kernel_class(), language.binary,
+                              python_string(kernel["entry"].get<std::string>()));
     }
     return {};
   }
@@ -143,7 +150,7 @@ class Writer {
   void launch(const Json& step) {
     std::vector<std::string> args;
     for (const Json& arg : step["args"]) args.push_back(launch_argument(arg));
-    if (program_["target"] == "cuda") {
+    if (target_.has_grids) {
       args.push_back("grid=" + tuple(step["grid"]));
       args.push_back("block=" + tuple(step["block"]));
       if (step["cluster"] != Json::array({1, 1, 1})) args.push_back("cluster=" + tuple(step["cluster"]));
@@ -257,7 +264,9 @@ class Writer {
     return out;
   }
 
-  const Json &program_, &manifest_, &buffers_;
+  const Json &program_, &manifest_;
+  const backend::Backend& target_;
+  const Json& buffers_;
   std::set<int> native_;  ///< buffers that kernels, copies and sets touch
   std::vector<std::string> names_;
   std::string kernels_, sources_, expected_, constants_, body_;

@@ -21,7 +21,7 @@ std::optional<Headline> pick_headline(std::string_view form, const std::map<std:
                                       const std::string& best_baseline, const std::vector<std::string>& refused) {
   if (best_baseline.empty()) return std::nullopt;
   if (form == "baseline") return Headline{1, best_baseline};
-  if (form != "program") return std::nullopt;
+  if (form != "program" && form != "solution") return std::nullopt;
   std::string against(headline_baseline);
   if (!speedup.contains(against) || std::ranges::find(refused, against) != refused.end()) against = best_baseline;
   const auto found = speedup.find(against);

@@ -46,6 +46,7 @@ struct DataSet {
 struct HelloReply {
   std::string kind;  ///< runner only: native | torch
   std::string torch, python;
+  std::vector<std::string> dsls{};  ///< oracle only: languages for kernels that its Python could import
   std::string device_kind, device_name, arch, uuid;
   std::int64_t sms = 0, l2_bytes = 0, shared_bytes = 0, memory_bytes = 0, cores = 0;
 };
@@ -54,6 +55,7 @@ struct TaskReply {
   std::string graph;  ///< JSON text
   std::string name, source_sha256;
   std::int64_t parameters = 0, input_bytes = 0;
+  bool variants = false;           ///< the file declares inputs of other shapes
   std::vector<std::string> files;  ///< that it was made of: its own, and what they read; absolute
 };
 
@@ -62,6 +64,7 @@ struct CheckReply {
   std::string problem;  ///< mismatch | unwritten | nan | guard | input_changed, or empty
   std::vector<OutputErrors> outputs;
   std::string reference, message;
+  std::string digest;  ///< of the outputs' bits, where it was asked for
 };
 
 struct BiteReply {

@@ -42,10 +42,10 @@ Result<HelloReply> Oracle::hello(const std::string& device, double timeout_secon
 }
 
 Result<TaskReply> Oracle::open(const std::string& task, const std::string& accuracy, const std::string& blobs,
-                               double timeout_seconds) {
-  PLANISH_TRY(auto reply,
-              child_->call("open", Json{{"task", task}, {"accuracy", accuracy_json(accuracy)}, {"blobs", blobs}}, {},
-                           timeout_seconds));
+                               double timeout_seconds, int variant) {
+  Json params{{"task", task}, {"accuracy", accuracy_json(accuracy)}, {"blobs", blobs}};
+  if (variant > 0) params["variant"] = variant;
+  PLANISH_TRY(auto reply, child_->call("open", std::move(params), {}, timeout_seconds));
   TaskReply result;
   ObjectReader reader(reply.result, "protocol", "open");
   reader.lenient();
@@ -57,6 +57,7 @@ Result<TaskReply> Oracle::open(const std::string& task, const std::string& accur
     inner.text("source_sha256", result.source_sha256, Need::optional);
     inner.integer("parameters", result.parameters, Need::optional);
     inner.integer("input_bytes", result.input_bytes, Need::optional);
+    inner.boolean("variants", result.variants, Need::optional);
     inner.texts("files", result.files, Need::optional);
     PLANISH_CHECK(inner.finish());
   }
@@ -112,9 +113,20 @@ Status Oracle::poison(const std::string& data, double timeout_seconds) {
   return {};
 }
 
-Result<CheckReply> Oracle::check(const std::string& data, const std::string& stage, double timeout_seconds) {
-  PLANISH_TRY(auto reply, child_->call("check", Json{{"data", data}, {"stage", stage}}, {}, timeout_seconds));
+Result<CheckReply> Oracle::check(const std::string& data, const std::string& stage, double timeout_seconds,
+                                 bool digest) {
+  Json params{{"data", data}, {"stage", stage}};
+  if (digest) params["digest"] = true;
+  PLANISH_TRY(auto reply, child_->call("check", std::move(params), {}, timeout_seconds));
   return read_check(reply.result);
+}
+
+Result<std::optional<bool>> Oracle::repeat(const std::string& data, double timeout_seconds) {
+  PLANISH_TRY(auto reply, child_->call("repeat", Json{{"data", data}}, {}, timeout_seconds));
+  ObjectReader reader(reply.result, "protocol", "repeat");
+  const Json* same = reader.get("same");
+  PLANISH_CHECK(reader.finish());
+  return same->is_boolean() ? std::optional<bool>(same->get<bool>()) : std::nullopt;
 }
 
 Result<BiteReply> Oracle::bite(const std::string& region, double timeout_seconds) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,9 @@ class Oracle {
   ~Oracle();
 
   Result<HelloReply> hello(const std::string& device, double timeout_seconds = 120);
+  /// `variant` n > 0: with the n-th of the other shapes that the file declares; `no_variant` where there are fewer.
   Result<TaskReply> open(const std::string& task, const std::string& accuracy, const std::string& blobs,
-                         double timeout_seconds);
+                         double timeout_seconds, int variant = 0);
   Status region(const std::string& region, const std::vector<int>& nodes, const std::vector<int>& inputs,
                 const std::vector<int>& outputs, double timeout_seconds);
   /// `own_parameters`: the task's parameters and buffers stay its own, for this data and whatever it is refreshed with.
@@ -36,7 +38,10 @@ class Oracle {
   Result<std::string> refresh(const std::string& data, std::uint64_t seed, const std::string& regime,
                               double timeout_seconds);
   Status poison(const std::string& data, double timeout_seconds);
-  Result<CheckReply> check(const std::string& data, const std::string& stage, double timeout_seconds);
+  Result<CheckReply> check(const std::string& data, const std::string& stage, double timeout_seconds,
+                           bool digest = false);
+  /// Whether eager gives the same bits each time on what the data hold; nothing where memory does not suffice.
+  Result<std::optional<bool>> repeat(const std::string& data, double timeout_seconds);
   Result<BiteReply> bite(const std::string& region, double timeout_seconds);
   Result<RegimesReply> regimes(const std::string& region, double timeout_seconds);
   Status drop(const std::string& data, double timeout_seconds);

@@ -42,6 +42,7 @@ Result<HelloReply> read_hello(const Json& json) {
   reader.text("kind", hello.kind, Need::optional);
   reader.text("torch", hello.torch, Need::optional);
   reader.text("python", hello.python, Need::optional);
+  reader.texts("dsls", hello.dsls, Need::optional);
   if (const Json* device = reader.get("device", Need::optional); device != nullptr && device->is_object()) {
     ObjectReader inner(*device, "protocol", "hello.device");
     inner.lenient();
@@ -76,6 +77,7 @@ Result<CheckReply> read_check(const Json& json) {
   if (const Json* message = reader.get("message", Need::optional); message != nullptr && message->is_string()) {
     check.message = message->get<std::string>();
   }
+  reader.text("digest", check.digest, Need::optional);
   if (const Json* outputs = reader.array("outputs", Need::optional); outputs != nullptr) {
     for (std::size_t i = 0; i < outputs->size(); ++i) {
       PLANISH_TRY(auto errors, read_errors((*outputs)[i], fmt::format("check.outputs[{}]", i)));

@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "backend/backend.h"
+#include "program/checked.h"
 #include "worker/replies.h"
 #include "worker/rpc.h"
 
@@ -44,8 +46,8 @@ Result<Runner> Runner::start(const Toolbox& tools, Kind kind, const std::string&
   }
   SpawnOptions options = tools.program(tools.runner);
   options.command.insert(options.command.end(), {"--device", device, "--no-network"});
-  // A CUDA program brings no host code to hold (docs/sandbox.md).
-  if (device == "cpu")
+  // A GPU's program brings no host code to hold (docs/sandbox.md).
+  if (backend::named(device.substr(0, device.find(':'))).on_host)
     options.command.insert(options.command.end(), {"--sandbox", "--readable", tools.cache_dir.string()});
   if (max_rss > 0) options.command.insert(options.command.end(), {"--max-rss", std::to_string(max_rss)});
   PLANISH_TRY(auto runner, start(options, kind));
@@ -63,12 +65,12 @@ Result<HelloReply> Runner::hello(const std::string& device, double timeout_secon
   return read_hello(reply.result);
 }
 
-Result<LoadReply> Runner::load(const std::string& program, const std::vector<std::string>& binaries,
+Result<LoadReply> Runner::load(const program::Program& program, const std::vector<std::string>& binaries,
                                const std::string& blobs, double timeout_seconds) {
-  PLANISH_TRY(auto document, parse_json(program, "bad_program", "program"));
-  PLANISH_TRY(auto reply, checked(child_->call(
-                              "load", Json{{"program", std::move(document)}, {"binaries", binaries}, {"blobs", blobs}},
-                              {}, timeout_seconds)));
+  PLANISH_TRY(auto reply,
+              checked(child_->call(
+                  "load", Json{{"program", program::document(program)}, {"binaries", binaries}, {"blobs", blobs}}, {},
+                  timeout_seconds)));
   LoadReply result;
   ObjectReader reader(reply.result, "protocol", "load");
   reader.lenient();

@@ -8,6 +8,7 @@
 
 #include "base/owned_folder.h"
 #include "base/result.h"
+#include "program/program.h"
 #include "worker/messages.h"
 #include "worker/toolbox.h"
 
@@ -63,8 +64,8 @@ class Runner {
 
   Result<HelloReply> hello(const std::string& device, double timeout_seconds = 120);
   /// `program` is a document; `binaries` one path a kernel.
-  Result<LoadReply> load(const std::string& program, const std::vector<std::string>& binaries, const std::string& blobs,
-                         double timeout_seconds);
+  Result<LoadReply> load(const program::Program& program, const std::vector<std::string>& binaries,
+                         const std::string& blobs, double timeout_seconds);
   /// `graph`: the task's captured graph. Parameters and buffers come from the bound data where the module's can be told
   /// to be the task's.
   /// `rehearse`: it gets copies of what it may not write, and `run` fails as `input_write` if it has written one.

@@ -49,6 +49,16 @@ fs::path in_path(const std::string& name) {
   return name;
 }
 
+/// Where it is found by name, or where CUDA is usually installed; empty where it is in neither.
+fs::path sanitizer_of_cuda() {
+  if (const auto named = variable("PLANISH_COMPUTE_SANITIZER")) return in_path(*named);
+  const std::string tool = "compute-sanitizer";
+  for (const fs::path& found : {in_path(tool), fs::path("/usr/local/cuda/bin") / tool}) {
+    if (found.is_absolute() && ::access(found.c_str(), X_OK) == 0) return found;
+  }
+  return {};
+}
+
 /// Not by asking the interpreter: that costs a process start for every command.
 std::vector<fs::path> site_packages_of(const fs::path& python) {
   std::vector<fs::path> prefixes;
@@ -128,6 +138,7 @@ Toolbox Toolbox::resolve(const fs::path& folder) {
   } else {
     box.python = in_path("python3");
   }
+  box.compute_sanitizer = sanitizer_of_cuda();
   box.cache_dir = planish::cache_dir();
   box.site_packages = site_packages_of(box.python);
   return box;
@@ -181,7 +192,9 @@ SpawnOptions Toolbox::guest_module(const std::string& module, const std::vector<
       options.command.insert(options.command.end(), {"--writable", folder.string()});
     }
   }
+  if (guest.loopback) options.command.insert(options.command.end(), {"--network", "loopback"});
   options.command.emplace_back("--");
+  options.command.insert(options.command.end(), guest.before.begin(), guest.before.end());
   options.command.insert(options.command.end(), inner.begin(), inner.end());
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
   return options;

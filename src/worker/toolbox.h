@@ -21,6 +21,8 @@ struct GuestSettings {
   std::size_t max_rss = 0;              ///< resident bytes of all its processes together; 0 for no limit
   bool shared_compiler_caches = false;  ///< those of PyTorch's compilers that other processes use too: only for a guest
                                         ///< that runs no code of others
+  bool loopback = false;  ///< its processes may speak with each other over 127.0.0.1, where it has a network of its own
+  std::vector<std::string> before{};  ///< program and arguments that the guest's command is given to
 };
 
 /// Where the programs are that we start. A value; resolve it once and pass it on.
@@ -30,14 +32,15 @@ struct Toolbox {
   std::filesystem::path runner;                      ///< planish-runner
   std::filesystem::path compiler;                    ///< planish-compiler
   std::filesystem::path rt_library;                  ///< libplanish_rt.so
+  std::filesystem::path compute_sanitizer;           ///< NVIDIA's; empty where there is none
   std::filesystem::path cache_dir;                   ///< compiled kernels, constants
   std::vector<std::filesystem::path> site_packages;  ///< of that interpreter: where pip leaves NVRTC
 
   /// From the folder of the running executable: a build tree (`bin/`, `lib/`, and the source's `python/` some folders
   /// up) or a packed one
   /// (`bin/`, `lib/`, `python/` side by side). PLANISH_PYTHON, PLANISH_PYTHON_PATH, PLANISH_RT, PLANISH_RUNNER,
-  /// PLANISH_COMPILER win. Never fails: what does not exist is reported by check(), so that `doctor` can list all of
-  /// it.
+  /// PLANISH_COMPILER, PLANISH_COMPUTE_SANITIZER win. Never fails: what does not exist is reported by check(), so that
+  /// `doctor` can list all of it.
   static Toolbox resolve();
   static Toolbox resolve(const std::filesystem::path& executable_folder);
   /// `environment`, naming the first part that is missing.

@@ -135,9 +135,9 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
         judge.wait()
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_every_attempt_is_refused(device: str, world: World) -> None:
-    status, output, said = world.guest([world.python, str(ATTEMPTS), *world.arguments], "--device", device)
+@pytest.mark.parametrize(("device", "network"), [("cpu", "none"), ("cuda", "none"), ("cuda", "loopback")])
+def test_every_attempt_is_refused(device: str, network: str, world: World) -> None:
+    status, output, said = world.guest([world.python, str(ATTEMPTS), *world.arguments], "--device", device, "--network", network)
     assert status == 0, output
     found = json.loads(output.splitlines()[-1])
     assert {name: result for name, result in found.items() if result != "refused"} == {}, said
@@ -250,8 +250,33 @@ def test_the_cuda_driver_finds_what_it_needs_and_no_more(world: World) -> None:
     assert (status, output.strip()) == (0, "good")
 
 
+def test_processes_of_a_guest_can_speak_with_each_other_over_a_network_of_their_own(world: World) -> None:
+    """As compute-sanitizer does with the program that it watches; a path in the file system stays closed."""
+    code = (
+        "import socket\n"
+        "with socket.create_server(('127.0.0.1', 0)) as door, socket.create_connection(door.getsockname()) as near:\n"
+        "    far, _ = door.accept()\n"
+        "    near.sendall(b'spoken')\n"
+        "    print(far.recv(6).decode())\n"
+        "for family, kind in ((socket.AF_UNIX, socket.SOCK_STREAM), (socket.AF_INET, socket.SOCK_DGRAM), (socket.AF_INET6, socket.SOCK_STREAM)):\n"
+        "    try: socket.socket(family, kind)\n"
+        "    except PermissionError: continue\n"
+        "    raise SystemExit(f'{family} {kind}')\n"
+        "with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as packets:\n"
+        "    try: packets.connect('/a/path/that/is/long')\n"
+        "    except PermissionError: print('closed')\n"
+    )
+    status, output, said = world.guest([world.python, "-c", code], "--device", "cuda", "--network", "loopback")
+    if not said[0]["sandbox"]["loopback"]:
+        pytest.skip("no network namespace can be made here")
+    assert (status, output.split()) == (0, ["spoken", "closed"]), output
+    status, output, said = world.guest([world.python, "-c", code], "--device", "cuda")
+    assert status != 0 and "PermissionError" in output and not said[0]["sandbox"]["loopback"]
+
+
 def test_bad_arguments_are_refused() -> None:
-    for arguments in ([], ["--scratch", "/tmp"], ["--scratch", "relative", "--", "true"], ["--what", "x", "--", "true"]):
+    network = ["--scratch", "/tmp", "--network", "all", "--", "true"]
+    for arguments in ([], ["--scratch", "/tmp"], network, ["--scratch", "relative", "--", "true"], ["--what", "x", "--", "true"]):
         done = subprocess.run([str(RUNNER), "--guest", *arguments], capture_output=True, text=True)
         assert done.returncode == 2 and done.stderr.startswith("error: usage")
 

@@ -55,7 +55,7 @@ TEST_CASE("what runs in place of what, in launches and bytes") {
   REQUIRE(partition);
   REQUIRE(partition->regions.size() == 1);
   Device device;
-  device.target = Target::cpu;
+  device.target = &backend::cpu();
   device.arch = "x86-64-v3";
   const auto aten = aten_program(graph, device);
   REQUIRE_MESSAGE(aten, aten.error().message);

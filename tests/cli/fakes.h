@@ -41,7 +41,7 @@ class SpeedDomain : public coder::Domain {
     coder::Candidate out;
     out.proposal = g;
     out.program = region_ + "=" + std::to_string(g.at("speed"));
-    out.hash = sha256_hex(out.program);
+    out.hash = sha256_hex(out.program.text());
     return out;
   }
 
@@ -187,33 +187,34 @@ class FakeEvaluator : public EvaluatorApi {
   Result<Evaluation> evaluate(const EvaluateRequest& request) override {
     const std::scoped_lock lock(mutex_);
     if (late == "evaluate") return fail("out_of_time", "too late");
-    evaluated.push_back(request.program);
+    evaluated.push_back(request.program.text());
     if (clock != nullptr) clock->advance(std::chrono::milliseconds(static_cast<int>(1e3 * evaluate_seconds)));
     if (gone_after > 0 && static_cast<int>(evaluated.size()) > gone_after)
       return fail("closed", "the evaluator is gone");
     if (cancel_after > 0 && static_cast<int>(evaluated.size()) == cancel_after) cancel.cancel();
     Evaluation out;
-    out.program = sha256_hex(request.program);
+    out.program = sha256_hex(request.program.text());
     out.region = request.region;
     out.level = request.level;
     out.tier = Tier::bench;
     const bool whole = request.region == "task";
     out.outcome = Outcome::ok;
     for (const std::string& bad : wrong) {
-      if (whole && request.program.find(bad) != std::string::npos) out.outcome = Outcome::wrong;
+      if (whole && request.program.text().find(bad) != std::string::npos) out.outcome = Outcome::wrong;
     }
     if (!out.ok()) return out;
     out.bench = BenchReport{};
     out.bench->median_ms = whole ? 10.0 * regions + kept_ms : 10.0;
-    if (!whole && aten_ms > 0 && request.program.ends_with("=aten")) {
+    if (!whole && aten_ms > 0 && request.program.text().ends_with("=aten")) {
       out.bench->median_ms = aten_ms;
       return out;
     }
-    for (std::size_t at = request.program.find('='); at != std::string::npos; at = request.program.find('=', at + 1)) {
-      const char speed = request.program[at + 1];
+    const std::string& text = request.program.text();
+    for (std::size_t at = text.find('='); at != std::string::npos; at = text.find('=', at + 1)) {
+      const char speed = text[at + 1];
       if (speed >= '1' && speed <= '9') out.bench->median_ms -= speed - '0';
     }
-    if (request.program.find(";way") != std::string::npos) out.bench->median_ms += way_ms;
+    if (text.find(";way") != std::string::npos) out.bench->median_ms += way_ms;
     out.roofline = Roofline{1, 1, 0.1, "memory", 0.1 / out.bench->median_ms};
     return out;
   }

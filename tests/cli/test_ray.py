@@ -104,12 +104,31 @@ def test_workers_come_and_go_and_nothing_is_lost(tmp_path: Path, cluster: Cluste
     assert not processes_with(str(home.path)), "nothing is left behind"
 
 
+@needs_ray
+def test_the_process_that_speaks_with_the_cluster_may_die(tmp_path: Path, cluster: Cluster) -> None:
+    home = home_with(tmp_path)
+    running = home.start(*SOLUTIONS, "--json", "--ray", cluster.address, env=settings(home))
+    deadline = time.monotonic() + 100
+    while not stations_of(home) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    (shim,) = working_for(home, "planish.cluster")
+    os.kill(shim, signal.SIGKILL)
+    output, errors = running.communicate(timeout=240)
+    assert [row["verdict"] for row in json.loads(output)["tasks"]] == ["ok", "wrong", "ok", "ok"], errors
+
+
 def stations_of(home: Home) -> list[int]:
     """Stations of workers that judge for this home."""
+    return working_for(home, "station")
+
+
+def working_for(home: Home, word: str) -> list[int]:
+    """Processes of this home with this word among their arguments."""
     found = []
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if folder.name.isdigit() and b"\0station\0" in (folder / "cmdline").read_bytes() and str(home.path).encode() in (folder / "environ").read_bytes():
+            said = (folder / "cmdline").read_bytes() if folder.name.isdigit() else b""
+            if f"\0{word}\0".encode() in said and str(home.path).encode() in (folder / "environ").read_bytes():
                 found.append(int(folder.name))
     return found
 

@@ -81,6 +81,15 @@ def fused(x, scale):
 NEW = SMALL.replace("class Model(", "class ModelNew(")
 
 
+def test_without_counters_a_note_says_why(home: Home) -> None:
+    listed = home.document("try", "task.py", "--target", "cpu")[1]["regions"]
+    for file, said in ((source(home, listed[0]["description"]), "GPU"), (home.task(NEW, "new.py"), "guest")):
+        code, tried = home.document("try", "task.py", file, "--target", "cpu", "--quick", "--profile")
+        assert code == 0 and tried["profile"] is None, tried
+        (note,) = [n for n in tried["notes"] if n["kind"] == "no_counters"]
+        assert said in note["text"], note
+
+
 def test_python_files_are_tried_as_guests(home: Home) -> None:
     for text, name in ((NEW, "new.py"), (FUNCTION, "function.py")):
         code, tried = home.document("try", "task.py", home.task(text, name), "--target", "cpu", "--quick")

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <random>
@@ -35,9 +36,10 @@ inline int address(std::uint64_t fields, int start, int row, int k) {
   return start + row / 8 * stride + k / 8 * leading + row % 8 * 16 + k % 8 * 2;
 }
 
-/// A feeder and its warpgroups as they meet at barriers of one bit of parity, taking turns at random: what each does is
-/// what the printed text does. Returns what went wrong, or nothing.
-inline std::string race(int stages, int consumers, int depth, std::uint64_t seed) {
+/// A feeder and its warpgroups as they meet at barriers of one bit of parity, over some tiles of `depth` stages, taking
+/// turns at random: what each does is what the printed text does. With `turns` each tile is one consumer's. Returns
+/// what went wrong, or nothing.
+inline std::string race(int stages, int consumers, int depth, std::uint64_t seed, int tiles = 1, bool turns = false) {
   struct Barrier {
     int needed = 0, pending = 0;
     unsigned phase = 0;
@@ -50,12 +52,13 @@ inline std::string race(int stages, int consumers, int depth, std::uint64_t seed
     }
   };
   std::vector<Barrier> full(static_cast<std::size_t>(stages), {2, 2, 0}), empty(full.size());
-  for (auto& one : empty) one = {consumers, consumers, 0};
+  for (auto& one : empty) one = {turns ? 1 : consumers, turns ? 1 : consumers, 0};
+  std::vector<Barrier> order(static_cast<std::size_t>(consumers), {1, 1, 0});
   std::vector<int> content(full.size(), -1), readers(full.size(), 0);
   struct Role {
-    int k = 0, stage = 0;
-    unsigned parity = 0;
-    int step = 0;
+    int tile = 0, k = 0, stage = 0;
+    unsigned parity = 0, turn = 0;
+    bool waits = true;
     void advance(int count) {
       ++k;
       if (++stage == count) {
@@ -63,16 +66,27 @@ inline std::string race(int stages, int consumers, int depth, std::uint64_t seed
         parity ^= 1;
       }
     }
+    void pass(int depth, int count) {  // as Printer::pass() prints it
+      stage += depth % count;
+      if (depth / count % 2 != 0) parity ^= 1;
+      if (stage >= count) {
+        stage -= count;
+        parity ^= 1;
+      }
+    }
   };
   std::vector<Role> roles(static_cast<std::size_t>(consumers) + 1);
+  if (turns) {
+    roles[1].turn = 1;
+    for (int w = 1; w < consumers; ++w) {
+      roles[static_cast<std::size_t>(w) + 1].tile = w;
+      for (int other = 0; other < w; ++other) roles[static_cast<std::size_t>(w) + 1].pass(depth, stages);
+    }
+  }
   std::vector<std::pair<int, int>> flying;  // stage, content: copies under way
   std::mt19937_64 rng(seed);
   int idle = 0;
-  const auto done = [&] {
-    for (const Role& role : roles)
-      if (role.k < depth || role.step != 0) return false;
-    return true;
-  };
+  const auto done = [&] { return std::ranges::all_of(roles, [&](const Role& role) { return role.tile >= tiles; }); };
   while (!done()) {
     if (++idle > 100000) return "nobody gets on";
     const std::size_t who = rng() % (roles.size() + 1);
@@ -89,30 +103,36 @@ inline std::string race(int stages, int consumers, int depth, std::uint64_t seed
       continue;
     }
     Role& role = roles[who];
-    if (role.k >= depth && role.step == 0) continue;
+    if (role.tile >= tiles) continue;
+    if (turns && who > 0 && role.waits) {
+      if (!order[who - 1].passed(role.turn)) continue;
+      role.turn ^= 1;
+      role.waits = false;
+    }
     const auto s = static_cast<std::size_t>(role.stage);
+    const auto before = static_cast<std::size_t>(role.stage == 0 ? stages - 1 : role.stage - 1);
     if (who == 0) {
       if (!empty[s].passed(role.parity ^ 1)) continue;
       full[s].arrive();  // and so many bytes expected
-      flying.emplace_back(role.stage, role.k);
+      flying.emplace_back(role.stage, role.tile * depth + role.k);
       role.advance(stages);
-    } else if (role.step == 0) {
+      if (role.k == depth) role = {role.tile + 1, 0, role.stage, role.parity, 0, true};
+    } else if (role.k < depth) {
       if (!full[s].passed(role.parity)) continue;
-      if (content[s] != role.k) return "another stage's content";
+      if (content[s] != role.tile * depth + role.k) return "another stage's content";
       ++readers[s];  // products are asked for
       // The stage before is left once products behind it are under way.
       if (role.k > 0) {
-        const auto before = static_cast<std::size_t>(role.stage == 0 ? stages - 1 : role.stage - 1);
         --readers[before];
         empty[before].arrive();
       }
       role.advance(stages);
-      if (role.k == depth) role.step = 1;
     } else {
-      const auto before = static_cast<std::size_t>(role.stage == 0 ? stages - 1 : role.stage - 1);
       --readers[before];
       empty[before].arrive();
-      role.step = 0;
+      if (turns) order[who % order.size()].arrive();
+      role = {role.tile + (turns ? consumers : 1), 0, role.stage, role.parity, role.turn, true};
+      for (int other = 1; turns && other < consumers; ++other) role.pass(depth, stages);
     }
     idle = 0;
   }

@@ -17,7 +17,8 @@ const std::vector<std::string> plans{"",
                                      "bk=128 stages=2 bn=32 promote_k=128",
                                      "split_k=3 bn=96 promote_k=128",
                                      "scheme=plain bn=256 stages=4",
-                                     "scheme=plain bm=192 consumers=3 bn=192 element=bf16"};
+                                     "scheme=plain bm=192 consumers=3 bn=192 element=bf16",
+                                     "scheme=plain bm=64 turns=1 bn=256"};
 
 TilePlan plan_of(const std::string& text) {
   const auto plan = from_text(text);
@@ -35,7 +36,7 @@ std::string refusal(const Problem& problem, const std::string& text) {
 /// One stage as the copies of tile rows (row, column) and stage k leave it.
 Image stage_of(const TilePlan& plan, const std::array<std::vector<Image>, 2>& operands, const Extents& e,
                std::int64_t row, std::int64_t column, std::int64_t k) {
-  Image stage(static_cast<std::size_t>(stage_bytes(plan)) / 2, 0xffffffff);
+  Image stage(static_cast<std::size_t>(stage_bytes({}, plan)) / 2, 0xffffffff);
   for (const Copy& copy : copies_of({}, plan)) {
     const bool is_a = copy.operand == Operand::a;
     const Image& from = operands[is_a ? 0 : 1][static_cast<std::size_t>(copy.part)];
@@ -69,6 +70,8 @@ TEST_CASE("what a plan may not be is refused by name") {
   const Problem problem{1000, 777, 530};
   for (const auto& text : plans) CHECK(refusal(problem, text) == "");
   CHECK(refusal(problem, "bm=128 consumers=1").find("bm") != std::string::npos);
+  CHECK(refusal(problem, "bm=128 turns=1").find("turn") != std::string::npos);
+  CHECK(refusal(problem, "bm=64 consumers=1 turns=1").find("turns") != std::string::npos);
   CHECK(refusal(problem, "bn=100").find("bn") != std::string::npos);
   CHECK(refusal(problem, "bk=48").find("bk") != std::string::npos);
   CHECK(refusal(problem, "stages=1").find("stages") != std::string::npos);
@@ -165,7 +168,7 @@ TEST_CASE("what the tensor core reads through descriptors is what was packed") {
               }
             }
           };
-          for (int w = 0; w < plan.consumers; ++w) look(Operand::a, step.a_part, 64 * w, 64, row, problem.m);
+          for (int w = 0; w < plan.bm / 64; ++w) look(Operand::a, step.a_part, 64 * w, 64, row, problem.m);
           look(Operand::b, step.b_part, 0, plan.bn, column, problem.n);
         }
       }
@@ -177,7 +180,13 @@ TEST_CASE("what the tensor core reads through descriptors is what was packed") {
 TEST_CASE("stages are neither overwritten while they are read nor waited for for ever") {
   for (const int stages : {2, 3, 8}) {
     for (const int consumers : {1, 2, 3}) {
-      for (std::uint64_t seed = 0; seed < 20; ++seed) CHECK(race(stages, consumers, 19, seed) == "");
+      for (std::uint64_t seed = 0; seed < 20; ++seed) {
+        CHECK(race(stages, consumers, 19, seed) == "");
+        for (const int depth : {1, 4, 9}) {
+          CHECK(race(stages, consumers, depth, seed, 5) == "");
+          if (consumers > 1) CHECK(race(stages, consumers, depth, seed, 5, true) == "");
+        }
+      }
     }
   }
 }
@@ -196,7 +205,7 @@ TEST_CASE("the printed kernel says what the plan says") {
     const int turns = plan.scheme == Scheme::split ? plan.promote_k / plan.bk : 1;
     CHECK(count(" tc_product(") == 1 + steps_of(plan).size() * static_cast<std::size_t>(turns));
     CHECK(count(" tc_copy(at") == copies_of({}, plan).size());
-    CHECK(count("tc_expect(full + stage * 8, " + std::to_string(stage_bytes(plan)) + ")") == 1);
+    CHECK(count("tc_expect(full + stage * 8, " + std::to_string(stage_bytes({}, plan)) + ")") == 1);
     CHECK(loop->threads == 128 * (plan.consumers + 1));
     CHECK(loop->shared_bytes <= 232448);
     CHECK(loop->blocks == std::min<std::int64_t>(132, extents_of(problem, plan).tiles));

@@ -85,6 +85,108 @@ inline ContractionSample conv_sample(const Convolved& how) {
   });
 }
 
+struct Transposed {
+  std::vector<std::int64_t> x, w;                       ///< (n, c, …) and (c, o of a group, …)
+  std::vector<std::int64_t> stride = {}, padding = {};  ///< by dim
+  std::vector<std::int64_t> more = {};                  ///< output padding
+  std::vector<std::int64_t> dilation = {};
+  std::int64_t groups = 1;
+  bool chain = false;  ///< with a bias, a residual and ReLU behind
+};
+
+/// Lists of one number are that for each dim; those left out are ones, or zeros.
+inline void complete(Transposed& how) {
+  const std::size_t dims = how.x.size() - 2;
+  for (auto* const ones : {&how.stride, &how.dilation}) ones->resize(dims, ones->empty() ? 1 : ones->back());
+  for (auto* const none : {&how.padding, &how.more}) none->resize(dims, none->empty() ? 0 : none->back());
+}
+
+/// Of the result; `how` is complete.
+inline std::vector<std::int64_t> transposed_sizes(const Transposed& how) {
+  std::vector<std::int64_t> shape{how.x[0], how.w[1] * how.groups};
+  for (std::size_t d = 0; d + 2 < how.x.size(); ++d) {
+    shape.push_back((how.x[d + 2] - 1) * how.stride[d] - 2 * how.padding[d] + how.dilation[d] * (how.w[d + 2] - 1) +
+                    how.more[d] + 1);
+  }
+  return shape;
+}
+
+/// A transposed convolution of one, two or three dims.
+inline ContractionSample transposed_sample(Transposed how) {
+  complete(how);
+  const std::size_t dims = how.x.size() - 2;
+  const auto shape = transposed_sizes(how);
+  double products = static_cast<double>(how.x[0] * how.x[1] * how.w[1]);
+  for (std::size_t d = 0; d < dims; ++d) products *= static_cast<double>(how.x[d + 2] * how.w[d + 2]);
+  const std::string name = "conv_transpose" + std::to_string(dims) + "d";
+  const auto list = [](const std::vector<std::int64_t>& values) {
+    std::string text = "[";
+    for (const std::int64_t value : values) text += std::to_string(value) + ", ";
+    return text + "]";
+  };
+  std::string python = "t.nn.functional." + name + "(x[0], x[1], " + (how.chain ? "x[2]" : "None") + ", " +
+                       list(how.stride) + ", " + list(how.padding) + ", " + list(how.more) + ", " +
+                       std::to_string(how.groups) + ", " + list(how.dilation) + ")";
+  if (how.chain) python = "t.relu(" + python + " + x[3])";
+  return contraction_sample(how.chain ? name + "_chain" : name, python, products, [&](GraphBuilder& g) {
+    const int x = g.input(how.x), w = g.input(how.w);
+    std::vector<ir::Arg> args{V("input", x), V("weight", w)};
+    if (how.chain) args.push_back(V("bias", g.input({shape[1]})));
+    args.push_back(L("stride", how.stride));
+    args.push_back(L("padding", how.padding));
+    args.push_back(L("output_padding", how.more));
+    args.push_back(I("groups", how.groups));
+    args.push_back(L("dilation", how.dilation));
+    const int y = g.node(name + (dims == 1 ? ".default" : ".input"), args, shape);
+    if (!how.chain) return y;
+    const int sum = g.node("add.Tensor", {V("self", y), V("other", g.input(shape))}, shape);
+    return g.node("relu.default", {V("self", sum)}, shape);
+  });
+}
+
+inline std::vector<Transposed> transposed_shapes(bool large) {
+  std::vector<Transposed> all{
+      {.x = {2, 16, 5, 7}, .w = {16, 12, 4, 4}, .stride = {2}, .padding = {1}, .chain = true},
+      {.x = {2, 12, 6, 5}, .w = {12, 10, 3, 3}, .stride = {2}, .padding = {1}, .more = {1}},
+      {.x = {3, 9, 7, 6}, .w = {9, 10, 3, 5}, .padding = {1, 2}},
+      {.x = {2, 16, 8, 8}, .w = {16, 10, 2, 2}, .stride = {2}, .chain = true},
+      {.x = {2, 16, 6, 7}, .w = {16, 10, 4, 4}, .stride = {2}},
+      {.x = {2, 10, 50}, .w = {10, 18, 7}, .stride = {3}, .padding = {2}, .more = {2}},
+      {.x = {2, 10, 50}, .w = {10, 18, 3}, .dilation = {3}},
+      {.x = {2, 16, 9}, .w = {16, 8, 2}, .stride = {3}, .chain = true},
+      {.x = {2, 8, 3, 2, 4}, .w = {8, 9, 3, 3, 3}, .stride = {2}, .padding = {1}, .chain = true},
+      {.x = {2, 32, 5, 6}, .w = {32, 8, 3, 3}, .stride = {2, 3}, .padding = {1, 2}, .dilation = {2, 1}, .groups = 4},
+      {.x = {2, 9, 4, 5}, .w = {9, 6, 3, 3}, .stride = {5}, .padding = {1}, .dilation = {2}},
+      {.x = {2, 16, 4, 5}, .w = {16, 5, 4, 3}, .stride = {3, 2}, .padding = {3, 0}, .dilation = {2, 3}},
+  };
+  if (!large) return all;
+  const std::vector<Transposed> more{
+      {.x = {16, 32, 16, 32, 32}, .w = {32, 64, 3, 3, 3}, .stride = {2}, .padding = {1}, .more = {1}},
+      {.x = {16, 32, 16, 32, 32}, .w = {32, 64, 3, 3, 3}, .stride = {2}, .padding = {1}, .chain = true},
+      {.x = {16, 64, 128, 128}, .w = {64, 128, 4, 4}, .stride = {2}, .padding = {1}, .chain = true},
+      {.x = {16, 128, 128, 128}, .w = {128, 64, 3, 3}},
+      {.x = {16, 64, 128, 128}, .w = {64, 64, 2, 2}, .stride = {2}},
+      {.x = {32, 64, 8192}, .w = {64, 64, 5}, .stride = {2}, .padding = {2}, .more = {1}},
+      {.x = {32, 32, 32768}, .w = {32, 64, 5}, .dilation = {3}},
+      {.x = {16, 32, 64, 128}, .w = {32, 64, 3, 5}, .stride = {5, 2}, .padding = {1}, .dilation = {2, 1}},
+      {.x = {8, 64, 128, 128},
+       .w = {64, 16, 3, 5},
+       .stride = {2, 3},
+       .padding = {1, 2},
+       .dilation = {2, 1},
+       .groups = 4},
+      {.x = {8, 32, 32, 32, 32}, .w = {32, 32, 4, 4, 4}, .stride = {2}, .padding = {1}},
+  };
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+inline std::vector<ContractionSample> transposed_samples(bool large) {
+  std::vector<ContractionSample> all;
+  for (const Transposed& how : transposed_shapes(large)) all.push_back(transposed_sample(how));
+  return all;
+}
+
 inline std::vector<ContractionSample> convolution_samples(bool large) {
   std::vector<ContractionSample> all;
   for (const Convolved& how : std::vector<Convolved>{
@@ -94,6 +196,8 @@ inline std::vector<ContractionSample> convolution_samples(bool large) {
            {.x = {2, 32, 9, 9}, .w = {32, 8, 3, 3}, .padding = 1, .groups = 4, .chain = true},
            {.x = {2, 10, 100}, .w = {18, 10, 7}, .stride = 3},
            {.x = {2, 8, 6, 7, 8}, .w = {16, 8, 3, 3, 3}, .padding = 1, .chain = true},
+           {.x = {2, 16, 13, 14}, .w = {24, 16, 3, 3}, .stride = 2, .padding = 1},
+           {.x = {2, 3, 31, 29}, .w = {24, 3, 7, 7}, .stride = 2, .padding = 3},
        })
     all.push_back(conv_sample(how));
   if (!large) return all;

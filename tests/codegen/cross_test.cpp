@@ -37,7 +37,7 @@ Partition cut(const GraphBuilder& g) {
 
 Device gpu() {
   Device device;
-  device.target = Target::cuda;
+  device.target = &backend::cuda();
   device.arch = "sm_90a";
   return device;
 }

@@ -158,7 +158,7 @@ TEST_CASE("short forms hold their stated accuracy on a machine at its worst") {
 
 TEST_CASE("a capped value is one function, and one of small arguments where all of a chunk's are small") {
   Device device;
-  device.target = Target::cuda;
+  device.target = &backend::cuda();
   device.arch = "sm_90a";
   const auto sample = samples::soft_cap(64, 8192, 30);
   Genome genome;
@@ -180,7 +180,7 @@ TEST_CASE("a capped value is one function, and one of small arguments where all 
 
 TEST_CASE("a tanh of softplus is one function, and 16-bit results have the machine's tanh") {
   Device device;
-  device.target = Target::cuda;
+  device.target = &backend::cuda();
   device.arch = "sm_90a";
   const auto body = [&](std::int64_t kind, DType dtype) {
     const auto sample = samples::activation(4096, kind, dtype);

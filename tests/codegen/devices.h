@@ -7,7 +7,7 @@ namespace planish::codegen {
 
 inline Device h200() {
   Device device;
-  device.target = Target::cuda;
+  device.target = &backend::cuda();
   device.arch = "sm_90a";
   return device;
 }

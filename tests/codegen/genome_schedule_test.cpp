@@ -7,7 +7,7 @@
 #include "codegen/devices.h"
 #include "codegen/emit/cuda_access.h"
 #include "codegen/genome.h"
-#include "codegen/genomes.h"
+#include "codegen/templates/genomes.h"
 #include "column_samples.h"
 #include "cross_samples.h"
 #include "gather_samples.h"

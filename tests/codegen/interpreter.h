@@ -32,6 +32,8 @@ class Interpreter {
     std::optional<std::vector<std::int64_t>> row;
     if (two_ways()) fold_both();
     do {
+      const auto holds = [&](const ir::Bound& b) { return b.lo <= b.e.evaluate(point) && b.e.evaluate(point) < b.hi; };
+      if (!std::ranges::all_of(k_.outputs[0].where, holds)) continue;  // dropped, as are the others there
       std::vector<std::int64_t> outer(point.begin(), point.begin() + static_cast<std::ptrdiff_t>(first_inner));
       if (!row || *row != outer) {
         row = outer;
@@ -41,6 +43,10 @@ class Interpreter {
       set_running(point, first_inner);
       const auto values = evaluate(point);
       for (std::size_t o = 0; o < outputs.size(); ++o) {
+        const auto inside = [&](const ir::Bound& b) {
+          return b.lo <= b.e.evaluate(point) && b.e.evaluate(point) < b.hi;
+        };
+        if (!std::ranges::all_of(k_.outputs[o].where, inside)) continue;
         const auto at = k_.outputs[o].index.evaluate(point);
         double& slot = outputs[o].at(static_cast<std::size_t>(at));
         const double value = values[static_cast<std::size_t>(k_.outputs[o].node)];

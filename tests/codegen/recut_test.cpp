@@ -79,7 +79,7 @@ TEST_CASE("kernels of one size that share nothing can be one launch") {
   REQUIRE(ways.size() == 1);
   CHECK(ways[0].replaces == std::vector<std::size_t>{0, 1});
   CHECK(ways[0].by[0].outputs.size() == 2);
-  CHECK(ways[0].seconds < 2 * launch_seconds(cpu()));
+  CHECK(ways[0].seconds < 2 * cpu().target->launch_seconds);
 }
 
 TEST_CASE("many small kernels of one size can be one launch") {

@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "codegen/contraction/cuda_contraction.h"
+#include "codegen/contraction/product.h"
 #include "codegen/contraction_samples.h"
 #include "codegen/devices.h"
 #include "codegen/partition/partition.h"
@@ -64,7 +66,10 @@ void check_places(const Kernel& kernel, const Contraction& c, const Sliding& sli
   const auto offsets = sliding.offsets();
   REQUIRE(static_cast<std::int64_t>(offsets.size()) == sliding.taps);
   std::vector<int> moving = sliding.apart;
-  for (const auto& slide : sliding.slides) moving.insert(moving.end(), {slide.row, slide.tap});
+  for (const auto& slide : sliding.slides) {
+    moving.push_back(slide.row);
+    if (slide.tap >= 0) moving.push_back(slide.tap);
+  }
   moving.insert(moving.end(), sliding.channels.begin(), sliding.channels.end());
   Values at(kernel.space.extents.size(), 0);
   std::int64_t wrong = 0, points = 0;
@@ -74,7 +79,7 @@ void check_places(const Kernel& kernel, const Contraction& c, const Sliding& sli
     for (const int v : sliding.apart) position = position * extent(v) + at[static_cast<std::size_t>(v)];
     for (const auto& slide : sliding.slides) {
       position = position * slide.places + at[static_cast<std::size_t>(slide.row)];
-      tap = tap * slide.taps + at[static_cast<std::size_t>(slide.tap)];
+      if (slide.tap >= 0) tap = tap * slide.taps + at[static_cast<std::size_t>(slide.tap)];
     }
     for (const int v : sliding.channels) channel = channel * extent(v) + at[static_cast<std::size_t>(v)];
     const std::int64_t place = offsets[static_cast<std::size_t>(tap)] + channel / 8 * sliding.positions() + position;
@@ -123,32 +128,120 @@ TEST_CASE("what the tensor core reads of a tap is what the convolution multiplie
     REQUIRE(c);
     if (const auto sliding = contraction::sliding_of(sample.kernel, *c)) check_places(sample.kernel, *c, *sliding);
   }
+  for (const auto& sample : samples::transposed_samples(false)) {
+    CAPTURE(sample.python);
+    const auto product = contraction::product_of(sample.kernel);
+    REQUIRE(product);
+    if (product->sliding) check_places(product->kernel, product->c, *product->sliding);
+  }
 }
 
-TEST_CASE("descriptors of a stage read the chunks that its copies bring") {
+TEST_CASE("few channels are filled up with taps of the last dim, and what lies within what slides stays there") {
+  const auto sliding = [](const samples::Convolved& how) {
+    const auto sample = conv_sample(how);
+    REQUIRE(sample.kernel.anchor == Anchor::contraction);
+    const auto c = contraction_of(sample.kernel);
+    const auto out = contraction::sliding_of(sample.kernel, *c);
+    REQUIRE(out);
+    check_places(sample.kernel, *c, *out);
+    return *out;
+  };
+  const auto few = sliding({.x = {2, 3, 20, 20}, .w = {16, 3, 7, 7}, .stride = 2, .padding = 3});
+  CHECK(few.channel_count == 21);
+  CHECK(few.taps == 7);
+  CHECK(few.slides.back().tap == -1);
+  CHECK(few.phases == 2);
+  const auto many = sliding({.x = {2, 16, 20, 20}, .w = {16, 16, 7, 7}, .stride = 2, .padding = 3});
+  CHECK(many.channel_count == 16);
+  CHECK(many.taps == 49);
+  CHECK(many.phases == 4);
+  const auto column = sliding({.x = {2, 16, 20, 20}, .w = {16, 16, 5, 1}, .padding = 2});
+  CHECK(column.images == 2);
+  CHECK(column.slides.size() == 2);
+  CHECK(column.slides.back().tap == -1);
+}
+
+TEST_CASE("descriptors of a stage read each tap of the strips that its copies bring, and zeros behind them") {
   for (const Operand operand : {Operand::a, Operand::b}) {
-    contraction::Problem problem{.m = 128, .n = 256, .k = 72, .columns = contraction::Columns{operand, 0, 0, 0, {}, 0}};
-    for (const auto scheme : {contraction::Scheme::single, contraction::Scheme::split}) {
-      contraction::TilePlan plan;
-      plan.scheme = scheme;
-      std::vector<contraction::Copy> copies;
-      for (const auto& copy : contraction::copies_of(problem, plan)) {
-        if (copy.operand == operand) copies.push_back(copy);
-      }
-      const int rows = contraction::tile_rows(plan, operand);
-      CHECK(static_cast<int>(copies.size()) == contraction::parts(plan) * plan.bk / 8);
-      int wrong = 0;
-      for (const auto& copy : copies) {
-        CHECK(copy.bytes == rows * 16);
-        const auto d = contraction::descriptor_of(problem, plan, operand, copy.part, 0, copy.chunk / 2 * 16);
-        for (int row = 0; row < rows; ++row) {
-          const int read = d.start + copy.chunk % 2 * d.leading + row / 8 * d.stride + row % 8 * 16;
-          wrong += read != copy.target + row * 16;
+    for (const auto& [taps, chunks, shift] : {std::array{3, 8, 1}, {3, 1, 2}, {7, 1, 1}, {1, 6, 0}, {5, 3, 4}}) {
+      contraction::Columns columns{
+          .operand = operand, .positions = 4096, .planes = chunks, .chunks = chunks, .offsets = {}};
+      columns.taps = taps;
+      columns.shift = shift;
+      columns.image = 1024;
+      for (int strip = 0; strip < 3; ++strip) columns.offsets.push_back(strip * 32);
+      const contraction::Problem problem{.m = 128, .n = 256, .k = taps * chunks * 24, .columns = columns};
+      for (const auto scheme : {contraction::Scheme::single, contraction::Scheme::split}) {
+        contraction::TilePlan plan;
+        plan.scheme = scheme;
+        plan.stages = 2;
+        plan = contraction::with_strips(problem, plan);
+        CAPTURE(contraction::to_text(plan));
+        REQUIRE(contraction::check(problem, plan));
+        const int rows = contraction::tile_rows(plan, operand), units = plan.strips * plan.strip_chunks * taps;
+        // What lies where: (chunk of a strip, position) by 16 bytes; -1: a zero.
+        const std::pair<int, int> nothing{-2, 0}, zero{-1, 0};
+        std::vector<std::pair<int, int>> stage(static_cast<std::size_t>(contraction::stage_bytes(problem, plan) / 16),
+                                               nothing);
+        int copied = 0;
+        for (const auto& copy : contraction::copies_of(problem, plan)) {
+          copied += copy.bytes;
+          for (int i = 0; i < copy.bytes / 16; ++i) {
+            auto& place = stage.at(static_cast<std::size_t>(copy.target / 16 + i));
+            CHECK(place == nothing);
+            place = copy.operand == operand ? std::pair{copy.chunk, i} : std::pair{1000, i};
+          }
         }
+        CHECK(copied == contraction::copied_bytes(problem, plan));
+        for (int part = 0; part < contraction::parts(plan); ++part) {
+          const auto lacking = contraction::zeros_of(problem, plan, part);
+          CHECK((lacking.bytes == 0) == (units % 2 == 0));
+          for (int i = 0; i < lacking.bytes / 16; ++i) {
+            auto& place = stage.at(static_cast<std::size_t>(lacking.target / 16 + i));
+            CHECK(place == nothing);
+            place = zero;
+          }
+        }
+        int wrong = 0;
+        for (const auto& step : contraction::steps_of(plan)) {
+          const int part = operand == Operand::a ? step.a_part : step.b_part;
+          const auto d = contraction::descriptor_of(problem, plan, operand, part, 0, step.k);
+          CHECK(d.leading > 0);
+          CHECK(d.leading / 16 < 1 << 14);
+          for (int half = 0; half < 2; ++half) {
+            const int unit = step.k / 8 + half;
+            for (int row = 0; row < rows; ++row) {
+              const int read = d.start + half * d.leading + row / 8 * d.stride + row % 8 * 16;
+              const auto wanted = unit < units ? std::pair{unit / taps, row + unit % taps * shift} : zero;
+              wrong += stage.at(static_cast<std::size_t>(read / 16)) != wanted;
+            }
+          }
+        }
+        CHECK(wrong == 0);
       }
-      CHECK(wrong == 0);
     }
   }
+}
+
+TEST_CASE("neighbouring taps are joined to strips where they are the same distance apart") {
+  const auto strips = [](const samples::Convolved& convolution) {
+    const auto sample = conv_sample(convolution);
+    const auto product = contraction::product_of(sample.kernel);
+    REQUIRE(product);
+    REQUIRE(product->problem.columns);
+    const auto& columns = *product->problem.columns;
+    const auto offsets = product->sliding->offsets();
+    for (std::size_t tap = 0; tap < offsets.size(); ++tap) {
+      const auto taps = static_cast<std::size_t>(columns.taps);
+      CHECK(offsets[tap] == columns.offsets[tap / taps] + static_cast<std::int64_t>(tap % taps) * columns.shift);
+    }
+    return std::pair{columns.taps, columns.shift};
+  };
+  CHECK(strips({.x = {2, 16, 32, 32}, .w = {32, 16, 3, 3}}) == std::pair{3, 1});
+  CHECK(strips({.x = {2, 16, 32, 32}, .w = {32, 16, 3, 3}, .dilation = 2}) == std::pair{3, 2});
+  CHECK(strips({.x = {2, 16, 32, 32}, .w = {32, 16, 5, 7}}) == std::pair{7, 1});
+  // Neighbours of a stride are of different phases.
+  CHECK(strips({.x = {2, 16, 32, 32}, .w = {32, 16, 3, 3}, .stride = 2}) == std::pair{1, 0});
 }
 
 TEST_CASE("windows that have nothing in common are packed row by row, and 1 x 1 ones are products") {

@@ -6,7 +6,7 @@
 #include <random>
 #include <string_view>
 
-#include "codegen/genomes.h"
+#include "codegen/templates/genomes.h"
 
 /// Random genomes with teams: most of those that codegen::random_genome() draws have none, as a team rules out much.
 namespace planish::codegen::samples {

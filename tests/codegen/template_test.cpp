@@ -8,7 +8,7 @@
 #include <set>
 
 #include "activation_samples.h"
-#include "codegen/genomes.h"
+#include "codegen/templates/genomes.h"
 #include "column_samples.h"
 #include "cpp_samples.h"
 #include "cross_samples.h"

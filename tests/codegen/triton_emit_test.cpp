@@ -6,8 +6,8 @@
 #include <random>
 #include <set>
 
+#include "backend/flags.h"
 #include "codegen/genome.h"
-#include "program/flags.h"
 #include "sample_kernels.h"
 #include "triton_genomes.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 Device gpu(bool triton) {
   Device device;
-  device.target = Target::cuda;
+  device.target = &backend::cuda();
   device.arch = "sm_90a";
   device.triton = triton;
   return device;
@@ -65,10 +65,10 @@ TEST_CASE("a launch of emitted Triton fits its flags, and equal code has one gen
       const auto emitted = emit(sample.kernel, device, *genome);
       REQUIRE_MESSAGE(emitted.has_value(), sample.family);
       CHECK(emitted->language == "triton");
-      CHECK(emitted->block[0] == 32 * program::triton_warps(emitted->flags));
+      CHECK(emitted->block[0] == 32 * backend::triton_warps(emitted->flags));
       CHECK(emitted->shared == 0);
       CHECK(emitted->args.size() == sample.kernel.inputs.size() + sample.kernel.outputs.size());
-      for (const auto& flag : emitted->flags) CHECK_MESSAGE(program::allowed_flag("triton", flag), flag);
+      for (const auto& flag : emitted->flags) CHECK_MESSAGE(backend::cuda().language("triton")->allows(flag), flag);
       const std::string code = emitted->source + emitted->flags[0] + std::to_string(emitted->grid[0]);
       const auto [at, fresh] = known.emplace(code, text(*genome));
       CHECK_MESSAGE((fresh || at->second == text(*genome)),

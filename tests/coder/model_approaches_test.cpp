@@ -64,7 +64,7 @@ struct Table {
                  std::vector<llm::Role> roles = {llm::Role::coder, llm::Role::planner, llm::Role::judge})
       : model(std::make_shared<Speaking>("speaking", std::move(roles), std::move(say))),
         ensemble({model}, real_clock(), 1) {
-    options.facts = {"a GPU", true, "sm_90a"};
+    options.facts = {"a GPU", &backend::cuda(), "sm_90a"};
     pool = std::make_shared<ModelPool>(ensemble, std::move(options));
   }
   std::unique_ptr<Coder> sit(Approach approach, int number = 1) {
@@ -287,7 +287,7 @@ TEST_CASE("a judge's question has what was measured, and not what only fills it"
   feedback.proposal = Source{program_text(1)};
   feedback.evaluation = std::make_shared<Evaluation>(evaluation);
   const Brief brief{"r0", std::make_shared<Topical>(), 0.5, 2, {}};
-  const auto request = judge_request({"a GPU", true, "sm_90a"}, brief, feedback);
+  const auto request = judge_request({"a GPU", &backend::cuda(), "sm_90a"}, brief, feedback);
   CHECK(llm::check(request));
   const std::string& text = request.messages[0].text;
   CHECK(text.size() < 10'000);
@@ -312,7 +312,7 @@ TEST_CASE("another model is asked where one fails, and that is counted") {
   std::uint64_t seed = 0;
   while (llm::Ensemble({broken, good}, real_clock(), seed).choose(llm::Role::coder)->order[0] != 0) ++seed;
   llm::Ensemble ensemble({broken, good}, real_clock(), seed);
-  auto pool = std::make_shared<ModelPool>(ensemble, PoolOptions{.facts = {"a GPU", true, ""}, .turns = 12});
+  auto pool = std::make_shared<ModelPool>(ensemble, PoolOptions{.facts = {"a GPU", &backend::cuda(), ""}, .turns = 12});
   Brief brief{"r0", std::make_shared<Topical>(), 0.5, 2, {}};
   auto coder = model_seat(pool, 1, Approach::samples).make(brief, [] {});
   for (int turn = 0; turn < 12; ++turn) {

@@ -3,7 +3,10 @@
 #include <doctest/doctest.h>
 
 #include "coder/model_answer.h"
+#include "coder/model_prompt.h"
+#include "coder/whole.h"
 #include "fakes.h"
+#include "program/solution.h"
 
 using namespace planish;
 using namespace planish::coder;
@@ -80,6 +83,56 @@ TEST_CASE("the program of an answer is the block that launches something") {
   CHECK(source_in("```cpp\r\n//@ launch f args=in0\r\n```") == "//@ launch f args=in0\n");
 }
 
+constexpr std::string_view module_text = R"(import torch
+class ModelNew(torch.nn.Module):
+    def forward(self, x): return x
+)";
+
+TEST_CASE("Python with a ModelNew is a program too, whatever stands beside it") {
+  CHECK(source_in(fenced(module_text, "python")) == module_text);
+  CHECK(source_in("Install it:\n" + fenced("pip install tilelang\n", "sh") + fenced("import torch\n", "python") +
+                  fenced(module_text, "python")) == module_text);
+  CHECK(source_in(module_text) == module_text);
+  CHECK(refused(fenced(module_text) + fenced(kernel_text)).contains("2 different programs"));
+  CHECK(refused(fenced("from mine import Fast as ModelNew\n")).contains("no code block"));
+  CHECK(refused(fenced("# class ModelNew(nn.Module) comes later\n")).contains("no code block"));
+  CHECK(is_solution(module_text));
+  CHECK_FALSE(is_solution(kernel_text));
+  // Triton with directives is kernels and launches, whatever else it defines.
+  CHECK_FALSE(is_solution(std::string(module_text) + "#@ launch f grid=1 args=in0, out0\n"));
+  const Candidate candidate = solution_candidate(module_text);
+  CHECK(program::solution_of(candidate.program.text()) == module_text);
+  CHECK(candidate.hash == solution_candidate(module_text).hash);
+  CHECK(candidate.hash != solution_candidate(std::string(module_text) + "#").hash);
+}
+
+TEST_CASE("what is no solution's document is told from one") {
+  CHECK_FALSE(program::solution_of(""));
+  CHECK_FALSE(program::solution_of("planish.solution/1"));
+  CHECK_FALSE(program::solution_of(R"({"schema":"planish.solution/1"})"));
+  CHECK_FALSE(program::solution_of(R"({"schema":"planish.solution/1","python":1})"));
+  CHECK_FALSE(program::solution_of(R"({"schema":"planish.solution/1","python":"x","steps":[]})"));
+  CHECK_FALSE(program::solution_of(R"({"schema":"planish.program/1","python":"planish.solution/1"})"));
+  CHECK(program::solution_of(program::solution_document("x = \"\\n\"\n")) == "x = \"\\n\"\n");
+}
+
+TEST_CASE("a prompt offers Python where the region is the whole task of a file") {
+  struct WholeTask : Nothing {
+    bool takes_solutions() const override { return true; }
+  };
+  PromptFacts facts{"a GPU", &backend::cuda(), "sm_90a", "class Model: pass\n", {"TileLang 0.1 (import tilelang)"}};
+  const auto task_of = [&](std::shared_ptr<const Domain> domain) {
+    return coder_prompt(facts, {"task", std::move(domain), 0, 0, {}}, {})[1].text;
+  };
+  const std::string whole = task_of(std::make_shared<WholeTask>());
+  CHECK(whole.contains("class ModelNew(nn.Module)"));
+  CHECK(whole.contains("load_inline, TileLang 0.1 (import tilelang)"));
+  CHECK(whole.contains("class Model: pass"));
+  CHECK_FALSE(task_of(std::make_shared<Nothing>()).contains("ModelNew"));
+  facts.reference.clear();  // a live module
+  CHECK_FALSE(task_of(std::make_shared<WholeTask>()).contains("ModelNew"));
+}
+
 TEST_CASE("edits are of the program that was shown") {
   const AnswerParent parent{"a\nb\n", "hash"};
   const auto found = proposal_in("Sure:\n```\n<<<<<<< SEARCH\nb\n=======\nc\nd\n>>>>>>> REPLACE\n```\n", parent);
@@ -106,7 +159,7 @@ TEST_CASE("a seat of models shows the region, mends one bad answer, learns what 
       std::vector<llm::Answer>{says("I would rather talk."), says(fenced(kernel_text)),
                                says("<<<<<<< SEARCH\n//@ kernel cpp\n=======\n//@ kernel cpp -O3\n>>>>>>> REPLACE")});
   llm::Ensemble ensemble({model}, real_clock(), 1);
-  const auto pool = std::make_shared<ModelPool>(ensemble, PoolOptions{{"a processor", false}});
+  const auto pool = std::make_shared<ModelPool>(ensemble, PoolOptions{{"a processor", &backend::cpu()}});
   Brief brief{"r0", std::make_shared<Nothing>(), 0.5, 2, {}};
   auto coder = model_seat(pool, 3).make(brief, [] {});
   const auto first = answered(*coder, brief);
@@ -157,7 +210,8 @@ TEST_CASE("two answers without a program cost a turn, three turns the seat") {
   auto model = std::make_shared<Scripted>(talk);
   llm::Ensemble ensemble({model}, real_clock(), 1);
   const Brief brief{"r0", std::make_shared<Nothing>(), 0, 0, {}};
-  auto coder = model_seat(std::make_shared<ModelPool>(ensemble, PoolOptions{{"a GPU", true}}), 1).make(brief, [] {});
+  auto coder =
+      model_seat(std::make_shared<ModelPool>(ensemble, PoolOptions{{"a GPU", &backend::cuda()}}), 1).make(brief, [] {});
   CHECK(answered(*coder, brief).finished);
   CHECK(coder->trouble().contains("no code block"));
   const std::scoped_lock lock(model->mutex);

@@ -10,18 +10,17 @@
 using namespace planish;
 using namespace planish::coder;
 using codegen::Emitted;
-using codegen::Target;
 using Kind = Emitted::Argument::Kind;
 
 namespace {
 
-Emitted parsed(std::string_view text, Target target = Target::cuda) {
+Emitted parsed(std::string_view text, const backend::Backend& target = backend::cuda()) {
   auto out = parse_source_text(text, target);
   REQUIRE_MESSAGE(out.has_value(), (out ? "" : out.error().message));
   return std::move(*out);
 }
 
-std::string refused(std::string_view text, Target target = Target::cuda) {
+std::string refused(std::string_view text, const backend::Backend& target = backend::cuda()) {
   const auto out = parse_source_text(text, target);
   REQUIRE_FALSE(out.has_value());
   CHECK(out.error().kind == "bad_source");
@@ -90,7 +89,7 @@ b
 //@ launch k1:g args=tmp0, out0
 //@ launch k0:f block=1,2,3 args=
 )")}) {
-    auto first = parse_source_text(text, Target::cuda);
+    auto first = parse_source_text(text, backend::cuda());
     if (!first) {  // an empty argument is none
       CHECK(first.error().message.contains("``"));
       continue;
@@ -124,8 +123,15 @@ TEST_CASE("a region's program is read as the source that made it") {
 }
 
 TEST_CASE("a text without directives for its kernel is of the target's language") {
-  CHECK(parsed("void f(void** a) {}\n//@ launch f args=in0, out0\n", Target::cpu).language == "cpp");
+  CHECK(parsed("void f(void** a) {}\n//@ launch f args=in0, out0\n", backend::cpu()).language == "cpp");
   CHECK(parsed("k\n//@ launch f args=in0, out0\n").language == "cuda");
+}
+
+TEST_CASE("remarks above the first kernel are no kernel") {
+  const auto e = parsed("// One block a row.\n\n// And so on.\n//@ kernel cuda\nk\n//@ launch f args=in0, out0\n");
+  CHECK(e.language == "cuda");
+  CHECK(e.source == "k\n");
+  CHECK(refused("int x;\n//@ kernel cuda\nk\n//@ launch f args=in0, out0").contains("name of its own"));
 }
 
 TEST_CASE("what is wrong is named with its line") {
@@ -146,7 +152,7 @@ TEST_CASE("what is wrong is named with its line") {
   CHECK(refused("c\n//@ launch f args=tmp0").contains("tmp0 is not declared"));
   CHECK(refused("c\n//@ launch g:f args=in0").contains("no kernel is named `g`"));
   CHECK(refused("//@ kernel cpp\nc\n//@ launch f args=in0").contains("does not run here"));
-  CHECK(refused("//@ kernel cuda\nc\n//@ launch f args=in0", Target::cpu).contains("does not run here"));
+  CHECK(refused("//@ kernel cuda\nc\n//@ launch f args=in0", backend::cpu()).contains("does not run here"));
   CHECK(refused("//@ kernel cuda -include/etc/passwd\nc").contains("is not allowed"));
   CHECK(refused("//@ kernel cuda\nc\n//@ kernel cuda\nd").contains("a name of its own"));
   CHECK(refused("//@ kernel cuda\n\n//@ launch f args=in0").contains("no code"));

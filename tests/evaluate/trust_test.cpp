@@ -58,7 +58,8 @@ TEST_CASE("ok beside what is no measurement is no longer ok") {
   CHECK_FALSE(stands(said_ok(-1, 0)));
   CHECK_FALSE(stands(said_ok(1e300, 1e300, 1e300, 1e300)));
   CHECK_FALSE(stands(said_ok(0, 0), 2));  // one of two outputs was compared
-  CHECK_FALSE(stands(worker::CheckReply{.ok = true, .problem = {}, .outputs = {}, .reference = {}, .message = {}}));
+  CHECK_FALSE(stands(
+      worker::CheckReply{.ok = true, .problem = {}, .outputs = {}, .reference = {}, .message = {}, .digest = {}}));
 }
 
 TEST_CASE("a refusal stays one, with its reason") {

@@ -133,6 +133,8 @@ std::vector<Reader> readers() {
       {"roofline", {{"bytes", 8589934592}, {"flops", 0}, {"bound_ms", 2.0}, {"bound", "memory"}, {"fraction", 0.95}}}};
   VerifyReply verified;
   verified.cases.push_back({});
+  DeviceFacts device;
+  device.target = "cpu";
   ClaimReply claim;
   return {
       {"hello",
@@ -183,7 +185,7 @@ std::vector<Reader> readers() {
       evaluators("region reply", RegionReply{}),
       evaluators("verify reply", verified),
       evaluators("claim reply", claim),
-      evaluators("device", DeviceFacts{}),
+      evaluators("device", device),
   };
 }
 

@@ -38,6 +38,7 @@ check "$here/tests/gpu/habits_check.py"
 if [ -n "${PLANISH_CHEATS_TABLE:-}" ]; then set -- --out "$PLANISH_CHEATS_TABLE"; else set --; fi
 check "$here/tests/cheats/run_corpus.py" --target cuda "$@"
 check "$here/tests/gpu/try_check.py"
+check "$here/tests/gpu/memory_check.py"
 if [ -n "${PLANISH_KERNELBENCH:-}" ]; then check "$here/tests/gpu/kernelbench_check.py" "$PLANISH_KERNELBENCH"; fi
 if [ -f "$here/tests/gpu/random_graphs_check.py" ]; then check "$here/tests/gpu/random_graphs_check.py"; fi
 echo "$failed GPU tests failed"

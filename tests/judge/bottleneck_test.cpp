@@ -81,7 +81,7 @@ TEST_CASE("rows that are read again are seen in the bytes that the time is worth
 
 TEST_CASE("the CPU has its own reading") {
   Asked asked(timed(4));
-  asked.device.target = codegen::Target::cpu;
+  asked.device.target = &backend::cpu();
   asked.device.l2_bytes = 32 << 20;
   asked.genes = {{"bits", {256, 512}}, {"threads", {1, 2, 4}}, {"unroll", {1, 2}}, {"nt", {0, 1}}};
   asked.genome = {{"bits", 512}, {"threads", 1}, {"unroll", 1}, {"nt", 0}};

@@ -66,7 +66,7 @@ struct Asked {
   std::vector<Launch> launches{{40000, 256, 0, 0}};
 
   explicit Asked(Evaluation e) : evaluation(std::move(e)) {
-    device.target = codegen::Target::cuda;
+    device.target = &backend::cuda();
     device.arch = "sm_90a";
   }
   Verdict verdict() const { return judge({evaluation, genome, genes, device, launches, {{1000, 1030}}, {"f32"}}); }

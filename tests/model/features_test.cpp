@@ -51,7 +51,7 @@ TEST_CASE("a genome's features follow the device") {
     CHECK(f.size() > genome.size());
   }
   codegen::Device gpu;
-  gpu.target = codegen::Target::cuda;
+  gpu.target = &backend::cuda();
   gpu.arch = "sm_90a";
   const Featurizer on_gpu(kernel, gpu);
   const auto seeds = codegen::seeds(kernel, gpu);
@@ -69,7 +69,7 @@ TEST_CASE("one genome after another is described as each alone; a model asked by
   codegen::Device cpu, gpu;
   cpu.arch = "x86-64-v4";
   cpu.sms = 2;
-  gpu.target = codegen::Target::cuda;
+  gpu.target = &backend::cuda();
   gpu.arch = "sm_90a";
   for (const codegen::Device& device : {cpu, gpu}) {
     const auto features = std::make_shared<const Featurizer>(kernel, device);
@@ -106,7 +106,7 @@ TEST_CASE("one genome after another is described as each alone; a model asked by
 
 TEST_CASE("the model ranks a candidate by the plan that is emitted, whatever the template") {
   codegen::Device gpu;
-  gpu.target = codegen::Target::cuda;
+  gpu.target = &backend::cuda();
   gpu.arch = "sm_90a";
   gpu.triton = true;
   int triton = 0;

@@ -112,6 +112,127 @@ class Evaluator {
     return true;
   }
 
+  std::vector<std::int64_t> digits(std::size_t linear, const std::vector<std::int64_t>& extents) const {
+    std::vector<std::int64_t> out(extents.size());
+    for (std::size_t d = extents.size(); d-- > 0; linear /= static_cast<std::size_t>(extents[d]))
+      out[d] = static_cast<std::int64_t>(linear % static_cast<std::size_t>(extents[d]));
+    return out;
+  }
+  /// Where it lies; nothing outside.
+  std::optional<std::size_t> place(const std::vector<std::int64_t>& at,
+                                   const std::vector<std::int64_t>& extents) const {
+    std::size_t linear = 0;
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      if (at[d] < 0 || at[d] >= extents[d]) return std::nullopt;
+      linear = linear * static_cast<std::size_t>(extents[d]) + static_cast<std::size_t>(at[d]);
+    }
+    return linear;
+  }
+  static std::vector<std::int64_t> list(const ir::GraphNode& node, std::string_view name, std::size_t count,
+                                        std::int64_t otherwise) {
+    const ir::Arg* arg = node.arg(name);
+    return arg == nullptr ? std::vector<std::int64_t>(count, otherwise)
+                          : std::get<std::vector<std::int64_t>>(arg->data);
+  }
+
+  /// Element by element and tap by tap, transposed or not.
+  bool convolution(const ir::GraphNode& node, int id) {
+    const int x = tensor(node, "input"), w = tensor(node, "weight"), bias = tensor(node, "bias");
+    const bool transposed = node.op.starts_with("aten.conv_transpose");
+    const std::size_t dims = shape(x).size() - 2;
+    const auto stride = list(node, "stride", dims, 1), padding = list(node, "padding", dims, 0),
+               dilation = list(node, "dilation", dims, 1);
+    const auto& outer = transposed ? shape(x) : shape(id);  // whose places a stride moves
+    const auto& inner = transposed ? shape(id) : shape(x);
+    const auto per = static_cast<std::size_t>(inner[1]);
+    const std::vector<std::int64_t> window(shape(w).begin() + 2, shape(w).end());
+    std::size_t taps = 1, outer_count = 1;
+    for (const std::int64_t n : window) taps *= static_cast<std::size_t>(n);
+    for (const std::int64_t n : outer) outer_count *= static_cast<std::size_t>(n);
+    std::vector<Field> out(static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()), 0);
+    const std::size_t plane = out.size() / static_cast<std::size_t>(shape(id)[0] * shape(id)[1]);
+    for (std::size_t i = 0; bias >= 0 && i < out.size(); ++i)
+      out[i] = known_[bias][i / plane % static_cast<std::size_t>(shape(id)[1])];
+    for (std::size_t i = 0; i < outer_count; ++i) {
+      const auto from = digits(i, outer);
+      for (std::size_t c = 0; c < per; ++c) {
+        for (std::size_t t = 0; t < taps; ++t) {
+          const auto tap = digits(t, window);
+          std::vector<std::int64_t> to{from[0], static_cast<std::int64_t>(c)};
+          for (std::size_t d = 0; d < dims; ++d)
+            to.push_back(from[d + 2] * stride[d] + tap[d] * dilation[d] - padding[d]);
+          const auto at = place(to, inner);
+          if (!at) continue;
+          const Field factor = known_[w][(static_cast<std::size_t>(from[1]) * per + c) * taps + t];
+          if (transposed) {
+            out[*at] = plus(out[*at], times(known_[x][i], factor));
+          } else {
+            out[i] = plus(out[i], times(known_[x][*at], factor));
+          }
+        }
+      }
+    }
+    known_[id] = std::move(out);
+    return true;
+  }
+
+  /// Elements of one value at other places: `from` says where; zero outside.
+  template <typename F>
+  bool moved(int x, int id, F&& from) {
+    std::vector<Field> out;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()); ++i) {
+      const auto at = place(from(digits(i, shape(id))), shape(x));
+      out.push_back(at ? known_[x][*at] : 0);
+    }
+    known_[id] = std::move(out);
+    return true;
+  }
+
+  bool movement(const ir::GraphNode& node, int id) {
+    const int x = tensor(node, "self");
+    if (node.op == "aten.view.default" || node.op == "aten.unsqueeze.default") {
+      known_[id] = known_[x];
+      return true;
+    }
+    if (node.op == "aten.permute.default") {
+      const auto order = list(node, "dims", 0, 0);
+      return moved(x, id, [&](const std::vector<std::int64_t>& at) {
+        std::vector<std::int64_t> own(at.size());
+        for (std::size_t d = 0; d < at.size(); ++d) own[static_cast<std::size_t>(order[d])] = at[d];
+        return own;
+      });
+    }
+    const auto whole = [&](std::string_view name) {
+      const auto value = number(node, name);
+      return static_cast<std::int64_t>(value.value_or(0));
+    };
+    if (node.op == "aten.slice.Tensor") {
+      return moved(x, id, [&](std::vector<std::int64_t> at) {
+        auto& one = at[static_cast<std::size_t>(whole("dim"))];
+        one = one * whole("step") + whole("start");
+        return at;
+      });
+    }
+    if (node.op == "aten.constant_pad_nd.default" && number(node, "value") == 0) {
+      const auto around = list(node, "pad", 0, 0);
+      return moved(x, id, [&](std::vector<std::int64_t> at) {
+        for (std::size_t i = 0; 2 * i < around.size(); ++i) at[at.size() - 1 - i] -= around[2 * i];
+        return at;
+      });
+    }
+    if (node.op == "aten.stack.default" && number(node, "dim") == -1) {
+      const ir::Arg* tensors = node.arg("tensors");
+      std::vector<Field> out;
+      const auto& ids = std::get<ir::ValueList>(tensors->data).ids;
+      for (std::size_t i = 0; i < known_[*ids[0]].size(); ++i) {
+        for (const auto& one : ids) out.push_back(known_[*one][i]);
+      }
+      known_[id] = std::move(out);
+      return true;
+    }
+    return false;
+  }
+
   bool fold(const Fold& what, int id) {
     const auto& full = shape(what.of);
     std::vector<Field> out(static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()), 0);
@@ -142,6 +263,8 @@ class Evaluator {
     if (node.op == "aten.mul.Tensor" || node.op == "aten.div.Tensor" || node.op == "aten.add.Tensor" ||
         node.op == "aten.sub.Tensor")
       return pointwise(node, id);
+    if (node.op.starts_with("aten.conv")) return convolution(node, id);
+    if (movement(node, id)) return true;
     const Editor editor(graph_);
     const auto what = linear_fold(editor, node);
     return what && fold(*what, id);

@@ -283,3 +283,154 @@ TEST_CASE("a softmax of more, or of other numbers, stays") {
   unchanged(softmax({4, 1}, 1, DType::f16, DType::f16));
   unchanged(softmax({4, 1}, 1, DType::f16, DType::f32));
 }
+
+namespace {
+
+/// A convolution and a fold of its results. What a test changes stands in the fields.
+struct Convolved {
+  bool transposed = false;
+  Shape x{2, 3, 6, 7}, w{4, 3, 3, 2}, out{2, 4, 6, 8};
+  std::vector<std::int64_t> stride{1, 1}, padding{1, 1}, dilation{1, 1}, over{2, 3};
+  std::int64_t groups = 1;
+  DType dtype = DType::f32;
+  bool keepdim = true, read_again = false, bias = true, parameter = true;
+  const char* between = nullptr;  ///< an operator without numbers
+  const char* fold = "mean.dim";
+
+  ir::Graph graph() const {
+    GraphBuilder g;
+    const int input = g.input(x, dtype), weight = g.input(w, dtype);
+    if (parameter) g.graph.inputs.back().kind = "param";
+    const std::string dims = std::to_string(x.size() - 2);
+    std::vector<ir::Arg> args{V("input", input), V("weight", weight)};
+    if (bias) args.push_back(V("bias", g.input({out[1]}, dtype)));
+    for (const auto& [name, list] : {std::pair{"stride", stride}, {"padding", padding}, {"dilation", dilation}})
+      args.push_back(L(name, list));
+    args.push_back(I("groups", groups));
+    const std::string op =
+        (transposed ? "conv_transpose" : "conv") + dims + "d." + (transposed && x.size() > 3 ? "input" : "default");
+    const int y = g.node(op, args, out, dtype);
+    int last = g.node("mul.Tensor", {V("self", y), F("other", 0.75)}, out, dtype);
+    if (between != nullptr) last = g.node(between, {V("self", last)}, out, dtype);
+    Shape less;
+    for (std::size_t d = 0; d < out.size(); ++d) {
+      const bool goes = std::ranges::find(over, static_cast<std::int64_t>(d)) != over.end();
+      if (!goes || keepdim) less.push_back(goes ? 1 : out[d]);
+    }
+    g.output(g.node(fold, {V("self", last), L("dim", over), B("keepdim", keepdim), N("dtype")}, less, dtype));
+    if (read_again) g.output(g.node("relu.default", {V("self", y)}, out, dtype));
+    return g.graph;
+  }
+};
+
+/// A transposed one: stride 2, padding 1.
+Convolved transposed() {
+  Convolved c;
+  c.transposed = true;
+  c.w = {3, 4, 3, 4};
+  c.stride = {2, 2};
+  c.out = {2, 4, 11, 14};
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("a sum over a convolution's places is a product of sums over what each tap meets") {
+  std::vector<Convolved> all(7);
+  all[1].keepdim = false;
+  all[1].fold = "sum.dim_IntList";
+  all[2].padding = {0, 2};
+  all[2].dilation = {2, 1};
+  all[2].out = {2, 4, 2, 10};
+  all[2].bias = false;
+  all[3] = transposed();
+  all[4] = transposed();
+  all[4].padding = {0, 0};
+  all[4].out = {2, 4, 13, 16};
+  all[5] = transposed();
+  all[5].stride = {3, 1};
+  all[5].dilation = {1, 2};
+  all[5].padding = {2, 3};
+  all[5].out = {2, 4, 15, 7};  // with an output padding of 1
+  all[6].x = {2, 3, 4, 5, 6};
+  all[6].w = {4, 3, 3, 3, 2};
+  all[6].out = {2, 4, 4, 5, 5};
+  all[6].stride = all[6].dilation = {1, 1, 1};
+  all[6].padding = {1, 1, 0};
+  all[6].over = {2, 3, 4};
+  for (const Convolved& c : all) {
+    const ir::Graph graph = c.graph();
+    const Rewritten found = rewrite::rewrite(graph);
+    REQUIRE(found.applied.size() == 1);
+    CHECK(found.applied[0].rule == "sum_through_convolution");
+    CHECK(found.applied[0].numeric == rewrite::Numeric::reassociation);
+    CHECK(std::ranges::none_of(found.graph.nodes, [](const auto& node) { return node.op.starts_with("aten.conv"); }));
+    check_equal(graph, found.graph);
+  }
+  // Without padding every tap of a transposed one meets every element: one sum a dim.
+  const auto sums = [](const Convolved& c) {
+    const auto found = rewrite::rewrite(c.graph());
+    return std::ranges::count(found.graph.nodes, "aten.sum.dim_IntList", &ir::GraphNode::op);
+  };
+  CHECK(sums(all[4]) == 3);
+  CHECK(sums(all[0]) == 1 + 3 + 1);
+}
+
+TEST_CASE("the proof tells a wrong box from a right one") {
+  const ir::Graph graph = Convolved().graph();
+  Rewritten found = rewrite::rewrite(graph);
+  REQUIRE(found.applied.size() == 1);
+  for (ir::GraphNode& node : found.graph.nodes) {
+    for (ir::Arg& arg : node.args) {
+      if (node.op == "aten.slice.Tensor" && arg.name == "start")
+        arg.data = std::int64_t{1} - std::get<std::int64_t>(arg.data);
+    }
+  }
+  const auto inputs = random_inputs(graph, 0);
+  const int output = graph.outputs[0].value;
+  CHECK(rewrite::evaluate(graph, inputs, output) != rewrite::evaluate(found.graph, inputs, output));
+}
+
+TEST_CASE("a sum over places stays where a condition is missing") {
+  Convolved c;
+  SUBCASE("it is over some dims alone") {
+    c.over = {3};
+  }
+  SUBCASE("it is over the channels as well") {
+    c.over = {1, 2, 3};
+  }
+  SUBCASE("something else reads the convolution") {
+    c.read_again = true;
+  }
+  SUBCASE("something in between is not linear") {
+    c.between = "relu.default";
+  }
+  SUBCASE("it is a maximum") {
+    c.fold = "amax.default";
+  }
+  SUBCASE("there are groups") {
+    c.x = {2, 6, 6, 7};
+    c.groups = 2;
+  }
+  SUBCASE("a stride skips elements") {
+    c.stride = {2, 1};
+    c.out = {2, 4, 3, 8};
+  }
+  SUBCASE("a tap meets padding alone") {
+    c.dilation = {7, 1};
+    c.padding = {7, 1};
+  }
+  SUBCASE("there are few places") {
+    c.x = {2, 3, 3, 5};
+    c.out = {2, 4, 3, 5};
+    c.padding = {1, 0};
+    c.w = {4, 3, 3, 1};
+  }
+  SUBCASE("its numbers are rounded to 16 bits") {
+    c.dtype = DType::bf16;
+  }
+  SUBCASE("the weights are data of the caller's") {
+    c.parameter = false;
+  }
+  unchanged(c.graph());
+}

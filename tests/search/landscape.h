@@ -69,7 +69,8 @@ class Landscape : public coder::Domain {
   Result<coder::Candidate> build(const codegen::Genome& g) const override {
     coder::Candidate out;
     out.proposal = g;
-    out.hash = out.program = codegen::text(g);
+    out.hash = codegen::text(g);
+    out.program = out.hash;
     return out;
   }
 

@@ -55,6 +55,23 @@ TEST_CASE_FIXTURE(Fixture, "a program is shipped with everything it needs") {
   CHECK(neighbours() == 0);
 }
 
+TEST_CASE_FIXTURE(Fixture, "a solution ships as its file, and nothing that would run it") {
+  request.program.clear();
+  request.binaries.clear();
+  request.solution = "class ModelNew: pass\n";
+  REQUIRE(ship::write_folder(request).has_value());
+  CHECK(text("solution.py") == request.solution);
+  CHECK_FALSE(fs::exists(request.folder / "module.py"));
+  CHECK_FALSE(fs::exists(request.folder / "libplanish_rt.so"));
+  const Json document = manifest();
+  CHECK(document["mode"] == "solution");
+  CHECK(document["solution"] == sha256_hex(request.solution));
+  CHECK(document["files"].size() == 3);
+  CHECK(ship::check_folder(request.folder).has_value());
+  request.task = dir.path();  // a live module
+  CHECK(ship::write_folder(request).error().kind == "bad_request");
+}
+
 TEST_CASE_FIXTURE(Fixture, "a baseline ships without a program") {
   request.baseline = "compile";
   request.program.clear();

@@ -226,3 +226,34 @@ TEST_CASE("a CUDA kernel, with its registers, where NVRTC is found") {
   CHECK(broken.error().kind == "compile_error");
   CHECK(broken.error().message.find("nonsense") != std::string::npos);
 }
+
+TEST_CASE("the kernels of examples/by_hand compile for Hopper without spills") {
+  if (!fs::exists(tools().compiler)) return;
+  auto folder = TempDir::create();
+  auto compiler = Compiler::start(tools());
+  REQUIRE(compiler.has_value());
+  int found = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(PLANISH_SOURCE_DIR) / "examples" / "by_hand")) {
+    if (entry.path().extension() != ".cu") continue;
+    CAPTURE(entry.path().string());
+    ++found;
+    CompileJob job;
+    job.language = "cuda";
+    job.arch = "sm_90a";
+    job.cache = folder->path().string();
+    job.source = read_file(entry.path()).value();
+    constexpr std::string_view directive = "//@ launch ";
+    const auto at = job.source.find(directive);
+    REQUIRE(at != std::string::npos);
+    job.entry =
+        job.source.substr(at + directive.size(), job.source.find(' ', at + directive.size()) - at - directive.size());
+    const auto reply = compiler->compile(job);
+    if (!reply.has_value() && reply.error().kind == "no_compiler") {
+      MESSAGE("skipped: no NVRTC");
+      return;
+    }
+    REQUIRE_MESSAGE(reply.has_value(), reply.error().message);
+    CHECK(reply->spill_bytes == 0);
+  }
+  CHECK(found == 8);
+}

@@ -27,12 +27,14 @@ _hooked = False
 
 def _hook(event: str, args: tuple[object, ...]) -> None:
     if event == "open" and _open_now and isinstance(args[0], str | bytes | os.PathLike):
+        if isinstance(args[2], int) and args[2] & os.O_ACCMODE == os.O_WRONLY:
+            return  # what it only writes it is not made of
         _open_now[-1].add(os.path.abspath(os.fsdecode(args[0])))
 
 
 @contextmanager
 def watch_reads() -> Iterator[set[str]]:
-    """Within it, the paths of all files that Python opens are added to the set; afterwards it holds those that a task may be changed
+    """Within it, the paths of all files that Python opens, not only to write, are added to the set; afterwards it holds those that a task may be changed
     by: existing files outside Python and its packages, sources in place of compiled modules. What C++ opens by itself is not seen."""
     global _hooked
     if not _hooked:

@@ -11,6 +11,7 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,7 +35,8 @@ class LoadedTask:
 
     `model` is on the CPU, in the mode (training or not) the file left it in. `make_inputs(seed, device)` calls the task's own
     generator with torch seeded; tensors are created on `device` where the generator allows it, and moved there otherwise.
-    `rebuild()` constructs another model with the same parameters.
+    `rebuild()` constructs another model with the same parameters. `variants`: whether the file declares inputs of other shapes
+    (`load_task(path, variant)`).
     """
 
     name: str
@@ -44,21 +46,25 @@ class LoadedTask:
     make_inputs: Callable[[int, torch.device | str], Inputs]
     rebuild: Callable[[], torch.nn.Module]
     live: bool = False
+    variants: bool = False
 
 
-def load_task(path: str | Path) -> LoadedTask:
-    """Loads the task at `path`. Raises PlanishError; never returns a half-built task."""
+def load_task(path: str | Path, variant: int = 0) -> LoadedTask:
+    """Loads the task at `path`. Raises PlanishError; never returns a half-built task. `variant` n > 0: its `make_inputs` gives the n-th
+    of the other shapes that the file's `get_input_variants()` declares; `no_variant` where there are fewer."""
     path = Path(path)
     if not path.exists():
         raise PlanishError("no_such_file", f"{path}: no such file", "give the path of a task file (.py)")
     if path.is_dir():
         from planish.capture.live import load_live
 
+        if variant:
+            raise PlanishError("no_variant", f"{path}: a live task has the shapes that it was given")
         return load_live(path)
-    return _load_file(path)
+    return _load_file(path, variant)
 
 
-def _load_file(path: Path) -> LoadedTask:
+def _load_file(path: Path, variant: int) -> LoadedTask:
     try:
         source = path.read_bytes()
     except OSError as error:
@@ -71,6 +77,8 @@ def _load_file(path: Path) -> LoadedTask:
     if not callable(get_inputs):
         raise PlanishError("no_inputs", f"{path}: defines no function get_inputs()", "add get_inputs() returning a list of tensors")
     get_init_inputs = getattr(module, "get_init_inputs", list)
+    get_variants = getattr(module, "get_input_variants", None)
+    generate = partial(_inputs_of_variant, path, get_variants, variant) if variant else get_inputs
 
     def rebuild() -> torch.nn.Module:
         report_stage("constructing its Model")
@@ -90,11 +98,23 @@ def _load_file(path: Path) -> LoadedTask:
         report_stage("calling its get_inputs()")
         torch.manual_seed(seed)
         with torch.device(device):
-            call = _as_call(_guarded(path, "get_inputs() raised", "inputs_failed", get_inputs))
+            call = _as_call(_guarded(path, f"{'get_input_variants' if variant else 'get_inputs'}() raised", "inputs_failed", generate))
         return move(call, device)
 
     model = rebuild()
-    return LoadedTask(path.stem, path, hashlib.sha256(source).hexdigest(), model, make_inputs, rebuild)
+    return LoadedTask(path.stem, path, hashlib.sha256(source).hexdigest(), model, make_inputs, rebuild, variants=get_variants is not None)
+
+
+def _inputs_of_variant(path: Path, get_variants: Callable[[], Any] | None, variant: int) -> Any:
+    """The n-th entry, counted from 1, of what get_input_variants() returns: what get_inputs() could return, or a function that returns it."""
+    found = get_variants() if callable(get_variants) else []
+    if not isinstance(found, list | tuple):
+        message = f"{path}: get_input_variants() returns a {type(found).__name__}"
+        raise PlanishError("inputs_failed", message, "return a list: one entry for each set of shapes, as get_inputs() returns it or a function that does")
+    if variant > len(found):
+        raise PlanishError("no_variant", f"{path}: declares inputs of {len(found)} other shapes")
+    entry = found[variant - 1]
+    return entry() if callable(entry) else entry
 
 
 def move(tree: Any, device: torch.device | str) -> Any:
@@ -149,6 +169,8 @@ def _import(path: Path, source: bytes) -> ModuleType:
 def _guarded(path: Path, what: str, kind: str, function: Callable[[], Any]) -> Any:
     try:
         return function()
+    except PlanishError:
+        raise
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise PlanishError("out_of_memory", f"{path}: the inputs do not fit in memory: {_describe(error)}", "use smaller inputs") from error
     except (Exception, SystemExit) as error:

@@ -93,6 +93,10 @@ class DataSet:
         if self.outputs and self.outputs[0].view.is_cuda:
             torch.cuda.synchronize()
 
+    def output_digest(self) -> str:
+        """Of the elements of all outputs, to the bit; not of what lies between them."""
+        return ",".join(f"{checksum(as_bytes(slot.view)):016x}" for slot in self.outputs)
+
     def input_tensors(self) -> dict[int, torch.Tensor]:
         return {slot.value: slot.view for slot in self.inputs}
 
@@ -119,6 +123,11 @@ class DataSet:
         for slot in (*self.inputs, *self.outputs):
             slot.view = torch.empty(0)
             slot.buffer.free()
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements in the order of their indices, as contiguous uint8."""
+    return tensor.reshape(-1).contiguous().view(torch.uint8)
 
 
 def _slot(device: torch.device, name: str, value: int, meta: dict[str, Any], seal: bool) -> Slot:

@@ -10,11 +10,11 @@ import torch
 
 from planish import rt
 from planish.errors import PlanishError, is_device_failure
-from planish.oracle import layout, measure, memory
-from planish.oracle.data import DataSet
+from planish.oracle import flags, layout, measure, memory
+from planish.oracle.data import DataSet, as_bytes
 from planish.oracle.expected import Expected, Output
 from planish.oracle.gate import FACTOR, Accuracy, Pair, number
-from planish.oracle.interpret import Interpreter, dtype_of, op_name, peak_bytes
+from planish.oracle.interpret import Interpreter, Mode, dtype_of, op_name, peak_bytes
 from planish.oracle.regimes import REGIMES
 from planish.oracle.sliced import Slicer
 from planish.oracle.task import Task
@@ -269,6 +269,20 @@ class Region:
                 pool[data.seed] = out.eager_error
             for pair in pool.values():
                 out.yardstick = out.yardstick.larger(pair)
+
+    def repeats(self, data: DataSet) -> bool | None:
+        """Whether two runs of eager on these inputs agree to the bit; None where memory does not suffice."""
+        wanted = [value for _, value in self.outputs]
+        inputs = data.input_tensors()
+        try:
+            with flags.eager_context(self.task.device, self.accuracy):
+                first = self.run.run(inputs, wanted, Mode())
+                again = self.run.run(inputs, wanted, Mode())
+        except Exception as error:
+            if not memory.is_exhausted(error):
+                raise
+            return None
+        return all(torch.equal(as_bytes(first[v]), as_bytes(again[v])) for v in wanted)
 
     # -- checking --
 

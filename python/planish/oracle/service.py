@@ -16,6 +16,7 @@ from planish.errors import PlanishError
 from planish.oracle import memory
 from planish.oracle.bite import bite
 from planish.oracle.data import DataSet
+from planish.oracle.dsls import importable
 from planish.oracle.gate import Accuracy
 from planish.oracle.region import Region
 from planish.oracle.task import Task
@@ -35,7 +36,7 @@ class Service:
         self.data: dict[str, DataSet] = {}
 
     def handlers(self) -> dict[str, Handler]:
-        methods = ("hello", "open", "region", "make", "refresh", "poison", "check", "bite", "regimes", "drop")
+        methods = ("hello", "open", "region", "make", "refresh", "poison", "check", "repeat", "bite", "regimes", "drop")
         return {name: self._handler(name) for name in methods}
 
     def _handler(self, name: str) -> Handler:
@@ -78,6 +79,7 @@ class Service:
         return {
             "torch": torch.__version__,
             "python": platform.python_version(),
+            "dsls": importable(),
             "device": {"kind": wanted, "name": info["name"], "memory": info["memory_bytes"], "arch": info["arch"], "uuid": info["uuid"]},
         }
 
@@ -89,7 +91,7 @@ class Service:
             raise PlanishError("bad_accuracy", f"accuracy {params.get('accuracy')!r}: {error}", hint) from error
         self._close()
         with watch_reads() as files:
-            self.task = task = Task(params["task"], self.device, params["blobs"])
+            self.task = task = Task(params["task"], self.device, params["blobs"], int(params.get("variant", 0)))
         outputs = [o["value"] for o in task.graph["outputs"] if "value" in o]
         self.regions[WHOLE] = Region(task, WHOLE, range(len(task.graph["nodes"])), task.inputs, outputs, self.accuracy)
         facts = {
@@ -97,6 +99,7 @@ class Service:
             "source_sha256": task.loaded.source_sha256,
             "parameters": task.parameters,
             "input_bytes": task.input_bytes,
+            "variants": task.loaded.variants,
             "files": sorted(path for path in files if not path.startswith(str(Path(params["blobs"]).resolve()) + os.sep)),
         }
         return {"graph": task.graph, "task": facts}
@@ -136,7 +139,15 @@ class Service:
 
     def check(self, params: dict[str, Any]) -> dict[str, Any]:
         data = self._data(params)
-        return self.regions[data.region].check(data, params.get("stage", "screen"))
+        result = self.regions[data.region].check(data, params.get("stage", "screen"))
+        if params.get("digest", False):
+            result["digest"] = data.output_digest()
+        return result
+
+    def repeat(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Whether eager, run twice more on this data, gives the same bits."""
+        data = self._data(params)
+        return {"same": self.regions[data.region].repeats(data)}
 
     def bite(self, params: dict[str, Any]) -> dict[str, Any]:
         return bite(self._region(params))

@@ -29,12 +29,12 @@ class Task:
     """Owns the model and the captured graph on `device`. Not thread-safe. Construction raises PlanishError for every way in which a
     task can be unfit: see docs/accuracy.md."""
 
-    def __init__(self, path: str, device: torch.device, blobs: str) -> None:
+    def __init__(self, path: str, device: torch.device, blobs: str, variant: int = 0) -> None:
         self.device = device
         self.patience = MEMORY_PATIENCE  # seconds that it may still wait for memory that others hold
         self.path = Path(path)
         self.blobs = blobs
-        self.loaded: LoadedTask = load_task(path)
+        self.loaded: LoadedTask = load_task(path, variant)
         _refuse_too_large(self.loaded, device)
         try:
             self.model = self.loaded.model.to(device)

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from planish.errors import PlanishError
-from planish.ship.live import load_module_file
+from planish.ship.live import load_module_file, solution_in
 
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 1e-2}
@@ -95,6 +95,7 @@ def _load(path: Path, context: dict[str, Any], verdict: dict[str, Any]) -> Calla
     """The solution's ModelNew. Raises _NotCompiledError after filling in the verdict, SystemExit where the solution does."""
     metadata = verdict["metadata"]
     try:
+        path = solution_in(path) or path
         if path.is_dir():  # what Planish ships knows its own folder
             return load_module_file(path / "module.py").ModelNew  # type: ignore[no-any-return]
         text = path.read_text()

@@ -25,7 +25,7 @@ from planish.owned_folder import owned_folder
 from planish.runner.function import as_model, function_of
 from planish.runner.handles import Bound, Handle, put
 from planish.runner.places import Places, by_name, places
-from planish.ship.live import load, load_module_file
+from planish.ship.live import constructor_arguments, load, load_module_file, solution_in
 
 
 def init_inputs(task: LoadedTask) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -34,14 +34,7 @@ def init_inputs(task: LoadedTask) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if task.live or module is None:
         raise PlanishError("load_failed", f"{task.path}: a live module has no constructor to share", "verify its shipped folder instead")
     torch.manual_seed(INIT_SEED)
-    found: Any = getattr(module, "get_init_inputs", list)()
-    if isinstance(found, dict):
-        return (), found
-    if not isinstance(found, list | tuple):
-        return (found,), {}
-    if len(found) == 2 and isinstance(found[0], list | tuple) and isinstance(found[1], dict):
-        return tuple(found[0]), dict(found[1])
-    return tuple(found), {}
+    return constructor_arguments(getattr(module, "get_init_inputs", list)())
 
 
 def load_model(path: Path, task: LoadedTask) -> nn.Module:
@@ -122,6 +115,7 @@ class ModuleHandle(Handle):
 
     def __init__(self, path: Path, task_path: Path, seed: int, state: bool, device: torch.device, graph: dict[str, Any] | None) -> None:
         task = load_task(task_path)
+        path = solution_in(path) or path
         if graph is None:
             args, kwargs = task.make_inputs(seed, device)
             with owned_folder("planish-blobs-") as blobs:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,14 +50,17 @@ def load_module_file(path: Path, prefix: str = "planish_shipped", given: Mapping
     return module
 
 
-def load(path: str | Path, module: nn.Module | None = None, *, fallback: str = "original") -> nn.Module:
+def load(path: str | Path, module: nn.Module | None = None, *, fallback: str = "original", foreign: bool = False) -> nn.Module:
     """The shipped model at `path`; with a `module`, that same module with the program attached (changed in place).
 
-    `fallback` says what a call runs that the program was not made for: the module's `original` code, or that under torch.compile
-    (`compile`; for a module given here). Raises PlanishError: not_shipped, already_attached, bad_request."""
+    `foreign`: a folder may ship a solution, Python that a coder wrote; it is imported, with your rights, only where you
+    say so. `fallback` says what a call runs that the program was not made for: the module's `original` code, or that under torch.compile
+    (`compile`; for a module given here). Raises PlanishError: not_shipped, already_attached, bad_request, foreign_code."""
     folder = Path(path).resolve()
     if not (folder / "ship.json").exists():
         raise PlanishError("not_shipped", f"{folder}: no shipped folder (it has no ship.json)", "give the folder that `planish optimize --out` wrote")
+    if (solution := solution_in(folder)) is not None:
+        return _load_solution(folder, solution, module, foreign)
     if module is not None:
         return attach(folder, module, fallback)
     if fallback != "original":
@@ -65,6 +69,45 @@ def load(path: str | Path, module: nn.Module | None = None, *, fallback: str = "
         raise PlanishError("not_shipped", f"{folder}: made from a live module", "call planish.load(folder, module) with that module")
     loaded: nn.Module = load_module_file(folder / "module.py").load()
     return loaded
+
+
+def solution_in(folder: Path) -> Path | None:
+    """The file of a folder that ships a solution; None where it ships anything else, or is no shipped folder."""
+    try:
+        shipped = json.loads((folder / "ship.json").read_text()).get("mode") == "solution"
+    except (OSError, ValueError, AttributeError):
+        return None
+    return folder / "solution.py" if shipped else None
+
+
+def _load_solution(folder: Path, solution: Path, module: nn.Module | None, foreign: bool) -> nn.Module:
+    if module is not None:
+        raise PlanishError("bad_request", f"{folder}: ships a solution, which is a module of its own", "load it without a module")
+    if not foreign:
+        raise PlanishError(
+            "foreign_code",
+            f"{solution}: Python that a coder wrote; it ran in Planish's sandbox alone",
+            "read it, then call planish.load(folder, foreign=True), which imports it with your rights",
+        )
+    neighbours = str(folder / "neighbours")
+    if (folder / "neighbours").is_dir() and neighbours not in sys.path:
+        sys.path.append(neighbours)
+    reference = load_module_file(folder / "reference.py")
+    made: Any = load_module_file(solution, "planish_solution", vars(reference)).ModelNew
+    args, kwargs = constructor_arguments(getattr(reference, "get_init_inputs", list)())
+    loaded: nn.Module = made(*args, **kwargs)
+    return loaded
+
+
+def constructor_arguments(given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What `get_init_inputs` gives, as arguments: a list, a dict, a list and a dict, or a single one."""
+    if isinstance(given, dict):
+        return (), given
+    if not isinstance(given, list | tuple):
+        return (given,), {}
+    if len(given) == 2 and isinstance(given[0], list | tuple) and isinstance(given[1], dict):
+        return tuple(given[0]), dict(given[1])
+    return tuple(given), {}
 
 
 def attach(folder: Path, module: nn.Module, fallback: str = "original") -> nn.Module:

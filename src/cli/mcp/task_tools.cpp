@@ -9,6 +9,7 @@
 #include "cli/planner.h"
 #include "cli/result_document.h"
 #include "cli/trial.h"
+#include "coder/whole.h"
 #include "evaluate/codec.h"
 
 namespace planish::cli {
@@ -21,8 +22,8 @@ using Type = Argument::Type;
 constexpr std::size_t most_trials = 1000;
 
 const Argument task_argument{"task", Type::text, "Path of a Python file with Model and get_inputs", true};
-const Argument target_argument{
-    "target", Type::text, "Where it runs; auto takes a GPU where there is one", false, {"auto", "cpu", "cuda"}};
+const Argument target_argument{"target", Type::text, "Where it runs; auto takes a GPU where there is one", false,
+                               target_choices()};
 const Argument accuracy_argument{"accuracy", Type::text,
                                  "How right it must be: eager (no less accurate than PyTorch), tf32, or a tolerance "
                                  "such as 1e-4"};
@@ -86,8 +87,9 @@ Result<TrialRequest> trial_of(const Json& given, std::optional<TempDir>& folder)
     PLANISH_TRY(folder, TempDir::create("planish-trial-"));
     // Directives in the text win over the extension; what is C++ without them is to hear that they are missing.
     const auto has = [&out](const char* word) { return out.text.find(word) != std::string::npos; };
-    out.file = folder->path() /
-               (has("__global__") || has("extern \"C\"") || has("#include") ? "candidate.cpp" : "candidate.py");
+    const bool code = has("__global__") || has("extern \"C\"") || has("#include");
+    // A ModelNew may hold such code as a string of its own.
+    out.file = folder->path() / (code && !coder::is_solution(out.text) ? "candidate.cpp" : "candidate.py");
     PLANISH_CHECK(write_file(out.file, out.text));
   } else {
     PLANISH_TRY(out.file, existing_file(file, "file"));
@@ -95,6 +97,7 @@ Result<TrialRequest> trial_of(const Json& given, std::optional<TempDir>& folder)
   }
   out.region = text_of(given, "region", "task");
   out.quick = given.value("quick", true);
+  out.profile = given.value("profile", false);
   return out;
 }
 
@@ -163,6 +166,7 @@ std::vector<mcp::Tool> task_tools(Workshop& workshop) {
                     {"region", Type::text, "What it is for: task (the whole, also where left out), r0, r1, …"},
                     {"quick", Type::boolean,
                      "One seed of the task's own data (also where left out); false: five and every kind of data"},
+                    {"profile", Type::boolean, "Also read the GPU's counters of each launch, where ncu is there"},
                     target_argument,
                     accuracy_argument},
       .run = [&workshop](const Json& given, const mcp::Call& call) { return try_answer(workshop, given, call); }};

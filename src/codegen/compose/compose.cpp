@@ -25,7 +25,7 @@ constexpr auto scalar_argument = []<typename T>(T value) -> program::LaunchArg {
 class Composer {
  public:
   Composer(const ir::Graph& graph, const Device& device) : graph_(graph), producers_(graph.producers()) {
-    program_.target = device.target == Target::cuda ? "cuda" : "cpu";
+    program_.target = device.target->name;
     program_.arch = device.arch;
   }
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "codegen/genomes.h"
+#include "codegen/templates/genomes.h"
 
 namespace planish::codegen {
 namespace {

@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "codegen/genome.h"
 #include "codegen/kernel.h"
+#include "codegen/passes.h"
 
 /// What holds in a kernel of the `contraction` anchor: a matrix product with what is computed of its operands' elements
 /// before it and of its results after it.
@@ -27,10 +28,6 @@ struct Contraction {
 /// fold, another type, or a factor that does not move with an outer variable of its own (a vector, which rows are
 /// folded by faster).
 Result<Contraction> contraction_of(const Kernel& kernel);
-
-/// Products of 16-bit numbers, summed in f32, that make one product of the factors without loss of accuracy: 1 where
-/// both are loaded as such numbers, else 3 (high by high, and high by low both ways).
-int contraction_passes(const Kernel& kernel);
 
 /// Whether contractions have a schedule of their own on this device. Elsewhere PyTorch's libraries stay what computes
 /// matrix products, and the anchor is emitted as rows.

@@ -8,6 +8,7 @@
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/epilogue.h"
 #include "codegen/contraction/main_loop.h"
+#include "codegen/contraction/mend.h"
 #include "codegen/contraction/pack.h"
 #include "codegen/emit/cuda_plan.h"
 
@@ -43,16 +44,17 @@ std::optional<DType> narrow_type(const Kernel& kernel, const Contraction& c) {
   return first && first == second ? first : std::nullopt;
 }
 
-TilePlan plan_of(const Kernel& kernel, const Product& product, const Genome& genome) {
+TilePlan plan_of(const Product& product, const Genome& genome, const Device& device) {
   const auto value = [&](GeneName name, std::int64_t otherwise) {
     return static_cast<int>(gene(genome, name, otherwise));
   };
   TilePlan plan;
-  const auto narrow = narrow_type(kernel, product.c);
+  const auto narrow = narrow_type(product.kernel, product.c);
   plan.scheme = narrow ? Scheme::plain : value("passes", 3) == 1 ? Scheme::single : Scheme::split;
   plan.element = narrow == DType::bf16 ? Element::bf16 : Element::f16;
   plan.bm = value("tile_m", 128);
-  plan.consumers = plan.bm / 64;
+  plan.turns = value("pingpong", 0);
+  plan.consumers = plan.turns != 0 ? 2 : plan.bm / 64;
   plan.bn = value("tile_n", 128);
   plan.bk = value("tile_k", 64);
   plan.stages = value("stages", 3);
@@ -60,7 +62,8 @@ TilePlan plan_of(const Kernel& kernel, const Product& product, const Genome& gen
   plan.raster = value("raster", 8);
   plan.split_k = value("split", 1);
   plan.blocks = value("min_blocks", 1);
-  return plan;
+  return contraction::with_exchange(product.problem, contraction::with_strips(product.problem, plan),
+                                    device.shared_bytes);
 }
 
 std::int64_t scratch_of(const Problem& problem, const TilePlan& plan) {
@@ -80,13 +83,16 @@ std::string tensor_cores_lack(const Kernel& kernel, const Device& device) {
     return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
   };
   if (!in_f32(product->c.first) || !in_f32(product->c.second)) return "factors that are not computed in f32";
-  const Status fits = contraction::check(product->problem, plan_of(kernel, *product, {}), device.shared_bytes);
+  if (contraction::wasted(*product) && narrow_type(product->kernel, product->c))
+    return "16-bit factors with places where there is nothing to multiply";
+  const Genome smallest{{"tile_m", 64}, {"tile_n", 16}, {"tile_k", 32}, {"stages", 2}};
+  const Status fits = contraction::check(product->problem, plan_of(*product, smallest, device), device.shared_bytes);
   return fits ? std::string() : fits.error().message;
 }
 
-std::vector<Gene> contraction_genes(const Kernel& kernel, const Product& product, const Device& device) {
+std::vector<Gene> contraction_genes(const Product& product, const Device& device) {
   const Problem& problem = product.problem;
-  const bool fp32 = !narrow_type(kernel, product.c);
+  const bool fp32 = !narrow_type(product.kernel, product.c);
   // Where PyTorch itself may round fp32 factors to ten bits, as convolutions do unless told otherwise, one product of
   // rounded factors may be as good: the gate says.
   const bool rounds = fp32 && product.sliding;
@@ -101,6 +107,7 @@ std::vector<Gene> contraction_genes(const Kernel& kernel, const Product& product
   if (fp32) genes.push_back({"promote", {32, 64, 128, 256}});
   genes.push_back({"raster", {1, 2, 4, 8, 16, 32}});
   genes.push_back({"min_blocks", {1, 2, 3, 4}});
+  genes.push_back({"pingpong", {0, 1}});
   // More parts than fill the device twice only add traffic.
   std::vector<std::int64_t> parts{1};
   const std::int64_t least_tiles = (problem.m + 127) / 128 * ((problem.n + 127) / 128) * problem.batches;
@@ -111,10 +118,9 @@ std::vector<Gene> contraction_genes(const Kernel& kernel, const Product& product
   return genes;
 }
 
-std::string contraction_illegal(const Kernel& kernel, const Product& product, const Device& device,
-                                const Genome& genome) {
+std::string contraction_illegal(const Product& product, const Device& device, const Genome& genome) {
   const Problem& problem = product.problem;
-  const TilePlan plan = plan_of(kernel, product, genome);
+  const TilePlan plan = plan_of(product, genome, device);
   if (const Status fits = contraction::check(problem, plan, device.shared_bytes); !fits) return fits.error().message;
   if (plan.scheme == Scheme::single && gene(genome, "promote", 64) != 64) return "nothing is promoted";
   const auto extents = contraction::extents_of(problem, plan);
@@ -123,16 +129,16 @@ std::string contraction_illegal(const Kernel& kernel, const Product& product, co
   if (plan.bn > 16 && problem.n <= plan.bn / 2) return "tile_n is twice what there is";
   if (problem.batches * std::max(extents.rows_a, extents.rows_b) > largest_launch)
     return "too many rows to pack in a launch";
-  if (plan.split_k > 1 && problem.batches * problem.m * ((problem.n + 1) / 2) / 256 >= largest_launch)
+  if (plan.split_k > 1 && problem.batches * problem.m * problem.n / contraction::joining_threads >= largest_launch)
     return "too many results to join";
   return {};
 }
 
-std::vector<Genome> contraction_seeds(const Kernel& kernel, const Product& product, const Device& device) {
-  const auto genes = contraction_genes(kernel, product, device);
-  const bool fp32 = !narrow_type(kernel, product.c), rounds = find_gene(genes, "passes") != nullptr;
+std::vector<Genome> contraction_seeds(const Product& product, const Device& device) {
+  const auto genes = contraction_genes(product, device);
+  const bool fp32 = !narrow_type(product.kernel, product.c), rounds = find_gene(genes, "passes") != nullptr;
   struct Tile {
-    std::int64_t m, n, k, stages, blocks = 1;
+    std::int64_t m, n, k, stages, blocks = 1, pingpong = 0;
   };
   const std::vector<Tile> split_tiles{{128, 128, 64, 3}, {128, 128, 32, 6}, {128, 112, 64, 3},   {128, 96, 64, 3},
                                       {128, 64, 64, 4},  {64, 128, 64, 4},  {64, 64, 64, 6},     {128, 32, 64, 5},
@@ -141,31 +147,45 @@ std::vector<Genome> contraction_seeds(const Kernel& kernel, const Product& produ
   const std::vector<Tile> tiles{{128, 256, 64, 4}, {192, 192, 64, 4},  {128, 192, 64, 5}, {128, 128, 64, 6},
                                 {64, 256, 64, 5},  {64, 128, 64, 8},   {64, 64, 64, 8},   {64, 32, 64, 8},
                                 {64, 16, 64, 8},   {64, 128, 64, 4, 2}};
+  // Where rows slide, stages are as many as fit.
+  const std::vector<Tile> sliding_tiles{{128, 256, 64, 8},      {128, 192, 64, 8},      {128, 128, 64, 8},
+                                        {64, 256, 64, 8},       {64, 128, 64, 8},       {64, 64, 64, 8},
+                                        {64, 32, 64, 8},        {64, 128, 64, 8, 2},    {64, 256, 64, 8, 1, 1},
+                                        {64, 192, 64, 8, 1, 1}, {64, 128, 64, 8, 1, 1}, {64, 64, 64, 8, 1, 1}};
+  const std::vector<Tile> sliding_split_tiles{{128, 128, 64, 8},      {128, 96, 64, 8},     {64, 128, 64, 8},
+                                              {64, 64, 64, 8},        {64, 32, 64, 8},      {64, 128, 64, 8, 2},
+                                              {64, 128, 32, 8, 2},    {64, 64, 64, 8, 2},   {64, 128, 64, 8, 1, 1},
+                                              {64, 128, 32, 8, 1, 1}, {64, 96, 64, 8, 1, 1}};
   const auto ranked = [&](const std::vector<Tile>& choices, std::int64_t passes) {
     std::vector<std::pair<double, Genome>> found;
     for (const Tile& tile : choices) {
       for (const std::int64_t split : genes.back().choices) {
-        Genome genome{{"tile_m", tile.m}, {"tile_n", tile.n}, {"tile_k", tile.k},         {"stages", tile.stages},
-                      {"raster", 8},      {"split", split},   {"min_blocks", tile.blocks}};
+        Genome genome{{"tile_m", tile.m}, {"tile_n", tile.n}, {"tile_k", tile.k},          {"stages", tile.stages},
+                      {"raster", 8},      {"split", split},   {"min_blocks", tile.blocks}, {"pingpong", tile.pingpong}};
         if (fp32) genome["promote"] = 64;
         if (rounds) genome["passes"] = passes;
-        if (!contraction_illegal(kernel, product, device, genome).empty()) continue;
+        const auto crowded = [&] {
+          return !contraction_illegal(product, device, genome).empty() ||
+                 (genome["stages"] > 4 && plan_of(product, genome, device).exchange < tile.n);
+        };
+        while (rounds && genome["stages"] > 2 && crowded()) --genome["stages"];
+        if (!contraction_illegal(product, device, genome).empty()) continue;
         // Work of the busiest multiprocessor: its tiles, each as long as tensor cores or shared memory take, whichever
         // is longer.
-        const TilePlan plan = plan_of(kernel, product, genome);
+        const TilePlan plan = plan_of(product, genome, device);
         const auto e = contraction::extents_of(product.problem, plan);
         const double turns = static_cast<double>((e.tiles + device.sms - 1) / device.sms);
         const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n);
-        const double operands = contraction::parts(plan);
-        const double stages = static_cast<double>(e.depth) / static_cast<double>(tile.k * split);
-        const double math = static_cast<double>(passes) * m * n * static_cast<double>(tile.k) / 2048;
+        const double stages = static_cast<double>(e.depth) / static_cast<double>(plan.bk * split);
+        const double math = static_cast<double>(passes) * m * n * plan.bk / 2048;
         const double moved =
-            operands * (m + n) * static_cast<double>(tile.k) * 2 / 40;  // bytes a clock from the L2 cache
+            contraction::copied_bytes(product.problem, plan) / 40.0;  // bytes a clock from the L2 cache
         const double sum = stages * std::max(math, moved) + 1000;
         const double write = (split > 1 ? 3 : 1) * m * n * 4 / 20 + 1000;
-        // One block stores while another multiplies.
-        const double each = tile.blocks > 1 ? std::max(sum, write) + 500 : sum + write;
-        found.emplace_back(turns * each + (tile.blocks > 1 ? sum + write : 0) + (split > 1 ? 6000 : 0), genome);
+        // One block, or one consumer, stores while another multiplies.
+        const bool overlaps = tile.blocks > 1 || tile.pingpong != 0;
+        const double each = overlaps ? std::max(sum, write) + 500 : sum + write;
+        found.emplace_back(turns * each + (overlaps ? std::min(sum, write) : 0) + (split > 1 ? 6000 : 0), genome);
       }
     }
     std::ranges::stable_sort(found, {}, [](const auto& each) { return each.first; });
@@ -181,19 +201,18 @@ std::vector<Genome> contraction_seeds(const Kernel& kernel, const Product& produ
     }
   };
   if (!fp32) take(tiles, 1, 12);
-  if (rounds) take(tiles, 1, 6);
-  if (fp32) take(split_tiles, 3, rounds ? 6 : 12);
+  if (rounds) take(sliding_tiles, 1, 6);
+  if (fp32) take(rounds ? sliding_split_tiles : split_tiles, 3, rounds ? 6 : 12);
   return out;
 }
 
-Result<Emitted> emit_contraction(const Kernel& kernel, const Product& product, const Device& device,
-                                 const Genome& genome) {
+Result<Emitted> emit_contraction(const Product& product, const Device& device, const Genome& genome) {
+  const Kernel& kernel = product.kernel;
   const Contraction& c = product.c;
-  if (const auto why = contraction_illegal(kernel, product, device, genome); !why.empty())
-    return fail("illegal_genome", why);
+  if (const auto why = contraction_illegal(product, device, genome); !why.empty()) return fail("illegal_genome", why);
   const Problem& problem = product.problem;
   const Sliding* const sliding = product.sliding ? &*product.sliding : nullptr;
-  const TilePlan plan = plan_of(kernel, product, genome);
+  const TilePlan plan = plan_of(product, genome, device);
   const auto extents = contraction::extents_of(problem, plan);
   const bool scaled = contraction::scales(plan);
   using Argument = Emitted::Argument;
@@ -225,19 +244,29 @@ Result<Emitted> emit_contraction(const Kernel& kernel, const Product& product, c
       args.push_back(packed[operand].parts.back());
     }
   };
+  // An image's largest magnitude is noted, and behind these whether it has elements that must not be multiplied with
+  // zero. The factor packed first clears what is noted of the other one.
+  const auto idle = contraction::wasted(product);
+  const std::int64_t noted = ((sliding != nullptr ? 1 : 0) + (idle ? 1 : 0)) * contraction::noted_images(product);
   for (const Operand operand : {Operand::a, Operand::b}) {
     if (problem.slides(operand)) continue;
-    const auto packing = contraction::print_packing(
-        kernel, c, operand, plan, operand == Operand::a ? extents.rows_a : extents.rows_b, extents.depth, sliding);
+    const bool clears = launches.empty();
+    const contraction::Notes does{.cleared = clears ? noted : 0, .odd = operand == idle};
+    const auto packing =
+        contraction::print_packing(kernel, c, operand, plan, operand == Operand::a ? extents.rows_a : extents.rows_b,
+                                   extents.depth, sliding, problem.columns ? &*problem.columns : nullptr, does);
     auto& args = launch(packing);
     store(operand, packing, args);
     if (!scaled) continue;
     args.push_back(packed[operand].exponents = place(packing.exponents * 4));
-    if (packing.cleared > 0) args.push_back(notes = place(packing.cleared * 4));
+    if (!packing.notes) continue;
+    if (clears) notes = place(noted * 4);
+    args.push_back(notes);
   }
   if (sliding != nullptr) {
     // What the other packing cleared is noted by the first of these, and read by the second.
-    const auto packings = contraction::print_slide_packings(kernel, c, *sliding, *problem.columns, plan);
+    const auto packings =
+        contraction::print_slide_packings(kernel, c, *sliding, *problem.columns, plan, idle.has_value());
     auto& first = launch(packings.front());
     store(sliding->operand, packings.front(), first);
     if (scaled) {
@@ -296,6 +325,13 @@ Result<Emitted> emit_contraction(const Kernel& kernel, const Product& product, c
     main.args.insert(main.args.end(), exponents.begin(), exponents.end());
     main.args.insert(main.args.end(), ends.begin(), ends.end());
     launches.push_back(std::move(main));
+  }
+
+  if (idle) {
+    auto& args = launch(contraction::print_mending(product, device.sms));
+    for (std::size_t o = 0; o < kernel.outputs.size(); ++o)
+      args.push_back({Argument::Kind::output, static_cast<int>(o)});
+    args.push_back(notes);
   }
 
   for (Emitted& one : launches) {

@@ -15,15 +15,13 @@ namespace planish::codegen {
 /// Why the kernel cannot be emitted so for this device; empty where it can. Such kernels are rows to fold (as_rows()).
 std::string tensor_cores_lack(const Kernel& kernel, const Device& device);
 
-/// The next four expect a kernel and a device for which tensor_cores_lack() is empty, and product_of() the kernel.
-std::vector<Gene> contraction_genes(const Kernel& kernel, const contraction::Product& product, const Device& device);
+/// The next four expect what product_of() makes of a kernel for which tensor_cores_lack() is empty on the device.
+std::vector<Gene> contraction_genes(const contraction::Product& product, const Device& device);
 /// Empty if legal. Expects every gene of contraction_genes to be present with one of its choices.
-std::string contraction_illegal(const Kernel& kernel, const contraction::Product& product, const Device& device,
-                                const Genome& genome);
+std::string contraction_illegal(const contraction::Product& product, const Device& device, const Genome& genome);
 /// Best first; every one is legal.
-std::vector<Genome> contraction_seeds(const Kernel& kernel, const contraction::Product& product, const Device& device);
+std::vector<Genome> contraction_seeds(const contraction::Product& product, const Device& device);
 /// Error kind `illegal_genome`.
-Result<Emitted> emit_contraction(const Kernel& kernel, const contraction::Product& product, const Device& device,
-                                 const Genome& genome);
+Result<Emitted> emit_contraction(const contraction::Product& product, const Device& device, const Genome& genome);
 
 }  // namespace planish::codegen

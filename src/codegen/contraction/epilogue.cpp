@@ -2,23 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/place_writer.h"
-#include "codegen/emit/cuda_access.h"
+#include "codegen/variables.h"
 
 namespace planish::codegen::contraction {
 namespace {
 
-/// True where the output's elements of columns x and x + 1, x even, lie side by side at a multiple of two, and both are
-/// there if one is.
-bool in_pairs(const Kernel& kernel, const Contraction& c, const Output& output, const Sliding* sliding) {
-  if (sliding != nullptr && sliding->operand == Operand::b && sliding->slides.back().row != c.n.back()) return false;
-  if (c.columns % 2 != 0 || (size_of(output.dtype) != 4 && size_of(output.dtype) != 2)) return false;
-  const int last = c.n.back();
-  if (kernel.space.extents[static_cast<std::size_t>(last)] % 2 != 0) return false;
-  const printing::Lanes lanes{printing::Lanes::Mode::along, 2, last, {}, {}};
-  const auto access = printing::classify(output.index, {}, output.dtype, kernel.space, lanes);
-  return access.kind == printing::Access::Kind::vector && access.unit == 2;
+/// Rows whose epilogues are in flight at once: as many as registers may hold.
+int rows_at_once(std::size_t nodes, bool apart) {
+  return nodes <= 12 ? (apart ? 8 : 2) : (apart ? 2 : 1);
 }
 
 /// Coordinates of a factor's row at the position `linear`. Where the row is one of those behind the last of a dim,
@@ -48,59 +43,59 @@ Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Slidin
   for (const Output& output : kernel.outputs) roots.push_back(output.node);
   epilogue.inputs = writer.inputs(roots);
   epilogue.arguments = writer.arguments(roots);
-  epilogue.parameters = writer.parameters(roots);
-  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) {
-    epilogue.arguments += fmt::format("out{}, ", o);
-    epilogue.parameters += fmt::format("{}* __restrict__ out{}, ", printing::storage_type(kernel.outputs[o].dtype), o);
-  }
-  writer.open(
-      fmt::format("TC_FN void tc_store({}int batch, int y, int x, float left, float right) {{", epilogue.parameters));
+  epilogue.parameters = writer.parameters(roots) + writer.output_parameters();
+  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) epilogue.arguments += fmt::format("out{}, ", o);
+  writer.line("template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }");
+  writer.line("template <int rows, int columns, bool all, typename Sums>");
+  writer.open(fmt::format("TC_FN void tc_store({}int batch, int y, int x, int end, int lane, Sums sums) {{",
+                          epilogue.parameters));
   epilogue.parameters.resize(epilogue.parameters.size() - 2);
   writer.decode("batch", c.batch);
-  decode_row(writer, "y", c.m, Operand::a, sliding, "return;");
-  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) {
-    if (in_pairs(kernel, c, kernel.outputs[o], sliding)) {
-      writer.line(fmt::format("{} s{}[2];", printing::storage_type(kernel.outputs[o].dtype), o));
-    }
-  }
-  writer.line("#pragma unroll");
-  writer.open("for (int j = 0; j < 2; ++j) {");
-  const bool slides = sliding != nullptr && sliding->operand == Operand::b;  // whose positions are even
-  const bool odd = !slides && c.columns % 2 != 0;
-  if (odd) writer.open(fmt::format("if (x + j < {}) {{", c.columns));
-  writer.line("const float folded = j == 0 ? left : right;");
-  decode_row(writer, "x + j", c.n, Operand::b, sliding, "continue;");
+  // What columns have in common is read once a row.
+  auto own = printing::closure(kernel, roots, [](int) { return false; });
+  const auto moves = variables_of(kernel);
+  const auto common = std::ranges::stable_partition(own, [&](int id) {
+    return std::ranges::none_of(
+        c.n, [&](int v) { return moves[static_cast<std::size_t>(id)][static_cast<std::size_t>(v)]; });
+  });
+  const std::vector<int> shared(own.begin(), common.begin());
+  own.erase(own.begin(), common.begin());
+  // Long runs of a row, one behind the other; where columns are apart in memory, what lies between them soon after, and
+  // a column's place, which then is costly, once for all rows.
+  const bool apart = !c.n.empty() && kernel.outputs.front().index.coefficient_of(c.n.back()) != 1;
+  const auto rows = [&] {
+    writer.line(fmt::format("#pragma unroll {}", rows_at_once(own.size(), apart)));
+    writer.open("for (int r = 0; r < rows; ++r) {");
+    writer.line("const int row = y + r;");
+    const bool slides = sliding != nullptr && sliding->operand == Operand::a;
+    writer.line(fmt::format("if (!all && row >= {}) break;", slides ? sliding->positions() : c.rows));
+    decode_row(writer, "row", c.m, Operand::a, sliding, "continue;");
+    writer.these(shared);
+  };
+  const auto columns = [&] {
+    writer.line("#pragma unroll");
+    writer.open("for (int j = 0; j < columns; j += 32) {");
+    writer.line("const int at = x + j + lane;");
+    writer.line("if (at >= end) break;");
+    decode_row(writer, "at", c.n, Operand::b, sliding, "continue;");
+  };
+  apart ? columns() : rows();
+  apart ? rows() : columns();
+  if (const auto there = writer.condition(kernel.outputs[0].where); !there.empty())
+    writer.line(fmt::format("if (!({})) continue;", there));
+  writer.line("const float folded = sums(r, j + lane);");
   writer.fold = "folded";
-  writer.nodes(roots);
-  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) {
-    const Output& output = kernel.outputs[o];
-    const std::string value = printing::store_form(
-        writer.name(output.node), kernel.nodes[static_cast<std::size_t>(output.node)].dtype, output.dtype);
-    writer.line(in_pairs(kernel, c, output, sliding)
-                    ? fmt::format("s{}[j] = {};", o, value)
-                    : fmt::format("out{}[{}] = {};", o, writer.place_of(output.index), value));
-  }
-  if (odd) writer.close();
+  writer.these(own);
+  writer.stores();
   writer.close();
-  bool any = false;
-  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) any = any || in_pairs(kernel, c, kernel.outputs[o], sliding);
-  if (any) decode_row(writer, "x", c.n, Operand::b, sliding, "return;");
-  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) {
-    const Output& output = kernel.outputs[o];
-    if (!in_pairs(kernel, c, output, sliding)) continue;
-    writer.line(fmt::format("tc_pair(out{0} + ({1}), s{0}[0], s{0}[1]);", o, writer.place_of(output.index)));
-  }
   writer.close();
-  epilogue.text = R"(template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
-template <typename T> struct __align__(2 * sizeof(T)) TcPair { T left, right; };
-template <typename T> TC_FN void tc_pair(T* p, T left, T right) { *(TcPair<T>*)p = {left, right}; }
-)" + writer.out;
+  writer.close();
+  epilogue.text = std::move(writer.out);
   return epilogue;
 }
 
 Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilogue& epilogue) {
-  const std::int64_t pairs = (problem.n + 1) / 2;
-  const std::int64_t count = problem.batches * problem.m * pairs;
+  const std::int64_t count = problem.batches * problem.m * problem.n;
   const Extents e = extents_of(problem, plan);
   const bool scaled = scales(plan);
   Joining joining;
@@ -122,22 +117,18 @@ Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilog
       joining.threads, scaled ? "const int* __restrict__ ea, const int* __restrict__ eb, " : "", epilogue.parameters);
   out += fmt::format("  const long long at = (long long)blockIdx.x * {} + threadIdx.x;\n", joining.threads);
   out += fmt::format("  if (at >= {}ll) return;\n", count);
-  out += fmt::format("  const int x = (int)(at % {}) * 2;\n  const long long line = at / {};\n", pairs, pairs);
+  out += fmt::format("  const int x = (int)(at % {0});\n  const long long line = at / {0};\n", problem.n);
   out += fmt::format("  const int batch = (int)(line / {0}), y = (int)(line % {0});\n", problem.m);
-  out += "  float left = 0.0f, right = 0.0f;\n";
-  out += fmt::format("  for (int part = 0; part < {}; ++part) {{\n", plan.split_k);
-  out += fmt::format("    const float* const p = parts + (((long long)batch * {} + part) * {} + y) * {} + x;\n",
-                     plan.split_k, problem.m, problem.n);
-  out += "    left += pl_ldg(p);\n";
-  out += problem.n % 2 == 0 ? std::string("    right += pl_ldg(p + 1);\n")
-                            : fmt::format("    if (x + 1 < {}) right += pl_ldg(p + 1);\n", problem.n);
-  out += "  }\n";
+  out += "  float sum = 0.0f;\n";
+  out += fmt::format("  for (int part = 0; part < {}; ++part)\n", plan.split_k);
+  out += fmt::format("    sum += pl_ldg(parts + (((long long)batch * {} + part) * {} + y) * {} + x);\n", plan.split_k,
+                     problem.m, problem.n);
   if (scaled) {
-    out += fmt::format("  const int up = {};\n", exponent("ea", Operand::a, e.rows_a, "y"));
-    out += fmt::format("  left = tc_scale(left, up + {});\n", exponent("eb", Operand::b, e.rows_b, "x"));
-    out += fmt::format("  right = tc_scale(right, up + {});\n", exponent("eb", Operand::b, e.rows_b, "x + 1"));
+    out += fmt::format("  sum = tc_scale(sum, {} + {});\n", exponent("ea", Operand::a, e.rows_a, "y"),
+                       exponent("eb", Operand::b, e.rows_b, "x"));
   }
-  out += fmt::format("  tc_store({}batch, y, x, left, right);\n}}\n", epilogue.arguments);
+  out += fmt::format("  tc_store<1, 1, true>({}batch, y, x, {}, 0, [&](int, int) {{ return sum; }});\n}}\n",
+                     epilogue.arguments, problem.n);
   return joining;
 }
 

@@ -9,7 +9,7 @@
 
 namespace planish::codegen::contraction {
 
-/// What is done with a contraction's sums, as a function `tc_store` of two neighbours of a row (see Attachment).
+/// What is done with a contraction's sums, as a function `tc_store` of some rows and columns (see Attachment).
 struct Epilogue {
   std::string text;         ///< the function
   std::string parameters;   ///< "const float* __restrict__ in2, float* __restrict__ out0": of a kernel that calls it
@@ -20,10 +20,11 @@ Epilogue print_epilogue(const Kernel& kernel, const Contraction& contraction, co
 
 /// A kernel that adds the parts of k up, multiplies back where rows were scaled, and does the epilogue. Arguments: the
 /// parts (fp32, product · split_k + part), the exponents of both operands where there are some, the epilogue's.
+constexpr int joining_threads = 256;  ///< one result each
 struct Joining {
   std::string source;
   std::int64_t blocks = 0;
-  int threads = 256;
+  int threads = joining_threads;
 };
 Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilogue& epilogue);
 

@@ -13,6 +13,9 @@ TC_FN void tc_init(u32 barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(arrivals) : "memory");
 }
 TC_FN void tc_ready() { asm volatile("fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;" ::: "memory"); }
+TC_FN void tc_clear(u32 to) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" :: "r"(to), "r"(0) : "memory");
+}
 TC_FN void tc_expect(u32 barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
 }
@@ -40,11 +43,12 @@ template <int n> TC_FN void tc_hold(float (&d)[n]) {
 }
 TC_FN int tc_group() { return __shfl_sync(~0u, (int)threadIdx.x / 128, 0); }
 TC_FN bool tc_finite(float v) { return (__float_as_uint(v) & 0x7f800000u) != 0x7f800000u; }
-// v * 2^e, rounded once where the result is normal. |e| <= 360.
+// v * 2^e, rounded once where the result is normal, for sums of products of operands that were scaled (|v| from 2^-60 to
+// 2^60): beyond |e| = 252 the result is infinite, or 0, as it is there.
 TC_FN float tc_scale(float v, int e) {
-  const int third = e / 3;
-  const float f = __int_as_float((127 + third) << 23);
-  return v * f * f * __int_as_float((127 + e - 2 * third) << 23);
+  e = min(max(e, -252), 252);
+  const int half = e >> 1;
+  return v * __int_as_float((127 + half) << 23) * __int_as_float((127 + e - half) << 23);
 }
 )";
 }

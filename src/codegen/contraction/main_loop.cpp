@@ -45,10 +45,12 @@ class Printer {
   void poll();
   void taps();
   void head();
-  void walk();
+  void zeros();
+  void walk(bool turns);
   void feeder();
   void slide();
   void advance();
+  void pass();
   void multiplier();
   void stage(bool first, bool last);
   void steps(int accumulator, bool fresh);
@@ -116,30 +118,49 @@ void Printer::head() {
        ") planish_kernel(" + operands + attachment_.parameters + ") {");
   line("extern __shared__ __align__(16) unsigned char pl_smem[];");
   line("const u32 base = (tc_shared(pl_smem) + 127u) & ~127u;");
-  line("const u32 full = base + " + number(plan_.stages * stage_bytes(plan_)) + ", empty = full + " +
+  line("const u32 full = base + " + number(plan_.stages * stage_bytes(problem_, plan_)) + ", empty = full + " +
        number(plan_.stages * 8) + ";");
   line("const int group = tc_group();");
   line("if (threadIdx.x == 0) {");
   line("for (int i = 0; i < " + number(plan_.stages) + "; ++i) {");
   line("tc_init(full + i * 8, 1);");
   // Each warp leaves a stage when its own reads are done.
-  line("tc_init(empty + i * 8, " + number(4 * plan_.consumers) + ");");
+  line("tc_init(empty + i * 8, " + number(plan_.turns != 0 ? 4 : 4 * plan_.consumers) + ");");
   line("}");
+  for (int w = 0; plan_.turns != 0 && w < plan_.consumers; ++w)
+    line("tc_init(empty + " + number(8 * (plan_.stages + w)) + ", 4);");
   line("tc_ready();");
   line("}");
+  if (problem_.columns) zeros();
   line("__syncthreads();");
   line("int stage = 0;");
   line("u32 parity = 0;");
 }
 
-void Printer::walk() {
+/// What no copy brings.
+void Printer::zeros() {
+  for (int part = 0; part < parts(plan_); ++part) {
+    const Zeros lacking = zeros_of(problem_, plan_, part);
+    if (lacking.bytes == 0) continue;
+    const std::string each = number(lacking.bytes / 16);
+    line("for (int i = threadIdx.x; i < " + number(plan_.stages) + " * " + each + "; i += " + number(threads(plan_)) +
+         ") {");
+    line("tc_clear(base + i / " + each + " * " + number(stage_bytes(problem_, plan_)) + " + " + number(lacking.target) +
+         " + i % " + each + " * 16);");
+    line("}");
+    if (part + 1 == parts(plan_)) line("tc_ready();");
+  }
+}
+
+void Printer::walk(bool turns) {
   const std::int64_t down = extents_.rows_a / plan_.bm;
   const std::int64_t across = extents_.rows_b / plan_.bn;
   const std::int64_t each = down * across;
   const bool sliced = problem_.batches * plan_.split_k > 1;
   const std::string count = sliced ? "whole" : "tile";
-  line("for (int " + count + " = blockIdx.x; " + count + " < " + number(extents_.tiles) + "; " + count +
-       " += gridDim.x) {");
+  line("for (int " + count + " = blockIdx.x" + (turns ? " + (group - 1) * gridDim.x" : "") + "; " + count + " < " +
+       number(extents_.tiles) + "; " + count + " += " + (turns ? number(plan_.consumers) + " * " : "") +
+       "gridDim.x) {");
   if (sliced) line("const int slice = whole / " + number(each) + ", tile = whole % " + number(each) + ";");
   const std::string band = number(plan_.raster * across);
   line("const int band = tile / " + band + " * " + number(plan_.raster) + ", within = tile % " + band + ";");
@@ -155,12 +176,22 @@ void Printer::advance() {
   line("}");
 }
 
+/// On to where the next tile's stages begin.
+void Printer::pass() {
+  line("stage += " + number(depth_ % plan_.stages) + ";");
+  if (depth_ / plan_.stages % 2 != 0) line("parity ^= 1;");
+  line("if (stage >= " + number(plan_.stages) + ") {");
+  line("stage -= " + number(plan_.stages) + ";");
+  line("parity ^= 1;");
+  line("}");
+}
+
 void Printer::feeder() {
   line("if (group == 0) {");
   const bool shares = plan_.consumers > 1 || plan_.blocks > 1;
   if (shares) line("tc_fewer<" + number(feeder_registers(plan_)) + ">();");
   line("if (threadIdx.x == 0) {");
-  walk();
+  walk(false);
   const std::string product = plan_.split_k > 1 ? "slice / " + number(plan_.split_k) : std::string("slice");
   const std::string part = "slice % " + number(plan_.split_k);
   const auto from = [&](Operand operand) {
@@ -177,18 +208,18 @@ void Printer::feeder() {
   };
   line("const long long from_a = " + from(Operand::a) + ", from_b = " + from(Operand::b) + ";");
   if (problem_.columns) {
-    const std::int64_t chunks = problem_.columns->chunks;
+    const std::int64_t runs = problem_.columns->chunks / plan_.strip_chunks;  // of each strip
     if (plan_.split_k > 1) {
-      line("const int first = " + part + " * " + number(depth_ * plan_.bk / 8) + ";");
-      line("int tap = first / " + number(chunks) + ", chunk = first % " + number(chunks) + ";");
+      line("const int first = " + part + " * " + number(depth_ * plan_.strips) + ";");
+      line("int taps = first / " + number(runs) + ", run = first % " + number(runs) + ";");
     } else {
-      line("int tap = 0, chunk = 0;");
+      line("int taps = 0, run = 0;");
     }
   }
   line("for (int k = 0; k < " + number(depth_) + "; ++k) {");
   line("tc_poll(empty + stage * 8, parity ^ 1);");
-  line("tc_expect(full + stage * 8, " + number(stage_bytes(plan_)) + ");");
-  line("const u32 at = base + stage * " + number(stage_bytes(plan_)) + ";");
+  line("tc_expect(full + stage * 8, " + number(copied_bytes(problem_, plan_)) + ");");
+  line("const u32 at = base + stage * " + number(stage_bytes(problem_, plan_)) + ";");
   for (const Copy& copy : copies_of(problem_, plan_)) {
     if (problem_.slides(copy.operand)) continue;
     const bool is_a = copy.operand == Operand::a;
@@ -204,25 +235,26 @@ void Printer::feeder() {
   line("}");
 }
 
-/// Copies of the operand whose rows slide: chunk by chunk of the stage, one tap after the other.
+/// Copies of the operand whose rows slide: strip by strip of the stage, one run of a strip's chunks after the other.
 void Printer::slide() {
   const Columns& columns = *problem_.columns;
-  const bool is_a = columns.operand == Operand::a;
-  const std::string name = is_a ? "a" : "b";
+  const std::string name = columns.operand == Operand::a ? "a" : "b";
   const std::int64_t products = moves(columns.operand) ? problem_.batches : 1;
+  const std::string inside = "taps < " + number(static_cast<std::int64_t>(columns.offsets.size()));
   line("#pragma unroll");
-  line("for (int i = 0; i < " + number(plan_.bk / 8) + "; ++i) {");
-  line("const long long place = tap < " + number(static_cast<std::int64_t>(columns.offsets.size())) + " ? from_" +
-       name + " + tc_taps[tap] + chunk * " + number(columns.positions) + "ll : " + number(columns.zeros(products)) +
-       "ll;");
+  line("for (int i = 0; i < " + number(plan_.strips) + "; ++i) {");
+  line("const long long place = " + inside + " ? from_" + name + " + tc_taps[taps] + run * " +
+       number(columns.positions * plan_.strip_chunks) + "ll : " + number(columns.zeros(products)) + "ll;");
+  line("const long long next = " + inside + " ? " + number(columns.positions) + "ll : 0ll;");
   for (const Copy& copy : copies_of(problem_, plan_)) {
-    if (!problem_.slides(copy.operand) || copy.chunk != 0) continue;
-    line("tc_copy(at + " + number(copy.target) + " + i * " + number(copy.bytes) + ", " + name + number(copy.part) +
-         " + place * 16, " + number(copy.bytes) + ", full + stage * 8);");
+    if (!problem_.slides(copy.operand) || copy.chunk >= plan_.strip_chunks) continue;
+    line("tc_copy(at + " + number(copy.target) + " + i * " + number(copy.bytes * plan_.strip_chunks) + ", " + name +
+         number(copy.part) + " + (place + " + number(copy.chunk) + " * next) * 16, " + number(copy.bytes) +
+         ", full + stage * 8);");
   }
-  line("if (++chunk == " + number(columns.chunks) + ") {");
-  line("chunk = 0;");
-  line("++tap;");
+  line("if (++run == " + number(columns.chunks / plan_.strip_chunks) + ") {");
+  line("run = 0;");
+  line("++taps;");
   line("}");
   line("}");
 }
@@ -249,10 +281,10 @@ void Printer::release(const std::string& condition) {
 void Printer::stage(bool first, bool last) {
   line("{");
   line("tc_poll(full + stage * 8, parity);");
-  line("const u64 at = (u64)((base + stage * " + number(stage_bytes(plan_)) + ") >> 4);");
+  line("const u64 at = (u64)((base + stage * " + number(stage_bytes(problem_, plan_)) + ") >> 4);");
   const int apart = descriptor_of(problem_, plan_, Operand::a, 0, 64, 0).start -
                     descriptor_of(problem_, plan_, Operand::a, 0, 0, 0).start;
-  line("const u64 at_a = at + (group - 1) * " + number(apart / 16) + ";");
+  line(plan_.turns != 0 ? "const u64 at_a = at;" : "const u64 at_a = at + (group - 1) * " + number(apart / 16) + ";");
   line("tc_begin();");
   steps(0, promotes(plan_) && first);
   line("tc_commit();");
@@ -274,16 +306,12 @@ void Printer::stage(bool first, bool last) {
   line("}");
 }
 
+/// What the accumulators hold, multiplied back, goes through shared memory: threads that are neighbours store
+/// neighbours.
 void Printer::store() {
   const bool whole_m = extents_.rows_a == problem_.m;
   const bool whole_n = extents_.rows_b == problem_.n;
-  const auto value = [&](const std::string& i, const std::string& column) {
-    // Where hi·hi is not finite the small products say nothing: lo is 0 beside an Inf, and Inf · 0 is NaN.
-    const std::string raw = !promotes(plan_) ? "high[" + i + "]"
-                                             : "tc_finite(sum[" + i + "]) ? fmaf(small[" + i + "], 0x1p-11f, sum[" + i +
-                                                   "]) : sum[" + i + "]";
-    return attachment_.scaled ? "tc_scale(" + raw + ", up + " + column + ")" : raw;
-  };
+  const bool sliced = problem_.batches * plan_.split_k > 1;
   const auto exponent = [&](const std::string& name, Operand operand, const std::string& place) {
     const std::string product = moves(operand) ? "slice * " : "";
     if (problem_.slides(operand)) {
@@ -295,14 +323,17 @@ void Printer::store() {
     const std::int64_t rows = operand == Operand::a ? extents_.rows_a : extents_.rows_b;
     return name + "[" + (product.empty() ? "" : product + number(rows) + " + ") + place + "]";
   };
-  const bool sliced = problem_.batches * plan_.split_k > 1;
-  const std::string n = number(problem_.n);
-  line("const int m = row + (group - 1) * 64 + (int)threadIdx.x % 128 / 32 * 16 + lane / 4;");
-  line("const int n = column + lane % 4 * 2;");
+  line("const int warp = threadIdx.x % 128 / 32;");
+  line(std::string("const int m = row + ") + (plan_.turns != 0 ? "" : "(group - 1) * 64 + ") + "warp * 16;");
+  line("float* const exchange = (float*)(pl_smem + (base - tc_shared(pl_smem)) + " +
+       number(exchange_offset(problem_, plan_)) + ") + ((group - 1) * 4 + warp) * " + number(exchange_floats(plan_)) +
+       ";");
+  line("float* const mine = exchange + lane / 4 * " + number(exchange_pitch(plan_)) + " + lane % 4 * 2;");
   if (attachment_.scaled) {
-    line("const int up0 = " + exponent("ea", Operand::a, "m") + ", up1 = " + exponent("ea", Operand::a, "m + 8") + ";");
+    line("const int up0 = " + exponent("ea", Operand::a, "m + lane / 4") +
+         ", up1 = " + exponent("ea", Operand::a, "m + lane / 4 + 8") + ";");
   }
-  // A tile reaches into two images at most, whose exponents are asked for once.
+  // A tile that reaches into two images at most asks for their exponents once.
   const bool near = attachment_.scaled && problem_.slides(Operand::b) && problem_.columns->image >= plan_.bn;
   if (near) {
     const std::string image = number(problem_.columns->image);
@@ -310,25 +341,42 @@ void Printer::store() {
     line("const int before = " + exponent("eb", Operand::b, "column") +
          ", behind = " + exponent("eb", Operand::b, "border") + ";");
   }
+  const std::string width = number(plan_.exchange), all = number(plan_.bn);
   line("#pragma unroll");
-  line("for (int i = 0; i < " + number(accumulator_registers(plan_)) + "; i += 4) {");
-  line("const int x = n + i * 2;");
-  if (!whole_n) line("if (x < " + n + ") {");
-  if (attachment_.scaled) {
-    line(near ? std::string("const int across0 = x < border ? before : behind, across1 = across0;")
-              : "const int across0 = " + exponent("eb", Operand::b, "x") +
-                    ", across1 = " + exponent("eb", Operand::b, "x + 1") + ";");
-  }
+  line("for (int part = 0; part < " + all + "; part += " + width + ") {");
   line("#pragma unroll");
   line("for (int h = 0; h < 2; ++h) {");
-  line("const int y = m + h * 8;");
-  if (attachment_.scaled) line("const int up = h == 0 ? up0 : up1;");
-  line("const float left = " + value("i + h * 2", "across0") + ";");
-  line("const float right = " + value("i + h * 2 + 1", "across1") + ";");
-  line((whole_m ? std::string() : "if (y < " + number(problem_.m) + ") ") + "tc_store(" + attachment_.arguments +
-       (sliced ? "slice" : "0") + ", y, x, left, right);");
+  line("__syncwarp();");
+  line("#pragma unroll");
+  line("for (int j = part; j < min(part + " + width + ", " + all + "); j += 8) {");
+  if (attachment_.scaled) {
+    const std::string x = "column + j + lane % 4 * 2";
+    line(near ? "const int across0 = " + x + " < border ? before : behind, across1 = across0;"
+              : "const int across0 = " + exponent("eb", Operand::b, x) +
+                    ", across1 = " + exponent("eb", Operand::b, x + " + 1") + ";");
+  }
+  const auto value = [&](const std::string& i, const std::string& across) {
+    // Where hi·hi is not finite the small products say nothing: lo is 0 beside an Inf, and Inf · 0 is NaN.
+    const std::string raw = !promotes(plan_) ? "high[" + i + "]"
+                                             : "tc_finite(sum[" + i + "]) ? fmaf(small[" + i + "], 0x1p-11f, sum[" + i +
+                                                   "]) : sum[" + i + "]";
+    return attachment_.scaled ? "tc_scale(" + raw + ", (h == 0 ? up0 : up1) + " + across + ")" : raw;
+  };
+  line("const float left = " + value("j / 2 + h * 2", "across0") + ";");
+  line("const float right = " + value("j / 2 + h * 2 + 1", "across1") + ";");
+  line("*(float2*)(mine + j - part) = make_float2(left, right);");
   line("}");
-  if (!whole_n) line("}");
+  line("__syncwarp();");
+  // Columns of this part, and the first that is not there.
+  const std::int64_t last = std::min<std::int64_t>(plan_.exchange, plan_.bn);
+  const bool even = plan_.bn % plan_.exchange == 0 || plan_.exchange > plan_.bn;
+  const std::string end =
+      whole_n && even && last % 32 == 0 ? "" : "min(column + " + all + ", " + number(problem_.n) + ")";
+  line("tc_store<8, " + number((last + 31) / 32 * 32) + ", " + (whole_m ? "true" : "false") + ">(" +
+       attachment_.arguments + (sliced ? "slice" : "0") + ", m + h * 8, column + part, " +
+       (end.empty() ? "0x7fffffff" : end) + ", lane, [&](int r, int c) { return exchange[r * " +
+       number(exchange_pitch(plan_)) + " + c]; });");
+  line("}");
   line("}");
 }
 
@@ -338,7 +386,21 @@ void Printer::multiplier() {
   const bool shares = plan_.consumers > 1 || plan_.blocks > 1;
   if (shares) line("tc_more<" + number(consumer_registers(plan_)) + ">();");
   line("const int lane = threadIdx.x % 32;");
-  walk();
+  if (plan_.turns != 0) {
+    // Stages of the tiles that others have are theirs.
+    line("for (int other = 1; other < group; ++other) {");
+    pass();
+    line("}");
+    line("const u32 turns = empty + " + number(8 * plan_.stages) + ";");
+    line("u32 turn = group == 1 ? 1 : 0;");
+  }
+  walk(plan_.turns != 0);
+  if (plan_.turns != 0) {
+    // Not before whoever is before has seen all its stages: a parity tells a stage from the next in its place, not from
+    // later ones.
+    line("tc_poll(turns + (group - 1) * 8, turn);");
+    line("turn ^= 1;");
+  }
   line("float high[" + number(registers) + "];");
   if (promotes(plan_)) line("float small[" + number(registers) + "], sum[" + number(registers) + "];");
   line("#pragma unroll");
@@ -349,10 +411,16 @@ void Printer::multiplier() {
   line("for (int k = 0; k < " + number(depth_) + "; k += " + number(turns) + ") {");
   for (int turn = 0; turn < turns; ++turn) stage(turn == 0, turn + 1 == turns);
   line("}");
+  if (plan_.turns != 0) line("if (lane == 0) tc_leave(turns + group % " + number(plan_.consumers) + " * 8);");
   line("tc_finish<0>();");
   line(promotes(plan_) ? "tc_hold(small);" : "tc_hold(high);");
   release("");
   store();
+  if (plan_.turns != 0) {
+    line("for (int other = 1; other < " + number(plan_.consumers) + "; ++other) {");
+    pass();
+    line("}");
+  }
   line("}");
   line("}");
 }
@@ -363,12 +431,17 @@ Attachment plain_store(const Problem& problem) {
   const std::string n = number(problem.n);
   Attachment attachment;
   attachment.prelude =
-      "TC_FN void tc_store(float* c, int slice, int y, int x, float left, float right) {\n"
+      "template <int rows, int columns, bool all, typename Sums>\n"
+      "TC_FN void tc_store(float* c, int slice, int y, int x, int end, int lane, Sums sums) {\n"
       "  float* const p = c + ((long long)slice * " +
-      number(problem.m) + " + y) * " + n + " + x;\n" +
-      (problem.n % 2 == 0 ? "  *(float2*)p = make_float2(left, right);\n"
-                          : "  p[0] = left;\n  if (x + 1 < " + n + ") p[1] = right;\n") +
-      "}\n";
+      number(problem.m) + " + y) * " + n +
+      " + x;\n"
+      "#pragma unroll\n"
+      "  for (int r = 0; r < rows; ++r)\n"
+      "#pragma unroll\n"
+      "    for (int i = lane; i < columns; i += 32)\n"
+      "      if ((all || y + r < " +
+      number(problem.m) + ") && x + i < end) p[(long long)r * " + n + " + i] = sums(r, i);\n}\n";
   attachment.parameters = "float* __restrict__ c";
   attachment.arguments = "c, ";
   return attachment;
@@ -380,7 +453,7 @@ Result<MainLoop> print_main_loop(const Problem& problem, const TilePlan& plan, c
   MainLoop loop;
   loop.source = Printer(problem, plan, attachment).print();
   loop.threads = threads(plan);
-  loop.shared_bytes = shared_bytes(plan);
+  loop.shared_bytes = shared_bytes(problem, plan);
   loop.blocks = std::min<std::int64_t>(std::int64_t{multiprocessors} * plan.blocks, extents_of(problem, plan).tiles);
   return loop;
 }

@@ -10,9 +10,10 @@ namespace planish::codegen::contraction {
 struct Attachment {
   std::string prelude;     ///< text before the kernel, behind machine_text()
   std::string parameters;  ///< of the kernel, behind its operands
-  /// Of a function `tc_store`, in front of (slice, row, column, value, its right neighbour): one call a pair of columns
-  /// inside C; where only the first is, the second is 0. A slice is a product, or where k is split a part of one
-  /// (product · split_k + part).
+  /// Of a function `tc_store<rows, columns, all>`, in front of (slice, row, column, end, lane, sums): a warp stores C
+  /// at row + r and column + c, r < rows, c < columns, where that column is below `end`; `sums(r, c)` is what was added
+  /// up there, the rows are inside C where `all`. `lane` is the caller's in its warp; 0 does all of one element. A
+  /// slice is a product, or where k is split a part of one (product · split_k + part).
   std::string arguments;
   /// Rows of the operands were multiplied by powers of two, whose exponents the parameters `ea` and `eb` hold: results
   /// are multiplied back. Not where k is split.

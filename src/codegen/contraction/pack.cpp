@@ -39,22 +39,36 @@ Sharing share_of(std::int64_t chunks) {
   return out;
 }
 
-/// The order in which a packed row has the variables of the sum: `fast` ones within `slow` ones, for each setting of
-/// which there are `pitch` columns.
+/// The variables of the sum that a packed row's columns go through: `fast` ones eight by eight for a setting of the
+/// `slow` ones. Where the other factor slides both are found by its strips.
 struct Sum {
   std::vector<int> slow, fast;
-  std::int64_t slow_count = 1, fast_count = 1, pitch = 0;
+  std::int64_t slow_count = 1, fast_count = 1;
 };
 
 Sum sum_of(const Contraction& c, const Sliding* beside) {
-  if (beside == nullptr) return {{}, c.k, 1, c.depth, c.depth};
-  Sum sum{{}, beside->channels, beside->taps, beside->channel_count, beside->chunks * 8};
-  for (const Slide& slide : beside->slides) sum.slow.push_back(slide.tap);
+  if (beside == nullptr) return {{}, c.k, 1, c.depth};
+  Sum sum{{}, beside->channels, beside->taps, beside->channel_count};
+  for (const Slide& slide : beside->slides) {
+    if (slide.tap >= 0) sum.slow.push_back(slide.tap);
+  }
   return sum;
 }
 
+/// `tap` and the first channel, `k`, of the eight columns that begin at `k`; `none` where they are a stage's zeros.
+void print_place_in_strips(PlaceWriter& writer, const Columns& columns, const TilePlan& plan) {
+  const std::int64_t runs = columns.chunks / plan.strip_chunks;  // of each strip
+  const int each = plan.strip_chunks * columns.taps;
+  writer.line(fmt::format("const int unit = k % {} / 8, within = unit % {};", plan.bk, each));
+  writer.line(fmt::format("const int strip = k / {} * {} + unit / {};", plan.bk, plan.strips, each));
+  writer.line(fmt::format("const bool none = unit >= {};", plan.strips * each));
+  writer.line(fmt::format("const int tap = strip / {} * {} + within % {};", runs, columns.taps, columns.taps));
+  writer.line(fmt::format("k = (strip % {} * {} + within / {}) * 8;", runs, plan.strip_chunks, columns.taps));
+}
+
 /// tc_values(): eight values of a row, from column k on; zeros outside.
-void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& c, Operand operand, const Sum& sum) {
+void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& c, Operand operand, const Sum& sum,
+                  const Columns* columns, const TilePlan& plan) {
   const bool is_a = operand == Operand::a;
   const std::vector<int> root{is_a ? c.first : c.second};
   const auto& rows = is_a ? c.m : c.n;
@@ -62,21 +76,18 @@ void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& 
   const bool whole = last % 8 == 0;  // a chunk lies in one run of the innermost variable
   writer.open(
       fmt::format("TC_FN void tc_values(float (&v)[8], {}int batch, int row, int k) {{", writer.parameters(root)));
-  if (sum.slow_count > 1) {
-    writer.line(fmt::format("const int tap = k / {};", sum.pitch));
-    writer.line(fmt::format("k %= {};", sum.pitch));
-  }
+  if (columns != nullptr) print_place_in_strips(writer, *columns, plan);
   // Eight columns that begin outside are all outside, as packed rows are longer
   // by whole chunks where `whole` holds.
   writer.open(fmt::format("if (row >= {} || k >= {}{}) {{", is_a ? c.rows : c.columns, sum.fast_count,
-                          sum.slow_count > 1 ? fmt::format(" || tap >= {}", sum.slow_count) : ""));
+                          columns != nullptr ? fmt::format(" || none || tap >= {}", sum.slow_count) : ""));
   writer.line("#pragma unroll");
   writer.line("for (int j = 0; j < 8; ++j) v[j] = 0.0f;");
   writer.line("return;");
   writer.close();
   writer.decode("batch", c.batch);
   writer.decode("row", rows);
-  if (sum.slow_count > 1) writer.decode("tap", sum.slow);
+  if (columns != nullptr) writer.decode("tap", sum.slow);
   const printing::Lanes lanes{printing::Lanes::Mode::along, 8, sum.fast.back(), {}, {}};
   for (const int id : printing::closure(kernel, root, [](int) { return false; })) {
     const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
@@ -132,7 +143,8 @@ bool is_shared(const Kernel& kernel, const Contraction& c, Operand operand) {
 }
 
 Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operand, const TilePlan& plan,
-                      std::int64_t rows, std::int64_t depth, const Sliding* beside) {
+                      std::int64_t rows, std::int64_t depth, const Sliding* beside, const Columns* columns,
+                      Notes notes) {
   const bool splits = plan.scheme == Scheme::split, scaled = scales(plan);
   const std::int64_t products = is_shared(kernel, c, operand) ? 1 : c.batches;
   const std::int64_t chunks = depth / 8, groups = rows / 8;
@@ -145,7 +157,7 @@ Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operan
   packing.blocks = groups * products * sharing.blocks;
   packing.part_bytes = products * rows * depth * 2;
   packing.exponents = scaled ? products * rows : 0;
-  packing.cleared = scaled && beside != nullptr ? c.batches * beside->images : 0;
+  packing.notes = scaled && (notes.cleared > 0 || notes.odd);
 
   PlaceWriter writer(kernel);
   const std::vector<int> root{operand == Operand::a ? c.first : c.second};
@@ -153,7 +165,7 @@ Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operan
   writer.out = std::string(printing::prelude(true)) + std::string(machine_text()) + std::string(packing_text()) +
                std::string(scaled ? scaling_text() : "");
   writer.line("// ---- kernel ----");
-  print_values(writer, kernel, c, operand, sum_of(c, beside));
+  print_values(writer, kernel, c, operand, sum_of(c, beside), columns, plan);
   const std::string values = fmt::format("tc_values(v[i], {}batch, row, chunk * 8);", writer.arguments(root));
   const std::int64_t blocks = sharing.blocks;
   const std::int64_t held = kept ? trips : 1;
@@ -161,10 +173,10 @@ Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operan
       fmt::format("extern \"C\" __global__ void __launch_bounds__({}) "
                   "planish_kernel({}unsigned char* __restrict__ out0{}{}{}) {{",
                   packing.threads, writer.parameters(root), splits ? ", unsigned char* __restrict__ out1" : "",
-                  scaled ? ", int* __restrict__ out2" : "", packing.cleared > 0 ? ", int* __restrict__ notes" : ""));
-  if (packing.cleared > 0) {
+                  scaled ? ", int* __restrict__ out2" : "", packing.notes ? ", int* __restrict__ notes" : ""));
+  if (packing.notes && notes.cleared > 0) {
     writer.line(fmt::format("if (blockIdx.x == 0) for (int i = threadIdx.x; i < {}; i += {}) notes[i] = 0;",
-                            packing.cleared, packing.threads));
+                            notes.cleared, packing.threads));
   }
   if (scaled) writer.line(fmt::format("__shared__ float most[{}];", packing.threads / 32 * 8));
   if (packing.cluster > 1) writer.line("__shared__ float common[8];");
@@ -190,12 +202,18 @@ Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operan
   };
   if (scaled) {
     writer.line("float top = 0.0f;");
+    if (notes.odd) writer.line("bool odd = false;");
     sweeps(true, [&] {
       writer.line("#pragma unroll");
       writer.line(
           "for (int j = 0; j < 8; ++j) top = fmaxf(top, "
           "tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);");
+      if (notes.odd) {
+        writer.line("#pragma unroll");
+        writer.line("for (int j = 0; j < 8; ++j) odd = odd || !tc_finite(v[i][j]);");
+      }
     });
+    if (notes.odd) writer.line("if (odd) notes[0] = 1;");
     writer.line("top = tc_most(tc_most(top, 8), 16);");
     writer.line("if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;");
     writer.line("__syncthreads();");

@@ -20,7 +20,7 @@ struct Packing {
   int cluster = 1;  ///< blocks that share 8 rows, side by side along k
   std::int64_t part_bytes = 0;
   std::int64_t exponents = 0;  ///< how many; 0: none
-  std::int64_t cleared = 0;    ///< ints that one more pointer, the last, has room for, and that are 0 afterwards
+  bool notes = false;          ///< one more pointer, the last, is to Notes
 };
 
 /// `rows` and `depth`: of the packed operand, the tile's multiples of what there is; beyond lie zeros.
@@ -31,16 +31,24 @@ struct Packing {
 /// the plan splits, is what is left, times 2¹¹, and 0 beside what is not finite. A row's Inf and NaN say nothing of its
 /// scale.
 ///
-/// `beside`: how the other factor slides, if it does: columns are then its taps' chunks of channels.
+/// `beside`, `columns`: how the other factor slides, if it does: this one's columns are then those of its strips.
+/// `notes`: what it does to ints that others use.
+struct Notes {
+  std::int64_t cleared = 0;  ///< so many are 0 afterwards
+  bool odd = false;          ///< the first is 1 afterwards where an element is not finite
+};
 Packing print_packing(const Kernel& kernel, const Contraction& contraction, Operand operand, const TilePlan& plan,
-                      std::int64_t rows, std::int64_t depth, const Sliding* beside = nullptr);
+                      std::int64_t rows, std::int64_t depth, const Sliding* beside = nullptr,
+                      const Columns* columns = nullptr, Notes notes = {});
 
 /// Packs the factor that slides, place by place (see Columns), in two launches where the plan scales. The first rounds
 /// elements as they are and notes each image's largest finite magnitude (arguments: inputs, a pointer a part, the
 /// notes). The second repeats images whose magnitudes fp16 does not hold well, scaled as rows are above, and leaves all
-/// images' exponents (arguments: the same, then the exponents); others it only looks at. The notes are 0 before.
+/// images' exponents (arguments: the same, then the exponents); others it only looks at. The notes are 0 before. With
+/// `odd` there are twice as many: the first launch sets those behind, of images with an element that is not finite,
+/// to 1.
 std::vector<Packing> print_slide_packings(const Kernel& kernel, const Contraction& contraction, const Sliding& sliding,
-                                          const Columns& columns, const TilePlan& plan);
+                                          const Columns& columns, const TilePlan& plan, bool odd = false);
 
 /// True where the operand is the same for all products of a batch.
 bool is_shared(const Kernel& kernel, const Contraction& contraction, Operand operand);

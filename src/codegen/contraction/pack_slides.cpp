@@ -8,7 +8,8 @@
 #include "codegen/contraction/place_writer.h"
 
 // Packs what slides: a chunk of 8 channels at one place is 16 bytes, made by one thread; threads side by side make
-// places side by side, whose elements mostly lie side by side.
+// places side by side, whose elements mostly lie side by side. Where the last dim has phases, neighbours in memory are
+// places of each: a thread makes those of all of them, so that what it reads is read once.
 namespace planish::codegen::contraction {
 namespace {
 
@@ -27,15 +28,18 @@ TC_FN void tc_note(int* notes, int image, float top) {
 class SlidePrinter {
  public:
   SlidePrinter(const Kernel& kernel, const Contraction& c, const Sliding& sliding, const Columns& columns,
-               const TilePlan& plan)
+               const TilePlan& plan, bool odd)
       : kernel_(by_place(kernel, c, sliding)),
         c_(c),
         sliding_(sliding),
         plan_(plan),
+        odd_(odd),
         root_{sliding.operand == Operand::a ? c.first : c.second},
         products_(is_shared(kernel, c, sliding.operand) ? 1 : c.batches),
         places_(columns.zeros(products_)),
-        all_(places_ + tile_rows(plan, sliding.operand)),
+        turns_(sliding.slides.back().stride),
+        items_(places_ / turns_),
+        all_(items_ + columns.strip(tile_rows(plan, sliding.operand))),
         part_bytes_(columns.places(products_, tile_rows(plan, sliding.operand)) * 16) {}
 
   Packing print(bool again) {
@@ -62,12 +66,15 @@ class SlidePrinter {
     if (scaled && !again) writer.line("int noted = -1;");
     writer.open(fmt::format("for (int i = 0; i < {}; ++i) {{", items_each));
     writer.line(fmt::format("const long long item = first + i * {} + threadIdx.x;", threads_each));
-    writer.line(fmt::format("if (item >= {}ll) break;", again ? places_ : all_));
+    writer.line(fmt::format("if (item >= {}ll) break;", again ? items_ : all_));
+    if (turns_ > 1) writer.line("#pragma unroll");
+    if (turns_ > 1) writer.open(fmt::format("for (int turn = 0; turn < {}; ++turn) {{", turns_));
     item(writer, again);
     writer.line(splits ? "TcChunk hi, lo;" : "TcChunk hi;");
     print_rounding(writer, plan_, "v", again ? "f * g" : "1.0f");
-    writer.line("tc_put(out0 + item * 16, hi);");
-    if (splits) writer.line("tc_put(out1 + item * 16, lo);");
+    writer.line("tc_put(out0 + place * 16, hi);");
+    if (splits) writer.line("tc_put(out1 + place * 16, lo);");
+    if (turns_ > 1) writer.close();
     writer.close();
     if (scaled && !again) {
       writer.line("for (int apart = 16; apart > 0; apart /= 2) {");
@@ -107,7 +114,9 @@ class SlidePrinter {
     writer.line("for (int j = 0; j < 8; ++j) v[j] = 0.0f;");
     writer.line("return;");
     writer.close();
-    for (const Slide& slide : sliding_.slides) writer.line(fmt::format("const int d{} = 0;", slide.tap));
+    for (const Slide& slide : sliding_.slides) {
+      if (slide.tap >= 0) writer.line(fmt::format("const int d{} = 0;", slide.tap));
+    }
     writer.decode("batch", c_.batch);
     writer.decode(fmt::format("(unsigned)at / {}", sliding_.plane), sliding_.apart);
     writer.line("#pragma unroll");
@@ -134,13 +143,22 @@ class SlidePrinter {
     const std::int64_t positions = sliding_.positions();
     const bool scaled = scales(plan_);
     writer.line("float v[8];");
-    if (!again) writer.open(fmt::format("if (item < {}ll) {{", places_));
+    const std::int64_t phases = sliding_.phases / turns_;
+    if (!again) writer.line("long long place;");
+    if (!again) writer.open(fmt::format("if (item < {}ll) {{", items_));
     writer.line(fmt::format("const int at = item % {};", positions));
     writer.line(fmt::format("const int plane = item / {};", positions));
-    const std::string batch = fmt::format("plane / {}", sliding_.phases * sliding_.chunks);
+    const std::string batch = fmt::format("plane / {}", phases * sliding_.chunks);
+    const std::string phase = turns_ > 1 ? fmt::format("plane / {} % {} * {} + turn", sliding_.chunks, phases, turns_)
+                                         : fmt::format("plane / {} % {}", sliding_.chunks, phases);
     const std::string values =
-        fmt::format("tc_values(v, {}{}, plane / {} % {}, plane % {}, at);", writer.arguments(root_), batch,
-                    sliding_.chunks, sliding_.phases, sliding_.chunks);
+        fmt::format("tc_values(v, {}{}, {}, plane % {}, at);", writer.arguments(root_), batch, phase, sliding_.chunks);
+    // The plane among those of all phases.
+    writer.line(fmt::format("{}place = {} * {}ll + at;", again ? "const long long " : "",
+                            turns_ > 1 ? fmt::format("(((long long)(plane / {0}) * {1} + turn) * {0} + plane % {0})",
+                                                     sliding_.chunks, turns_)
+                                       : "(long long)plane",
+                            positions));
     if (scaled) writer.line(fmt::format("const int image = {};", image(("(" + batch + ")").c_str())));
     if (again) {
       writer.line("const float most = __int_as_float(notes[image]);");
@@ -154,9 +172,17 @@ class SlidePrinter {
       writer.line("if (image != noted) tc_note(notes, noted, top), top = 0.0f, noted = image;");
       writer.line("#pragma unroll");
       writer.line("for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[j]) ? fabsf(v[j]) : 0.0f);");
+      if (odd_) {
+        writer.line("bool odd = false;");
+        writer.line("#pragma unroll");
+        writer.line("for (int j = 0; j < 8; ++j) odd = odd || !tc_finite(v[j]);");
+        writer.line(fmt::format("if (odd) notes[{} + image] = 1;", products_ * sliding_.images));
+      }
     }
     writer.close();
     writer.open("else {");
+    if (turns_ > 1) writer.line("if (turn > 0) break;");
+    writer.line(fmt::format("place = {}ll + item;", places_ - items_));
     writer.line("#pragma unroll");
     writer.line("for (int j = 0; j < 8; ++j) v[j] = 0.0f;");
     writer.close();
@@ -181,15 +207,19 @@ class SlidePrinter {
   const Contraction& c_;
   const Sliding& sliding_;
   const TilePlan& plan_;
+  bool odd_;
   std::vector<int> root_;
-  std::int64_t products_, places_, all_, part_bytes_;
+  std::int64_t products_, places_;
+  std::int64_t turns_;  ///< places of an item
+  std::int64_t items_;  ///< behind which come zeros
+  std::int64_t all_, part_bytes_;
 };
 
 }  // namespace
 
 std::vector<Packing> print_slide_packings(const Kernel& kernel, const Contraction& c, const Sliding& sliding,
-                                          const Columns& columns, const TilePlan& plan) {
-  SlidePrinter printer(kernel, c, sliding, columns, plan);
+                                          const Columns& columns, const TilePlan& plan, bool odd) {
+  SlidePrinter printer(kernel, c, sliding, columns, plan, odd);
   std::vector<Packing> out{printer.print(false)};
   if (scales(plan)) out.push_back(printer.print(true));
   return out;

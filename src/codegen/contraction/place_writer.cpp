@@ -51,7 +51,10 @@ void PlaceWriter::decode(std::string_view linear, std::span<const int> variables
 }
 
 void PlaceWriter::nodes(std::span<const int> roots) {
-  const auto order = printing::closure(kernel_, roots, [](int) { return false; });
+  these(printing::closure(kernel_, roots, [](int) { return false; }));
+}
+
+void PlaceWriter::these(std::span<const int> order) {
   printing::print_nodes(out, kernel_, order, *this, std::string(static_cast<std::size_t>(2 * depth_), ' '));
 }
 
@@ -72,6 +75,22 @@ std::string PlaceWriter::parameters(std::span<const int> roots) const {
                         printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype), i);
   }
   return text;
+}
+
+std::string PlaceWriter::output_parameters() const {
+  std::string text;
+  for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
+    text += fmt::format("{}* __restrict__ out{}, ", printing::storage_type(kernel_.outputs[o].dtype), o);
+  return text;
+}
+
+void PlaceWriter::stores() {
+  for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
+    const Output& output = kernel_.outputs[o];
+    const DType from = kernel_.nodes[static_cast<std::size_t>(output.node)].dtype;
+    line(fmt::format("out{}[{}] = {};", o, place_of(output.index),
+                     printing::store_form(name(output.node), from, output.dtype)));
+  }
 }
 
 std::string PlaceWriter::arguments(std::span<const int> roots) const {

@@ -28,9 +28,15 @@ class PlaceWriter : public printing::Speller {
   void decode(std::string_view linear, std::span<const int> variables);
   /// Definitions of all that `roots` need.
   void nodes(std::span<const int> roots);
+  /// The same of these alone, in this order.
+  void these(std::span<const int> order);
   /// "const float* __restrict__ in0, " for each input that the nodes below `roots` read; the same as arguments.
   std::string parameters(std::span<const int> roots) const;
   std::string arguments(std::span<const int> roots) const;
+  /// "float* __restrict__ out0, " for each output of the kernel.
+  std::string output_parameters() const;
+  /// Stores each output, whose node is defined, at its place.
+  void stores();
   /// Inputs that they read, ascending.
   std::vector<int> inputs(std::span<const int> roots) const;
   /// The element that a load reads, as an index.

@@ -8,9 +8,41 @@ namespace {
 constexpr int bytes_each = 2;
 constexpr int alignment = 128;
 constexpr int barrier_bytes = 16;  // full and empty, of one stage
+constexpr int turn_bytes = 32;     // a barrier each consumer
 
 std::int64_t up(std::int64_t value, std::int64_t to) {
   return (value + to - 1) / to * to;
+}
+
+/// Taps' chunks of 8 columns in a stage of strips.
+int units_of(const Problem& problem, const TilePlan& plan) {
+  return plan.strips * plan.strip_chunks * problem.columns->taps;
+}
+
+int chunk_bytes(const Problem& problem, const TilePlan& plan) {
+  const Columns& columns = *problem.columns;
+  return static_cast<int>(columns.strip(tile_rows(plan, columns.operand))) * 16;
+}
+
+/// Of one part of an operand in a stage.
+int operand_bytes(const Problem& problem, const TilePlan& plan, Operand operand) {
+  const int rows = tile_rows(plan, operand);
+  if (!problem.slides(operand)) return rows * plan.bk * bytes_each;
+  const int zeros = units_of(problem, plan) % 2 * rows * 16;
+  return static_cast<int>(up(plan.strips * plan.strip_chunks * chunk_bytes(problem, plan) + zeros, alignment));
+}
+
+/// Stages of all k of a sliding problem.
+std::int64_t strip_stages(const Problem& problem, const TilePlan& plan) {
+  const Columns& columns = *problem.columns;
+  const std::int64_t strips = static_cast<std::int64_t>(columns.offsets.size()) * (columns.chunks / plan.strip_chunks);
+  return (strips + plan.strips - 1) / plan.strips;
+}
+
+/// Whether as many blocks as the plan wants of a multiprocessor find room there.
+bool has_room(const Problem& problem, const TilePlan& plan, std::int64_t shared_limit) {
+  constexpr std::int64_t driver = 1024;  // of each block
+  return plan.blocks * (shared_bytes(problem, plan) + driver) <= shared_limit + driver;
 }
 
 }  // namespace
@@ -20,8 +52,8 @@ std::uint64_t encode(const Descriptor& d) {
 }
 
 std::int64_t Columns::places(std::int64_t products, std::int64_t rows) const {
-  // A tile may begin at the last position, and a shift is shorter than an image.
-  return zeros(products) + rows + image;
+  // A tile may begin at the last position, and all shifts together are shorter than an image.
+  return zeros(products) + strip(rows) + image;
 }
 
 int parts(const TilePlan& plan) {
@@ -44,13 +76,72 @@ int tile_rows(const TilePlan& plan, Operand operand) {
   return operand == Operand::a ? plan.bm : plan.bn;
 }
 
-int stage_bytes(const TilePlan& plan) {
-  return parts(plan) * (plan.bm + plan.bn) * plan.bk * bytes_each;
+TilePlan with_strips(const Problem& problem, TilePlan plan) {
+  if (!problem.columns) return plan;
+  const Columns& columns = *problem.columns;
+  const int wanted = plan.bk, most = wanted + wanted / 2;
+  std::int64_t least = 0;
+  TilePlan best = plan;
+  for (int chunks = 1; chunks <= columns.chunks; ++chunks) {
+    if (columns.chunks % chunks != 0) continue;
+    const std::int64_t all = static_cast<std::int64_t>(columns.offsets.size()) * (columns.chunks / chunks);
+    for (int strips = 1; strips <= all; ++strips) {
+      TilePlan each = plan;
+      each.strips = strips;
+      each.strip_chunks = chunks;
+      each.bk = static_cast<int>(up(units_of(problem, each) * std::int64_t{8}, 16));
+      if (each.bk > most && (strips > 1 || chunks > 1)) break;
+      // A stage has a cost of its own, about that of 8 columns.
+      const std::int64_t cost = strip_stages(problem, each) * (each.bk + 8);
+      if (least == 0 || cost <= least) {
+        least = cost;
+        best = each;
+      }
+    }
+  }
+  best.promote_k = std::max(1, (plan.promote_k + best.bk / 2) / best.bk) * best.bk;
+  return best;
 }
 
-int shared_bytes(const TilePlan& plan) {
+int stage_bytes(const Problem& problem, const TilePlan& plan) {
+  return parts(plan) * (operand_bytes(problem, plan, Operand::a) + operand_bytes(problem, plan, Operand::b));
+}
+
+int copied_bytes(const Problem& problem, const TilePlan& plan) {
+  int bytes = 0;
+  for (const Copy& copy : copies_of(problem, plan)) bytes += copy.bytes;
+  return bytes;
+}
+
+Zeros zeros_of(const Problem& problem, const TilePlan& plan, int part) {
+  if (!problem.columns || units_of(problem, plan) % 2 == 0) return {};
+  const Operand operand = problem.columns->operand;
+  return {part_offset(problem, plan, operand, part) + plan.strips * plan.strip_chunks * chunk_bytes(problem, plan),
+          tile_rows(plan, operand) * 16};
+}
+
+int exchange_offset(const Problem& problem, const TilePlan& plan) {
+  return plan.stages * (stage_bytes(problem, plan) + barrier_bytes) + (plan.turns != 0 ? turn_bytes : 0);
+}
+
+int shared_bytes(const Problem& problem, const TilePlan& plan) {
   // The tensor core wants multiples of 128 bytes; what comes is aligned to 16.
-  return alignment + plan.stages * (stage_bytes(plan) + barrier_bytes);
+  return alignment + exchange_offset(problem, plan) + plan.consumers * 4 * exchange_floats(plan) * 4;
+}
+
+int exchange_pitch(const TilePlan& plan) {
+  return plan.exchange + 8;
+}
+
+int exchange_floats(const TilePlan& plan) {
+  return 8 * exchange_pitch(plan);
+}
+
+TilePlan with_exchange(const Problem& problem, TilePlan plan, std::int64_t shared_limit) {
+  plan.exchange = 256;
+  while (plan.exchange > 32 && (plan.exchange >= 2 * plan.bn || !has_room(problem, plan, shared_limit)))
+    plan.exchange /= 2;
+  return plan;
 }
 
 int threads(const TilePlan& plan) {
@@ -71,9 +162,8 @@ int accumulator_registers(const TilePlan& plan) {
   return plan.bn / 2;
 }
 
-int part_offset(const TilePlan& plan, Operand operand, int part) {
-  const int a = plan.bm * plan.bk * bytes_each;
-  const int b = plan.bn * plan.bk * bytes_each;
+int part_offset(const Problem& problem, const TilePlan& plan, Operand operand, int part) {
+  const int a = operand_bytes(problem, plan, Operand::a), b = operand_bytes(problem, plan, Operand::b);
   return operand == Operand::a ? part * a : parts(plan) * a + part * b;
 }
 
@@ -84,22 +174,29 @@ std::int64_t place_in_operand(const TilePlan& plan, std::int64_t rows, std::int6
 }
 
 Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand operand, int part, int row, int k) {
-  if (problem.slides(operand)) {
-    const int chunk = tile_rows(plan, operand) * 16;
-    return {part_offset(plan, operand, part) + row * 16 + k / 8 * chunk, chunk, 128};
-  }
-  return {part_offset(plan, operand, part) + row * plan.bk * bytes_each + k / 8 * 128, 128, plan.bk * 16};
+  if (!problem.slides(operand))
+    return {part_offset(problem, plan, operand, part) + row * plan.bk * bytes_each + k / 8 * 128, 128, plan.bk * 16};
+  const Columns& columns = *problem.columns;
+  const auto begin = [&](int unit) {
+    if (unit == units_of(problem, plan)) return zeros_of(problem, plan, part).target;
+    return part_offset(problem, plan, operand, part) + unit / columns.taps * chunk_bytes(problem, plan) +
+           unit % columns.taps * columns.shift * 16;
+  };
+  return {begin(k / 8) + row * 16, begin(k / 8 + 1) - begin(k / 8), 128};
 }
 
 std::vector<Copy> copies_of(const Problem& problem, const TilePlan& plan) {
   std::vector<Copy> all;
   for (const Operand operand : {Operand::a, Operand::b}) {
-    const int rows = tile_rows(plan, operand);
     for (int part = 0; part < parts(plan); ++part) {
-      const int target = part_offset(plan, operand, part);
-      if (!problem.slides(operand)) all.push_back({operand, part, target, rows * plan.bk * bytes_each});
-      for (int chunk = 0; problem.slides(operand) && chunk < plan.bk / 8; ++chunk)
-        all.push_back({operand, part, target + chunk * rows * 16, rows * 16, chunk});
+      const int target = part_offset(problem, plan, operand, part);
+      if (!problem.slides(operand)) {
+        all.push_back({operand, part, target, operand_bytes(problem, plan, operand)});
+        continue;
+      }
+      const int bytes = chunk_bytes(problem, plan);
+      for (int chunk = 0; chunk < plan.strips * plan.strip_chunks; ++chunk)
+        all.push_back({operand, part, target + chunk * bytes, bytes, chunk});
     }
   }
   return all;
@@ -126,7 +223,8 @@ Extents extents_of(const Problem& problem, const TilePlan& plan) {
   Extents e;
   e.rows_a = up(problem.m, plan.bm);
   e.rows_b = up(problem.n, plan.bn);
-  e.depth = up(problem.k, std::int64_t{plan.split_k} * (promotes(plan) ? plan.promote_k : plan.bk));
+  e.depth = up(problem.columns ? strip_stages(problem, plan) * plan.bk : problem.k,
+               std::int64_t{plan.split_k} * (promotes(plan) ? plan.promote_k : plan.bk));
   e.tiles = e.rows_a / plan.bm * (e.rows_b / plan.bn) * problem.batches * plan.split_k;
   return e;
 }
@@ -135,13 +233,22 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
   const auto bad = [](const std::string& what) { return fail("illegal_plan", what); };
   if (problem.m < 1 || problem.n < 1 || problem.k < 1 || problem.batches < 1) return bad("extents are at least 1");
   if (plan.consumers < 1 || plan.consumers > 3) return bad("consumers is 1, 2 or 3");
-  if (plan.bm != 64 * plan.consumers) return bad("bm is 64 rows a consumer");
+  if (plan.bm != 64 * (plan.turns != 0 ? 1 : plan.consumers)) return bad("bm is 64 rows a consumer, or 64 in turn");
+  if (plan.turns != 0 && plan.consumers == 1) return bad("one consumer has no turns");
   if (plan.bn < 8 || plan.bn > 256 || plan.bn % 8 != 0) return bad("bn is a multiple of 8 up to 256");
-  if (plan.bk != 32 && plan.bk != 64 && plan.bk != 128) return bad("bk is 32, 64 or 128");
+  if (!problem.columns && plan.bk != 32 && plan.bk != 64 && plan.bk != 128) return bad("bk is 32, 64 or 128");
+  if (problem.columns) {
+    if (plan.strips < 1 || plan.strip_chunks < 1 || problem.columns->chunks % plan.strip_chunks != 0)
+      return bad("strips and strip_chunks are at least 1, and chunks come in whole strips");
+    if (plan.bk != up(units_of(problem, plan) * 8, 16)) return bad("bk is 8 for each tap of a stage's strips");
+  }
   if (plan.stages < 2 || plan.stages > 16) return bad("stages is 2 to 16");
   if (plan.raster < 1) return bad("raster is at least 1");
+  if (plan.exchange != 32 && plan.exchange != 64 && plan.exchange != 128 && plan.exchange != 256)
+    return bad("exchange is 32, 64, 128 or 256");
   if (plan.split_k < 1 || plan.split_k > 64) return bad("split_k is 1 to 64");
-  if (promotes(plan) && (plan.promote_k < plan.bk || plan.promote_k % plan.bk != 0 || plan.promote_k > 512)) {
+  if (promotes(plan) &&
+      (plan.promote_k < plan.bk || plan.promote_k % plan.bk != 0 || plan.promote_k > std::max(512, plan.bk))) {
     return bad("promote_k is a multiple of bk up to 512");
   }
   if (scales(plan) && plan.element != Element::f16) return bad("fp32 operands become fp16 parts");
@@ -156,10 +263,10 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
   const int begun = 65536 / (plan.blocks * threads(plan)) / 8 * 8;
   if (accumulator_registers(plan) + 26 > begun)
     return bad(std::to_string(plan.blocks) + " blocks begin with " + std::to_string(begun) + " registers a thread");
-  if (plan.blocks > 1 && plan.blocks * (shared_bytes(plan) + 1024) > shared_limit + 1024)
+  if (plan.blocks > 1 && !has_room(problem, plan, shared_limit))
     return bad("the stages of " + std::to_string(plan.blocks) + " blocks do not fit a multiprocessor");
-  if (shared_bytes(plan) > shared_limit) {
-    return bad("stages need " + std::to_string(shared_bytes(plan)) + " bytes of shared memory of " +
+  if (shared_bytes(problem, plan) > shared_limit) {
+    return bad("stages need " + std::to_string(shared_bytes(problem, plan)) + " bytes of shared memory of " +
                std::to_string(shared_limit));
   }
   const Extents e = extents_of(problem, plan);

@@ -10,11 +10,20 @@ namespace planish::codegen::contraction {
 namespace {
 
 using Number = std::pair<std::string_view, int TilePlan::*>;
-constexpr std::array numbers{Number{"bm", &TilePlan::bm},         Number{"bn", &TilePlan::bn},
-                             Number{"bk", &TilePlan::bk},         Number{"consumers", &TilePlan::consumers},
-                             Number{"stages", &TilePlan::stages}, Number{"promote_k", &TilePlan::promote_k},
-                             Number{"raster", &TilePlan::raster}, Number{"split_k", &TilePlan::split_k},
-                             Number{"blocks", &TilePlan::blocks}, Number{"spin_limit", &TilePlan::spin_limit}};
+constexpr std::array numbers{Number{"bm", &TilePlan::bm},
+                             Number{"bn", &TilePlan::bn},
+                             Number{"bk", &TilePlan::bk},
+                             Number{"consumers", &TilePlan::consumers},
+                             Number{"stages", &TilePlan::stages},
+                             Number{"promote_k", &TilePlan::promote_k},
+                             Number{"raster", &TilePlan::raster},
+                             Number{"split_k", &TilePlan::split_k},
+                             Number{"blocks", &TilePlan::blocks},
+                             Number{"turns", &TilePlan::turns},
+                             Number{"exchange", &TilePlan::exchange},
+                             Number{"strips", &TilePlan::strips},
+                             Number{"strip_chunks", &TilePlan::strip_chunks},
+                             Number{"spin_limit", &TilePlan::spin_limit}};
 
 constexpr std::array<std::string_view, 3> schemes{"plain", "single", "split"};
 constexpr std::array<std::string_view, 2> elements{"f16", "bf16"};

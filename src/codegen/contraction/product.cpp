@@ -1,20 +1,96 @@
 #include "codegen/contraction/product.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "codegen/contraction/pack.h"
+#include "codegen/phases.h"
+#include "codegen/variables.h"
 
 namespace planish::codegen::contraction {
+namespace {
+
+constexpr std::int64_t longest_strip = 12;  ///< in taps: a stage holds those of the other factor, too
+constexpr std::int64_t most_beyond = 64;    ///< positions that a strip may be longer than a tile
+
+/// Joins neighbouring taps of the last slide, whose rows are the same distance apart, to strips.
+void join_taps(Columns& columns, const std::vector<std::int64_t>& offsets, std::int64_t last) {
+  for (std::int64_t taps = std::min(last, longest_strip); taps > 1; --taps) {
+    const std::int64_t shift = offsets[1] - offsets[0];
+    if (last % taps != 0 || shift < 0 || shift * (taps - 1) > most_beyond) continue;
+    bool even = true;
+    for (std::size_t tap = 1; tap < offsets.size(); ++tap) {
+      if (tap % static_cast<std::size_t>(taps) != 0) even = even && offsets[tap] - offsets[tap - 1] == shift;
+    }
+    if (!even) continue;
+    columns.taps = static_cast<int>(taps);
+    columns.shift = static_cast<int>(shift);
+    break;
+  }
+  for (std::size_t tap = 0; tap < offsets.size(); tap += static_cast<std::size_t>(columns.taps))
+    columns.offsets.push_back(offsets[tap]);
+}
+
+constexpr std::int64_t short_run = 8;  // elements that neighbouring threads store
+
+/// True where memory of the results runs through few columns, then through rows, then through columns again: phases of
+/// places. The rows are then what neighbouring threads had better store.
+bool run_through_phases(const Kernel& kernel, const Contraction& c) {
+  const ir::IndexExpr& place = kernel.outputs[0].index;
+  const auto along = [&](const std::vector<int>& variables, std::int64_t stride) {
+    const auto found = std::ranges::find_if(variables, [&](int v) { return place.coefficient_of(v) == stride; });
+    return found == variables.end() ? -1 : *found;
+  };
+  const int phase = along(c.n, 1);
+  if (phase < 0) return false;
+  const std::int64_t run = kernel.space.extents[static_cast<std::size_t>(phase)];
+  return run < short_run && along(c.m, run) >= 0 &&
+         std::ranges::any_of(c.n, [&](int v) { return place.coefficient_of(v) > run; });
+}
+
+void turn_over(Contraction& c) {
+  std::swap(c.first, c.second);
+  std::swap(c.m, c.n);
+  std::swap(c.rows, c.columns);
+}
+
+}  // namespace
+
+std::optional<Operand> wasted(const Product& product) {
+  if (product.taps.empty()) return std::nullopt;
+  const auto moves = variables_of(product.kernel);
+  const auto& first = moves[static_cast<std::size_t>(product.c.first)];
+  for (const ir::Bound& bound : product.taps) {
+    for (const int v : product.c.m) {
+      if (bound.e.depends_on(v) && first[static_cast<std::size_t>(v)]) return Operand::b;
+    }
+  }
+  return Operand::a;
+}
+
+std::int64_t noted_images(const Product& product) {
+  if (!product.sliding) return 1;
+  const bool shared = is_shared(product.kernel, product.c, product.sliding->operand);
+  return product.sliding->images * (shared ? 1 : product.c.batches);
+}
 
 Result<Product> product_of(const Kernel& kernel) {
   Product out;
-  PLANISH_TRY(out.c, contraction_of(kernel));
-  const Contraction& c = out.c;
+  Phased split = phased(kernel);
+  out.kernel = std::move(split.kernel);
+  out.taps = std::move(split.taps);
+  PLANISH_TRY(out.c, contraction_of(out.kernel));
+  Contraction& c = out.c;
+  if (run_through_phases(out.kernel, c)) turn_over(c);
+  // The second factor is packed last: what packing notes of it nothing clears.
+  if (wasted(out) == Operand::a && !sliding_of(out.kernel, c)) turn_over(c);
   out.problem = {.m = c.rows,
                  .n = c.columns,
                  .k = c.depth,
                  .batches = c.batches,
-                 .a_batched = !is_shared(kernel, c, Operand::a),
-                 .b_batched = !is_shared(kernel, c, Operand::b)};
-  out.sliding = sliding_of(kernel, c);
+                 .a_batched = !is_shared(out.kernel, c, Operand::a),
+                 .b_batched = !is_shared(out.kernel, c, Operand::b)};
+  out.sliding = sliding_of(out.kernel, c);
   if (!out.sliding) return out;
   const Sliding& sliding = *out.sliding;
   (sliding.operand == Operand::a ? out.problem.m : out.problem.n) = sliding.positions();
@@ -23,8 +99,9 @@ Result<Product> product_of(const Kernel& kernel) {
                                 .positions = sliding.positions(),
                                 .planes = sliding.phases * sliding.chunks,
                                 .chunks = sliding.chunks,
-                                .offsets = sliding.offsets(),
+                                .offsets = {},
                                 .image = sliding.plane};
+  join_taps(*out.problem.columns, sliding.offsets(), sliding.slides.back().taps);
   return out;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/plan.h"
@@ -10,12 +11,22 @@ namespace planish::codegen::contraction {
 
 /// What a contraction kernel multiplies, and how its factors lie: all that tile plans are made for.
 struct Product {
-  Contraction c;
+  Kernel kernel;  ///< what is emitted: the kernel with phases in place of variables that move both factors
+  /// Where one of these does not hold there is nothing to multiply, though zeros are (see Phased).
+  std::vector<ir::Bound> taps;
+  Contraction c;  ///< of `kernel`
   std::optional<Sliding> sliding;
   Problem problem;
 };
 
 /// Errors are contraction_of()'s.
 Result<Product> product_of(const Kernel& kernel);
+
+/// The factor whose elements the tensor core multiplies with zeros where there is nothing to multiply; nothing where
+/// there are no such places.
+std::optional<Operand> wasted(const Product& product);
+
+/// Images of what slides, each of which has its own scale, in all products; 1 where nothing slides.
+std::int64_t noted_images(const Product& product);
 
 }  // namespace planish::codegen::contraction

@@ -11,7 +11,7 @@
 namespace planish::codegen::contraction {
 namespace {
 
-constexpr std::int64_t even = 2;  // what one thread stores at once
+constexpr std::int64_t even = 2;  // neighbouring columns of a fragment are of one image, whose exponent they share
 
 std::int64_t extent_of(const Kernel& kernel, int variable) {
   return kernel.space.extents[static_cast<std::size_t>(variable)];
@@ -48,6 +48,7 @@ std::optional<ir::IndexExpr> placed(const ir::IndexExpr& e, const Slide& slide) 
 
 /// Puts u into all that a node says of places; false where that cannot be.
 bool place(Node& node, const Slide& slide) {
+  if (slide.tap < 0) return true;
   const auto index = placed(node.index, slide);
   if (!index) return false;
   node.index = *index;
@@ -57,6 +58,14 @@ bool place(Node& node, const Slide& slide) {
     bound.e = *e;
   }
   return true;
+}
+
+/// A dim that is not slid along.
+Slide still(const Kernel& kernel, int row) {
+  Slide slide;
+  slide.row = row;
+  slide.rows = slide.reach = slide.places = extent_of(kernel, row);
+  return slide;
 }
 
 /// Slides of the factor `root`, whose rows are `rows`.
@@ -89,8 +98,55 @@ std::vector<Slide> slides_of(const Kernel& kernel, const std::vector<int>& nodes
     found.push_back(slide);
   }
   std::ranges::sort(found, {}, &Slide::row);
-  if (!found.empty()) found.back().places = (found.back().places + even - 1) / even * even;
+  if (found.empty()) return found;
+  // What lies within the first of them stays there, so that neighbours in memory are neighbours.
+  const int first = found.front().row;
+  for (const int row : rows) {
+    if (row > first && std::ranges::find(found, row, &Slide::row) == found.end()) found.push_back(still(kernel, row));
+  }
+  std::ranges::sort(found, {}, &Slide::row);
   return found;
+}
+
+std::int64_t chunks_of(std::int64_t channels) {
+  return (channels + 7) / 8;
+}
+
+/// Of all products of a row.
+std::int64_t depth_of(const Sliding& sliding) {
+  return sliding.taps * sliding.chunks * 8;
+}
+
+/// Sets what follows from slides, apart and channels.
+void count(const Kernel& kernel, Sliding& out) {
+  Slide& last = out.slides.back();
+  last.places = (last.places + even - 1) / even * even;
+  out.images = out.channel_count = out.plane = out.phases = out.taps = 1;
+  for (const int v : out.apart) out.images *= extent_of(kernel, v);
+  for (const int v : out.channels) out.channel_count *= extent_of(kernel, v);
+  for (const Slide& slide : out.slides) {
+    out.plane *= slide.places;
+    out.phases *= slide.stride;
+    out.taps *= slide.taps;
+  }
+  out.chunks = chunks_of(out.channel_count);
+}
+
+/// The same with the last dim's taps among the channels; nothing where that does not shorten the sum by a quarter, or
+/// makes the stored array larger than it is worth.
+std::optional<Sliding> with_taps_as_channels(const Kernel& kernel, const Sliding& sliding) {
+  Sliding out = sliding;
+  if (out.slides.back().tap < 0 || out.slides.size() < 2) return std::nullopt;
+  out.channels.push_back(out.slides.back().tap);
+  std::ranges::sort(out.channels);
+  out.slides.back() = still(kernel, out.slides.back().row);
+  if (std::ranges::all_of(out.slides, [](const Slide& slide) { return slide.tap < 0; })) return std::nullopt;
+  count(kernel, out);
+  const auto stored = [](const Sliding& one) { return one.phases * one.plane * one.chunks; };
+  // Without a stride neighbouring taps share what a tile reads: only arithmetic is saved, and that rarely bounds.
+  const std::int64_t most = sliding.slides.back().stride == 1 ? 1 : 2;
+  if (depth_of(out) * 4 > depth_of(sliding) * 3 || stored(out) > most * stored(sliding)) return std::nullopt;
+  return out;
 }
 
 std::optional<Sliding> slide_factor(const Kernel& kernel, const Contraction& c, Operand operand) {
@@ -112,17 +168,11 @@ std::optional<Sliding> slide_factor(const Kernel& kernel, const Contraction& c, 
     if (std::ranges::find(out.slides, v, &Slide::tap) == out.slides.end()) out.channels.push_back(v);
   }
   if (out.channels.empty()) return std::nullopt;
-  for (const int v : out.apart) out.images *= extent_of(kernel, v);
-  for (const int v : out.channels) out.channel_count *= extent_of(kernel, v);
-  std::int64_t unfolded = 1;
-  for (const Slide& slide : out.slides) {
-    out.plane *= slide.places;
-    out.phases *= slide.stride;
-    out.taps *= slide.taps;
-    unfolded *= slide.rows * slide.taps;
-  }
-  out.chunks = (out.channel_count + 7) / 8;
-  if (out.phases * out.plane * out.chunks * 8 >= unfolded * out.channel_count) return std::nullopt;
+  count(kernel, out);
+  std::int64_t unfolded = out.channel_count;
+  for (const Slide& slide : out.slides) unfolded *= slide.rows * slide.taps;
+  if (auto fewer = with_taps_as_channels(kernel, out)) out = std::move(*fewer);
+  if (out.phases * out.plane * out.chunks * 8 >= unfolded) return std::nullopt;
   return out;
 }
 
@@ -160,6 +210,7 @@ Kernel by_place(const Kernel& kernel, const Contraction& c, const Sliding& slidi
   const std::vector<int> root{sliding.operand == Operand::a ? c.first : c.second};
   const auto nodes = printing::closure(kernel, root, [](int) { return false; });
   for (const Slide& slide : sliding.slides) {
+    if (slide.tap < 0) continue;
     for (const int id : nodes) place(out.nodes[static_cast<std::size_t>(id)], slide);
     out.space.extents[static_cast<std::size_t>(slide.row)] = slide.reach;
     out.space.extents[static_cast<std::size_t>(slide.tap)] = 1;

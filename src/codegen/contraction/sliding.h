@@ -17,9 +17,9 @@
 /// rows of places (pitch) are even, and places behind the last row of a dim are computed and dropped.
 namespace planish::codegen::contraction {
 
-/// One dim that is slid along.
+/// One dim that is slid along, or that lies within such dims.
 struct Slide {
-  int row = -1, tap = -1;  ///< variables of the kernel's space
+  int row = -1, tap = -1;  ///< variables of the kernel's space; no tap: u is the row's own coordinate
   std::int64_t stride = 1, dilation = 1;
   std::int64_t rows = 1, taps = 1;  ///< extents
   std::int64_t reach = 1;           ///< u is below it
@@ -30,7 +30,8 @@ struct Sliding {
   Operand operand = Operand::b;
   std::vector<Slide> slides;  ///< ascending in `row`
   std::vector<int> apart;     ///< variables of rows that do not slide; each setting is an image
-  std::vector<int> channels;  ///< variables of the sum that no row slides along
+  std::vector<int> channels;  ///< variables of the sum that no row slides along: also the taps of the last dim where
+                              ///< channels are too few to fill chunks
   std::int64_t channel_count = 1, images = 1;
   std::int64_t plane = 1;   ///< places of an image in all slides
   std::int64_t phases = 1;  ///< of all slides

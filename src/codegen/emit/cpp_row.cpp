@@ -6,6 +6,7 @@
 #include "codegen/emit/cpp_plan.h"
 #include "codegen/emit/early_stores.h"
 #include "codegen/emit/expression.h"
+#include "codegen/fold.h"
 
 namespace planish::codegen::cpp {
 namespace {
@@ -26,16 +27,16 @@ Fold fold_of(const View& view, const Reduction& r) {
   Fold f;
   f.kind = r.kind;
   const Form arg = view.form[static_cast<std::size_t>(r.arg)];
-  const bool adds = r.kind == ReduceKind::sum || r.kind == ReduceKind::product;
-  if (r.kind == ReduceKind::any || r.kind == ReduceKind::all) {
+  const FoldInfo& fold = info(r.kind);
+  if (fold.truth) {
     f.form = Form::b;
-    f.neutral = r.kind == ReduceKind::any ? "0" : "-1";
-  } else if (adds) {
+    f.neutral = fold.identity == Identity::zero ? "0" : "-1";
+  } else if (fold.adds) {
     f.form = r.accumulate == DType::f64 ? Form::d : is_floating(r.accumulate) ? Form::f : Form::l;
-    f.neutral = fmt::format("({}){}", type_name(f.form, false), r.kind == ReduceKind::sum ? 0 : 1);
+    f.neutral = fmt::format("({}){}", type_name(f.form, false), fold.identity == Identity::zero ? 0 : 1);
   } else {
     f.form = arg == Form::b ? Form::i : arg;
-    const bool max = r.kind == ReduceKind::max || r.kind == ReduceKind::argmax;
+    const bool max = fold.identity == Identity::lowest;
     switch (f.form) {
       case Form::f:
         f.neutral = max ? "(-__builtin_inff())" : "__builtin_inff()";
@@ -51,7 +52,7 @@ Fold fold_of(const View& view, const Reduction& r) {
         break;
     }
   }
-  f.two_level = adds && f.form == Form::f;
+  f.two_level = fold.adds && f.form == Form::f;
   f.part = type_name(f.form, true);
   if (r.at >= 0) {
     f.position = view.form[static_cast<std::size_t>(r.at)];
@@ -69,34 +70,19 @@ std::string neutral_vector(const Fold& f) {
   return fmt::format("splat({})", f.neutral);
 }
 std::string neutral_state(const Fold& f) {
-  return f.two_level ? fmt::format("{{hd{{}} + {0}, hd{{}} + {0}}}", f.kind == ReduceKind::sum ? "0.0" : "1.0")
-                     : neutral_vector(f);
+  return f.two_level
+             ? fmt::format("{{hd{{}} + {0}, hd{{}} + {0}}}", info(f.kind).identity == Identity::zero ? "0.0" : "1.0")
+             : neutral_vector(f);
 }
 
 /// `into` combined with the vector `x`.
 std::string combine(const Fold& f, const std::string& into, const std::string& x) {
-  switch (f.kind) {
-    case ReduceKind::sum:
-      return f.form == Form::l ? fmt::format("add({}, {});\n", into, x) : fmt::format("{} += {};\n", into, x);
-    case ReduceKind::product:
-      return f.form == Form::l ? fmt::format("mul({}, {});\n", into, x) : fmt::format("{} *= {};\n", into, x);
-    case ReduceKind::max:
-      return fmt::format("{0} = greater({1}, {0});\n", into, x);
-    case ReduceKind::min:
-      return fmt::format("{0} = less({1}, {0});\n", into, x);
-    case ReduceKind::any:
-      return fmt::format("{} |= {};\n", into, x);
-    case ReduceKind::all:
-      return fmt::format("{} &= {};\n", into, x);
-    case ReduceKind::argmax:
-      return fmt::format("higher({}, {});\n", into, x);
-    case ReduceKind::argmin:
-      return fmt::format("lower({}, {});\n", into, x);
-  }
-  return "";
+  const FoldSpelling& how = info(f.kind).cpp;
+  return fmt::format(fmt::runtime(f.form == Form::l ? how.into_whole : how.into), into, x) + "\n";
 }
+/// The same into a state of two levels, which has functions of those of whole numbers' names.
 std::string combine_state(const Fold& f, const std::string& into, const std::string& x) {
-  if (f.two_level) return fmt::format("{}({}, {});\n", f.kind == ReduceKind::sum ? "add" : "mul", into, x);
+  if (f.two_level) return fmt::format(fmt::runtime(info(f.kind).cpp.into_whole), into, x) + "\n";
   return combine(f, into, x);
 }
 
@@ -192,20 +178,8 @@ class Row {
   }
 
   static std::string combine_scalars(ReduceKind kind, bool integer, const std::string& a, const std::string& b) {
-    switch (kind) {
-      case ReduceKind::sum:
-        return integer ? fmt::format("(i64)((u64){} + (u64){})", a, b) : fmt::format("{} + {}", a, b);
-      case ReduceKind::product:
-        return integer ? fmt::format("(i64)((u64){} * (u64){})", a, b) : fmt::format("{} * {}", a, b);
-      case ReduceKind::max:
-        return fmt::format("({0} > {1} || {0} != {0}) ? {0} : {1}", a, b);
-      case ReduceKind::min:
-        return fmt::format("({0} < {1} || {0} != {0}) ? {0} : {1}", a, b);
-      case ReduceKind::any:
-        return fmt::format("{} | {}", a, b);
-      default:
-        return fmt::format("{} & {}", a, b);
-    }
+    const FoldSpelling& how = info(kind).cpp;
+    return fmt::format(fmt::runtime(integer ? how.whole : how.real), a, b);
   }
   std::string each_column(const std::string& body) const {
     return fmt::format("for (i64 i = 0; i < {}; ++i) {{ {} }}\n", room_.row, body);
@@ -288,7 +262,8 @@ class Row {
         const Fold& f = folds_[static_cast<std::size_t>(r)];
         out += each_column(fmt::format(
             "q{}[i] = {};{}", r, f.neutral,
-            !f.two_level ? std::string() : fmt::format(" w{}[i] = {};", r, f.kind == ReduceKind::sum ? 0 : 1)));
+            !f.two_level ? std::string()
+                         : fmt::format(" w{}[i] = {};", r, info(f.kind).identity == Identity::zero ? 0 : 1)));
       }
       const std::string aside = put_aside();
       out += fmt::format(
@@ -528,33 +503,7 @@ class Row {
                            printer_.convert(value, from, to, true));
         continue;
       }
-      std::string value;
-      switch (f.kind) {
-        case ReduceKind::sum:
-          value = fmt::format("({})sum({})", type_name(f.form, false), state);
-          break;
-        case ReduceKind::product:
-          value = fmt::format("({})product({})", type_name(f.form, false), state);
-          break;
-        case ReduceKind::max:
-          value = fmt::format("fold_max({})", state);
-          break;
-        case ReduceKind::min:
-          value = fmt::format("fold_min({})", state);
-          break;
-        case ReduceKind::any:
-          value = fmt::format("fold_or({})", state);
-          break;
-        case ReduceKind::all:
-          value = fmt::format("fold_and({})", state);
-          break;
-        case ReduceKind::argmax:
-          value = fmt::format("higher_at({})", state);
-          break;
-        case ReduceKind::argmin:
-          value = fmt::format("lower_at({})", state);
-          break;
-      }
+      std::string value = fmt::format(fmt::runtime(info(f.kind).cpp.lanes), state, type_name(f.form, false));
       // Lanes are equal where the argument does not move along the vector variable: a column's scalar is any of them.
       if (view_.column) {
         value = f.two_level ? fmt::format("narrow({})[0]", state) : fmt::format("{}{}[0]", state, position ? ".i" : "");

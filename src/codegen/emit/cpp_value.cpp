@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "codegen/emit/expression.h"
+#include "codegen/fold.h"
 
 namespace planish::codegen::cpp {
 using printing::index_text;
@@ -165,8 +166,7 @@ View::View(const Kernel& k, int vector_variable) : kernel(k), v(vector_variable)
     if ((mask >> v & 1) && (f == Form::d || f == Form::l)) wide = true;
   }
   for (const auto& r : k.reductions) {
-    const bool adds = r.kind == ReduceKind::sum || r.kind == ReduceKind::product;
-    if (adds && form_of(r.accumulate) != Form::f) wide = true;
+    if (info(r.kind).adds && form_of(r.accumulate) != Form::f) wide = true;
     if (r.at >= 0 && form[static_cast<std::size_t>(r.at)] == Form::l) wide = true;
     if (form[static_cast<std::size_t>(r.arg)] == Form::d || form[static_cast<std::size_t>(r.arg)] == Form::l)
       wide = true;
@@ -446,15 +446,15 @@ std::string Printer::operation(int node, const Spot& spot) {
     return text;
   };
   const auto unsigned_type = vec ? (form == Form::l ? "vul" : "vu") : (form == Form::l ? "u64" : "unsigned");
-  const auto arithmetic = [&](const std::string& a, const char* op, const std::string& b) {
+  const auto arithmetic = [&](const std::string& a, std::string_view op, const std::string& b) {
     if (floating) return fmt::format("{} {} {}", a, op, b);
     return wrap(fmt::format("({0})(({1})({2}) {3} ({1})({4}))", type_name(form, vec), unsigned_type, a, op, b));
   };
-  const auto function = [&](const char* f) {
+  const auto function = [&](const std::string& f) {
     if (form == Form::d && vec) used_.insert("libm");
     return call(f, arg(0));
   };
-  const auto compare = [&](const char* op) {
+  const auto compare = [&](std::string_view op) {
     const Form f = join(arg_form(0), arg_form(1));
     return test(fmt::format("{} {} {}", as(0, f), op, as(1, f)), f);
   };
@@ -474,6 +474,11 @@ std::string Printer::operation(int node, const Spot& spot) {
                     : n.dtype == DType::i16                        ? 16
                     : n.dtype == DType::i8 || n.dtype == DType::u8 ? 8
                                                                    : 32;
+  const OperationInfo& one = info(n.op);
+  if (one.form == OperationForm::function) return function(fmt::format("{}_", one.name));
+  if (one.form == OperationForm::comparison) return compare(one.sign);
+  if (one.form == OperationForm::logic) return fmt::format("{} {} {}", as(0, Form::b), one.sign, as(1, Form::b));
+  if (one.form == OperationForm::bits) return fmt::format("{} {} {}", arg(0), one.sign, arg(1));
   switch (n.op) {
     case Op::cast: {
       const Form from = arg_form(0);
@@ -514,50 +519,6 @@ std::string Printer::operation(int node, const Spot& spot) {
       return call("sqrt_", arg(0));
     case Op::rsqrt:
       return fmt::format("{} / {}", lit(1), call("sqrt_", arg(0)));
-    case Op::exp:
-      return function("exp_");
-    case Op::exp2:
-      return function("exp2_");
-    case Op::expm1:
-      return function("expm1_");
-    case Op::log:
-      return function("log_");
-    case Op::log2:
-      return function("log2_");
-    case Op::log10:
-      return function("log10_");
-    case Op::log1p:
-      return function("log1p_");
-    case Op::sin:
-      return function("sin_");
-    case Op::cos:
-      return function("cos_");
-    case Op::tan:
-      return function("tan_");
-    case Op::asin:
-      return function("asin_");
-    case Op::acos:
-      return function("acos_");
-    case Op::atan:
-      return function("atan_");
-    case Op::sinh:
-      return function("sinh_");
-    case Op::cosh:
-      return function("cosh_");
-    case Op::tanh:
-      return function("tanh_");
-    case Op::asinh:
-      return function("asinh_");
-    case Op::acosh:
-      return function("acosh_");
-    case Op::atanh:
-      return function("atanh_");
-    case Op::erf:
-      return function("erf_");
-    case Op::erfc:
-      return function("erfc_");
-    case Op::sigmoid:
-      return function("sigmoid_");
     case Op::logical_not:
       return fmt::format("~{}", as(0, Form::b));
     case Op::bitwise_not:
@@ -573,11 +534,11 @@ std::string Printer::operation(int node, const Spot& spot) {
     case Op::relu:
       return fmt::format("sel({}, {}, {})", test(arg(0) + " < 0", form), lit(0), arg(0));
     case Op::add:
-      return form == Form::b ? fmt::format("{} | {}", arg(0), arg(1)) : arithmetic(arg(0), "+", arg(1));
-    case Op::sub:
-      return arithmetic(arg(0), "-", arg(1));
     case Op::mul:
-      return form == Form::b ? fmt::format("{} & {}", arg(0), arg(1)) : arithmetic(arg(0), "*", arg(1));
+      if (form == Form::b) return fmt::format("{} {} {}", arg(0), n.op == Op::add ? "|" : "&", arg(1));
+      return arithmetic(arg(0), one.sign, arg(1));
+    case Op::sub:
+      return arithmetic(arg(0), one.sign, arg(1));
     case Op::div:
       return fmt::format("{} / {}", arg(0), arg(1));
     case Op::floor_div:
@@ -610,30 +571,6 @@ std::string Printer::operation(int node, const Spot& spot) {
       return fmt::format("sel({} | {}, {}, {})",
                          test(fmt::format("{} {} {}", arg(0), n.op == Op::fmax ? ">=" : "<=", arg(1)), form),
                          test(fmt::format("{0} != {0}", arg(1)), form), arg(0), arg(1));
-    case Op::eq:
-      return compare("==");
-    case Op::ne:
-      return compare("!=");
-    case Op::lt:
-      return compare("<");
-    case Op::le:
-      return compare("<=");
-    case Op::gt:
-      return compare(">");
-    case Op::ge:
-      return compare(">=");
-    case Op::logical_and:
-      return fmt::format("{} & {}", as(0, Form::b), as(1, Form::b));
-    case Op::logical_or:
-      return fmt::format("{} | {}", as(0, Form::b), as(1, Form::b));
-    case Op::logical_xor:
-      return fmt::format("{} ^ {}", as(0, Form::b), as(1, Form::b));
-    case Op::bitwise_and:
-      return fmt::format("{} & {}", arg(0), arg(1));
-    case Op::bitwise_or:
-      return fmt::format("{} | {}", arg(0), arg(1));
-    case Op::bitwise_xor:
-      return fmt::format("{} ^ {}", arg(0), arg(1));
     case Op::shift_left:
     case Op::shift_right: {
       const bool left = n.op == Op::shift_left;

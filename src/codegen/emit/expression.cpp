@@ -6,6 +6,9 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/fold.h"
+#include "codegen/operation.h"
+
 namespace planish::codegen::printing {
 namespace {
 
@@ -62,6 +65,9 @@ std::string integer_operation(const Node& node, const std::vector<std::string>& 
   const auto call = [&](std::string_view f) {
     return fmt::format("{}({}{}{})", f, a[0], a.size() > 1 ? ", " : "", a.size() > 1 ? a[1] : "");
   };
+  const OperationInfo& one = info(node.op);
+  if (one.form == OperationForm::arithmetic) return wrapped(t, a[0], one.sign, a[1]);
+  if (one.form == OperationForm::bits) return fmt::format("({})({} {} {})", computing_type(t), a[0], one.sign, a[1]);
   switch (node.op) {
     case Op::neg:
       return wrapped(t, t == DType::i64 ? "0ULL" : "0u", "-", a[0]);
@@ -76,12 +82,6 @@ std::string integer_operation(const Node& node, const std::vector<std::string>& 
       return a[0];
     case Op::relu:
       return fmt::format("({0} > 0 ? {0} : ({1})0)", a[0], computing_type(t));
-    case Op::add:
-      return wrapped(t, a[0], "+", a[1]);
-    case Op::sub:
-      return wrapped(t, a[0], "-", a[1]);
-    case Op::mul:
-      return wrapped(t, a[0], "*", a[1]);
     case Op::fma:
       return wrapped(t, wrapped(t, a[0], "*", a[1]), "+", a[2]);
     case Op::floor_div:
@@ -103,12 +103,6 @@ std::string integer_operation(const Node& node, const std::vector<std::string>& 
       return fmt::format("({0} < {1} ? {0} : {1})", a[0], a[1]);
     case Op::bitwise_not:
       return t == DType::boolean ? fmt::format("!{}", a[0]) : fmt::format("({})~{}", computing_type(t), a[0]);
-    case Op::bitwise_and:
-      return fmt::format("({})({} & {})", computing_type(t), a[0], a[1]);
-    case Op::bitwise_or:
-      return fmt::format("({})({} | {})", computing_type(t), a[0], a[1]);
-    case Op::bitwise_xor:
-      return fmt::format("({})({} ^ {})", computing_type(t), a[0], a[1]);
     case Op::shift_left:
       return fmt::format("({})pl_shift_left((long long){}, (long long){}, {})", computing_type(t), a[0], a[1],
                          8 * size_of(t));
@@ -134,83 +128,6 @@ std::string combined_lanes(ReduceKind kind, DType accumulate, const std::string&
   return parts[0];
 }
 
-std::string_view math_stem(Op op) {
-  switch (op) {
-    case Op::abs:
-      return "fabs";
-    case Op::ceil:
-      return "ceil";
-    case Op::floor:
-      return "floor";
-    case Op::round_even:
-      return "rint";
-    case Op::trunc:
-      return "trunc";
-    case Op::sqrt:
-      return "sqrt";
-    case Op::exp:
-      return "exp";
-    case Op::exp2:
-      return "exp2";
-    case Op::expm1:
-      return "expm1";
-    case Op::log:
-      return "log";
-    case Op::log2:
-      return "log2";
-    case Op::log10:
-      return "log10";
-    case Op::log1p:
-      return "log1p";
-    case Op::sin:
-      return "sin";
-    case Op::cos:
-      return "cos";
-    case Op::tan:
-      return "tan";
-    case Op::asin:
-      return "asin";
-    case Op::acos:
-      return "acos";
-    case Op::atan:
-      return "atan";
-    case Op::sinh:
-      return "sinh";
-    case Op::cosh:
-      return "cosh";
-    case Op::tanh:
-      return "tanh";
-    case Op::asinh:
-      return "asinh";
-    case Op::acosh:
-      return "acosh";
-    case Op::atanh:
-      return "atanh";
-    case Op::erf:
-      return "erf";
-    case Op::erfc:
-      return "erfc";
-    case Op::fmod:
-      return "fmod";
-    case Op::pow:
-      return "pow";
-    case Op::atan2:
-      return "atan2";
-    case Op::fmax:
-      return "fmax";
-    case Op::fmin:
-      return "fmin";
-    case Op::hypot:
-      return "hypot";
-    case Op::copysign:
-      return "copysign";
-    case Op::fma:
-      return "fma";
-    default:
-      return "";
-  }
-}
-
 std::string Speller::name(int id) const {
   return fmt::format("v{}", id);
 }
@@ -219,7 +136,7 @@ std::string Speller::type(DType dtype) const {
 }
 std::string Speller::function(Op op, bool wide) const {
   if (const auto ours = prelude_name(op); !ours.empty()) return std::string(ours);
-  return std::string(math_stem(op)) + (wide ? "" : "f");
+  return std::string(info(op).c_name) + (wide ? "" : "f");
 }
 
 std::string Speller::quotient(const Kernel&, int, std::string_view a, std::string_view b) const {
@@ -302,46 +219,23 @@ std::string neutral(ReduceKind kind, DType accumulate) {
     default:
       break;
   }
-  switch (kind) {
-    case ReduceKind::sum:
+  switch (info(kind).identity) {
+    case Identity::zero:
       return literal(accumulate, 0, 0);
-    case ReduceKind::product:
+    case Identity::one:
       return literal(accumulate, 1, 1);
-    case ReduceKind::max:
-    case ReduceKind::argmax:  // of the value; the position has a neutral element of its own
+    case Identity::lowest:
       return literal(accumulate, -inf, lowest);
-    case ReduceKind::min:
-    case ReduceKind::argmin:
+    case Identity::highest:
       return literal(accumulate, inf, highest);
-    case ReduceKind::any:
-      return literal(accumulate, 0, 0);
-    case ReduceKind::all:
-      return literal(accumulate, 1, 1);
   }
   return "0";
 }
 
 std::string combine(ReduceKind kind, DType accumulate, std::string_view a, std::string_view b) {
-  const bool real = floating(accumulate);
-  switch (kind) {
-    case ReduceKind::sum:
-      return real ? fmt::format("({} + {})", a, b) : wrapped(accumulate, a, "+", b);
-    case ReduceKind::product:
-      return real ? fmt::format("({} * {})", a, b) : wrapped(accumulate, a, "*", b);
-    // Functions: an operand may be what another thread of the warp holds, which all must ask for, and once.
-    case ReduceKind::max:
-      return fmt::format("pl_max({}, {})", a, b);
-    case ReduceKind::min:
-      return fmt::format("pl_min({}, {})", a, b);
-    case ReduceKind::any:
-      return fmt::format("({})(({} != 0) | ({} != 0))", computing_type(accumulate), a, b);
-    case ReduceKind::all:
-      return fmt::format("({})(({} != 0) & ({} != 0))", computing_type(accumulate), a, b);
-    case ReduceKind::argmax:
-    case ReduceKind::argmin:
-      break;  // a pair: the emitters print it themselves
-  }
-  return {};
+  const FoldSpelling& how = info(kind).cuda;
+  if (!floating(accumulate) && how.whole.size() == 1) return wrapped(accumulate, a, how.whole, b);
+  return fmt::format(fmt::runtime(floating(accumulate) ? how.real : how.whole), a, b, computing_type(accumulate));
 }
 
 std::string convert(std::string_view expression, DType from, DType to) {
@@ -380,6 +274,10 @@ std::string operation(const Kernel& kernel, int id, Speller& speller) {
   const bool real = floating(node.dtype);
   const bool wide = node.dtype == DType::f64;
   const auto real_literal = [&](double v) { return literal(node.dtype, v, static_cast<std::int64_t>(v)); };
+  const OperationInfo& what = info(node.op);
+  if (what.form == OperationForm::comparison || (real && what.form == OperationForm::arithmetic))
+    return fmt::format("({} {} {})", a[0], what.sign, a[1]);
+  if (what.form == OperationForm::logic) return fmt::format("(({} != 0) {} ({} != 0))", a[0], what.sign, a[1]);
   switch (node.op) {
     case Op::constant:
       return literal(node.dtype, node.value, node.bits);
@@ -397,26 +295,8 @@ std::string operation(const Kernel& kernel, int id, Speller& speller) {
       if (node.rounds && node.dtype == DType::bf16)
         return fmt::format("pl_round_bf16({})", convert(a[0], from, DType::f32));
       return convert(a[0], from, node.dtype);
-    case Op::eq:
-      return fmt::format("({} == {})", a[0], a[1]);
-    case Op::ne:
-      return fmt::format("({} != {})", a[0], a[1]);
-    case Op::lt:
-      return fmt::format("({} < {})", a[0], a[1]);
-    case Op::le:
-      return fmt::format("({} <= {})", a[0], a[1]);
-    case Op::gt:
-      return fmt::format("({} > {})", a[0], a[1]);
-    case Op::ge:
-      return fmt::format("({} >= {})", a[0], a[1]);
     case Op::logical_not:
       return fmt::format("({} == 0)", a[0]);
-    case Op::logical_and:
-      return fmt::format("(({} != 0) & ({} != 0))", a[0], a[1]);
-    case Op::logical_or:
-      return fmt::format("(({} != 0) | ({} != 0))", a[0], a[1]);
-    case Op::logical_xor:
-      return fmt::format("(({} != 0) ^ ({} != 0))", a[0], a[1]);
     case Op::isnan:
       return floating(from) ? fmt::format("({0} != {0})", a[0]) : "false";
     case Op::isinf:
@@ -440,12 +320,6 @@ std::string operation(const Kernel& kernel, int id, Speller& speller) {
       return speller.quotient(kernel, id, real_literal(1), a[0]);
     case Op::relu:
       return fmt::format("pl_max({}, {})", a[0], real_literal(0));
-    case Op::add:
-      return fmt::format("({} + {})", a[0], a[1]);
-    case Op::sub:
-      return fmt::format("({} - {})", a[0], a[1]);
-    case Op::mul:
-      return fmt::format("({} * {})", a[0], a[1]);
     case Op::div:
       return speller.quotient(kernel, id, a[0], a[1]);
     default:

@@ -53,9 +53,6 @@ std::string combine(ReduceKind kind, DType accumulate, std::string_view a, std::
 /// `name[0]` … `name[width - 1]` combined in pairs, and pairs of pairs. `width`: a power of two.
 std::string combined_lanes(ReduceKind kind, DType accumulate, const std::string& name, int width);
 
-/// C's name of a function for doubles ("exp", "hypot"), which libraries for devices keep; empty where C has none.
-std::string_view math_stem(Op op);
-
 /// Right-hand side of node `id`.
 std::string operation(const Kernel& kernel, int id, Speller& speller);
 /// Appends a definition for each node of `order` (ascending positions; their arguments defined before or in it).

@@ -8,6 +8,7 @@
 #include "codegen/emit/cuda_plan.h"
 #include "codegen/emit/triton_emit.h"
 #include "codegen/emit/triton_plan.h"
+#include "codegen/fold.h"
 
 /// Which kernels and genomes the Triton emitter takes, and what it tries first.
 namespace planish::codegen::printing {
@@ -16,9 +17,8 @@ namespace {
 constexpr std::int64_t largest_tile = 1 << 20;  // Triton's own limit of elements in a block
 
 bool sums_floats(const Kernel& kernel) {
-  return std::ranges::any_of(kernel.reductions, [](const Reduction& r) {
-    return (r.kind == ReduceKind::sum || r.kind == ReduceKind::product) && is_floating(r.accumulate);
-  });
+  return std::ranges::any_of(kernel.reductions,
+                             [](const Reduction& r) { return info(r.kind).adds && is_floating(r.accumulate); });
 }
 
 /// The choice nearest to `wanted` from below, else the first.
@@ -37,8 +37,7 @@ std::string triton_lacks(const Kernel& kernel) {
     return "anything but pointwise kernels and rows";
   if (std::ranges::any_of(kernel.nodes, gathers)) return "loads at places that other values name";
   for (const auto& reduction : kernel.reductions) {
-    const bool folds = reduction.kind == ReduceKind::sum || reduction.kind == ReduceKind::product;
-    if (folds && reduction.accumulate == DType::boolean) return "sums and products of booleans";
+    if (info(reduction.kind).adds && reduction.accumulate == DType::boolean) return "sums and products of booleans";
   }
   return {};
 }

@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "codegen/emit/expression.h"
+#include "codegen/fold.h"
+#include "codegen/operation.h"
 
 namespace planish::codegen::printing {
 namespace {
@@ -31,6 +33,7 @@ std::string floating_operation(const Node& node, const std::vector<std::string>&
   const auto exponential = [&](const std::string& x) {
     return fast && !wide ? fmt::format("tl.exp({})", x) : fmt::format("libdevice.exp({})", x);
   };
+  if (info(node.op).form == OperationForm::arithmetic) return fmt::format("({} {} {})", a[0], info(node.op).sign, a[1]);
   switch (node.op) {
     case Op::neg:
       return fmt::format("(-{})", a[0]);
@@ -56,12 +59,6 @@ std::string floating_operation(const Node& node, const std::vector<std::string>&
       return quotient(wide, fast, one, fmt::format("({} + {})", one, exponential("-" + a[0])));
     case Op::relu:
       return fmt::format("{}({}, {})", wide ? "pl_max64" : "pl_max", a[0], zero);
-    case Op::add:
-      return fmt::format("({} + {})", a[0], a[1]);
-    case Op::sub:
-      return fmt::format("({} - {})", a[0], a[1]);
-    case Op::mul:
-      return fmt::format("({} * {})", a[0], a[1]);
     case Op::div:
       return quotient(wide, fast, a[0], a[1]);
     case Op::floor_div:
@@ -86,7 +83,7 @@ std::string floating_operation(const Node& node, const std::vector<std::string>&
   std::string args;
   for (const auto& arg : a) args += (args.empty() ? "" : ", ") + arg;
   // libdevice has the names of C, overloaded for f32 and f64.
-  return fmt::format("libdevice.{}({})", math_stem(node.op), args);
+  return fmt::format("libdevice.{}({})", info(node.op).c_name, args);
 }
 
 std::string triton_integer_operation(const Node& node, std::vector<std::string> a) {
@@ -110,6 +107,9 @@ std::string triton_integer_operation(const Node& node, std::vector<std::string> 
     if (boolean) return fmt::format("(({}.to(tl.int32) {} {}.to(tl.int32)) != 0)", a[0], op, a[1]);
     return fmt::format("({} {} {})", a[0], op, a[1]);
   };
+  const OperationInfo& one = info(node.op);
+  if (one.form == OperationForm::arithmetic) return arithmetic(one.sign);
+  if (one.form == OperationForm::bits) return fmt::format("({} {} {})", a[0], one.sign, a[1]);
   switch (node.op) {
     case Op::neg:
       return boolean ? a[0] : fmt::format("(-{})", a[0]);
@@ -124,12 +124,6 @@ std::string triton_integer_operation(const Node& node, std::vector<std::string> 
       return a[0];
     case Op::relu:
       return boolean ? a[0] : fmt::format("tl.where({0} > 0, {0}, {1})", a[0], triton_literal(node.dtype, 0, 0));
-    case Op::add:
-      return arithmetic("+");
-    case Op::sub:
-      return arithmetic("-");
-    case Op::mul:
-      return arithmetic("*");
     case Op::fma:
       a[0] = arithmetic("*");
       a[1] = a[2];
@@ -155,12 +149,6 @@ std::string triton_integer_operation(const Node& node, std::vector<std::string> 
       return boolean
                  ? fmt::format("({} == 0)", a[0])
                  : fmt::format("({} ^ {})", a[0], triton_literal(node.dtype, 0, node.dtype == DType::u8 ? 255 : -1));
-    case Op::bitwise_and:
-      return fmt::format("({} & {})", a[0], a[1]);
-    case Op::bitwise_or:
-      return fmt::format("({} | {})", a[0], a[1]);
-    case Op::bitwise_xor:
-      return fmt::format("({} ^ {})", a[0], a[1]);
     case Op::shift_left:
       return shifted("pl_shift_left");
     case Op::shift_right:
@@ -257,6 +245,10 @@ std::string triton_operation(const Kernel& kernel, int id, bool fast, std::strin
   const DType from = node.args.empty() ? node.dtype : kernel.nodes[static_cast<std::size_t>(node.args[0])].dtype;
   const DType second = node.args.size() < 2 ? node.dtype : kernel.nodes[static_cast<std::size_t>(node.args[1])].dtype;
   const bool real = is_floating(from);
+  const OperationInfo& one = info(node.op);
+  if (one.form == OperationForm::comparison) return fmt::format("({} {} {})", a[0], one.sign, a[1]);
+  if (one.form == OperationForm::logic)
+    return fmt::format("({} {} {})", truth(a[0], from), one.sign, truth(a[1], second));
   switch (node.op) {
     case Op::constant:
       return triton_literal(node.dtype, node.value, node.bits);
@@ -268,26 +260,8 @@ std::string triton_operation(const Kernel& kernel, int id, bool fast, std::strin
       if (node.rounds && node.dtype == DType::bf16)
         return triton_convert(a[0], from, DType::f32) + ".to(tl.bfloat16).to(tl.float32)";
       return triton_convert(a[0], from, node.dtype);
-    case Op::eq:
-      return fmt::format("({} == {})", a[0], a[1]);
-    case Op::ne:
-      return fmt::format("({} != {})", a[0], a[1]);
-    case Op::lt:
-      return fmt::format("({} < {})", a[0], a[1]);
-    case Op::le:
-      return fmt::format("({} <= {})", a[0], a[1]);
-    case Op::gt:
-      return fmt::format("({} > {})", a[0], a[1]);
-    case Op::ge:
-      return fmt::format("({} >= {})", a[0], a[1]);
     case Op::logical_not:
       return fmt::format("({} == 0)", a[0]);
-    case Op::logical_and:
-      return fmt::format("({} & {})", truth(a[0], from), truth(a[1], second));
-    case Op::logical_or:
-      return fmt::format("({} | {})", truth(a[0], from), truth(a[1], second));
-    case Op::logical_xor:
-      return fmt::format("({} ^ {})", truth(a[0], from), truth(a[1], second));
     case Op::isnan:
       return real ? fmt::format("({0} != {0})", a[0]) : triton_literal(DType::boolean, 0, 0);
     case Op::isinf:
@@ -312,32 +286,21 @@ TritonFold triton_fold(const Reduction& reduction) {
   const bool wide = fold.type == DType::f64;
   const std::int64_t lowest = fold.type == DType::i64 ? Limits::min() : std::numeric_limits<std::int32_t>::min();
   const std::int64_t highest = fold.type == DType::i64 ? Limits::max() : std::numeric_limits<std::int32_t>::max();
-  switch (reduction.kind) {
-    case ReduceKind::product:
-      fold.neutral = literal_text(fold.type, 1, 1);
-      fold.combine = "pl_multiply";
+  const FoldInfo& kind = info(reduction.kind);
+  if (kind.truth) fold.type = DType::i32;
+  fold.combine = !real ? kind.triton_whole : wide ? kind.triton_wide : kind.triton;
+  switch (kind.identity) {
+    case Identity::zero:
+      fold.neutral = kind.truth ? "0" : literal_text(fold.type, 0, 0);
       break;
-    case ReduceKind::max:
+    case Identity::one:
+      fold.neutral = kind.truth ? "1" : literal_text(fold.type, 1, 1);
+      break;
+    case Identity::lowest:
       fold.neutral = literal_text(fold.type, -inf, lowest);
-      fold.combine = !real ? "pl_larger" : wide ? "pl_max64" : "pl_max";
       break;
-    case ReduceKind::min:
+    case Identity::highest:
       fold.neutral = literal_text(fold.type, inf, highest);
-      fold.combine = !real ? "pl_smaller" : wide ? "pl_min64" : "pl_min";
-      break;
-    case ReduceKind::any:
-      fold.type = DType::i32;
-      fold.neutral = "0";
-      fold.combine = "pl_or";
-      break;
-    case ReduceKind::all:
-      fold.type = DType::i32;
-      fold.neutral = "1";
-      fold.combine = "pl_and";
-      break;
-    default:
-      fold.neutral = literal_text(fold.type, 0, 0);
-      fold.combine = "pl_add";
       break;
   }
   return fold;
@@ -346,8 +309,7 @@ TritonFold triton_fold(const Reduction& reduction) {
 std::string triton_term(const Kernel& kernel, const Reduction& reduction) {
   const DType from = kernel.nodes[static_cast<std::size_t>(reduction.arg)].dtype;
   const std::string value = fmt::format("v{}", reduction.arg);
-  if (reduction.kind == ReduceKind::any || reduction.kind == ReduceKind::all)
-    return truth(value, from) + ".to(tl.int32)";
+  if (info(reduction.kind).truth) return truth(value, from) + ".to(tl.int32)";
   return triton_convert(triton_convert(value, from, reduction.accumulate), reduction.accumulate,
                         triton_fold(reduction).type);
 }

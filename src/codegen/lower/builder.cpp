@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "codegen/lower/node_text.h"
+#include "codegen/node_text.h"
 
 namespace planish::codegen {
 

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "codegen/contraction/contraction.h"
+#include "codegen/contraction/product.h"
 #include "codegen/cross.h"
 #include "codegen/lower/lowering.h"
 #include "codegen/lower/parts.h"
@@ -455,7 +456,7 @@ Status become_contraction(Kernel& kernel) {
   if (kernel.reductions.size() != 1 || !kernel.scans.empty()) return unsupported("a matrix product beside other folds");
   if (!std::ranges::all_of(kernel.outputs, &Output::per_row))
     return unsupported("a matrix product beside outputs of its factors' size");
-  if (contraction_of(kernel)) kernel.anchor = Anchor::contraction;
+  if (contraction::product_of(kernel)) kernel.anchor = Anchor::contraction;
   return {};
 }
 

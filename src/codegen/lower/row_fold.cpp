@@ -1,5 +1,7 @@
 #include "codegen/lower/row_fold.h"
 
+#include "codegen/fold.h"
+
 namespace planish::codegen {
 
 Rows::Rows(Lowering& low, std::vector<std::int64_t> shape, const std::vector<int>& dims)
@@ -37,7 +39,7 @@ Status Rows::at(const Coords& coords) {
 
 int Rows::fold(ReduceKind kind, int node) const {
   Builder& b = low_.builder();
-  if (kind == ReduceKind::any || kind == ReduceKind::all) {
+  if (info(kind).truth) {
     const int flag = b.cast(node, DType::boolean);
     return length() == 1 ? flag : b.reduce(kind, flag, DType::boolean, -1, reach_);
   }

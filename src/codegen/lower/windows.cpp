@@ -1,3 +1,5 @@
+#include "codegen/lower/windows.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -8,21 +10,7 @@
 // window over one channel are written out, so that such an operator fuses like pointwise work; the outer dims of a
 // large one are swept as a row (docs/decisions/0020). Several channels are a product of matrices (docs/decisions/0057).
 namespace planish::codegen {
-namespace {
 
-using ir::Bound;
-using ir::IndexExpr;
-
-/// Most taps that are written out for one element.
-constexpr std::int64_t most_taps = 64;
-
-/// A window over the last dims of a tensor.
-struct Window {
-  std::vector<std::int64_t> size, stride, padding, dilation;
-  std::size_t dims() const { return size.size(); }
-};
-
-/// `name` as one number a dim; `otherwise` where it is absent or empty.
 std::optional<std::vector<std::int64_t>> spread(const Args& args, std::string_view name, std::size_t dims,
                                                 const std::vector<std::int64_t>& otherwise) {
   const auto list = args.integers(name);
@@ -31,6 +19,21 @@ std::optional<std::vector<std::int64_t>> spread(const Args& args, std::string_vi
   if (list->size() != dims) return std::nullopt;
   return *list;
 }
+
+std::unexpected<Error> malformed(const Site& s) {
+  return unsupported(std::string(base_name(s.node.op)) + " with sizes that do not match");
+}
+
+namespace {
+
+using ir::Bound;
+using ir::IndexExpr;
+
+/// A window over the last dims of a tensor.
+struct Window {
+  std::vector<std::int64_t> size, stride, padding, dilation;
+  std::size_t dims() const { return size.size(); }
+};
 
 /// Dims of "max_pool2d", "conv1d".
 std::size_t dims_of(std::string_view name) {
@@ -113,10 +116,6 @@ class Taps {
   std::size_t swept_ = 0;  ///< dims of the window, from the first, that are a row
   Coords place_;
 };
-
-std::unexpected<Error> malformed(const Site& s) {
-  return unsupported(std::string(base_name(s.node.op)) + " with sizes that do not match");
-}
 
 Result<Window> pooling_window(const Site& s, std::size_t dims) {
   const std::vector<std::int64_t> ones(dims, 1), none(dims, 0);
@@ -322,7 +321,7 @@ Result<int> convolution(const Site& s) {
   if (id < 0 || weight < 0) return malformed(s);
   const auto& shape = s.low.info(id).shape;
   const auto& taps_shape = s.low.info(weight).shape;
-  if (s.args.flag("transposed")) return unsupported("a transposed convolution");
+  if (s.args.flag("transposed")) return transposed_convolution(s);
   if (taps_shape.size() < 3 || (taps_shape[1] != 1 && !s.low.contracting()))
     return unsupported("a convolution over several channels");
   const std::size_t dims = taps_shape.size() - 2;
@@ -364,6 +363,9 @@ const HandlerTable& window_handlers() {
                                   {"conv1d", convolution},
                                   {"conv2d", convolution},
                                   {"conv3d", convolution},
+                                  {"conv_transpose1d", transposed_convolution},
+                                  {"conv_transpose2d", transposed_convolution},
+                                  {"conv_transpose3d", transposed_convolution},
                                   {"convolution", convolution}};
   return table;
 }

@@ -98,7 +98,7 @@ class Recutter {
     const Cost of = cost(region);
     const double bytes = std::max(of.bytes, of.flops / flops_per_byte);
     return bytes / (device_.bandwidth_gbs * 1e9) +
-           static_cast<double>(1 + region.before.size()) * launch_seconds(device_);
+           static_cast<double>(1 + region.before.size()) * device_.target->launch_seconds;
   }
   double seconds(const std::vector<Region>& regions) const {
     double total = 0;
@@ -412,10 +412,6 @@ Result<Partition> recut(const ir::Graph& graph, const Partition& partition, cons
   }
   for (const Recut* one : chosen) regions.insert(regions.end(), one->by.begin(), one->by.end());
   return arrange(graph, std::move(regions));
-}
-
-double launch_seconds(const Device& device) {
-  return device.target == Target::cuda ? 2e-6 : 0.5e-6;
 }
 
 }  // namespace planish::codegen

@@ -36,7 +36,4 @@ std::vector<Recut> recuts(const ir::Graph& graph, const Partition& partition, co
 /// The partition with these in place. Kind `cycle` where they wait for each other.
 Result<Partition> recut(const ir::Graph& graph, const Partition& partition, const std::vector<const Recut*>& chosen);
 
-/// The least time that a launch takes, beside its work, in seconds.
-double launch_seconds(const Device& device);
-
 }  // namespace planish::codegen

@@ -1,4 +1,4 @@
-#include "codegen/templates/languages.h"
+#include "codegen/templates/emission.h"
 #include "codegen/templates/template.h"
 
 namespace planish::codegen {
@@ -28,10 +28,7 @@ const Template& template_of(const Kernel& kernel) {
 }
 
 std::unique_ptr<const Schedule> schedule_of(const Kernel& kernel, const Device& device) {
-  const Template& kind = template_of(kernel);
-  if (device.target != Target::cuda) return kind.cpp(kernel, device);
-  auto cuda = kind.cuda(kernel, device);
-  return device.triton ? in_both_languages(kind, kernel, device, std::move(cuda)) : std::move(cuda);
+  return emission_of(device).schedule(template_of(kernel), kernel, device);
 }
 
 }  // namespace planish::codegen

@@ -69,8 +69,8 @@ class Template {
 const std::vector<const Template*>& all_templates();
 /// The template that takes the kernel: there is always one.
 const Template& template_of(const Kernel& kernel);
-/// The ways to run it on this device: those of its template, in both languages
-/// where a GPU has two. Never null.
+/// The ways to run it on this device, as the device's target has them (emission.h).
+/// Never null.
 std::unique_ptr<const Schedule> schedule_of(const Kernel& kernel, const Device& device);
 
 }  // namespace planish::codegen

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "worker/compiler_main/nvrtc.h"
+#include "worker/kernel_compiler.h"
 #include "worker/messages.h"
 
 namespace planish::worker {

@@ -7,26 +7,24 @@
 
 #include <cctype>
 #include <cstdio>
-#include <optional>
 
 #include "base/channel.h"
 #include "base/json.h"
-#include "program/flags.h"
-#include "worker/compiler_main/cache.h"
 #include "worker/compiler_main/cpp.h"
 #include "worker/compiler_main/nvrtc.h"
 #include "worker/compiler_main/triton.h"
+#include "worker/kernel_compiler.h"
 
 namespace planish::worker {
 namespace {
 
-/// The compilers, each looked for when first needed. An absent one is looked for again: somebody may install it
-/// meanwhile.
-struct Compilers {
-  std::optional<Nvrtc> nvrtc;
-  std::optional<CppCompiler> cpp;
-  std::optional<TritonCompiler> triton;
-};
+Compilers all_compilers() {
+  Compilers out;
+  out.add("cuda", CompilerOf<Nvrtc>::starting(Nvrtc::load));
+  out.add("triton", CompilerOf<TritonCompiler>::starting(TritonCompiler::start));
+  out.add("cpp", CompilerOf<CppCompiler>::starting(CppCompiler::find));
+  return out;
+}
 
 bool plain_word(const std::string& text) {
   if (text.empty() || text.size() > 64) return false;
@@ -54,52 +52,8 @@ Result<CompileJob> read_job(const Json& params) {
 }
 
 Result<CompileReply> compile(const Json& params, Compilers& compilers) {
-  const TimePoint start = real_clock().now();
   PLANISH_TRY(const CompileJob job, read_job(params));
-  const bool cuda = job.language == "cuda", triton = job.language == "triton";
-  if (!cuda && !triton && job.language != "cpp")
-    return fail("compile_error", fmt::format("no compiler for language `{}`", job.language));
-  for (const std::string& flag : job.flags) {
-    if (!program::allowed_flag(job.language, flag))
-      return fail("compile_error", fmt::format("compiler flag {} is not on the list of allowed ones", flag));
-  }
-  std::string version;
-  if (cuda) {
-    if (!compilers.nvrtc.has_value()) {
-      PLANISH_TRY(compilers.nvrtc, Nvrtc::load());
-    }
-    version = compilers.nvrtc->version();
-  } else if (triton) {
-    if (!compilers.triton.has_value() || !compilers.triton->alive()) {
-      PLANISH_TRY(compilers.triton, TritonCompiler::start());
-    }
-    version = compilers.triton->version();
-  } else {
-    if (!compilers.cpp.has_value()) {
-      PLANISH_TRY(compilers.cpp, CppCompiler::find());
-    }
-    version = compilers.cpp->version();
-  }
-  const KernelCache cache(job.cache);
-  const std::string key = KernelCache::key(job, version);
-  if (auto hit = cache.find(key); hit.has_value()) {
-    hit->seconds = std::chrono::duration<double>(real_clock().now() - start).count();
-    return *std::move(hit);
-  }
-  PLANISH_CHECK(cache.check_writable());
-  PLANISH_TRY(Compiled compiled, cuda     ? compilers.nvrtc->compile(job)
-                                 : triton ? compilers.triton->compile(job)
-                                          : compilers.cpp->compile(job));
-  CompileReply reply;
-  reply.log = compiled.log.substr(0, 16384);
-  reply.registers = compiled.registers;
-  reply.spill_bytes = compiled.spill_bytes;
-  reply.shared_bytes = compiled.shared_bytes;
-  reply.local_bytes = compiled.local_bytes;
-  reply.instructions = compiled.instructions;
-  PLANISH_CHECK(cache.store(key, compiled.binary, job.language == "cpp" ? "so" : "cubin", reply));
-  reply.seconds = std::chrono::duration<double>(real_clock().now() - start).count();
-  return reply;
+  return compilers.compile(job);
 }
 
 Json answer(const Json& request, Compilers& compilers) {
@@ -138,7 +92,7 @@ int serve() {
   }
   ::fcntl(3, F_SETFD, FD_CLOEXEC);
   Channel channel{UniqueFd(3)};
-  Compilers compilers;
+  Compilers compilers = all_compilers();
   while (true) {
     auto line = channel.receive(deadline_in(1e9));
     if (!line.has_value()) return 0;  // our parent is gone

@@ -1,24 +1,15 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "worker/kernel_compiler.h"
 #include "worker/messages.h"
 
 namespace planish::worker {
-
-/// What a compiler gave: the bytes, and what its own report says of them.
-struct Compiled {
-  std::string binary;
-  std::string log;  ///< warnings; the resource report is taken out
-  std::int64_t registers = 0, spill_bytes = 0, shared_bytes = 0;
-  std::int64_t local_bytes = 0;
-  std::map<std::string, std::int64_t> instructions{};
-};
 
 /// NVRTC, loaded with dlopen: from PLANISH_NVRTC (file or folder), a toolkit, pip's wheels under PLANISH_SITE_PACKAGES,
 /// or the loader's own path.

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "worker/compiler_main/nvrtc.h"
+#include "worker/kernel_compiler.h"
 #include "worker/messages.h"
 
 namespace planish::worker {

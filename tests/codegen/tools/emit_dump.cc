@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   std::size_t most = 1000;  // seeds of a sample
   std::uint64_t seed = 1;
   Device device;
-  device.target = Target::cuda;
+  device.target = &backend::cuda();
   device.arch = "sm_90a";
   Genome forced;
   std::vector<std::pair<std::string, Genome>> chosen;
@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
     else if (arg == "--genes")
       show_genes = true;
     else if (arg == "--cpu" && i + 1 < argc) {
-      device.target = Target::cpu;
+      device.target = &backend::cpu();
       device.arch = argv[++i];
     } else if (arg == "--most" && i + 1 < argc)
       most = std::strtoull(argv[++i], nullptr, 10);

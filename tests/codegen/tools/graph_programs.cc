@@ -53,10 +53,10 @@ Result<Request> read(const std::string& line) {
   if (!text.is_object() || !text.contains("graph")) return fail("bad_request", "a request is an object with a graph");
   Request request;
   request.graph = text["graph"].dump();
-  request.device.target = text.value("target", "cpu") == "cuda" ? Target::cuda : Target::cpu;
+  request.device.target = &backend::named(text.value("target", "cpu"));
   request.device.triton = text.value("triton", false);
-  request.device.arch = text.value("arch", request.device.target == Target::cuda ? "sm_90a" : "x86-64");
-  request.device.sms = text.value("sms", request.device.target == Target::cuda ? 132 : 2);
+  request.device.arch = text.value("arch", request.device.target == &backend::cuda() ? "sm_90a" : "x86-64");
+  request.device.sms = text.value("sms", request.device.target == &backend::cuda() ? 132 : 2);
   request.options.limits.max_nodes = text.value("max_nodes", request.options.limits.max_nodes);
   request.programs = text.value("programs", request.programs);
   request.seed = text.value("seed", request.seed);

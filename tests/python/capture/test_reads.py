@@ -24,8 +24,12 @@ def test_what_is_opened_for_a_task_is_named_and_nothing_else(tmp_path: Path, mon
         torch.load(tmp_path / "weights.pt")
         (tmp_path / "gone.txt").write_text("")
         (tmp_path / "gone.txt").unlink()
+        with (tmp_path / "log.txt").open("a") as log:
+            log.write("what it writes it is not made of")
+        with (tmp_path / "both.txt").open("w+") as both:
+            both.read()
         Path("/proc/self/stat").read_text()
         import xmlrpc.client  # noqa: F401
     (tmp_path / "before.txt").read_text()
     del sys.modules["beside_this"]
-    assert {Path(path).name for path in files} == {"beside_this.py", "weights.pt"}
+    assert {Path(path).name for path in files} == {"beside_this.py", "weights.pt", "both.txt"}

@@ -87,3 +87,26 @@ def test_the_generator_follows_its_seed(tmp_path: Path) -> None:
     first, again, other = (task.make_inputs(seed, "cpu")[0][0] for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+
+
+VARIANTS = HEAD + MODEL + INPUTS + "def get_input_variants():\n    return [[torch.randn(4, 5)], lambda: [torch.randn(1)]]\n"
+
+
+def test_a_file_may_name_inputs_of_other_shapes(tmp_path: Path) -> None:
+    path = write(tmp_path, VARIANTS)
+    assert load_task(path).variants and not load_task(write(tmp_path, HEAD + MODEL + INPUTS)).variants
+    path = write(tmp_path, VARIANTS)
+    shapes = [tuple(load_task(path, n).make_inputs(0, "cpu")[0][0].shape) for n in range(3)]
+    assert shapes == [(2, 3), (4, 5), (1,)]
+    one = load_task(path, 1)
+    (a,), (b,), (c,) = (one.make_inputs(seed, "cpu")[0] for seed in (1, 1, 2))
+    assert torch.equal(a, b) and not torch.equal(a, c), "drawn anew for each seed, and the same for the same"
+
+
+@pytest.mark.parametrize(("text", "kind"), [(VARIANTS, "no_variant"), (HEAD + MODEL + INPUTS, "no_variant"),
+                                            (VARIANTS + "def get_input_variants():\n    return 3\n", "inputs_failed"),
+                                            (VARIANTS + "def get_input_variants():\n    raise KeyError('x')\n", "inputs_failed")])  # fmt: skip
+def test_what_other_shapes_can_be_wrong_in(text: str, kind: str, tmp_path: Path) -> None:
+    with pytest.raises(PlanishError) as caught:
+        load_task(write(tmp_path, text), 3).make_inputs(0, "cpu")
+    assert caught.value.kind == kind and "task.py" in caught.value.message

@@ -36,21 +36,15 @@ class FoldedAsRows : public Schedule {
 /// On Hopper's tensor cores.
 class OnTensorCores : public Schedule {
  public:
-  OnTensorCores(const Kernel& kernel, contraction::Product product, const Device& device)
-      : kernel_(kernel), product_(std::move(product)), device_(device) {}
+  OnTensorCores(contraction::Product product, const Device& device) : product_(std::move(product)), device_(device) {}
 
-  std::vector<Gene> genes() const override { return contraction_genes(kernel_, product_, device_); }
-  std::string illegal(const Genome& genome) const override {
-    return contraction_illegal(kernel_, product_, device_, genome);
-  }
-  std::vector<Genome> seeds() const override { return contraction_seeds(kernel_, product_, device_); }
+  std::vector<Gene> genes() const override { return contraction_genes(product_, device_); }
+  std::string illegal(const Genome& genome) const override { return contraction_illegal(product_, device_, genome); }
+  std::vector<Genome> seeds() const override { return contraction_seeds(product_, device_); }
   Outline outline(const Genome&) const override { return {}; }  // several launches: no one of them stands for all
-  Result<Emitted> emit(const Genome& genome) const override {
-    return emit_contraction(kernel_, product_, device_, genome);
-  }
+  Result<Emitted> emit(const Genome& genome) const override { return emit_contraction(product_, device_, genome); }
 
  private:
-  const Kernel& kernel_;
   contraction::Product product_;
   const Device& device_;
 };
@@ -62,7 +56,7 @@ class ContractionTemplate : public Template {
   bool takes(const Kernel& kernel) const override { return kernel.anchor == Anchor::contraction; }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
     if (tensor_cores_lack(kernel, device).empty())
-      return std::make_unique<OnTensorCores>(kernel, *contraction::product_of(kernel), device);
+      return std::make_unique<OnTensorCores>(*contraction::product_of(kernel), device);
     return FoldedAsRows::made(kernel, [&](const Kernel& rows) { return template_of(rows).cuda(rows, device); });
   }
   std::unique_ptr<const Schedule> triton(const Kernel& kernel, const Device& device,

@@ -7,6 +7,7 @@
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/cuda_stages.h"
 #include "codegen/emit/cuda_writer.h"
+#include "codegen/fold.h"
 
 namespace planish::codegen::printing {
 namespace {
@@ -613,8 +614,7 @@ class RowWriter {
     for (const std::size_t r : mine) declare(fmt::format("acc{}", r), r);
     const bool sums = std::ranges::any_of(mine, [&](std::size_t r) {
       const auto& reduction = kernel_.reductions[r];
-      return is_floating(reduction.accumulate) &&
-             (reduction.kind == ReduceKind::sum || reduction.kind == ReduceKind::product);
+      return is_floating(reduction.accumulate) && info(reduction.kind).adds;
     });
     totals = sums && plan_.trips > longest_chain && !in_registers;
     if (totals) {

@@ -1,4 +1,4 @@
-#include "worker/compiler_main/cache.h"
+#include "worker/kernel_cache.h"
 
 #include <fmt/core.h>
 #include <unistd.h>

@@ -1,16 +1,16 @@
-#include "codegen/lower/node_text.h"
+#include "codegen/node_text.h"
 
 #include <fmt/format.h>
 
 #include <array>
 
+#include "codegen/fold.h"
 #include "codegen/operation.h"
 
 namespace planish::codegen {
 
 std::string_view reduce_name(ReduceKind kind) {
-  static constexpr std::array names{"sum", "product", "max", "min", "any", "all", "argmax", "argmin"};
-  return names[static_cast<std::size_t>(kind)];
+  return info(kind).name;
 }
 
 std::string_view scan_name(ScanKind kind) {

@@ -1,0 +1,71 @@
+"""Tasks of a KernelBench checkout, drawn by a seed, through `planish suite`.
+
+    python bench/kernelbench/draw.py CHECKOUT --tasks 20 --seed 1 --levels 1,2 --devices 0,1 --budget 10s --minutes 12 --out OUT
+
+The same seed draws the same tasks of the same checkout, equally many of each level; 0 tasks take all. What was reached when --minutes
+are over counts (more minutes and --resume go on). OUT gets `tasks`, `results` (as `planish suite` leaves them) and `table.md`. Options
+behind `--` go to `planish suite`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from suites import add_suite_options, run_suite, split_arguments, suite_arguments, write_page
+
+
+def folder_of_levels(checkout: Path) -> Path:
+    for folder in (checkout / "KernelBench", checkout):
+        if any(folder.glob("level*/*.py")):
+            return folder
+    sys.exit(f"error: {checkout} has no folder level1, level2, … with tasks\nhint: name a checkout of KernelBench")
+
+
+def drawn(checkout: Path, levels: list[int], count: int, seed: int) -> list[Path]:
+    """By number within each level, as the checkout orders them."""
+    found: list[Path] = []
+    for place, level in enumerate(levels):
+        tasks = sorted((folder_of_levels(checkout) / f"level{level}").glob("*.py"), key=lambda path: int((re.match(r"\d+", path.name) or ["0"])[0]))
+        if not tasks:
+            sys.exit(f"error: {checkout} has no tasks of level {level}")
+        share = count // len(levels) + (1 if place < count % len(levels) else 0)
+        picked = random.Random(f"{seed}:{level}").sample(tasks, min(share, len(tasks))) if count > 0 else tasks
+        found += [task for task in tasks if task in picked]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("--tasks", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--levels", default="1,2")
+    parser.add_argument("--budget", default="10s")
+    parser.add_argument("--baselines", default="eager,compile")
+    parser.add_argument("--resume", action="store_true")
+    add_suite_options(parser)
+    own, more = split_arguments()
+    options = parser.parse_args(own)
+    levels = [int(level) for level in options.levels.split(",")]
+    picked = drawn(options.checkout, levels, options.tasks, options.seed)
+    tasks = options.out / "tasks"
+    shutil.rmtree(tasks, ignore_errors=True)
+    for task in picked:
+        (tasks / task.parent.name).mkdir(parents=True, exist_ok=True)
+        shutil.copy(task, tasks / task.parent.name / task.name)
+    arguments = ["--budget", options.budget, "--store", str(options.out / "store.db"), *suite_arguments(options)]
+    arguments += [*(["--resume"] if options.resume else []), *more]
+    document = run_suite(tasks, options.out / "results", arguments, options.minutes)
+    how = f"budget {options.budget}, baselines {options.baselines}, devices {options.devices or 'all'}, {options.workers} evaluators a device"
+    write_page(document, f"{len(picked)} tasks of levels {options.levels}, seed {options.seed}; {how}.", options.out)
+
+
+if __name__ == "__main__":
+    main()

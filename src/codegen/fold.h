@@ -1,0 +1,96 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "codegen/kernel.h"
+#include "codegen/operation.h"
+
+/// One table of the kinds of folds: what each is as algebra, and how each backend spells it. All that treats folds by
+/// kind reads it: a kind is its name in kernel.h and its row here.
+namespace planish::codegen {
+
+/// What a fold of nothing is.
+enum class Identity : unsigned char { zero, one, lowest, highest };
+
+/// Texts for one backend, for fmt.
+struct FoldSpelling {
+  /// Two states, {0} and {1}, as one expression: of floating values, and of whole numbers; {2} is the type's name
+  /// there. A sign alone is arithmetic that wraps.
+  std::string_view real, whole;
+  /// The vector {1} put into {0}, as a statement: of floating values, and of 64-bit whole numbers.
+  std::string_view into, into_whole;
+  /// All lanes of the vector {0} as one value of type {1}.
+  std::string_view lanes;
+};
+
+struct FoldInfo {
+  ReduceKind kind;
+  std::string_view name;
+  Op op;              ///< of two values
+  Identity identity;  ///< of the values, where there are positions as well
+  bool adds;          ///< rounding adds up: floating states are kept wider than what they are made of
+  bool truth;         ///< of booleans
+  ReduceKind value;   ///< what the value alone is folded by: itself, where there are no positions
+  FoldSpelling cuda;  ///< empty for positions: pl_extreme and pl_later take both
+  FoldSpelling cpp;
+  /// Triton's functions: of floating values, of those in f64 where it is another, and of whole numbers.
+  std::string_view triton, triton_wide, triton_whole;
+};
+
+namespace table_of_folds {
+
+// clang-format off
+inline constexpr std::array all{
+    FoldInfo{ReduceKind::sum, "sum", Op::add, Identity::zero, true, false, ReduceKind::sum,
+             {"({0} + {1})", "+", {}, {}, {}},
+             {"{0} + {1}", "(i64)((u64){0} + (u64){1})", "{0} += {1};", "add({0}, {1});", "({1})sum({0})"},
+             "pl_add", "pl_add", "pl_add"},
+    FoldInfo{ReduceKind::product, "product", Op::mul, Identity::one, true, false, ReduceKind::product,
+             {"({0} * {1})", "*", {}, {}, {}},
+             {"{0} * {1}", "(i64)((u64){0} * (u64){1})", "{0} *= {1};", "mul({0}, {1});", "({1})product({0})"},
+             "pl_multiply", "pl_multiply", "pl_multiply"},
+    // Functions: an operand may be what another thread of the warp holds, which all must ask for, and once.
+    FoldInfo{ReduceKind::max, "max", Op::maximum, Identity::lowest, false, false, ReduceKind::max,
+             {"pl_max({0}, {1})", "pl_max({0}, {1})", {}, {}, {}},
+             {"({0} > {1} || {0} != {0}) ? {0} : {1}", "({0} > {1} || {0} != {0}) ? {0} : {1}",
+              "{0} = greater({1}, {0});", "{0} = greater({1}, {0});", "fold_max({0})"},
+             "pl_max", "pl_max64", "pl_larger"},
+    FoldInfo{ReduceKind::min, "min", Op::minimum, Identity::highest, false, false, ReduceKind::min,
+             {"pl_min({0}, {1})", "pl_min({0}, {1})", {}, {}, {}},
+             {"({0} < {1} || {0} != {0}) ? {0} : {1}", "({0} < {1} || {0} != {0}) ? {0} : {1}",
+              "{0} = less({1}, {0});", "{0} = less({1}, {0});", "fold_min({0})"},
+             "pl_min", "pl_min64", "pl_smaller"},
+    FoldInfo{ReduceKind::any, "any", Op::logical_or, Identity::zero, false, true, ReduceKind::any,
+             {"({2})(({0} != 0) | ({1} != 0))", "({2})(({0} != 0) | ({1} != 0))", {}, {}, {}},
+             {"{0} | {1}", "{0} | {1}", "{0} |= {1};", "{0} |= {1};", "fold_or({0})"},
+             "pl_or", "pl_or", "pl_or"},
+    FoldInfo{ReduceKind::all, "all", Op::logical_and, Identity::one, false, true, ReduceKind::all,
+             {"({2})(({0} != 0) & ({1} != 0))", "({2})(({0} != 0) & ({1} != 0))", {}, {}, {}},
+             {"{0} & {1}", "{0} & {1}", "{0} &= {1};", "{0} &= {1};", "fold_and({0})"},
+             "pl_and", "pl_and", "pl_and"},
+    FoldInfo{ReduceKind::argmax, "argmax", Op::maximum, Identity::lowest, false, false, ReduceKind::max,
+             {},
+             {{}, {}, "higher({0}, {1});", "higher({0}, {1});", "higher_at({0})"},
+             {}, {}, {}},
+    FoldInfo{ReduceKind::argmin, "argmin", Op::minimum, Identity::highest, false, false, ReduceKind::min,
+             {},
+             {{}, {}, "lower({0}, {1});", "lower({0}, {1});", "lower_at({0})"},
+             {}, {}, {}},
+};
+// clang-format on
+static_assert([] {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].kind != static_cast<ReduceKind>(i)) return false;
+  }
+  return true;
+}());
+
+}  // namespace table_of_folds
+
+constexpr const FoldInfo& info(ReduceKind kind) {
+  return table_of_folds::all[static_cast<std::size_t>(kind)];
+}
+
+}  // namespace planish::codegen

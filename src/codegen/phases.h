@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "codegen/kernel.h"
+
+/// Transposed convolutions as one product. Pure; thread-safe.
+///
+/// Where the factors of a contraction know a variable v of its results only by (v + c) // s and (v + c) % s, the one by
+/// the quotient and the other by the remainder, neither is a matrix as it stands: v moves both. Written as
+/// v = s · i - c + r, the quotient i is a variable of the rows of one factor, the phase r one of the other's rows. i
+/// takes one value more than v has whole strides where c is not 0 or s does not divide: what lies outside is computed
+/// and dropped (Output::where).
+///
+/// A phase may have fewer taps than others. The factor of the taps is 0 there, and so is the other, which then would
+/// move with the phase: it is read as if there were a tap, as 0 times it is 0. Not where it is not finite. See `taps`.
+namespace planish::codegen::contraction {
+
+struct Phased {
+  Kernel kernel;
+  bool phases = false;  ///< whether a variable was split
+  /// Where one of these does not hold the sum has no product, though `kernel` multiplies: with 0. They were conditions
+  /// of both factors' loads and are now of one's alone.
+  std::vector<ir::Bound> taps;
+};
+
+/// The kernel as it is where nothing of this helps.
+Phased phased(const Kernel& kernel);
+
+/// Of the settings of phases and offsets, the share that has a tap; 1 where nothing is missing.
+double tapped(const Phased& phased);
+
+}  // namespace planish::codegen::contraction

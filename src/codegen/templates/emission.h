@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+
+#include "codegen/genome.h"
+#include "codegen/templates/template.h"
+
+namespace planish::codegen {
+
+/// How kernels become code for a target: its part of what code generation does. A folder that brings a target gives it
+/// one (`backend.parts.give<Emission>(…)`).
+class Emission {
+ public:
+  virtual ~Emission() = default;
+  /// The ways to run a kernel that this template takes. Never null.
+  virtual std::unique_ptr<const Schedule> schedule(const Template& kind, const Kernel& kernel,
+                                                   const Device& device) const = 0;
+};
+
+/// That of the device's target; one that has no code for anything where the target brought none.
+const Emission& emission_of(const Device& device);
+
+}  // namespace planish::codegen

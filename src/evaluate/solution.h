@@ -1,0 +1,16 @@
+#pragma once
+
+#include "evaluate/api.h"
+
+/// Solutions (Python with a class ModelNew) as candidates: what became of one, in the words of every other.
+namespace planish {
+
+/// Milliseconds that a call of a verified module took: what it says, and on the CPU, where a call's end is its result,
+/// at least what a clock outside said, less what lies between two calls.
+double call_ms(const ModuleTimes& times, const DeviceFacts& device);
+
+/// The evaluation that a verification was. `bytes` and `flops`: the least that its region must move and compute.
+/// Program, region and level are the caller's to fill in.
+Evaluation evaluation_of(VerifyReply reply, const DeviceFacts& device, double bytes, double flops);
+
+}  // namespace planish
