@@ -114,7 +114,7 @@ def optimize(
     arguments are the example, and that call waits for the search.
 
     `target` is cpu, cuda, or auto: where the module and its inputs are. `budget` (seconds, or text such as "5m") is for the search, `max_time`
-    for everything. `accuracy` is eager, tf32 or a tolerance. `baselines` names what it must beat (see `planish optimize --help`); eager is
+    for everything. `accuracy` is eager, permitted, tf32 or a tolerance. `baselines` names what it must beat (see `planish optimize --help`); eager is
     always among them. `fallback="compile"` runs calls that the program was not made for under torch.compile. `out` is a folder that keeps the
     task and what is shipped; without it the program goes to the user's data folder, and nothing else is left. `options` are further options
     of the command.

@@ -163,7 +163,7 @@ bool is_at(const UniqueFd& fd, const fs::path& path) {
 
 }  // namespace
 
-Result<FileLock> FileLock::try_acquire(const fs::path& path) {
+Result<FileLock> FileLock::try_acquire(const fs::path& path, Hold hold) {
   // Two users may share a device: the file must be writable by both, whatever the umask. O_RDONLY is enough for flock
   // where the file is another's.
   // No link is followed: the folder may be one that everybody writes to.
@@ -180,13 +180,23 @@ Result<FileLock> FileLock::try_acquire(const fs::path& path) {
   struct stat info{};
   if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
     return fail("not_a_file", fmt::format("{} is no file that could be locked", path.string()), "remove it");
-  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+  const int kind = hold == Hold::alone ? LOCK_EX : LOCK_SH;
+  while (::flock(fd.get(), kind | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno == EWOULDBLOCK) return fail("busy", fmt::format("another process holds {}", path.string()));
     return std::unexpected(file_error(errno, "lock", path));
   }
-  if (!is_at(fd, path)) return try_acquire(path);
+  if (!is_at(fd, path)) return try_acquire(path, hold);
   return FileLock(std::move(fd));
+}
+
+bool FileLock::share() {
+  while (::flock(fd_.get(), LOCK_SH | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    fd_.reset();
+    return false;
+  }
+  return true;
 }
 
 void FileLock::describe(std::string_view text) {

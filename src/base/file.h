@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -56,8 +57,12 @@ class FileLock {
   /// Waits until it has the lock or the deadline passes (`timeout`). The file is created, readable and writable by all.
   /// Only who holds the lock may remove it: a lock is always of the file that is at the path.
   static Result<FileLock> acquire(const std::filesystem::path& path, double timeout_seconds);
+  /// `shared`: others that ask for that too may have it at the same time.
+  enum class Hold : std::uint8_t { alone, shared };
   /// Without waiting; `busy` where another process, or another FileLock of this one, has it.
-  static Result<FileLock> try_acquire(const std::filesystem::path& path);
+  static Result<FileLock> try_acquire(const std::filesystem::path& path, Hold hold = Hold::alone);
+  /// From `alone` to `shared`, without waiting. Where that fails (somebody was quicker) the lock is lost: false.
+  [[nodiscard]] bool share();
   /// Writes who holds the lock into its file, for those who wait. What cannot be written stays unsaid.
   void describe(std::string_view text);
   /// What the last holder wrote, as printable ASCII of at most 256 bytes: anybody may write it, so it is for people

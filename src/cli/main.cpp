@@ -113,7 +113,7 @@ void add_search(CLI::App* verb, SearchOptions& search) {
   verb->add_flag("--memory-check", search.memory_check,
                  "On a GPU, also look at the memory accesses of what is found with compute-sanitizer")
       ->envname("PLANISH_MEMORY_CHECK");
-  verb->add_option("--accuracy", search.accuracy, "eager, tf32, or a tolerance such as 1e-4")
+  verb->add_option("--accuracy", search.accuracy, "eager, permitted, tf32, or a tolerance such as 1e-4")
       ->envname("PLANISH_ACCURACY")
       ->capture_default_str();
   verb->add_option("--baselines", search.baselines,
@@ -258,9 +258,8 @@ int main(int argc, char** argv) {
       ->envname("PLANISH_DEVICES")
       ->type_name("LIST");
   suite_app
-      ->add_option(
-          "--workers", suite.workers,
-          "Evaluators a device: they prove side by side and time one after the other; on a GPU proofs disturb times")
+      ->add_option("--workers", suite.workers,
+                   "Evaluators a device: they prove side by side and time one after the other")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   suite_app

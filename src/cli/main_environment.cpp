@@ -15,7 +15,7 @@ EnvironmentCommand::EnvironmentCommand(CLI::App& app, Output& output) {
   verb_->add_option("--token-file", o.token_file, "File whose first line clients must know (else: PLANISH_TOKEN)")
       ->type_name("FILE");
   verb_->add_option("--target", o.target, backend::choices())->envname("PLANISH_TARGET")->capture_default_str();
-  verb_->add_option("--accuracy", o.accuracy, "eager, tf32, or a tolerance such as 1e-4")
+  verb_->add_option("--accuracy", o.accuracy, "eager, permitted, tf32, or a tolerance such as 1e-4")
       ->envname("PLANISH_ACCURACY")
       ->capture_default_str();
   verb_->add_option("--baselines", o.baselines, "What speed-ups are against: none (eager alone), all, or a list")
@@ -23,10 +23,7 @@ EnvironmentCommand::EnvironmentCommand(CLI::App& app, Output& output) {
   verb_->add_option("--devices", o.devices, "GPUs to use, by number or UUID, with commas (default: all)")
       ->envname("PLANISH_DEVICES")
       ->type_name("LIST");
-  verb_
-      ->add_option(
-          "--workers", o.workers,
-          "Evaluators a device: they prove side by side and time one after the other; on a GPU proofs disturb times")
+  verb_->add_option("--workers", o.workers, "Evaluators a device: they prove side by side and time one after the other")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   verb_->add_option("--seeds", o.seeds, "Fresh seeds to test each completion on")

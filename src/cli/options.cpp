@@ -90,9 +90,10 @@ Result<std::vector<std::string>> parse_baselines(const std::string& text) {
 
 Status check_accuracy(const std::string& text) {
   double tolerance = 0;
-  if (text == "eager" || text == "tf32") return {};
+  if (text == "eager" || text == "permitted" || text == "tf32") return {};
   if (number(text, tolerance) && tolerance > 0 && tolerance < 1) return {};
-  return fail("usage", fmt::format("'{}' is no accuracy", text), "choose eager, tf32, or a tolerance such as 1e-4");
+  return fail("usage", fmt::format("'{}' is no accuracy", text),
+              "choose eager, permitted, tf32, or a tolerance such as 1e-4");
 }
 
 std::vector<std::string> target_choices() {

@@ -39,7 +39,7 @@ Result<double> parse_limit(const std::string& text);
 Result<double> parse_max_time(const std::string& text, double budget_seconds);
 /// Modes in canonical order, `eager` always first. Kind `usage`.
 Result<std::vector<std::string>> parse_baselines(const std::string& text);
-/// `eager`, `tf32`, or a tolerance between 0 and 1. Kind `usage`.
+/// `eager`, `permitted`, `tf32`, or a tolerance between 0 and 1. Kind `usage`.
 Status check_accuracy(const std::string& text);
 /// `auto`, `cpu` or `cuda`. Kind `usage`.
 /// What --target takes.

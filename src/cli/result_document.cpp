@@ -151,12 +151,11 @@ ResultDocument::Accuracy summarise(const std::string& gate, const std::vector<Te
 std::optional<Note> permitted_rounding(const ResultDocument::Accuracy& accuracy) {
   // TF32 keeps ten bits of a fraction, 3e-4 of a sum's norm; eager without it is a thousand times closer. Nothing else
   // that the gate permits lies between.
-  if (accuracy.gate != "eager" || accuracy.error < 5e-5 || accuracy.error > 1e-2 || accuracy.ratio < 16) return {};
+  if (accuracy.gate != "permitted" || accuracy.error < 5e-5 || accuracy.error > 1e-2 || accuracy.ratio < 16) return {};
   return Note{
       "tf32_permitted", "tf32 products",
       fmt::format("eager's error here is {:.2g}: torch's flags permit it TF32, which its kernels for these shapes "
-                  "do not use, and the program does; set torch.backends.cudnn.allow_tf32 = False in the task to "
-                  "forbid it",
+                  "do not use, and the program does; --accuracy eager forbids it",
                   accuracy.eager_error),
       accuracy.eager_error, accuracy.error};
 }

@@ -20,6 +20,8 @@ std::string value_text(const std::string& name, const Json& value) {
   if (name == "cold" && value.is_boolean())
     return value.get<bool>() ? "with nothing known" : "with what earlier runs on this device measured";
   if (name == "accuracy" && value == "eager") return "no less accurate than eager";
+  if (name == "accuracy" && value == "permitted")
+    return "no less accurate than eager, or than TF32 where torch's flags permit it";
   if (name == "accuracy" && value == "tf32") return "no less accurate than eager with TF32 allowed";
   if (value.is_array()) {
     std::string out;

@@ -37,7 +37,7 @@ struct DeviceFacts {
 struct OpenRequest {
   std::string task;                ///< path of the task file
   std::string target = "auto";     ///< auto (cuda where there is one) | cuda | cpu
-  std::string accuracy = "eager";  ///< eager | tf32 | a tolerance such as "1e-4"
+  std::string accuracy = "eager";  ///< eager | permitted | tf32 | a tolerance such as "1e-4"
   std::uint64_t seeds = 0;         ///< seeds the generator that test seeds are drawn from; 0 takes fresh entropy
   std::string blobs;               ///< folder for constants; empty takes <cache>/blobs
   double task_timeout = 0;         ///< seconds to import, build, run once and capture it; 0: the evaluator's own limit

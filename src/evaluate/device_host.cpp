@@ -49,13 +49,14 @@ Result<std::shared_ptr<DeviceHost>> DeviceHost::open(const worker::Toolbox& tool
     return std::unexpected(std::move(error));
   }
   host->facts = device_facts(target, host->runners.hello(), host->nvml);
+  host->turn.of(host->facts.uuid, made_for->on_host);
   host->facts.triton = made_for->writes("triton") && tools.has_triton();
   host->runners.warm_up();
   return host;
 }
 
-Result<DeviceHost::Stage> DeviceHost::take_stage(const void* who) {
-  Stage lock(stage, std::defer_lock);
+Result<DeviceHost::Stage> DeviceHost::take_stage(const void* who, const std::string& name, double timeout_seconds) {
+  Stage::Lock lock(stage, std::defer_lock);
   const TimePoint began = real_clock().now();
   for (double wait = 0.5; !lock.try_lock_until(deadline_in(work_seconds(wait))); wait = 2) {
     const double waited = std::chrono::duration<double>(real_clock().now() - began).count();
@@ -65,7 +66,8 @@ Result<DeviceHost::Stage> DeviceHost::take_stage(const void* who) {
       report_work(fmt::format("waiting for another task on {} ({:.0f} s so far)", facts.name, waited));
   }
   on_stage = who;
-  return lock;
+  PLANISH_CHECK(turn.begin(name, timeout_seconds));
+  return Stage(std::move(lock), turn);
 }
 
 void DeviceHost::settle() {

@@ -6,6 +6,7 @@
 
 #include "evaluate/api.h"
 #include "evaluate/compile_pool.h"
+#include "evaluate/device_turn.h"
 #include "evaluate/nvml.h"
 #include "evaluate/runner_host.h"
 #include "evaluate/session.h"
@@ -31,16 +32,34 @@ struct DeviceHost {
   DeviceFacts facts;
   std::size_t memory_limit;  ///< resident bytes of a process that runs candidates
   Nvml nvml;
-  using Stage = std::unique_lock<std::timed_mutex>;
-  /// Held while something runs on the device: tests and timing take turns. Guards `runners` and `spares`. A wait for
-  /// another than `who` (a task) is reported: that a task waits for itself is how it works. `out_of_time` where the
-  /// thread's WorkScope ends first.
-  Result<Stage> take_stage(const void* who);
+  /// Held while something runs on the device. Ends with the object.
+  class Stage {
+   public:
+    Stage(Stage&&) = default;
+    Stage& operator=(Stage&&) = delete;
+    Stage(const Stage&) = delete;
+    Stage& operator=(const Stage&) = delete;
+    ~Stage() {
+      if (lock_.owns_lock()) turn_->end();
+    }
+
+   private:
+    friend struct DeviceHost;
+    using Lock = std::unique_lock<std::timed_mutex>;
+    Stage(Lock lock, DeviceTurn& turn) : lock_(std::move(lock)), turn_(&turn) {}
+    Lock lock_;
+    DeviceTurn* turn_;
+  };
+  /// Tests and timing of this evaluator take turns, and with those of other processes. Guards `runners`, `spares` and
+  /// `turn`. A wait for another than `who` (a task) is reported: that a task waits for itself is how it works.
+  /// `out_of_time` where the thread's WorkScope ends first; kinds of lock_device for other processes.
+  Result<Stage> take_stage(const void* who, const std::string& name, double timeout_seconds);
 
   /// Before something is measured: on the CPU, whoever imports for later would be measured as well. Under the stage.
   void settle();
 
   std::timed_mutex stage;
+  DeviceTurn turn;                              ///< under the stage
   std::atomic<const void*> on_stage = nullptr;  ///< who took it last
   RunnerHost runners;
   Spares spares;

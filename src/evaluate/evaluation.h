@@ -132,6 +132,7 @@ struct Evaluation {
   std::optional<TestReport> test;
   std::optional<BenchReport> bench;
   std::optional<Roofline> roofline;
+  double waited_seconds = 0;  ///< for other processes on the device; no part of what it took
 
   bool ok() const { return outcome == Outcome::ok; }
 };

@@ -20,6 +20,8 @@ namespace fs = std::filesystem;
 constexpr double silent_seconds = 0.5;  ///< a wait so short is not worth a word
 constexpr double word_every = 2;
 
+thread_local double waited_seconds = 0;
+
 fs::path folder() {
   const char* given = std::getenv("PLANISH_LOCK_DIR");
   return given != nullptr && *given != '\0' ? fs::path(given) : fs::path("/tmp");
@@ -36,28 +38,31 @@ std::string user() {
 /// Polls one lock until the deadline, and says what it waits for.
 class Wait {
  public:
-  Wait(std::string uuid, fs::path holder, double timeout_seconds)
+  Wait(std::string uuid, fs::path holder, DeviceUse use, double timeout_seconds)
       : uuid_(std::move(uuid)),
         holder_(std::move(holder)),
+        use_(use),
         timeout_(timeout_seconds),
         limit_(work_seconds(timeout_seconds)),
         deadline_(deadline_in(limit_)),
         began_(real_clock().now()) {}
+  ~Wait() { waited_seconds += seconds(); }
+  Wait(const Wait&) = delete;
+  Wait& operator=(const Wait&) = delete;
 
-  Result<FileLock> take(const fs::path& file) {
+  Result<FileLock> take(const fs::path& file, FileLock::Hold hold) {
     auto pause = std::chrono::microseconds(200);
     while (true) {
-      auto lock = FileLock::try_acquire(file);
+      auto lock = FileLock::try_acquire(file, hold);
       if (lock.has_value() || lock.error().kind != "busy") return lock;
       const double waited = seconds();
       if (seconds_until(deadline_) <= 0) {
         return fail(limit_ < timeout_ ? "out_of_time" : "timeout",
-                    fmt::format("waited {:.0f} s to measure on {}: {} is measuring there", waited, uuid_, who()),
+                    fmt::format("waited {:.0f} s to {} on {}: {}", waited, purpose(), uuid_, who()),
                     "wait for it, or stop it");
       }
       if (waited >= next_word_) {
-        report_work(
-            fmt::format("waiting to measure on {}: {} is measuring there ({:.0f} s so far)", uuid_, who(), waited));
+        report_work(fmt::format("waiting to {} on {}: {} ({:.0f} s so far)", purpose(), uuid_, who(), waited));
         next_word_ = waited + word_every;
         spoke_ = true;
       }
@@ -67,18 +72,22 @@ class Wait {
     }
   }
   void over() const {
-    if (spoke_) report_work(fmt::format("measuring on {} after a wait of {:.0f} s", uuid_, seconds()));
+    if (spoke_) report_work(fmt::format("{} on {} after a wait of {:.0f} s", doing(), uuid_, seconds()));
   }
 
  private:
   double seconds() const { return std::chrono::duration<double>(real_clock().now() - began_).count(); }
+  const char* purpose() const { return use_ == DeviceUse::measure ? "measure" : "run"; }
+  const char* doing() const { return use_ == DeviceUse::measure ? "measuring" : "running"; }
+  /// Only who measures is one, and says who.
   std::string who() const {
     const std::string text = FileLock::description(holder_);
-    return text.empty() ? "another process" : text;
+    return text.empty() ? "others run something there" : text + " is measuring there";
   }
 
   std::string uuid_;
   fs::path holder_;
+  DeviceUse use_;
   double timeout_, limit_;
   TimePoint deadline_, began_;
   double next_word_ = silent_seconds;
@@ -87,18 +96,24 @@ class Wait {
 
 }  // namespace
 
-Result<FileLock> lock_device(const std::string& uuid, const std::string& who, double timeout_seconds) {
+Result<FileLock> lock_device(const std::string& uuid, const std::string& who, double timeout_seconds, DeviceUse use) {
   std::string name = "planish-";
   for (unsigned char c : uuid) name += std::isalnum(c) != 0 || c == '-' ? static_cast<char>(c) : '_';
   const fs::path file = folder() / (name + ".lock");
-  Wait wait(uuid, file, timeout_seconds);
+  Wait wait(uuid, file, use, timeout_seconds);
   // One waits for the device, all others for being that one: the device goes to who has waited, not to who let it go
   // a moment ago and is quicker.
-  PLANISH_TRY(const auto next, wait.take(folder() / (name + ".next.lock")));
-  PLANISH_TRY(auto lock, wait.take(file));
-  lock.describe(fmt::format("{} (pid {}, user {})", who, ::getpid(), user()));
+  PLANISH_TRY(const auto next, wait.take(folder() / (name + ".next.lock"), FileLock::Hold::alone));
+  const bool alone = use == DeviceUse::measure;
+  PLANISH_TRY(auto lock, wait.take(file, alone ? FileLock::Hold::alone : FileLock::Hold::shared));
+  // One of many only takes away what the last who measured has written.
+  lock.describe(alone ? fmt::format("{} (pid {}, user {})", who, ::getpid(), user()) : std::string());
   wait.over();
   return lock;
+}
+
+double device_wait_seconds() {
+  return waited_seconds;
 }
 
 }  // namespace planish

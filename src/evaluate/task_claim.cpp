@@ -6,7 +6,6 @@
 
 #include "backend/backend.h"
 #include "base/work_scope.h"
-#include "evaluate/lock.h"
 #include "evaluate/outcome_of.h"
 #include "evaluate/task_evaluator.h"
 #include "worker/baseline.h"
@@ -58,7 +57,7 @@ void TaskEvaluator::begin_baselines() {
 Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
   std::vector<std::string> modes = request.modes;
   if (modes.empty()) modes = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
-  PLANISH_TRY(const auto lock, device_->take_stage(this));
+  PLANISH_TRY(const auto lock, take_stage());
   const bool may_be_known = request.known && request.path.empty();
   if (const auto found = baselines_.find(modes); may_be_known && found != baselines_.end()) return found->second;
   // The oracle's data would take memory from what is timed.
@@ -69,6 +68,15 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
     }
   }
   device_->runners.discard(worker::Runner::Kind::torch);
+  const bool on_host = backend::named(device_->facts.target).on_host;
+  std::optional<DeviceTurn::Measuring> alone;
+  const auto be_alone = [&]() -> Status {
+    PLANISH_TRY(auto measuring, device_->turn.measure(reply_.task_name, limits_.lock));
+    alone.emplace(std::move(measuring));
+    return {};
+  };
+  // A mode of torch.compile that tunes itself measures as well: beside another's work it would choose badly.
+  if (!on_host) PLANISH_CHECK(be_alone());
   ClaimReply reply;
   std::map<std::string, double> compiled;
   if (early_ != nullptr && !request.more) {
@@ -141,9 +149,9 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
   timing.max_runs = request.max_runs;
   timing.max_seconds = request.max_seconds;
   device_->settle();
-  PLANISH_TRY(const auto machine, lock_device(device_->facts.uuid, reply_.task_name, limits_.lock));
+  if (on_host) PLANISH_CHECK(be_alone());
   std::unique_lock<std::shared_mutex> still;
-  if (backend::named(device_->facts.target).on_host) still = device_->pool.stand_still();
+  if (on_host) still = device_->pool.stand_still();
   reply.clocks_before = device_->nvml.clocks(device_->facts.uuid);
   PLANISH_TRY(const auto times,
               baseline_->time(names, timing, (request.max_seconds + limits_.run) * static_cast<double>(names.size())));

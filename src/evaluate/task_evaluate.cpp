@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 #include "base/work_scope.h"
 #include "evaluate/launches.h"
+#include "evaluate/lock.h"
 #include "evaluate/outcome_of.h"
 #include "evaluate/task_evaluator.h"
 #include "program/solution.h"
@@ -23,6 +24,15 @@ bool needs_torch(const program::Program& program) {
 }  // namespace
 
 Result<Evaluation> TaskEvaluator::evaluate(const EvaluateRequest& request) {
+  constexpr double worth_saying = 0.01;
+  const double before = device_wait_seconds();
+  auto evaluation = evaluate_here(request);
+  const double waited = device_wait_seconds() - before;
+  if (evaluation.has_value() && waited >= worth_saying) evaluation->waited_seconds = waited;
+  return evaluation;
+}
+
+Result<Evaluation> TaskEvaluator::evaluate_here(const EvaluateRequest& request) {
   Evaluation evaluation;
   evaluation.region = request.region;
   evaluation.level = request.level;
@@ -71,7 +81,7 @@ Result<Evaluation> TaskEvaluator::evaluate_anew(const EvaluateRequest& request, 
   if (!again || (!first.has_value() && failure.empty() && ends_the_run(first.error()))) return first;
   {
     // Our own fault: whatever broke is replaced, and the candidate gets a second try.
-    PLANISH_TRY(const auto lock, device_->take_stage(this));
+    PLANISH_TRY(const auto lock, take_stage());
     if (!failure.empty()) PLANISH_CHECK(renew_device(failure));
     PLANISH_CHECK(revive_oracle());
   }
@@ -140,7 +150,7 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
   if (!compiled.has_value()) return finish(evaluation);
   if (!program.kernels.empty() && claim("b" + Dedup::binary_key(program, compiled->hashes))) return finish(evaluation);
 
-  auto stage = device_->take_stage(this);
+  auto stage = take_stage();
   if (!stage.has_value()) return finish(std::unexpected(std::move(stage).error()));
   if (auto revived = revive_oracle(); !revived.has_value()) return finish(std::unexpected(std::move(revived).error()));
   const auto stages = [&]() -> Result<Evaluation> {

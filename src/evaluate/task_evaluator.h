@@ -118,6 +118,8 @@ class TaskEvaluator {
   /// Drops the data of the other regions where theirs and this one's would not fit in the device's memory together.
   void make_room(const Region& region);
   std::uint64_t fresh_seed();
+  Result<Evaluation> evaluate_here(const EvaluateRequest& request);
+  Result<DeviceHost::Stage> take_stage() { return device_->take_stage(this, reply_.task_name, limits_.lock); }
 
   /// These fill in the evaluation and return false where the candidate is through. An Error is our own side's.
   /// `fresh`: in a runner that has run no other candidate.

@@ -1,12 +1,11 @@
 #include "backend/backend.h"
 #include "evaluate/freshness.h"
-#include "evaluate/lock.h"
 #include "evaluate/task_evaluator.h"
 
 namespace planish {
 
 Result<bool> TaskEvaluator::computes_anew(Region& region, Loaded& loaded, Evaluation& evaluation) {
-  PLANISH_TRY(const auto machine, lock_device(device_->facts.uuid, reply_.task_name, limits_.lock));
+  PLANISH_TRY(const auto machine, device_->turn.measure(reply_.task_name, limits_.lock));
   std::unique_lock<std::shared_mutex> still;
   if (backend::named(device_->facts.target).on_host) still = device_->pool.stand_still();
   const Data& data = region.data.front();

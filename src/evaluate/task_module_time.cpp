@@ -8,7 +8,6 @@
 #include "base/work_scope.h"
 #include "evaluate/floor.h"
 #include "evaluate/freshness.h"
-#include "evaluate/lock.h"
 #include "evaluate/module_data.h"
 #include "evaluate/outcome_of.h"
 #include "evaluate/task_evaluator.h"
@@ -68,7 +67,7 @@ Status TaskEvaluator::time_module(const ModuleUnderTest& tested, VerifyReply& re
   request.min_runs = 10;
   request.max_runs = 200;
   request.max_seconds = 2;
-  PLANISH_TRY(const auto machine, lock_device(device_->facts.uuid, reply_.task_name, limits_.lock));
+  PLANISH_TRY(const auto machine, device_->turn.measure(reply_.task_name, limits_.lock));
   std::unique_lock<std::shared_mutex> still;
   if (on_host) still = device_->pool.stand_still();
   ModuleTimes times;

@@ -64,7 +64,7 @@ TaskEvaluator::TaskEvaluator(worker::Toolbox tools, Limits limits, std::shared_p
 TaskEvaluator::~TaskEvaluator() = default;
 
 void TaskEvaluator::make_ready() {
-  const auto lock = device_->take_stage(this);
+  const auto lock = take_stage();
   if (!lock.has_value()) return;
   // Whoever tries one thing after another on a task needs guests, and no other oracle.
   if (!request_.keep) device_->spares.prepare(compiles(request_.baselines));
@@ -102,7 +102,7 @@ Status TaskEvaluator::start_oracle() {
 }
 
 Result<OpenReply> TaskEvaluator::open() {
-  PLANISH_TRY(const auto lock, device_->take_stage(this));
+  PLANISH_TRY(const auto lock, take_stage());
   PLANISH_CHECK(make_directories(request_.blobs));
   // A cache that is full or read-only is known now, not after minutes.
   const std::string probe = fmt::format("{}/.probe-{}", request_.blobs, ::getpid());
@@ -163,7 +163,7 @@ Result<TaskEvaluator::Region*> TaskEvaluator::find_region(const std::string& nam
 }
 
 Result<RegionReply> TaskEvaluator::region(const RegionRequest& request) {
-  PLANISH_TRY(const auto lock, device_->take_stage(this));
+  PLANISH_TRY(const auto lock, take_stage());
   PLANISH_CHECK(revive_oracle());
   Region& region = regions_[request.region];
   if (request.region != "task" && !region.described) {

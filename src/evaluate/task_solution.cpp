@@ -33,7 +33,7 @@ Result<Evaluation> TaskEvaluator::evaluate_solution(const EvaluateRequest& reque
   evaluation.program = sha256_hex(request.program.text());
   RegionRequest region;
   {
-    PLANISH_TRY(const auto lock, device_->take_stage(this));
+    PLANISH_TRY(const auto lock, take_stage());
     PLANISH_TRY(const Region* found, find_region(request.region));
     region = found->request;
     touched_ = true;  // the proof of what ships is made in processes that have met no candidate

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "evaluate/device.h"
 #include "evaluate/floor.h"
-#include "evaluate/lock.h"
 #include "evaluate/outcome_of.h"
 #include "evaluate/task_evaluator.h"
 
@@ -133,7 +132,7 @@ Result<bool> TaskEvaluator::bench(Region& region, const EvaluateRequest& request
   {
     device_->settle();
     // Order: the machine's lock first, so that our own compile workers do not stand still while another run measures.
-    PLANISH_TRY(const auto machine, lock_device(device_->facts.uuid, reply_.task_name, limits_.lock));
+    PLANISH_TRY(const auto machine, device_->turn.measure(reply_.task_name, limits_.lock));
     std::unique_lock<std::shared_mutex> still;
     if (on_host) still = device_->pool.stand_still();
     if (request.give_up_ms > 0) {

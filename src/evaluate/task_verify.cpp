@@ -52,7 +52,7 @@ std::optional<Note> note_of_bits(const VerifyReply& reply) {
 Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
   if (request.level != "screen" && request.level != "full")
     return fail("bad_request", fmt::format("no level `{}`", request.level));
-  PLANISH_TRY(const auto lock, device_->take_stage(this));
+  PLANISH_TRY(const auto lock, take_stage());
   std::optional<worker::Runner> runner;
   VerifyReply reply;
   PLANISH_CHECK(prove(request, runner, reply));

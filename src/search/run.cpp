@@ -68,7 +68,9 @@ class Loop {
   bool timed() const { return options_.budget.seconds > 0 && (history_ == nullptr || fresh_); }
 
   double now() const { return std::chrono::duration<double>(clock_.now() - began_).count(); }
-  double used() const { return options_.seconds_used + now(); }
+  /// Without the time that the device was others': the budget is for this search.
+  double worked() const { return now() - waited_; }
+  double used() const { return options_.seconds_used + worked(); }
 
   /// What an elite takes to be measured: as the last one did, or by what screening takes.
   double final_seconds() const {
@@ -159,7 +161,7 @@ class Loop {
         return {};
       }
     }
-    if (!fresh_) fresh_since_ = now();
+    if (!fresh_) fresh_since_ = worked();
     fresh_ = true;
     flight.began = now();
     flying_.push_back(std::move(flight));
@@ -186,11 +188,12 @@ class Loop {
       return {};
     }
     if (!flight.recalled) {
+      waited_ += evaluation->waited_seconds;
       if (flight.ask.full) {
-        final_seconds_ = now() - flight.began;
+        final_seconds_ = now() - flight.began - evaluation->waited_seconds;
       } else {
         ++screened_;
-        screened_until_ = now();
+        screened_until_ = worked();
       }
     }
     const RegionSpec& region = search_.specs()[flight.ask.region];
@@ -243,6 +246,7 @@ class Loop {
   bool fresh_ = false;     ///< something was evaluated that no history knew
   bool screening_ = true;  ///< no finals yet
   int finals_ = 0;         ///< asked for
+  double waited_ = 0;      ///< of all evaluations, for other processes on the device
   double final_seconds_ = 0, fresh_since_ = 0, screened_until_ = 0;
   std::int64_t screened_ = 0;  ///< new ones that were told
 };

@@ -325,6 +325,24 @@ TEST_CASE("an eager coarser than a mutant is a note, and the claim stands") {
   CHECK(text.find("note      eager's own rounding is coarser") != std::string::npos);
 }
 
+TEST_CASE("TF32 that eager did not use is named where it was asked for") {
+  ResultDocument::Accuracy accuracy;
+  accuracy.gate = "permitted";
+  accuracy.error = 3e-4;
+  accuracy.eager_error = 2e-7;
+  accuracy.ratio = 1500;
+  const auto note = permitted_rounding(accuracy);
+  REQUIRE(note.has_value());
+  CHECK(note->text.find("--accuracy eager forbids it") != std::string::npos);
+  for (const auto change :
+       {+[](ResultDocument::Accuracy& a) { a.gate = "eager"; }, +[](ResultDocument::Accuracy& a) { a.error = 1e-6; },
+        +[](ResultDocument::Accuracy& a) { a.ratio = 2; }}) {
+    ResultDocument::Accuracy other = accuracy;
+    change(other);
+    CHECK_FALSE(permitted_rounding(other).has_value());
+  }
+}
+
 TEST_CASE("where the whole fails, the region at fault falls back and the others stay") {
   World world;
   world.evaluator.regions = 3;

@@ -246,7 +246,7 @@ def test_a_coder_may_write_the_whole_task(tmp_path_factory: pytest.TempPathFacto
     assert "in0: f32[256, 4096]" in first["description"] and first["fallback_ms"] > 0
     assert [h["outcome"] for h in heard] == ["wrong", "ok", "ok"], heard
     regions = {r["id"]: r for r in result["regions"]}
-    assert regions["task"]["genome"].startswith(("source ", "patch ")) and len(regions) == 3, regions
+    assert regions["task"]["genome"].startswith(("source ", "patch ")) and {"r0", "r1"} < set(regions), regions
     (way,) = [w for w in result["ways"] if [u["region"] for u in w["by"]] == ["task"]]
     assert {u["region"] for u in way["replaces"]} == {"r0", "r1"} and 0 < way["after_ms"] < way["before_ms"], way
     replayed = home.document("show", result["run"], "--replay")

@@ -5,25 +5,16 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/work_scope.h"
+#include "lock_folder.h"
 
 using namespace planish;
-
-namespace {
-
-struct LockFolder {
-  TempDir folder = std::move(TempDir::create("planish-locks-").value());
-  LockFolder() { ::setenv("PLANISH_LOCK_DIR", folder.path().c_str(), 1); }
-  ~LockFolder() { ::unsetenv("PLANISH_LOCK_DIR"); }
-};
-
-}  // namespace
+using planish::testing::LockFolder;
 
 TEST_CASE("who waits for a device hears who holds it, and is not kept longer than the work may take") {
   const LockFolder folder;
@@ -82,4 +73,48 @@ TEST_CASE("the lock's file is everybody's, and no link is followed") {
   std::filesystem::create_symlink(victim, file);
   CHECK_FALSE(lock_device("cpu", "a.py", 0.1).has_value());
   CHECK(read_file(victim).value() == "precious");
+}
+
+TEST_CASE("many run on a device at once, who measures has it alone") {
+  const LockFolder folder;
+  auto first = lock_device("GPU-1", "a.py", 5, DeviceUse::run);
+  auto second = lock_device("GPU-1", "b.py", 0, DeviceUse::run);
+  REQUIRE(first.has_value());
+  REQUIRE(second.has_value());
+  const auto early = lock_device("GPU-1", "c.py", 0.01);
+  REQUIRE_FALSE(early.has_value());
+  CHECK(early.error().kind == "timeout");
+  CHECK(early.error().message.ends_with("to measure on GPU-1: others run something there"));
+  first = fail("test", "let go");
+  second = fail("test", "let go");
+  const auto alone = lock_device("GPU-1", "c.py", 5);
+  REQUIRE(alone.has_value());
+  const auto late = lock_device("GPU-1", "d.py", 0.01, DeviceUse::run);
+  REQUIRE_FALSE(late.has_value());
+  CHECK(late.error().message.find("to run on GPU-1: c.py (pid") != std::string::npos);
+}
+
+TEST_CASE("where somebody waits to measure, nobody begins to run") {
+  const LockFolder folder;
+  std::optional<FileLock> running = std::move(lock_device("GPU-1", "a.py", 5, DeviceUse::run).value());
+  std::atomic<bool> measured{false};
+  std::thread waiter([&] {
+    const auto lock = lock_device("GPU-1", "patient.py", 30);
+    measured = lock.has_value();
+  });
+  const auto next = folder.folder.path() / "planish-GPU-1.next.lock";
+  while (FileLock::try_acquire(next).has_value()) std::this_thread::yield();
+  CHECK_FALSE(lock_device("GPU-1", "b.py", 0.01, DeviceUse::run).has_value());
+  running.reset();
+  CHECK(lock_device("GPU-1", "b.py", 30, DeviceUse::run).has_value());
+  waiter.join();
+  CHECK(measured);
+}
+
+TEST_CASE("what a thread waited for a device is counted") {
+  const LockFolder folder;
+  const double before = device_wait_seconds();
+  std::optional<FileLock> held = std::move(lock_device("GPU-1", "a.py", 5).value());
+  CHECK_FALSE(lock_device("GPU-1", "b.py", 0.05, DeviceUse::run).has_value());
+  CHECK(device_wait_seconds() - before >= 0.05);
 }

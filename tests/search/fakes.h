@@ -89,6 +89,8 @@ class ValleyEvaluator : public Evaluator {
     log.push_back(region.id + (full ? "!" : ":") + c.hash);
     if (fail_after > 0 && static_cast<int>(log.size()) > fail_after) return fail("closed", "the evaluator is gone");
     Evaluation e;
+    e.waited_seconds = waited_seconds;
+    if (clock_ != nullptr) clock_->advance(std::chrono::seconds(waited_seconds));
     e.program = c.hash;
     e.region = region.id;
     e.level = full ? "full" : "screen";
@@ -107,7 +109,8 @@ class ValleyEvaluator : public Evaluator {
   std::map<std::string, double> scales;
   std::map<std::string, bool> wrong_when_full;
   double floor_ms = 1;
-  int final_seconds = 1;  ///< of the clock, for a candidate at level full
+  int final_seconds = 1;   ///< of the clock, for a candidate at level full
+  int waited_seconds = 0;  ///< of the clock, for other processes, before each
   int fail_after = 0;
   bool always_wrong = false;
 

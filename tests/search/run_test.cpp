@@ -53,6 +53,19 @@ TEST_CASE("stops by seconds and by count") {
   CHECK(counted.evaluator.log.size() == 10);
 }
 
+TEST_CASE("what was waited for other processes is no part of the budget") {
+  World alone, beside;
+  beside.evaluator.waited_seconds = 5;
+  for (World* world : {&alone, &beside}) {
+    world->options.budget = {10, 0};
+    Search search({spec("r0")}, 1);
+    const auto result = world->run(search);
+    REQUIRE(result);
+    CHECK(result->stopped == Stopped::budget);
+  }
+  CHECK(alone.evaluator.log == beside.evaluator.log);
+}
+
 TEST_CASE("finals that take long are not begun together: what one takes decides about the next") {
   World world;
   world.options.budget = {10, 0};

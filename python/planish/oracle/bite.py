@@ -184,7 +184,7 @@ def _less_precise(region: Region, expected: Expected) -> list[tuple[str, Double]
     if torch.float32 in dtypes:
         found.append(("bf16", Double(step=_step({torch.float32: _to_bf16}))))
         products = (single & (MATMULS | CONVOLUTIONS)) - flags.tf32_operations(region.task.device, region.accuracy)
-        if products and region.accuracy.mode == "eager":
+        if products and region.accuracy.mode in ("eager", "permitted"):
             found.append(("tf32 products", Double(tf32=frozenset(products))))
     if dtypes & {torch.float16, torch.bfloat16}:
         found.append(("fp8", Double(step=_step(dict.fromkeys((torch.float16, torch.bfloat16), _to_e4m3)), step_inputs_only=True)))

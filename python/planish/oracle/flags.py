@@ -13,11 +13,11 @@ from planish.oracle.interpret import CONVOLUTIONS, MATMULS
 
 
 def tf32_operations(device: torch.device, accuracy: Accuracy) -> frozenset[str]:
-    """Operations whose f32 operands torch may round to TF32. cuDNN does it for some shapes and layouts and not for others, so
-    permission counts, not what eager happened to do."""
+    """Operations whose f32 operands a candidate may round to TF32 whatever eager did: none, unless asked for (decision 0063). cuDNN
+    rounds for some shapes and layouts and not for others; where it did, eager's own error has room for it."""
     if accuracy.mode == "tf32":
         return frozenset(MATMULS | CONVOLUTIONS)
-    if device.type != "cuda":
+    if accuracy.mode != "permitted" or device.type != "cuda":
         return frozenset()
     found: set[str] = set()
     if _permits(torch.backends.cuda.matmul):

@@ -43,7 +43,7 @@ def floor(dtype: torch.dtype) -> Pair:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """`--accuracy`: `eager`, `tf32`, or an allclose tolerance."""
+    """`--accuracy`: `eager`, `permitted`, `tf32`, or an allclose tolerance."""
 
     mode: str
     tolerance: float = 0.0
@@ -51,7 +51,7 @@ class Accuracy:
     @classmethod
     def parse(cls, text: object) -> Accuracy:
         """Raises ValueError."""
-        if text in ("eager", "tf32"):
+        if text in ("eager", "permitted", "tf32"):
             return cls(str(text))
         value = float(text)  # type: ignore[arg-type]
         if not (math.isfinite(value) and value > 0):

@@ -87,7 +87,7 @@ class Service:
         try:
             self.accuracy = Accuracy.parse(params.get("accuracy", "eager"))
         except (TypeError, ValueError) as error:
-            hint = "accuracy is eager, tf32 or a positive tolerance"
+            hint = "accuracy is eager, permitted, tf32 or a positive tolerance"
             raise PlanishError("bad_accuracy", f"accuracy {params.get('accuracy')!r}: {error}", hint) from error
         self._close()
         with watch_reads() as files:

@@ -263,7 +263,7 @@ std::vector<mcp::Tool> run_tools(Workshop& workshop) {
                      {"models", RunType::integer, "Seats of the language models of planish.toml", false, {}, 0, 32},
                      {"baselines", RunType::text, "all (where left out), none, or a list: eager,compile,…"},
                      {"target", RunType::text, "Where it runs", false, target_choices()},
-                     {"accuracy", RunType::text, "eager, tf32, or a tolerance such as 1e-4"},
+                     {"accuracy", RunType::text, "eager, permitted, tf32, or a tolerance such as 1e-4"},
                      {"out", RunType::text, "Folder to ship to"}},
        .run = [&workshop](const Json& given, const mcp::Call&) { return start_run(workshop, given); }});
   out.push_back(

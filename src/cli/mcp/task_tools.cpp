@@ -25,8 +25,8 @@ const Argument task_argument{"task", Type::text, "Path of a Python file with Mod
 const Argument target_argument{"target", Type::text, "Where it runs; auto takes a GPU where there is one", false,
                                target_choices()};
 const Argument accuracy_argument{"accuracy", Type::text,
-                                 "How right it must be: eager (no less accurate than PyTorch), tf32, or a tolerance "
-                                 "such as 1e-4"};
+                                 "How right it must be: eager (no less accurate than PyTorch), permitted (TF32 where "
+                                 "torch's flags permit it), tf32, or a tolerance such as 1e-4"};
 
 std::string text_of(const Json& given, const char* name, const char* otherwise = "") {
   const auto found = given.find(name);

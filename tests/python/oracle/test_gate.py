@@ -5,7 +5,8 @@ import random
 import pytest
 import torch
 from harness import Harness
-from planish.oracle import gate
+from planish.oracle import flags, gate
+from planish.oracle.gate import Accuracy
 from variants import CASES, CORRUPTIONS, corrupt
 
 
@@ -135,6 +136,16 @@ def test_tf32_accuracy_admits_tf32_products_only(tmp_path):
     assert harness.judge(case.mutants["tf32 products"](i, random.Random(0)))["ok"]
     assert not harness.judge([torch.relu(bf16(i["x"]) @ bf16(i["fc.weight"]).t() + i["fc.bias"])])["ok"]
     assert tf32(torch.tensor([1.0 + 2.0**-11]))[0] == 1.0 + 2.0**-10  # halves away from zero
+
+
+def test_tf32_counts_where_eager_used_it_unless_asked_for():
+    """torch's flags permit it in convolutions; what eager did is in its errors (decision 0063)."""
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    assert not flags.tf32_operations(gpu, Accuracy("eager"))
+    permitted = flags.tf32_operations(gpu, Accuracy("permitted"))
+    assert "conv2d" in permitted and "mm" not in permitted
+    assert not flags.tf32_operations(cpu, Accuracy("permitted"))
+    assert {"conv2d", "mm"} <= flags.tf32_operations(cpu, Accuracy("tf32"))
 
 
 @pytest.mark.parametrize(
