@@ -23,6 +23,10 @@ BUILD := build
 PACKAGES := g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libsqlite3-dev libfmt-dev libssl-dev zlib1g-dev libyaml-cpp-dev doctest-dev ccache \
             libcurl4-openssl-dev libmicrohttpd-dev libtomlplusplus-dev clang-format-19 clang-tidy-19 python3-dev python3-venv
 
+PYTEST := OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest -o cache_dir=$(abspath $(BUILD))/pytest
+# The slow ones first.
+SUITE := tests/cli tests/cheats tests/random_graphs tests/triton_emit tests/python tests/docs
+
 .PHONY: demo test browser build dist test-ray test-gpu cheats soak sanitize setup setup-triton setup-mcp check lint tidy clean
 
 demo: build
@@ -57,13 +61,15 @@ setup-triton: setup
 test: build lint browser setup-triton setup-mcp
 	@ninja -C $(BUILD) -j $(JOBS) --quiet tests
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
-	@# One thread: the tensors are small, and other processes share the cores.
-	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/docs tests/python tests/cli tests/cheats tests/random_graphs tests/triton_emit
+	@# One thread: the tensors are small, and other processes share the cores. Two at once: most of a test is waiting for processes. What fails so is
+	@# run again with the machine to itself, since some of it searches and times; both runs are printed, and the second decides.
+	@$(PYTEST) -n 2 --dist loadfile $(SUITE) || { [ $$? -eq 1 ] && \
+	  echo "again, one at a time, what failed beside others:" >&2 && $(PYTEST) --last-failed --last-failed-no-failures none $(SUITE); }
 
 # Suites on a cluster, with Ray on this machine: 70 MB to fetch, 200 MB on the disk, some minutes. `make test` skips these where ray is not there.
 test-ray: build
 	@$(VENV)/bin/python -c 'import ray' 2>/dev/null || $(VENV)/bin/python -m pip install -q --disable-pip-version-check ray
-	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/cli/test_ray.py
+	$(PYTEST) tests/cli/test_ray.py
 
 lint: setup
 	$(VENV)/bin/ruff check --no-cache python tests bench examples

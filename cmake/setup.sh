@@ -1,10 +1,10 @@
 #!/bin/sh
 # Installs what is missing: Debian packages (with root), then a virtual environment whose Python sees a torch.
-# Fast when nothing is missing: a stamp remembers the package list and the torch that was asked for.
+# Fast when nothing is missing: a stamp remembers the package list, the torch that was asked for and this script.
 set -eu
 
 stamp="$VENV/.planish-setup"
-wanted="$PACKAGES / $TORCH / $PYTHON"
+wanted="$PACKAGES / $TORCH / $PYTHON / $(cksum < "$0")"
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then exit 0; fi
 
 missing=""
@@ -31,7 +31,7 @@ if ! "$python" -c 'import torch' 2>/dev/null; then
   echo "installing $TORCH (set TORCH=... for another)" >&2
   "$python" -m pip install -q --disable-pip-version-check "$TORCH"
 fi
-"$python" -m pip install -q --disable-pip-version-check numpy pytest ruff 'mypy==2.4.*' cloudpickle
+"$python" -m pip install -q --disable-pip-version-check numpy pytest pytest-xdist ruff 'mypy==2.4.*' cloudpickle
 # NVRTC compiles for a GPU without one; torch's CUDA wheels bring it, the CPU wheel does not.
 "$python" -c 'import torch, sys; sys.exit(0 if torch.version.cuda else 1)' || "$python" -m pip install -q --disable-pip-version-check 'nvidia-cuda-nvrtc==13.0.*' ||
   echo "note: NVRTC could not be installed; the tests that compile CUDA will be skipped" >&2
