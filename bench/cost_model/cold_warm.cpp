@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/seeded_domain.h"
 #include "model/cost_model.h"
 #include "model/seeds.h"
 #include "search/search.h"
+#include "session/seeded_domain.h"
 #include "table.h"
 
 namespace planish::bench {
@@ -101,7 +101,7 @@ int evaluations_to(const Surface& surface, const std::vector<Earlier>& all, std:
   if (!known.empty()) {
     const model::KernelClass kernel{all[mine].pattern, "", "", {}};
     region.domain =
-        cli::with_seeds(region.domain, model::seeds_from(known, kernel, surface.name(), seeds_known), way.same);
+        session::with_seeds(region.domain, model::seeds_from(known, kernel, surface.name(), seeds_known), way.same);
   }
   search::SearchOptions options;
   options.strategy = strategy;

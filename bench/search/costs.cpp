@@ -15,14 +15,14 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/knowledge.h"
-#include "cli/search_setup.h"
 #include "kernel_surface.h"
 #include "sample_kernels.h"
 #include "search/archive.h"
 #include "search/forest.h"
 #include "search/search.h"
 #include "search/stock.h"
+#include "session/knowledge.h"
+#include "session/search_setup.h"
 #include "surfaces.h"
 
 namespace planish::bench {
@@ -206,14 +206,14 @@ void warm_overhead(std::string_view only) {
   const auto kernels = surface_kernels();
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (kernels[i].name.find(only) == std::string::npos) continue;
-    cli::PlannedRegion region;
+    session::PlannedRegion region;
     region.id = "r0";
     region.key = kernels[i].name;
     region.domain = surfaces[i]->domain();
     region.features = std::make_shared<model::Featurizer>(kernels[i].kernel, kernels[i].device);
     for (const bool first : {true, false}) {
-      cli::Knowledge known(*store, first ? "first" : "second", "made up", first ? 1 : 3);
-      cli::SearchSetup setup(known);
+      session::Knowledge known(*store, first ? "first" : "second", "made up", first ? 1 : 3);
+      session::SearchSetup setup(known);
       if (!known.add_region(region)) return;
       setup.add(region, 0, 0);
       search::SearchOptions how;

@@ -6,10 +6,12 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/exit_code.h"
-#include "cli/result_document.h"
 #include "cli/verbs.h"
+#include "session/result_document.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 namespace fs = std::filesystem;

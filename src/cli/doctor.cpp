@@ -7,11 +7,13 @@
 #include "base/json.h"
 #include "cli/doctor_checks.h"
 #include "cli/exit_code.h"
-#include "cli/result_document.h"
 #include "cli/verbs.h"
-#include "cli/version.h"
+#include "session/result_document.h"
+#include "session/version.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 std::string word(const Check& check) {

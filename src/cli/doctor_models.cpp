@@ -6,13 +6,15 @@
 #include "base/hidden_environment.h"
 #include "base/json.h"
 #include "cli/exit_code.h"
-#include "cli/result_document.h"
 #include "cli/verbs.h"
-#include "cli/version.h"
 #include "llm/config.h"
 #include "llm/probe.h"
+#include "session/result_document.h"
+#include "session/version.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 /// A local server may have to load a large model first.

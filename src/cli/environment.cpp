@@ -20,13 +20,15 @@
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
-#include "cli/result_document.h"
 #include "cli/station.h"
 #include "environment/service.h"
+#include "session/result_document.h"
 #include "suite/layout.h"
 #include "worker/toolbox.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 namespace fs = std::filesystem;

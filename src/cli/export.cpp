@@ -7,13 +7,15 @@
 
 #include "base/json.h"
 #include "cli/exit_code.h"
-#include "cli/result_document.h"
-#include "cli/run_lock.h"
 #include "cli/verbs.h"
+#include "session/result_document.h"
+#include "session/run_lock.h"
 #include "store/store.h"
 #include "worker/toolbox.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -14,13 +14,14 @@
 #include "cli/trajectories.h"
 #include "cli/usage_error.h"
 #include "cli/verbs.h"
-#include "cli/version.h"
 #include "llm/config.h"
+#include "session/version.h"
 
 namespace {
 
 using namespace planish;
 using namespace planish::cli;
+using planish::session::version;
 
 /// The project's file wins over the user's; flags and the environment win over both.
 std::string config_file() {

@@ -10,18 +10,20 @@
 #include "cli/connect.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
-#include "cli/optimize_flow.h"
-#include "cli/planner.h"
-#include "cli/result_text.h"
-#include "cli/run_id.h"
-#include "cli/run_lock.h"
-#include "cli/shipper.h"
-#include "cli/strategy_choice.h"
-#include "cli/tape.h"
-#include "cli/taped_evaluator.h"
 #include "cli/verbs.h"
+#include "session/optimize_flow.h"
+#include "session/planner.h"
+#include "session/result_text.h"
+#include "session/run_id.h"
+#include "session/run_lock.h"
+#include "session/shipper.h"
+#include "session/strategy_choice.h"
+#include "session/tape.h"
+#include "session/taped_evaluator.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 /// What a recording cannot go together with.

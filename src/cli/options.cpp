@@ -13,10 +13,12 @@
 
 #include "backend/backend.h"
 #include "base/suggest.h"
-#include "cli/time_plan.h"
+#include "session/time_plan.h"
 #include "store/store.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 /// A whole text as a finite number.

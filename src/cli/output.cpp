@@ -6,9 +6,11 @@
 
 #include "base/json.h"
 #include "cli/exit_code.h"
-#include "cli/result_document.h"
+#include "session/result_document.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 /// A traceback is for whoever debugs the task, with --verbose; it always spans lines, a reason never does.

@@ -13,14 +13,17 @@
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/pattern_readers.h"
-#include "cli/result_document.h"
-#include "cli/run_json.h"
 #include "patterns/importer/import.h"
 #include "patterns/own.h"
 #include "patterns/words.h"
+#include "session/measured_patterns.h"
+#include "session/result_document.h"
+#include "session/run_json.h"
 #include "worker/printable.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -274,16 +277,6 @@ Result<patterns::Filter> pattern_filter(const PatternsVerb& options) {
                     "leave the option away to search for all");
       add_value(out.facts, name, value);
     }
-  }
-  return out;
-}
-
-Result<std::vector<patterns::Measured>> measured_patterns(const store::Store& store) {
-  PLANISH_TRY(auto all, store.achievements());
-  std::vector<patterns::Measured> out;
-  for (const store::Store::Achievement& one : all) {
-    for (const std::string& name : patterns::templates_of_anchor(one.pattern))
-      out.push_back({name, one.device, one.kernels, one.right, one.tried, one.best_fraction});
   }
   return out;
 }

@@ -7,7 +7,6 @@
 #include "base/result.h"
 #include "cli/output.h"
 #include "patterns/library.h"
-#include "store/store.h"
 
 namespace planish::cli {
 
@@ -29,9 +28,5 @@ int patterns_verb(PatternsAction action, const PatternsVerb& options, const Outp
 /// What the options of a search ask for, in the words of patterns/fact.h: "--op matmul" is the operation gemm, "--arch
 /// sm_90a" the architecture 90. Kind `bad_filter`.
 Result<patterns::Filter> pattern_filter(const PatternsVerb& options);
-
-/// What our own templates achieved, from the store: outcomes are filed under anchors, and count for each template of
-/// theirs.
-Result<std::vector<patterns::Measured>> measured_patterns(const store::Store& store);
 
 }  // namespace planish::cli

@@ -6,11 +6,14 @@
 #include "base/json.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
-#include "cli/report_page.h"
-#include "cli/result_document.h"
 #include "cli/verbs.h"
+#include "report/page.h"
+#include "session/result_document.h"
 
 namespace planish::cli {
+using namespace session;
+using namespace report;
+
 namespace {
 
 Result<std::filesystem::path> write_report(const ReportVerb& options) {

@@ -5,13 +5,15 @@
 
 #include "base/json.h"
 #include "cli/exit_code.h"
-#include "cli/result_document.h"
-#include "cli/run_json.h"
-#include "cli/run_lock.h"
 #include "cli/verbs.h"
+#include "session/result_document.h"
+#include "session/run_json.h"
+#include "session/run_lock.h"
 #include "store/store.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 std::string run_line(const store::RunRecord& run, const std::optional<suite::Headline>& headline) {

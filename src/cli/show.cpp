@@ -4,20 +4,23 @@
 #include <map>
 
 #include "base/json.h"
-#include "cli/candidate.h"
 #include "cli/exit_code.h"
-#include "cli/learned.h"
-#include "cli/model_words.h"
-#include "cli/planner.h"
-#include "cli/replay.h"
-#include "cli/result_document.h"
-#include "cli/run_json.h"
-#include "cli/run_lock.h"
-#include "cli/settings_words.h"
 #include "cli/verbs.h"
+#include "report/learned.h"
+#include "report/settings_words.h"
+#include "session/candidate.h"
+#include "session/model_words.h"
+#include "session/planner.h"
+#include "session/replay.h"
+#include "session/result_document.h"
+#include "session/run_json.h"
+#include "session/run_lock.h"
 #include "store/store.h"
 
 namespace planish::cli {
+using namespace session;
+using namespace report;
+
 namespace {
 
 std::string show_text(const store::RunRecord& run, const Json& result, const std::optional<suite::Headline>& headline,

@@ -11,15 +11,17 @@
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/ray_pool.h"
-#include "cli/suite_page.h"
 #include "cli/suite_work.h"
 #include "cli/verbs.h"
 #include "coder/model_coder.h"
+#include "report/suite_page.h"
 #include "store/store.h"
 #include "suite/layout.h"
 #include "suite/score.h"
 
 namespace planish::cli {
+using namespace report;
+
 namespace {
 
 namespace fs = std::filesystem;

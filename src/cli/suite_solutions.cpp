@@ -11,15 +11,17 @@
 #include "cli/devices.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
-#include "cli/suite_page.h"
 #include "cli/suite_work.h"
 #include "cli/verbs.h"
+#include "report/suite_page.h"
 #include "suite/formats/results.h"
 #include "suite/kernelbench.h"
 #include "suite/layout.h"
 #include "suite/score.h"
 
 namespace planish::cli {
+using namespace report;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -13,19 +13,21 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "cli/candidate.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
-#include "cli/planner.h"
-#include "cli/result_document.h"
-#include "cli/run_json.h"
 #include "coder/source_text.h"
 #include "evaluate/codec.h"
 #include "evaluate/json.h"
 #include "judge/verdict.h"
+#include "session/candidate.h"
+#include "session/planner.h"
+#include "session/result_document.h"
+#include "session/run_json.h"
 #include "store/store.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 constexpr const char* whole_region = "task";

@@ -10,12 +10,14 @@
 #include "cli/connect.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
-#include "cli/planner.h"
-#include "cli/result_document.h"
-#include "cli/trial.h"
 #include "cli/verbs.h"
+#include "session/planner.h"
+#include "session/result_document.h"
+#include "session/trial.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 /// What there is to write kernels for.

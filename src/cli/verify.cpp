@@ -8,18 +8,20 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/connect.h"
-#include "cli/degenerate.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
-#include "cli/result_document.h"
-#include "cli/shipped_check.h"
-#include "cli/solution_times.h"
 #include "cli/verbs.h"
 #include "evaluate/json.h"
+#include "session/degenerate.h"
+#include "session/result_document.h"
+#include "session/shipped_check.h"
+#include "session/solution_times.h"
 #include "worker/note_json.h"
 #include "worker/toolbox.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 std::string verify_json(const OpenReply& opened, const VerifyVerb& options, const VerifyReply& reply,

@@ -19,7 +19,7 @@ namespace {
 const std::vector<std::string> order{"base",   "llm",      "mcp",         "http",    "database", "backend",
                                      "ir",     "rewrite",  "program",     "codegen", "patterns", "model",
                                      "worker", "evaluate", "judge",       "coder",   "search",   "store",
-                                     "ship",   "suite",    "environment", "cli"};
+                                     "ship",   "suite",    "environment", "session", "report",   "cli"};
 
 int rank(const std::string& folder) {
   const auto found = std::find(order.begin(), order.end(), folder);
@@ -68,6 +68,7 @@ TEST_CASE("the rule itself bites") {
   CHECK(!problem("search", "worker/runner.h").empty());
   CHECK(!problem("store", "evaluate/api.h").empty());
   CHECK(!problem("cli", "planish_rt.h").empty());
+  CHECK(!problem("session", "report/page.h").empty());
 }
 
 TEST_CASE("no folder includes one after it") {

@@ -8,9 +8,11 @@
 #include "cli/mcp/tools.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
-#include "cli/version.h"
+#include "session/version.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 constexpr const char* instructions =

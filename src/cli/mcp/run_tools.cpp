@@ -9,14 +9,16 @@
 #include "base/clock.h"
 #include "cli/mcp/tools.h"
 #include "cli/options.h"
-#include "cli/result_document.h"
-#include "cli/run_id.h"
-#include "cli/run_json.h"
-#include "cli/run_lock.h"
 #include "cli/verbs.h"
 #include "search/cell.h"
+#include "session/result_document.h"
+#include "session/run_id.h"
+#include "session/run_json.h"
+#include "session/run_lock.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 using mcp::Argument;

@@ -6,13 +6,15 @@
 #include "base/file.h"
 #include "cli/mcp/tools.h"
 #include "cli/options.h"
-#include "cli/planner.h"
-#include "cli/result_document.h"
-#include "cli/trial.h"
 #include "coder/whole.h"
 #include "evaluate/codec.h"
+#include "session/planner.h"
+#include "session/result_document.h"
+#include "session/trial.h"
 
 namespace planish::cli {
+using namespace session;
+
 namespace {
 
 using mcp::Argument;

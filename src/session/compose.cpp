@@ -1,0 +1,85 @@
+#include "session/compose.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace planish::session {
+namespace {
+
+using Forms = std::map<std::string, Form>;
+
+Form as_found(const Choice& choice) {
+  return {choice.proposal, false};
+}
+Form exactly(const Choice& choice) {
+  return choice.exact ? Form{*choice.exact, true} : as_found(choice);
+}
+
+/// The whole at level full in these forms; nothing where it cannot be built or does not pass.
+Result<std::optional<Composed>> attempt(const Plan& plan, const std::vector<std::size_t>& ways, const Forms& forms,
+                                        const CheckWhole& check) {
+  std::map<std::string, coder::Proposal> chosen;
+  for (const auto& [region, form] : forms) chosen.emplace(region, form.proposal);
+  auto program = plan.compose(chosen, ways);
+  if (!program) return std::nullopt;
+  PLANISH_TRY(auto evaluation, check(*program, true));
+  if (!evaluation.ok()) return std::nullopt;
+  return Composed{std::move(*program), std::move(evaluation), forms, {}};
+}
+
+}  // namespace
+
+std::optional<coder::Proposal> without_approximations(const coder::Domain& domain, const coder::Proposal& proposal) {
+  const auto* genome = coder::genome_of(proposal);
+  if (genome == nullptr || codegen::gene(*genome, "fast", 0) == 0) return std::nullopt;
+  codegen::Genome exact = *genome;
+  exact["fast"] = 0;
+  if (!domain.legal(exact)) return std::nullopt;
+  return exact;
+}
+
+std::optional<std::vector<Choice>> exact_choices(std::vector<Choice> choices) {
+  bool any = false;
+  for (Choice& choice : choices) {
+    if (!choice.exact) continue;
+    choice.proposal = *std::exchange(choice.exact, std::nullopt);
+    any = true;
+  }
+  return any ? std::optional(std::move(choices)) : std::nullopt;
+}
+
+Result<Composed> compose_choices(const Plan& plan, const std::vector<std::size_t>& ways, std::vector<Choice> choices,
+                                 const CheckWhole& check) {
+  std::ranges::stable_sort(choices, std::greater{}, &Choice::gain_ms);
+  const bool approximates = std::ranges::any_of(choices, [](const Choice& c) { return c.exact.has_value(); });
+  for (const auto form : {as_found, exactly}) {
+    if (form == exactly && !approximates) break;
+    Forms forms;
+    for (const Choice& choice : choices) forms.emplace(choice.region, form(choice));
+    PLANISH_TRY(auto all, attempt(plan, ways, forms, check));
+    if (all) return std::move(*all);
+  }
+  Composed best;
+  Forms kept;
+  std::vector<std::string> dropped;
+  for (const Choice& choice : choices) {
+    bool fits = false;
+    // With a single choice the attempts above were these.
+    for (const auto form : {as_found, exactly}) {
+      if (choices.size() == 1 || fits || (form == exactly && !choice.exact)) continue;
+      kept.insert_or_assign(choice.region, form(choice));
+      PLANISH_TRY(auto with, attempt(plan, ways, kept, check));
+      fits = with.has_value();
+      if (fits) {
+        best = std::move(*with);
+      } else {
+        kept.erase(choice.region);
+      }
+    }
+    if (!fits) dropped.push_back(choice.region);
+  }
+  best.dropped = std::move(dropped);
+  return best;
+}
+
+}  // namespace planish::session

@@ -1,0 +1,879 @@
+#include "session/optimize_flow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/work_scope.h"
+#include "coder/process_coder.h"
+#include "evaluate/codec.h"
+#include "evaluate/device.h"
+#include "evaluate/solution.h"
+#include "program/solution.h"
+#include "search/run.h"
+#include "session/compose.h"
+#include "session/degenerate.h"
+#include "session/evidence.h"
+#include "session/judge_advisor.h"
+#include "session/knowledge.h"
+#include "session/model_seats.h"
+#include "session/model_words.h"
+#include "session/planner.h"
+#include "session/recording.h"
+#include "session/region_evaluator.h"
+#include "session/search_setup.h"
+#include "session/seeded_domain.h"
+#include "session/standing.h"
+#include "session/strategy_choice.h"
+#include "session/time_plan.h"
+#include "session/turns.h"
+#include "session/winners.h"
+
+namespace planish::session {
+namespace {
+
+/// It has this key in the store.
+constexpr const char* whole = whole_task;
+constexpr const char* more_time = "allow more with --max-time";
+
+/// To be read with a result whose code nobody of ours has written.
+Note foreign_code_note() {
+  return {.kind = "foreign_code",
+          .about = {},
+          .text =
+              "what ships is solution.py, Python that a coder wrote: it was proved and timed in the sandbox alone, "
+              "for these shapes, and falls back on nothing; read it before you import it"};
+}
+
+class Flow {
+ public:
+  Flow(const OptimizeRequest& request, OptimizeWorld& world)
+      : request_(request), world_(world), time_(world.clock, request.max_seconds) {}
+
+  Result<ResultDocument> run() {
+    if (auto opened = open(); !opened) {
+      if (opened.error().kind == "out_of_time") opened.error().hint = more_time;
+      return std::unexpected(std::move(opened.error()));
+    }
+    auto done = after_open();
+    (void)world_.evaluator.close(opened_.session);
+    if (!done && store_) {
+      run_record_.state = "failed";
+      run_record_.finished = world_.clock.wall_seconds();
+      (void)store_->finish_run(run_record_, "");
+    }
+    if (!done && done.error().kind == "out_of_time") done.error().hint = more_time;
+    if (!done && recording_) {
+      std::string& hint = done.error().hint;
+      hint += fmt::format("{}planish optimize --resume {} goes on with what was measured", hint.empty() ? "" : "; ",
+                          request_.run);
+    }
+    if (!done) return std::unexpected(std::move(done.error()));
+    return std::move(result_);
+  }
+
+ private:
+  bool cancelled() const { return world_.cancel.cancelled(); }
+  bool replays() const { return world_.tape != nullptr && world_.tape->replays(); }
+  bool ends_with_search() const { return request_.search_only || replays(); }
+
+  /// What begins now, and what a person reads of it. Its time goes under the name. `estimate`: seconds it may take, 0
+  /// where nobody can say.
+  void enter(Phase phase, const std::string& text, double estimate = 0) {
+    leave();
+    result_.seconds_in.emplace_back(name(phase), -time_.used());
+    inside_ = true;
+    world_.progress.phase(phase, text, estimate);
+  }
+  void leave() {
+    if (std::exchange(inside_, false)) result_.seconds_in.back().second += time_.used();
+  }
+  double took(Phase phase) const {
+    const auto found = std::ranges::find(result_.seconds_in, name(phase), &std::pair<std::string, double>::first);
+    return found == result_.seconds_in.end() ? 0 : found->second;
+  }
+
+  /// The scope of a question that may take so long (infinity: any time).
+  static WorkScope within(double seconds) { return WorkScope(std::isfinite(seconds) ? std::max(seconds, 1e-3) : 0); }
+
+  /// What the time was over for is noted, and is no error: the run goes on to its end with what it has.
+  template <typename T>
+  bool out_of_time(const Result<T>& result) {
+    if (result || result.error().kind != "out_of_time" || !time_.limited()) return false;
+    if (result_.out_of_time.empty()) {
+      result_.out_of_time = result_.seconds_in.back().first;
+      world_.progress.note(
+          fmt::format("note: the {:.0f} s of --max-time are over ({})", request_.max_seconds, result.error().message));
+    }
+    return true;
+  }
+
+  Status open() {
+    enter(Phase::capture, fmt::format("capturing {}", request_.task.filename().string()));
+    const WorkScope scope = within(time_.left());
+    OpenRequest ask;
+    ask.task = request_.task.string();
+    ask.target = request_.target;
+    ask.accuracy = request_.accuracy;
+    ask.ahead = !request_.search_only;
+    if (ask.ahead) ask.baselines = request_.baselines;
+    PLANISH_TRY(opened_, world_.evaluator.open(ask));
+    return {};
+  }
+
+  Status after_open() {
+    leave();
+    PLANISH_CHECK(begin_record());
+    PLANISH_TRY(plan_, world_.planner.plan(opened_.graph, opened_.device));
+    time_.compiles(
+        static_cast<int>(std::ranges::count_if(request_.baselines, [](const auto& b) { return b != "eager"; })));
+    if (auto checked = check_captured(); !checked && !out_of_time(checked)) return checked;
+    leave();
+    time_.took(took(Phase::capture), evaluation_.test ? evaluation_.test->seconds : took(Phase::check) / 2);
+    if (auto searched = search_regions(); !searched && !out_of_time(searched)) return searched;
+    report_regions();
+    if (ends_with_search()) {
+      result_.outcome = cancelled() ? "interrupted" : "searched";
+      return finish();
+    }
+    if (auto composed = compose(); !composed && !out_of_time(composed)) return composed;
+    PLANISH_CHECK(ship_and_claim());
+    return finish();
+  }
+
+  Status begin_record() {
+    result_.run = request_.run;
+    result_.task = opened_.task_name;
+    result_.task_path = request_.task.string();
+    result_.task_sha256 = opened_.task_sha256;
+    result_.target = opened_.device.target;
+    result_.device = opened_.device;
+    folder_ = request_.out.empty()
+                  ? request_.base / "planish-out" / fmt::format("{}-{}", opened_.task_name, request_.run)
+                  : request_.out;
+    // A folder that cannot be written is known now, not after the search; a store that cannot is left as it was, and so
+    // is the disk.
+    std::error_code ignored;
+    const bool own_folder = !request_.resume && !std::filesystem::exists(folder_, ignored);
+    if (!request_.resume) PLANISH_CHECK(make_directories(folder_));
+    auto store = world_.open_store();
+    if (!store) {
+      if (own_folder) std::filesystem::remove(folder_, ignored);
+      return std::unexpected(std::move(store.error()));
+    }
+    store_ = std::make_unique<store::Store>(std::move(*store));
+    run_record_.id = request_.run;
+    if (request_.resume) {
+      PLANISH_TRY(run_record_, store_->run(request_.run));
+      if (run_record_.task_sha256 != opened_.task_sha256) {
+        return fail("task_changed", fmt::format("{} has changed since run {}", request_.task.string(), request_.run),
+                    "start a new run without --resume");
+      }
+      if (request_.out.empty() && !run_record_.out_folder.empty()) folder_ = run_record_.out_folder;
+    } else {
+      run_record_.task = opened_.task_name;
+      run_record_.task_path = request_.task.string();
+      run_record_.task_sha256 = opened_.task_sha256;
+      run_record_.target = opened_.device.target;
+      run_record_.device = opened_.device.name;
+      run_record_.started = world_.clock.wall_seconds();
+    }
+    if (request_.resume) PLANISH_CHECK(make_directories(folder_));
+    run_record_.settings = settings_text(request_);
+    PLANISH_TRY(run_record_.graph, store_->put(opened_.graph));
+    run_record_.device_facts = dump_json(codec::write(opened_.device));
+    run_record_.out_folder = folder_.string();
+    run_record_.state = "running";
+    run_record_.finished = 0;
+    PLANISH_CHECK(store_->begin_run(run_record_));
+    recording_ =
+        std::make_unique<Recording>(*store_, request_.run, opened_.device.target, world_.progress, world_.clock);
+    if (request_.resume) PLANISH_CHECK(recording_->load_history());
+    return {};
+  }
+
+  /// A program of aten steps: what a resumed run has measured is not measured again.
+  Result<Evaluation> evaluate_aten(const std::string& region, const std::string& key, const std::string& program,
+                                   bool full) {
+    if (auto known = recording_->recall(key, sha256_hex(program), full)) {
+      PLANISH_CHECK(recording_->keep(region, key, program, *known, true));
+      return *known;
+    }
+    return evaluate(region, key, program, full);
+  }
+
+  /// Evaluates anew. Programs to be shipped always are: their compiled kernels must be in the cache of this machine.
+  Result<Evaluation> evaluate(const std::string& region, const std::string& key, const std::string& program,
+                              bool full) {
+    PLANISH_TRY(auto evaluation,
+                world_.evaluator.evaluate({opened_.session, region, program, full ? "full" : "screen", true, 0}));
+    PLANISH_CHECK(recording_->keep(region, key, program, evaluation, false));
+    return evaluation;
+  }
+
+  /// The first program of every run: the captured graph as aten steps. Every task has it to fall back on. One fresh
+  /// seed screens it; should it be what ships, what is shipped goes through the whole contract like any other.
+  Status check_captured() {
+    enter(Phase::check, fmt::format("checking the captured program on {}", opened_.device.name));
+    const WorkScope scope = within(time_.for_search());
+    PLANISH_TRY(auto about,
+                world_.evaluator.region({opened_.session, whole, {}, {}, {}, plan_->bytes(), plan_->flops()}));
+    degenerate_ = about.degenerate;
+    notes_ = about.notes;
+    PLANISH_TRY(program_, plan_->aten_program());
+    PLANISH_TRY(evaluation_, evaluate_aten(whole, whole, program_, false));
+    if (evaluation_.ok()) {
+      result_.seconds_first_verified = time_.used();
+    } else {
+      world_.progress.note(fmt::format("note: the captured program does not pass as it is ({}): {}",
+                                       name(evaluation_.outcome), evaluation_.message));
+    }
+    return {};
+  }
+
+  /// Makes a region ready to be searched, and files what a replay must know of it.
+  Status prepare(const PlannedRegion& region) {
+    PLANISH_CHECK(knowledge_->add_region(region));
+    ResultDocument::Region row;
+    row.id = region.id;
+    row.key = region.key;
+    row.summary = region.summary;
+    row.count = region.count;
+    result_.regions.push_back(std::move(row));
+    store::RegionRecord kept{region.id, region.key, region.count, genes_text(region.domain->genes())};
+    if (region.alternative) {
+      // Described and measured if it is ever searched; it is compared with what it would replace, not with PyTorch.
+      kept.searched = true;
+      kept.bound_ms = roofline_of(opened_.device, region.bytes, region.flops, 0).bound_ms;
+      setup_->add(region, 0, kept.bound_ms);
+    } else if (!cancelled()) {
+      auto known = world_.evaluator.region(
+          {opened_.session, region.id, region.nodes, region.inputs, region.outputs, region.bytes, region.flops});
+      if (known) {
+        kept.searched = true;
+        if (region.whole && evaluation_.ok() && evaluation_.bench) {
+          // The captured program is this region's form in PyTorch: checked and timed a moment ago.
+          kept.fallback_ms = evaluation_.bench->median_ms;
+          kept.bound_ms = evaluation_.roofline ? evaluation_.roofline->bound_ms : 0;
+        } else if (!region.aten_program.empty()) {
+          PLANISH_TRY(auto aten, evaluate_aten(region.id, region.key, region.aten_program, false));
+          if (aten.ok() && aten.bench) kept.fallback_ms = at_most_its_part(aten.bench->median_ms, region.count);
+          if (aten.roofline) kept.bound_ms = aten.roofline->bound_ms;
+        }
+        setup_->add(region, kept.fallback_ms, kept.bound_ms);
+      } else {
+        // One region that cannot be set up costs its own speed-up, not the run.
+        world_.progress.note(fmt::format("note: region {} is left as it is: {}", region.id, known.error().message));
+      }
+    }
+    return store_->add_region(request_.run, kept);
+  }
+
+  bool has_seats() const { return !request_.coders.empty() || (world_.models != nullptr && model_seats(request_) > 0); }
+
+  /// What coders may replace at once, where some are there: everything.
+  Status prepare_whole() {
+    if (!has_seats() || cancelled()) return {};
+    const auto region = plan_->whole();
+    if (!region) return {};
+    ResultDocument::Region row;
+    row.id = region->id;
+    row.key = region->key;
+    row.summary = region->summary;
+    row.count = 1;
+    result_.regions.push_back(std::move(row));
+    store::RegionRecord kept{region->id, region->key, 1, genes_text(region->domain->genes())};
+    kept.searched = true;
+    kept.bound_ms = roofline_of(opened_.device, region->bytes, region->flops, 0).bound_ms;
+    if (evaluation_.ok() && evaluation_.bench) kept.fallback_ms = evaluation_.bench->median_ms;
+    setup_->add_whole(*region, kept.fallback_ms, kept.bound_ms);
+    return store_->add_region(request_.run, kept);
+  }
+
+  /// A region takes no longer than the whole that holds it `count` times: what says otherwise was disturbed. The budget
+  /// follows these times, and people read them.
+  double at_most_its_part(double ms, int count) const {
+    const double whole_ms = evaluation_.ok() && evaluation_.bench ? evaluation_.bench->median_ms : 0;
+    return whole_ms > 0 ? std::min(ms, whole_ms / std::max(count, 1)) : ms;
+  }
+
+  Status search_regions() {
+    knowledge_ =
+        std::make_unique<Knowledge>(*store_, request_.run, opened_.device.name, run_record_.started, request_.cold);
+    recording_->teach(knowledge_.get());
+    setup_ = std::make_unique<SearchSetup>(*knowledge_);
+    const std::size_t planned = plan_->regions().size();
+    enter(Phase::prepare, fmt::format("measuring PyTorch's form of {} region{}", planned, planned == 1 ? "" : "s"));
+    const WorkScope scope = within(time_.for_search());
+    for (const PlannedRegion& region : plan_->regions()) PLANISH_CHECK(prepare(region));
+    setup_->add_ways(plan_->ways());
+    PLANISH_CHECK(prepare_whole());
+    result_.searched.guesses = setup_->guesses().taken;
+    result_.searched.guesses_completed = setup_->guesses().completed;
+    result_.searched.guesses_left_out = setup_->guesses().left_out;
+    if (setup_->empty() || cancelled()) return {};
+    PLANISH_CHECK(look_ahead());
+    if (!hopeless_.empty()) return {};
+    search::SearchOptions how;
+    how.strategy = request_.strategy;
+    how.draws = request_.draws;
+    for (const std::string& command : request_.coders)
+      how.seats.push_back(coder::process_seat(command, {{"sh", "-c", command}, request_.base}));
+    if (world_.models != nullptr) {
+      models_ = std::make_unique<ModelSeats>(request_, *world_.models, opened_, *store_, world_.tape);
+      for (coder::Seat& seat : models_->seats()) how.seats.push_back(std::move(seat));
+      how.model_seats = model_seats(request_);
+    }
+    if (world_.tape != nullptr) {
+      how.heard = [tape = world_.tape](const search::SeatEvent& event) { tape->heard(event); };
+      if (replays()) {
+        PLANISH_TRY(how.schedule, world_.tape->schedule());
+      }
+    }
+    if (request_.resume) {
+      PLANISH_TRY(const auto records, store_->evaluations(request_.run, false));
+      PLANISH_TRY(how.recorded, recorded_turns(*store_, request_.run, setup_->specs(), records));
+    }
+    const search::Schedule* schedule = how.schedule;
+    search_ = setup_->make(request_.seed, std::move(how));
+    const auto regions = std::ranges::count(search_->specs(), false, &search::RegionSpec::alternative);
+    search::RunOptions options;
+    options.budget = request_.budget;
+    // What is left of the whole bounds the search and its finals, whatever the budget.
+    const double room = recording_->seconds_used() + time_.for_search();
+    if (time_.limited() && (options.budget.seconds <= 0 || options.budget.seconds > room)) {
+      options.budget.seconds = std::max(room, 1e-3);
+      world_.progress.note(fmt::format("note: --max-time leaves {:.0f} s for the search", time_.for_search()));
+    }
+    enter(Phase::search, fmt::format("searching {} region{}", regions, regions == 1 ? "" : "s"),
+          std::max(options.budget.seconds - recording_->seconds_used(), 0.0));
+    name_regions();
+    RegionEvaluator evaluator(world_.evaluator, opened_.session, *plan_, [this] { return time_.for_search(); });
+    options.window = SearchSetup::window(opened_.device.target);
+    options.seconds_used = recording_->seconds_used();
+    options.cancel = world_.cancel;
+    options.target = opened_.device.target;
+    const JudgeAdvisor advisor(device_of(opened_.device));
+    options.advisor = &advisor;
+    options.schedule = schedule;
+    recording_->search_begins(options.budget.seconds);
+    search::History* history = recording_->has_history() ? recording_.get() : nullptr;
+    const auto ran = search::run_search(*search_, evaluator, history, *recording_, world_.clock, options);
+    if (models_) models_->report(result_.searched.models);
+    if (!search_->differs().empty())
+      return fail("replay_differs", fmt::format("the run does not go as it was recorded: {}", search_->differs()),
+                  "program, task, settings and planish.toml must be those of the recording; or record again");
+    if (!ran) return std::unexpected(ran.error());
+    if (world_.tape != nullptr) {
+      world_.tape->ended(ran->polls, ran->finals, ran->stopped == search::Stopped::out_of_time);
+      PLANISH_CHECK(world_.tape->trouble());
+    }
+    world_.progress.left(-1);
+    return {};
+  }
+
+  /// Lines of progress call regions by their ids: what they stand for, once.
+  void name_regions() {
+    constexpr std::size_t most = 8;
+    std::size_t named = 0;
+    for (const PlannedRegion& region : plan_->regions()) {
+      if (region.alternative || region.summary.empty()) continue;
+      if (++named <= most) world_.progress.note(fmt::format("  {} is {}", region.id, region.summary));
+    }
+    if (named > most) world_.progress.note(fmt::format("  and {} more", named - most));
+  }
+
+  /// PyTorch's steps that no region replaces may cost more than the whole does in eager: then nothing can be won, and
+  /// the search is left out. Eager is timed for that, where there are such steps.
+  Status look_ahead() {
+    const int kept = plan_->kept_steps();
+    if (has_seats()) return {};  // a coder may replace those as well
+    if (kept == 0 || !evaluation_.bench || request_.search_only || recording_->has_history()) return {};
+    Standing standing;
+    standing.whole_ms = evaluation_.bench->median_ms;
+    standing.kept_steps = kept;
+    for (const search::RegionSpec& spec : setup_->specs()) {
+      if (spec.alternative) continue;
+      if (spec.fallback_ms == search::no_time) return {};
+      standing.regions_ms += spec.fallback_ms * spec.count;
+    }
+    ClaimRequest claim;
+    claim.session = opened_.session;
+    claim.modes = {"eager"};
+    claim.min_runs = 5;
+    claim.max_seconds = 0.5;
+    claim.more = true;
+    PLANISH_TRY(const auto timed, world_.evaluator.claim(claim));
+    const ClaimTime* eager = timed.find("eager");
+    if (eager == nullptr || eager->error) return {};
+    standing.eager_ms = eager->median_ms;
+    standing.eager_hi_ms = eager->hi_ms;
+    hopeless_ = cannot_win(standing);
+    if (!hopeless_.empty()) world_.progress.note("note: " + hopeless_);
+    return {};
+  }
+
+  /// What the result says of each region, and of each other way to cut the task.
+  void report_regions() {
+    for (std::size_t i = 0; search_ && i < search_->specs().size(); ++i) {
+      const search::RegionSpec& spec = search_->specs()[i];
+      const auto& winner = search_->region(i).winner();
+      const auto row = std::ranges::find(result_.regions, spec.id, &ResultDocument::Region::id);
+      for (const search::Elite& elite : search_->region(i).archive().elites())
+        row->cells.emplace_back(search::text(elite.cell, result_.target), elite.ms);
+      row->bound_ms = spec.bound_ms;
+      row->fallback_ms = spec.fallback_ms == search::no_time ? 0 : spec.fallback_ms;
+      if (spec.alternative && search_->region(i).told() == 0) result_.regions.erase(row);
+      if (!winner) continue;
+      row->best_ms = winner->ms;
+      row->genome = coder::text(winner->proposal);
+    }
+    if (search_) report_ways();
+  }
+
+  void report_ways() {
+    const auto standings = search_->standings(true);
+    for (const search::Way& way : search_->ways().all()) {
+      const auto tried =
+          std::ranges::any_of(way.by, [&](const search::Way::Use& use) { return standings[use.region].told > 0; });
+      if (!tried) continue;
+      ResultDocument::Way row;
+      row.before_ms = search::Ways::replaced_ms(way, standings);
+      for (const search::Way::Use& use : way.replaces)
+        row.replaces.emplace_back(search_->specs()[use.region].id, use.times);
+      for (const search::Way::Use& use : way.by) row.by.emplace_back(search_->specs()[use.region].id, use.times);
+      if (const auto gain = search_->ways().gain(way, standings)) row.after_ms = row.before_ms - *gain;
+      way_rows_.emplace(static_cast<std::size_t>(&way - search_->ways().all().data()), result_.ways.size());
+      result_.ways.push_back(std::move(row));
+    }
+  }
+
+  /// Puts the winners together and proves the whole: the task as it was cut first, then with other ways to cut it, one
+  /// more at a time, as long as the whole gets faster. Regions were timed alone; the whole decides.
+  Status compose() {
+    if (!search_) return {};
+    const WorkScope scope = within(time_.for_search());
+    PLANISH_TRY(bool taken, compose_with({}));
+    std::vector<std::size_t> ways;
+    for (const std::size_t way : search_->close_ways(true)) {
+      if (cancelled()) break;
+      if (search_->ways().all()[way].whole) {
+        PLANISH_TRY(taken, compose_with({way}));
+        continue;
+      }
+      ways.push_back(way);
+      PLANISH_TRY(taken, compose_with(ways));
+      if (!taken) ways.pop_back();
+    }
+    return {};
+  }
+
+  /// True where this is the whole from now on.
+  Result<bool> compose_with(const std::vector<std::size_t>& ways) {
+    std::vector<Choice> choices = winners(*search_, ways);
+    if (choices.empty()) return false;
+    if (result_.seconds_in.back().first != name(Phase::compose)) enter(Phase::compose, "checking the whole program");
+    PLANISH_TRY(auto composed, composed_of(choices, ways));
+    for (const std::string& dropped : composed.dropped) {
+      world_.progress.note(fmt::format("note: region {} keeps its PyTorch form: the whole fails with it", dropped));
+    }
+    if (!composed.evaluation || !composed.evaluation->ok()) return false;
+    const bool slower = evaluation_.ok() && evaluation_.bench && composed.evaluation->bench &&
+                        composed.evaluation->bench->median_ms >= evaluation_.bench->median_ms;
+    if (slower) return false;
+    if (!evaluation_.ok()) result_.seconds_first_verified = time_.used();
+    take(std::move(composed));
+    choices_ = std::move(choices);
+    ways_ = ways;
+    for (ResultDocument::Way& way : result_.ways) way.used = false;
+    for (const std::size_t way : ways) result_.ways[way_rows_.at(way)].used = true;
+    return true;
+  }
+
+  Result<Composed> composed_of(const std::vector<Choice>& choices, const std::vector<std::size_t>& ways) {
+    // Of a task that is one region the whole contract has just been measured, with these kernels: one more fresh seed
+    // tells whether they are put together rightly. What ships goes through everything again in any case.
+    const bool measured = std::ranges::any_of(plan_->regions(), &PlannedRegion::whole) && ways.empty();
+    const auto check = [this, measured](const std::string& program, bool full) {
+      return evaluate(whole, whole, program, full && !measured);
+    };
+    return compose_choices(*plan_, planned_ways(ways), choices, check);
+  }
+
+  /// Ways of the search by their places in the plan.
+  std::vector<std::size_t> planned_ways(const std::vector<std::size_t>& ways) const {
+    std::vector<std::size_t> planned;
+    for (const std::size_t way : ways) {
+      if (!search_->ways().all()[way].whole) planned.push_back(setup_->planned_way(way));
+    }
+    return planned;
+  }
+
+  /// From here on this is the program of the whole.
+  void take(Composed composed) {
+    program_ = std::move(composed.program);
+    evaluation_ = std::move(*composed.evaluation);
+    for (ResultDocument::Region& region : result_.regions) region.used = composed.used.contains(region.id);
+    for (const auto& [region, form] : composed.used) {
+      const auto row = std::ranges::find(result_.regions, region, &ResultDocument::Region::id);
+      row->genome = coder::text(form.proposal);
+      if (!form.is_exact) continue;
+      world_.progress.note(
+          fmt::format("note: region {} is used without approximations: the whole fails with them", region));
+    }
+  }
+
+  ShipRequest ship_request() const {
+    ShipRequest ship;
+    ship.graph = opened_.graph;
+    ship.task = request_.task;
+    ship.folder = folder_ / "shipped";
+    ship.blobs = opened_.blobs;
+    ship.torch = opened_.torch;
+    ship.evidence = "{}";
+    return ship;
+  }
+
+  ShipRequest ship_of_program() const {
+    ShipRequest ship = ship_request();
+    if (auto solution = program::solution_of(program_)) {
+      ship.solution = std::move(*solution);
+      return ship;
+    }
+    ship.program = program_;
+    if (!evaluation_.compile) return ship;
+    for (const KernelReport& kernel : evaluation_.compile->kernels) ship.binaries.push_back(kernel.sha256);
+    return ship;
+  }
+
+  /// Ships, then proves what lies there in fresh processes.
+  Result<VerifyReply> ship_and_verify(ShipRequest ship) {
+    shipped_ = std::move(ship);
+    PLANISH_CHECK(world_.shipper.ship(shipped_));
+    const WorkScope scope = within(claims_ ? time_.left() : time_.for_proof());
+    // A baseline is PyTorch's program, and the folder was written a moment ago: nobody else's code is in it.
+    VerifyRequest request;
+    request.session = opened_.session;
+    request.path = shipped_.folder.string();
+    request.own_code = !shipped_.baseline.empty();
+    request.time = !shipped_.solution.empty();  // it is timed where it is held, and nowhere else
+    request.memory_check = request_.memory_check && shipped_.baseline.empty();
+    return world_.evaluator.verify(request);
+  }
+
+  /// Verification draws more data than the check of the whole, so it may be the first to meet a bias of approximations
+  /// (a mean of many equal rounding errors). The whole in its exact form is given the same chance, once.
+  Status verify_without_approximations() {
+    const VerifyReply& failed = evidence_.verification;
+    if (failed.verified || failed.outcome != Outcome::wrong || failed.fell_back()) return {};
+    const auto choices = exact_choices(choices_);
+    if (!choices) return {};
+    PLANISH_TRY(auto composed, composed_of(*choices, ways_));
+    if (!composed.evaluation || !composed.evaluation->ok()) return {};
+    world_.progress.note("note: nothing is approximated: what was shipped does not verify otherwise");
+    take(std::move(composed));
+    PLANISH_TRY(evidence_.verification, ship_and_verify(ship_of_program()));
+    return {};
+  }
+
+  /// Ships the program and proves it.
+  Status prove() {
+    enter(Phase::ship, "shipping, and verifying what is shipped in fresh processes", time_.proof_estimate());
+    PLANISH_TRY(evidence_.verification, ship_and_verify(ship_of_program()));
+    return verify_without_approximations();
+  }
+
+  Status ship_and_claim() {
+    std::string claim_path;
+    if (!hopeless_.empty()) {
+      result_.reason = hopeless_;
+    } else if (evaluation_.ok()) {
+      auto proved = prove();
+      if (!proved && !out_of_time(proved)) return proved;
+      if (!proved) {
+        result_.reason = "the time was over before the proof of what was found had ended";
+      } else if (evidence_.verification.fell_back()) {
+        const ProgramCalls& calls = *evidence_.verification.program;
+        result_.reason =
+            fmt::format("the shipped module ran its program in {} of {} calls, the original in the others: {}",
+                        calls.ran, calls.calls, calls.reason);
+      } else if (evidence_.verification.verified) {
+        claim_path = shipped_.folder.string();
+      } else {
+        result_.reason = fmt::format("the shipped module did not pass verification ({}): {}",
+                                     name(evidence_.verification.outcome), evidence_.verification.message);
+      }
+    } else {
+      result_.reason = fmt::format("no program passed ({}): {}", name(evaluation_.outcome), evaluation_.message);
+    }
+    // A solution never shares a process with what it is compared with, nor with what is trusted.
+    const bool solution = !claim_path.empty() && !shipped_.solution.empty();
+    PLANISH_CHECK(time_beside_baselines(solution ? std::string() : claim_path));
+    if (solution) take_times_of_solution();
+    bool faster = compare_times(result_);
+    if (result_.reason.empty() && !degenerate_.empty()) {
+      result_.reason = degenerate_words(degenerate_);
+    }
+    // Proved, and nothing to compare it with: it stays, and claims nothing.
+    const bool untimed = result_.times.empty() && !result_.out_of_time.empty() && !claim_path.empty();
+    if (result_.reason.empty() && !faster && !untimed) {
+      PLANISH_TRY(faster, beats_what_is_right());
+      if (!faster) result_.reason = why_not_faster();
+    }
+    if (result_.reason.empty()) {
+      result_.outcome = "improved";
+      result_.form = solution ? "solution" : "program";
+      if (solution) {
+        notes_.push_back(foreign_code_note());
+      } else {
+        PLANISH_CHECK(explain_program());
+      }
+    } else {
+      result_.outcome = "no_improvement";
+      PLANISH_CHECK(ship_baseline());
+    }
+    if (cancelled() || !result_.out_of_time.empty()) result_.outcome = "interrupted";
+    if (!result_.out_of_time.empty()) {
+      const std::string more = result_.reason.empty() ? "" : fmt::format("; {}", result_.reason);
+      result_.reason = fmt::format("the {:.0f} s of --max-time were over in phase {} (--resume {} goes on){}",
+                                   request_.max_seconds, result_.out_of_time, request_.run, more);
+    }
+    result_.shipped = shipped_.folder.string();
+    result_.accuracy = summarise(request_.accuracy, evidence_.verification.cases);
+    result_.accuracy->verified = evidence_.verification.verified;
+    result_.accuracy->skipped = evidence_.verification.skipped;
+    result_.accuracy->degenerate = degenerate_;
+    result_.accuracy->notes = notes_;
+    if (auto note = permitted_rounding(*result_.accuracy)) result_.accuracy->notes.push_back(std::move(*note));
+    result_.roofline = evaluation_.roofline;
+    return {};
+  }
+
+  /// What it took in the guest that verified it, beside the baselines' times.
+  void take_times_of_solution() {
+    const VerifyReply& verified = evidence_.verification;
+    if (!verified.times) {
+      result_.reason = "the solution could not be timed";
+      return;
+    }
+    ClaimTime time;
+    time.name = "shipped";
+    time.median_ms = call_ms(*verified.times, opened_.device);
+    const double shift = time.median_ms - verified.times->median_ms;
+    time.lo_ms = verified.times->lo_ms + shift;
+    time.hi_ms = verified.times->hi_ms + shift;
+    time.host_us = verified.times->host_us;
+    for (const double sample : verified.times->samples_ms) time.samples_ms.push_back(sample + shift);
+    result_.times.insert(result_.times.begin(), std::move(time));
+  }
+
+  Status explain_program() {
+    std::set<std::string> used;
+    for (const ResultDocument::Region& region : result_.regions) {
+      if (region.used) used.insert(region.id);
+    }
+    PLANISH_TRY(result_.why, plan_->explain(used, planned_ways(ways_), program_));
+    return {};
+  }
+
+  /// What ships (an empty path: nothing that could be claimed) and the baselines, timed in turn.
+  Status time_beside_baselines(const std::string& path) {
+    // Whoever interrupts does not want to wait for minutes of max-autotune.
+    std::vector<std::string> modes = cancelled() ? std::vector<std::string>{"eager"} : request_.baselines;
+    if (std::ranges::find(modes, "eager") == modes.end()) modes.insert(modes.begin(), "eager");
+    enter(Phase::claim,
+          modes.size() == 1
+              ? "timing it beside eager"
+              : fmt::format("compiling {} of torch.compile's modes, and timing it beside them", modes.size() - 1));
+    claims_ = true;
+    ClaimRequest claim;
+    claim.session = opened_.session;
+    claim.path = path;
+    claim.modes = std::move(modes);
+    claim.max_seconds = TimePlan::claim_seconds(request_.budget.seconds);
+    const WorkScope scope = within(time_.left());
+    auto claimed = world_.evaluator.claim(claim);
+    if (!claimed && !out_of_time(claimed)) return std::unexpected(std::move(claimed.error()));
+    if (!claimed) return {};
+    evidence_.claim = std::move(*claimed);
+    result_.times = evidence_.claim.times;
+    for (const ClaimTime& time : result_.times) {
+      if (time.error && out_of_time(Status(std::unexpected(*time.error)))) break;
+    }
+    return {};
+  }
+
+  std::string why_not_faster() const {
+    if (result_.speedup_best_baseline <= 0) return "nothing could be timed beside it";
+    if (!result_.too_noisy.empty()) {
+      const auto worst = std::ranges::max_element(result_.times, {}, [](const ClaimTime& t) {
+        return t.error || t.median_ms <= 0 ? 0 : (t.hi_ms - t.lo_ms) / t.median_ms;
+      });
+      return fmt::format(
+          "too noisy: the times of {} vary by more than {:.0f} % ({} between {:.4g} and {:.4g} ms): time it "
+          "again on a quiet machine",
+          fmt::join(result_.too_noisy, ", "), 100 * noisy_share, worst->name, worst->lo_ms, worst->hi_ms);
+    }
+    if (result_.speedup_best_baseline >= 1)
+      return fmt::format("the gain over {} is inside the noise", result_.best_baseline);
+    return fmt::format("{} is faster than what was found ({:.2f}x)", result_.best_baseline,
+                       result_.speedup_best_baseline);
+  }
+
+  /// A baseline that does not pass the gate itself is no measure, and cannot ship: they are verified, from the fastest,
+  /// until one passes or the program beats what is left. Then the program lies in the folder again.
+  Result<bool> beats_what_is_right() {
+    const ShipRequest program = shipped_;
+    auto verification = evidence_.verification;
+    bool faster = false;
+    while (!faster && refuses_best_baseline()) faster = compare_times(result_);
+    if (!faster) return false;
+    for (const std::string& name : result_.refused_baselines)
+      world_.progress.note(fmt::format("note: {} does not pass the accuracy gate itself", name));
+    shipped_ = program;
+    PLANISH_CHECK(world_.shipper.ship(shipped_));
+    evidence_.verification = std::move(verification);
+    return true;
+  }
+
+  /// Ships the fastest baseline and verifies it. True, and it counts as refused, where its results are wrong; eager,
+  /// whose errors are the gate, is never refused. One that could not be judged stays a measure, but cannot ship.
+  bool refuses_best_baseline() {
+    const std::string mode = result_.best_baseline;
+    if (mode.empty() || mode == "eager" || mode == verified_baseline_ || mode == unjudged_baseline_) return false;
+    ShipRequest ship = ship_request();
+    ship.baseline = mode;
+    auto verification = ship_and_verify(std::move(ship));
+    if (verification && verification->verified) {
+      verified_baseline_ = mode;
+      evidence_.verification = std::move(*verification);
+      return false;
+    }
+    if (!verification || verification->outcome != Outcome::wrong) {
+      unjudged_baseline_ = mode;
+      return false;
+    }
+    result_.refused_baselines.push_back(mode);
+    return true;
+  }
+
+  /// Nothing was gained: what ships is the fastest baseline that passes the gate.
+  Status ship_baseline() {
+    while (refuses_best_baseline()) compare_times(result_);
+    std::string mode = result_.best_baseline;
+    if (mode.empty() || mode == unjudged_baseline_) mode = "eager";
+    if (verified_baseline_ != mode || shipped_.baseline != mode) {
+      // PyTorch's own program: where there is not even a verdict on it, the fault is elsewhere.
+      ShipRequest ship = ship_request();
+      ship.baseline = mode;
+      auto verified = ship_and_verify(std::move(ship));
+      if (!verified && !out_of_time(verified)) return std::unexpected(std::move(verified.error()));
+      evidence_.verification = verified ? std::move(*verified) : VerifyReply{};
+    }
+    program_.clear();
+    result_.form = "baseline";
+    // The program's time stays visible under another name; what is shipped takes the baseline's.
+    std::erase_if(result_.times, [](const ClaimTime& t) { return t.name == "shipped" && t.error.has_value(); });
+    for (ClaimTime& time : result_.times) {
+      if (time.name == "shipped") time.name = "candidate";
+    }
+    const auto chosen = std::ranges::find(result_.times, mode, &ClaimTime::name);
+    if (chosen != result_.times.end() && !chosen->error) {
+      ClaimTime shipped = *chosen;
+      shipped.name = "shipped";
+      result_.times.insert(result_.times.begin(), std::move(shipped));
+    }
+    compare_times(result_);
+    for (auto& region : result_.regions) region.used = false;
+    for (auto& way : result_.ways) way.used = false;
+    return {};
+  }
+
+  Status finish() {
+    result_.evaluations = recording_->counts();
+    result_.searched.strategy = strategy_name(request_);
+    result_.searched.best = recording_->best();
+    if (search_) result_.searched.funnel = search_->funnel();
+    if (search_) result_.searched.coders = search_->seats();
+    for (const std::string& line : notes_of(result_.searched.models)) world_.progress.note("note: " + line);
+    for (const search::SeatReport& seat : result_.searched.coders) {
+      if (!seat.trouble.empty()) world_.progress.note(fmt::format("note: coder {}: {}", seat.name, seat.trouble));
+    }
+    result_.searched.compiled = recording_->compiled();
+    result_.searched.tested = recording_->tested();
+    result_.searched.timed = recording_->timed();
+    for (const ClaimTime& time : result_.times) {
+      if (time.name == "shipped") result_.host_us_per_call = time.host_us;
+    }
+    leave();
+    result_.seconds_total = time_.used();
+    result_.seconds_max = request_.max_seconds;
+    if (!ends_with_search()) PLANISH_CHECK(ship_evidence());
+    const std::string document = to_json(result_);
+    PLANISH_CHECK(write_file(folder_ / "result.json", document));
+    run_record_.state = result_.outcome == "interrupted" ? "interrupted" : "finished";
+    run_record_.outcome = result_.outcome;
+    run_record_.finished = world_.clock.wall_seconds();
+    const auto headline = headline_of(result_);
+    run_record_.speedup = headline ? headline->speedup : 0;
+    return store_->finish_run(run_record_, document);
+  }
+
+  /// The same folder once more, now with the evidence, which could not be known before it was timed.
+  Status ship_evidence() {
+    evidence_.command = request_.command;
+    evidence_.settings = settings_text(request_);
+    evidence_.torch = opened_.torch;
+    evidence_.python = opened_.python;
+    evidence_.program = program_;
+    evidence_.evaluation = evaluation_;
+    shipped_.evidence = evidence_json(result_, evidence_);
+    return world_.shipper.ship(shipped_);
+  }
+
+  const OptimizeRequest& request_;
+  OptimizeWorld& world_;
+  TimePlan time_;
+  bool inside_ = false;  ///< a phase: the last of seconds_in counts on
+  bool claims_ = false;  ///< in the last phase: nothing needs to be kept for later
+  OpenReply opened_;
+  std::unique_ptr<store::Store> store_;
+  store::RunRecord run_record_;
+  std::unique_ptr<Recording> recording_;
+  std::unique_ptr<Knowledge> knowledge_;
+  std::unique_ptr<SearchSetup> setup_;  ///< outlives search_
+  std::unique_ptr<ModelSeats> models_;  ///< likewise; null without
+  std::filesystem::path folder_;
+  std::unique_ptr<Plan> plan_;
+  std::vector<std::string> degenerate_;
+  std::vector<Note> notes_;
+  std::unique_ptr<search::Search> search_;
+  std::vector<Choice> choices_;                  ///< what program_ was composed of
+  std::vector<std::size_t> ways_;                ///< of the search: how the task is cut in program_
+  std::map<std::size_t, std::size_t> way_rows_;  ///< by way of the search: its place in the result
+  std::string program_;                          ///< the best verified program of the whole
+  Evaluation evaluation_;                        ///< its evaluation
+  Evidence evidence_;
+  ShipRequest shipped_;            ///< what lies in the shipped folder
+  std::string hopeless_;           ///< why no search could win; empty where one may
+  std::string verified_baseline_;  ///< the one that was shipped and passed
+  std::string unjudged_baseline_;  ///< one that could not be run or judged as shipped
+  ResultDocument result_;
+};
+
+}  // namespace
+
+Result<ResultDocument> optimize(const OptimizeRequest& request, OptimizeWorld& world) {
+  return Flow(request, world).run();
+}
+
+}  // namespace planish::session

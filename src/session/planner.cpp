@@ -1,0 +1,279 @@
+#include "session/planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/backend.h"
+#include "codegen/compose/compose.h"
+#include "codegen/contraction/contraction.h"
+#include "codegen/partition/partition.h"
+#include "codegen/partition/recut.h"
+#include "coder/proposal.h"
+#include "coder/synth.h"
+#include "coder/whole.h"
+#include "ir/graph.h"
+#include "program/program.h"
+#include "rewrite/rewrite.h"
+#include "session/node_names.h"
+
+namespace planish::session {
+
+codegen::Device device_of(const DeviceFacts& facts) {
+  codegen::Device out;
+  out.target = &backend::named(facts.target);
+  out.arch = facts.arch;
+  out.sms = static_cast<int>(out.target->on_host ? facts.cores : facts.sms);
+  if (facts.shared_bytes > 0) out.shared_bytes = facts.shared_bytes;
+  if (facts.l2_bytes > 0) out.l2_bytes = facts.l2_bytes;
+  out.triton = facts.triton;
+  if (facts.bandwidth_gbs > 0) out.bandwidth_gbs = facts.bandwidth_gbs;
+  return out;
+}
+
+namespace {
+
+double bytes_of(const ir::Value& value) {
+  return static_cast<double>(value.elements()) * std::max(size_of(value.dtype), 1);
+}
+
+/// "layer_norm, mul, relu (model.py:14-17)".
+std::string summary_of(const ir::Graph& graph, const codegen::Region& region) {
+  const std::string where = places_text(graph, region.nodes);
+  return operators_text(graph, region.nodes) + (where.empty() ? "" : fmt::format(" ({})", where));
+}
+
+class SynthPlan : public Plan {
+ public:
+  SynthPlan(std::shared_ptr<const coder::CutTask> task, const DeviceFacts& facts)
+      : task_(std::move(task)), tensor_rate_(facts.peak_gflops > 0 ? facts.tensor_gflops / facts.peak_gflops : 0) {}
+
+  /// Groups equal regions, and equal ways to cut them otherwise; each group is searched once, as its first member.
+  Status prepare() {
+    for (const codegen::Region& region : task_->partition.regions) {
+      PLANISH_TRY(const std::size_t at, plan_region(region, false));
+      ++planned_[at].count;
+      planned_of_.push_back(at);
+    }
+    for (const codegen::Recut& recut : task_->recuts) PLANISH_CHECK(plan_recut(recut));
+    for (const Group& group : groups_) {
+      PlannedWay way;
+      for (const std::size_t r : group.replaces) add_use(way.replaces, r, group.recuts.size());
+      for (const std::size_t r : group.by) {
+        add_use(way.by, r, group.recuts.size());
+        PlannedRegion& region = planned_[r];
+        if (region.alternative) region.count = std::max(region.count, way.by.back().times);
+      }
+      ways_.push_back(std::move(way));
+    }
+    return {};
+  }
+
+  const std::vector<PlannedRegion>& regions() const override { return planned_; }
+  const std::vector<PlannedWay>& ways() const override { return ways_; }
+
+  double bytes() const override {
+    double total = 0;
+    const auto consumers = task_->graph.consumers();
+    for (const ir::GraphInput& input : task_->graph.inputs) {
+      const auto id = static_cast<std::size_t>(input.value);
+      if (!consumers[id].empty()) total += bytes_of(task_->graph.values[id]);
+    }
+    for (const ir::GraphOutput& output : task_->graph.outputs) {
+      if (output.value >= 0) total += bytes_of(task_->graph.values[static_cast<std::size_t>(output.value)]);
+    }
+    return total;
+  }
+
+  double flops() const override {
+    double total = 0;
+    for (const PlannedRegion& region : planned_) total += region.alternative ? 0 : region.flops * region.count;
+    return total;
+  }
+
+  int kept_steps() const override {
+    return static_cast<int>(std::ranges::count(task_->partition.order, false, &codegen::Item::is_region));
+  }
+
+  std::shared_ptr<const coder::Domain> whole_domain() const override { return coder::whole_domain(task_); }
+
+  std::optional<PlannedRegion> whole() const override {
+    if (task_->partition.regions.size() == 1 && kept_steps() == 0) return std::nullopt;
+    PlannedRegion out;
+    out.id = out.key = whole_task;
+    out.bytes = bytes();
+    out.flops = flops();
+    out.summary = "the whole task";
+    out.alternative = true;
+    out.domain = whole_domain();
+    return out;
+  }
+
+  Result<std::string> aten_program() const override {
+    PLANISH_TRY(auto program, codegen::aten_program(task_->graph, task_->device));
+    return program::to_json(program);
+  }
+
+  Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
+                              const std::vector<std::size_t>& ways) const override {
+    if (const auto all = chosen.find(whole_task); all != chosen.end()) {
+      PLANISH_TRY(auto candidate, coder::build(*whole_domain(), all->second));
+      return candidate.program.text();
+    }
+    if (const auto solution = solution_among(chosen)) return *solution;
+    PLANISH_TRY(const auto partition, cut(ways));
+    std::vector<codegen::Choice> choices(partition.regions.size());
+    for (std::size_t r = 0; r < partition.regions.size(); ++r) {
+      const auto planned =
+          std::ranges::find(planned_, codegen::canonical_key(partition.regions[r]), &PlannedRegion::key);
+      if (planned == planned_.end()) continue;
+      const auto found = chosen.find(planned->id);
+      if (found == chosen.end()) continue;
+      PLANISH_TRY(choices[r], coder::emit(partition.regions[r], task_->device, found->second));
+    }
+    PLANISH_TRY(auto program, codegen::compose(task_->graph, partition, choices, task_->device));
+    return program::to_json(program);
+  }
+
+  Result<Explanation> explain(const std::set<std::string>& used, const std::vector<std::size_t>& ways,
+                              const std::string& program) const override {
+    if (used.contains(whole_task)) {
+      PLANISH_TRY(const auto parsed, program::parse(program));
+      const auto launches = std::ranges::count_if(
+          parsed.steps, [](const program::Step& step) { return std::holds_alternative<program::Launch>(step); });
+      return session::explain(task_->graph, coder::whole_partition(task_->graph),
+                              {{whole_task, true, bytes(), launches}}, program);
+    }
+    PLANISH_TRY(const auto partition, cut(ways));
+    std::vector<ExplainedRegion> regions;
+    for (const codegen::Region& region : partition.regions) {
+      const auto planned = std::ranges::find(planned_, codegen::canonical_key(region), &PlannedRegion::key);
+      ExplainedRegion& out = regions.emplace_back();
+      if (planned == planned_.end()) continue;
+      out = {planned->id, used.contains(planned->id), planned->bytes};
+    }
+    return session::explain(task_->graph, partition, regions, program);
+  }
+
+ private:
+  /// What was proposed for the one region that is the task, where that is Python: it is the task's program as it is.
+  std::optional<std::string> solution_among(const std::map<std::string, coder::Proposal>& chosen) const {
+    if (chosen.size() != 1 || coder::genome_of(chosen.begin()->second) != nullptr) return std::nullopt;
+    const auto source = coder::written_source(chosen.begin()->second);
+    if (!source || !coder::is_solution(*source)) return std::nullopt;
+    return coder::solution_candidate(*source).program.text();
+  }
+
+  Result<codegen::Partition> cut(const std::vector<std::size_t>& ways) const {
+    std::vector<const codegen::Recut*> recuts;
+    for (const std::size_t w : ways) recuts.insert(recuts.end(), groups_[w].recuts.begin(), groups_[w].recuts.end());
+    return codegen::recut(task_->graph, task_->partition, recuts);
+  }
+
+  /// Recuts that replace equal regions by equal ones, each elsewhere in the task. Regions by their places in planned_.
+  struct Group {
+    std::vector<std::size_t> replaces, by;
+    std::vector<const codegen::Recut*> recuts;
+  };
+
+  /// Operations as the units for fp32 would have to do them in the same time: products go at the rate of the tensor
+  /// cores where there are some.
+  double flops_of(const codegen::Cost& cost) const {
+    if (tensor_rate_ <= cost.passes) return cost.flops;
+    return cost.flops - cost.products + cost.products * cost.passes / tensor_rate_;
+  }
+
+  /// Where it stands in planned_: as an equal one before it, or anew.
+  Result<std::size_t> plan_region(const codegen::Region& region, bool alternative) {
+    std::string key = codegen::canonical_key(region);
+    const auto known = std::ranges::find(planned_, key, &PlannedRegion::key);
+    if (known != planned_.end()) return static_cast<std::size_t>(known - planned_.begin());
+    PlannedRegion out;
+    out.id = fmt::format("r{}", planned_.size());
+    out.key = std::move(key);
+    out.count = 0;
+    out.nodes = region.nodes;
+    out.inputs = region.inputs;
+    out.outputs = region.outputs;
+    const codegen::Cost cost = codegen::cost(region);
+    out.bytes = cost.bytes;
+    out.flops = flops_of(cost);
+    out.summary = summary_of(task_->graph, region);
+    out.alternative = alternative;
+    out.whole = !alternative && task_->partition.order.size() == 1;
+    out.launch_ms = 1e3 * task_->device.target->launch_seconds;
+    PLANISH_TRY(auto aten, codegen::region_aten_program(task_->graph, region, task_->device));
+    out.aten_program = program::to_json(aten);
+    out.domain = coder::synth_domain(task_, region);
+    // What is learned of genomes is learned of streaming schedules.
+    if (region.kernel.anchor != codegen::Anchor::contraction)
+      out.features = std::make_shared<model::Featurizer>(region.kernel, task_->device);
+    planned_.push_back(std::move(out));
+    return planned_.size() - 1;
+  }
+
+  Status plan_recut(const codegen::Recut& recut) {
+    Group group;
+    for (const std::size_t r : recut.replaces) group.replaces.push_back(planned_of_[r]);
+    for (const codegen::Region& region : recut.by) {
+      PLANISH_TRY(const std::size_t at, plan_region(region, true));
+      group.by.push_back(at);
+    }
+    auto known =
+        std::ranges::find_if(groups_, [&](const Group& g) { return g.replaces == group.replaces && g.by == group.by; });
+    if (known == groups_.end()) known = groups_.insert(known, std::move(group));
+    const bool apart = std::ranges::none_of(known->recuts, [&](const codegen::Recut* other) {
+      return std::ranges::find_first_of(other->replaces, recut.replaces) != other->replaces.end();
+    });
+    if (apart) known->recuts.push_back(&recut);
+    return {};
+  }
+
+  void add_use(std::vector<PlannedWay::Use>& uses, std::size_t region, std::size_t times) const {
+    const std::string& id = planned_[region].id;
+    auto known = std::ranges::find(uses, id, &PlannedWay::Use::region);
+    if (known == uses.end()) known = uses.insert(known, {id, 0});
+    known->times += static_cast<int>(times);
+  }
+
+  std::shared_ptr<const coder::CutTask> task_;
+  double tensor_rate_ = 0;  ///< of 16-bit products on tensor cores, against fp32 without them
+  std::vector<PlannedRegion> planned_;
+  std::vector<std::size_t> planned_of_;  ///< by region of the partition: its place in planned_
+  std::vector<Group> groups_;
+  std::vector<PlannedWay> ways_;  ///< of groups_
+};
+
+class SynthPlanner : public Planner {
+ public:
+  Result<std::unique_ptr<Plan>> plan(const std::string& graph, const DeviceFacts& device) override {
+    auto task = std::make_shared<coder::CutTask>();
+    PLANISH_TRY(task->graph, ir::parse_graph(graph));
+    task->device = device_of(device);
+    codegen::PartitionOptions options;
+    options.limits.contractions = codegen::schedules_contractions(task->device);
+    // Packing costs what the product of 16-bit factors gains: libraries read those as they lie.
+    options.limits.narrow_contractions = false;
+    PLANISH_TRY(task->partition, codegen::partition(task->graph, options));
+    const rewrite::Rewritten rewritten = rewrite::rewrite(task->graph);
+    if (!rewritten.applied.empty()) {
+      auto less = codegen::partition_rewritten(task->graph, task->partition, rewritten.graph, rewritten.local, options);
+      if (less) task->partition = std::move(*less);
+    }
+    codegen::RecutOptions recut_options;
+    recut_options.limits = options.limits;
+    task->recuts = codegen::recuts(task->graph, task->partition, task->device, recut_options);
+    auto plan = std::make_unique<SynthPlan>(std::move(task), device);
+    PLANISH_CHECK(plan->prepare());
+    return plan;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Planner> make_planner() {
+  return std::make_unique<SynthPlanner>();
+}
+
+}  // namespace planish::session

@@ -1,0 +1,139 @@
+#include "session/result_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "session/degenerate.h"
+#include "session/model_words.h"
+
+namespace planish::session {
+namespace {
+
+std::string times_text(const ResultDocument& r) {
+  std::string out;
+  const auto headline = headline_of(r);
+  const bool kept = std::ranges::any_of(r.times, [](const ClaimTime& t) { return t.kept_ms > 0; });
+  for (const ClaimTime& t : r.times) {
+    const std::string label = suite::mode_label(t.name);
+    if (t.error) {
+      out += fmt::format("  {:<9} {:<42} not timed: {}\n", "time", label, t.error->message);
+      continue;
+    }
+    out += fmt::format("  {:<9} {:<42} {:>9.4g} ms  [{:.4g}, {:.4g}]", "time", label, t.median_ms, t.lo_ms, t.hi_ms);
+    if (t.kept_ms > 0) out += fmt::format("  {:.4g} ms where results are kept", t.kept_ms);
+    if (const auto found = r.speedup.find(t.name); found != r.speedup.end() && r.form != "baseline") {
+      out += fmt::format("   {:.2f}x", found->second);
+      if (headline && headline->baseline == t.name) out += "  (headline)";
+    } else if (is_noisy(t)) {
+      out += "   too noisy to be compared";
+    }
+    out += "\n";
+  }
+  if (kept) out += "            gains are the lesser of the two: results dropped at once, and the last ten kept\n";
+  return out;
+}
+
+std::string accuracy_text(const ResultDocument::Accuracy& a) {
+  std::string out =
+      fmt::format("  error     {:.3g} against a float64 reference; eager's own is {:.3g} (ratio {:.2f}, gate {}){}\n",
+                  a.error, a.eager_error, a.ratio, a.gate, a.verified ? ", verified in fresh processes" : "");
+  out += fmt::format("  data      {}\n", fmt::join(a.regimes, ", "));
+  if (!a.degenerate.empty()) {
+    out += fmt::format("  warning   {}; no claim is made\n", degenerate_words(a.degenerate));
+  }
+  for (const Note& note : a.notes) out += fmt::format("  note      {}\n", note.text);
+  return out;
+}
+
+std::string regions_text(const ResultDocument& r) {
+  std::string out;
+  for (const auto& region : r.regions) {
+    out += fmt::format("  kernel    {} {}{}: ", region.id, region.summary,
+                       region.count > 1 ? fmt::format(", {} times", region.count) : "");
+    if (region.best_ms > 0) {
+      out += fmt::format("{:.4g} ms by itself", region.best_ms);
+      if (region.fallback_ms > 0) out += fmt::format(", PyTorch's operators {:.4g} ms", region.fallback_ms);
+    } else {
+      out += "no candidate passed";
+    }
+    out += region.used ? "\n" : "; not used\n";
+  }
+  return out;
+}
+
+double seconds_in(const ResultDocument& r, std::string_view phase) {
+  double out = 0;
+  for (const auto& [name, seconds] : r.seconds_in) out += name == phase ? seconds : 0;
+  return out;
+}
+
+}  // namespace
+
+std::string text(const Conclusion& r) {
+  if (r.outcome == "searched") return "searched; nothing was put together or shipped (--resume does)";
+  const auto& headline = r.headline;
+  std::string out = headline ? suite::headline_text(headline) : std::string("no improvement");
+  if (headline && r.form != "baseline" && headline->baseline != r.best_baseline && r.speedup_best_baseline > 0) {
+    out += fmt::format(", {:.2f}x against the best baseline, {}", r.speedup_best_baseline,
+                       suite::mode_label(r.best_baseline));
+  }
+  if (r.form == "baseline" && headline) out += ", which is what ships";
+  if (r.outcome == "interrupted") out += " (interrupted)";
+  return out;
+}
+
+std::vector<std::string> why_text(const ResultDocument& r) {
+  if (!r.why || r.form != "program") return {};
+  std::vector<std::string> out = sentences(*r.why);
+  if (const double called = called_fraction(r); called > 0) {
+    std::string line = fmt::format("the limit is {}: a call reaches {:.0f} % of it",
+                                   r.roofline->bound == "memory" ? "how fast memory moves the bytes that must move"
+                                                                 : "how fast the device computes what must be computed",
+                                   100 * called);
+    if (r.roofline->fraction > 0)
+      line += fmt::format(", the kernels by themselves {:.0f} %", 100 * r.roofline->fraction);
+    out.push_back(std::move(line));
+  }
+  if (const auto headline = headline_of(r); headline) {
+    if (const auto share = memory_share(r, headline->baseline); share) {
+      out.push_back(
+          *share < 0.005
+              ? std::string("none of the gain comes from using the memory of outputs again")
+              : fmt::format("where results are dropped at once, {:.0f} % of the time saved is memory of outputs used "
+                            "again; a caller who keeps results does not have that, and the gain above is theirs",
+                            100 * *share));
+    }
+  }
+  return out;
+}
+
+std::string to_text(const ResultDocument& r) {
+  std::string out = fmt::format("{}: {}\n", r.task,
+                                text({r.outcome, r.form, headline_of(r), r.best_baseline, r.speedup_best_baseline}));
+  if (!r.reason.empty()) out += fmt::format("  reason    {}\n", r.reason);
+  out += fmt::format("  device    {} ({})\n", r.device.name, r.target);
+  out += times_text(r);
+  bool first = true;
+  for (const std::string& line : why_text(r)) {
+    out += fmt::format("  {:<9} {}\n", first ? "why" : "", line);
+    first = false;
+  }
+  if (r.accuracy) out += accuracy_text(*r.accuracy);
+  out += regions_text(r);
+  // What the search proposed alone: the captured program and what was measured again went in beside it.
+  out += fmt::format("  search    {} kernels compiled, {} of them right and timed, in {:.1f} s\n", r.searched.compiled,
+                     r.searched.timed, seconds_in(r, "search"));
+  if (r.searched.models.seats > 0) {
+    for (const auto& [name, value] : search_words({{"search", {{"models", models_json(r.searched.models)}}}}))
+      out += fmt::format("  {:<9} {}\n", name, value);
+  }
+  out += fmt::format("  took      {:.1f} s in all ({:.1f} s to the first verified program)\n", r.seconds_total,
+                     r.seconds_first_verified);
+  if (!r.shipped.empty()) out += fmt::format("  shipped   {}\n", r.shipped);
+  out += fmt::format("  run       {}\n", r.run);
+  return out;
+}
+
+}  // namespace planish::session

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "search/search.h"
+#include "session/knowledge.h"
+#include "session/plan.h"
+#include "session/seeded_domain.h"
+
+namespace planish::session {
+
+/// A search as a run makes it, and as its replay makes it again: the same regions, first guesses and predictor. Give it
+/// every planned region, in order. One thread.
+class SearchSetup {
+ public:
+  /// Borrows what is known of earlier runs, which must outlive the search.
+  explicit SearchSetup(Knowledge& knowledge);
+  ~SearchSetup();
+
+  /// A region that is searched; 0 where a time is not known.
+  void add(const PlannedRegion& region, double fallback_ms, double bound_ms);
+  /// Ways to cut the task, when all regions were added. One with a region that is not searched is left out.
+  void add_ways(const std::vector<PlannedWay>& ways);
+  /// The whole task, for coders, last of all: in place of all regions and of what no region stands for. `whole_ms`:
+  /// what the captured program takes, 0 where that is not known.
+  void add_whole(const PlannedRegion& region, double whole_ms, double bound_ms);
+  /// Of the search's ways but that one, its place among those of the plan.
+  std::size_t planned_way(std::size_t way) const { return planned_ways_[way]; }
+  bool empty() const { return specs_.empty(); }
+  /// Those added; gone once make() was called.
+  const std::vector<search::RegionSpec>& specs() const { return specs_; }
+  /// Of the first guesses that earlier runs left, over all regions.
+  const Fitted& guesses() const { return guesses_; }
+  /// Once, when all regions were added. Borrows what this owns.
+  /// `how` without regions' ways and predictor, which are this one's to say.
+  std::unique_ptr<search::Search> make(std::uint64_t seed, search::SearchOptions how);
+
+  /// Evaluations under way at once.
+  static int window(const std::string& target) { return backend::named(target).on_host ? 2 : 4; }
+
+ private:
+  class Predict;
+  Knowledge& knowledge_;
+  std::vector<search::RegionSpec> specs_;
+  std::vector<search::Way> ways_;
+  std::vector<std::size_t> planned_ways_;
+  std::unique_ptr<Predict> predictor_;
+  Fitted guesses_;
+};
+
+}  // namespace planish::session

@@ -1,0 +1,205 @@
+#include "session/shipped_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "backend/backend.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "program/program.h"
+#include "ship/folder.h"
+#include "worker/compiler.h"
+
+namespace planish::session {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::unexpected<Error> altered(const fs::path& folder, const std::string& what,
+                               std::string hint = "ship it again with `planish optimize`") {
+  return fail("altered", fmt::format("{}: {}", folder.string(), what), std::move(hint));
+}
+
+/// Links may lead anywhere, and to another place tomorrow.
+Status only_plain_files(const fs::path& folder) {
+  std::error_code failed;
+  for (fs::recursive_directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
+    const auto type = at->symlink_status().type();
+    if (type != fs::file_type::regular && type != fs::file_type::directory)
+      return altered(folder, fmt::format("{} is no plain file", at->path().lexically_relative(folder).string()));
+  }
+  if (failed) return std::unexpected(file_error(failed.value(), "read", folder));
+  return {};
+}
+
+bool stays_inside(const std::string& path) {
+  const fs::path relative(path);
+  return !path.empty() && relative.is_relative() &&
+         std::ranges::none_of(relative, [](const fs::path& part) { return part == ".."; });
+}
+
+/// What Planish itself puts into a folder, by where this version has it.
+Status own_parts_are_ours(const fs::path& folder, const worker::Toolbox& tools) {
+  const fs::path package = tools.python_path / "planish", libraries = tools.rt_library.parent_path();
+  const std::pair<const char*, fs::path> parts[] = {{"executor.py", package / "executor.py"},
+                                                    {"guards.py", package / "ship" / "guards.py"},
+                                                    {"module.py", package / "ship" / "module.py"},
+                                                    {"libplanish_rt.so", tools.rt_library},
+                                                    {"planish_call.so", libraries / "planish_call.so"}};
+  for (const auto& [name, original] : parts) {
+    std::error_code ignored;
+    if (!fs::exists(folder / name, ignored)) continue;
+    PLANISH_TRY(const std::string shipped, read_file(folder / name));
+    const auto ours = read_file(original);
+    if (!ours.has_value() || *ours != shipped) {
+      return altered(folder, fmt::format("{} is not what this version of Planish ships", name),
+                     "verify it with the version that made it, or ship it again");
+    }
+  }
+  return {};
+}
+
+/// The compiler's name that g++ leaves in an object; empty where there is none.
+std::string compiler_of(std::string_view binary) {
+  const std::size_t at = binary.find("GCC: (");
+  if (at == std::string_view::npos) return {};
+  return std::string(binary.substr(at, std::min(binary.find('\0', at), binary.size()) - at));
+}
+
+Status compare_kernels(const fs::path& folder, const program::Program& program, const Json& manifest,
+                       const worker::Toolbox& tools, ShippedFindings& findings) {
+  const Json binaries = manifest.value("binaries", Json::array());
+  if (!binaries.is_array() || binaries.size() != program.kernels.size())
+    return altered(folder, fmt::format("{} binaries for {} kernels", binaries.size(), program.kernels.size()));
+  std::optional<worker::Compiler> compiler;
+  PLANISH_TRY(const auto scratch, TempDir::create("planish-verify-"));
+  for (std::size_t k = 0; k < program.kernels.size(); ++k) {
+    const program::KernelSource& kernel = program.kernels[k];
+    const backend::Language* language = backend::find_language(kernel.language);
+    if (language == nullptr) return altered(folder, fmt::format("kernel {} is in an unknown language", k));
+    const std::string expected = fmt::format("kernels/k{}.{}", k, language->binary);
+    if (binaries[k] != Json(expected)) return altered(folder, fmt::format("kernel {}'s binary is not {}", k, expected));
+    PLANISH_TRY(const std::string source, read_file(folder / "kernels" / fmt::format("k{}.{}", k, language->suffix)));
+    if (source != kernel.source) return altered(folder, fmt::format("kernel {}'s source is not the program's", k));
+    PLANISH_TRY(const std::string binary, read_file(folder / expected));
+    if (!compiler.has_value()) {
+      PLANISH_TRY(compiler, worker::Compiler::start(tools));
+    }
+    // A cache of its own: what lies in the user's has been made before, and not by this.
+    auto made = compiler->compile(
+        {kernel.language, kernel.source, kernel.entry, kernel.flags, program.arch, scratch.path().string(), 120});
+    if (!made.has_value()) {
+      findings.notes.push_back(fmt::format("kernel {} could not be compiled here ({}): its binary was taken as it is",
+                                           k, made.error().kind));
+      continue;
+    }
+    PLANISH_TRY(const std::string again, read_file(made->path));
+    if (again == binary) continue;
+    if (backend::named(program.target).on_host && compiler_of(again) == compiler_of(binary))
+      return altered(folder, fmt::format("kernel {}'s binary is not what its source compiles to", k));
+    findings.notes.push_back(
+        fmt::format("kernel {} was compiled by another compiler: its binary could not be compared with its source", k));
+  }
+  return {};
+}
+
+/// The median as it is taken of samples everywhere.
+double median_of(std::vector<double> samples) {
+  std::ranges::sort(samples);
+  const std::size_t n = samples.size();
+  return n % 2 == 1 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
+}
+
+Status check_times(const fs::path& folder, const Json& times) {
+  for (const auto& [name, time] : times.items()) {
+    if (!time.is_object()) return altered(folder, "evidence.json: no times under " + name);
+    if (time.contains("error")) continue;
+    const Json samples = time.value("samples_ms", Json::array());
+    std::vector<double> values;
+    for (const Json& sample : samples) {
+      if (sample.is_number()) values.push_back(sample.get<double>());
+    }
+    if (values.empty() || values.size() != samples.size() || !time.contains("median_ms") ||
+        !time["median_ms"].is_number())
+      return altered(folder, fmt::format("evidence.json: the times of {} have no samples", name));
+    const double median = median_of(values), stated = time["median_ms"].get<double>();
+    if (!(std::fabs(median - stated) <= 1e-6 * std::max(std::fabs(median), 1e-12)))
+      return altered(
+          folder, fmt::format("evidence.json: {} ms are stated for {}, and its samples have a median of {} ms", stated,
+                              name, median));
+  }
+  return {};
+}
+
+Status check_evidence(const fs::path& folder, const program::Program* program) {
+  auto text = read_file(folder / "evidence.json");
+  if (!text.has_value()) return altered(folder, "evidence.json is missing");
+  auto parsed = parse_json(*text, "altered", (folder / "evidence.json").string());
+  if (!parsed.has_value()) return altered(folder, "evidence.json is no JSON");
+  const Json& evidence = *parsed;
+  if (!evidence.is_object() || evidence.value("schema", Json()) != Json("planish.evidence/1") ||
+      !evidence.contains("times") || !evidence["times"].is_object())
+    return altered(folder, "evidence.json is no planish.evidence/1 document");
+  PLANISH_CHECK(check_times(folder, evidence["times"]));
+  if (program == nullptr) return {};
+  const Json kernels = evidence.value("kernels", Json::array());
+  if (!kernels.is_array() || kernels.size() != program->kernels.size())
+    return altered(folder, "evidence.json speaks of other kernels");
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    const Json& kernel = kernels[k];
+    const program::KernelSource& source = program->kernels[k];
+    const backend::Language* language = backend::find_language(source.language);
+    if (language == nullptr) return altered(folder, fmt::format("kernel {} is in an unknown language", k));
+    const std::string path = fmt::format("kernels/k{}.{}", k, language->binary);
+    PLANISH_TRY(const std::string binary, read_file(folder / path));
+    if (!kernel.is_object() || kernel.value("source_sha256", Json()) != Json(sha256_hex(source.source)) ||
+        (kernel.contains("binary_sha256") && kernel["binary_sha256"] != Json(sha256_hex(binary))))
+      return altered(folder, fmt::format("evidence.json was made with another kernel {}", k));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ShippedFindings> check_shipped(const fs::path& folder, const worker::Toolbox& tools) {
+  ShippedFindings findings;
+  PLANISH_CHECK(only_plain_files(folder));
+  PLANISH_TRY(const std::string text, read_file(folder / "ship.json"));
+  PLANISH_TRY(const Json manifest, parse_json(text, "not_shipped", (folder / "ship.json").string()));
+  if (!manifest.is_object() || !manifest.contains("files") || !manifest["files"].is_object())
+    return altered(folder, "ship.json is no planish.ship/1 document");
+  for (const auto& [path, digest] : manifest["files"].items()) {
+    if (!stays_inside(path)) return altered(folder, fmt::format("ship.json lists {}, which lies outside", path));
+  }
+  PLANISH_CHECK(ship::check_folder(folder));
+  PLANISH_CHECK(own_parts_are_ours(folder, tools));
+  const Json mode = manifest.value("mode", Json());
+  if (mode != Json("program") && mode != Json("baseline") && mode != Json("solution"))
+    return altered(folder, "ship.json names no mode");
+  findings.mode = mode.get<std::string>();
+  if (findings.mode == "solution") {
+    PLANISH_TRY(const std::string solution, read_file(folder / "solution.py"));
+    if (manifest.value("solution", Json()) != Json(sha256_hex(solution)))
+      return altered(folder, "solution.py is not the solution that ship.json names");
+  }
+  if (findings.mode != "program") {
+    PLANISH_CHECK(check_evidence(folder, nullptr));
+    return findings;
+  }
+  PLANISH_TRY(const std::string program_text, read_file(folder / "program.json"));
+  auto program = program::parse(program_text);
+  if (!program.has_value()) return altered(folder, "program.json: " + program.error().message);
+  if (manifest.value("program", Json()) != Json(program::hash(*program)))
+    return altered(folder, "program.json is not the program that ship.json names");
+  PLANISH_CHECK(check_evidence(folder, &*program));
+  PLANISH_CHECK(compare_kernels(folder, *program, manifest, tools, findings));
+  return findings;
+}
+
+}  // namespace planish::session

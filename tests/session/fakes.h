@@ -1,0 +1,278 @@
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "session/optimize_flow.h"
+
+/// A world in which `optimize` runs in milliseconds: programs are lines of text whose time is written in them.
+namespace planish::session::testing {
+
+/// One gene, speed 1 … 9; a higher one is faster. Where it approximates, every genome that is drawn has fast=1 as well.
+class SpeedDomain : public coder::Domain {
+ public:
+  explicit SpeedDomain(std::string region, bool approximates = false)
+      : region_(std::move(region)), approximates_(approximates) {}
+  static codegen::Genome make(std::int64_t speed) { return {{"speed", speed}}; }
+  std::vector<codegen::Gene> genes() const override {
+    std::vector<codegen::Gene> out{{"speed", {1, 2, 3, 4, 5, 6, 7, 8, 9}}};
+    if (approximates_) out.push_back({"fast", {1}});
+    return out;
+  }
+  bool legal(const codegen::Genome& g) const override { return g.contains("fast") == approximates_; }
+  std::vector<codegen::Genome> seeds() const override { return {drawn(3)}; }
+  codegen::Genome random(std::mt19937_64& rng) const override {
+    return drawn(1 + static_cast<std::int64_t>(rng() % 9));
+  }
+  std::vector<codegen::Genome> neighbours(const codegen::Genome& g) const override {
+    std::vector<codegen::Genome> out;
+    if (g.at("speed") > 1) out.push_back(drawn(g.at("speed") - 1));
+    if (g.at("speed") < 9) out.push_back(drawn(g.at("speed") + 1));
+    return out;
+  }
+  codegen::Genome mutate(const codegen::Genome&, std::mt19937_64& rng) const override { return random(rng); }
+  Result<coder::Candidate> build(const codegen::Genome& g) const override {
+    coder::Candidate out;
+    out.proposal = g;
+    out.program = region_ + "=" + std::to_string(g.at("speed"));
+    out.hash = sha256_hex(out.program.text());
+    return out;
+  }
+
+ private:
+  codegen::Genome drawn(std::int64_t speed) const {
+    return approximates_ ? codegen::Genome{{"fast", 1}, {"speed", speed}} : make(speed);
+  }
+
+  std::string region_;
+  bool approximates_;
+};
+
+/// Regions r0, r1, …; the composed program lists the speeds chosen, and ~ where one approximates.
+class FakePlan : public Plan {
+ public:
+  /// With `other_way` one more region in place of all of them.
+  explicit FakePlan(int regions, bool approximates = false, bool other_way = false) {
+    if (other_way) ++regions;
+    for (int i = 0; i < regions; ++i) {
+      PlannedRegion region;
+      region.id = "r" + std::to_string(i);
+      region.key = "key" + std::to_string(i);
+      region.aten_program = region.id + "=aten";
+      region.domain = std::make_shared<SpeedDomain>(region.id, approximates);
+      regions_.push_back(std::move(region));
+    }
+    if (!other_way) return;
+    PlannedWay way;
+    for (int i = 0; i + 1 < regions; ++i) way.replaces.push_back({"r" + std::to_string(i), 1});
+    way.by.push_back({regions_.back().id, 1});
+    regions_.back().alternative = true;
+    ways_.push_back(std::move(way));
+  }
+  const std::vector<PlannedRegion>& regions() const override { return regions_; }
+  const std::vector<PlannedWay>& ways() const override { return ways_; }
+  int kept = 0;
+  int kept_steps() const override { return kept; }
+  double bytes() const override { return 1; }
+  double flops() const override { return 1; }
+  Result<std::string> aten_program() const override { return "whole"; }
+  Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
+                              const std::vector<std::size_t>& ways) const override {
+    std::string out = "whole";
+    for (const std::size_t way : ways) out += ";way" + std::to_string(way);
+    for (const auto& [region, proposal] : chosen) {
+      const codegen::Genome& genome = *coder::genome_of(proposal);
+      out += ";" + region + "=" + std::to_string(genome.at("speed"));
+      if (genome.contains("fast") && genome.at("fast") != 0) out += "~";
+    }
+    return out;
+  }
+  Result<Explanation> explain(const std::set<std::string>& used, const std::vector<std::size_t>&,
+                              const std::string&) const override {
+    Explanation out;
+    out.before = {3, 4e6};
+    out.after = {1, 1e6};
+    for (const std::string& region : used)
+      out.fused.push_back({region, "mul, relu", "fake.py:3-4", 1, {2, 2e6}, {1, 1e6}});
+    return out;
+  }
+
+ private:
+  std::vector<PlannedRegion> regions_;
+  std::vector<PlannedWay> ways_;
+};
+
+class FakePlanner : public Planner {
+ public:
+  int regions = 1;
+  bool approximates = false, other_way = false;
+  int kept_steps = 0;
+  Result<std::unique_ptr<Plan>> plan(const std::string&, const DeviceFacts&) override {
+    auto plan = std::make_unique<FakePlan>(regions, approximates, other_way);
+    plan->kept = kept_steps;
+    return plan;
+  }
+};
+
+class FakeShipper : public Shipper {
+ public:
+  std::vector<ShipRequest> shipped;
+  Status ship(const ShipRequest& request) override {
+    shipped.push_back(request);
+    return {};
+  }
+};
+
+/// A region's aten form takes 10 ms, speed n takes 10 − n ms; the whole takes 10 ms a region, less what its choices
+/// save.
+class FakeEvaluator : public EvaluatorApi {
+ public:
+  int regions = 1;
+  double kept_ms = 0;               ///< of the whole: what no region replaces
+  double way_ms = 0;                ///< what the whole takes beside, where it is cut another way
+  std::set<std::string> no_region;  ///< that cannot be described
+  std::vector<std::string> described;
+  std::set<std::string> wrong;  ///< programs of the whole with one of these in them fail
+  std::string open_fails;       ///< kind
+  int gone_after = 0;           ///< evaluations until the evaluator dies; 0: never
+  bool shipped_verifies = true;
+  std::string unverified;  ///< shipped programs with this in them do not verify
+  int program_runs = 10;   ///< of ten calls that verify the shipped module
+  std::set<std::string> unverified_baselines;
+  std::set<std::string> crashing_baselines;  ///< there is no verdict on them
+  std::map<std::string, double> baseline_ms = {
+      {"eager", 10}, {"compile", 8}, {"max_autotune_no_cudagraphs", 7}, {"max_autotune", 6}};
+  double shipped_ms = 4, shipped_spread = 0.1;
+  double shipped_kept_ms = 0, baseline_kept_ms = 0;  ///< where the caller keeps results; baselines' beside their own
+  double aten_ms = 0;                                ///< of a region's aten form; 0: 10
+  std::map<std::string, double> spread;              ///< of baselines, where it is not 0.1
+  FakeClock* clock = nullptr;                        ///< moved by what a call takes
+  double evaluate_seconds = 0, verify_seconds = 0;
+  std::string late;       ///< the call (open, evaluate, verify, claim) that runs out of time
+  std::string late_mode;  ///< a baseline that does while it is compiled
+  std::vector<std::string> degenerate;
+  std::vector<Note> notes;
+  std::vector<std::string> evaluated;
+  std::vector<ClaimRequest> claims;
+  CancelToken cancel;
+  int cancel_after = 0;
+  FakeShipper* shipper = nullptr;
+
+  Result<OpenReply> open(const OpenRequest& request) override {
+    if (!open_fails.empty()) return fail(open_fails, "the task is no good", "write another");
+    if (late == "open") return fail("out_of_time", "too late");
+    OpenReply out;
+    out.session = "s";
+    out.task_name = "fake";
+    out.task_sha256 = source;
+    out.device.target = request.target == "auto" ? "cpu" : request.target;
+    out.device.name = "a fake";
+    return out;
+  }
+  Result<RegionReply> region(const RegionRequest& request) override {
+    const std::scoped_lock lock(mutex_);
+    if (no_region.contains(request.region)) return fail("unsupported", "no such inputs");
+    described.push_back(request.region);
+    RegionReply out;
+    out.degenerate = degenerate;
+    out.notes = notes;
+    return out;
+  }
+  Result<Evaluation> evaluate(const EvaluateRequest& request) override {
+    const std::scoped_lock lock(mutex_);
+    if (late == "evaluate") return fail("out_of_time", "too late");
+    evaluated.push_back(request.program.text());
+    if (clock != nullptr) clock->advance(std::chrono::milliseconds(static_cast<int>(1e3 * evaluate_seconds)));
+    if (gone_after > 0 && static_cast<int>(evaluated.size()) > gone_after)
+      return fail("closed", "the evaluator is gone");
+    if (cancel_after > 0 && static_cast<int>(evaluated.size()) == cancel_after) cancel.cancel();
+    Evaluation out;
+    out.program = sha256_hex(request.program.text());
+    out.region = request.region;
+    out.level = request.level;
+    out.tier = Tier::bench;
+    const bool whole = request.region == "task";
+    out.outcome = Outcome::ok;
+    for (const std::string& bad : wrong) {
+      if (whole && request.program.text().find(bad) != std::string::npos) out.outcome = Outcome::wrong;
+    }
+    if (!out.ok()) return out;
+    out.bench = BenchReport{};
+    out.bench->median_ms = whole ? 10.0 * regions + kept_ms : 10.0;
+    if (!whole && aten_ms > 0 && request.program.text().ends_with("=aten")) {
+      out.bench->median_ms = aten_ms;
+      return out;
+    }
+    const std::string& text = request.program.text();
+    for (std::size_t at = text.find('='); at != std::string::npos; at = text.find('=', at + 1)) {
+      const char speed = text[at + 1];
+      if (speed >= '1' && speed <= '9') out.bench->median_ms -= speed - '0';
+    }
+    if (text.find(";way") != std::string::npos) out.bench->median_ms += way_ms;
+    out.roofline = Roofline{1, 1, 0.1, "memory", 0.1 / out.bench->median_ms};
+    return out;
+  }
+  Result<VerifyReply> verify(const VerifyRequest&) override {
+    if (clock != nullptr) clock->advance(std::chrono::milliseconds(static_cast<int>(1e3 * verify_seconds)));
+    if (late == "verify") return fail("out_of_time", "too late");
+    ++verified;
+    VerifyReply out;
+    const std::string baseline =
+        shipper != nullptr && !shipper->shipped.empty() ? shipper->shipped.back().baseline : "";
+    out.verified = baseline.empty() ? shipped_verifies : !unverified_baselines.contains(baseline);
+    if (!unverified.empty() && shipper->shipped.back().program.find(unverified) != std::string::npos)
+      out.verified = false;
+    out.outcome = out.verified ? Outcome::ok : Outcome::wrong;
+    if (crashing_baselines.contains(baseline)) {
+      out.verified = false;
+      out.outcome = Outcome::crash;
+    }
+    TestCase test;
+    test.regime = "task";
+    test.ok = out.verified;
+    test.outputs.push_back({2e-7, 4e-7, 1e-6, 1e-6, 1e-7, 2e-7, {}});
+    out.cases.push_back(test);
+    if (baseline.empty()) out.program = ProgramCalls{10, program_runs, program_runs < 10 ? "no such luck" : ""};
+    return out;
+  }
+  Result<ClaimReply> claim(const ClaimRequest& request) override {
+    claims.push_back(request);
+    if (late == "claim") return fail("out_of_time", "too late");
+    ClaimReply out;
+    const auto add = [&](const std::string& name, double ms, double wide) {
+      ClaimTime time;
+      time.name = name;
+      time.median_ms = ms;
+      time.lo_ms = ms - wide;
+      time.hi_ms = ms + wide;
+      time.host_us = 5;
+      time.samples_ms = {ms, ms};
+      if (shipped_kept_ms > 0) {
+        time.kept_ms = name == "shipped" ? shipped_kept_ms : ms + baseline_kept_ms;
+        time.kept_lo_ms = time.kept_ms - wide;
+        time.kept_hi_ms = time.kept_ms + wide;
+      }
+      out.times.push_back(time);
+    };
+    if (!request.path.empty()) add("shipped", shipped_ms, shipped_spread);
+    for (const std::string& mode : request.modes) {
+      add(mode, baseline_ms[mode], spread.contains(mode) ? spread[mode] : 0.1);
+      if (mode == late_mode) out.times.back().error = Error{"out_of_time", "too late", {}, {}};
+    }
+    return out;
+  }
+  Status close(const std::string&) override { return {}; }
+  std::string source = "sha";
+  int verified = 0;  ///< calls of verify() that were answered
+
+ private:
+  std::mutex mutex_;
+};
+
+}  // namespace planish::session::testing
