@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "codegen/kernel_key.h"
 #include "codegen/partition/regions.h"
 #include "codegen/partition/units.h"
 
@@ -61,7 +62,7 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
 }
 
 std::string canonical_key(const Region& region) {
-  if (region.before.empty()) return sha256_hex(text(region.kernel));
+  if (region.before.empty()) return sha256_hex(kernel_key_bytes(region.kernel));
   // How the kernels are joined, by numbers that do not depend on the place in the graph.
   std::map<int, std::size_t> number;
   for (const int v : region.inputs) number.emplace(v, number.size());
@@ -70,7 +71,7 @@ std::string canonical_key(const Region& region) {
     for (const int v : inputs) all += fmt::format("{} ", number.emplace(v, number.size()).first->second);
     all += "->";
     for (const int v : outputs) all += fmt::format(" {}", number.emplace(v, number.size()).first->second);
-    all += "\n" + text(kernel) + "\n";
+    all += "\n" + kernel_key_bytes(kernel) + "\n";
   };
   for (const Region& one : region.before) stage(one.kernel, one.inputs, one.outputs);
   stage(region.kernel, region.reads, region.outputs);

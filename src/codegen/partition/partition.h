@@ -62,7 +62,8 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
 Result<Partition> partition_rewritten(const ir::Graph& graph, const Partition& base, const ir::Graph& rewritten,
                                       std::size_t local, const PartitionOptions& options = {});
 
-/// Equal for regions whose kernels compute the same from equally laid out inputs, whatever their place in the graph.
+/// The hash of what the region's kernels compute and how they are joined (kernel_key.h): equal for regions that compute
+/// the same from equally laid out inputs, whatever their place in the graph and whatever anything is called.
 std::string canonical_key(const Region& region);
 
 }  // namespace planish::codegen
