@@ -1,14 +1,25 @@
 #include "program/normalise.h"
 
-#include <cctype>
+#include <algorithm>
+#include <array>
 
 #include "backend/backend.h"
 
 namespace planish::program {
 namespace {
 
+enum Class : unsigned char { other, part_of_word, space };
+/// By the C locale's letters: a look-up for each of tens of thousands of characters of each candidate.
+constexpr auto classes = [] {
+  std::array<Class, 256> all{};
+  for (const char* c = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"; *c != 0; ++c)
+    all[static_cast<unsigned char>(*c)] = part_of_word;
+  for (const char* c = " \t\n\v\f\r"; *c != 0; ++c) all[static_cast<unsigned char>(*c)] = space;
+  return all;
+}();
+
 bool word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  return classes[static_cast<unsigned char>(c)] == part_of_word;
 }
 
 /// End of the literal that starts at `at` (one past its closing quote).
@@ -33,6 +44,7 @@ std::string normalise_source(std::string_view s, std::string_view language, std:
   const backend::Language* known = backend::find_language(language);
   const bool python = known != nullptr && known->python;
   std::string out;
+  out.reserve(s.size());
   bool gap = false, directive = false, line_start = true;
   std::size_t i = 0;
   const auto put = [&](std::string_view text) {
@@ -66,7 +78,7 @@ std::string normalise_source(std::string_view s, std::string_view language, std:
         if (end < s.size() && s[end] != '\n' && s[end] != '#') out += s.substr(i, end - i);
         i = end;
       }
-    } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
+    } else if (classes[static_cast<unsigned char>(c)] == space) {
       gap = true;
       ++i;
     } else if (c == '"' || c == '\'') {
