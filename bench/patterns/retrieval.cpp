@@ -1,11 +1,13 @@
 // How well and how fast patterns are found: `planish-patterns-retrieval INDEX [QUERIES] [--half tune|held_out] [--scale
-// N] [--verbose]`.
+// N] [--vectors WEIGHT|default] [--verbose]`.
 //
 // Queries are labelled with predicates on names and paths (bench/patterns/queries.json). A query is answered at rank r
 // where the r-th hit is the first that one of its predicates accepts. recall@5: share of the queries answered at rank 5
 // or better; MRR: mean of 1/r within the first 10; precision@5: accepted hits of the first five. Times are of
 // Library::search in one thread (by the clock, and of that thread's processor), each query 20 times, after one round
 // unmeasured.
+// --vectors ranks by vectors too: those of INDEX, and of queries that `planish patterns search` has asked before; with
+// --scale any 384 numbers. WEIGHT is what the nearest text counts in place of the default.
 // --scale N makes an index of N patterns of INDEX in which each is a document of its own: nothing shares a text.
 #include <fmt/format.h>
 #include <time.h>
@@ -14,6 +16,8 @@
 #include <chrono>
 #include <cstdio>
 #include <map>
+#include <optional>
+#include <random>
 #include <regex>
 #include <string>
 #include <string_view>
@@ -22,6 +26,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "patterns/library.h"
+#include "patterns/vectors.h"
 
 namespace {
 
@@ -85,12 +90,27 @@ int complain(const Error& error) {
   return 2;
 }
 
+/// What stands for a query beside its words; filled where --vectors is given.
+std::map<std::string, patterns::QueryVector> meanings;
+const patterns::QueryVector& meaning_of(const Query& query) {
+  return meanings[query.text];
+}
+
+/// Vectors in no direction that means anything: for time alone.
+std::vector<std::vector<float>> anyhow(std::size_t count, std::size_t dimensions) {
+  static std::mt19937 rng(1);
+  std::normal_distribution<float> draw;
+  std::vector<std::vector<float>> out(count, std::vector<float>(dimensions));
+  for (auto& one : out) std::ranges::generate(one, [&] { return draw(rng); });
+  return out;
+}
+
 Json times_of(const Library& library, const std::vector<Query>& queries) {
   std::vector<double> ms, cpu;
   for (int round = 0; round < 21; ++round) {
     for (const Query& query : queries) {
       const double start = seconds(), cpu_start = cpu_seconds();
-      const auto hits = library.search(query.text, {}, 5);
+      const auto hits = library.search(query.text, {}, 5, meaning_of(query));
       if (round == 0 || !hits) continue;
       ms.push_back(1e3 * (seconds() - start));
       cpu.push_back(1e3 * (cpu_seconds() - cpu_start));
@@ -114,11 +134,16 @@ Json times_of(const Library& library, const std::vector<Query>& queries) {
 int main(int argc, char** argv) {
   std::string index, file = "bench/patterns/queries.json", half;
   int scale = 0;
+  bool vectors = false;
+  std::optional<double> weight;
   bool verbose = false;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--verbose") {
       verbose = true;
+    } else if (word == "--vectors" && i + 1 < argc) {
+      vectors = true;
+      if (const std::string_view given = argv[++i]; given != "default") weight = std::stod(std::string(given));
     } else if (word == "--half" && i + 1 < argc) {
       half = argv[++i];
     } else if (word == "--scale" && i + 1 < argc) {
@@ -128,8 +153,11 @@ int main(int argc, char** argv) {
     }
   }
   if (index.empty()) {
-    std::fputs("usage: planish-patterns-retrieval INDEX [QUERIES] [--half tune|held_out] [--scale N] [--verbose]\n",
-               stderr);
+    std::fputs(
+        "usage: planish-patterns-retrieval INDEX [QUERIES] [--half tune|held_out] [--scale N] [--vectors "
+        "WEIGHT|default] "
+        "[--verbose]\n",
+        stderr);
     return 2;
   }
   auto library = Library::open(index);
@@ -142,6 +170,21 @@ int main(int argc, char** argv) {
   const auto all = library->search("", {}, 10'000'000);
   if (!all) return complain(all.error());
   Json out{{"patterns", all->size()}, {"queries", queries.size()}};
+
+  if (vectors && scale == 0) {
+    auto known = patterns::Vectors::open(index);
+    if (!known) return complain(known.error());
+    const auto state = known->state();
+    if (!state) return complain(state.error());
+    const auto refuse = [](const std::vector<std::string>& texts) -> Result<std::vector<std::vector<float>>> {
+      return fail("bad_queries", "no vector is kept of: " + texts.front(), "search it with `planish patterns search`");
+    };
+    for (const Query& query : queries) {
+      auto vector = known->of_query(state->model.value_or(patterns::VectorModel{}), query.text, refuse);
+      if (!vector) return complain(vector.error());
+      meanings[query.text] = {std::move(*vector), weight};
+    }
+  }
 
   if (scale > 0) {
     std::vector<Pattern> some;
@@ -160,6 +203,16 @@ int main(int argc, char** argv) {
     if (!scaled) return complain(scaled.error());
     const auto kept = scaled->replace({"scaled", "cutlass", "", 0, 0}, some);
     if (!kept) return complain(kept.error());
+    if (vectors) {
+      auto any = patterns::Vectors::open(scaled->file());
+      if (!any) return complain(any.error());
+      const auto made = any->embed(
+          {"anyhow", 0},
+          [](const auto& texts) -> Result<std::vector<std::vector<float>>> { return anyhow(texts.size(), 384); }, 4096,
+          nullptr, {});
+      if (!made) return complain(made.error());
+      for (const Query& query : queries) meanings[query.text] = {patterns::pack_vector(anyhow(1, 384).front()), weight};
+    }
     out["scaled"] = {{"patterns", kept->patterns}, {"ms", times_of(*scaled, queries)}};
     std::puts(out.dump(1).c_str());
     return 0;
@@ -168,7 +221,7 @@ int main(int argc, char** argv) {
   std::map<std::string, Score> scores;
   for (const Query& query : queries) {
     if (!half.empty() && query.half != half) continue;
-    const auto hits = library->search(query.text, {}, 10);
+    const auto hits = library->search(query.text, {}, 10, meaning_of(query));
     if (!hits) return complain(hits.error());
     int rank = 0, good = 0;
     for (std::size_t i = 0; i < hits->size(); ++i) {

@@ -8,6 +8,7 @@
 #include "cli/exit_code.h"
 #include "cli/verbs.h"
 #include "llm/config.h"
+#include "llm/embedding.h"
 #include "llm/probe.h"
 #include "session/result_document.h"
 #include "session/version.h"
@@ -95,12 +96,39 @@ std::string report_text(const llm::ModelReport& report) {
   return out;
 }
 
+/// One short text, as searches send them.
+Json look_at(const llm::EmbeddingConfig& config, llm::Transport& transport, llm::Ledger& ledger, std::string& text) {
+  Json out = {{"name", config.name}, {"base_url", config.base_url}, {"ok", false}};
+  std::expected<llm::Embedded, llm::Failure> made;
+  auto key = llm::read_key("embedding", config.key_env, &hidden_value);
+  if (key) {
+    llm::EmbeddingClient client(config, std::move(*key), transport, ledger, real_clock());
+    made = client.embed({"grouped gemm"}, {.deadline = deadline_in(most_seconds), .cancel = nullptr, .listener = {}});
+  } else {
+    made = std::unexpected(llm::Failure{std::move(key).error(), false, false, false, {}});
+  }
+  text += fmt::format("  {} {:<16} {} at {} (vectors of patterns)\n", made ? "ok " : "-- ", "embedding", config.name,
+                      config.base_url);
+  if (made) {
+    out["ok"] = true;
+    out["dimensions"] = made->vectors.front().size();
+    text += fmt::format("      {:<16} {} numbers a vector\n", "", made->vectors.front().size());
+    return out;
+  }
+  const Error& error = made.error().error;
+  out["error"] = {{"kind", error.kind}, {"message", error.message}, {"causes", error.causes}, {"hint", error.hint}};
+  text += fmt::format("      {:<16} {}\n", "", error.message);
+  for (const std::string& cause : error.causes) text += fmt::format("      {:<16} because: {}\n", "", cause);
+  if (!error.hint.empty()) text += fmt::format("      {:<16} -> {}\n", "", error.hint);
+  return out;
+}
+
 }  // namespace
 
 int doctor_models_verb(const std::string& config_file, const Output& output) {
   auto config = llm::read_models(config_file);
   if (!config) return output.error(config.error());
-  if (config->models.empty()) {
+  if (config->models.empty() && !config->embedding) {
     return output.error(
         {"no_models",
          fmt::format("{} names no model", config_file),
@@ -116,7 +144,13 @@ int doctor_models_verb(const std::string& config_file, const Output& output) {
     for (std::size_t i = 0; i < reports.size(); ++i)
       threads.emplace_back([&, i] { reports[i] = look_at(config->models[i], *transport, ledger); });
   }
-  const bool ok = std::ranges::all_of(reports, &llm::ModelReport::ok);
+  bool ok = std::ranges::all_of(reports, &llm::ModelReport::ok);
+  std::string embedding_text;
+  Json embedding;
+  if (config->embedding) {
+    embedding = look_at(*config->embedding, *transport, ledger, embedding_text);
+    ok = ok && embedding["ok"].get<bool>();
+  }
   const llm::Amount spent = ledger.spent();
   Json document = {{"schema_version", ResultDocument::schema_version},
                    {"planish", version},
@@ -129,6 +163,8 @@ int doctor_models_verb(const std::string& config_file, const Output& output) {
     document["models"].push_back(report_json(report));
     text += report_text(report);
   }
+  if (config->embedding) document["embedding"] = std::move(embedding);
+  text += embedding_text;
   text += fmt::format("{} of {} models ready; {} tokens, {:.4f} dollars spent on asking\n",
                       std::ranges::count_if(reports, &llm::ModelReport::ok), reports.size(), spent.tokens,
                       static_cast<double>(spent.nanodollars) / 1e9);

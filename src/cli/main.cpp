@@ -394,7 +394,7 @@ int main(int argc, char** argv) {
   if (report_app->parsed()) return report_verb(report, output);
   if (doctor_app->parsed() && doctor_models) return doctor_models_verb(config, output);
   if (doctor_app->parsed()) return doctor_verb(doctor_store, output);
-  if (auto code = patterns_command.run(output)) return *code;
+  if (auto code = patterns_command.run(config, output)) return *code;
   if (auto code = environment_command.run(output)) return *code;
   if (cache_dir_app->parsed()) return cache_verb(CacheAction::dir, output);
   if (cache_size_app->parsed()) return cache_verb(CacheAction::size, output);

@@ -48,8 +48,14 @@ PatternsCommand::PatternsCommand(CLI::App& app, Output& output) {
   search_->add_option("-n,--limit", searching_.limit, "Most patterns to give")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  search_->add_flag("--no-embedding", searching_.no_embedding,
+                    "By words and facts alone, also where there are vectors");
   add_store(search_, searching_);
   add_common(search_, searching_, output);
+
+  embed_ = verb->add_subcommand(
+      "embed", "Make vectors of what searches rank, with the [embedding] of planish.toml; again goes on");
+  add_common(embed_, embedding_, output);
 
   show_ = verb->add_subcommand("show", "One pattern: its facts, its source, what it achieved");
   show_->add_option("id", showing_.id, "Its id, or the beginning of it")->required()->type_name("ID");
@@ -65,9 +71,11 @@ PatternsCommand::PatternsCommand(CLI::App& app, Output& output) {
   add_common(forget_, forgetting_, output);
 }
 
-std::optional<int> PatternsCommand::run(const Output& output) const {
+std::optional<int> PatternsCommand::run(const std::string& config, const Output& output) {
+  searching_.config = embedding_.config = config;
   if (import_->parsed()) return patterns_verb(PatternsAction::import, importing_, output);
   if (search_->parsed()) return patterns_verb(PatternsAction::search, searching_, output);
+  if (embed_->parsed()) return patterns_verb(PatternsAction::embed, embedding_, output);
   if (show_->parsed()) return patterns_verb(PatternsAction::show, showing_, output);
   if (list_->parsed()) return patterns_verb(PatternsAction::list, listing_, output);
   if (forget_->parsed()) return patterns_verb(PatternsAction::forget, forgetting_, output);

@@ -13,16 +13,17 @@ class PatternsCommand {
   PatternsCommand(CLI::App& app, Output& output);
   PatternsCommand(const PatternsCommand&) = delete;
   PatternsCommand& operator=(const PatternsCommand&) = delete;
-  /// The exit code, where it was one of its verbs.
-  std::optional<int> run(const Output& output) const;
+  /// The exit code, where it was one of its verbs. `config`: planish.toml.
+  std::optional<int> run(const std::string& config, const Output& output);
 
  private:
   CLI::App* import_ = nullptr;
   CLI::App* search_ = nullptr;
+  CLI::App* embed_ = nullptr;
   CLI::App* show_ = nullptr;
   CLI::App* list_ = nullptr;
   CLI::App* forget_ = nullptr;
-  PatternsVerb importing_, searching_, showing_, listing_, forgetting_;
+  PatternsVerb importing_, searching_, embedding_, showing_, listing_, forgetting_;
 };
 
 }  // namespace planish::cli

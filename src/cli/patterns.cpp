@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
+#include "cli/pattern_embedding.h"
 #include "cli/pattern_readers.h"
 #include "patterns/importer/import.h"
 #include "patterns/own.h"
@@ -82,9 +83,13 @@ void add_value(patterns::Facts& facts, std::string_view name, const std::string&
   patterns::add_fact(facts, name, lower);
 }
 
+}  // namespace
+
 Result<patterns::Library> open_library(const PatternsVerb& options) {
   return patterns::Library::open(options.index.empty() ? patterns::Library::default_file() : fs::path(options.index));
 }
+
+namespace {
 
 int import_action(const PatternsVerb& options, const Output& output) {
   const fs::path folder = fs::path(options.folder).lexically_normal();
@@ -156,9 +161,15 @@ int search_action(const PatternsVerb& options, const Output& output) {
                                 "`planish patterns list` has the names"});
     }
   }
-  auto hits = library->search(options.query, *filter, options.limit);
+  auto meaning = query_vector(options, *library);
+  if (!meaning) return output.error(meaning.error());
+  auto hits = library->search(options.query, *filter, options.limit, {meaning->vector, {}});
   if (!hits) return output.error(hits.error());
   Json document = document_of(*library);
+  if (!meaning->note.empty()) {
+    document["notes"] = Json::array({meaning->note});
+    if (!output.json && output.said == nullptr) fmt::print(stderr, "note: {}\n", printable(meaning->note));
+  }
   document["query"] = options.query;
   document["hits"] = Json::array();
   std::string text;
@@ -166,6 +177,7 @@ int search_action(const PatternsVerb& options, const Output& output) {
     Json one = pattern_json(hit.pattern);
     one["score"] = hit.score;
     one["score_parts"] = {{"text", hit.by_text}, {"facts", hit.by_facts}, {"measurements", hit.by_measurements}};
+    if (!meaning->vector.empty()) one["score_parts"]["meaning"] = hit.by_meaning;
     document["hits"].push_back(std::move(one));
     text += fmt::format("{}  {:<7} {:<13} {}\n", hit.pattern.id, hit.pattern.kind, printable(hit.pattern.form),
                         printable(hit.pattern.name));
@@ -291,6 +303,8 @@ int patterns_verb(PatternsAction action, const PatternsVerb& options, const Outp
       return show_action(options, output);
     case PatternsAction::list:
       return list_action(options, output);
+    case PatternsAction::embed:
+      return embed_action(options, output);
     case PatternsAction::forget:
       break;
   }

@@ -10,7 +10,7 @@
 
 namespace planish::cli {
 
-enum class PatternsAction : std::uint8_t { import, search, show, list, forget };
+enum class PatternsAction : std::uint8_t { import, search, show, list, forget, embed };
 
 struct PatternsVerb {
   std::string index;               ///< file; empty for the one in the data folder
@@ -20,8 +20,10 @@ struct PatternsVerb {
   std::vector<std::string> operation, variant, direction, dtype, arch, tile, layout, schedule, epilogue, shape,
       language;
   int limit = 10;
-  bool source = false;  ///< show: the source alone
-  std::string id;       ///< show; of forget, the corpus
+  std::string config;         ///< planish.toml, for its [embedding]; empty: none is looked for
+  bool no_embedding = false;  ///< search: by words and facts alone
+  bool source = false;        ///< show: the source alone
+  std::string id;             ///< show; of forget, the corpus
 };
 int patterns_verb(PatternsAction action, const PatternsVerb& options, const Output& output);
 

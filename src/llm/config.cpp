@@ -97,7 +97,7 @@ bool variable_name(std::string_view text) {
          std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
-void read_url(TableReader& reader, ModelConfig& model) {
+void read_url(TableReader& reader, std::string& base_url) {
   std::string url;
   if (!reader.text("base_url", url))
     return reader.problem("`base_url` is missing", "for example \"http://localhost:8000/v1\"");
@@ -113,7 +113,16 @@ void read_url(TableReader& reader, ModelConfig& model) {
     return reader.problem("`base_url` must not have a query", "the path alone; keys go into the variable of key_env");
   if (std::ranges::any_of(url, [](unsigned char c) { return c <= ' ' || c == 127; }))
     return reader.problem("`base_url` holds a space or a control character");
-  model.base_url = url;
+  base_url = url;
+}
+
+void read_key_env(TableReader& reader, std::string& key_env) {
+  if (!reader.text("key_env", key_env) || variable_name(key_env)) return;
+  // Not shown: somebody may have written the key itself.
+  key_env.clear();
+  reader.problem("`key_env` is no name of an environment variable",
+                 "it names the variable that holds the key, for example \"OPENAI_API_KEY\"; the key itself never "
+                 "stands in the file");
 }
 
 void read_roles(TableReader& reader, ModelConfig& model) {
@@ -175,14 +184,8 @@ Result<ModelConfig> read_model(const toml::table& table, const std::string& file
     reader.problem("`wire` must be openai or anthropic",
                    "openai is what vLLM, SGLang, llama.cpp, Ollama and LiteLLM speak");
   }
-  read_url(reader, model);
-  // Not shown: somebody may have written the key itself.
-  if (reader.text("key_env", model.key_env) && !variable_name(model.key_env)) {
-    model.key_env.clear();
-    reader.problem("`key_env` is no name of an environment variable",
-                   "it names the variable that holds the key, for example \"OPENAI_API_KEY\"; the key itself never "
-                   "stands in the file");
-  }
+  read_url(reader, model.base_url);
+  read_key_env(reader, model.key_env);
   read_roles(reader, model);
   double temperature = 0;
   if (reader.number("temperature", temperature, 0, 2)) model.temperature = temperature;
@@ -215,6 +218,25 @@ Result<ModelConfig> read_model(const toml::table& table, const std::string& file
   return model;
 }
 
+Result<EmbeddingConfig> read_embedding(const toml::table& table, const std::string& file) {
+  EmbeddingConfig out;
+  TableReader reader(table, file + ": [embedding]");
+  if (!reader.text("name", out.name) || out.name.empty())
+    reader.problem("`name` is missing", "what the server calls the model");
+  read_url(reader, out.base_url);
+  read_key_env(reader, out.key_env);
+  std::int64_t dimensions = 0, batch = out.batch;
+  reader.integer("dimensions", dimensions, 1, most_dimensions);
+  reader.integer("batch", batch, 1, 256);
+  out.dimensions = static_cast<int>(dimensions);
+  out.batch = static_cast<int>(batch);
+  double price = 0;
+  if (reader.number("price", price, 0, 1e6)) out.price = price;
+  reader.number("timeout", out.timeout_seconds, 0.01, 86400);
+  PLANISH_CHECK(reader.finish());
+  return out;
+}
+
 }  // namespace
 
 std::int64_t nanodollars(const Price& price, const Usage& usage) {
@@ -229,7 +251,8 @@ Result<ModelsConfig> parse_models(std::string_view text, const std::string& file
   const toml::parse_result parsed = toml::parse(text, std::string_view(file));
   if (!parsed) {
     // The settings of the verbs are read more leniently, by another reader: where no model is named, that is enough.
-    if (text.find("model") == std::string_view::npos && text.find("key_env") == std::string_view::npos)
+    if (text.find("model") == std::string_view::npos && text.find("embedding") == std::string_view::npos &&
+        text.find("key_env") == std::string_view::npos)
       return ModelsConfig{};
     // The description alone: it quotes no value.
     return fail("models_config",
@@ -248,6 +271,14 @@ Result<ModelsConfig> parse_models(std::string_view text, const std::string& file
       config.spending.nanodollars = static_cast<std::int64_t>(std::floor(dollars * 1e9));
     if (reader.integer("tokens", tokens, 0, 1'000'000'000'000'000)) config.spending.tokens = tokens;
     PLANISH_CHECK(reader.finish());
+  }
+  if (const toml::node* node = root.get("embedding")) {
+    if (!node->is_table())
+      return fail("models_config", file + ": [embedding] must be one table", "write [embedding] with single brackets");
+    PLANISH_TRY(config.embedding, read_embedding(*node->as_table(), file));
+    if (config.spending.nanodollars && !config.embedding->price)
+      return fail("models_config", file + ": [spending] limits dollars, but [embedding] has no price",
+                  "price = 0 for a server of your own; else dollars for a million tokens");
   }
   const toml::node* models = root.get("model");
   if (models == nullptr) return config;
@@ -280,6 +311,7 @@ void hide_keys(const ModelsConfig& config) {
   for (const ModelConfig& model : config.models) {
     if (!model.key_env.empty()) hide_from_children(model.key_env);
   }
+  if (config.embedding && !config.embedding->key_env.empty()) hide_from_children(config.embedding->key_env);
 }
 
 }  // namespace planish::llm

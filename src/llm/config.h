@@ -44,6 +44,20 @@ struct ModelConfig {
   double stall_seconds = 60;
 };
 
+/// No vector that a server gives may be longer.
+inline constexpr int most_dimensions = 8192;
+
+/// The [embedding] of planish.toml: a server that makes vectors of texts.
+struct EmbeddingConfig {
+  std::string name;             ///< what the server calls the model
+  std::string base_url;         ///< before `/embeddings`; without a slash at the end
+  std::string key_env;          ///< as of models
+  int dimensions = 0;           ///< asked of models that can shorten their vectors; 0: not sent
+  int batch = 64;               ///< texts in one request
+  std::optional<double> price;  ///< dollars for a million tokens
+  double timeout_seconds = 60;  ///< of one request with all its attempts
+};
+
 /// Hard limits of a run; nothing: none.
 struct Spending {
   std::optional<std::int64_t> nanodollars;
@@ -52,10 +66,11 @@ struct Spending {
 
 struct ModelsConfig {
   std::vector<ModelConfig> models;
+  std::optional<EmbeddingConfig> embedding;
   Spending spending;
 };
 
-/// The [[model]] tables and [spending] of a planish.toml; everything else in it belongs to others. Kind
+/// The [[model]] tables, [embedding] and [spending] of a planish.toml; everything else in it belongs to others. Kind
 /// `models_config`: no TOML, an unknown or missing field (with the one that was probably meant), a value out of range,
 /// a label twice, a key in the wrong place, a limit of money without a price. Messages name file, model and field and
 /// never hold a value that could be a key.
@@ -63,8 +78,8 @@ Result<ModelsConfig> parse_models(std::string_view toml, const std::string& file
 /// The same for a file; one that does not exist holds no models.
 Result<ModelsConfig> read_models(const std::filesystem::path& file);
 
-/// Takes the keys of these models out of the environment (base/hidden_environment.h); called before the first child or
-/// thread is started. Calling it again does no harm.
+/// Takes the keys of these models and of the embedding out of the environment (base/hidden_environment.h); called
+/// before the first child or thread is started. Calling it again does no harm.
 void hide_keys(const ModelsConfig& config);
 
 }  // namespace planish::llm

@@ -45,6 +45,18 @@ Failure bad_reply(std::string what, std::string hint) {
   return {{"model_bad_reply", one_line(what), {}, std::move(hint)}, true, true, true, std::nullopt};
 }
 
+Failure html_reply(std::string_view body) {
+  return bad_reply(fmt::format("HTML came instead of JSON: {}", body.substr(0, 120)),
+                   "base_url leads to a web page; APIs often begin with /v1");
+}
+
+Failure redacted(Failure failure, const Secret& key) {
+  failure.error.message = redact(failure.error.message, key);
+  failure.error.hint = redact(failure.error.hint, key);
+  for (std::string& cause : failure.error.causes) cause = redact(cause, key);
+  return failure;
+}
+
 Failure error_failure(int status, const std::string& type, const std::string& message, const std::string& place) {
   Failure out;
   Error& error = out.error;

@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "llm/chat.h"
+#include "llm/secret.h"
 #include "llm/transport.h"
 
 namespace planish::llm {
@@ -27,9 +28,13 @@ using Answer = std::expected<ChatReply, Failure>;
 Failure transport_failure(Error error);
 /// Of an answer that makes no sense.
 Failure bad_reply(std::string what, std::string hint = {});
+/// Of a web page in place of a document; `body` begins with its first character that is no space.
+Failure html_reply(std::string_view body);
 /// Of a status that is not 2xx. `place` names the model; `wall_seconds` is what dates are compared with.
 Failure status_failure(const HttpReply& reply, const std::string& place, double wall_seconds);
 /// Of an error document in a stream or in a 200. `type` and `message` as the server wrote them.
 Failure error_failure(int status, const std::string& type, const std::string& message, const std::string& place);
+/// The same without the key, whatever a server echoed.
+Failure redacted(Failure failure, const Secret& key);
 
 }  // namespace planish::llm

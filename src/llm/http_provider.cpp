@@ -43,9 +43,7 @@ class BodyReader {
     if (form_ == Form::unknown) return std::unexpected(bad_reply("the answer is empty"));
     if (form_ == Form::document) {
       const auto first = held_.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
-      if (held_[first] == '<')
-        return std::unexpected(bad_reply("HTML came instead of JSON: " + held_.substr(first, 120),
-                                         "base_url leads to a web page; APIs often begin with /v1"));
+      if (held_[first] == '<') return std::unexpected(html_reply(std::string_view(held_).substr(first)));
       if (auto read = reader_.whole(std::string_view(held_).substr(first)); !read)
         return std::unexpected(std::move(read).error());
     }
@@ -84,18 +82,21 @@ std::string refused_text(const Capabilities& before, const Capabilities& after) 
 }  // namespace
 
 Result<Secret> read_key(const ModelConfig& config, const KeyLookup& lookup) {
-  if (config.key_env.empty()) return Secret();
-  auto value = lookup(config.key_env);
+  return read_key(config.label, config.key_env, lookup);
+}
+
+Result<Secret> read_key(const std::string& label, const std::string& key_env, const KeyLookup& lookup) {
+  if (key_env.empty()) return Secret();
+  auto value = lookup(key_env);
   if (!value || value->empty())
-    return fail("no_model_key",
-                fmt::format("the key of the model {} is missing: {} is not set", config.label, config.key_env),
-                fmt::format("export {}=… ; servers that need no key get no key_env", config.key_env));
+    return fail("no_model_key", fmt::format("the key of the model {} is missing: {} is not set", label, key_env),
+                fmt::format("export {}=… ; servers that need no key get no key_env", key_env));
   const std::string_view text(*value);
   if (std::ranges::any_of(text, [](unsigned char c) { return c <= ' ' || c >= 127; }))
     return fail("bad_model_key",
                 fmt::format("{} (the key of the model {}) holds a space, a line break or another character that no "
                             "header can carry",
-                            config.key_env, config.label),
+                            key_env, label),
                 "set it again, without quotes and line breaks");
   return Secret(*std::move(value));
 }
@@ -122,18 +123,16 @@ Capabilities HttpProvider::capabilities() const {
   return capabilities_;
 }
 
-Failure HttpProvider::clean(Failure failure) const {
-  failure.error.message = redact(failure.error.message, key_);
-  failure.error.hint = redact(failure.error.hint, key_);
-  for (std::string& cause : failure.error.causes) cause = redact(cause, key_);
-  return failure;
+HttpLimits limits_of(double timeout_seconds, const Call& call, const Clock& clock) {
+  HttpLimits out;
+  out.seconds = timeout_seconds;
+  if (call.deadline != TimePoint::max())
+    out.seconds = std::clamp(std::chrono::duration<double>(call.deadline - clock.now()).count(), 0.0, out.seconds);
+  return out;
 }
 
 HttpLimits HttpProvider::limits(const Call& call) const {
-  HttpLimits out;
-  out.seconds = config_.timeout_seconds;
-  if (call.deadline != TimePoint::max())
-    out.seconds = std::clamp(std::chrono::duration<double>(call.deadline - clock_.now()).count(), 0.0, out.seconds);
+  HttpLimits out = limits_of(config_.timeout_seconds, call, clock_);
   out.first_byte_seconds = config_.first_byte_seconds;
   out.stall_seconds = config_.stall_seconds;
   return out;
@@ -194,7 +193,7 @@ Answer HttpProvider::attempt(const ChatRequest& request, const Capabilities& cap
     const Amount spent = answer.error().billed ? most : Amount{};
     reservation->settle(spent);
     if (spent.tokens > 0) call.tell({CallEvent::Kind::charged, config_.label, "", 0, spent});
-    return std::unexpected(clean(std::move(answer).error()));
+    return std::unexpected(redacted(std::move(answer).error(), key_));
   }
   const Amount spent = answer->usage.known
                            ? Amount{answer->usage.total(), nanodollars(config_.price.value_or(Price{}), answer->usage)}
@@ -240,13 +239,13 @@ std::expected<std::vector<std::string>, Failure> HttpProvider::list(const Call& 
   HttpLimits bounds = limits(call);
   bounds.seconds = std::min(bounds.seconds, 30.0);
   auto reply = transport_.send(http, bounds, call.cancel, {});
-  if (!reply) return std::unexpected(clean(transport_failure(std::move(reply).error())));
+  if (!reply) return std::unexpected(redacted(transport_failure(std::move(reply).error()), key_));
   if (reply->status < 200 || reply->status >= 300)
-    return std::unexpected(clean(status_failure(*reply, config_.label, clock_.wall_seconds())));
+    return std::unexpected(redacted(status_failure(*reply, config_.label, clock_.wall_seconds()), key_));
   const auto json = parse_json(reply->body, "model_bad_reply", "the list of models");
   if (!json)
     return std::unexpected(
-        clean(bad_reply(json.error().message, "base_url may lead to a web page; APIs often begin with /v1")));
+        redacted(bad_reply(json.error().message, "base_url may lead to a web page; APIs often begin with /v1"), key_));
   const Json* data = json->is_object() && json->contains("data") ? &(*json)["data"] : &*json;
   if (!data->is_array()) return std::unexpected(bad_reply("the list of models is no list"));
   std::vector<std::string> names;

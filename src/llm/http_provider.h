@@ -18,6 +18,11 @@ using KeyLookup = std::function<std::optional<std::string>(const std::string&)>;
 /// Messages name the variable, never its value.
 Result<Secret> read_key(const ModelConfig& config, const KeyLookup& lookup);
 
+Result<Secret> read_key(const std::string& label, const std::string& key_env, const KeyLookup& lookup);
+
+/// What is left until the deadline, and `timeout_seconds` at most; 0: nothing is.
+HttpLimits limits_of(double timeout_seconds, const Call& call, const Clock& clock);
+
 /// The most that a request can cost: every byte of the body a token, which no tokeniser passes, and the longest answer.
 Amount worst_case(const ModelConfig& config, const ChatRequest& request, std::size_t body_bytes);
 
@@ -37,7 +42,6 @@ class HttpProvider : public Provider {
   std::expected<ChatReply, Failure> attempt(const ChatRequest& request, const Capabilities& capabilities,
                                             const Call& call, std::string& refusal);
   void finish_reply(const ChatRequest& request, const Capabilities& capabilities, ChatReply& reply) const;
-  Failure clean(Failure failure) const;
   HttpLimits limits(const Call& call) const;
 
   const ModelConfig config_;

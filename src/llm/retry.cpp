@@ -9,14 +9,14 @@ namespace planish::llm {
 
 RetryingProvider::RetryingProvider(std::shared_ptr<Provider> inner, RetryPolicy policy, Clock& clock,
                                    std::uint64_t seed)
-    : inner_(std::move(inner)), policy_(policy), clock_(clock), rng_(seed) {}
+    : inner_(std::move(inner)), retries_(policy, clock, seed) {}
 
-double RetryingProvider::jitter() {
+double Retries::jitter() {
   std::scoped_lock lock(mutex_);
   return static_cast<double>(rng_() >> 11U) * 0x1p-53;
 }
 
-bool RetryingProvider::wait(double seconds, const CancelToken* cancel) {
+bool Retries::wait(double seconds, const CancelToken* cancel) {
   const TimePoint end = clock_.now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
   while (clock_.now() < end) {
     if (cancel != nullptr && cancel->cancelled()) return false;
@@ -25,39 +25,33 @@ bool RetryingProvider::wait(double seconds, const CancelToken* cancel) {
   return cancel == nullptr || !cancel->cancelled();
 }
 
-Answer RetryingProvider::complete(const ChatRequest& request, const Call& call) {
-  // The limit of the model is one of all attempts together.
-  Call bounded = call;
-  bounded.deadline = std::min(
-      call.deadline,
-      clock_.now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(config().timeout_seconds)));
-  int nonsense = 0;
-  for (int attempt = 1;; ++attempt) {
-    Answer answer = inner_->complete(request, bounded);
-    if (answer) return answer;
-    Failure& failure = answer.error();
-    if (failure.error.kind == "model_bad_reply" && ++nonsense >= policy_.bad_replies) failure.retry = false;
-    if (!failure.retry) return answer;
-    if (attempt >= policy_.attempts) {
-      failure.error.causes.push_back(fmt::format("the last of {} attempts", attempt));
-      return answer;
-    }
-    // Servers that ask for a time get it and a little more: all seats were told the same.
-    const double doubling =
-        std::min(policy_.most_seconds, policy_.base_seconds * std::ldexp(1.0, std::min(attempt - 1, 30)));
-    const double seconds = failure.wait_seconds ? *failure.wait_seconds + jitter() * std::min(1.0, policy_.base_seconds)
-                                                : doubling * jitter();
-    const double left = std::chrono::duration<double>(bounded.deadline - clock_.now()).count();
-    if (seconds >= left || seconds > policy_.most_asked_seconds) {
-      failure.error.causes.push_back(fmt::format(
-          "not asked again: the wait of {:.3g} s is too long ({:.3g} s are left)", seconds, std::max(0.0, left)));
-      return answer;
-    }
-    call.tell({CallEvent::Kind::waiting, config().label, failure.error.message, seconds, {}});
-    if (!wait(seconds, call.cancel))
-      return std::unexpected(
-          Failure{{"cancelled", "cancelled while waiting to ask a model again", {}, {}}, false, false, false, {}});
+bool Retries::again(Failure& failure, const std::string& label, int attempt, int& nonsense, const Call& call) {
+  if (failure.error.kind == "model_bad_reply" && ++nonsense >= policy_.bad_replies) failure.retry = false;
+  if (!failure.retry) return false;
+  if (attempt >= policy_.attempts) {
+    failure.error.causes.push_back(fmt::format("the last of {} attempts", attempt));
+    return false;
   }
+  // Servers that ask for a time get it and a little more: all seats were told the same.
+  const double doubling =
+      std::min(policy_.most_seconds, policy_.base_seconds * std::ldexp(1.0, std::min(attempt - 1, 30)));
+  const double seconds = failure.wait_seconds ? *failure.wait_seconds + jitter() * std::min(1.0, policy_.base_seconds)
+                                              : doubling * jitter();
+  const double left = std::chrono::duration<double>(call.deadline - clock_.now()).count();
+  if (seconds >= left || seconds > policy_.most_asked_seconds) {
+    failure.error.causes.push_back(fmt::format("not asked again: the wait of {:.3g} s is too long ({:.3g} s are left)",
+                                               seconds, std::max(0.0, left)));
+    return false;
+  }
+  call.tell({CallEvent::Kind::waiting, label, failure.error.message, seconds, {}});
+  if (wait(seconds, call.cancel)) return true;
+  failure = {{"cancelled", "cancelled while waiting to ask a model again", {}, {}}, false, false, false, {}};
+  return false;
+}
+
+Answer RetryingProvider::complete(const ChatRequest& request, const Call& call) {
+  return retries_.run(config().label, config().timeout_seconds, call,
+                      [&](const Call& bounded) { return inner_->complete(request, bounded); });
 }
 
 }  // namespace planish::llm

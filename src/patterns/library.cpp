@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "database/sqlite.h"
+#include "database/transaction.h"
 #include "patterns/own.h"
 #include "patterns/reader.h"
 #include "patterns/snapshot.h"
@@ -28,6 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using database::Database;
+using database::Transaction;
 
 /// What a text must share of all texts to be looked up no more: its facts say it.
 constexpr double frequent_share = 0.12;
@@ -95,28 +97,10 @@ void add_to(Document& document, const Pattern& p) {
   }
 }
 
-/// Ends the transaction that it began, one way or the other.
-class Transaction {
- public:
-  static Result<Transaction> begin(Database& database) {
-    PLANISH_CHECK(database.execute("BEGIN IMMEDIATE"));
-    return Transaction(&database);
-  }
-  Transaction(Transaction&& other) noexcept : database_(std::exchange(other.database_, nullptr)) {}
-  Transaction& operator=(Transaction&&) = delete;
-  ~Transaction() {
-    if (database_ != nullptr) (void)database_->execute("ROLLBACK");
-  }
-  Status commit() { return std::exchange(database_, nullptr)->execute("COMMIT"); }
-
- private:
-  explicit Transaction(Database* database) : database_(database) {}
-  Database* database_;
-};
-
 Status remove_corpus(Database& database, std::int64_t id) {
   for (const char* sql :
-       {"DELETE FROM documents WHERE rowid IN (SELECT id FROM families WHERE corpus=?)",
+       {"DELETE FROM family_texts WHERE family IN (SELECT id FROM families WHERE corpus=?)",
+        "DELETE FROM documents WHERE rowid IN (SELECT id FROM families WHERE corpus=?)",
         "DELETE FROM texts WHERE id IN (SELECT id FROM patterns WHERE corpus=?)", "DELETE FROM patterns WHERE corpus=?",
         "DELETE FROM families WHERE corpus=?", "DELETE FROM corpora WHERE id=?"}) {
     PLANISH_TRY(auto statement, database.prepare(sql));
@@ -133,7 +117,7 @@ Status renew(Database& database) {
   PLANISH_CHECK(database.execute("DELETE FROM frequent"));
   PLANISH_TRY(auto fill, database.prepare("INSERT INTO frequent SELECT term, doc FROM vocabulary WHERE doc > ?"));
   PLANISH_CHECK(fill.bind(1, std::max(200.0, texts * frequent_share)).run());
-  return database.execute("UPDATE meta SET value=value+1 WHERE key='generation'");
+  return touch(database);
 }
 
 Result<std::optional<std::int64_t>> corpus_id(Database& database, std::string_view name) {
@@ -231,7 +215,8 @@ struct Library::Impl {
     return made;
   }
 
-  Result<std::vector<Hit>> search(Reader& reader, std::string_view query, const Filter& filter, int k) const;
+  Result<std::vector<Hit>> search(Reader& reader, std::string_view query, const Filter& filter, int k,
+                                  const QueryVector& meaning) const;
 };
 
 Library::Library(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -410,8 +395,8 @@ Result<Pattern> Library::find(std::string_view id) const {
   return out;
 }
 
-Result<std::vector<Hit>> Library::Impl::search(Reader& reader, std::string_view query, const Filter& filter,
-                                               int k) const {
+Result<std::vector<Hit>> Library::Impl::search(Reader& reader, std::string_view query, const Filter& filter, int k,
+                                               const QueryVector& meaning) const {
   PLANISH_TRY(auto all, current(reader));
   const Asked asked = ask(query);
   // Words that many texts have are looked up only where a query has no others, and then the rarest two.
@@ -436,18 +421,22 @@ Result<std::vector<Hit>> Library::Impl::search(Reader& reader, std::string_view 
     reader.match.reset();
   }
   PLANISH_TRY(auto measured_bonus, bonuses(reader, *all));
-  PLANISH_TRY(auto best, rank(*all, asked, filter, texts, *measured_bonus, static_cast<std::size_t>(k)));
+  const auto meanings =
+      asked.words.empty() ? std::unordered_map<std::int64_t, double>{} : nearest(*all, meaning.vector);
+  PLANISH_TRY(auto best, rank(*all, asked, filter, texts, meanings, meaning.weight.value_or(default_meaning_weight),
+                              *measured_bonus, static_cast<std::size_t>(k)));
   std::vector<Hit> out;
   for (const Scored& one : best) {
     PLANISH_TRY(bool there, reader.hit.reset().bind(1, all->rows[one.row].id).step());
     if (!there) continue;
-    out.push_back({pattern_from(reader.hit), one.score, one.text, one.facts, one.measured});
+    out.push_back({pattern_from(reader.hit), one.score, one.text, one.facts, one.measured, one.meaning});
   }
   reader.hit.reset();
   return out;
 }
 
-Result<std::vector<Hit>> Library::search(std::string_view query, const Filter& filter, int k) const {
+Result<std::vector<Hit>> Library::search(std::string_view query, const Filter& filter, int k,
+                                         const QueryVector& meaning) const {
   if (k < 1) return std::vector<Hit>{};
   for (const auto& [name, values] : filter.facts) {
     if (weight_of(name) == nullptr)
@@ -458,7 +447,7 @@ Result<std::vector<Hit>> Library::search(std::string_view query, const Filter& f
   PLANISH_TRY(auto reader, impl_->reader());
   // One transaction: facts, words and texts are of one state.
   PLANISH_CHECK(reader->database.execute("BEGIN"));
-  auto out = impl_->search(*reader, query, filter, k);
+  auto out = impl_->search(*reader, query, filter, k, meaning);
   reader->match.reset();
   reader->hit.reset();
   PLANISH_CHECK(reader->database.execute("COMMIT"));

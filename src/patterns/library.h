@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,13 @@ struct Hit {
   double by_text = 0;          ///< BM25, as a share of the best one's
   double by_facts = 0;         ///< what the query says in facts, less what it does not say
   double by_measurements = 0;  ///< what our own templates achieved here
+  double by_meaning = 0;       ///< by vectors, as a share of the nearest one's
+};
+
+/// A query as a vector, where the library has vectors of the same model (vectors.h).
+struct QueryVector {
+  std::string vector;            ///< of Vectors::of_query; empty: words and facts alone
+  std::optional<double> weight;  ///< nothing: what labelled queries decided
 };
 
 /// What one of our templates achieved on a device, from the store.
@@ -67,7 +75,8 @@ class Library {
 
   /// The best `k` patterns for a query in words, of those that the filter lets through. A query without words asks for
   /// the filter's patterns in the order of their ids.
-  Result<std::vector<Hit>> search(std::string_view query, const Filter& filter, int k) const;
+  Result<std::vector<Hit>> search(std::string_view query, const Filter& filter, int k,
+                                  const QueryVector& meaning = {}) const;
   /// By id or by a unique prefix of it.
   Result<Pattern> find(std::string_view id) const;
   Result<std::vector<Corpus>> corpora() const;

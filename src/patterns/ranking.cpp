@@ -17,6 +17,8 @@ constexpr float text_weight = 9.0F;
 constexpr float foreign_device = 1.5F;
 /// A variant (grouped, sparse, …) that nobody asked for: the plain one is what a plain query means.
 constexpr float unasked_variant = 0.5F;
+/// Texts that vectors bring in, as many as words do.
+constexpr std::size_t most_near = 400;
 /// Hits of one family at most.
 constexpr std::size_t of_a_family = 1;
 
@@ -67,7 +69,43 @@ Weights weights_of(const Snapshot& all, const Asked& asked, const Filter& filter
   return out;
 }
 
+float product(const std::int8_t* a, const std::int8_t* b, std::size_t n) {
+  std::int32_t sum = 0;
+  for (std::size_t at = 0; at < n; at += vector_block) {
+    std::array<std::int16_t, vector_block> x{}, y{};
+    for (std::size_t i = 0; i < vector_block; ++i) x[i] = a[at + i];
+    for (std::size_t i = 0; i < vector_block; ++i) y[i] = b[at + i];
+    for (std::size_t i = 0; i < vector_block; ++i) sum += std::int32_t{x[i]} * y[i];
+  }
+  return static_cast<float>(sum);
+}
+
 }  // namespace
+
+// The largest that cost nothing on the labelled queries (docs/results/patterns.md).
+const double default_meaning_weight = 1.0;
+
+std::unordered_map<std::int64_t, double> nearest(const Snapshot& all, std::string_view vector) {
+  std::unordered_map<std::int64_t, double> out;
+  const Snapshot::Directions& in = all.directions;
+  if (vector.empty() || in.families.empty() || vector.size() != in.length) return out;
+  std::vector<std::int8_t> query(in.stride);
+  std::ranges::copy(vector, query.begin());
+  const std::size_t n = in.families.size();
+  std::vector<float> near(n);
+  for (std::size_t i = 0; i < n; ++i)
+    near[i] = product(query.data(), in.numbers.data() + i * in.stride, in.stride) * in.scale[i];
+  // The first that is left out counts nothing; where all are in, the last.
+  std::vector<float> sorted = near;
+  const std::size_t last = std::min(most_near, n - 1);
+  std::ranges::nth_element(sorted, sorted.begin() + static_cast<std::ptrdiff_t>(last), std::greater<>());
+  const float least = sorted[last], most = std::ranges::max(near);
+  if (most <= least) return out;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (near[i] > least) out.emplace(in.families[i], (near[i] - least) / (most - least));
+  }
+  return out;
+}
 
 std::string Snapshot::key(std::string_view name, std::string_view value) {
   std::string out(name);
@@ -89,6 +127,7 @@ Asked ask(std::string_view query) {
 
 Result<std::vector<Scored>> rank(const Snapshot& all, const Asked& asked, const Filter& filter,
                                  const std::unordered_map<std::int64_t, double>& texts,
+                                 const std::unordered_map<std::int64_t, double>& meanings, double meaning_weight,
                                  const std::unordered_map<std::int64_t, double>& bonus, std::size_t k) {
   std::vector<Scored> scored;
   scored.reserve(all.rows.size());
@@ -109,7 +148,7 @@ Result<std::vector<Scored>> rank(const Snapshot& all, const Asked& asked, const 
   for (const auto& [family, value] : texts) best_text = std::max(best_text, value);
   const bool wordless = asked.words.empty();
   std::int64_t family = -1;
-  float family_text = 0;
+  float family_text = 0, family_meaning = 0;
   for (std::uint32_t i = 0; i < all.rows.size(); ++i) {
     const Snapshot::Row& row = all.rows[i];
     if (!corpora[row.corpus] || (!filter.form.empty() && all.forms[row.form] != filter.form)) continue;
@@ -118,8 +157,12 @@ Result<std::vector<Scored>> rank(const Snapshot& all, const Asked& asked, const 
       const auto found = texts.find(family);
       family_text =
           found == texts.end() || best_text <= 0 ? 0.0F : static_cast<float>(found->second / best_text) * text_weight;
+      if (!meanings.empty()) {
+        const auto near = meanings.find(family);
+        family_meaning = near == meanings.end() ? 0.0F : static_cast<float>(near->second * meaning_weight);
+      }
     }
-    Scored one{i, 0, family_text, 0, 0};
+    Scored one{i, 0, family_text, 0, 0, family_meaning};
     std::uint64_t has = 0, matched = 0, met = 0;
     float gained = 0, lost = 0;
     for (std::uint32_t f = row.first; f < row.first + row.count; ++f) {
@@ -139,12 +182,12 @@ Result<std::vector<Scored>> rank(const Snapshot& all, const Asked& asked, const 
     if ((met & weights.required) != weights.required) continue;
     for (std::uint64_t bits = has & ~matched & weights.costs; bits != 0; bits &= bits - 1)
       lost += weights.other[static_cast<std::size_t>(std::countr_zero(bits))];
-    if (!wordless && family_text <= 0 && gained <= 0) continue;
+    if (!wordless && family_text <= 0 && gained <= 0 && family_meaning <= 0) continue;
     one.facts = gained - lost + row.prior;
     if (!bonus.empty()) {
       if (const auto found = bonus.find(row.id); found != bonus.end()) one.measured = static_cast<float>(found->second);
     }
-    one.score = one.text + one.facts + one.measured;
+    one.score = one.text + one.facts + one.measured + one.meaning;
     scored.push_back(one);
   }
   // Few are wanted of many: what is sorted grows until enough of them may stay.

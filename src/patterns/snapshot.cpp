@@ -1,5 +1,7 @@
 #include "patterns/snapshot.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace planish::patterns {
@@ -9,6 +11,35 @@ Result<std::int64_t> generation_of(database::Database& database) {
   PLANISH_TRY(bool there, row.step());
   return there ? row.integer(0) : 0;
 }
+
+namespace {
+
+Status load_directions(database::Database& database, Snapshot::Directions& out) {
+  PLANISH_TRY(auto row, database.prepare("SELECT n.family, v.vector FROM family_texts n JOIN vectors v ON "
+                                         "v.digest=n.digest ORDER BY n.family"));
+  while (true) {
+    PLANISH_TRY(bool more, row.step());
+    if (!more) break;
+    const std::string packed = row.text(1);
+    if (out.length == 0) {
+      out.length = packed.size();
+      out.stride = (out.length + vector_block - 1) / vector_block * vector_block;
+    }
+    if (packed.size() != out.length) continue;
+    double square = 0;
+    for (const char c : packed)
+      square += static_cast<double>(static_cast<signed char>(c)) * static_cast<signed char>(c);
+    if (square <= 0) continue;
+    out.families.push_back(row.integer(0));
+    out.scale.push_back(static_cast<float>(1 / std::sqrt(square)));
+    const std::size_t at = out.numbers.size();
+    out.numbers.resize(at + out.stride);
+    std::ranges::copy(packed, out.numbers.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const Snapshot>> load_snapshot(database::Database& database) {
   auto out = std::make_shared<Snapshot>();
@@ -72,6 +103,7 @@ Result<std::shared_ptr<const Snapshot>> load_snapshot(database::Database& databa
     if (!more) break;
     out->frequent.emplace(frequent.text(0), frequent.integer(1));
   }
+  PLANISH_CHECK(load_directions(database, out->directions));
   return out;
 }
 

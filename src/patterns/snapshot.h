@@ -15,6 +15,9 @@
 // Private to src/patterns: what a process keeps of a library in memory.
 namespace planish::patterns {
 
+/// Numbers of vectors that are multiplied at once.
+inline constexpr std::size_t vector_block = 16;
+
 /// What is compared of every pattern for every query, without asking the database. Immutable once made.
 struct Snapshot {
   struct Row {
@@ -43,6 +46,15 @@ struct Snapshot {
   /// By name and value.
   std::unordered_map<std::string, std::uint32_t> numbers;
 
+  /// Vectors of families, packed (vectors.h), one after the other: empty where there are none.
+  struct Directions {
+    std::size_t length = 0;  ///< numbers of each
+    std::size_t stride = 0;  ///< with noughts to a multiple of `vector_block`
+    std::vector<std::int64_t> families;
+    std::vector<std::int8_t> numbers;
+    std::vector<float> scale;  ///< one over the length of each
+  } directions;
+
   static std::string key(std::string_view name, std::string_view value);
 };
 
@@ -58,11 +70,20 @@ Asked ask(std::string_view query);
 
 struct Scored {
   std::uint32_t row = 0;
-  float score = 0, text = 0, facts = 0, measured = 0;
+  float score = 0, text = 0, facts = 0, measured = 0, meaning = 0;
 };
-/// The best `k` rows: one of a family, equal contents once. `texts`: family → BM25, larger is better.
+/// The families whose vectors are nearest to a packed one: the nearest has 1, the first that is not among them 0.
+/// Nothing where the lengths differ.
+std::unordered_map<std::int64_t, double> nearest(const Snapshot& all, std::string_view vector);
+
+/// What the nearest text counts, where nobody says otherwise.
+extern const double default_meaning_weight;
+
+/// The best `k` rows: one of a family, equal contents once. `texts`: family → BM25, larger is better. `meanings`:
+/// family → nearness from 0 to 1, times `meaning_weight`.
 Result<std::vector<Scored>> rank(const Snapshot& all, const Asked& asked, const Filter& filter,
                                  const std::unordered_map<std::int64_t, double>& texts,
+                                 const std::unordered_map<std::int64_t, double>& meanings, double meaning_weight,
                                  const std::unordered_map<std::int64_t, double>& bonus, std::size_t k);
 
 }  // namespace planish::patterns

@@ -5,8 +5,8 @@
 namespace planish::patterns {
 namespace {
 
-/// `user_version` of the files that this code writes. There is one; a second will need a step from the first.
-constexpr std::int64_t version = 1;
+/// `user_version` of the files that this code writes.
+constexpr std::int64_t version = 2;
 
 /// What every query of this process reads (`patterns`) is apart from what only a hit's text needs (`texts`).
 constexpr const char* create_tables = R"sql(
@@ -28,6 +28,16 @@ CREATE TABLE frequent(word TEXT PRIMARY KEY, texts INTEGER NOT NULL) WITHOUT ROW
 CREATE VIRTUAL TABLE documents USING fts5(title, facts, body, tokenize="unicode61 remove_diacritics 0");
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab(documents, 'row');
 INSERT INTO meta VALUES('generation', 0);
+)sql";
+
+/// What version 2 has beyond version 1: vectors. A text is known by its hash, so that an import that brings it again
+/// finds its vector; what made them all stands in the one row of `embedding`.
+constexpr const char* create_vectors = R"sql(
+CREATE TABLE embedding(
+  id INTEGER PRIMARY KEY CHECK(id=1), model TEXT NOT NULL, asked INTEGER NOT NULL, dimensions INTEGER NOT NULL);
+CREATE TABLE family_texts(family INTEGER PRIMARY KEY, first INTEGER NOT NULL, digest TEXT NOT NULL);
+CREATE TABLE vectors(digest TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE queries(id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, vector BLOB NOT NULL);
 )sql";
 
 Result<std::int64_t> user_version(database::Database& database) {
@@ -59,12 +69,18 @@ Status prepare_tables(database::Database& database, const std::string& path) {
     return newer;
   }
   if (found < version) {
-    if (auto made = database.execute(fmt::format("{} PRAGMA user_version={}", create_tables, version)); !made) {
+    if (auto made = database.execute(
+            fmt::format("{} {} PRAGMA user_version={}", found < 1 ? create_tables : "", create_vectors, version));
+        !made) {
       (void)database.execute("ROLLBACK");
       return made;
     }
   }
   return database.execute("COMMIT");
+}
+
+Status touch(database::Database& database) {
+  return database.execute("UPDATE meta SET value=value+1 WHERE key='generation'");
 }
 
 }  // namespace planish::patterns
