@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +115,34 @@ def test_bad_configuration_is_said(home: Home, more: str) -> None:
     configure(home, "http://127.0.0.1:9/v1", more)
     code, out = ask(home, "list")
     assert code == 2 and out["error"]["kind"] == "models_config" and "[embedding]" in out["error"]["message"]
+
+
+def test_a_server_that_never_answers_costs_its_time_alone(home: Home) -> None:
+    def script(_path: str, _headers: dict[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], str]:
+        if body["input"] == ["rolling totals"]:
+            time.sleep(6)
+        return 200, {}, vectors(body)
+
+    with server(script) as (url, _):
+        configure(home, url, "timeout = 1\n")
+        assert ask(home, "embed")[0] == 0
+        began = time.monotonic()
+        code, found = ask(home, "search", "rolling totals")
+        assert code == 0 and found["hits"] and len(found["notes"]) == 1 and time.monotonic() - began < 5
+        assert all(hit["score_parts"].get("meaning", 0) == 0 for hit in found["hits"])
+
+
+def test_an_index_from_before_vectors_is_taken_along(home: Home) -> None:
+    before = ask(home, "search", "rolling totals")[1]
+    (index,) = home.path.rglob("patterns.db")
+    with sqlite3.connect(index) as database:
+        for table in ("embedding", "family_texts", "vectors", "queries"):
+            database.execute(f"DROP TABLE {table}")
+        database.execute("PRAGMA user_version = 1")
+    database.close()
+    assert ask(home, "search", "rolling totals")[1] == before
+    with server(lambda _path, _headers, body: (200, {}, vectors(body))) as (url, _):
+        configure(home, url)
+        code, made = ask(home, "embed")
+        assert code == 0 and made["embedded"] == made["texts"] > 0
+        assert ask(home, "search", "rolling totals")[1]["hits"][0]["score_parts"]["meaning"] > 0
