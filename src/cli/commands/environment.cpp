@@ -1,0 +1,78 @@
+#include "cli/environment.h"
+
+#include "backend/backend.h"
+#include "cli/commands/command.h"
+#include "cli/commands/shared_options.h"
+#include "cli/verbs.h"
+
+namespace planish::cli {
+namespace {
+
+class EnvironmentCommand : public Command {
+ public:
+  EnvironmentCommand(CLI::App& app, Output& output) {
+    EnvironmentVerb& o = options_;
+    verb_ = app.add_subcommand("environment", "Serve the judge over HTTP, as the environment of a trainer");
+    verb_->add_option("--tasks", o.tasks, "Folder of tasks that completions may be for, as of a suite")
+        ->type_name("DIR");
+    verb_->add_flag("--task-sources", o.task_sources,
+                    "Also take tasks that are sent: their code runs with your rights, so only from who may do that");
+    verb_->add_option("--host", o.host, "Address to listen at; beyond loopback a token is needed")
+        ->capture_default_str();
+    verb_->add_option("--port", o.port, "0: one that is free")->capture_default_str();
+    verb_->add_option("--token-file", o.token_file, "File whose first line clients must know (else: PLANISH_TOKEN)")
+        ->type_name("FILE");
+    verb_->add_option("--target", o.target, backend::choices())->envname("PLANISH_TARGET")->capture_default_str();
+    verb_->add_option("--accuracy", o.accuracy, "eager, permitted, tf32, or a tolerance such as 1e-4")
+        ->envname("PLANISH_ACCURACY")
+        ->capture_default_str();
+    verb_->add_option("--baselines", o.baselines, "What speed-ups are against: none (eager alone), all, or a list")
+        ->capture_default_str();
+    verb_->add_option("--devices", o.devices, "GPUs to use, by number or UUID, with commas (default: all)")
+        ->envname("PLANISH_DEVICES")
+        ->type_name("LIST");
+    verb_
+        ->add_option("--workers", o.workers,
+                     "Evaluators a device: they prove side by side and time one after the other")
+        ->check(CLI::Range(1, 64))
+        ->capture_default_str();
+    verb_->add_option("--seeds", o.seeds, "Fresh seeds to test each completion on")
+        ->check(CLI::Range(1, 1000))
+        ->capture_default_str();
+    verb_->add_flag("--no-times", o.no_times, "Verdicts alone: no speed-ups");
+    verb_
+        ->add_option("--reward", o.reward,
+                     "Weights of format, compiled, correct and speedup, and the cap of a speed-up "
+                     "(correct=0.3,speedup=1,cap=10)")
+        ->type_name("LIST");
+    verb_->add_option("--task-timeout", o.task_timeout, "Time for a task or completion to be imported and run once")
+        ->capture_default_str();
+    verb_->add_option("--max-time", o.max_time, "Time to judge one completion in")->capture_default_str();
+    verb_->add_option("--queue", o.queue, "Completions that may wait for a device")
+        ->check(CLI::Range(1, 1'000'000))
+        ->capture_default_str();
+    verb_->add_option("--warm-tasks", o.warm_tasks, "Tasks that each evaluator keeps captured")
+        ->check(CLI::Range(0, 1000))
+        ->capture_default_str();
+    verb_->add_option("--drain", o.drain, "Time that what was taken gets when the endpoint is stopped")
+        ->capture_default_str();
+    verb_->add_flag("--json", output.json, "Say where it listens as one document on stdout");
+    verb_->add_flag("--quiet", output.quiet, "No line for each completion");
+  }
+  std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
+    if (!verb_->parsed()) return std::nullopt;
+    return environment_verb(options_, output);
+  }
+
+ private:
+  CLI::App* verb_ = nullptr;
+  EnvironmentVerb options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> environment_command(CLI::App& app, Output& output) {
+  return std::make_unique<EnvironmentCommand>(app, output);
+}
+
+}  // namespace planish::cli

@@ -1,0 +1,50 @@
+#include "cli/commands/command.h"
+#include "cli/commands/shared_options.h"
+#include "cli/trajectories.h"
+#include "cli/verbs.h"
+
+namespace planish::cli {
+namespace {
+
+class ExportCommand : public Command {
+ public:
+  ExportCommand(CLI::App& app, Output& output) {
+    verb_ = app.add_subcommand("export", "Give what was shipped another form, or what was tried as data");
+    verb_->add_option("what", options_.what, "A run, or a shipped folder")->required()->type_name("RUN_OR_FOLDER");
+    verb_
+        ->add_option("--form", options_.form,
+                     "folder: as shipped; file: one self-contained .py; source: a project to build")
+        ->check(CLI::IsMember({"folder", "file", "source"}))
+        ->capture_default_str();
+    verb_->add_option("--out", options_.out, "What to write; otherwise named after the task, here")->type_name("PATH");
+    verb_
+        ->add_option(
+            "--format", trajectories_.format,
+            "Of a run, as JSON lines: trajectories (all that was tried), or pairs (PyTorch and its best kernel)")
+        ->check(CLI::IsMember({"trajectories", "pairs"}))
+        ->excludes("--form");
+    add_store(verb_, options_.store);
+    add_output(verb_, output);
+  }
+  std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
+    if (!verb_->parsed()) return std::nullopt;
+    if (trajectories_.format.empty()) return export_verb(options_, output);
+    trajectories_.run = options_.what;
+    trajectories_.out = options_.out;
+    trajectories_.store = options_.store;
+    return trajectories_verb(trajectories_, output);
+  }
+
+ private:
+  CLI::App* verb_ = nullptr;
+  ExportVerb options_;
+  TrajectoriesVerb trajectories_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> export_command(CLI::App& app, Output& output) {
+  return std::make_unique<ExportCommand>(app, output);
+}
+
+}  // namespace planish::cli

@@ -1,0 +1,33 @@
+#include "cli/commands/command.h"
+#include "cli/commands/shared_options.h"
+#include "cli/verbs.h"
+
+namespace planish::cli {
+namespace {
+
+class McpCommand : public Command {
+ public:
+  McpCommand(CLI::App& app, Output& /*output*/) {
+    verb_ = app.add_subcommand("mcp",
+                               "Serve an agent: a Model Context Protocol server on stdin and stdout (docs/agents.md)");
+    add_patterns_file(verb_, "--patterns", options_.patterns);
+    add_task_timeout(verb_, options_.task_timeout);
+    add_store(verb_, options_.store);
+  }
+  std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
+    if (!verb_->parsed()) return std::nullopt;
+    return mcp_verb(options_, output);
+  }
+
+ private:
+  CLI::App* verb_ = nullptr;
+  McpVerb options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> mcp_command(CLI::App& app, Output& output) {
+  return std::make_unique<McpCommand>(app, output);
+}
+
+}  // namespace planish::cli

@@ -1,0 +1,51 @@
+#include "cli/commands/command.h"
+#include "cli/commands/shared_options.h"
+#include "cli/verbs.h"
+
+namespace planish::cli {
+namespace {
+
+class OptimizeCommand : public Command {
+ public:
+  OptimizeCommand(CLI::App& app, Output& output) {
+    verb_ = app.add_subcommand("optimize", "Make a task faster: search, verify, ship");
+    verb_->add_option("task", options_.task, "A Python file with Model and get_inputs")->type_name("TASK.py");
+    add_search(verb_, options_.search);
+    verb_->add_option("--out", options_.out, "Folder to ship to")->type_name("DIR")->envname("PLANISH_OUT");
+    verb_->add_flag("--search-only", options_.search_only,
+                    "End with the search: nothing is put together, shipped or timed beside baselines");
+    verb_->add_option("--resume", options_.resume, "Go on with an earlier run")->type_name("RUN");
+    verb_->add_option("--run-id", options_.run, "Name of the new run; otherwise made of the time")->type_name("ID");
+    verb_
+        ->add_option("--record", options_.record,
+                     "Keep in this folder what models and the evaluator answer, so that the run can be repeated")
+        ->type_name("DIR");
+    verb_
+        ->add_option("--replay", options_.replay,
+                     "Repeat the search of a recorded run: no model is asked, nothing is measured or shipped")
+        ->type_name("DIR");
+    add_no_serve(verb_, options_.no_serve);
+    add_output(verb_, output);
+  }
+  std::optional<int> run(const CommandLine& line, const Output& output) override {
+    if (!verb_->parsed()) return std::nullopt;
+    options_.command = line.typed;
+    options_.config = line.config;
+    for (const CLI::Option* option : verb_->get_options()) {
+      if (option->count() > 0) options_.given.push_back(option->get_name());
+    }
+    return optimize_verb(options_, output);
+  }
+
+ private:
+  CLI::App* verb_ = nullptr;
+  OptimizeVerb options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> optimize_command(CLI::App& app, Output& output) {
+  return std::make_unique<OptimizeCommand>(app, output);
+}
+
+}  // namespace planish::cli

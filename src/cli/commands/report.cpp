@@ -1,0 +1,34 @@
+#include "cli/commands/command.h"
+#include "cli/commands/shared_options.h"
+#include "cli/verbs.h"
+
+namespace planish::cli {
+namespace {
+
+class ReportCommand : public Command {
+ public:
+  ReportCommand(CLI::App& app, Output& output) {
+    verb_ = app.add_subcommand("report", "Write a run as one HTML page");
+    verb_->add_option("run", options_.run, "Its id, or the beginning of it")->required()->type_name("RUN");
+    verb_->add_option("--out", options_.out, "File to write, or a folder; else planish-report-RUN.html here")
+        ->type_name("FILE.html");
+    add_store(verb_, options_.store);
+    add_output(verb_, output);
+  }
+  std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
+    if (!verb_->parsed()) return std::nullopt;
+    return report_verb(options_, output);
+  }
+
+ private:
+  CLI::App* verb_ = nullptr;
+  ReportVerb options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> report_command(CLI::App& app, Output& output) {
+  return std::make_unique<ReportCommand>(app, output);
+}
+
+}  // namespace planish::cli

@@ -1,0 +1,33 @@
+#include "cli/commands/command.h"
+#include "cli/commands/shared_options.h"
+#include "cli/verbs.h"
+
+namespace planish::cli {
+namespace {
+
+class RunsCommand : public Command {
+ public:
+  RunsCommand(CLI::App& app, Output& output) {
+    verb_ = app.add_subcommand("runs", "List what was run");
+    verb_->add_option("--limit", limit_)->check(CLI::PositiveNumber)->capture_default_str();
+    add_store(verb_, store_);
+    add_output(verb_, output);
+  }
+  std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
+    if (!verb_->parsed()) return std::nullopt;
+    return runs_verb(store_, limit_, output);
+  }
+
+ private:
+  CLI::App* verb_ = nullptr;
+  std::string store_;
+  int limit_ = 50;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> runs_command(CLI::App& app, Output& output) {
+  return std::make_unique<RunsCommand>(app, output);
+}
+
+}  // namespace planish::cli

@@ -1,0 +1,47 @@
+#include "cli/commands/command.h"
+#include "cli/commands/shared_options.h"
+#include "cli/verbs.h"
+
+namespace planish::cli {
+namespace {
+
+class VerifyCommand : public Command {
+ public:
+  VerifyCommand(CLI::App& app, Output& output) {
+    verb_ = app.add_subcommand("verify", "Prove a shipped folder, or judge somebody's ModelNew");
+    verb_->add_option("task", options_.task)->required()->type_name("TASK.py");
+    verb_->add_option("solution", options_.path, "A shipped folder, or a Python file with ModelNew")->required();
+    verb_->add_option("--seeds", options_.seeds, "Fresh seeds to test on")
+        ->check(CLI::Range(1, 1000))
+        ->capture_default_str();
+    verb_->add_option("--target", options_.target)->envname("PLANISH_TARGET")->capture_default_str();
+    verb_->add_option("--accuracy", options_.accuracy)->envname("PLANISH_ACCURACY")->capture_default_str();
+    verb_->add_flag("--time", options_.time, "Also time what was verified, beside baselines");
+    verb_->add_option("--baselines", options_.baselines, "For --time: all, none (eager alone), or a list")
+        ->capture_default_str();
+    verb_->add_option("--keep-times", options_.keep_times, "File of baselines' times, used again for the same task")
+        ->type_name("FILE");
+    verb_->add_flag("--no-memory-check", options_.no_memory_check,
+                    "Do not ask compute-sanitizer, on a GPU where it is installed, about its memory accesses");
+    add_compat(verb_, options_.compat, options_.precision);
+    add_task_timeout(verb_, options_.task_timeout);
+    add_no_serve(verb_, options_.no_serve);
+    add_output(verb_, output);
+  }
+  std::optional<int> run(const CommandLine& /*line*/, const Output& output) override {
+    if (!verb_->parsed()) return std::nullopt;
+    return verify_verb(options_, output);
+  }
+
+ private:
+  CLI::App* verb_ = nullptr;
+  VerifyVerb options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> verify_command(CLI::App& app, Output& output) {
+  return std::make_unique<VerifyCommand>(app, output);
+}
+
+}  // namespace planish::cli
