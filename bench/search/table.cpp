@@ -19,7 +19,7 @@ namespace {
 using codegen::Gene;
 using codegen::Genome;
 
-constexpr const char* bad_table = "bad_table";
+constexpr ErrorKind bad_table = "bad_text";
 constexpr int sms = 132;
 constexpr std::int64_t shared_bytes = 232448;
 constexpr double copy_gbs = 4300;  // what a streaming copy reaches on the devices that tables are of

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 
 class PlanishError(Exception):
-    """What went wrong. `kind` is a stable snake_case identifier, `message` one sentence naming the thing, `hint` what to do next."""
+    """What went wrong. `kind` is a stable snake_case identifier, `message` one sentence naming the thing, `hint` what to do next,
+    `about` the file or folder that the message begins with, where it does. All kinds are listed in src/base/error_kind.h."""
 
-    def __init__(self, kind: str, message: str, hint: str = "") -> None:
+    def __init__(self, kind: str, message: str, hint: str = "", about: str = "") -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.hint = hint
+        self.about = about
+
+
+def task_error(kind: str, about: object, what: str, hint: str = "") -> PlanishError:
+    """An error whose message begins with the task (a file, a folder, or a live module's name) that it is about."""
+    return PlanishError(kind, f"{about}: {what}", hint, str(about))
 
 
 #: What torch quotes of the CUDA runtime where the device itself failed or went away: no program can do that.

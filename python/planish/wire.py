@@ -104,7 +104,7 @@ class Channel:
                 continue
             if "error" in answer:
                 error = answer["error"]
-                raise PlanishError(error["kind"], error["message"], error.get("hint", ""))
+                raise PlanishError(error["kind"], error["message"], error.get("hint", ""), error.get("about", ""))
             result = dict(answer["result"])
             if answer.get("fds"):
                 result["_fds"] = answer["fds"]
@@ -159,6 +159,8 @@ def _document(error: PlanishError) -> dict[str, str]:
     found = {"kind": error.kind, "message": error.message}
     if error.hint:
         found["hint"] = error.hint
+    if error.about:
+        found["about"] = error.about
     return found
 
 

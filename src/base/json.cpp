@@ -8,7 +8,7 @@
 
 namespace planish {
 
-Result<Json> parse_json(std::string_view text, std::string_view kind, std::string_view what) {
+Result<Json> parse_json(std::string_view text, ErrorKind kind, std::string_view what) {
   // The library recurses a level a bracket: a hostile message of brackets alone would overflow the stack.
   constexpr int max_depth = 200;
   int depth = 0;
@@ -25,8 +25,7 @@ Result<Json> parse_json(std::string_view text, std::string_view kind, std::strin
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
-      if (++depth > max_depth)
-        return fail(std::string(kind), fmt::format("{}: nested deeper than {} levels", what, max_depth));
+      if (++depth > max_depth) return fail(kind, fmt::format("{}: nested deeper than {} levels", what, max_depth));
     } else if (c == ']' || c == '}') {
       --depth;
     }
@@ -34,9 +33,9 @@ Result<Json> parse_json(std::string_view text, std::string_view kind, std::strin
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
-    return fail(std::string(kind), fmt::format("{}: not JSON at byte {}: {}", what, error.byte, error.what()));
+    return fail(kind, fmt::format("{}: not JSON at byte {}: {}", what, error.byte, error.what()));
   } catch (const std::exception& error) {
-    return fail(std::string(kind), fmt::format("{}: not JSON: {}", what, error.what()));
+    return fail(kind, fmt::format("{}: not JSON: {}", what, error.what()));
   }
 }
 
@@ -44,8 +43,8 @@ std::string dump_json(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-ObjectReader::ObjectReader(const Json& object, std::string kind, std::string where)
-    : object_(object), kind_(std::move(kind)), where_(std::move(where)) {
+ObjectReader::ObjectReader(const Json& object, ErrorKind kind, std::string where)
+    : object_(object), kind_(kind), where_(std::move(where)) {
   if (!object_.is_object()) problem("must be an object");
 }
 
@@ -192,6 +191,34 @@ Status ObjectReader::finish() const {
     }
   }
   return {};
+}
+
+void to_json(Json& json, const ErrorKind& kind) {
+  json = std::string(kind.name());
+}
+
+Error error_in(const Json& json) {
+  const auto text = [&json](const char* field) {
+    const auto found = json.is_object() ? json.find(field) : json.end();
+    return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  Error out;
+  out.message = text("message");
+  out.hint = text("hint");
+  out.about = text("about");
+  const std::string name = text("kind");
+  if (const auto kind = ErrorKind::named(name)) {
+    out.kind = *kind;
+  } else if (!name.empty()) {
+    out.message = fmt::format("{}: {}", name, out.message);
+  }
+  if (const auto causes = json.is_object() ? json.find("causes") : json.end();
+      causes != json.end() && causes->is_array()) {
+    for (const Json& cause : *causes) {
+      if (cause.is_string()) out.causes.push_back(cause.get<std::string>());
+    }
+  }
+  return out;
 }
 
 Json number_to_json(double value) {

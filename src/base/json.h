@@ -15,7 +15,7 @@ namespace planish {
 using Json = nlohmann::json;
 
 /// Parses without exceptions. Error `kind`, with the byte offset in the message.
-Result<Json> parse_json(std::string_view text, std::string_view kind, std::string_view what);
+Result<Json> parse_json(std::string_view text, ErrorKind kind, std::string_view what);
 
 /// Compact text. Invalid UTF-8 (a compiler's log, a child's message) is replaced, never thrown about.
 std::string dump_json(const Json& json);
@@ -26,7 +26,7 @@ std::string dump_json(const Json& json);
 class ObjectReader {
  public:
   /// `where` names the object in messages ("buffers[3]"). The object must outlive the reader.
-  ObjectReader(const Json& object, std::string kind, std::string where);
+  ObjectReader(const Json& object, ErrorKind kind, std::string where);
 
   enum class Need : std::uint8_t { required, optional };
   void text(const char* field, std::string& out, Need need = Need::required);
@@ -54,11 +54,18 @@ class ObjectReader {
  private:
   const Json* find(const char* field, Need need);
   const Json& object_;
-  std::string kind_, where_;
+  ErrorKind kind_;
+  std::string where_;
   std::string problem_;
   std::vector<std::string> known_;
   bool lenient_ = false;
 };
+
+/// An error's kind as JSON: its name.
+void to_json(Json& json, const ErrorKind& kind);
+/// The error that a document tells of (kind, message, hint, causes, about; all may be missing). A kind that is none of
+/// ours is `unknown`, with its name in front of the message.
+Error error_in(const Json& json);
 
 /// A number as JSON: "nan", "inf" and "-inf" as text, because JSON has no such numbers.
 Json number_to_json(double value);

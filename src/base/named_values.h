@@ -23,7 +23,7 @@ std::string named_values_text(const Map& values) {
 /// The other way round. Spaces may be doubled; a value that is no number of the map's kind (NaN and infinity are none),
 /// an empty name, or a name that occurs twice is an error of this kind.
 template <typename Map>
-Result<Map> named_values_from_text(std::string_view text, const char* kind) {
+Result<Map> named_values_from_text(std::string_view text, ErrorKind kind) {
   Map out;
   while (!text.empty()) {
     const auto end = std::min(text.find(' '), text.size());

@@ -5,19 +5,22 @@
 #include <utility>
 #include <vector>
 
+#include "base/error_kind.h"
+
 namespace planish {
 
 /// What went wrong, why, and what to do next. A value type; safe to move between threads.
 struct Error {
-  /// A stable identifier in snake_case (`compile_error`, `no_such_file`, …): tests and programs match on it, never on
-  /// text.
-  std::string kind;
+  /// What tests and programs match on, never the text.
+  ErrorKind kind = "unknown";
   /// One sentence naming the thing (file, op, buffer) and what is wrong with it.
   std::string message;
   /// Outer-to-inner reasons, printed as `caused by:` lines.
   std::vector<std::string> causes;
   /// The next command or change to try; may be empty.
   std::string hint;
+  /// The file that `message` begins with; empty where it names none, or is not known to.
+  std::string about = {};
 };
 
 template <typename T>
@@ -25,8 +28,8 @@ using Result = std::expected<T, Error>;
 using Status = std::expected<void, Error>;
 
 /// Builds the unexpected side of a Result.
-inline std::unexpected<Error> fail(std::string kind, std::string message, std::string hint = {}) {
-  return std::unexpected(Error{std::move(kind), std::move(message), {}, std::move(hint)});
+inline std::unexpected<Error> fail(ErrorKind kind, std::string message, std::string hint = {}) {
+  return std::unexpected(Error{kind, std::move(message), {}, std::move(hint)});
 }
 
 /// Passes an error on, with one more sentence of context in front: the old message becomes the first cause.

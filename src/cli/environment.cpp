@@ -148,7 +148,7 @@ class Judging {
   void say(const environment::Board::Work& work, const environment::Grade& grade) const {
     if (output_.quiet) return;
     std::string text = grade.outcome;
-    if (grade.error) text += fmt::format(": {}: {}", grade.error->kind, grade.error->message);
+    if (grade.error) text += fmt::format(": {}: {}", grade.error->kind.name(), grade.error->message);
     if (grade.speedup) text += fmt::format(", {:.2f}x", *grade.speedup);
     fmt::print(stderr, "{} {}: {}\n", work.id, work.submission.task, text);
     std::fflush(stderr);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <string_view>
+#include "base/error_kind.h"
 
 namespace planish::cli {
 
@@ -14,6 +14,6 @@ inline constexpr int interrupted = 130;
 }  // namespace exit_code
 
 /// The exit code for an error kind: 3 for what another machine, package or disk would cure, 2 for all else.
-int exit_code_for(std::string_view error_kind);
+int exit_code_for(ErrorKind kind);
 
 }  // namespace planish::cli

@@ -61,14 +61,6 @@ struct RayPool::State {
   std::optional<Error> refused;
   std::thread reader;
 
-  static Error error_in(const Json& json) {
-    const auto text = [&json](const char* field) {
-      const auto found = json.find(field);
-      return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
-    };
-    return {text("kind"), text("message"), {}, text("hint")};
-  }
-
   void read() {
     while (true) {
       auto line = process->channel().receive(deadline_in(1e9));

@@ -77,7 +77,7 @@ void SlowCoder::work() {
     {
       const std::scoped_lock lock(mutex_);
       if (!written) {
-        trouble_ = fmt::format("{} ({})", written.error().message, written.error().kind);
+        trouble_ = fmt::format("{} ({})", written.error().message, written.error().kind.name());
         state_ = ++errors_ >= most_errors_ ? State::finished : State::failed;
       } else {
         state_ = *written ? State::ready : State::finished;

@@ -80,7 +80,7 @@ Result<RewardWeights> parse_reward(std::string_view text) {
 
 Grade unformatted(const Error& error, const RewardWeights& weights) {
   Grade out;
-  out.outcome = error.kind;
+  out.outcome = error.kind.name();
   out.message = error.message;
   out.reward = reward_of(out, weights);
   return out;
@@ -100,7 +100,7 @@ Grade grade_of(std::string_view document, Form form, const RewardWeights& weight
       out.reward = reward_of(out, weights);
       return out;
     }
-    return not_judged({text_of(*error, "kind"), text_of(*error, "message"), {}, text_of(*error, "hint")}, form);
+    return not_judged(error_in(*error), form);
   }
   Grade out;
   out.form = form;

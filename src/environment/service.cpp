@@ -25,19 +25,19 @@ Json error_document(const Error& error) {
           {"error", {{"kind", error.kind}, {"message", error.message}, {"hint", error.hint}}}};
 }
 
-http::Response refusal(int status, std::string kind, std::string message, std::string hint = {}) {
-  return {status,
-          dump_json(error_document({std::move(kind), std::move(message), {}, std::move(hint)})),
-          "application/json",
-          {}};
+http::Response refusal(int status, ErrorKind kind, std::string message, std::string hint = {}) {
+  return {status, dump_json(error_document({kind, std::move(message), {}, std::move(hint)})), "application/json", {}};
 }
 
-int status_of(std::string_view kind) {
-  constexpr std::pair<std::string_view, int> statuses[] = {{"bad_request", 400},  {"task_sources_off", 403},
-                                                           {"no_such_task", 404}, {"id_taken", 409},
-                                                           {"queue_full", 429},   {"stopping", 503}};
-  const auto* found = std::ranges::find(statuses, kind, &std::pair<std::string_view, int>::first);
-  return found == std::end(statuses) ? 500 : found->second;
+int status_of(ErrorKind kind) {
+  struct Row {
+    ErrorKind kind;
+    int status;
+  };
+  constexpr Row statuses[] = {{"bad_request", 400}, {"task_sources_off", 403}, {"no_such_task", 404},
+                              {"id_taken", 409},    {"queue_full", 429},       {"stopping", 503}};
+  const auto* found = std::ranges::find(statuses, kind, &Row::kind);
+  return found == std::end(statuses) ? 500 : found->status;
 }
 
 /// Takes as long whatever is wrong with it.

@@ -9,8 +9,8 @@
 namespace planish::codec {
 namespace {
 using Need = ObjectReader::Need;
-constexpr const char* bad_request = "bad_request";
-constexpr const char* protocol = "protocol";
+constexpr ErrorKind bad_request = "bad_request";
+constexpr ErrorKind protocol = "protocol";
 
 void read_ints(ObjectReader& reader, const char* field, std::vector<int>& out) {
   std::vector<std::int64_t> wide;
@@ -61,18 +61,21 @@ Json write(const Error& error) {
   Json json{{"kind", error.kind}, {"message", error.message}};
   if (!error.hint.empty()) json["hint"] = error.hint;
   if (!error.causes.empty()) json["causes"] = error.causes;
+  if (!error.about.empty()) json["about"] = error.about;
   return json;
 }
 
 Error read_error(const Json& json) {
-  Error error;
+  Error read;
+  std::string kind;
   ObjectReader reader(json, protocol, "error");
-  reader.text("kind", error.kind);
-  reader.text("message", error.message);
-  reader.text("hint", error.hint, Need::optional);
-  reader.texts("causes", error.causes, Need::optional);
+  reader.text("kind", kind);
+  reader.text("message", read.message);
+  reader.text("hint", read.hint, Need::optional);
+  reader.texts("causes", read.causes, Need::optional);
+  reader.text("about", read.about, Need::optional);
   if (auto status = reader.finish(); !status.has_value()) return status.error();
-  return error;
+  return error_in(json);
 }
 
 Json write(const OpenRequest& r) {

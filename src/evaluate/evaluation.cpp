@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, 28> outcome_names{"ok",
                                                          "infrastructure"};
 static_assert(outcome_names.size() == static_cast<std::size_t>(Outcome::infrastructure) + 1);
 
-constexpr const char* kind = "bad_evaluation";
+constexpr ErrorKind kind = "bad_evaluation";
 
 Json errors_to_json(const OutputErrors& e) {
   Json json{{"fro", number_to_json(e.fro)},
@@ -59,7 +59,7 @@ Json errors_to_json(const OutputErrors& e) {
   return json;
 }
 
-Result<OutputErrors> read_output(const Json& json, const std::string& error_kind, const std::string& where) {
+Result<OutputErrors> read_output(const Json& json, ErrorKind error_kind, const std::string& where) {
   OutputErrors e;
   ObjectReader reader(json, error_kind, where);
   reader.number("fro", e.fro);
@@ -195,8 +195,7 @@ Json memory_to_json(const std::vector<worker::MemoryCheck>& checks) {
   return out;
 }
 
-Result<std::vector<worker::MemoryCheck>> read_memory(const Json* json, const std::string& error_kind,
-                                                     const std::string& where) {
+Result<std::vector<worker::MemoryCheck>> read_memory(const Json* json, ErrorKind error_kind, const std::string& where) {
   std::vector<worker::MemoryCheck> out;
   if (json == nullptr || !json->is_array()) return out;
   for (const Json& item : *json) {
@@ -257,7 +256,7 @@ Json case_to_json(const TestCase& test_case) {
   return json;
 }
 
-Result<TestCase> read_case(const Json& json, const std::string& error_kind, const std::string& where) {
+Result<TestCase> read_case(const Json& json, ErrorKind error_kind, const std::string& where) {
   TestCase test_case;
   ObjectReader reader(json, error_kind, where);
   if (const Json* seed = reader.get("seed"); seed != nullptr && seed->is_number_unsigned()) {

@@ -7,10 +7,9 @@
 namespace planish {
 
 Json case_to_json(const TestCase& test_case);
-Result<TestCase> read_case(const Json& json, const std::string& kind, const std::string& where);
+Result<TestCase> read_case(const Json& json, ErrorKind kind, const std::string& where);
 Json memory_to_json(const std::vector<worker::MemoryCheck>& checks);
-Result<std::vector<worker::MemoryCheck>> read_memory(const Json* json, const std::string& kind,
-                                                     const std::string& where);
+Result<std::vector<worker::MemoryCheck>> read_memory(const Json* json, ErrorKind kind, const std::string& where);
 Json clocks_to_json(const Clocks& clocks);
 Clocks read_clocks(const Json& json);
 Json evaluation_to_json(const Evaluation& evaluation);

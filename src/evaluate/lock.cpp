@@ -57,7 +57,7 @@ class Wait {
       if (lock.has_value() || lock.error().kind != "busy") return lock;
       const double waited = seconds();
       if (seconds_until(deadline_) <= 0) {
-        return fail(limit_ < timeout_ ? "out_of_time" : "timeout",
+        return fail(limit_ < timeout_ ? ErrorKind("out_of_time") : ErrorKind("timeout"),
                     fmt::format("waited {:.0f} s to {} on {}: {}", waited, purpose(), uuid_, who()),
                     "wait for it, or stop it");
       }

@@ -8,7 +8,7 @@
 namespace planish {
 
 Outcome outcome_of_runner(const Error& error, const std::optional<worker::Fault>& fault) {
-  const std::string& kind = error.kind;
+  const ErrorKind kind = error.kind;
   if (kind == "bad_program" || kind == "bad_argument") return Outcome::invalid_program;
   if (kind == "load_failed") return Outcome::load_failed;
   if (kind == "launch_failed" || kind == "runner_error") return Outcome::launch_failed;

@@ -32,10 +32,10 @@ std::unexpected<Error> blame_task(Error error, const std::string& task, const st
     error.hint = "run it by hand to see where it crashes";
   } else if (error.kind == "killed") {
     how = fmt::format("{}: {} ended when its process was killed", task, doing);
-  } else if (error.kind == "out_of_memory" && error.message.find(task) == std::string::npos) {
+  } else if (error.kind == "out_of_memory" && error.about.empty()) {
     how = fmt::format("{}: {} took more memory than there is", task, doing);
     error.hint = "use smaller inputs";
-  } else if (error.message.find(task) == std::string::npos) {
+  } else if (error.about.empty()) {
     error.message = fmt::format("{}: {}", task, error.message);
     if (error.hint.empty()) error.hint = "run again with --verbose to see where";
     return std::unexpected(std::move(error));

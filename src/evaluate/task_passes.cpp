@@ -69,7 +69,7 @@ Result<bool> TaskEvaluator::passes(const ModuleUnderTest& tested, const VerifyRe
     auto ran = tested.runner.run(tested.handle, data, module_run_limit());
     if (!ran.has_value()) {
       item.ok = false;
-      item.problem = ran.error().kind;
+      item.problem = ran.error().kind.name();
       reply.cases.push_back(std::move(item));
       PLANISH_CHECK(rejected(tested.runner, ran.error(), "its forward", module_run_limit(), reply));
       // Inputs are mapped read-only: who writes one dies of it, and only a run on copies tells that from other faults.

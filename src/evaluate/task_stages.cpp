@@ -31,7 +31,7 @@ Result<bool> TaskEvaluator::test_case(Data& data, const std::string& stage, Load
     PLANISH_CHECK(oracle_->poison(data.name, limits_.oracle));
     auto ran = loaded.runner->run(loaded.handle, data.name, limits_.run);
     if (!ran.has_value()) {
-      test_case.problem = ran.error().kind;
+      test_case.problem = ran.error().kind.name();
       return runner_failed(ran.error(), loaded, outcome, message);
     }
     PLANISH_TRY(auto check, oracle_->check(data.name, stage, limits_.oracle));

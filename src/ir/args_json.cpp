@@ -8,8 +8,8 @@
 namespace planish::ir {
 namespace {
 
-Result<ArgData> one_of(const Json& object, const std::string& key, const RefNames& refs, int id_limit,
-                       const std::string& kind, const std::string& where) {
+Result<ArgData> one_of(const Json& object, const std::string& key, const RefNames& refs, int id_limit, ErrorKind kind,
+                       const std::string& where) {
   const Json& v = object.at(key);
   const auto bad = [&](const std::string& wanted) {
     return fail(kind, fmt::format("{}: `{}` must be {}", where, key, wanted));
@@ -89,7 +89,7 @@ bool known_key(const std::string& key, const RefNames& refs) {
 
 }  // namespace
 
-Result<std::vector<Arg>> parse_args(const Json& json, const RefNames& refs, int id_limit, const std::string& kind,
+Result<std::vector<Arg>> parse_args(const Json& json, const RefNames& refs, int id_limit, ErrorKind kind,
                                     const std::string& where) {
   if (!json.is_array()) return fail(kind, where + ": `args` must be a list");
   std::vector<Arg> args;
@@ -108,7 +108,7 @@ Result<std::vector<Arg>> parse_args(const Json& json, const RefNames& refs, int 
   return args;
 }
 
-Result<std::vector<std::optional<int>>> parse_outs(const Json& json, int id_limit, const std::string& kind,
+Result<std::vector<std::optional<int>>> parse_outs(const Json& json, int id_limit, ErrorKind kind,
                                                    const std::string& where) {
   if (!json.is_array()) return fail(kind, where + ": `outs` must be a list");
   std::vector<std::optional<int>> outs;

@@ -20,12 +20,12 @@ inline constexpr RefNames program_refs{"buffer", "buffers"};
 
 /// A list of named arguments (docs/formats/graph.md, nodes). Every id must lie in [0, id_limit). Errors have `kind` and
 /// name `where`.
-Result<std::vector<Arg>> parse_args(const Json& json, const RefNames& refs, int id_limit, const std::string& kind,
+Result<std::vector<Arg>> parse_args(const Json& json, const RefNames& refs, int id_limit, ErrorKind kind,
                                     const std::string& where);
 /// The inverse of parse_args.
 Json args_to_json(const std::vector<Arg>& args, const RefNames& refs);
 /// `outs`: ids or null.
-Result<std::vector<std::optional<int>>> parse_outs(const Json& json, int id_limit, const std::string& kind,
+Result<std::vector<std::optional<int>>> parse_outs(const Json& json, int id_limit, ErrorKind kind,
                                                    const std::string& where);
 
 /// "0x1.8p+1", "inf", "-inf", "nan": exact in both directions (C's %a, Python's float.hex and float.fromhex).

@@ -8,7 +8,7 @@
 namespace planish::ir {
 namespace {
 
-const std::string bad = "bad_graph";
+constexpr ErrorKind bad = "bad_graph";
 
 /// Dims of a shape or stride list: integers ≥ 0, or an expression, which we name as not supported yet.
 Status parse_dims(const Json* json, std::vector<std::int64_t>& out, const std::string& where) {

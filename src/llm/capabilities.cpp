@@ -12,7 +12,7 @@ namespace {
 /// Where the server says which parameter it means, that alone; else the whole message. Lower case.
 std::string complaint(std::string_view body) {
   std::string text(body.substr(0, 16384));
-  if (const auto json = parse_json(text, "x", "x"); json && json->is_object()) {
+  if (const auto json = parse_json(text, "bad_text", "x"); json && json->is_object()) {
     const Json& error = json->contains("error") ? (*json)["error"] : *json;
     std::string param, message;
     if (error.is_object()) {

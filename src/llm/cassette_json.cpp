@@ -92,11 +92,15 @@ Result<ChatReply> reply_from_json(const Json& json) {
 
 Result<Failure> failure_from_json(const Json& json) {
   Failure out;
+  std::string kind;
   ObjectReader reader(json, "cassette_corrupt", "error");
-  reader.text("kind", out.error.kind);
+  reader.text("kind", kind);
   reader.text("message", out.error.message);
   reader.texts("causes", out.error.causes);
   reader.text("hint", out.error.hint);
+  const auto known_kind = ErrorKind::named(kind);
+  if (!known_kind) reader.problem(fmt::format("there is no kind of error `{}`", kind));
+  out.error.kind = known_kind.value_or(ErrorKind("unknown"));
   reader.boolean("retry", out.retry);
   reader.boolean("elsewhere", out.elsewhere);
   reader.boolean("billed", out.billed);

@@ -8,7 +8,7 @@ namespace planish::llm {
 namespace {
 
 /// Asking again in this run is of no use.
-bool is_lasting(std::string_view kind) {
+bool is_lasting(ErrorKind kind) {
   return kind == "model_unauthorized" || kind == "model_unknown" || kind == "model_quota";
 }
 

@@ -111,7 +111,7 @@ Failure error_failure(int status, const std::string& type, const std::string& me
 
 Failure status_failure(const HttpReply& reply, const std::string& place, double wall_seconds) {
   std::string type, message;
-  if (const auto json = parse_json(reply.body, "x", "x"); json) {
+  if (const auto json = parse_json(reply.body, "bad_text", "x"); json) {
     const Json* error = json->is_array() && !json->empty() ? &json->front() : &*json;
     if (error->is_object() && error->contains("error")) error = &(*error)["error"];
     const auto text = [&](const char* field) {

@@ -112,9 +112,9 @@ std::string_view bracketed(std::string_view text) {
 }  // namespace
 
 SchemaAnswer read_schema_answer(std::string_view text, std::string_view schema_text) {
-  const auto schema = parse_json(schema_text, "x", "the schema");
-  auto value = parse_json(text, "x", "the answer");
-  if (!value) value = parse_json(bracketed(text), "x", "the answer");
+  const auto schema = parse_json(schema_text, "bad_text", "the schema");
+  auto value = parse_json(text, "bad_text", "the answer");
+  if (!value) value = parse_json(bracketed(text), "bad_text", "the answer");
   if (!value) return {{}, value.error().message};
   if (schema) {
     if (std::string problem = schema_problem(*value, *schema, "the answer"); !problem.empty()) return {{}, problem};

@@ -45,7 +45,7 @@ ModelReport described(const ModelConfig& config) {
 void look_at_list(HttpProvider& model, const Call& call, ModelReport& out) {
   const auto names = model.list(call);
   if (!names) {
-    const std::string& kind = names.error().error.kind;
+    const ErrorKind kind = names.error().error.kind;
     // Servers without a list answer with 404 or 405: a question will tell more.
     out.reachable =
         kind != "model_unreachable" && kind != "model_stalled" && kind != "model_timeout" && kind != "no_libcurl";

@@ -92,7 +92,7 @@ std::optional<double> wait_in_message(std::string text) {
 }
 
 std::optional<double> wait_in_body(const std::string& body, double wall_seconds) {
-  const auto json = parse_json(body, "x", "x");
+  const auto json = parse_json(body, "bad_text", "x");
   if (!json) return wait_in_message(body.substr(0, 4096));
   const Json* error = json->is_array() && !json->empty() ? &json->front() : &*json;
   if (error->is_object() && error->contains("error")) error = &(*error)["error"];

@@ -49,7 +49,7 @@ void read_one(const Json& message, Incoming& out) {
 
 Incoming read_message(std::string_view line, bool batches) {
   Incoming out;
-  const auto parsed = parse_json(line, "parse_error", "message");
+  const auto parsed = parse_json(line, "bad_message", "message");
   if (!parsed) {
     out.refusals.push_back(error_response(nullptr, {code::parse_error, parsed.error().message, {}}));
     return out;

@@ -8,7 +8,7 @@
 namespace planish::program {
 namespace {
 
-const std::string bad = "bad_program";
+constexpr ErrorKind bad = "bad_program";
 using Need = ObjectReader::Need;
 
 std::optional<Role> role_from_name(const std::string& text) {

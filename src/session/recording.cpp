@@ -137,7 +137,7 @@ Status Recording::not_built(const search::RegionSpec& region, const search::Ask&
   progress_.ended({"compile", "invalid_program", region.id});
   // Of a genome it is derived again.
   if (ask.origin.seat.empty()) return {};
-  return keep_turn(region, ask, fmt::format("{}: {}", error.kind, error.message));
+  return keep_turn(region, ask, fmt::format("{}: {}", error.kind.name(), error.message));
 }
 
 Status Recording::turn(const search::RegionSpec& region, const search::Ask& ask) {

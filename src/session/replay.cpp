@@ -24,7 +24,7 @@ namespace planish::session {
 namespace {
 
 /// How the search is stopped from within: what it asks for was not recorded.
-constexpr const char* stop = "replay_stop";
+constexpr ErrorKind stop = "replay_differs";
 
 std::string words_of(const store::EvaluationRecord& record) {
   return fmt::format("{} ({})", record.genome, record.proposer);

@@ -96,7 +96,7 @@ Status compare_kernels(const fs::path& folder, const program::Program& program, 
         {kernel.language, kernel.source, kernel.entry, kernel.flags, program.arch, scratch.path().string(), 120});
     if (!made.has_value()) {
       findings.notes.push_back(fmt::format("kernel {} could not be compiled here ({}): its binary was taken as it is",
-                                           k, made.error().kind));
+                                           k, made.error().kind.name()));
       continue;
     }
     PLANISH_TRY(const std::string again, read_file(made->path));

@@ -45,7 +45,7 @@ Status copy_objects(const fs::path& from, const fs::path& to) {
   fs::create_directories(to, failed);
   fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::skip_existing, failed);
   if (!failed) return {};
-  return fail(failed == std::errc::no_space_on_device ? "disk_full" : "store_unwritable",
+  return fail(failed == std::errc::no_space_on_device ? ErrorKind("disk_full") : ErrorKind("store_unwritable"),
               fmt::format("objects of {} cannot be copied to {}: {}", from.string(), to.string(), failed.message()));
 }
 

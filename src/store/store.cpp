@@ -65,7 +65,7 @@ Result<Store> Store::open(const fs::path& file) {
     fs::create_directories(file.parent_path(), failed);
     if (failed) {
       return fail(
-          failed == std::errc::no_space_on_device ? "disk_full" : "store_unwritable",
+          failed == std::errc::no_space_on_device ? ErrorKind("disk_full") : ErrorKind("store_unwritable"),
           fmt::format("the store's folder {} cannot be made: {}", file.parent_path().string(), failed.message()),
           "check its permissions, or put the store elsewhere with --store FILE");
     }

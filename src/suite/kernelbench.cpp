@@ -35,7 +35,7 @@ bool take(std::string_view& text, std::string_view what) {
   return true;
 }
 
-Result<Stats> read_stats(const Json& json, const std::string& kind, const std::string& where) {
+Result<Stats> read_stats(const Json& json, ErrorKind kind, const std::string& where) {
   Stats out;
   if (json.empty()) return out;
   ObjectReader reader(json, kind, where);
@@ -85,7 +85,7 @@ Stats stats_of(const std::vector<double>& samples) {
 }
 
 Result<EvalResults> read_eval_results(std::string_view text) {
-  constexpr const char* kind = "bad_eval_results";
+  constexpr ErrorKind kind = "bad_eval_results";
   PLANISH_TRY(const Json json, parse_json(text, kind, "eval_results.json"));
   if (!json.is_object()) return fail(kind, "eval_results.json must be an object: problem → answers");
   EvalResults out;
@@ -181,7 +181,7 @@ std::string write_pass_at_k(const EvalResults& results, const std::vector<int>& 
 }
 
 Result<BaselineTimes> read_baseline_times(std::string_view text) {
-  constexpr const char* kind = "bad_baseline_times";
+  constexpr ErrorKind kind = "bad_baseline_times";
   PLANISH_TRY(const Json json, parse_json(text, kind, "baseline times"));
   if (!json.is_object()) return fail(kind, "baseline times must be an object: level → problem → times");
   BaselineTimes out;

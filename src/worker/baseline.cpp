@@ -81,13 +81,7 @@ Result<std::map<std::string, Result<Timing>>> Baseline::time(const std::vector<s
   std::map<std::string, Result<Timing>> times;
   if (const auto errors = reply.result.find("errors"); errors != reply.result.end() && errors->is_object()) {
     for (const auto& [name, error] : errors->items()) {
-      Error read;
-      ObjectReader reader(error, "protocol", "time.errors");
-      reader.lenient();
-      reader.text("kind", read.kind);
-      reader.text("message", read.message);
-      PLANISH_CHECK(reader.finish());
-      times.emplace(name, std::unexpected(std::move(read)));
+      times.emplace(name, std::unexpected(error_in(error)));
     }
   }
   for (const std::string& name : names) {

@@ -25,29 +25,20 @@ Result<Child::Reply> Child::call(const std::string& method, Json params, std::sp
   if (!alive_) return fail("exit", fmt::format("the {} is gone", name_));
   const double left = work_seconds_left();
   if (left <= 0) return fail("out_of_time", fmt::format("no time was left to ask the {} to `{}`", name_, method));
-  auto reply = exchange(method, std::move(params), fds, deadline_in(std::min(timeout_seconds, left)));
-  if (reply.has_value() || reply.error().kind != "child_lost") {
+  bool connection_lost = false;
+  auto reply = exchange(method, std::move(params), fds, deadline_in(std::min(timeout_seconds, left)), connection_lost);
+  if (!connection_lost) {
     if (!stage_.empty()) report_work({});  // what it said that it does is done
     kills_before_ = oom_kills_.read();
     return reply;
   }
   Error inner = std::move(reply).error();
-  inner.kind = inner.hint;
-  inner.hint.clear();
   // It was not given the time that it may take: no fault of its own.
   if (inner.kind == "timeout" && left < timeout_seconds) inner.kind = "out_of_time";
   return lost(std::move(inner), method, std::min(timeout_seconds, left));
 }
 
 namespace {
-
-/// Marks an error of the connection, as opposed to one that the child reported: kind `child_lost`, the real kind in
-/// `hint`.
-std::unexpected<Error> connection_lost(Error error) {
-  error.hint = error.kind;
-  error.kind = "child_lost";
-  return std::unexpected(std::move(error));
-}
 
 /// What runs in a child shares its socket and could answer requests before they are made: the number must not be
 /// guessable.
@@ -74,7 +65,12 @@ Result<std::string> Child::receive(TimePoint deadline) {
 }
 
 Result<Child::Reply> Child::exchange(const std::string& method, Json params, std::span<const int> fds,
-                                     TimePoint deadline) {
+                                     TimePoint deadline, bool& connection_lost) {
+  // An error of the connection, as opposed to one that the child reports.
+  const auto broken = [&connection_lost](Error error) {
+    connection_lost = true;
+    return std::unexpected(std::move(error));
+  };
   const std::int64_t id = unpredictable_id();
   stage_.clear();
   Json request{{"id", id}, {"method", method}, {"params", std::move(params)}};
@@ -82,17 +78,16 @@ Result<Child::Reply> Child::exchange(const std::string& method, Json params, std
   // A child that died while we send may have left its reason in the socket: read on.
   if (auto sent = process_.channel().send(dump_json(request), fds, deadline);
       !sent.has_value() && sent.error().kind != "closed") {
-    return connection_lost(std::move(sent).error());
+    return broken(std::move(sent).error());
   }
   while (true) {
     auto line = receive(deadline);
-    if (!line.has_value()) return connection_lost(std::move(line).error());
+    if (!line.has_value()) return broken(std::move(line).error());
     auto parsed = parse_json(*line, "bad_message", "answer of the " + name_);
-    if (!parsed.has_value()) return connection_lost(std::move(parsed).error());
+    if (!parsed.has_value()) return broken(std::move(parsed).error());
     const Json& message = *parsed;
     const auto malformed = [&](std::string_view what) {
-      return connection_lost(
-          Error{"bad_message", fmt::format("answer of the {}: {}", name_, what), {line->substr(0, 500)}, {}});
+      return broken(Error{"bad_message", fmt::format("answer of the {}: {}", name_, what), {line->substr(0, 500)}, {}});
     };
     if (!message.is_object()) return malformed("not an object");
     std::vector<UniqueFd> received;
@@ -100,7 +95,7 @@ Result<Child::Reply> Child::exchange(const std::string& method, Json params, std
       if (!count->is_number_unsigned() || count->get<std::uint64_t>() > Channel::max_waiting_fds)
         return malformed("bad `fds`");
       auto taken = process_.channel().take_fds(count->get<std::size_t>());
-      if (!taken.has_value()) return connection_lost(std::move(taken).error());
+      if (!taken.has_value()) return broken(std::move(taken).error());
       received = std::move(*taken);
     }
     if (message.contains("event")) {
@@ -125,23 +120,21 @@ Result<Child::Reply> Child::exchange(const std::string& method, Json params, std
     if (!message.contains("id") || message["id"] != id) return malformed("not the answer to this request");
     asked_ = true;
     if (const auto error = message.find("error"); error != message.end()) {
-      Error reported;
-      std::string trace;
+      std::string kind, message_of_it, trace;
       ObjectReader reader(*error, "bad_message", "error");
       reader.lenient();
-      reader.text("kind", reported.kind);
-      reader.text("message", reported.message);
-      if (error->is_object() && error->contains("hint") && (*error)["hint"].is_string())
-        reported.hint = (*error)["hint"].get<std::string>();
+      reader.text("kind", kind);
+      reader.text("message", message_of_it);
+      Error reported = error_in(*error);
+      reported.causes.clear();
       if (error->is_object() && error->contains("trace") && (*error)["trace"].is_string())
         trace = (*error)["trace"].get<std::string>();
       if (!reader.finish().has_value()) return malformed("its error has no kind and message");
       if (!trace.empty()) reported.causes.push_back(std::move(trace));
       reported.message = printable(reported.message);
       reported.hint = printable(reported.hint);
+      reported.about = printable(reported.about);
       for (std::string& cause : reported.causes) cause = printable(cause);
-      // Our own word for a broken connection, which a child must not be able to say.
-      if (reported.kind == "child_lost") reported.kind = "protocol";
       return std::unexpected(std::move(reported));
     }
     const auto result = message.find("result");

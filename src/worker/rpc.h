@@ -50,7 +50,8 @@ class Child {
 
  private:
   Child(std::string name, Subprocess process);
-  Result<Reply> exchange(const std::string& method, Json params, std::span<const int> fds, TimePoint deadline);
+  Result<Reply> exchange(const std::string& method, Json params, std::span<const int> fds, TimePoint deadline,
+                         bool& connection_lost);
   Result<std::string> receive(TimePoint deadline);
   /// Ends the child and words what happened.
   std::unexpected<Error> lost(Error error, const std::string& method, double timeout_seconds);

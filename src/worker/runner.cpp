@@ -1,5 +1,7 @@
 #include "worker/runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -13,14 +15,15 @@ namespace planish::worker {
 namespace {
 
 /// The kinds a runner may use, and those that Child makes about it.
-constexpr std::array<std::string_view, 16> known_kinds{
+constexpr std::array<ErrorKind, 16> known_kinds{
     "bad_program", "bad_argument", "load_failed", "launch_failed", "illegal_address", "out_of_memory",
     "crash",       "exit",         "hang",        "killed",        "protocol",        "cancelled",
     "no_device",   "device_lost",  "out_of_time", "input_write"};
 
 Result<Child::Reply> checked(Result<Child::Reply> reply) {
   if (!reply.has_value() && std::ranges::find(known_kinds, reply.error().kind) == known_kinds.end()) {
-    reply.error().message = reply.error().kind + ": " + reply.error().message;
+    if (reply.error().kind != "unknown")
+      reply.error().message = fmt::format("{}: {}", reply.error().kind.name(), reply.error().message);
     reply.error().kind = "runner_error";
   }
   return reply;

@@ -93,7 +93,7 @@ TEST_CASE("what cannot be had together is refused") {
     changed[gene] = value;
     const auto emitted = emit(sample.kernel, h200(), changed);
     REQUIRE_FALSE(emitted);
-    CHECK(emitted.error().kind == "illegal_genome");
+    CHECK(emitted.error().kind.name() == "illegal_genome");
     return emitted.error().message;
   };
   genome["tile_m"] = 128;

@@ -29,7 +29,7 @@ TilePlan plan_of(const std::string& text) {
 std::string refusal(const Problem& problem, const std::string& text) {
   const Status status = check(problem, plan_of(text));
   if (status) return {};
-  CHECK(status.error().kind == "illegal_plan");
+  CHECK(status.error().kind.name() == "illegal_plan");
   return status.error().message;
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("a tile plan survives its text") {
   for (const char* const bad : {"bm", "bm=x", "bm=12x", "width=3", "scheme=fast"}) {
     const auto plan = from_text(bad);
     REQUIRE_FALSE(plan);
-    CHECK(plan.error().kind == "bad_plan");
+    CHECK(plan.error().kind.name() == "bad_plan");
     CHECK(plan.error().message.find(bad) != std::string::npos);
   }
 }
@@ -213,7 +213,7 @@ TEST_CASE("the printed kernel says what the plan says") {
   }
   const auto refused = print_main_loop(problem, plan_of("bn=100"), plain_store(problem), 132);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().kind == "illegal_plan");
+  CHECK(refused.error().kind.name() == "illegal_plan");
 }
 
 }  // namespace planish::codegen::contraction

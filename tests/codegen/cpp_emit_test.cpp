@@ -424,7 +424,7 @@ TEST_CASE("genes outside the kernel or its choices are refused by name") {
   CHECK(cpp_illegal(s.kernel, on, {{"split", 1}, {"threads", 1}}).find("share") != std::string::npos);
   const auto e = emit_cpp(s.kernel, on, {{"unroll", 3}});
   REQUIRE(!e.has_value());
-  CHECK(e.error().kind == "illegal_genome");
+  CHECK(e.error().kind.name() == "illegal_genome");
   CHECK(emit_cpp(s.kernel, on, cpp_seeds(s.kernel, on)[0])->source ==
         emit_cpp(s.kernel, on, cpp_seeds(s.kernel, on)[0])->source);
 }

@@ -55,7 +55,7 @@ std::string refused(GraphBuilder& g, int output) {
   const int outputs[] = {output};
   const auto kernel = lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), outputs);
   REQUIRE_FALSE(kernel.has_value());
-  CHECK(kernel.error().kind == "unsupported");
+  CHECK(kernel.error().kind.name() == "unsupported");
   return kernel.error().message;
 }
 

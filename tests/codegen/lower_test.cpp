@@ -64,7 +64,7 @@ Kernel check(GraphBuilder& g, const std::vector<int>& outputs,
 std::string refused(GraphBuilder& g, const std::vector<int>& outputs) {
   const auto kernel = lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), outputs);
   REQUIRE_FALSE(kernel.has_value());
-  CHECK(kernel.error().kind == "unsupported");
+  CHECK(kernel.error().kind.name() == "unsupported");
   return kernel.error().message;
 }
 

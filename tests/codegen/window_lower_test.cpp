@@ -59,7 +59,7 @@ std::string refused(const GraphBuilder& g, int id) {
   const int ids[] = {id};
   const auto kernel = lower(g.graph, all(g), ids);
   REQUIRE_FALSE(kernel.has_value());
-  CHECK(kernel.error().kind == "unsupported");
+  CHECK(kernel.error().kind.name() == "unsupported");
   return kernel.error().message;
 }
 

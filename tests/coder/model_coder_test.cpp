@@ -32,7 +32,7 @@ std::string source_in(std::string_view answer) {
 std::string refused(std::string_view answer, const AnswerParent& parent = {}) {
   const auto found = proposal_in(answer, parent);
   REQUIRE_FALSE(found.has_value());
-  CHECK(found.error().kind == "bad_answer");
+  CHECK(found.error().kind.name() == "bad_answer");
   return found.error().message;
 }
 

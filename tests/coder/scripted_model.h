@@ -27,9 +27,9 @@ inline llm::Answer says_json(std::string json) {
   return out;
 }
 
-inline llm::Answer refuses(std::string kind, std::string message) {
+inline llm::Answer refuses(ErrorKind kind, std::string message) {
   llm::Failure failure;
-  failure.error = {std::move(kind), std::move(message), {}, {}};
+  failure.error = {kind, std::move(message), {}, {}};
   failure.elsewhere = true;
   return std::unexpected(failure);
 }

@@ -23,7 +23,7 @@ Emitted parsed(std::string_view text, const backend::Backend& target = backend::
 std::string refused(std::string_view text, const backend::Backend& target = backend::cuda()) {
   const auto out = parse_source_text(text, target);
   REQUIRE_FALSE(out.has_value());
-  CHECK(out.error().kind == "bad_source");
+  CHECK(out.error().kind.name() == "bad_source");
   CHECK_FALSE(out.error().hint.empty());
   return out.error().message;
 }
@@ -172,7 +172,7 @@ TEST_CASE("edits are made in order, each in one place") {
   const auto refused_edit = [](const std::vector<Edit>& edits) {
     const auto out = apply_edits("a b a", edits);
     REQUIRE_FALSE(out.has_value());
-    CHECK(out.error().kind == "bad_patch");
+    CHECK(out.error().kind.name() == "bad_patch");
     return out.error().message;
   };
   CHECK(refused_edit({}).contains("no edits"));
@@ -196,7 +196,7 @@ TEST_CASE("a proposal is its text and its document") {
   CHECK(text(source).starts_with("source "));
   CHECK(text(patch).starts_with("patch "));
   CHECK(text(source).size() == 7 + 64);
-  CHECK(proposal_from(text(source), "another text").error().kind == "bad_proposal");
+  CHECK(proposal_from(text(source), "another text").error().kind.name() == "bad_proposal");
   CHECK_FALSE(proposal_from(text(patch), document(source)));
   CHECK_FALSE(proposal_from("threads", ""));
   CHECK(genome_of(genome) != nullptr);

@@ -68,9 +68,9 @@ TEST_CASE("a full queue refuses, and an id joins what it names") {
   FakeClock clock;
   Board board({.devices = 1, .queue = 1}, clock);
   CHECK(board.submit(of("a", "x", "one")).has_value());
-  CHECK(board.submit(of("b")).error().kind == "queue_full");
+  CHECK(board.submit(of("b")).error().kind.name() == "queue_full");
   CHECK(*board.submit(of("a", "x", "one")) == "one");
-  CHECK(board.submit(of("a", "y", "one")).error().kind == "id_taken");
+  CHECK(board.submit(of("a", "y", "one")).error().kind.name() == "id_taken");
   CHECK(board.retry_seconds() >= 1);
   CHECK(board.metrics().find("planish_refused_total 1\n") != std::string::npos);
 }
@@ -89,7 +89,7 @@ TEST_CASE("what is in doubt is judged once more, and then named") {
   CHECK(work->id == *id);
   board.finish(0, work->id, lost());
   REQUIRE(last.grade != nullptr);
-  CHECK(last.grade->error->kind == "worker_lost");
+  CHECK(last.grade->error->kind.name() == "worker_lost");
   CHECK(last.attempts == 2);
 }
 
@@ -121,12 +121,12 @@ TEST_CASE("a closed board works off what it has; an abandoned one tells everybod
   const auto second = board.submit(of("b"));
   const auto work = board.take(0, {});
   board.close();
-  CHECK(board.submit(of("c")).error().kind == "stopping");
+  CHECK(board.submit(of("c")).error().kind.name() == "stopping");
   Report last;
   board.watch(*second, clock.now() + std::chrono::seconds(10), [&](const Report& report) { last = report; });
   board.abandon();
   REQUIRE(last.grade != nullptr);
-  CHECK(last.grade->error->kind == "stopped");
+  CHECK(last.grade->error->kind.name() == "stopped");
   board.finish(0, work->id, right());
   CHECK(!board.take(0, {}).has_value());
 }

@@ -32,17 +32,18 @@ TEST_CASE("code without a fence, thoughts and an open fence are borne") {
   CHECK(code_in("<think>```python\nclass ModelNew(Draft): pass\n```</think>```python\n" + module_text)->text ==
         module_text);
   CHECK(code_in("</think>" + module_text)->text == module_text);
-  CHECK(code_in("<think>" + module_text).error().kind == "no_code");
+  CHECK(code_in("<think>" + module_text).error().kind.name() == "no_code");
 }
 
 TEST_CASE("kernels and launches are a form of their own") {
   const auto code = code_in("```cpp\n" + source_text + "```");
   REQUIRE(code.has_value());
   CHECK(code->form == Form::source);
-  CHECK(code_in("```\n" + source_text + "```\n```\n" + source_text + "x\n```").error().kind == "several_programs");
+  CHECK(code_in("```\n" + source_text + "```\n```\n" + source_text + "x\n```").error().kind.name() ==
+        "several_programs");
 }
 
 TEST_CASE("a completion without code is told so") {
   for (const char* text : {"", "I cannot do that.", "```python\nprint(1)\n```", "```", "\xff\xfe"})
-    CHECK(code_in(text).error().kind == "no_code");
+    CHECK(code_in(text).error().kind.name() == "no_code");
 }

@@ -13,7 +13,7 @@ TEST_CASE("weights of a reward are read, and nothing else") {
   CHECK(parse_reward("").has_value());
   for (const char* text :
        {"correct", "correct=", "correct=x", "other=1", "speedup=nan", "correct=1,,cap=2", "cap=1e999"})
-    CHECK_MESSAGE(parse_reward(text).error().kind == "usage", text);
+    CHECK_MESSAGE(parse_reward(text).error().kind.name() == "usage", text);
 }
 
 TEST_CASE("a verdict is a grade") {
@@ -48,7 +48,7 @@ TEST_CASE("what could not be judged has no reward, and is tried again") {
     CHECK(!grade.reward.has_value());
     CHECK(doubtful(grade));
   }
-  CHECK(grade_of("", Form::module, {}).error->kind == "worker_lost");
+  CHECK(grade_of("", Form::module, {}).error->kind.name() == "worker_lost");
   CHECK(doubtful(grade_of(R"({"verified":false,"outcome":"crash"})", Form::module, {})));
   CHECK(!doubtful(grade_of(R"({"verified":false,"outcome":"wrong"})", Form::module, {})));
   CHECK(!doubtful(not_judged({"time_limit", "", {}, {}}, Form::module)));

@@ -24,7 +24,7 @@ TEST_CASE("who waits for a device hears who holds it, and is not kept longer tha
   const WorkScope scope(1, [&heard](std::string_view text) { heard.emplace_back(text); });
   const auto late = lock_device("GPU-1/2", "b.py", 1000);
   REQUIRE_FALSE(late.has_value());
-  CHECK(late.error().kind == "out_of_time");
+  CHECK(late.error().kind.name() == "out_of_time");
   const std::string who = "a.py (pid " + std::to_string(::getpid());
   CHECK(late.error().message.find(who) != std::string::npos);
   REQUIRE_FALSE(heard.empty());
@@ -83,10 +83,10 @@ TEST_CASE("many run on a device at once, who measures has it alone") {
   REQUIRE(second.has_value());
   const auto early = lock_device("GPU-1", "c.py", 0.01);
   REQUIRE_FALSE(early.has_value());
-  CHECK(early.error().kind == "timeout");
+  CHECK(early.error().kind.name() == "timeout");
   CHECK(early.error().message.ends_with("to measure on GPU-1: others run something there"));
-  first = fail("test", "let go");
-  second = fail("test", "let go");
+  first = fail("closed", "let go");
+  second = fail("closed", "let go");
   const auto alone = lock_device("GPU-1", "c.py", 5);
   REQUIRE(alone.has_value());
   const auto late = lock_device("GPU-1", "d.py", 0.01, DeviceUse::run);

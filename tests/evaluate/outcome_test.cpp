@@ -7,7 +7,7 @@ using namespace planish;
 
 namespace {
 
-Error error(const char* kind) {
+Error error(ErrorKind kind) {
   return Error{kind, "", {}, {}};
 }
 

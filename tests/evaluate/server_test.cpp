@@ -23,13 +23,13 @@ class Talking : public EvaluatorApi {
   Result<OpenReply> open(const OpenRequest& request) override {
     report_work("waiting: for " + request.task);
     const double left = work_seconds_left();
-    if (std::isinf(left)) return fail("unlimited", "any time");
-    return fail("limited", left <= 5 ? "not more than 5 s" : "too long");
+    if (std::isinf(left)) return fail("not_running", "any time");
+    return fail("out_of_time", left <= 5 ? "not more than 5 s" : "too long");
   }
-  Result<RegionReply> region(const RegionRequest&) override { return fail("unused", ""); }
-  Result<Evaluation> evaluate(const EvaluateRequest&) override { return fail("unused", ""); }
-  Result<VerifyReply> verify(const VerifyRequest&) override { return fail("unused", ""); }
-  Result<ClaimReply> claim(const ClaimRequest&) override { return fail("unused", ""); }
+  Result<RegionReply> region(const RegionRequest&) override { return fail("internal", ""); }
+  Result<Evaluation> evaluate(const EvaluateRequest&) override { return fail("internal", ""); }
+  Result<VerifyReply> verify(const VerifyRequest&) override { return fail("internal", ""); }
+  Result<ClaimReply> claim(const ClaimRequest&) override { return fail("internal", ""); }
   Status close(const std::string&) override { return {}; }
 };
 
@@ -64,14 +64,14 @@ TEST_CASE("a request carries what time its caller has left, and the caller hears
     });
     OpenRequest ask;
     ask.task = "a.py";
-    CHECK(client->open(ask).error().kind == "unlimited");
+    CHECK(client->open(ask).error().kind.name() == "not_running");
     {
       const WorkScope scope(5);
       CHECK(client->open(ask).error().message == "not more than 5 s");
     }
     {
       const WorkScope scope(1e-9);
-      CHECK(client->open(ask).error().kind == "out_of_time");
+      CHECK(client->open(ask).error().kind.name() == "out_of_time");
     }
     client->listen({});
     const std::scoped_lock lock(mutex);
@@ -98,7 +98,7 @@ TEST_CASE("one that stays outlives its clients, until it is told to stop or nobo
   CHECK(channel->receive(deadline_in(10)).has_value());
   channel->close();
   OpenRequest ask;
-  CHECK(again->open(ask).error().kind == "unlimited");  // who uses it goes on
+  CHECK(again->open(ask).error().kind.name() == "not_running");  // who uses it goes on
   again.reset();
   server.join();
 

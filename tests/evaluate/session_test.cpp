@@ -203,7 +203,7 @@ TEST_CASE("one candidate of each fate, and the run goes on") {
   REQUIRE(claimed->find("eager") != nullptr);
   CHECK(claimed->find("eager")->median_ms > 0);
   CHECK(session.close(opened->session).has_value());
-  CHECK(session.close(opened->session).error().kind == "no_session");
+  CHECK(session.close(opened->session).error().kind.name() == "no_session");
 }
 
 TEST_CASE("a device that fails once costs a second try, one that is gone ends the run by name") {
@@ -248,7 +248,7 @@ TEST_CASE("a device that fails once costs a second try, one that is gone ends th
   REQUIRE(evaluate("").has_value());  // with a runner that lives from here on
   auto gone = evaluate("run 1\nhello");
   REQUIRE_FALSE(gone.has_value());
-  CHECK(gone.error().kind == "device_lost");
+  CHECK(gone.error().kind.name() == "device_lost");
   CHECK(gone.error().message.find("ECC") != std::string::npos);
   CHECK(!gone.error().hint.empty());
   CHECK(gone.error().causes.back().find("CUDA_ERROR_NO_DEVICE") != std::string::npos);
@@ -284,7 +284,7 @@ TEST_CASE("a task whose session was closed stays captured where that is asked fo
   CHECK(beside->session != first->session);
   REQUIRE(session.close(beside->session).has_value());
   REQUIRE(session.close(first->session).has_value());
-  CHECK(session.close(first->session).error().kind == "no_session");
+  CHECK(session.close(first->session).error().kind.name() == "no_session");
   const auto again = session.open(ask);
   REQUIRE(again.has_value());
   CHECK(imports() == 2 * once);

@@ -22,7 +22,7 @@ std::string with(const std::string& from, const std::string& to) {
 void rejected(const std::string& text, const std::string& kind, const std::string& message) {
   const auto result = parse_graph(text);
   REQUIRE_FALSE_MESSAGE(result.has_value(), message);
-  CHECK(result.error().kind == kind);
+  CHECK(result.error().kind.name() == kind);
   CHECK_MESSAGE(result.error().message.find(message) != std::string::npos, result.error().message);
 }
 

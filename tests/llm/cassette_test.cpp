@@ -78,12 +78,12 @@ TEST_CASE("what was not recorded is a miss, and says why that may be") {
   Ledger ledger({});
   auto again = replaying(sample_config(), std::shared_ptr(std::move(*reader)), ledger);
   const auto other = again->complete(sample_request("never asked"), {});
-  CHECK(other.error().error.kind == "cassette_miss");
+  CHECK(other.error().error.kind.name() == "cassette_miss");
   for (int i = 0; i < 2; ++i) (void)again->complete(sample_request("again"), {});
   CHECK(again->complete(sample_request("again"), {}).error().error.hint.find("more often") != std::string::npos);
   ChatRequest lane = sample_request("again");
   lane.lane = "agent 9";
-  CHECK(again->complete(lane, {}).error().error.kind == "cassette_miss");
+  CHECK(again->complete(lane, {}).error().error.kind.name() == "cassette_miss");
 }
 
 TEST_CASE("seats that ask at once get their own answers back") {
@@ -126,8 +126,8 @@ TEST_CASE("recordings that are broken, foreign or in the way are told apart") {
   std::string said;
   Amount spent;
   const auto tape = record(*folder, said, spent);
-  CHECK(CassetteWriter::create(tape, {}).error().kind == "cassette_exists");
-  CHECK(CassetteReader::open(folder->path() / "none").error().kind == "no_such_file");
+  CHECK(CassetteWriter::create(tape, {}).error().kind.name() == "cassette_exists");
+  CHECK(CassetteReader::open(folder->path() / "none").error().kind.name() == "no_such_file");
   const std::string text = *read_file(tape / "cassette.jsonl");
   const auto opened = [&](const std::string& content) {
     REQUIRE(write_file(folder->path() / "other" / "cassette.jsonl", content));
@@ -137,12 +137,12 @@ TEST_CASE("recordings that are broken, foreign or in the way are told apart") {
   const auto cut = opened(text.substr(0, text.size() - 20));
   REQUIRE(cut);
   CHECK((*cut)->entries() == 5);
-  CHECK(opened("").error().kind == "cassette_corrupt");
-  CHECK(opened("{\"planish_cassette\":99}\n").error().kind == "cassette_version");
-  CHECK(opened("{\"something\":1}\n").error().kind == "cassette_corrupt");
+  CHECK(opened("").error().kind.name() == "cassette_corrupt");
+  CHECK(opened("{\"planish_cassette\":99}\n").error().kind.name() == "cassette_version");
+  CHECK(opened("{\"something\":1}\n").error().kind.name() == "cassette_corrupt");
   const auto broken = opened(text.substr(0, 25) + "#" + text.substr(25));
   REQUIRE(!broken);
-  CHECK(broken.error().kind == "cassette_corrupt");
+  CHECK(broken.error().kind.name() == "cassette_corrupt");
   CHECK(broken.error().message.find("line 2") != std::string::npos);
   const auto second = text.substr(text.find('\n') + 1);
   CHECK(opened(text + second.substr(0, second.find('\n') + 1)).error().message.find("twice") != std::string::npos);

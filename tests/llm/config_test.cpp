@@ -12,7 +12,7 @@ namespace {
 const std::string minimal = "[[model]]\nname = \"m\"\nbase_url = \"http://localhost:8000/v1/\"\n";
 
 std::string whole(const Error& error) {
-  return error.kind + " " + error.message + " " + error.hint;
+  return std::string(error.kind.name()) + " " + error.message + " " + error.hint;
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ TEST_CASE("what is wrong is named, with its place") {
     CAPTURE(text);
     const auto config = parse_models(text, "planish.toml");
     REQUIRE(!config);
-    CHECK(config.error().kind == "models_config");
+    CHECK(config.error().kind.name() == "models_config");
     CAPTURE(whole(config.error()));
     CHECK(whole(config.error()).find(expected) != std::string::npos);
     CHECK(whole(config.error()).find("planish.toml") != std::string::npos);

@@ -115,7 +115,7 @@ TEST_CASE("statuses have the kinds that say what helps") {
     CAPTURE(one.body);
     const Asked out = asked([&](const HttpRequest&) { return HttpReply{one.status, {}, one.body}; });
     REQUIRE(!out.answer.has_value());
-    CHECK(out.answer.error().error.kind == one.kind);
+    CHECK(out.answer.error().error.kind.name() == one.kind);
     CHECK(out.sent == one.sent);
     CHECK(out.answer.error().error.message.find(std::to_string(one.status)) != std::string::npos);
   }
@@ -137,7 +137,7 @@ TEST_CASE("nobody waits past a deadline, nor for ever") {
   const Asked late = asked(first({{429, {{"retry-after", "100"}}, "{}"}}), {}, 50);
   CHECK(late.sent == 1);
   CHECK(late.seconds == 0);
-  CHECK(late.answer.error().error.kind == "model_rate_limited");
+  CHECK(late.answer.error().error.kind.name() == "model_rate_limited");
   const Asked hours = asked(first({{429, {{"retry-after", "7200"}}, "{}"}}), {}, 1e6);
   CHECK(hours.sent == 1);
   CHECK(hours.answer.error().elsewhere);
@@ -158,7 +158,7 @@ TEST_CASE("nonsense is asked again once") {
   CHECK(asked(first({{200, {}, "<html>"}})).answer.has_value());
   const Asked out = asked([](const HttpRequest&) { return HttpReply{200, {}, "<html>"}; });
   CHECK(out.sent == 2);
-  CHECK(out.answer.error().error.kind == "model_bad_reply");
+  CHECK(out.answer.error().error.kind.name() == "model_bad_reply");
 }
 
 TEST_CASE("a connection that fails is tried again, a cancelled call is not") {
@@ -176,7 +176,7 @@ TEST_CASE("a connection that fails is tried again, a cancelled call is not") {
       },
       {}, 1000, &cancel);
   CHECK(stopped.sent == 1);
-  CHECK(stopped.answer.error().error.kind == "cancelled");
+  CHECK(stopped.answer.error().error.kind.name() == "cancelled");
 }
 
 TEST_CASE("parameters that a server refuses are left out from then on") {
@@ -234,7 +234,7 @@ TEST_CASE("who comes after the deadline is not asked, and does not pay") {
   World world([](const HttpRequest&) { return HttpReply{200, {}, openai_stream}; });
   Call call;
   call.deadline = world.clock.now();
-  CHECK(world.provider->complete(sample_request(), call).error().error.kind == "model_timeout");
+  CHECK(world.provider->complete(sample_request(), call).error().error.kind.name() == "model_timeout");
   CHECK(world.transport.sent.empty());
   CHECK(world.ledger.committed().tokens == 0);
 }

@@ -50,13 +50,13 @@ TEST_CASE("a configuration opens to models that answer, and their recording answ
 
 TEST_CASE("what cannot be opened is said") {
   ModelsConfig config;
-  CHECK(open_models(config, {}, real_clock()).error().kind == "no_models");
+  CHECK(open_models(config, {}, real_clock()).error().kind.name() == "no_models");
   config.models.push_back(sample_config());
   OpenOptions options;
   options.keys = [](const std::string&) { return std::nullopt; };
-  CHECK(open_models(config, options, real_clock()).error().kind == "no_model_key");
+  CHECK(open_models(config, options, real_clock()).error().kind.name() == "no_model_key");
   options.replay = "/nowhere/tape";
-  CHECK(open_models(config, options, real_clock()).error().kind == "no_such_file");
+  CHECK(open_models(config, options, real_clock()).error().kind.name() == "no_such_file");
   options.record = "/nowhere/other";
-  CHECK(open_models(config, options, real_clock()).error().kind == "usage");
+  CHECK(open_models(config, options, real_clock()).error().kind.name() == "usage");
 }

@@ -95,10 +95,10 @@ TEST_CASE("children do not get the variables that hold keys") {
 TEST_CASE("keys that are missing or cannot be sent are errors that do not show them") {
   const ModelConfig config = sample_config();
   const auto missing = read_key(config, [](const std::string&) { return std::nullopt; });
-  CHECK(missing.error().kind == "no_model_key");
+  CHECK(missing.error().kind.name() == "no_model_key");
   CHECK(missing.error().message.find("SAMPLE_KEY") != std::string::npos);
   const auto broken = read_key(config, [](const std::string&) { return "sekrit\r\nX-Evil: 1"; });
-  CHECK(broken.error().kind == "bad_model_key");
+  CHECK(broken.error().kind.name() == "bad_model_key");
   CHECK(broken.error().message.find("sekrit") == std::string::npos);
   ModelConfig open = config;
   open.key_env.clear();

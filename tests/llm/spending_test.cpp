@@ -38,7 +38,7 @@ Answer good(std::int64_t cost = 100) {
   return reply;
 }
 
-Answer bad(const char* kind, bool elsewhere) {
+Answer bad(ErrorKind kind, bool elsewhere) {
   return std::unexpected(Failure{{kind, "it said no", {}, {}}, false, elsewhere, false, {}});
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("32 seats never spend more than the caps, and come near them") {
       seats.emplace_back([&] {
         for (int i = 0; i < 200; ++i) {
           const auto answer = world.provider->complete(sample_request(), {});
-          if (!answer && answer.error().error.kind == "spending_cap") {
+          if (!answer && answer.error().error.kind.name() == "spending_cap") {
             ++capped;
             return;
           }
@@ -102,12 +102,12 @@ TEST_CASE("what is not settled counts at its worst, and refusals count nothing")
   REQUIRE(kept);
   kept->release();
   CHECK(ledger.spent().tokens == 40);
-  CHECK(ledger.reserve({61, 0}, 1, nullptr).error().kind == "spending_cap");
+  CHECK(ledger.reserve({61, 0}, 1, nullptr).error().kind.name() == "spending_cap");
   auto more = ledger.reserve({60, 0}, 1, nullptr);
   REQUIRE(more);
   more->settle({90, 0});  // a server that passes its own limit
   CHECK(ledger.spent().tokens == 130);
-  CHECK(ledger.reserve({1, 0}, 1, nullptr).error().kind == "spending_cap");
+  CHECK(ledger.reserve({1, 0}, 1, nullptr).error().kind.name() == "spending_cap");
 }
 
 TEST_CASE("who does not fit waits for others to settle, and can be cancelled") {
@@ -127,8 +127,8 @@ TEST_CASE("who does not fit waits for others to settle, and can be cancelled") {
   auto third = ledger.reserve({20, 0}, 1, nullptr);
   const CancelToken cancel;
   cancel.cancel();
-  CHECK(ledger.reserve({10, 0}, 600, &cancel).error().kind == "cancelled");
-  CHECK(ledger.reserve({10, 0}, 0, nullptr).error().kind == "model_timeout");
+  CHECK(ledger.reserve({10, 0}, 600, &cancel).error().kind.name() == "cancelled");
+  CHECK(ledger.reserve({10, 0}, 0, nullptr).error().kind.name() == "model_timeout");
 }
 
 TEST_CASE("the bandit's choices follow from its seed") {
@@ -188,7 +188,7 @@ TEST_CASE("fallback is visible, and lasting failures are not asked again") {
     CHECK(outcome.answered == 1);
     if (!outcome.failed.empty()) {
       fell = true;
-      CHECK(outcome.failed[0].second.kind == "model_unauthorized");
+      CHECK(outcome.failed[0].second.kind.name() == "model_unauthorized");
     }
     ensemble.tell(*choice, outcome, 1);
   }
@@ -199,7 +199,7 @@ TEST_CASE("fallback is visible, and lasting failures are not asked again") {
   CHECK(events[0].text.find("alive") != std::string::npos);
   CHECK(ensemble.benched(Role::coder) == std::vector<std::string>{"dead"});
   CHECK(!ensemble.has(Role::judge));
-  CHECK(ensemble.choose(Role::judge).error().kind == "no_model_for_role");
+  CHECK(ensemble.choose(Role::judge).error().kind.name() == "no_model_for_role");
 }
 
 TEST_CASE("a wrong request is not tried on every model") {

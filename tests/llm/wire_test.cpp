@@ -16,7 +16,7 @@ using namespace planish::llm;
 namespace {
 
 Json body_of(const ChatRequest& request, const ModelConfig& config, const Capabilities& capabilities) {
-  return *parse_json(wire_of(config.wire).request(request, config, capabilities).body, "x", "x");
+  return *parse_json(wire_of(config.wire).request(request, config, capabilities).body, "bad_text", "x");
 }
 
 ChatRequest rich_request() {
@@ -71,7 +71,7 @@ TEST_CASE("a Messages request marks what outlives a candidate, and joins what to
   const ModelConfig config = sample_config(WireKind::anthropic);
   const auto http = anthropic_wire().request(rich_request(), config, expected_capabilities(config));
   CHECK(http.url == "http://127.0.0.1:9/v1/messages");
-  const Json body = *parse_json(http.body, "x", "x");
+  const Json body = *parse_json(http.body, "bad_text", "x");
   REQUIRE(body["system"].size() == 4);
   for (int i = 0; i < 3; ++i) CHECK(body["system"][i]["cache_control"]["type"] == "ephemeral");
   CHECK(!body["system"][3].contains("cache_control"));
@@ -172,7 +172,7 @@ TEST_CASE("what makes no sense is said to make none") {
     CAPTURE(body);
     const auto answer = answered(body, wire);
     REQUIRE(!answer.has_value());
-    CHECK(answer.error().error.kind == "model_bad_reply");
+    CHECK(answer.error().error.kind.name() == "model_bad_reply");
     CHECK(answer.error().billed);
     CHECK(answer.error().elsewhere);
   }
@@ -184,11 +184,11 @@ TEST_CASE("errors in the middle of a stream have their own kinds") {
       "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n",
       WireKind::anthropic);
   REQUIRE(!overloaded.has_value());
-  CHECK(overloaded.error().error.kind == "model_overloaded");
+  CHECK(overloaded.error().error.kind.name() == "model_overloaded");
   CHECK(overloaded.error().retry);
   const auto limited = answered("data: {\"error\":{\"code\":429,\"message\":\"slow down\"}}\n\n");
   REQUIRE(!limited.has_value());
-  CHECK(limited.error().error.kind == "model_rate_limited");
+  CHECK(limited.error().error.kind.name() == "model_rate_limited");
 }
 
 TEST_CASE("answers in a schema are checked here, whatever the server promised") {
@@ -213,13 +213,13 @@ TEST_CASE("requests that cannot be right are refused before anything is sent") {
   World world([](const HttpRequest&) { return HttpReply{200, {}, openai_stream}; });
   ChatRequest request = sample_request();
   std::swap(request.system[0], request.system[2]);
-  CHECK(world.provider->complete(request, {}).error().error.kind == "bad_chat_request");
+  CHECK(world.provider->complete(request, {}).error().error.kind.name() == "bad_chat_request");
   request = sample_request();
   request.messages.clear();
-  CHECK(world.provider->complete(request, {}).error().error.kind == "bad_chat_request");
+  CHECK(world.provider->complete(request, {}).error().error.kind.name() == "bad_chat_request");
   request = sample_request();
   request.output = OutputSchema{"x", "no json"};
-  CHECK(world.provider->complete(request, {}).error().error.kind == "bad_chat_request");
+  CHECK(world.provider->complete(request, {}).error().error.kind.name() == "bad_chat_request");
   CHECK(world.transport.sent.empty());
 }
 
@@ -262,7 +262,7 @@ TEST_CASE("samples of requests for their referee") {
           capabilities.stream = use != ToolUse::none;
           if (use == ToolUse::automatic) request.output = OutputSchema{"verdict", verdict_schema};
           const std::string body = wire_of(wire).request(request, config, capabilities).body;
-          CHECK(parse_json(body, "x", "x").has_value());
+          CHECK(parse_json(body, "bad_text", "x").has_value());
           ++written;
           if (folder != nullptr)
             REQUIRE(

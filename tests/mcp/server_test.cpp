@@ -48,7 +48,7 @@ std::vector<mcp::Tool> tools_with(std::atomic<int>& waiting) {
                 }};
   mcp::Tool fails{
       .name = "fails", .title = "", .description = "", .arguments = {}, .run = [](const Json&, const mcp::Call&) {
-        return Result<mcp::Answer>(std::unexpected(Error{"no_luck", "it did not work", {"why"}, "try again"}));
+        return Result<mcp::Answer>(std::unexpected(Error{"busy", "it did not work", {"why"}, "try again"}));
       }};
   mcp::Tool waits{.name = "waits",
                   .title = "",
@@ -73,7 +73,7 @@ mcp::Resources resources() {
           {{"x://{n}", "n", "the nth", "text/plain"}},
           [](const std::string& uri) -> Result<std::optional<mcp::Contents>> {
             if (uri == "x://1") return mcp::Contents{"text/plain", "first"};
-            if (uri == "x://broken") return fail("broken", "it cannot be read");
+            if (uri == "x://broken") return fail("unreadable", "it cannot be read");
             return std::nullopt;
           }};
 }

@@ -130,7 +130,9 @@ TEST_CASE("what is no text, too large, a link or a loop is left out and said") {
 
 TEST_CASE("folders that hold nothing, or are none, have errors of their own") {
   const Folder folder;
-  const auto kind_of = [](const auto& result) { return result ? std::string("ok") : result.error().kind; };
+  const auto kind_of = [](const auto& result) {
+    return result ? std::string("ok") : std::string(result.error().kind.name());
+  };
   CHECK(kind_of(import_folder("cuda", folder.path, "c", readers())) == "nothing_found");
   CHECK(kind_of(import_folder("triton", folder.path, "c", readers())) == "nothing_found");
   CHECK(kind_of(import_folder("cuda", folder.path / "none", "c", readers())) == "no_such_folder");
@@ -181,5 +183,5 @@ TEST_CASE("rows are believed as rows only") {
   // A reader that was killed half-way is no reader of half a folder.
   const auto cut = read_rows(row + "\n", "cutlass", out);
   REQUIRE(!cut);
-  CHECK(cut.error().kind == "reader_failed");
+  CHECK(cut.error().kind.name() == "reader_failed");
 }

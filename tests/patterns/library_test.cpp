@@ -33,7 +33,7 @@ Pattern made(std::string name, const std::string& about, std::string family = {}
 
 std::vector<std::string> names(const Result<std::vector<Hit>>& hits) {
   std::vector<std::string> out;
-  if (!hits) return {hits.error().kind};
+  if (!hits) return {std::string(hits.error().kind.name())};
   for (const Hit& hit : *hits) out.push_back(hit.pattern.name);
   return out;
 }
@@ -113,11 +113,11 @@ TEST_CASE("importing again replaces, equal patterns count once, corpora go as th
   CHECK(library->forget("mine")->patterns == 2);
   CHECK(names(library->search("gemm", {"cutlass", "", "", {}}, 9)).empty());
   CHECK(names(library->search("rms norm", {"triton", "", "", {}}, 9)).size() == 1);
-  CHECK(library->forget("mine").error().kind == "no_such_corpus");
-  CHECK(library->forget("planish").error().kind == "bad_filter");
-  CHECK(library->find("zz").error().kind == "no_such_pattern");
-  CHECK(library->find("").error().kind == "no_such_pattern");
-  CHECK(library->find("ffffffffffff").error().kind == "no_such_pattern");
+  CHECK(library->forget("mine").error().kind.name() == "no_such_corpus");
+  CHECK(library->forget("planish").error().kind.name() == "bad_filter");
+  CHECK(library->find("zz").error().kind.name() == "no_such_pattern");
+  CHECK(library->find("").error().kind.name() == "no_such_pattern");
+  CHECK(library->find("ffffffffffff").error().kind.name() == "no_such_pattern");
 }
 
 TEST_CASE("an id's beginning must be one pattern's") {
@@ -130,7 +130,7 @@ TEST_CASE("an id's beginning must be one pattern's") {
   int ambiguous = 0;
   for (const char c : std::string("0123456789abcdef")) {
     const auto found = library->find(std::string(1, c));
-    if (!found && found.error().kind == "ambiguous_pattern") ++ambiguous;
+    if (!found && found.error().kind.name() == "ambiguous_pattern") ++ambiguous;
   }
   CHECK(ambiguous > 0);
 }
@@ -226,7 +226,7 @@ TEST_CASE("a second process sees what the first one wrote, and our own patterns 
 TEST_CASE("files that are no index have errors of their own") {
   const Folder folder;
   folder.put("text.db", std::string(4096, 'x'));
-  CHECK(Library::open(folder.path / "text.db").error().kind == "store_corrupt");
+  CHECK(Library::open(folder.path / "text.db").error().kind.name() == "store_corrupt");
   CHECK(!Library::open(folder.put("file", "x") / "p.db"));
   const auto newer = folder.path / "newer.db";
   {
@@ -236,6 +236,6 @@ TEST_CASE("files that are no index have errors of their own") {
   }
   const auto refused = Library::open(newer);
   REQUIRE(!refused);
-  CHECK(refused.error().kind == "store_newer");
+  CHECK(refused.error().kind.name() == "store_newer");
   CHECK(refused.error().hint.find("--index") != std::string::npos);
 }

@@ -54,12 +54,12 @@ TEST_CASE("what was checked is handed on and not read again; text is read, with 
   CHECK(spaced.checked()->hash() == checked.hash());
   CHECK(&spaced.checked()->program() != &checked.program());
 
-  CHECK(Given("{").checked().error().kind == "bad_program");
-  CHECK(Given().checked().error().kind == "bad_program");
+  CHECK(Given("{").checked().error().kind.name() == "bad_program");
+  CHECK(Given().checked().error().kind.name() == "bad_program");
   CHECK(Given().empty());
   program::Program wrong = small();
   wrong.target = "abacus";
-  CHECK(Given(program::to_json(wrong)).checked().error().kind == "bad_program");
+  CHECK(Given(program::to_json(wrong)).checked().error().kind.name() == "bad_program");
 }
 
 TEST_CASE("many threads may ask for the variant at once") {

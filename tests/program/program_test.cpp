@@ -37,7 +37,7 @@ std::string with(const std::string& from, const std::string& to) {
 void rejected(const std::string& text, const std::string& message) {
   const auto result = parse(text);
   REQUIRE_FALSE_MESSAGE(result.has_value(), message);
-  CHECK(result.error().kind == "bad_program");
+  CHECK(result.error().kind.name() == "bad_program");
   CHECK_MESSAGE(result.error().message.find(message) != std::string::npos, result.error().message);
 }
 

@@ -62,7 +62,7 @@ TEST_CASE("what operators and agents were worth, region by region") {
   CHECK(learned.regions[0].best_ms == 4);
   CHECK(learned.regions[0].cells == 2);
   CHECK_FALSE(learned.regions[0].rank_correlation);
-  CHECK(parse_json(to_json(learned), "x", "learned"));
+  CHECK(parse_json(to_json(learned), "bad_text", "learned"));
   CHECK(to_text(learned).find("mutate") != std::string::npos);
   CHECK(to_text(learned_from({}, {})).empty());
 }

@@ -130,7 +130,7 @@ TEST_CASE("an interrupted run, resumed, evaluates nothing twice and decides the 
   Search first({spec("r0")}, 9);
   auto broken = cut.run(first);
   REQUIRE_FALSE(broken);
-  CHECK(broken.error().kind == "closed");
+  CHECK(broken.error().kind.name() == "closed");
   CHECK(cut.sink.order.size() == 20);
 
   World resumed;

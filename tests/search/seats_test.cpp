@@ -82,12 +82,12 @@ TEST_CASE("a seat's proposals go through what all go through, and the best wins"
   REQUIRE(script->told.size() == 7);
   std::map<std::string, coder::Feedback> told;
   for (const auto& feedback : script->told) told.emplace(coder::text(feedback.proposal), feedback);
-  CHECK(told.at(coder::text(coder::Source{"nonsense"})).error->kind == "bad_source");
+  CHECK(told.at(coder::text(coder::Source{"nonsense"})).error->kind.name() == "bad_source");
   const auto& better = told.at(coder::text(coder::Patch{"at a=9 b=9", "p9,9", {{"a=9", "a=10"}}}));
   CHECK(better.ok);
   CHECK(better.program == "p10,9");
   CHECK(better.evaluation == nullptr);  // no advisor, nobody read it
-  CHECK(told.at(coder::text(coder::Patch{"at a=9 b=9", "p9,9", {{"c=9", "c=10"}}})).error->kind == "bad_patch");
+  CHECK(told.at(coder::text(coder::Patch{"at a=9 b=9", "p9,9", {{"c=9", "c=10"}}})).error->kind.name() == "bad_patch");
   CHECK(std::ranges::count_if(script->told, [](const auto& f) { return f.duplicate; }) == 2);
   const auto report = search.seats().at(0);
   CHECK(report.name == "hand");

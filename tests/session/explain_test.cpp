@@ -75,7 +75,7 @@ TEST_CASE("what runs in place of what, in launches and bytes") {
   const auto lines = sentences(*why);
   CHECK(lines.front().find("PyTorch runs 3 operators") == 0);
   CHECK(lines[1].find("r0: mul, relu (model.py:10-11), 2 operators in one kernel") == 0);
-  CHECK(explain(graph, *partition, {{"r0", true, 1}}, "no program").error().kind == "bad_program");
+  CHECK(explain(graph, *partition, {{"r0", true, 1}}, "no program").error().kind.name() == "bad_program");
 }
 
 TEST_CASE("settings as words") {

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -139,8 +140,8 @@ class FakeEvaluator : public EvaluatorApi {
   std::set<std::string> no_region;  ///< that cannot be described
   std::vector<std::string> described;
   std::set<std::string> wrong;  ///< programs of the whole with one of these in them fail
-  std::string open_fails;       ///< kind
-  int gone_after = 0;           ///< evaluations until the evaluator dies; 0: never
+  std::optional<ErrorKind> open_fails;
+  int gone_after = 0;  ///< evaluations until the evaluator dies; 0: never
   bool shipped_verifies = true;
   std::string unverified;  ///< shipped programs with this in them do not verify
   int program_runs = 10;   ///< of ten calls that verify the shipped module
@@ -165,7 +166,7 @@ class FakeEvaluator : public EvaluatorApi {
   FakeShipper* shipper = nullptr;
 
   Result<OpenReply> open(const OpenRequest& request) override {
-    if (!open_fails.empty()) return fail(open_fails, "the task is no good", "write another");
+    if (open_fails) return fail(*open_fails, "the task is no good", "write another");
     if (late == "open") return fail("out_of_time", "too late");
     OpenReply out;
     out.session = "s";

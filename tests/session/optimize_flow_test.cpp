@@ -39,7 +39,7 @@ TEST_CASE("an improvement: searched, composed, shipped with evidence, verified, 
   CHECK(result->accuracy->ratio == doctest::Approx(2));
   CHECK(result->accuracy->verified);
   CHECK(std::ranges::all_of(result->regions, &ResultDocument::Region::used));
-  const auto evidence = parse_json(world.shipper.shipped.back().evidence, "bad", "evidence");
+  const auto evidence = parse_json(world.shipper.shipped.back().evidence, "bad_text", "evidence");
   REQUIRE(evidence);
   CHECK((*evidence)["times"]["shipped"]["samples_ms"].size() == 2);
   CHECK((*evidence)["accuracy"]["cases"].size() == 1);
@@ -90,7 +90,7 @@ TEST_CASE("the lesser gain is claimed where callers keep results, and the share 
   CHECK(result->outcome == "improved");
   CHECK(result->speedup.at("max_autotune_no_cudagraphs") == doctest::Approx(7.0 / 5));
   CHECK(*memory_share(*result, "max_autotune_no_cudagraphs") == doctest::Approx(1 - 2.0 / 3));
-  const auto json = parse_json(to_json(*result), "bad", "result");
+  const auto json = parse_json(to_json(*result), "bad_text", "result");
   REQUIRE(json);
   CHECK((*json)["times_ms"]["shipped"]["kept"]["median"] == 5);
   CHECK((*json)["headline"]["memory_share"].get<double>() == doctest::Approx(1.0 / 3));
@@ -111,7 +111,7 @@ TEST_CASE("a result says what runs in place of what, and the roofline is of the 
   auto result = world.run();
   REQUIRE(result);
   REQUIRE(result->why);
-  const auto json = parse_json(to_json(*result), "bad", "result");
+  const auto json = parse_json(to_json(*result), "bad_text", "result");
   REQUIRE(json);
   CHECK((*json)["why"]["fused"][0]["operators"] == "mul, relu");
   CHECK((*json)["why"]["before"]["launches"] == 3);
@@ -135,7 +135,7 @@ TEST_CASE("the result document has the names that were promised") {
   World world;
   auto result = world.run();
   REQUIRE(result);
-  const auto json = parse_json(to_json(*result), "bad", "result");
+  const auto json = parse_json(to_json(*result), "bad_text", "result");
   REQUIRE(json);
   for (const char* field :
        {"schema_version", "run", "task", "target", "device", "outcome", "shipped", "accuracy", "times_ms", "speedup",
@@ -162,7 +162,7 @@ TEST_CASE("latency of single calls is reported beside the times of calls in a ro
     time.latency_lo_ms = time.latency_ms - 0.001;
     time.latency_hi_ms = time.latency_ms + 0.001;
   }
-  const auto json = parse_json(to_json(*result), "bad", "result");
+  const auto json = parse_json(to_json(*result), "bad_text", "result");
   REQUIRE(json);
   CHECK((*json)["latency"]["ms"]["shipped"]["hi"].get<double>() == doctest::Approx(0.021));
   CHECK((*json)["latency"]["speedup"]["compile"].get<double>() == doctest::Approx(2.5));
@@ -225,7 +225,7 @@ TEST_CASE("a baseline that fails the gate is no measure: what beats the others s
   CHECK(world.shipper.shipped.back().baseline.empty());
   CHECK_FALSE(world.shipper.shipped.back().program.empty());
   CHECK(result->accuracy->verified);
-  const auto json = parse_json(to_json(*result), "bad", "result");
+  const auto json = parse_json(to_json(*result), "bad_text", "result");
   REQUIRE(json);
   CHECK((*json)["refused_baselines"].size() == 1);
 }
@@ -374,10 +374,10 @@ TEST_CASE("a task without regions is still verified and shipped") {
 
 TEST_CASE("a bad task leaves no store behind") {
   World world;
-  world.evaluator.open_fails = "no_model";
+  world.evaluator.open_fails = ErrorKind("no_model");
   auto result = world.run();
   REQUIRE_FALSE(result);
-  CHECK(result.error().kind == "no_model");
+  CHECK(result.error().kind.name() == "no_model");
   CHECK(world.stores_opened == 0);
   CHECK_FALSE(std::filesystem::exists(world.request.out));
 }
@@ -410,7 +410,7 @@ TEST_CASE("a run that was to search only ends there, and --resume takes it to th
   CHECK_FALSE(searched->regions.front().used);
   CHECK(world.shipper.shipped.empty());
   CHECK(world.kept().state == "finished");
-  const auto json = parse_json(read_file(world.request.out / "result.json").value(), "bad", "result");
+  const auto json = parse_json(read_file(world.request.out / "result.json").value(), "bad_text", "result");
   REQUIRE(json);
   CHECK((*json)["shipped"].is_null());
   std::vector<std::string> phases;
@@ -440,7 +440,7 @@ TEST_CASE("a run whose evaluator died goes on with --resume and measures nothing
   world.evaluator.gone_after = 6;
   auto broken = world.run();
   REQUIRE_FALSE(broken);
-  CHECK(broken.error().kind == "closed");
+  CHECK(broken.error().kind.name() == "closed");
   CHECK(broken.error().hint.find("--resume run1") != std::string::npos);
   CHECK(world.kept().state == "failed");
   const auto before = world.evaluator.evaluated.size() - 1;
@@ -464,7 +464,7 @@ TEST_CASE("a run is not resumed on another source") {
   world.request.resume = true;
   auto result = world.run();
   REQUIRE_FALSE(result);
-  CHECK(result.error().kind == "task_changed");
+  CHECK(result.error().kind.name() == "task_changed");
 }
 
 TEST_CASE("every strategy improves the task, is recorded, and counts its funnel") {
@@ -485,7 +485,7 @@ TEST_CASE("every strategy improves the task, is recorded, and counts its funnel"
     CHECK(s.compiled >= s.tested);
     CHECK(s.tested >= s.timed);
     CHECK(s.timed > 10);
-    auto json = parse_json(to_json(*result), "x", "result");
+    auto json = parse_json(to_json(*result), "bad_text", "result");
     REQUIRE(json);
     CHECK((*json)["search"]["funnel"]["timed"] == s.timed);
   }
@@ -560,8 +560,8 @@ TEST_CASE("settings survive the store") {
                            "baselines": [], "strategy": "magic"})",
                        old)
             .error()
-            .kind == "usage");
-  CHECK(apply_settings("[]", b).error().kind == "store_corrupt");
+            .kind.name() == "usage");
+  CHECK(apply_settings("[]", b).error().kind.name() == "store_corrupt");
 }
 
 TEST_CASE("another way to cut the task is used where the whole is faster with it") {
@@ -581,7 +581,7 @@ TEST_CASE("another way to cut the task is used where the whole is faster with it
     CHECK(result->ways[0].before_ms == doctest::Approx(2));
     CHECK(result->ways[0].after_ms == doctest::Approx(1));
     CHECK(std::ranges::count(world.evaluator.described, "r2") == 1);
-    const auto json = parse_json(to_json(*result), "bad", "result");
+    const auto json = parse_json(to_json(*result), "bad_text", "result");
     REQUIRE(json);
     CHECK((*json)["ways"][0]["by"][0]["region"] == "r2");
     CHECK(std::ranges::any_of(world.records(), [](const auto& r) { return r.proposer.starts_with("partition"); }));
@@ -625,7 +625,7 @@ TEST_CASE("a baseline whose time varies too much is compared with nothing, and n
   CHECK(result->reason.starts_with("too noisy"));
   CHECK_FALSE(result->speedup.contains("max_autotune_no_cudagraphs"));
   CHECK(result->too_noisy == std::vector<std::string>{"max_autotune_no_cudagraphs"});
-  const auto json = parse_json(to_json(*result), "bad", "result");
+  const auto json = parse_json(to_json(*result), "bad_text", "result");
   REQUIRE(json);
   CHECK((*json)["too_noisy"][0] == "max_autotune_no_cudagraphs");
   CHECK(to_text(*result).find("too noisy to be compared") != std::string::npos);
@@ -696,7 +696,7 @@ TEST_CASE("--max-time: what each phase leaves where the time ends in it") {
     world.evaluator.late = "open";
     auto result = world.run();
     REQUIRE_FALSE(result);
-    CHECK(result.error().kind == "out_of_time");
+    CHECK(result.error().kind.name() == "out_of_time");
     CHECK(result.error().hint.find("--max-time") != std::string::npos);
     CHECK(world.stores_opened == 0);
   }
@@ -741,7 +741,7 @@ TEST_CASE("--max-time: what each phase leaves where the time ends in it") {
     CHECK(result->accuracy->verified);
     CHECK(result->speedup.empty());
     CHECK_FALSE(world.shipper.shipped.back().program.empty());
-    const auto json = parse_json(to_json(*result), "bad", "result");
+    const auto json = parse_json(to_json(*result), "bad_text", "result");
     REQUIRE(json);
     CHECK((*json)["seconds"]["ended_in"] == "claim");
     CHECK((*json)["seconds"]["max"] == 30);
@@ -761,6 +761,6 @@ TEST_CASE("--max-time: what each phase leaves where the time ends in it") {
     world.evaluator.late = "verify";
     auto result = world.run();
     REQUIRE_FALSE(result);
-    CHECK(result.error().kind == "out_of_time");
+    CHECK(result.error().kind.name() == "out_of_time");
   }
 }

@@ -46,7 +46,7 @@ TEST_CASE("a run's lock keeps others out, tells that it is alive, and leaves no 
   {
     auto lock = lock_run("a");
     REQUIRE(lock);
-    CHECK(lock_run("a").error().kind == "busy");
+    CHECK(lock_run("a").error().kind.name() == "busy");
     CHECK(live_state("a", "running") == "running");
     CHECK(live_state("a", "finished") == "finished");
     const RunLock moved = std::move(*lock);

@@ -35,7 +35,7 @@ TEST_CASE_FIXTURE(Fixture, "the folder form is the same folder elsewhere") {
   CHECK(ship::export_folder(request).has_value());  // replaces its own
   put("mine/notes.txt", "keep");
   request.out = dir.path() / "mine";
-  CHECK(ship::export_folder(request).error().kind == "not_shipped");
+  CHECK(ship::export_folder(request).error().kind.name() == "not_shipped");
 }
 
 TEST_CASE_FIXTURE(Fixture, "a single file holds everything and is replaced only by its like") {
@@ -51,7 +51,7 @@ TEST_CASE_FIXTURE(Fixture, "a single file holds everything and is replaced only 
   CHECK(text(request.out) == made);
   put("mine.py", "x = 1\n");
   request.out = dir.path() / "mine.py";
-  CHECK(ship::export_file(request).error().kind == "in_the_way");
+  CHECK(ship::export_file(request).error().kind.name() == "in_the_way");
   CHECK(text(request.out) == "x = 1\n");
 }
 
@@ -71,19 +71,20 @@ TEST_CASE_FIXTURE(Fixture, "what cannot be exported is refused with its reason")
     ship();
     put("shipped/kernels/k0.so", "other");
     for (auto form : {ship::export_folder, ship::export_file, ship::export_source})
-      CHECK(form(request).error().kind == "altered");
+      CHECK(form(request).error().kind.name() == "altered");
   }
   SUBCASE("a live module") {
     fs::create_directory(dir.path() / "live");
     shipped.task = dir.path() / "live";
     ship();
-    for (auto form : {ship::export_file, ship::export_source}) CHECK(form(request).error().kind == "live_module");
+    for (auto form : {ship::export_file, ship::export_source})
+      CHECK(form(request).error().kind.name() == "live_module");
     CHECK(ship::export_folder(request).has_value());
   }
   SUBCASE("a baseline as source") {
     shipped.baseline = "compile";
     ship();
-    CHECK(ship::export_source(request).error().kind == "unsupported");
+    CHECK(ship::export_source(request).error().kind.name() == "unsupported");
     CHECK(ship::export_file(request).has_value());
   }
   SUBCASE("neighbours in one file") {
@@ -92,14 +93,14 @@ TEST_CASE_FIXTURE(Fixture, "what cannot be exported is refused with its reason")
     ship();
     const auto refused = ship::export_file(request);
     REQUIRE_FALSE(refused.has_value());
-    CHECK(refused.error().kind == "unsupported");
+    CHECK(refused.error().kind.name() == "unsupported");
     CHECK(refused.error().message.find("helper.py") != std::string::npos);
     CHECK(fs::exists(request.folder / "neighbours" / "helper.py"));
   }
   SUBCASE("a task that is not UTF-8") {
     put("task.py", "# \xff\n");
     ship();
-    CHECK(ship::export_file(request).error().kind == "bad_text");
+    CHECK(ship::export_file(request).error().kind.name() == "bad_text");
   }
 }
 
@@ -127,6 +128,6 @@ TEST_CASE("texts become Python literals") {
   CHECK(ship::python_text("a\r\n").value() == "\"\"\"a\\x0d\n\"\"\"");
   CHECK(ship::python_text("\xC3\xA9").has_value());
   for (const char* bad : {"\xC3", "\x80", "\xED\xA0\x80", "\xF5\x80\x80\x80", "\xE2\x82"})
-    CHECK(ship::python_text(bad).error().kind == "bad_text");
+    CHECK(ship::python_text(bad).error().kind.name() == "bad_text");
   CHECK(ship::python_string("a\"\\\n") == "\"a\\\"\\\\\\x0a\"");
 }

@@ -17,7 +17,7 @@ struct Fixture : ship::Sample {
   ship::ShipRequest& request = shipped;
   Fixture() { request.folder = dir.path() / "out"; }
   std::string text(const std::string& name) { return read_file(request.folder / name).value_or(""); }
-  Json manifest() { return parse_json(text("ship.json"), "bad", "ship.json").value_or(Json()); }
+  Json manifest() { return parse_json(text("ship.json"), "bad_text", "ship.json").value_or(Json()); }
   std::size_t neighbours() {
     std::size_t count = 0;
     for (const auto& entry : fs::directory_iterator(dir.path()))
@@ -69,7 +69,7 @@ TEST_CASE_FIXTURE(Fixture, "a solution ships as its file, and nothing that would
   CHECK(document["files"].size() == 3);
   CHECK(ship::check_folder(request.folder).has_value());
   request.task = dir.path();  // a live module
-  CHECK(ship::write_folder(request).error().kind == "bad_request");
+  CHECK(ship::write_folder(request).error().kind.name() == "bad_request");
 }
 
 TEST_CASE_FIXTURE(Fixture, "a baseline ships without a program") {
@@ -80,7 +80,7 @@ TEST_CASE_FIXTURE(Fixture, "a baseline ships without a program") {
   CHECK(manifest()["baseline"] == "compile");
   CHECK_FALSE(fs::exists(request.folder / "program.json"));
   request.baseline = "magic";
-  CHECK(ship::write_folder(request).error().kind == "bad_request");
+  CHECK(ship::write_folder(request).error().kind.name() == "bad_request");
 }
 
 TEST_CASE_FIXTURE(Fixture, "a live module ships without a reference") {
@@ -101,7 +101,7 @@ TEST_CASE_FIXTURE(Fixture, "a shipped folder is replaced as a whole, anything el
   CHECK(neighbours() == 0);
   put("mine/notes.txt", "keep");
   request.folder = dir.path() / "mine";
-  CHECK(ship::write_folder(request).error().kind == "not_shipped");
+  CHECK(ship::write_folder(request).error().kind.name() == "not_shipped");
   CHECK(text("notes.txt") == "keep");
 }
 
@@ -140,11 +140,11 @@ TEST_CASE_FIXTURE(Fixture, "an altered folder is noticed") {
   SUBCASE("missing") {
     fs::remove(request.folder / "evidence.json");
   }
-  CHECK(ship::check_folder(request.folder).error().kind == "altered");
+  CHECK(ship::check_folder(request.folder).error().kind.name() == "altered");
 }
 
 TEST_CASE_FIXTURE(Fixture, "what is no shipped folder is named") {
-  CHECK(ship::check_folder(dir.path() / "none").error().kind == "not_shipped");
+  CHECK(ship::check_folder(dir.path() / "none").error().kind.name() == "not_shipped");
   put("other/ship.json", "{}");
-  CHECK(ship::check_folder(dir.path() / "other").error().kind == "not_shipped");
+  CHECK(ship::check_folder(dir.path() / "other").error().kind.name() == "not_shipped");
 }

@@ -83,10 +83,10 @@ TEST_CASE("runs are newest first and found by a unique prefix") {
   CHECK(db->runs()->front().id == "b");
   CHECK(db->runs(2)->size() == 2);
   CHECK(db->run("aa2").value().started == 2);
-  CHECK(db->run("aa").error().kind == "ambiguous_run");
-  CHECK(db->run("c").error().kind == "no_such_run");
-  CHECK(db->run("").error().kind == "no_such_run");
-  CHECK(db->run("%").error().kind == "no_such_run");
+  CHECK(db->run("aa").error().kind.name() == "ambiguous_run");
+  CHECK(db->run("c").error().kind.name() == "no_such_run");
+  CHECK(db->run("").error().kind.name() == "no_such_run");
+  CHECK(db->run("%").error().kind.name() == "no_such_run");
 }
 
 TEST_CASE("reading a store that does not exist gives nothing and creates nothing") {
@@ -94,7 +94,7 @@ TEST_CASE("reading a store that does not exist gives nothing and creates nothing
   auto db = Store::open_existing(folder.path / "x" / "store.db");
   REQUIRE(db);
   CHECK(db->runs()->empty());
-  CHECK(db->run("a").error().kind == "no_such_run");
+  CHECK(db->run("a").error().kind.name() == "no_such_run");
   CHECK(fs::is_empty(folder.path));
 }
 
@@ -107,8 +107,8 @@ TEST_CASE("a store of a newer version is refused and stays as it was") {
   sqlite3_close(raw);
   std::ifstream before(file, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(before)), {});
-  CHECK(Store::open(file).error().kind == "store_newer");
-  CHECK(Store::open_existing(file).error().kind == "store_newer");
+  CHECK(Store::open(file).error().kind.name() == "store_newer");
+  CHECK(Store::open_existing(file).error().kind.name() == "store_newer");
   std::ifstream after(file, std::ios::binary);
   CHECK(bytes == std::string((std::istreambuf_iterator<char>(after)), {}));
 }
@@ -116,14 +116,14 @@ TEST_CASE("a store of a newer version is refused and stays as it was") {
 TEST_CASE("something else than a store is named as such") {
   Folder folder;
   std::ofstream(folder.path / "store.db") << std::string(4096, 'x');
-  CHECK(Store::open(folder.path / "store.db").error().kind == "store_corrupt");
+  CHECK(Store::open(folder.path / "store.db").error().kind.name() == "store_corrupt");
 }
 
 TEST_CASE("a folder that cannot be made is store_unwritable") {
-  CHECK(Store::open("/proc/none/store.db").error().kind == "store_unwritable");
+  CHECK(Store::open("/proc/none/store.db").error().kind.name() == "store_unwritable");
   Folder folder;
   std::ofstream(folder.path / "file") << "x";
-  CHECK(Store::open(folder.path / "file" / "store.db").error().kind == "store_unwritable");
+  CHECK(Store::open(folder.path / "file" / "store.db").error().kind.name() == "store_unwritable");
 }
 
 TEST_CASE("a full disk is disk_full") {
@@ -136,7 +136,7 @@ TEST_CASE("a full disk is disk_full") {
   Status status;
   for (int i = 0; i < 2000 && status; ++i) status = db->add_evaluation("a", evaluation(0));
   REQUIRE_FALSE(status);
-  CHECK(status.error().kind == "disk_full");
+  CHECK(status.error().kind.name() == "disk_full");
 }
 
 TEST_CASE("objects: named by content, whole or absent, checked when read") {
@@ -147,9 +147,9 @@ TEST_CASE("objects: named by content, whole or absent, checked when read") {
   CHECK(*name == "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824");
   CHECK(objects.get(*name).value() == "hello");
   CHECK(objects.put("hello").value() == *name);
-  CHECK(objects.get(std::string(64, '0')).error().kind == "no_such_object");
+  CHECK(objects.get(std::string(64, '0')).error().kind.name() == "no_such_object");
   std::ofstream(objects.path(*name)) << "other";
-  CHECK(objects.get(*name).error().kind == "store_corrupt");
+  CHECK(objects.get(*name).error().kind.name() == "store_corrupt");
 }
 
 TEST_CASE("two processes write one store at once") {

@@ -74,10 +74,10 @@ TEST_CASE("a task of GPU MODE: one task a spec, the submission as a solution") {
   CHECK_FALSE(has(found->solutions[0].text, "ref_kernel"));
 
   c.add("vectoradd/task.yml", "files: [\n");
-  CHECK(import_gpu_mode(c.path("vectoradd")).error().kind == "bad_task");
-  CHECK(import_gpu_mode(c.path()).error().kind == "no_tasks");
+  CHECK(import_gpu_mode(c.path("vectoradd")).error().kind.name() == "bad_task");
+  CHECK(import_gpu_mode(c.path()).error().kind.name() == "no_tasks");
   c.add("vectoradd/task.yml", "lang: cu\ntests: [{size: 1}]\n");
-  CHECK(import_gpu_mode(c.path("vectoradd")).error().kind == "unsupported");
+  CHECK(import_gpu_mode(c.path("vectoradd")).error().kind.name() == "unsupported");
   c.add("vectoradd/task.yml", "files: []\ntests: []\n");
   CHECK(has(import_gpu_mode(c.path("vectoradd")).error().message, "neither tests nor benchmarks"));
   c.add("vectoradd/task.yml", "files: []\ntests: [{size: 1}]\n");
@@ -104,7 +104,7 @@ TEST_CASE("FlashInfer-Bench: a task a workload, and its solutions") {
   CHECK(has(found->solutions[0].text, "_run(*inputs, *outputs)"));
   CHECK(found->left_out.size() == 6);
   const Collection empty;
-  CHECK(import_flashinfer(empty.path()).error().kind == "no_tasks");
+  CHECK(import_flashinfer(empty.path()).error().kind.name() == "no_tasks");
 }
 
 TEST_CASE("BackendBench: a task a traced call, and nothing but values in it") {
@@ -128,8 +128,8 @@ TEST_CASE("BackendBench: a task a traced call, and nothing but values in it") {
   CHECK(std::ranges::any_of(found->left_out,
                             [](const std::string& why) { return has(why, "'__import__' is no value"); }));
   c.add("traces.txt", "nothing\n");
-  CHECK(import_backendbench(c.path("traces.txt"), {}).error().kind == "no_tasks");
-  CHECK(import_backendbench(c.path("gone.txt"), {}).error().kind == "no_such_file");
+  CHECK(import_backendbench(c.path("traces.txt"), {}).error().kind.name() == "no_tasks");
+  CHECK(import_backendbench(c.path("gone.txt"), {}).error().kind.name() == "no_such_file");
 }
 
 TEST_CASE("TritonBench: a task for each call that a file's test makes") {
@@ -152,7 +152,7 @@ TEST_CASE("TritonBench: a task for each call that a file's test makes") {
   CHECK_FALSE(has(found->solutions[0].text, "Here"));
   CHECK(found->left_out.size() == 4);
   const Collection empty;
-  CHECK(import_tritonbench(empty.path(), {}).error().kind == "no_tasks");
+  CHECK(import_tritonbench(empty.path(), {}).error().kind.name() == "no_tasks");
 }
 
 TEST_CASE("results go back in the collection's own form") {
@@ -185,8 +185,8 @@ TEST_CASE("results go back in the collection's own form") {
   out = written("flashinfer-bench", {{"definition", "d"}, {"workload", {{"uuid", "1"}}}},
                 {{"definition", "d"}, {"workload", {{"uuid", "2"}}}});
   const std::string lines = out.at("traces/d.jsonl");
-  const auto first = parse_json(lines.substr(0, lines.find('\n')), "bad", "trace"),
-             second = parse_json(lines.substr(lines.find('\n') + 1), "bad", "trace");
+  const auto first = parse_json(lines.substr(0, lines.find('\n')), "bad_text", "trace"),
+             second = parse_json(lines.substr(lines.find('\n') + 1), "bad_text", "trace");
   REQUIRE(first);
   REQUIRE(second);
   CHECK((*first)["evaluation"]["status"] == "PASSED");
@@ -197,11 +197,11 @@ TEST_CASE("results go back in the collection's own form") {
   out = written("backendbench", {{"operator", "aten.relu.default"}, {"arguments", "((), {})"}},
                 {{"operator", "aten.relu.default"}, {"arguments", "((1,), {})"}});
   CHECK(has(out.at("operator_summary.csv"), "aten.relu.default,2,1,1,0.5,2\n"));
-  const auto failed = parse_json(out.at("failed_ops.json"), "bad", "failed");
+  const auto failed = parse_json(out.at("failed_ops.json"), "bad_text", "failed");
   REQUIRE(failed);
   CHECK(failed->size() == 1);
   CHECK((*failed)[0]["args"] == "((1,), {})");
   CHECK(written("tritonbench", Json::object(), Json::object()).empty());
-  CHECK(read_origin("[]").error().kind == "bad_origin");
-  CHECK(read_origin(R"({"format":"x","tasks":{"a":1}})").error().kind == "bad_origin");
+  CHECK(read_origin("[]").error().kind.name() == "bad_origin");
+  CHECK(read_origin(R"({"format":"x","tasks":{"a":1}})").error().kind.name() == "bad_origin");
 }

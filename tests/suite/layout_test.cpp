@@ -37,8 +37,8 @@ std::vector<std::string> names(const std::vector<Task>& tasks) {
 
 TEST_CASE("tasks of a plain folder, and of a folder of levels by number") {
   const Folders f = folders();
-  CHECK(tasks_in(f.tasks).error().kind == "no_tasks");
-  CHECK(tasks_in(f.root.path() / "none").error().kind == "no_such_file");
+  CHECK(tasks_in(f.tasks).error().kind.name() == "no_tasks");
+  CHECK(tasks_in(f.root.path() / "none").error().kind.name() == "no_such_file");
   for (const char* file : {"tasks/b.py", "tasks/a.py", "tasks/_helper.py", "tasks/notes.md"}) f.add(file);
   auto tasks = tasks_in(f.tasks);
   REQUIRE(tasks);
@@ -62,7 +62,7 @@ TEST_CASE("solutions are found by the task's name, by its number, and as what Pl
   for (const char* file : {"tasks/a.py", "tasks/b.py", "tasks/c.py"}) f.add(file);
   auto tasks = tasks_in(f.tasks);
   REQUIRE(tasks);
-  CHECK(solutions_in(f.answers, *tasks).error().kind == "no_solutions");
+  CHECK(solutions_in(f.answers, *tasks).error().kind.name() == "no_solutions");
   for (const char* file : {"answers/a.py", "answers/other.py", "answers/b/shipped/ship.json"}) f.add(file);
   auto found = solutions_in(f.answers, *tasks);
   REQUIRE(found);

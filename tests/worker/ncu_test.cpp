@@ -59,7 +59,7 @@ TEST_CASE("a table of ncu's is read, whatever stands around it") {
 
 TEST_CASE("what is no table, or half of one, is told from one") {
   const std::string text(table);
-  CHECK(parse_ncu("").error().kind == "no_counters");
+  CHECK(parse_ncu("").error().kind.name() == "no_counters");
   CHECK(parse_ncu("==ERROR== nothing\n").error().message.contains("no table"));
   CHECK(parse_ncu(text.substr(0, text.find("\"0\",\"77\""))).error().message.contains("no launch"));
   CHECK(parse_ncu(text.substr(0, text.size() - 30))->size() ==
@@ -101,11 +101,11 @@ TEST_CASE("why there are no counters is said in a sentence") {
   const auto said = [](const std::string& script) { return FakeNcu(script).run().error(); };
   const Error forbidden =
       said("echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access counters'; exit 1");
-  CHECK(forbidden.kind == "no_counters");
+  CHECK(forbidden.kind.name() == "no_counters");
   CHECK(forbidden.message.contains("only administrators"));
   CHECK(said("echo boom; exit 3").message.contains("exit status 3: boom"));
   CHECK(said("echo '==WARNING== No kernels were profiled.'").message.contains("no table"));
-  CHECK(FakeNcu("sleep 30").run(0.3).error().kind == "timeout");
+  CHECK(FakeNcu("sleep 30").run(0.3).error().kind.name() == "timeout");
 }
 
 TEST_CASE("ncu is found by its variable, and by the path") {
@@ -114,7 +114,7 @@ TEST_CASE("ncu is found by its variable, and by the path") {
   REQUIRE(::setenv("PLANISH_NCU", ncu.file.c_str(), 1) == 0);
   CHECK(find_ncu() == ncu.file);
   REQUIRE(::setenv("PLANISH_NCU", "/nowhere/ncu", 1) == 0);
-  CHECK(find_ncu().error().kind == "no_ncu");
+  CHECK(find_ncu().error().kind.name() == "no_ncu");
   CHECK(find_ncu().error().message.contains("/nowhere/ncu"));
   REQUIRE(::unsetenv("PLANISH_NCU") == 0);
   REQUIRE(::setenv("PATH", fmt::format("{}:{}", ncu.dir.path().string(), path).c_str(), 1) == 0);

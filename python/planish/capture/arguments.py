@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from planish.errors import PlanishError
+from planish.errors import task_error
 
 _DTYPES = {
     torch.float64: "f64",
@@ -47,7 +47,7 @@ def encode_call(node: fx.Node, value_of: dict[tuple[fx.Node, int | None], int], 
 def _default(argument: Any, node: fx.Node, path: Path) -> Any:
     if argument.has_default_value():
         return argument.default_value
-    raise PlanishError("not_exportable", f"{path}: {node.target} was captured without its argument {argument.name}", "report this as a bug")
+    raise task_error("not_exportable", path, f"{node.target} was captured without its argument {argument.name}", "report this as a bug")
 
 
 def _encode(value: Any, schema_type: str, value_of: dict[tuple[fx.Node, int | None], int], path: Path) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def encode_plain(value: Any, path: Path) -> dict[str, Any]:
             return {"enum": str(value)}
         case list() | tuple() if all(isinstance(item, int) for item in value):
             return {"ints": list(value)}
-    raise PlanishError("not_exportable", f"{path}: an argument of type {type(value).__name__} ({value}) has no form in a graph", "pass a tensor or a number")
+    raise task_error("not_exportable", path, f"an argument of type {type(value).__name__} ({value}) has no form in a graph", "pass a tensor or a number")
 
 
 def store_blob(tensor: torch.Tensor, blobs: Path) -> str:

@@ -22,7 +22,7 @@ from planish.capture.effects import describe_effects
 from planish.capture.lstm import states_of_one_shape
 from planish.capture.source import source_of
 from planish.capture.statistics import add_statistics
-from planish.errors import PlanishError
+from planish.errors import task_error
 from planish.ship.guards import name_types
 from planish.wire import report_stage
 
@@ -98,8 +98,9 @@ def _refuse_hidden_state(model: torch.nn.Module, said: list[str], path: Path) ->
                 value = getattr(value, part, None)
             tensors = [t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor)]
             if any(id(t) not in known for t in tensors):
-                message = f"{path}: forward keeps state in the attribute '{name}', which another call would not see"
-                raise PlanishError("not_exportable", message, f"make it a buffer: self.register_buffer('{name.rpartition('.')[2]}', ...), written with copy_()")
+                message = f"forward keeps state in the attribute '{name}', which another call would not see"
+                hint = f"make it a buffer: self.register_buffer('{name.rpartition('.')[2]}', ...), written with copy_()"
+                raise task_error("not_exportable", path, message, hint)
 
 
 @contextmanager
@@ -114,7 +115,7 @@ def _refusals(path: Path) -> Iterator[None]:
         hint = "replace the branch by torch.where or torch.cond" if kind == "data_dependent" else "rewrite the part that torch.export names"
         if "is mutated in the forward method" in text:
             hint = "a tensor that forward changes is state: register_buffer it"
-        raise PlanishError(kind, f"{path}: cannot be captured: {why}", hint) from error
+        raise task_error(kind, path, f"cannot be captured: {why}", hint) from error
 
 
 def decompose(program: ExportedProgram) -> ExportedProgram:
@@ -202,8 +203,9 @@ class _Writer:
         try:
             return str(pytree.treespec_dumps(spec))
         except NotImplementedError as error:
-            message = f"{self.path}: arguments or results are nested in a type that has no name in a document: {_first_line(error)}"
-            raise PlanishError("not_exportable", message, "use tuples, lists, dicts, or a dataclass registered with torch.export.register_dataclass") from error
+            message = f"arguments or results are nested in a type that has no name in a document: {_first_line(error)}"
+            hint = "use tuples, lists, dicts, or a dataclass registered with torch.export.register_dataclass"
+            raise task_error("not_exportable", self.path, message, hint) from error
 
     def _add_value(self, node: fx.Node, position: int | None, meta: torch.Tensor) -> int:
         self.values.append(
@@ -239,7 +241,7 @@ class _Writer:
                 blob = arguments.store_blob(tensor, blobs)
                 written.append({"value": self._add_value(node, None, node.meta["val"]), "kind": "const", "name": spec.target, "blob": blob})
             else:
-                raise PlanishError("not_exportable", f"{self.path}: uses an input of kind {spec.kind.name}", "pass tensors instead")
+                raise task_error("not_exportable", self.path, f"uses an input of kind {spec.kind.name}", "pass tensors instead")
             self.placeholders.append(node)
         return written, scalars
 
@@ -250,7 +252,7 @@ class _Writer:
             self.value_of[(node, None)] = self.value_of[(source, position)]
             return None
         if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace not in ("aten", "prims"):
-            raise PlanishError("unsupported_op", f"{self.path}: {node.target} is not an ATen operator", "move it out of the module that is optimised")
+            raise task_error("unsupported_op", self.path, f"{node.target} is not an ATen operator", "move it out of the module that is optimised")
         args = arguments.encode_call(node, self.value_of, self.path)
         result = node.meta["val"]
         outs: list[int | None]
@@ -259,7 +261,7 @@ class _Writer:
         elif isinstance(result, Iterable):
             outs = [self._add_value(node, k, item) if isinstance(item, torch.Tensor) else None for k, item in enumerate(result)]
         else:
-            raise PlanishError("data_dependent", f"{self.path}: {node.target} gives a number that the rest depends on", "keep it a tensor")
+            raise task_error("data_dependent", self.path, f"{node.target} gives a number that the rest depends on", "keep it a tensor")
         self.nodes.append(node)
         written = {"op": f"{node.target.namespace}.{node.target._schema.name.split('::')[1]}.{node.target._overloadname}", "args": args, "outs": outs}
         place = source_of(node)
@@ -281,7 +283,7 @@ class _Writer:
             elif spec.kind == OutputKind.USER_INPUT_MUTATION:
                 effects.append({"value": self.value_of[(source, None)], "kind": "mutate_input", "target": leaf_of[str(spec.target)]})
             else:
-                raise PlanishError("not_exportable", f"{self.path}: has an effect of kind {spec.kind.name}", "make forward free of it")
+                raise task_error("not_exportable", self.path, f"has an effect of kind {spec.kind.name}", "make forward free of it")
         return user + effects
 
     def _user_leaves(self) -> dict[str, int]:

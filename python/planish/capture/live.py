@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import by_value
 from planish.capture.task import Inputs, LoadedTask
-from planish.errors import PlanishError
+from planish.errors import task_error
 from planish.ship.guards import configuration, name_types
 
 MODULE = "module.pt"
@@ -34,7 +34,7 @@ def write_live(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any
     possible. Raises PlanishError (not_exportable, inputs_failed)."""
     folder.mkdir(parents=True, exist_ok=True)
     if not by_value.save(pytree.tree_map(lambda x: placed(x, "cpu"), (args, kwargs)), folder / INPUTS):
-        raise PlanishError("inputs_failed", f"{name}: the example inputs cannot be pickled", "pass tensors, numbers, and tuples, lists or dicts of them")
+        raise task_error("inputs_failed", name, "the example inputs cannot be pickled", "pass tensors, numbers, and tuples, lists or dicts of them")
     about: dict[str, Any] = {"name": name, "training": module.training, "modules": configuration(module)}
     with torch.no_grad():
         own = not exported and by_value.save({"module": module, "nodes": _own_nodes()}, folder / MODULE)
@@ -55,7 +55,7 @@ def load_live(folder: Path) -> LoadedTask:
     """The task that write_live() left in `folder`. Raises PlanishError (not_a_task, not_importable)."""
     manifest = folder / MANIFEST
     if not manifest.exists():
-        raise PlanishError("not_a_task", f"{folder}: a folder without {MANIFEST}", "give a task file, or use planish suite for a folder of tasks")
+        raise task_error("not_a_task", folder, f"a folder without {MANIFEST}", "give a task file, or use planish suite for a folder of tasks")
     about = json.loads(manifest.read_text())
     # Where the user's own modules are found; behind everything of ours.
     sys.path.extend(entry for entry in about.get("path", ()) if entry not in sys.path)
@@ -115,7 +115,7 @@ def _unpickled(folder: Path) -> torch.nn.Module:
                 torch.export.register_dataclass(node, serialized_type_name=name)
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
-        raise PlanishError("not_importable", f"{folder}: the module cannot be read in another process: {type(error).__name__}: {lines[0]}",
+        raise task_error("not_importable", folder, f"the module cannot be read in another process: {type(error).__name__}: {lines[0]}",
                            "define its classes in a file that can be imported, or install cloudpickle") from error  # fmt: skip
     module: torch.nn.Module = saved["module"]
     return module

@@ -20,7 +20,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from planish.capture.beside import offer
-from planish.errors import PlanishError
+from planish.errors import PlanishError, task_error
 from planish.wire import report_stage
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
@@ -54,12 +54,12 @@ def load_task(path: str | Path, variant: int = 0) -> LoadedTask:
     of the other shapes that the file's `get_input_variants()` declares; `no_variant` where there are fewer."""
     path = Path(path)
     if not path.exists():
-        raise PlanishError("no_such_file", f"{path}: no such file", "give the path of a task file (.py)")
+        raise task_error("no_such_file", path, "no such file", "give the path of a task file (.py)")
     if path.is_dir():
         from planish.capture.live import load_live
 
         if variant:
-            raise PlanishError("no_variant", f"{path}: a live task has the shapes that it was given")
+            raise task_error("no_variant", path, "a live task has the shapes that it was given")
         return load_live(path)
     return _load_file(path, variant)
 
@@ -68,14 +68,14 @@ def _load_file(path: Path, variant: int) -> LoadedTask:
     try:
         source = path.read_bytes()
     except OSError as error:
-        raise PlanishError("unreadable", f"{path}: {error.strerror}", "check the file's permissions") from error
+        raise task_error("unreadable", path, f"{error.strerror}", "check the file's permissions") from error
     module = _import(path, source)
     model_class = getattr(module, "Model", None)
     if not (isinstance(model_class, type) and issubclass(model_class, torch.nn.Module)):
-        raise PlanishError("no_model", f"{path}: defines no class Model that derives from torch.nn.Module", "name the module's class Model")
+        raise task_error("no_model", path, "defines no class Model that derives from torch.nn.Module", "name the module's class Model")
     get_inputs = getattr(module, "get_inputs", None)
     if not callable(get_inputs):
-        raise PlanishError("no_inputs", f"{path}: defines no function get_inputs()", "add get_inputs() returning a list of tensors")
+        raise task_error("no_inputs", path, "defines no function get_inputs()", "add get_inputs() returning a list of tensors")
     get_init_inputs = getattr(module, "get_init_inputs", list)
     get_variants = getattr(module, "get_input_variants", None)
     generate = partial(_inputs_of_variant, path, get_variants, variant) if variant else get_inputs
@@ -88,10 +88,10 @@ def _load_file(path: Path, variant: int) -> LoadedTask:
         try:
             return model_class(*init_args, **init_kwargs)
         except MemoryError as error:
-            raise PlanishError("out_of_memory", f"{path}: Model(...) needs more memory than there is", "use smaller sizes") from error
+            raise task_error("out_of_memory", path, "Model(...) needs more memory than there is", "use smaller sizes") from error
         except (Exception, SystemExit) as error:
-            raise PlanishError(
-                "init_failed", f"{path}: Model(*get_init_inputs()) raised {_describe(error)}", "make get_init_inputs() fit Model.__init__"
+            raise task_error(
+                "init_failed", path, f"Model(*get_init_inputs()) raised {_describe(error)}", "make get_init_inputs() fit Model.__init__"
             ) from error
 
     def make_inputs(seed: int, device: torch.device | str) -> Inputs:
@@ -109,10 +109,10 @@ def _inputs_of_variant(path: Path, get_variants: Callable[[], Any] | None, varia
     """The n-th entry, counted from 1, of what get_input_variants() returns: what get_inputs() could return, or a function that returns it."""
     found = get_variants() if callable(get_variants) else []
     if not isinstance(found, list | tuple):
-        message = f"{path}: get_input_variants() returns a {type(found).__name__}"
-        raise PlanishError("inputs_failed", message, "return a list: one entry for each set of shapes, as get_inputs() returns it or a function that does")
+        message = f"get_input_variants() returns a {type(found).__name__}"
+        raise task_error("inputs_failed", path, message, "return a list: one entry for each set of shapes, as get_inputs() returns it or a function that does")
     if variant > len(found):
-        raise PlanishError("no_variant", f"{path}: declares inputs of {len(found)} other shapes")
+        raise task_error("no_variant", path, f"declares inputs of {len(found)} other shapes")
     entry = found[variant - 1]
     return entry() if callable(entry) else entry
 
@@ -130,15 +130,15 @@ def check_forward(path: Path, model: torch.nn.Module, call: Inputs) -> Any:
         with torch.no_grad():
             result = model(*call[0], **call[1])
     except (MemoryError, torch.OutOfMemoryError) as error:
-        raise PlanishError("out_of_memory", f"{path}: the reference itself does not fit in memory: {_describe(error)}", "use smaller inputs") from error
+        raise task_error("out_of_memory", path, f"the reference itself does not fit in memory: {_describe(error)}", "use smaller inputs") from error
     except (Exception, SystemExit) as error:
         if "can't allocate memory" in str(error):
-            raise PlanishError("out_of_memory", f"{path}: the reference itself does not fit in memory", "use smaller inputs") from error
-        raise PlanishError("forward_failed", f"{path}: forward raised {_describe(error)}", "run the file's Model on get_inputs() by hand") from error
+            raise task_error("out_of_memory", path, "the reference itself does not fit in memory", "use smaller inputs") from error
+        raise task_error("forward_failed", path, f"forward raised {_describe(error)}", "run the file's Model on get_inputs() by hand") from error
     leaves = pytree.tree_leaves(result)
     if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
         kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves})) or "nothing"
-        raise PlanishError("not_tensors", f"{path}: forward returns {kinds}, no tensor", "return a tensor, or a nesting of tensors")
+        raise task_error("not_tensors", path, f"forward returns {kinds}, no tensor", "return a tensor, or a nesting of tensors")
     return result
 
 
@@ -146,7 +146,7 @@ def _import(path: Path, source: bytes) -> ModuleType:
     try:
         code = compile(source, str(path), "exec")
     except (SyntaxError, ValueError) as error:
-        raise PlanishError("not_python", f"{path}: not Python: {_describe(error)}", "give a Python task file") from error
+        raise task_error("not_python", path, f"not Python: {_describe(error)}", "give a Python task file") from error
     spec = importlib.util.spec_from_file_location(f"planish_task_{path.stem}", path)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
@@ -156,13 +156,13 @@ def _import(path: Path, source: bytes) -> ModuleType:
     try:
         exec(code, module.__dict__)
     except ModuleNotFoundError as error:
-        raise PlanishError("missing_import", f"{path}: {error}", f"pip install the package that provides {error.name}") from error
+        raise task_error("missing_import", path, f"{error}", f"pip install the package that provides {error.name}") from error
     except PlanishError:
         raise
     except SystemExit as error:
-        raise PlanishError("import_exited", f"{path}: exits when imported (code {error.code})", 'guard it with if __name__ == "__main__"') from error
+        raise task_error("import_exited", path, f"exits when imported (code {error.code})", 'guard it with if __name__ == "__main__"') from error
     except Exception as error:
-        raise PlanishError("import_failed", f"{path}: raised when imported: {_describe(error)}", "run it with python to see") from error
+        raise task_error("import_failed", path, f"raised when imported: {_describe(error)}", "run it with python to see") from error
     return module
 
 
@@ -172,11 +172,11 @@ def _guarded(path: Path, what: str, kind: str, function: Callable[[], Any]) -> A
     except PlanishError:
         raise
     except (MemoryError, torch.OutOfMemoryError) as error:
-        raise PlanishError("out_of_memory", f"{path}: the inputs do not fit in memory: {_describe(error)}", "use smaller inputs") from error
+        raise task_error("out_of_memory", path, f"the inputs do not fit in memory: {_describe(error)}", "use smaller inputs") from error
     except (Exception, SystemExit) as error:
         if "can't allocate memory" in str(error):
-            raise PlanishError("out_of_memory", f"{path}: the inputs do not fit in memory: {_describe(error)}", "use smaller inputs") from error
-        raise PlanishError(kind, f"{path}: {what} {_describe(error)}", "call it by hand to see") from error
+            raise task_error("out_of_memory", path, f"the inputs do not fit in memory: {_describe(error)}", "use smaller inputs") from error
+        raise task_error(kind, path, f"{what} {_describe(error)}", "call it by hand to see") from error
 
 
 def _as_call(value: Any) -> Inputs:

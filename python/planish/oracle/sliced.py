@@ -15,7 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from planish.capture import Captured, capture
-from planish.errors import PlanishError
+from planish.errors import PlanishError, task_error
 from planish.oracle import flags, layout, measure
 from planish.oracle.expected import Expected, Output, Sliced
 from planish.oracle.gate import Accuracy, Pair, limit
@@ -103,8 +103,8 @@ class Slicer:
         return leaf
 
     def _impossible(self, why: str) -> PlanishError:
-        message = f"{self.task.path}: the fp64 reference needs about {self.need} bytes, more than there are, and {why}"
-        return PlanishError("out_of_memory", message, "use smaller inputs")
+        message = f"the fp64 reference needs about {self.need} bytes, more than there are, and {why}"
+        return task_error("out_of_memory", self.task.path, message, "use smaller inputs")
 
 
 def _count(shape: Sequence[int]) -> int:

@@ -15,7 +15,7 @@ from torch.nn.parameter import UninitializedBuffer
 from torch.utils import _pytree as pytree
 
 from planish.capture import Captured, LoadedTask, capture, check_forward, load_task
-from planish.errors import PlanishError
+from planish.errors import PlanishError, task_error
 from planish.oracle import agreement, memory, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
 from planish.wire import report_stage
@@ -50,8 +50,8 @@ class Task:
 
     def _open(self, blobs: str) -> None:
         if any(isinstance(b, UninitializedBuffer) for b in self.model.buffers()):
-            message = f"{self.path}: has lazy layers whose state does not exist before their first call"
-            raise PlanishError("not_exportable", message, "give the layers their sizes, or call the module once before you hand it over")
+            message = "has lazy layers whose state does not exist before their first call"
+            raise task_error("not_exportable", self.path, message, "give the layers their sizes, or call the module once before you hand it over")
         args, kwargs = self.loaded.make_inputs(OPEN_SEED, self.device)
         buffers = {name: b.detach().clone() for name, b in self.model.named_buffers(remove_duplicate=False)}
         versions = [t._version for t in _tensors((args, kwargs))]
@@ -93,8 +93,8 @@ class Task:
         """The model's call drew from Python's or NumPy's generator: the next draws must not change its results."""
         again = self._first_run(self.loaded.make_inputs(OPEN_SEED, self.device), buffers)
         if not all(torch.equal(a, b) for a, b in zip(first, again, strict=True)):
-            message = f"{self.path}: its results depend on random numbers that it draws with Python's random or numpy.random"
-            raise PlanishError("random_ops", message, _RANDOM_HINT)
+            message = "its results depend on random numbers that it draws with Python's random or numpy.random"
+            raise task_error("random_ops", self.path, message, _RANDOM_HINT)
 
     def _restore(self, buffers: dict[str, torch.Tensor]) -> None:
         with torch.no_grad():
@@ -114,17 +114,17 @@ class Task:
             torch.manual_seed(3)
             again = everything.run(self._own, outputs, Mode())
             if not all(agreement.agree(run[v], again[v]) for v in outputs):
-                raise PlanishError("random_ops", f"{self.path}: two runs on equal inputs differ: the task is random", "put the model in eval mode")
-            message = f"{self.path}: the captured graph does not compute what the model does, in double precision either"
-            raise PlanishError("capture_mismatch", message, "the model may be random, or depend on state that export does not see: register_buffer it")
+                raise task_error("random_ops", self.path, "two runs on equal inputs differ: the task is random", "put the model in eval mode")
+            message = "the captured graph does not compute what the model does, in double precision either"
+            raise task_error("capture_mismatch", self.path, message, "the model may be random, or depend on state that export does not see: register_buffer it")
         for value in users:
             if not bool(torch.isnan(run[value]).any()) if run[value].is_floating_point() else True:
                 continue
             exact = everything.run(self._own, [value], Double())[value]
             count = int(torch.isnan(exact).sum())
             if count:
-                message = f"{self.path}: the reference has {count} NaN among {exact.numel()} outputs on the task's own data"
-                raise PlanishError("reference_nan", message, "check get_inputs() and the model: nothing can be proven about NaN")
+                message = f"the reference has {count} NaN among {exact.numel()} outputs on the task's own data"
+                raise task_error("reference_nan", self.path, message, "check get_inputs() and the model: nothing can be proven about NaN")
 
     def _is_only_rounding(self, everything: Interpreter, run: dict[int, torch.Tensor], users: list[int], first: list[torch.Tensor]) -> bool:
         """Whether graph and model, whose results differ, do the same beyond rounding."""
@@ -182,7 +182,7 @@ def refuse_random(captured: Captured, path: Path) -> None:
             continue
         training = "dropout" in name or any("dropout" in argument for argument in bound)
         hint = "put the model in eval mode: dropout in training cannot be verified" if training else _RANDOM_HINT
-        raise PlanishError("random_ops", f"{path}: uses {name}{_line_of(node)}, whose result is random", hint)
+        raise task_error("random_ops", path, f"uses {name}{_line_of(node)}, whose result is random", hint)
 
 
 def _line_of(node: torch.fx.Node) -> str:
@@ -210,8 +210,8 @@ def _refuse_too_large(loaded: LoadedTask, device: torch.device) -> None:
         return
     there = memory.available(device)
     if need > there:
-        message = f"{loaded.path}: the inputs take {memory.gigabytes(need)}, {memory.gigabytes(there)} are free"
-        raise PlanishError("out_of_memory", message, "use smaller inputs")
+        message = f"the inputs take {memory.gigabytes(need)}, {memory.gigabytes(there)} are free"
+        raise task_error("out_of_memory", loaded.path, message, "use smaller inputs")
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:

@@ -45,7 +45,7 @@ Result<std::vector<mcp::Resource>> list(const Workshop& workshop) {
 
 Result<std::optional<mcp::Contents>> read(Workshop& workshop, const std::string& uri) {
   const auto none = [](const Error& error) -> Result<std::optional<mcp::Contents>> {
-    if (error.kind.starts_with("no_such_") || error.kind.starts_with("ambiguous_")) return std::nullopt;
+    if (error.kind.name().starts_with("no_such_") || error.kind.name().starts_with("ambiguous_")) return std::nullopt;
     return std::unexpected(error);
   };
   if (uri.starts_with(pattern_uri) && uri.size() > pattern_uri.size()) {

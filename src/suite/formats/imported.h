@@ -12,7 +12,7 @@
 namespace planish::suite::formats {
 
 /// The kind of errors about what a collection's file holds.
-inline constexpr const char* bad_task = "bad_task";
+inline constexpr ErrorKind bad_task = "bad_task";
 
 struct ImportedTask {
   std::string name;  ///< of its file, without .py

@@ -114,7 +114,8 @@ Result<Compiled> CppCompiler::compile(const CompileJob& job) const {
   }
   if (!result->status.ok()) {
     return fail(
-        result->output.find("No space left on device") != std::string::npos ? "disk_full" : "compile_error",
+        result->output.find("No space left on device") != std::string::npos ? ErrorKind("disk_full")
+                                                                            : ErrorKind("compile_error"),
         result->output.empty() ? fmt::format("{} ended with {}", program_, result->status.text()) : result->output);
   }
   PLANISH_TRY(std::string binary, read_file(object));

@@ -152,7 +152,7 @@ int main() {
     } else {
       std::string message = result.error().message;
       for (const auto& cause : result.error().causes) message += ": " + cause;
-      reply["error"] = {{"kind", result.error().kind}, {"message", message}};
+      reply["error"] = {{"kind", result.error().kind.name()}, {"message", message}};
     }
     std::cout << reply.dump() << "\n" << std::flush;
   }
