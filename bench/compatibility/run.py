@@ -124,7 +124,7 @@ def _judge(task: Path, folder: Path, target: str) -> str:
     service.hello({"device": target})
     service.open({"task": str(task), "accuracy": "eager", "blobs": str(folder / "blobs")})
     about = service.regimes({"region": "task"})
-    bite = service.bite({"region": "task"})
+    mutation_check = service.mutation_check({"region": "task"})
     region = service.regions["task"]
     for index, regime in enumerate(about["regimes"]):
         params = {"region": "task", "data": "d", "seed": 11 + index, "regime": regime}
@@ -139,9 +139,9 @@ def _judge(task: Path, folder: Path, target: str) -> str:
         if not verdict["ok"]:
             raise RuntimeError(f"eager itself is refused in regime {regime}: {verdict['problem']}: {verdict['message']}")
     notes = []
-    if bite["degenerate"]:
-        notes.append("degenerate: " + ", ".join(bite["degenerate"]))
-    notes += [n["text"] for n in bite.get("notes", [])]
+    if mutation_check["degenerate"]:
+        notes.append("degenerate: " + ", ".join(mutation_check["degenerate"]))
+    notes += [n["text"] for n in mutation_check.get("notes", [])]
     return "; ".join(notes)
 
 

@@ -14,7 +14,7 @@
 #include <random>
 #include <set>
 
-#include "session/knowledge.h"
+#include "session/tuning_database.h"
 
 using namespace planish;
 
@@ -114,7 +114,8 @@ int main(int argc, char** argv) {
   std::vector<model::Known> known;
   for (const auto& device : devices) {
     for (const char* pattern : {"pointwise", "row"}) {
-      if (auto stored = store->knowledge(device, pattern, 1e18)) session::read_knowledge(*stored, samples, known);
+      if (auto stored = store->tuning_records(device, pattern, 1e18))
+        session::read_tuning_records(*stored, samples, known);
     }
   }
   std::map<std::string, std::vector<model::Sample>> groups;

@@ -164,7 +164,7 @@ int main(int argc, char** argv) {
   if (!library) return complain(library.error());
   const auto bytes = read_file(file);
   if (!bytes) return complain(bytes.error());
-  const auto json = parse_json(*bytes, "bad_queries", file);
+  const auto json = parse_json(*bytes, "bad_text", file);
   if (!json) return complain(json.error());
   const std::vector<Query> queries = read_queries(*json);
   const auto all = library->search("", {}, 10'000'000);
@@ -177,7 +177,7 @@ int main(int argc, char** argv) {
     const auto state = known->state();
     if (!state) return complain(state.error());
     const auto refuse = [](const std::vector<std::string>& texts) -> Result<std::vector<std::vector<float>>> {
-      return fail("bad_queries", "no vector is kept of: " + texts.front(), "search it with `planish patterns search`");
+      return fail("bad_text", "no vector is kept of: " + texts.front(), "search it with `planish patterns search`");
     };
     for (const Query& query : queries) {
       auto vector = known->of_query(state->model.value_or(patterns::VectorModel{}), query.text, refuse);

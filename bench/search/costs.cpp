@@ -21,8 +21,8 @@
 #include "search/forest.h"
 #include "search/search.h"
 #include "search/stock.h"
-#include "session/knowledge.h"
 #include "session/search_setup.h"
+#include "session/tuning_database.h"
 #include "surfaces.h"
 
 namespace planish::bench {
@@ -212,7 +212,7 @@ void warm_overhead(std::string_view only) {
     region.domain = surfaces[i]->domain();
     region.features = std::make_shared<model::Featurizer>(kernels[i].kernel, kernels[i].device);
     for (const bool first : {true, false}) {
-      session::Knowledge known(*store, first ? "first" : "second", "made up", first ? 1 : 3);
+      session::TuningDatabase known(*store, first ? "first" : "second", "made up", first ? 1 : 3);
       session::SearchSetup setup(known);
       if (!known.add_region(region)) return;
       setup.add(region, 0, 0);

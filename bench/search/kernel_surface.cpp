@@ -83,7 +83,7 @@ class KernelSurface : public MadeUp {
     if (threads > 512) rate *= 0.95;
     if (plan.cluster > 1) rate *= 0.93;
     if (gene("hints", 0) == 2) rate *= bytes > 50e6 ? 1.03 : 0.96;
-    if (gene("walk", 0) > 0) rate *= per_sm < 2 ? 1.08 : 0.97;
+    if (gene("persistent_rows", 0) > 0) rate *= per_sm < 2 ? 1.08 : 0.97;
     const double waves = blocks / (sms * held);
     const double tail = waves < 1 ? std::max(0.05, std::min(1.0, blocks / sms)) : waves / std::ceil(waves);
     double ms = bytes * (1 + again) / rate / std::max(0.05, tail);

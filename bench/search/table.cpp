@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "codegen/earlier_names.h"
 #include "evaluate/api.h"
 #include "evaluate/launches.h"
 #include "program/program.h"
@@ -177,6 +178,7 @@ Result<std::unique_ptr<Surface>> read_table(const std::filesystem::path& file) {
         inner.text("name", gene.name);
         inner.integers("choices", gene.choices);
         PLANISH_CHECK(inner.finish());
+        gene.name = codegen::present_gene_name(gene.name);
         domain->all.push_back(std::move(gene));
       }
       for (const std::string& seed : seeds) {

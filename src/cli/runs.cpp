@@ -46,13 +46,14 @@ int runs_verb(const std::string& store_option, int limit, const Output& output) 
   for (const std::string& mode : against)
     text += fmt::format("{}{}", mode == *against.begin() ? "speed-ups are against " : ", or ", suite::mode_label(mode));
   if (!against.empty()) text += "; 1.00x: nothing was gained\n";
-  document["knowledge"] = Json::array();
+  document["tuning_database"] = Json::array();
   std::set<std::string> devices;
   for (const auto& run : *runs) devices.insert(run.device);
   for (const std::string& device : devices) {
-    const auto size = store->knowledge_size(device);
+    const auto size = store->tuning_database_size(device);
     if (!size) return output.error(size.error());
-    document["knowledge"].push_back({{"device", device}, {"kernels", size->kernels}, {"outcomes", size->outcomes}});
+    document["tuning_database"].push_back(
+        {{"device", device}, {"kernels", size->kernels}, {"outcomes", size->outcomes}});
     if (size->outcomes > 0)
       text += fmt::format("known of {} kernel{} on {}: {} outcomes\n", size->kernels, size->kernels == 1 ? "" : "s",
                           device, size->outcomes);

@@ -12,7 +12,7 @@ constexpr std::array<std::string_view, gene_kinds> kind_names{
 std::vector<GeneInfo> make_catalogue() {
   using enum GeneKind;
   using enum Aim;
-  using enum InTeam;
+  using enum InCooperative;
   constexpr bool triton = true, seeds_only = true;
   return {
       {"exchange",
@@ -67,7 +67,7 @@ std::vector<GeneInfo> make_catalogue() {
         {less_coordination, -1, 0.6},
         {inside_bounds, -1, 0.2}},
        foreign},
-      {"walk",
+      {"persistent_rows",
        pipeline,
        "rows that a block does one after the other, the next on its way",
        {{less_shared, -1, 0.4},
@@ -122,7 +122,7 @@ std::vector<GeneInfo> make_catalogue() {
        split,
        "threads of a block that share what is reduced; on the processor, whether cores share a row",
        {{more_blocks, +1, 0.8}, {less_coordination, -1, 0.6}, {more_exact, +1, 0.1}}},
-      {"hold",
+      {"operand_residency",
        residency,
        "what all rows share stays in shared memory",
        {{less_shared, -1, 0.3}, {less_traffic, +1, 0.4}},
@@ -141,7 +141,7 @@ std::vector<GeneInfo> make_catalogue() {
        algorithm,
        "the second fold of a row is computed along with the first",
        {{less_traffic, +1, 0.7}, {less_arithmetic, -1, 0.3}, {more_exact, -1, 0.3}}},
-      {"skip", algorithm, "masked elements are not loaded, or not computed", {{less_traffic, +1, 0.7}}, foreign},
+      {"predication", algorithm, "masked elements are not loaded, or not computed", {{less_traffic, +1, 0.7}}, foreign},
       {"buffer",
        residency,
        "costly values of a row are kept between sweeps",
@@ -156,7 +156,7 @@ std::vector<GeneInfo> make_catalogue() {
       {"raster", split, "which rows run at the same time, for what they share", {{less_traffic, 0, 0.3}}, foreign},
       {"chunk", tile, "elements that a core takes at a time", {{more_blocks, -1, 0.6}, {less_traffic, -1, 0.3}}},
       {"vary", vector, "the variable that vectors lie along", {{wider_access, 0, 0.6}}},
-      {"strips",
+      {"stencil_reuse",
        vector,
        "loads that lie beside each other are loaded as one and shifted",
        {{wider_access, +1, 0.6}, {less_traffic, +1, 0.4}, {fewer_registers, -1, 0.3}}},
@@ -174,7 +174,7 @@ std::vector<GeneInfo> make_catalogue() {
        "loads that lie otherwise than their row are loaded aligned and shifted",
        {{wider_access, +1, 0.7}, {fewer_registers, -1, 0.2}},
        foreign},
-      {"keep",
+      {"partial_residency",
        residency,
        "as much of a row as fits stays in shared memory",
        {{less_traffic, +1, 0.6}, {less_shared, -1, 0.5}},
@@ -185,12 +185,12 @@ std::vector<GeneInfo> make_catalogue() {
        {{wider_access, +1, 0.4}, {less_traffic, +1, 0.2}},
        foreign},
       {"reverse", cache, "the last sweep runs backwards, over what the cache still has", {{less_traffic, +1, 0.4}}},
-      {"team",
+      {"cooperative",
        split,
        "blocks that own a row together",
        {{less_traffic, +1, 0.5}, {more_blocks, +1, 0.6}, {less_coordination, -1, 0.6}, {even_waves, 0, 0.3}},
        own},
-      {"ahead",
+      {"pipeline_depth",
        pipeline,
        "rows or chunks that are begun before the one at hand is done",
        {{more_in_flight, +1, 0.5}, {fewer_registers, -1, 0.3}, {less_coordination, +1, 0.3}},
@@ -200,12 +200,12 @@ std::vector<GeneInfo> make_catalogue() {
        "how much of the next row the cache is asked for before a meeting",
        {{more_in_flight, +1, 0.3}, {less_coordination, +1, 0.2}},
        own},
-      {"rest",
+      {"register_residency",
        residency,
        "what shared memory does not hold of a slice stays in registers",
        {{less_traffic, +1, 0.4}, {fewer_registers, -1, 0.5}, {more_registers, -1, 0.5}},
        own},
-      {"slices",
+      {"grid_split",
        split,
        "parts of what is reduced that have blocks of their own, joined by a launch",
        {{more_blocks, +1, 0.8}, {less_coordination, -1, 0.6}, {less_traffic, -1, 0.2}, {more_exact, +1, 0.1}},
@@ -287,9 +287,9 @@ const GeneInfo* find_gene(std::string_view name) {
   return found == index.end() ? nullptr : found->second;
 }
 
-InTeam in_team(std::string_view name) {
+InCooperative in_cooperative(std::string_view name) {
   const GeneInfo* const info = find_gene(name);
-  return info == nullptr ? InTeam::known : info->in_team;
+  return info == nullptr ? InCooperative::known : info->in_cooperative;
 }
 
 const Gene* find_gene(const std::vector<Gene>& genes, std::string_view name) {

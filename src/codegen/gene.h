@@ -61,8 +61,8 @@ struct GeneEffect {
   double part;  ///< of what reaching the aim is worth
 };
 
-/// What a gene is to a team of blocks that owns a row.
-enum class InTeam : std::uint8_t {
+/// What a gene is to a cooperative group of blocks that owns a row.
+enum class InCooperative : std::uint8_t {
   known,    ///< means the same
   own,      ///< says how the team works
   foreign,  ///< stays at its default
@@ -73,25 +73,64 @@ struct GeneInfo {
   GeneKind kind;
   std::string_view decides;  ///< for people
   std::vector<GeneEffect> effects;
-  InTeam in_team = InTeam::known;
+  InCooperative in_cooperative = InCooperative::known;
   bool in_triton = false;   ///< means the same there; all others stay at their default
   bool seeds_only = false;  ///< tried as a seed, not drawn
 };
 
 /// Names of all genes, in the order of gene_catalogue(). Equal gains of moves are in this order.
-inline constexpr std::array<std::string_view, 46> gene_names{
-    "exchange", "threads",  "vector", "unroll",  "cluster", "walk",    "residency",  "rows",
-    "fast",     "bits",     "tile",   "stages",  "split",   "hold",    "min_blocks", "persistent",
-    "nt",       "online",   "skip",   "buffer",  "panel",   "hints",   "raster",     "chunk",
-    "vary",     "strips",   "down",   "realign", "keep",    "lines",   "reverse",    "team",
-    "ahead",    "prefetch", "rest",   "slices",  "across",  "trips",   "blocks",     "language",
-    "tile_m",   "tile_n",   "tile_k", "promote", "passes",  "pingpong"};
+inline constexpr std::array<std::string_view, 46> gene_names{"exchange",
+                                                             "threads",
+                                                             "vector",
+                                                             "unroll",
+                                                             "cluster",
+                                                             "persistent_rows",
+                                                             "residency",
+                                                             "rows",
+                                                             "fast",
+                                                             "bits",
+                                                             "tile",
+                                                             "stages",
+                                                             "split",
+                                                             "operand_residency",
+                                                             "min_blocks",
+                                                             "persistent",
+                                                             "nt",
+                                                             "online",
+                                                             "predication",
+                                                             "buffer",
+                                                             "panel",
+                                                             "hints",
+                                                             "raster",
+                                                             "chunk",
+                                                             "vary",
+                                                             "stencil_reuse",
+                                                             "down",
+                                                             "realign",
+                                                             "partial_residency",
+                                                             "lines",
+                                                             "reverse",
+                                                             "cooperative",
+                                                             "pipeline_depth",
+                                                             "prefetch",
+                                                             "register_residency",
+                                                             "grid_split",
+                                                             "across",
+                                                             "trips",
+                                                             "blocks",
+                                                             "language",
+                                                             "tile_m",
+                                                             "tile_n",
+                                                             "tile_k",
+                                                             "promote",
+                                                             "passes",
+                                                             "pingpong"};
 
 const std::vector<GeneInfo>& gene_catalogue();
 /// Null for a name that no schedule has: another coder's gene.
 const GeneInfo* find_gene(std::string_view name);
 /// Of a gene that is not in the catalogue: known.
-InTeam in_team(std::string_view name);
+InCooperative in_cooperative(std::string_view name);
 
 /// A gene's name as the compiler has checked it: one that is not in the catalogue does not compile.
 struct GeneName {

@@ -14,11 +14,11 @@ namespace planish::codegen {
 
 enum class Anchor : std::uint8_t {
   pointwise,  ///< every output has one element for each point of the space
-  row,    ///< some variables (the inner ones) are reduced; outputs live on all points or on the outer variables only
-  scan,   ///< a row kernel with running values along the inner variables
-  cross,  ///< a row kernel that folds across its rows as well (see cross.h)
-  parts,  ///< a row kernel that folds parts of its rows as well (see parts.h)
-  contraction,  ///< a row kernel whose one fold is a sum of products of two factors (see contraction/contraction.h)
+  row,   ///< some variables (the inner ones) are reduced; outputs live on all points or on the outer variables only
+  scan,  ///< a row kernel with running values along the inner variables
+  row_and_column,  ///< a row kernel that folds across its rows as well (see cross.h)
+  segmented_row,   ///< a row kernel that folds parts of its rows as well (see parts.h)
+  contraction,     ///< a row kernel whose one fold is a sum of products of two factors (see contraction/contraction.h)
 };
 
 /// Scalar operations. Types are those of Node::dtype unless said otherwise. Floating operations on f16/bf16 nodes are

@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
+#include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
-#include "codegen/partition/recut.h"
 #include "coder/domain.h"
 #include "ir/graph.h"
 
@@ -14,7 +14,7 @@ namespace planish::coder {
 struct CutTask {
   ir::Graph graph;
   codegen::Partition partition;
-  std::vector<codegen::Recut> recuts;  ///< other ways to cut it
+  std::vector<codegen::FusionPlan> fusion_plans;  ///< other ways to cut it
   codegen::Device device;
 };
 

@@ -196,15 +196,15 @@ Result<RegionReply> TaskEvaluator::described(Region& region) {
 
 Result<RegionReply> TaskEvaluator::description_of(worker::Oracle& oracle, const std::string& region) const {
   PLANISH_TRY(auto regimes, oracle.regimes(region, limits_.oracle));
-  PLANISH_TRY(auto bite, oracle.bite(region, limits_.oracle));
+  PLANISH_TRY(auto mutation_check, oracle.mutation_check(region, limits_.oracle));
   RegionReply out;
   out.regimes = std::move(regimes.regimes);
   // `task` goes without saying, and first.
   std::erase(out.regimes, "task");
   out.regimes.insert(out.regimes.begin(), "task");
   out.skipped = std::move(regimes.skipped);
-  out.degenerate = std::move(bite.degenerate);
-  out.notes = std::move(bite.notes);
+  out.degenerate = std::move(mutation_check.degenerate);
+  out.notes = std::move(mutation_check.notes);
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/named_values.h"
+#include "codegen/earlier_names.h"
 #include "codegen/node_text.h"
 #include "codegen/operation.h"
 #include "codegen/templates/template.h"
@@ -120,7 +121,12 @@ std::string text(const Features& features) {
 }
 
 Result<Features> features_from_text(std::string_view text) {
-  return named_values_from_text<Features>(text, "bad_features");
+  PLANISH_TRY(const Features stored, named_values_from_text<Features>(text, "bad_features"));
+  Features out;
+  for (const auto& [name, value] : stored)
+    out[name.starts_with("g.") ? fmt::format("g.{}", codegen::present_gene_name(std::string_view(name).substr(2)))
+                               : name] = value;
+  return out;
 }
 
 KernelClass classify(const codegen::Kernel& kernel) {

@@ -29,7 +29,7 @@ std::string text(const Features& features);
 /// Error kind `bad_features`.
 Result<Features> features_from_text(std::string_view text);
 
-/// A kernel as knowledge is filed under: kernels that agree in these are alike.
+/// What records of a kernel are filed under: kernels that agree in these are alike.
 struct KernelClass {
   std::string pattern;  ///< anchor: "pointwise", "row"
   std::string kinds;    ///< operator kinds, sorted, each once: "exp max sum" (reductions by their kind)

@@ -112,13 +112,14 @@ std::string uses_text(const Json* uses) {
   return out;
 }
 
-void read_ways(const Json* ways, Report& report) {
-  if (ways == nullptr || !ways->is_array()) return;
-  for (const Json& item : *ways) {
+void read_fusions(const Json* fusions, Report& report) {
+  if (fusions == nullptr || !fusions->is_array()) return;
+  for (const Json& item : *fusions) {
     const Reader reader(item);
     const Json* used = reader.find("used");
-    report.ways.push_back({uses_text(reader.find("replaces")), uses_text(reader.find("by")), reader.number("before_ms"),
-                           reader.number("after_ms"), used != nullptr && used->is_boolean() && used->get<bool>()});
+    report.fusions.push_back({uses_text(reader.find("replaces")), uses_text(reader.find("by")),
+                              reader.number("before_ms"), reader.number("after_ms"),
+                              used != nullptr && used->is_boolean() && used->get<bool>()});
   }
 }
 
@@ -171,7 +172,7 @@ void read_result(const std::string& text, Report& report) {
   read_times(reader.find("times_ms"), report);
   read_accuracy(reader.find("accuracy"), report);
   read_regions(reader.find("regions"), report);
-  read_ways(reader.find("ways"), report);
+  read_fusions(reader.find("fusion_plans"), report);
   if (const Json* tiers = reader.find("evaluations"); tiers != nullptr && tiers->is_object()) {
     for (const auto& [tier, outcomes] : tiers->items()) {
       for (const auto& [outcome, n] : outcomes.items()) {

@@ -50,12 +50,12 @@ struct Report {
   std::vector<Region> regions;  ///< `task`, the whole, is not among them
 
   /// Another way to cut the task. Texts: "r0 + r1 × 2".
-  struct Way {
+  struct FusionPlan {
     std::string replaces, by;
     double before_ms = 0, after_ms = 0;  ///< of these regions alone; 0 where not known
     bool used = false;
   };
-  std::vector<Way> ways;  ///< those that were tried
+  std::vector<FusionPlan> fusions;  ///< those that were tried
 
   struct Candidate {
     StoredCandidate stored;

@@ -113,22 +113,22 @@ std::string outcomes(const Report& report) {
   return out + "</tbody></table></div>\n";
 }
 
-std::string ways(const Report& report) {
-  if (report.ways.empty()) return {};
+std::string fusions(const Report& report) {
+  if (report.fusions.empty()) return {};
   std::string out =
       "<div class=\"scroll\"><table><caption>Other ways to cut the task</caption><thead><tr><th>in place of</th>"
       "<th>regions</th><th>ms before</th><th>ms</th><th></th></tr></thead><tbody>\n";
   const auto ms = [](double value) { return value > 0 ? svg::number(value) : std::string("–"); };
-  for (const Report::Way& way : report.ways) {
+  for (const Report::FusionPlan& fusion : report.fusions) {
     out += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
-                       html::escape(way.replaces), html::escape(way.by), ms(way.before_ms), ms(way.after_ms),
-                       way.used ? "used" : "not used");
+                       html::escape(fusion.replaces), html::escape(fusion.by), ms(fusion.before_ms),
+                       ms(fusion.after_ms), fusion.used ? "used" : "not used");
   }
   return out + "</tbody></table></div>\n";
 }
 
 std::string regions(const Report& report) {
-  std::string out = ways(report);
+  std::string out = fusions(report);
   for (const Report::Region& region : report.regions) {
     std::vector<std::pair<std::string, std::string>> rows;
     if (!region.summary.empty()) rows.emplace_back("stands for", region.summary);

@@ -21,7 +21,7 @@ constexpr double close_way = 0.1;
 Search::Search(std::vector<RegionSpec> regions, std::uint64_t seed, SearchOptions options)
     : specs_(std::move(regions)),
       options_(std::move(options)),
-      ways_(specs_, std::move(options_.ways)),
+      fusions_(specs_, std::move(options_.fusions)),
       spent_(specs_.size(), 0),
       seats_(std::move(options_.seats), specs_.size(), seed, options_.schedule, std::move(options_.heard)),
       briefs_(specs_.size()) {
@@ -74,8 +74,8 @@ std::vector<Standing> Search::standings(bool full) const {
   return out;
 }
 
-std::vector<std::size_t> Search::close_ways(bool full) const {
-  return ways_.worth(standings(full), close_way);
+std::vector<std::size_t> Search::close_fusions(bool full) const {
+  return fusions_.worth(standings(full), close_way);
 }
 
 std::vector<Share> Search::shares() const {
@@ -89,7 +89,7 @@ std::vector<Share> Search::shares() const {
       out[i].open = false;  // to strategies
       out[i].headroom_ms = best == no_time ? no_time : std::max(best - specs_[i].bound_ms, 0.0);
     } else if (specs_[i].alternative) {
-      const auto promise = ways_.promise(i, standing);
+      const auto promise = fusions_.promise(i, standing);
       out[i].open = out[i].open && promise.has_value();
       out[i].headroom_ms = promise.value_or(0);
     } else {
@@ -229,8 +229,8 @@ std::optional<Ask> Search::ask_final() {
     finals_ = true;
     finals_asked_.assign(specs_.size(), 0);
     for (const RegionSpec& spec : specs_) final_.push_back(!spec.alternative);
-    for (const std::size_t w : close_ways(false)) {
-      for (const Way::Use& use : ways_.all()[w].by) final_[use.region] = true;
+    for (const std::size_t w : close_fusions(false)) {
+      for (const FusionPlan::Use& use : fusions_.all()[w].by) final_[use.region] = true;
     }
   }
   // The best of every region before the second of any, and of those what gains most: the time may end on the way.

@@ -10,10 +10,10 @@
 #include "base/result.h"
 #include "search/board.h"
 #include "search/budget.h"
+#include "search/fusion_plans.h"
 #include "search/region_search.h"
 #include "search/schedule.h"
 #include "search/seats.h"
-#include "search/ways.h"
 
 namespace planish::search {
 
@@ -49,10 +49,10 @@ struct RecordedTurns {
 struct SearchOptions {
   StrategyKind strategy = StrategyKind::hillclimb;
   RegionOptions region;
-  Predictor* predictor = nullptr;  ///< borrowed; may be null
-  bool surrogate = true;           ///< StrategyContext::surrogate
-  std::int64_t draws = 0;          ///< StrategyContext::draws
-  std::vector<Way> ways{};         ///< other ways to cut the task
+  Predictor* predictor = nullptr;     ///< borrowed; may be null
+  bool surrogate = true;              ///< StrategyContext::surrogate
+  std::int64_t draws = 0;             ///< StrategyContext::draws
+  std::vector<FusionPlan> fusions{};  ///< other ways to cut the task
   std::vector<coder::Seat> seats{};
   int model_seats = 0;  ///< of them, those of language models: as many of the swarm's agents stand up for them
   RecordedTurns recorded{};
@@ -97,11 +97,11 @@ class Search {
   const std::vector<RegionSpec>& specs() const { return specs_; }
   const RegionSearch& region(std::size_t i) const { return regions_[i]; }
   StrategyKind strategy() const { return options_.strategy; }
-  const Ways& ways() const { return ways_; }
+  const FusionPlans& fusions() const { return fusions_; }
   /// Where each region stands. At level full: only what was measured so counts.
   std::vector<Standing> standings(bool full) const;
   /// Ways that gain or come close, largest gain first; no two replace the same region.
-  std::vector<std::size_t> close_ways(bool full) const;
+  std::vector<std::size_t> close_fusions(bool full) const;
   /// Over all regions.
   FunnelCounts funnel() const;
   bool outstanding() const { return !outstanding_.empty(); }
@@ -121,7 +121,7 @@ class Search {
   double gain(std::size_t region) const;
   const std::vector<RegionSpec> specs_;
   SearchOptions options_;
-  Ways ways_;
+  FusionPlans fusions_;
   Board board_;
   std::vector<RegionSearch> regions_;
   std::vector<std::int64_t> spent_;

@@ -16,11 +16,11 @@ Form exactly(const Choice& choice) {
 }
 
 /// The whole at level full in these forms; nothing where it cannot be built or does not pass.
-Result<std::optional<Composed>> attempt(const Plan& plan, const std::vector<std::size_t>& ways, const Forms& forms,
+Result<std::optional<Composed>> attempt(const Plan& plan, const std::vector<std::size_t>& fusions, const Forms& forms,
                                         const CheckWhole& check) {
   std::map<std::string, coder::Proposal> chosen;
   for (const auto& [region, form] : forms) chosen.emplace(region, form.proposal);
-  auto program = plan.compose(chosen, ways);
+  auto program = plan.compose(chosen, fusions);
   if (!program) return std::nullopt;
   PLANISH_TRY(auto evaluation, check(*program, true));
   if (!evaluation.ok()) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<std::vector<Choice>> exact_choices(std::vector<Choice> choices) {
   return any ? std::optional(std::move(choices)) : std::nullopt;
 }
 
-Result<Composed> compose_choices(const Plan& plan, const std::vector<std::size_t>& ways, std::vector<Choice> choices,
+Result<Composed> compose_choices(const Plan& plan, const std::vector<std::size_t>& fusions, std::vector<Choice> choices,
                                  const CheckWhole& check) {
   std::ranges::stable_sort(choices, std::greater{}, &Choice::gain_ms);
   const bool approximates = std::ranges::any_of(choices, [](const Choice& c) { return c.exact.has_value(); });
@@ -56,7 +56,7 @@ Result<Composed> compose_choices(const Plan& plan, const std::vector<std::size_t
     if (form == exactly && !approximates) break;
     Forms forms;
     for (const Choice& choice : choices) forms.emplace(choice.region, form(choice));
-    PLANISH_TRY(auto all, attempt(plan, ways, forms, check));
+    PLANISH_TRY(auto all, attempt(plan, fusions, forms, check));
     if (all) return std::move(*all);
   }
   Composed best;
@@ -68,7 +68,7 @@ Result<Composed> compose_choices(const Plan& plan, const std::vector<std::size_t
     for (const auto form : {as_found, exactly}) {
       if (choices.size() == 1 || fits || (form == exactly && !choice.exact)) continue;
       kept.insert_or_assign(choice.region, form(choice));
-      PLANISH_TRY(auto with, attempt(plan, ways, kept, check));
+      PLANISH_TRY(auto with, attempt(plan, fusions, kept, check));
       fits = with.has_value();
       if (fits) {
         best = std::move(*with);

@@ -50,7 +50,7 @@ using CheckWhole = std::function<Result<Evaluation>(const std::string& program, 
 /// their exact form; where that fails too, they are added one by one, largest gain first, in either form, and those
 /// with which the whole fails are dropped. Errors are those of `check`; a composition that cannot be built counts as
 /// one that fails.
-Result<Composed> compose_choices(const Plan& plan, const std::vector<std::size_t>& ways, std::vector<Choice> choices,
+Result<Composed> compose_choices(const Plan& plan, const std::vector<std::size_t>& fusions, std::vector<Choice> choices,
                                  const CheckWhole& check);
 
 }  // namespace planish::session

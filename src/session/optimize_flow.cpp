@@ -24,7 +24,6 @@
 #include "session/degenerate.h"
 #include "session/evidence.h"
 #include "session/judge_advisor.h"
-#include "session/knowledge.h"
 #include "session/model_seats.h"
 #include "session/model_words.h"
 #include "session/planner.h"
@@ -35,6 +34,7 @@
 #include "session/standing.h"
 #include "session/strategy_choice.h"
 #include "session/time_plan.h"
+#include "session/tuning_database.h"
 #include "session/turns.h"
 #include "session/winners.h"
 
@@ -242,7 +242,7 @@ class Flow {
 
   /// Makes a region ready to be searched, and files what a replay must know of it.
   Status prepare(const PlannedRegion& region) {
-    PLANISH_CHECK(knowledge_->add_region(region));
+    PLANISH_CHECK(tuning_->add_region(region));
     ResultDocument::Region row;
     row.id = region.id;
     row.key = region.key;
@@ -307,15 +307,15 @@ class Flow {
   }
 
   Status search_regions() {
-    knowledge_ =
-        std::make_unique<Knowledge>(*store_, request_.run, opened_.device.name, run_record_.started, request_.cold);
-    recording_->teach(knowledge_.get());
-    setup_ = std::make_unique<SearchSetup>(*knowledge_);
+    tuning_ = std::make_unique<TuningDatabase>(*store_, request_.run, opened_.device.name, run_record_.started,
+                                               request_.cold);
+    recording_->teach(tuning_.get());
+    setup_ = std::make_unique<SearchSetup>(*tuning_);
     const std::size_t planned = plan_->regions().size();
     enter(Phase::prepare, fmt::format("measuring PyTorch's form of {} region{}", planned, planned == 1 ? "" : "s"));
     const WorkScope scope = within(time_.for_search());
     for (const PlannedRegion& region : plan_->regions()) PLANISH_CHECK(prepare(region));
-    setup_->add_ways(plan_->ways());
+    setup_->add_fusions(plan_->fusions());
     PLANISH_CHECK(prepare_whole());
     result_.searched.guesses = setup_->guesses().taken;
     result_.searched.guesses_completed = setup_->guesses().completed;
@@ -442,18 +442,19 @@ class Flow {
 
   void report_ways() {
     const auto standings = search_->standings(true);
-    for (const search::Way& way : search_->ways().all()) {
-      const auto tried =
-          std::ranges::any_of(way.by, [&](const search::Way::Use& use) { return standings[use.region].told > 0; });
+    for (const search::FusionPlan& fusion : search_->fusions().all()) {
+      const auto tried = std::ranges::any_of(
+          fusion.by, [&](const search::FusionPlan::Use& use) { return standings[use.region].told > 0; });
       if (!tried) continue;
-      ResultDocument::Way row;
-      row.before_ms = search::Ways::replaced_ms(way, standings);
-      for (const search::Way::Use& use : way.replaces)
+      ResultDocument::FusionPlan row;
+      row.before_ms = search::FusionPlans::replaced_ms(fusion, standings);
+      for (const search::FusionPlan::Use& use : fusion.replaces)
         row.replaces.emplace_back(search_->specs()[use.region].id, use.times);
-      for (const search::Way::Use& use : way.by) row.by.emplace_back(search_->specs()[use.region].id, use.times);
-      if (const auto gain = search_->ways().gain(way, standings)) row.after_ms = row.before_ms - *gain;
-      way_rows_.emplace(static_cast<std::size_t>(&way - search_->ways().all().data()), result_.ways.size());
-      result_.ways.push_back(std::move(row));
+      for (const search::FusionPlan::Use& use : fusion.by)
+        row.by.emplace_back(search_->specs()[use.region].id, use.times);
+      if (const auto gain = search_->fusions().gain(fusion, standings)) row.after_ms = row.before_ms - *gain;
+      way_rows_.emplace(static_cast<std::size_t>(&fusion - search_->fusions().all().data()), result_.fusions.size());
+      result_.fusions.push_back(std::move(row));
     }
   }
 
@@ -463,26 +464,26 @@ class Flow {
     if (!search_) return {};
     const WorkScope scope = within(time_.for_search());
     PLANISH_TRY(bool taken, compose_with({}));
-    std::vector<std::size_t> ways;
-    for (const std::size_t way : search_->close_ways(true)) {
+    std::vector<std::size_t> fusions;
+    for (const std::size_t fusion : search_->close_fusions(true)) {
       if (cancelled()) break;
-      if (search_->ways().all()[way].whole) {
-        PLANISH_TRY(taken, compose_with({way}));
+      if (search_->fusions().all()[fusion].whole) {
+        PLANISH_TRY(taken, compose_with({fusion}));
         continue;
       }
-      ways.push_back(way);
-      PLANISH_TRY(taken, compose_with(ways));
-      if (!taken) ways.pop_back();
+      fusions.push_back(fusion);
+      PLANISH_TRY(taken, compose_with(fusions));
+      if (!taken) fusions.pop_back();
     }
     return {};
   }
 
   /// True where this is the whole from now on.
-  Result<bool> compose_with(const std::vector<std::size_t>& ways) {
-    std::vector<Choice> choices = winners(*search_, ways);
+  Result<bool> compose_with(const std::vector<std::size_t>& fusions) {
+    std::vector<Choice> choices = winners(*search_, fusions);
     if (choices.empty()) return false;
     if (result_.seconds_in.back().first != name(Phase::compose)) enter(Phase::compose, "checking the whole program");
-    PLANISH_TRY(auto composed, composed_of(choices, ways));
+    PLANISH_TRY(auto composed, composed_of(choices, fusions));
     for (const std::string& dropped : composed.dropped) {
       world_.progress.note(fmt::format("note: region {} keeps its PyTorch form: the whole fails with it", dropped));
     }
@@ -493,27 +494,27 @@ class Flow {
     if (!evaluation_.ok()) result_.seconds_first_verified = time_.used();
     take(std::move(composed));
     choices_ = std::move(choices);
-    ways_ = ways;
-    for (ResultDocument::Way& way : result_.ways) way.used = false;
-    for (const std::size_t way : ways) result_.ways[way_rows_.at(way)].used = true;
+    fusions_ = fusions;
+    for (ResultDocument::FusionPlan& fusion : result_.fusions) fusion.used = false;
+    for (const std::size_t fusion : fusions) result_.fusions[way_rows_.at(fusion)].used = true;
     return true;
   }
 
-  Result<Composed> composed_of(const std::vector<Choice>& choices, const std::vector<std::size_t>& ways) {
+  Result<Composed> composed_of(const std::vector<Choice>& choices, const std::vector<std::size_t>& fusions) {
     // Of a task that is one region the whole contract has just been measured, with these kernels: one more fresh seed
     // tells whether they are put together rightly. What ships goes through everything again in any case.
-    const bool measured = std::ranges::any_of(plan_->regions(), &PlannedRegion::whole) && ways.empty();
+    const bool measured = std::ranges::any_of(plan_->regions(), &PlannedRegion::whole) && fusions.empty();
     const auto check = [this, measured](const std::string& program, bool full) {
       return evaluate(whole, whole, program, full && !measured);
     };
-    return compose_choices(*plan_, planned_ways(ways), choices, check);
+    return compose_choices(*plan_, planned_ways(fusions), choices, check);
   }
 
   /// Ways of the search by their places in the plan.
-  std::vector<std::size_t> planned_ways(const std::vector<std::size_t>& ways) const {
+  std::vector<std::size_t> planned_ways(const std::vector<std::size_t>& fusions) const {
     std::vector<std::size_t> planned;
-    for (const std::size_t way : ways) {
-      if (!search_->ways().all()[way].whole) planned.push_back(setup_->planned_way(way));
+    for (const std::size_t fusion : fusions) {
+      if (!search_->fusions().all()[fusion].whole) planned.push_back(setup_->planned_fusion(fusion));
     }
     return planned;
   }
@@ -577,7 +578,7 @@ class Flow {
     if (failed.verified || failed.outcome != Outcome::wrong || failed.fell_back()) return {};
     const auto choices = exact_choices(choices_);
     if (!choices) return {};
-    PLANISH_TRY(auto composed, composed_of(*choices, ways_));
+    PLANISH_TRY(auto composed, composed_of(*choices, fusions_));
     if (!composed.evaluation || !composed.evaluation->ok()) return {};
     world_.progress.note("note: nothing is approximated: what was shipped does not verify otherwise");
     take(std::move(composed));
@@ -681,7 +682,7 @@ class Flow {
     for (const ResultDocument::Region& region : result_.regions) {
       if (region.used) used.insert(region.id);
     }
-    PLANISH_TRY(result_.why, plan_->explain(used, planned_ways(ways_), program_));
+    PLANISH_TRY(result_.why, plan_->explain(used, planned_ways(fusions_), program_));
     return {};
   }
 
@@ -794,7 +795,7 @@ class Flow {
     }
     compare_times(result_);
     for (auto& region : result_.regions) region.used = false;
-    for (auto& way : result_.ways) way.used = false;
+    for (auto& fusion : result_.fusions) fusion.used = false;
     return {};
   }
 
@@ -849,7 +850,7 @@ class Flow {
   std::unique_ptr<store::Store> store_;
   store::RunRecord run_record_;
   std::unique_ptr<Recording> recording_;
-  std::unique_ptr<Knowledge> knowledge_;
+  std::unique_ptr<TuningDatabase> tuning_;
   std::unique_ptr<SearchSetup> setup_;  ///< outlives search_
   std::unique_ptr<ModelSeats> models_;  ///< likewise; null without
   std::filesystem::path folder_;
@@ -858,7 +859,7 @@ class Flow {
   std::vector<Note> notes_;
   std::unique_ptr<search::Search> search_;
   std::vector<Choice> choices_;                  ///< what program_ was composed of
-  std::vector<std::size_t> ways_;                ///< of the search: how the task is cut in program_
+  std::vector<std::size_t> fusions_;             ///< of the search: how the task is cut in program_
   std::map<std::size_t, std::size_t> way_rows_;  ///< by way of the search: its place in the result
   std::string program_;                          ///< the best verified program of the whole
   Evaluation evaluation_;                        ///< its evaluation

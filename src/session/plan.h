@@ -40,7 +40,7 @@ struct PlannedRegion {
 };
 
 /// Another way to cut the task: some regions in place of others.
-struct PlannedWay {
+struct PlannedFusion {
   struct Use {
     std::string region;  ///< id
     int times = 1;
@@ -54,7 +54,7 @@ class Plan {
   virtual ~Plan() = default;
   /// Only regions that can be searched; what is in none stays aten steps. May be empty. Alternatives come last.
   virtual const std::vector<PlannedRegion>& regions() const = 0;
-  virtual const std::vector<PlannedWay>& ways() const = 0;
+  virtual const std::vector<PlannedFusion>& fusions() const = 0;
   /// The least the whole task must move and compute.
   virtual double bytes() const = 0;
   virtual double flops() const = 0;
@@ -70,9 +70,9 @@ class Plan {
   /// steps for all else; a proposal for `whole_task` stands for everything. Kind `cycle` where the ways do not go
   /// together.
   virtual Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
-                                      const std::vector<std::size_t>& ways) const = 0;
+                                      const std::vector<std::size_t>& fusions) const = 0;
   /// What a program that was composed so runs in place of what; `used` are the regions it has kernels for.
-  virtual Result<Explanation> explain(const std::set<std::string>& used, const std::vector<std::size_t>& ways,
+  virtual Result<Explanation> explain(const std::set<std::string>& used, const std::vector<std::size_t>& fusions,
                                       const std::string& program) const = 0;
 };
 

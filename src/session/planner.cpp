@@ -8,8 +8,8 @@
 #include "backend/backend.h"
 #include "codegen/compose/compose.h"
 #include "codegen/contraction/contraction.h"
+#include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
-#include "codegen/partition/recut.h"
 #include "coder/proposal.h"
 #include "coder/synth.h"
 #include "coder/whole.h"
@@ -56,22 +56,22 @@ class SynthPlan : public Plan {
       ++planned_[at].count;
       planned_of_.push_back(at);
     }
-    for (const codegen::Recut& recut : task_->recuts) PLANISH_CHECK(plan_recut(recut));
+    for (const codegen::FusionPlan& fuse_by : task_->fusion_plans) PLANISH_CHECK(add_fusion_plan(fuse_by));
     for (const Group& group : groups_) {
-      PlannedWay way;
-      for (const std::size_t r : group.replaces) add_use(way.replaces, r, group.recuts.size());
+      PlannedFusion fusion;
+      for (const std::size_t r : group.replaces) add_use(fusion.replaces, r, group.fusion_plans.size());
       for (const std::size_t r : group.by) {
-        add_use(way.by, r, group.recuts.size());
+        add_use(fusion.by, r, group.fusion_plans.size());
         PlannedRegion& region = planned_[r];
-        if (region.alternative) region.count = std::max(region.count, way.by.back().times);
+        if (region.alternative) region.count = std::max(region.count, fusion.by.back().times);
       }
-      ways_.push_back(std::move(way));
+      fusions_.push_back(std::move(fusion));
     }
     return {};
   }
 
   const std::vector<PlannedRegion>& regions() const override { return planned_; }
-  const std::vector<PlannedWay>& ways() const override { return ways_; }
+  const std::vector<PlannedFusion>& fusions() const override { return fusions_; }
 
   double bytes() const override {
     double total = 0;
@@ -116,13 +116,13 @@ class SynthPlan : public Plan {
   }
 
   Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
-                              const std::vector<std::size_t>& ways) const override {
+                              const std::vector<std::size_t>& fusions) const override {
     if (const auto all = chosen.find(whole_task); all != chosen.end()) {
       PLANISH_TRY(auto candidate, coder::build(*whole_domain(), all->second));
       return candidate.program.text();
     }
     if (const auto solution = solution_among(chosen)) return *solution;
-    PLANISH_TRY(const auto partition, cut(ways));
+    PLANISH_TRY(const auto partition, cut(fusions));
     std::vector<codegen::Choice> choices(partition.regions.size());
     for (std::size_t r = 0; r < partition.regions.size(); ++r) {
       const auto planned =
@@ -136,7 +136,7 @@ class SynthPlan : public Plan {
     return program::to_json(program);
   }
 
-  Result<Explanation> explain(const std::set<std::string>& used, const std::vector<std::size_t>& ways,
+  Result<Explanation> explain(const std::set<std::string>& used, const std::vector<std::size_t>& fusions,
                               const std::string& program) const override {
     if (used.contains(whole_task)) {
       PLANISH_TRY(const auto parsed, program::parse(program));
@@ -145,7 +145,7 @@ class SynthPlan : public Plan {
       return session::explain(task_->graph, coder::whole_partition(task_->graph),
                               {{whole_task, true, bytes(), launches}}, program);
     }
-    PLANISH_TRY(const auto partition, cut(ways));
+    PLANISH_TRY(const auto partition, cut(fusions));
     std::vector<ExplainedRegion> regions;
     for (const codegen::Region& region : partition.regions) {
       const auto planned = std::ranges::find(planned_, codegen::canonical_key(region), &PlannedRegion::key);
@@ -165,16 +165,18 @@ class SynthPlan : public Plan {
     return coder::solution_candidate(*source).program.text();
   }
 
-  Result<codegen::Partition> cut(const std::vector<std::size_t>& ways) const {
-    std::vector<const codegen::Recut*> recuts;
-    for (const std::size_t w : ways) recuts.insert(recuts.end(), groups_[w].recuts.begin(), groups_[w].recuts.end());
-    return codegen::recut(task_->graph, task_->partition, recuts);
+  Result<codegen::Partition> cut(const std::vector<std::size_t>& fusions) const {
+    std::vector<const codegen::FusionPlan*> fusion_plans;
+    for (const std::size_t w : fusions)
+      fusion_plans.insert(fusion_plans.end(), groups_[w].fusion_plans.begin(), groups_[w].fusion_plans.end());
+    return codegen::fuse_by(task_->graph, task_->partition, fusion_plans);
   }
 
-  /// Recuts that replace equal regions by equal ones, each elsewhere in the task. Regions by their places in planned_.
+  /// Fusion plans that replace equal regions by equal ones, each elsewhere in the task. Regions by their places in
+  /// planned_.
   struct Group {
     std::vector<std::size_t> replaces, by;
-    std::vector<const codegen::Recut*> recuts;
+    std::vector<const codegen::FusionPlan*> fusion_plans;
   };
 
   /// Operations as the units for fp32 would have to do them in the same time: products go at the rate of the tensor
@@ -213,26 +215,26 @@ class SynthPlan : public Plan {
     return planned_.size() - 1;
   }
 
-  Status plan_recut(const codegen::Recut& recut) {
+  Status add_fusion_plan(const codegen::FusionPlan& fuse_by) {
     Group group;
-    for (const std::size_t r : recut.replaces) group.replaces.push_back(planned_of_[r]);
-    for (const codegen::Region& region : recut.by) {
+    for (const std::size_t r : fuse_by.replaces) group.replaces.push_back(planned_of_[r]);
+    for (const codegen::Region& region : fuse_by.by) {
       PLANISH_TRY(const std::size_t at, plan_region(region, true));
       group.by.push_back(at);
     }
     auto known =
         std::ranges::find_if(groups_, [&](const Group& g) { return g.replaces == group.replaces && g.by == group.by; });
     if (known == groups_.end()) known = groups_.insert(known, std::move(group));
-    const bool apart = std::ranges::none_of(known->recuts, [&](const codegen::Recut* other) {
-      return std::ranges::find_first_of(other->replaces, recut.replaces) != other->replaces.end();
+    const bool apart = std::ranges::none_of(known->fusion_plans, [&](const codegen::FusionPlan* other) {
+      return std::ranges::find_first_of(other->replaces, fuse_by.replaces) != other->replaces.end();
     });
-    if (apart) known->recuts.push_back(&recut);
+    if (apart) known->fusion_plans.push_back(&fuse_by);
     return {};
   }
 
-  void add_use(std::vector<PlannedWay::Use>& uses, std::size_t region, std::size_t times) const {
+  void add_use(std::vector<PlannedFusion::Use>& uses, std::size_t region, std::size_t times) const {
     const std::string& id = planned_[region].id;
-    auto known = std::ranges::find(uses, id, &PlannedWay::Use::region);
+    auto known = std::ranges::find(uses, id, &PlannedFusion::Use::region);
     if (known == uses.end()) known = uses.insert(known, {id, 0});
     known->times += static_cast<int>(times);
   }
@@ -242,7 +244,7 @@ class SynthPlan : public Plan {
   std::vector<PlannedRegion> planned_;
   std::vector<std::size_t> planned_of_;  ///< by region of the partition: its place in planned_
   std::vector<Group> groups_;
-  std::vector<PlannedWay> ways_;  ///< of groups_
+  std::vector<PlannedFusion> fusions_;  ///< of groups_
 };
 
 class SynthPlanner : public Planner {
@@ -261,9 +263,9 @@ class SynthPlanner : public Planner {
       auto less = codegen::partition_rewritten(task->graph, task->partition, rewritten.graph, rewritten.local, options);
       if (less) task->partition = std::move(*less);
     }
-    codegen::RecutOptions recut_options;
-    recut_options.limits = options.limits;
-    task->recuts = codegen::recuts(task->graph, task->partition, task->device, recut_options);
+    codegen::FusionOptions fusion_options;
+    fusion_options.limits = options.limits;
+    task->fusion_plans = codegen::fusion_plans(task->graph, task->partition, task->device, fusion_options);
     auto plan = std::make_unique<SynthPlan>(std::move(task), device);
     PLANISH_CHECK(plan->prepare());
     return plan;

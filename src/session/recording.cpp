@@ -123,8 +123,8 @@ Status Recording::record(const search::RegionSpec& region, const search::Ask& as
   }
   PLANISH_CHECK(add(std::move(record), candidate.program.text(), evaluation));
   const auto* genome = coder::genome_of(ask.proposal);
-  if (knowledge_ == nullptr || genome == nullptr) return {};
-  return knowledge_->keep(region.id, *genome, evaluation, clock_.wall_seconds());
+  if (tuning_ == nullptr || genome == nullptr) return {};
+  return tuning_->keep(region.id, *genome, evaluation, clock_.wall_seconds());
 }
 
 void Recording::duplicate(const search::RegionSpec& region) {

@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "search/run.h"
-#include "session/knowledge.h"
 #include "session/optimize_flow.h"
+#include "session/tuning_database.h"
 #include "store/store.h"
 
 namespace planish::session {
@@ -27,7 +27,7 @@ class Recording : public search::EvaluationSink, public search::History {
   /// Seconds of the search's budget that were used before.
   double seconds_used() const { return seconds_used_; }
   /// What is recorded of the search's proposals is also kept there, for later runs. Borrowed; may be null.
-  void teach(Knowledge* knowledge) { knowledge_ = knowledge; }
+  void teach(TuningDatabase* tuning) { tuning_ = tuning; }
   /// The search begins now; `seconds` is its budget (0: none).
   void search_begins(double seconds);
 
@@ -66,7 +66,7 @@ class Recording : public search::EvaluationSink, public search::History {
   std::string run_, target_;
   Progress& progress_;
   Clock& clock_;
-  Knowledge* knowledge_ = nullptr;
+  TuningDatabase* tuning_ = nullptr;
   std::map<std::tuple<std::string, std::string, bool>, Known> known_;
   std::map<std::pair<std::string, std::string>, std::string> program_of_;  ///< region, genome → program
   std::map<std::string, std::map<std::string, std::int64_t>> counts_;

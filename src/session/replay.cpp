@@ -12,12 +12,12 @@
 #include "evaluate/codec.h"
 #include "search/run.h"
 #include "session/judge_advisor.h"
-#include "session/knowledge.h"
 #include "session/optimize_flow.h"
 #include "session/planner.h"
 #include "session/search_setup.h"
 #include "session/seeded_domain.h"
 #include "session/strategy_choice.h"
+#include "session/tuning_database.h"
 #include "session/turns.h"
 
 namespace planish::session {
@@ -141,7 +141,7 @@ Result<DeviceFacts> device_facts_of(const store::RunRecord& run) {
 
 /// The regions that the run searched, as it searched them; a difference where they are cut otherwise now.
 Result<std::optional<ReplayResult::Difference>> add_regions(store::Store& store, const store::RunRecord& run,
-                                                            const Plan& plan, Knowledge& knowledge,
+                                                            const Plan& plan, TuningDatabase& tuning,
                                                             SearchSetup& setup) {
   PLANISH_TRY(const auto kept, store.regions(run.id));
   for (const PlannedRegion& region : plan.regions()) {
@@ -150,10 +150,10 @@ Result<std::optional<ReplayResult::Difference>> add_regions(store::Store& store,
     if (was->key != region.key) return ReplayResult::Difference{0, region.id, was->key, region.key};
     const std::string genes = genes_text(region.domain->genes());
     if (was->genes != genes) return ReplayResult::Difference{0, region.id, was->genes, genes};
-    PLANISH_CHECK(knowledge.add_region(region));
+    PLANISH_CHECK(tuning.add_region(region));
     if (was->searched) setup.add(region, was->fallback_ms, was->bound_ms);
   }
-  setup.add_ways(plan.ways());
+  setup.add_fusions(plan.fusions());
   // Only where the run had coders.
   const auto was = std::ranges::find(kept, whole_task, &store::RegionRecord::id);
   if (const auto seat = plan.whole(); seat && was != kept.end())
@@ -173,9 +173,9 @@ Result<ReplayResult> replay(store::Store& store, const store::RunRecord& run, Pl
   PLANISH_TRY(const auto records, store.evaluations(run.id, true));
 
   Recorded world(records);
-  Knowledge knowledge(store, run.id, run.device, run.started, settings.cold);
-  SearchSetup setup(knowledge);
-  PLANISH_TRY(world.result.difference, add_regions(store, run, *plan, knowledge, setup));
+  TuningDatabase tuning(store, run.id, run.device, run.started, settings.cold);
+  SearchSetup setup(tuning);
+  PLANISH_TRY(world.result.difference, add_regions(store, run, *plan, tuning, setup));
   if (world.result.difference || setup.empty() || world.searched() == 0) return world.result;
   search::SearchOptions how;
   how.strategy = settings.strategy;

@@ -21,8 +21,8 @@ struct ReplayResult {
   std::optional<Difference> difference;
 };
 
-/// Makes every decision of a run's search anew: same seed, settings and knowledge, and the evaluations that the run
-/// recorded told in their order. Nothing is compiled or measured, nothing is written.
+/// Makes every decision of a run's search anew: same seed, settings and tuning records, and the evaluations that the
+/// run recorded told in their order. Nothing is compiled or measured, nothing is written.
 ///
 /// Error kinds: `not_replayable` where the run was recorded by a Planish that did not keep enough, those of the store,
 /// and of the planner.

@@ -277,18 +277,18 @@ std::string to_json(const ResultDocument& r) {
                               {"cells", std::move(cells)},
                               {"used", region.used}});
   }
-  out["ways"] = Json::array();
-  for (const auto& way : r.ways) {
+  out["fusion_plans"] = Json::array();
+  for (const auto& fusion : r.fusions) {
     const auto uses = [](const std::vector<std::pair<std::string, int>>& list) {
       Json all = Json::array();
       for (const auto& [region, count] : list) all.push_back({{"region", region}, {"count", count}});
       return all;
     };
-    out["ways"].push_back({{"replaces", uses(way.replaces)},
-                           {"by", uses(way.by)},
-                           {"before_ms", number_to_json(way.before_ms)},
-                           {"after_ms", number_to_json(way.after_ms)},
-                           {"used", way.used}});
+    out["fusion_plans"].push_back({{"replaces", uses(fusion.replaces)},
+                                   {"by", uses(fusion.by)},
+                                   {"before_ms", number_to_json(fusion.before_ms)},
+                                   {"after_ms", number_to_json(fusion.after_ms)},
+                                   {"used", fusion.used}});
   }
   out["seconds"] = {{"total", number_to_json(r.seconds_total)},
                     {"first_verified", number_to_json(r.seconds_first_verified)},

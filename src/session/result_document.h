@@ -90,12 +90,12 @@ struct ResultDocument {
   std::vector<Region> regions;  ///< alternatives only where they were searched
 
   /// Another way to cut the task: what was measured of it.
-  struct Way {
+  struct FusionPlan {
     std::vector<std::pair<std::string, int>> replaces, by;  ///< regions, and how many of each
     double before_ms = 0, after_ms = 0;  ///< of the regions alone; `after` 0 where not all of them have a time
     bool used = false;
   };
-  std::vector<Way> ways;
+  std::vector<FusionPlan> fusions;
   double seconds_total = 0, seconds_first_verified = 0;
   double seconds_max = 0;              ///< of --max-time; 0: no limit
   std::string out_of_time;             ///< phase in which --max-time was over; empty where it was not

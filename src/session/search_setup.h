@@ -7,9 +7,9 @@
 
 #include "backend/backend.h"
 #include "search/search.h"
-#include "session/knowledge.h"
 #include "session/plan.h"
 #include "session/seeded_domain.h"
+#include "session/tuning_database.h"
 
 namespace planish::session {
 
@@ -18,18 +18,18 @@ namespace planish::session {
 class SearchSetup {
  public:
   /// Borrows what is known of earlier runs, which must outlive the search.
-  explicit SearchSetup(Knowledge& knowledge);
+  explicit SearchSetup(TuningDatabase& tuning);
   ~SearchSetup();
 
   /// A region that is searched; 0 where a time is not known.
   void add(const PlannedRegion& region, double fallback_ms, double bound_ms);
   /// Ways to cut the task, when all regions were added. One with a region that is not searched is left out.
-  void add_ways(const std::vector<PlannedWay>& ways);
+  void add_fusions(const std::vector<PlannedFusion>& fusions);
   /// The whole task, for coders, last of all: in place of all regions and of what no region stands for. `whole_ms`:
   /// what the captured program takes, 0 where that is not known.
   void add_whole(const PlannedRegion& region, double whole_ms, double bound_ms);
   /// Of the search's ways but that one, its place among those of the plan.
-  std::size_t planned_way(std::size_t way) const { return planned_ways_[way]; }
+  std::size_t planned_fusion(std::size_t fusion) const { return planned_fusions_[fusion]; }
   bool empty() const { return specs_.empty(); }
   /// Those added; gone once make() was called.
   const std::vector<search::RegionSpec>& specs() const { return specs_; }
@@ -44,10 +44,10 @@ class SearchSetup {
 
  private:
   class Predict;
-  Knowledge& knowledge_;
+  TuningDatabase& tuning_;
   std::vector<search::RegionSpec> specs_;
-  std::vector<search::Way> ways_;
-  std::vector<std::size_t> planned_ways_;
+  std::vector<search::FusionPlan> fusions_;
+  std::vector<std::size_t> planned_fusions_;
   std::unique_ptr<Predict> predictor_;
   Fitted guesses_;
 };

@@ -2,17 +2,17 @@
 
 namespace planish::session {
 
-std::vector<Choice> winners(const search::Search& search, const std::vector<std::size_t>& ways) {
+std::vector<Choice> winners(const search::Search& search, const std::vector<std::size_t>& fusions) {
   const auto& specs = search.specs();
   std::vector<int> count;
   for (const search::RegionSpec& spec : specs) count.push_back(spec.alternative ? 0 : spec.count);
   std::vector<double> instead(specs.size(), 0);  ///< what a region of a way stands for, ms
   const auto standings = search.standings(true);
-  for (const std::size_t w : ways) {
-    const search::Way& way = search.ways().all()[w];
-    const double before = search::Ways::replaced_ms(way, standings);
-    for (const auto& use : way.replaces) count[use.region] -= use.times;
-    for (const auto& use : way.by) {
+  for (const std::size_t w : fusions) {
+    const search::FusionPlan& fusion = search.fusions().all()[w];
+    const double before = search::FusionPlans::replaced_ms(fusion, standings);
+    for (const auto& use : fusion.replaces) count[use.region] -= use.times;
+    for (const auto& use : fusion.by) {
       count[use.region] += use.times;
       instead[use.region] += before;
     }

@@ -10,6 +10,6 @@ namespace planish::session {
 
 /// What the search found for the task cut with these of its ways (by their places): the winners of regions that beat
 /// PyTorch's form, and those that stand in a way.
-std::vector<Choice> winners(const search::Search& search, const std::vector<std::size_t>& ways);
+std::vector<Choice> winners(const search::Search& search, const std::vector<std::size_t>& fusions);
 
 }  // namespace planish::session

@@ -82,7 +82,7 @@ struct KernelRecord {
   std::string pattern, kinds, bucket, facts;
 };
 
-/// What became of one genome of a kernel: knowledge that outlives its run.
+/// What became of one genome of a kernel: a record that outlives its run.
 struct OutcomeRecord {
   std::string device, key;  ///< of its KernelRecord
   std::string run;
@@ -93,7 +93,7 @@ struct OutcomeRecord {
 };
 
 /// A kernel with what is known of its genomes.
-struct Knowledge {
+struct TuningRecord {
   KernelRecord kernel;
   std::vector<OutcomeRecord> outcomes;  ///< oldest first
 };
@@ -127,10 +127,10 @@ class Store {
   Result<RunRecord> run(std::string_view id) const;
 
   /// What outlives runs, in all: kernels and outcomes on the device.
-  struct KnowledgeSize {
+  struct TuningDatabaseSize {
     std::int64_t kernels = 0, outcomes = 0;
   };
-  Result<KnowledgeSize> knowledge_size(const std::string& device) const;
+  Result<TuningDatabaseSize> tuning_database_size(const std::string& device) const;
 
   Status add_region(const std::string& run, const RegionRecord& region);
   Result<std::vector<RegionRecord>> regions(const std::string& run) const;
@@ -151,8 +151,8 @@ class Store {
   /// Kernels of one pattern on one device, each with its latest `limit` outcomes of the time before `before`
   /// (seconds since 1970): a run that is taken up again, or derived again, sees what it saw when it began. In the order
   /// of their keys. Outcomes are never deleted for the same reason.
-  Result<std::vector<Knowledge>> knowledge(const std::string& device, const std::string& pattern, double before,
-                                           int limit = 256) const;
+  Result<std::vector<TuningRecord>> tuning_records(const std::string& device, const std::string& pattern, double before,
+                                                   int limit = 256) const;
 
   /// What became of all kernels of one pattern on one device.
   struct Achievement {

@@ -67,7 +67,7 @@ struct CheckReply {
   std::string digest;  ///< of the outputs' bits, where it was asked for
 };
 
-struct BiteReply {
+struct MutationReply {
   std::vector<std::string> degenerate, tried;
   std::vector<Note> notes;
 };

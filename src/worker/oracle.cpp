@@ -129,16 +129,16 @@ Result<std::optional<bool>> Oracle::repeat(const std::string& data, double timeo
   return same->is_boolean() ? std::optional<bool>(same->get<bool>()) : std::nullopt;
 }
 
-Result<BiteReply> Oracle::bite(const std::string& region, double timeout_seconds) {
-  PLANISH_TRY(auto reply, child_->call("bite", Json{{"region", region}}, {}, timeout_seconds));
-  BiteReply bite;
-  ObjectReader reader(reply.result, "protocol", "bite");
+Result<MutationReply> Oracle::mutation_check(const std::string& region, double timeout_seconds) {
+  PLANISH_TRY(auto reply, child_->call("mutation_check", Json{{"region", region}}, {}, timeout_seconds));
+  MutationReply found;
+  ObjectReader reader(reply.result, "protocol", "mutation_check");
   reader.lenient();
-  reader.texts("degenerate", bite.degenerate);
-  reader.texts("tried", bite.tried, Need::optional);
-  PLANISH_TRY(bite.notes, read_notes(reader.get("notes", Need::optional)));
+  reader.texts("degenerate", found.degenerate);
+  reader.texts("tried", found.tried, Need::optional);
+  PLANISH_TRY(found.notes, read_notes(reader.get("notes", Need::optional)));
   PLANISH_CHECK(reader.finish());
-  return bite;
+  return found;
 }
 
 Result<RegimesReply> Oracle::regimes(const std::string& region, double timeout_seconds) {

@@ -42,7 +42,7 @@ class Oracle {
                            bool digest = false);
   /// Whether eager gives the same bits each time on what the data hold; nothing where memory does not suffice.
   Result<std::optional<bool>> repeat(const std::string& data, double timeout_seconds);
-  Result<BiteReply> bite(const std::string& region, double timeout_seconds);
+  Result<MutationReply> mutation_check(const std::string& region, double timeout_seconds);
   Result<RegimesReply> regimes(const std::string& region, double timeout_seconds);
   Status drop(const std::string& data, double timeout_seconds);
 

@@ -247,7 +247,7 @@ def test_a_coder_may_write_the_whole_task(tmp_path_factory: pytest.TempPathFacto
     assert [h["outcome"] for h in heard] == ["wrong", "ok", "ok"], heard
     regions = {r["id"]: r for r in result["regions"]}
     assert regions["task"]["genome"].startswith(("source ", "patch ")) and {"r0", "r1"} < set(regions), regions
-    (way,) = [w for w in result["ways"] if [u["region"] for u in w["by"]] == ["task"]]
+    (way,) = [w for w in result["fusion_plans"] if [u["region"] for u in w["by"]] == ["task"]]
     assert {u["region"] for u in way["replaces"]} == {"r0", "r1"} and 0 < way["after_ms"] < way["before_ms"], way
     replayed = home.document("show", result["run"], "--replay")
     assert replayed[0] == 0 and replayed[1]["same"], replayed

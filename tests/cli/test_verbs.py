@@ -116,7 +116,7 @@ def test_runs_and_show(optimised: Optimised) -> None:
     searched = [row for row in shown["evaluations"] if row["genome"]]
     assert all(row["proposer"] and row["asked"] > 0 for row in searched)
     assert shown["regions"][0]["genes"] and shown["learned"]["operators"][0]["proposed"] > 0
-    assert sum(known["outcomes"] for known in listed["knowledge"]) > 0
+    assert sum(known["outcomes"] for known in listed["tuning_database"]) > 0
 
 
 def test_a_run_is_derived_again_from_its_store(optimised: Optimised, tmp_path: Path) -> None:

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
-#include "codegen/partition/recut.h"
 #include "codegen/run_kernel.h"
 
 namespace planish::codegen {
@@ -208,7 +208,7 @@ TEST_CASE("what is no product of two factors is no contraction") {
   }
 }
 
-TEST_CASE("a partition gives each product a region, and recuts join it with its neighbours") {
+TEST_CASE("a partition gives each product a region, and fusion_plans join it with its neighbours") {
   GraphBuilder g;
   const int x = g.input({256, 512}), w = g.input({128, 512}), bias = g.input({128});
   const int y = g.node("linear.default", {V("input", x), V("weight", w), V("bias", bias)}, {256, 128});
@@ -225,10 +225,10 @@ TEST_CASE("a partition gives each product a region, and recuts join it with its 
   REQUIRE(with->regions.size() == 2);
   CHECK(with->regions[0].kernel.anchor == Anchor::contraction);
   CHECK(with->regions[1].kernel.anchor == Anchor::pointwise);
-  RecutOptions recut_options;
-  recut_options.limits = with_products();
-  const auto ways = recuts(g.graph, *with, Device{}, recut_options);
-  const bool joined = std::ranges::any_of(ways, [](const Recut& way) {
+  FusionOptions fusion_options;
+  fusion_options.limits = with_products();
+  const auto ways = fusion_plans(g.graph, *with, Device{}, fusion_options);
+  const bool joined = std::ranges::any_of(ways, [](const FusionPlan& way) {
     return way.replaces.size() == 2 && way.by.size() == 1 && way.by[0].kernel.anchor == Anchor::contraction;
   });
   CHECK(joined);

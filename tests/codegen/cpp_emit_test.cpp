@@ -15,12 +15,12 @@
 #include <random>
 
 #include "cpp_samples.h"
-#include "cross_samples.h"
 #include "early_samples.h"
 #include "gather_samples.h"
 #include "interpret.h"
-#include "parts_samples.h"
+#include "row_and_column_samples.h"
 #include "scan_samples.h"
+#include "segment_samples.h"
 
 namespace planish::codegen {
 namespace {

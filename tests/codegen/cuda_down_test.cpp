@@ -99,7 +99,7 @@ TEST_CASE("heights that the steps do not divide load no more, and end where they
   const Stepped made = step_down(sample.kernel, 2, 4);
   CHECK(made.kernel.space.extents == std::vector<std::int64_t>{2, 3, 4, 32});
   CHECK(loads_of(made.kernel, 0) == 6 * 3);
-  const std::string text = source(sample.kernel, {{"vector", 16}, {"strips", 1}, {"down", 4}});
+  const std::string text = source(sample.kernel, {{"vector", 16}, {"stencil_reuse", 1}, {"down", 4}});
   CHECK(count(text, "pl_load_unit<4>") == 6);
   CHECK(count(text, "pl_store<") == 4);
   CHECK(text.find("if ((4 * d2 + 1) < 13) {") != std::string::npos);
@@ -138,7 +138,7 @@ TEST_CASE("vectors lie in one row, steps share their output's pointer, and tiles
   CHECK(illegal(odd, h200(), complete(odd, {{"vector", 16}, {"down", 4}})) == "a vector would lie in two rows");
   CHECK(illegal(odd, h200(), complete(odd, {{"vector", 4}, {"down", 4}})).empty());
   const Kernel even = samples::gradient({3, 1, 16, 64}).kernel;
-  const auto emitted = emit(even, h200(), complete(even, {{"vector", 16}, {"strips", 1}, {"down", 8}}));
+  const auto emitted = emit(even, h200(), complete(even, {{"vector", 16}, {"stencil_reuse", 1}, {"down", 8}}));
   REQUIRE(emitted.has_value());
   CHECK(emitted->args.size() == 4);
   CHECK(emitted->source.find("out1") == std::string::npos);

@@ -10,9 +10,9 @@
 #include "codegen/genome.h"
 #include "codegen/templates/column/cuda_column_plan.h"
 #include "column_samples.h"
+#include "cooperative_genomes.h"
 #include "gather_samples.h"
 #include "sample_kernels.h"
-#include "team_genomes.h"
 
 using namespace planish;
 using namespace planish::codegen;
@@ -70,8 +70,8 @@ TEST_CASE("rows of a table are loaded in vectors, places of each element where t
 
 TEST_CASE("rows of odd length start anywhere, and never read outside") {
   const auto sample = samples::l2_norm(64, 65535);
-  Genome genome{{"threads", 256}, {"vector", 16}, {"unroll", 2}, {"hints", 0},  {"min_blocks", 1}, {"residency", 2},
-                {"rows", 1},      {"cluster", 4}, {"fast", 0},   {"online", 0}, {"walk", 0}};
+  Genome genome{{"threads", 256}, {"vector", 16}, {"unroll", 2}, {"hints", 0},  {"min_blocks", 1},     {"residency", 2},
+                {"rows", 1},      {"cluster", 4}, {"fast", 0},   {"online", 0}, {"persistent_rows", 0}};
   genome = complete(sample.kernel, genome);
   const auto plan = make_plan(sample.kernel, h200(), genome);
   CHECK(plan.shifted);
@@ -111,7 +111,8 @@ TEST_CASE("what the ends of a row may cut comes last, and needs the only tests")
 TEST_CASE("of a row larger than a cluster's shared memory, a part stays") {
   const auto rows = samples::group_norm(112, 8, 8, 262144);
   Genome genome = complete(
-      rows.kernel, {{"threads", 1024}, {"vector", 16}, {"unroll", 4}, {"cluster", 16}, {"residency", 2}, {"keep", 1}});
+      rows.kernel,
+      {{"threads", 1024}, {"vector", 16}, {"unroll", 4}, {"cluster", 16}, {"residency", 2}, {"partial_residency", 1}});
   const auto plan = make_plan(rows.kernel, h200(), genome);
   CHECK(plan.trips == 32);
   CHECK(plan.kept_trips == 12);
@@ -122,10 +123,10 @@ TEST_CASE("of a row larger than a cluster's shared memory, a part stays") {
   genome["min_blocks"] = 2;
   CHECK_FALSE(illegal(rows.kernel, h200(), genome).empty());
   const auto small = samples::layer_norm(64, 16384);
-  genome = complete(small.kernel, {{"threads", 256}, {"vector", 16}, {"residency", 2}, {"keep", 1}});
+  genome = complete(small.kernel, {{"threads", 256}, {"vector", 16}, {"residency", 2}, {"partial_residency", 1}});
   CHECK(illegal(small.kernel, h200(), genome) == "none or all of the row fits on chip");
   const auto offered = seeds(rows.kernel, h200());
-  CHECK(std::ranges::any_of(offered, [](const Genome& g) { return gene(g, "keep", 0) != 0; }));
+  CHECK(std::ranges::any_of(offered, [](const Genome& g) { return gene(g, "partial_residency", 0) != 0; }));
 }
 
 TEST_CASE("rows that are read again may be read from their end, which is in the cache still") {
@@ -138,7 +139,7 @@ TEST_CASE("rows that are read again may be read from their end, which is in the 
   const auto columns = samples::softmax_columns(4096, 262144);
   genome = complete(columns.kernel, {{"threads", 1024}, {"vector", 16}, {"unroll", 4}, {"split", 256}, {"reverse", 1}});
   CHECK(has(body(*emit(columns.kernel, h200(), genome)), "for (int k0 = 12; k0 >= 0; k0 -= 4) {"));
-  genome["slices"] = 2;
+  genome["grid_split"] = 2;
   const auto sliced = emit(columns.kernel, h200(), genome);
   CHECK(has(body(sliced->after.back()), "(32767u - blockIdx.x)"));
   CHECK_FALSE(has(body(*sliced), "u - blockIdx.x"));
@@ -186,8 +187,8 @@ TEST_CASE("pairs that one sweep can compute are found by structure") {
 
 TEST_CASE("an online softmax sweeps once, and a walk refills what it wrote") {
   const auto sample = samples::softmax(4096, 8192);
-  Genome genome{{"threads", 256}, {"vector", 16}, {"unroll", 2}, {"hints", 0},  {"min_blocks", 1}, {"residency", 2},
-                {"rows", 1},      {"cluster", 1}, {"fast", 0},   {"online", 0}, {"walk", 0}};
+  Genome genome{{"threads", 256}, {"vector", 16}, {"unroll", 2}, {"hints", 0},  {"min_blocks", 1},     {"residency", 2},
+                {"rows", 1},      {"cluster", 1}, {"fast", 0},   {"online", 0}, {"persistent_rows", 0}};
   genome = complete(sample.kernel, genome);
   const auto barriers = [&](const Genome& g) {
     const auto emitted = emit(sample.kernel, h200(), g);
@@ -201,7 +202,7 @@ TEST_CASE("an online softmax sweeps once, and a walk refills what it wrote") {
   CHECK(barriers(genome) == 2);
   genome["online"] = 1;
   CHECK(barriers(genome) == 1);
-  genome["walk"] = 16;
+  genome["persistent_rows"] = 16;
   const auto walking = emit(sample.kernel, h200(), genome);
   REQUIRE(walking.has_value());
   CHECK(walking->grid[0] == 256);
@@ -233,7 +234,7 @@ TEST_CASE("what is masked by position is not loaded, and rows that share an oper
   genome["vector"] = 16;
   CHECK_FALSE(has(body(*emit(sample.kernel, h200(), genome)), "bool n0"));
   CHECK(has(body(*emit(sample.kernel, h200(), genome)), "const ix d2 = row % 64;"));
-  genome["skip"] = 1;
+  genome["predication"] = 1;
   genome["raster"] = 1;
   const std::string source = body(*emit(sample.kernel, h200(), genome));
   CHECK(has(source, "if (n0) pl_load<0, 4>("));
@@ -241,7 +242,7 @@ TEST_CASE("what is masked by position is not loaded, and rows that share an oper
   // Large operands that rows far apart share decide the order of the first guess.
   const auto large = samples::biased_scores(16, 16, 2048);
   CHECK(seeds(large.kernel, h200()).front().at("raster") == 1);
-  CHECK(seeds(large.kernel, h200()).front().at("skip") == 2);
+  CHECK(seeds(large.kernel, h200()).front().at("predication") == 2);
 }
 
 TEST_CASE("what a mask in memory or a length hides is not loaded, and the mask is loaded before") {
@@ -254,7 +255,7 @@ TEST_CASE("what a mask in memory or a length hides is not loaded, and the mask i
   genome["vector"] = 16;
   genome["unroll"] = 2;
   CHECK_FALSE(has(body(*emit(sample.kernel, h200(), genome)), "bool n0"));
-  genome["skip"] = 1;
+  genome["predication"] = 1;
   // By residency: where the mask lies when the scores are asked for.
   const std::vector<std::string> places{"r1[u]", "R1[k0 + u]", "r1[u]"};
   for (std::int64_t residency = 0; residency < 3; ++residency) {
@@ -272,11 +273,11 @@ TEST_CASE("what a mask in memory or a length hides is not loaded, and the mask i
     CHECK(has(source, residency == 2 ? "if (n0) pl_copy_async<4>(&S0" : "if (n0) pl_load<0, 4>("));
   }
   // Two conditions hide: neither decides alone. The causal mask does, and a hidden vector takes a way of its own.
-  CHECK_FALSE(veil_of(sample.kernel, needs));
+  CHECK_FALSE(vector_predicate(sample.kernel, needs));
   const auto causal = samples::biased_scores(4, 2, 64);
   Genome veiled = complete(causal.kernel, {});
   veiled["vector"] = 16;
-  veiled["skip"] = 2;
+  veiled["predication"] = 2;
   const std::string two_ways = body(*emit(causal.kernel, h200(), veiled));
   const auto shown = two_ways.find("if (n0) {");
   REQUIRE(shown != std::string::npos);
@@ -285,9 +286,9 @@ TEST_CASE("what a mask in memory or a length hides is not loaded, and the mask i
   const std::string short_way = two_ways.substr(hidden, two_ways.find("acc0[j]", hidden) - hidden);
   CHECK(has(short_way, " = v"));
   CHECK_FALSE(has(short_way, " * "));  // the scores' arithmetic is left out
-  genome["walk"] = 4;
+  genome["persistent_rows"] = 4;
   CHECK(illegal(sample.kernel, h200(), genome) == "a mask in memory is looked at before what it masks is asked for");
-  genome["skip"] = 0;
+  genome["predication"] = 0;
   CHECK(illegal(sample.kernel, h200(), genome).empty());
 }
 
@@ -298,7 +299,7 @@ TEST_CASE("rows that arrive in stages are copied in whole units, inside the tens
   genome["residency"] = 2;
   genome["cluster"] = 4;
   genome["stages"] = 3;
-  genome["hold"] = 1;
+  genome["operand_residency"] = 1;
   genome["online"] = 1;
   REQUIRE(illegal(sample.kernel, h200(), genome).empty());
   const auto plan = make_plan(sample.kernel, h200(), genome);
@@ -342,7 +343,7 @@ TEST_CASE("rows that arrive in stages are copied in whole units, inside the tens
     other[name] = value;
     return illegal(sample.kernel, h200(), other);
   };
-  CHECK(refused("walk", 4) == "stages lie in shared memory and walk themselves");
+  CHECK(refused("persistent_rows", 4) == "stages lie in shared memory and walk themselves");
   CHECK(refused("residency", 1) == "stages lie in shared memory and walk themselves");
   CHECK(refused("stages", 0) == "only persistent blocks hold what rows share");
   CHECK(refused("cluster", 1) == "a block alone exchanges nothing");
@@ -436,8 +437,8 @@ TEST_CASE("every column sample has legal seeds, and drawing keeps to the law") {
 
 TEST_CASE("blocks that share a column leave their states, and the next launch merges them") {
   const auto sample = samples::column_stats(1, 65536, 1024);
-  Genome genome{{"threads", 256}, {"vector", 16}, {"unroll", 4}, {"hints", 0},     {"fast", 0},   {"min_blocks", 1},
-                {"split", 8},     {"slices", 64}, {"online", 0}, {"residency", 0}, {"reverse", 0}};
+  Genome genome{{"threads", 256}, {"vector", 16},     {"unroll", 4}, {"hints", 0},     {"fast", 0},   {"min_blocks", 1},
+                {"split", 8},     {"grid_split", 64}, {"online", 0}, {"residency", 0}, {"reverse", 0}};
   const auto sliced = emit(sample.kernel, h200(), genome);
   REQUIRE(sliced.has_value());
   // 32 vectors of 4 columns a block: 8 groups of columns.
@@ -449,7 +450,7 @@ TEST_CASE("blocks that share a column leave their states, and the next launch me
   CHECK(sliced->args[1].kind == Emitted::Argument::Kind::scratch);
   CHECK(sliced->after[0].args.size() == 4);
   CHECK(has(body(sliced->after[0]), "for (int i = y; i < 64; i += 8) {"));
-  genome["slices"] = 1;
+  genome["grid_split"] = 1;
   const auto whole = emit(sample.kernel, h200(), genome);
   REQUIRE(whole.has_value());
   CHECK(whole->after.empty());
@@ -460,8 +461,9 @@ TEST_CASE("blocks that share a column leave their states, and the next launch me
 
 TEST_CASE("two dependent reductions over one long row are three launches, or two where one sweep does both") {
   const auto sample = samples::whole_moments(1 << 24);
-  Genome genome{{"threads", 256}, {"vector", 16},  {"unroll", 4}, {"hints", 0},     {"fast", 0},   {"min_blocks", 1},
-                {"split", 256},   {"slices", 256}, {"online", 0}, {"residency", 0}, {"reverse", 0}};
+  Genome genome{{"threads", 256}, {"vector", 16},    {"unroll", 4},  {"hints", 0},
+                {"fast", 0},      {"min_blocks", 1}, {"split", 256}, {"grid_split", 256},
+                {"online", 0},    {"residency", 0},  {"reverse", 0}};
   const auto apart = emit(sample.kernel, h200(), genome);
   REQUIRE(apart.has_value());
   CHECK(apart->after.size() == 2);
@@ -474,7 +476,7 @@ TEST_CASE("two dependent reductions over one long row are three launches, or two
   CHECK(illegal(sample.kernel, h200(), genome).find("between the launches") != std::string::npos);
 }
 
-TEST_CASE("a team of blocks owns a row that no cluster holds, in one launch") {
+TEST_CASE("a cooperative group of blocks owns a row that no cluster holds, in one launch") {
   const auto sample = samples::group_norm(64, 8, 8, 262144);  // 512 rows of 8 MB
   Genome genome = complete(sample.kernel, {{"threads", 512},
                                            {"vector", 16},
@@ -482,8 +484,8 @@ TEST_CASE("a team of blocks owns a row that no cluster holds, in one launch") {
                                            {"min_blocks", 1},
                                            {"residency", 2},
                                            {"online", 1},
-                                           {"team", 132},
-                                           {"ahead", 2}});
+                                           {"cooperative", 132},
+                                           {"pipeline_depth", 2}});
   const auto team = emit(sample.kernel, h200(), genome);
   REQUIRE(team.has_value());
   CHECK(team->cooperative);
@@ -520,8 +522,8 @@ TEST_CASE("a team of blocks owns a row that no cluster holds, in one launch") {
   CHECK_FALSE(has(team->source, "bar.sync"));
   CHECK_FALSE(has(body(*team), "__syncthreads"));
 
-  genome["ahead"] = 0;
-  genome["team"] = 44;
+  genome["pipeline_depth"] = 0;
+  genome["cooperative"] = 44;
   const auto three = emit(sample.kernel, h200(), genome);
   REQUIRE(three.has_value());
   CHECK(three->grid[0] == 132);
@@ -546,7 +548,7 @@ TEST_CASE("a team adds plainly: a chunk's own mean, then the squares about it; c
                                                      {"min_blocks", 1},
                                                      {"residency", 2},
                                                      {"online", 1},
-                                                     {"team", 132}}));
+                                                     {"cooperative", 132}}));
   REQUIRE(emitted.has_value());
   const std::string text = body(*emitted);
   const std::string kernel = text.substr(text.find("__global__"));
@@ -577,7 +579,7 @@ TEST_CASE("a team's row whose ends cut vectors counts its elements by itself") {
                                            {"min_blocks", 1},
                                            {"residency", 2},
                                            {"online", 1},
-                                           {"team", 132}});
+                                           {"cooperative", 132}});
   const auto softmax = emit(sample.kernel, h200(), genome);
   REQUIRE(softmax.has_value());
   // The maximum of a chunk, of a warp, of a block and of the team; then each sum of exponentials relative to it.
@@ -594,7 +596,7 @@ TEST_CASE("a team's row whose ends cut vectors counts its elements by itself") {
                                                {"min_blocks", 1},
                                                {"residency", 2},
                                                {"online", 1},
-                                               {"team", 132}}));
+                                               {"cooperative", 132}}));
   REQUIRE(cut.has_value());
   CHECK(has(body(*cut), "seen0[j] += 1.0f;"));
   CHECK(has(body(*cut), "const float held = pl_part(b * 7680 - shift, 7680, 1000001);"));
@@ -604,8 +606,9 @@ TEST_CASE("a team that writes once a row asks for its next row in the last fold"
   const auto sample = samples::nll_rows(300, 1'000'000);
   const auto emitted = emit(
       sample.kernel, h200(),
-      complete(sample.kernel,
-               {{"threads", 256}, {"vector", 16}, {"unroll", 2}, {"min_blocks", 1}, {"residency", 2}, {"team", 44}}));
+      complete(
+          sample.kernel,
+          {{"threads", 256}, {"vector", 16}, {"unroll", 2}, {"min_blocks", 1}, {"residency", 2}, {"cooperative", 44}}));
   REQUIRE(emitted.has_value());
   const std::string text = body(*emitted);
   const auto asked = text.rfind("pl_copy_async<4>(&S0[(k0 + u) * 256], pn0 + (k0 + u) * 1024);");
@@ -622,7 +625,7 @@ TEST_CASE("rows longer than the whole device are kept in part") {
                                                  {"split", 512},
                                                  {"residency", 2},
                                                  {"online", 1},
-                                                 {"team", 132}});
+                                                 {"cooperative", 132}});
   const ColumnPlan plan = make_column_plan(sample.kernel, h200(), genome);
   CHECK(plan.teams == 1);
   CHECK(plan.kept_trips > plan.base.trips * 3 / 4);
@@ -640,7 +643,7 @@ TEST_CASE("while a team meets, the cache gets the beginning of its next row") {
                                            {"min_blocks", 1},
                                            {"residency", 2},
                                            {"online", 1},
-                                           {"team", 44}});
+                                           {"cooperative", 44}});
   const auto plain = emit(sample.kernel, h200(), genome);
   REQUIRE(plain.has_value());
   CHECK_FALSE(has(body(*plain), "pl_touch("));
@@ -666,10 +669,10 @@ TEST_CASE("what shared memory has no room for is held in registers, and loaded f
                                            {"min_blocks", 1},
                                            {"residency", 2},
                                            {"online", 1},
-                                           {"team", 132}});
+                                           {"cooperative", 132}});
   const auto again = emit(sample.kernel, h200(), genome);
   REQUIRE(again.has_value());
-  genome["rest"] = 1;
+  genome["register_residency"] = 1;
   REQUIRE(illegal(sample.kernel, h200(), genome) == "");
   const auto held = emit(sample.kernel, h200(), genome);
   REQUIRE(held.has_value());
@@ -698,32 +701,32 @@ TEST_CASE("what a team may not do is named") {
                                                {"min_blocks", 1},
                                                {"residency", 2},
                                                {"online", 1},
-                                               {"team", 132},
-                                               {"ahead", 1}});
+                                               {"cooperative", 132},
+                                               {"pipeline_depth", 1}});
   REQUIRE(illegal(sample.kernel, h200(), good) == "");
   const auto with = [&](Genome changed) {
     for (const auto& [name, value] : good) changed.try_emplace(name, value);
     return illegal(sample.kernel, h200(), changed);
   };
-  CHECK(has(with({{"team", 264}}), "same time"));
-  CHECK(has(with({{"team", 0}}), "only teams"));
+  CHECK(has(with({{"cooperative", 264}}), "same time"));
+  CHECK(has(with({{"cooperative", 0}}), "only teams"));
   CHECK(has(with({{"online", 0}}), "one fold"));
   CHECK(has(with({{"residency", 1}}), "registers"));
   CHECK(has(with({{"prefetch", 4}}), "a row ahead"));
-  CHECK(has(with({{"ahead", 0}, {"residency", 0}, {"rest", 1}}), "left over"));
-  CHECK(has(with({{"ahead", 0}, {"rest", 1}}), "left over"));
-  CHECK(has(with({{"team", 0}, {"ahead", 0}, {"prefetch", 4}}), "only teams"));
-  CHECK(has(with({{"residency", 0}, {"ahead", 2}}), "on chip"));
+  CHECK(has(with({{"pipeline_depth", 0}, {"residency", 0}, {"register_residency", 1}}), "left over"));
+  CHECK(has(with({{"pipeline_depth", 0}, {"register_residency", 1}}), "left over"));
+  CHECK(has(with({{"cooperative", 0}, {"pipeline_depth", 0}, {"prefetch", 4}}), "only teams"));
+  CHECK(has(with({{"residency", 0}, {"pipeline_depth", 2}}), "on chip"));
   CHECK(has(with({{"cluster", 2}}), "one row at a time"));
-  CHECK(has(with({{"walk", 4}}), "walk"));
-  CHECK(has(with({{"min_blocks", 3}, {"threads", 1024}, {"ahead", 0}}), "threads"));
+  CHECK(has(with({{"persistent_rows", 4}}), "persistent_rows"));
+  CHECK(has(with({{"min_blocks", 3}, {"threads", 1024}, {"pipeline_depth", 0}}), "threads"));
   CHECK(has(with({{"threads", 1024}, {"unroll", 1}}), "no room"));
 }
 
 TEST_CASE("teams are for long rows of which there are some") {
   const auto teams = [](const samples::Sample& sample) {
     const auto known = genes(sample.kernel, h200());
-    return std::ranges::find(known, "team", &Gene::name) != known.end();
+    return std::ranges::find(known, "cooperative", &Gene::name) != known.end();
   };
   CHECK(teams(samples::group_norm(64, 8, 8, 262144)));
   CHECK(teams(samples::batch_standardize(32, 64, 1 << 18)));
@@ -733,14 +736,14 @@ TEST_CASE("teams are for long rows of which there are some") {
   CHECK_FALSE(teams(samples::batch_standardize(256, 64, 1 << 20)));  // rows of 1 GB
   CHECK_FALSE(teams(samples::whole_moments(1 << 24)));
   // Where no cluster holds a row they are tried first, in several ways; otherwise one, after the others.
-  const auto has_team = [](const Genome& g) { return g.at("team") != 0; };
+  const auto has_cooperative = [](const Genome& g) { return g.at("cooperative") != 0; };
   const auto tried = seeds(samples::group_norm(64, 8, 8, 262144).kernel, h200());
-  CHECK(std::ranges::count_if(tried, has_team) == 6);
-  CHECK(has_team(tried.front()));
-  CHECK_FALSE(has_team(tried.back()));
+  CHECK(std::ranges::count_if(tried, has_cooperative) == 6);
+  CHECK(has_cooperative(tried.front()));
+  CHECK_FALSE(has_cooperative(tried.back()));
   const auto shorter = seeds(samples::softmax(4096, 393216).kernel, h200());
-  CHECK(std::ranges::count_if(shorter, has_team) == 1);
-  CHECK(has_team(shorter.back()));
+  CHECK(std::ranges::count_if(shorter, has_cooperative) == 1);
+  CHECK(has_cooperative(shorter.back()));
 }
 
 TEST_CASE("some draws have a team, where a kernel can have one") {
@@ -750,7 +753,7 @@ TEST_CASE("some draws have a team, where a kernel can have one") {
   for (int i = 0; i < 40; ++i) {
     const Genome drawn = random_genome(sample.kernel, h200(), rng);
     CHECK(illegal(sample.kernel, h200(), drawn) == "");
-    teams += drawn.at("team") != 0;
+    teams += drawn.at("cooperative") != 0;
   }
   CHECK(teams > 0);
   CHECK(teams < 40);

@@ -72,7 +72,7 @@ TEST_CASE("rows of one element, and lengths that no vector divides, have seeds t
 TEST_CASE("a block exchanges totals with one barrier a chunk, a warp with none") {
   const auto sample = samples::plain_cumsum(512, 32768);
   const auto block =
-      emitted(sample.kernel, {{"threads", 256}, {"split", 256}, {"unroll", 4}, {"vector", 16}, {"ahead", 1}});
+      emitted(sample.kernel, {{"threads", 256}, {"split", 256}, {"unroll", 4}, {"vector", 16}, {"pipeline_depth", 1}});
   CHECK(block.grid[0] == 512);
   CHECK(block.after.empty());
   CHECK(has(body(block), "for (int k = 0; k < 8; ++k) {"));
@@ -98,7 +98,7 @@ TEST_CASE("a reversed scan turns positions, not addresses") {
 TEST_CASE("a sliced row is two launches with the totals between them; reductions forbid it") {
   const auto sample = samples::plain_cumsum(2, 1 << 20);
   const auto two =
-      emitted(sample.kernel, {{"threads", 256}, {"split", 256}, {"unroll", 2}, {"vector", 16}, {"slices", 64}});
+      emitted(sample.kernel, {{"threads", 256}, {"split", 256}, {"unroll", 2}, {"vector", 16}, {"grid_split", 64}});
   REQUIRE(two.after.size() == 1);
   CHECK(two.scratch_bytes == std::vector<std::int64_t>{64 * 2 * 8});
   CHECK(two.grid[0] == 128);
@@ -107,7 +107,7 @@ TEST_CASE("a sliced row is two launches with the totals between them; reductions
   CHECK(two.args.back().kind == Emitted::Argument::Kind::scratch);
   const auto soft = samples::cumulative_softmax(2, 1 << 20);
   const auto all = genes(soft.kernel, h200());
-  CHECK(std::ranges::find(all, "slices", &Gene::name)->choices.size() == 1);
+  CHECK(std::ranges::find(all, "grid_split", &Gene::name)->choices.size() == 1);
 }
 
 TEST_CASE("illegal scan genomes are refused with the reason") {
@@ -122,5 +122,5 @@ TEST_CASE("illegal scan genomes are refused with the reason") {
   CHECK(has(why({{"threads", 64}, {"split", 128}}), "than a block has"));
   CHECK(has(why({{"threads", 1024}, {"split", 1024}, {"unroll", 16}}), "half of a chunk"));
   CHECK(has(why({{"threads", 1024}, {"split", 4}}), "no row"));
-  CHECK(has(why({{"threads", 1024}, {"split", 1024}, {"vector", 16}, {"ahead", 1}}), "next chunk"));
+  CHECK(has(why({{"threads", 1024}, {"split", 1024}, {"vector", 16}, {"pipeline_depth", 1}}), "next chunk"));
 }

@@ -104,13 +104,13 @@ TEST_CASE("what is set aside for a strip can be aligned") {
 
 TEST_CASE("strips are loaded in front and picked from in the lanes; without the gene, taps are loads") {
   const Kernel kernel = window(DType::f32, 64, 3, 1, 1, 1);
-  const std::string with = source(kernel, {{"vector", 16}, {"strips", 1}});
+  const std::string with = source(kernel, {{"vector", 16}, {"stencil_reuse", 1}});
   CHECK(with.find("PlVec<float, 12> s0[1];") != std::string::npos);
   CHECK(with.find("pl_load_unit<4>") != std::string::npos);
   CHECK(with.find("s0[u].x[5 + j * 1]") != std::string::npos);
-  CHECK(source(kernel, {{"vector", 16}, {"strips", 0}}).find("pl_load_unit") == std::string::npos);
+  CHECK(source(kernel, {{"vector", 16}, {"stencil_reuse", 0}}).find("pl_load_unit") == std::string::npos);
   Genome narrow;
   for (const Gene& gene : genes(kernel, h200())) narrow[gene.name] = gene.choices.front();
-  narrow["strips"] = 1;
+  narrow["stencil_reuse"] = 1;
   CHECK(illegal(kernel, h200(), narrow).find("beside") != std::string::npos);
 }

@@ -10,8 +10,8 @@
 #include "codegen/genome.h"
 #include "codegen/graph_builder.h"
 #include "codegen/lower/lower.h"
+#include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
-#include "codegen/partition/recut.h"
 #include "codegen/run_kernel.h"
 #include "codegen/sound.h"
 #include "codegen/templates/column/cuda_column_plan.h"
@@ -164,8 +164,8 @@ TEST_CASE("what must be stored is folded on the way; what need not be is not sto
   CHECK(cost(p.regions[0].kernel).bytes == 4 * (3 * 64 * 32 + 32));
   testing::sound(g.graph, p);
   // Measuring may part them again: each reads what was stored, or makes it again.
-  const auto ways = recuts(g.graph, p, h200());
-  CHECK(std::ranges::any_of(ways, [](const Recut& way) { return way.by.size() == 2; }));
+  const auto ways = fusion_plans(g.graph, p, h200());
+  CHECK(std::ranges::any_of(ways, [](const FusionPlan& way) { return way.by.size() == 2; }));
 
   GraphBuilder unseen;  // relu(x) itself is not asked for
   const int y = relu(unseen, unseen.input({64, 32}));
@@ -213,7 +213,8 @@ TEST_CASE("a row is loaded, stored and folded in one sweep") {
   CHECK(text.find("pl_store") < text.find("red0 = "));
   // Nothing stays on chip for a sweep that is not there.
   for (const auto& gene : genes(sample.kernel, h200())) {
-    for (const char* name : {"residency", "walk", "stages", "reverse", "keep", "hold"}) {
+    for (const char* name :
+         {"residency", "persistent_rows", "stages", "reverse", "partial_residency", "operand_residency"}) {
       if (gene.name == name) CHECK_MESSAGE(gene.choices.size() == 1, gene.name);
     }
     if (gene.name == "hints") CHECK(gene.choices.size() == 4);
@@ -228,8 +229,8 @@ TEST_CASE("a row is loaded, stored and folded in one sweep") {
 
 TEST_CASE("a block that walks asks for its next row in the sweep that reads last, though it folds") {
   const auto sample = samples::stored_centred(1, 90, 256, 2);
-  const auto genome =
-      complete(sample.kernel, {{"threads", 32}, {"vector", 16}, {"residency", 2}, {"walk", 4}, {"unroll", 1}});
+  const auto genome = complete(
+      sample.kernel, {{"threads", 32}, {"vector", 16}, {"residency", 2}, {"persistent_rows", 4}, {"unroll", 1}});
   REQUIRE(illegal(sample.kernel, h200(), genome) == "");
   const auto text = body(*emit(sample.kernel, h200(), genome));
   const auto folds = text.find("acc1[j] = "), refills = text.find("if (group + 1 < upto) {");
@@ -242,7 +243,7 @@ TEST_CASE("a block that walks asks for its next row in the sweep that reads last
 TEST_CASE("columns that blocks share are stored by the launch that folds them") {
   const auto sample = samples::stored_folds(1, 4096, 256, 1);
   const auto genome =
-      complete(sample.kernel, {{"threads", 128}, {"vector", 16}, {"split", 16}, {"slices", 8}, {"unroll", 2}});
+      complete(sample.kernel, {{"threads", 128}, {"vector", 16}, {"split", 16}, {"grid_split", 8}, {"unroll", 2}});
   REQUIRE(illegal(sample.kernel, h200(), genome) == "");
   const auto first = *emit(sample.kernel, h200(), genome);
   REQUIRE(first.after.size() == 1);
@@ -280,11 +281,11 @@ TEST_CASE("a team stores on the way, too, and begins with a row ahead only where
   for (const auto* sample : {&twice, &moments}) {
     Genome genome;
     for (const auto& gene : genes(sample->kernel, device)) genome[gene.name] = gene.choices.front();
-    genome["team"] = 11;
+    genome["cooperative"] = 11;
     genome["threads"] = 32;
     genome["vector"] = 16;
     CHECK(illegal(sample->kernel, device, genome) == "");
-    genome["ahead"] = 1;
+    genome["pipeline_depth"] = 1;
     CHECK(illegal(sample->kernel, device, genome).empty() == (sample == &twice));
   }
 }

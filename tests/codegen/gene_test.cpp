@@ -11,13 +11,13 @@
 #include "column_samples.h"
 #include "contraction_samples.h"
 #include "cpp_samples.h"
-#include "cross_samples.h"
 #include "devices.h"
 #include "early_samples.h"
 #include "gather_samples.h"
-#include "parts_samples.h"
+#include "row_and_column_samples.h"
 #include "sample_kernels.h"
 #include "scan_samples.h"
+#include "segment_samples.h"
 #include "window_samples.h"
 
 namespace planish::codegen {

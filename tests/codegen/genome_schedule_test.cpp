@@ -9,8 +9,8 @@
 #include "codegen/genome.h"
 #include "codegen/templates/genomes.h"
 #include "column_samples.h"
-#include "cross_samples.h"
 #include "gather_samples.h"
+#include "row_and_column_samples.h"
 #include "sample_kernels.h"
 #include "scan_samples.h"
 
@@ -26,6 +26,17 @@ TEST_CASE("genome text round-trips and bad text is refused") {
     REQUIRE_FALSE(genome_from_text(bad).has_value());
     CHECK(genome_from_text(bad).error().kind.name() == "bad_genome");
   }
+}
+
+TEST_CASE("genomes stored under earlier names of genes mean what they meant") {
+  const auto old =
+      genome_from_text("ahead=2 hold=1 keep=0 rest=1 skip=2 slices=8 strips=1 team=132 threads=256 walk=4");
+  REQUIRE(old);
+  CHECK(text(*old) ==
+        "cooperative=132 grid_split=8 operand_residency=1 partial_residency=0 persistent_rows=4 pipeline_depth=2 "
+        "predication=2 register_residency=1 stencil_reuse=1 threads=256");
+  for (const auto& [name, value] : *old) CHECK(find_gene(name) != nullptr);
+  CHECK(genome_from_text("walk=4 persistent_rows=4").error().kind.name() == "bad_genome");
 }
 
 TEST_CASE("every sample has legal seeds, and drawing keeps to the law") {
@@ -136,7 +147,7 @@ TEST_CASE("illegal genomes are named") {
   large["residency"] = 2;
   large["cluster"] = 1;
   large["exchange"] = 0;
-  large["keep"] = 0;
+  large["partial_residency"] = 0;
   large["rows"] = 1;
   large["min_blocks"] = 1;
   CHECK(illegal(sample.kernel, device, large).find("shared memory") != std::string::npos);

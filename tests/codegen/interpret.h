@@ -185,7 +185,7 @@ class Interpreter {
   }
 
   void all() {
-    if (k_.anchor == Anchor::cross || k_.anchor == Anchor::parts) return both();
+    if (k_.anchor == Anchor::row_and_column || k_.anchor == Anchor::segmented_row) return both();
     const std::size_t n = point_.size(), split = n - static_cast<std::size_t>(k_.inner);
     int phases = 0;
     for (const auto& r : k_.reductions) phases = std::max(phases, r.phase + 1);

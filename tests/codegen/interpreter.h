@@ -107,7 +107,7 @@ class Interpreter {
     }
   }
 
-  bool two_ways() const { return k_.anchor == Anchor::cross || k_.anchor == Anchor::parts; }
+  bool two_ways() const { return k_.anchor == Anchor::row_and_column || k_.anchor == Anchor::segmented_row; }
 
   /// The point with what the reduction folds at 0.
   std::vector<std::int64_t> place_of(const Reduction& r, std::vector<std::int64_t> point) const {

@@ -425,7 +425,7 @@ TEST_CASE("a norm whose result two kernels read is computed in both") {
   g.output(mean_of(g, norm[0], {2}, {4, 16}));
   p = cut(g.graph);
   CHECK(p.regions.size() == 2);
-  CHECK(std::ranges::any_of(p.regions, [](const Region& r) { return r.kernel.anchor == Anchor::parts; }));
+  CHECK(std::ranges::any_of(p.regions, [](const Region& r) { return r.kernel.anchor == Anchor::segmented_row; }));
   CHECK_FALSE(writes(p, norm[0]));
   CHECK_FALSE(writes(p, before));
   CHECK(bytes(p) < 2.2 * tensor);

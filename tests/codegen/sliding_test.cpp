@@ -10,8 +10,8 @@
 #include "codegen/contraction/product.h"
 #include "codegen/contraction_samples.h"
 #include "codegen/devices.h"
+#include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
-#include "codegen/partition/recut.h"
 
 namespace planish::codegen {
 namespace {
@@ -290,10 +290,10 @@ TEST_CASE("a convolution is a region of its own, and what follows it can join it
   REQUIRE(with);
   REQUIRE(with->regions.size() == 2);
   CHECK(with->regions[0].kernel.anchor == Anchor::contraction);
-  RecutOptions recut_options;
-  recut_options.limits = with_convolutions();
-  const auto ways = recuts(g.graph, *with, h200(), recut_options);
-  CHECK(std::ranges::any_of(ways, [](const Recut& way) {
+  FusionOptions fusion_options;
+  fusion_options.limits = with_convolutions();
+  const auto ways = fusion_plans(g.graph, *with, h200(), fusion_options);
+  CHECK(std::ranges::any_of(ways, [](const FusionPlan& way) {
     return way.replaces.size() == 2 && way.by.size() == 1 && way.by[0].kernel.anchor == Anchor::contraction;
   }));
 }

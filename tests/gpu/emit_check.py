@@ -4,11 +4,11 @@
     planish-emit-dump --columns --most 2 --random 1 > columns.json && python tests/gpu/emit_check.py columns.json
     planish-emit-dump --small --windows --with down=4 --random 8 > windows.json && python tests/gpu/emit_check.py windows.json
     planish-emit-dump --small --teams --shared 4096 --random 4 > teams.json && python tests/gpu/emit_check.py teams.json
-    planish-emit-dump --large --genomes tests/gpu/team_genomes.txt > ways.json && python tests/gpu/emit_check.py ways.json --time
+    planish-emit-dump --large --genomes tests/gpu/cooperative_genomes.txt > ways.json && python tests/gpu/emit_check.py ways.json --time
     planish-emit-dump --large --genomes tests/gpu/math_genomes.txt > math.json && python tests/gpu/emit_check.py math.json --time
     planish-emit-dump --large            > large.json && python tests/gpu/emit_check.py large.json --time
     planish-emit-dump --small --cross --sms 8 --random 8 > both.json && python tests/gpu/emit_check.py both.json
-    planish-emit-dump --large --cross --genomes tests/gpu/cross_genomes.txt > ways.json && python tests/gpu/emit_check.py ways.json --time
+    planish-emit-dump --large --cross --genomes tests/gpu/row_and_column_genomes.txt > ways.json && python tests/gpu/emit_check.py ways.json --time
     planish-emit-dump --small --early --sms 8 --random 6 > early.json && python tests/gpu/emit_check.py early.json
     planish-emit-dump --small --triton --random 4 > triton.json && python tests/gpu/emit_check.py triton.json
     python tests/gpu/emit_check.py small.json --compile-only      # no GPU: registers and spills

@@ -9,9 +9,9 @@
 
 #include "../codegen/column_samples.h"
 #include "../codegen/cpp_samples.h"
-#include "../codegen/cross_samples.h"
-#include "../codegen/parts_samples.h"
+#include "../codegen/row_and_column_samples.h"
 #include "../codegen/scan_samples.h"
+#include "../codegen/segment_samples.h"
 #include "codegen/genome.h"
 #include "model/cost_model.h"
 

@@ -223,7 +223,7 @@ TEST_CASE("coders alone propose for the whole, which is weighed against all that
   RegionSpec whole = spec("task", 0.5);
   whole.alternative = whole.sources_only = true;
   whole.fallback_ms = 9;
-  how.ways = {Way{{{0, 1}}, {{1, 1}}, 4, true}};  // the region, and 4 ms that no region stands for
+  how.fusions = {FusionPlan{{{0, 1}}, {{1, 1}}, 4, true}};  // the region, and 4 ms that no region stands for
   Search search({spec("r0"), whole}, 3, std::move(how));
   REQUIRE(world.run(search));
   CHECK(std::ranges::count_if(world.evaluator.log, [](const auto& line) { return line.starts_with("task:"); }) == 2);
@@ -231,14 +231,14 @@ TEST_CASE("coders alone propose for the whole, which is weighed against all that
   REQUIRE(search.region(1).winner());
   CHECK(search.region(1).winner()->ms == doctest::Approx(1.0));
   const auto standings = search.standings(true);
-  CHECK(Ways::replaced_ms(search.ways().all()[0], standings) == doctest::Approx(4 + standings[0].best_ms));
-  CHECK(search.close_ways(true) == std::vector<std::size_t>{0});
+  CHECK(FusionPlans::replaced_ms(search.fusions().all()[0], standings) == doctest::Approx(4 + standings[0].best_ms));
+  CHECK(search.close_fusions(true) == std::vector<std::size_t>{0});
 }
 
 TEST_CASE("a way in place of everything blocks no other, and comes last") {
   std::vector<RegionSpec> specs{spec("r0"), spec("r1"), spec("task")};
   specs[1].alternative = specs[2].alternative = specs[2].sources_only = true;
-  const Ways ways(specs, {Way{{{0, 1}}, {{2, 1}}, 0, true}, Way{{{0, 1}}, {{1, 1}}}});
+  const FusionPlans fusions(specs, {FusionPlan{{{0, 1}}, {{2, 1}}, 0, true}, FusionPlan{{{0, 1}}, {{1, 1}}}});
   const std::vector<Standing> standings{{5, 20, false}, {4, 20, false}, {1, 2, false}};
-  CHECK(ways.worth(standings, 0.1) == std::vector<std::size_t>{1, 0});
+  CHECK(fusions.worth(standings, 0.1) == std::vector<std::size_t>{1, 0});
 }

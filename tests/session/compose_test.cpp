@@ -14,7 +14,7 @@ namespace {
 class Listing : public Plan {
  public:
   const std::vector<PlannedRegion>& regions() const override { return none_; }
-  const std::vector<PlannedWay>& ways() const override { return no_ways_; }
+  const std::vector<PlannedFusion>& fusions() const override { return no_ways_; }
   double bytes() const override { return 1; }
   double flops() const override { return 1; }
   Result<std::string> aten_program() const override { return "whole"; }
@@ -32,7 +32,7 @@ class Listing : public Plan {
 
  private:
   std::vector<PlannedRegion> none_;
-  std::vector<PlannedWay> no_ways_;
+  std::vector<PlannedFusion> no_ways_;
 };
 
 Choice choice(const std::string& region, double gain, bool fast) {

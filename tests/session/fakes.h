@@ -70,23 +70,23 @@ class FakePlan : public Plan {
       regions_.push_back(std::move(region));
     }
     if (!other_way) return;
-    PlannedWay way;
-    for (int i = 0; i + 1 < regions; ++i) way.replaces.push_back({"r" + std::to_string(i), 1});
-    way.by.push_back({regions_.back().id, 1});
+    PlannedFusion fusion;
+    for (int i = 0; i + 1 < regions; ++i) fusion.replaces.push_back({"r" + std::to_string(i), 1});
+    fusion.by.push_back({regions_.back().id, 1});
     regions_.back().alternative = true;
-    ways_.push_back(std::move(way));
+    fusions_.push_back(std::move(fusion));
   }
   const std::vector<PlannedRegion>& regions() const override { return regions_; }
-  const std::vector<PlannedWay>& ways() const override { return ways_; }
+  const std::vector<PlannedFusion>& fusions() const override { return fusions_; }
   int kept = 0;
   int kept_steps() const override { return kept; }
   double bytes() const override { return 1; }
   double flops() const override { return 1; }
   Result<std::string> aten_program() const override { return "whole"; }
   Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
-                              const std::vector<std::size_t>& ways) const override {
+                              const std::vector<std::size_t>& fusions) const override {
     std::string out = "whole";
-    for (const std::size_t way : ways) out += ";way" + std::to_string(way);
+    for (const std::size_t fusion : fusions) out += ";way" + std::to_string(fusion);
     for (const auto& [region, proposal] : chosen) {
       const codegen::Genome& genome = *coder::genome_of(proposal);
       out += ";" + region + "=" + std::to_string(genome.at("speed"));
@@ -106,7 +106,7 @@ class FakePlan : public Plan {
 
  private:
   std::vector<PlannedRegion> regions_;
-  std::vector<PlannedWay> ways_;
+  std::vector<PlannedFusion> fusions_;
 };
 
 class FakePlanner : public Planner {

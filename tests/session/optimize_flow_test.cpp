@@ -576,20 +576,20 @@ TEST_CASE("another way to cut the task is used where the whole is faster with it
     REQUIRE(result->regions.size() == 3);
     CHECK(result->regions[2].used == faster);
     CHECK(result->regions[0].used != faster);
-    REQUIRE(result->ways.size() == 1);
-    CHECK(result->ways[0].used == faster);
-    CHECK(result->ways[0].before_ms == doctest::Approx(2));
-    CHECK(result->ways[0].after_ms == doctest::Approx(1));
+    REQUIRE(result->fusions.size() == 1);
+    CHECK(result->fusions[0].used == faster);
+    CHECK(result->fusions[0].before_ms == doctest::Approx(2));
+    CHECK(result->fusions[0].after_ms == doctest::Approx(1));
     CHECK(std::ranges::count(world.evaluator.described, "r2") == 1);
     const auto json = parse_json(to_json(*result), "bad_text", "result");
     REQUIRE(json);
-    CHECK((*json)["ways"][0]["by"][0]["region"] == "r2");
+    CHECK((*json)["fusion_plans"][0]["by"][0]["region"] == "r2");
     CHECK(std::ranges::any_of(world.records(), [](const auto& r) { return r.proposer.starts_with("partition"); }));
     const auto report = report::load_report(*store::Store::open_existing(world.store_path()), world.kept());
     REQUIRE(report);
-    REQUIRE(report->ways.size() == 1);
-    CHECK(report->ways[0].replaces == "r0 + r1");
-    CHECK(report->ways[0].used == faster);
+    REQUIRE(report->fusions.size() == 1);
+    CHECK(report->fusions[0].replaces == "r0 + r1");
+    CHECK(report->fusions[0].used == faster);
     CHECK(report::report_page(*report).find("Other ways to cut the task") != std::string::npos);
   }
 }
@@ -603,7 +603,7 @@ TEST_CASE("a way that does not pass, or whose region cannot be set up, is left")
   auto result = wrong.run();
   REQUIRE(result);
   CHECK(wrong.shipper.shipped.back().program == "whole;r0=9;r1=9");
-  CHECK_FALSE(result->ways[0].used);
+  CHECK_FALSE(result->fusions[0].used);
 
   World none;
   none.evaluator.regions = 2;
@@ -612,7 +612,7 @@ TEST_CASE("a way that does not pass, or whose region cannot be set up, is left")
   result = none.run();
   REQUIRE(result);
   CHECK(none.shipper.shipped.back().program == "whole;r0=9;r1=9");
-  CHECK(result->ways[0].after_ms == 0);
+  CHECK(result->fusions[0].after_ms == 0);
   CHECK(result->outcome == "improved");
 }
 

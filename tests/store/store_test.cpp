@@ -252,8 +252,8 @@ TEST_CASE("what others have stored is merged, once") {
     REQUIRE(evaluations->size() == 2);
     CHECK(evaluations->front().program == "p2");
     CHECK(db->evaluations("both", true)->empty());
-    CHECK(db->knowledge_size("cpu")->kernels == 1);
-    CHECK(db->knowledge_size("cpu")->outcomes == 1);
+    CHECK(db->tuning_database_size("cpu")->kernels == 1);
+    CHECK(db->tuning_database_size("cpu")->outcomes == 1);
     CHECK(*db->get(object) == "text");
   }
   CHECK(!db->merge("/proc/none/store.db"));

@@ -14,10 +14,10 @@ from planish import rt
 from planish.capture.reads import watch_reads
 from planish.errors import PlanishError
 from planish.oracle import memory
-from planish.oracle.bite import bite
 from planish.oracle.data import DataSet
 from planish.oracle.dsls import importable
 from planish.oracle.gate import Accuracy
+from planish.oracle.mutation_check import mutation_check
 from planish.oracle.region import Region
 from planish.oracle.task import Task
 from planish.wire import Answer, Handler
@@ -36,7 +36,7 @@ class Service:
         self.data: dict[str, DataSet] = {}
 
     def handlers(self) -> dict[str, Handler]:
-        methods = ("hello", "open", "region", "make", "refresh", "poison", "check", "repeat", "bite", "regimes", "drop")
+        methods = ("hello", "open", "region", "make", "refresh", "poison", "check", "repeat", "mutation_check", "regimes", "drop")
         return {name: self._handler(name) for name in methods}
 
     def _handler(self, name: str) -> Handler:
@@ -149,8 +149,8 @@ class Service:
         data = self._data(params)
         return {"same": self.regions[data.region].repeats(data)}
 
-    def bite(self, params: dict[str, Any]) -> dict[str, Any]:
-        return bite(self._region(params))
+    def mutation_check(self, params: dict[str, Any]) -> dict[str, Any]:
+        return mutation_check(self._region(params))
 
     def regimes(self, params: dict[str, Any]) -> dict[str, Any]:
         found, skipped = self._region(params).regimes()

@@ -4,12 +4,12 @@
 #include <array>
 #include <string_view>
 
-#include "codegen/cross.h"
 #include "codegen/emit/cpp_emit.h"
 #include "codegen/emit/cpp_plan.h"
 #include "codegen/emit/early_stores.h"
 #include "codegen/emit/expression.h"
 #include "codegen/operation.h"
+#include "codegen/row_and_column.h"
 
 namespace planish::codegen {
 namespace cpp {
@@ -73,7 +73,7 @@ double weight(const Kernel& k, int v) {
 }
 
 bool shares_costly_values(const Kernel& k) {
-  if (!k.has_rows() || k.reductions.empty() || k.anchor == Anchor::cross) return false;
+  if (!k.has_rows() || k.reductions.empty() || k.anchor == Anchor::row_and_column) return false;
   for (const auto& n : k.nodes)
     if (n.op == Op::exp || n.op == Op::erf || n.op == Op::tanh || n.op == Op::sigmoid || n.op == Op::log ||
         n.op == Op::pow || n.op == Op::sin || n.op == Op::cos)
@@ -81,7 +81,7 @@ bool shares_costly_values(const Kernel& k) {
   return false;
 }
 
-/// Bytes at most that the columns of so many threads take (see CrossRoom).
+/// Bytes at most that the columns of so many threads take (see RowColumnRoom).
 std::int64_t most_room(const Kernel& k, std::int64_t threads) {
   constexpr std::int64_t longest_vector = 16;
   return column_words(k) * 16 * (threads + 1) * (k.inner_extent() + longest_vector);
@@ -141,7 +141,7 @@ std::vector<int> vector_variables(const Kernel& kernel) {
   const int n = static_cast<int>(kernel.space.extents.size());
   for (int v = 0; v < n; ++v) {
     // Threads that fold both ways own rows, and lanes columns. Of parts of rows the lanes are neighbours.
-    if ((kernel.anchor == Anchor::cross || kernel.anchor == Anchor::parts) && v != n - 1) continue;
+    if ((kernel.anchor == Anchor::row_and_column || kernel.anchor == Anchor::segmented_row) && v != n - 1) continue;
     // A scan's lanes are rows, or neighbours in the order of the sweep.
     if (kernel.anchor == Anchor::scan && v != n - 1 && v >= n - kernel.inner) continue;
     bool stored = true;  // a pointwise vector must move every output
@@ -208,8 +208,8 @@ std::vector<Gene> cpp_genes(const Kernel& given, const Device& device) {
     if (std::any_of(variables.begin(), variables.end(), [&](int v) { return cpp::tile_variable(kernel, v) >= 0; }))
       out.push_back({"tile", {0, 32, 64, 128}});
   } else {
-    out.push_back(
-        {"split", kernel.anchor == Anchor::cross ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1}});
+    out.push_back({"split", kernel.anchor == Anchor::row_and_column ? std::vector<std::int64_t>{0}
+                                                                    : std::vector<std::int64_t>{0, 1}});
     if (cpp::shares_costly_values(kernel) && kernel.inner_extent() <= cpp::kBufferElements)
       out.push_back({"buffer", {0, 1}});
     if (std::any_of(variables.begin(), variables.end(), [&](int v) { return cpp::panels_fit(kernel, v); }))
@@ -235,7 +235,8 @@ std::string cpp_illegal(const Kernel& given, const Device& device, const Genome&
   if (kernel.anchor == Anchor::scan && v == static_cast<int>(kernel.space.extents.size()) - 1 && kernel.inner > 0 &&
       gene(genome, "unroll", 1) != 1)
     return "a scan takes the vectors of a row one after the other";
-  if (kernel.anchor == Anchor::cross && cpp::most_room(kernel, gene(genome, "threads", 1)) > cpp::kMostCrossBytes)
+  if (kernel.anchor == Anchor::row_and_column &&
+      cpp::most_room(kernel, gene(genome, "threads", 1)) > cpp::kMostRowColumnBytes)
     return "the threads' columns do not fit the memory that a kernel may take";
   if (gene(genome, "split", 0) && gene(genome, "threads", 1) == 1) return "one thread has nobody to share a row with";
   const int n = static_cast<int>(kernel.space.extents.size());
@@ -273,8 +274,8 @@ std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
     g["bits"] = cpp::widths(device)[0];
     g["vary"] = v;
     g["threads"] = threads;
-    while (kernel.anchor == Anchor::cross && g["threads"] > 1 &&
-           cpp::most_room(kernel, g["threads"]) > cpp::kMostCrossBytes)
+    while (kernel.anchor == Anchor::row_and_column && g["threads"] > 1 &&
+           cpp::most_room(kernel, g["threads"]) > cpp::kMostRowColumnBytes)
       g["threads"] = g["threads"] == genes_threads.back() ? genes_threads[genes_threads.size() - 2] : g["threads"] / 2;
     const std::int64_t lanes = g["bits"] / 32, ev = cpp::extent(kernel, v);
     g["unroll"] = row ? (ev >= 8 * lanes ? 4 : ev >= 2 * lanes ? 2 : 1) : costly > 0 ? 1 : 2;
@@ -293,7 +294,7 @@ std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
                                         : kernel.outer_extent();
       const std::int64_t inner = kernel.inner_extent();
       g["split"] =
-          kernel.anchor != Anchor::cross && threads > 1 &&
+          kernel.anchor != Anchor::row_and_column && threads > 1 &&
           ((units < threads && inner >= 4096) || (units < 4 * threads && units % threads != 0 && inner >= (1 << 18)));
       if (has("buffer")) g["buffer"] = v == n - 1;
       if (has("panel")) {

@@ -41,7 +41,7 @@ bool panels_fit(const Kernel& kernel, int v);
 /// Longest row kept in a thread's buffer, in elements.
 inline constexpr std::int64_t kBufferElements = 32768;
 /// Most bytes of columns' running values that the threads of a cross kernel keep.
-inline constexpr std::int64_t kMostCrossBytes = std::int64_t{1} << 31;
+inline constexpr std::int64_t kMostRowColumnBytes = std::int64_t{1} << 31;
 /// Most elements of partial states that the threads of a split panel exchange.
 inline constexpr std::int64_t kSharedStates = 65536;
 
@@ -86,7 +86,7 @@ std::string row_body(const View& view, const Plan& plan, Printer& printer, std::
 
 /// Where the threads of a cross kernel keep what they know of columns: a part of the room, from its beginning. Offsets
 /// in bytes, by reduction; those along rows have none.
-struct CrossRoom {
+struct RowColumnRoom {
   struct Place {
     std::int64_t part = 0;    ///< elements of the reduction's form, one row of them a thread
     std::int64_t total = 0;   ///< the same in double, where fp32 parts are put aside every few rows; −1: none
@@ -96,7 +96,7 @@ struct CrossRoom {
   std::int64_t row = 0;  ///< elements of a row, with a vector more than columns
   std::int64_t bytes = 0;
 };
-CrossRoom cross_room(const View& view, const Plan& plan);
+RowColumnRoom row_column_room(const View& view, const Plan& plan);
 
 /// The last sweep of a scan kernel, with its stores. `nodes` vary within the sweep, ascending; `reads` are kept in row
 /// buffers; `loops` are the inner variables other than the vector variable, outermost first; `spots` the vectors of

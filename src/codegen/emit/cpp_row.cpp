@@ -117,7 +117,7 @@ class Row {
   }
 
   std::string text() {
-    if (view_.kernel.anchor == Anchor::cross) return both_ways();
+    if (view_.kernel.anchor == Anchor::row_and_column) return both_ways();
     return along();
   }
 
@@ -217,7 +217,7 @@ class Row {
 
   std::string both_ways() {
     const Kernel& k = view_.kernel;
-    room_ = cross_room(view_, plan_);
+    room_ = row_column_room(view_, plan_);
     memory_.take(room_.bytes);
     const int outer = view_.variables() - k.inner;
     std::vector<int> common, across, ends;
@@ -807,7 +807,7 @@ class Row {
   int phases_ = 0;
   Spot base_;
   // Of kernels that fold both ways:
-  CrossRoom room_;
+  RowColumnRoom room_;
   std::vector<int> crossing_;  ///< reductions across the rows that the pass at hand folds
   std::vector<int> parts_;     ///< reductions of parts of rows
   std::vector<bool> active_;   ///< reductions along rows that the pass needs; empty: all
@@ -817,8 +817,8 @@ class Row {
 
 }  // namespace
 
-CrossRoom cross_room(const View& view, const Plan& plan) {
-  CrossRoom room;
+RowColumnRoom row_column_room(const View& view, const Plan& plan) {
+  RowColumnRoom room;
   room.row = view.kernel.inner_extent() + plan.lanes;
   const auto take = [&](std::int64_t elements, std::int64_t bytes) {
     const std::int64_t at = room.bytes;
@@ -826,7 +826,7 @@ CrossRoom cross_room(const View& view, const Plan& plan) {
     return at;
   };
   for (const auto& r : view.kernel.reductions) {
-    CrossRoom::Place place;
+    RowColumnRoom::Place place;
     if (r.across) {
       const Fold f = fold_of(view, r);
       const std::int64_t bytes = f.form == Form::d || f.form == Form::l ? 8 : 4;

@@ -21,6 +21,6 @@ Result<Emitted> emit_row(const Kernel& kernel, const PlanFacts& facts, const Dev
 /// Memory, shuffle and cluster helpers, after prelude(true).
 std::string_view cuda_memory_prelude();
 /// Before it where blocks of a launch wait for each other.
-std::string_view team_prelude();
+std::string_view cooperative_prelude();
 
 }  // namespace planish::codegen::printing

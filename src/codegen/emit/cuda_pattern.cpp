@@ -129,7 +129,8 @@ std::vector<std::vector<Condition>> needed_when(const Kernel& kernel) {
   return out;
 }
 
-std::optional<Veil> veil_of(const Kernel& kernel, const std::vector<std::vector<Condition>>& needs) {
+std::optional<VectorPredicate> vector_predicate(const Kernel& kernel,
+                                                const std::vector<std::vector<Condition>>& needs) {
   const auto places = place(kernel);
   const auto inner = [&](int id) { return places[static_cast<std::size_t>(id)].inner; };
   for (std::size_t i = 0; i < needs.size(); ++i) {
@@ -140,7 +141,7 @@ std::optional<Veil> veil_of(const Kernel& kernel, const std::vector<std::vector<
       const Node& node = kernel.nodes[s];
       if (node.op != Op::select || node.args[0] != condition.node) continue;
       const int hidden = node.args[condition.holds ? 2 : 1];
-      if (!inner(hidden)) return Veil{static_cast<int>(i), static_cast<int>(s), hidden};
+      if (!inner(hidden)) return VectorPredicate{static_cast<int>(i), static_cast<int>(s), hidden};
     }
   }
   return std::nullopt;

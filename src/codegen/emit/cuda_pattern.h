@@ -36,14 +36,14 @@ struct Condition {
 std::vector<std::vector<Condition>> needed_when(const Kernel& kernel);
 
 /// A choice between what is masked and a value that is one for the whole row.
-struct Veil {
+struct VectorPredicate {
   int load = 0;    ///< needed where the choice falls on what is masked
   int select = 0;  ///< the choice
   int hidden = 0;  ///< what it is elsewhere
 };
 
 /// The first such choice whose condition alone says when a load of the elements is needed.
-std::optional<Veil> veil_of(const Kernel& kernel, const std::vector<std::vector<Condition>>& needs);
+std::optional<VectorPredicate> vector_predicate(const Kernel& kernel, const std::vector<std::vector<Condition>>& needs);
 
 /// The loads that conditions look at, ascending.
 std::vector<int> asked_by(const Kernel& kernel, const std::vector<std::vector<Condition>>& needs);

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "codegen/emit/cuda_writer.h"
-#include "codegen/parts.h"
+#include "codegen/segments.h"
 
 // Pieces of parts: how a schedule's threads make them, and the text that folds one.
 namespace planish::codegen::printing {

@@ -136,7 +136,7 @@ void plan_nodes(const Kernel& kernel, const PlanFacts& facts, CudaPlan& plan) {
     if (gathers(node)) plan_gather(kernel, plan, i);
   }
   for (const int id : facts.asked) {
-    if (plan.skip != 0 && plan.swept[static_cast<std::size_t>(id)]) plan.asked.push_back(id);
+    if (plan.predication != 0 && plan.swept[static_cast<std::size_t>(id)]) plan.asked.push_back(id);
   }
   plan.strip_of.assign(count, -1);
   if (plan.strips_wanted) plan_strips(kernel, plan);
@@ -164,7 +164,7 @@ void plan_nodes(const Kernel& kernel, const PlanFacts& facts, CudaPlan& plan) {
   if (!plan.row || plan.residency == Residency::reread) return;
   if (plan.stages != 0) {
     plan.resident = facts.own_streams;
-    if (plan.hold) std::ranges::copy(facts.shared_streams, std::back_inserter(plan.resident));
+    if (plan.operand_residency) std::ranges::copy(facts.shared_streams, std::back_inserter(plan.resident));
     return;
   }
   for (int id = 0; id < static_cast<int>(count); ++id) {
@@ -278,7 +278,7 @@ void plan_resources(const Kernel& kernel, const PlanFacts& facts, const Device& 
     const std::int64_t sets = plan.takes_turns() ? 2 : 1;
     plan.static_shared += sets * (plan.pushers() * bytes + 8 * static_cast<std::int64_t>(kernel.reductions.size()));
   }
-  if (plan.keep) keep_what_fits(kernel, device, plan);
+  if (plan.partial_residency) keep_what_fits(kernel, device, plan);
   for (const int id : plan.staged)
     plan.static_shared += static_cast<std::int64_t>(plan.tile) * (plan.tile + 1) * plan.vector_bytes(kernel, id);
   std::int64_t stored = 0;
@@ -482,7 +482,7 @@ PlanFacts::PlanFacts(const Kernel& kernel) : places(place(kernel)), pairs(online
   shared_streams = streamable(kernel, true);
   needs = needed_when(kernel);
   asked = asked_by(kernel, needs);
-  if (kernel.anchor == Anchor::row) veil = veil_of(kernel, needs);
+  if (kernel.anchor == Anchor::row) predicate = vector_predicate(kernel, needs);
   steps = std::make_shared<StepsMade>();
   store_sweep = store_sweep_online = store_sweeps(kernel);
   if (!pairs.empty()) {
@@ -528,11 +528,11 @@ CudaPlan plan_of(const Kernel& kernel, const PlanFacts& facts, const Device& dev
   plan.narrow = std::ranges::all_of(kernel.outputs,
                                     [](const Output& o) { return o.dtype == DType::f16 || o.dtype == DType::bf16; });
   if (gene(genome, "online", 0) != 0 && !plan.columns) plan.online = facts.pairs;
-  plan.walk = gene(genome, "walk", 0);
+  plan.persistent_rows = gene(genome, "persistent_rows", 0);
   plan.stages = static_cast<int>(gene(genome, "stages", 0));
   plan.push = gene(genome, "exchange", 0) != 0;
-  plan.hold = gene(genome, "hold", 0) != 0;
-  plan.keep = gene(genome, "keep", 0) != 0;
+  plan.operand_residency = gene(genome, "operand_residency", 0) != 0;
+  plan.partial_residency = gene(genome, "partial_residency", 0) != 0;
   plan.realign = gene(genome, "realign", 0) != 0;
   constexpr int line_bytes = 128;
   plan.grain = gene(genome, "lines", 0) != 0 ? std::max(plan.width, line_bytes / facts.widest) : plan.width;
@@ -540,12 +540,12 @@ CudaPlan plan_of(const Kernel& kernel, const PlanFacts& facts, const Device& dev
   plan.inner_domain = range_of(static_cast<int>(kernel.space.extents.size()) - kernel.inner,
                                static_cast<int>(kernel.space.extents.size()));
   plan.raster = static_cast<int>(gene(genome, "raster", 0)) - 1;
-  plan.skip = static_cast<int>(gene(genome, "skip", 0));
+  plan.predication = static_cast<int>(gene(genome, "predication", 0));
   plan.needs.resize(kernel.nodes.size());
-  if (plan.skip != 0) plan.needs = facts.needs;
-  if (plan.skip == 2) plan.veil = facts.veil;
+  if (plan.predication != 0) plan.needs = facts.needs;
+  if (plan.predication == 2) plan.predicate = facts.predicate;
   plan.tile = static_cast<int>(gene(genome, "tile", 0));
-  plan.strips_wanted = kernel.anchor == Anchor::pointwise && plan.tile == 0 && gene(genome, "strips", 1) != 0;
+  plan.strips_wanted = kernel.anchor == Anchor::pointwise && plan.tile == 0 && gene(genome, "stencil_reuse", 1) != 0;
   if (plan.tile != 0) {
     plan.width = 1;
     plan.unroll = std::max(1, plan.tile * plan.tile / plan.threads);
@@ -594,11 +594,13 @@ CudaPlan plan_of(const Kernel& kernel, const PlanFacts& facts, const Device& dev
       plan.trips = ceil_div(plan.chunk, std::max(1, plan.across));
       plan.grid = std::min(plan.groups, resident_clusters(device, plan.min_blocks, plan.cluster)) * plan.cluster;
     } else {
-      plan.grid = (plan.walk != 0 ? ceil_div(plan.groups, plan.walk) : plan.groups) * plan.cluster;
+      plan.grid =
+          (plan.persistent_rows != 0 ? ceil_div(plan.groups, plan.persistent_rows) : plan.groups) * plan.cluster;
     }
     const std::int64_t chunks = ceil_div(plan.trips, plan.unroll);
-    if (plan.residency == Residency::shared && plan.trips <= longest_chain && plan.stages == 0 && !plan.keep)
-      plan.parts = chunks >= 8 ? 8 : chunks >= 4 ? chunks : plan.walk != 0 ? chunks : 1;
+    if (plan.residency == Residency::shared && plan.trips <= longest_chain && plan.stages == 0 &&
+        !plan.partial_residency)
+      plan.parts = chunks >= 8 ? 8 : chunks >= 4 ? chunks : plan.persistent_rows != 0 ? chunks : 1;
     plan.part_trips = ceil_div(chunks, plan.parts) * plan.unroll;
     plan.parts = ceil_div(chunks * plan.unroll, plan.part_trips);
   }

@@ -52,29 +52,29 @@ struct CudaPlan {
   bool stream_loads = false, stream_stores = false;
   std::int64_t persistent = 0;  ///< pointwise: blocks in a grid-stride launch; 0 = one tile a block
   Residency residency = Residency::reread;
-  bool fast = false;               ///< approximations of the machine for exp, division, …
-  bool near = false;               ///< a form for small arguments where all of a chunk's are small
-  bool narrow = false;             ///< every output has 16 bits
-  std::vector<OnlinePair> online;  ///< pairs computed in the leader's sweep
-  std::int64_t walk = 0;   ///< rows (groups of `rows`) that a block or cluster does one after the other, the next one's
-                           ///< data arriving in the place of what was just written; 0 = one
-  std::int64_t parts = 1;  ///< shared residency: portions of a row waited for one by one
-  std::int64_t part_trips = 1;    ///< trips of a portion, a multiple of unroll
-  bool push = false;              ///< blocks of a cluster write to each other, each waiting for its own barrier alone
-  int stages = 0;                 ///< rows that a persistent block holds, at hand or arriving; 0 = not persistent
-  std::int64_t kept_trips = 0;    ///< shared residency: trips whose data stay, where the row is larger; 0 = all
-  bool keep = false;              ///< asks for that
-  int grain = 1;                  ///< shifted rows: vectors start where the tensor has a multiple of so many elements
-  int front = 0;                  ///< shifted rows: vectors at a row's begin that it may cut
-  bool realign = false;           ///< shifted rows: unaligned vectors come as the aligned units they lie across
-  bool reverse = false;           ///< the sweep that writes begins at the row's end, which was read last
-  bool hold = false;              ///< stages: what all rows share stays in shared memory
-  std::vector<Stream> streams;    ///< what arrives so
-  std::int64_t stage_bytes = 0;   ///< shared memory of one stage
-  std::int64_t chunk = 0;         ///< stages: vectors of a row that a block of the cluster takes, side by side
-  std::vector<int> inner_domain;  ///< the inner variables
-  int skip = 0;                   ///< gene: what is masked is loaded all the same (0), or not (1), nor computed (2)
-  int raster = -1;                ///< outer variable that runs fastest over the rows; -1: the last
+  bool fast = false;                 ///< approximations of the machine for exp, division, …
+  bool near = false;                 ///< a form for small arguments where all of a chunk's are small
+  bool narrow = false;               ///< every output has 16 bits
+  std::vector<OnlinePair> online;    ///< pairs computed in the leader's sweep
+  std::int64_t persistent_rows = 0;  ///< rows (groups of `rows`) that a block or cluster does one after the other, the
+                                     ///< next one's data arriving in the place of what was just written; 0 = one
+  std::int64_t parts = 1;            ///< shared residency: portions of a row waited for one by one
+  std::int64_t part_trips = 1;       ///< trips of a portion, a multiple of unroll
+  bool push = false;               ///< blocks of a cluster write to each other, each waiting for its own barrier alone
+  int stages = 0;                  ///< rows that a persistent block holds, at hand or arriving; 0 = not persistent
+  std::int64_t kept_trips = 0;     ///< shared residency: trips whose data stay, where the row is larger; 0 = all
+  bool partial_residency = false;  ///< asks for that
+  int grain = 1;                   ///< shifted rows: vectors start where the tensor has a multiple of so many elements
+  int front = 0;                   ///< shifted rows: vectors at a row's begin that it may cut
+  bool realign = false;            ///< shifted rows: unaligned vectors come as the aligned units they lie across
+  bool reverse = false;            ///< the sweep that writes begins at the row's end, which was read last
+  bool operand_residency = false;  ///< stages: what all rows share stays in shared memory
+  std::vector<Stream> streams;     ///< what arrives so
+  std::int64_t stage_bytes = 0;    ///< shared memory of one stage
+  std::int64_t chunk = 0;          ///< stages: vectors of a row that a block of the cluster takes, side by side
+  std::vector<int> inner_domain;   ///< the inner variables
+  int predication = 0;             ///< gene: what is masked is loaded all the same (0), or not (1), nor computed (2)
+  int raster = -1;                 ///< outer variable that runs fastest over the rows; -1: the last
   int tile = 0;  ///< pointwise: side of the square that transposed loads go through shared memory in; 0 = none
   int tile_variable = -1;   ///< the variable those loads are contiguous in
   std::vector<int> staged;  ///< those loads
@@ -106,7 +106,7 @@ struct CudaPlan {
   std::vector<std::vector<int>> sweeps;       ///< by sweep (phases, then stores): nodes it needs, ascending
   std::vector<int> store_sweep;               ///< by output: see store_sweeps()
   std::vector<std::vector<Condition>> needs;  ///< by node: when its load may not be left out; empty: always
-  std::optional<Veil> veil;                   ///< vectors that it hides take a shorter way through the arithmetic
+  std::optional<VectorPredicate> predicate;   ///< vectors that it hides take a shorter way through the arithmetic
   std::vector<int> asked;                     ///< swept loads that decide which others are needed
   std::vector<int> resident;                  ///< loads kept on chip
   std::vector<std::int64_t> shared_offset;    ///< by position in `resident`, bytes into dynamic shared memory
@@ -123,7 +123,7 @@ struct CudaPlan {
   /// True for a load that decides which others are needed.
   bool asks(int load) const { return std::ranges::binary_search(asked, load); }
   /// True where a block does several rows, so that what threads exchange alternates between two sets of slots.
-  bool takes_turns() const { return walk != 0 || stages != 0; }
+  bool takes_turns() const { return persistent_rows != 0 || stages != 0; }
   /// True where every warp of a cluster writes to the other blocks; otherwise every block does.
   bool warps_push() const { return push && across > 32 && across / 32 * cluster <= 32; }
   /// Vectors of a shifted row that its ends may cut: those at the front, as many at the back and the last, and one
@@ -178,7 +178,7 @@ struct PlanFacts {
   std::vector<OnlinePair> pairs;                 ///< online_pairs()
   std::vector<std::vector<Condition>> needs;     ///< needed_when()
   std::vector<int> asked;                        ///< asked_by()
-  std::optional<Veil> veil;                      ///< veil_of(), where a row is swept
+  std::optional<VectorPredicate> predicate;      ///< vector_predicate(), where a row is swept
   std::vector<int> store_sweep;                  ///< store_sweeps(), where every phase has a sweep
   std::vector<int> store_sweep_online;           ///< the same where followers of `pairs` have none
   /// What the gene `down` makes of `kernel`, which these facts are of; nullptr where it is 1 or cannot be had. Lives as

@@ -213,7 +213,7 @@ std::string_view cuda_memory_prelude() {
   return text;
 }
 
-std::string_view team_prelude() {
+std::string_view cooperative_prelude() {
   return R"(// With ORDER, what the block has written so far is seen by whoever waits for `count` comings, of blocks that all run.
 // Without, words have to say themselves whether they have come: nothing is waited for, and caches keep what they hold.
 template <bool ORDER> PL_FN void pl_team_come(unsigned* gate) {

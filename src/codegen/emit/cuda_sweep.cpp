@@ -32,7 +32,7 @@ std::vector<std::int64_t> skips(const Kernel& kernel) {
   for (std::size_t i = 0; i < kernel.nodes.size(); ++i) {
     const bool swept = kernel.anchor != Anchor::row || places[i].inner;
     if (kernel.nodes[i].op != Op::load || !swept || needs[i].empty()) continue;
-    if (kernel.anchor == Anchor::row && veil_of(kernel, needs)) return {0, 1, 2};
+    if (kernel.anchor == Anchor::row && vector_predicate(kernel, needs)) return {0, 1, 2};
     return {0, 1};
   }
   return {0};
@@ -52,7 +52,7 @@ std::vector<Gene> sweep_genes(const Kernel& kernel, std::int64_t least_threads, 
   out.push_back(
       {"hints", writes_elements(kernel) ? std::vector<std::int64_t>{0, 1, 2, 3} : std::vector<std::int64_t>{0, 1}});
   out.push_back({"fast", fast});
-  out.push_back({"skip", skips(kernel)});
+  out.push_back({"predication", skips(kernel)});
   return out;
 }
 
@@ -79,7 +79,7 @@ std::string sweep_illegal(const Kernel& kernel, const PlanFacts& facts, const De
     if (tile != 0) return "a tile has rows of its own";
     if (plan.lanes.mode != Lanes::Mode::along) return "a vector would lie in two rows";
   }
-  if (gene(genome, "strips", 0) != 0 && plan.strips.empty()) return "no loads lie beside each other";
+  if (gene(genome, "stencil_reuse", 0) != 0 && plan.strips.empty()) return "no loads lie beside each other";
   if (plan.grid > 2147483647) return "the grid is too large";
   if (plan.row && (plan.vectors + plan.across * plan.cluster) * plan.width > 1073741824)
     return "rows are too long for 32-bit positions";
@@ -93,29 +93,30 @@ std::string sweep_illegal(const Kernel& kernel, const PlanFacts& facts, const De
     if (plan.residency == Residency::registers && plan.trips > most_unrolled_trips)
       return "too much of the row for one thread's registers";
   }
-  if (!plan.asked.empty() && (plan.walk != 0 || plan.stages != 0))
+  if (!plan.asked.empty() && (plan.persistent_rows != 0 || plan.stages != 0))
     return "a mask in memory is looked at before what it masks is asked for";
-  if (plan.walk != 0) {
+  if (plan.persistent_rows != 0) {
     if (plan.residency != Residency::shared) return "walking refills shared memory";
     if (plan.trips > longest_chain) return "too many portions of a row to walk";
-    if (plan.groups < plan.walk * 2) return "too few rows to walk";
+    if (plan.groups < plan.persistent_rows * 2) return "too few rows to walk";
   }
-  if (plan.keep) {
-    if (plan.residency != Residency::shared || plan.walk != 0 || plan.stages != 0)
+  if (plan.partial_residency) {
+    if (plan.residency != Residency::shared || plan.persistent_rows != 0 || plan.stages != 0)
       return "a part of a row is kept in the shared memory of a block that does one row";
     if (plan.kept_trips == 0 || plan.kept_trips >= plan.trips) return "none or all of the row fits on chip";
     if (plan.trips > longest_chain) return "too many portions of a row to keep some";
   }
-  if (plan.reverse && plan.residency != Residency::reread && !plan.keep)
+  if (plan.reverse && plan.residency != Residency::reread && !plan.partial_residency)
     return "only rows that are read again are read backwards";
   if (plan.realign && !lies_across(kernel, device, gene(genome, "vector", 4))) return "no load lies across vectors";
   if (gene(genome, "lines", 0) != 0 && (plan.stages != 0 || !plan.shifted || plan.grain == plan.width))
     return "rows begin at lines as they are, or vectors do not";
   if (plan.realign && plan.stages != 0) return "the copy engine brings rows as they lie";
   if (plan.push && plan.cluster == 1) return "a block alone exchanges nothing";
-  if (plan.hold && plan.stages == 0) return "only persistent blocks hold what rows share";
+  if (plan.operand_residency && plan.stages == 0) return "only persistent blocks hold what rows share";
   if (plan.stages != 0) {
-    if (plan.residency != Residency::shared || plan.walk != 0) return "stages lie in shared memory and walk themselves";
+    if (plan.residency != Residency::shared || plan.persistent_rows != 0)
+      return "stages lie in shared memory and walk themselves";
     if (plan.groups < 2 * (plan.grid / plan.cluster)) return "too few rows for persistent blocks";
     if (plan.chunk * (cluster - 1) >= plan.vectors) return "a block of the cluster would have no part of the row";
   }
@@ -209,8 +210,8 @@ double predicted(const Kernel& whole, const PlanFacts& facts, const Device& devi
   if (plan.width * widest(kernel) > 16) efficiency *= 0.97;
   // Measured: blocks of a cluster wait for each other; then the next row had better be under way, but not otherwise.
   if (plan.cluster > 1 && plan.kept_trips == 0)
-    efficiency *= plan.walk != 0 || plan.residency != Residency::shared ? 0.85 : 0.78;
-  if (plan.cluster == 1 && plan.walk != 0) efficiency *= 0.92;
+    efficiency *= plan.persistent_rows != 0 || plan.residency != Residency::shared ? 0.85 : 0.78;
+  if (plan.cluster == 1 && plan.persistent_rows != 0) efficiency *= 0.92;
   // With one block a multiprocessor nothing is loaded while results are stored.
   if (plan.row && per_sm < 1.99) efficiency *= 0.8;
   // A transposed load without a tile moves a whole sector for each element.
@@ -278,14 +279,15 @@ std::vector<Genome> sweep_seeds(const Kernel& kernel, const PlanFacts& facts, co
       values.erase(values.begin(), values.end() - 2);
     if (one.name == "unroll") values = {1, 2, 4};
     if (one.name == "persistent" || one.name == "min_blocks") values = {values.front()};
-    if (one.name == "fast" || one.name == "online" || one.name == "skip" || one.name == "strips")
+    if (one.name == "fast" || one.name == "online" || one.name == "predication" || one.name == "stencil_reuse")
       values = {values.back()};
-    if (one.name == "walk" && values.size() > 1) values = {0, kernel.inner_extent() > 16384 ? 4 : 16};
-    if (one.name == "stages" || one.name == "hold" || one.name == "exchange") values = {0};
-    if (one.name == "reverse" || one.name == "realign" || in_team(one.name) == InTeam::own) values = {0};
+    if (one.name == "persistent_rows" && values.size() > 1) values = {0, kernel.inner_extent() > 16384 ? 4 : 16};
+    if (one.name == "stages" || one.name == "operand_residency" || one.name == "exchange") values = {0};
+    if (one.name == "reverse" || one.name == "realign" || in_cooperative(one.name) == InCooperative::own) values = {0};
     if (one.name == "lines") values = {values.back()};
     // A row that even a cluster's shared memory does not hold.
-    if (one.name == "keep" && kernel.inner_extent() * widest(kernel) < device.max_cluster * device.shared_bytes)
+    if (one.name == "partial_residency" &&
+        kernel.inner_extent() * widest(kernel) < device.max_cluster * device.shared_bytes)
       values = {0};
     if (one.name == "raster") values = {preferred_raster(kernel, device)};
     // One chunk must be worth moving the running state.
@@ -306,9 +308,10 @@ std::vector<Genome> sweep_seeds(const Kernel& kernel, const PlanFacts& facts, co
   for (auto& genome : partial) {
     // Cheaper than a barrier of the whole cluster, which waits for all stores under way.
     if (gene(genome, "cluster", 1) > 1) genome["exchange"] = 1;
-    if (gene(genome, "keep", 0) != 0) genome["reverse"] = 1;
+    if (gene(genome, "partial_residency", 0) != 0) genome["reverse"] = 1;
     if (gene(genome, "lines", 0) != 0 && !off_lines(kernel, device, gene(genome, "vector", 4))) genome["lines"] = 0;
-    if (gene(genome, "strips", 0) != 0 && make_plan(kernel, facts, device, genome).strips.empty()) genome["strips"] = 0;
+    if (gene(genome, "stencil_reuse", 0) != 0 && make_plan(kernel, facts, device, genome).strips.empty())
+      genome["stencil_reuse"] = 0;
     // A row in registers is swept again for nothing; what it is worth is wide accesses.
     if (gene(genome, "residency", 0) == static_cast<std::int64_t>(Residency::registers)) {
       genome["online"] = 0;
@@ -335,7 +338,7 @@ std::vector<Genome> sweep_seeds(const Kernel& kernel, const PlanFacts& facts, co
   for (const auto& one : scored) {
     if (one.microseconds > 1.3 * scored.front().microseconds) break;
     const auto kind = [](const Genome& g) {
-      return std::tuple(gene(g, "residency", 0), gene(g, "walk", 0) != 0, gene(g, "keep", 0));
+      return std::tuple(gene(g, "residency", 0), gene(g, "persistent_rows", 0) != 0, gene(g, "partial_residency", 0));
     };
     if (std::ranges::none_of(out, [&](const Genome& g) { return kind(g) == kind(one.genome); }))
       out.push_back(one.genome);
@@ -350,11 +353,11 @@ std::vector<Genome> sweep_seeds(const Kernel& kernel, const PlanFacts& facts, co
   }
   // The best again without what the model takes for granted: the measurement decides, or the accuracy gate.
   if (!out.empty()) {
-    for (const char* name : {"fast", "online", "raster", "skip", "lines", "hints", "strips", "down"}) {
+    for (const char* name : {"fast", "online", "raster", "predication", "lines", "hints", "stencil_reuse", "down"}) {
       Genome without = out.front();
       const std::int64_t first = name == std::string_view("down") ? 1 : 0;
       if (value_of(without, name, first) == first) continue;
-      const bool graded = name == std::string_view("skip") || name == std::string_view("fast");
+      const bool graded = name == std::string_view("predication") || name == std::string_view("fast");
       if (graded && std::exchange(without[name], 1) == 2) out.push_back(without);
       without[name] = first;
       out.push_back(std::move(without));

@@ -10,10 +10,10 @@
 
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/product.h"
-#include "codegen/cross.h"
 #include "codegen/lower/lowering.h"
-#include "codegen/lower/parts.h"
+#include "codegen/lower/segments.h"
 #include "codegen/lower/space.h"
+#include "codegen/row_and_column.h"
 
 namespace planish::codegen {
 namespace {
@@ -108,7 +108,7 @@ void set_phases(Kernel& kernel) {
 }
 
 /// The same where rows and columns are folded: each of the two kinds counts its own.
-void set_cross_phases(Kernel& kernel) {
+void set_row_column_phases(Kernel& kernel) {
   std::vector<int> along(kernel.nodes.size(), 0), across(kernel.nodes.size(), 0);
   std::size_t next = 0;
   for (Reduction& reduction : kernel.reductions) {
@@ -280,7 +280,7 @@ Status order_variables(Kernel& kernel, const std::optional<std::vector<int>>& in
 
 /// Common variables in front, then those that are folded across rows, then the row: the last two in the order of the
 /// main load. What runs along memory becomes the row; error `unsupported` where the result is no cross kernel.
-Status order_cross(Kernel& kernel, const std::vector<int>& inner, const std::vector<int>& across) {
+Status order_row_and_column(Kernel& kernel, const std::vector<int>& inner, const std::vector<int>& across) {
   std::vector<int> order, folded = across, row = inner;
   const auto has = [](const std::vector<int>& list, int v) { return std::ranges::find(list, v) != list.end(); };
   for (int v = 0; v < static_cast<int>(kernel.space.extents.size()); ++v) {
@@ -307,9 +307,9 @@ Status order_cross(Kernel& kernel, const std::vector<int>& inner, const std::vec
     output.per_row = !moves(all - kernel.inner, all);
     output.per_column = !moves(all - kernel.inner - kernel.across, all - kernel.inner);
   }
-  if (const auto why = cross_broken(kernel); !why.empty()) {
+  if (const auto why = row_column_broken(kernel); !why.empty()) {
     turn_over(kernel);
-    if (!cross_broken(kernel).empty()) return unsupported(why);
+    if (!row_column_broken(kernel).empty()) return unsupported(why);
   }
   merge_variables(kernel);
   return {};
@@ -554,15 +554,15 @@ Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, 
     const bool folds_across = std::ranges::any_of(kernel.reductions, &Reduction::across);
     if (!folds_across || !low.inner() || !low.across() || kernel.anchor == Anchor::scan)
       return unsupported("nothing is folded across rows");
-    kernel.anchor = Anchor::cross;
-    set_cross_phases(kernel);
-    PLANISH_CHECK(order_cross(kernel, *low.inner(), *low.across()));
+    kernel.anchor = Anchor::row_and_column;
+    set_row_column_phases(kernel);
+    PLANISH_CHECK(order_row_and_column(kernel, *low.inner(), *low.across()));
     return kernel;
   }
   set_phases(kernel);
   if (form == Form::parts) {
     if (!low.inner() || !low.parts() || kernel.anchor == Anchor::scan) return unsupported("no parts are folded");
-    PLANISH_CHECK(order_parts(kernel, *low.inner(), *low.parts()));
+    PLANISH_CHECK(order_segments(kernel, *low.inner(), *low.parts()));
     return kernel;
   }
   PLANISH_CHECK(order_variables(kernel, low.inner()));
@@ -634,7 +634,7 @@ Result<Kernel> settle(const ir::Graph& graph, const std::vector<bool>& inside, s
 }
 
 /// Two reductions at least: what a kernel that folds both ways, or rows and parts of them, is made of.
-bool may_cross(const ir::Graph& graph, const std::vector<bool>& inside) {
+bool may_be_row_and_column(const ir::Graph& graph, const std::vector<bool>& inside) {
   int folds = 0;
   for (std::size_t n = 0; n < inside.size(); ++n)
     folds += inside[n] && classify(graph.nodes[n].op) == OpClass::row ? 1 : 0;
@@ -677,7 +677,7 @@ Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, st
   }
   auto kernel = settle(graph, inside, given, outputs, order, limits, Form::plain);
   // One pass for rows and columns: where no other kernel does both, or one reads the same elements twice.
-  if ((kernel && !reads_two_ways(*kernel)) || !may_cross(graph, inside)) return kernel;
+  if ((kernel && !reads_two_ways(*kernel)) || !may_be_row_and_column(graph, inside)) return kernel;
   auto cross = settle(graph, inside, given, outputs, order, limits, Form::cross);
   if (cross || kernel || !limits.parts) return cross ? std::move(cross) : std::move(kernel);
   auto parts = settle(graph, inside, given, outputs, order, limits, Form::parts);

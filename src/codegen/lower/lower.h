@@ -29,7 +29,7 @@ struct LowerLimits {
   int max_nodes = 400;
   /// Allows outputs of every element beside results of rows that none of them needs (`relu(x)` and its sum).
   bool unneeded_rows = true;
-  bool parts = true;  ///< where nothing else does, parts of rows may be folded beside the rows (see codegen/parts.h)
+  bool parts = true;  ///< where nothing else does, parts of rows may be folded beside the rows (see codegen/segments.h)
   bool contractions =
       false;  ///< matrix products and convolutions may be lowered (see codegen/contraction/contraction.h)
   bool narrow_contractions = true;  ///< also those of two 16-bit factors

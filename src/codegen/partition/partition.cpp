@@ -14,8 +14,8 @@
 namespace planish::codegen {
 namespace {
 
-/// A matrix product by itself. What can be one kernel with it is for recuts() to find: the library's product and a
-/// kernel for the rest are what a fused one has to beat.
+/// A matrix product by itself. What can be one kernel with it is for fusion_plans() to find: the library's product and
+/// a kernel for the rest are what a fused one has to beat.
 std::optional<Region> contraction_alone(const ir::Graph& graph, const Usage& usage, const Unit& unit,
                                         const LowerLimits& limits) {
   if (unit.nodes.size() != 1) return std::nullopt;

@@ -200,7 +200,8 @@ void Units::keep_statistics_of(Unit& unit) {
 
 void Units::keep_statistics() {
   for (Unit& unit : units_) {
-    if (unit.alive && unit.kernel && (unit.kernel->anchor == Anchor::row || unit.kernel->anchor == Anchor::parts))
+    if (unit.alive && unit.kernel &&
+        (unit.kernel->anchor == Anchor::row || unit.kernel->anchor == Anchor::segmented_row))
       keep_statistics_of(unit);
   }
 }

@@ -14,14 +14,15 @@ std::size_t draw(std::mt19937_64& rng, std::size_t n) {
   return static_cast<std::size_t>(rng() % n);
 }
 
-constexpr const char* team_gene = "team";
-constexpr std::size_t team_draws = 4;  // one draw in so many has a team, where a kernel can have some
+constexpr const char* cooperative_gene = "cooperative";
+constexpr std::size_t cooperative_draws = 4;  // one draw in so many has a team, where a kernel can have some
 
 /// Genes that a draw leaves at their first choice. Another language is a different way altogether: tried as a seed, not
-/// drawn. So is a team of blocks, which most genes rule out: draws have it on purpose, without what it does not know.
+/// drawn. So is a cooperative group of blocks, which most genes rule out: draws have it on purpose, without what it
+/// does not know.
 bool stays_first(const GeneInfo* info, bool team) {
   if (info == nullptr) return false;
-  return info->seeds_only || info->in_team == (team ? InTeam::foreign : InTeam::own);
+  return info->seeds_only || info->in_cooperative == (team ? InCooperative::foreign : InCooperative::own);
 }
 
 /// Empty where the genome has these genes, each at one of its choices.
@@ -98,9 +99,9 @@ const std::vector<Genome>& Genomes::seeds() const {
 }
 
 Genome Genomes::random(std::mt19937_64& rng) const {
-  const bool teams = find_gene(genes_, team_gene) != nullptr;
+  const bool teams = find_gene(genes_, cooperative_gene) != nullptr;
   for (int attempt = 0; attempt < 1000; ++attempt) {
-    const bool team = teams && draw(rng, team_draws) == 0;
+    const bool team = teams && draw(rng, cooperative_draws) == 0;
     Genome genome;
     for (std::size_t g = 0; g < genes_.size(); ++g) {
       const auto& choices = genes_[g].choices;

@@ -6,8 +6,8 @@
 // [--sms N] [--shared BYTES] [--cpu ARCH] [--genes]: emits sample kernels with their seed genomes, these again with the
 // genes of GENES changed, and N random ones each, for sm_90a and prints one JSON document. --columns takes the samples
 // of column_samples.h,
-// --scans those of scan_samples.h, --windows those of window_samples.h, --cross those of cross_samples.h,
-// --early those of early_samples.h, --parts those of parts_samples.h.
+// --scans those of scan_samples.h, --windows those of window_samples.h, --cross those of row_and_column_samples.h,
+// --early those of early_samples.h, --parts those of segment_samples.h.
 // tests/gpu/emit_check.py compiles, runs and
 // compares them. With few multiprocessors
 // (--sms) persistent blocks have many rows to do even where a kernel is small. --genomes: only the genomes listed in
@@ -30,13 +30,13 @@
 #include "codegen/genome.h"
 #include "codegen/templates/template.h"
 #include "column_samples.h"
-#include "cross_samples.h"
+#include "cooperative_genomes.h"
 #include "early_samples.h"
 #include "gather_samples.h"
-#include "parts_samples.h"
+#include "row_and_column_samples.h"
 #include "sample_kernels.h"
 #include "scan_samples.h"
-#include "team_genomes.h"
+#include "segment_samples.h"
 #include "triton_genomes.h"
 #include "window_samples.h"
 
@@ -241,7 +241,7 @@ int main(int argc, char** argv) {
       continue;
     }
     if (teams) {
-      const auto of_team = [](const Genome& g) { return g.contains("team") && g.at("team") != 0; };
+      const auto of_team = [](const Genome& g) { return g.contains("cooperative") && g.at("cooperative") != 0; };
       for (const auto& genome : seeds(sample.kernel, device) | std::views::filter(of_team) | std::views::take(most))
         one["variants"].push_back(describe(sample, device, genome, true));
       for (int r = 0; r < random; ++r) {

@@ -23,8 +23,8 @@
 #include "codegen/compose/compose.h"
 #include "codegen/compose/staged.h"
 #include "codegen/genome.h"
+#include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
-#include "codegen/partition/recut.h"
 #include "ir/graph.h"
 #include "program/program.h"
 #include "rewrite/rewrite.h"
@@ -44,7 +44,7 @@ struct Request {
   int programs = 1;
   std::uint64_t seed = 1;
   bool describe = false;
-  bool ways = false;
+  bool fusions = false;
   bool rewrite = false;
 };
 
@@ -61,7 +61,7 @@ Result<Request> read(const std::string& line) {
   request.programs = text.value("programs", request.programs);
   request.seed = text.value("seed", request.seed);
   request.describe = text.value("describe", false);
-  request.ways = text.value("ways", false);
+  request.fusions = text.value("ways", false);
   request.rewrite = text.value("rewrite", false);
   PLANISH_TRY(request.forced, genome_from_text(text.value("genes", "")));
   return request;
@@ -103,17 +103,17 @@ Result<json> answer(const Request& request) {
     if (request.describe) one["kernel"] = text(region.kernel);
     out["regions"].push_back(std::move(one));
   }
-  std::vector<Recut> ways;
-  if (request.ways && request.programs > 1) ways = recuts(graph, cut, request.device);
+  std::vector<FusionPlan> fusions;
+  if (request.fusions && request.programs > 1) fusions = fusion_plans(graph, cut, request.device);
   std::mt19937_64 rng(request.seed);
   for (int p = 0; p < request.programs; ++p) {
     std::vector<Choice> choices;
     json genomes = json::array();
     Partition whole_cut = cut;
-    if (p % 2 == 1 && !ways.empty()) {
-      const std::size_t way = rng() % ways.size();
-      PLANISH_TRY(whole_cut, recut(graph, cut, {&ways[way]}));
-      genomes.push_back("way " + std::to_string(way));
+    if (p % 2 == 1 && !fusions.empty()) {
+      const std::size_t fusion = rng() % fusions.size();
+      PLANISH_TRY(whole_cut, fuse_by(graph, cut, {&fusions[fusion]}));
+      genomes.push_back("way " + std::to_string(fusion));
     }
     for (const Region& region : whole_cut.regions) {
       std::optional<Genome> in_triton;

@@ -74,7 +74,7 @@ def test_bad_messages(tmp_path):
         ("hello", {}),
         ("check", {"data": "none"}),
         ("refresh", {"data": "none", "seed": 1}),
-        ("bite", {"region": "r"}),
+        ("mutation_check", {"region": "r"}),
     ]:
         with pytest.raises(PlanishError) as caught:
             handlers[method](params, [])

@@ -60,7 +60,7 @@ def test_stale_output_fails(opened):
 
 def test_trivial_outputs_fail(opened):
     case, harness = opened
-    result = harness.service.bite({"region": "task"})
+    result = harness.service.mutation_check({"region": "task"})
     assert result["tried"]
     # A reference that is itself one of few integers is all that a constant or a coarse precision can hit.
     assert result["degenerate"] == [] or case.name == "argmax", result
@@ -88,7 +88,7 @@ def test_a_zero_gradient_of_work_is_degenerate(tmp_path):
         "def get_inputs():\n    return [torch.randn(64, 64)]\ndef get_init_inputs():\n    return []\n",
         tmp_path,
     )
-    assert "zeros" in harness.service.bite({"region": "task"})["degenerate"]
+    assert "zeros" in harness.service.mutation_check({"region": "task"})["degenerate"]
 
 
 def test_one_number_that_depends_on_the_data_is_not_degenerate(tmp_path):
@@ -98,7 +98,7 @@ def test_one_number_that_depends_on_the_data_is_not_degenerate(tmp_path):
     )
     for result, found in (("(x - y).square().mean()", []), ("torch.relu(x.sum() * 0 - 1)", ["zeros", "constant"])):
         harness = Harness(source.replace("RESULT", result), tmp_path)
-        degenerate = harness.service.bite({"region": "task"})["degenerate"]
+        degenerate = harness.service.mutation_check({"region": "task"})["degenerate"]
         assert [name for name in degenerate if name in ("zeros", "constant")] == found
 
 
@@ -108,7 +108,7 @@ def test_an_identity_is_degenerate(tmp_path):
         "def get_inputs():\n    return [torch.randn(64, 64)]\ndef get_init_inputs():\n    return []\n",
         tmp_path,
     )
-    assert harness.service.bite({"region": "task"})["degenerate"] == ["input in0"]
+    assert harness.service.mutation_check({"region": "task"})["degenerate"] == ["input in0"]
 
 
 def test_tolerance_is_allclose(tmp_path):

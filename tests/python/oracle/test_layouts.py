@@ -4,8 +4,8 @@ import pytest
 import torch
 from harness import Harness
 from planish.oracle import interpret, layout
-from planish.oracle.bite import _step, _to_bf16
 from planish.oracle.interpret import Double, Interpreter
+from planish.oracle.mutation_check import _step, _to_bf16
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
 TAIL = "\ndef get_init_inputs():\n    return []\n"
@@ -40,7 +40,7 @@ def test_attention_is_judged_in_every_regime(source, tmp_path):
     harness = Harness(source, tmp_path)
     regimes, skipped = harness.region.regimes()
     assert len(regimes) >= 6, skipped
-    assert harness.service.bite({"region": "task"})["degenerate"] == []
+    assert harness.service.mutation_check({"region": "task"})["degenerate"] == []
     for seed, regime in enumerate(regimes):
         harness.make(seed, regime)
         eager = harness.eager()
@@ -108,7 +108,7 @@ def test_as_strided_reads_the_layout_that_the_graph_declares(tmp_path):
     exact = Interpreter(task.captured, range(len(task.captured.nodes))).run(drawn, [out], Double())[out]
     x = next(iter(drawn.values())).double()
     assert torch.allclose(exact, (x * 2).t().reshape(-1)[::2].exp())
-    assert harness.service.bite({"region": "task"})["degenerate"] == []
+    assert harness.service.mutation_check({"region": "task"})["degenerate"] == []
 
 
 def test_a_result_of_other_dims_takes_those_of_the_graph(tmp_path):

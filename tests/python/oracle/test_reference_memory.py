@@ -8,7 +8,7 @@ import pytest
 import torch
 from harness import Harness
 from planish import wire
-from planish.oracle import bite, memory, region
+from planish.oracle import memory, mutation_check, region
 from planish.oracle.expected import Expected
 
 SOURCE = """
@@ -87,7 +87,7 @@ def get_init_inputs():
 def _room_for_one(monkeypatch: pytest.MonkeyPatch, exhausted: bool) -> None:
     """A task on a device where its reference fits, and nothing of its size beside it: seen before it is tried, or when it fails."""
     parts: list[Expected] = []
-    real, variant = Expected.compute.__func__, bite._variant  # type: ignore[attr-defined]
+    real, variant = Expected.compute.__func__, mutation_check._variant  # type: ignore[attr-defined]
 
     def compute(cls: type[Expected], *args: Any) -> Expected:
         parts.append(real(cls, *args))
@@ -101,7 +101,7 @@ def _room_for_one(monkeypatch: pytest.MonkeyPatch, exhausted: bool) -> None:
     monkeypatch.setattr(Expected, "compute", classmethod(compute))
     monkeypatch.setattr(region.memory, "wait_for", lambda need, there, seconds: seconds)
     if exhausted:
-        monkeypatch.setattr(bite, "_variant", fail)
+        monkeypatch.setattr(mutation_check, "_variant", fail)
     else:
         monkeypatch.setattr(region.memory, "available", lambda device: 9000 if parts else 1 << 30)
 
@@ -110,10 +110,10 @@ def _room_for_one(monkeypatch: pytest.MonkeyPatch, exhausted: bool) -> None:
 @pytest.mark.parametrize("behind", ["", "* 1e-3 + 1.0"], ids=["plain", "offset"])
 def test_lower_precision_is_tried_on_a_slice_where_memory_has_no_place_for_it(exhausted: bool, behind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness(PRODUCT.replace("BEHIND", behind))
-    whole = harness.service.bite({"region": "task"})
+    whole = harness.service.mutation_check({"region": "task"})
     _room_for_one(monkeypatch, exhausted)
     harness.region.forget()
-    found = harness.service.bite({"region": "task"})
+    found = harness.service.mutation_check({"region": "task"})
     assert found == whole and {"bf16", "tf32 products"} <= set(found["tried"])
     assert harness.region._slicer is not None and harness.region._slicer.rows <= 32
 
@@ -122,7 +122,7 @@ def test_lower_precision_is_tried_on_a_slice_where_memory_has_no_place_for_it(ex
 def test_what_cannot_be_sliced_either_says_what_was_not_tried(exhausted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness(PRODUCT.replace("BEHIND", ".sum(0)"))
     _room_for_one(monkeypatch, exhausted)
-    found = harness.service.bite({"region": "task"})
+    found = harness.service.mutation_check({"region": "task"})
     assert {"zeros", "constant"} <= set(found["tried"]) and "bf16" not in found["tried"] and found["degenerate"] == []
     (note,) = found["notes"]
     assert note["kind"] == "not_tried" and note["about"] == "bf16" and "no output has a batch" in note["text"]

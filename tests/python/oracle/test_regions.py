@@ -27,7 +27,7 @@ def test_a_region_is_judged_on_its_own_inputs(tmp_path):
         assert x.shape == (64, 48)
         assert harness.judge([torch.nn.functional.gelu(x)])["ok"]
         assert harness.judge([torch.nn.functional.gelu(x * (1 + 1e-5))])["problem"] == "mismatch"
-    assert harness.service.bite({"region": "r0"})["degenerate"] == []
+    assert harness.service.mutation_check({"region": "r0"})["degenerate"] == []
 
 
 def test_intermediate_values_do_not_outlive_their_last_use(tmp_path):
@@ -136,7 +136,7 @@ def test_a_reference_that_does_not_fit_is_checked_on_a_slice(tmp_path):
         assert harness.judge(wrong)["problem"] == "mismatch", row
     half = [eager[0].bfloat16().float()]
     assert harness.judge(half)["problem"] == "mismatch"
-    assert harness.service.bite({"region": "task"})["degenerate"] == []
+    assert harness.service.mutation_check({"region": "task"})["degenerate"] == []
 
 
 @pytest.mark.parametrize("forward", ["return x.sum(0)", "return (x - x.mean(0)).relu()", "return x.flip(0)"])

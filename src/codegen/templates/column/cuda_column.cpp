@@ -6,7 +6,7 @@
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/cuda_writer.h"
 #include "codegen/templates/column/cuda_column_plan.h"
-#include "codegen/templates/column/cuda_team_states.h"
+#include "codegen/templates/column/cuda_cooperative_states.h"
 
 namespace planish::codegen::printing {
 namespace {
@@ -32,10 +32,10 @@ std::vector<int> outputs_of(const ColumnPlan& plan, const Stage& stage) {
   return out;
 }
 
-class ColumnWriter : private TeamStates {
+class ColumnWriter : private CooperativeStates {
  public:
   ColumnWriter(const Kernel& kernel, const ColumnPlan& plan, CudaWriter& writer, const Stage& stage)
-      : TeamStates(kernel, plan, writer), stage_(stage) {
+      : CooperativeStates(kernel, plan, writer), stage_(stage) {
     const int n = static_cast<int>(kernel.space.extents.size());
     for (int v = 0; v < n; ++v) (v < n - kernel.inner ? outer_ : inner_).push_back(v);
     std::vector<int> roots;
@@ -721,8 +721,8 @@ class ColumnWriter : private TeamStates {
 
   /// Meetings alternate between two counters: a block may come to one before another has left the one before.
   std::string gate(const std::string& number) const {
-    return fmt::format("gates + (team * {} + ({}) % {}) * {}", ColumnPlan::team_counters, number,
-                       ColumnPlan::team_counters, ColumnPlan::counter_words);
+    return fmt::format("gates + (team * {} + ({}) % {}) * {}", ColumnPlan::cooperative_counters, number,
+                       ColumnPlan::cooperative_counters, ColumnPlan::counter_words);
   }
   /// Which meeting of the team that of `sweep` is, in the row that is its `turn`th.
   std::string number_of(const std::string& turn, int sweep) const {
@@ -736,7 +736,7 @@ class ColumnWriter : private TeamStates {
   }
   std::string waiting(const std::string& number) const {
     return fmt::format("if (tid == 0) pl_team_wait<{}>({}, (unsigned)(({}) / {} + 1) * {}u);", !shares_lanes(),
-                       gate(number), number, ColumnPlan::team_counters, plan_.slices);
+                       gate(number), number, ColumnPlan::cooperative_counters, plan_.slices);
   }
 
   void come(const std::vector<Fold>& folds, const std::string& number) {
@@ -818,7 +818,7 @@ class ColumnWriter : private TeamStates {
     if (plan_.ahead != 0 || plan_.teams < 2 || plan_.teams > most_staggered) return;
     w.open("if (team > 0) {");
     w.line(fmt::format("if (tid == 0) pl_team_wait<false>(gates + (team - 1) * {}, {}u);",
-                       ColumnPlan::team_counters * ColumnPlan::counter_words, plan_.slices));
+                       ColumnPlan::cooperative_counters * ColumnPlan::counter_words, plan_.slices));
     w.line("__syncthreads();");
     w.close();
   }
@@ -926,9 +926,9 @@ Result<Emitted> emit_column(const Kernel& kernel, const Device& device, const Ge
   std::vector<Emitted> launches;
   for (const Stage& stage : stages) {
     CudaWriter writer(kernel, plan.base);
-    writer.out = std::string(prelude(true)) + std::string(team ? team_prelude() : "") +
+    writer.out = std::string(prelude(true)) + std::string(team ? cooperative_prelude() : "") +
                  std::string(cuda_memory_prelude()) + std::string(fold_prelude()) +
-                 std::string(team ? team_fold_prelude() : "");
+                 std::string(team ? cooperative_fold_prelude() : "");
     ColumnWriter(kernel, plan, writer, stage).write();
     writer.close();
     Emitted one;

@@ -36,7 +36,7 @@ std::int64_t kept_bytes(const Kernel& kernel, const Device& device) {
 }
 
 /// Rows that a block alone is too small for, though all multiprocessors and the cache hold some.
-bool suits_teams(const Kernel& kernel, const Device& device) {
+bool suits_cooperative(const Kernel& kernel, const Device& device) {
   if (kernel.anchor != Anchor::row || kernel.outer_extent() < 2) return false;
   const std::int64_t bytes = kept_bytes(kernel, device);
   return bytes > 2 * device.shared_bytes && bytes < device.sms * device.shared_bytes + device.l2_bytes / 2;
@@ -44,14 +44,17 @@ bool suits_teams(const Kernel& kernel, const Device& device) {
 
 }  // namespace
 
-std::vector<Gene> team_genes(const Kernel& kernel, const Device& device) {
-  if (!suits_teams(kernel, device)) return {};
+std::vector<Gene> cooperative_genes(const Kernel& kernel, const Device& device) {
+  if (!suits_cooperative(kernel, device)) return {};
   std::vector<std::int64_t> sizes{0};
   for (const std::int64_t parts : {12, 6, 4, 3, 2, 1}) {
     if (device.sms / parts > std::max<std::int64_t>(1, sizes.back())) sizes.push_back(device.sms / parts);
   }
   for (const std::int64_t blocks : {2, 3, 4}) sizes.push_back(blocks * device.sms);
-  return {{"team", sizes}, {"ahead", {0, 1, 2}}, {"prefetch", {0, 1, 2, 4, 8}}, {"rest", {0, 1}}};
+  return {{"cooperative", sizes},
+          {"pipeline_depth", {0, 1, 2}},
+          {"prefetch", {0, 1, 2, 4, 8}},
+          {"register_residency", {0, 1}}};
 }
 
 std::vector<Gene> column_genes(const Kernel& kernel, const Device& device) {
@@ -68,29 +71,29 @@ std::vector<Gene> column_genes(const Kernel& kernel, const Device& device) {
   out.push_back({"min_blocks", {1, 2, 3, 4, 6, 8}});
   // Threads of a block that share the reduced extent, and blocks that do.
   out.push_back({"split", doublings(1, std::min<std::int64_t>(1024, power_of_two_above(length)))});
-  out.push_back({"slices", doublings(1, std::clamp<std::int64_t>(length / 64, 1, most_slices))});
+  out.push_back({"grid_split", doublings(1, std::clamp<std::int64_t>(length / 64, 1, most_slices))});
   out.push_back(
       {"online", online_pairs(kernel).empty() ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1}});
   out.push_back({"residency",
                  keeps_something(kernel, device) ? std::vector<std::int64_t>{0, 1, 2} : std::vector<std::int64_t>{0}});
   out.push_back({"reverse", stores_last(kernel) && keeps_something(kernel, device) ? std::vector<std::int64_t>{0, 1}
                                                                                    : std::vector<std::int64_t>{0}});
-  std::ranges::move(team_genes(kernel, device), std::back_inserter(out));
+  std::ranges::move(cooperative_genes(kernel, device), std::back_inserter(out));
   return out;
 }
 
 namespace {
 
-std::string team_illegal(const ColumnPlan& plan, const Device& device, const Genome& genome) {
-  const std::int64_t team = gene(genome, "team", 0);
-  const std::int64_t ahead = gene(genome, "ahead", 0), prefetch = gene(genome, "prefetch", 0);
-  const std::int64_t rest = gene(genome, "rest", 0);
+std::string cooperative_illegal(const ColumnPlan& plan, const Device& device, const Genome& genome) {
+  const std::int64_t team = gene(genome, "cooperative", 0);
+  const std::int64_t ahead = gene(genome, "pipeline_depth", 0), prefetch = gene(genome, "prefetch", 0);
+  const std::int64_t rest = gene(genome, "register_residency", 0);
   if (team == 0) return ahead != 0 || prefetch != 0 || rest != 0 ? "only teams begin with a row ahead" : "";
   if (ahead != 0 && (prefetch != 0 || rest != 0)) return "with a row ahead nothing waits for memory";
   if (prefetch != 0 && (plan.base.columns || plan.base.resident.empty())) return "no slice to ask for";
   if (rest != 0 && (plan.base.columns || plan.held_trips == 0)) return "nothing is left over of a slice";
   const CudaPlan& base = plan.base;
-  if (gene(genome, "slices", 1) != 1) return "slices of a row are a team's, or a launch's of their own";
+  if (gene(genome, "grid_split", 1) != 1) return "slices of a row are a team's, or a launch's of their own";
   if (base.groups < 2) return "one row alone needs no team";
   if (!base.columns && (base.rows != 1 || base.threads < 32)) return "a team does one row at a time";
   if (team > std::int64_t{device.sms} * base.min_blocks || plan.teams < 1)
@@ -115,13 +118,13 @@ std::string team_illegal(const ColumnPlan& plan, const Device& device, const Gen
 std::string column_illegal(const Kernel& kernel, const Device& device, const Genome& genome) {
   const std::int64_t threads = gene(genome, "threads", 256), split = gene(genome, "split", 1);
   if (split > threads) return "more threads share the reduced extent than a block has";
-  const std::int64_t slices = gene(genome, "slices", 1), residency = gene(genome, "residency", 0);
+  const std::int64_t slices = gene(genome, "grid_split", 1), residency = gene(genome, "residency", 0);
   if (slices > 1 && residency != 0) return "nothing stays on chip between the launches of a sliced reduction";
   if (gene(genome, "reverse", 0) != 0 && residency != 0) return "only rows that are read again are read backwards";
   const ColumnPlan plan = make_column_plan(kernel, device, genome);
   const CudaPlan& base = plan.base;
   if (auto reason = pieces_illegal(kernel, base); !reason.empty()) return reason;
-  if (const auto reason = team_illegal(plan, device, genome); !reason.empty()) return reason;
+  if (const auto reason = cooperative_illegal(plan, device, genome); !reason.empty()) return reason;
   if (base.grid > 2147483647) return "the grid is too large";
   if (base.vectors + static_cast<std::int64_t>(base.across) * base.unroll > 2147483647 || base.length > 4294967295)
     return "the reduced extent is too long for 32-bit positions";
@@ -239,7 +242,7 @@ double expected(const Kernel& kernel, const Device& device, const Genome& genome
 
 /// A team's time: what its multiprocessors move, or a row's own chain of folding, meeting and writing, whichever is
 /// longer. Blocks of other teams on the same multiprocessor and rows ahead fill the waits.
-double expected_team(const Kernel& kernel, const Device& device, const Genome& genome) {
+double expected_cooperative(const Kernel& kernel, const Device& device, const Genome& genome) {
   const ColumnPlan plan = make_column_plan(kernel, device, genome);
   const CudaPlan& base = plan.base;
   double element = 0, again = 0;
@@ -308,14 +311,15 @@ bool similar(const Genome& a, const Genome& b) {
 
 }  // namespace
 
-void add_team_seeds(const Kernel& kernel, const Device& device, const Genome& common, std::vector<Genome>& seeds) {
-  const auto own = team_genes(kernel, device);
+void add_cooperative_seeds(const Kernel& kernel, const Device& device, const Genome& common,
+                           std::vector<Genome>& seeds) {
+  const auto own = cooperative_genes(kernel, device);
   if (own.empty()) return;
   const auto& sizes = own.front().choices;
   const std::int64_t widest_vector = std::max<std::int64_t>(16, widest(kernel));
   const bool pairs = !online_pairs(kernel).empty();
   const bool columns = prefers_columns(kernel);
-  const bool pieces = common.contains("slices");  // the column schedule's kernels, of which a row may lie in pieces
+  const bool pieces = common.contains("grid_split");  // the column schedule's kernels, of which a row may lie in pieces
   std::vector<Guess> guesses;
   for (std::size_t s = 1; s < sizes.size(); ++s)
     for (const std::int64_t blocks : {1, 2, 3})
@@ -325,8 +329,8 @@ void add_team_seeds(const Kernel& kernel, const Device& device, const Genome& co
             for (const std::int64_t ahead : {0, 1, 2}) {
               if ((!columns && split != threads) || threads * blocks < 512) continue;
               Genome genome = common;
-              genome["team"] = sizes[s];
-              genome["ahead"] = ahead;
+              genome["cooperative"] = sizes[s];
+              genome["pipeline_depth"] = ahead;
               genome["threads"] = threads;
               genome["min_blocks"] = blocks;
               // Measured: warps hide a team's waits better than vectors under way in one thread; where a channel lies
@@ -337,17 +341,17 @@ void add_team_seeds(const Kernel& kernel, const Device& device, const Genome& co
               // A row in registers is swept again for nothing; a meeting costs more than moving the running state.
               genome["online"] = pairs && residency != static_cast<std::int64_t>(Residency::registers) ? 1 : 0;
               if (pieces) {
-                genome["slices"] = 1;
+                genome["grid_split"] = 1;
                 genome["split"] = split;
               }
               // While the blocks meet, the cache may as well get half of what comes next.
               if (ahead == 0 && residency == static_cast<std::int64_t>(Residency::shared) && !columns) {
                 genome["prefetch"] = 4;
-                genome["rest"] = blocks == 1 ? 1 : 0;
-                if (!column_illegal(kernel, device, genome).empty()) genome["rest"] = 0;
+                genome["register_residency"] = blocks == 1 ? 1 : 0;
+                if (!column_illegal(kernel, device, genome).empty()) genome["register_residency"] = 0;
               }
               if (!column_illegal(kernel, device, genome).empty()) continue;
-              guesses.push_back({expected_team(kernel, device, genome), std::move(genome)});
+              guesses.push_back({expected_cooperative(kernel, device, genome), std::move(genome)});
             }
   std::ranges::stable_sort(guesses, {}, &Guess::microseconds);
   if (guesses.empty()) return;
@@ -361,9 +365,9 @@ void add_team_seeds(const Kernel& kernel, const Device& device, const Genome& co
   constexpr std::size_t most = 6;
   std::vector<Genome> chosen;
   for (const Guess& one : guesses) {
-    const std::int64_t ahead = gene(one.genome, "ahead", 0), blocks = gene(one.genome, "min_blocks", 1);
+    const std::int64_t ahead = gene(one.genome, "pipeline_depth", 0), blocks = gene(one.genome, "min_blocks", 1);
     const auto alike = std::ranges::count_if(chosen, [&](const Genome& other) {
-      return gene(other, "ahead", 0) == ahead && (ahead > 0 || gene(other, "min_blocks", 1) == blocks);
+      return gene(other, "pipeline_depth", 0) == ahead && (ahead > 0 || gene(other, "min_blocks", 1) == blocks);
     });
     const int alike_at_most = ahead == 0 && blocks == 1 ? 2 : 1;  // large blocks: the team's size matters most
     if (alike < alike_at_most && chosen.size() < most) chosen.push_back(one.genome);
@@ -385,7 +389,7 @@ std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device) {
   std::vector<std::int64_t> vectors = choices("vector");
   if (vectors.size() > 2) vectors.erase(vectors.begin(), vectors.end() - 2);
 
-  const auto team_genes_here = team_genes(kernel, device);
+  const auto cooperative_genes_here = cooperative_genes(kernel, device);
   std::vector<Guess> guesses;
   const auto consider = [&](Genome genome) {
     if (column_illegal(kernel, device, genome).empty())
@@ -402,11 +406,11 @@ std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device) {
                         {"fast", choices("fast").back()},
                         {"min_blocks", 1},
                         {"split", split},
-                        {"slices", 1},
+                        {"grid_split", 1},
                         {"online", choices("online").back()},
                         {"residency", 0},
                         {"reverse", 0}};
-          for (const Gene& team : team_genes_here) genome[team.name] = 0;
+          for (const Gene& team : cooperative_genes_here) genome[team.name] = 0;
           const ColumnPlan whole = make_column_plan(kernel, device, genome);
           const CudaPlan& base = whole.base;
           if (base.rows >= 2 * power_of_two_above(kernel.outer_extent() / (base.columns ? base.width : 1))) continue;
@@ -421,9 +425,9 @@ std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device) {
             const std::int64_t wanted = device.sms * blocks / std::max<std::int64_t>(1, base.groups);
             const auto slices = static_cast<std::int64_t>(
                 std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, wanted))));
-            if (slices <= 1 || !has("slices", slices)) continue;
+            if (slices <= 1 || !has("grid_split", slices)) continue;
             Genome sliced = genome;
-            sliced["slices"] = slices;
+            sliced["grid_split"] = slices;
             consider(std::move(sliced));
           }
         }
@@ -449,7 +453,7 @@ std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device) {
   if (!out.empty()) {
     Genome common = out.front();
     common["reverse"] = 0;
-    add_team_seeds(kernel, device, common, out);
+    add_cooperative_seeds(kernel, device, common, out);
   }
   if (out.empty()) {
     // Shapes that no seed above fits: the smallest block that is legal.

@@ -134,10 +134,10 @@ ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Ge
   Genome common = genome;
   common["cluster"] = 1;
   common["online"] = 0;
-  common["walk"] = 0;
-  common["keep"] = 0;
+  common["persistent_rows"] = 0;
+  common["partial_residency"] = 0;
   common["lines"] = 0;
-  const std::int64_t threads = gene(genome, "threads", 256), team = gene(genome, "team", 0);
+  const std::int64_t threads = gene(genome, "threads", 256), team = gene(genome, "cooperative", 0);
   // The row schedule has no `split`: there a row is all threads' business.
   const std::int64_t split = gene(genome, "split", team != 0 ? threads : 1);
   common["split"] = split;
@@ -149,7 +149,7 @@ ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Ge
   const int count = phases(kernel);
   for (int p = 0; p < count; ++p) plan.folds.push_back(folds_of(kernel, plan.pairs, p));
 
-  const std::int64_t wanted = std::max<std::int64_t>({1, gene(genome, "slices", 1), team});
+  const std::int64_t wanted = std::max<std::int64_t>({1, gene(genome, "grid_split", 1), team});
   plan.slice_length = parts_of(base.vectors, wanted);
   if (team != 0) plan.slice_length = parts_of(plan.slice_length, warp_vectors) * warp_vectors;
   if (folds_pieces(kernel) && wanted > 1)
@@ -160,10 +160,10 @@ ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Ge
   base.parts = 1;
   if (team != 0) {
     plan.teams = std::min<std::int64_t>(base.groups, std::int64_t{device.sms} * base.min_blocks / plan.slices);
-    plan.ahead = static_cast<int>(gene(genome, "ahead", 0));
+    plan.ahead = static_cast<int>(gene(genome, "pipeline_depth", 0));
     base.grid = plan.teams * plan.slices;
     if (base.residency == Residency::registers) hold_slice(kernel, whole_row, base);
-    plan.counter_bytes = plan.teams * ColumnPlan::team_counters * ColumnPlan::counter_words * 4;
+    plan.counter_bytes = plan.teams * ColumnPlan::cooperative_counters * ColumnPlan::counter_words * 4;
   }
   plan_sweeps(kernel, plan);
 
@@ -194,7 +194,7 @@ ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Ge
     const bool whole = plan.kept_trips == base.trips;
     base.registers += 4 + base.unroll * (whole ? 5 : base.residency == Residency::shared ? 9 : 11);
     base.least += 4 + 2 * base.unroll;
-    if (gene(genome, "rest", 0) != 0) hold_rest(kernel, plan);
+    if (gene(genome, "register_residency", 0) != 0) hold_rest(kernel, plan);
   }
   if (folds_pieces(kernel)) {
     const bool sliced = plan.slices > 1;

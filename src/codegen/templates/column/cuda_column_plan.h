@@ -12,8 +12,9 @@
 /// The column schedule: reductions whose memory runs along an outer variable, whose rows are too few to fill the
 /// device, or which look for positions. Threads of a block lie along the fastest variable and, across it, share the
 /// reduced extent; blocks may share it too (`slices`), each leaving its partial state in scratch, which the next launch
-/// merges in a fixed order. Or a team of blocks owns a row (`team`): it meets at a barrier in global memory, so that
-/// one launch does it all and what a block read of the row may stay on its multiprocessor. Pure; thread-safe.
+/// merges in a fixed order. Or a cooperative group of blocks owns a row (`team`): it meets at a barrier in global
+/// memory, so that one launch does it all and what a block read of the row may stay on its multiprocessor. Pure;
+/// thread-safe.
 namespace planish::codegen::printing {
 
 /// A block's shared memory is rounded up to a multiple of so many bytes.
@@ -64,7 +65,7 @@ struct ColumnPlan {
   /// Of a team of rows: words of 64 bits in which a block leaves a field, half of each saying of which meeting it is.
   static std::int64_t words_of(const FoldField& field) { return field.bytes > 4 ? 2 : 1; }
   /// Counters of a team, each on a line of its own: a block may come to the next meeting before another has left this.
-  static constexpr std::int64_t team_counters = 2, counter_words = 32;
+  static constexpr std::int64_t cooperative_counters = 2, counter_words = 32;
 };
 
 /// The genome must hold values of column_genes.
@@ -78,11 +79,12 @@ void write_column_start(const Kernel& kernel, const ColumnPlan& plan, bool store
 
 /// Genes `team` (blocks; 0 is no team) and `ahead`, for kernels of the row schedule as well; none where rows fit a
 /// block or not even the whole device. Sizes are such that whole teams fill the device.
-std::vector<Gene> team_genes(const Kernel& kernel, const Device& device);
+std::vector<Gene> cooperative_genes(const Kernel& kernel, const Device& device);
 /// Adds the best guesses with teams, if there are any: at the front where no cluster holds a row, which is read twice
 /// otherwise, and one at the end where one does. Every gene not a team's is as in `common`. Legal for the column
 /// schedule.
-void add_team_seeds(const Kernel& kernel, const Device& device, const Genome& common, std::vector<Genome>& seeds);
+void add_cooperative_seeds(const Kernel& kernel, const Device& device, const Genome& common,
+                           std::vector<Genome>& seeds);
 
 std::vector<Gene> column_genes(const Kernel& kernel, const Device& device);
 /// Empty if legal.

@@ -44,10 +44,10 @@ class RowWriter {
       ring.arrive();
       row();
       ring.leave();
-    } else if (plan_.walk != 0) {
+    } else if (plan_.persistent_rows != 0) {
       w.keepers();
-      w.line(fmt::format("const ix from = (ix)(blockIdx.x / {}) * {};", plan_.cluster, plan_.walk));
-      w.line(fmt::format("const ix upto = from + {0} < {1} ? from + {0} : {1};", plan_.walk,
+      w.line(fmt::format("const ix from = (ix)(blockIdx.x / {}) * {};", plan_.cluster, plan_.persistent_rows));
+      w.line(fmt::format("const ix upto = from + {0} < {1} ? from + {0} : {1};", plan_.persistent_rows,
                          w.literal_index(plan_.groups)));
       w.open("{");
       row_position("from");
@@ -317,15 +317,15 @@ class RowWriter {
     w.line(fmt::format("pl_copy_wait<{}>();", plan_.parts));
   }
 
-  /// The nodes without the veil's choice and what serves it alone.
-  std::vector<int> unveiled(const std::vector<int>& nodes) const {
+  /// The nodes without the predicate's choice and what serves it alone.
+  std::vector<int> unpredicated(const std::vector<int>& nodes) const {
     std::vector<bool> wanted(kernel_.nodes.size());
     for (const auto& r : kernel_.reductions) wanted[static_cast<std::size_t>(r.arg)] = true;
     for (const auto& o : kernel_.outputs) wanted[static_cast<std::size_t>(o.node)] = true;
     std::vector<int> out;
     for (std::size_t i = nodes.size(); i-- > 0;) {
       const int id = nodes[i];
-      if (id == plan_.veil->select || !wanted[static_cast<std::size_t>(id)]) continue;
+      if (id == plan_.predicate->select || !wanted[static_cast<std::size_t>(id)]) continue;
       for (const int arg : kernel_.nodes[static_cast<std::size_t>(id)].args)
         wanted[static_cast<std::size_t>(arg)] = true;
       out.push_back(id);
@@ -336,18 +336,18 @@ class RowWriter {
 
   /// What a sweep does to a vector; one that is hidden in all lanes needs no arithmetic of its own.
   void compute(const std::vector<int>& nodes, const std::string& body) {
-    if (!plan_.veil || !std::ranges::binary_search(nodes, plan_.veil->select)) {
+    if (!plan_.predicate || !std::ranges::binary_search(nodes, plan_.predicate->select)) {
       w.compute(nodes, body);
       return;
     }
-    const Node& choice = kernel_.nodes[static_cast<std::size_t>(plan_.veil->select)];
-    w.open(fmt::format("if ({}) {{", w.need(plan_.veil->load)));
+    const Node& choice = kernel_.nodes[static_cast<std::size_t>(plan_.predicate->select)];
+    w.open(fmt::format("if ({}) {{", w.need(plan_.predicate->load)));
     w.compute(nodes, body);
     --w.depth;
     w.open("} else {");
-    w.line(fmt::format("const {} {} = {};", computing_type(choice.dtype), w.name(plan_.veil->select),
-                       w.name(plan_.veil->hidden)));
-    w.compute(unveiled(nodes), body);
+    w.line(fmt::format("const {} {} = {};", computing_type(choice.dtype), w.name(plan_.predicate->select),
+                       w.name(plan_.predicate->hidden)));
+    w.compute(unpredicated(nodes), body);
     w.close();
   }
 
@@ -389,7 +389,7 @@ class RowWriter {
                     const std::vector<int>& stored, const std::string& others, bool totals) {
     const bool in_shared = plan_.residency == Residency::shared;
     const auto small =
-        plan_.near && !in_shared && !plan_.veil ? near_arguments(kernel_, nodes) : std::vector<NearArgument>{};
+        plan_.near && !in_shared && !plan_.predicate ? near_arguments(kernel_, nodes) : std::vector<NearArgument>{};
     if (small.empty()) {
       online_steps(pairs, nodes, kept, stored, others, totals);
       return;
@@ -541,7 +541,7 @@ class RowWriter {
     }
     const std::string trips = fmt::format("{}", plan_.trips);
     if (!ahead.empty()) load_ahead(ahead);
-    const bool waits = in_shared && plan_.stages == 0 && (plan_.walk != 0 ? s == 0 : !ahead.empty());
+    const bool waits = in_shared && plan_.stages == 0 && (plan_.persistent_rows != 0 ? s == 0 : !ahead.empty());
     const auto pairs = pairs_of(s);
     const auto leads = [&](std::size_t r) { return plan_.led_by(static_cast<int>(r)) != nullptr; };
 
@@ -561,7 +561,7 @@ class RowWriter {
         }
       }
     }
-    const bool refills = s == last_sweep() && plan_.walk != 0;
+    const bool refills = s == last_sweep() && plan_.persistent_rows != 0;
     backwards_ = last && plan_.reverse;
     bool totals = false;
 

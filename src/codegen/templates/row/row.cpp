@@ -10,13 +10,13 @@ namespace {
 
 /// Rows that are folded, memory running along them, enough of them to fill the
 /// device: blocks or clusters of blocks do whole rows. Very long rows may have
-/// a team of blocks, which works as the column template does.
+/// a cooperative group of blocks, which works as the column template does.
 class RowOnCuda : public CudaSchedule {
  public:
   using CudaSchedule::CudaSchedule;
   std::vector<Gene> genes() const override { return printing::row_genes(kernel_, device_); }
   std::string illegal(const Genome& genome) const override {
-    auto foreign = printing::foreign_to_team(genome);
+    auto foreign = printing::foreign_to_cooperative(genome);
     if (foreign) return foreign->empty() ? printing::column_illegal(kernel_, device_, genome) : *foreign;
     return printing::sweep_illegal(kernel_, facts(), device_, genome);
   }
@@ -27,16 +27,16 @@ class RowOnCuda : public CudaSchedule {
     return out;
   }
   Outline outline(const Genome& genome) const override {
-    if (has_team(genome)) return column_outline(printing::make_column_plan(kernel_, device_, genome), genome);
+    if (has_cooperative(genome)) return column_outline(printing::make_column_plan(kernel_, device_, genome), genome);
     return cuda_outline(printing::make_plan(kernel_, facts(), device_, genome), genome);
   }
   Result<Emitted> emit(const Genome& genome) const override {
-    if (has_team(genome)) return printing::emit_column(kernel_, device_, genome);
+    if (has_cooperative(genome)) return printing::emit_column(kernel_, device_, genome);
     return printing::emit_row(kernel_, facts(), device_, genome);
   }
 
  private:
-  static bool has_team(const Genome& genome) { return gene(genome, "team", 0) != 0; }
+  static bool has_cooperative(const Genome& genome) { return gene(genome, "cooperative", 0) != 0; }
 };
 
 class Row : public Template {

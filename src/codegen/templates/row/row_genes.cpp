@@ -62,28 +62,29 @@ std::vector<Gene> row_genes(const Kernel& kernel, const Device& device) {
   out.push_back({"online", either(!online_pairs(kernel).empty())});
   out.push_back({"exchange", either(length >= 4096 && device.max_cluster >= 2)});
   out.push_back({"stages", streamed ? std::vector<std::int64_t>{0, 2, 3, 4, 6, 8} : std::vector<std::int64_t>{0}});
-  out.push_back({"hold", either(streamed && !streamable(kernel, true).empty())});
+  out.push_back({"operand_residency", either(streamed && !streamable(kernel, true).empty())});
   std::vector<std::int64_t> rasters{0};
   for (const int v : shared_along(kernel)) rasters.push_back(v + 1);
   out.push_back({"raster", rasters});
   // New genes come last: those before keep their place in a random draw.
-  out.push_back({"walk", walks(kernel) ? std::vector<std::int64_t>{0, 4, 16, 64} : std::vector<std::int64_t>{0}});
+  out.push_back(
+      {"persistent_rows", walks(kernel) ? std::vector<std::int64_t>{0, 4, 16, 64} : std::vector<std::int64_t>{0}});
   out.push_back({"realign", either(lies_across(kernel, device, 32) || lies_across(kernel, device, 16))});
-  out.push_back({"keep", either(kept)});
+  out.push_back({"partial_residency", either(kept)});
   out.push_back({"lines", either(off_lines(kernel, device, 16) || off_lines(kernel, device, 32))});
   out.push_back({"reverse", either(kept && !kernel.outputs.empty() && stores_last(kernel))});
-  std::ranges::move(team_genes(kernel, device), std::back_inserter(out));
+  std::ranges::move(cooperative_genes(kernel, device), std::back_inserter(out));
   return out;
 }
 
-std::optional<std::string> foreign_to_team(const Genome& genome) {
-  if (std::ranges::none_of(genome,
-                           [](const auto& one) { return one.second != 0 && in_team(one.first) == InTeam::own; }))
+std::optional<std::string> foreign_to_cooperative(const Genome& genome) {
+  if (std::ranges::none_of(
+          genome, [](const auto& one) { return one.second != 0 && in_cooperative(one.first) == InCooperative::own; }))
     return std::nullopt;
   // What a team does not know is at its first choice, so that equal code has one genome.
   if (gene(genome, "rows", 1) != 1 || gene(genome, "cluster", 1) != 1) return "a team does one row at a time";
   for (const auto& [name, value] : genome) {
-    if (in_team(name) == InTeam::foreign && name != "rows" && name != "cluster" && value != 0)
+    if (in_cooperative(name) == InCooperative::foreign && name != "rows" && name != "cluster" && value != 0)
       return fmt::format("a team does not know `{}`", name);
   }
   return "";
@@ -125,8 +126,9 @@ std::vector<Staged> staged_seeds(const Kernel& kernel, const PlanFacts& facts, c
             genome["exchange"] = cluster > 1 ? choices("exchange").back() : 0;
             genome["min_blocks"] = blocks;
             genome["residency"] = static_cast<std::int64_t>(Residency::shared);
-            genome["walk"] = genome["keep"] = genome["reverse"] = genome["realign"] = genome["lines"] = 0;
-            genome["hold"] = choices("hold").back();
+            genome["persistent_rows"] = genome["partial_residency"] = genome["reverse"] = genome["realign"] =
+                genome["lines"] = 0;
+            genome["operand_residency"] = choices("operand_residency").back();
             CudaPlan plan = make_plan(kernel, facts, device, genome);
             genome["unroll"] = plan.trips >= 8 && plan.width <= 2 ? 8 : plan.trips >= 4 ? 4 : plan.trips >= 2 ? 2 : 1;
             if (!sweep_illegal(kernel, facts, device, genome).empty()) continue;
@@ -157,10 +159,10 @@ void add_row_seeds(const Kernel& kernel, const PlanFacts& facts, const Device& d
   if (!staged.empty()) out.push_back(staged.front().genome);
   // A team knows nothing of these.
   for (const auto& [name, value] : Genome(common)) {
-    if (in_team(name) == InTeam::foreign || name == "reverse") common[name] = 0;
+    if (in_cooperative(name) == InCooperative::foreign || name == "reverse") common[name] = 0;
   }
   common["rows"] = common["cluster"] = 1;
-  add_team_seeds(kernel, device, common, out);
+  add_cooperative_seeds(kernel, device, common, out);
 }
 
 }  // namespace planish::codegen::printing

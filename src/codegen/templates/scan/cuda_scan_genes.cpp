@@ -33,10 +33,10 @@ std::vector<Gene> scan_genes(const Kernel& kernel, const Device&) {
   out.push_back({"min_blocks", {1, 2, 3, 4, 6, 8}});
   // Threads of a block that share a row, and parts of a row that have blocks of their own.
   out.push_back({"split", doublings(1, std::min<std::int64_t>(1024, power_of_two_above(length)))});
-  out.push_back({"slices", kernel.reductions.empty()
-                               ? doublings(1, std::clamp<std::int64_t>(length / 64, 1, most_scan_slices))
-                               : std::vector<std::int64_t>{1}});
-  out.push_back({"ahead", {0, 1}});
+  out.push_back({"grid_split", kernel.reductions.empty()
+                                   ? doublings(1, std::clamp<std::int64_t>(length / 64, 1, most_scan_slices))
+                                   : std::vector<std::int64_t>{1}});
+  out.push_back({"pipeline_depth", {0, 1}});
   return out;
 }
 
@@ -56,7 +56,7 @@ std::string scan_illegal(const Kernel& kernel, const Device& device, const Genom
   if (base.columns && base.rows * base.width < std::min<std::int64_t>(8, kernel.outer_extent()))
     return "fewer than 8 columns a block";
   if (chunk >= 2 * power_of_two_above(column.slice_length)) return "half of a chunk would be empty";
-  const std::int64_t slices = gene(genome, "slices", 1);
+  const std::int64_t slices = gene(genome, "grid_split", 1);
   if (slices > 1 && column.slice_length < chunk) return "a slice is shorter than a chunk";
   if (plan.scratch_bytes > (std::int64_t{1} << 31)) return "totals of slices would need over 2 GB";
   if (plan.ahead && plan.chunks < 2) return "there is no next chunk to load";
@@ -148,7 +148,7 @@ std::vector<Genome> scan_seeds(const Kernel& kernel, const Device& device) {
         for (const std::int64_t unroll : {4, 2, 8, 1}) {
           Genome genome{{"threads", threads},       {"vector", vector}, {"unroll", unroll},
                         {"hints", streams ? 2 : 0}, {"fast", 0},        {"min_blocks", 1},
-                        {"split", split},           {"slices", 1},      {"ahead", 0}};
+                        {"split", split},           {"grid_split", 1},  {"pipeline_depth", 0}};
           if (split > threads) continue;
           const std::int64_t groups = make_column_plan(kernel, device, genome).base.groups;
           std::vector<std::int64_t> slices{1};
@@ -157,12 +157,12 @@ std::vector<Genome> scan_seeds(const Kernel& kernel, const Device& device) {
             const std::int64_t wanted = device.sms * blocks / std::max<std::int64_t>(1, groups);
             const auto some = static_cast<std::int64_t>(
                 std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, wanted))));
-            if (some > 1 && has("slices", some)) slices.push_back(some);
+            if (some > 1 && has("grid_split", some)) slices.push_back(some);
           }
           for (const std::int64_t part : slices) {
             for (const std::int64_t ahead : {1, 0}) {
-              genome["slices"] = part;
-              genome["ahead"] = ahead;
+              genome["grid_split"] = part;
+              genome["pipeline_depth"] = ahead;
               if (scan_illegal(kernel, device, genome).empty())
                 ranked.push_back({estimated(kernel, device, genome), genome});
             }
@@ -177,7 +177,7 @@ std::vector<Genome> scan_seeds(const Kernel& kernel, const Device& device) {
   // One of each way to share a row that the model does not find far worse: it is too coarse to tell them apart.
   for (const auto& one : ranked) {
     if (out.size() >= most - 2 || one.microseconds > 1.3 * ranked.front().microseconds) break;
-    const auto kind = [](const Genome& g) { return std::pair(gene(g, "split", 1), gene(g, "slices", 1) > 1); };
+    const auto kind = [](const Genome& g) { return std::pair(gene(g, "split", 1), gene(g, "grid_split", 1) > 1); };
     if (std::ranges::none_of(out, [&](const Genome& g) { return kind(g) == kind(one.genome); }))
       out.push_back(one.genome);
   }

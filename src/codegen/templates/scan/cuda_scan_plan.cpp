@@ -69,7 +69,7 @@ ScanPlan make_scan_plan(const Kernel& kernel, const Device& device, const Genome
   plan.column = make_column_plan(kernel, device, genome);
   const CudaPlan& base = plan.column.base;
   for (const Scan& scan : kernel.scans) plan.states.push_back(state_of(kernel, scan, base.fast));
-  plan.ahead = gene(genome, "ahead", 0) != 0;
+  plan.ahead = gene(genome, "pipeline_depth", 0) != 0;
   plan.segment = std::min(32, base.across);
   plan.chunks = parts(plan.column.slice_length, static_cast<std::int64_t>(base.across) * base.unroll);
 

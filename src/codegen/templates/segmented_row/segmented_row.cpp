@@ -2,12 +2,12 @@
 
 #include "codegen/templates/column/cuda_column_plan.h"
 #include "codegen/templates/common.h"
-#include "codegen/templates/segmented_row/cuda_parts.h"
+#include "codegen/templates/segmented_row/cuda_segments.h"
 
 namespace planish::codegen {
 namespace {
 
-/// Rows of which parts are folded as well (codegen/parts.h): as an ordinary
+/// Rows of which parts are folded as well (codegen/segments.h): as an ordinary
 /// kernel of rows, whatever template takes that, and launches that join the
 /// pieces it leaves.
 class SegmentedOnCuda : public Schedule {
@@ -24,7 +24,7 @@ class SegmentedOnCuda : public Schedule {
   Outline outline(const Genome& genome) const override { return rows_->outline(genome); }
   Result<Emitted> emit(const Genome& genome) const override {
     PLANISH_TRY(Emitted rows, rows_->emit(genome));
-    return printing::join_parts(kernel_, parted_, device_, genome, std::move(rows));
+    return printing::join_segments(kernel_, parted_, device_, genome, std::move(rows));
   }
 
  private:
@@ -37,7 +37,7 @@ class SegmentedOnCuda : public Schedule {
 class SegmentedRow : public Template {
  public:
   std::string_view name() const override { return "segmented row"; }
-  bool takes(const Kernel& kernel) const override { return kernel.anchor == Anchor::parts; }
+  bool takes(const Kernel& kernel) const override { return kernel.anchor == Anchor::segmented_row; }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
     return std::make_unique<SegmentedOnCuda>(kernel, device);
   }

@@ -18,7 +18,7 @@ bool reads_windows(const Kernel& kernel) {
 
 std::vector<Gene> window_genes(const Kernel& kernel, const Device& device) {
   std::vector<Gene> out = printing::pointwise_genes(kernel);
-  if (printing::reads_strips(kernel, device)) out.push_back({"strips", {0, 1}});
+  if (printing::reads_strips(kernel, device)) out.push_back({"stencil_reuse", {0, 1}});
   if (const int down = down_variable(kernel); down >= 0) {
     const std::int64_t extent = kernel.space.extents[static_cast<std::size_t>(down)];
     out.push_back({"down", printing::doublings(1, std::min<std::int64_t>(printing::most_steps, extent))});

@@ -1,0 +1,418 @@
+#include "codegen/partition/fusion_plans.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "codegen/lower/lower.h"
+#include "codegen/partition/regions.h"
+#include "codegen/partition/usage.h"
+
+namespace planish::codegen {
+namespace {
+
+/// A kernel that is to take this many times as long as what it replaces is not worth searching, however far from its
+/// own bound that one stays.
+constexpr double most_times = 3;
+
+using Nodes = std::set<int>;
+
+class FusionPlanner {
+ public:
+  FusionPlanner(const ir::Graph& graph, const Partition& partition, const Device& device, const FusionOptions& options)
+      : graph_(graph), partition_(partition), device_(device), options_(options), usage_(graph, stored_by(partition)) {
+    for (const Item& item : partition.order) {
+      if (item.is_region) continue;
+      for (const int v : ir::reads(graph.nodes[static_cast<std::size_t>(item.index)])) read_elsewhere_.insert(v);
+    }
+    for (const auto& output : graph.outputs) read_elsewhere_.insert(output.value);
+    for (const Region& region : partition.regions) keys_.push_back(canonical_key(region));
+    find_waits();
+  }
+
+  /// Two kernels in place of one.
+  void cut(std::size_t index) {
+    const Region& region = partition_.regions[index];
+    const Nodes all = members(region);
+    // An equal kernel was cut before, in another layer: as it was, so is this one.
+    const auto known = cuts_.find({keys_[index], all.size()});
+    if (known != cuts_.end()) {
+      for (const std::vector<bool>& behind : known->second) {
+        auto by = split(region, all, picked(all, behind));
+        if (!by) continue;
+        result.push_back({{index}, std::move(*by), 0});
+        result.back().seconds = seconds(result.back().by);
+      }
+      return;
+    }
+    const double limit = most_times * seconds(region);
+    std::vector<FusionPlan> found;
+    std::vector<Nodes> places_found;
+    for (Nodes& behind : places(all, region.given)) {
+      auto by = split(region, all, behind);
+      if (!by || seconds(*by) > limit) continue;
+      found.push_back({{index}, std::move(*by), 0});
+      places_found.push_back(std::move(behind));
+    }
+    auto& kept = cuts_[{keys_[index], all.size()}];
+    for (const std::size_t i : keep(std::move(found), options_.most_a_region)) {
+      std::vector<bool>& behind = kept.emplace_back();
+      for (const int n : all) behind.push_back(places_found[i].contains(n));
+    }
+  }
+
+  /// One kernel in place of several: of two neighbours, of two that can be one launch, of all those that can.
+  void join() {
+    std::vector<FusionPlan> found;
+    // What cannot be one kernel in one layer cannot in the next.
+    std::map<std::vector<std::string>, bool> kinds;
+    for (auto& group : groups()) {
+      std::vector<std::string> kind;
+      for (const std::size_t r : group) kind.push_back(keys_[r]);
+      const auto known = kinds.find(kind);
+      if (known == kinds.end() ? kinds.size() >= options_.most_tried : !known->second) continue;
+      auto region = joined(group);
+      double before = 0;
+      for (const std::size_t r : group) before += seconds(partition_.regions[r]);
+      const bool good = region && seconds(*region) <= most_times * before;
+      kinds.try_emplace(std::move(kind), good);
+      if (good) found.push_back({std::move(group), {std::move(*region)}, 0});
+    }
+    keep(std::move(found), options_.most_joined);
+  }
+
+  std::vector<FusionPlan> result;
+
+ private:
+  static std::vector<int> stored_by(const Partition& partition) {
+    std::vector<int> values;
+    for (const Region& region : partition.regions)
+      values.insert(values.end(), region.outputs.begin(), region.outputs.end());
+    return values;
+  }
+
+  double seconds(const Region& region) const {
+    const Cost of = cost(region);
+    const double bytes = std::max(of.bytes, of.flops / flops_per_byte);
+    return bytes / (device_.bandwidth_gbs * 1e9) +
+           static_cast<double>(1 + region.before.size()) * device_.target->launch_seconds;
+  }
+  double seconds(const std::vector<Region>& regions) const {
+    double total = 0;
+    for (const Region& region : regions) total += seconds(region);
+    return total;
+  }
+
+  /// Takes those over that may save the most, if they can stand in the whole: so many that do different things,
+  /// wherever they do them.
+  /// Their places in `found`.
+  std::vector<std::size_t> keep(std::vector<FusionPlan> found, std::size_t most) {
+    std::vector<std::size_t> kept;
+    std::vector<std::pair<double, std::size_t>> rank;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      found[i].seconds = seconds(found[i].by);
+      double before = 0;
+      for (const std::size_t r : found[i].replaces) before += seconds(partition_.regions[r]);
+      rank.emplace_back(found[i].seconds - before, i);
+    }
+    std::ranges::sort(rank);
+    std::set<std::string> kinds;
+    for (const auto& [worse, i] : rank) {
+      std::string kind;
+      for (const std::size_t r : found[i].replaces) kind += keys_[r];
+      for (const Region& region : found[i].by) kind += canonical_key(region);
+      if (!kinds.contains(kind)) {
+        if (kinds.size() >= most || !fuse_by(graph_, partition_, {&found[i]})) continue;
+        kinds.insert(std::move(kind));
+      }
+      result.push_back(std::move(found[i]));
+      kept.push_back(i);
+    }
+    return kept;
+  }
+
+  static Nodes picked(const Nodes& from, const std::vector<bool>& flags) {
+    Nodes out;
+    std::size_t i = 0;
+    for (const int n : from) {
+      if (flags[i++]) out.insert(n);
+    }
+    return out;
+  }
+
+  Nodes members(const Region& region) const {
+    Nodes nodes;
+    for (const int n : region.nodes) {
+      if (!usage_.inlined[static_cast<std::size_t>(n)]) nodes.insert(n);
+    }
+    return nodes;
+  }
+
+  /// Readers of what a node makes, among these.
+  Nodes readers(int node, const Nodes& among) const {
+    Nodes found;
+    for (const auto& out : graph_.nodes[static_cast<std::size_t>(node)].outs) {
+      if (!out) continue;
+      for (const int user : usage_.users[static_cast<std::size_t>(*out)]) {
+        if (among.contains(user)) found.insert(user);
+      }
+    }
+    return found;
+  }
+
+  /// All that follows from these, themselves included.
+  Nodes closure(Nodes from, const Nodes& among) const {
+    std::vector<int> todo(from.begin(), from.end());
+    while (!todo.empty()) {
+      const int n = todo.back();
+      todo.pop_back();
+      for (const int reader : readers(n, among)) {
+        if (from.insert(reader).second) todo.push_back(reader);
+      }
+    }
+    return from;
+  }
+
+  /// What may lie behind a cut: all that follows from a node's results, and parts that have nothing to do with the
+  /// others. Results of rows first: that is where kernels have their seams.
+  std::vector<Nodes> places(const Nodes& all, const std::vector<int>& given) const {
+    std::vector<int> seams(all.begin(), all.end());
+    std::stable_partition(seams.begin(), seams.end(), [&](int n) { return is_row(n, given); });
+    std::vector<Nodes> found;
+    const auto add = [&](Nodes behind) {
+      if (behind.empty() || behind.size() == all.size() || found.size() >= options_.most_tried) return;
+      if (std::ranges::find(found, behind) == found.end()) found.push_back(std::move(behind));
+    };
+    Nodes left = all;
+    while (!left.empty()) {
+      Nodes part = closure({*left.begin()}, all);
+      // Followed both ways until nothing is added, it is a part that stands alone.
+      for (std::size_t size = 0; size != part.size();) {
+        size = part.size();
+        for (const int n : all) {
+          const Nodes next = readers(n, all);
+          if (std::ranges::any_of(next, [&](int r) { return part.contains(r); })) part.insert(n);
+        }
+        part = closure(std::move(part), all);
+      }
+      for (const int n : part) left.erase(n);
+      // Cutting off the first of them cuts off the others.
+      if (!part.contains(*all.begin())) add(std::move(part));
+    }
+    for (const int n : seams) add(closure(readers(n, all), all));
+    // Before a row: what it reads is stored.
+    for (const int n : seams) {
+      if (is_row(n, given)) add(closure({n}, all));
+    }
+    return found;
+  }
+
+  bool is_row(int node, const std::vector<int>& given) const {
+    const OpClass c = classify(graph_.nodes[static_cast<std::size_t>(node)].op);
+    return (c == OpClass::row || c == OpClass::scan) && !has_statistics(node, given);
+  }
+
+  /// Whether this is a norm that folds nothing, because its statistics are given.
+  bool has_statistics(int node, const std::vector<int>& given) const {
+    if (given.empty()) return false;
+    const std::vector<int> needed = statistics_of(graph_, graph_.nodes[static_cast<std::size_t>(node)]);
+    return !needed.empty() && std::ranges::all_of(needed, [&](int v) { return std::ranges::binary_search(given, v); });
+  }
+
+  std::optional<Region> lowered(const Nodes& nodes, const std::vector<int>& outputs,
+                                const std::vector<int>& given) const {
+    if (outputs.empty()) return std::nullopt;
+    std::vector<bool> inside = usage_.inlined;
+    for (const int n : nodes) inside[static_cast<std::size_t>(n)] = true;
+    auto kernel = lower(graph_, inside, outputs, options_.limits, given);
+    if (!kernel) return std::nullopt;
+    return region_of(graph_, usage_, nodes, std::move(*kernel), given);
+  }
+
+  /// Whether a value is made by one of these, or is a view of such.
+  bool made_by(int value, const Nodes& nodes) const {
+    const int producer = usage_.producers[static_cast<std::size_t>(value)];
+    if (producer < 0) return false;
+    if (!usage_.inlined[static_cast<std::size_t>(producer)]) return nodes.contains(producer);
+    return std::ranges::any_of(usage_.sources(graph_, producer), [&](int v) {
+      const int n = usage_.producers[static_cast<std::size_t>(v)];
+      return n >= 0 && nodes.contains(n);
+    });
+  }
+
+  std::optional<std::vector<Region>> split(const Region& region, const Nodes& all, const Nodes& behind) const {
+    Nodes before;
+    std::ranges::set_difference(all, behind, std::inserter(before, before.end()));
+    auto stored = halves(region, before, behind, behind);
+    // The reader makes pointwise values again from what is stored besides (or was given).
+    Nodes again = behind;
+    for (bool grown = true; grown;) {
+      grown = false;
+      for (const int n : before) {
+        const OpClass c = classify(graph_.nodes[static_cast<std::size_t>(n)].op);
+        if (again.contains(n) || (c != OpClass::pointwise && !has_statistics(n, region.given))) continue;
+        if (readers(n, again).empty()) continue;
+        grown = again.insert(n).second;
+      }
+    }
+    if (again.size() == behind.size()) return stored;
+    auto repeated = halves(region, before, again, behind);
+    if (!stored || (repeated && seconds(*repeated) < seconds(*stored))) return repeated;
+    return stored;
+  }
+
+  /// `second` may hold nodes of `first`, and makes their values for itself; of the region's outputs those that
+  /// `behind` makes are its own.
+  std::optional<std::vector<Region>> halves(const Region& region, const Nodes& first, const Nodes& second,
+                                            const Nodes& behind) const {
+    std::vector<int> ours, theirs;
+    for (const int v : region.outputs) (made_by(v, behind) ? theirs : ours).push_back(v);
+    for (const int n : first) {
+      if (second.contains(n)) continue;
+      for (const auto& out : graph_.nodes[static_cast<std::size_t>(n)].outs) {
+        if (!out || std::ranges::find(ours, *out) != ours.end()) continue;
+        if (std::ranges::binary_search(region.given, *out)) continue;
+        const auto& users = usage_.users[static_cast<std::size_t>(*out)];
+        if (std::ranges::any_of(users, [&](int user) { return second.contains(user); })) ours.push_back(*out);
+      }
+    }
+    auto one = lowered(first, ours, region.given);
+    if (!one) return std::nullopt;
+    auto two = lowered(second, theirs, region.given);
+    if (!two) return std::nullopt;
+    return std::vector<Region>{std::move(*one), std::move(*two)};
+  }
+
+  /// By step of the order: the steps that it waits for, at first or second hand.
+  void find_waits() {
+    std::map<int, std::size_t> maker;
+    place_.resize(partition_.regions.size());
+    for (std::size_t i = 0; i < partition_.order.size(); ++i) {
+      const Item& item = partition_.order[i];
+      const auto index = static_cast<std::size_t>(item.index);
+      std::vector<bool>& before = waits_.emplace_back(partition_.order.size(), false);
+      for (const int v : item.is_region ? partition_.regions[index].inputs : ir::reads(graph_.nodes[index])) {
+        const auto from = maker.find(v);
+        if (from == maker.end()) continue;
+        before[from->second] = true;
+        for (std::size_t s = 0; s < i; ++s) before[s] = before[s] || waits_[from->second][s];
+      }
+      if (item.is_region) {
+        place_[index] = i;
+        for (const int v : partition_.regions[index].outputs) maker.emplace(v, i);
+      } else {
+        for (const auto& out : graph_.nodes[index].outs) {
+          if (out) maker.emplace(*out, i);
+        }
+      }
+    }
+  }
+
+  /// Whether some other step waits for `a`, and `b` for that one.
+  bool waits_between(std::size_t a, std::size_t b) const {
+    const std::vector<bool>& before = waits_[place_[b]];
+    for (std::size_t s = 0; s < before.size(); ++s) {
+      if (before[s] && waits_[s][place_[a]]) return true;
+    }
+    return false;
+  }
+
+  static std::int64_t points(const Region& region) {
+    return region.kernel.outer_extent() * region.kernel.inner_extent();
+  }
+
+  /// What join() looks at, the most promising first.
+  std::vector<std::vector<std::size_t>> groups() const {
+    const auto& regions = partition_.regions;
+    std::vector<std::vector<std::size_t>> neighbours, alike, all;
+    std::vector<bool> grouped(regions.size(), false);
+    for (std::size_t a = 0; a < regions.size(); ++a) {
+      std::vector<std::size_t> apart{a};
+      for (std::size_t b = a + 1; b < regions.size(); ++b) {
+        if (waits_between(a, b) || waits_between(b, a)) continue;
+        const bool near = waits_[place_[b]][place_[a]] || waits_[place_[a]][place_[b]];
+        if (near) {
+          neighbours.push_back({a, b});
+        } else if (points(regions[a]) == points(regions[b])) {
+          alike.push_back({a, b});
+          if (std::ranges::all_of(apart, [&](std::size_t r) { return independent(r, b); })) apart.push_back(b);
+        }
+      }
+      if (apart.size() < 3 || grouped[a]) continue;
+      for (const std::size_t r : apart) grouped[r] = true;
+      all.push_back(std::move(apart));
+    }
+    std::ranges::move(neighbours, std::back_inserter(all));
+    std::ranges::move(alike, std::back_inserter(all));
+    return all;
+  }
+
+  bool independent(std::size_t a, std::size_t b) const {
+    return !waits_[place_[a]][place_[b]] && !waits_[place_[b]][place_[a]];
+  }
+
+  std::optional<Region> joined(const std::vector<std::size_t>& group) const {
+    Nodes nodes, given;
+    std::vector<int> outputs;
+    for (const std::size_t r : group) {
+      nodes.merge(members(partition_.regions[r]));
+      given.insert(partition_.regions[r].given.begin(), partition_.regions[r].given.end());
+      for (const int v : partition_.regions[r].outputs) {
+        if (needed_beside(v, group)) outputs.push_back(v);
+      }
+    }
+    // What one of them stores for another is made inside now.
+    for (const std::size_t r : group) {
+      for (const int v : partition_.regions[r].outputs) given.erase(v);
+    }
+    return lowered(nodes, outputs, {given.begin(), given.end()});
+  }
+
+  bool needed_beside(int value, const std::vector<std::size_t>& group) const {
+    if (read_elsewhere_.contains(value)) return true;
+    for (std::size_t r = 0; r < partition_.regions.size(); ++r) {
+      const auto& inputs = partition_.regions[r].inputs;
+      if (std::ranges::find(group, r) == group.end() && std::ranges::find(inputs, value) != inputs.end()) return true;
+    }
+    return false;
+  }
+
+  const ir::Graph& graph_;
+  const Partition& partition_;
+  const Device& device_;
+  const FusionOptions& options_;
+  Usage usage_;
+  std::vector<std::string> keys_;         ///< by region: equal ones do the same
+  std::vector<std::vector<bool>> waits_;  ///< find_waits()
+  std::vector<std::size_t> place_;        ///< by region: its place in the order
+  /// By kernel and number of nodes: which of the nodes lie behind each cut that was kept.
+  std::map<std::pair<std::string, std::size_t>, std::vector<std::vector<bool>>> cuts_;
+  Nodes read_elsewhere_;  ///< values that must be in memory for others than kernels
+};
+
+}  // namespace
+
+std::vector<FusionPlan> fusion_plans(const ir::Graph& graph, const Partition& partition, const Device& device,
+                                     const FusionOptions& options) {
+  FusionPlanner cutter(graph, partition, device, options);
+  cutter.join();
+  for (std::size_t r = 0; r < partition.regions.size(); ++r) cutter.cut(r);
+  return std::move(cutter.result);
+}
+
+Result<Partition> fuse_by(const ir::Graph& graph, const Partition& partition,
+                          const std::vector<const FusionPlan*>& chosen) {
+  std::vector<Region> regions;
+  for (std::size_t r = 0; r < partition.regions.size(); ++r) {
+    const bool replaced = std::ranges::any_of(
+        chosen, [&](const FusionPlan* c) { return std::ranges::find(c->replaces, r) != c->replaces.end(); });
+    if (!replaced) regions.push_back(partition.regions[r]);
+  }
+  for (const FusionPlan* one : chosen) regions.insert(regions.end(), one->by.begin(), one->by.end());
+  return arrange(graph, std::move(regions));
+}
+
+}  // namespace planish::codegen

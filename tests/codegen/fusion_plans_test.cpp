@@ -1,0 +1,236 @@
+#include "codegen/partition/fusion_plans.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "codegen/sound.h"
+
+using namespace planish;
+using namespace planish::codegen;
+using namespace planish::codegen::testing;
+
+namespace {
+
+/// Every way by itself makes a sound whole of the same outputs.
+std::vector<FusionPlan> sound_ways(const ir::Graph& graph, const Partition& p) {
+  auto ways = fusion_plans(graph, p, cpu());
+  for (const FusionPlan& way : ways) {
+    REQUIRE_FALSE(way.replaces.empty());
+    CHECK(std::ranges::is_sorted(way.replaces));
+    const auto whole = fuse_by(graph, p, {&way});
+    REQUIRE(whole.has_value());
+    CHECK(whole->regions.size() == p.regions.size() - way.replaces.size() + way.by.size());
+    sound(graph, *whole);
+  }
+  return ways;
+}
+
+bool replaces_one(const FusionPlan& way) {
+  return way.replaces.size() == 1;
+}
+
+}  // namespace
+
+TEST_CASE("a fused row can be cut before and behind its reduction") {
+  GraphBuilder g;
+  const int x = g.input({64, 512});
+  const int e = g.node("exp.default", {V("self", x)}, {64, 512});
+  const int t = g.node("sum.dim_IntList", {V("self", e), L("dim", {1}), B("keepdim", true), N("dtype")}, {64, 1});
+  g.output(g.node("div.Tensor", {V("self", e), V("other", t)}, {64, 512}));
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 1);
+  const auto ways = sound_ways(g.graph, p);
+  REQUIRE_FALSE(ways.empty());
+  CHECK(std::ranges::all_of(ways, replaces_one));
+  // The sums are stored, and the reader takes the exponentials again from x: nothing of x's size is written between.
+  CHECK(std::ranges::any_of(ways, [&](const FusionPlan& way) {
+    return way.by[0].outputs == std::vector<int>{t} && std::ranges::find(way.by[1].inputs, x) != way.by[1].inputs.end();
+  }));
+  // The exponentials are stored.
+  CHECK(std::ranges::any_of(ways, [&](const FusionPlan& way) { return way.by[0].outputs == std::vector<int>{e}; }));
+}
+
+TEST_CASE("parts that have nothing to do with each other can be two kernels") {
+  GraphBuilder g;
+  const int x = g.input({256, 256});
+  const int a = g.node("exp.default", {V("self", x)}, {256, 256});
+  const int b = g.node("neg.default", {V("self", x)}, {256, 256});
+  g.output(a);
+  g.output(b);
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 1);
+  const auto ways = sound_ways(g.graph, p);
+  REQUIRE(ways.size() == 1);
+  CHECK(ways[0].by[0].outputs.size() == 1);
+  CHECK(ways[0].by[1].outputs.size() == 1);
+}
+
+TEST_CASE("kernels of one size that share nothing can be one launch") {
+  GraphBuilder g;
+  const int x = g.input({16, 32}), y = g.input({16, 32});
+  const int a = g.node("exp.default", {V("self", x)}, {16, 32});
+  const int b = g.node("exp.default", {V("self", y)}, {16, 32});
+  g.output(a);
+  g.output(b);
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 2);
+  const auto ways = sound_ways(g.graph, p);
+  REQUIRE(ways.size() == 1);
+  CHECK(ways[0].replaces == std::vector<std::size_t>{0, 1});
+  CHECK(ways[0].by[0].outputs.size() == 2);
+  CHECK(ways[0].seconds < 2 * cpu().target->launch_seconds);
+}
+
+TEST_CASE("many small kernels of one size can be one launch") {
+  GraphBuilder g;
+  for (int i = 0; i < 5; ++i) {
+    const int mean = g.input({32, 16}), now = g.input({32, 16});
+    const int kept = g.node("mul.Tensor", {V("self", mean), F("other", 0.9)}, {32, 16});
+    g.output(g.node("add.Tensor", {V("self", kept), V("other", now), I("alpha", 1)}, {32, 16}));
+  }
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 5);
+  const auto ways = sound_ways(g.graph, p);
+  CHECK(
+      std::ranges::any_of(ways, [](const FusionPlan& way) { return way.replaces.size() == 5 && way.by.size() == 1; }));
+  CHECK(std::ranges::any_of(ways, [](const FusionPlan& way) { return way.replaces.size() == 2; }));
+}
+
+TEST_CASE("what waits for a step between them cannot be one kernel") {
+  GraphBuilder g;
+  const int x = g.input({4, 4});
+  const int a = g.node("relu.default", {V("self", x)}, {4, 4});
+  const int m = g.node("mm.default", {V("self", a), V("mat2", a)}, {4, 4});
+  g.output(g.node("add.Tensor", {V("self", a), V("other", m), I("alpha", 1)}, {4, 4}));
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 2);
+  CHECK(sound_ways(g.graph, p).empty());
+}
+
+TEST_CASE("ways that replace different kernels go together, and those of one kernel are few") {
+  GraphBuilder g;
+  int last = g.input({128, 256});
+  for (int i = 0; i < 12; ++i) last = g.node("sin.default", {V("self", last)}, {128, 256});
+  g.output(last);
+  const int y = g.input({64, 64});
+  const int e = g.node("exp.default", {V("self", y)}, {64, 64});
+  const int t = g.node("sum.dim_IntList", {V("self", e), L("dim", {1}), B("keepdim", true), N("dtype")}, {64, 1});
+  g.output(g.node("div.Tensor", {V("self", e), V("other", t)}, {64, 64}));
+  const Partition p = cut(g.graph);
+  REQUIRE(p.regions.size() == 2);
+  const auto ways = sound_ways(g.graph, p);
+  for (const std::size_t r : {std::size_t{0}, std::size_t{1}}) {
+    const auto of = std::ranges::count_if(ways, [&](const FusionPlan& w) { return w.replaces == std::vector{r}; });
+    CHECK(of > 0);
+    CHECK(of <= 4);
+  }
+  const auto first = std::ranges::find(ways, std::vector<std::size_t>{0}, &FusionPlan::replaces);
+  const auto second = std::ranges::find(ways, std::vector<std::size_t>{1}, &FusionPlan::replaces);
+  const auto both = fuse_by(g.graph, p, {&*first, &*second});
+  REQUIRE(both.has_value());
+  CHECK(both->regions.size() == 4);
+  sound(g.graph, *both);
+}
+
+TEST_CASE("every way to cut a captured attention block is sound, and the same each time") {
+  const ir::Graph graph = fixture("attention_block.json");
+  const Partition p = cut(graph);
+  const auto ways = sound_ways(graph, p);
+  CHECK(ways.size() >= p.regions.size());
+  const auto again = fusion_plans(graph, p, cpu());
+  REQUIRE(again.size() == ways.size());
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    CHECK(again[i].replaces == ways[i].replaces);
+    REQUIRE(again[i].by.size() == ways[i].by.size());
+    for (std::size_t k = 0; k < ways[i].by.size(); ++k)
+      CHECK(text(again[i].by[k].kernel) == text(ways[i].by[k].kernel));
+  }
+}
+
+namespace {
+
+/// A group norm of f32 or bf16 data, the latter with its statistics in fp32 behind it as capture writes them; its SiLU
+/// is folded one way, the norm itself the other.
+struct TwoReaders {
+  GraphBuilder g;
+  int silu = -1, mean = -1, rstd = -1;  ///< the latter two as kernels store them
+  explicit TwoReaders(DType dtype) {
+    const Shape full{4, 16, 60};  // channels of no whole pieces: their folds are kernels of their own
+    const int x = g.input(full, dtype), w = g.input({16}, dtype);
+    const int y = norm(x, w, full, dtype);
+    if (dtype != DType::f32) norm(g.node("_to_copy.default", {V("self", x)}, full), -1, full, DType::f32);
+    silu = g.node("silu.default", {V("self", y)}, full, dtype);
+    const int m = g.node("mean.dim", {V("self", silu), L("dim", {2}), B("keepdim", false), N("dtype")}, {4, 16}, dtype);
+    g.output(g.node("sqrt.default", {V("self", m)}, {4, 16}, dtype));
+    g.output(g.node("amax.default", {V("self", y), L("dim", {1}), B("keepdim", false)}, {4, 60}, dtype));
+  }
+
+ private:
+  int norm(int x, int w, const Shape& full, DType dtype) {
+    const int y = g.node("native_group_norm.default",
+                         {V("input", x), w < 0 ? N("weight") : V("weight", w), N("bias"), I("N", 4), I("C", 16),
+                          I("HxW", 60), I("group", 4), F("eps", 1e-5)},
+                         full, dtype);
+    mean = g.value({4, 4}, dtype), rstd = g.value({4, 4}, dtype);
+    g.graph.nodes.back().outs = {y, mean, rstd};
+    return y;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("kernels that are given a norm's statistics are given them in every way to cut them") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const TwoReaders task(dtype);
+    const Partition p = cut(task.g.graph);
+    const std::vector<int> statistics{task.mean, task.rstd};
+    REQUIRE(p.regions.size() == 3);
+    CHECK(p.regions[0].outputs == statistics);
+    CHECK(p.regions[0].given.empty());
+    CHECK(p.regions[1].given == statistics);
+    CHECK(p.regions[2].given == statistics);
+    const auto ways = sound_ways(task.g.graph, p);
+    const auto folds = [](const Region& r) { return r.kernel.reductions.size(); };
+    const auto stores = [&](const FusionPlan& way) { return way.by[0].outputs == std::vector<int>{task.silu}; };
+    // Among them the norm as a kernel of its own, which writes what the fold reads: it folds nothing.
+    const auto written = std::ranges::find_if(ways, stores);
+    REQUIRE(written != ways.end());
+    CHECK(written->by[0].given == statistics);
+    CHECK(folds(written->by[0]) == 0);
+    for (const FusionPlan& way : ways) {
+      if (way.replaces[0] == 0) continue;
+      for (const Region& region : way.by) CHECK(folds(region) <= way.replaces.size());
+    }
+    // Both readers as one kernel.
+    const auto one = std::ranges::find(ways, std::vector<std::size_t>{1, 2}, &FusionPlan::replaces);
+    REQUIRE(one != ways.end());
+    CHECK(one->by[0].given == statistics);
+    CHECK(folds(one->by[0]) == 2);
+  }
+}
+
+TEST_CASE("a norm's statistics are not given to what makes them") {
+  GraphBuilder g;
+  const int x = g.input({4, 16, 64});
+  const int y =
+      g.node("native_layer_norm.default",
+             {V("input", x), L("normalized_shape", {64}), N("weight"), N("bias"), F("eps", 1e-5)}, {4, 16, 64});
+  const int mean = g.value({4, 16, 1}), rstd = g.value({4, 16, 1});
+  g.graph.nodes.back().outs = {y, mean, rstd};
+  const int m = g.node("mean.dim", {V("self", y), L("dim", {1}), B("keepdim", false), N("dtype")}, {4, 64});
+  g.output(m);
+  PartitionOptions apart;  // partition() would make one kernel of it
+  apart.limits.max_nodes = 13;
+  const auto p = partition(g.graph, apart);
+  REQUIRE(p.has_value());
+  REQUIRE(p->regions.size() == 2);
+  CHECK(p->regions[1].given == std::vector<int>{mean, rstd});
+  const auto ways = sound_ways(g.graph, *p);
+  const auto one = std::ranges::find(ways, std::vector<std::size_t>{0, 1}, &FusionPlan::replaces);
+  REQUIRE(one != ways.end());
+  CHECK(one->by[0].given.empty());
+  CHECK(one->by[0].outputs == std::vector<int>{m});
+  CHECK(one->by[0].inputs == std::vector<int>{x});
+  CHECK(text(one->by[0].kernel) == text(cut(g.graph).regions[0].kernel));
+}
