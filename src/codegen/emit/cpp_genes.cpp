@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "codegen/emit/cpp_emit.h"
+#include "codegen/emit/cpp_kind.h"
 #include "codegen/emit/cpp_plan.h"
 #include "codegen/emit/early_stores.h"
 #include "codegen/emit/expression.h"
@@ -73,7 +74,7 @@ double weight(const Kernel& k, int v) {
 }
 
 bool shares_costly_values(const Kernel& k) {
-  if (!k.has_rows() || k.reductions.empty() || k.anchor == Anchor::row_and_column) return false;
+  if (!cpp_kind(k).buffers || k.reductions.empty()) return false;
   for (const auto& n : k.nodes)
     if (n.op == Op::exp || n.op == Op::erf || n.op == Op::tanh || n.op == Op::sigmoid || n.op == Op::log ||
         n.op == Op::pow || n.op == Op::sin || n.op == Op::cos)
@@ -120,7 +121,7 @@ std::vector<int> widths(const Device& device) {
 }
 
 int tile_variable(const Kernel& kernel, int v, std::vector<int>* loads) {
-  if (kernel.anchor != Anchor::pointwise) return -1;
+  if (!cpp_kind(kernel).chunks) return -1;
   int best = -1;
   std::size_t most = 0;
   for (int u = 0; u < static_cast<int>(kernel.space.extents.size()); ++u) {
@@ -139,13 +140,12 @@ int tile_variable(const Kernel& kernel, int v, std::vector<int>* loads) {
 std::vector<int> vector_variables(const Kernel& kernel) {
   std::vector<std::pair<double, int>> all;
   const int n = static_cast<int>(kernel.space.extents.size());
+  const Lanes lanes = cpp_kind(kernel).lanes;
   for (int v = 0; v < n; ++v) {
-    // Threads that fold both ways own rows, and lanes columns. Of parts of rows the lanes are neighbours.
-    if ((kernel.anchor == Anchor::row_and_column || kernel.anchor == Anchor::segmented_row) && v != n - 1) continue;
-    // A scan's lanes are rows, or neighbours in the order of the sweep.
-    if (kernel.anchor == Anchor::scan && v != n - 1 && v >= n - kernel.inner) continue;
+    if (lanes == Lanes::neighbours && v != n - 1) continue;
+    if (lanes == Lanes::rows_or_last && v != n - 1 && v >= n - kernel.inner) continue;
     bool stored = true;  // a pointwise vector must move every output
-    if (kernel.anchor == Anchor::pointwise || v >= n - kernel.inner)
+    if (!kernel.has_rows() || v >= n - kernel.inner)
       for (const auto& o : kernel.outputs) stored &= o.per_row || o.index.depends_on(v);
     else
       for (const auto& o : kernel.outputs) stored &= o.index.depends_on(v);
@@ -162,7 +162,7 @@ std::vector<int> vector_variables(const Kernel& kernel) {
 
 bool panels_fit(const Kernel& kernel, int v) {
   const int outer = static_cast<int>(kernel.space.extents.size()) - kernel.inner;
-  return kernel.anchor == Anchor::row && v < outer && kernel.inner_extent() >= 64 && !printing::stores_last(kernel) &&
+  return cpp_kind(kernel).panels && v < outer && kernel.inner_extent() >= 64 && !printing::stores_last(kernel) &&
          std::all_of(
              kernel.reductions.begin(), kernel.reductions.end(), [](const Reduction& r) { return r.phase == 0; });
 }
@@ -203,13 +203,13 @@ std::vector<Gene> cpp_genes(const Kernel& given, const Device& device) {
   if (std::any_of(kernel.outputs.begin(), kernel.outputs.end(),
                   [](const Output& o) { return o.dtype == DType::f32 && !o.per_row && !o.per_part; }))
     out.push_back({"nt", {0, 1}});
-  if (kernel.anchor == Anchor::pointwise) {
+  if (cpp::cpp_kind(kernel).chunks) {
     out.push_back({"chunk", {1024, 4096, 16384, 65536, 262144}});
     if (std::any_of(variables.begin(), variables.end(), [&](int v) { return cpp::tile_variable(kernel, v) >= 0; }))
       out.push_back({"tile", {0, 32, 64, 128}});
   } else {
-    out.push_back({"split", kernel.anchor == Anchor::row_and_column ? std::vector<std::int64_t>{0}
-                                                                    : std::vector<std::int64_t>{0, 1}});
+    out.push_back(
+        {"split", cpp::cpp_kind(kernel).splits ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0}});
     if (cpp::shares_costly_values(kernel) && kernel.inner_extent() <= cpp::kBufferElements)
       out.push_back({"buffer", {0, 1}});
     if (std::any_of(variables.begin(), variables.end(), [&](int v) { return cpp::panels_fit(kernel, v); }))
@@ -227,16 +227,16 @@ std::string cpp_illegal(const Kernel& given, const Device& device, const Genome&
     if (std::find(it->choices.begin(), it->choices.end(), value) == it->choices.end())
       return fmt::format("gene `{}` cannot be {}", name, value);
   }
+  const cpp::CppKind& kind = cpp::cpp_kind(kernel);
   const auto variables = cpp::vector_variables(kernel);
   if (variables.empty()) return "no variable can be the vector variable";
   const int v = static_cast<int>(gene(genome, "vary", variables[0]));
   if (gene(genome, "tile", 0) > 0 && cpp::tile_variable(kernel, v) < 0)
     return "tiles need loads that run along another variable";
-  if (kernel.anchor == Anchor::scan && v == static_cast<int>(kernel.space.extents.size()) - 1 && kernel.inner > 0 &&
+  if (kind.in_order && v == static_cast<int>(kernel.space.extents.size()) - 1 && kernel.inner > 0 &&
       gene(genome, "unroll", 1) != 1)
     return "a scan takes the vectors of a row one after the other";
-  if (kernel.anchor == Anchor::row_and_column &&
-      cpp::most_room(kernel, gene(genome, "threads", 1)) > cpp::kMostRowColumnBytes)
+  if (kind.column_states && cpp::most_room(kernel, gene(genome, "threads", 1)) > cpp::kMostRowColumnBytes)
     return "the threads' columns do not fit the memory that a kernel may take";
   if (gene(genome, "split", 0) && gene(genome, "threads", 1) == 1) return "one thread has nobody to share a row with";
   const int n = static_cast<int>(kernel.space.extents.size());
@@ -252,6 +252,7 @@ std::string cpp_illegal(const Kernel& given, const Device& device, const Genome&
 
 std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
   const Kernel kernel = cpp::with_variable(given);
+  const cpp::CppKind& kind = cpp::cpp_kind(kernel);
   const auto variables = cpp::vector_variables(kernel);
   if (variables.empty()) return {};
   const auto genes = cpp_genes(kernel, device);
@@ -274,12 +275,11 @@ std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
     g["bits"] = cpp::widths(device)[0];
     g["vary"] = v;
     g["threads"] = threads;
-    while (kernel.anchor == Anchor::row_and_column && g["threads"] > 1 &&
-           cpp::most_room(kernel, g["threads"]) > cpp::kMostRowColumnBytes)
+    while (kind.column_states && g["threads"] > 1 && cpp::most_room(kernel, g["threads"]) > cpp::kMostRowColumnBytes)
       g["threads"] = g["threads"] == genes_threads.back() ? genes_threads[genes_threads.size() - 2] : g["threads"] / 2;
     const std::int64_t lanes = g["bits"] / 32, ev = cpp::extent(kernel, v);
     g["unroll"] = row ? (ev >= 8 * lanes ? 4 : ev >= 2 * lanes ? 2 : 1) : costly > 0 ? 1 : 2;
-    if (kernel.anchor == Anchor::scan && !column) g["unroll"] = 1;
+    if (kind.in_order && !column) g["unroll"] = 1;
     if (column && kernel.nodes.size() > 24) g["unroll"] = 1;
     if (has("nt")) g["nt"] = bytes > static_cast<double>(device.l2_bytes);
     if (has("chunk")) {
@@ -294,7 +294,7 @@ std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
                                         : kernel.outer_extent();
       const std::int64_t inner = kernel.inner_extent();
       g["split"] =
-          kernel.anchor != Anchor::row_and_column && threads > 1 &&
+          kind.splits && threads > 1 &&
           ((units < threads && inner >= 4096) || (units < 4 * threads && units % threads != 0 && inner >= (1 << 18)));
       if (has("buffer")) g["buffer"] = v == n - 1;
       if (has("panel")) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "codegen/emit/cpp_kind.h"
 #include "codegen/emit/cpp_plan.h"
 #include "codegen/emit/early_stores.h"
 #include "codegen/emit/expression.h"
@@ -117,7 +118,7 @@ class Row {
   }
 
   std::string text() {
-    if (view_.kernel.anchor == Anchor::row_and_column) return both_ways();
+    if (cpp_kind(view_.kernel).column_states) return both_ways();
     return along();
   }
 
@@ -536,7 +537,7 @@ class Row {
     for (std::size_t o = 0; o < view_.kernel.outputs.size(); ++o) {
       if (view_.kernel.outputs[o].per_column || view_.kernel.outputs[o].per_part) continue;
       if (!view_.kernel.outputs[o].per_row) {
-        last = last || store_sweep_[o] == phases_ || view_.kernel.anchor != Anchor::row;
+        last = last || store_sweep_[o] == phases_ || !cpp_kind(view_.kernel).early_stores;
         continue;
       }
       if (pass_ > 0) continue;
@@ -638,7 +639,7 @@ class Row {
     const Output& o = view_.kernel.outputs[output];
     if (columns_only_) return o.per_column;
     if (o.per_row || o.per_column || o.per_part || pass_ != 0) return false;
-    return sweep_ == (view_.kernel.anchor == Anchor::row ? store_sweep_[output] : phases_);
+    return sweep_ == (cpp_kind(view_.kernel).early_stores ? store_sweep_[output] : phases_);
   }
 
   /// `lo`, `hi` of a loop; the first loop of a split kernel takes the thread's share, in whole vectors if it is the
