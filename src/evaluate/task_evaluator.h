@@ -74,6 +74,7 @@ class TaskEvaluator {
   };
 
   class Claiming;
+  class ModuleTiming;
   /// A module in the process that runs it, on a data set that it was verified on.
   struct ModuleUnderTest {
     worker::Oracle& oracle;
