@@ -41,9 +41,9 @@ Result<double> parse_max_time(const std::string& text, double budget_seconds);
 Result<std::vector<std::string>> parse_baselines(const std::string& text);
 /// `eager`, `permitted`, `tf32`, or a tolerance between 0 and 1. Kind `usage`.
 Status check_accuracy(const std::string& text);
-/// `auto`, `cpu` or `cuda`. Kind `usage`.
 /// What --target takes.
 std::vector<std::string> target_choices();
+/// One of target_choices(). Kind `usage`.
 Status check_target(const std::string& text);
 
 /// --store FILE, or the default.

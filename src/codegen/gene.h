@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +63,21 @@ struct GeneEffect {
   double part;  ///< of what reaching the aim is worth
 };
 
+/// The effects of one gene: as few as they are, they need no memory of their own.
+class GeneEffects {
+ public:
+  constexpr GeneEffects(std::initializer_list<GeneEffect> effects) : count_(effects.size()) {
+    std::ranges::copy(effects, all_.begin());
+  }
+  constexpr const GeneEffect* begin() const { return all_.data(); }
+  constexpr const GeneEffect* end() const { return all_.data() + count_; }
+  constexpr bool empty() const { return count_ == 0; }
+
+ private:
+  std::array<GeneEffect, 9> all_{};  ///< a longer list does not compile
+  std::size_t count_;
+};
+
 /// What a gene is to a cooperative group of blocks that owns a row.
 enum class InCooperative : std::uint8_t {
   known,    ///< means the same
@@ -72,7 +89,7 @@ struct GeneInfo {
   std::string_view name;
   GeneKind kind;
   std::string_view decides;  ///< for people
-  std::vector<GeneEffect> effects;
+  GeneEffects effects;
   InCooperative in_cooperative = InCooperative::known;
   bool in_triton = false;   ///< means the same there; all others stay at their default
   bool seeds_only = false;  ///< tried as a seed, not drawn
@@ -126,7 +143,7 @@ inline constexpr std::array<std::string_view, 46> gene_names{"exchange",
                                                              "passes",
                                                              "pingpong"};
 
-const std::vector<GeneInfo>& gene_catalogue();
+std::span<const GeneInfo> gene_catalogue();
 /// Null for a name that no schedule has: another coder's gene.
 const GeneInfo* find_gene(std::string_view name);
 /// Of a gene that is not in the catalogue: known.

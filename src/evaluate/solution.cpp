@@ -32,6 +32,11 @@ double call_ms(const ModuleTimes& times, const DeviceFacts& device) {
                                                : times.median_ms;
 }
 
+CallTime call_time(const ModuleTimes& times, const DeviceFacts& device) {
+  const double ms = call_ms(times, device), shift = ms - times.median_ms;
+  return {ms, times.lo_ms + shift, times.hi_ms + shift, shift};
+}
+
 Evaluation evaluation_of(VerifyReply reply, const DeviceFacts& device, double bytes, double flops) {
   Evaluation out;
   out.outcome = reply.outcome;
@@ -39,19 +44,17 @@ Evaluation evaluation_of(VerifyReply reply, const DeviceFacts& device, double by
   out.message = std::move(reply.message);
   if (!reply.cases.empty()) out.test = TestReport{0, std::move(reply.cases), std::move(reply.skipped)};
   if (!reply.verified || !reply.times) return out;
-  const double ms = call_ms(*reply.times, device);
-  // On the CPU the interval moves with the time.
-  const double shift = ms - reply.times->median_ms;
+  const CallTime time = call_time(*reply.times, device);
   BenchReport bench;
-  bench.median_ms = ms;
-  bench.lo_ms = reply.times->lo_ms + shift;
-  bench.hi_ms = reply.times->hi_ms + shift;
+  bench.median_ms = time.median_ms;
+  bench.lo_ms = time.lo_ms;
+  bench.hi_ms = time.hi_ms;
   bench.runs = static_cast<std::int64_t>(reply.times->samples_ms.size());
   bench.host_us = reply.times->host_us;
   bench.wall_ms = reply.times->outside_ms;
   bench.samples_ms = std::move(reply.times->samples_ms);
   out.bench = std::move(bench);
-  if (ms > 0) out.roofline = roofline_of(device, bytes, flops, ms);
+  if (time.median_ms > 0) out.roofline = roofline_of(device, bytes, flops, time.median_ms);
   return out;
 }
 

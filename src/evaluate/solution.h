@@ -8,6 +8,12 @@ namespace planish {
 /// Milliseconds that a call of a verified module took: what it says, and on the CPU, where a call's end is its result,
 /// at least what a clock outside said, less what lies between two calls.
 double call_ms(const ModuleTimes& times, const DeviceFacts& device);
+/// The same with its interval: on the CPU that moves with the time.
+struct CallTime {
+  double median_ms = 0, lo_ms = 0, hi_ms = 0;
+  double shift_ms = 0;  ///< by which it is longer than what the module says
+};
+CallTime call_time(const ModuleTimes& times, const DeviceFacts& device);
 
 /// The evaluation that a verification was. `bytes` and `flops`: the least that its region must move and compute.
 /// Program, region and level are the caller's to fill in.

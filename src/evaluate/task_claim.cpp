@@ -54,120 +54,159 @@ void TaskEvaluator::begin_baselines() {
   if (early.has_value()) early_ = std::move(*early);
 }
 
-Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
-  std::vector<std::string> modes = request.modes;
-  if (modes.empty()) modes = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
-  PLANISH_TRY(const auto lock, take_stage());
-  const bool may_be_known = request.known && request.path.empty();
-  if (const auto found = baselines_.find(modes); may_be_known && found != baselines_.end()) return found->second;
-  // The oracle's data would take memory from what is timed.
-  if (oracle_.has_value() && oracle_->alive()) {
-    for (auto& [name, region] : regions_) {
-      for (const Data& data : region.data) (void)oracle_->drop(data.name, limits_.oracle);
-      region.data.clear();
-    }
+/// One claim: what ships and the baselines, each prepared in one process and timed in turn.
+class TaskEvaluator::Claiming {
+ public:
+  Claiming(TaskEvaluator& task, const ClaimRequest& request, const std::vector<std::string>& modes)
+      : task_(task), request_(request), modes_(modes), on_host_(backend::named(task.device_->facts.target).on_host) {}
+
+  Result<ClaimReply> claim() {
+    make_room();
+    // A mode of torch.compile that tunes itself measures as well: beside another's work it would choose badly.
+    if (!on_host_) PLANISH_CHECK(be_alone());
+    take_what_began_early();
+    PLANISH_CHECK(start());
+    const bool keep = task_.keeps_baseline(request_);
+    start_what_comes_next(keep);
+    const KeepOrEnd after(task_.baseline_, keep);
+    PLANISH_CHECK(prepare_all());
+    if (!ready_.empty()) PLANISH_CHECK(time_all());
+    return std::move(reply_);
   }
-  device_->runners.discard(worker::Runner::Kind::torch);
-  const bool on_host = backend::named(device_->facts.target).on_host;
-  std::optional<DeviceTurn::Measuring> alone;
-  const auto be_alone = [&]() -> Status {
-    PLANISH_TRY(auto measuring, device_->turn.measure(reply_.task_name, limits_.lock));
-    alone.emplace(std::move(measuring));
-    return {};
-  };
-  // A mode of torch.compile that tunes itself measures as well: beside another's work it would choose badly.
-  if (!on_host) PLANISH_CHECK(be_alone());
-  ClaimReply reply;
-  std::map<std::string, double> compiled;
-  if (early_ != nullptr && !request.more) {
-    const auto early = std::exchange(early_, nullptr);
-    if (auto ready = early->finish(std::min(limits_.baseline, work_seconds_left())); ready.has_value()) {
-      baseline_ = std::move(ready->process);
-      compiled = std::move(ready->seconds);
-    }
-  }
-  // One that a shorter claim has left imported torch and holds the task already.
-  const auto start = [&]() -> Status {
-    if (baseline_.has_value() && baseline_->running()) return {};
-    baseline_.reset();
-    PLANISH_TRY(baseline_, device_->spares.baseline(compiles(modes)));
-    return baseline_->open(request_.task, device_->facts.target, limits_.open);
-  };
-  PLANISH_CHECK(start());
-  // Should a baseline be what ships, it is proved as well: what the proof needs imports PyTorch while others compile.
-  if (!request.more && compiles(modes)) {
-    device_->spares.prepare_oracle();
-    device_->runners.warm_up_own();
-  }
-  const bool keep = keeps_baseline(request);
-  if (request.more && !keep && early_ == nullptr) device_->spares.prepare(compiles(request_.baselines));
-  const KeepOrEnd after(baseline_, keep);
-  std::vector<std::string> names;
-  struct Wanted {
+
+ private:
+  struct Timed {
     std::string name, kind, path;
   };
-  std::vector<Wanted> wanted;
-  for (const std::string& mode : modes) wanted.push_back({mode, mode, {}});
-  // Before what may have to be given up for lack of time.
-  if (!request.path.empty()) wanted.insert(wanted.begin(), {"shipped", "shipped", request.path});
-  const double timing_seconds = (request.max_seconds + 1) * static_cast<double>(wanted.size());
-  std::vector<Wanted> added;
-  for (const Wanted& item : wanted) {
-    ClaimTime time;
-    time.name = item.name;
-    const double left = work_seconds_left() - timing_seconds;
-    Result<double> seconds = 0;
-    if (const auto early = compiled.find(item.kind); early != compiled.end() && item.name == item.kind) {
-      seconds = early->second;
-    } else if (left <= 0) {
-      seconds = fail("out_of_time", fmt::format("no time was left for {}", item.name));
-    } else {
-      seconds = baseline_->add(item.name, item.kind, item.path, std::min(limits_.baseline, left));
-      if (!seconds.has_value() && seconds.error().kind == "out_of_time" && left > limits_.baseline)
-        seconds.error().kind = "hang";
-    }
-    if (seconds.has_value()) {
-      time.compile_seconds = *seconds;
-      names.push_back(item.name);
-      added.push_back(item);
-    } else {
-      if (is_device_failure(seconds.error())) return device_lost(seconds.error().message);
-      time.error = seconds.error();
-      if (!baseline_->alive()) {
-        // One mode took the process with it: a new one, with what was there before.
-        compiled.clear();
-        PLANISH_CHECK(start());
-        for (const Wanted& earlier : added)
-          PLANISH_CHECK(baseline_->add(earlier.name, earlier.kind, earlier.path, limits_.baseline));
+
+  DeviceHost& device() const { return *task_.device_; }
+  const Limits& limits() const { return task_.limits_; }
+
+  /// The oracle's data would take memory from what is timed.
+  void make_room() {
+    if (task_.oracle_.has_value() && task_.oracle_->alive()) {
+      for (auto& [name, region] : task_.regions_) {
+        for (const Data& data : region.data) (void)task_.oracle_->drop(data.name, limits().oracle);
+        region.data.clear();
       }
     }
-    reply.times.push_back(std::move(time));
+    device().runners.discard(worker::Runner::Kind::torch);
   }
-  if (names.empty()) return reply;
-  worker::TimeRequest timing;
-  timing.min_runs = request.min_runs;
-  timing.max_runs = request.max_runs;
-  timing.max_seconds = request.max_seconds;
-  device_->settle();
-  if (on_host) PLANISH_CHECK(be_alone());
-  std::unique_lock<std::shared_mutex> still;
-  if (on_host) still = device_->pool.stand_still();
-  reply.clocks_before = device_->nvml.clocks(device_->facts.uuid);
-  PLANISH_TRY(const auto times,
-              baseline_->time(names, timing, (request.max_seconds + limits_.run) * static_cast<double>(names.size())));
-  reply.clocks_after = device_->nvml.clocks(device_->facts.uuid);
-  for (ClaimTime& time : reply.times) {
-    const auto found = times.find(time.name);
-    if (found == times.end()) {
-      if (!time.error.has_value()) time.error = Error{"protocol", "the baseline gave no time for " + time.name, {}, {}};
-      continue;
+
+  Status be_alone() {
+    PLANISH_TRY(auto measuring, device().turn.measure(task_.reply_.task_name, limits().lock));
+    alone_.emplace(std::move(measuring));
+    return {};
+  }
+
+  void take_what_began_early() {
+    if (task_.early_ == nullptr || request_.more) return;
+    const auto early = std::exchange(task_.early_, nullptr);
+    auto ready = early->finish(std::min(limits().baseline, work_seconds_left()));
+    if (!ready.has_value()) return;
+    task_.baseline_ = std::move(ready->process);
+    compiled_ = std::move(ready->seconds);
+  }
+
+  /// The process. One that a shorter claim has left imported torch and holds the task already.
+  Status start() {
+    auto& process = task_.baseline_;
+    if (process.has_value() && process->running()) return {};
+    process.reset();
+    PLANISH_TRY(process, device().spares.baseline(compiles(modes_)));
+    return process->open(task_.request_.task, device().facts.target, limits().open);
+  }
+
+  void start_what_comes_next(bool keep) {
+    // Should a baseline be what ships, it is proved as well: what the proof needs imports PyTorch while others compile.
+    if (!request_.more && compiles(modes_)) {
+      device().spares.prepare_oracle();
+      device().runners.warm_up_own();
     }
-    if (!found->second.has_value()) {
-      if (is_device_failure(found->second.error())) return device_lost(found->second.error().message);
-      time.error = found->second.error();
-      continue;
+    if (request_.more && !keep && task_.early_ == nullptr) device().spares.prepare(compiles(task_.request_.baselines));
+  }
+
+  /// What ships comes before what may have to be given up for lack of time.
+  std::vector<Timed> wanted() const {
+    std::vector<Timed> out;
+    if (!request_.path.empty()) out.push_back({"shipped", "shipped", request_.path});
+    for (const std::string& mode : modes_) out.push_back({mode, mode, {}});
+    return out;
+  }
+
+  Status prepare_all() {
+    const std::vector<Timed> all = wanted();
+    const double timing_seconds = (request_.max_seconds + 1) * static_cast<double>(all.size());
+    for (const Timed& item : all) {
+      ClaimTime time;
+      time.name = item.name;
+      const Result<double> seconds = prepare(item, work_seconds_left() - timing_seconds);
+      if (seconds.has_value()) {
+        time.compile_seconds = *seconds;
+        ready_.push_back(item);
+      } else {
+        if (is_device_failure(seconds.error())) return task_.device_lost(seconds.error().message);
+        time.error = seconds.error();
+        if (!task_.baseline_->alive()) PLANISH_CHECK(start_again());
+      }
+      reply_.times.push_back(std::move(time));
     }
-    const worker::Timing& timed = *found->second;
+    return {};
+  }
+
+  /// Seconds that compiling it took, of the `left` that there are.
+  Result<double> prepare(const Timed& item, double left) {
+    if (const auto early = compiled_.find(item.kind); early != compiled_.end() && item.name == item.kind)
+      return early->second;
+    if (left <= 0) return fail("out_of_time", fmt::format("no time was left for {}", item.name));
+    auto seconds = task_.baseline_->add(item.name, item.kind, item.path, std::min(limits().baseline, left));
+    if (!seconds.has_value() && seconds.error().kind == "out_of_time" && left > limits().baseline)
+      seconds.error().kind = "hang";
+    return seconds;
+  }
+
+  /// One mode took the process with it: a new one, with what was there before.
+  Status start_again() {
+    compiled_.clear();
+    PLANISH_CHECK(start());
+    for (const Timed& earlier : ready_)
+      PLANISH_CHECK(task_.baseline_->add(earlier.name, earlier.kind, earlier.path, limits().baseline));
+    return {};
+  }
+
+  Status time_all() {
+    std::vector<std::string> names;
+    for (const Timed& item : ready_) names.push_back(item.name);
+    worker::TimeRequest timing;
+    timing.min_runs = request_.min_runs;
+    timing.max_runs = request_.max_runs;
+    timing.max_seconds = request_.max_seconds;
+    device().settle();
+    if (on_host_) PLANISH_CHECK(be_alone());
+    std::unique_lock<std::shared_mutex> still;
+    if (on_host_) still = device().pool.stand_still();
+    reply_.clocks_before = device().nvml.clocks(device().facts.uuid);
+    const double limit = (request_.max_seconds + limits().run) * static_cast<double>(names.size());
+    PLANISH_TRY(const auto times, task_.baseline_->time(names, timing, limit));
+    reply_.clocks_after = device().nvml.clocks(device().facts.uuid);
+    for (ClaimTime& time : reply_.times) {
+      const auto found = times.find(time.name);
+      if (found == times.end()) {
+        if (!time.error.has_value())
+          time.error = Error{"protocol", "the baseline gave no time for " + time.name, {}, {}};
+        continue;
+      }
+      if (!found->second.has_value()) {
+        if (is_device_failure(found->second.error())) return task_.device_lost(found->second.error().message);
+        time.error = found->second.error();
+        continue;
+      }
+      enter(*found->second, time);
+    }
+    return {};
+  }
+
+  static void enter(const worker::Timing& timed, ClaimTime& time) {
     time.median_ms = timed.median_ms;
     time.lo_ms = timed.lo_ms;
     time.hi_ms = timed.hi_ms;
@@ -180,8 +219,26 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
     time.kept_hi_ms = timed.kept_hi_ms;
     time.samples_ms = timed.samples_ms;
   }
-  if (may_be_known && std::ranges::none_of(reply.times, [](const ClaimTime& time) { return time.error.has_value(); }))
-    baselines_[modes] = reply;
+
+  TaskEvaluator& task_;
+  const ClaimRequest& request_;
+  const std::vector<std::string>& modes_;
+  const bool on_host_;
+  std::optional<DeviceTurn::Measuring> alone_;
+  std::map<std::string, double> compiled_;  ///< before the claim: seconds by mode
+  std::vector<Timed> ready_;
+  ClaimReply reply_;
+};
+
+Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
+  std::vector<std::string> modes = request.modes;
+  if (modes.empty()) modes = {"eager", "compile", "max_autotune_no_cudagraphs", "max_autotune"};
+  PLANISH_TRY(const auto lock, take_stage());
+  const bool may_be_known = request.known && request.path.empty();
+  if (const auto found = baselines_.find(modes); may_be_known && found != baselines_.end()) return found->second;
+  auto reply = Claiming(*this, request, modes).claim();
+  const auto failed = [](const ClaimTime& time) { return time.error.has_value(); };
+  if (reply.has_value() && may_be_known && std::ranges::none_of(reply->times, failed)) baselines_[modes] = *reply;
   return reply;
 }
 

@@ -30,126 +30,180 @@ double seconds_since(TimePoint start) {
 
 }  // namespace
 
-Status TaskEvaluator::time_module(const ModuleUnderTest& tested, VerifyReply& reply) {
-  worker::Oracle& oracle = tested.oracle;
-  worker::Runner& runner = tested.runner;
-  const auto refuse = [&](Outcome outcome, std::string why) -> Status {
-    reply.verified = false;
-    reply.outcome = outcome;
-    reply.message = std::move(why);
-    reply.times.reset();
-    return {};
-  };
-  const auto failed = [&](const Error& error) -> Status {
-    if (error.kind == "out_of_time" && work_seconds_left() <= 0) return std::unexpected(error);
-    return refuse(outcome_of_runner(error, runner.fault()), "while it was timed: " + error.message);
-  };
-  // Contents and addresses of a second set, where memory has room for it.
-  worker::TimeRequest request;
-  request.data = {tested.data.name};
-  std::vector<const worker::DataSet*> sets{&tested.data};
-  worker::DataSet second;
-  const Drop drop(oracle, second_set, limits_.oracle);
-  constexpr double share = 0.1;
-  if (static_cast<double>(tested.data.bytes()) < share * static_cast<double>(device_->facts.memory_bytes)) {
-    PLANISH_TRY(second, oracle.make("task", second_set, fresh_seed(), "task", limits_.oracle, tested.own_state));
-    if (auto bound = runner.bind(tested.handle, second_set, module_bindings(second), limits_.load); !bound.has_value())
-      return failed(bound.error());
-    request.data.emplace_back(second_set);
-    sets.push_back(&second);
-  }
-  PLANISH_TRY(const std::string skipped, oracle.refresh(tested.data.name, fresh_seed(), "task", limits_.oracle));
-  if (!skipped.empty()) return fail("infrastructure", "the task's own data were refused: " + skipped);
-  for (const std::string& name : request.data) PLANISH_CHECK(oracle.poison(name, limits_.oracle));
+/// The timing of one module. Steps give false where the module is through, and the reply says why.
+class TaskEvaluator::ModuleTiming {
+ public:
+  ModuleTiming(TaskEvaluator& task, const ModuleUnderTest& tested, VerifyReply& reply)
+      : task_(task), tested_(tested), reply_(reply), on_host_(backend::named(task.device_->facts.target).on_host) {}
 
-  const bool on_host = backend::named(device_->facts.target).on_host;
-  request.flush_bytes = on_host ? 0 : 2 * device_->facts.l2_bytes;
-  request.min_runs = 10;
-  request.max_runs = 200;
-  request.max_seconds = 2;
-  PLANISH_TRY(const auto machine, device_->turn.measure(reply_.task_name, limits_.lock));
-  std::unique_lock<std::shared_mutex> still;
-  if (on_host) still = device_->pool.stand_still();
-  ModuleTimes times;
-  worker::Timing timing;
-  std::string mismatch;
-  for (int round = 0; round < rounds; ++round) {
-    const TimePoint start = real_clock().now();
-    auto timed = runner.time(tested.handle, request, request.max_seconds + limits_.run * 4);
-    if (!timed.has_value()) return failed(timed.error());
-    mismatch = time_mismatch(*timed, seconds_since(start));
-    timing = std::move(*timed);
-    // By a clock that is not the module's: the message alone, then the message and many calls. On a GPU a call may
-    // return before its work is done, and the host be the slower of the two.
-    const double own_ms = on_host ? timing.median_ms : std::max(timing.median_ms, timing.host_us / 1000);
+  Status run() {
+    const Drop drop(tested_.oracle, second_set, limits().oracle);
+    PLANISH_TRY(bool goes_on, make_data());
+    if (!goes_on) return {};
+    request_.flush_bytes = on_host_ ? 0 : 2 * task_.device_->facts.l2_bytes;
+    request_.min_runs = 10;
+    request_.max_runs = 200;
+    request_.max_seconds = 2;
+    PLANISH_TRY(const auto machine, task_.device_->turn.measure(task_.reply_.task_name, limits().lock));
+    std::unique_lock<std::shared_mutex> still;
+    if (on_host_) still = task_.device_->pool.stand_still();
+    for (const auto step : {&ModuleTiming::time, &ModuleTiming::is_possible, &ModuleTiming::wrote_what_is_right,
+                            &ModuleTiming::computes_anew}) {
+      PLANISH_TRY(goes_on, (this->*step)());
+      if (!goes_on) return {};
+    }
+    times_.median_ms = timing_.median_ms;
+    times_.lo_ms = timing_.lo_ms;
+    times_.hi_ms = timing_.hi_ms;
+    times_.host_us = timing_.host_us;
+    times_.samples_ms = std::move(timing_.samples_ms);
+    reply_.times = std::move(times_);
+    return {};
+  }
+
+ private:
+  const Limits& limits() const { return task_.limits_; }
+
+  bool refuse(Outcome outcome, std::string why) {
+    reply_.verified = false;
+    reply_.outcome = outcome;
+    reply_.message = std::move(why);
+    reply_.times.reset();
+    return false;
+  }
+
+  Result<bool> failed(const Error& error) {
+    if (error.kind == "out_of_time" && work_seconds_left() <= 0) return std::unexpected(error);
+    return refuse(outcome_of_runner(error, tested_.runner.fault()), "while it was timed: " + error.message);
+  }
+
+  /// New contents of the task's own kind for the set that it was verified on.
+  Status refresh(std::uint64_t seed) {
+    PLANISH_TRY(const std::string skipped, tested_.oracle.refresh(tested_.data.name, seed, "task", limits().oracle));
+    if (!skipped.empty()) return fail("infrastructure", "the task's own data were refused: " + skipped);
+    return {};
+  }
+
+  /// New contents, and addresses and contents of a second set where memory has room for it.
+  Result<bool> make_data() {
+    request_.data = {tested_.data.name};
+    sets_ = {&tested_.data};
+    constexpr double share = 0.1;
+    if (static_cast<double>(tested_.data.bytes()) < share * static_cast<double>(task_.device_->facts.memory_bytes)) {
+      PLANISH_TRY(second_, tested_.oracle.make("task", second_set, task_.fresh_seed(), "task", limits().oracle,
+                                               tested_.own_state));
+      auto bound = tested_.runner.bind(tested_.handle, second_set, module_bindings(second_), limits().load);
+      if (!bound.has_value()) return failed(bound.error());
+      request_.data.emplace_back(second_set);
+      sets_.push_back(&second_);
+    }
+    PLANISH_CHECK(refresh(task_.fresh_seed()));
+    for (const std::string& name : request_.data) PLANISH_CHECK(tested_.oracle.poison(name, limits().oracle));
+    return true;
+  }
+
+  /// By its own clock and by ours, again where they disagree.
+  Result<bool> time() {
+    std::string mismatch;
+    for (int round = 0; round < rounds; ++round) {
+      const TimePoint start = real_clock().now();
+      auto timed = tested_.runner.time(tested_.handle, request_, request_.max_seconds + limits().run * 4);
+      if (!timed.has_value()) return failed(timed.error());
+      mismatch = time_mismatch(*timed, seconds_since(start));
+      timing_ = std::move(*timed);
+      // On a GPU a call may return before its work is done, and the host be the slower of the two.
+      const double own_ms = on_host_ ? timing_.median_ms : std::max(timing_.median_ms, timing_.host_us / 1000);
+      const auto outside = time_from_outside(own_ms);
+      if (!outside.has_value()) return failed(outside.error());
+      times_.outside_ms = *outside;
+      if (mismatch.empty() && times_.outside_ms > disagreement * own_ms + slack_ms) {
+        mismatch = fmt::format("it says that a call takes {:.4g} ms; many in a row took {:.4g} ms each by our clock",
+                               own_ms, times_.outside_ms);
+      }
+      if (mismatch.empty()) return true;
+    }
+    return refuse(Outcome::time_mismatch, mismatch);
+  }
+
+  /// Milliseconds of a call by a clock that is not the module's: the message alone, then the message and many calls.
+  Result<double> time_from_outside(double own_ms) {
     double least = std::numeric_limits<double>::infinity();
     for (int repeat = 0; repeat < 2; ++repeat) {
       const TimePoint first = real_clock().now();
-      if (auto ran = runner.repeat(tested.handle, tested.data.name, 1, limits_.run); !ran.has_value())
-        return failed(ran.error());
+      PLANISH_CHECK(tested_.runner.repeat(tested_.handle, tested_.data.name, 1, limits().run));
       const double one = seconds_since(first);
       // Few where they take longer than it says.
       const double affordable = std::max(2.0, 3 * outside_ms / (1000 * std::max(one, 1e-6)));
       const auto calls =
           static_cast<std::int64_t>(std::min(affordable, std::clamp(outside_ms / std::max(own_ms, 1e-3), 2.0, 2000.0)));
       const TimePoint then = real_clock().now();
-      const double limit = limits_.run + 10 * static_cast<double>(calls) * std::max(one, 1e-3);
-      if (auto ran = runner.repeat(tested.handle, tested.data.name, calls + 1, limit); !ran.has_value())
-        return failed(ran.error());
+      const double limit = limits().run + 10 * static_cast<double>(calls) * std::max(one, 1e-3);
+      PLANISH_CHECK(tested_.runner.repeat(tested_.handle, tested_.data.name, calls + 1, limit));
       least = std::min(least, 1000 * (seconds_since(then) - one) / static_cast<double>(calls));
     }
-    times.outside_ms = std::max(0.0, least);
-    if (mismatch.empty() && times.outside_ms > disagreement * own_ms + slack_ms) {
-      mismatch = fmt::format("it says that a call takes {:.4g} ms; many in a row took {:.4g} ms each by our clock",
-                             own_ms, times.outside_ms);
-    }
-    if (mismatch.empty()) break;
+    return std::max(0.0, least);
   }
-  if (!mismatch.empty()) return refuse(Outcome::time_mismatch, mismatch);
-  // What constants answer needs no work but to write them.
-  NeededWork needed = needed_work_of(graph_);
-  if (!reply.degenerate.empty()) needed = {.output_bytes = needed.output_bytes};
-  if (std::string why = faster_than_possible(device_->facts, needed, timing.median_ms); !why.empty())
-    return refuse(Outcome::faster_than_possible, std::move(why));
-  for (const worker::DataSet* set : sets) {
-    const std::string& name = set == &second ? second_set : tested.data.name;
-    PLANISH_TRY(auto check, oracle.check(name, "full", limits_.oracle));
-    judge_again(check, outputs_of(*set));
-    if (!check.ok) {
-      return refuse(Outcome::wrong_when_timed,
-                    fmt::format("outputs of a timed call: {}", check.message.empty() ? check.problem : check.message));
-    }
+
+  Result<bool> is_possible() {
+    // What constants answer needs no work but to write them.
+    NeededWork needed = needed_work_of(task_.graph_);
+    if (!reply_.degenerate.empty()) needed = {.output_bytes = needed.output_bytes};
+    std::string why = faster_than_possible(task_.device_->facts, needed, timing_.median_ms);
+    return why.empty() || refuse(Outcome::faster_than_possible, std::move(why));
   }
-  if (sets.size() > 1) {
-    std::optional<Error> error;
-    const auto run = [&](const std::string& name) -> Result<std::optional<double>> {
-      PLANISH_CHECK(oracle.poison(name, limits_.oracle));
-      // By our clock: a module that turns its own would hide what it keeps.
-      const TimePoint start = real_clock().now();
-      auto ran = runner.run(tested.handle, name, limits_.run);
-      if (ran.has_value()) return std::optional(1000 * seconds_since(start));
-      error = ran.error();
-      return std::optional<double>();
-    };
+
+  Result<bool> wrote_what_is_right() {
+    for (const worker::DataSet* set : sets_) {
+      const std::string& name = set == &second_ ? second_set : tested_.data.name;
+      PLANISH_TRY(auto check, tested_.oracle.check(name, "full", limits().oracle));
+      judge_again(check, outputs_of(*set));
+      if (!check.ok) {
+        return refuse(Outcome::wrong_when_timed, fmt::format("outputs of a timed call: {}",
+                                                             check.message.empty() ? check.problem : check.message));
+      }
+    }
+    return true;
+  }
+
+  /// Whether new contents take it about as long as contents it has met before. Known only where there are two sets.
+  Result<bool> computes_anew() {
+    if (sets_.size() < 2) return true;
     const auto on_seed = [&](std::uint64_t seed) -> Result<std::optional<double>> {
-      PLANISH_TRY(const std::string refused, oracle.refresh(tested.data.name, seed, "task", limits_.oracle));
-      if (!refused.empty()) return fail("infrastructure", "the task's own data were refused: " + refused);
-      PLANISH_TRY(const auto woken, run(second_set));
+      PLANISH_CHECK(refresh(seed));
+      PLANISH_TRY(const auto woken, run_once(second_set));
       if (!woken.has_value()) return woken;
-      return run(tested.data.name);
+      return run_once(tested_.data.name);
     };
-    PLANISH_TRY(auto why,
-                keeps_results({[this] { return fresh_seed(); }, on_seed, [&] { return run(tested.data.name); }}));
-    if (!why.has_value()) return failed(*error);
-    if (!why->empty()) return refuse(Outcome::time_mismatch, std::move(*why));
+    PLANISH_TRY(auto why, keeps_results({[this] { return task_.fresh_seed(); }, on_seed,
+                                         [this] { return run_once(tested_.data.name); }}));
+    if (!why.has_value()) return failed(*run_error_);
+    return why->empty() || refuse(Outcome::time_mismatch, std::move(*why));
   }
-  times.median_ms = timing.median_ms;
-  times.lo_ms = timing.lo_ms;
-  times.hi_ms = timing.hi_ms;
-  times.host_us = timing.host_us;
-  times.samples_ms = std::move(timing.samples_ms);
-  reply.times = std::move(times);
-  return {};
+
+  /// Milliseconds by our clock: a module that turns its own would hide what it keeps.
+  Result<std::optional<double>> run_once(const std::string& name) {
+    PLANISH_CHECK(tested_.oracle.poison(name, limits().oracle));
+    const TimePoint start = real_clock().now();
+    auto ran = tested_.runner.run(tested_.handle, name, limits().run);
+    if (ran.has_value()) return std::optional(1000 * seconds_since(start));
+    run_error_ = ran.error();
+    return std::optional<double>();
+  }
+
+  TaskEvaluator& task_;
+  const ModuleUnderTest& tested_;
+  VerifyReply& reply_;
+  const bool on_host_;
+  worker::TimeRequest request_;
+  worker::DataSet second_;
+  std::vector<const worker::DataSet*> sets_;
+  worker::Timing timing_;
+  ModuleTimes times_;
+  std::optional<Error> run_error_;
+};
+
+Status TaskEvaluator::time_module(const ModuleUnderTest& tested, VerifyReply& reply) {
+  return ModuleTiming(*this, tested, reply).run();
 }
 
 }  // namespace planish

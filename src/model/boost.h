@@ -45,6 +45,7 @@ class Boost {
   std::vector<double> importance(std::size_t columns) const;
 
  private:
+  class Fit;
   struct Node {
     std::int32_t column = -1;  ///< −1: a leaf
     float cut = 0;             ///< values up to this go left

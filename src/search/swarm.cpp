@@ -135,50 +135,79 @@ std::vector<double> Swarm::gene_weights(const Agent& agent) const {
   return out;
 }
 
-void Swarm::think(Agent& agent, Operator by, std::vector<Thought>& pool) {
-  const auto most = static_cast<std::size_t>(options_.pool);
-  const Parents parents = parents_of(agent);
-  const std::vector<double> weights = gene_weights(agent);
-  const auto parent = [&]() -> const Record* {
-    if (parents.records.empty()) return nullptr;
-    return &records_[parents.records[static_cast<std::size_t>(pick_weighted(agent.rng, parents.weights))]];
-  };
-  const auto gene_to_change = [&] { return pick_weighted(agent.rng, weights); };
-  const auto any_choice = [&](int gene) {
-    return static_cast<std::uint8_t>(pick(agent.rng, static_cast<std::size_t>(space_.choices(gene))));
-  };
-  const auto redraw = [&](Code& code) {
-    for (std::size_t changes = 1 + pick(agent.rng, 3); changes-- > 0;) {
-      const int gene = gene_to_change();
+/// What one agent thinks of at one time, by one operator. Whatever it draws, it draws with its own generator.
+class Swarm::Thinking {
+ public:
+  Thinking(Swarm& swarm, Agent& agent, std::vector<Thought>& pool)
+      : swarm_(swarm),
+        space_(swarm.space_),
+        agent_(agent),
+        pool_(pool),
+        parents_(swarm.parents_of(agent)),
+        weights_(swarm.gene_weights(agent)) {}
+
+  void think(Operator by) {
+    switch (by) {
+      case Operator::restart:
+        return restart();
+      case Operator::step:
+        return step();
+      case Operator::seed:
+        return seed();
+      default:
+        return vary(by);
+    }
+  }
+
+ private:
+  std::size_t pick(std::size_t count) { return search::pick(agent_.rng, count); }
+
+  const Record* parent() {
+    if (parents_.records.empty()) return nullptr;
+    return &swarm_.records_[parents_.records[static_cast<std::size_t>(pick_weighted(agent_.rng, parents_.weights))]];
+  }
+
+  std::uint8_t any_choice(int gene) {
+    return static_cast<std::uint8_t>(pick(static_cast<std::size_t>(space_.choices(gene))));
+  }
+
+  void redraw(Code& code) {
+    for (std::size_t changes = 1 + pick(3); changes-- > 0;) {
+      const int gene = pick_weighted(agent_.rng, weights_);
       code.at[static_cast<std::size_t>(gene)] = any_choice(gene);
     }
-  };
-  const auto push = [&](const Code& code, const Record* from) {
-    ++funnel_.drawn;
-    if (!fresh(code)) return;
-    if (std::ranges::none_of(pool, [&](const Thought& t) { return t.code == code; }))
-      pool.push_back({code, from, false});
-  };
-  const auto shift = [&](Code& code, int gene, int direction) {
+  }
+
+  /// False where a gene has no further choice.
+  bool shift(Code& code, int gene, int direction) const {
     const int to = code.at[static_cast<std::size_t>(gene)] + direction;
     if (to < 0 || to >= space_.choices(gene)) return false;
     code.at[static_cast<std::size_t>(gene)] = static_cast<std::uint8_t>(to);
     return true;
-  };
-  if (by == Operator::restart) {
-    // Uniform from the stock: a window of it, because ranking all would take milliseconds.
-    const auto& codes = stock_.codes();
+  }
+
+  void push(const Code& code, const Record* from) {
+    ++swarm_.funnel_.drawn;
+    if (!swarm_.fresh(code)) return;
+    if (std::ranges::none_of(pool_, [&](const Thought& t) { return t.code == code; }))
+      pool_.push_back({code, from, false});
+  }
+
+  /// Uniform from the stock: a window of it, because ranking all would take milliseconds.
+  void restart() {
+    const auto& codes = swarm_.stock_.codes();
     if (codes.empty()) return;
-    const std::size_t begin = pick(agent.rng, codes.size());
-    const std::size_t ranked = predictor_ != nullptr ? options_.stock_ranked / 4 : options_.stock_ranked;
+    const std::size_t begin = pick(codes.size());
+    const std::size_t most = swarm_.options_.stock_ranked;
+    const std::size_t ranked = swarm_.predictor_ != nullptr ? most / 4 : most;
     for (std::size_t i = 0; i < std::min(codes.size(), ranked); ++i) {
       const Code& code = codes[(begin + i) % codes.size()];
-      if (fresh(code)) pool.push_back({code, nullptr, true});
+      if (swarm_.fresh(code)) pool_.push_back({code, nullptr, true});
     }
-    return;
   }
-  if (by == Operator::step) {
-    // Every neighbour of one parent: the surrogate, not chance, says which way is down.
+
+  /// Every neighbour of one parent: the surrogate, not chance, says which way is down.
+  void step() {
     const Record* from = parent();
     if (from == nullptr) return;
     for (int gene = 0; gene < space_.genes(); ++gene) {
@@ -187,75 +216,88 @@ void Swarm::think(Agent& agent, Operator by, std::vector<Thought>& pool) {
         if (shift(code, gene, direction)) push(code, from);
       }
     }
-    return;
   }
-  const std::vector<Elite> elites = islands_[static_cast<std::size_t>(agent.island)].archive.elites();
-  for (std::size_t i = 0; i < most; ++i) {
-    const Record* from = by == Operator::seed ? nullptr : parent();
-    if (by == Operator::seed) {
-      if (all_seeds_.empty()) return;
-      Code code = all_seeds_[pick(agent.rng, all_seeds_.size())];
+
+  /// The coder's guesses, changed.
+  void seed() {
+    const auto& seeds = swarm_.all_seeds_;
+    if (seeds.empty()) return;
+    for (int i = 0; i < swarm_.options_.pool; ++i) {
+      Code code = seeds[pick(seeds.size())];
       redraw(code);
       push(code, nullptr);
-      continue;
     }
-    if (from == nullptr) return;
-    Code code = from->code;
-    switch (by) {
-      case Operator::mutate:
-        redraw(code);
-        break;
-      case Operator::step:
-        break;
-      case Operator::follow: {
-        if (from->moves.empty()) continue;
-        std::vector<double> gains;
-        for (const Move& move : from->moves) gains.push_back(std::max(move.expected_gain, 0.01));
-        const int changes = 1 + static_cast<int>(pick(agent.rng, 2));
-        for (int c = 0; c < changes; ++c) {
-          const Move& move = from->moves[static_cast<std::size_t>(pick_weighted(agent.rng, gains))];
-          for (int gene = 0; gene < space_.genes(); ++gene) {
-            if (space_.gene(gene).name != move.gene) continue;
-            if (move.direction == 0) {
-              code.at[static_cast<std::size_t>(gene)] = any_choice(gene);
-            } else {
-              shift(code, gene, move.direction * (1 + static_cast<int>(pick(agent.rng, 4) == 0)));
-            }
-          }
-        }
-        break;
-      }
-      case Operator::cross: {
-        const Record* other = parent();
-        if (!elites.empty() && pick(agent.rng, 2) == 0) other = &records_[elites[pick(agent.rng, elites.size())].id];
-        for (std::size_t gene = 0; gene < static_cast<std::size_t>(space_.genes()); ++gene) {
-          if (pick(agent.rng, 2) == 0) code.at[gene] = other->code.at[gene];
-        }
-        break;
-      }
-      case Operator::transplant: {
-        if (board_ == nullptr || board_->entries().empty()) return;
-        const Board::Entry& entry = board_->entries()[pick(agent.rng, board_->entries().size())];
-        if (entry.region == region_.id) break;
-        const bool all = pick(agent.rng, 2) == 0;
-        for (int gene = 0; gene < space_.genes(); ++gene) {
-          const auto theirs = entry.genome.find(space_.gene(gene).name);
-          if (theirs == entry.genome.end() || (!all && pick(agent.rng, 2) == 0)) continue;
-          const auto& choices = space_.gene(gene).choices;
-          const auto nearest = std::ranges::min_element(
-              choices, {}, [&](std::int64_t v) { return std::abs(static_cast<double>(v - theirs->second)); });
-          code.at[static_cast<std::size_t>(gene)] =
-              static_cast<std::uint8_t>(std::min<std::ptrdiff_t>(nearest - choices.begin(), space_.choices(gene) - 1));
-        }
-        break;
-      }
-      case Operator::seed:
-      case Operator::restart:
-        break;
-    }
-    push(code, from);
   }
-}
+
+  /// What becomes of parents.
+  void vary(Operator by) {
+    const auto elites = swarm_.islands_[static_cast<std::size_t>(agent_.island)].archive.elites();
+    for (int i = 0; i < swarm_.options_.pool; ++i) {
+      const Record* from = parent();
+      if (from == nullptr || (by == Operator::transplant && !has_transplants())) return;
+      if (by == Operator::follow && from->moves.empty()) continue;
+      Code code = from->code;
+      if (by == Operator::mutate) redraw(code);
+      if (by == Operator::follow) follow(from->moves, code);
+      if (by == Operator::cross) cross(elites, code);
+      if (by == Operator::transplant) transplant(code);
+      push(code, from);
+    }
+  }
+
+  /// Does what the judge advised.
+  void follow(const std::vector<Move>& moves, Code& code) {
+    std::vector<double> gains;
+    for (const Move& move : moves) gains.push_back(std::max(move.expected_gain, 0.01));
+    const int changes = 1 + static_cast<int>(pick(2));
+    for (int c = 0; c < changes; ++c) {
+      const Move& move = moves[static_cast<std::size_t>(pick_weighted(agent_.rng, gains))];
+      for (int gene = 0; gene < space_.genes(); ++gene) {
+        if (space_.gene(gene).name != move.gene) continue;
+        if (move.direction == 0) {
+          code.at[static_cast<std::size_t>(gene)] = any_choice(gene);
+        } else {
+          shift(code, gene, move.direction * (1 + static_cast<int>(pick(4) == 0)));
+        }
+      }
+    }
+  }
+
+  /// Takes half of the genes from another parent, or from an elite.
+  void cross(const std::vector<Elite>& elites, Code& code) {
+    const Record* other = parent();
+    if (!elites.empty() && pick(2) == 0) other = &swarm_.records_[elites[pick(elites.size())].id];
+    for (std::size_t gene = 0; gene < static_cast<std::size_t>(space_.genes()); ++gene) {
+      if (pick(2) == 0) code.at[gene] = other->code.at[gene];
+    }
+  }
+
+  bool has_transplants() const { return swarm_.board_ != nullptr && !swarm_.board_->entries().empty(); }
+
+  /// Takes genes from what is good in another region, or their nearest values.
+  void transplant(Code& code) {
+    const auto& entries = swarm_.board_->entries();
+    const Board::Entry& entry = entries[pick(entries.size())];
+    if (entry.region == swarm_.region_.id) return;
+    const bool all = pick(2) == 0;
+    for (int gene = 0; gene < space_.genes(); ++gene) {
+      const auto theirs = entry.genome.find(space_.gene(gene).name);
+      if (theirs == entry.genome.end() || (!all && pick(2) == 0)) continue;
+      const auto& choices = space_.gene(gene).choices;
+      const auto nearest = std::ranges::min_element(
+          choices, {}, [&](std::int64_t v) { return std::abs(static_cast<double>(v - theirs->second)); });
+      code.at[static_cast<std::size_t>(gene)] =
+          static_cast<std::uint8_t>(std::min<std::ptrdiff_t>(nearest - choices.begin(), space_.choices(gene) - 1));
+    }
+  }
+
+  Swarm& swarm_;
+  const Space& space_;
+  Agent& agent_;
+  std::vector<Thought>& pool_;
+  const Parents parents_;
+  const std::vector<double> weights_;  ///< how likely each gene is to change
+};
 
 std::optional<Swarm::Thought> Swarm::choose(const Agent& agent, std::vector<Thought>& pool) {
   const double curiosity = islands_[static_cast<std::size_t>(agent.island)].curiosity;
@@ -362,7 +404,7 @@ std::optional<Swarm::Thought> Swarm::next(Agent& agent, int round, Operator& by)
   if (last) stock_.draw(2048, rng_);
   const bool founding = island.founding > 0 && !last;
   by = last || founding ? Operator::restart : static_cast<Operator>(agent.operators.choose(agent.rng));
-  think(agent, by, pool);
+  Thinking(*this, agent, pool).think(by);
   if (founding && !pool.empty()) {
     // Founders come from anywhere: a handful is looked at, and the likeliest taken.
     --island.founding;

@@ -99,8 +99,8 @@ class Swarm : public Strategy {
     std::vector<double> weights;
   };
 
+  class Thinking;
   bool fresh(const Code& code) const;
-  void think(Agent& agent, Operator by, std::vector<Thought>& pool);
   Parents parents_of(const Agent& agent) const;
   std::vector<double> gene_weights(const Agent& agent) const;
   std::optional<Thought> choose(const Agent& agent, std::vector<Thought>& pool);

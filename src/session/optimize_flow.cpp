@@ -668,12 +668,12 @@ class Flow {
     }
     ClaimTime time;
     time.name = "shipped";
-    time.median_ms = call_ms(*verified.times, opened_.device);
-    const double shift = time.median_ms - verified.times->median_ms;
-    time.lo_ms = verified.times->lo_ms + shift;
-    time.hi_ms = verified.times->hi_ms + shift;
+    const CallTime called = call_time(*verified.times, opened_.device);
+    time.median_ms = called.median_ms;
+    time.lo_ms = called.lo_ms;
+    time.hi_ms = called.hi_ms;
     time.host_us = verified.times->host_us;
-    for (const double sample : verified.times->samples_ms) time.samples_ms.push_back(sample + shift);
+    for (const double sample : verified.times->samples_ms) time.samples_ms.push_back(sample + called.shift_ms);
     result_.times.insert(result_.times.begin(), std::move(time));
   }
 

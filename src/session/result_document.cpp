@@ -160,6 +160,173 @@ std::optional<Note> permitted_rounding(const ResultDocument::Accuracy& accuracy)
       accuracy.eager_error, accuracy.error};
 }
 
+namespace {
+
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
+/// Of what is not known where it is zero.
+Json positive_or_null(double value) {
+  return value > 0 ? Json(value) : Json(nullptr);
+}
+
+Json device_json(const DeviceFacts& device) {
+  return {{"name", device.name},
+          {"arch", device.arch},
+          {"uuid", device.uuid},
+          {"cores", device.cores},
+          {"sms", device.sms},
+          {"bandwidth_gbs", number_to_json(device.bandwidth_gbs)},
+          {"memory_bytes", device.memory_bytes}};
+}
+
+Json accuracy_json(const ResultDocument::Accuracy& a) {
+  return {{"gate", a.gate},
+          {"verified", a.verified},
+          {"error", number_to_json(a.error)},
+          {"eager_error", number_to_json(a.eager_error)},
+          {"ratio", number_to_json(a.ratio)},
+          {"max_error", number_to_json(a.max_error)},
+          {"regimes", a.regimes},
+          {"skipped", a.skipped},
+          {"degenerate", a.degenerate},
+          {"notes", notes_to_json(a.notes)}};
+}
+
+Json times_json(const std::vector<ClaimTime>& times) {
+  Json out = Json::object();
+  for (const ClaimTime& t : times) {
+    if (t.error) {
+      out[t.name] = {{"error", {{"kind", t.error->kind}, {"message", t.error->message}}}};
+      continue;
+    }
+    Json& one = out[t.name];
+    one = {{"median", number_to_json(t.median_ms)},
+           {"lo", number_to_json(t.lo_ms)},
+           {"hi", number_to_json(t.hi_ms)},
+           {"runs", t.samples_ms.size()},
+           {"compile_seconds", number_to_json(t.compile_seconds)}};
+    if (t.kept_ms > 0) one["kept"] = {{"median", t.kept_ms}, {"lo", t.kept_lo_ms}, {"hi", t.kept_hi_ms}};
+  }
+  return out;
+}
+
+/// How much faster than each baseline, and than which of them the claim is.
+void put_speedups(const ResultDocument& r, Json& out) {
+  out["headline"] = nullptr;
+  if (const auto headline = headline_of(r)) {
+    out["headline"] = {{"speedup", headline->speedup}, {"baseline", headline->baseline}};
+    if (const auto share = memory_share(r, headline->baseline)) out["headline"]["memory_share"] = *share;
+  }
+  out["speedup"] = Json::object();
+  for (const auto& [name, value] : r.speedup) out["speedup"][name] = number_to_json(value);
+  out["speedup_best_baseline"] = positive_or_null(r.speedup_best_baseline);
+  out["best_baseline"] = text_or_null(r.best_baseline);
+  if (!r.refused_baselines.empty()) out["refused_baselines"] = r.refused_baselines;
+  if (!r.too_noisy.empty()) out["too_noisy"] = r.too_noisy;
+}
+
+Json roofline_json(const ResultDocument& r) {
+  if (!r.roofline) return nullptr;
+  return {{"bound", r.roofline->bound},
+          {"fraction", number_to_json(called_fraction(r))},
+          {"kernels_fraction", number_to_json(r.roofline->fraction)},
+          {"bound_ms", number_to_json(r.roofline->bound_ms)},
+          {"bytes", number_to_json(r.roofline->bytes)},
+          {"flops", number_to_json(r.roofline->flops)}};
+}
+
+Json evaluations_json(const ResultDocument& r) {
+  Json out = Json::object();
+  for (const auto& [tier, outcomes] : r.evaluations) {
+    for (const auto& [outcome, n] : outcomes) out[tier][outcome] = n;
+  }
+  return out;
+}
+
+Json coders_json(const std::vector<search::SeatReport>& coders) {
+  Json out = Json::array();
+  for (const search::SeatReport& seat : coders) {
+    out.push_back({{"name", seat.name},
+                   {"proposed", seat.proposed},
+                   {"not_built", seat.not_built},
+                   {"duplicates", seat.duplicates},
+                   {"passed", seat.passed},
+                   {"improved", seat.improved},
+                   {"trouble", text_or_null(seat.trouble)}});
+  }
+  return out;
+}
+
+Json search_json(const ResultDocument::Searched& searched) {
+  const auto& funnel = searched.funnel;
+  return {{"strategy", searched.strategy},
+          {"earlier_guesses",
+           {{"taken", searched.guesses},
+            {"completed", searched.guesses_completed},
+            {"left_out", searched.guesses_left_out}}},
+          {"funnel",
+           {{"drawn", funnel.drawn},
+            {"legal", funnel.legal},
+            {"predicted", funnel.predicted},
+            {"clustered", funnel.clustered},
+            {"compiled", searched.compiled},
+            {"tested", searched.tested},
+            {"timed", searched.timed}}},
+          {"models", models_json(searched.models)},
+          {"best", best_json(searched.best)},
+          {"coders", coders_json(searched.coders)}};
+}
+
+Json regions_json(const std::vector<ResultDocument::Region>& regions) {
+  Json out = Json::array();
+  for (const ResultDocument::Region& region : regions) {
+    Json cells = Json::array();
+    for (const auto& [what, ms] : region.cells) cells.push_back({{"cell", what}, {"ms", number_to_json(ms)}});
+    out.push_back({{"id", region.id},
+                   {"key", region.key},
+                   {"summary", region.summary},
+                   {"count", region.count},
+                   {"genome", region.genome},
+                   {"best_ms", number_to_json(region.best_ms)},
+                   {"fallback_ms", number_to_json(region.fallback_ms)},
+                   {"bound_ms", number_to_json(region.bound_ms)},
+                   {"cells", std::move(cells)},
+                   {"used", region.used}});
+  }
+  return out;
+}
+
+Json fusion_plans_json(const ResultDocument& r) {
+  const auto uses = [](const std::vector<std::pair<std::string, int>>& list) {
+    Json all = Json::array();
+    for (const auto& [region, count] : list) all.push_back({{"region", region}, {"count", count}});
+    return all;
+  };
+  Json out = Json::array();
+  for (const auto& fusion : r.fusions) {
+    out.push_back({{"replaces", uses(fusion.replaces)},
+                   {"by", uses(fusion.by)},
+                   {"before_ms", number_to_json(fusion.before_ms)},
+                   {"after_ms", number_to_json(fusion.after_ms)},
+                   {"used", fusion.used}});
+  }
+  return out;
+}
+
+Json seconds_json(const ResultDocument& r) {
+  Json phases = Json::object();
+  for (const auto& [phase, seconds] : r.seconds_in) phases[phase] = number_to_json(seconds);
+  return {{"total", number_to_json(r.seconds_total)},
+          {"first_verified", number_to_json(r.seconds_first_verified)},
+          {"in", std::move(phases)},
+          {"max", positive_or_null(r.seconds_max)},
+          {"ended_in", text_or_null(r.out_of_time)}};
+}
+
+}  // namespace
+
 std::string to_json(const ResultDocument& r) {
   Json out;
   out["schema_version"] = ResultDocument::schema_version;
@@ -168,134 +335,23 @@ std::string to_json(const ResultDocument& r) {
   out["task_path"] = r.task_path;
   out["task_sha256"] = r.task_sha256;
   out["target"] = r.target;
-  out["device"] = {{"name", r.device.name},
-                   {"arch", r.device.arch},
-                   {"uuid", r.device.uuid},
-                   {"cores", r.device.cores},
-                   {"sms", r.device.sms},
-                   {"bandwidth_gbs", number_to_json(r.device.bandwidth_gbs)},
-                   {"memory_bytes", r.device.memory_bytes}};
+  out["device"] = device_json(r.device);
   out["outcome"] = r.outcome;
   if (!r.reason.empty()) out["reason"] = r.reason;
-  out["shipped"] = r.shipped.empty() ? Json(nullptr) : Json(r.shipped);
+  out["shipped"] = text_or_null(r.shipped);
   if (!r.form.empty()) out["form"] = r.form;
-  if (r.accuracy) {
-    const auto& a = *r.accuracy;
-    out["accuracy"] = {{"gate", a.gate},
-                       {"verified", a.verified},
-                       {"error", number_to_json(a.error)},
-                       {"eager_error", number_to_json(a.eager_error)},
-                       {"ratio", number_to_json(a.ratio)},
-                       {"max_error", number_to_json(a.max_error)},
-                       {"regimes", a.regimes},
-                       {"skipped", a.skipped},
-                       {"degenerate", a.degenerate},
-                       {"notes", notes_to_json(a.notes)}};
-  } else {
-    out["accuracy"] = nullptr;
-  }
-  Json times = Json::object();
-  for (const ClaimTime& t : r.times) {
-    if (t.error) {
-      times[t.name] = {{"error", {{"kind", t.error->kind}, {"message", t.error->message}}}};
-    } else {
-      times[t.name] = {{"median", number_to_json(t.median_ms)},
-                       {"lo", number_to_json(t.lo_ms)},
-                       {"hi", number_to_json(t.hi_ms)},
-                       {"runs", t.samples_ms.size()},
-                       {"compile_seconds", number_to_json(t.compile_seconds)}};
-      if (t.kept_ms > 0) times[t.name]["kept"] = {{"median", t.kept_ms}, {"lo", t.kept_lo_ms}, {"hi", t.kept_hi_ms}};
-    }
-  }
-  out["times_ms"] = std::move(times);
+  out["accuracy"] = r.accuracy ? accuracy_json(*r.accuracy) : Json(nullptr);
+  out["times_ms"] = times_json(r.times);
   out["latency"] = latency_json(r.times);
-  const auto headline = headline_of(r);
-  out["headline"] = nullptr;
-  if (headline) {
-    out["headline"] = {{"speedup", headline->speedup}, {"baseline", headline->baseline}};
-    if (const auto share = memory_share(r, headline->baseline)) out["headline"]["memory_share"] = *share;
-  }
-  out["speedup"] = Json::object();
-  for (const auto& [name, value] : r.speedup) out["speedup"][name] = number_to_json(value);
-  out["speedup_best_baseline"] = r.speedup_best_baseline > 0 ? Json(r.speedup_best_baseline) : Json(nullptr);
-  out["best_baseline"] = r.best_baseline.empty() ? Json(nullptr) : Json(r.best_baseline);
-  if (!r.refused_baselines.empty()) out["refused_baselines"] = r.refused_baselines;
-  if (!r.too_noisy.empty()) out["too_noisy"] = r.too_noisy;
-  if (r.roofline) {
-    out["roofline"] = {{"bound", r.roofline->bound},
-                       {"fraction", number_to_json(called_fraction(r))},
-                       {"kernels_fraction", number_to_json(r.roofline->fraction)},
-                       {"bound_ms", number_to_json(r.roofline->bound_ms)},
-                       {"bytes", number_to_json(r.roofline->bytes)},
-                       {"flops", number_to_json(r.roofline->flops)}};
-  } else {
-    out["roofline"] = nullptr;
-  }
+  put_speedups(r, out);
+  out["roofline"] = roofline_json(r);
   out["why"] = r.why ? why_json(r) : Json(nullptr);
   out["host_us_per_call"] = number_to_json(r.host_us_per_call);
-  out["evaluations"] = Json::object();
-  for (const auto& [tier, outcomes] : r.evaluations) {
-    for (const auto& [outcome, n] : outcomes) out["evaluations"][tier][outcome] = n;
-  }
-  out["search"] = {{"strategy", r.searched.strategy},
-                   {"earlier_guesses",
-                    {{"taken", r.searched.guesses},
-                     {"completed", r.searched.guesses_completed},
-                     {"left_out", r.searched.guesses_left_out}}},
-                   {"funnel",
-                    {{"drawn", r.searched.funnel.drawn},
-                     {"legal", r.searched.funnel.legal},
-                     {"predicted", r.searched.funnel.predicted},
-                     {"clustered", r.searched.funnel.clustered},
-                     {"compiled", r.searched.compiled},
-                     {"tested", r.searched.tested},
-                     {"timed", r.searched.timed}}}};
-  out["search"]["models"] = models_json(r.searched.models);
-  out["search"]["best"] = best_json(r.searched.best);
-  out["search"]["coders"] = Json::array();
-  for (const search::SeatReport& seat : r.searched.coders) {
-    out["search"]["coders"].push_back({{"name", seat.name},
-                                       {"proposed", seat.proposed},
-                                       {"not_built", seat.not_built},
-                                       {"duplicates", seat.duplicates},
-                                       {"passed", seat.passed},
-                                       {"improved", seat.improved},
-                                       {"trouble", seat.trouble.empty() ? Json(nullptr) : Json(seat.trouble)}});
-  }
-  out["regions"] = Json::array();
-  for (const auto& region : r.regions) {
-    Json cells = Json::array();
-    for (const auto& [what, ms] : region.cells) cells.push_back({{"cell", what}, {"ms", number_to_json(ms)}});
-    out["regions"].push_back({{"id", region.id},
-                              {"key", region.key},
-                              {"summary", region.summary},
-                              {"count", region.count},
-                              {"genome", region.genome},
-                              {"best_ms", number_to_json(region.best_ms)},
-                              {"fallback_ms", number_to_json(region.fallback_ms)},
-                              {"bound_ms", number_to_json(region.bound_ms)},
-                              {"cells", std::move(cells)},
-                              {"used", region.used}});
-  }
-  out["fusion_plans"] = Json::array();
-  for (const auto& fusion : r.fusions) {
-    const auto uses = [](const std::vector<std::pair<std::string, int>>& list) {
-      Json all = Json::array();
-      for (const auto& [region, count] : list) all.push_back({{"region", region}, {"count", count}});
-      return all;
-    };
-    out["fusion_plans"].push_back({{"replaces", uses(fusion.replaces)},
-                                   {"by", uses(fusion.by)},
-                                   {"before_ms", number_to_json(fusion.before_ms)},
-                                   {"after_ms", number_to_json(fusion.after_ms)},
-                                   {"used", fusion.used}});
-  }
-  out["seconds"] = {{"total", number_to_json(r.seconds_total)},
-                    {"first_verified", number_to_json(r.seconds_first_verified)},
-                    {"in", Json::object()}};
-  out["seconds"]["max"] = r.seconds_max > 0 ? Json(r.seconds_max) : Json(nullptr);
-  out["seconds"]["ended_in"] = r.out_of_time.empty() ? Json(nullptr) : Json(r.out_of_time);
-  for (const auto& [phase, seconds] : r.seconds_in) out["seconds"]["in"][phase] = number_to_json(seconds);
+  out["evaluations"] = evaluations_json(r);
+  out["search"] = search_json(r.searched);
+  out["regions"] = regions_json(r.regions);
+  out["fusion_plans"] = fusion_plans_json(r);
+  out["seconds"] = seconds_json(r);
   return dump_json(out);
 }
 

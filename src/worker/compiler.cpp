@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "worker/compile_reply_json.h"
 #include "worker/rpc.h"
 
 namespace planish::worker {
@@ -43,19 +44,9 @@ Result<CompileReply> Compiler::compile(const CompileJob& job) {
   ObjectReader reader(reply->result, "protocol", "compile");
   reader.lenient();
   reader.text("path", result.path);
-  reader.text("sha256", result.sha256);
-  reader.text("log", result.log);
   reader.number("seconds", result.seconds);
   reader.boolean("cached", result.cached);
-  reader.integer("registers", result.registers);
-  reader.integer("spill_bytes", result.spill_bytes);
-  reader.integer("shared_bytes", result.shared_bytes);
-  reader.integer("local_bytes", result.local_bytes);
-  const Json* instructions = reader.object("instructions");
-  PLANISH_CHECK(reader.finish());
-  for (const auto& [kind, count] : instructions->items()) {
-    if (count.is_number_integer()) result.instructions[kind] = count.get<std::int64_t>();
-  }
+  PLANISH_CHECK(read_report(reader, result));
   return result;
 }
 

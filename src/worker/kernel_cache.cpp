@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "worker/compile_reply_json.h"
 
 namespace planish::worker {
 namespace {
@@ -54,21 +55,11 @@ std::optional<CompileReply> KernelCache::find(const std::string& key) const {
   ObjectReader reader(*json, "bad_cache", "cache entry");
   reader.lenient();
   reader.text("file", file);
-  reader.text("sha256", reply.sha256);
-  reader.text("log", reply.log);
-  reader.integer("registers", reply.registers);
-  reader.integer("spill_bytes", reply.spill_bytes);
-  reader.integer("shared_bytes", reply.shared_bytes);
-  reader.integer("local_bytes", reply.local_bytes);
-  const Json* instructions = reader.object("instructions");
-  if (!reader.finish().has_value() || file.find('/') != std::string::npos) return std::nullopt;
+  if (!read_report(reader, reply).has_value() || file.find('/') != std::string::npos) return std::nullopt;
   reply.path = (folder_ / "binaries" / file).string();
   // A file cut short by a crash of the machine must not become a crash of the runner.
   const auto binary = read_file(reply.path);
   if (!binary.has_value() || sha256_hex(*binary) != reply.sha256) return std::nullopt;
-  for (const auto& [kind, count] : instructions->items()) {
-    if (count.is_number_integer()) reply.instructions[kind] = count.get<std::int64_t>();
-  }
   reply.cached = true;
   return reply;
 }
@@ -80,14 +71,8 @@ Status KernelCache::store(const std::string& key, std::string_view binary, std::
   reply.path = (folder_ / "binaries" / file).string();
   if (auto written = write_file(reply.path, binary, 0755); !written.has_value())
     return cache_error(std::move(written).error());
-  const Json meta{{"file", file},
-                  {"sha256", reply.sha256},
-                  {"log", reply.log},
-                  {"registers", reply.registers},
-                  {"spill_bytes", reply.spill_bytes},
-                  {"shared_bytes", reply.shared_bytes},
-                  {"local_bytes", reply.local_bytes},
-                  {"instructions", reply.instructions}};
+  Json meta = report_of(reply);
+  meta["file"] = file;
   if (auto written = write_file(meta_path(key), dump_json(meta)); !written.has_value())
     return cache_error(std::move(written).error());
   return {};

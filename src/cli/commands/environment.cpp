@@ -1,6 +1,5 @@
 #include "cli/environment.h"
 
-#include "backend/backend.h"
 #include "cli/commands/command.h"
 #include "cli/commands/shared_options.h"
 #include "cli/verbs.h"
@@ -22,10 +21,8 @@ class EnvironmentCommand : public Command {
     verb_->add_option("--port", o.port, "0: one that is free")->capture_default_str();
     verb_->add_option("--token-file", o.token_file, "File whose first line clients must know (else: PLANISH_TOKEN)")
         ->type_name("FILE");
-    verb_->add_option("--target", o.target, backend::choices())->envname("PLANISH_TARGET")->capture_default_str();
-    verb_->add_option("--accuracy", o.accuracy, "eager, permitted, tf32, or a tolerance such as 1e-4")
-        ->envname("PLANISH_ACCURACY")
-        ->capture_default_str();
+    add_target(verb_, o.target);
+    add_accuracy(verb_, o.accuracy);
     verb_->add_option("--baselines", o.baselines, "What speed-ups are against: none (eager alone), all, or a list")
         ->capture_default_str();
     verb_->add_option("--devices", o.devices, "GPUs to use, by number or UUID, with commas (default: all)")

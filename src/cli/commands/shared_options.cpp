@@ -21,6 +21,16 @@ void add_task_timeout(CLI::App* verb, std::string& timeout) {
       ->capture_default_str();
 }
 
+void add_target(CLI::App* verb, std::string& target) {
+  verb->add_option("--target", target, backend::choices())->envname("PLANISH_TARGET")->capture_default_str();
+}
+
+void add_accuracy(CLI::App* verb, std::string& accuracy) {
+  verb->add_option("--accuracy", accuracy, "eager, permitted, tf32, or a tolerance such as 1e-4")
+      ->envname("PLANISH_ACCURACY")
+      ->capture_default_str();
+}
+
 void add_compat(CLI::App* verb, std::string& compat, std::string& precision) {
   verb->add_option("--compat", compat, "Another rule to ask beside ours: kernelbench, or none")
       ->check(CLI::IsMember({"none", "kernelbench"}))
@@ -36,7 +46,7 @@ void add_no_serve(CLI::App* verb, bool& no_serve) {
 }
 
 void add_search(CLI::App* verb, SearchOptions& search) {
-  verb->add_option("--target", search.target, backend::choices())->envname("PLANISH_TARGET")->capture_default_str();
+  add_target(verb, search.target);
   verb->add_option(
           "--max-time", search.max_time,
           "Time for everything: when it is over, what was verified until then ships (default: twice the budget "
@@ -83,9 +93,7 @@ void add_search(CLI::App* verb, SearchOptions& search) {
   verb->add_flag("--memory-check", search.memory_check,
                  "On a GPU, also look at the memory accesses of what is found with compute-sanitizer")
       ->envname("PLANISH_MEMORY_CHECK");
-  verb->add_option("--accuracy", search.accuracy, "eager, permitted, tf32, or a tolerance such as 1e-4")
-      ->envname("PLANISH_ACCURACY")
-      ->capture_default_str();
+  add_accuracy(verb, search.accuracy);
   verb->add_option("--baselines", search.baselines,
                    "all, none, or a list: eager,compile,max_autotune_no_cudagraphs,max_autotune")
       ->envname("PLANISH_BASELINES")

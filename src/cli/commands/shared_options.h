@@ -13,6 +13,8 @@ void add_output(CLI::App* verb, Output& output);
 void add_store(CLI::App* verb, std::string& store);
 void add_patterns_file(CLI::App* verb, const char* name, std::string& file);
 void add_task_timeout(CLI::App* verb, std::string& timeout);
+void add_target(CLI::App* verb, std::string& target);
+void add_accuracy(CLI::App* verb, std::string& accuracy);
 void add_compat(CLI::App* verb, std::string& compat, std::string& precision);
 void add_no_serve(CLI::App* verb, bool& no_serve);
 /// What `optimize` and `suite` search with.

@@ -1,4 +1,3 @@
-#include "backend/backend.h"
 #include "cli/commands/command.h"
 #include "cli/commands/shared_options.h"
 #include "cli/verbs.h"
@@ -24,10 +23,8 @@ class TryCommand : public Command {
     verb_->add_flag("--quick", options_.quick, "One seed instead of five and every kind of data");
     verb_->add_flag("--profile", options_.profile,
                     "Also read the GPU's counters of each launch with ncu, where it is there");
-    verb_->add_option("--target", options_.target, backend::choices())
-        ->envname("PLANISH_TARGET")
-        ->capture_default_str();
-    verb_->add_option("--accuracy", options_.accuracy)->envname("PLANISH_ACCURACY")->capture_default_str();
+    add_target(verb_, options_.target);
+    add_accuracy(verb_, options_.accuracy);
     add_task_timeout(verb_, options_.task_timeout);
     add_no_serve(verb_, options_.no_serve);
     add_output(verb_, output);

@@ -14,8 +14,8 @@ class VerifyCommand : public Command {
     verb_->add_option("--seeds", options_.seeds, "Fresh seeds to test on")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();
-    verb_->add_option("--target", options_.target)->envname("PLANISH_TARGET")->capture_default_str();
-    verb_->add_option("--accuracy", options_.accuracy)->envname("PLANISH_ACCURACY")->capture_default_str();
+    add_target(verb_, options_.target);
+    add_accuracy(verb_, options_.accuracy);
     verb_->add_flag("--time", options_.time, "Also time what was verified, beside baselines");
     verb_->add_option("--baselines", options_.baselines, "For --time: all, none (eager alone), or a list")
         ->capture_default_str();

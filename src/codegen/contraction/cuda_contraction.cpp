@@ -206,142 +206,192 @@ std::vector<Genome> contraction_seeds(const Product& product, const Device& devi
   return out;
 }
 
-Result<Emitted> emit_contraction(const Product& product, const Device& device, const Genome& genome) {
-  const Kernel& kernel = product.kernel;
-  const Contraction& c = product.c;
-  if (const auto why = contraction_illegal(product, device, genome); !why.empty()) return fail("illegal_genome", why);
-  const Problem& problem = product.problem;
-  const Sliding* const sliding = product.sliding ? &*product.sliding : nullptr;
-  const TilePlan plan = plan_of(product, genome, device);
-  const auto extents = contraction::extents_of(problem, plan);
-  const bool scaled = contraction::scales(plan);
-  using Argument = Emitted::Argument;
+namespace {
 
-  std::vector<std::int64_t> scratch;
-  const auto place = [&](std::int64_t bytes) {
-    scratch.push_back(bytes);
-    return Argument{Argument::Kind::scratch, static_cast<int>(scratch.size()) - 1};
+/// The launches of one contraction, one after the other, and the scratch memory through which they hand values on.
+class ContractionLaunches {
+ public:
+  ContractionLaunches(const Product& product, const Device& device, const Genome& genome)
+      : product_(product),
+        device_(device),
+        kernel_(product.kernel),
+        problem_(product.problem),
+        sliding_(product.sliding ? &*product.sliding : nullptr),
+        plan_(plan_of(product, genome, device)),
+        extents_(contraction::extents_of(problem_, plan_)),
+        scaled_(contraction::scales(plan_)),
+        idle_(contraction::wasted(product)) {}
+
+  Result<Emitted> emit() {
+    pack_rows();
+    if (sliding_ != nullptr) pack_slides();
+    PLANISH_CHECK(multiply());
+    if (idle_) mend();
+    return joined_up();
+  }
+
+ private:
+  using Argument = Emitted::Argument;
+  /// A factor as main loops read it.
+  struct Packed {
+    std::vector<Argument> parts;
+    Argument exponents;
   };
-  std::vector<Emitted> launches;
-  const auto launch = [&](const contraction::Packing& packing) -> std::vector<Argument>& {
-    Emitted& one = launches.emplace_back();
+
+  Argument place(std::int64_t bytes) {
+    scratch_.push_back(bytes);
+    return {Argument::Kind::scratch, static_cast<int>(scratch_.size()) - 1};
+  }
+
+  /// Its arguments, of which the inputs are there: valid until the next launch.
+  std::vector<Argument>& launch(const contraction::Packing& packing) {
+    Emitted& one = launches_.emplace_back();
     one.source = packing.source;
     one.grid[0] = packing.blocks;
     one.block[0] = packing.threads;
     one.cluster[0] = packing.cluster;
     for (const int input : packing.inputs) one.args.push_back({Argument::Kind::input, input});
     return one.args;
-  };
-  struct Packed {
-    std::vector<Argument> parts;
-    Argument exponents;
-  };
-  std::map<Operand, Packed> packed;
-  Argument notes;
-  const auto store = [&](Operand operand, const contraction::Packing& packing, std::vector<Argument>& args) {
-    for (int part = 0; part < contraction::parts(plan); ++part) {
-      packed[operand].parts.push_back(place(packing.part_bytes));
-      args.push_back(packed[operand].parts.back());
-    }
-  };
-  // An image's largest magnitude is noted, and behind these whether it has elements that must not be multiplied with
-  // zero. The factor packed first clears what is noted of the other one.
-  const auto idle = contraction::wasted(product);
-  const std::int64_t noted = ((sliding != nullptr ? 1 : 0) + (idle ? 1 : 0)) * contraction::noted_images(product);
-  for (const Operand operand : {Operand::a, Operand::b}) {
-    if (problem.slides(operand)) continue;
-    const bool clears = launches.empty();
-    const contraction::Notes does{.cleared = clears ? noted : 0, .odd = operand == idle};
-    const auto packing =
-        contraction::print_packing(kernel, c, operand, plan, operand == Operand::a ? extents.rows_a : extents.rows_b,
-                                   extents.depth, sliding, problem.columns ? &*problem.columns : nullptr, does);
-    auto& args = launch(packing);
-    store(operand, packing, args);
-    if (!scaled) continue;
-    args.push_back(packed[operand].exponents = place(packing.exponents * 4));
-    if (!packing.notes) continue;
-    if (clears) notes = place(noted * 4);
-    args.push_back(notes);
-  }
-  if (sliding != nullptr) {
-    // What the other packing cleared is noted by the first of these, and read by the second.
-    const auto packings =
-        contraction::print_slide_packings(kernel, c, *sliding, *problem.columns, plan, idle.has_value());
-    auto& first = launch(packings.front());
-    store(sliding->operand, packings.front(), first);
-    if (scaled) {
-      first.push_back(notes);
-      Packed& mine = packed[sliding->operand];
-      auto& again = launch(packings.back());
-      again.insert(again.end(), mine.parts.begin(), mine.parts.end());
-      again.push_back(notes);
-      again.push_back(mine.exponents = place(packings.back().exponents * 4));
-    }
-  }
-  std::vector<Argument> operands, exponents;
-  for (const auto& [operand, each] : packed) {
-    operands.insert(operands.end(), each.parts.begin(), each.parts.end());
-    if (scaled) exponents.push_back(each.exponents);
   }
 
-  const auto epilogue = contraction::print_epilogue(kernel, c, sliding);
-  std::vector<Argument> ends;
-  for (const int input : epilogue.inputs) ends.push_back({Argument::Kind::input, input});
-  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) ends.push_back({Argument::Kind::output, static_cast<int>(o)});
-  const bool joined = plan.split_k > 1;
-  contraction::Attachment attachment;
-  if (joined) {
-    attachment = contraction::plain_store(problem);
-  } else {
-    attachment.scaled = scaled;
-    attachment.prelude = std::string(printing::prelude(true)) + epilogue.text;
-    attachment.parameters =
-        (scaled ? "const int* __restrict__ ea, const int* __restrict__ eb, " : "") + epilogue.parameters;
-    attachment.arguments = epilogue.arguments;
+  void add_outputs(std::vector<Argument>& args) const {
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
+      args.push_back({Argument::Kind::output, static_cast<int>(o)});
   }
-  PLANISH_TRY(const contraction::MainLoop loop,
-              contraction::print_main_loop(problem, plan, attachment, device.sms, device.shared_bytes));
-  Emitted main;
-  main.source = loop.source;
-  main.grid[0] = loop.blocks;
-  main.block[0] = loop.threads;
-  main.shared = loop.shared_bytes;
-  main.args = operands;
-  if (joined) {
-    const Argument parts{Argument::Kind::scratch, static_cast<int>(scratch.size())};
-    scratch.push_back(scratch_of(problem, plan));
+
+  /// Memory for what a packing makes of an operand.
+  void store(Operand operand, const contraction::Packing& packing, std::vector<Argument>& args) {
+    for (int part = 0; part < contraction::parts(plan_); ++part) {
+      packed_[operand].parts.push_back(place(packing.part_bytes));
+      args.push_back(packed_[operand].parts.back());
+    }
+  }
+
+  /// Factors that do not slide. An image's largest magnitude is noted, and behind these whether it has elements that
+  /// must not be multiplied with zero: the factor packed first clears what is noted of the other one.
+  void pack_rows() {
+    const std::int64_t noted = ((sliding_ != nullptr ? 1 : 0) + (idle_ ? 1 : 0)) * contraction::noted_images(product_);
+    for (const Operand operand : {Operand::a, Operand::b}) {
+      if (problem_.slides(operand)) continue;
+      const bool clears = launches_.empty();
+      const contraction::Notes does{.cleared = clears ? noted : 0, .odd = operand == idle_};
+      const auto packing = contraction::print_packing(
+          kernel_, product_.c, operand, plan_, operand == Operand::a ? extents_.rows_a : extents_.rows_b,
+          extents_.depth, sliding_, problem_.columns ? &*problem_.columns : nullptr, does);
+      auto& args = launch(packing);
+      store(operand, packing, args);
+      if (!scaled_) continue;
+      args.push_back(packed_[operand].exponents = place(packing.exponents * 4));
+      if (!packing.notes) continue;
+      if (clears) notes_ = place(noted * 4);
+      args.push_back(notes_);
+    }
+  }
+
+  /// The factor that does: what the other packing cleared is noted by the first launch, and read by the second.
+  void pack_slides() {
+    const auto packings =
+        contraction::print_slide_packings(kernel_, product_.c, *sliding_, *problem_.columns, plan_, idle_.has_value());
+    auto& first = launch(packings.front());
+    store(sliding_->operand, packings.front(), first);
+    if (!scaled_) return;
+    first.push_back(notes_);
+    Packed& mine = packed_[sliding_->operand];
+    auto& again = launch(packings.back());
+    again.insert(again.end(), mine.parts.begin(), mine.parts.end());
+    again.push_back(notes_);
+    again.push_back(mine.exponents = place(packings.back().exponents * 4));
+  }
+
+  /// The main loop, and where k is split the kernel that joins its parts: whichever is last has the epilogue.
+  Status multiply() {
+    const auto epilogue = contraction::print_epilogue(kernel_, product_.c, sliding_);
+    const bool joined = plan_.split_k > 1;
+    PLANISH_TRY(
+        const contraction::MainLoop loop,
+        contraction::print_main_loop(problem_, plan_, joined ? contraction::plain_store(problem_) : end(epilogue),
+                                     device_.sms, device_.shared_bytes));
+    Emitted main;
+    main.source = loop.source;
+    main.grid[0] = loop.blocks;
+    main.block[0] = loop.threads;
+    main.shared = loop.shared_bytes;
+    for (const auto& [operand, each] : packed_) main.args.insert(main.args.end(), each.parts.begin(), each.parts.end());
+    if (!joined) {
+      add_ends(epilogue, main.args);
+      launches_.push_back(std::move(main));
+      return {};
+    }
+    const Argument parts = place(scratch_of(problem_, plan_));
     main.args.push_back(parts);
-    launches.push_back(std::move(main));
-    const auto joining = contraction::print_joining(problem, plan, epilogue);
-    Emitted join;
+    launches_.push_back(std::move(main));
+    const auto joining = contraction::print_joining(problem_, plan_, epilogue);
+    Emitted& join = launches_.emplace_back();
     join.source = joining.source;
     join.grid[0] = joining.blocks;
     join.block[0] = joining.threads;
     join.args = {parts};
-    join.args.insert(join.args.end(), exponents.begin(), exponents.end());
-    join.args.insert(join.args.end(), ends.begin(), ends.end());
-    launches.push_back(std::move(join));
-  } else {
-    main.args.insert(main.args.end(), exponents.begin(), exponents.end());
-    main.args.insert(main.args.end(), ends.begin(), ends.end());
-    launches.push_back(std::move(main));
+    add_ends(epilogue, join.args);
+    return {};
   }
 
-  if (idle) {
-    auto& args = launch(contraction::print_mending(product, device.sms));
-    for (std::size_t o = 0; o < kernel.outputs.size(); ++o)
-      args.push_back({Argument::Kind::output, static_cast<int>(o)});
-    args.push_back(notes);
+  contraction::Attachment end(const contraction::Epilogue& epilogue) const {
+    contraction::Attachment out;
+    out.scaled = scaled_;
+    out.prelude = std::string(printing::prelude(true)) + epilogue.text;
+    out.parameters = (scaled_ ? "const int* __restrict__ ea, const int* __restrict__ eb, " : "") + epilogue.parameters;
+    out.arguments = epilogue.arguments;
+    return out;
   }
 
-  for (Emitted& one : launches) {
-    one.language = "cuda";
-    one.entry = "planish_kernel";
+  /// What the kernel with the epilogue is given behind the sums' operands.
+  void add_ends(const contraction::Epilogue& epilogue, std::vector<Argument>& args) const {
+    for (const auto& [operand, each] : packed_) {
+      if (scaled_) args.push_back(each.exponents);
+    }
+    for (const int input : epilogue.inputs) args.push_back({Argument::Kind::input, input});
+    add_outputs(args);
   }
-  Emitted whole = std::move(launches.front());
-  whole.after.assign(std::make_move_iterator(launches.begin() + 1), std::make_move_iterator(launches.end()));
-  whole.scratch_bytes = std::move(scratch);
-  return whole;
+
+  /// Results that zeros times something infinite have spoiled.
+  void mend() {
+    auto& args = launch(contraction::print_mending(product_, device_.sms));
+    add_outputs(args);
+    args.push_back(notes_);
+  }
+
+  /// The launches as one: the first, and those after it.
+  Emitted joined_up() {
+    for (Emitted& one : launches_) {
+      one.language = "cuda";
+      one.entry = "planish_kernel";
+    }
+    Emitted whole = std::move(launches_.front());
+    whole.after.assign(std::make_move_iterator(launches_.begin() + 1), std::make_move_iterator(launches_.end()));
+    whole.scratch_bytes = std::move(scratch_);
+    return whole;
+  }
+
+  const Product& product_;
+  const Device& device_;
+  const Kernel& kernel_;
+  const Problem& problem_;
+  const Sliding* const sliding_;
+  const TilePlan plan_;
+  const contraction::Extents extents_;
+  const bool scaled_;
+  const std::optional<Operand> idle_;  ///< the factor that zeros are multiplied with (see contraction::wasted())
+  std::vector<std::int64_t> scratch_;
+  std::vector<Emitted> launches_;
+  std::map<Operand, Packed> packed_;
+  Argument notes_;
+};
+
+}  // namespace
+
+Result<Emitted> emit_contraction(const Product& product, const Device& device, const Genome& genome) {
+  if (const auto why = contraction_illegal(product, device, genome); !why.empty()) return fail("illegal_genome", why);
+  return ContractionLaunches(product, device, genome).emit();
 }
 
 }  // namespace planish::codegen

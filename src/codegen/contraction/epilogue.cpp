@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/contraction/exponents.h"
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/variables.h"
@@ -96,20 +97,10 @@ Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Slidin
 
 Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilogue& epilogue) {
   const std::int64_t count = problem.batches * problem.m * problem.n;
-  const Extents e = extents_of(problem, plan);
   const bool scaled = scales(plan);
   Joining joining;
   joining.blocks = (count + joining.threads - 1) / joining.threads;
   std::string& out = joining.source;
-  const auto exponent = [&](const char* name, Operand operand, std::int64_t rows, std::string place) {
-    const bool moves = operand == Operand::a ? problem.a_batched : problem.b_batched;
-    if (problem.slides(operand)) {
-      rows = problem.columns->positions / problem.columns->image;
-      place = fmt::format("({}) / {}", place, problem.columns->image);
-    }
-    return moves && problem.batches > 1 ? fmt::format("{}[batch * {} + {}]", name, rows, place)
-                                        : fmt::format("{}[{}]", name, place);
-  };
   out = std::string(printing::prelude(true)) + std::string(machine_text()) + epilogue.text;
   out += "// ---- kernel ----\n";
   out += fmt::format(
@@ -124,8 +115,10 @@ Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilog
   out += fmt::format("    sum += pl_ldg(parts + (((long long)batch * {} + part) * {} + y) * {} + x);\n", plan.split_k,
                      problem.m, problem.n);
   if (scaled) {
-    out += fmt::format("  sum = tc_scale(sum, {} + {});\n", exponent("ea", Operand::a, e.rows_a, "y"),
-                       exponent("eb", Operand::b, e.rows_b, "x"));
+    const Extents extents = extents_of(problem, plan);
+    out += fmt::format("  sum = tc_scale(sum, {} + {});\n",
+                       exponent_of(problem, extents, Operand::a, {"ea", "batch"}, "y"),
+                       exponent_of(problem, extents, Operand::b, {"eb", "batch"}, "x"));
   }
   out += fmt::format("  tc_store<1, 1, true>({}batch, y, x, {}, 0, [&](int, int) {{ return sum; }});\n}}\n",
                      epilogue.arguments, problem.n);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "codegen/contraction/exponents.h"
+
 namespace planish::codegen::contraction {
 namespace {
 
@@ -56,9 +58,6 @@ class Printer {
   void steps(int accumulator, bool fresh);
   void release(const std::string& condition);
   void store();
-  bool moves(Operand operand) const {
-    return problem_.batches > 1 && (operand == Operand::a ? problem_.a_batched : problem_.b_batched);
-  }
 
   const Problem& problem_;
   const TilePlan& plan_;
@@ -198,11 +197,12 @@ void Printer::feeder() {
     if (problem_.slides(operand)) {
       const auto& columns = *problem_.columns;
       std::string text = operand == Operand::a ? "row" : "column";
-      if (moves(operand)) text += " + " + product + " * " + number(columns.planes * columns.positions) + "ll";
+      if (problem_.moves(operand)) text += " + " + product + " * " + number(columns.planes * columns.positions) + "ll";
       return text;
     }
     const std::int64_t rows = operand == Operand::a ? extents_.rows_a : extents_.rows_b;
-    std::string text = moves(operand) ? product + " * " + number(rows * extents_.depth * 2) + "ll + " : std::string();
+    std::string text =
+        problem_.moves(operand) ? product + " * " + number(rows * extents_.depth * 2) + "ll + " : std::string();
     if (plan_.split_k > 1) text += part + " * " + number(depth_ * rows * plan_.bk * 2) + "ll + ";
     return text + (operand == Operand::a ? "row" : "column") + " * " + number(plan_.bk * 2) + "ll";
   };
@@ -239,7 +239,7 @@ void Printer::feeder() {
 void Printer::slide() {
   const Columns& columns = *problem_.columns;
   const std::string name = columns.operand == Operand::a ? "a" : "b";
-  const std::int64_t products = moves(columns.operand) ? problem_.batches : 1;
+  const std::int64_t products = problem_.moves(columns.operand) ? problem_.batches : 1;
   const std::string inside = "taps < " + number(static_cast<std::int64_t>(columns.offsets.size()));
   line("#pragma unroll");
   line("for (int i = 0; i < " + number(plan_.strips) + "; ++i) {");
@@ -312,16 +312,8 @@ void Printer::store() {
   const bool whole_m = extents_.rows_a == problem_.m;
   const bool whole_n = extents_.rows_b == problem_.n;
   const bool sliced = problem_.batches * plan_.split_k > 1;
-  const auto exponent = [&](const std::string& name, Operand operand, const std::string& place) {
-    const std::string product = moves(operand) ? "slice * " : "";
-    if (problem_.slides(operand)) {
-      const Columns& columns = *problem_.columns;
-      const std::int64_t images = columns.positions / columns.image;
-      const std::string image = "min((" + place + ") / " + number(columns.image) + ", " + number(images - 1) + ")";
-      return name + "[" + (product.empty() ? "" : product + number(images) + " + ") + image + "]";
-    }
-    const std::int64_t rows = operand == Operand::a ? extents_.rows_a : extents_.rows_b;
-    return name + "[" + (product.empty() ? "" : product + number(rows) + " + ") + place + "]";
+  const auto exponent = [&](std::string_view array, Operand operand, const std::string& row) {
+    return exponent_of(problem_, extents_, operand, {array, "slice", true}, row);
   };
   line("const int warp = threadIdx.x % 128 / 32;");
   line(std::string("const int m = row + ") + (plan_.turns != 0 ? "" : "(group - 1) * 64 + ") + "warp * 16;");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/pack_text.h"
@@ -142,113 +143,163 @@ bool is_shared(const Kernel& kernel, const Contraction& c, Operand operand) {
   return std::ranges::none_of(c.batch, [&](int v) { return own[static_cast<std::size_t>(v)]; });
 }
 
+namespace {
+
+/// Prints one packing kernel. Names in the text: `v` the values of the chunks that a thread has at hand, `own` which of
+/// its block's chunks one is, `f * g` the power of two that the row is multiplied by.
+class PackingPrinter {
+ public:
+  PackingPrinter(const Kernel& kernel, const Contraction& c, Operand operand, const TilePlan& plan, std::int64_t rows,
+                 std::int64_t depth, Notes notes)
+      : kernel_(kernel),
+        c_(c),
+        operand_(operand),
+        plan_(plan),
+        rows_(rows),
+        depth_(depth),
+        notes_(notes),
+        splits_(plan.scheme == Scheme::split),
+        scaled_(scales(plan)),
+        sharing_(share_of(depth / 8)),
+        held_(sharing_.kept ? sharing_.trips : 1),
+        root_{operand == Operand::a ? c.first : c.second},
+        writer_(kernel) {}
+
+  Packing print(const Sliding* beside, const Columns* columns) {
+    describe();
+    writer_.out = std::string(printing::prelude(true)) + std::string(machine_text()) + std::string(packing_text()) +
+                  std::string(scaled_ ? scaling_text() : "");
+    writer_.line("// ---- kernel ----");
+    print_values(writer_, kernel_, c_, operand_, sum_of(c_, beside), columns, plan_);
+    head();
+    if (scaled_) find_exponents();
+    write_parts();
+    // Others may still be reading this block's shared memory.
+    if (packing_.cluster > 1) writer_.line("tc_await();");
+    writer_.close();
+    packing_.source = std::move(writer_.out);
+    return std::move(packing_);
+  }
+
+ private:
+  void describe() {
+    const std::int64_t products = is_shared(kernel_, c_, operand_) ? 1 : c_.batches;
+    packing_.threads = sharing_.threads;
+    packing_.cluster = scaled_ ? sharing_.blocks : 1;
+    packing_.blocks = rows_ / 8 * products * sharing_.blocks;
+    packing_.part_bytes = products * rows_ * depth_ * 2;
+    packing_.exponents = scaled_ ? products * rows_ : 0;
+    packing_.notes = scaled_ && (notes_.cleared > 0 || notes_.odd);
+    packing_.inputs = writer_.inputs(root_);
+  }
+
+  /// The kernel's name and parameters, and which rows and chunks a thread is for.
+  void head() {
+    writer_.open(
+        fmt::format("extern \"C\" __global__ void __launch_bounds__({}) "
+                    "planish_kernel({}unsigned char* __restrict__ out0{}{}{}) {{",
+                    packing_.threads, writer_.parameters(root_), splits_ ? ", unsigned char* __restrict__ out1" : "",
+                    scaled_ ? ", int* __restrict__ out2" : "", packing_.notes ? ", int* __restrict__ notes" : ""));
+    if (packing_.notes && notes_.cleared > 0) {
+      writer_.line(fmt::format("if (blockIdx.x == 0) for (int i = threadIdx.x; i < {}; i += {}) notes[i] = 0;",
+                               notes_.cleared, packing_.threads));
+    }
+    if (scaled_) writer_.line(fmt::format("__shared__ float most[{}];", packing_.threads / 32 * 8));
+    if (packing_.cluster > 1) writer_.line("__shared__ float common[8];");
+    writer_.line("const int r = threadIdx.x % 8;");
+    writer_.line(fmt::format("const int part = blockIdx.x % {0}, whole = blockIdx.x / {0};", sharing_.blocks));
+    writer_.line(fmt::format("const int batch = whole / {0}, row = whole % {0} * 8 + r;", rows_ / 8));
+    writer_.line(fmt::format("float v[{}][8];", held_));
+  }
+
+  /// Over the chunks of a thread, whose values are computed where it `computes`.
+  void sweep(bool computes, const std::function<void()>& body) {
+    const std::int64_t chunks = depth_ / 8, step = sharing_.threads / 8, trips = sharing_.trips;
+    writer_.open(fmt::format("for (int at = 0; at < {}; at += {}) {{", trips, held_));
+    writer_.line("#pragma unroll");
+    writer_.open(fmt::format("for (int i = 0; i < {}; ++i) {{", held_));
+    writer_.line(
+        fmt::format("const int own = (int)threadIdx.x / 8 + (at + i) * "
+                    "{}, chunk = part * {} + own;",
+                    step, sharing_.share));
+    const bool ragged = trips * step != sharing_.share || sharing_.share * sharing_.blocks != chunks;
+    if (ragged) writer_.open(fmt::format("if (own < {} && chunk < {}) {{", sharing_.share, chunks));
+    if (computes) writer_.line(fmt::format("tc_values(v[i], {}batch, row, chunk * 8);", writer_.arguments(root_)));
+    body();
+    if (ragged) writer_.close();
+    writer_.close();
+    writer_.close();
+  }
+
+  /// The largest finite magnitude of each row, by all threads and blocks that share it.
+  void find_exponents() {
+    writer_.line("float top = 0.0f;");
+    if (notes_.odd) writer_.line("bool odd = false;");
+    sweep(true, [&] {
+      writer_.line("#pragma unroll");
+      writer_.line(
+          "for (int j = 0; j < 8; ++j) top = fmaxf(top, "
+          "tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);");
+      if (notes_.odd) {
+        writer_.line("#pragma unroll");
+        writer_.line("for (int j = 0; j < 8; ++j) odd = odd || !tc_finite(v[i][j]);");
+      }
+    });
+    if (notes_.odd) writer_.line("if (odd) notes[0] = 1;");
+    writer_.line("top = tc_most(tc_most(top, 8), 16);");
+    writer_.line("if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;");
+    writer_.line("__syncthreads();");
+    writer_.line(fmt::format("for (int w = 0; w < {}; ++w) top = fmaxf(top, most[w * 8 + r]);", packing_.threads / 32));
+    if (packing_.cluster > 1) {
+      writer_.line("if (threadIdx.x < 8) common[r] = top;");
+      writer_.line("tc_come();");
+      writer_.line("tc_await();");
+      writer_.line(
+          fmt::format("for (int p = 0; p < {}; ++p) top = fmaxf(top, "
+                      "tc_remote(common + r, p));",
+                      sharing_.blocks));
+      writer_.line("tc_come();");
+    }
+    writer_.line("const int e = tc_exponent(top);");
+    writer_.line(fmt::format("if (part == 0 && threadIdx.x < 8) out2[batch * {} + row] = e;", rows_));
+    writer_.line("const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);");
+  }
+
+  void write_parts() {
+    sweep(!scaled_ || !sharing_.kept, [&] {
+      writer_.line(splits_ ? "TcChunk hi, lo;" : "TcChunk hi;");
+      print_rounding(writer_, plan_, "v[i]", "f * g");
+      // As place_in_operand(): slabs of bk columns, groups of 8 rows, chunks,
+      // rows.
+      writer_.line(
+          fmt::format("const long long place = batch * {}ll + chunk / {} * {}ll "
+                      "+ row / 8 * {}ll + chunk % {} * 128 + r * 16;",
+                      rows_ * depth_ * 2, plan_.bk / 8, rows_ * plan_.bk * 2, plan_.bk * 16, plan_.bk / 8));
+      writer_.line("tc_put(out0 + place, hi);");
+      if (splits_) writer_.line("tc_put(out1 + place, lo);");
+    });
+  }
+
+  const Kernel& kernel_;
+  const Contraction& c_;
+  const Operand operand_;
+  const TilePlan& plan_;
+  const std::int64_t rows_, depth_;
+  const Notes notes_;
+  const bool splits_, scaled_;
+  const Sharing sharing_;
+  const std::int64_t held_;  ///< chunks whose values a thread has at once
+  const std::vector<int> root_;
+  PlaceWriter writer_;
+  Packing packing_;
+};
+
+}  // namespace
+
 Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operand, const TilePlan& plan,
                       std::int64_t rows, std::int64_t depth, const Sliding* beside, const Columns* columns,
                       Notes notes) {
-  const bool splits = plan.scheme == Scheme::split, scaled = scales(plan);
-  const std::int64_t products = is_shared(kernel, c, operand) ? 1 : c.batches;
-  const std::int64_t chunks = depth / 8, groups = rows / 8;
-  Packing packing;
-  const Sharing sharing = share_of(chunks);
-  const std::int64_t sweep = sharing.threads / 8, trips = sharing.trips;
-  const bool kept = sharing.kept;
-  packing.threads = sharing.threads;
-  packing.cluster = scaled ? sharing.blocks : 1;
-  packing.blocks = groups * products * sharing.blocks;
-  packing.part_bytes = products * rows * depth * 2;
-  packing.exponents = scaled ? products * rows : 0;
-  packing.notes = scaled && (notes.cleared > 0 || notes.odd);
-
-  PlaceWriter writer(kernel);
-  const std::vector<int> root{operand == Operand::a ? c.first : c.second};
-  packing.inputs = writer.inputs(root);
-  writer.out = std::string(printing::prelude(true)) + std::string(machine_text()) + std::string(packing_text()) +
-               std::string(scaled ? scaling_text() : "");
-  writer.line("// ---- kernel ----");
-  print_values(writer, kernel, c, operand, sum_of(c, beside), columns, plan);
-  const std::string values = fmt::format("tc_values(v[i], {}batch, row, chunk * 8);", writer.arguments(root));
-  const std::int64_t blocks = sharing.blocks;
-  const std::int64_t held = kept ? trips : 1;
-  writer.open(
-      fmt::format("extern \"C\" __global__ void __launch_bounds__({}) "
-                  "planish_kernel({}unsigned char* __restrict__ out0{}{}{}) {{",
-                  packing.threads, writer.parameters(root), splits ? ", unsigned char* __restrict__ out1" : "",
-                  scaled ? ", int* __restrict__ out2" : "", packing.notes ? ", int* __restrict__ notes" : ""));
-  if (packing.notes && notes.cleared > 0) {
-    writer.line(fmt::format("if (blockIdx.x == 0) for (int i = threadIdx.x; i < {}; i += {}) notes[i] = 0;",
-                            notes.cleared, packing.threads));
-  }
-  if (scaled) writer.line(fmt::format("__shared__ float most[{}];", packing.threads / 32 * 8));
-  if (packing.cluster > 1) writer.line("__shared__ float common[8];");
-  writer.line("const int r = threadIdx.x % 8;");
-  writer.line(fmt::format("const int part = blockIdx.x % {0}, whole = blockIdx.x / {0};", blocks));
-  writer.line(fmt::format("const int batch = whole / {0}, row = whole % {0} * 8 + r;", groups));
-  writer.line(fmt::format("float v[{}][8];", held));
-  const auto sweeps = [&](bool reads, const auto& body) {
-    writer.open(fmt::format("for (int at = 0; at < {}; at += {}) {{", trips, held));
-    writer.line("#pragma unroll");
-    writer.open(fmt::format("for (int i = 0; i < {}; ++i) {{", held));
-    writer.line(
-        fmt::format("const int own = (int)threadIdx.x / 8 + (at + i) * "
-                    "{}, chunk = part * {} + own;",
-                    sweep, sharing.share));
-    const bool ragged = trips * sweep != sharing.share || sharing.share * blocks != chunks;
-    if (ragged) writer.open(fmt::format("if (own < {} && chunk < {}) {{", sharing.share, chunks));
-    if (reads) writer.line(values);
-    body();
-    if (ragged) writer.close();
-    writer.close();
-    writer.close();
-  };
-  if (scaled) {
-    writer.line("float top = 0.0f;");
-    if (notes.odd) writer.line("bool odd = false;");
-    sweeps(true, [&] {
-      writer.line("#pragma unroll");
-      writer.line(
-          "for (int j = 0; j < 8; ++j) top = fmaxf(top, "
-          "tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);");
-      if (notes.odd) {
-        writer.line("#pragma unroll");
-        writer.line("for (int j = 0; j < 8; ++j) odd = odd || !tc_finite(v[i][j]);");
-      }
-    });
-    if (notes.odd) writer.line("if (odd) notes[0] = 1;");
-    writer.line("top = tc_most(tc_most(top, 8), 16);");
-    writer.line("if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;");
-    writer.line("__syncthreads();");
-    writer.line(fmt::format("for (int w = 0; w < {}; ++w) top = fmaxf(top, most[w * 8 + r]);", packing.threads / 32));
-    if (packing.cluster > 1) {
-      writer.line("if (threadIdx.x < 8) common[r] = top;");
-      writer.line("tc_come();");
-      writer.line("tc_await();");
-      writer.line(
-          fmt::format("for (int p = 0; p < {}; ++p) top = fmaxf(top, "
-                      "tc_remote(common + r, p));",
-                      blocks));
-      writer.line("tc_come();");
-    }
-    writer.line("const int e = tc_exponent(top);");
-    writer.line(fmt::format("if (part == 0 && threadIdx.x < 8) out2[batch * {} + row] = e;", rows));
-    writer.line("const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);");
-  }
-  sweeps(!scaled || !kept, [&] {
-    writer.line(splits ? "TcChunk hi, lo;" : "TcChunk hi;");
-    print_rounding(writer, plan, "v[i]", "f * g");
-    // As place_in_operand(): slabs of bk columns, groups of 8 rows, chunks,
-    // rows.
-    writer.line(
-        fmt::format("const long long place = batch * {}ll + chunk / {} * {}ll "
-                    "+ row / 8 * {}ll + chunk % {} * 128 + r * 16;",
-                    rows * depth * 2, plan.bk / 8, rows * plan.bk * 2, plan.bk * 16, plan.bk / 8));
-    writer.line("tc_put(out0 + place, hi);");
-    if (splits) writer.line("tc_put(out1 + place, lo);");
-  });
-  // Others may still be reading this block's shared memory.
-  if (packing.cluster > 1) writer.line("tc_await();");
-  writer.close();
-  packing.source = std::move(writer.out);
-  return packing;
+  return PackingPrinter(kernel, c, operand, plan, rows, depth, notes).print(beside, columns);
 }
 
 }  // namespace planish::codegen::contraction

@@ -46,6 +46,8 @@ struct Problem {
   std::optional<Columns> columns = {};  ///< of an operand that slides
 
   bool slides(Operand operand) const { return columns && columns->operand == operand; }
+  /// Whether it is another one in the next product.
+  bool moves(Operand operand) const { return batches > 1 && (operand == Operand::a ? a_batched : b_batched); }
 };
 
 /// How products of 16-bit operands become the answer.

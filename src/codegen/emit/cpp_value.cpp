@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "codegen/emit/cpp_operation.h"
 #include "codegen/emit/expression.h"
 #include "codegen/fold.h"
 
@@ -98,14 +99,6 @@ Form form_of(DType t) {
     default:
       return Form::f;
   }
-}
-
-Form join(Form a, Form b) {
-  if (a == b) return a;
-  if (a == Form::d || b == Form::d) return Form::d;
-  if (a == Form::f || b == Form::f) return Form::f;
-  if (a == Form::l || b == Form::l) return Form::l;
-  return Form::i;
 }
 
 }  // namespace
@@ -217,11 +210,6 @@ bool folded(const ir::IndexExpr& e, int v) {
 
 bool unit_stride(const ir::IndexExpr& e, int v) {
   return e.coefficient_of(v) == 1 && !folded(e, v);
-}
-
-std::string Printer::call(std::string_view function, std::string_view args) {
-  used_.emplace(function);
-  return fmt::format("{}({})", function, args);
 }
 
 std::string Printer::index(const ir::IndexExpr& e, const Spot& spot) const {
@@ -382,7 +370,7 @@ std::string Printer::define(int node, const Spot& spot) {
                          type_name(form, false), index(n.index, lane));
     }
   } else {
-    text = operation(node, spot);
+    text = operation_text(*this, view_, node, spot);
   }
   std::string out =
       fmt::format("const {} n{}{} = {};\n", type_name(view_.form[at], vec), node, vec ? spot.suffix : "", text);
@@ -418,178 +406,6 @@ std::string Printer::store(int o, const Spot& spot, bool stream) {
         "{{ float* const to = {}; if (((u64)to & (W * 4 - 1)) == 0) stream_f32(to, {}); else store_f32(to, {}); }}\n",
         to, text, text);
   return fmt::format("store_{}({}, {});\n", dtype, to, text);
-}
-
-std::string Printer::operation(int node, const Spot& spot) {
-  const auto at = static_cast<std::size_t>(node);
-  const Node& n = view_.kernel.nodes[at];
-  const bool vec = view_.vec(node);
-  const Form form = view_.form[at];
-  const auto arg_form = [&](std::size_t i) { return view_.form[static_cast<std::size_t>(n.args[i])]; };
-  const auto as = [&](std::size_t i, Form f) { return value(n.args[i], f, vec, spot); };
-  const auto arg = [&](std::size_t i) { return as(i, form); };
-  const auto lit = [&](double x) {
-    return vec ? fmt::format("splat({})", literal(form, x, static_cast<std::int64_t>(x)))
-               : literal(form, x, static_cast<std::int64_t>(x));
-  };
-  const auto test = [&](const std::string& condition, Form of) {
-    return vec ? fmt::format("mask(({})({}))", of == Form::d || of == Form::l ? "vl" : "vi", condition)
-               : fmt::format("mask({})", condition);
-  };
-  const auto floating = form == Form::f || form == Form::d;
-  // Small integers live in 32 bits and wrap after each operation.
-  const auto wrap = [&](const std::string& text) {
-    if (form != Form::i) return text;
-    if (n.dtype == DType::i8) return fmt::format("((({}) << 24) >> 24)", text);
-    if (n.dtype == DType::i16) return fmt::format("((({}) << 16) >> 16)", text);
-    if (n.dtype == DType::u8) return fmt::format("(({}) & 255)", text);
-    return text;
-  };
-  const auto unsigned_type = vec ? (form == Form::l ? "vul" : "vu") : (form == Form::l ? "u64" : "unsigned");
-  const auto arithmetic = [&](const std::string& a, std::string_view op, const std::string& b) {
-    if (floating) return fmt::format("{} {} {}", a, op, b);
-    return wrap(fmt::format("({0})(({1})({2}) {3} ({1})({4}))", type_name(form, vec), unsigned_type, a, op, b));
-  };
-  const auto function = [&](const std::string& f) {
-    if (form == Form::d && vec) used_.insert("libm");
-    return call(f, arg(0));
-  };
-  const auto compare = [&](std::string_view op) {
-    const Form f = join(arg_form(0), arg_form(1));
-    return test(fmt::format("{} {} {}", as(0, f), op, as(1, f)), f);
-  };
-  const auto two = [&](const char* f) {
-    if (form == Form::d && vec) used_.insert("libm");
-    return call(f, arg(0) + ", " + arg(1));
-  };
-  const auto lanewise = [&](const char* f) {
-    used_.insert("ints");
-    return wrap(fmt::format("({}){}({}, {})", type_name(form, vec), f, arg(0), arg(1)));
-  };
-  const auto flanewise = [&](const char* f) {
-    used_.insert("fmod_f");
-    return fmt::format("{}({}, {})", f, arg(0), arg(1));
-  };
-  const int width = form == Form::l                                ? 64
-                    : n.dtype == DType::i16                        ? 16
-                    : n.dtype == DType::i8 || n.dtype == DType::u8 ? 8
-                                                                   : 32;
-  const OperationInfo& one = info(n.op);
-  if (one.form == OperationForm::function) return function(fmt::format("{}_", one.name));
-  if (one.form == OperationForm::comparison) return compare(one.sign);
-  if (one.form == OperationForm::logic) return fmt::format("{} {} {}", as(0, Form::b), one.sign, as(1, Form::b));
-  if (one.form == OperationForm::bits) return fmt::format("{} {} {}", arg(0), one.sign, arg(1));
-  switch (n.op) {
-    case Op::cast: {
-      const Form from = arg_form(0);
-      std::string t = as(0, from);
-      const Node& inner = view_.kernel.nodes[static_cast<std::size_t>(n.args[0])];
-      // g++ makes one truncation of float to integer to float, which keeps the sign of a zero that no integer has.
-      if (floating && !vec && (from == Form::i || from == Form::l) && inner.op == Op::cast) {
-        used_.insert("settled");
-        t = fmt::format("settled({})", t);
-      }
-      t = convert(t, from, form, vec);
-      if (n.rounds && n.dtype == DType::bf16) return used_.insert("bf16"), fmt::format("round_bf16({})", t);
-      if (n.rounds && n.dtype == DType::f16) return used_.insert("f16"), fmt::format("round_f16({})", t);
-      return wrap(t);
-    }
-    case Op::neg:
-      return floating ? fmt::format("-({})", arg(0)) : arithmetic(lit(0), "-", arg(0));
-    case Op::abs:
-      return floating ? fmt::format("abs_({})", arg(0))
-                      : wrap(fmt::format("sel({}, {}, {})", test(arg(0) + " < 0", form),
-                                         arithmetic(lit(0), "-", arg(0)), arg(0)));
-    case Op::sign:
-      return fmt::format("sel({}, {}, sel({}, {}, {}))", test(arg(0) + " > 0", form), lit(1),
-                         test(arg(0) + " < 0", form), lit(-1), lit(0));
-    case Op::ceil:
-      return floating ? call("ceil_", arg(0)) : arg(0);
-    case Op::floor:
-      return floating ? call("floor_", arg(0)) : arg(0);
-    case Op::round_even:
-      return floating ? call("rint_", arg(0)) : arg(0);
-    case Op::trunc:
-      return floating ? call("trunc_", arg(0)) : arg(0);
-    case Op::frac:
-      return fmt::format("{} - {}", arg(0), call("trunc_", arg(0)));
-    case Op::reciprocal:
-      return fmt::format("{} / {}", lit(1), arg(0));
-    case Op::sqrt:
-      return call("sqrt_", arg(0));
-    case Op::rsqrt:
-      return fmt::format("{} / {}", lit(1), call("sqrt_", arg(0)));
-    case Op::logical_not:
-      return fmt::format("~{}", as(0, Form::b));
-    case Op::bitwise_not:
-      return wrap(fmt::format("~{}", arg(0)));
-    case Op::isnan:
-      return test(fmt::format("{0} != {0}", as(0, arg_form(0))), arg_form(0));
-    case Op::isinf:
-      return test(fmt::format("abs_({}) == __builtin_inf{}()", as(0, arg_form(0)), arg_form(0) == Form::f ? "f" : ""),
-                  arg_form(0));
-    case Op::isfinite:
-      return test(fmt::format("abs_({}) < __builtin_inf{}()", as(0, arg_form(0)), arg_form(0) == Form::f ? "f" : ""),
-                  arg_form(0));
-    case Op::relu:
-      return fmt::format("sel({}, {}, {})", test(arg(0) + " < 0", form), lit(0), arg(0));
-    case Op::add:
-    case Op::mul:
-      if (form == Form::b) return fmt::format("{} {} {}", arg(0), n.op == Op::add ? "|" : "&", arg(1));
-      return arithmetic(arg(0), one.sign, arg(1));
-    case Op::sub:
-      return arithmetic(arg(0), one.sign, arg(1));
-    case Op::div:
-      return fmt::format("{} / {}", arg(0), arg(1));
-    case Op::floor_div:
-      return floating ? flanewise("floor_div_") : lanewise("idiv_floor");
-    case Op::trunc_div:
-      return floating ? call("trunc_", arg(0) + " / " + arg(1)) : lanewise("idiv_trunc");
-    case Op::remainder:
-      return floating ? flanewise("remainder_") : lanewise("imod_floor");
-    case Op::fmod:
-      return floating ? flanewise("mod_trunc") : lanewise("imod_trunc");
-    case Op::pow:
-      return floating ? two("pow_") : lanewise("ipow");
-    case Op::atan2:
-      return two("atan2_");
-    case Op::hypot:
-      return two("hypot_");
-    case Op::copysign:
-      return fmt::format("with_sign({}, {})", arg(0), arg(1));
-    case Op::maximum:
-    case Op::minimum: {
-      if (form == Form::b) return fmt::format("{} {} {}", arg(0), n.op == Op::maximum ? "|" : "&", arg(1));
-      used_.insert("fold");
-      // A clamped i64 may be known to fit 32 bits; what it clamps need not.
-      const Form f = join(form, join(arg_form(0), arg_form(1)));
-      return convert(fmt::format("{}({}, {})", n.op == Op::maximum ? "greater" : "less", as(0, f), as(1, f)), f, form,
-                     vec);
-    }
-    case Op::fmax:
-    case Op::fmin:
-      return fmt::format("sel({} | {}, {}, {})",
-                         test(fmt::format("{} {} {}", arg(0), n.op == Op::fmax ? ">=" : "<=", arg(1)), form),
-                         test(fmt::format("{0} != {0}", arg(1)), form), arg(0), arg(1));
-    case Op::shift_left:
-    case Op::shift_right: {
-      const bool left = n.op == Op::shift_left;
-      const std::string bad =
-          fmt::format("{} | {}", test(arg(1) + " < 0", form), test(fmt::format("{} >= {}", arg(1), width), form));
-      const std::string by = fmt::format("({} & {})", arg(1), form == Form::l ? 63 : 31);
-      const std::string moved =
-          left ? fmt::format("({0})(({1})({2}) << {3})", type_name(form, vec), unsigned_type, arg(0), by)
-               : fmt::format("({} >> {})", arg(0), by);
-      const std::string otherwise = left ? lit(0) : fmt::format("({} >> {})", arg(0), form == Form::l ? 63 : 31);
-      return wrap(fmt::format("sel({}, {}, {})", bad, otherwise, moved));
-    }
-    case Op::select:
-      return fmt::format("sel({}, {}, {})", as(0, Form::b), arg(1), arg(2));
-    case Op::fma:
-      return fmt::format("{} * {} + {}", arg(0), arg(1), arg(2));
-    default:
-      return lit(0);
-  }
 }
 
 }  // namespace planish::codegen::cpp

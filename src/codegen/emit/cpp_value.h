@@ -67,8 +67,6 @@ class Printer {
 
  private:
   std::string load(int node, const Spot& spot);
-  std::string operation(int node, const Spot& spot);
-  std::string call(std::string_view function, std::string_view args);
   const View& view_;
   std::set<std::string, std::less<>> used_;
 };

@@ -503,17 +503,8 @@ CudaPlan make_plan(const Kernel& kernel, const Device& device, const Genome& gen
 
 namespace {
 
-CudaPlan plan_of(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome,
-                 const Stepped* stepped) {
-  CudaPlan plan;
-  if (stepped != nullptr) {
-    plan.down = stepped->steps;
-    plan.output_of = stepped->output_of;
-    plan.inside = stepped->inside;
-  }
-  plan.row = kernel.has_rows();
-  plan.columns = facts.columns;
-  plan.wide = facts.wide;
+/// What the genome says by itself.
+void take_genes(const Kernel& kernel, const PlanFacts& facts, const Genome& genome, CudaPlan& plan) {
   plan.threads = static_cast<int>(gene(genome, "threads", 256));
   plan.unroll = static_cast<int>(gene(genome, "unroll", 1));
   plan.cluster = static_cast<int>(gene(genome, "cluster", 1));
@@ -525,8 +516,6 @@ CudaPlan plan_of(const Kernel& kernel, const PlanFacts& facts, const Device& dev
   plan.width = static_cast<int>(std::max<std::int64_t>(1, gene(genome, "vector", 4) / facts.widest));
   plan.fast = gene(genome, "fast", 0) != 0;
   plan.near = gene(genome, "fast", 0) == 2;
-  plan.narrow = std::ranges::all_of(kernel.outputs,
-                                    [](const Output& o) { return o.dtype == DType::f16 || o.dtype == DType::bf16; });
   if (gene(genome, "online", 0) != 0 && !plan.columns) plan.online = facts.pairs;
   plan.persistent_rows = gene(genome, "persistent_rows", 0);
   plan.stages = static_cast<int>(gene(genome, "stages", 0));
@@ -537,8 +526,6 @@ CudaPlan plan_of(const Kernel& kernel, const PlanFacts& facts, const Device& dev
   constexpr int line_bytes = 128;
   plan.grain = gene(genome, "lines", 0) != 0 ? std::max(plan.width, line_bytes / facts.widest) : plan.width;
   plan.reverse = gene(genome, "reverse", 0) != 0;
-  plan.inner_domain = range_of(static_cast<int>(kernel.space.extents.size()) - kernel.inner,
-                               static_cast<int>(kernel.space.extents.size()));
   plan.raster = static_cast<int>(gene(genome, "raster", 0)) - 1;
   plan.predication = static_cast<int>(gene(genome, "predication", 0));
   plan.needs.resize(kernel.nodes.size());
@@ -551,59 +538,91 @@ CudaPlan plan_of(const Kernel& kernel, const PlanFacts& facts, const Device& dev
     plan.unroll = std::max(1, plan.tile * plan.tile / plan.threads);
     std::tie(plan.tile_variable, plan.staged) = transposed_loads(kernel);
   }
-  plan_lanes(kernel, facts, plan);
+}
 
+/// Pointwise: how many blocks take how many vectors.
+void lay_out_points(const Kernel& kernel, const Device& device, std::int64_t per_multiprocessor, CudaPlan& plan) {
   const std::int64_t points = kernel.outer_extent() * kernel.inner_extent();
-  if (!plan.row) {
-    plan.length = points;
-    plan.vectors = points / plan.width;  // what is left is done one element at a time by the last block
-    plan.groups =
-        std::max<std::int64_t>(1, ceil_div(plan.vectors, static_cast<std::int64_t>(plan.threads) * plan.unroll));
-    const auto per_sm = gene(genome, "persistent", 0);
-    plan.persistent = per_sm == 0 ? 0 : std::min<std::int64_t>(plan.groups, per_sm * device.sms);
-    plan.grid = plan.persistent != 0 ? plan.persistent : plan.groups;
-    if (plan.tile != 0) {
-      const auto tiles = [&](std::int64_t extent) { return ceil_div(extent, plan.tile); };
-      const std::int64_t last = kernel.space.extents.back();
-      const std::int64_t other = kernel.space.extents[static_cast<std::size_t>(plan.tile_variable)];
-      plan.persistent = 0;
-      plan.groups = plan.grid = points / last / other * tiles(last) * tiles(other);
-    }
-    plan.trips = plan.unroll;
-  } else if (plan.columns) {
-    plan.across = static_cast<int>(gene(genome, "split", 1));
-    plan.rows = plan.threads / std::max(1, plan.across);
-    plan.length = kernel.inner_extent();
-    plan.vectors = plan.length;
-    plan.groups = ceil_div(kernel.outer_extent() / plan.width, std::max(1, plan.rows));
+  plan.length = points;
+  plan.vectors = points / plan.width;  // what is left is done one element at a time by the last block
+  plan.groups =
+      std::max<std::int64_t>(1, ceil_div(plan.vectors, static_cast<std::int64_t>(plan.threads) * plan.unroll));
+  plan.persistent = per_multiprocessor == 0 ? 0 : std::min<std::int64_t>(plan.groups, per_multiprocessor * device.sms);
+  plan.grid = plan.persistent != 0 ? plan.persistent : plan.groups;
+  if (plan.tile != 0) {
+    const auto tiles = [&](std::int64_t extent) { return ceil_div(extent, plan.tile); };
+    const std::int64_t last = kernel.space.extents.back();
+    const std::int64_t other = kernel.space.extents[static_cast<std::size_t>(plan.tile_variable)];
+    plan.persistent = 0;
+    plan.groups = plan.grid = points / last / other * tiles(last) * tiles(other);
+  }
+  plan.trips = plan.unroll;
+}
+
+/// Threads that lie across rows: who folds which column, in how many blocks.
+void lay_out_columns(const Kernel& kernel, std::int64_t threads_of_one, CudaPlan& plan) {
+  plan.across = static_cast<int>(threads_of_one);
+  plan.rows = plan.threads / std::max(1, plan.across);
+  plan.length = kernel.inner_extent();
+  plan.vectors = plan.length;
+  plan.groups = ceil_div(kernel.outer_extent() / plan.width, std::max(1, plan.rows));
+}
+
+/// Threads that lie along rows: which vectors a row has, and how many blocks share how many rows.
+void lay_out_rows(const Kernel& kernel, std::int64_t side_by_side, CudaPlan& plan) {
+  plan.rows = static_cast<int>(side_by_side);
+  plan.across = plan.threads / std::max(1, plan.rows);
+  plan.length = kernel.inner_extent();
+  const int head = plan.shifted ? plan.grain - divisor_of(*plan.lanes.primary, plan.grain) : 0;
+  plan.front = (head + plan.width - 1) / plan.width;
+  plan.vectors = ceil_div(plan.length + head, plan.width);
+  plan.partial = plan.shifted || plan.length % plan.width != 0;
+  plan.groups = ceil_div(kernel.outer_extent(), plan.rows);
+}
+
+/// Rows and columns: trips of a thread, the portions that are waited for one by one, and the grid.
+void plan_trips(const Device& device, CudaPlan& plan) {
+  plan.trips = std::max<std::int64_t>(
+      1, ceil_div(plan.vectors, static_cast<std::int64_t>(std::max(1, plan.across)) * plan.cluster));
+  if (plan.stages != 0) {
+    plan.chunk = ceil_div(plan.vectors, plan.cluster);
+    plan.trips = ceil_div(plan.chunk, std::max(1, plan.across));
+    plan.grid = std::min(plan.groups, resident_clusters(device, plan.min_blocks, plan.cluster)) * plan.cluster;
   } else {
-    plan.rows = static_cast<int>(gene(genome, "rows", 1));
-    plan.across = plan.threads / std::max(1, plan.rows);
-    plan.length = kernel.inner_extent();
-    const int head = plan.shifted ? plan.grain - divisor_of(*plan.lanes.primary, plan.grain) : 0;
-    plan.front = (head + plan.width - 1) / plan.width;
-    plan.vectors = ceil_div(plan.length + head, plan.width);
-    plan.partial = plan.shifted || plan.length % plan.width != 0;
-    plan.groups = ceil_div(kernel.outer_extent(), plan.rows);
+    plan.grid = (plan.persistent_rows != 0 ? ceil_div(plan.groups, plan.persistent_rows) : plan.groups) * plan.cluster;
   }
-  if (plan.row) {
-    plan.trips = std::max<std::int64_t>(
-        1, ceil_div(plan.vectors, static_cast<std::int64_t>(std::max(1, plan.across)) * plan.cluster));
-    if (plan.stages != 0) {
-      plan.chunk = ceil_div(plan.vectors, plan.cluster);
-      plan.trips = ceil_div(plan.chunk, std::max(1, plan.across));
-      plan.grid = std::min(plan.groups, resident_clusters(device, plan.min_blocks, plan.cluster)) * plan.cluster;
-    } else {
-      plan.grid =
-          (plan.persistent_rows != 0 ? ceil_div(plan.groups, plan.persistent_rows) : plan.groups) * plan.cluster;
-    }
-    const std::int64_t chunks = ceil_div(plan.trips, plan.unroll);
-    if (plan.residency == Residency::shared && plan.trips <= longest_chain && plan.stages == 0 &&
-        !plan.partial_residency)
-      plan.parts = chunks >= 8 ? 8 : chunks >= 4 ? chunks : plan.persistent_rows != 0 ? chunks : 1;
-    plan.part_trips = ceil_div(chunks, plan.parts) * plan.unroll;
-    plan.parts = ceil_div(chunks * plan.unroll, plan.part_trips);
+  const std::int64_t chunks = ceil_div(plan.trips, plan.unroll);
+  if (plan.residency == Residency::shared && plan.trips <= longest_chain && plan.stages == 0 && !plan.partial_residency)
+    plan.parts = chunks >= 8 ? 8 : chunks >= 4 ? chunks : plan.persistent_rows != 0 ? chunks : 1;
+  plan.part_trips = ceil_div(chunks, plan.parts) * plan.unroll;
+  plan.parts = ceil_div(chunks * plan.unroll, plan.part_trips);
+}
+
+CudaPlan plan_of(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome,
+                 const Stepped* stepped) {
+  CudaPlan plan;
+  if (stepped != nullptr) {
+    plan.down = stepped->steps;
+    plan.output_of = stepped->output_of;
+    plan.inside = stepped->inside;
   }
+  plan.row = kernel.has_rows();
+  plan.columns = facts.columns;
+  plan.wide = facts.wide;
+  plan.narrow = std::ranges::all_of(kernel.outputs,
+                                    [](const Output& o) { return o.dtype == DType::f16 || o.dtype == DType::bf16; });
+  plan.inner_domain = range_of(static_cast<int>(kernel.space.extents.size()) - kernel.inner,
+                               static_cast<int>(kernel.space.extents.size()));
+  take_genes(kernel, facts, genome, plan);
+  plan_lanes(kernel, facts, plan);
+  if (!plan.row) {
+    lay_out_points(kernel, device, gene(genome, "persistent", 0), plan);
+  } else if (plan.columns) {
+    lay_out_columns(kernel, gene(genome, "split", 1), plan);
+  } else {
+    lay_out_rows(kernel, gene(genome, "rows", 1), plan);
+  }
+  if (plan.row) plan_trips(device, plan);
   plan_nodes(kernel, facts, plan);
   plan_resources(kernel, facts, device, plan);
   if (plan.row && kernel.parts != 0) plan_pieces(kernel, 0, plan.kept_trips, plan);

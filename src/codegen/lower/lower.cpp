@@ -460,128 +460,184 @@ Status become_contraction(Kernel& kernel) {
   return {};
 }
 
-/// One attempt over a fixed frame. Sets `change` where the space must be another.
-Result<Kernel> attempt(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given,
-                       const std::vector<int>& outputs, const Frame& frame, const LowerLimits& limits, Form form,
-                       std::optional<SpaceChange>& change) {
-  Lowering low(graph, inside, given, frame.space);
-  const bool cross = form == Form::cross;
-  if (cross) low.cross();
-  if (form == Form::parts) low.part(frame.row);
-  if (limits.contractions && form == Form::plain) low.contract();
-  Kernel kernel;
-  const std::int64_t points = product(frame.shape);
-  std::vector<int> todo = outputs;
-  for (std::size_t next = 0; next < todo.size(); ++next) {
-    const int id = todo[next];
-    const ir::Value& value = low.info(id);
-    Coords coords;
-    bool first = false;  // of the outputs that say what the row is
-    const bool small = value.elements() != product(frame.space.extents);
-    if (auto read = cross && small ? reading(low, id, frame) : std::nullopt) {
-      coords = std::move(*read);
-    } else if (value.shape == frame.shape) {
-      coords = frame.coords;
-    } else if (value.elements() == points) {
-      coords = low.unravel(low.ravel(frame.coords, frame.shape), value.shape);
-    } else if (auto leading = form == Form::parts ? leading_coords(low, value) : std::nullopt) {
-      coords = std::move(*leading);
-    } else if (low.inner()) {
-      IndexExpr linear;
-      std::int64_t extent = 1;
-      for (std::size_t v = frame.space.extents.size(); v-- > 0;) {
-        if (std::find(low.inner()->begin(), low.inner()->end(), static_cast<int>(v)) != low.inner()->end()) continue;
-        linear = ir::add(linear, ir::scale(IndexExpr::variable(static_cast<int>(v)), extent), low.space());
-        extent *= frame.space.extents[v];
-      }
-      if (extent != value.elements()) return unsupported("outputs of different spaces");
-      coords = low.unravel(linear, value.shape);
-    } else if (auto some = cross || !limits.unneeded_rows || next >= outputs.size() ? std::nullopt
-                                                                                    : first_reading(low, id, frame)) {
-      coords = std::move(*some);
-      first = true;
-    } else {
-      return unsupported("outputs of different spaces");
-    }
-    auto node = low.value(id, coords);
-    if (!node) {
-      change = low.change();
-      return std::unexpected(node.error());
-    }
-    if (first && !low.inner()) {  // it folds nothing: others say whether it has one element a row
-      todo.push_back(id);
-      continue;
-    }
-    Output output;
-    output.node = *node;
-    output.dtype = value.dtype;
-    output.shape = value.shape;
-    output.strides = value.strides;
-    output.index = offset_of(value, coords, low.space());
-    output.value = id;
-    kernel.outputs.push_back(std::move(output));
-  }
-  for (const int id : low.input_values()) {
-    const ir::Value& value = low.info(id);
-    Input input;
-    input.dtype = value.dtype;
-    input.shape = value.shape;
-    input.strides = value.strides;
-    input.storage_elements = 1;
-    for (std::size_t i = 0; i < value.shape.size(); ++i)
-      input.storage_elements += (value.shape[i] - 1) * value.strides[i];
-    input.value = id;
-    kernel.inputs.push_back(std::move(input));
-  }
-  kernel.space = frame.space;
-  kernel.nodes = std::move(low.builder().nodes());
-  kernel.reductions = std::move(low.builder().reductions());
-  kernel.scans = std::move(low.builder().scans());
-  Renumber(kernel).run();
-  kernel.anchor = !kernel.scans.empty() ? Anchor::scan : !kernel.reductions.empty() ? Anchor::row : Anchor::pointwise;
-  kernel.reversed = kernel.anchor == Anchor::scan && low.reversed();
-  if (places_read(kernel) > limits.max_loads || static_cast<int>(kernel.nodes.size()) > limits.max_nodes) {
-    return unsupported("larger than one kernel should be");
-  }
-  // A variable that no output needs would be a row that nothing folds.
-  if (kernel.anchor == Anchor::pointwise && product(kernel.space.extents) != points)
-    return unsupported("a row that nothing folds");
-  for (const IndexExpr* e : index_expressions(kernel)) {
-    if ((change = find_split(*e, kernel.space))) return fail("space", "an index wants a split variable");
-  }
-  PLANISH_CHECK(check_scans(kernel));
-  if (cross) {
-    const bool folds_across = std::ranges::any_of(kernel.reductions, &Reduction::across);
-    if (!folds_across || !low.inner() || !low.across() || kernel.anchor == Anchor::scan)
-      return unsupported("nothing is folded across rows");
-    kernel.anchor = Anchor::row_and_column;
-    set_row_column_phases(kernel);
-    PLANISH_CHECK(order_row_and_column(kernel, *low.inner(), *low.across()));
-    return kernel;
-  }
-  set_phases(kernel);
-  if (form == Form::parts) {
-    if (!low.inner() || !low.parts() || kernel.anchor == Anchor::scan) return unsupported("no parts are folded");
-    PLANISH_CHECK(order_segments(kernel, *low.inner(), *low.parts()));
-    return kernel;
-  }
-  PLANISH_CHECK(order_variables(kernel, low.inner()));
-  merge_variables(kernel);
-  for (Output& output : kernel.outputs) {
-    bool moves = false;
-    for (std::size_t v = kernel.space.extents.size() - static_cast<std::size_t>(kernel.inner);
-         v < kernel.space.extents.size(); ++v) {
-      moves = moves || output.index.depends_on(static_cast<int>(v));
-    }
-    output.per_row = kernel.has_rows() && !moves;
-    const std::int64_t times = output.per_row ? kernel.outer_extent() : kernel.outer_extent() * kernel.inner_extent();
-    if (product(output.shape) != times) return unsupported("an output that would be written several times");
-  }
-  if (low.has_contracted()) PLANISH_CHECK(become_contraction(kernel));
-  if (kernel.anchor == Anchor::contraction && !limits.narrow_contractions && contraction_passes(kernel) == 1)
-    return unsupported("a product of two 16-bit factors");
-  return kernel;
+Input input_of(const ir::Value& value, int id) {
+  Input input;
+  input.dtype = value.dtype;
+  input.shape = value.shape;
+  input.strides = value.strides;
+  input.storage_elements = 1;
+  for (std::size_t i = 0; i < value.shape.size(); ++i)
+    input.storage_elements += (value.shape[i] - 1) * value.strides[i];
+  input.value = id;
+  return input;
 }
+
+/// One attempt over a fixed frame.
+class Attempt {
+ public:
+  Attempt(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given, const Frame& frame,
+          const LowerLimits& limits, Form form)
+      : low_(graph, inside, given, frame.space),
+        frame_(frame),
+        limits_(limits),
+        form_(form),
+        points_(product(frame.shape)) {
+    if (form == Form::cross) low_.cross();
+    if (form == Form::parts) low_.part(frame.row);
+    if (limits.contractions && form == Form::plain) low_.contract();
+  }
+
+  Result<Kernel> run(const std::vector<int>& outputs) {
+    PLANISH_CHECK(lower_outputs(outputs));
+    take_nodes();
+    PLANISH_CHECK(check_space());
+    PLANISH_CHECK(check_scans(kernel_));
+    switch (form_) {
+      case Form::cross:
+        PLANISH_CHECK(become_row_and_column());
+        break;
+      case Form::parts:
+        set_phases(kernel_);
+        if (!low_.inner() || !low_.parts() || kernel_.anchor == Anchor::scan) return unsupported("no parts are folded");
+        PLANISH_CHECK(order_segments(kernel_, *low_.inner(), *low_.parts()));
+        break;
+      case Form::plain:
+        set_phases(kernel_);
+        PLANISH_CHECK(become_plain());
+    }
+    return std::move(kernel_);
+  }
+
+  /// Set where the space must be another.
+  const std::optional<SpaceChange>& change() const { return change_; }
+
+ private:
+  /// Where an output's elements lie in the space.
+  struct Reading {
+    Coords coords;
+    bool first = false;  ///< of the outputs that say what the row is
+  };
+
+  Status lower_outputs(const std::vector<int>& outputs) {
+    std::vector<int> todo = outputs;
+    for (std::size_t next = 0; next < todo.size(); ++next) {
+      const int id = todo[next];
+      const ir::Value& value = low_.info(id);
+      const bool again = next >= outputs.size();
+      PLANISH_TRY(const Reading read, reading_of(id, value, again));
+      auto node = low_.value(id, read.coords);
+      if (!node) {
+        change_ = low_.change();
+        return std::unexpected(node.error());
+      }
+      if (read.first && !low_.inner()) {  // it folds nothing: others say whether it has one element a row
+        todo.push_back(id);
+        continue;
+      }
+      Output output;
+      output.node = *node;
+      output.dtype = value.dtype;
+      output.shape = value.shape;
+      output.strides = value.strides;
+      output.index = offset_of(value, read.coords, low_.space());
+      output.value = id;
+      kernel_.outputs.push_back(std::move(output));
+    }
+    return {};
+  }
+
+  Result<Reading> reading_of(int id, const ir::Value& value, bool again) const {
+    const bool cross = form_ == Form::cross;
+    if (cross && value.elements() != product(frame_.space.extents)) {
+      if (auto read = reading(low_, id, frame_)) return Reading{std::move(*read)};
+    }
+    if (value.shape == frame_.shape) return Reading{frame_.coords};
+    if (value.elements() == points_) return Reading{low_.unravel(low_.ravel(frame_.coords, frame_.shape), value.shape)};
+    if (form_ == Form::parts) {
+      if (auto leading = leading_coords(low_, value)) return Reading{std::move(*leading)};
+    }
+    if (low_.inner()) return one_for_each_row(value);
+    if (!cross && limits_.unneeded_rows && !again) {
+      if (auto some = first_reading(low_, id, frame_)) return Reading{std::move(*some), true};
+    }
+    return unsupported("outputs of different spaces");
+  }
+
+  Result<Reading> one_for_each_row(const ir::Value& value) const {
+    const auto& row = *low_.inner();
+    IndexExpr linear;
+    std::int64_t extent = 1;
+    for (std::size_t v = frame_.space.extents.size(); v-- > 0;) {
+      if (std::ranges::find(row, static_cast<int>(v)) != row.end()) continue;
+      linear = ir::add(linear, ir::scale(IndexExpr::variable(static_cast<int>(v)), extent), low_.space());
+      extent *= frame_.space.extents[v];
+    }
+    if (extent != value.elements()) return unsupported("outputs of different spaces");
+    return Reading{low_.unravel(linear, value.shape)};
+  }
+
+  /// Inputs, and what the walk from the outputs has built.
+  void take_nodes() {
+    for (const int id : low_.input_values()) kernel_.inputs.push_back(input_of(low_.info(id), id));
+    kernel_.space = frame_.space;
+    kernel_.nodes = std::move(low_.builder().nodes());
+    kernel_.reductions = std::move(low_.builder().reductions());
+    kernel_.scans = std::move(low_.builder().scans());
+    Renumber(kernel_).run();
+    kernel_.anchor = !kernel_.scans.empty()        ? Anchor::scan
+                     : !kernel_.reductions.empty() ? Anchor::row
+                                                   : Anchor::pointwise;
+    kernel_.reversed = kernel_.anchor == Anchor::scan && low_.reversed();
+  }
+
+  /// Whether it is small enough, and the space what its indices want.
+  Status check_space() {
+    if (places_read(kernel_) > limits_.max_loads || static_cast<int>(kernel_.nodes.size()) > limits_.max_nodes)
+      return unsupported("larger than one kernel should be");
+    // A variable that no output needs would be a row that nothing folds.
+    if (kernel_.anchor == Anchor::pointwise && product(kernel_.space.extents) != points_)
+      return unsupported("a row that nothing folds");
+    for (const IndexExpr* e : index_expressions(kernel_)) {
+      if ((change_ = find_split(*e, kernel_.space))) return fail("space", "an index wants a split variable");
+    }
+    return {};
+  }
+
+  Status become_row_and_column() {
+    const bool folds_across = std::ranges::any_of(kernel_.reductions, &Reduction::across);
+    if (!folds_across || !low_.inner() || !low_.across() || kernel_.anchor == Anchor::scan)
+      return unsupported("nothing is folded across rows");
+    kernel_.anchor = Anchor::row_and_column;
+    set_row_column_phases(kernel_);
+    return order_row_and_column(kernel_, *low_.inner(), *low_.across());
+  }
+
+  Status become_plain() {
+    PLANISH_CHECK(order_variables(kernel_, low_.inner()));
+    merge_variables(kernel_);
+    const int all = static_cast<int>(kernel_.space.extents.size());
+    for (Output& output : kernel_.outputs) {
+      bool moves = false;
+      for (int v = all - kernel_.inner; v < all; ++v) moves = moves || output.index.depends_on(v);
+      output.per_row = kernel_.has_rows() && !moves;
+      const std::int64_t rows = kernel_.outer_extent();
+      if (product(output.shape) != (output.per_row ? rows : rows * kernel_.inner_extent()))
+        return unsupported("an output that would be written several times");
+    }
+    if (low_.has_contracted()) PLANISH_CHECK(become_contraction(kernel_));
+    if (kernel_.anchor == Anchor::contraction && !limits_.narrow_contractions && contraction_passes(kernel_) == 1)
+      return unsupported("a product of two 16-bit factors");
+    return {};
+  }
+
+  Lowering low_;
+  const Frame& frame_;
+  const LowerLimits& limits_;
+  const Form form_;
+  const std::int64_t points_;
+  Kernel kernel_;
+  std::optional<SpaceChange> change_;
+};
 
 }  // namespace
 
@@ -612,8 +668,8 @@ Result<Kernel> settle(const ir::Graph& graph, const std::vector<bool>& inside, s
   Frame frame = natural_frame(graph.values[static_cast<std::size_t>(order[0])]);
   // Each round splits a variable or adds a row; real graphs settle in a few.
   for (int round = 0; round < 32; ++round) {
-    std::optional<SpaceChange> change;
-    auto kernel = attempt(graph, inside, given, order, frame, limits, form, change);
+    Attempt attempt(graph, inside, given, frame, limits, form);
+    auto kernel = attempt.run(order);
     if (kernel) {
       std::vector<Output> sorted;
       for (const int id : outputs) {
@@ -627,8 +683,8 @@ Result<Kernel> settle(const ir::Graph& graph, const std::vector<bool>& inside, s
       kernel->outputs = std::move(sorted);
       return kernel;
     }
-    if (kernel.error().kind != "space" || !change) return kernel;
-    apply(*change, frame);
+    if (kernel.error().kind != "space" || !attempt.change()) return kernel;
+    apply(*attempt.change(), frame);
   }
   return unsupported("the index maps did not settle");
 }

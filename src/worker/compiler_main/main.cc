@@ -7,9 +7,11 @@
 
 #include <cctype>
 #include <cstdio>
+#include <utility>
 
 #include "base/channel.h"
 #include "base/json.h"
+#include "worker/compile_reply_json.h"
 #include "worker/compiler_main/cpp.h"
 #include "worker/compiler_main/nvrtc.h"
 #include "worker/compiler_main/triton.h"
@@ -71,17 +73,11 @@ Json answer(const Json& request, Compilers& compilers) {
   const Json params = request.value("params", Json::object());
   auto reply = compile(params, compilers);
   if (!reply.has_value()) return error_json(reply.error());
-  return Json{{"result",
-               {{"path", reply->path},
-                {"sha256", reply->sha256},
-                {"log", reply->log},
-                {"seconds", reply->seconds},
-                {"cached", reply->cached},
-                {"registers", reply->registers},
-                {"spill_bytes", reply->spill_bytes},
-                {"shared_bytes", reply->shared_bytes},
-                {"local_bytes", reply->local_bytes},
-                {"instructions", reply->instructions}}}};
+  Json result = report_of(*reply);
+  result["path"] = reply->path;
+  result["seconds"] = reply->seconds;
+  result["cached"] = reply->cached;
+  return Json{{"result", std::move(result)}};
 }
 
 int serve() {

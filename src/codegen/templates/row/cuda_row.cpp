@@ -518,142 +518,169 @@ class RowWriter {
     w.close();
   }
 
-  void sweep(int s) {
-    const auto& nodes = plan_.sweeps[static_cast<std::size_t>(s)];
-    std::vector<int> fresh;  // loaded now
-    std::vector<int> kept;   // loaded now or before, stays
-    for (const int id : nodes) {
-      if (!plan_.swept[static_cast<std::size_t>(id)]) continue;
-      if (w.is_resident(id)) {
-        kept.push_back(id);
-        if (first_use(id, s)) fresh.push_back(id);
-      } else {
-        fresh.push_back(id);
-      }
-    }
+  /// What one sweep over the row loads, computes and leaves.
+  struct Sweep {
+    std::vector<int> nodes;
+    std::vector<int> ahead;  ///< resident loads: all of the row is asked for before the first use
+    std::vector<int> along;  ///< loads that come chunk by chunk
+    std::vector<int> kept;   ///< resident ones, loaded now or before
+    std::vector<OnlinePair> pairs;
+    std::vector<int> stored;              ///< outputs
+    std::vector<std::size_t> reductions;  ///< those summed up here, followers last
+    bool waits = false;                   ///< for copies that are under way
+    bool refills = false;                 ///< the next row takes the place of this one
+    bool totals = false;                  ///< sums are put aside now and then: no chain of additions is too long
+  };
+
+  Sweep plan_sweep(int s) const {
+    Sweep out;
+    out.nodes = plan_.sweeps[static_cast<std::size_t>(s)];
+    plan_loads(s, out);
     const bool in_shared = plan_.residency == Residency::shared;
-    const bool in_registers = plan_.residency == Residency::registers;
-    std::vector<int> ahead;  // resident ones: all of the row is asked for before the first use
-    std::vector<int> along;
-    for (const int id : fresh) {
-      if (!w.is_resident(id)) along.push_back(id);
-      if (w.is_resident(id) && !plan_.takes_turns()) ahead.push_back(id);
+    out.waits = in_shared && plan_.stages == 0 && (plan_.persistent_rows != 0 ? s == 0 : !out.ahead.empty());
+    out.refills = s == last_sweep() && plan_.persistent_rows != 0;
+    out.pairs = pairs_of(s);
+    out.stored = plan_.stored_in(s);
+    if (s == phase_count_) return out;
+    for (std::size_t r = 0; r < kernel_.reductions.size(); ++r) {
+      if (kernel_.reductions[r].phase == s) out.reductions.push_back(r);
     }
-    const std::string trips = fmt::format("{}", plan_.trips);
-    if (!ahead.empty()) load_ahead(ahead);
-    const bool waits = in_shared && plan_.stages == 0 && (plan_.persistent_rows != 0 ? s == 0 : !ahead.empty());
-    const auto pairs = pairs_of(s);
-    const auto leads = [&](std::size_t r) { return plan_.led_by(static_cast<int>(r)) != nullptr; };
+    for (const auto& pair : out.pairs) out.reductions.push_back(static_cast<std::size_t>(pair.follower));
+    const bool sums = std::ranges::any_of(out.reductions, [&](std::size_t r) {
+      const auto& reduction = kernel_.reductions[r];
+      return is_floating(reduction.accumulate) && info(reduction.kind).adds;
+    });
+    out.totals = sums && plan_.trips > longest_chain && plan_.residency != Residency::registers;
+    return out;
+  }
 
-    const bool last = s == phase_count_;
-    const std::vector<int> stored = plan_.stored_in(s);
-    std::vector<std::size_t> mine;
-    if (!last) {
-      for (std::size_t r = 0; r < kernel_.reductions.size(); ++r) {
-        if (kernel_.reductions[r].phase == s) mine.push_back(r);
+  /// Which of the sweep's loads come when.
+  void plan_loads(int s, Sweep& out) const {
+    for (const int id : out.nodes) {
+      if (!plan_.swept[static_cast<std::size_t>(id)]) continue;
+      if (!w.is_resident(id)) {
+        out.along.push_back(id);
+        continue;
       }
-      for (const auto& pair : pairs) {
-        mine.push_back(static_cast<std::size_t>(pair.follower));
-        if (pair.kind == OnlinePair::Kind::exponentials) {
-          w.line(fmt::format("float base{} = {};", pair.leader, lowest));
-        } else {
-          w.line(fmt::format("float mean{0} = 0.0f, count{0} = 0.0f;", pair.leader));
-        }
+      out.kept.push_back(id);
+      if (first_use(id, s) && !plan_.takes_turns()) out.ahead.push_back(id);
+    }
+  }
+
+  void sweep(int s) {
+    const Sweep now = plan_sweep(s);
+    if (!now.ahead.empty()) load_ahead(now.ahead);
+    if (s != phase_count_) declare_pairs(now.pairs);
+    backwards_ = s == phase_count_ && plan_.reverse;
+    w.begin_pieces(now.stored);
+    for (const std::size_t r : now.reductions) declare(fmt::format("acc{}", r), r);
+    if (now.totals) {
+      chained_trips(now);
+    } else {
+      plain_trips(now);
+    }
+    backwards_ = false;
+  }
+
+  void declare_pairs(const std::vector<OnlinePair>& pairs) {
+    for (const auto& pair : pairs) {
+      if (pair.kind == OnlinePair::Kind::exponentials) {
+        w.line(fmt::format("float base{} = {};", pair.leader, lowest));
+      } else {
+        w.line(fmt::format("float mean{0} = 0.0f, count{0} = 0.0f;", pair.leader));
       }
     }
-    const bool refills = s == last_sweep() && plan_.persistent_rows != 0;
-    backwards_ = last && plan_.reverse;
-    bool totals = false;
+  }
 
-    // Where every lane is inside the row, its text is shorter.
-    const auto text = [&] {
-      std::string body;
-      for (const int o : stored) body += w.set_lane(o);
-      for (const std::size_t r : mine) {
-        if (!leads(r) && plan_.followed_by(static_cast<int>(r)) == nullptr) body += accumulate(r);
-      }
-      return body;
+  void plain_trips(const Sweep& now) {
+    const auto part = [&](std::string_view from, std::string_view to) {
+      if (now.waits && plan_.kept_trips == 0) wait_part();
+      kept_arrives_ = now.waits;
+      trips_loop(from, to, [&] { sweep_chunk(now); });
+      if (now.refills) w.line("pl_copy_commit();");
     };
-    w.begin_pieces(stored);
-    const auto pass = [&] {
-      w.backwards_chunks = backwards_;
-      std::vector<int> now = along, held = kept;  // loaded in this step, and had
-      if (w.reloading) now.insert(now.end(), kept.begin(), kept.end());
-      if (w.reloading) held.clear();
-      const std::string body = text();
-      w.chunk_loads = w.of_chunks(now);
-      const auto& once = w.chunk_loads;
-      std::vector<int> each = now;
-      std::erase_if(each, [&](int id) { return std::ranges::binary_search(once, id); });
-      for (const int id : now)
-        w.line(
-            fmt::format("{} r{}[{}];", w.pack_type(id), id, std::ranges::binary_search(once, id) ? 1 : plan_.unroll));
-      if (!once.empty()) {
-        const int count = std::exchange(unroll_, 1);
-        load_chunk(once, false);
-        unroll_ = count;
-      }
-      load_chunk(each, false);
-      if (!pairs.empty()) {
-        online_chunk(pairs, nodes, held, stored, body, totals);
-        if (refills) refill();
-        return;
-      }
+    if (now.waits || now.refills) {
+      part_loop(part);
+    } else {
+      part("0", fmt::format("{}", plan_.trips));
+    }
+  }
+
+  /// The same where sums go to totals after each `longest_chain` of additions.
+  void chained_trips(const Sweep& now) {
+    if (now.waits) w.line("pl_copy_wait<0>();");
+    for (const std::size_t r : now.reductions) declare(fmt::format("total{}", r), r);
+    const std::int64_t chain = longest_chain / plan_.unroll * plan_.unroll;
+    w.line("#pragma unroll 1");
+    w.open(fmt::format("for (int c0 = 0; c0 < {}; c0 += {}) {{", plan_.trips, chain));
+    w.line(fmt::format("const int c1 = c0 + {0} < {1} ? c0 + {0} : {1};", chain, plan_.trips));
+    trips_loop("c0", "c1", [&] { sweep_chunk(now); });
+    w.line("#pragma unroll");
+    w.open(fmt::format("for (int j = 0; j < {}; ++j) {{", plan_.width));
+    for (const std::size_t r : now.reductions) {
+      const auto& reduction = kernel_.reductions[r];
+      w.line(fmt::format(
+          "total{0}[j] = {1};", r,
+          combine(reduction.kind, reduction.accumulate, fmt::format("total{}[j]", r), fmt::format("acc{}[j]", r))));
+      w.line(fmt::format("acc{}[j] = {};", r, neutral(reduction.kind, reduction.accumulate)));
+    }
+    w.close();
+    w.close();
+    w.line("#pragma unroll");
+    w.open(fmt::format("for (int j = 0; j < {}; ++j) {{", plan_.width));
+    for (const std::size_t r : now.reductions) w.line(fmt::format("acc{0}[j] = total{0}[j];", r));
+    w.close();
+  }
+
+  /// What a sweep does with the chunk of `unroll` vectors at hand.
+  void sweep_chunk(const Sweep& now) {
+    w.backwards_chunks = backwards_;
+    std::vector<int> loads = now.along, held = now.kept;  // loaded in this step, and had
+    if (w.reloading) loads.insert(loads.end(), now.kept.begin(), now.kept.end());
+    if (w.reloading) held.clear();
+    const std::string body = lane_text(now);
+    load_step(loads);
+    if (now.pairs.empty()) {
       unrolled_loop([&] {
-        if (in_shared) {
+        if (plan_.residency == Residency::shared) {
           for (const int id : held) {
             w.line(fmt::format("{} s{};", w.pack_type(id), id));
             get(id, fmt::format("s{}", id));
           }
         }
-        compute_and_store(nodes, body, stored);
+        compute_and_store(now.nodes, body, now.stored);
       });
-      if (refills) refill();
-    };
-
-    for (const std::size_t r : mine) declare(fmt::format("acc{}", r), r);
-    const bool sums = std::ranges::any_of(mine, [&](std::size_t r) {
-      const auto& reduction = kernel_.reductions[r];
-      return is_floating(reduction.accumulate) && info(reduction.kind).adds;
-    });
-    totals = sums && plan_.trips > longest_chain && !in_registers;
-    if (totals) {
-      if (waits) w.line("pl_copy_wait<0>();");
-      for (const std::size_t r : mine) declare(fmt::format("total{}", r), r);
-      const std::int64_t chain = longest_chain / plan_.unroll * plan_.unroll;
-      w.line("#pragma unroll 1");
-      w.open(fmt::format("for (int c0 = 0; c0 < {}; c0 += {}) {{", trips, chain));
-      w.line(fmt::format("const int c1 = c0 + {} < {} ? c0 + {} : {};", chain, trips, chain, trips));
-      trips_loop("c0", "c1", pass);
-      w.line("#pragma unroll");
-      w.open(fmt::format("for (int j = 0; j < {}; ++j) {{", plan_.width));
-      for (const std::size_t r : mine) {
-        const auto& reduction = kernel_.reductions[r];
-        w.line(fmt::format(
-            "total{0}[j] = {1};", r,
-            combine(reduction.kind, reduction.accumulate, fmt::format("total{}[j]", r), fmt::format("acc{}[j]", r))));
-        w.line(fmt::format("acc{}[j] = {};", r, neutral(reduction.kind, reduction.accumulate)));
-      }
-      w.close();
-      w.close();
-      w.line("#pragma unroll");
-      w.open(fmt::format("for (int j = 0; j < {}; ++j) {{", plan_.width));
-      for (const std::size_t r : mine) w.line(fmt::format("acc{0}[j] = total{0}[j];", r));
-      w.close();
     } else {
-      const auto part = [&](std::string_view from, std::string_view to) {
-        if (waits && plan_.kept_trips == 0) wait_part();
-        kept_arrives_ = waits;
-        trips_loop(from, to, pass);
-        if (refills) w.line("pl_copy_commit();");
-      };
-      if (waits || refills) {
-        part_loop(part);
-      } else {
-        part("0", trips);
-      }
+      online_chunk(now.pairs, now.nodes, held, now.stored, body, now.totals);
     }
-    backwards_ = false;
+    if (now.refills) refill();
+  }
+
+  /// What is done with each lane. Where every lane is inside the row, its text is shorter.
+  std::string lane_text(const Sweep& now) {
+    std::string body;
+    for (const int o : now.stored) body += w.set_lane(o);
+    for (const std::size_t r : now.reductions) {
+      const bool leads = plan_.led_by(static_cast<int>(r)) != nullptr;
+      if (!leads && plan_.followed_by(static_cast<int>(r)) == nullptr) body += accumulate(r);
+    }
+    return body;
+  }
+
+  /// Loads of the chunk at hand: once for all of it, or vector by vector.
+  void load_step(const std::vector<int>& loads) {
+    w.chunk_loads = w.of_chunks(loads);
+    const auto& once = w.chunk_loads;
+    std::vector<int> each = loads;
+    std::erase_if(each, [&](int id) { return std::ranges::binary_search(once, id); });
+    for (const int id : loads)
+      w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, std::ranges::binary_search(once, id) ? 1 : plan_.unroll));
+    if (!once.empty()) {
+      const int count = std::exchange(unroll_, 1);
+      load_chunk(once, false);
+      unroll_ = count;
+    }
+    load_chunk(each, false);
   }
 
   void declare(const std::string& name, std::size_t r) {
