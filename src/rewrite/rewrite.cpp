@@ -9,6 +9,7 @@ const std::vector<Rule>& rules() {
                                      {"diagonal_product", Numeric::exact, diagonal_product},
                                      {"sum_through_product", Numeric::reassociation, sum_through_product},
                                      {"sum_through_convolution", Numeric::reassociation, sum_through_convolution},
+                                     {"product_through_product", Numeric::reassociation, product_through_product},
                                      {"pool_before_convolution", Numeric::reassociation, pool_before_convolution},
                                      {"affine_into_weights", Numeric::reassociation, affine_into_weights, true}};
   return all;

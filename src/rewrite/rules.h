@@ -54,6 +54,16 @@ bool diagonal_product(Editor& editor, int index);
 /// Fires for f32 and f64 that keep their dtype.
 bool softmax_of_one(Editor& editor, int index);
 
+/// A product of a product with a matrix, and a matrix of few columns or a vector: (x·a)·b is x·(a·b), where a·b is as
+/// small as b. Biases come along. Fires where
+/// - nothing lies between, nothing else reads the first product, and everything is f32;
+/// - b, and a bias of the first, are the model's own: an infinity in b would have the sign of its whole column of x·a;
+/// - b has at most 8 columns, and a 32 times as many or more;
+/// - there are so many rows that the products cost more than a·b.
+/// What is not finite in x meets the least and the greatest of the terms that its sum in a·b is of, as in
+/// sum_through_product().
+bool product_through_product(Editor& editor, int index);
+
 /// Scales and shifts of channels behind a linear layer or a convolution, transposed or not, become part of its weights
 /// and bias: batch norm in evaluation, and products, sums and differences with parameters or numbers. A small kernel
 /// makes the weights anew at each call, as parameters are inputs of a program. Fires where

@@ -55,6 +55,22 @@ class Kept(nn.Module):
         return y.sum(-1), y
 
 
+class Chain(nn.Module):
+    """A wide layer and a narrow one with nothing between: x·a·b."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gemm = nn.Linear(40, 96)
+        self.head = nn.Linear(96, 3)
+        with torch.no_grad():
+            self.head.weight.abs_().add_(0.1)
+            self.head.weight[0, 5] = 0
+            self.head.weight[1, 7].neg_()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.head(self.gemm(x)))
+
+
 class Bottleneck(nn.Module):
     """A batch norm whose result PyTorch's own convolution reads."""
 
@@ -107,11 +123,12 @@ def run(program: dict[str, Any], folder: Path, model: nn.Module, args: tuple[tor
 
 CASES: list[tuple[nn.Module, tuple[torch.Tensor, ...], list[str], int]] = [
     (Summed(), (torch.randn(32, 40),), ["sum_through_product", "softmax_of_one", "softmax_of_one"], 4),
+    (Chain(), (torch.randn(64, 40),), ["product_through_product"], 3),
     (Mean(), (torch.randn(4, 8, 40), torch.randn(40, 24)), ["sum_through_product"], 3),
 ]
 
 
-@pytest.mark.parametrize(("model", "args", "rules", "most"), CASES, ids=["sum", "mean"])
+@pytest.mark.parametrize(("model", "args", "rules", "most"), CASES, ids=["sum", "chain", "mean"])
 @torch.no_grad()
 def test_a_rewritten_graph_gives_the_same(tool: Tool, tmp_path: Path, model: nn.Module, args: tuple[torch.Tensor, ...], rules: list[str], most: int) -> None:
     found = answer(tool, model, args, 2)
@@ -126,7 +143,7 @@ def test_a_rewritten_graph_gives_the_same(tool: Tool, tmp_path: Path, model: nn.
         odd = [a.clone() for a in args]
         rows = odd[0].view(-1, odd[0].shape[-1])
         rows[0, 3], rows[1, 4], rows[2, 5], rows[3, 6], rows[4, 7], rows[5, 8] = torch.inf, -torch.inf, torch.inf, torch.nan, -torch.inf, torch.inf
-        weights = model.gemm.weight.detach() if isinstance(model, Summed) else odd[1].t()
+        weights = model.gemm.weight.detach() if isinstance(model, Summed | Chain) else odd[1].t()
         weights[:, 4].abs_().add_(1)
         weights[:, 5].abs_().add_(1).neg_()
         weights[:, 7].abs_().add_(1)

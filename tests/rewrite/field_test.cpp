@@ -102,7 +102,7 @@ class Evaluator {
 
   bool product(int x, int w, int bias, bool transposed, int id) {
     const auto depth = static_cast<std::size_t>(shape(x).back());
-    const auto columns = static_cast<std::size_t>(shape(id).back());
+    const std::size_t columns = shape(w).size() == 1 ? 1 : static_cast<std::size_t>(shape(id).back());
     std::vector<Field> out(static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()));
     for (std::size_t i = 0; i < out.size(); ++i) {
       const std::size_t row = i / columns, column = i % columns;
@@ -336,6 +336,7 @@ class Evaluator {
     if (node.op == "aten.linear.default")
       return product(tensor(node, "input"), tensor(node, "weight"), tensor(node, "bias"), true, id);
     if (node.op == "aten.mm.default") return product(tensor(node, "self"), tensor(node, "mat2"), -1, false, id);
+    if (node.op == "aten.mv.default") return product(tensor(node, "self"), tensor(node, "vec"), -1, true, id);
     if (node.op == "aten.matmul.default") return product(tensor(node, "self"), tensor(node, "other"), -1, false, id);
     if (node.op == "aten.mul.Tensor" || node.op == "aten.div.Tensor" || node.op == "aten.add.Tensor" ||
         node.op == "aten.sub.Tensor")

@@ -1,7 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <functional>
+#include <limits>
+#include <optional>
 
 #include "codegen/graph_builder.h"
 #include "field.h"
@@ -468,4 +469,134 @@ TEST_CASE("a pool stays where a condition is missing") {
     one.pool = "max_pool";
   }
   unchanged(one.graph());
+}
+
+namespace {
+
+/// Two products, one of the other. What a test changes stands in the fields.
+struct Chain {
+  Shape rows{8, 8};
+  std::int64_t depth = 3, between = 64, columns = 2;
+  std::string first = "linear.default", second = "linear.default", own = "param", bias_of = "param", middle;
+  bool bias = true, vector = false, read_again = false;
+  DType dtype = DType::f32;
+  std::size_t rank = 2;  ///< of the first's weights
+
+  int product(GraphBuilder& g, const std::string& op, int x, Shape w, const Shape& full, const std::string& kind) const {
+    const bool linear = op[0] == 'l';
+    if (linear) std::swap(w[0], w[1]);
+    if (vector && kind == own && w.size() == 2 && op != first) w = {between};
+    const int weight = g.input(w, dtype);
+    g.graph.inputs.back().kind = kind;
+    if (!linear) return g.node(op, {V("self", x), V(op[1] == 'v' ? "vec" : op[1] == 'm' ? "mat2" : "other", weight)}, full, dtype);
+    if (!bias) return g.node(op, {V("input", x), V("weight", weight), N("bias")}, full, dtype);
+    const int b = g.input({full.back()}, dtype);
+    g.graph.inputs.back().kind = bias_of;
+    return g.node(op, {V("input", x), V("weight", weight), V("bias", b)}, full, dtype);
+  }
+  ir::Graph graph() const {
+    GraphBuilder g;
+    Shape full = rows;
+    full.push_back(depth);
+    const int x = g.input(full, dtype);
+    full.back() = between;
+    Shape w{depth, between};
+    if (rank == 3) w.insert(w.begin(), rows[0]);
+    const int made = product(g, first, x, w, full, "user");
+    const int last = middle.empty() ? made : g.node(middle, {V("self", made)}, full, dtype);
+    Shape out = full;
+    out.back() = columns;
+    if (vector) out.pop_back();
+    g.output(product(g, second, last, {between, columns}, out, own));
+    if (read_again) g.output(g.node("relu.default", {V("self", made)}, full, dtype));
+    return g.graph;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a product of a product is one with a small matrix") {
+  std::vector<Chain> all(6);
+  all[1].first = "matmul.default";
+  all[2].second = "matmul.default";
+  all[3].first = all[3].second = "mm.default";
+  all[3].rows = {64};
+  all[3].columns = 1;
+  all[4].second = "matmul.default";
+  all[4].vector = true;
+  all[4].columns = 1;
+  all[5].rows = {70};
+  all[5].first = "mm.default";
+  all[5].second = "mv.default";
+  all[5].vector = true;
+  all[5].columns = 1;
+  for (const Chain& one : all) {
+    const ir::Graph graph = one.graph();
+    const Rewritten found = rewrite::rewrite(graph);
+    REQUIRE(found.applied.size() == 1);
+    CHECK(found.applied[0].rule == "product_through_product");
+    CHECK(found.applied[0].numeric == rewrite::Numeric::reassociation);
+    for (const char* op : {"linear.default", "mm.default", "matmul.default", "mv.default"})
+      CHECK_FALSE(has(found.graph, op));
+    check_equal(graph, found.graph);
+  }
+}
+
+TEST_CASE("the proof tells a chain without the first bias") {
+  const ir::Graph graph = Chain().graph();
+  Rewritten found = rewrite::rewrite(graph);
+  REQUIRE(found.applied.size() == 1);
+  const int bias = std::get<ir::ValueRef>(graph.nodes[0].arg("bias")->data).id;
+  bool changed = false;
+  for (ir::GraphNode& node : found.graph.nodes) {
+    for (ir::Arg& arg : node.args) {
+      const auto* ref = std::get_if<ir::ValueRef>(&arg.data);
+      if (ref == nullptr || ref->id != bias) continue;
+      arg.data = 0.0;
+      changed = true;
+    }
+  }
+  CHECK(changed);
+  const auto inputs = rewrite::random_inputs(graph, 0);
+  const int last = graph.outputs[0].value;
+  const auto wanted = rewrite::evaluate(graph, inputs, last);
+  REQUIRE(wanted.has_value());
+  CHECK(wanted != rewrite::evaluate(found.graph, inputs, last));
+}
+
+TEST_CASE("a product of a product stays where a condition is missing") {
+  Chain c;
+  SUBCASE("the last matrix is data of the caller's") {
+    c.own = "user";
+  }
+  SUBCASE("the first bias is") {
+    c.bias_of = "user";
+  }
+  SUBCASE("something else reads the first product") {
+    c.read_again = true;
+  }
+  SUBCASE("something lies in between") {
+    c.middle = "relu.default";
+  }
+  SUBCASE("there are few rows") {
+    c.rows = {9, 7};
+  }
+  SUBCASE("little is saved") {
+    c.between = 63;
+  }
+  SUBCASE("there are many columns") {
+    c.columns = 9;
+    c.between = 9 * 32;
+  }
+  SUBCASE("its numbers are rounded to 16 bits") {
+    c.dtype = DType::bf16;
+  }
+  SUBCASE("they have more than 32") {
+    c.dtype = DType::f64;
+  }
+  SUBCASE("the first is of two batches") {
+    c.first = "matmul.default";
+    c.rank = 3;
+  }
+  unchanged(c.graph());
 }
