@@ -66,7 +66,8 @@ struct Emitted {
   std::vector<int> zeroed;                  ///< those of them that hold zeros when the launch begins
   std::map<int, Input> tensors;             ///< those of them that PyTorch's operators read or give, with their layout
   bool cooperative = false;                 ///< its blocks wait for each other, so all must run at the same time
-  /// One of PyTorch's operators in place of a kernel: there is no source then. A tensor's id in it is a place in `args`.
+  /// One of PyTorch's operators in place of a kernel: there is no source then. A tensor's id in it is a place in
+  /// `args`.
   std::optional<ir::GraphNode> library;
   /// Launches that follow, in order. Their arguments name the same inputs, outputs and scratch; their own
   /// scratch_bytes, `zeroed`, `tensors` and `after` are empty.

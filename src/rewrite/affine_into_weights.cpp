@@ -15,8 +15,8 @@ constexpr std::int64_t least_of_weights = 4;
 /// One operation on every element of a channel.
 struct Piece {
   enum class Kind : std::uint8_t { factor, quotient, summand, difference, norm } kind = Kind::factor;
-  double value = 0;  ///< where there is no operand
-  int operand = -1;  ///< one element a channel, or one for all
+  double value = 0;                                      ///< where there is no operand
+  int operand = -1;                                      ///< one element a channel, or one for all
   int mean = -1, variance = -1, weight = -1, bias = -1;  ///< of a norm
   double eps = 0;
 };
@@ -39,8 +39,7 @@ bool same_layout(const ir::Value& a, const ir::Value& b) {
 int parameter_behind(const Editor& editor, int id) {
   while (true) {
     const ir::GraphNode* node = editor.maker(id);
-    const bool view =
-        node != nullptr && (node->op == "aten.view.default" || node->op == "aten.unsqueeze.default");
+    const bool view = node != nullptr && (node->op == "aten.view.default" || node->op == "aten.unsqueeze.default");
     if (!view) return id;
     id = tensor(*node, "self");
   }

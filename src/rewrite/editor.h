@@ -36,7 +36,8 @@ class Editor {
   /// New nodes, which stand before node `index` once replace() was called. Each gives its value, contiguous.
   int add(std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like);
   int add_boolean(std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like);
-  /// The last of the new nodes makes what node `index` did (its first result: first_of()), which goes, as does what nothing reads any more.
+  /// The last of the new nodes makes what node `index` did (its first result: first_of()), which goes, as does what
+  /// nothing reads any more.
   void replace(int index);
   /// Instead of replace(): the new nodes are dropped, and their values never were.
   void forget();

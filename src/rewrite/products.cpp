@@ -10,9 +10,9 @@ bool is_transposed(const ir::GraphNode& node) {
 }
 
 bool is_convolution(const ir::GraphNode& node) {
-  static constexpr std::array<std::string_view, 6> known{
-      "aten.conv1d.default",           "aten.conv2d.default",         "aten.conv3d.default",
-      "aten.conv_transpose1d.default", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input"};
+  static constexpr std::array<std::string_view, 6> known{"aten.conv1d.default",         "aten.conv2d.default",
+                                                         "aten.conv3d.default",         "aten.conv_transpose1d.default",
+                                                         "aten.conv_transpose2d.input", "aten.conv_transpose3d.input"};
   return std::ranges::find(known, node.op) != known.end();
 }
 
@@ -21,9 +21,8 @@ bool is_matrix_product(const ir::GraphNode& node) {
 }
 
 bool reads_memory(const ir::GraphNode& node) {
-  static constexpr std::array<std::string_view, 5> known{"aten.bmm.default", "aten.addmm.default",
-                                                         "aten.baddbmm.default", "aten.mv.default",
-                                                         "aten.addmv.default"};
+  static constexpr std::array<std::string_view, 5> known{
+      "aten.bmm.default", "aten.addmm.default", "aten.baddbmm.default", "aten.mv.default", "aten.addmv.default"};
   return is_convolution(node) || is_matrix_product(node) || std::ranges::find(known, node.op) != known.end() ||
          node.op.starts_with("aten.scaled_dot_product_attention");
 }

@@ -70,7 +70,8 @@ bool product_through_product(Editor& editor, int index);
 /// - all of them, and the weights, are parameters, buffers or constants of the model, of the dtype of the data, f32 or
 ///   f64, which stays; quotients are by numbers other than zero;
 /// - nothing else reads what lies in between;
-/// - the last value is written to memory whoever computes it: it is a result, or a library's operator reads it. A kernel
+/// - the last value is written to memory whoever computes it: it is a result, or a library's operator reads it. A
+/// kernel
 ///   that reads it does such arithmetic for nothing;
 /// - there are so many results, for themselves and beside the weights, that a pass over them takes longer than making
 ///   the weights.

@@ -258,7 +258,8 @@ class SynthPlanner : public Planner {
     // Packing costs what the product of 16-bit factors gains: libraries read those as they lie.
     options.limits.narrow_contractions = false;
     PLANISH_TRY(task->partition, codegen::partition(task->graph, options));
-    const rewrite::Rewritten rewritten = rewrite::rewrite(task->graph, {.library_products = !options.limits.contractions});
+    const rewrite::Rewritten rewritten =
+        rewrite::rewrite(task->graph, {.library_products = !options.limits.contractions});
     if (!rewritten.applied.empty()) {
       auto less = codegen::partition_rewritten(task->graph, task->partition, rewritten.graph, rewritten.local, options);
       if (less) task->partition = std::move(*less);

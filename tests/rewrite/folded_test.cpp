@@ -29,9 +29,9 @@ struct Scaled {
   DType dtype = DType::f32;
   bool bias = true;
   std::string weights = "param", statistics = "buffer", scales = "param";  ///< kinds of inputs
-  std::string between;                  ///< read by an output too: "made" is the product's value, "normed" the norm's
-  bool statistics_read = false;         ///< the norm's other results
-  Shape turned;                         ///< strides of what is made last
+  std::string between;           ///< read by an output too: "made" is the product's value, "normed" the norm's
+  bool statistics_read = false;  ///< the norm's other results
+  Shape turned;                  ///< strides of what is made last
 
   GraphBuilder g;
   int last = -1, made = -1, normed = -1;
@@ -61,10 +61,8 @@ struct Scaled {
   std::int64_t channels() const { return op.starts_with("conv") ? out[out.size() == w.size() ? 1 : 0] : out.back(); }
   Scaled& norm(bool affine = true) {
     std::vector<ir::Arg> args{V("input", last)};
-    for (const char* name : {"weight", "bias"})
-      args.push_back(affine ? V(name, parameter({out[1]}, scales)) : N(name));
-    for (const char* name : {"running_mean", "running_var"})
-      args.push_back(V(name, parameter({out[1]}, statistics)));
+    for (const char* name : {"weight", "bias"}) args.push_back(affine ? V(name, parameter({out[1]}, scales)) : N(name));
+    for (const char* name : {"running_mean", "running_var"}) args.push_back(V(name, parameter({out[1]}, statistics)));
     args.push_back(F("momentum", 0.1));
     args.push_back(F("eps", 0.0009765625));
     normed = last = g.node("_native_batch_norm_legit_no_training.default", std::move(args), out, dtype);
@@ -164,8 +162,8 @@ TEST_CASE("scales and shifts of channels behind a convolution become part of its
     c.product().norm();
     const int w = c.parameter({1, 4, 1, 1}, "param"), normed = c.last;
     const int next = c.g.node("conv2d.default",
-                              {V("input", normed), V("weight", w), N("bias"), L("stride", {1, 1}),
-                               L("padding", {0, 0}), L("dilation", {1, 1}), I("groups", 1)},
+                              {V("input", normed), V("weight", w), N("bias"), L("stride", {1, 1}), L("padding", {0, 0}),
+                               L("dilation", {1, 1}), I("groups", 1)},
                               {1, 1, 512, 512});
     c.g.output(next);
     const Rewritten found = rewrite::rewrite(c.g.graph);
@@ -343,7 +341,7 @@ struct Pooled {
                              L("dilation", std::vector<std::int64_t>(x.size() - 2, 1)), I("groups", groups)});
     const int y = g.node("conv" + dims, args, out, dtype);
     const int last = between.empty() ? y : g.node(between, {V("self", y)}, out, dtype);
-    std::vector<ir::Arg> window{V("self", last),    L("kernel_size", size), L("stride", step),
+    std::vector<ir::Arg> window{V("self", last),      L("kernel_size", size), L("stride", step),
                                 L("padding", around), B("ceil_mode", ceil),   B("count_include_pad", counted)};
     if (divisor) window.push_back(I("divisor_override", *divisor));
     g.output(g.node(pool + dims, window, pooled, dtype));
@@ -482,13 +480,15 @@ struct Chain {
   DType dtype = DType::f32;
   std::size_t rank = 2;  ///< of the first's weights
 
-  int product(GraphBuilder& g, const std::string& op, int x, Shape w, const Shape& full, const std::string& kind) const {
+  int product(GraphBuilder& g, const std::string& op, int x, Shape w, const Shape& full,
+              const std::string& kind) const {
     const bool linear = op[0] == 'l';
     if (linear) std::swap(w[0], w[1]);
     if (vector && kind == own && w.size() == 2 && op != first) w = {between};
     const int weight = g.input(w, dtype);
     g.graph.inputs.back().kind = kind;
-    if (!linear) return g.node(op, {V("self", x), V(op[1] == 'v' ? "vec" : op[1] == 'm' ? "mat2" : "other", weight)}, full, dtype);
+    if (!linear)
+      return g.node(op, {V("self", x), V(op[1] == 'v' ? "vec" : op[1] == 'm' ? "mat2" : "other", weight)}, full, dtype);
     if (!bias) return g.node(op, {V("input", x), V("weight", weight), N("bias")}, full, dtype);
     const int b = g.input({full.back()}, dtype);
     g.graph.inputs.back().kind = bias_of;

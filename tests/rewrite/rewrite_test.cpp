@@ -13,8 +13,8 @@ using namespace planish::codegen;
 using rewrite::check_equal;
 using rewrite::has;
 using rewrite::random_inputs;
-using rewrite::unchanged;
 using rewrite::Rewritten;
+using rewrite::unchanged;
 
 namespace {
 

@@ -125,9 +125,7 @@ Result<json> answer(const Request& request) {
           continue;
         }
       }
-      const Genome genome = in_triton        ? *in_triton
-                            : region.library ? Genome{}
-                                             : draw(region.kernel, request, rng);
+      const Genome genome = in_triton ? *in_triton : region.library ? Genome{} : draw(region.kernel, request, rng);
       auto emitted = emit(region, request.device, genome);
       if (!emitted) {
         return wrap(emitted.error(), "genome [" + text(genome) + "] of the kernel\n" + text(region.kernel));
