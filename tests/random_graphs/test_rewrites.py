@@ -182,9 +182,7 @@ def test_a_diagonal_scales(tool: Tool, tmp_path: Path, left: bool) -> None:
     ids=["batch norm", "pool"],
 )
 @torch.no_grad()
-def test_pytorch_reads_a_rewritten_value(
-    tool: Tool, tmp_path: Path, model: nn.Module, shape: tuple[int, ...], rule: str, steps: list[str]
-) -> None:
+def test_pytorch_reads_a_rewritten_value(tool: Tool, tmp_path: Path, model: nn.Module, shape: tuple[int, ...], rule: str, steps: list[str]) -> None:
     """Kernels and PyTorch's own convolutions in one region, with values of the rewritten graph between them."""
     usual = torch.randn(shape)
     odd = usual.clone()
