@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -11,6 +13,7 @@
 #include "base/result.h"
 #include "codegen/gene.h"
 #include "codegen/kernel.h"
+#include "ir/graph.h"
 
 /// The schedule genome of one kernel: a flat, typed record of decisions. Search sees genes and choices, never code.
 namespace planish::codegen {
@@ -61,9 +64,13 @@ struct Emitted {
   std::vector<Argument> args;
   std::vector<std::int64_t> scratch_bytes;  ///< temporaries the launch needs (usually none)
   std::vector<int> zeroed;                  ///< those of them that hold zeros when the launch begins
+  std::map<int, Input> tensors;             ///< those of them that PyTorch's operators read or give, with their layout
   bool cooperative = false;                 ///< its blocks wait for each other, so all must run at the same time
+  /// One of PyTorch's operators in place of a kernel: there is no source then. A tensor's id in it is a place in
+  /// `args`.
+  std::optional<ir::GraphNode> library;
   /// Launches that follow, in order. Their arguments name the same inputs, outputs and scratch; their own
-  /// scratch_bytes, `zeroed` and `after` are empty.
+  /// scratch_bytes, `zeroed`, `tensors` and `after` are empty.
   std::vector<Emitted> after;
 };
 

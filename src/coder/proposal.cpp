@@ -83,10 +83,7 @@ Result<std::string> written_source(const Proposal& proposal) {
 }
 
 Result<codegen::Emitted> emit(const codegen::Region& region, const codegen::Device& device, const Proposal& proposal) {
-  if (const auto* genome = genome_of(proposal)) {
-    PLANISH_TRY(auto emitted, codegen::emit(region.kernel, device, *genome));
-    return codegen::staged(region, std::move(emitted), device);
-  }
+  if (const auto* genome = genome_of(proposal)) return codegen::emit(region, device, *genome);
   PLANISH_TRY(const std::string text, written_source(proposal));
   return parse_source_text(text, *device.target);
 }

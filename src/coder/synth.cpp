@@ -1,5 +1,7 @@
 #include "coder/synth.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "codegen/compose/compose.h"
@@ -16,18 +18,28 @@ namespace {
 
 class Synth : public Domain {
  public:
-  Synth(std::shared_ptr<const CutTask> task, const codegen::Region& region)
-      : task_(std::move(task)), region_(region), genomes_(region.kernel, task_->device) {}
+  Synth(std::shared_ptr<const CutTask> task, const codegen::Region& region) : task_(std::move(task)), region_(region) {
+    if (!region.library) genomes_.emplace(region.kernel, task_->device);
+  }
 
-  std::vector<codegen::Gene> genes() const override { return genomes_.genes(); }
-  bool legal(const codegen::Genome& genome) const override { return genomes_.legal(genome); }
-  std::vector<codegen::Genome> seeds() const override { return genomes_.seeds(); }
-  codegen::Genome random(std::mt19937_64& rng) const override { return genomes_.random(rng); }
+  // PyTorch's own operator has one form, whose genome has no genes.
+  std::vector<codegen::Gene> genes() const override {
+    return genomes_ ? genomes_->genes() : std::vector<codegen::Gene>{};
+  }
+  bool legal(const codegen::Genome& genome) const override {
+    return genomes_ ? genomes_->legal(genome) : genome.empty();
+  }
+  std::vector<codegen::Genome> seeds() const override {
+    return genomes_ ? genomes_->seeds() : std::vector<codegen::Genome>{{}};
+  }
+  codegen::Genome random(std::mt19937_64& rng) const override {
+    return genomes_ ? genomes_->random(rng) : codegen::Genome{};
+  }
   std::vector<codegen::Genome> neighbours(const codegen::Genome& genome) const override {
-    return genomes_.neighbours(genome);
+    return genomes_ ? genomes_->neighbours(genome) : std::vector<codegen::Genome>{};
   }
   codegen::Genome mutate(const codegen::Genome& genome, std::mt19937_64& rng) const override {
-    return genomes_.mutate(genome, rng);
+    return genomes_ ? genomes_->mutate(genome, rng) : genome;
   }
 
   Result<Candidate> build(const codegen::Genome& genome) const override {
@@ -54,6 +66,9 @@ class Synth : public Domain {
 
   Result<std::string> source(const codegen::Genome& genome) const override {
     PLANISH_TRY(const auto emitted, launches(genome));
+    const auto by_torch = [](const codegen::Emitted& one) { return one.library.has_value(); };
+    if (by_torch(emitted) || std::ranges::any_of(emitted.after, by_torch))
+      return fail("unsupported", "a step of these is an operator of PyTorch's, which no source has");
     return source_text(emitted);
   }
 
@@ -64,7 +79,8 @@ class Synth : public Domain {
 
  private:
   Result<codegen::Emitted> launches(const codegen::Genome& genome) const {
-    PLANISH_TRY(auto emitted, genomes_.emit(genome));
+    if (!genomes_) return codegen::emit(region_, task_->device, genome);
+    PLANISH_TRY(auto emitted, genomes_->emit(genome));
     return codegen::staged(region_, std::move(emitted), task_->device);
   }
 
@@ -75,7 +91,7 @@ class Synth : public Domain {
 
   std::shared_ptr<const CutTask> task_;
   const codegen::Region& region_;  ///< of the task
-  codegen::Genomes genomes_;
+  std::optional<codegen::Genomes> genomes_;
 };
 
 }  // namespace

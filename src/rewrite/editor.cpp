@@ -27,6 +27,20 @@ const ir::GraphNode* Editor::maker(int id) const {
   return index < 0 || node(index).outs.size() != 1 ? nullptr : &node(index);
 }
 
+const ir::GraphNode* Editor::first_of(int id) const {
+  const int index = id < 0 ? -1 : makers_[static_cast<std::size_t>(id)];
+  if (index < 0 || node(index).outs.front() != id) return nullptr;
+  const auto unread = [&](const std::optional<int>& out) {
+    return !out || *out == id || (readers(*out).empty() && !is_output(*out));
+  };
+  return std::ranges::all_of(node(index).outs, unread) ? &node(index) : nullptr;
+}
+
+bool Editor::is_parameter(int id) const {
+  const auto at = std::ranges::find(graph_.inputs, id, &ir::GraphInput::value);
+  return at != graph_.inputs.end() && (at->kind == "param" || at->kind == "buffer" || at->kind == "const");
+}
+
 bool Editor::read_once(int id) const {
   return readers_[static_cast<std::size_t>(id)].size() == 1 && !is_output(id);
 }
@@ -55,7 +69,7 @@ int Editor::add_boolean(std::string op, std::vector<ir::Arg> args, std::vector<s
 
 void Editor::replace(int index) {
   ir::GraphNode& last = fresh_.back();
-  last.outs = node(index).outs;
+  last.outs = {node(index).outs.front()};
   for (ir::GraphNode& made : fresh_) {
     made.file = node(index).file;
     made.line = node(index).line;
@@ -69,8 +83,13 @@ void Editor::replace(int index) {
   for (const int id : read) drop(id);
 }
 
+void Editor::forget() {
+  graph_.values.resize(graph_.values.size() - fresh_.size());
+  fresh_.clear();
+}
+
 void Editor::drop(int id) {
-  const ir::GraphNode* unread = maker(id);
+  const ir::GraphNode* unread = first_of(id);
   if (unread == nullptr || !readers_[static_cast<std::size_t>(id)].empty() || is_output(id)) return;
   const std::vector<int> read = ir::reads(*unread);
   graph_.nodes.erase(graph_.nodes.begin() + makers_[static_cast<std::size_t>(id)]);

@@ -22,20 +22,30 @@ class Editor {
   const ir::GraphNode& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
   /// The node that makes a value and nothing else; null for inputs, and nodes of several results.
   const ir::GraphNode* maker(int id) const;
+  /// The node whose first result this is, where nothing reads its others; null for inputs.
+  const ir::GraphNode* first_of(int id) const;
+  /// Indices of the nodes that read a value.
+  const std::vector<int>& readers(int id) const { return readers_[static_cast<std::size_t>(id)]; }
+  bool is_output(int id) const;
+  /// Whether the value is the model's own: a parameter, buffer or constant, and no data that a caller passes. Such
+  /// values are finite.
+  bool is_parameter(int id) const;
   /// Whether one node alone reads a value, and no output is it: then nothing misses it when that node goes.
   bool read_once(int id) const;
 
   /// New nodes, which stand before node `index` once replace() was called. Each gives its value, contiguous.
   int add(std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like);
   int add_boolean(std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like);
-  /// The last of the new nodes makes what node `index` did, which goes, as does what nothing reads any more.
+  /// The last of the new nodes makes what node `index` did (its first result: first_of()), which goes, as does what
+  /// nothing reads any more.
   void replace(int index);
+  /// Instead of replace(): the new nodes are dropped, and their values never were.
+  void forget();
 
  private:
   int put(std::string op, std::vector<ir::Arg> args, ir::Value value);
   void look();
   void drop(int id);
-  bool is_output(int id) const;
 
   ir::Graph graph_;
   std::vector<ir::GraphNode> fresh_;

@@ -8,11 +8,14 @@ const std::vector<Rule>& rules() {
   static const std::vector<Rule> all{{"softmax_of_one", Numeric::exact, softmax_of_one},
                                      {"diagonal_product", Numeric::exact, diagonal_product},
                                      {"sum_through_product", Numeric::reassociation, sum_through_product},
-                                     {"sum_through_convolution", Numeric::reassociation, sum_through_convolution}};
+                                     {"sum_through_convolution", Numeric::reassociation, sum_through_convolution},
+                                     {"product_through_product", Numeric::reassociation, product_through_product},
+                                     {"pool_before_convolution", Numeric::reassociation, pool_before_convolution},
+                                     {"affine_into_weights", Numeric::reassociation, affine_into_weights, true}};
   return all;
 }
 
-Rewritten rewrite(const ir::Graph& graph) {
+Rewritten rewrite(const ir::Graph& graph, const Options& options) {
   Rewritten out;
   out.local = graph.values.size();
   Editor editor(graph);
@@ -22,7 +25,7 @@ Rewritten rewrite(const ir::Graph& graph) {
     for (int index = 0; !again && index < static_cast<int>(editor.graph().nodes.size()); ++index) {
       for (const Rule& rule : rules()) {
         const int value = editor.node(index).outs.empty() ? -1 : editor.node(index).outs[0].value_or(-1);
-        if (!rule.apply(editor, index)) continue;
+        if ((rule.library && !options.library_products) || !rule.apply(editor, index)) continue;
         out.applied.push_back({std::string(rule.name), rule.numeric, value});
         again = true;
         break;

@@ -30,7 +30,13 @@ struct Rewritten {
   std::size_t local = 0;
 };
 
+struct Options {
+  /// PyTorch's libraries compute the products and convolutions that stay; a kernel of ours would have what lies behind
+  /// them for nothing.
+  bool library_products = true;
+};
+
 /// Applies the rules, the first that fires at the first node where one does, until none does. Deterministic.
-Rewritten rewrite(const ir::Graph& graph);
+Rewritten rewrite(const ir::Graph& graph, const Options& options = {});
 
 }  // namespace planish::rewrite

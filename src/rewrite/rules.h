@@ -14,6 +14,7 @@ struct Rule {
   std::string_view name;
   Numeric numeric = Numeric::exact;
   bool (*apply)(Editor& editor, int index) = nullptr;
+  bool library = false;  ///< pays only where PyTorch's libraries compute products (Options::library_products)
 };
 
 /// In the order in which they are tried.
@@ -52,5 +53,38 @@ bool diagonal_product(Editor& editor, int index);
 /// softmax, log_softmax and logsumexp over dims of extent 1: 1 + (x - x), x - x (NaN for what is not finite) and x.
 /// Fires for f32 and f64 that keep their dtype.
 bool softmax_of_one(Editor& editor, int index);
+
+/// A product of a product with a matrix, and a matrix of few columns or a vector: (x·a)·b is x·(a·b), where a·b is as
+/// small as b. Biases come along. Fires where
+/// - nothing lies between, nothing else reads the first product, and everything is f32;
+/// - b, and a bias of the first, are the model's own: an infinity in b would have the sign of its whole column of x·a;
+/// - b has at most 8 columns, and a 32 times as many or more;
+/// - there are so many rows that the products cost more than a·b.
+/// What is not finite in x meets the least and the greatest of the terms that its sum in a·b is of, as in
+/// sum_through_product().
+bool product_through_product(Editor& editor, int index);
+
+/// Scales and shifts of channels behind a linear layer or a convolution, transposed or not, become part of its weights
+/// and bias: batch norm in evaluation, and products, sums and differences with parameters or numbers. A small kernel
+/// makes the weights anew at each call, as parameters are inputs of a program. Fires where
+/// - all of them, and the weights, are parameters, buffers or constants of the model, of the dtype of the data, f32 or
+///   f64, which stays; quotients are by numbers other than zero;
+/// - nothing else reads what lies in between;
+/// - the last value is written to memory whoever computes it: it is a result, or a library's operator reads it. A
+/// kernel
+///   that reads it does such arithmetic for nothing;
+/// - there are so many results, for themselves and beside the weights, that a pass over them takes longer than making
+///   the weights.
+/// What is not finite in the data meets each weight it met, times a finite scale.
+bool affine_into_weights(Editor& editor, int index);
+
+/// An average pool behind a convolution with windows of one element is one before it: fewer places to convolve. Fires
+/// where
+/// - the convolution has stride 1, no padding and weights of the model's own, and the pool alone reads it;
+/// - it has no bias, or each result of the pool is an average of elements alone;
+/// - the pool leaves at most half of the places;
+/// - data, f32 or f64, and results lie contiguous.
+/// An infinity meets the weight that it met, times how often its window has it.
+bool pool_before_convolution(Editor& editor, int index);
 
 }  // namespace planish::rewrite

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "rewrite/linear_chain.h"
+#include "rewrite/products.h"
 #include "rewrite/rules.h"
 
 namespace planish::rewrite {
@@ -10,36 +11,6 @@ namespace {
 constexpr std::int64_t least_places = 16;
 /// Taps of a dim, each a sum of its own.
 constexpr std::int64_t most_taps = 16;
-
-bool is_transposed(const ir::GraphNode& node) {
-  return node.op.starts_with("aten.conv_transpose");
-}
-
-bool is_convolution(const ir::GraphNode& node) {
-  for (const char* op : {"aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default",
-                         "aten.conv_transpose1d.default", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input"})
-    if (node.op == op) return true;
-  return false;
-}
-
-/// Whether the value is the model's own, and no data that a caller passes.
-bool is_parameter(const Editor& editor, int id) {
-  const auto& inputs = editor.graph().inputs;
-  const auto at = std::ranges::find(inputs, id, &ir::GraphInput::value);
-  return at != inputs.end() && (at->kind == "param" || at->kind == "buffer" || at->kind == "const");
-}
-
-/// An int a dim, given as a list of as many or of one; `otherwise` where absent. Nothing for anything else.
-std::optional<std::vector<std::int64_t>> by_dim(const ir::GraphNode& node, std::string_view name, std::size_t dims,
-                                                std::int64_t otherwise) {
-  const ir::Arg* arg = node.arg(name);
-  if (arg == nullptr) return std::vector<std::int64_t>(dims, otherwise);
-  const auto* list = std::get_if<std::vector<std::int64_t>>(&arg->data);
-  if (list == nullptr) return std::nullopt;
-  if (list->empty()) return std::vector<std::int64_t>(dims, otherwise);
-  if (list->size() == 1) return std::vector<std::int64_t>(dims, list->front());
-  return list->size() == dims ? std::optional(*list) : std::nullopt;
-}
 
 std::int64_t up(std::int64_t a, std::int64_t by) {
   return a >= 0 ? (a + by - 1) / by : -(-a / by);
@@ -59,7 +30,7 @@ struct Convolution {
 
 std::optional<Convolution> convolution(const Editor& editor, const ir::GraphNode& node, int made) {
   Convolution out{tensor(node, "input"), tensor(node, "weight"), tensor(node, "bias"), is_transposed(node), {}};
-  if (out.x < 0 || !is_parameter(editor, out.w)) return std::nullopt;
+  if (out.x < 0 || !editor.is_parameter(out.w)) return std::nullopt;
   const auto& x = editor.value(out.x).shape;
   const auto& w = editor.value(out.w).shape;
   const auto& y = editor.value(made).shape;

@@ -1,4 +1,5 @@
 #include "rewrite/linear_chain.h"
+#include "rewrite/products.h"
 #include "rewrite/rules.h"
 
 namespace planish::rewrite {
@@ -7,47 +8,16 @@ namespace {
 /// From so many rows and columns on: with fewer the product reads little more than it computes.
 constexpr std::int64_t least = 16;
 
-/// A product with a matrix `w`, which is folded over its columns along `column`.
-struct Product {
-  int x = -1, w = -1, bias = -1;
-  std::int64_t column = 0;
-};
-
-std::optional<Product> product(const Editor& editor, const ir::GraphNode& node) {
-  Product out;
-  if (node.op == "aten.linear.default") {
-    out = {tensor(node, "input"), tensor(node, "weight"), tensor(node, "bias"), 0};
-  } else if (node.op == "aten.mm.default") {
-    out = {tensor(node, "self"), tensor(node, "mat2"), -1, 1};
-  } else if (node.op == "aten.matmul.default") {
-    out = {tensor(node, "self"), tensor(node, "other"), -1, 1};
-  } else {
-    return std::nullopt;
-  }
-  if (out.x < 0 || out.w < 0) return std::nullopt;
-  const auto& x = editor.value(out.x).shape;
-  const auto& w = editor.value(out.w).shape;
-  if (w.size() != 2 || x.empty() || (out.bias >= 0 && editor.value(out.bias).shape.size() != 1)) return std::nullopt;
-  std::int64_t rows = 1;
-  for (std::size_t i = 0; i + 1 < x.size(); ++i) rows *= x[i];
-  if (rows < least || w[static_cast<std::size_t>(out.column)] < least) return std::nullopt;
-  return out;
-}
-
-bool is_product(const ir::GraphNode& node) {
-  return node.op == "aten.linear.default" || node.op == "aten.mm.default" || node.op == "aten.matmul.default";
-}
-
 }  // namespace
 
 bool sum_through_product(Editor& editor, int index) {
-  const auto chain = linear_chain(editor, index, is_product);
+  const auto chain = linear_chain(editor, index, is_matrix_product);
   if (!chain) return false;
   const ir::Value& data = editor.value(chain->made);
   const DType dtype = data.dtype;
   if (chain->fold.dims != std::vector{static_cast<std::int64_t>(data.shape.size()) - 1}) return false;
-  const auto found = product(editor, *editor.maker(chain->made));
-  if (!found) return false;
+  const auto found = matrix_product(editor, *editor.maker(chain->made));
+  if (!found || found->rows < least || found->columns < least) return false;
   for (const int operand : {found->x, found->w, found->bias}) {
     if (operand >= 0 && editor.value(operand).dtype != dtype) return false;
   }

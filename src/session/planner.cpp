@@ -209,7 +209,7 @@ class SynthPlan : public Plan {
     out.aten_program = program::to_json(aten);
     out.domain = coder::synth_domain(task_, region);
     // What is learned of genomes is learned of streaming schedules.
-    if (region.kernel.anchor != codegen::Anchor::contraction)
+    if (region.kernel.anchor != codegen::Anchor::contraction && !region.library)
       out.features = std::make_shared<model::Featurizer>(region.kernel, task_->device);
     planned_.push_back(std::move(out));
     return planned_.size() - 1;
@@ -258,7 +258,8 @@ class SynthPlanner : public Planner {
     // Packing costs what the product of 16-bit factors gains: libraries read those as they lie.
     options.limits.narrow_contractions = false;
     PLANISH_TRY(task->partition, codegen::partition(task->graph, options));
-    const rewrite::Rewritten rewritten = rewrite::rewrite(task->graph);
+    const rewrite::Rewritten rewritten =
+        rewrite::rewrite(task->graph, {.library_products = !options.limits.contractions});
     if (!rewritten.applied.empty()) {
       auto less = codegen::partition_rewritten(task->graph, task->partition, rewritten.graph, rewritten.local, options);
       if (less) task->partition = std::move(*less);

@@ -55,6 +55,52 @@ class Kept(nn.Module):
         return y.sum(-1), y
 
 
+class Chain(nn.Module):
+    """A wide layer and a narrow one with nothing between: x·a·b."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gemm = nn.Linear(40, 96)
+        self.head = nn.Linear(96, 3)
+        with torch.no_grad():
+            self.head.weight.abs_().add_(0.1)
+            self.head.weight[0, 5] = 0
+            self.head.weight[1, 7].neg_()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.head(self.gemm(x)))
+
+
+class Bottleneck(nn.Module):
+    """A batch norm whose result PyTorch's own convolution reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.expand = nn.Conv2d(4, 16, 1, bias=False)
+        self.norm = nn.BatchNorm2d(16)
+        self.project = nn.Conv2d(16, 3, 3, stride=4)
+        with torch.no_grad():
+            self.norm.running_mean.normal_()
+            self.norm.running_var.uniform_(0.5, 2)
+            self.norm.weight.normal_()
+            self.norm.bias.normal_()
+        self.eval()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.project(self.norm(self.expand(x))))
+
+
+class Transition(nn.Module):
+    """A pool that may come before the convolution, behind what a kernel does before either."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(12, 6, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.avg_pool2d(self.conv(x * 0.5), 2)
+
+
 def answer(tool: Tool, model: nn.Module, args: tuple[torch.Tensor, ...], programs: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as blobs:
         graph = capture(model, args, {}, Path(blobs)).graph
@@ -71,17 +117,18 @@ def run(program: dict[str, Any], folder: Path, model: nn.Module, args: tuple[tor
         subprocess.run(command, check=True)
         binaries.append(str(folder / f"k{k}.so"))
     executor = Executor(program, binaries, "", rt.find_library(), "cpu", effects=[])
-    params = {name: value.detach() for name, value in model.named_parameters()}
+    params = {name: value.detach() for name, value in (*model.named_parameters(), *model.named_buffers())}
     return executor.run([args[b.index] if b.kind == "user" else params[b.name] for b in executor.bindings])
 
 
 CASES: list[tuple[nn.Module, tuple[torch.Tensor, ...], list[str], int]] = [
     (Summed(), (torch.randn(32, 40),), ["sum_through_product", "softmax_of_one", "softmax_of_one"], 4),
+    (Chain(), (torch.randn(64, 40),), ["product_through_product"], 3),
     (Mean(), (torch.randn(4, 8, 40), torch.randn(40, 24)), ["sum_through_product"], 3),
 ]
 
 
-@pytest.mark.parametrize(("model", "args", "rules", "most"), CASES, ids=["sum", "mean"])
+@pytest.mark.parametrize(("model", "args", "rules", "most"), CASES, ids=["sum", "chain", "mean"])
 @torch.no_grad()
 def test_a_rewritten_graph_gives_the_same(tool: Tool, tmp_path: Path, model: nn.Module, args: tuple[torch.Tensor, ...], rules: list[str], most: int) -> None:
     found = answer(tool, model, args, 2)
@@ -96,7 +143,7 @@ def test_a_rewritten_graph_gives_the_same(tool: Tool, tmp_path: Path, model: nn.
         odd = [a.clone() for a in args]
         rows = odd[0].view(-1, odd[0].shape[-1])
         rows[0, 3], rows[1, 4], rows[2, 5], rows[3, 6], rows[4, 7], rows[5, 8] = torch.inf, -torch.inf, torch.inf, torch.nan, -torch.inf, torch.inf
-        weights = model.gemm.weight.detach() if isinstance(model, Summed) else odd[1].t()
+        weights = model.gemm.weight.detach() if isinstance(model, Summed | Chain) else odd[1].t()
         weights[:, 4].abs_().add_(1)
         weights[:, 5].abs_().add_(1).neg_()
         weights[:, 7].abs_().add_(1)
@@ -124,6 +171,34 @@ def test_a_diagonal_scales(tool: Tool, tmp_path: Path, left: bool) -> None:
     for given in ((b, a), (odd, a), (b, odd_scale)):
         [result] = run(program, tmp_path, model, given)
         torch.testing.assert_close(result, model(*given), rtol=1e-6, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "rule", "steps"),
+    [
+        (Bottleneck(), (1, 4, 256, 256), "affine_into_weights", ["launch", "launch", "aten", "aten", "launch"]),
+        (Transition(), (2, 12, 10, 8), "pool_before_convolution", ["launch", "aten"]),
+    ],
+    ids=["batch norm", "pool"],
+)
+@torch.no_grad()
+def test_pytorch_reads_a_rewritten_value(tool: Tool, tmp_path: Path, model: nn.Module, shape: tuple[int, ...], rule: str, steps: list[str]) -> None:
+    """Kernels and PyTorch's own convolutions in one region, with values of the rewritten graph between them."""
+    usual = torch.randn(shape)
+    odd = usual.clone()
+    odd[0, 1, 2, 3], odd[0, 2, 2, 4], odd[0, 3, 7, 7], odd[0, 3, 6, 7] = torch.inf, torch.nan, -torch.inf, torch.inf
+    found = answer(tool, model, (usual,), 1)
+    assert found["rewrites"] == [rule]
+    program = found["programs"][0]["program"]
+    assert sorted(s["kind"] for s in program["steps"]) == sorted(steps)
+    temps = {b for b, buffer in enumerate(program["buffers"]) if buffer["role"] == "temp"}
+    read = {arg["buffer"] for s in program["steps"] if s["kind"] == "aten" for arg in s["args"] if "buffer" in arg}
+    assert temps & read and all(program["buffers"][b]["dtype"] == "f32" for b in temps & read)
+    for given in (usual, odd):
+        [result] = run(program, tmp_path, model, (given,))
+        torch.testing.assert_close(result, model(given), rtol=1e-4, atol=1e-4, equal_nan=True)
+        if given is odd:
+            assert not torch.isfinite(result).all() and torch.isfinite(result).any()
 
 
 def test_a_product_that_is_read_stays(tool: Tool) -> None:

@@ -13,7 +13,8 @@ namespace {
 __extension__ using Wide = unsigned __int128;
 
 Field times(Field a, Field b) {
-  return static_cast<Field>(static_cast<Wide>(a) * b % prime);
+  const Wide product = static_cast<Wide>(a) * b;
+  return (static_cast<Field>(product & prime) + static_cast<Field>(product >> 61)) % prime;  // 2⁶¹ is 1
 }
 Field plus(Field a, Field b) {
   return (a + b) % prime;
@@ -81,13 +82,16 @@ class Evaluator {
     const auto value = number(node, "other");
     if (b < 0 && !value) return false;
     std::vector<Field> out;
+    const Field other = value ? from(*value) : 0, reciprocal = inverse(other);
+    const std::vector<Field>& all = known_[a];
+    const std::vector<Field>* others = b < 0 ? nullptr : &known_[b];
     for (std::size_t i = 0; i < static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()); ++i) {
-      const Field left = known_[a][broadcast(i, shape(id), shape(a))];
-      const Field right = b < 0 ? from(*value) : known_[b][broadcast(i, shape(id), shape(b))];
+      const Field left = all[broadcast(i, shape(id), shape(a))];
+      const Field right = b < 0 ? other : (*others)[broadcast(i, shape(id), shape(b))];
       if (node.op == "aten.mul.Tensor") {
         out.push_back(times(left, right));
       } else if (node.op == "aten.div.Tensor") {
-        out.push_back(times(left, inverse(right)));
+        out.push_back(times(left, b < 0 ? reciprocal : inverse(right)));
       } else {
         out.push_back(plus(left, node.op == "aten.sub.Tensor" ? prime - right : right));
       }
@@ -98,7 +102,7 @@ class Evaluator {
 
   bool product(int x, int w, int bias, bool transposed, int id) {
     const auto depth = static_cast<std::size_t>(shape(x).back());
-    const auto columns = static_cast<std::size_t>(shape(id).back());
+    const std::size_t columns = shape(w).size() == 1 ? 1 : static_cast<std::size_t>(shape(id).back());
     std::vector<Field> out(static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()));
     for (std::size_t i = 0; i < out.size(); ++i) {
       const std::size_t row = i / columns, column = i % columns;
@@ -144,7 +148,9 @@ class Evaluator {
                dilation = list(node, "dilation", dims, 1);
     const auto& outer = transposed ? shape(x) : shape(id);  // whose places a stride moves
     const auto& inner = transposed ? shape(id) : shape(x);
-    const auto per = static_cast<std::size_t>(inner[1]);
+    const auto groups = static_cast<std::size_t>(number(node, "groups").value_or(1));
+    const auto per = static_cast<std::size_t>(inner[1]) / groups;
+    const std::size_t outer_per = static_cast<std::size_t>(outer[1]) / groups;
     const std::vector<std::int64_t> window(shape(w).begin() + 2, shape(w).end());
     std::size_t taps = 1, outer_count = 1;
     for (const std::int64_t n : window) taps *= static_cast<std::size_t>(n);
@@ -153,24 +159,87 @@ class Evaluator {
     const std::size_t plane = out.size() / static_cast<std::size_t>(shape(id)[0] * shape(id)[1]);
     for (std::size_t i = 0; bias >= 0 && i < out.size(); ++i)
       out[i] = known_[bias][i / plane % static_cast<std::size_t>(shape(id)[1])];
+    const std::vector<Field>&elements = known_[x], &weights = known_[w];
+    std::vector<std::vector<std::int64_t>> all_taps;
+    for (std::size_t t = 0; t < taps; ++t) all_taps.push_back(digits(t, window));
+    std::vector<std::int64_t> to(dims + 2);
     for (std::size_t i = 0; i < outer_count; ++i) {
       const auto from = digits(i, outer);
       for (std::size_t c = 0; c < per; ++c) {
         for (std::size_t t = 0; t < taps; ++t) {
-          const auto tap = digits(t, window);
-          std::vector<std::int64_t> to{from[0], static_cast<std::int64_t>(c)};
+          const auto& tap = all_taps[t];
+          const std::size_t group = static_cast<std::size_t>(from[1]) / outer_per;
+          to[0] = from[0];
+          to[1] = static_cast<std::int64_t>(group * per + c);
           for (std::size_t d = 0; d < dims; ++d)
-            to.push_back(from[d + 2] * stride[d] + tap[d] * dilation[d] - padding[d]);
+            to[d + 2] = from[d + 2] * stride[d] + tap[d] * dilation[d] - padding[d];
           const auto at = place(to, inner);
           if (!at) continue;
-          const Field factor = known_[w][(static_cast<std::size_t>(from[1]) * per + c) * taps + t];
+          const Field factor = weights[(static_cast<std::size_t>(from[1]) * per + c) * taps + t];
           if (transposed) {
-            out[*at] = plus(out[*at], times(known_[x][i], factor));
+            out[*at] = plus(out[*at], times(elements[i], factor));
           } else {
-            out[i] = plus(out[i], times(known_[x][*at], factor));
+            out[i] = plus(out[i], times(elements[*at], factor));
           }
         }
       }
+    }
+    known_[id] = std::move(out);
+    return true;
+  }
+
+  /// 1/√ is some function here: what is equal for any function of equal arguments is equal for that one.
+  static Field some_function(Field a) { return plus(times(times(a, a), plus(a, 12345)), 678910); }
+
+  /// A batch norm in evaluation.
+  bool norm(const ir::GraphNode& node, int id) {
+    const int x = tensor(node, "input"), mean = tensor(node, "running_mean"), variance = tensor(node, "running_var");
+    const int weight = tensor(node, "weight"), bias = tensor(node, "bias");
+    const auto channels = static_cast<std::size_t>(shape(id)[1]);
+    std::vector<Field> out = known_[x];
+    const Field eps = from(number(node, "eps").value_or(0));
+    std::vector<Field> factor, shift;
+    for (std::size_t c = 0; c < channels; ++c) {
+      factor.push_back(some_function(plus(known_[variance][c], eps)));
+      if (weight >= 0) factor[c] = times(factor[c], known_[weight][c]);
+      shift.push_back(bias < 0 ? 0 : known_[bias][c]);
+    }
+    const std::size_t plane = out.size() / static_cast<std::size_t>(shape(id)[0]) / channels;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const std::size_t c = i / plane % channels;
+      out[i] = plus(times(plus(out[i], prime - known_[mean][c]), factor[c]), shift[c]);
+    }
+    known_[id] = std::move(out);
+    return true;
+  }
+
+  /// Averages as PyTorch defines them: what a window has of data and padding counts, or what it has of data alone.
+  bool average(const ir::GraphNode& node, int id) {
+    const int x = tensor(node, "self");
+    const std::size_t dims = shape(x).size() - 2;
+    const auto size = list(node, "kernel_size", dims, 1), stride = list(node, "stride", dims, 1),
+               padding = list(node, "padding", dims, 0);
+    const ir::Arg* all = node.arg("count_include_pad");
+    const bool padded = all == nullptr || std::get<bool>(all->data);
+    std::vector<Field> out;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()); ++i) {
+      const auto at = digits(i, shape(id));
+      std::int64_t taps = 1, count = 1;
+      for (std::size_t d = 0; d < dims; ++d) {
+        const std::int64_t extent = shape(x)[d + 2], begin = at[d + 2] * stride[d] - padding[d];
+        const std::int64_t end = std::min(begin + size[d], extent + padding[d]);
+        taps *= size[d];
+        count *= padded ? end - begin : std::min(end, extent) - std::max<std::int64_t>(begin, 0);
+      }
+      Field sum = 0;
+      for (std::int64_t t = 0; t < taps; ++t) {
+        const auto tap = digits(static_cast<std::size_t>(t), size);
+        std::vector<std::int64_t> where{at[0], at[1]};
+        for (std::size_t d = 0; d < dims; ++d) where.push_back(at[d + 2] * stride[d] - padding[d] + tap[d]);
+        if (const auto element = place(where, shape(x))) sum = plus(sum, known_[x][*element]);
+      }
+      const auto divisor = number(node, "divisor_override");
+      out.push_back(times(sum, inverse(divisor ? from(*divisor) : static_cast<Field>(count))));
     }
     known_[id] = std::move(out);
     return true;
@@ -193,6 +262,14 @@ class Evaluator {
     if (node.op == "aten.view.default" || node.op == "aten.unsqueeze.default") {
       known_[id] = known_[x];
       return true;
+    }
+    if (node.op == "aten.expand.default") {
+      const std::size_t own = shape(x).size();
+      return moved(x, id, [&](std::vector<std::int64_t> at) {
+        at.erase(at.begin(), at.end() - static_cast<std::ptrdiff_t>(own));
+        for (std::size_t d = 0; d < own; ++d) at[d] = shape(x)[d] == 1 ? 0 : at[d];
+        return at;
+      });
     }
     if (node.op == "aten.permute.default") {
       const auto order = list(node, "dims", 0, 0);
@@ -259,11 +336,20 @@ class Evaluator {
     if (node.op == "aten.linear.default")
       return product(tensor(node, "input"), tensor(node, "weight"), tensor(node, "bias"), true, id);
     if (node.op == "aten.mm.default") return product(tensor(node, "self"), tensor(node, "mat2"), -1, false, id);
+    if (node.op == "aten.mv.default") return product(tensor(node, "self"), tensor(node, "vec"), -1, true, id);
     if (node.op == "aten.matmul.default") return product(tensor(node, "self"), tensor(node, "other"), -1, false, id);
     if (node.op == "aten.mul.Tensor" || node.op == "aten.div.Tensor" || node.op == "aten.add.Tensor" ||
         node.op == "aten.sub.Tensor")
       return pointwise(node, id);
     if (node.op.starts_with("aten.conv")) return convolution(node, id);
+    if (node.op.starts_with("aten.avg_pool")) return average(node, id);
+    if (node.op == "aten._native_batch_norm_legit_no_training.default") return norm(node, id);
+    if (node.op == "aten.rsqrt.default") {
+      std::vector<Field> out;
+      for (const Field one : known_[tensor(node, "self")]) out.push_back(some_function(one));
+      known_[id] = std::move(out);
+      return true;
+    }
     if (movement(node, id)) return true;
     const Editor editor(graph_);
     const auto what = linear_fold(editor, node);

@@ -3,43 +3,20 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <random>
 
 #include "codegen/graph_builder.h"
 #include "field.h"
+#include "proof.h"
 
 using namespace planish;
 using namespace planish::codegen;
-using rewrite::Field;
+using rewrite::check_equal;
+using rewrite::has;
+using rewrite::random_inputs;
 using rewrite::Rewritten;
+using rewrite::unchanged;
 
 namespace {
-
-/// Random elements of the field for every input.
-rewrite::Elements random_inputs(const ir::Graph& graph, std::uint64_t seed) {
-  std::mt19937_64 rng(seed);
-  rewrite::Elements out;
-  for (const ir::GraphInput& input : graph.inputs) {
-    auto& elements = out[input.value];
-    elements.resize(static_cast<std::size_t>(graph.values[static_cast<std::size_t>(input.value)].elements()));
-    for (Field& one : elements) one = rng() % rewrite::prime;
-  }
-  return out;
-}
-
-/// Whether both graphs give the same at random arguments: outputs that are polynomials of the inputs are then equal.
-void check_equal(const ir::Graph& one, const ir::Graph& other) {
-  for (const ir::GraphOutput& output : one.outputs) {
-    for (std::uint64_t seed = 0; seed < 3; ++seed) {
-      const auto inputs = random_inputs(one, seed);
-      const auto left = rewrite::evaluate(one, inputs, output.value);
-      const auto right = rewrite::evaluate(other, inputs, output.value);
-      REQUIRE(left.has_value());
-      REQUIRE(right.has_value());
-      CHECK(*left == *right);
-    }
-  }
-}
 
 struct Sum {
   GraphBuilder g;
@@ -72,16 +49,6 @@ struct Sum {
     g.output(last);
   }
 };
-
-void unchanged(const ir::Graph& graph) {
-  const Rewritten found = rewrite::rewrite(graph);
-  CHECK(found.applied.empty());
-  CHECK(found.graph.nodes.size() == graph.nodes.size());
-}
-
-bool has(const ir::Graph& graph, const std::string& op) {
-  return std::ranges::any_of(graph.nodes, [&](const ir::GraphNode& node) { return node.op == "aten." + op; });
-}
 
 }  // namespace
 

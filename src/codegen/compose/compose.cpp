@@ -21,6 +21,24 @@ constexpr auto scalar_argument = []<typename T>(T value) -> program::LaunchArg {
   if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double>) return value;
 };
 
+/// A node's operator, with the buffers of the tensors that it reads.
+template <typename F>
+program::Aten with_buffers(const ir::GraphNode& node, F&& buffer) {
+  program::Aten step;
+  step.op = node.op;
+  for (const ir::Arg& arg : node.args) {
+    ir::Arg copy = arg;
+    if (auto* ref = std::get_if<ir::ValueRef>(&copy.data)) ref->id = buffer(ref->id);
+    if (auto* list = std::get_if<ir::ValueList>(&copy.data)) {
+      for (auto& id : list->ids) {
+        if (id) id = buffer(*id);
+      }
+    }
+    step.args.push_back(std::move(copy));
+  }
+  return step;
+}
+
 /// Collects buffers, kernels and steps. Buffers appear when first referenced.
 class Composer {
  public:
@@ -54,18 +72,7 @@ class Composer {
 
   void aten(int node) {
     const ir::GraphNode& n = graph_.nodes[static_cast<std::size_t>(node)];
-    program::Aten step;
-    step.op = n.op;
-    for (const ir::Arg& arg : n.args) {
-      ir::Arg copy = arg;
-      if (auto* ref = std::get_if<ir::ValueRef>(&copy.data)) ref->id = buffer(ref->id);
-      if (auto* list = std::get_if<ir::ValueList>(&copy.data)) {
-        for (auto& id : list->ids) {
-          if (id) id = buffer(*id);
-        }
-      }
-      step.args.push_back(std::move(copy));
-    }
+    program::Aten step = with_buffers(n, [this](int value) { return buffer(value); });
     bool useful = false;
     for (const auto& out : n.outs) {
       // A value that another step has made already is not made again.
@@ -83,14 +90,50 @@ class Composer {
 
   Status launch(const Region& region, const Emitted& e) {
     std::map<int, int> scratch;  // buffers, by scratch index
-    PLANISH_CHECK(launch_one(region, e, e.scratch_bytes, scratch));
-    for (const Emitted& next : e.after) PLANISH_CHECK(launch_one(region, next, e.scratch_bytes, scratch));
+    PLANISH_CHECK(step(region, e, e, scratch));
+    for (const Emitted& next : e.after) PLANISH_CHECK(step(region, next, e, scratch));
     made_.insert(region.outputs.begin(), region.outputs.end());
     return {};
   }
 
-  Status launch_one(const Region& region, const Emitted& e, const std::vector<std::int64_t>& scratch_bytes,
-                    std::map<int, int>& scratch) {
+  /// A launch of `whole`, or an operator of PyTorch's that stands for one. `scratch`: what of it has a buffer.
+  Status step(const Region& region, const Emitted& e, const Emitted& whole, std::map<int, int>& scratch) {
+    std::vector<program::LaunchArg> args;
+    for (const auto& arg : e.args) {
+      PLANISH_TRY(args.emplace_back(), argument(region, arg, whole, scratch));
+    }
+    for (const int index : e.zeroed) {
+      PLANISH_TRY(const int own, scratch_buffer(index, whole, scratch));
+      program_.steps.emplace_back(std::in_place_type<program::Set>, own, 0.0);
+    }
+    return e.library ? library(*e.library, args) : launch_one(e, std::move(args));
+  }
+
+  Result<program::LaunchArg> argument(const Region& region, const Emitted::Argument& arg, const Emitted& whole,
+                                      std::map<int, int>& scratch) {
+    const auto index = static_cast<std::size_t>(arg.index);
+    switch (arg.kind) {
+      case Emitted::Argument::Kind::input:
+        if (index >= region.inputs.size())
+          return fail("bad_argument",
+                      fmt::format("a launch names in{}, its region has {} inputs", index, region.inputs.size()));
+        return program::BufferArg{buffer(region.inputs[index])};
+      case Emitted::Argument::Kind::output:
+        if (index >= region.outputs.size())
+          return fail("bad_argument",
+                      fmt::format("a launch names out{}, its region has {} outputs", index, region.outputs.size()));
+        return program::BufferArg{buffer(region.outputs[index])};
+      case Emitted::Argument::Kind::scratch: {
+        PLANISH_TRY(const int own, scratch_buffer(arg.index, whole, scratch));
+        return program::BufferArg{own};
+      }
+      case Emitted::Argument::Kind::scalar:
+        break;
+    }
+    return std::visit([](auto value) { return program::LaunchArg(scalar_argument(value)); }, arg.value);
+  }
+
+  Status launch_one(const Emitted& e, std::vector<program::LaunchArg> args) {
     program::Launch step;
     step.kernel = kernel(e);
     std::copy(std::begin(e.grid), std::end(e.grid), step.grid.begin());
@@ -98,41 +141,30 @@ class Composer {
     std::copy(std::begin(e.cluster), std::end(e.cluster), step.cluster.begin());
     step.shared = e.shared;
     step.cooperative = e.cooperative;
-    for (const auto& arg : e.args) {
-      const auto index = static_cast<std::size_t>(arg.index);
-      switch (arg.kind) {
-        case Emitted::Argument::Kind::input:
-          if (index >= region.inputs.size())
-            return fail("bad_argument",
-                        fmt::format("a launch names in{}, its region has {} inputs", index, region.inputs.size()));
-          step.args.push_back(program::BufferArg{buffer(region.inputs[index])});
-          break;
-        case Emitted::Argument::Kind::output:
-          if (index >= region.outputs.size())
-            return fail("bad_argument",
-                        fmt::format("a launch names out{}, its region has {} outputs", index, region.outputs.size()));
-          step.args.push_back(program::BufferArg{buffer(region.outputs[index])});
-          break;
-        case Emitted::Argument::Kind::scratch: {
-          PLANISH_TRY(const int own, scratch_buffer(arg.index, scratch_bytes, scratch));
-          step.args.push_back(program::BufferArg{own});
-          break;
-        }
-        case Emitted::Argument::Kind::scalar:
-          step.args.push_back(std::visit(scalar_argument, arg.value));
-          break;
-      }
-    }
-    for (const int index : e.zeroed) {
-      PLANISH_TRY(const int own, scratch_buffer(index, scratch_bytes, scratch));
-      program_.steps.emplace_back(std::in_place_type<program::Set>, own, 0.0);
-    }
+    step.args = std::move(args);
+    program_.steps.push_back(std::move(step));
+    return {};
+  }
+
+  /// Its tensors are places in `args`.
+  Status library(const ir::GraphNode& node, const std::vector<program::LaunchArg>& args) {
+    bool known = true;
+    const auto buffer_at = [&](int place) {
+      const auto index = static_cast<std::size_t>(place);
+      const auto* found = index < args.size() ? std::get_if<program::BufferArg>(&args[index]) : nullptr;
+      known = known && found != nullptr;
+      return found == nullptr ? -1 : found->buffer;
+    };
+    program::Aten step = with_buffers(node, buffer_at);
+    for (const auto& out : node.outs) step.outs.push_back(out ? std::optional(buffer_at(*out)) : std::nullopt);
+    if (!known) return fail("bad_argument", node.op + " names a tensor that it is not given");
     program_.steps.push_back(std::move(step));
     return {};
   }
 
   /// The buffer of a launch's scratch, which appears when it is first named.
-  Result<int> scratch_buffer(int index, const std::vector<std::int64_t>& bytes, std::map<int, int>& known) {
+  Result<int> scratch_buffer(int index, const Emitted& whole, std::map<int, int>& known) {
+    const auto& bytes = whole.scratch_bytes;
     if (index < 0 || static_cast<std::size_t>(index) >= bytes.size())
       return fail("bad_argument", fmt::format("a launch names tmp{}, {} are declared", index, bytes.size()));
     if (!known.contains(index)) {
@@ -140,6 +172,11 @@ class Composer {
       b.dtype = "u8";
       b.shape = {bytes[static_cast<std::size_t>(index)]};
       b.strides = {1};
+      if (const auto tensor = whole.tensors.find(index); tensor != whole.tensors.end()) {
+        b.dtype = name(tensor->second.dtype);
+        b.shape = tensor->second.shape;
+        b.strides = tensor->second.strides;
+      }
       known[index] = add(std::move(b));
     }
     return known[index];

@@ -20,8 +20,10 @@ class Stages {
         const Output& output = one.kernel.outputs[o];
         std::int64_t last = 0;
         for (std::size_t d = 0; d < output.shape.size(); ++d) last += (output.shape[d] - 1) * output.strides[d];
-        local_.emplace(one.outputs[o], static_cast<int>(scratch_bytes_.size()));
+        const int index = static_cast<int>(scratch_bytes_.size());
+        local_.emplace(one.outputs[o], index);
         scratch_bytes_.push_back((last + 1) * size_of(output.dtype));
+        if (is_tensor(one.outputs[o])) tensors_[index] = {output.dtype, output.shape, output.strides, 0, -1};
       }
     }
   }
@@ -49,12 +51,23 @@ class Stages {
     Emitted first = std::move(launches_.front());
     launches_.erase(launches_.begin());
     first.scratch_bytes = std::move(scratch_bytes_);
+    first.tensors = std::move(tensors_);
     first.zeroed = std::move(zeroed_);
     first.after = std::move(launches_);
     return first;
   }
 
  private:
+  /// Whether an operator of PyTorch's reads or gives a local value.
+  bool is_tensor(int value) const {
+    const auto has = [&](const Region& one, const std::vector<int>& inputs) {
+      return one.library && (std::ranges::find(inputs, value) != inputs.end() ||
+                             std::ranges::find(one.outputs, value) != one.outputs.end());
+    };
+    return has(region_, region_.reads) ||
+           std::ranges::any_of(region_.before, [&](const Region& one) { return has(one, one.inputs); });
+  }
+
   /// An argument that is value `values[index]`: scratch, or its place among the region's.
   Status place(Argument& argument, const std::vector<int>& values, const std::vector<int>& known) const {
     const auto index = static_cast<std::size_t>(argument.index);
@@ -73,6 +86,7 @@ class Stages {
   const Region& region_;
   std::map<int, int> local_;  ///< scratch, by value
   std::vector<std::int64_t> scratch_bytes_;
+  std::map<int, Input> tensors_;  ///< by scratch
   std::vector<int> zeroed_;
   std::vector<Emitted> launches_;
 };
@@ -83,6 +97,10 @@ Result<Emitted> staged(const Region& region, Emitted last, const Device& device)
   if (region.before.empty()) return last;
   Stages stages(region);
   for (const Region& one : region.before) {
+    if (one.library) {
+      PLANISH_CHECK(stages.add(library_step(one), one.inputs, one.outputs));
+      continue;
+    }
     const Genomes genomes(one.kernel, device);
     if (genomes.seeds().empty()) return fail("unsupported", "a kernel has no first guess on this device");
     PLANISH_TRY(Emitted emitted, genomes.emit(genomes.seeds().front()));
@@ -90,6 +108,41 @@ Result<Emitted> staged(const Region& region, Emitted last, const Device& device)
   }
   PLANISH_CHECK(stages.add(std::move(last), region.reads, region.outputs));
   return stages.whole();
+}
+
+Emitted library_step(const Region& region) {
+  Emitted out;
+  ir::GraphNode node = *region.library;
+  std::map<int, int> places;
+  const auto place = [&](int value, Argument::Kind kind, const std::vector<int>& among) {
+    const auto [at, added] = places.emplace(value, static_cast<int>(out.args.size()));
+    if (added)
+      out.args.push_back({kind, static_cast<int>(std::ranges::find(among, value) - among.begin()), std::int32_t{0}});
+    return at->second;
+  };
+  const std::vector<int>& inputs = region.before.empty() ? region.inputs : region.reads;
+  for (ir::Arg& arg : node.args) {
+    if (auto* ref = std::get_if<ir::ValueRef>(&arg.data)) ref->id = place(ref->id, Argument::Kind::input, inputs);
+    if (auto* list = std::get_if<ir::ValueList>(&arg.data)) {
+      for (auto& id : list->ids) {
+        if (id) id = place(*id, Argument::Kind::input, inputs);
+      }
+    }
+  }
+  for (auto& made : node.outs) {
+    if (made) made = place(*made, Argument::Kind::output, region.outputs);
+  }
+  out.library = std::move(node);
+  return out;
+}
+
+Result<Emitted> emit(const Region& region, const Device& device, const Genome& genome) {
+  if (!region.library) {
+    PLANISH_TRY(auto emitted, emit(region.kernel, device, genome));
+    return staged(region, std::move(emitted), device);
+  }
+  if (!genome.empty()) return fail("illegal_genome", "an operator of PyTorch's has no genes");
+  return staged(region, library_step(region), device);
 }
 
 }  // namespace planish::codegen

@@ -62,19 +62,20 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
 }
 
 std::string canonical_key(const Region& region) {
-  if (region.before.empty()) return sha256_hex(kernel_key_bytes(region.kernel));
+  if (region.before.empty() && !region.library) return sha256_hex(kernel_key_bytes(region.kernel));
   // How the kernels are joined, by numbers that do not depend on the place in the graph.
   std::map<int, std::size_t> number;
   for (const int v : region.inputs) number.emplace(v, number.size());
   std::string all;
-  const auto stage = [&](const Kernel& kernel, const std::vector<int>& inputs, const std::vector<int>& outputs) {
+  const auto stage = [&](const Region& one, const std::vector<int>& inputs, const std::vector<int>& outputs) {
+    if (one.library) all += one.library->op + " ";
     for (const int v : inputs) all += fmt::format("{} ", number.emplace(v, number.size()).first->second);
     all += "->";
     for (const int v : outputs) all += fmt::format(" {}", number.emplace(v, number.size()).first->second);
-    all += "\n" + kernel_key_bytes(kernel) + "\n";
+    all += "\n" + kernel_key_bytes(one.kernel) + "\n";
   };
-  for (const Region& one : region.before) stage(one.kernel, one.inputs, one.outputs);
-  stage(region.kernel, region.reads, region.outputs);
+  for (const Region& one : region.before) stage(one, one.inputs, one.outputs);
+  stage(region, region.before.empty() ? region.inputs : region.reads, region.outputs);
   return sha256_hex(all);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct Region {
   /// is judged.
   std::vector<Region> before;
   std::vector<int> reads;  ///< where there are kernels before: value ids of Kernel::inputs, in order, local ones too
+  /// A node of a rewritten graph that PyTorch's own operator runs in place of `kernel`, which says what it computes and
+  /// costs, and has no genes (decision 0076). It gives the one output.
+  std::optional<ir::GraphNode> library;
 };
 
 /// What the kernels before and `kernel` itself cost.
@@ -57,8 +61,9 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
 
 /// The partition of the task that `rewritten` stands for, which has the inputs, outputs and values of `graph`, and
 /// values of its own from `local` on: regions read and write values of `graph` alone. `base` is the partition of
-/// `graph`, whose regions stay where they can. Kind `not_local` where a value of the rewritten graph's own would have
-/// to lie between two regions, or a region and an `aten` step.
+/// `graph`, whose regions stay where they can. A product or convolution that PyTorch runs is part of the region of the
+/// kernels whose values it reads, or that read its own. Kind `not_local` where a value of the rewritten graph's own
+/// would have to lie between two regions, or beside another `aten` step.
 Result<Partition> partition_rewritten(const ir::Graph& graph, const Partition& base, const ir::Graph& rewritten,
                                       std::size_t local, const PartitionOptions& options = {});
 

@@ -3,7 +3,10 @@
 #include <set>
 #include <utility>
 
+#include "codegen/lower/lower.h"
 #include "codegen/partition/partition.h"
+#include "codegen/partition/regions.h"
+#include "codegen/partition/usage.h"
 
 namespace planish::codegen {
 namespace {
@@ -11,20 +14,29 @@ namespace {
 /// Turns regions of a rewritten graph into regions of the original one.
 class Back {
  public:
-  Back(const ir::Graph& graph, const Partition& base, const ir::Graph& rewritten, std::size_t local)
-      : graph_(graph), base_(base), rewritten_(rewritten), local_(local), producers_(graph.producers()) {}
+  Back(const ir::Graph& graph, const Partition& base, const ir::Graph& rewritten, std::size_t local,
+       const LowerLimits& limits)
+      : graph_(graph),
+        base_(base),
+        rewritten_(rewritten),
+        local_(local),
+        limits_(limits),
+        producers_(graph.producers()),
+        usage_(rewritten) {}
 
   Result<std::vector<Region>> regions(Partition found) {
-    for (const Item& item : found.order) {
-      if (!item.is_region) PLANISH_CHECK(check_step(rewritten_.nodes[static_cast<std::size_t>(item.index)]));
-    }
     // In the order in which they can run, so that each comes after what it reads.
     std::vector<Region> made;
     std::vector<Region> first;  // those that give local values
     std::set<int> used;
     for (const Item& item : found.order) {
-      if (!item.is_region) continue;
-      Region& region = found.regions[static_cast<std::size_t>(item.index)];
+      if (!item.is_region && is_captured(rewritten_.nodes[static_cast<std::size_t>(item.index)])) continue;
+      Region region;
+      if (item.is_region) {
+        region = std::move(found.regions[static_cast<std::size_t>(item.index)]);
+      } else {
+        PLANISH_TRY(region, library(item.index));
+      }
       const auto own = std::ranges::count_if(region.outputs, [&](int v) { return is_local(v); });
       if (own == std::ssize(region.outputs)) {
         first.push_back(std::move(region));
@@ -41,12 +53,36 @@ class Back {
  private:
   bool is_local(int value) const { return static_cast<std::size_t>(value) >= local_; }
 
-  Status check_step(const ir::GraphNode& node) const {
-    bool crosses = false;
-    for (const int v : ir::reads(node)) crosses = crosses || is_local(v);
-    for (const auto& out : node.outs) crosses = crosses || (out && is_local(*out));
-    if (crosses) return fail("not_local", node.op + " has no kernel");
-    return {};
+  /// Whether the captured graph has this node too, so that it stays the `aten` step it is.
+  bool is_captured(const ir::GraphNode& node) const {
+    for (const int v : ir::reads(node)) {
+      if (is_local(v)) return false;
+    }
+    return std::ranges::all_of(node.outs, [&](const std::optional<int>& out) {
+      const int maker = !out || is_local(*out) ? -1 : producers_[static_cast<std::size_t>(*out)];
+      return maker >= 0 && graph_.nodes[static_cast<std::size_t>(maker)].op == node.op;
+    });
+  }
+
+  /// A product or convolution that PyTorch runs. What it computes is said by the kernel that it would be.
+  Result<Region> library(int index) const {
+    const ir::GraphNode& node = rewritten_.nodes[static_cast<std::size_t>(index)];
+    if (node.outs.size() != 1 || !node.outs[0] || !contracts(node.op))
+      return fail("not_local", node.op + " has no kernel");
+    std::vector<bool> inside(rewritten_.nodes.size(), false);
+    inside[static_cast<std::size_t>(index)] = true;
+    LowerLimits limits = limits_;
+    limits.contractions = limits.narrow_contractions = true;
+    auto kernel = lower(rewritten_, inside, std::vector{*node.outs[0]}, limits);
+    if (!kernel) return fail("not_local", node.op + " cannot be described: " + kernel.error().message);
+    Region region = region_of(rewritten_, usage_, {index}, std::move(*kernel), {});
+    // As the operator takes them: a kernel reads no operand that it can do without.
+    region.inputs.clear();
+    for (const int v : ir::reads(node)) {
+      if (std::ranges::find(region.inputs, v) == region.inputs.end()) region.inputs.push_back(v);
+    }
+    region.library = node;
+    return region;
   }
 
   /// The region with the kernels of `first` before it that it needs. `used`: values that one before it took already.
@@ -113,7 +149,9 @@ class Back {
   const Partition& base_;
   const ir::Graph& rewritten_;
   std::size_t local_;
+  LowerLimits limits_;
   std::vector<int> producers_;
+  Usage usage_;
 };
 
 }  // namespace
@@ -121,7 +159,7 @@ class Back {
 Result<Partition> partition_rewritten(const ir::Graph& graph, const Partition& base, const ir::Graph& rewritten,
                                       std::size_t local, const PartitionOptions& options) {
   PLANISH_TRY(Partition found, partition(rewritten, options));
-  PLANISH_TRY(auto regions, Back(graph, base, rewritten, local).regions(std::move(found)));
+  PLANISH_TRY(auto regions, Back(graph, base, rewritten, local, options.limits).regions(std::move(found)));
   return arrange(graph, std::move(regions));
 }
 

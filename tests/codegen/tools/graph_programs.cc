@@ -125,12 +125,12 @@ Result<json> answer(const Request& request) {
           continue;
         }
       }
-      const Genome genome = in_triton ? *in_triton : draw(region.kernel, request, rng);
-      auto emitted = emit(region.kernel, request.device, genome);
+      const Genome genome = in_triton ? *in_triton : region.library ? Genome{} : draw(region.kernel, request, rng);
+      auto emitted = emit(region, request.device, genome);
       if (!emitted) {
         return wrap(emitted.error(), "genome [" + text(genome) + "] of the kernel\n" + text(region.kernel));
       }
-      PLANISH_TRY(choices.emplace_back(), staged(region, std::move(*emitted), request.device));
+      choices.emplace_back(std::move(*emitted));
       genomes.push_back(text(genome));
     }
     PLANISH_TRY(const auto whole, compose(graph, whole_cut, choices, request.device));

@@ -1,0 +1,180 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "codegen/compose/compose.h"
+#include "codegen/compose/staged.h"
+#include "codegen/partition/partition.h"
+#include "codegen/templates/genomes.h"
+#include "devices.h"
+#include "graph_builder.h"
+#include "program/program.h"
+
+// Regions of a rewritten graph with operators that PyTorch runs.
+
+using namespace planish;
+using namespace planish::codegen;
+
+namespace {
+
+/// tanh of a product with scaled columns, captured; and rewritten, with the weights scaled before the product.
+struct Scaled {
+  GraphBuilder captured;
+  ir::Graph rewritten;
+  std::size_t local = 0;
+  int x = -1, w = -1, scale = -1, product = -1, scaled = -1, last = -1;
+
+  explicit Scaled(const std::string& behind = "tanh.default") {
+    x = captured.input({64, 32});
+    w = captured.input({32, 48});
+    scale = captured.input({48});
+    product = captured.node("mm.default", {V("self", x), V("mat2", w)}, {64, 48});
+    scaled = captured.node("mul.Tensor", {V("self", product), V("other", scale)}, {64, 48});
+    last = behind.empty() ? scaled : captured.node(behind, {V("self", scaled)}, {64, 48});
+    captured.output(last);
+    local = captured.graph.values.size();
+    GraphBuilder other{captured.graph};
+    const int weights = other.node("mul.Tensor", {V("self", w), V("other", scale)}, {32, 48});
+    auto& nodes = other.graph.nodes;
+    std::rotate(nodes.begin(), nodes.end() - 1, nodes.end());
+    std::erase_if(nodes, [&](const ir::GraphNode& node) { return node.outs[0] == scaled; });
+    for (ir::GraphNode& node : nodes) {
+      if (node.op != "aten.mm.default") continue;
+      node.args[1] = V("mat2", weights);
+      node.outs = {scaled};
+    }
+    rewritten = other.graph;
+  }
+
+  Result<Partition> cut() const {
+    const auto base = partition(captured.graph);
+    REQUIRE(base.has_value());
+    return partition_rewritten(captured.graph, *base, rewritten, local);
+  }
+};
+
+Device cpu_device() {
+  Device device;
+  device.arch = "x86-64-v3";
+  return device;
+}
+
+std::vector<std::string> kinds(const program::Program& program) {
+  std::vector<std::string> out;
+  for (const program::Step& step : program.steps) {
+    const auto* aten = std::get_if<program::Aten>(&step);
+    out.push_back(aten != nullptr ? aten->op : std::holds_alternative<program::Launch>(step) ? "launch" : "other");
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("an operator of PyTorch's reads what a kernel of the region makes, and gives what another reads") {
+  const Scaled s;
+  const auto cut = s.cut();
+  REQUIRE(cut.has_value());
+  // The product's results are captured ones: what lies behind them is a region as before.
+  REQUIRE(cut->regions.size() == 2);
+  const Region& region = cut->regions[0];
+  CHECK(region.outputs == std::vector{s.scaled});
+  CHECK(region.inputs == std::vector{s.x, s.w, s.scale});
+  CHECK(region.nodes == std::vector{0, 1});
+  REQUIRE(region.library.has_value());
+  REQUIRE(region.before.size() == 1);
+  CHECK_FALSE(region.before[0].library.has_value());
+  CHECK(std::ranges::all_of(cut->order, [](const Item& item) { return item.is_region; }));
+
+  const Device device = cpu_device();
+  const auto emitted = emit(region, device, Genome{});
+  REQUIRE(emitted.has_value());
+  const auto program = region_program(s.captured.graph, region, *emitted, device);
+  REQUIRE(program.has_value());
+  CHECK(kinds(*program) == std::vector<std::string>{"launch", "aten.mm.default"});
+  const auto& step = std::get<program::Aten>(program->steps[1]);
+  const auto& weights = program->buffers[static_cast<std::size_t>(std::get<ir::ValueRef>(step.args[1].data).id)];
+  CHECK(weights.role == program::Role::temp);
+  CHECK(weights.dtype == "f32");
+  CHECK(weights.shape == Shape{32, 48});
+  // Eager's operators stay what it is judged and timed against.
+  const auto eager = region_aten_program(s.captured.graph, region, device);
+  REQUIRE(eager.has_value());
+  CHECK(kinds(*eager) == std::vector<std::string>{"aten.mm.default", "aten.mul.Tensor"});
+}
+
+TEST_CASE("an operator of PyTorch's in the middle of a region, behind which a kernel is searched") {
+  Scaled s;
+  // The product is a value of the rewritten graph's own, too.
+  GraphBuilder other{s.rewritten};
+  const int made = other.value({64, 48});
+  for (ir::GraphNode& node : other.graph.nodes) {
+    if (node.op == "aten.mm.default") node.outs = {made};
+    if (node.op == "aten.tanh.default") node.args[0] = V("self", made);
+  }
+  s.rewritten = other.graph;
+  const auto cut = s.cut();
+  REQUIRE(cut.has_value());
+  REQUIRE(cut->regions.size() == 1);
+  const Region& region = cut->regions[0];
+  CHECK_FALSE(region.library.has_value());
+  REQUIRE(region.before.size() == 2);
+  CHECK(region.before[1].library.has_value());
+  const Device device = cpu_device();
+  const Genomes genomes(region.kernel, device);
+  const auto emitted = emit(region, device, genomes.seeds().front());
+  REQUIRE(emitted.has_value());
+  const auto whole = compose(s.captured.graph, *cut, {*emitted}, device);
+  REQUIRE(whole.has_value());
+  CHECK(kinds(*whole) == std::vector<std::string>{"launch", "aten.mm.default", "launch"});
+}
+
+TEST_CASE("what PyTorch runs is part of a region's cost and key, and has no genes") {
+  const Scaled s("");
+  const auto cut = s.cut();
+  REQUIRE(cut.has_value());
+  REQUIRE(cut->regions.size() == 1);
+  Region region = cut->regions[0];
+  CHECK(cost(region).flops >= 2.0 * 64 * 32 * 48);
+  CHECK(cost(region).bytes >= 4.0 * (64 * 32 + 3 * 32 * 48 + 64 * 48));
+  const std::string key = canonical_key(region);
+  Region kernels = region;
+  kernels.library.reset();
+  CHECK(canonical_key(kernels) != key);
+  const auto refused = emit(region, cpu_device(), Genome{{"threads", 1}});
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().kind.name() == "illegal_genome");
+}
+
+TEST_CASE("an operator that nothing describes does not read a rewritten value") {
+  // What it computes would be part of no cost and no key.
+  Scaled s("relu.default");
+  GraphBuilder other{s.rewritten};
+  for (ir::GraphNode& node : other.graph.nodes) {
+    if (node.op == "aten.mm.default") node.op = "aten.mode.default";
+  }
+  s.rewritten = other.graph;
+  const auto cut = s.cut();
+  REQUIRE_FALSE(cut.has_value());
+  CHECK(cut.error().kind.name() == "not_local");
+}
+
+TEST_CASE("a rewritten value does not lie between two regions") {
+  // Two products read the same scaled weights.
+  const Scaled s("");
+  GraphBuilder captured{s.captured.graph};
+  const int x = captured.input({16, 32});
+  const int product = captured.node("mm.default", {V("self", x), V("mat2", s.w)}, {16, 48});
+  const int scaled = captured.node("mul.Tensor", {V("self", product), V("other", s.scale)}, {16, 48});
+  captured.output(scaled);
+  GraphBuilder other{captured.graph};
+  const std::size_t local = captured.graph.values.size();
+  const int weights = other.value({32, 48});
+  other.graph.nodes = {{"aten.mul.Tensor", {V("self", s.w), V("other", s.scale)}, {weights}},
+                       {"aten.mm.default", {V("self", s.x), V("mat2", weights)}, {s.scaled}},
+                       {"aten.mm.default", {V("self", x), V("mat2", weights)}, {scaled}}};
+  const auto base = partition(captured.graph);
+  REQUIRE(base.has_value());
+  const auto cut = partition_rewritten(captured.graph, *base, other.graph, local);
+  REQUIRE_FALSE(cut.has_value());
+  CHECK(cut.error().kind.name() == "not_local");
+}
