@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -260,110 +261,164 @@ bool alike(const Genome& a, const Genome& b) {
          gene(a, "cluster", 1) == gene(b, "cluster", 1);
 }
 
+/// The best guesses: what the model can tell apart is enumerated and ranked, the rest follows from the kernel.
+class SweepSeeds {
+ public:
+  SweepSeeds(const Kernel& kernel, const PlanFacts& facts, const Device& device, const std::vector<Gene>& all)
+      : kernel_(kernel), facts_(facts), device_(device), all_(all) {}
+
+  std::vector<Genome> seeds() const {
+    std::vector<Scored> scored = ranked();
+    for (Scored& one : scored) leave_registers(one.genome);
+    std::vector<Genome> out = varied(scored);
+    add_without(out);
+    return out;
+  }
+
+ private:
+  /// True where what the kernel moves does not stay in the cache.
+  bool streams() const {
+    double moved = 0;
+    for (const auto& input : kernel_.inputs)
+      moved += static_cast<double>(input.storage_elements) * size_of(input.dtype);
+    const double points = static_cast<double>(kernel_.outer_extent()) * static_cast<double>(kernel_.inner_extent());
+    for (const auto& output : kernel_.outputs)
+      moved += output.per_row || output.folded ? 0.0 : points * size_of(output.dtype);
+    return moved > 0.5 * static_cast<double>(device_.l2_bytes);
+  }
+
+  /// The values of a gene that are ranked.
+  std::vector<std::int64_t> values_of(const Gene& one) const {
+    const auto& all = one.choices;
+    const auto is = [&](auto... names) { return ((one.name == std::string_view(names)) || ...); };
+    // One chunk must be worth moving the running state.
+    if (is("unroll") && !online_pairs(kernel_).empty()) return {2, 4, 1};
+    if (is("unroll")) return {1, 2, 4};
+    if (is("vector") && all.size() > 2 && transposed_loads(kernel_).first < 0) return {all.end() - 2, all.end()};
+    if (is("threads") && all.front() == 32 && kernel_.inner_extent() > 1024) return {128, 256, 512, 1024};
+    if (is("hints")) return {streams() && writes_elements(kernel_) ? 2 : 0};
+    if (is("raster")) return {preferred_raster(kernel_, device_)};
+    if (is("persistent_rows") && all.size() > 1) return {0, kernel_.inner_extent() > 16384 ? 4 : 16};
+    // A row that even a cluster's shared memory does not hold.
+    if (is("partial_residency") &&
+        kernel_.inner_extent() * widest(kernel_) < device_.max_cluster * device_.shared_bytes)
+      return {0};
+    if (is("persistent", "min_blocks")) return {all.front()};
+    if (is("fast", "online", "predication", "stencil_reuse", "lines")) return {all.back()};
+    if (is("stages", "operand_residency", "exchange", "reverse", "realign")) return {0};
+    if (in_cooperative(one.name) == InCooperative::own) return {0};
+    return all;
+  }
+
+  std::vector<Genome> combinations() const {
+    std::vector<Genome> out{{}};
+    for (const Gene& one : all_) {
+      const std::vector<std::int64_t> values = values_of(one);
+      std::vector<Genome> extended;
+      for (const Genome& genome : out) {
+        for (const std::int64_t value : values) {
+          Genome next = genome;
+          next[one.name] = value;
+          extended.push_back(std::move(next));
+        }
+      }
+      out = std::move(extended);
+    }
+    return out;
+  }
+
+  /// Sets what goes with the genome's choices. False where these are of no use together.
+  bool settle(Genome& genome, std::int64_t widest_vector) const {
+    // Cheaper than a barrier of the whole cluster, which waits for all stores under way.
+    if (gene(genome, "cluster", 1) > 1) genome["exchange"] = 1;
+    if (gene(genome, "partial_residency", 0) != 0) genome["reverse"] = 1;
+    if (gene(genome, "lines", 0) != 0 && !off_lines(kernel_, device_, gene(genome, "vector", 4))) genome["lines"] = 0;
+    if (gene(genome, "stencil_reuse", 0) != 0 && make_plan(kernel_, facts_, device_, genome).strips.empty())
+      genome["stencil_reuse"] = 0;
+    if (gene(genome, "residency", 0) != in_registers) return true;
+    // A row in registers is swept again for nothing; what it is worth is wide accesses.
+    genome["online"] = 0;
+    return gene(genome, "vector", 4) >= std::min<std::int64_t>(16, widest_vector);
+  }
+
+  std::vector<Scored> ranked() const {
+    const std::int64_t widest_vector = find_gene(all_, "vector")->choices.back();
+    std::vector<Scored> out;
+    for (Genome& genome : combinations()) {
+      if (!settle(genome, widest_vector) || !sweep_illegal(kernel_, facts_, device_, genome).empty()) continue;
+      out.push_back({predicted(kernel_, facts_, device_, genome), std::move(genome)});
+    }
+    std::ranges::stable_sort(out, {}, &Scored::microseconds);
+    return out;
+  }
+
+  /// Left alone, the compiler spends every register of a block alone on its multiprocessor on hoisting: asks for the
+  /// blocks that the model counted on, with room for what its estimate misses.
+  void leave_registers(Genome& genome) const {
+    if (gene(genome, "residency", 0) != in_registers) return;
+    const CudaPlan plan = make_plan(kernel_, facts_, device_, genome);
+    for (const std::int64_t blocks : {8, 6, 4, 3, 2}) {
+      if (blocks * plan.threads > 1536 || blocks * plan.threads * (plan.least + 2) > registers_per_sm) continue;
+      genome["min_blocks"] = blocks;
+      return;
+    }
+  }
+
+  static std::vector<Genome> varied(const std::vector<Scored>& scored) {
+    constexpr std::size_t most = 8, least = 4;
+    std::vector<Genome> out;
+    const auto take = [&](const Genome& genome, const auto& too_near) {
+      if (std::ranges::none_of(out, [&](const Genome& other) { return too_near(other, genome); }))
+        out.push_back(genome);
+    };
+    // One of each kind that the model does not find far worse: it is too coarse to tell them apart.
+    const auto kind = [](const Genome& g) {
+      return std::tuple(gene(g, "residency", 0), gene(g, "persistent_rows", 0) != 0, gene(g, "partial_residency", 0));
+    };
+    for (const Scored& one : scored) {
+      if (one.microseconds > 1.3 * scored.front().microseconds) break;
+      take(one.genome, [&](const Genome& a, const Genome& b) { return kind(a) == kind(b); });
+    }
+    for (const Scored& one : scored) {
+      if (out.size() >= most) break;
+      take(one.genome, alike);
+    }
+    for (const Scored& one : scored) {
+      if (out.size() >= least) break;
+      take(one.genome, std::equal_to<>());
+    }
+    return out;
+  }
+
+  /// The best again without what the model takes for granted: the measurement decides, or the accuracy gate.
+  static void add_without(std::vector<Genome>& out) {
+    if (out.empty()) return;
+    const Genome best = out.front();
+    for (const std::string_view name :
+         {"fast", "online", "raster", "predication", "lines", "hints", "stencil_reuse", "down"}) {
+      Genome without = best;
+      const std::int64_t first = name == "down" ? 1 : 0;
+      if (value_of(without, name, first) == first) continue;
+      std::int64_t& value = without.find(name)->second;
+      const bool graded = name == "predication" || name == "fast";
+      if (graded && std::exchange(value, 1) == 2) out.push_back(without);
+      value = first;
+      out.push_back(std::move(without));
+    }
+  }
+
+  static constexpr auto in_registers = static_cast<std::int64_t>(Residency::registers);
+  const Kernel& kernel_;
+  const PlanFacts& facts_;
+  const Device& device_;
+  const std::vector<Gene>& all_;
+};
+
 }  // namespace
 
 std::vector<Genome> sweep_seeds(const Kernel& kernel, const PlanFacts& facts, const Device& device,
                                 const std::vector<Gene>& all) {
-  // Enumerated only where the model can tell values apart; hints follow from the size.
-  double moved = 0;
-  for (const auto& input : kernel.inputs) moved += static_cast<double>(input.storage_elements) * size_of(input.dtype);
-  const double points = static_cast<double>(kernel.outer_extent()) * static_cast<double>(kernel.inner_extent());
-  for (const auto& output : kernel.outputs)
-    moved += output.per_row || output.folded ? 0.0 : points * size_of(output.dtype);
-  const bool streams = moved > 0.5 * static_cast<double>(device.l2_bytes);
-  std::vector<Genome> partial{{}};
-  for (const auto& one : all) {
-    std::vector<std::int64_t> values = one.choices;
-    if (one.name == "hints") values = {streams && writes_elements(kernel) ? 2 : 0};
-    if (one.name == "vector" && values.size() > 2 && transposed_loads(kernel).first < 0)
-      values.erase(values.begin(), values.end() - 2);
-    if (one.name == "unroll") values = {1, 2, 4};
-    if (one.name == "persistent" || one.name == "min_blocks") values = {values.front()};
-    if (one.name == "fast" || one.name == "online" || one.name == "predication" || one.name == "stencil_reuse")
-      values = {values.back()};
-    if (one.name == "persistent_rows" && values.size() > 1) values = {0, kernel.inner_extent() > 16384 ? 4 : 16};
-    if (one.name == "stages" || one.name == "operand_residency" || one.name == "exchange") values = {0};
-    if (one.name == "reverse" || one.name == "realign" || in_cooperative(one.name) == InCooperative::own) values = {0};
-    if (one.name == "lines") values = {values.back()};
-    // A row that even a cluster's shared memory does not hold.
-    if (one.name == "partial_residency" &&
-        kernel.inner_extent() * widest(kernel) < device.max_cluster * device.shared_bytes)
-      values = {0};
-    if (one.name == "raster") values = {preferred_raster(kernel, device)};
-    // One chunk must be worth moving the running state.
-    if (one.name == "unroll" && !online_pairs(kernel).empty()) values = {2, 4, 1};
-    if (one.name == "threads" && values.front() == 32 && kernel.inner_extent() > 1024) values = {128, 256, 512, 1024};
-    std::vector<Genome> extended;
-    for (const auto& genome : partial) {
-      for (const auto value : values) {
-        Genome next = genome;
-        next[one.name] = value;
-        extended.push_back(std::move(next));
-      }
-    }
-    partial = std::move(extended);
-  }
-  const std::int64_t widest_vector = find_gene(all, "vector")->choices.back();
-  std::vector<Scored> scored;
-  for (auto& genome : partial) {
-    // Cheaper than a barrier of the whole cluster, which waits for all stores under way.
-    if (gene(genome, "cluster", 1) > 1) genome["exchange"] = 1;
-    if (gene(genome, "partial_residency", 0) != 0) genome["reverse"] = 1;
-    if (gene(genome, "lines", 0) != 0 && !off_lines(kernel, device, gene(genome, "vector", 4))) genome["lines"] = 0;
-    if (gene(genome, "stencil_reuse", 0) != 0 && make_plan(kernel, facts, device, genome).strips.empty())
-      genome["stencil_reuse"] = 0;
-    // A row in registers is swept again for nothing; what it is worth is wide accesses.
-    if (gene(genome, "residency", 0) == static_cast<std::int64_t>(Residency::registers)) {
-      genome["online"] = 0;
-      if (gene(genome, "vector", 4) < std::min<std::int64_t>(16, widest_vector)) continue;
-    }
-    if (sweep_illegal(kernel, facts, device, genome).empty())
-      scored.push_back({predicted(kernel, facts, device, genome), std::move(genome)});
-  }
-  std::ranges::stable_sort(scored, {}, &Scored::microseconds);
-  // Left alone, the compiler spends every register of a block alone on its multiprocessor on hoisting; ask for the
-  // blocks that the model counted on, with room for what its estimate misses.
-  for (auto& one : scored) {
-    if (gene(one.genome, "residency", 0) != static_cast<std::int64_t>(Residency::registers)) continue;
-    const CudaPlan plan = make_plan(kernel, facts, device, one.genome);
-    for (const std::int64_t blocks : {8, 6, 4, 3, 2}) {
-      if (blocks * plan.threads > 1536 || blocks * plan.threads * (plan.least + 2) > registers_per_sm) continue;
-      one.genome["min_blocks"] = blocks;
-      break;
-    }
-  }
-  std::vector<Genome> out;
-  constexpr std::size_t most = 8;
-  // One of each kind that the model does not find far worse: it is too coarse to tell them apart.
-  for (const auto& one : scored) {
-    if (one.microseconds > 1.3 * scored.front().microseconds) break;
-    const auto kind = [](const Genome& g) {
-      return std::tuple(gene(g, "residency", 0), gene(g, "persistent_rows", 0) != 0, gene(g, "partial_residency", 0));
-    };
-    if (std::ranges::none_of(out, [&](const Genome& g) { return kind(g) == kind(one.genome); }))
-      out.push_back(one.genome);
-  }
-  for (const auto& one : scored) {
-    if (out.size() >= most) break;
-    if (std::ranges::none_of(out, [&](const Genome& g) { return alike(g, one.genome); })) out.push_back(one.genome);
-  }
-  for (const auto& one : scored) {
-    if (out.size() >= 4) break;
-    if (std::ranges::find(out, one.genome) == out.end()) out.push_back(one.genome);
-  }
-  // The best again without what the model takes for granted: the measurement decides, or the accuracy gate.
-  if (!out.empty()) {
-    for (const char* name : {"fast", "online", "raster", "predication", "lines", "hints", "stencil_reuse", "down"}) {
-      Genome without = out.front();
-      const std::int64_t first = name == std::string_view("down") ? 1 : 0;
-      if (value_of(without, name, first) == first) continue;
-      const bool graded = name == std::string_view("predication") || name == std::string_view("fast");
-      if (graded && std::exchange(without[name], 1) == 2) out.push_back(without);
-      without[name] = first;
-      out.push_back(std::move(without));
-    }
-  }
-  return out;
+  return SweepSeeds(kernel, facts, device, all).seeds();
 }
 
 }  // namespace planish::codegen::printing
