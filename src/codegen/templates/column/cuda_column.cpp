@@ -558,105 +558,151 @@ class ColumnWriter : private CooperativeStates {
     return count;
   }
 
-  /// One pass over the slice: folds of phase `s`, or the stores where `s` is past them.
+  /// One pass over the slice.
+  struct Sweep {
+    int number = 0;
+    bool stores = false;  ///< comes after all folds
+    std::vector<int> nodes;
+    std::vector<Fold> folds;  ///< of this phase
+    std::vector<int> stored;  ///< outputs
+    bool pairs = false;       ///< some folds are two that run along together
+    std::string taken;        ///< what is done with each lane, where there are no pairs
+  };
+
+  Sweep plan_sweep(int s) {
+    Sweep out;
+    out.number = s;
+    out.nodes = base_.sweeps[static_cast<std::size_t>(s)];
+    out.stores = s == static_cast<int>(plan_.folds.size());
+    if (!out.stores) out.folds = plan_.folds[static_cast<std::size_t>(s)];
+    out.stored = base_.stored_in(s);
+    out.pairs = std::ranges::any_of(out.folds, [](const Fold& fold) { return fold.follower >= 0; });
+    return out;
+  }
+
+  /// Loads of a sweep as they are where it stands: what is resident may not be everywhere in the slice.
+  struct Loads {
+    std::vector<int> ahead;  ///< all of the slice is asked for before the first use
+    std::vector<int> along;  ///< come chunk by chunk
+    std::vector<int> kept;   ///< lie on chip
+  };
+
+  Loads loads_of(const Sweep& now) const {
+    Loads out;
+    for (const int id : now.nodes) {
+      if (!base_.swept[static_cast<std::size_t>(id)]) continue;
+      if (!w.is_resident(id)) {
+        if (!w.is_held(id)) out.along.push_back(id);
+        continue;
+      }
+      out.kept.push_back(id);
+      if (!ring() && !used_before(id, now.number)) out.ahead.push_back(id);
+    }
+    return out;
+  }
+
+  /// Folds of phase `s`, or the stores where `s` is past them.
   void sweep(int s) {
-    const auto& nodes = base_.sweeps[static_cast<std::size_t>(s)];
-    const bool stores = s == static_cast<int>(plan_.folds.size());
-    static const std::vector<Fold> none;
-    const auto& folds = stores ? none : plan_.folds[static_cast<std::size_t>(s)];
+    Sweep now = plan_sweep(s);
+    load_ahead(loads_of(now).ahead);
+    now.taken = taken(now.folds);
+    for (const int o : now.stored) now.taken += w.set_lane(o);
+    w.begin_pieces(now.stored);
+    for (const Fold& fold : now.folds) declare("a", fold);
+    if (team()) begin_sweep(now.folds);
+    if (chained_ && !now.stores) {
+      chained_trips(now);
+    } else {
+      plain_trips(now);
+    }
+  }
+
+  void load_ahead(const std::vector<int>& loads) {
+    if (loads.empty()) return;
     const bool in_shared = base_.residency == Residency::shared;
-    std::vector<int> ahead, along, kept;
-    const auto sort_loads = [&] {
-      ahead.clear(), along.clear(), kept.clear();
-      for (const int id : nodes) {
-        if (!base_.swept[static_cast<std::size_t>(id)]) continue;
-        if (!w.is_resident(id)) {
-          if (!w.is_held(id)) along.push_back(id);
-          continue;
-        }
-        kept.push_back(id);
-        if (!ring() && !used_before(id, s)) ahead.push_back(id);
-      }
-    };
-    sort_loads();
-    const std::string all = fmt::format("{}", base_.trips);
-    if (!ahead.empty()) {
-      trips("0", all, [&] { unrolled([&] { w.load_vector(ahead, guard(), in_shared); }); });
-      if (in_shared) {
-        w.line("pl_copy_commit();");
-        w.line("pl_copy_wait<0>();");
-      }
-    }
-    std::string body = taken(folds);
-    const std::vector<int> stored = base_.stored_in(s);
-    for (const int o : stored) body += w.set_lane(o);
-    const bool pairs = std::ranges::any_of(folds, [](const Fold& fold) { return fold.follower >= 0; });
-    w.begin_pieces(stored);
-    const auto pass = [&] {
-      w.backwards_chunks = backwards_;
-      sort_loads();
-      w.chunk_loads = w.of_chunks(along);
-      const auto& once = w.chunk_loads;
-      std::vector<int> each = along;
-      std::erase_if(each, [&](int id) { return std::ranges::binary_search(once, id); });
-      for (const int id : along)
-        w.line(
-            fmt::format("{} r{}[{}];", w.pack_type(id), id, std::ranges::binary_search(once, id) ? 1 : base_.unroll));
-      if (!once.empty()) unrolled([&] { w.load_vector(once, guard(), false); }, 1);
-      if (!each.empty()) unrolled([&] { w.load_vector(each, guard(), false); });
-      if (pairs) {
-        chunk(folds, nodes, kept, stored);
-        return;
-      }
-      unrolled([&] {
-        if (in_shared) {
-          for (const int id : kept)
-            w.line(fmt::format("{} s{}; pl_get(s{}, &{});", w.pack_type(id), id, id, w.place_of(id)));
-        }
-        compute_and_store(nodes, body, stored);
-      });
-    };
-    for (const Fold& fold : folds) declare("a", fold);
-    if (team()) begin_sweep(folds);
-    if (!chained_ || stores) {
-      backwards_ = stores && base_.reverse && !sliced();
-      // The last sweep leaves room for the next row.
-      const bool refills = ring() && s + 1 == last_sweep();
-      if (refills) look_later();
-      all_trips(s == 0, refills, pass);
-      backwards_ = false;
-      if (team()) end_sweep(folds);
-      return;
-    }
-    // Long sums are put aside now and then: no chain of additions is longer than `longest_chain`.
-    for (const Fold& fold : folds) declare("b", fold);
+    trips("0", fmt::format("{}", base_.trips), [&] { unrolled([&] { w.load_vector(loads, guard(), in_shared); }); });
+    if (!in_shared) return;
+    w.line("pl_copy_commit();");
+    w.line("pl_copy_wait<0>();");
+  }
+
+  void plain_trips(const Sweep& now) {
+    backwards_ = now.stores && base_.reverse && !sliced();
+    // The last sweep leaves room for the next row.
+    const bool refills = ring() && now.number + 1 == last_sweep();
+    if (refills) look_later();
+    all_trips(now.number == 0, refills, [&] { sweep_chunk(now); });
+    backwards_ = false;
+    if (team()) end_sweep(now.folds);
+  }
+
+  /// The same where long sums are put aside now and then: no chain of additions is longer than `longest_chain`.
+  void chained_trips(const Sweep& now) {
+    for (const Fold& fold : now.folds) declare("b", fold);
     const std::int64_t chain = std::max<std::int64_t>(1, longest_chain / base_.unroll) * base_.unroll;
     w.line("#pragma unroll 1");
-    w.open(fmt::format("for (int c0 = 0; c0 < {}; c0 += {}) {{", all, chain));
-    w.line(fmt::format("const int c1 = c0 + {} < {} ? c0 + {} : {};", chain, all, chain, all));
-    trips("c0", "c1", pass);
-    if (shares_lanes()) {
-      end_sweep(folds);
-      for (const Fold& fold : folds)
-        w.line(merged(fold, spelled("b", fold.reduction, "[0]"), spelled("a", fold.reduction, "[0]")));
-      begin_again(folds);
-    } else {
-      lanes([&] {
-        for (const Fold& fold : folds) {
-          w.line(merged(fold, spelled("b", fold.reduction, "[j]"), spelled("a", fold.reduction, "[j]")));
-          for (const FoldField& field : fold.fields)
-            w.line(fmt::format("a{}{}[j] = {};", fold.reduction, field.suffix, field.neutral));
-        }
-      });
-      if (team()) begin_again(folds);
-    }
+    w.open(fmt::format("for (int c0 = 0; c0 < {}; c0 += {}) {{", base_.trips, chain));
+    w.line(fmt::format("const int c1 = c0 + {0} < {1} ? c0 + {0} : {1};", chain, base_.trips));
+    trips("c0", "c1", [&] { sweep_chunk(now); });
+    put_aside(now.folds);
     w.close();
     lanes([&] {
-      for (const Fold& fold : folds) {
+      for (const Fold& fold : now.folds) {
         for (const FoldField& field : fold.fields)
           w.line(fmt::format("a{0}{1}[j] = b{0}{1}[j];", fold.reduction, field.suffix));
       }
     });
+  }
+
+  /// Adds the states at hand to those that were put aside, and begins them anew.
+  void put_aside(const std::vector<Fold>& folds) {
+    const auto merged_at = [&](const Fold& fold, const char* lane) {
+      return merged(fold, spelled("b", fold.reduction, lane), spelled("a", fold.reduction, lane));
+    };
+    if (shares_lanes()) {
+      end_sweep(folds);
+      for (const Fold& fold : folds) w.line(merged_at(fold, "[0]"));
+      begin_again(folds);
+      return;
+    }
+    lanes([&] {
+      for (const Fold& fold : folds) {
+        w.line(merged_at(fold, "[j]"));
+        for (const FoldField& field : fold.fields)
+          w.line(fmt::format("a{}{}[j] = {};", fold.reduction, field.suffix, field.neutral));
+      }
+    });
+    if (team()) begin_again(folds);
+  }
+
+  /// What a sweep does with the chunk of `unroll` vectors at hand.
+  void sweep_chunk(const Sweep& now) {
+    w.backwards_chunks = backwards_;
+    const Loads loads = loads_of(now);
+    load_step(loads.along);
+    if (now.pairs) {
+      chunk(now.folds, now.nodes, loads.kept, now.stored);
+      return;
+    }
+    unrolled([&] {
+      if (base_.residency == Residency::shared) {
+        for (const int id : loads.kept)
+          w.line(fmt::format("{} s{}; pl_get(s{}, &{});", w.pack_type(id), id, id, w.place_of(id)));
+      }
+      compute_and_store(now.nodes, now.taken, now.stored);
+    });
+  }
+
+  /// Loads of the chunk at hand: once for all of it, or vector by vector.
+  void load_step(const std::vector<int>& loads) {
+    w.chunk_loads = w.of_chunks(loads);
+    const auto& once = w.chunk_loads;
+    std::vector<int> each = loads;
+    std::erase_if(each, [&](int id) { return std::ranges::binary_search(once, id); });
+    for (const int id : loads)
+      w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, std::ranges::binary_search(once, id) ? 1 : base_.unroll));
+    if (!once.empty()) unrolled([&] { w.load_vector(once, guard(), false); }, 1);
+    if (!each.empty()) unrolled([&] { w.load_vector(each, guard(), false); });
   }
 
   /// Asks the cache for the beginning of the slice that the team takes next: while the blocks meet, nothing else would
