@@ -69,6 +69,17 @@ std::string pieces_illegal(const Kernel& kernel, const CudaPlan& plan) {
   return {};
 }
 
+std::vector<int> CudaWriter::begin_loads(std::span<const int> loads) {
+  chunk_loads = of_chunks(loads);
+  std::vector<int> others;
+  for (const int id : loads) {
+    const bool once = std::ranges::binary_search(chunk_loads, id);
+    line(fmt::format("{} r{}[{}];", pack_type(id), id, once ? 1 : plan_.unroll));
+    if (!once) others.push_back(id);
+  }
+  return others;
+}
+
 std::vector<int> CudaWriter::of_chunks(std::span<const int> loads) const {
   std::vector<int> shared;
   if (!folds_pieces(kernel_) || plan_.unroll == 1 || plan_.pieces.turns % plan_.unroll != 0) return shared;

@@ -68,8 +68,9 @@ class CudaWriter : public Speller {
   void store_vector(int output, std::string_view guard);
   /// What a thread has of the pieces at hand, where a sweep folds some of its outputs `stored`: before its loops.
   void begin_pieces(std::span<const int> stored);
-  /// Of these loads those that bring one value for all of a chunk, as its vectors lie in one piece.
-  std::vector<int> of_chunks(std::span<const int> loads) const;
+  /// Declares what loads of the chunk at hand bring, and sets `chunk_loads`; gives the others, which have a value for
+  /// each vector.
+  std::vector<int> begin_loads(std::span<const int> loads);
   /// "o0.x[j] = …;" for an output.
   std::string set_lane(int output);
   /// Condition that lane j lies inside the row, empty if always.
@@ -103,6 +104,8 @@ class CudaWriter : public Speller {
   int depth = 0;
 
  private:
+  /// Of these loads those that bring one value for all of a chunk, as its vectors lie in one piece.
+  std::vector<int> of_chunks(std::span<const int> loads) const;
   /// Puts the vector into its piece, and stores that where it is whole.
   void fold_vector(int output);
   std::vector<std::string> names() const;

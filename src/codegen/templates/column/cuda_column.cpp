@@ -679,7 +679,9 @@ class ColumnWriter : private CooperativeStates {
   void sweep_chunk(const Sweep& now) {
     w.backwards_chunks = backwards_;
     const Loads loads = loads_of(now);
-    load_step(loads.along);
+    const std::vector<int> each = w.begin_loads(loads.along);
+    if (!w.chunk_loads.empty()) unrolled([&] { w.load_vector(w.chunk_loads, guard(), false); }, 1);
+    if (!each.empty()) unrolled([&] { w.load_vector(each, guard(), false); });
     if (now.pairs) {
       chunk(now.folds, now.nodes, loads.kept, now.stored);
       return;
@@ -691,18 +693,6 @@ class ColumnWriter : private CooperativeStates {
       }
       compute_and_store(now.nodes, now.taken, now.stored);
     });
-  }
-
-  /// Loads of the chunk at hand: once for all of it, or vector by vector.
-  void load_step(const std::vector<int>& loads) {
-    w.chunk_loads = w.of_chunks(loads);
-    const auto& once = w.chunk_loads;
-    std::vector<int> each = loads;
-    std::erase_if(each, [&](int id) { return std::ranges::binary_search(once, id); });
-    for (const int id : loads)
-      w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, std::ranges::binary_search(once, id) ? 1 : base_.unroll));
-    if (!once.empty()) unrolled([&] { w.load_vector(once, guard(), false); }, 1);
-    if (!each.empty()) unrolled([&] { w.load_vector(each, guard(), false); });
   }
 
   /// Asks the cache for the beginning of the slice that the team takes next: while the blocks meet, nothing else would

@@ -669,12 +669,8 @@ class RowWriter {
 
   /// Loads of the chunk at hand: once for all of it, or vector by vector.
   void load_step(const std::vector<int>& loads) {
-    w.chunk_loads = w.of_chunks(loads);
+    const std::vector<int> each = w.begin_loads(loads);
     const auto& once = w.chunk_loads;
-    std::vector<int> each = loads;
-    std::erase_if(each, [&](int id) { return std::ranges::binary_search(once, id); });
-    for (const int id : loads)
-      w.line(fmt::format("{} r{}[{}];", w.pack_type(id), id, std::ranges::binary_search(once, id) ? 1 : plan_.unroll));
     if (!once.empty()) {
       const int count = std::exchange(unroll_, 1);
       load_chunk(once, false);
