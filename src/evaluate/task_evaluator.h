@@ -73,6 +73,7 @@ class TaskEvaluator {
     std::vector<std::string> paths, hashes;
   };
 
+  class Bench;
   class Claiming;
   class ModuleTiming;
   /// A module in the process that runs it, on a data set that it was verified on.

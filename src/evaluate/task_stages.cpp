@@ -101,102 +101,148 @@ Result<bool> TaskEvaluator::test(Region& region, const std::string& level, Loade
   return true;
 }
 
+/// The stage itself. Steps give false where the candidate is through, and the evaluation says why.
+class TaskEvaluator::Bench {
+ public:
+  Bench(TaskEvaluator& task, Region& region, const EvaluateRequest& request, Loaded& loaded, Evaluation& evaluation)
+      : task_(task),
+        region_(region),
+        give_up_ms_(request.give_up_ms),
+        full_(request.level == "full"),
+        on_host_(backend::named(task.device_->facts.target).on_host),
+        sets_(task.timed_sets(region)),
+        loaded_(loaded),
+        evaluation_(evaluation) {}
+
+  Result<bool> run() {
+    for (const auto step : {&Bench::bind_sets, &Bench::time, &Bench::is_possible, &Bench::wrote_what_is_right}) {
+      PLANISH_TRY(const bool goes_on, (this->*step)());
+      if (!goes_on) return false;
+    }
+    if (full_ && sets_ > 1) return task_.computes_anew(region_, loaded_, evaluation_);
+    return true;
+  }
+
+ private:
+  const Limits& limits() const { return task_.limits_; }
+  DeviceHost& device() const { return *task_.device_; }
+
+  bool end(Outcome outcome, std::string message) {
+    evaluation_.outcome = outcome;
+    evaluation_.message = std::move(message);
+    return false;
+  }
+  bool failed(const Error& error) {
+    return task_.runner_failed(error, loaded_, evaluation_.outcome, evaluation_.message);
+  }
+
+  Result<bool> bind_sets() {
+    const std::size_t old_sets = region_.data.size();
+    PLANISH_CHECK(task_.ensure_data(region_, sets_));
+    for (std::size_t i = 0; i < sets_; ++i) {
+      Data& data = region_.data[i];
+      // The first holds the data that the candidate was tested on a moment ago.
+      if (i > 0 && i < old_sets && (full_ || ++data.uses >= uses_before_refresh)) {
+        data.uses = 0;
+        PLANISH_TRY(const std::string skipped,
+                    task_.oracle_->refresh(data.name, task_.fresh_seed(), "task", limits().oracle));
+        if (!skipped.empty()) return fail("infrastructure", "the task's own data were refused: " + skipped);
+      }
+      PLANISH_TRY(const bool bound, task_.bind(region_, i, loaded_, evaluation_));
+      if (!bound) return false;
+      PLANISH_CHECK(task_.oracle_->poison(data.name, limits().oracle));
+      timing_request_.data.push_back(data.name);
+    }
+    timing_request_.flush_bytes = on_host_ ? 0 : 2 * device().facts.l2_bytes;
+    timing_request_.interval = 0.01;
+    return true;
+  }
+
+  Result<bool> time() {
+    device().settle();
+    // Order: the machine's lock first, so that our own compile workers do not stand still while another run measures.
+    PLANISH_TRY(const auto machine, device().turn.measure(task_.reply_.task_name, limits().lock));
+    std::unique_lock<std::shared_mutex> still;
+    if (on_host_) still = device().pool.stand_still();
+    if (give_up_ms_ > 0) {
+      PLANISH_TRY(const bool goes_on, probe());
+      if (!goes_on) return false;
+    }
+    timing_request_.min_runs = std::max<std::int64_t>(static_cast<std::int64_t>(sets_), full_ ? 20 : 7);
+    timing_request_.max_runs = full_ ? 300 : 60;
+    timing_request_.max_seconds = full_ ? 3 : 0.6;
+    BenchReport report;
+    report.clocks_before = device().nvml.clocks(device().facts.uuid);
+    const TimePoint start = real_clock().now();
+    auto timed = loaded_.runner->time(loaded_.handle, timing_request_, timing_request_.max_seconds + limits().run * 4);
+    wall_seconds_ = std::chrono::duration<double>(real_clock().now() - start).count();
+    report.clocks_after = device().nvml.clocks(device().facts.uuid);
+    if (!timed.has_value()) return failed(timed.error());
+    timing_ = std::move(*timed);
+    report.wall_ms = wall_seconds_ * 1000 / static_cast<double>(timing_.samples_ms.size());
+    enter(timing_, std::move(report));
+    evaluation_.roofline = roofline_of(device().facts, region_.request.bytes, region_.request.flops, timing_.median_ms);
+    return true;
+  }
+
+  /// A few runs first: what is far too slow is not timed further.
+  Result<bool> probe() {
+    worker::TimeRequest few = timing_request_;
+    few.min_runs = static_cast<std::int64_t>(sets_);
+    few.max_runs = static_cast<std::int64_t>(sets_) + 1;
+    few.max_seconds = limits().run / 4;
+    auto probed = loaded_.runner->time(loaded_.handle, few, limits().run * 2);
+    if (!probed.has_value()) return failed(probed.error());
+    const double best = *std::ranges::min_element(probed->samples_ms);
+    if (best <= give_up_ms_) return true;
+    enter(*probed, {});
+    return end(Outcome::given_up,
+               fmt::format("{:.4g} ms at best, and {:.4g} ms is too slow to go on with", best, give_up_ms_));
+  }
+
+  void enter(const worker::Timing& timing, BenchReport report) {
+    report.median_ms = timing.median_ms;
+    report.lo_ms = timing.lo_ms;
+    report.hi_ms = timing.hi_ms;
+    report.runs = static_cast<std::int64_t>(timing.samples_ms.size());
+    report.host_us = timing.host_us;
+    report.samples_ms = timing.samples_ms;
+    evaluation_.bench = std::move(report);
+  }
+
+  Result<bool> is_possible() {
+    if (std::string mismatch = time_mismatch(timing_, wall_seconds_); !mismatch.empty())
+      return end(Outcome::time_mismatch, std::move(mismatch));
+    std::string why = faster_than_possible(device().facts, task_.needed_of(region_), timing_.median_ms);
+    return why.empty() || end(Outcome::faster_than_possible, std::move(why));
+  }
+
+  Result<bool> wrote_what_is_right() {
+    for (std::size_t i = 0; i < sets_; ++i) {
+      const Data& data = region_.data[i];
+      PLANISH_TRY(auto check, task_.oracle_->check(data.name, full_ ? "full" : "screen", limits().oracle));
+      judge_again(check, outputs_of(data.set));
+      if (!check.ok) return end(Outcome::wrong_when_timed, fmt::format("outputs of a timed run: {}", describe(check)));
+    }
+    return true;
+  }
+
+  TaskEvaluator& task_;
+  Region& region_;
+  const double give_up_ms_;
+  const bool full_, on_host_;
+  const std::size_t sets_;
+  Loaded& loaded_;
+  Evaluation& evaluation_;
+  worker::TimeRequest timing_request_;
+  worker::Timing timing_;
+  double wall_seconds_ = 0;
+};
+
 Result<bool> TaskEvaluator::bench(Region& region, const EvaluateRequest& request, Loaded& loaded,
                                   Evaluation& evaluation) {
   evaluation.tier = Tier::bench;
-  const bool full = request.level == "full";
-  const std::size_t sets = timed_sets(region);
-  const std::size_t old_sets = region.data.size();
-  PLANISH_CHECK(ensure_data(region, sets));
-  worker::TimeRequest timing_request;
-  for (std::size_t i = 0; i < sets; ++i) {
-    Data& data = region.data[i];
-    // The first holds the data that the candidate was tested on a moment ago.
-    if (i > 0 && i < old_sets && (full || ++data.uses >= uses_before_refresh)) {
-      data.uses = 0;
-      PLANISH_TRY(const std::string skipped, oracle_->refresh(data.name, fresh_seed(), "task", limits_.oracle));
-      if (!skipped.empty()) return fail("infrastructure", "the task's own data were refused: " + skipped);
-    }
-    PLANISH_TRY(const bool bound, bind(region, i, loaded, evaluation));
-    if (!bound) return false;
-    PLANISH_CHECK(oracle_->poison(data.name, limits_.oracle));
-    timing_request.data.push_back(data.name);
-  }
-  const bool on_host = backend::named(device_->facts.target).on_host;
-  timing_request.flush_bytes = on_host ? 0 : 2 * device_->facts.l2_bytes;
-  timing_request.interval = 0.01;
-
-  BenchReport report;
-  double wall_seconds = 0;
-  worker::Timing timing;
-  {
-    device_->settle();
-    // Order: the machine's lock first, so that our own compile workers do not stand still while another run measures.
-    PLANISH_TRY(const auto machine, device_->turn.measure(reply_.task_name, limits_.lock));
-    std::unique_lock<std::shared_mutex> still;
-    if (on_host) still = device_->pool.stand_still();
-    if (request.give_up_ms > 0) {
-      worker::TimeRequest probe = timing_request;
-      probe.min_runs = static_cast<std::int64_t>(sets);
-      probe.max_runs = static_cast<std::int64_t>(sets) + 1;
-      probe.max_seconds = limits_.run / 4;
-      auto probed = loaded.runner->time(loaded.handle, probe, limits_.run * 2);
-      if (!probed.has_value()) return runner_failed(probed.error(), loaded, evaluation.outcome, evaluation.message);
-      const double best = *std::ranges::min_element(probed->samples_ms);
-      if (best > request.give_up_ms) {
-        evaluation.outcome = Outcome::given_up;
-        evaluation.message =
-            fmt::format("{:.4g} ms at best, and {:.4g} ms is too slow to go on with", best, request.give_up_ms);
-        report.median_ms = probed->median_ms;
-        report.lo_ms = probed->lo_ms;
-        report.hi_ms = probed->hi_ms;
-        report.runs = static_cast<std::int64_t>(probed->samples_ms.size());
-        report.host_us = probed->host_us;
-        report.samples_ms = probed->samples_ms;
-        evaluation.bench = std::move(report);
-        return false;
-      }
-    }
-    timing_request.min_runs = std::max<std::int64_t>(static_cast<std::int64_t>(sets), full ? 20 : 7);
-    timing_request.max_runs = full ? 300 : 60;
-    timing_request.max_seconds = full ? 3 : 0.6;
-    report.clocks_before = device_->nvml.clocks(device_->facts.uuid);
-    const TimePoint start = real_clock().now();
-    auto timed = loaded.runner->time(loaded.handle, timing_request, timing_request.max_seconds + limits_.run * 4);
-    wall_seconds = std::chrono::duration<double>(real_clock().now() - start).count();
-    report.clocks_after = device_->nvml.clocks(device_->facts.uuid);
-    if (!timed.has_value()) return runner_failed(timed.error(), loaded, evaluation.outcome, evaluation.message);
-    timing = std::move(*timed);
-  }
-  report.median_ms = timing.median_ms;
-  report.lo_ms = timing.lo_ms;
-  report.hi_ms = timing.hi_ms;
-  report.runs = static_cast<std::int64_t>(timing.samples_ms.size());
-  report.host_us = timing.host_us;
-  report.wall_ms = wall_seconds * 1000 / static_cast<double>(timing.samples_ms.size());
-  report.samples_ms = timing.samples_ms;
-  evaluation.bench = std::move(report);
-  evaluation.roofline = roofline_of(device_->facts, region.request.bytes, region.request.flops, timing.median_ms);
-  if (const std::string mismatch = time_mismatch(timing, wall_seconds); !mismatch.empty()) {
-    evaluation.outcome = Outcome::time_mismatch;
-    evaluation.message = mismatch;
-    return false;
-  }
-  if (const std::string why = faster_than_possible(device_->facts, needed_of(region), timing.median_ms); !why.empty()) {
-    evaluation.outcome = Outcome::faster_than_possible;
-    evaluation.message = why;
-    return false;
-  }
-  for (std::size_t i = 0; i < sets; ++i) {
-    PLANISH_TRY(auto check, oracle_->check(region.data[i].name, full ? "full" : "screen", limits_.oracle));
-    judge_again(check, outputs_of(region.data[i].set));
-    if (check.ok) continue;
-    evaluation.outcome = Outcome::wrong_when_timed;
-    evaluation.message = fmt::format("outputs of a timed run: {}", describe(check));
-    return false;
-  }
-  if (full && sets > 1) return computes_anew(region, loaded, evaluation);
-  return true;
+  return Bench(*this, region, request, loaded, evaluation).run();
 }
 
 NeededWork TaskEvaluator::needed_of(const Region& region) const {
