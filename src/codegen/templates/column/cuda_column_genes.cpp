@@ -375,99 +375,132 @@ void add_cooperative_seeds(const Kernel& kernel, const Device& device, const Gen
   seeds.insert(seeds.begin(), chosen.begin(), chosen.end());
 }
 
-std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device) {
-  const auto all = column_genes(kernel, device);
-  const auto choices = [&](std::string_view name) -> const std::vector<std::int64_t>& {
-    return std::ranges::find(all, name, &Gene::name)->choices;
-  };
-  const auto has = [&](std::string_view name, std::int64_t value) {
-    return std::ranges::find(choices(name), value) != choices(name).end();
-  };
-  double moved = 0;
-  for (const auto& input : kernel.inputs) moved += static_cast<double>(input.storage_elements) * size_of(input.dtype);
-  const bool streams = moved > 0.5 * static_cast<double>(device.l2_bytes) && choices("hints").size() > 2;
-  std::vector<std::int64_t> vectors = choices("vector");
-  if (vectors.size() > 2) vectors.erase(vectors.begin(), vectors.end() - 2);
+namespace {
 
-  const auto cooperative_genes_here = cooperative_genes(kernel, device);
-  std::vector<Guess> guesses;
-  const auto consider = [&](Genome genome) {
-    if (column_illegal(kernel, device, genome).empty())
-      guesses.push_back({expected(kernel, device, genome), std::move(genome)});
-  };
-  for (const std::int64_t threads : {128, 256, 512}) {
-    for (const std::int64_t vector : vectors) {
-      for (const std::int64_t split : choices("split")) {
-        for (const std::int64_t unroll : {4, 8, 2, 1}) {
-          Genome genome{{"threads", threads},
-                        {"vector", vector},
-                        {"unroll", unroll},
-                        {"hints", streams ? 2 : 0},
-                        {"fast", choices("fast").back()},
-                        {"min_blocks", 1},
-                        {"split", split},
-                        {"grid_split", 1},
-                        {"online", choices("online").back()},
-                        {"residency", 0},
-                        {"reverse", 0}};
-          for (const Gene& team : cooperative_genes_here) genome[team.name] = 0;
-          const ColumnPlan whole = make_column_plan(kernel, device, genome);
-          const CudaPlan& base = whole.base;
-          if (base.rows >= 2 * power_of_two_above(kernel.outer_extent() / (base.columns ? base.width : 1))) continue;
-          for (const std::int64_t residency : choices("residency")) {
-            Genome kept = genome;
-            kept["residency"] = residency;
-            consider(std::move(kept));
-          }
-          // From one block a multiprocessor to several waves of what it holds.
-          const std::int64_t held = std::max<std::int64_t>(1, 2048 / threads);
-          for (const std::int64_t blocks : {1L, 2L, held / 2, held, 2 * held}) {
-            const std::int64_t wanted = device.sms * blocks / std::max<std::int64_t>(1, base.groups);
-            const auto slices = static_cast<std::int64_t>(
-                std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, wanted))));
-            if (slices <= 1 || !has("grid_split", slices)) continue;
-            Genome sliced = genome;
-            sliced["grid_split"] = slices;
-            consider(std::move(sliced));
+/// The best guesses for columns: schedules that the model ranks, and those of them that differ.
+class ColumnSeeds {
+ public:
+  ColumnSeeds(const Kernel& kernel, const Device& device)
+      : kernel_(kernel), device_(device), all_(column_genes(kernel, device)) {}
+
+  std::vector<Genome> seeds() {
+    std::vector<Genome> out = varied(ranked());
+    if (out.empty()) return smallest();
+    add_without(out);
+    Genome common = out.front();
+    common["reverse"] = 0;
+    add_cooperative_seeds(kernel_, device_, common, out);
+    return out;
+  }
+
+ private:
+  const std::vector<std::int64_t>& choices(std::string_view name) const { return find_gene(all_, name)->choices; }
+  bool legal(const Genome& genome) const { return column_illegal(kernel_, device_, genome).empty(); }
+
+  /// What all schedules that are ranked have in common.
+  Genome common() const {
+    double moved = 0;
+    for (const auto& input : kernel_.inputs)
+      moved += static_cast<double>(input.storage_elements) * size_of(input.dtype);
+    const bool streams = moved > 0.5 * static_cast<double>(device_.l2_bytes) && choices("hints").size() > 2;
+    Genome out{{"hints", streams ? 2 : 0}, {"fast", choices("fast").back()},     {"min_blocks", 1}, {"grid_split", 1},
+               {"residency", 0},           {"online", choices("online").back()}, {"reverse", 0}};
+    for (const Gene& team : cooperative_genes(kernel_, device_)) out[team.name] = 0;
+    return out;
+  }
+
+  std::vector<Guess> ranked() const {
+    std::vector<std::int64_t> vectors = choices("vector");
+    if (vectors.size() > 2) vectors.erase(vectors.begin(), vectors.end() - 2);
+    std::vector<Guess> out;
+    Genome genome = common();
+    for (const std::int64_t threads : {128, 256, 512}) {
+      for (const std::int64_t vector : vectors) {
+        for (const std::int64_t split : choices("split")) {
+          for (const std::int64_t unroll : {4, 8, 2, 1}) {
+            genome["threads"] = threads;
+            genome["vector"] = vector;
+            genome["split"] = split;
+            genome["unroll"] = unroll;
+            consider_ways(genome, out);
           }
         }
       }
     }
+    std::ranges::stable_sort(out, {}, &Guess::microseconds);
+    return out;
   }
-  std::ranges::stable_sort(guesses, {}, &Guess::microseconds);
-  std::vector<Genome> out;
-  constexpr std::size_t most = 6;
-  for (const auto& one : guesses) {
-    if (out.size() >= most) break;
-    if (std::ranges::none_of(out, [&](const Genome& g) { return similar(g, one.genome); })) out.push_back(one.genome);
+
+  void consider(Genome genome, std::vector<Guess>& guesses) const {
+    if (legal(genome)) guesses.push_back({expected(kernel_, device_, genome), std::move(genome)});
   }
-  // The best again without what the model takes for granted: the measurement decides, or the accuracy gate.
-  if (!out.empty()) {
+
+  /// Where the block's values may stay, and in how many slices it may take what is reduced.
+  void consider_ways(const Genome& genome, std::vector<Guess>& guesses) const {
+    const ColumnPlan whole = make_column_plan(kernel_, device_, genome);
+    const CudaPlan& base = whole.base;
+    if (base.rows >= 2 * power_of_two_above(kernel_.outer_extent() / (base.columns ? base.width : 1))) return;
+    for (const std::int64_t residency : choices("residency")) {
+      Genome kept = genome;
+      kept["residency"] = residency;
+      consider(std::move(kept), guesses);
+    }
+    // From one block a multiprocessor to several waves of what it holds.
+    const std::int64_t held = std::max<std::int64_t>(1, 2048 / gene(genome, "threads", 1));
+    for (const std::int64_t blocks : {std::int64_t{1}, std::int64_t{2}, held / 2, held, 2 * held}) {
+      const std::int64_t wanted = device_.sms * blocks / std::max<std::int64_t>(1, base.groups);
+      const auto slices =
+          static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, wanted))));
+      if (slices <= 1 || std::ranges::find(choices("grid_split"), slices) == choices("grid_split").end()) continue;
+      Genome sliced = genome;
+      sliced["grid_split"] = slices;
+      consider(std::move(sliced), guesses);
+    }
+  }
+
+  static std::vector<Genome> varied(const std::vector<Guess>& guesses) {
+    constexpr std::size_t most = 6;
+    std::vector<Genome> out;
+    for (const Guess& one : guesses) {
+      if (out.size() >= most) break;
+      if (std::ranges::none_of(out, [&](const Genome& g) { return similar(g, one.genome); })) out.push_back(one.genome);
+    }
+    return out;
+  }
+
+  /// The best again without what the model takes for granted: the measurement decides, or the accuracy gate.
+  void add_without(std::vector<Genome>& out) const {
     for (const char* name : {"fast", "online"}) {
       Genome without = out.front();
       if (value_of(without, name, 0) == 0) continue;
       without[name] = 0;
-      if (column_illegal(kernel, device, without).empty()) out.push_back(std::move(without));
+      if (legal(without)) out.push_back(std::move(without));
     }
   }
-  if (!out.empty()) {
-    Genome common = out.front();
-    common["reverse"] = 0;
-    add_cooperative_seeds(kernel, device, common, out);
-  }
-  if (out.empty()) {
-    // Shapes that no seed above fits: the smallest block that is legal.
+
+  /// For shapes that nothing ranked fits: the smallest block that is legal.
+  std::vector<Genome> smallest() const {
+    Genome genome;
+    for (const Gene& one : all_) genome[one.name] = one.choices.front();
     for (const std::int64_t threads : choices("threads")) {
       for (const std::int64_t split : choices("split")) {
-        Genome genome;
-        for (const auto& one : all) genome[one.name] = one.choices.front();
         genome["threads"] = threads;
         genome["split"] = split;
-        if (column_illegal(kernel, device, genome).empty()) return {genome};
+        if (legal(genome)) return {genome};
       }
     }
+    return {};
   }
-  return out;
+
+  const Kernel& kernel_;
+  const Device& device_;
+  const std::vector<Gene> all_;
+};
+
+}  // namespace
+
+std::vector<Genome> column_seeds(const Kernel& kernel, const Device& device) {
+  return ColumnSeeds(kernel, device).seeds();
 }
 
 }  // namespace planish::codegen::printing
