@@ -10,11 +10,15 @@ std::string text(const Genome& genome) {
 }
 
 Result<Genome> genome_from_text(std::string_view text) {
-  PLANISH_TRY(const Genome stored, named_values_from_text<Genome>(text, "bad_genome"));
-  Genome out;
-  for (const auto& [name, value] : stored) {
-    if (!out.emplace(present_gene_name(name), value).second)
-      return fail("bad_genome", fmt::format("'{}' stands beside its earlier name", present_gene_name(name)));
+  PLANISH_TRY(Genome out, named_values_from_text<Genome>(text, "bad_genome"));
+  for (auto it = out.begin(); it != out.end();) {
+    const auto at = it++;
+    const std::string_view present = present_gene_name(at->first);
+    if (present == at->first) continue;
+    auto renamed = out.extract(at);
+    renamed.key() = present;
+    if (!out.insert(std::move(renamed)).inserted)
+      return fail("bad_genome", fmt::format("'{}' stands beside its earlier name", present));
   }
   return out;
 }

@@ -121,11 +121,15 @@ std::string text(const Features& features) {
 }
 
 Result<Features> features_from_text(std::string_view text) {
-  PLANISH_TRY(const Features stored, named_values_from_text<Features>(text, "bad_features"));
-  Features out;
-  for (const auto& [name, value] : stored)
-    out[name.starts_with("g.") ? fmt::format("g.{}", codegen::present_gene_name(std::string_view(name).substr(2)))
-                               : name] = value;
+  PLANISH_TRY(Features out, named_values_from_text<Features>(text, "bad_features"));
+  for (auto it = out.lower_bound("g."); it != out.end() && it->first.starts_with("g.");) {
+    const auto at = it++;
+    const std::string_view stored = std::string_view(at->first).substr(2), present = codegen::present_gene_name(stored);
+    if (present == stored) continue;
+    auto renamed = out.extract(at);
+    renamed.key() = fmt::format("g.{}", present);
+    out.insert(std::move(renamed));
+  }
   return out;
 }
 

@@ -26,6 +26,9 @@ TEST_CASE("features go to text and back") {
   CHECK(*back == f);
   CHECK(features_from_text("")->empty());
   for (const char* bad : {"a", "a=", "=1", "a=1x", "a=nan", "a=inf"}) CHECK(!features_from_text(bad));
+  // Genes stored under earlier names; what is no gene keeps its name.
+  CHECK(text(*features_from_text("g.ahead=1 g.team=7 g.threads=8 team=2")) ==
+        "g.cooperative=7 g.pipeline_depth=1 g.threads=8 team=2");
 }
 
 TEST_CASE("a kernel is filed under what it does and how large it is, not under what it is called") {

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "codegen/genome.h"
@@ -42,6 +45,18 @@ inline int narrowest_moved(const Kernel& kernel) {
     if (!output.per_row) bytes = std::min(bytes, size_of(output.dtype));
   }
   return std::max(1, bytes);
+}
+
+/// Why a multiprocessor cannot hold so many blocks of so many threads, each with its shared memory (bytes) and
+/// registers; empty where it can.
+inline std::string does_not_hold(const Device& device, std::int64_t blocks, std::int64_t threads, std::int64_t shared,
+                                 int registers) {
+  if (blocks * (shared + block_overhead_bytes) > device.shared_bytes + block_overhead_bytes)
+    return "shared memory for fewer blocks than asked for";
+  if (blocks * threads > 2048) return "more threads than a multiprocessor holds";
+  const std::int64_t cap = std::min<std::int64_t>(255, registers_per_sm / (blocks * threads) / 8 * 8);
+  if (registers > cap) return fmt::format("about {} registers a thread, {} are there", registers, cap);
+  return {};
 }
 
 /// Genes of `a` that have another value in `b`.

@@ -125,14 +125,8 @@ std::string sweep_illegal(const Kernel& kernel, const PlanFacts& facts, const De
   const std::int64_t shared = plan.dynamic_shared + plan.static_shared;
   if (shared > device.shared_bytes)
     return fmt::format("{} bytes of shared memory, the device has {}", shared, device.shared_bytes);
-  const std::int64_t blocks = plan.min_blocks;
-  if (blocks * (shared + block_overhead_bytes) > device.shared_bytes + block_overhead_bytes)
-    return "shared memory for fewer blocks than asked for";
-  if (blocks * threads > 2048) return "more threads than a multiprocessor holds";
-  const std::int64_t cap = std::min<std::int64_t>(255, registers_per_sm / (blocks * threads) / 8 * 8);
   const int wanted = plan.residency == Residency::registers ? plan.least : plan.registers;
-  if (wanted > cap) return fmt::format("about {} registers a thread, {} are there", wanted, cap);
-  return {};
+  return does_not_hold(device, plan.min_blocks, threads, shared, wanted);
 }
 
 namespace {

@@ -64,13 +64,7 @@ std::string row_column_illegal(const Kernel& kernel, const Device& device, const
   if (base.grid > 2147483647) return "the grid is too large";
   if (plan.scratch_bytes > (std::int64_t{1} << 31)) return "what blocks leave would need over 2 GB";
   if (plan.static_shared > static_shared_limit) return "the threads' values do not fit where they meet";
-  const std::int64_t blocks = base.min_blocks;
-  if (blocks * (plan.static_shared + block_overhead_bytes) > device.shared_bytes + block_overhead_bytes)
-    return "shared memory for fewer blocks than asked for";
-  if (blocks * threads > 2048) return "more threads than a multiprocessor holds";
-  const std::int64_t cap = std::min<std::int64_t>(255, registers_per_sm / (blocks * threads) / 8 * 8);
-  if (plan.registers > cap) return fmt::format("about {} registers a thread, {} are there", plan.registers, cap);
-  return {};
+  return does_not_hold(device, base.min_blocks, threads, plan.static_shared, plan.registers);
 }
 
 namespace {

@@ -62,13 +62,7 @@ std::string scan_illegal(const Kernel& kernel, const Device& device, const Genom
   if (plan.ahead && plan.chunks < 2) return "there is no next chunk to load";
   const std::int64_t shared = plan.totals_bytes + column.meeting_bytes;
   if (shared > static_shared_limit) return "the threads' totals do not fit where they meet";
-  const std::int64_t blocks = base.min_blocks;
-  if (blocks * (shared + block_overhead_bytes) > device.shared_bytes + block_overhead_bytes)
-    return "shared memory for fewer blocks than asked for";
-  if (blocks * threads > 2048) return "more threads than a multiprocessor holds";
-  const std::int64_t cap = std::min<std::int64_t>(255, registers_per_sm / (blocks * threads) / 8 * 8);
-  if (plan.registers > cap) return fmt::format("about {} registers a thread, {} are there", plan.registers, cap);
-  return {};
+  return does_not_hold(device, base.min_blocks, threads, shared, plan.registers);
 }
 
 namespace {
