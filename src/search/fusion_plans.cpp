@@ -8,6 +8,10 @@ namespace {
 
 /// Evaluations after which a region's best is something to measure ways against: about its first guesses.
 constexpr std::int64_t settled_after = 12;
+/// Where a way may save this part of what it replaces, fewer are enough: schedules of large products are few, each takes
+/// long to evaluate, and a short budget would be over before a kernel less was ever tried.
+constexpr double saves_much = 0.25;
+constexpr std::int64_t guessed_after = 3;
 /// Proposals that all failed, after which a region is given up.
 constexpr std::int64_t hopeless_after = 12;
 
@@ -26,16 +30,17 @@ double least(const RegionSpec& spec) {
 
 }  // namespace
 
-std::optional<double> FusionPlans::now(const FusionPlan& fusion, const std::vector<Standing>& standings) const {
+std::optional<double> FusionPlans::now(const FusionPlan& fusion, const std::vector<Standing>& standings,
+                                       std::int64_t known_after) {
   for (const FusionPlan::Use& use : fusion.replaces) {
     const Standing& s = standings[use.region];
-    if (s.best_ms == no_time || (s.told < settled_after && !s.done)) return std::nullopt;
+    if (s.best_ms == no_time || (s.told < known_after && !s.done)) return std::nullopt;
   }
   return replaced_ms(fusion, standings);
 }
 
 std::optional<double> FusionPlans::promise(const FusionPlan& fusion, const std::vector<Standing>& standings) const {
-  const auto before = now(fusion, standings);
+  const auto before = now(fusion, standings, guessed_after);
   if (!before) return std::nullopt;
   // What was found may be below what should be the least (data that stay in a cache): others may be as well, then.
   double bound = 0;
@@ -55,6 +60,7 @@ std::optional<double> FusionPlans::promise(const FusionPlan& fusion, const std::
     hoped += hope * use.times;
   }
   if (hoped >= *before) return std::nullopt;
+  if (hoped > (1 - saves_much) * *before && !now(fusion, standings, settled_after)) return std::nullopt;
   return *before - hoped;
 }
 

@@ -57,7 +57,8 @@ class FusionPlans {
   std::vector<std::size_t> worth(const std::vector<Standing>& standings, double part) const;
 
  private:
-  std::optional<double> now(const FusionPlan& fusion, const std::vector<Standing>& standings) const;
+  static std::optional<double> now(const FusionPlan& fusion, const std::vector<Standing>& standings,
+                                   std::int64_t known_after);
   std::optional<double> promise(const FusionPlan& fusion, const std::vector<Standing>& standings) const;
 
   const std::vector<RegionSpec>* specs_ = nullptr;

@@ -69,11 +69,21 @@ TEST_CASE("a way that only fails, or whose rival is not known well yet, promises
   c.standings[2].told = 12;
   CHECK_FALSE(c.made().promise(2, c.standings));
   c.standings[2].told = 0;
-  c.standings[0].told = 3;
+  c.standings[0].told = 2;
   CHECK_FALSE(c.made().promise(2, c.standings));
   CHECK_FALSE(c.made().promise(3, c.standings));
   c.standings[0].done = true;
   CHECK(c.made().promise(2, c.standings));
+}
+
+TEST_CASE("a way that may save much waits for a few guesses of what it replaces, one that may save little for more") {
+  Case c;
+  c.standings[0].told = 3;
+  CHECK(c.made().promise(2, c.standings).value() == doctest::Approx(4 + 4 - 1));
+  c.specs[2].bound_ms = 6.5;
+  CHECK_FALSE(c.made().promise(2, c.standings));
+  c.standings[0].told = 12;
+  CHECK(c.made().promise(2, c.standings).value() == doctest::Approx(4 + 4 - 6.5));
 }
 
 TEST_CASE("where times fall below what should be the least, they may elsewhere as well") {
