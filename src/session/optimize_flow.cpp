@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -621,6 +622,7 @@ class Flow {
     PLANISH_CHECK(time_beside_baselines(solution ? std::string() : claim_path));
     if (solution) take_times_of_solution();
     bool faster = compare_times(result_);
+    if (result_.reason.empty() && !solution) PLANISH_CHECK(judge_precision_by_region());
     if (result_.reason.empty() && !degenerate_.empty()) {
       result_.reason = degenerate_words(degenerate_);
     }
@@ -656,6 +658,21 @@ class Flow {
     result_.accuracy->notes = notes_;
     if (auto note = permitted_rounding(*result_.accuracy)) result_.accuracy->notes.push_back(std::move(*note));
     result_.roofline = evaluation_.roofline;
+    return {};
+  }
+
+  /// What passes on the whole, because what follows hides it, may fail where the program's kernels are judged.
+  Status judge_precision_by_region() {
+    if (std::ranges::none_of(degenerate_, is_lower_precision)) return {};
+    std::vector<RegionReply> judged;
+    for (const PlannedRegion& region : plan_->regions()) {
+      const auto row = std::ranges::find(result_.regions, region.id, &ResultDocument::Region::id);
+      if (row == result_.regions.end() || !row->used) continue;
+      PLANISH_TRY(judged.emplace_back(),
+                  world_.evaluator.region({opened_.session, region.id, region.nodes, region.inputs, region.outputs,
+                                           region.bytes, region.flops}));
+    }
+    std::ranges::move(settled_by_regions(degenerate_, judged), std::back_inserter(notes_));
     return {};
   }
 

@@ -157,7 +157,8 @@ class FakeEvaluator : public EvaluatorApi {
   double evaluate_seconds = 0, verify_seconds = 0;
   std::string late;       ///< the call (open, evaluate, verify, claim) that runs out of time
   std::string late_mode;  ///< a baseline that does while it is compiled
-  std::vector<std::string> degenerate;
+  std::vector<std::string> degenerate;            ///< of the task
+  std::vector<std::string> degenerate_in_region;  ///< of each region
   std::vector<Note> notes;
   std::vector<std::string> evaluated;
   std::vector<ClaimRequest> claims;
@@ -181,7 +182,7 @@ class FakeEvaluator : public EvaluatorApi {
     if (no_region.contains(request.region)) return fail("unsupported", "no such inputs");
     described.push_back(request.region);
     RegionReply out;
-    out.degenerate = degenerate;
+    out.degenerate = request.region == "task" ? degenerate : degenerate_in_region;
     out.notes = notes;
     return out;
   }

@@ -302,6 +302,39 @@ TEST_CASE("no claim is made on a degenerate task") {
   CHECK(result->reason.find("give inputs and parameters") != std::string::npos);
 }
 
+TEST_CASE("a lower precision that the whole hides is a note where it fails in every region that ships") {
+  World world;
+  world.evaluator.degenerate = {"tf32 products"};
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "improved");
+  CHECK(result->accuracy->degenerate.empty());
+  REQUIRE(result->accuracy->notes.size() == 1);
+  CHECK(result->accuracy->notes[0].kind == "fails_in_regions");
+  CHECK(result->accuracy->notes[0].about == "tf32 products");
+
+  World passes;
+  passes.evaluator.degenerate = passes.evaluator.degenerate_in_region = {"tf32 products"};
+  auto none = passes.run();
+  REQUIRE(none);
+  CHECK(none->outcome == "no_improvement");
+  CHECK(none->accuracy->degenerate == std::vector<std::string>{"tf32 products"});
+}
+
+TEST_CASE("regions settle precision alone, and only where it was tried") {
+  std::vector<std::string> would_pass{"zeros", "input x", "bf16", "tf32 products"};
+  CHECK(settled_by_regions(would_pass, {}).empty());
+  RegionReply bites, untried, passes;
+  untried.notes = {{.kind = "not_tried", .about = "bf16", .text = ""}};
+  passes.degenerate = {"tf32 products"};
+  CHECK(settled_by_regions(would_pass, {bites, untried, passes}).empty());
+  CHECK(would_pass.size() == 4);
+  CHECK(settled_by_regions(would_pass, {bites, untried}).size() == 1);
+  CHECK(would_pass == std::vector<std::string>{"zeros", "input x", "bf16"});
+  CHECK(settled_by_regions(would_pass, {bites}).size() == 1);
+  CHECK(would_pass == std::vector<std::string>{"zeros", "input x"});
+}
+
 TEST_CASE("what would pass says what to do about it") {
   CHECK(degenerate_words({"input x", "bf16"}).find("gives back what it is given") != std::string::npos);
   CHECK(degenerate_words({"constant", "bf16"}).find("hardly depend") != std::string::npos);

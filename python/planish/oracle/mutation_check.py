@@ -1,8 +1,9 @@
 """The gate must mutation_check: outputs that take no work, or one step less precision than eager uses, have to fail.
 
-Those that pass make a task degenerate: nothing is claimed on it. Only where a lower precision passes because
-eager's own rounding is coarser, that is a note: the yardstick is eager, and eager's precision is what the user has today.
-So it is where the user names a tolerance.
+Those that pass make a task degenerate: nothing is claimed on it. It is a note where
+- a lower precision passes because eager's own rounding is coarser (the yardstick is eager, whose precision is what the user has
+  today), or because the user named a tolerance;
+- what passes on the task's own data fails on other data that every proof takes: there the gate bites.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from planish.oracle.region import Region, judge_output
 
 SEED, OTHER_SEED = 90002, 90003
 _INPUTS_TRIED = 3
+_OTHER_REGIMES = ("normal", "wide")
 _WORDS = {"f32": "single precision", "bf16": "values rounded to bf16", "tf32 products": "TF32 products", "fp8": "inputs rounded to 8 bits"}
 
 
@@ -33,29 +35,52 @@ def mutation_check(region: Region) -> dict[str, Any]:
     batch cannot be sliced either, that is not tried, and a note says so."""
     data = region.create(SEED, "task")
     try:
-        return _mutation_check(region, data, _constants(region, data))
+        found = _mutation_check(region, data, _constants(region, data))
+        for regime in _OTHER_REGIMES:
+            if found["degenerate"]:
+                _look_elsewhere(region, data, regime, found)
+        return found
     finally:
         data.free()
+
+
+def _look_elsewhere(region: Region, data: DataSet, regime: str, found: dict[str, Any]) -> None:
+    """Makes notes of what passes on the task's own data and fails in another regime, if that is in the task's domain and so in every proof.
+    What is not tried there, or passes for a reason of its own, stays degenerate."""
+    try:
+        region.fill(data, SEED, regime)
+        there = _mutation_check(region, data, _constants(region, data), frozenset(found["degenerate"]))
+    except PlanishError as error:
+        if error.kind not in ("skipped", "out_of_memory"):
+            raise
+        return
+    passes = {*there["degenerate"], *(note["about"] for note in there["notes"])}
+    for name in [name for name in found["degenerate"] if name in there["tried"] and name not in passes]:
+        found["degenerate"].remove(name)
+        words = _WORDS.get(name, {"constant": "a constant"}.get(name, name))
+        text = f"on the task's own data {words} would pass; on {regime} data, which every proof includes, that fails"
+        found["notes"].append({"kind": "fails_elsewhere", "about": name, "text": text})
 
 
 def _constants(region: Region, data: DataSet) -> list[float]:
     """A number for each output that it could return without work: its mean. Where an output is one number, its mean would be the
     answer itself: there it is the answer for other data."""
+    seed, regime = data.seed, data.regime
     expected = region.expected(data)
     found = [_mean(expected, i) for i in range(len(expected.outputs))]
     single = [i for i, out in enumerate(expected.outputs) if out.exact.numel() == 1]
     del expected  # the other's place
     if single:
-        region.fill(data, OTHER_SEED, "task")
+        region.fill(data, OTHER_SEED, regime)
         other = region.expected(data)
         for i in single:
             found[i] = _mean(other, i)
         del other
-        region.fill(data, SEED, "task")
+        region.fill(data, seed, regime)
     return found
 
 
-def _mutation_check(region: Region, data: DataSet, constants: list[float]) -> dict[str, Any]:
+def _mutation_check(region: Region, data: DataSet, constants: list[float], only: frozenset[str] | None = None) -> dict[str, Any]:
     expected = region.expected(data)
     tried: list[str] = []
     degenerate: list[str] = []
@@ -63,6 +88,8 @@ def _mutation_check(region: Region, data: DataSet, constants: list[float]) -> di
 
     def attempt(name: str, fill: Callable[[int, torch.Tensor], bool], precision: bool = False) -> None:
         """`fill` writes output `index`, False when this trick has nothing to offer. `precision`: it is the work, only less precise."""
+        if only is not None and name not in only:
+            return
         data.poison()
         offered = [fill(i, slot.view) for i, slot in enumerate(data.outputs)]
         if not offered or not all(offered):
@@ -84,10 +111,12 @@ def _mutation_check(region: Region, data: DataSet, constants: list[float]) -> di
     attempt("zeros", lambda i, view: _fill(view, 0))
     attempt("constant", lambda i, view: _fill(view, constants[i]))
     for slot in data.inputs:
-        if len(tried) < 2 + _INPUTS_TRIED:
+        if sum(name.startswith("input ") for name in tried) < _INPUTS_TRIED:
             attempt(f"input {slot.name}", partial(_copy_same, slot.view))
     if any(out.ref is not None for out in expected.outputs):
         for name, mode in _less_precise(region, expected):
+            if only is not None and name not in only:
+                continue
             results = _variant(expected, data, mode) if expected.part is not None else _variant_of_all(region, expected, data, mode)
             if results is None:
                 expected.outputs = []  # the slice needs the memory

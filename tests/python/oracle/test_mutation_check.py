@@ -106,3 +106,21 @@ def test_a_tolerance_leaves_the_room_that_was_asked_for(tmp_path):
     assert found["degenerate"] == [] and [(n["kind"], n["about"]) for n in found["notes"]] == [("coarse_tolerance", "bf16")]
     tight = Harness(source, tmp_path, accuracy=1e-5).service.mutation_check({"region": "task"})
     assert tight["degenerate"] == tight["notes"] == [] and "bf16" in tight["tried"]
+
+
+def test_what_fails_on_other_data_is_a_note(tmp_path):
+    """A ReLU that lets nothing of the task's own data through: zeros pass there, as any rounding does, and fail where signs vary."""
+    found = mutation_check(program("self.l = nn.Linear(64, 64)", "return F.relu(self.l(x) - 2)", "torch.rand(16, 64)"), tmp_path)
+    assert {"zeros", "constant", "bf16", "tf32 products"} <= set(found["tried"]) and found["degenerate"] == []
+    assert {note["about"] for note in found["notes"]} == {"zeros", "constant", "bf16", "tf32 products"}
+    assert {note["kind"] for note in found["notes"]} == {"fails_elsewhere"}
+    assert any("normal data" in note["text"] or "wide data" in note["text"] for note in found["notes"])
+
+
+def test_other_data_that_a_task_refuses_prove_nothing(tmp_path):
+    """An index made of the data: no other data are in its domain, and what passes stays degenerate."""
+    source = program(
+        "self.e = nn.Embedding(4, 8)\n        nn.init.zeros_(self.e.weight[1])", "return F.relu(self.e((x * 2).long()) - 9)", "torch.full((16,), 0.6)"
+    )
+    found = mutation_check(source, tmp_path)
+    assert "zeros" in found["degenerate"] and found["notes"] == []
