@@ -122,16 +122,30 @@ TEST_CASE("fp32 is split into scaled pairs, 16-bit factors are multiplied as the
   }
 }
 
-TEST_CASE("long rows are packed by several blocks, which find their largest element together") {
-  for (const auto& [depth, blocks] : {std::pair{1024, 1}, {2048, 2}, {4096, 4}, {8192, 8}, {131072, 8}}) {
-    const auto sample = samples::mm_sample(256, 256, depth);
+TEST_CASE("few long rows are packed by several blocks, which find their largest element together") {
+  struct Packed {
+    std::int64_t rows, depth;
+    int blocks;
+    bool kept;  ///< until the magnitude of all of the row is known
+  };
+  for (const auto& [rows, depth, blocks, kept] : std::vector<Packed>{{256, 1024, 1, true},
+                                                                     {4096, 1024, 1, true},
+                                                                     {256, 4096, 4, true},
+                                                                     {256, 16384, 4, false},
+                                                                     {64, 131072, 8, false},
+                                                                     {1024, 8192, 1, false},
+                                                                     {8192, 8192, 1, false}}) {
+    const auto sample = samples::mm_sample(rows, 256, depth);
     const auto emitted = emit(sample.kernel, h200(), seeds(sample.kernel, h200()).front());
     REQUIRE(emitted);
+    CAPTURE(rows);
+    CAPTURE(depth);
     CHECK(emitted->cluster[0] == blocks);
     CHECK(emitted->grid[0] % blocks == 0);
     // Each exponent is written once, by the first block of those that share the row.
     CHECK(emitted->scratch_bytes[2] == emitted->grid[0] / blocks * 8 * 4);
-    CHECK((emitted->source.find("tc_remote(common") != std::string::npos) == (blocks > 1));
+    CHECK((emitted->source.find("tc_remote(common + r") != std::string::npos) == (blocks > 1));
+    CHECK((emitted->source.find("if (__syncthreads_or(!usual))") == std::string::npos) == kept);
   }
 }
 

@@ -14,29 +14,35 @@
 namespace planish::codegen::contraction {
 namespace {
 
-/// How the 8 rows that lie together are shared: so many blocks side by side
-/// along k, each thread with so many chunks of 8 columns, which it keeps in
-/// registers between its two looks where they are all it has.
+/// How the 8 rows that lie together are shared: so many blocks side by side along k, each thread with so many chunks of
+/// 8 columns, of which it holds some in registers at once.
 struct Sharing {
   int threads = 256;
   int blocks = 1;
   std::int64_t share = 0;  ///< chunks of a block
   std::int64_t trips = 0;  ///< chunks of a thread
-  bool kept = true;
+  std::int64_t held = 0;   ///< at once
+  bool kept() const { return held == trips; }
 };
 
 constexpr std::int64_t most_kept = 4;
+/// Groups of 8 rows that give every multiprocessor of a large device something to do, and a good deal.
+constexpr std::int64_t groups_for_all = 128, groups_for_several = 512;
 
-Sharing share_of(std::int64_t chunks) {
+/// Short rows are kept from the look at their magnitudes until they are rounded. Of long ones that would leave a
+/// multiprocessor a block or two, which load, wait for each other and store in step.
+Sharing share_of(std::int64_t chunks, std::int64_t groups) {
   Sharing out;
-  const auto fits = [&] { return chunks <= std::int64_t{out.threads} / 8 * most_kept * out.blocks; };
-  while (out.blocks < 8 && !fits()) out.blocks *= 2;
-  while (out.threads < 1024 && !fits()) out.threads *= 2;
-  out.kept = fits();
-  if (!out.kept) out.threads = 512;
+  const bool kept = chunks <= std::int64_t{out.threads} / 8 * most_kept;
+  while (!kept && out.blocks < 8 && groups * out.blocks < groups_for_all) out.blocks *= 2;
+  if (!kept && groups * out.blocks < groups_for_several)
+    out.threads = groups * out.blocks < groups_for_several / 2 ? 1024 : 512;
   out.share = (chunks + out.blocks - 1) / out.blocks;
   const std::int64_t sweep = out.threads / 8;
   out.trips = (out.share + sweep - 1) / sweep;
+  // A thread of 1024 has 64 registers.
+  out.held = std::min<std::int64_t>(out.trips, out.threads == 1024 ? most_kept / 2 : most_kept);
+  out.trips = (out.trips + out.held - 1) / out.held * out.held;
   return out;
 }
 
@@ -147,6 +153,9 @@ namespace {
 
 /// Prints one packing kernel. Names in the text: `v` the values of the chunks that a thread has at hand, `own` which of
 /// its block's chunks one is, `f * g` the power of two that the row is multiplied by.
+///
+/// Rows that are kept are read once: their magnitudes decide the power. Longer ones are rounded as they come, by the
+/// power of two that suits most data, and again where the magnitudes that were seen meanwhile say that it does not.
 class PackingPrinter {
  public:
   PackingPrinter(const Kernel& kernel, const Contraction& c, Operand operand, const TilePlan& plan, std::int64_t rows,
@@ -160,8 +169,7 @@ class PackingPrinter {
         notes_(notes),
         splits_(plan.scheme == Scheme::split),
         scaled_(scales(plan)),
-        sharing_(share_of(depth / 8)),
-        held_(sharing_.kept ? sharing_.trips : 1),
+        sharing_(share_of(depth / 8, rows / 8 * (is_shared(kernel, c, operand) ? 1 : c.batches))),
         root_{operand == Operand::a ? c.first : c.second},
         writer_(kernel) {}
 
@@ -172,8 +180,16 @@ class PackingPrinter {
     writer_.line("// ---- kernel ----");
     print_values(writer_, kernel_, c_, operand_, sum_of(c_, beside), columns, plan_);
     head();
-    if (scaled_) find_exponents();
-    write_parts();
+    if (!scaled_) {
+      sweep(true, [&] { round(""); });
+    } else {
+      look();
+      find_exponents();
+      if (sharing_.kept())
+        sweep(false, [&] { round("f * g"); });
+      else
+        round_again();
+    }
     // Others may still be reading this block's shared memory.
     if (packing_.cluster > 1) writer_.line("tc_await();");
     writer_.close();
@@ -209,30 +225,38 @@ class PackingPrinter {
     writer_.line("const int r = threadIdx.x % 8;");
     writer_.line(fmt::format("const int part = blockIdx.x % {0}, whole = blockIdx.x / {0};", sharing_.blocks));
     writer_.line(fmt::format("const int batch = whole / {0}, row = whole % {0} * 8 + r;", rows_ / 8));
-    writer_.line(fmt::format("float v[{}][8];", held_));
+    writer_.line(fmt::format("float v[{}][8];", sharing_.held));
   }
 
-  /// Over the chunks of a thread, whose values are computed where it `computes`.
+  /// Over the chunks of a thread, whose values are computed where it `computes`: those that it holds at once first, so
+  /// that all of their loads are under way.
   void sweep(bool computes, const std::function<void()>& body) {
-    const std::int64_t chunks = depth_ / 8, step = sharing_.threads / 8, trips = sharing_.trips;
-    writer_.open(fmt::format("for (int at = 0; at < {}; at += {}) {{", trips, held_));
+    writer_.open(fmt::format("for (int at = 0; at < {}; at += {}) {{", sharing_.trips, sharing_.held));
+    if (computes) {
+      each_held(
+          [&] { writer_.line(fmt::format("tc_values(v[i], {}batch, row, chunk * 8);", writer_.arguments(root_))); });
+    }
+    each_held(body);
+    writer_.close();
+  }
+
+  void each_held(const std::function<void()>& body) {
+    const std::int64_t chunks = depth_ / 8, step = sharing_.threads / 8;
     writer_.line("#pragma unroll");
-    writer_.open(fmt::format("for (int i = 0; i < {}; ++i) {{", held_));
+    writer_.open(fmt::format("for (int i = 0; i < {}; ++i) {{", sharing_.held));
     writer_.line(
         fmt::format("const int own = (int)threadIdx.x / 8 + (at + i) * "
                     "{}, chunk = part * {} + own;",
                     step, sharing_.share));
-    const bool ragged = trips * step != sharing_.share || sharing_.share * sharing_.blocks != chunks;
+    const bool ragged = sharing_.trips * step != sharing_.share || sharing_.share * sharing_.blocks != chunks;
     if (ragged) writer_.open(fmt::format("if (own < {} && chunk < {}) {{", sharing_.share, chunks));
-    if (computes) writer_.line(fmt::format("tc_values(v[i], {}batch, row, chunk * 8);", writer_.arguments(root_)));
     body();
     if (ragged) writer_.close();
     writer_.close();
-    writer_.close();
   }
 
-  /// The largest finite magnitude of each row, by all threads and blocks that share it.
-  void find_exponents() {
+  /// The largest finite magnitude of a thread's chunks; those that are not kept are rounded on the way.
+  void look() {
     writer_.line("float top = 0.0f;");
     if (notes_.odd) writer_.line("bool odd = false;");
     sweep(true, [&] {
@@ -244,8 +268,13 @@ class PackingPrinter {
         writer_.line("#pragma unroll");
         writer_.line("for (int j = 0; j < 8; ++j) odd = odd || !tc_finite(v[i][j]);");
       }
+      if (!sharing_.kept()) round("tc_usual()");
     });
     if (notes_.odd) writer_.line("if (odd) notes[0] = 1;");
+  }
+
+  /// Of each row, by all threads and blocks that share it.
+  void find_exponents() {
     writer_.line("top = tc_most(tc_most(top, 8), 16);");
     writer_.line("if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;");
     writer_.line("__syncthreads();");
@@ -260,24 +289,35 @@ class PackingPrinter {
                       sharing_.blocks));
       writer_.line("tc_come();");
     }
-    writer_.line("const int e = tc_exponent(top);");
+    if (!sharing_.kept()) writer_.line("const bool usual = tc_is_usual(top);");
+    writer_.line(sharing_.kept() ? "const int e = tc_exponent(top);"
+                                 : "const int e = usual ? tc_usual_exponent() : tc_exponent(top);");
     writer_.line(fmt::format("if (part == 0 && threadIdx.x < 8) out2[batch * {} + row] = e;", rows_));
     writer_.line("const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);");
   }
 
-  void write_parts() {
-    sweep(!scaled_ || !sharing_.kept, [&] {
-      writer_.line(splits_ ? "TcChunk hi, lo;" : "TcChunk hi;");
-      print_rounding(writer_, plan_, "v[i]", "f * g");
-      // As place_in_operand(): slabs of bk columns, groups of 8 rows, chunks,
-      // rows.
-      writer_.line(
-          fmt::format("const long long place = batch * {}ll + chunk / {} * {}ll "
-                      "+ row / 8 * {}ll + chunk % {} * 128 + r * 16;",
-                      rows_ * depth_ * 2, plan_.bk / 8, rows_ * plan_.bk * 2, plan_.bk * 16, plan_.bk / 8));
-      writer_.line("tc_put(out0 + place, hi);");
-      if (splits_) writer_.line("tc_put(out1 + place, lo);");
+  /// What another power suits than the one that it was rounded by.
+  void round_again() {
+    writer_.open("if (__syncthreads_or(!usual)) {");
+    sweep(true, [&] {
+      writer_.open("if (!usual) {");
+      round("f * g");
+      writer_.close();
     });
+    writer_.close();
+  }
+
+  /// A chunk, times the power of two, to its place.
+  void round(std::string_view power) {
+    writer_.line(splits_ ? "TcChunk hi, lo;" : "TcChunk hi;");
+    print_rounding(writer_, plan_, "v[i]", power);
+    // As place_in_operand(): slabs of bk columns, groups of 8 rows, chunks, rows.
+    writer_.line(
+        fmt::format("const long long place = batch * {}ll + chunk / {} * {}ll "
+                    "+ row / 8 * {}ll + chunk % {} * 128 + r * 16;",
+                    rows_ * depth_ * 2, plan_.bk / 8, rows_ * plan_.bk * 2, plan_.bk * 16, plan_.bk / 8));
+    writer_.line("tc_put(out0 + place, hi);");
+    if (splits_) writer_.line("tc_put(out1 + place, lo);");
   }
 
   const Kernel& kernel_;
@@ -288,7 +328,6 @@ class PackingPrinter {
   const Notes notes_;
   const bool splits_, scaled_;
   const Sharing sharing_;
-  const std::int64_t held_;  ///< chunks whose values a thread has at once
   const std::vector<int> root_;
   PlaceWriter writer_;
   Packing packing_;

@@ -26,7 +26,8 @@ struct Packing {
 /// `rows` and `depth`: of the packed operand, the tile's multiples of what there is; beyond lie zeros.
 ///
 /// Where the plan scales: a row is multiplied by the power of two that brings its largest finite magnitude into
-/// [2¹³, 2¹⁴), so that fp16 holds it whatever its scale; what it is multiplied by to get back is 2^exponent. hi is the
+/// [2¹³, 2¹⁴), or, where it is long, by 2⁶ if that brings it into [2⁻⁵, 2¹⁵), so that fp16 holds it whatever its scale;
+/// what it is multiplied by to get back is 2^exponent. hi is the
 /// nearest fp16 value, but never 0 where the element is not (Inf times a value that vanished would be NaN); lo, where
 /// the plan splits, is what is left, times 2¹¹, and 0 beside what is not finite. A row's Inf and NaN say nothing of its
 /// scale.

@@ -36,6 +36,11 @@ TC_FN int tc_exponent(float top) {
   const int e = (int)(__float_as_uint(top) >> 23);
   return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
 }
+// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
+// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
+TC_FN float tc_usual() { return 64.0f; }
+TC_FN int tc_usual_exponent() { return -6; }
+TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
 TC_FN unsigned short tc_high(float x, float s) {
   const unsigned short hi = pl_to_f16(s);
   return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
