@@ -8,10 +8,9 @@ namespace {
 
 /// Evaluations after which a region's best is something to measure ways against: about its first guesses.
 constexpr std::int64_t settled_after = 12;
-/// Where a way may save this part of what it replaces, fewer are enough: schedules of large products are few, each takes
-/// long to evaluate, and a short budget would be over before a kernel less was ever tried.
+/// A way that may save this part even of what the regions in its place may still come to is tried at once: schedules of
+/// large products take long to evaluate, and a short budget would be over before a kernel less was ever tried.
 constexpr double saves_much = 0.25;
-constexpr std::int64_t guessed_after = 3;
 /// Proposals that all failed, after which a region is given up.
 constexpr std::int64_t hopeless_after = 12;
 
@@ -28,24 +27,33 @@ double least(const RegionSpec& spec) {
   return spec.bound_ms + spec.launch_ms;
 }
 
+/// What a region that was measured may come to.
+double may_reach(const RegionSpec& spec, const Standing& s) {
+  if (s.done) return s.best_ms;
+  return std::min(s.best_ms, std::max(least(spec), s.best_ms * (1 - may_lose(s.told))));
+}
+
 }  // namespace
 
-std::optional<double> FusionPlans::now(const FusionPlan& fusion, const std::vector<Standing>& standings,
-                                       std::int64_t known_after) {
+bool FusionPlans::well_known(const FusionPlan& fusion, const std::vector<Standing>& standings, double hoped) const {
+  double reached = 0;
+  bool settled = true;
   for (const FusionPlan::Use& use : fusion.replaces) {
     const Standing& s = standings[use.region];
-    if (s.best_ms == no_time || (s.told < known_after && !s.done)) return std::nullopt;
+    if (s.told == 0 && !s.done) return false;  // its time is PyTorch's
+    settled = settled && (s.told >= settled_after || s.done);
+    reached += may_reach((*specs_)[use.region], s) * use.times;
   }
-  return replaced_ms(fusion, standings);
+  return settled || hoped <= (1 - saves_much) * (reached + fusion.beside_ms);
 }
 
 std::optional<double> FusionPlans::promise(const FusionPlan& fusion, const std::vector<Standing>& standings) const {
-  const auto before = now(fusion, standings, guessed_after);
-  if (!before) return std::nullopt;
+  const double before = replaced_ms(fusion, standings);
+  if (before == no_time) return std::nullopt;
   // What was found may be below what should be the least (data that stay in a cache): others may be as well, then.
   double bound = 0;
   for (const FusionPlan::Use& use : fusion.replaces) bound += least((*specs_)[use.region]) * use.times;
-  const double scale = bound > 0 ? std::min(1.0, *before / bound) : 1.0;
+  const double scale = bound > 0 ? std::min(1.0, before / bound) : 1.0;
   double hoped = 0;
   for (const FusionPlan::Use& use : fusion.by) {
     const Standing& s = standings[use.region];
@@ -59,9 +67,8 @@ std::optional<double> FusionPlans::promise(const FusionPlan& fusion, const std::
     }
     hoped += hope * use.times;
   }
-  if (hoped >= *before) return std::nullopt;
-  if (hoped > (1 - saves_much) * *before && !now(fusion, standings, settled_after)) return std::nullopt;
-  return *before - hoped;
+  if (hoped >= before || !well_known(fusion, standings, hoped)) return std::nullopt;
+  return before - hoped;
 }
 
 std::optional<double> FusionPlans::promise(std::size_t region, const std::vector<Standing>& standings) const {

@@ -57,8 +57,8 @@ class FusionPlans {
   std::vector<std::size_t> worth(const std::vector<Standing>& standings, double part) const;
 
  private:
-  static std::optional<double> now(const FusionPlan& fusion, const std::vector<Standing>& standings,
-                                   std::int64_t known_after);
+  /// Whether enough is known of what it replaces to try for `hoped`.
+  bool well_known(const FusionPlan& fusion, const std::vector<Standing>& standings, double hoped) const;
   std::optional<double> promise(const FusionPlan& fusion, const std::vector<Standing>& standings) const;
 
   const std::vector<RegionSpec>* specs_ = nullptr;

@@ -69,21 +69,26 @@ TEST_CASE("a way that only fails, or whose rival is not known well yet, promises
   c.standings[2].told = 12;
   CHECK_FALSE(c.made().promise(2, c.standings));
   c.standings[2].told = 0;
-  c.standings[0].told = 2;
+  c.standings[0] = {no_time, 0, false};
   CHECK_FALSE(c.made().promise(2, c.standings));
   CHECK_FALSE(c.made().promise(3, c.standings));
-  c.standings[0].done = true;
+  c.standings[0] = {4, 0, true};
   CHECK(c.made().promise(2, c.standings));
 }
 
-TEST_CASE("a way that may save much waits for a few guesses of what it replaces, one that may save little for more") {
+TEST_CASE(
+    "a way that saves much of what the others may still come to is tried at once, one that may save little later") {
   Case c;
-  c.standings[0].told = 3;
+  c.standings[0].told = 1;
   CHECK(c.made().promise(2, c.standings).value() == doctest::Approx(4 + 4 - 1));
-  c.specs[2].bound_ms = 6.5;
+  c.specs[2].bound_ms = 5;
   CHECK_FALSE(c.made().promise(2, c.standings));
+  // Near its bound it cannot become much better.
+  c.specs[0].bound_ms = 3.9;
+  CHECK(c.made().promise(2, c.standings));
+  c.specs[0].bound_ms = 1;
   c.standings[0].told = 12;
-  CHECK(c.made().promise(2, c.standings).value() == doctest::Approx(4 + 4 - 6.5));
+  CHECK(c.made().promise(2, c.standings).value() == doctest::Approx(4 + 4 - 5));
 }
 
 TEST_CASE("where times fall below what should be the least, they may elsewhere as well") {
