@@ -31,14 +31,15 @@ const std::vector<Rule>& rules();
 /// the sum over all of them would be: an infinity where all have one sign, else NaN.
 bool sum_through_product(Editor& editor, int index);
 
-/// A sum or mean over all places of a convolution's results, transposed or not: each tap meets a box of elements, and
-/// Σ over places of Σ over channels and taps of x·w is Σ over channels and taps of (Σ over the box of x)·w. Scalars in
+/// A sum or mean over places of a convolution's results, transposed or not: each tap meets a box of elements, and
+/// Σ over places of Σ over channels and taps of x·w is Σ over channels and taps of (Σ over the box of x)·w. Over some of
+/// the dims alone, a convolution along the others is left, with a channel for each channel and tap of those. Scalars in
 /// between and a bias come along. Fires where
-/// - the sum is over all dims behind the channels and no other, and keeps its dtype, which is f32 or f64;
+/// - the sum is over dims behind the channels and no other, and keeps its dtype, which is f32 or f64;
 /// - nothing else reads the convolution's results, as nothing else reads what lies in between;
-/// - there is one group, no tap meets padding alone, and what a tap meets is contiguous: an ordinary convolution has
-///   stride 1;
-/// - there are so many places that the convolution does more work than reading its input;
+/// - there is one group, and along the dims that are summed no tap meets padding alone, and what one meets is
+///   contiguous: an ordinary convolution has stride 1 there;
+/// - so many places are summed that the convolution does more work than reading its input;
 /// - the weights are parameters, buffers or constants of the model.
 /// An infinity or NaN in x meets each weight it did, so that what becomes of it is the same. One in the weights would
 /// meet sums in place of elements, hence the last condition.

@@ -297,6 +297,27 @@ class Evaluator {
         return at;
       });
     }
+    if (node.op == "aten.select.int") {
+      return moved(x, id, [&](std::vector<std::int64_t> at) {
+        at.insert(at.begin() + whole("dim"), whole("index"));
+        return at;
+      });
+    }
+    if (node.op == "aten.cat.default") {  // of like extents
+      const auto& ids = std::get<ir::ValueList>(node.arg("tensors")->data).ids;
+      const auto dim = static_cast<std::size_t>(whole("dim"));
+      const std::int64_t each = shape(*ids[0])[dim];
+      std::vector<Field> out;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements());
+           ++i) {
+        auto at = digits(i, shape(id));
+        const int from = *ids[static_cast<std::size_t>(at[dim] / each)];
+        at[dim] %= each;
+        out.push_back(known_[from][*place(at, shape(from))]);
+      }
+      known_[id] = std::move(out);
+      return true;
+    }
     if (node.op == "aten.stack.default" && number(node, "dim") == -1) {
       const ir::Arg* tensors = node.arg("tensors");
       std::vector<Field> out;

@@ -343,6 +343,47 @@ TEST_CASE("a sum over a convolution's places is a product of sums over what each
   CHECK(sums(all[0]) == 1 + 3 + 1);
 }
 
+TEST_CASE("a sum over some of a convolution's dims is a convolution along the others") {
+  std::vector<Convolved> all(6);
+  for (Convolved& c : all) {
+    c.x = {2, 3, 9, 6, 7};
+    c.w = {4, 3, 3, 3, 2};
+    c.stride = c.padding = c.dilation = {1, 1, 1};
+    c.out = {2, 4, 9, 6, 8};
+    c.over = {2};
+  }
+  all[1].over = {4};
+  all[1].keepdim = false;
+  all[1].bias = false;
+  all[2].over = {2, 4};
+  all[2].fold = "sum.dim_IntList";
+  all[3].stride = {1, 2, 3};  // where nothing is summed
+  all[3].out = {2, 4, 9, 3, 3};
+  all[4].transposed = all[5].transposed = true;
+  all[4].w = all[5].w = {3, 4, 3, 3, 2};
+  all[4].stride = {2, 3, 1};
+  all[4].out = {2, 4, 17, 16, 6};
+  all[4].over = {2, 3};
+  all[5].padding = {0, 1, 0};  // every tap meets all that is summed
+  all[5].stride = {1, 2, 1};
+  all[5].out = {2, 4, 11, 11, 8};
+  for (const Convolved& c : all) {
+    const ir::Graph graph = c.graph();
+    const Rewritten found = rewrite::rewrite(graph);
+    REQUIRE(found.applied.size() == 1);
+    CHECK(found.applied[0].rule == "sum_through_convolution");
+    const auto left =
+        std::ranges::find_if(found.graph.nodes, [](const auto& node) { return node.op.starts_with("aten.conv"); });
+    REQUIRE(left != found.graph.nodes.end());
+    const std::size_t dims = c.x.size() - 2 - c.over.size();
+    CHECK(left->op.starts_with((c.transposed ? "aten.conv_transpose" : "aten.conv") + std::to_string(dims) + "d."));
+    check_equal(graph, found.graph);
+  }
+  // The taps that meet the same are one.
+  const auto found = rewrite::rewrite(all[5].graph());
+  CHECK(std::ranges::count(found.graph.nodes, "aten.sum.dim_IntList", &ir::GraphNode::op) == 2);
+}
+
 TEST_CASE("the proof tells a wrong box from a right one") {
   const ir::Graph graph = Convolved().graph();
   Rewritten found = rewrite::rewrite(graph);
@@ -360,8 +401,14 @@ TEST_CASE("the proof tells a wrong box from a right one") {
 
 TEST_CASE("a sum over places stays where a condition is missing") {
   Convolved c;
-  SUBCASE("it is over some dims alone") {
+  SUBCASE("it is over few places of one dim") {
+    c.over = {2};
+  }
+  SUBCASE("a stride skips elements of a dim that is summed alone") {
     c.over = {3};
+    c.stride = {1, 2};
+    c.x = {2, 3, 6, 19};
+    c.out = {2, 4, 6, 10};
   }
   SUBCASE("it is over the channels as well") {
     c.over = {1, 2, 3};
