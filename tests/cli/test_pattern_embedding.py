@@ -110,6 +110,47 @@ def test_a_limit_of_spending_holds_and_a_limit_of_requests_is_waited_for(home: H
         assert ask(home, "embed")[0] == 0
 
 
+@pytest.mark.parametrize("cap", ["tokens = 20000", "dollars = 0.02"])
+def test_a_limit_that_is_reached_midway_keeps_what_was_made(home: Home, cap: str) -> None:
+    """At a dollar a million tokens, and 5000 tokens a text, both are four texts."""
+
+    def script(_path: str, _headers: dict[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], str]:
+        return 200, {}, vectors(body).replace('"prompt_tokens": 7, "total_tokens": 7', '"prompt_tokens": 5000, "total_tokens": 5000')
+
+    with server(script) as (url, bodies):
+        configure(home, url, "batch = 1\n", before=f"[spending]\n{cap}")
+        code, out = ask(home, "embed")
+        assert code != 0 and out["error"]["kind"] == "spending_cap" and len(bodies) == 4
+        (said,) = (cause for cause in out["error"]["causes"] if " texts have vectors" in cause)
+        assert said.startswith("4 of ") and "20000 tokens, 0.0200 dollars were spent" in said
+        configure(home, url)
+        made = ask(home, "embed")[1]
+        assert made["embedded"] == made["texts"] == made["made"] + 4
+
+
+def test_the_published_types_judge_requests_and_write_answers(home: Home) -> None:
+    openai = pytest.importorskip("openai", reason="pip install openai to let its types judge the requests")
+    pydantic = pytest.importorskip("pydantic")
+
+    def script(_path: str, _headers: dict[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], str]:
+        return 200, {}, openai.types.CreateEmbeddingResponse.model_validate_json(vectors(body, body.get("dimensions", 4))).model_dump_json()
+
+    known = set(openai.types.EmbeddingCreateParams.__annotations__)
+    with server(script) as (url, bodies):
+        for more in ("", "dimensions = 5\n"):
+            configure(home, url, more)
+            assert ask(home, "embed")[0] == 0
+            assert ask(home, "search", "rolling totals")[1]["hits"][0]["name"] == "scan"
+    assert {len(body) for body in bodies} == {3, 4}
+    judge = pydantic.TypeAdapter(openai.types.EmbeddingCreateParams)
+    for body in bodies:
+        judge.validate_python(body)
+        assert set(body) <= known
+    for wrong in ({"input": 5}, {"encoding_format": "double"}, {"dimensions": "many"}):
+        with pytest.raises(pydantic.ValidationError):
+            judge.validate_python(bodies[0] | wrong)
+
+
 @pytest.mark.parametrize("more", ["batch = 0\n", "size = 3\n", 'key = "x"\n', "dimensions = -1\n"])
 def test_bad_configuration_is_said(home: Home, more: str) -> None:
     configure(home, "http://127.0.0.1:9/v1", more)
