@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from command import Home
 from scripted_model import KERNEL, TASK, asked_for, fenced, kernel_for, last_of, model_toml, script, words_of
-from test_models import Reply, server
+from test_models import Reply, listener, server
 from test_serve import wait_until_it_listens
 
 PLAN = {"plan": "keep parts in registers", "search": ["row sum in registers"]}
@@ -229,11 +229,7 @@ def test_answers_that_are_no_kernels_are_judged_or_refused_and_do_no_harm(home: 
     (home.path / "secret").write_text("a secret")
     heard: list[str] = []
 
-    def listening(path: str, headers: dict[str, str], body: dict[str, Any]) -> Reply:
-        heard.append(path)
-        return 200, {}, "{}"
-
-    with server(listening) as (address, _):
+    with server(listener(heard)) as (address, _):
         port = int(address.rsplit(":", 1)[1])
         asked: list[str] = []
 

@@ -18,6 +18,16 @@ Reply = tuple[int, dict[str, str], str]
 Script = Callable[[str, dict[str, str], dict[str, Any]], Reply]
 
 
+def listener(heard: list[str]) -> Script:
+    """Of a server that nobody should reach: the paths that were asked for."""
+
+    def script(path: str, headers: dict[str, str], body: dict[str, Any]) -> Reply:
+        heard.append(path)
+        return 200, {}, "{}"
+
+    return script
+
+
 @contextmanager
 def server(script: Script, connections: set[Any] | None = None) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Its address and the bodies that it was sent. `connections` gets the addresses they came from."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from command import ROOT, Home
 from scripted_model import asked_for, last_of, model_toml, script, words_of
-from test_models import Reply, server
+from test_models import listener, server
 
 #: No kernel of a region can leave the sort out; whoever writes the whole task can.
 TASK = """import torch
@@ -214,11 +214,7 @@ def test_python_that_reads_files_and_opens_sockets_takes_nothing_away(tmp_path_f
     (home.path / "secret").write_text("a secret")
     heard: list[str] = []
 
-    def listening(path: str, headers: dict[str, str], body: dict[str, Any]) -> Reply:
-        heard.append(path)
-        return 200, {}, "{}"
-
-    with server(listening) as (address, _):
+    with server(listener(heard)) as (address, _):
         port = int(address.rsplit(":", 1)[1])
 
         def say(body: dict[str, Any]) -> str:
