@@ -17,8 +17,8 @@ struct Rerun {
   std::function<Result<std::optional<double>>()> again;                 ///< on what is there
 };
 
-/// Why the program must be keeping results: new contents take it far longer than contents it has met before. Empty
-/// where nothing says so; nothing where a run failed.
+/// Why the program must be keeping results: new contents take it longer, every time, than contents it has met before.
+/// Empty where nothing says so; nothing where a run failed.
 Result<std::optional<std::string>> keeps_results(const Rerun& rerun);
 
 }  // namespace planish

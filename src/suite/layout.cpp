@@ -60,6 +60,40 @@ Result<std::vector<std::string>> files_below(const fs::path& folder) {
   return out;
 }
 
+/// Python files in folders that are not looked into, by the folder they lie in, relative; a few levels deep.
+std::map<std::string, int> elsewhere(const fs::path& folder) {
+  constexpr int deepest = 4;
+  std::map<std::string, int> out;
+  std::error_code failed;
+  auto it = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, failed);
+  for (; !failed && it != fs::recursive_directory_iterator(); it.increment(failed)) {
+    const std::string name = it->path().filename().string();
+    std::error_code ignored;
+    if (it->is_directory(ignored)) {
+      if (it.depth() >= deepest || name.starts_with('_') || name.starts_with('.')) it.disable_recursion_pending();
+    } else if (it->path().extension() == ".py" && !name.starts_with('_') && !name.starts_with('.')) {
+      ++out[it->path().parent_path().lexically_relative(folder).string()];
+    }
+  }
+  return out;
+}
+
+Error no_tasks(const fs::path& folder) {
+  constexpr std::size_t most = 3;
+  std::string hint = "tasks are looked for directly in the folder, or in its folders level1, level2, …";
+  const auto others = elsewhere(folder);
+  std::vector<std::string> named;
+  for (const auto& [name, files] : others) {
+    if (named.size() == most) break;
+    named.push_back(fmt::format("{} in {}", files, name));
+  }
+  if (!named.empty()) {
+    hint += fmt::format("; Python files lie elsewhere: {}{}: name such a folder", fmt::join(named, ", "),
+                        others.size() > most ? fmt::format(", and {} more folders", others.size() - most) : "");
+  }
+  return {"no_tasks", fmt::format("{} holds no Python files where tasks are looked for", folder.string()), {}, hint};
+}
+
 }  // namespace
 
 Result<std::vector<Task>> tasks_in(const fs::path& folder) {
@@ -83,8 +117,7 @@ Result<std::vector<Task>> tasks_in(const fs::path& folder) {
       if (!file.folder) add(file.path, level, name + "/");
     }
   }
-  if (out.empty())
-    return fail("no_tasks", fmt::format("{} holds no Python files", folder.string()), "name a folder of tasks");
+  if (out.empty()) return std::unexpected(no_tasks(folder));
   std::ranges::sort(out, {}, [](const Task& task) { return std::tuple(task.level, task.problem, task.name); });
   return out;
 }

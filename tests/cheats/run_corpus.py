@@ -28,7 +28,7 @@ from corpus import CORPUS, Entry
 from corpus_cuda import CUDA_CORPUS, CUDA_TASKS
 from evaluator import TASK, Evaluator
 from judge_corpus import Judge, Judged, lacking
-from kernels_cuda import JudgedKernel, judge
+from kernels_cuda import KERNELS, JudgedKernel, judge
 
 _SAYING = threading.Lock()
 
@@ -67,12 +67,12 @@ def side_by_side(entries: Sequence[Entry], folder: Path, target: str, jobs: int)
         return [j for found in pool.map(lambda k: judge_all(parts[k], folder / f"part{k}", target), range(len(parts))) for j in found]
 
 
-def judge_kernels(folder: Path) -> list[JudgedKernel]:
+def judge_kernels(folder: Path, only: str) -> list[JudgedKernel]:
     folder.mkdir()
     (folder / "task.py").write_text(TASK)
     running = Evaluator(folder, folder / "task.py", target="cuda")
     try:
-        found = judge(running)
+        found = judge(running, only)
     finally:
         running.close()
     for item in found:
@@ -132,7 +132,7 @@ def _pace(k: JudgedKernel) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--only", default="", help="entries whose name contains this; no kernels")
+    parser.add_argument("--only", default="", help="entries and kernels whose name contains this")
     parser.add_argument("--jobs", type=int, default=0, help="evaluators side by side; by default 1 on the CPU, and 3 for 4 cores, at most 12, on a GPU")
     parser.add_argument("--out", type=Path, help="write the table here")
     options = parser.parse_args()
@@ -141,7 +141,8 @@ def main() -> int:
     wanted = [e for e in [*CORPUS, *(CUDA_CORPUS if cuda else [])] if options.only in e.name]
     left_out = [(e, what) for e in wanted if (what := lacking(e))]
     entries = [e for e in wanted if not lacking(e)]
-    if not entries:
+    kernels_wanted = cuda and any(options.only in kernel.name for kernel in KERNELS)
+    if not entries and not kernels_wanted:
         raise SystemExit(f"error: no entry has {options.only!r} in its name")
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="planish-cheats-") as name:
@@ -149,7 +150,7 @@ def main() -> int:
         found = side_by_side([e for e in entries if not e.time], folder, options.target, jobs)
         timed = [e for e in entries if e.time]
         found += judge_all(timed, folder / "timed", options.target) if timed else []
-        kernels = judge_kernels(folder / "kernels") if cuda and not options.only else []
+        kernels = judge_kernels(folder / "kernels", options.only) if kernels_wanted else []
     where = f"{time.monotonic() - start:.0f} s on {os.cpu_count()} cores, {date.today()}."
     if cuda:
         import torch

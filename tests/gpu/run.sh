@@ -11,10 +11,11 @@ if [ -x "$here/.venv/bin/python" ] && [ -z "${PLANISH_PYTHON:-}" ]; then python=
 }
 export PLANISH_PYTHON="$python" PLANISH_ROOT="$root" PYTHONPATH="$here/python"
 failed=0
+begun=$(date +%s)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 check() {
-  echo "== $*"
+  echo "== $(($(date +%s) - begun)) s: $*"
   "$python" "$@" || failed=$((failed + 1))
 }
 check "$here/tests/gpu/runtime_smoke.py" "$root/lib/libplanish_rt.so" "$root/bin/planish-runner"

@@ -57,6 +57,20 @@ TEST_CASE("tasks of a plain folder, and of a folder of levels by number") {
   CHECK(tasks->front().level == 1);
 }
 
+TEST_CASE("a folder without tasks: where they are looked for, and what lies elsewhere") {
+  const Folders f = folders();
+  CHECK(tasks_in(f.tasks).error().hint ==
+        "tasks are looked for directly in the folder, or in its folders level1, level2, …");
+  for (const char* file : {"tasks/easy/a.py", "tasks/easy/b.py", "tasks/hard/set/c.py", "tasks/easy/__init__.py",
+                           "tasks/.git/d.py", "tasks/easy/notes.md"})
+    f.add(file);
+  const Error error = tasks_in(f.tasks).error();
+  CHECK(error.kind.name() == "no_tasks");
+  CHECK(error.hint.ends_with("; Python files lie elsewhere: 2 in easy, 1 in hard/set: name such a folder"));
+  for (const char* file : {"tasks/one/a.py", "tasks/two/a.py"}) f.add(file);
+  CHECK(tasks_in(f.tasks).error().hint.ends_with("1 in one, and 1 more folders: name such a folder"));
+}
+
 TEST_CASE("solutions are found by the task's name, by its number, and as what Planish shipped") {
   const Folders f = folders();
   for (const char* file : {"tasks/a.py", "tasks/b.py", "tasks/c.py"}) f.add(file);
