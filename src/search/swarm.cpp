@@ -339,10 +339,25 @@ std::optional<Swarm::Thought> Swarm::choose(const Agent& agent, std::vector<Thou
   return std::nullopt;
 }
 
+Code Swarm::next_seed() {
+  const auto suspicion = [this](const Code& code) {
+    std::ptrdiff_t found = 0;
+    for (std::size_t gene = 0; gene < static_cast<std::size_t>(space_.genes()); ++gene) {
+      const auto has = [&](const Record& record) { return record.code.at[gene] == code.at[gene]; };
+      if (std::ranges::any_of(records_, [&](const Record& record) { return record.ok && has(record); })) continue;
+      found += std::ranges::count_if(records_, [&](const Record& record) { return record.wrong && has(record); });
+    }
+    return found;
+  };
+  const auto least = std::ranges::min_element(seeds_, {}, suspicion);
+  const Code code = *least;
+  seeds_.erase(least);
+  return code;
+}
+
 std::optional<codegen::Genome> Swarm::propose() {
   while (!seeds_.empty()) {
-    const Code code = seeds_.front();
-    seeds_.pop_front();
+    const Code code = next_seed();
     ++funnel_.drawn;
     if (!proposed_.insert(space_.key(code))) continue;
     ++funnel_.legal;
@@ -463,6 +478,7 @@ void Swarm::tell(const codegen::Genome& genome, const Told& told) {
   Record record;
   record.code = *code;
   record.ok = told.ok && told.median_ms > 0;
+  record.wrong = !told.ok && !told.slow;
   record.log_ms = told.median_ms > 0 ? std::log(told.median_ms) : 0;
   record.lo_ms = told.lo_ms;
   record.hi_ms = told.hi_ms;

@@ -64,6 +64,7 @@ class Swarm : public Strategy {
     Code code;
     double log_ms = 0;
     bool ok = false;
+    bool wrong = false;  ///< neither right nor merely slow
     double lo_ms = 0, hi_ms = 0;
     Cell cell;
     std::vector<Move> moves;
@@ -109,6 +110,9 @@ class Swarm : public Strategy {
   void learn();
   void reward(const Pending& pending, const Record& record, double seconds);
   void migrate();
+  /// Of the seeds that are left, the first that shares least with what was wrong: values of genes that nothing right
+  /// has.
+  Code next_seed();
   bool open(int island) const;
   /// Whether it is the island's best.
   bool enter(Island& island, std::size_t record);

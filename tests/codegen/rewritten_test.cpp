@@ -178,3 +178,31 @@ TEST_CASE("a rewritten value does not lie between two regions") {
   REQUIRE_FALSE(cut.has_value());
   CHECK(cut.error().kind.name() == "not_local");
 }
+
+TEST_CASE("a convolution that is a stage rounds nothing, whatever a search would try first") {
+  GraphBuilder g;
+  const int x = g.input({8, 64, 128, 128}), w = g.input({64, 64, 3, 3});
+  const std::vector<std::int64_t> shape{8, 64, 126, 126};
+  const int y = g.node("conv2d.default",
+                       {V("input", x), V("weight", w), N("bias"), L("stride", {1, 1}), L("padding", {0, 0}),
+                        L("dilation", {1, 1}), I("groups", 1)},
+                       shape);
+  g.output(g.node("_softmax.default", {V("self", y), I("dim", -1), B("half_to_float", false)}, shape));
+  PartitionOptions options;
+  options.limits.contractions = true;
+  const auto cut = partition(g.graph, options);
+  REQUIRE(cut.has_value());
+  REQUIRE(cut->regions.size() == 2);
+  const Region& first = cut->regions[0];
+  REQUIRE(first.kernel.anchor == Anchor::contraction);
+  REQUIRE(seeds(first.kernel, h200()).front().at("passes") == 1);
+  Region whole = cut->regions[1];
+  whole.before = {first};
+  whole.reads = whole.inputs;
+  whole.inputs = first.inputs;
+  auto last = emit(whole.kernel, h200(), seeds(whole.kernel, h200()).front());
+  REQUIRE(last.has_value());
+  const auto all = staged(whole, std::move(*last), h200());
+  REQUIRE(all.has_value());
+  CHECK(all->source.find("lo.x[j] = tc_low(") != std::string::npos);
+}

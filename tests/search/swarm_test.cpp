@@ -58,6 +58,45 @@ TEST_CASE("thirty-two agents: eight focuses on four islands, each with its share
   CHECK(shares == doctest::Approx(1.0));
 }
 
+namespace {
+
+/// Five first guesses with vectors of 8, then two without.
+class Guesses : public Landscape {
+ public:
+  std::vector<codegen::Genome> seeds() const override {
+    std::vector<codegen::Genome> out(7, Landscape::seeds().front());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i]["threads"] = std::int64_t{32} << (i % 5);
+      out[i]["vector"] = i < 5 ? 8 : 4;
+    }
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what is wrong leads to the first guesses that have least in common with it") {
+  RegionSpec region = landscape();
+  region.domain = std::make_shared<Guesses>();
+  const auto vectors = [&](bool slow) {
+    Swarm swarm({region, 1});
+    std::vector<std::int64_t> found;
+    for (int i = 0; i < 7; ++i) {
+      const auto genome = swarm.propose();
+      REQUIRE(genome);
+      found.push_back(genome->at("vector"));
+      Told told = Landscape::told(*genome);
+      told.ok = genome->at("vector") != 8;
+      told.slow = slow;
+      swarm.tell(*genome, told);
+    }
+    return found;
+  };
+  CHECK(vectors(false) == std::vector<std::int64_t>{8, 4, 8, 4, 8, 8, 8});
+  // To be slow is no fault of one gene.
+  CHECK(vectors(true) == std::vector<std::int64_t>{8, 8, 8, 8, 8, 4, 4});
+}
+
 TEST_CASE("islands open one after the other, and few evaluations are all of the first one's") {
   const RegionSpec region = landscape();
   SwarmOptions options;

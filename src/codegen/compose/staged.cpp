@@ -91,6 +91,14 @@ class Stages {
   std::vector<Emitted> launches_;
 };
 
+/// No search tries others of a stage that is not the last: it takes the first guess that rounds no factors of products,
+/// which the region's gate may forbid.
+std::optional<Genome> precise_guess(const std::vector<Genome>& guesses) {
+  const auto found = std::ranges::find_if(guesses, [](const Genome& one) { return gene(one, "passes", 3) != 1; });
+  if (found != guesses.end()) return *found;
+  return guesses.empty() ? std::nullopt : std::optional(guesses.front());
+}
+
 }  // namespace
 
 Result<Emitted> staged(const Region& region, Emitted last, const Device& device) {
@@ -102,8 +110,9 @@ Result<Emitted> staged(const Region& region, Emitted last, const Device& device)
       continue;
     }
     const Genomes genomes(one.kernel, device);
-    if (genomes.seeds().empty()) return fail("unsupported", "a kernel has no first guess on this device");
-    PLANISH_TRY(Emitted emitted, genomes.emit(genomes.seeds().front()));
+    const auto guess = precise_guess(genomes.seeds());
+    if (!guess) return fail("unsupported", "a kernel has no first guess on this device");
+    PLANISH_TRY(Emitted emitted, genomes.emit(*guess));
     PLANISH_CHECK(stages.add(std::move(emitted), one.inputs, one.outputs));
   }
   PLANISH_CHECK(stages.add(std::move(last), region.reads, region.outputs));

@@ -202,7 +202,12 @@ std::vector<Genome> contraction_seeds(const Product& product, const Device& devi
   };
   if (!fp32) take(tiles, 1, 12);
   if (rounds) take(sliding_tiles, 1, 6);
+  const std::size_t precise = out.size();
   if (fp32) take(rounds ? sliding_split_tiles : split_tiles, 3, rounds ? 6 : 12);
+  // One of each first: where single products are wrong, that is known before all of them were tried.
+  if (precise > 1 && out.size() > precise)
+    std::rotate(out.begin() + 1, out.begin() + static_cast<std::ptrdiff_t>(precise),
+                out.begin() + static_cast<std::ptrdiff_t>(precise) + 1);
   return out;
 }
 
