@@ -16,6 +16,13 @@ TEST_CASE("at the roofline there is nothing to say") {
   CHECK(fact(v, "achieved_bandwidth")->value == doctest::Approx(4300 / 1.03));
 }
 
+TEST_CASE("who does less than the graph has is not told that nothing is left") {
+  const Verdict v = Asked(timed(0.5)).verdict();
+  CHECK(v.kind == Kind::none);
+  CHECK(v.issue == "beyond_roofline");
+  CHECK(v.message.find("nothing is left") == std::string::npos);
+}
+
 TEST_CASE("spills come first where they cost most, and more registers are asked for") {
   Asked asked(timed(2));
   asked.evaluation.compile->kernels[0].spill_bytes = 400;
