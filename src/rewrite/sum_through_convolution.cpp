@@ -169,14 +169,6 @@ int weights_at(Editor& editor, int w, std::size_t dim, std::int64_t tap) {
                     w);
 }
 
-int weights_of_all(Editor& editor, int w, std::size_t dim) {
-  std::vector<std::int64_t> shape = editor.value(w).shape;
-  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dim));
-  return editor.add(
-      "aten.sum.dim_IntList",
-      {of("self", w), dims({static_cast<std::int64_t>(dim)}), flag("keepdim", false), {"dtype", ir::None{}}}, shape, w);
-}
-
 int beside(Editor& editor, const std::vector<int>& parts, std::size_t dim) {
   if (parts.size() == 1) return parts[0];
   std::vector<std::int64_t> shape = editor.value(parts[0]).shape;
@@ -194,12 +186,15 @@ int convolution_of_sums(Editor& editor, const Convolution& c, const std::vector<
   for (std::size_t d = 0; d < c.dims; ++d) {
     if (c.met[d].empty()) continue;
     const std::size_t dim = d + 2 - done++;  // those before it are gone
+    const std::size_t taps = c.met[d].size();
     std::vector<int> less, fewer;
-    for (const int x : sums) std::ranges::copy(sums_by_tap(editor, x, dim, c.met[d]), std::back_inserter(less));
-    const bool same = less.size() == sums.size();
+    for (const int x : sums) {
+      const std::vector<int> by_tap = sums_by_tap(editor, x, dim, c.met[d]);
+      // One sum for all taps still meets each of their weights: an infinity times weights of both signs is NaN.
+      for (std::size_t tap = 0; tap < taps; ++tap) less.push_back(by_tap[by_tap.size() == 1 ? 0 : tap]);
+    }
     for (const int w : weights) {
-      if (same) fewer.push_back(weights_of_all(editor, w, dim));
-      for (std::size_t tap = 0; !same && tap < c.met[d].size(); ++tap)
+      for (std::size_t tap = 0; tap < taps; ++tap)
         fewer.push_back(weights_at(editor, w, dim, static_cast<std::int64_t>(tap)));
     }
     sums = std::move(less);
