@@ -32,9 +32,9 @@ const std::vector<Rule>& rules();
 bool sum_through_product(Editor& editor, int index);
 
 /// A sum or mean over places of a convolution's results, transposed or not: each tap meets a box of elements, and
-/// Σ over places of Σ over channels and taps of x·w is Σ over channels and taps of (Σ over the box of x)·w. Over some of
-/// the dims alone, a convolution along the others is left, with a channel for each channel and tap of those. Scalars in
-/// between and a bias come along. Fires where
+/// Σ over places of Σ over channels and taps of x·w is Σ over channels and taps of (Σ over the box of x)·w. Over some
+/// of the dims alone, a convolution along the others is left, with a channel for each channel and tap of those. Scalars
+/// in between and a bias come along. Fires where
 /// - the sum is over dims behind the channels and no other, and keeps its dtype, which is f32 or f64;
 /// - nothing else reads the convolution's results, as nothing else reads what lies in between;
 /// - there is one group, and along the dims that are summed no tap meets padding alone, and what one meets is

@@ -11,13 +11,13 @@ namespace planish::session {
 /// stop, no line break.
 std::string degenerate_words(const std::vector<std::string>& would_pass);
 
-/// Whether this one of `degenerate` is all of the work with less precision ("tf32 products"), not zeros, a constant or an
-/// input, which take no work.
+/// Whether this one of `degenerate` is all of the work with less precision ("tf32 products"), not zeros, a constant or
+/// an input, which take no work.
 bool is_lower_precision(const std::string& would_pass);
 
-/// Takes lower precisions out of `degenerate` that fail at the boundary of every region whose kernels ship (`regions`, not
-/// empty): everything else is PyTorch's own operators, so no kernel's rounding is hidden by what follows it. Gives a note
-/// for each. What was not tried in a region stays.
+/// Takes lower precisions out of `degenerate` that fail at the boundary of every region whose kernels ship (`regions`,
+/// not empty): everything else is PyTorch's own operators, so no kernel's rounding is hidden by what follows it. Gives
+/// a note for each. What was not tried in a region stays.
 std::vector<Note> settled_by_regions(std::vector<std::string>& degenerate, const std::vector<RegionReply>& regions);
 
 }  // namespace planish::session

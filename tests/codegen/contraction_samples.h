@@ -244,7 +244,8 @@ inline std::vector<ContractionSample> contraction_samples(bool large) {
   add(mm_sample(130, 66, 96, DType::f16));
   add(mm_sample(130, 66, 96, DType::bf16));
   if (!large) return all;
-  // Rows too long to be kept while they are packed, by clusters and by blocks alone, few enough results for every check.
+  // Rows too long to be kept while they are packed, by clusters and by blocks alone, few enough results for every
+  // check.
   add(mm_sample(72, 40, 20000));
   add(mm_sample(4104, 24, 1100));
   add(mm_sample(4096, 4096, 4096));

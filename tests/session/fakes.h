@@ -155,8 +155,8 @@ class FakeEvaluator : public EvaluatorApi {
   std::map<std::string, double> spread;              ///< of baselines, where it is not 0.1
   FakeClock* clock = nullptr;                        ///< moved by what a call takes
   double evaluate_seconds = 0, verify_seconds = 0;
-  std::string late;       ///< the call (open, evaluate, verify, claim) that runs out of time
-  std::string late_mode;  ///< a baseline that does while it is compiled
+  std::string late;                               ///< the call (open, evaluate, verify, claim) that runs out of time
+  std::string late_mode;                          ///< a baseline that does while it is compiled
   std::vector<std::string> degenerate;            ///< of the task
   std::vector<std::string> degenerate_in_region;  ///< of each region
   std::vector<Note> notes;
