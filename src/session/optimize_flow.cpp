@@ -30,6 +30,7 @@
 #include "session/planner.h"
 #include "session/recording.h"
 #include "session/region_evaluator.h"
+#include "session/replay.h"
 #include "session/search_setup.h"
 #include "session/seeded_domain.h"
 #include "session/standing.h"
@@ -180,6 +181,7 @@ class Flow {
                     "start a new run without --resume");
       }
       if (request_.out.empty() && !run_record_.out_folder.empty()) folder_ = run_record_.out_folder;
+      PLANISH_CHECK(take_rates());
     } else {
       run_record_.task = opened_.task_name;
       run_record_.task_path = request_.task.string();
@@ -199,6 +201,20 @@ class Flow {
     recording_ =
         std::make_unique<Recording>(*store_, request_.run, opened_.device.target, world_.progress, world_.clock);
     if (request_.resume) PLANISH_CHECK(recording_->load_history());
+    return {};
+  }
+
+  /// A resumed run goes on with the rates that it began with: measured again they differ a little, and with them the
+  /// bounds that its decisions follow, which could then not be derived again from one set of them.
+  Status take_rates() {
+    if (run_record_.device_facts.empty()) return {};
+    PLANISH_TRY(const DeviceFacts before, device_facts_of(run_record_));
+    DeviceFacts& now = opened_.device;
+    if (before.target != now.target || before.name != now.name || before.uuid != now.uuid) return {};
+    now.bandwidth_gbs = before.bandwidth_gbs;
+    now.peak_gflops = before.peak_gflops;
+    now.tensor_gflops = before.tensor_gflops;
+    result_.device = now;
     return {};
   }
 

@@ -132,13 +132,6 @@ std::unexpected<Error> not_replayable(const store::RunRecord& run, const std::st
               "runs of this version of Planish can");
 }
 
-Result<DeviceFacts> device_facts_of(const store::RunRecord& run) {
-  PLANISH_TRY(const Json json, parse_json(run.device_facts, "store_corrupt", "the run's device"));
-  DeviceFacts out;
-  PLANISH_CHECK(codec::read(json, out));
-  return out;
-}
-
 /// The regions that the run searched, as it searched them; a difference where they are cut otherwise now.
 Result<std::optional<ReplayResult::Difference>> add_regions(store::Store& store, const store::RunRecord& run,
                                                             const Plan& plan, TuningDatabase& tuning,
@@ -162,6 +155,13 @@ Result<std::optional<ReplayResult::Difference>> add_regions(store::Store& store,
 }
 
 }  // namespace
+
+Result<DeviceFacts> device_facts_of(const store::RunRecord& run) {
+  PLANISH_TRY(const Json json, parse_json(run.device_facts, "store_corrupt", "the run's device"));
+  DeviceFacts out;
+  PLANISH_CHECK(codec::read(json, out));
+  return out;
+}
 
 Result<ReplayResult> replay(store::Store& store, const store::RunRecord& run, Planner& planner) {
   if (run.graph.empty() || run.device_facts.empty()) return not_replayable(run, "its graph was not kept");

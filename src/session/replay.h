@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "evaluate/api.h"
 #include "session/plan.h"
 #include "store/store.h"
 
@@ -20,6 +21,9 @@ struct ReplayResult {
   };
   std::optional<Difference> difference;
 };
+
+/// What the evaluator said of the device when the run began. Error kinds: `store_corrupt`, those of a document.
+Result<DeviceFacts> device_facts_of(const store::RunRecord& run);
 
 /// Makes every decision of a run's search anew: same seed, settings and tuning records, and the evaluations that the
 /// run recorded told in their order. Nothing is compiled or measured, nothing is written.

@@ -151,9 +151,10 @@ class FakeEvaluator : public EvaluatorApi {
       {"eager", 10}, {"compile", 8}, {"max_autotune_no_cudagraphs", 7}, {"max_autotune", 6}};
   double shipped_ms = 4, shipped_spread = 0.1;
   double shipped_kept_ms = 0, baseline_kept_ms = 0;  ///< where the caller keeps results; baselines' beside their own
-  double aten_ms = 0;                                ///< of a region's aten form; 0: 10
-  std::map<std::string, double> spread;              ///< of baselines, where it is not 0.1
-  FakeClock* clock = nullptr;                        ///< moved by what a call takes
+  double bandwidth_gbs = 0;
+  double aten_ms = 0;                    ///< of a region's aten form; 0: 10
+  std::map<std::string, double> spread;  ///< of baselines, where it is not 0.1
+  FakeClock* clock = nullptr;            ///< moved by what a call takes
   double evaluate_seconds = 0, verify_seconds = 0;
   std::string late;                               ///< the call (open, evaluate, verify, claim) that runs out of time
   std::string late_mode;                          ///< a baseline that does while it is compiled
@@ -175,6 +176,7 @@ class FakeEvaluator : public EvaluatorApi {
     out.task_sha256 = source;
     out.device.target = request.target == "auto" ? "cpu" : request.target;
     out.device.name = "a fake";
+    out.device.bandwidth_gbs = bandwidth_gbs;
     return out;
   }
   Result<RegionReply> region(const RegionRequest& request) override {

@@ -436,6 +436,7 @@ TEST_CASE("Ctrl-C: what was found is verified and shipped, against eager alone")
 TEST_CASE("a run that was to search only ends there, and --resume takes it to the end") {
   World world;
   world.request.search_only = true;
+  world.evaluator.bandwidth_gbs = 100;
   auto searched = world.run();
   REQUIRE(searched);
   CHECK(searched->outcome == "searched");
@@ -456,9 +457,12 @@ TEST_CASE("a run that was to search only ends there, and --resume takes it to th
   const std::size_t measured = world.records().size();
   world.request.search_only = false;
   world.request.resume = true;
+  world.evaluator.bandwidth_gbs = 103;  // measured again
   auto whole = world.run();
   REQUIRE(whole);
   CHECK(whole->outcome == "improved");
+  // Its decisions followed bounds that follow from the rates that it began with.
+  CHECK(whole->device.bandwidth_gbs == 100);
   CHECK(whole->regions.front().best_ms == searched->regions.front().best_ms);
   CHECK(whole->seconds_in.back().first == "claim");
   // Of regions nothing was measured again: what is new is the whole program.
