@@ -1,4 +1,4 @@
-"""The gate must mutation_check: outputs that take no work, or one step less precision than eager uses, have to fail.
+"""The gate must bite: outputs that take no work, or one step less precision than eager uses, have to fail.
 
 Those that pass make a task degenerate: nothing is claimed on it. It is a note where
 - a lower precision passes because eager's own rounding is coarser (the yardstick is eager, whose precision is what the user has
@@ -25,7 +25,13 @@ from planish.oracle.region import Region, judge_output
 SEED, OTHER_SEED = 90002, 90003
 _INPUTS_TRIED = 3
 _OTHER_REGIMES = ("normal", "wide")
-_WORDS = {"f32": "single precision", "bf16": "values rounded to bf16", "tf32 products": "TF32 products", "fp8": "inputs rounded to 8 bits"}
+_WORDS = {
+    "constant": "a constant",
+    "f32": "single precision",
+    "bf16": "values rounded to bf16",
+    "tf32 products": "TF32 products",
+    "fp8": "inputs rounded to 8 bits",
+}
 
 
 def mutation_check(region: Region) -> dict[str, Any]:
@@ -57,8 +63,7 @@ def _look_elsewhere(region: Region, data: DataSet, regime: str, found: dict[str,
     passes = {*there["degenerate"], *(note["about"] for note in there["notes"])}
     for name in [name for name in found["degenerate"] if name in there["tried"] and name not in passes]:
         found["degenerate"].remove(name)
-        words = _WORDS.get(name, {"constant": "a constant"}.get(name, name))
-        text = f"on the task's own data {words} would pass; on {regime} data, which every proof includes, that fails"
+        text = f"on the task's own data {_WORDS.get(name, name)} would pass; on {regime} data, which every proof includes, that fails"
         found["notes"].append({"kind": "fails_elsewhere", "about": name, "text": text})
 
 
