@@ -76,39 +76,6 @@ std::optional<Division> division_of(const Kernel& kernel, const std::array<std::
   return found;
 }
 
-/// The kernel over i and r in place of v, an outer variable: i in its place, r behind it.
-void split(Kernel& kernel, int variable, const Division& division) {
-  const std::int64_t extent = kernel.space.extents[static_cast<std::size_t>(variable)];
-  ir::Space space = kernel.space;
-  space.extents[static_cast<std::size_t>(variable)] = (extent - 1 + division.shift) / division.by + 1;
-  space.extents.insert(space.extents.begin() + variable + 1, division.by);
-  std::vector<IndexExpr> replacements;
-  for (int v = 0; v < static_cast<int>(kernel.space.extents.size()); ++v) {
-    IndexExpr e = IndexExpr::variable(v > variable ? v + 1 : v);
-    if (v == variable) {
-      e = IndexExpr::build(-division.shift, {{{ir::Atom::Kind::variable, v, 1, nullptr}, division.by},
-                                             {{ir::Atom::Kind::variable, v + 1, 1, nullptr}, 1}});
-    }
-    replacements.push_back(std::move(e));
-  }
-  const auto into = [&](IndexExpr& e) { e = ir::substitute(e, replacements, space); };
-  const auto all_into = [&](std::vector<Bound>& bounds) {
-    for (Bound& bound : bounds) into(bound.e);
-    std::erase_if(bounds, [&](const Bound& bound) { return ir::always(bound, space); });
-  };
-  for (Node& node : kernel.nodes) {
-    into(node.index);
-    all_into(node.where);
-  }
-  for (Output& output : kernel.outputs) {
-    into(output.index);
-    all_into(output.where);
-    const Bound there{replacements[static_cast<std::size_t>(variable)], 0, extent};
-    if (!ir::always(there, space)) output.where.push_back(there);
-  }
-  kernel.space = std::move(space);
-}
-
 bool within(const Bound& bound, const std::vector<Bound>& all) {
   return std::ranges::find(all, bound) != all.end();
 }
@@ -194,6 +161,38 @@ bool apart(Kernel kernel, int v) {
 
 }  // namespace
 
+void split(Kernel& kernel, int variable, std::int64_t by, std::int64_t shift) {
+  const std::int64_t extent = kernel.space.extents[static_cast<std::size_t>(variable)];
+  ir::Space space = kernel.space;
+  space.extents[static_cast<std::size_t>(variable)] = (extent - 1 + shift) / by + 1;
+  space.extents.insert(space.extents.begin() + variable + 1, by);
+  std::vector<IndexExpr> replacements;
+  for (int v = 0; v < static_cast<int>(kernel.space.extents.size()); ++v) {
+    IndexExpr e = IndexExpr::variable(v > variable ? v + 1 : v);
+    if (v == variable) {
+      e = IndexExpr::build(-shift, {{{ir::Atom::Kind::variable, v, 1, nullptr}, by},
+                                    {{ir::Atom::Kind::variable, v + 1, 1, nullptr}, 1}});
+    }
+    replacements.push_back(std::move(e));
+  }
+  const auto into = [&](IndexExpr& e) { e = ir::substitute(e, replacements, space); };
+  const auto all_into = [&](std::vector<Bound>& bounds) {
+    for (Bound& bound : bounds) into(bound.e);
+    std::erase_if(bounds, [&](const Bound& bound) { return ir::always(bound, space); });
+  };
+  for (Node& node : kernel.nodes) {
+    into(node.index);
+    all_into(node.where);
+  }
+  for (Output& output : kernel.outputs) {
+    into(output.index);
+    all_into(output.where);
+    const Bound there{replacements[static_cast<std::size_t>(variable)], 0, extent};
+    if (!ir::always(there, space)) output.where.push_back(there);
+  }
+  kernel.space = std::move(space);
+}
+
 Phased phased(const Kernel& kernel) {
   Phased out{kernel, false, {}};
   if (kernel.reductions.size() != 1 || kernel.inner < 1) return out;
@@ -203,7 +202,7 @@ Phased phased(const Kernel& kernel) {
     const auto division = division_of(out.kernel, factors_of(out.kernel), v);
     if (!division) continue;
     Kernel tried = out.kernel;
-    split(tried, v, *division);
+    split(tried, v, division->by, division->shift);
     if (!apart(tried, v)) continue;
     out.kernel = std::move(tried);
     out.phases = true;

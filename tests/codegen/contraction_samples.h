@@ -198,6 +198,8 @@ inline std::vector<ContractionSample> convolution_samples(bool large) {
            {.x = {2, 8, 6, 7, 8}, .w = {16, 8, 3, 3, 3}, .padding = 1, .chain = true},
            {.x = {2, 16, 13, 14}, .w = {24, 16, 3, 3}, .stride = 2, .padding = 1},
            {.x = {2, 3, 31, 29}, .w = {24, 3, 7, 7}, .stride = 2, .padding = 3},
+           {.x = {2, 3, 9, 19, 14}, .w = {16, 3, 3, 3, 3}, .chain = true},
+           {.x = {2, 8, 267}, .w = {16, 8, 5}, .padding = 2, .chain = true},
        })
     all.push_back(conv_sample(how));
   if (!large) return all;
@@ -214,6 +216,9 @@ inline std::vector<ContractionSample> convolution_samples(bool large) {
            {.x = {64, 64, 131072}, .w = {128, 64, 3}},
            {.x = {16, 64, 128, 128}, .w = {64, 64, 5, 9}, .padding = 4, .dilation = 2},
            {.x = {32, 256, 64, 64}, .w = {256, 32, 3, 3}, .padding = 1, .groups = 8},
+           {.x = {128, 3, 16, 64, 64}, .w = {16, 3, 3, 3, 3}, .chain = true},
+           {.x = {128, 8, 16, 64, 64}, .w = {16, 8, 3, 3, 3}, .chain = true},
+           {.x = {128, 8, 256, 256}, .w = {32, 8, 3, 3}, .chain = true},
        })
     all.push_back(conv_sample(how));
   return all;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 
 #include "codegen/contraction/cuda_contraction.h"
@@ -128,7 +129,9 @@ TEST_CASE("what the tensor core reads of a tap is what the convolution multiplie
     REQUIRE(c);
     if (const auto sliding = contraction::sliding_of(sample.kernel, *c)) check_places(sample.kernel, *c, *sliding);
   }
-  for (const auto& sample : samples::transposed_samples(false)) {
+  auto products = samples::transposed_samples(false);
+  std::ranges::move(convolution_samples(false), std::back_inserter(products));
+  for (const auto& sample : products) {
     CAPTURE(sample.python);
     const auto product = contraction::product_of(sample.kernel);
     REQUIRE(product);
@@ -258,6 +261,7 @@ TEST_CASE("every convolution has seeds of one and of three products, each legal 
     CAPTURE(sample.python);
     const auto guesses = seeds(sample.kernel, h200());
     const bool slides = contraction::sliding_of(sample.kernel, *contraction_of(sample.kernel)).has_value();
+    const bool mends = contraction::wasted(*contraction::product_of(sample.kernel)).has_value();
     const auto with = [&](std::int64_t passes) {
       return std::ranges::any_of(guesses, [&](const Genome& g) { return value_of(g, "passes", 3) == passes; });
     };
@@ -267,8 +271,8 @@ TEST_CASE("every convolution has seeds of one and of three products, each legal 
       CHECK(illegal(sample.kernel, h200(), genome) == "");
       const auto emitted = emit(sample.kernel, h200(), genome);
       REQUIRE(emitted);
-      // Both packings, what is done again where magnitudes ask for it, the product, and joining.
-      const std::size_t launches = 3 + (slides ? 1 : 0) + (genome.at("split") > 1 ? 1 : 0);
+      // Both packings, what is done again where magnitudes ask for it, the product, joining, and mending.
+      const std::size_t launches = 3 + (slides ? 1 : 0) + (genome.at("split") > 1 ? 1 : 0) + (mends ? 1 : 0);
       CHECK(emitted->after.size() + 1 == launches);
       CHECK(emit(sample.kernel, h200(), genome)->source == emitted->source);
     }

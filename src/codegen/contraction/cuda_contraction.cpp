@@ -25,31 +25,12 @@ using contraction::TilePlan;
 
 constexpr std::int64_t largest_launch = (std::int64_t{1} << 31) - 1;
 
-/// The 16-bit type whose values a factor has, all of them exactly.
-std::optional<DType> narrow_type(const Kernel& kernel, int factor) {
-  const Node& node = kernel.nodes[static_cast<std::size_t>(factor)];
-  const auto narrow = [](DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; };
-  if (node.op == Op::cast && !node.args.empty()) {
-    const Node& from = kernel.nodes[static_cast<std::size_t>(node.args[0])];
-    const bool rounded = from.op == Op::load || (from.op == Op::cast && from.rounds);
-    if (narrow(from.dtype) && rounded) return from.dtype;
-  }
-  if (narrow(node.dtype) && (node.op == Op::load || (node.op == Op::cast && node.rounds))) return node.dtype;
-  return std::nullopt;
-}
-
-/// Set where both factors have the same 16-bit type.
-std::optional<DType> narrow_type(const Kernel& kernel, const Contraction& c) {
-  const auto first = narrow_type(kernel, c.first), second = narrow_type(kernel, c.second);
-  return first && first == second ? first : std::nullopt;
-}
-
 TilePlan plan_of(const Product& product, const Genome& genome, const Device& device) {
   const auto value = [&](GeneName name, std::int64_t otherwise) {
     return static_cast<int>(gene(genome, name, otherwise));
   };
   TilePlan plan;
-  const auto narrow = narrow_type(product.kernel, product.c);
+  const auto narrow = contraction::narrow_type(product.kernel, product.c);
   plan.scheme = narrow ? Scheme::plain : value("passes", 3) == 1 ? Scheme::single : Scheme::split;
   plan.element = narrow == DType::bf16 ? Element::bf16 : Element::f16;
   plan.bm = value("tile_m", 128);
@@ -83,7 +64,7 @@ std::string tensor_cores_lack(const Kernel& kernel, const Device& device) {
     return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
   };
   if (!in_f32(product->c.first) || !in_f32(product->c.second)) return "factors that are not computed in f32";
-  if (contraction::wasted(*product) && narrow_type(product->kernel, product->c))
+  if (contraction::wasted(*product) && contraction::narrow_type(product->kernel, product->c))
     return "16-bit factors with places where there is nothing to multiply";
   const Genome smallest{{"tile_m", 64}, {"tile_n", 16}, {"tile_k", 32}, {"stages", 2}};
   const Status fits = contraction::check(product->problem, plan_of(*product, smallest, device), device.shared_bytes);
@@ -92,7 +73,7 @@ std::string tensor_cores_lack(const Kernel& kernel, const Device& device) {
 
 std::vector<Gene> contraction_genes(const Product& product, const Device& device) {
   const Problem& problem = product.problem;
-  const bool fp32 = !narrow_type(product.kernel, product.c);
+  const bool fp32 = !contraction::narrow_type(product.kernel, product.c);
   // Where PyTorch itself may round fp32 factors to ten bits, as convolutions do unless told otherwise, one product of
   // rounded factors may be as good: the gate says.
   const bool rounds = fp32 && product.sliding;
@@ -136,7 +117,8 @@ std::string contraction_illegal(const Product& product, const Device& device, co
 
 std::vector<Genome> contraction_seeds(const Product& product, const Device& device) {
   const auto genes = contraction_genes(product, device);
-  const bool fp32 = !narrow_type(product.kernel, product.c), rounds = find_gene(genes, "passes") != nullptr;
+  const bool fp32 = !contraction::narrow_type(product.kernel, product.c),
+             rounds = find_gene(genes, "passes") != nullptr;
   struct Tile {
     std::int64_t m, n, k, stages, blocks = 1, pingpong = 0;
   };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/contraction/blocked.h"
 #include "codegen/contraction/pack.h"
 #include "codegen/phases.h"
 #include "codegen/variables.h"
@@ -54,7 +55,25 @@ void turn_over(Contraction& c) {
   std::swap(c.rows, c.columns);
 }
 
+/// The 16-bit type whose values a factor has, all of them exactly.
+std::optional<DType> narrow_type_of(const Kernel& kernel, int factor) {
+  const Node& node = kernel.nodes[static_cast<std::size_t>(factor)];
+  const auto narrow = [](DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; };
+  if (node.op == Op::cast && !node.args.empty()) {
+    const Node& from = kernel.nodes[static_cast<std::size_t>(node.args[0])];
+    const bool rounded = from.op == Op::load || (from.op == Op::cast && from.rounds);
+    if (narrow(from.dtype) && rounded) return from.dtype;
+  }
+  if (narrow(node.dtype) && (node.op == Op::load || (node.op == Op::cast && node.rounds))) return node.dtype;
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<DType> narrow_type(const Kernel& kernel, const Contraction& c) {
+  const auto first = narrow_type_of(kernel, c.first), second = narrow_type_of(kernel, c.second);
+  return first && first == second ? first : std::nullopt;
+}
 
 std::optional<Operand> wasted(const Product& product) {
   if (product.taps.empty()) return std::nullopt;
@@ -74,14 +93,25 @@ std::int64_t noted_images(const Product& product) {
   return product.sliding->images * (shared ? 1 : product.c.batches);
 }
 
+Result<Contraction> oriented(const Kernel& kernel) {
+  PLANISH_TRY(Contraction c, contraction_of(kernel));
+  if (run_through_phases(kernel, c)) turn_over(c);
+  return c;
+}
+
 Result<Product> product_of(const Kernel& kernel) {
   Product out;
   Phased split = phased(kernel);
   out.kernel = std::move(split.kernel);
   out.taps = std::move(split.taps);
-  PLANISH_TRY(out.c, contraction_of(out.kernel));
+  PLANISH_TRY(out.c, oriented(out.kernel));
   Contraction& c = out.c;
-  if (run_through_phases(out.kernel, c)) turn_over(c);
+  // What packing notes of elements that are not finite is noted of fp32 alone.
+  if (auto blocks = narrow_type(out.kernel, c) ? std::nullopt : blocked(out.kernel, c)) {
+    out.kernel = std::move(blocks->kernel);
+    out.taps.push_back(blocks->tap);
+    PLANISH_TRY(c, oriented(out.kernel));
+  }
   // The second factor is packed last: what packing notes of it nothing clears.
   if (wasted(out) == Operand::a && !sliding_of(out.kernel, c)) turn_over(c);
   out.problem = {.m = c.rows,

@@ -11,16 +11,24 @@ namespace planish::codegen::contraction {
 
 /// What a contraction kernel multiplies, and how its factors lie: all that tile plans are made for.
 struct Product {
-  Kernel kernel;  ///< what is emitted: the kernel with phases in place of variables that move both factors
-  /// Where one of these does not hold there is nothing to multiply, though zeros are (see Phased).
+  Kernel kernel;  ///< what is emitted: the kernel with phases in place of variables that move both factors, and with
+                  ///< blocks of places where channels are few
+  /// Where one of these does not hold there is nothing to multiply, though zeros are (see Phased and Blocked).
   std::vector<ir::Bound> taps;
   Contraction c;  ///< of `kernel`
   std::optional<Sliding> sliding;
   Problem problem;
 };
 
+/// The contraction with that factor first whose rows the results' memory does not run along; or, where it runs through
+/// phases of places, along these. Errors are contraction_of()'s.
+Result<Contraction> oriented(const Kernel& kernel);
+
 /// Errors are contraction_of()'s.
 Result<Product> product_of(const Kernel& kernel);
+
+/// The 16-bit type whose values both factors have, all of them exactly; nothing where they have none in common.
+std::optional<DType> narrow_type(const Kernel& kernel, const Contraction& c);
 
 /// The factor whose elements the tensor core multiplies with zeros where there is nothing to multiply; nothing where
 /// there are no such places.

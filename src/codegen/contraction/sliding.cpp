@@ -132,21 +132,33 @@ void count(const Kernel& kernel, Sliding& out) {
   out.chunks = chunks_of(out.channel_count);
 }
 
-/// The same with the last dim's taps among the channels; nothing where that does not shorten the sum by a quarter, or
-/// makes the stored array larger than it is worth.
-std::optional<Sliding> with_taps_as_channels(const Kernel& kernel, const Sliding& sliding) {
+/// The same with the taps of that slide among the channels; nothing where that does not shorten the sum by a quarter,
+/// or makes the stored array larger than it is worth.
+std::optional<Sliding> with_taps_as_channels(const Kernel& kernel, const Sliding& sliding, std::size_t which) {
   Sliding out = sliding;
-  if (out.slides.back().tap < 0 || out.slides.size() < 2) return std::nullopt;
-  out.channels.push_back(out.slides.back().tap);
+  Slide& slide = out.slides[which];
+  if (slide.tap < 0) return std::nullopt;
+  // Without a stride neighbouring taps share what a tile reads: only arithmetic is saved, and that rarely bounds.
+  const std::int64_t most = slide.stride == 1 ? 1 : 2;
+  out.channels.push_back(slide.tap);
   std::ranges::sort(out.channels);
-  out.slides.back() = still(kernel, out.slides.back().row);
-  if (std::ranges::all_of(out.slides, [](const Slide& slide) { return slide.tap < 0; })) return std::nullopt;
+  slide = still(kernel, slide.row);
+  if (std::ranges::all_of(out.slides, [](const Slide& one) { return one.tap < 0; })) return std::nullopt;
   count(kernel, out);
   const auto stored = [](const Sliding& one) { return one.phases * one.plane * one.chunks; };
-  // Without a stride neighbouring taps share what a tile reads: only arithmetic is saved, and that rarely bounds.
-  const std::int64_t most = sliding.slides.back().stride == 1 ? 1 : 2;
   if (depth_of(out) * 4 > depth_of(sliding) * 3 || stored(out) > most * stored(sliding)) return std::nullopt;
   return out;
+}
+
+/// Few channels are filled up to chunks with the taps of that dim that leaves the shortest sum; the last of equal ones,
+/// whose places then have no phases.
+Sliding with_full_chunks(const Kernel& kernel, Sliding sliding) {
+  Sliding best = sliding;
+  for (std::size_t i = sliding.slides.size(); i-- > 0;) {
+    auto tried = with_taps_as_channels(kernel, sliding, i);
+    if (tried && depth_of(*tried) < depth_of(best)) best = std::move(*tried);
+  }
+  return best;
 }
 
 std::optional<Sliding> slide_factor(const Kernel& kernel, const Contraction& c, Operand operand) {
@@ -171,7 +183,7 @@ std::optional<Sliding> slide_factor(const Kernel& kernel, const Contraction& c, 
   count(kernel, out);
   std::int64_t unfolded = out.channel_count;
   for (const Slide& slide : out.slides) unfolded *= slide.rows * slide.taps;
-  if (auto fewer = with_taps_as_channels(kernel, out)) out = std::move(*fewer);
+  out = with_full_chunks(kernel, std::move(out));
   if (out.phases * out.plane * out.chunks * 8 >= unfolded) return std::nullopt;
   return out;
 }

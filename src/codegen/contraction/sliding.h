@@ -30,7 +30,7 @@ struct Sliding {
   Operand operand = Operand::b;
   std::vector<Slide> slides;  ///< ascending in `row`
   std::vector<int> apart;     ///< variables of rows that do not slide; each setting is an image
-  std::vector<int> channels;  ///< variables of the sum that no row slides along: also the taps of the last dim where
+  std::vector<int> channels;  ///< variables of the sum that no row slides along: also the taps of one dim where
                               ///< channels are too few to fill chunks
   std::int64_t channel_count = 1, images = 1;
   std::int64_t plane = 1;   ///< places of an image in all slides

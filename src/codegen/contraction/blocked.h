@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "codegen/contraction/contraction.h"
+#include "codegen/kernel.h"
+
+/// Convolutions with few channels of results, which would fill few of a tile's 64 rows: neighbouring places of one dim
+/// become rows as well. Pure; thread-safe.
+///
+/// In place of a row variable y of the factor that slides, with u = stride · y + tap, come blocks of `by` places,
+/// y = by · b + r. The sum is over v = stride · r + tap, all that a block's places read, and so u = stride · by · b +
+/// v: the sliding factor does not know r. That of the taps does: its rows are (channel, r), and it is 0 where v -
+/// stride · r is no tap. Of v's stride · (by - 1) + taps a place needs `taps`: the rest is multiplied with zeros, which
+/// costs less than rows that nobody needs. Where the other factor is not finite there, see Product::taps.
+namespace planish::codegen::contraction {
+
+struct Blocked {
+  Kernel kernel;
+  ir::Bound tap;  ///< where it does not hold there is nothing to multiply, though `kernel` multiplies with 0
+};
+
+/// The way to cut `kernel` into blocks with the least work for tensor cores; nothing where none spares a quarter of it.
+std::optional<Blocked> blocked(const Kernel& kernel, const Contraction& contraction);
+
+}  // namespace planish::codegen::contraction
