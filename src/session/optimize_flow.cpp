@@ -375,7 +375,7 @@ class Flow {
           std::max(options.budget.seconds - recording_->seconds_used(), 0.0));
     name_regions();
     RegionEvaluator evaluator(world_.evaluator, opened_.session, *plan_, [this] { return time_.for_search(); });
-    options.window = SearchSetup::window(opened_.device.target);
+    options.window = SearchSetup::window(opened_.device);
     options.seconds_used = recording_->seconds_used();
     options.cancel = world_.cancel;
     options.target = opened_.device.target;

@@ -186,7 +186,7 @@ Result<ReplayResult> replay(store::Store& store, const store::RunRecord& run, Pl
   const JudgeAdvisor advisor(device_of(device));
   search::RunOptions options;
   options.budget = {0, world.searched()};
-  options.window = SearchSetup::window(device.target);
+  options.window = SearchSetup::window(device);
   options.target = device.target;
   options.advisor = &advisor;
   auto ran = search::run_search(*search, world, &world, world, real_clock(), options);

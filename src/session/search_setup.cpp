@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/backend.h"
+
 namespace planish::session {
 namespace {
 
@@ -30,6 +32,10 @@ class SearchSetup::Predict : public search::Predictor {
 
 SearchSetup::SearchSetup(TuningDatabase& tuning) : tuning_(tuning) {}
 SearchSetup::~SearchSetup() = default;
+
+int SearchSetup::window(const DeviceFacts& device) {
+  return backend::named(device.target).on_host ? 2 : std::clamp(device.cores / 2, 4, 8);
+}
 
 void SearchSetup::add(const PlannedRegion& region, double fallback_ms, double bound_ms) {
   search::RegionSpec spec;

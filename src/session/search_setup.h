@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "evaluate/api.h"
 #include "search/search.h"
 #include "session/plan.h"
 #include "session/seeded_domain.h"
@@ -39,8 +39,9 @@ class SearchSetup {
   /// `how` without regions' ways and predictor, which are this one's to say.
   std::unique_ptr<search::Search> make(std::uint64_t seed, search::SearchOptions how);
 
-  /// Evaluations under way at once.
-  static int window(const std::string& target) { return backend::named(target).on_host ? 2 : 4; }
+  /// Evaluations under way at once: one is measured while the others compile, on about half of the cores. Few where
+  /// kernels run on those same cores, and never many: what is under way is proposed without knowing the others' times.
+  static int window(const DeviceFacts& device);
 
  private:
   class Predict;
