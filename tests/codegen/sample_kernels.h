@@ -442,6 +442,30 @@ inline Sample group_norm(std::int64_t n, std::int64_t groups, std::int64_t per_g
   return {"group_norm", {{"n", n}, {"groups", groups}, {"per_group", per_group}, {"hw", hw}}, std::move(b.k)};
 }
 
+/// Of the logistic function of x and a shift a channel: what is folded is dear, and is made of what vectors share.
+inline Sample activated_group_norm(std::int64_t n, std::int64_t groups, std::int64_t per_group, std::int64_t hw) {
+  Build b;
+  b.k.anchor = Anchor::row;
+  b.k.space.extents = {n, groups, per_group, hw};
+  b.k.inner = 2;
+  const std::int64_t row = per_group * hw;
+  const auto full = b.at({{0, groups * row}, {1, row}, {2, hw}, {3, 1}});
+  const auto channel = b.at({{1, per_group}, {2, 1}});
+  const std::vector<std::int64_t> shape = {n, groups * per_group, hw};
+  const int data = b.load(b.input(DType::f32, shape), full);
+  const int shift = b.load(b.input(DType::f32, {groups * per_group}), channel);
+  const int x = b.op(Op::sigmoid, {b.op(Op::add, {data, shift})});
+  const int weight = b.load(b.input(DType::f32, {groups * per_group}), channel);
+  const int bias = b.load(b.input(DType::f32, {groups * per_group}), channel);
+  const int scale = b.constant(1.0 / static_cast<double>(row));
+  const int mean = b.op(Op::mul, {b.reduce(ReduceKind::sum, x, 0), scale});
+  const int centred = b.op(Op::sub, {x, mean});
+  const int var = b.op(Op::mul, {b.reduce(ReduceKind::sum, b.op(Op::mul, {centred, centred}), 1), scale});
+  const int rstd = b.op(Op::rsqrt, {b.op(Op::add, {var, b.constant(1e-5)})});
+  b.output(b.op(Op::fma, {b.op(Op::mul, {centred, rstd}), weight, bias}), DType::f32, shape, full);
+  return {"activated_group_norm", {{"n", n}, {"groups", groups}, {"per_group", per_group}, {"hw", hw}}, std::move(b.k)};
+}
+
 /// Small ones, of every kind and awkward sizes: fast enough to emulate.
 inline std::vector<Sample> small_samples() {
   std::vector<Sample> out;
@@ -486,6 +510,8 @@ inline std::vector<Sample> small_samples() {
   out.push_back(rms_channels(3, 64, 17));
   out.push_back(group_norm(2, 3, 4, 64));
   out.push_back(group_norm(2, 2, 3, 27));
+  out.push_back(activated_group_norm(2, 3, 4, 60));
+  out.push_back(activated_group_norm(3, 2, 3, 1372));
   return out;
 }
 

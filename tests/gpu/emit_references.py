@@ -254,6 +254,9 @@ def reference(kernel: dict[str, Any], inputs: list[torch.Tensor], dtype: torch.d
             return [e.cumsum(1) / e.sum(1, keepdim=True), e.sum(1)]
         case "group_norm":
             return [torch.nn.functional.group_norm(x[0], p["groups"], x[1], x[2], 1e-5)]
+        case "activated_group_norm":
+            y = torch.sigmoid(x[0] + x[1].view(1, -1, 1))
+            return [torch.nn.functional.group_norm(y, p["groups"], x[2], x[3], 1e-5)]
         case "embedding_scale":
             return [picked(x[1], 0, x[0]) * 2]
         case "embedding_norm":

@@ -72,9 +72,10 @@ void plan_lanes(const Kernel& kernel, const PlanFacts& facts, CudaPlan& plan) {
   const auto base = plan.row ? facts.base : std::nullopt;
   const bool aligned = !base || divisor_of(*base, plan.grain) == plan.grain;
   if (divides && aligned) return;
-  lanes.mode = Lanes::Mode::flat;
   lanes.primary = base;
   plan.shifted = !aligned;
+  // Rows shifted by whole vectors, to begin at lines: what vectors have in common they have all the same.
+  if (!divides || divisor_of(*base, plan.width) != plan.width) lanes.mode = Lanes::Mode::flat;
 }
 
 /// Clusters that surely run at the same time with so many blocks on a multiprocessor: one that had to wait for

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "codegen/emit/cuda_emit.h"
+#include "codegen/emit/cuda_kept.h"
 #include "codegen/emit/cuda_writer.h"
 #include "codegen/templates/column/cuda_column_plan.h"
 #include "codegen/templates/column/cuda_cooperative_states.h"
@@ -362,21 +363,22 @@ class ColumnWriter : private CooperativeStates {
   struct Halves {
     std::string first, second;
   };
-  Halves halves(const std::vector<Fold>& folds) {
+  Halves halves(const std::vector<Fold>& folds, KeptElements& twice) {
     Halves text{taken(folds), {}};
     for (const Fold& fold : folds) {
       const int r = fold.reduction;
       if (fold.follower < 0) continue;
+      const std::string x = w.name(fold.x), known = twice.second_name(fold.x, text.first);
       if (team()) {
-        text.first += inside_only(first_look(fold, w.name(fold.x), counted()));
-        text.second += inside_only(second_look(fold, w.name(fold.x)));
+        text.first += inside_only(first_look(fold, x, counted()));
+        text.second += inside_only(second_look(fold, known));
       } else if (fold.kind == Fold::Kind::exponentials) {
-        text.first += inside_only(fmt::format("top{0}[j] = pl_max(top{0}[j], {1});", r, w.name(fold.x)));
-        text.second += inside_only(fmt::format("a{0}s[j] += {1}({2} - a{0}m[j]);", r, exponential(), w.name(fold.x)));
+        text.first += inside_only(fmt::format("top{0}[j] = pl_max(top{0}[j], {1});", r, x));
+        text.second += inside_only(fmt::format("a{0}s[j] += {1}({2} - a{0}m[j]);", r, exponential(), known));
       } else if (fold.kind == Fold::Kind::deviations) {
-        text.first += inside_only(fmt::format("part{0}[j] += {1}; seen{0}[j] += 1.0f;", r, w.name(fold.x)));
-        text.second += inside_only(
-            fmt::format("{{ const float off = {1} - part{0}[j]; a{0}q[j] += off * off; }}", r, w.name(fold.x)));
+        text.first += inside_only(fmt::format("part{0}[j] += {1}; seen{0}[j] += 1.0f;", r, x));
+        text.second +=
+            inside_only(fmt::format("{{ const float off = {1} - part{0}[j]; a{0}q[j] += off * off; }}", r, known));
       }
     }
     return text;
@@ -442,7 +444,8 @@ class ColumnWriter : private CooperativeStates {
   void chunk(const std::vector<Fold>& folds, const std::vector<int>& nodes, const std::vector<int>& kept,
              const std::vector<int>& stored) {
     const bool in_shared = base_.residency == Residency::shared;
-    Halves text = halves(folds);
+    KeptElements twice(kernel_, w, base_.unroll, base_.width);
+    Halves text = halves(folds, twice);
     for (const int o : stored) text.first += w.set_lane(o);
     w.copies_ahead = true;
     if (in_shared) {
@@ -457,7 +460,7 @@ class ColumnWriter : private CooperativeStates {
       compute_and_store(nodes, text.first, stored);
     });
     move_state(folds);
-    unrolled([&] { w.compute(nodes, text.second); });
+    unrolled([&] { w.compute(twice.computed_again(nodes), text.second); });
     w.copies_ahead = false;
   }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "codegen/emit/cuda_kept.h"
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/cuda_stages.h"
 #include "codegen/emit/cuda_writer.h"
@@ -153,7 +154,8 @@ class RowWriter {
     w.open(exact() || w.whole ? std::string("{")
            : stretch          ? std::string("if (t < past) {")
                               : fmt::format("if (t < {}) {{", plan_.vectors));
-    if (plan_.lanes.mode == Lanes::Mode::flat) {
+    const bool flat = plan_.lanes.mode == Lanes::Mode::flat;
+    if (flat || plan_.shifted) {
       std::string at = "t";
       if (ends_last()) {
         const std::int64_t inside = plan_.vectors - plan_.cut_vectors();
@@ -162,6 +164,9 @@ class RowWriter {
                                    inside + plan_.front);
       }
       w.line(fmt::format("const int e0 = {} * {}{};", at, plan_.width, plan_.shifted ? " - shift" : ""));
+      if (flat) return;
+      w.line(fmt::format("const int own = e0 / {};", plan_.width));
+      w.decode("own", inner_, plan_.lanes.variable);
     } else {
       if (plan_.stages != 0) w.line(fmt::format("const int e0 = t * {};", plan_.width));
       w.decode("t", inner_, plan_.lanes.variable);
@@ -418,7 +423,6 @@ class RowWriter {
   void online_steps(const std::vector<OnlinePair>& pairs, const std::vector<int>& nodes, const std::vector<int>& kept,
                     const std::vector<int>& stored, const std::string& others, bool totals) {
     const bool in_shared = plan_.residency == Residency::shared;
-    const auto value = [&](const OnlinePair& pair) { return w.name(pair.x); };
     std::string zeros;
     std::string bottoms;
     for (int j = 0; j < plan_.width; ++j) {
@@ -432,22 +436,24 @@ class RowWriter {
     if (in_shared) {
       for (const int id : kept) w.line(fmt::format("{} s{}[{}];", w.pack_type(id), id, plan_.unroll));
     }
+    KeptElements twice(kernel_, w, plan_.unroll, plan_.width);
     for (const auto& pair : pairs) {
       const int l = pair.leader;
       const int f = pair.follower;
+      const std::string value = w.name(pair.x);
+      const std::string known = twice.second_name(pair.x, first);
       if (pair.kind == OnlinePair::Kind::exponentials) {
         w.line(fmt::format("float top{}[{}] = {{{}}};", l, plan_.width, bottoms));
-        first += inside_only(fmt::format("top{0}[j] = pl_max(top{0}[j], {1});", l, value(pair)));
-        second +=
-            inside_only(fmt::format("acc{}[j] += {};", f, exponential(fmt::format("{} - base{}", value(pair), l))));
+        first += inside_only(fmt::format("top{0}[j] = pl_max(top{0}[j], {1});", l, value));
+        second += inside_only(fmt::format("acc{}[j] += {};", f, exponential(fmt::format("{} - base{}", known, l))));
       } else {
         w.line(fmt::format("float part{}[{}] = {{{}}};", l, plan_.width, zeros));
         w.line(counted ? fmt::format("float seen{} = 0.0f;", l)
                        : fmt::format("const float seen{} = {}.0f;", l, plan_.unroll * plan_.width));
-        first += inside_only(fmt::format("part{0}[j] += {1};{2}", l, value(pair),
+        first += inside_only(fmt::format("part{0}[j] += {1};{2}", l, value,
                                          counted ? fmt::format(" seen{} += 1.0f;", l) : std::string()));
-        second += inside_only(
-            fmt::format("const float off{0} = {1} - here{2}; acc{0}[j] += off{0} * off{0};", f, value(pair), l));
+        second +=
+            inside_only(fmt::format("const float off{0} = {1} - here{2}; acc{0}[j] += off{0} * off{0};", f, known, l));
       }
     }
     unrolled_loop([&] {
@@ -482,7 +488,7 @@ class RowWriter {
         w.line(fmt::format("acc{0}[0] += sum{0};", l));
       }
     }
-    unrolled_loop([&] { compute(nodes, second); });
+    unrolled_loop([&] { compute(twice.computed_again(nodes), second); });
     w.copies_ahead = false;
   }
 
