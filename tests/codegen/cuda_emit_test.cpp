@@ -749,26 +749,28 @@ TEST_CASE("teams are for long rows of which there are some") {
 
 TEST_CASE("what both looks at a chunk need is computed once, and what a vector shares is loaded once") {
   const auto sample = samples::activated_group_norm(128, 8, 4, 254 * 254);
-  Genome genome = seeds(sample.kernel, h200()).front();
-  genome["residency"] = genome["cooperative"] = genome["prefetch"] = genome["persistent_rows"] = 0;
-  genome["cluster"] = 1;
-  genome["online"] = genome["lines"] = 1;
-  genome["vector"] = 16;
+  Genome genome;
+  for (const Gene& gene : genes(sample.kernel, h200())) genome[gene.name] = gene.choices.front();
+  for (const auto& [name, value] :
+       {std::pair{"online", 1}, {"lines", 1}, {"vector", 16}, {"threads", 256}, {"unroll", 2}})
+    genome[name] = value;
   REQUIRE(illegal(sample.kernel, h200(), genome) == "");
   const std::string source = emit(sample.kernel, h200(), genome)->source;
   const std::string loop = source.substr(source.find("#pragma unroll 1"));
   const std::string first = loop.substr(0, loop.find("#pragma unroll 1", 20));
   const auto count = [](const std::string& text, std::string_view what) {
-    std::size_t found = 0;
-    for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
-    return found;
+    std::size_t times = 0;
+    for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++times;
+    return times;
   };
   CHECK(count(first, "sigmoid(") == 1);
-  CHECK(count(first, "pl_ldg(") == 0);  // vectors of x, and one shift for each of them
+  // Two vectors of x, and one shift for each of them.
+  CHECK(count(first, "pl_ldg(") == 0);
   CHECK(count(first, "pl_load<") == 2);
+  CHECK(count(first, "[2][4];") == 1);
   // What is cheap is computed again: a register is worth more.
   const auto plain = samples::group_norm(128, 8, 4, 254 * 254);
-  CHECK(emit(plain.kernel, h200(), genome)->source.find("float x") == std::string::npos);
+  CHECK(emit(plain.kernel, h200(), genome)->source.find("[2][4];") == std::string::npos);
 }
 
 TEST_CASE("some draws have a team, where a kernel can have one") {
