@@ -161,7 +161,7 @@ bool apart(Kernel kernel, int v) {
 
 }  // namespace
 
-void split(Kernel& kernel, int variable, std::int64_t by, std::int64_t shift) {
+std::vector<IndexExpr> split(Kernel& kernel, int variable, std::int64_t by, std::int64_t shift) {
   const std::int64_t extent = kernel.space.extents[static_cast<std::size_t>(variable)];
   ir::Space space = kernel.space;
   space.extents[static_cast<std::size_t>(variable)] = (extent - 1 + shift) / by + 1;
@@ -191,6 +191,7 @@ void split(Kernel& kernel, int variable, std::int64_t by, std::int64_t shift) {
     if (!ir::always(there, space)) output.where.push_back(there);
   }
   kernel.space = std::move(space);
+  return replacements;
 }
 
 Phased phased(const Kernel& kernel) {

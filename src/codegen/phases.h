@@ -25,8 +25,9 @@ struct Phased {
 };
 
 /// The kernel over i and r in place of `variable` v = by · i - shift + r, one of the outer: i has its place, r < by
-/// comes behind it, and all variables after it move up by one. 0 <= shift < by.
-void split(Kernel& kernel, int variable, std::int64_t by, std::int64_t shift);
+/// comes behind it, and all variables after it move up by one. 0 <= shift < by. Returns what stands for each former
+/// variable, over the new space.
+std::vector<ir::IndexExpr> split(Kernel& kernel, int variable, std::int64_t by, std::int64_t shift);
 
 /// The kernel as it is where nothing of this helps.
 Phased phased(const Kernel& kernel);

@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "codegen/contraction/product.h"
@@ -28,7 +30,7 @@ Product product_of(const Kernel& kernel) {
 bool cuts(const Kernel& kernel) {
   const auto c = contraction::oriented(kernel);
   REQUIRE(c);
-  return contraction::blocked(kernel, *c).has_value();
+  return contraction::blocked(kernel, *c, {}).has_value();
 }
 
 void close(const Vector& found, const Vector& wanted) {
@@ -94,6 +96,38 @@ TEST_CASE("over blocks a convolution is what it was") {
     // The interpreter throws where an element is outside of its input, also where it is multiplied with zero.
     close(run(product_of(sample.kernel).kernel)[0], run(sample.kernel)[0]);
   }
+}
+
+TEST_CASE("there is nothing to multiply just where no tap is read, also of phases in blocks") {
+  auto all = samples::convolution_samples(false);
+  std::ranges::move(samples::transposed_samples(false), std::back_inserter(all));
+  std::size_t both = 0;
+  for (const auto& sample : all) {
+    CAPTURE(sample.python);
+    const Product product = product_of(sample.kernel);
+    both += product.taps.size() > 1;
+    const auto idle = contraction::wasted(product);
+    if (!idle) continue;
+    const Node* taps =
+        &product.kernel.nodes[static_cast<std::size_t>(*idle == Operand::a ? product.c.second : product.c.first)];
+    while (taps->op == Op::cast) taps = &product.kernel.nodes[static_cast<std::size_t>(taps->args[0])];
+    REQUIRE(taps->op == Op::load);
+    const auto& extents = product.kernel.space.extents;
+    std::vector<std::int64_t> at(extents.size(), 0);
+    const auto hold = [&](const std::vector<ir::Bound>& bounds) {
+      return std::ranges::all_of(bounds, [&](const ir::Bound& bound) {
+        const std::int64_t e = bound.e.evaluate(at);
+        return bound.lo <= e && e < bound.hi;
+      });
+    };
+    std::size_t wrong = 0;
+    for (std::size_t i = 1; i > 0;) {
+      wrong += hold(product.taps) != hold(taps->where);
+      for (i = extents.size(); i > 0 && ++at[i - 1] == extents[i - 1]; --i) at[i - 1] = 0;
+    }
+    CHECK(wrong == 0);
+  }
+  CHECK(both > 0);
 }
 
 TEST_CASE("rows are not filled up where that spares little, or where zeros could not be told from elements") {

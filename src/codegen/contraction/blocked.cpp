@@ -38,10 +38,10 @@ bool is_plain(const Kernel& kernel, int factor) {
                              });
 }
 
-Blocked in_blocks(const Kernel& kernel, const Contraction& c, const Sliding& sliding, const Slide& slide,
-                  std::int64_t by) {
-  Blocked out{kernel, {}};
-  split(out.kernel, slide.row, by, 0);
+Blocked in_blocks(const Kernel& kernel, const Contraction& c, const std::vector<ir::Bound>& taps_before,
+                  const Sliding& sliding, const Slide& slide, std::int64_t by) {
+  Blocked out{kernel, taps_before};
+  const auto renumbered = split(out.kernel, slide.row, by, 0);
   const int block = slide.row, inside = slide.row + 1, v = slide.tap + 1;
   const auto term = [](int variable, std::int64_t coefficient) {
     return ir::IndexExpr::Term{{ir::Atom::Kind::variable, variable, 1, nullptr}, coefficient};
@@ -52,7 +52,10 @@ Blocked in_blocks(const Kernel& kernel, const Contraction& c, const Sliding& sli
   for (int i = 0; i < static_cast<int>(space.extents.size()); ++i)
     replacements.push_back(i == v ? ir::IndexExpr::build(0, {term(v, 1), term(inside, -slide.stride)})
                                   : ir::IndexExpr::variable(i));
-  out.tap = {replacements[static_cast<std::size_t>(v)], 0, slide.taps};
+  const ir::Bound tap{replacements[static_cast<std::size_t>(v)], 0, slide.taps};
+  for (ir::Bound& bound : out.taps)
+    bound.e = ir::substitute(ir::substitute(bound.e, renumbered, out.kernel.space), replacements, space);
+  out.taps.push_back(tap);
   // What the last block reads beyond the last place's taps is nowhere.
   const ir::Bound reached{ir::IndexExpr::build(0, {term(block, slide.stride * by), term(v, 1)}), 0,
                           slide.stride * (slide.rows - 1) + slide.taps};
@@ -63,7 +66,7 @@ Blocked in_blocks(const Kernel& kernel, const Contraction& c, const Sliding& sli
     Node& node = out.kernel.nodes[static_cast<std::size_t>(id)];
     node.index = ir::substitute(node.index, replacements, space);
     for (ir::Bound& bound : node.where) bound.e = ir::substitute(bound.e, replacements, space);
-    if (node.op == Op::load) node.where.push_back(std::ranges::find(taps, id) != taps.end() ? out.tap : reached);
+    if (node.op == Op::load) node.where.push_back(std::ranges::find(taps, id) != taps.end() ? tap : reached);
     std::erase_if(node.where, [&](const ir::Bound& bound) { return ir::always(bound, space); });
   }
   out.kernel.space = std::move(space);
@@ -82,7 +85,7 @@ bool apart(const Kernel& kernel, const Contraction& c, const Sliding& sliding, i
 
 }  // namespace
 
-std::optional<Blocked> blocked(const Kernel& kernel, const Contraction& c) {
+std::optional<Blocked> blocked(const Kernel& kernel, const Contraction& c, const std::vector<ir::Bound>& taps) {
   const auto whole = sliding_of(kernel, c);
   if (!whole || !is_plain(kernel, factor_of_taps(c, *whole))) return std::nullopt;
   std::optional<Blocked> best;
@@ -91,7 +94,7 @@ std::optional<Blocked> blocked(const Kernel& kernel, const Contraction& c) {
     if (slide.tap < 0 || slide.taps < 2 || slide.dilation != 1) return;
     for (const std::int64_t by : {2, 4, 8}) {
       if (slide.rows < 2 * by) return;
-      Blocked tried = in_blocks(kernel, c, *whole, slide, by);
+      Blocked tried = in_blocks(kernel, c, taps, *whole, slide, by);
       const auto parts = oriented(tried.kernel);
       if (!parts || parts->batches != c.batches) continue;
       const auto sliding = sliding_of(tried.kernel, *parts);

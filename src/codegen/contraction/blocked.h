@@ -18,10 +18,14 @@ namespace planish::codegen::contraction {
 
 struct Blocked {
   Kernel kernel;
-  ir::Bound tap;  ///< where it does not hold there is nothing to multiply, though `kernel` multiplies with 0
+  /// Where one of these does not hold there is nothing to multiply, though `kernel` multiplies with 0: those that there
+  /// were, over the new variables, and that of blocks.
+  std::vector<ir::Bound> taps;
 };
 
 /// The way to cut `kernel` into blocks with the least work for tensor cores; nothing where none spares a quarter of it.
-std::optional<Blocked> blocked(const Kernel& kernel, const Contraction& contraction);
+/// `taps`: such bounds of `kernel`.
+std::optional<Blocked> blocked(const Kernel& kernel, const Contraction& contraction,
+                               const std::vector<ir::Bound>& taps);
 
 }  // namespace planish::codegen::contraction

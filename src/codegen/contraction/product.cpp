@@ -107,9 +107,9 @@ Result<Product> product_of(const Kernel& kernel) {
   PLANISH_TRY(out.c, oriented(out.kernel));
   Contraction& c = out.c;
   // What packing notes of elements that are not finite is noted of fp32 alone.
-  if (auto blocks = narrow_type(out.kernel, c) ? std::nullopt : blocked(out.kernel, c)) {
+  if (auto blocks = narrow_type(out.kernel, c) ? std::nullopt : blocked(out.kernel, c, out.taps)) {
     out.kernel = std::move(blocks->kernel);
-    out.taps.push_back(blocks->tap);
+    out.taps = std::move(blocks->taps);
     PLANISH_TRY(c, oriented(out.kernel));
   }
   // The second factor is packed last: what packing notes of it nothing clears.
