@@ -194,7 +194,8 @@ def _add_losses(add: Callable[..., None]) -> None:
     add("CTCLoss (lengths as tensors)", nn.CTCLoss,
         lambda: (torch.randn(20, 4, 9).log_softmax(-1), torch.randint(1, 9, (4, 6)), torch.tensor([20, 18, 20, 15]), torch.tensor([6, 5, 4, 6])))  # fmt: skip
     add("AdaptiveLogSoftmaxWithLoss", lambda: nn.AdaptiveLogSoftmaxWithLoss(32, 50, [10, 30]), lambda: (torch.randn(16, 32), _labels(16, classes=50)))
-    add("LinearCrossEntropyLoss", lambda: nn.LinearCrossEntropyLoss(32, 5), lambda: (torch.randn(16, 32), _labels(16)))
+    if hasattr(nn, "LinearCrossEntropyLoss"):  # not before torch 2.13
+        add("LinearCrossEntropyLoss", lambda: nn.LinearCrossEntropyLoss(32, 5), lambda: (torch.randn(16, 32), _labels(16)))
     add("CosineEmbeddingLoss", nn.CosineEmbeddingLoss, lambda: (*pair(), signs()))
     add("GaussianNLLLoss", nn.GaussianNLLLoss, lambda: (*pair(), torch.rand(16, 5) + 0.1))
     add("HingeEmbeddingLoss", nn.HingeEmbeddingLoss, lambda: (torch.randn(16), signs()))

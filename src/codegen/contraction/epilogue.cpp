@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "codegen/contraction/exponents.h"
-#include "codegen/contraction/hoisted.h"
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/variables.h"
@@ -37,118 +35,64 @@ void decode_row(PlaceWriter& writer, const std::string& linear, const std::vecto
   if (!there.empty()) writer.line(fmt::format("if (!({})) {}", there, leave));
 }
 
-/// Prints tc_store(): what is done with a tile's sums.
-class EpiloguePrinter {
- public:
-  EpiloguePrinter(const Kernel& kernel, const Contraction& c, const Sliding* sliding)
-      : kernel_(kernel), c_(c), sliding_(sliding) {
-    for (const Output& output : kernel.outputs) roots_.push_back(output.node);
-    own_ = printing::closure(kernel, roots_, [](int) { return false; });
-    const auto moves = variables_of(kernel);
-    const auto common = std::ranges::stable_partition(own_, [&](int id) {
-      return std::ranges::none_of(
-          c.n, [&](int v) { return moves[static_cast<std::size_t>(id)][static_cast<std::size_t>(v)]; });
-    });
-    shared_.assign(own_.begin(), common.begin());
-    own_.erase(own_.begin(), common.begin());
-    // Long runs of a row, one behind the other; where columns are apart in memory, what lies between them soon after,
-    // and a column's place, which then is costly, once for all rows.
-    apart_ = !c.n.empty() && kernel.outputs.front().index.coefficient_of(c.n.back()) != 1;
-    if (!apart_) hoisted_ = hoisted(kernel, c.n, own_, most_sums);
-  }
+}  // namespace
 
-  Epilogue print() {
-    PlaceWriter writer(hoisted_ ? hoisted_->kernel : kernel_);
-    Epilogue epilogue;
-    epilogue.inputs = writer.inputs(roots_);
-    epilogue.arguments = writer.arguments(roots_);
-    epilogue.parameters = writer.parameters(roots_) + writer.output_parameters();
-    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) epilogue.arguments += fmt::format("out{}, ", o);
-    writer.line("template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }");
-    writer.line("template <int rows, int columns, bool all, typename Sums>");
-    writer.open(fmt::format("TC_FN void tc_store({}int batch, int y, int x, int end, int lane, Sums sums) {{",
-                            epilogue.parameters));
-    epilogue.parameters.resize(epilogue.parameters.size() - 2);
-    writer.decode("batch", c_.batch);
-    if (hoisted_) {
-      hoist(writer);
-      rows(writer);
-      known_columns(writer);
-    } else if (apart_) {
-      columns(writer);
-      rows(writer);
-    } else {
-      rows(writer);
-      columns(writer);
-    }
-    const auto& outputs = (hoisted_ ? hoisted_->kernel : kernel_).outputs;
-    if (const auto there = writer.condition(outputs[0].where); !there.empty())
-      writer.line(fmt::format("if (!({})) continue;", there));
-    writer.line("const float folded = sums(r, j + lane);");
-    writer.fold = "folded";
-    writer.these(own_);
-    writer.stores();
-    writer.close();
-    writer.close();
-    writer.close();
-    epilogue.text = std::move(writer.out);
-    return epilogue;
-  }
-
- private:
-  static constexpr std::size_t most_sums = 3;  ///< a register each for up to 8 columns of a thread
-
-  void rows(PlaceWriter& writer) const {
-    writer.line(fmt::format("#pragma unroll {}", rows_at_once(own_.size(), apart_)));
+Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Sliding* sliding) {
+  Epilogue epilogue;
+  PlaceWriter writer(kernel);
+  std::vector<int> roots;
+  for (const Output& output : kernel.outputs) roots.push_back(output.node);
+  epilogue.inputs = writer.inputs(roots);
+  epilogue.arguments = writer.arguments(roots);
+  epilogue.parameters = writer.parameters(roots) + writer.output_parameters();
+  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) epilogue.arguments += fmt::format("out{}, ", o);
+  writer.line("template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }");
+  writer.line("template <int rows, int columns, bool all, typename Sums>");
+  writer.open(fmt::format("TC_FN void tc_store({}int batch, int y, int x, int end, int lane, Sums sums) {{",
+                          epilogue.parameters));
+  epilogue.parameters.resize(epilogue.parameters.size() - 2);
+  writer.decode("batch", c.batch);
+  // What columns have in common is read once a row.
+  auto own = printing::closure(kernel, roots, [](int) { return false; });
+  const auto moves = variables_of(kernel);
+  const auto common = std::ranges::stable_partition(own, [&](int id) {
+    return std::ranges::none_of(
+        c.n, [&](int v) { return moves[static_cast<std::size_t>(id)][static_cast<std::size_t>(v)]; });
+  });
+  const std::vector<int> shared(own.begin(), common.begin());
+  own.erase(own.begin(), common.begin());
+  // Long runs of a row, one behind the other; where columns are apart in memory, what lies between them soon after, and
+  // a column's place, which then is costly, once for all rows.
+  const bool apart = !c.n.empty() && kernel.outputs.front().index.coefficient_of(c.n.back()) != 1;
+  const auto rows = [&] {
+    writer.line(fmt::format("#pragma unroll {}", rows_at_once(own.size(), apart)));
     writer.open("for (int r = 0; r < rows; ++r) {");
     writer.line("const int row = y + r;");
-    const bool slides = sliding_ != nullptr && sliding_->operand == Operand::a;
-    writer.line(fmt::format("if (!all && row >= {}) break;", slides ? sliding_->positions() : c_.rows));
-    decode_row(writer, "row", c_.m, Operand::a, sliding_, "continue;");
-    writer.these(shared_);
-  }
-
-  void columns(PlaceWriter& writer) const {
+    const bool slides = sliding != nullptr && sliding->operand == Operand::a;
+    writer.line(fmt::format("if (!all && row >= {}) break;", slides ? sliding->positions() : c.rows));
+    decode_row(writer, "row", c.m, Operand::a, sliding, "continue;");
+    writer.these(shared);
+  };
+  const auto columns = [&] {
     writer.line("#pragma unroll");
     writer.open("for (int j = 0; j < columns; j += 32) {");
     writer.line("const int at = x + j + lane;");
     writer.line("if (at >= end) break;");
-    decode_row(writer, "at", c_.n, Operand::b, sliding_, "continue;");
-  }
-
-  /// Where a thread's columns lie, and which of them there are: the same for all rows.
-  void hoist(PlaceWriter& writer) const {
-    for (const auto& [variable, sum] : hoisted_->sums)
-      writer.line(fmt::format("{} p{}[(columns + 31) / 32];", writer.coordinate(), variable));
-    writer.line("unsigned there = 0;");
-    columns(writer);
-    for (const auto& [variable, sum] : hoisted_->sums) {
-      writer.line(fmt::format("p{}[j / 32] = {};", variable, writer.place_of(sum)));
-      writer.spell(variable, fmt::format("p{}[j / 32]", variable));
-    }
-    writer.line("there |= 1u << (j / 32);");
-    writer.close();
-  }
-
-  static void known_columns(PlaceWriter& writer) {
-    writer.line("#pragma unroll");
-    writer.open("for (int j = 0; j < columns; j += 32) {");
-    writer.line("if (!(there >> (j / 32) & 1)) continue;");
-  }
-
-  const Kernel& kernel_;
-  const Contraction& c_;
-  const Sliding* sliding_;
-  std::vector<int> roots_;
-  std::vector<int> shared_, own_;  ///< nodes: what columns have in common is read once a row
-  bool apart_ = false;
-  std::optional<Hoisted> hoisted_;
-};
-
-}  // namespace
-
-Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Sliding* sliding) {
-  return EpiloguePrinter(kernel, c, sliding).print();
+    decode_row(writer, "at", c.n, Operand::b, sliding, "continue;");
+  };
+  apart ? columns() : rows();
+  apart ? rows() : columns();
+  if (const auto there = writer.condition(kernel.outputs[0].where); !there.empty())
+    writer.line(fmt::format("if (!({})) continue;", there));
+  writer.line("const float folded = sums(r, j + lane);");
+  writer.fold = "folded";
+  writer.these(own);
+  writer.stores();
+  writer.close();
+  writer.close();
+  writer.close();
+  epilogue.text = std::move(writer.out);
+  return epilogue;
 }
 
 Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilogue& epilogue) {

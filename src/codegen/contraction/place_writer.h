@@ -4,7 +4,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "codegen/contraction/contraction.h"
@@ -21,9 +20,6 @@ class PlaceWriter : public printing::Speller {
   std::string fold;  ///< what `reduced` nodes read
   /// How a load's value is spelled; not set: it is read where it is needed.
   std::function<std::string(int id)> at_hand;
-
-  /// How a variable of the space is spelled from now on, instead of d3.
-  void spell(int variable, std::string text) { names_[static_cast<std::size_t>(variable)] = std::move(text); }
 
   void line(std::string_view text);
   void open(std::string_view text);
