@@ -35,6 +35,8 @@ EXACT = {
 }  # fmt: skip
 # Norms whose second result is the mean of what they normalise.
 _NORMS = {"native_layer_norm", "native_group_norm", "_native_batch_norm_legit"}
+# Activations that end in a division by six: torch's CUDA kernels multiply by a sixth that is rounded to single precision, doubles as well.
+_DIVIDED_BY_SIX = {"hardswish", "hardsigmoid"}
 # What torch says where an operator cannot work on these strides.
 _LAYOUT_WORDS = ("view size is not compatible", "stride", "contiguous")
 _WHOLE = 2.0**24  # no float32 sum or product of integers up to this rounds
@@ -152,6 +154,8 @@ class Double(Mode):
             wide_args = (*wide_args[:2], False)  # half_to_float: nothing is half here
         if name == "_fused_rms_norm":
             wide_args, wide_kwargs = (), _with_epsilon(node, _bound(node, wide_args, wide_kwargs))
+        if name in _DIVIDED_BY_SIX:
+            return [_divided_by_six(name, _bound(node, wide_args, wide_kwargs)["self"])]
         try:
             results = [promote(r) if r is not None else None for r in _flat(_call(node, wide_args, wide_kwargs))]
             if name in ("var_mean", "std_mean") and results[1] is not None:
@@ -419,6 +423,13 @@ def _defined_rms_norm(bound: dict[str, Any]) -> list[torch.Tensor | None]:
     rstd = torch.rsqrt(source.square().mean(dim=dims, keepdim=True) + bound["eps"])
     result, weight = source * rstd, bound.get("weight")
     return [result if weight is None else result * weight, rstd]
+
+
+def _divided_by_six(name: str, source: torch.Tensor) -> torch.Tensor:
+    """hardswish or hardsigmoid by its definition. On CUDA torch's own are off by 3e-8 in double, which is single precision and no reference:
+    it would refuse a kernel that divides, as torch's does on the CPU."""
+    result = (source + 3).clamp_(0, 6)
+    return (result.mul_(source) if name == "hardswish" else result).div_(6)
 
 
 def _bound(node: torch.fx.Node, args: Any, kwargs: Any) -> dict[str, Any]:

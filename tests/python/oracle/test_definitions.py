@@ -1,8 +1,9 @@
-"""Where torch's own algorithm is not the definition: integers that are rounded floats, and means that meet an infinity."""
+"""Where torch's own algorithm is not the definition: integers that are rounded floats, means that meet an infinity, a sixth in single precision."""
 
 import pytest
 import torch
 from harness import Harness
+from torch.utils._python_dispatch import TorchDispatchMode
 
 QUANTIZE = (
     "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        scale = x.abs().amax(-1, keepdim=True) / 127\n"
@@ -123,3 +124,37 @@ def test_an_rms_norm_has_its_own_epsilon_and_keeps_finite_what_an_infinity_leave
     assert torch.equal(result[0].isnan(), torch.tensor([False, True, False])) and result[0, 0] == 0 and rstd[0] == 0
     torch.testing.assert_close(result[1], torch.ones(3, dtype=torch.float64))
     torch.testing.assert_close(torch.ops.aten._fused_rms_norm(bound["input"][1:], [3], None, 0.0)[0], result[1:])
+
+
+class SixthInSingle(TorchDispatchMode):
+    """On any device what torch's CUDA kernels do: in place of a division by six they multiply by a sixth of single precision, doubles as well."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        sixth = float(torch.tensor(1 / 6, dtype=torch.float32))
+        if func is torch.ops.aten.hardswish.default:
+            return args[0] * (args[0] + 3).clamp(0, 6) * sixth
+        if func is torch.ops.aten.hardsigmoid.default:
+            return (args[0] + 3).clamp(0, 6) * sixth
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", ["hardswish", "hardsigmoid"])
+@pytest.mark.parametrize("regime", ["task", "special"])
+def test_doubles_are_judged_by_a_division_where_torch_multiplies_by_a_sixth_in_single_precision(name, regime, tmp_path):
+    source = (
+        f"import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.tanh(torch.nn.functional.{name}(x))\n"
+        "def get_inputs():\n    return [torch.randn(64, 48, dtype=torch.float64)]\ndef get_init_inputs():\n    return []\n"
+    )
+    harness = Harness(source, tmp_path)
+    with SixthInSingle():
+        assert "skipped" not in harness.make(1, regime)
+        eager = harness.eager()
+        x = harness.inputs()["x"]
+        gate = (x + 3).clamp(0, 6)
+        exact = torch.tanh((x * gate if name == "hardswish" else gate) / 6)
+        assert float((eager[0] - exact).nan_to_num().abs().max()) > 1e-9  # else this shows nothing
+        result = harness.judge([exact])
+        assert result["ok"], result["message"]
+        assert result["outputs"][0]["fro"] < 1e-15
+        assert harness.judge(eager)["ok"]
+        assert harness.judge([exact * (1 + 1e-6)])["problem"] == "mismatch"
