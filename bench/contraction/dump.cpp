@@ -1,5 +1,5 @@
-// planish-contraction-dump [--convolutions|--transposed] [--large] [--seeds N] [--random N]: emits products (or
-// convolutions) of several shapes with their first seeds and N random genomes, as one JSON document that check.py
+// planish-contraction-dump [--convolutions|--transposed|--attention] [--large] [--seeds N] [--random N]: emits products
+// (or convolutions) of several shapes with their first seeds and N random genomes, as one JSON document that check.py
 // compiles, runs, compares and times.
 #include <algorithm>
 #include <cstdio>
@@ -8,6 +8,7 @@
 #include <random>
 #include <string_view>
 
+#include "codegen/attention_samples.h"
 #include "codegen/contraction_samples.h"
 #include "codegen/genome.h"
 
@@ -37,7 +38,7 @@ json tensors(const auto& all) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool large = false, convolutions = false, transposed = false;
+  bool large = false, convolutions = false, transposed = false, attention = false;
   std::size_t seeds_each = 2;
   int random = 0;
   for (int i = 1; i < argc; ++i) {
@@ -46,6 +47,8 @@ int main(int argc, char** argv) {
       large = true;
     } else if (arg == "--convolutions") {
       convolutions = true;
+    } else if (arg == "--attention") {
+      attention = true;
     } else if (arg == "--transposed") {
       transposed = true;
     } else if (arg == "--seeds" && i + 1 < argc) {
@@ -53,7 +56,8 @@ int main(int argc, char** argv) {
     } else if (arg == "--random" && i + 1 < argc) {
       random = std::atoi(argv[++i]);
     } else {
-      std::fprintf(stderr, "usage: %s [--convolutions|--transposed] [--large] [--seeds N] [--random N]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [--convolutions|--transposed|--attention] [--large] [--seeds N] [--random N]\n",
+                   argv[0]);
       return 2;
     }
   }
@@ -62,7 +66,8 @@ int main(int argc, char** argv) {
   device.arch = "sm_90a";
   std::mt19937_64 rng(1);
   json out = json::array();
-  for (const auto& sample : transposed     ? samples::transposed_samples(large)
+  for (const auto& sample : attention      ? samples::attention_samples(large)
+                            : transposed   ? samples::transposed_samples(large)
                             : convolutions ? samples::convolution_samples(large)
                                            : samples::contraction_samples(large)) {
     auto genomes = seeds(sample.kernel, device);

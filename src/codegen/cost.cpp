@@ -314,6 +314,20 @@ Cost cost(const Kernel& kernel) {
     }
     total.flops += weight(info(kernel.nodes[n].op).cost) * times;
   }
+  if (kernel.anchor == Anchor::attention) {
+    for (const Reduction& reduction : kernel.reductions) {
+      double times = 1;
+      for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) {
+        if (variables[static_cast<std::size_t>(reduction.arg)][v])
+          times *= static_cast<double>(kernel.space.extents[v]);
+      }
+      total.flops += times;
+      const bool product = kernel.nodes[static_cast<std::size_t>(reduction.arg)].op == Op::mul;
+      total.products += product ? 2 * times : 0;
+    }
+    total.passes = 3;
+    return total;
+  }
   total.flops += static_cast<double>(kernel.reductions.size()) * points;
   if (kernel.anchor == Anchor::contraction) {
     total.products = 2 * points * contraction::tapped(contraction::phased(kernel));

@@ -19,6 +19,7 @@ enum class Anchor : std::uint8_t {
   row_and_column,  ///< a row kernel that folds across its rows as well (see cross.h)
   segmented_row,   ///< a row kernel that folds parts of its rows as well (see parts.h)
   contraction,     ///< a row kernel whose one fold is a sum of products of two factors (see contraction/contraction.h)
+  attention,       ///< a product along rows whose elements are made of another product's (see attention/attention.h)
 };
 
 /// Scalar operations. Types are those of Node::dtype unless said otherwise. Floating operations on f16/bf16 nodes are
@@ -157,7 +158,8 @@ struct Reduction {
   /// the inner ones. Phases of these are counted apart from those along rows.
   bool across = false;
   /// parts anchor: folds over the last Kernel::parts inner variables instead, for each setting of all others. Its phase
-  /// is the one in which its argument is known.
+  /// is the one in which its argument is known. attention anchor: likewise; and the others fold over the inner variables
+  /// before those.
   bool part = false;
 };
 
@@ -211,7 +213,7 @@ struct Kernel {
   ir::Space space;
   int inner = 0;
   int across = 0;  ///< cross anchor: so many outer variables, those right before the inner ones, are folded across rows
-  int parts = 0;   ///< parts anchor: so many inner variables, the last ones, lie within a part of a row
+  int parts = 0;   ///< parts and attention anchors: so many inner variables, the last ones, lie within a part of a row
   std::vector<Input> inputs;
   std::vector<Node> nodes;
   std::vector<Reduction> reductions;

@@ -22,8 +22,8 @@ constexpr std::array operators{
     Op::minimum,     Op::fmax,       Op::fmin,        Op::hypot,      Op::copysign,    Op::eq,          Op::ne,
     Op::lt,          Op::le,         Op::gt,          Op::ge,         Op::logical_and, Op::logical_or,  Op::logical_xor,
     Op::bitwise_and, Op::bitwise_or, Op::bitwise_xor, Op::shift_left, Op::shift_right, Op::select,      Op::fma};
-constexpr std::array anchors{Anchor::pointwise,      Anchor::row,           Anchor::scan,
-                             Anchor::row_and_column, Anchor::segmented_row, Anchor::contraction};
+constexpr std::array anchors{Anchor::pointwise,     Anchor::row,         Anchor::scan,     Anchor::row_and_column,
+                             Anchor::segmented_row, Anchor::contraction, Anchor::attention};
 constexpr std::array reductions{ReduceKind::sum, ReduceKind::product, ReduceKind::max,    ReduceKind::min,
                                 ReduceKind::any, ReduceKind::all,     ReduceKind::argmax, ReduceKind::argmin};
 constexpr std::array scans{ScanKind::sum, ScanKind::product, ScanKind::max, ScanKind::min, ScanKind::log_sum_exp};
@@ -39,7 +39,7 @@ constexpr bool complete(const std::array<T, count>& list, T last) {
   return true;
 }
 static_assert(complete(operators, Op::fma));
-static_assert(complete(anchors, Anchor::contraction));
+static_assert(complete(anchors, Anchor::attention));
 static_assert(complete(reductions, ReduceKind::argmin));
 static_assert(complete(scans, ScanKind::log_sum_exp));
 static_assert(complete(atoms, ir::Atom::Kind::mod));

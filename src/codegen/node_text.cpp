@@ -19,7 +19,8 @@ std::string_view scan_name(ScanKind kind) {
 }
 
 std::string_view anchor_name(Anchor anchor) {
-  static constexpr std::array names{"pointwise", "row", "scan", "row_and_column", "segmented_row", "contraction"};
+  static constexpr std::array names{"pointwise",     "row",         "scan",     "row_and_column",
+                                    "segmented_row", "contraction", "attention"};
   return names[static_cast<std::size_t>(anchor)];
 }
 

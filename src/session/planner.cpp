@@ -10,6 +10,7 @@
 #include "codegen/contraction/contraction.h"
 #include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
+#include "codegen/templates/template.h"
 #include "coder/proposal.h"
 #include "coder/synth.h"
 #include "coder/whole.h"
@@ -209,7 +210,7 @@ class SynthPlan : public Plan {
     out.aten_program = program::to_json(aten);
     out.domain = coder::synth_domain(task_, region);
     // What is learned of genomes is learned of streaming schedules.
-    if (region.kernel.anchor != codegen::Anchor::contraction && !region.library)
+    if (codegen::template_of(region.kernel).streams() && !region.library)
       out.features = std::make_shared<model::Featurizer>(region.kernel, task_->device);
     planned_.push_back(std::move(out));
     return planned_.size() - 1;

@@ -107,7 +107,9 @@ class Interpreter {
     }
   }
 
-  bool two_ways() const { return k_.anchor == Anchor::row_and_column || k_.anchor == Anchor::segmented_row; }
+  bool two_ways() const {
+    return k_.anchor == Anchor::row_and_column || k_.anchor == Anchor::segmented_row || k_.anchor == Anchor::attention;
+  }
 
   /// The point with what the reduction folds at 0.
   std::vector<std::int64_t> place_of(const Reduction& r, std::vector<std::int64_t> point) const {
@@ -127,6 +129,9 @@ class Interpreter {
       std::map<std::vector<std::int64_t>, double> results;
       std::vector<std::int64_t> point(k_.space.extents.size(), 0);
       do {
+        // Keys are folded once, whatever they are folded of.
+        const auto features = static_cast<std::ptrdiff_t>(k_.anchor == Anchor::attention && !red.part ? k_.parts : 0);
+        if (std::any_of(point.end() - features, point.end(), [](std::int64_t at) { return at != 0; })) continue;
         set_folded(point);
         const double x = evaluate(point)[static_cast<std::size_t>(red.arg)];
         const auto key = place_of(red, point);

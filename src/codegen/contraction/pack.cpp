@@ -167,7 +167,8 @@ class PackingPrinter {
         rows_(rows),
         depth_(depth),
         notes_(notes),
-        splits_(plan.scheme == Scheme::split),
+        splits_(parts(plan) == 2),
+        joint_(plan.scheme == Scheme::joint ? "_joint" : ""),
         scaled_(scales(plan)),
         sharing_(share_of(depth / 8, rows / 8 * (is_shared(kernel, c, operand) ? 1 : c.batches))),
         root_{operand == Operand::a ? c.first : c.second},
@@ -268,7 +269,7 @@ class PackingPrinter {
         writer_.line("#pragma unroll");
         writer_.line("for (int j = 0; j < 8; ++j) odd = odd || !tc_finite(v[i][j]);");
       }
-      if (!sharing_.kept()) round("tc_usual()");
+      if (!sharing_.kept()) round(fmt::format("tc_usual{}()", joint_));
     });
     if (notes_.odd) writer_.line("if (odd) notes[0] = 1;");
   }
@@ -289,9 +290,10 @@ class PackingPrinter {
                       sharing_.blocks));
       writer_.line("tc_come();");
     }
-    if (!sharing_.kept()) writer_.line("const bool usual = tc_is_usual(top);");
-    writer_.line(sharing_.kept() ? "const int e = tc_exponent(top);"
-                                 : "const int e = usual ? tc_usual_exponent() : tc_exponent(top);");
+    if (!sharing_.kept()) writer_.line(fmt::format("const bool usual = tc_is_usual{}(top);", joint_));
+    writer_.line(sharing_.kept()
+                     ? "const int e = tc_exponent(top);"
+                     : fmt::format("const int e = usual ? tc_usual_exponent{}() : tc_exponent(top);", joint_));
     writer_.line(fmt::format("if (part == 0 && threadIdx.x < 8) out2[batch * {} + row] = e;", rows_));
     writer_.line("const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);");
   }
@@ -326,7 +328,9 @@ class PackingPrinter {
   const TilePlan& plan_;
   const std::int64_t rows_, depth_;
   const Notes notes_;
-  const bool splits_, scaled_;
+  const bool splits_;
+  const std::string_view joint_;  ///< what functions of the scheme have behind their names
+  const bool scaled_;
   const Sharing sharing_;
   const std::vector<int> root_;
   PlaceWriter writer_;

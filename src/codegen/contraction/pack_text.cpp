@@ -41,12 +41,19 @@ TC_FN int tc_exponent(float top) {
 TC_FN float tc_usual() { return 64.0f; }
 TC_FN int tc_usual_exponent() { return -6; }
 TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
+// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
+TC_FN float tc_usual_joint() { return 2048.0f; }
+TC_FN int tc_usual_exponent_joint() { return -11; }
+TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
 TC_FN unsigned short tc_high(float x, float s) {
   const unsigned short hi = pl_to_f16(s);
   return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
 }
 TC_FN unsigned short tc_low(float s, unsigned short hi) {
   return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
+}
+TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
+  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
 }
 )";
 }
@@ -61,7 +68,8 @@ void print_rounding(PlaceWriter& writer, const TilePlan& plan, std::string_view 
   writer.open("for (int j = 0; j < 8; ++j) {");
   writer.line(fmt::format("const float s = {}[j] * {};", v, factor));
   writer.line(fmt::format("hi.x[j] = tc_high({}[j], s);", v));
-  if (parts(plan) == 2) writer.line("lo.x[j] = tc_low(s, hi.x[j]);");
+  if (parts(plan) == 2)
+    writer.line(fmt::format("lo.x[j] = tc_low{}(s, hi.x[j]);", plan.scheme == Scheme::joint ? "_joint" : ""));
   writer.close();
 }
 

@@ -118,8 +118,8 @@ std::string PlaceWriter::load(const Kernel& kernel, int id) {
   return fmt::format("({} ? {} : {})", where, value, printing::literal(node.dtype, node.value, node.bits));
 }
 
-std::string PlaceWriter::reduced(const Kernel&, int) {
-  return fold;
+std::string PlaceWriter::reduced(const Kernel& kernel, int id) {
+  return of_fold ? of_fold(kernel.nodes[static_cast<std::size_t>(id)].reduction) : fold;
 }
 
 std::string PlaceWriter::scanned(const Kernel&, int) {

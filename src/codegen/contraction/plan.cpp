@@ -57,7 +57,7 @@ std::int64_t Columns::places(std::int64_t products, std::int64_t rows) const {
 }
 
 int parts(const TilePlan& plan) {
-  return plan.scheme == Scheme::split ? 2 : 1;
+  return plan.scheme == Scheme::split || plan.scheme == Scheme::joint ? 2 : 1;
 }
 
 bool scales(const TilePlan& plan) {
@@ -205,12 +205,15 @@ std::vector<Copy> copies_of(const Problem& problem, const TilePlan& plan) {
 std::vector<Step> steps_of(const TilePlan& plan) {
   std::vector<Step> high;
   std::vector<Step> low;
+  const int small = plan.scheme == Scheme::joint ? 0 : 1;
   for (int k = 0; k < plan.bk; k += 16) {
     high.push_back({0, k, 0, 0});
-    low.push_back({1, k, 0, 1});
-    low.push_back({1, k, 1, 0});
+    low.push_back({small, k, 0, 1});
+    low.push_back({small, k, 1, 0});
   }
-  if (plan.scheme == Scheme::split) high.insert(high.end(), low.begin(), low.end());
+  // In one accumulator the small ones come first, while it is small.
+  if (plan.scheme == Scheme::joint) std::swap(high, low);
+  if (parts(plan) == 2) high.insert(high.end(), low.begin(), low.end());
   return high;
 }
 

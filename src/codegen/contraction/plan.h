@@ -55,6 +55,7 @@ enum class Scheme {
   plain,   ///< one product, summed in the tensor core
   single,  ///< the same of fp32 operands rounded to fp16, scaled by powers of two
   split,   ///< x = hi + lo·2⁻¹¹ in fp16: hi·hi promoted into fp32 sums, hi·lo + lo·hi in an accumulator of their own
+  joint,   ///< x = hi + lo, all three in one accumulator: for sums that are short, or taken out of it often
 };
 
 enum class Element { f16, bf16 };

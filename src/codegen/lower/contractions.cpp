@@ -19,8 +19,9 @@ Result<int> contract(const Site& s, int x, int y, bool transposed = false) {
   const auto& shape = s.low.info(s.out_id).shape;
   const std::int64_t depth = left.back();
   Coords k(1);
+  Reach reach = Reach::row;
   if (depth > 1) {
-    PLANISH_TRY(k, s.low.row(s.coords, shape, std::span(&depth, 1)));
+    PLANISH_TRY(k, s.low.row(s.coords, shape, std::span(&depth, 1), s.low.attending() ? &reach : nullptr));
     s.low.contracted();
   }
   const auto at = [&](std::size_t rank, std::size_t own, Coords last) -> Result<Coords> {
@@ -40,7 +41,7 @@ Result<int> contract(const Site& s, int x, int y, bool transposed = false) {
   PLANISH_TRY(const int a, s.low.value_as(x, std::move(row_at), dtype));
   PLANISH_TRY(const int b, s.low.value_as(y, std::move(column_at), dtype));
   const int product = s.b.mul(a, b);
-  return depth > 1 ? s.b.reduce(ReduceKind::sum, product, dtype) : product;
+  return depth > 1 ? s.b.reduce(ReduceKind::sum, product, dtype, -1, reach) : product;
 }
 
 Result<int> matmul(const Site& s, std::string_view left, std::string_view right) {

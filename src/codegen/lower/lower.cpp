@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "codegen/attention/attention.h"
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/product.h"
 #include "codegen/lower/lowering.h"
@@ -29,7 +30,7 @@ struct Frame {
 };
 
 /// Which kernels are looked for: those that fold one way, both ways, or parts of rows as well.
-enum class Form : std::uint8_t { plain, cross, parts };
+enum class Form : std::uint8_t { plain, cross, parts, attention };
 
 Frame natural_frame(const ir::Value& output) {
   Frame frame;
@@ -460,6 +461,35 @@ Status become_contraction(Kernel& kernel) {
   return {};
 }
 
+/// Outer variables in the order of the first output, then the keys, then the features.
+Status become_attention(Kernel& kernel, const std::vector<int>& keys, const std::vector<int>& features) {
+  std::vector<int> order;
+  const auto has = [](const std::vector<int>& list, int v) { return std::ranges::find(list, v) != list.end(); };
+  for (int v = 0; v < static_cast<int>(kernel.space.extents.size()); ++v) {
+    if (!has(keys, v) && !has(features, v)) order.push_back(v);
+  }
+  sort_by_stride(order, kernel.outputs[0].index);
+  order.insert(order.end(), keys.begin(), keys.end());
+  order.insert(order.end(), features.begin(), features.end());
+  kernel.inner = static_cast<int>(keys.size() + features.size());
+  kernel.parts = static_cast<int>(features.size());
+  kernel.anchor = Anchor::attention;
+  permute_variables(kernel, order);
+  merge_variables(kernel);
+  const int all = static_cast<int>(kernel.space.extents.size());
+  for (Output& output : kernel.outputs) {
+    for (int v = all - kernel.inner; v < all; ++v) {
+      if (output.index.depends_on(v)) return unsupported("attention beside outputs of its scores' size");
+    }
+    if (product(output.shape) != kernel.outer_extent())
+      return unsupported("an output that would be written several times");
+    output.per_row = true;
+  }
+  PLANISH_TRY(const Attention attention, attention_of(kernel));
+  if (attention.scores.depth > most_features) return unsupported("attention of heads that no block has room for");
+  return {};
+}
+
 Input input_of(const ir::Value& value, int id) {
   Input input;
   input.dtype = value.dtype;
@@ -484,7 +514,14 @@ class Attempt {
         points_(product(frame.shape)) {
     if (form == Form::cross) low_.cross();
     if (form == Form::parts) low_.part(frame.row);
-    if (limits.contractions && form == Form::plain) low_.contract();
+    if (limits.contractions && (form == Form::plain || form == Form::attention)) low_.contract();
+    if (form == Form::attention) {
+      std::vector<bool> own(frame.space.extents.size(), false);
+      for (const IndexExpr& e : frame.coords) {
+        for (std::size_t v = 0; v < own.size(); ++v) own[v] = own[v] || e.depends_on(static_cast<int>(v));
+      }
+      low_.attend(std::move(own));
+    }
   }
 
   Result<Kernel> run(const std::vector<int>& outputs) {
@@ -500,6 +537,11 @@ class Attempt {
         set_phases(kernel_);
         if (!low_.inner() || !low_.parts() || kernel_.anchor == Anchor::scan) return unsupported("no parts are folded");
         PLANISH_CHECK(order_segments(kernel_, *low_.inner(), *low_.parts()));
+        break;
+      case Form::attention:
+        set_phases(kernel_);
+        if (!low_.inner() || !low_.parts() || kernel_.anchor == Anchor::scan) return unsupported("no attention");
+        PLANISH_CHECK(become_attention(kernel_, *low_.inner(), *low_.parts()));
         break;
       case Form::plain:
         set_phases(kernel_);
@@ -643,7 +685,7 @@ class Attempt {
 
 bool contracts(std::string_view op) {
   const auto name = base_name(op);
-  return contraction_handlers().contains(name) || name == "convolution" ||
+  return contraction_handlers().contains(name) || attention_handlers().contains(name) || name == "convolution" ||
          (name.starts_with("conv") && window_handlers().contains(name));
 }
 
@@ -719,6 +761,21 @@ bool reads_two_ways(const Kernel& kernel) {
 
 }  // namespace
 
+namespace {
+
+/// Two products at least, or attention as one operator.
+bool may_be_attention(const ir::Graph& graph, const std::vector<bool>& inside) {
+  int products = 0;
+  for (std::size_t n = 0; n < inside.size(); ++n) {
+    if (!inside[n]) continue;
+    const auto name = base_name(graph.nodes[n].op);
+    products += contraction_handlers().contains(name) ? 1 : attention_handlers().contains(name) ? 2 : 0;
+  }
+  return products >= 2;
+}
+
+}  // namespace
+
 Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> outputs,
                      const LowerLimits& limits, std::span<const int> given) {
   if (outputs.empty()) return unsupported("a kernel without outputs");
@@ -732,6 +789,8 @@ Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, st
     if (!dense_enough(value(id))) return unsupported(fmt::format("value {} overlaps itself", id));
   }
   auto kernel = settle(graph, inside, given, outputs, order, limits, Form::plain);
+  if (!kernel && limits.contractions && may_be_attention(graph, inside))
+    return settle(graph, inside, given, outputs, order, limits, Form::attention);
   // One pass for rows and columns: where no other kernel does both, or one reads the same elements twice.
   if ((kernel && !reads_two_ways(*kernel)) || !may_be_row_and_column(graph, inside)) return kernel;
   auto cross = settle(graph, inside, given, outputs, order, limits, Form::cross);

@@ -195,6 +195,8 @@ Result<int> Lowering::value(int id, Coords coords) {
     }
     if (const auto it = contraction_handlers().find(name); contracting_ && it != contraction_handlers().end())
       handler = it->second;
+    if (const auto it = attention_handlers().find(name); attending_ && it != attention_handlers().end())
+      handler = it->second;
     if (handler == nullptr) return unsupported(fmt::format("no lowering for {}", node.op));
     // Deep chains recurse; the partition cuts long before this, but a caller may not.
     if (depth_ > 2000) return unsupported("expression too deep");
@@ -239,6 +241,7 @@ Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> k
     }
     for (std::size_t v = 0; v < used.size(); ++v) used[v] = used[v] || e.depends_on(static_cast<int>(v));
   }
+  if (attending_) return attended(used, reduced_extents, reach);
   if (!inner_) {
     std::vector<int> inner;
     std::int64_t extent = 1;
@@ -279,6 +282,50 @@ Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> k
   if (extent != length) return unsupported("two reductions with rows of different length");
   if (product(std::span(space_.extents).first(variables_)) / extent != product(kept_extents))
     return unsupported("a reduction repeated for several rows");
+  return unravel(linear, reduced_extents);
+}
+
+Result<Coords> Lowering::attended(const std::vector<bool>& used, std::span<const std::int64_t> reduced_extents,
+                                  Reach* reach) {
+  const std::int64_t length = product(reduced_extents);
+  if (length < 2) return unsupported("a product of single elements");
+  const auto holds = [](const std::optional<std::vector<int>>& list, std::size_t v) {
+    return list && std::ranges::find(*list, static_cast<int>(v)) != list->end();
+  };
+  bool within = false;  // what is folded is made for each element of a row
+  for (std::size_t v = 0; v < used.size(); ++v) within = within || (used[v] && holds(inner_, v));
+  std::optional<std::vector<int>>& variables = within ? parts_ : inner_;
+  if (!variables) {
+    // The first of those that nothing has: rows were asked for before what their elements are folded of.
+    std::vector<int> open;
+    std::int64_t extent = 1;
+    for (std::size_t v = 0; v < used.size() && extent < length; ++v) {
+      if (used[v] || own_[v] || holds(inner_, v)) continue;
+      open.push_back(static_cast<int>(v));
+      extent *= space_.extents[v];
+    }
+    if (open.empty()) {
+      SpaceChange append;
+      for (const std::int64_t e : reduced_extents) {
+        if (e > 1) append.appended.push_back(e);
+      }
+      change_ = std::move(append);
+      return fail("space", "a row to reduce");
+    }
+    if (extent != length) return unsupported("the row is not what remains of the space");
+    variables = std::move(open);
+  }
+  if (within && reach == nullptr) return unsupported("a fold beside a product for each element of a row");
+  IndexExpr linear;
+  std::int64_t extent = 1;
+  for (std::size_t i = variables->size(); i-- > 0;) {
+    const int v = (*variables)[i];
+    if (used[static_cast<std::size_t>(v)]) return unsupported("two reductions with different rows");
+    linear = ir::add(linear, ir::scale(IndexExpr::variable(v), extent), space_);
+    extent *= space_.extents[static_cast<std::size_t>(v)];
+  }
+  if (extent != length) return unsupported("two reductions with rows of different length");
+  if (reach != nullptr) *reach = within ? Reach::part : Reach::row;
   return unravel(linear, reduced_extents);
 }
 

@@ -116,6 +116,14 @@ class Lowering {
   /// The variables within a part, once a reduction has fixed them.
   const std::optional<std::vector<int>>& parts() const { return parts_; }
 
+  /// Allows a product along rows whose elements are made of another product's, whose variables are parts() then:
+  /// contract() is said besides. `own`: by variable, whether results move with it.
+  void attend(std::vector<bool> own) {
+    attending_ = true;
+    own_ = std::move(own);
+  }
+  bool attending() const { return attending_; }
+
   /// Allows products of matrices: rows of k products are folded.
   void contract() { contracting_ = true; }
   bool contracting() const { return contracting_; }
@@ -145,6 +153,8 @@ class Lowering {
   /// row that turns out to be part of a larger one is a change of the space.
   Result<std::optional<Coords>> parted(const std::vector<bool>& used, std::span<const std::int64_t> kept_extents,
                                        std::span<const std::int64_t> reduced_extents);
+  /// After attend(): the same for a row of either product.
+  Result<Coords> attended(const std::vector<bool>& used, std::span<const std::int64_t> reduced_extents, Reach* reach);
   Result<int> load(int input, DType dtype, const ir::IndexExpr& offset);
 
   const ir::Graph& graph_;
@@ -163,7 +173,8 @@ class Lowering {
   std::optional<std::vector<int>> inner_;
   std::optional<std::vector<int>> across_;
   std::optional<std::vector<int>> parts_;
-  bool crossing_ = false, parting_ = false, contracting_ = false, contracted_ = false;
+  bool crossing_ = false, parting_ = false, contracting_ = false, contracted_ = false, attending_ = false;
+  std::vector<bool> own_;
   std::optional<bool> reversed_;
   int depth_ = 0;
 };
@@ -215,6 +226,8 @@ const HandlerTable& scan_handlers();
 const HandlerTable& window_handlers();
 /// Only after Lowering::contract().
 const HandlerTable& contraction_handlers();
+/// Only after Lowering::attend().
+const HandlerTable& attention_handlers();
 /// "add" of "aten.add.Tensor".
 std::string_view base_name(std::string_view op);
 

@@ -57,6 +57,8 @@ class Template {
   /// True for the kernels that it knows how to run. The first of the registry
   /// that does so takes a kernel.
   virtual bool takes(const Kernel& kernel) const = 0;
+  /// Whether its kernels stream memory: what cost models learn of schedules, they learn of such.
+  virtual bool streams() const { return true; }
   /// By backend; null where that one has no way to print such a kernel. Only
   /// for kernels that it takes.
   virtual std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const = 0;

@@ -54,6 +54,7 @@ class ContractionTemplate : public Template {
  public:
   std::string_view name() const override { return "contraction"; }
   bool takes(const Kernel& kernel) const override { return kernel.anchor == Anchor::contraction; }
+  bool streams() const override { return false; }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
     if (tensor_cores_lack(kernel, device).empty())
       return std::make_unique<OnTensorCores>(*contraction::product_of(kernel), device);

@@ -1,0 +1,67 @@
+#include "codegen/attention/attention.h"
+
+#include <utility>
+
+#include "codegen/attention/cuda_attention.h"
+#include "codegen/templates/template.h"
+
+namespace planish::codegen {
+namespace {
+
+/// On Hopper's tensor cores.
+class FusedAttention : public Schedule {
+ public:
+  FusedAttention(const Kernel& kernel, Attention parts, const Device& device)
+      : kernel_(kernel), parts_(std::move(parts)), device_(device) {}
+
+  std::vector<Gene> genes() const override { return attention_genes(parts_, device_); }
+  std::string illegal(const Genome& genome) const override { return attention_illegal(parts_, device_, genome); }
+  std::vector<Genome> seeds() const override { return attention_seeds(parts_, device_); }
+  Outline outline(const Genome&) const override { return {}; }  // several launches: no one of them stands for all
+  Result<Emitted> emit(const Genome& genome) const override { return emit_attention(kernel_, parts_, device_, genome); }
+
+ private:
+  const Kernel& kernel_;
+  const Attention parts_;
+  const Device& device_;
+};
+
+/// Of a device without tensor cores that we write for, which has no such regions either.
+class NoAttention : public Schedule {
+ public:
+  explicit NoAttention(std::string why) : why_(std::move(why)) {}
+  std::vector<Gene> genes() const override { return {}; }
+  std::string illegal(const Genome&) const override { return why_; }
+  std::vector<Genome> seeds() const override { return {}; }
+  Outline outline(const Genome&) const override { return {}; }
+  Result<Emitted> emit(const Genome&) const override { return fail("unsupported", "attention: " + why_); }
+
+ private:
+  std::string why_;
+};
+
+class AttentionTemplate : public Template {
+ public:
+  std::string_view name() const override { return "attention"; }
+  bool takes(const Kernel& kernel) const override { return kernel.anchor == Anchor::attention; }
+  bool streams() const override { return false; }
+  std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
+    if (auto why = attention_lacks(kernel, device); !why.empty()) return std::make_unique<NoAttention>(std::move(why));
+    return std::make_unique<FusedAttention>(kernel, *attention_of(kernel), device);
+  }
+  std::unique_ptr<const Schedule> triton(const Kernel&, const Device&, const std::vector<Gene>&) const override {
+    return nullptr;
+  }
+  std::unique_ptr<const Schedule> cpp(const Kernel&, const Device&) const override {
+    return std::make_unique<NoAttention>("no schedule for a processor");
+  }
+};
+
+}  // namespace
+
+const Template& attention_template() {
+  static const AttentionTemplate kind;
+  return kind;
+}
+
+}  // namespace planish::codegen

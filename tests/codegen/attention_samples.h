@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cmath>
+
+#include "codegen/contraction_samples.h"
+
+/// Kernels of the attention anchor, with what they compute as a line of Python.
+namespace planish::codegen::samples {
+
+struct Heads {
+  std::int64_t batch = 1, heads = 1, keyed = 0;  ///< heads of k and v; 0: as many
+  std::int64_t queries = 1, keys = 1, features = 1, columns = 0;
+  bool causal = false;
+  int mask = 0;  ///< 1: of booleans (queries × keys); 2: added, one for each head
+};
+
+inline double multiplications(const Heads& h) {
+  return static_cast<double>(h.batch * h.heads * h.queries * h.keys) *
+         static_cast<double>(h.features + (h.columns > 0 ? h.columns : h.features));
+}
+
+/// As one operator.
+inline ContractionSample attention_sample(const Heads& h) {
+  const std::int64_t keyed = h.keyed > 0 ? h.keyed : h.heads, columns = h.columns > 0 ? h.columns : h.features;
+  std::string python = "t.nn.functional.scaled_dot_product_attention(x[0], x[1], x[2]";
+  if (h.mask == 1) python += ", attn_mask=x[3]";
+  if (h.mask == 2) python += ", attn_mask=x[3]";
+  if (h.causal) python += ", is_causal=True";
+  if (keyed != h.heads) python += ", enable_gqa=True";
+  return contraction_sample("attention", python + ")", multiplications(h), [=](GraphBuilder& g) {
+    const int q = g.input({h.batch, h.heads, h.queries, h.features});
+    const int k = g.input({h.batch, keyed, h.keys, h.features});
+    const int v = g.input({h.batch, keyed, h.keys, columns});
+    std::vector<ir::Arg> args{V("query", q), V("key", k), V("value", v)};
+    if (h.mask == 1) args.push_back(V("attn_mask", g.input({h.queries, h.keys}, DType::boolean)));
+    if (h.mask == 2) args.push_back(V("attn_mask", g.input({h.heads, h.queries, h.keys})));
+    args.push_back(F("dropout_p", 0.0));
+    args.push_back(B("is_causal", h.causal));
+    args.push_back(B("enable_gqa", keyed != h.heads));
+    return g.node("scaled_dot_product_attention.default", std::move(args), {h.batch, h.heads, h.queries, columns});
+  });
+}
+
+/// As people write it: products, a scale and a softmax, from (batch, rows, heads · features) and back.
+inline ContractionSample written_attention_sample(const Heads& h) {
+  const std::int64_t columns = h.columns > 0 ? h.columns : h.features, flat = h.batch * h.heads;
+  const double scale = 1 / std::sqrt(static_cast<double>(h.features));
+  const std::string python = "(t.softmax(x[0] @ x[1].transpose(-2, -1) * " + std::to_string(scale) + ", -1) @ x[2])";
+  return contraction_sample("attention_written", python, multiplications(h), [=](GraphBuilder& g) {
+    const int q = g.input({flat, h.queries, h.features}), k = g.input({flat, h.keys, h.features}),
+              v = g.input({flat, h.keys, columns});
+    const int turned = g.node("transpose.int", {V("self", k), I("dim0", -2), I("dim1", -1)}, {flat, h.features, h.keys},
+                              DType::f32, {h.keys * h.features, 1, h.features});
+    const int product = g.node("bmm.default", {V("self", q), V("mat2", turned)}, {flat, h.queries, h.keys});
+    const int scores = g.node("mul.Tensor", {V("self", product), F("other", std::stod(std::to_string(scale)))},
+                              {flat, h.queries, h.keys});
+    const int weights = g.node("_softmax.default", {V("self", scores), I("dim", -1), B("half_to_float", false)},
+                               {flat, h.queries, h.keys});
+    return g.node("bmm.default", {V("self", weights), V("mat2", v)}, {flat, h.queries, columns});
+  });
+}
+
+inline std::vector<ContractionSample> attention_samples(bool large) {
+  std::vector<ContractionSample> all{
+      attention_sample({.batch = 2, .heads = 3, .queries = 100, .keys = 130, .features = 40, .columns = 24}),
+      attention_sample({.batch = 1, .heads = 2, .queries = 200, .keys = 200, .features = 64, .causal = true}),
+      attention_sample({.batch = 2, .heads = 4, .keyed = 2, .queries = 90, .keys = 64, .features = 32, .causal = true}),
+      attention_sample({.batch = 2, .heads = 2, .queries = 70, .keys = 96, .features = 16, .mask = 1}),
+      attention_sample({.batch = 2, .heads = 2, .queries = 70, .keys = 96, .features = 16, .mask = 2}),
+      written_attention_sample({.batch = 2, .heads = 2, .queries = 65, .keys = 80, .features = 20, .columns = 136}),
+      attention_sample({.batch = 1, .heads = 1, .queries = 64, .keys = 256, .features = 256}),
+  };
+  if (!large) return all;
+  all.push_back(attention_sample({.batch = 4, .heads = 16, .queries = 4096, .keys = 4096, .features = 64}));
+  all.push_back(
+      attention_sample({.batch = 4, .heads = 16, .queries = 4096, .keys = 4096, .features = 64, .causal = true}));
+  all.push_back(attention_sample({.batch = 4, .heads = 16, .queries = 2048, .keys = 2048, .features = 128}));
+  all.push_back(attention_sample({.batch = 32, .heads = 12, .queries = 197, .keys = 197, .features = 64}));
+  all.push_back(
+      attention_sample({.batch = 8, .heads = 12, .queries = 1024, .keys = 1024, .features = 64, .causal = true}));
+  all.push_back(
+      attention_sample({.batch = 4, .heads = 32, .keyed = 8, .queries = 1024, .keys = 1024, .features = 128}));
+  all.push_back(attention_sample({.batch = 4, .heads = 8, .queries = 1024, .keys = 1024, .features = 256}));
+  all.push_back(written_attention_sample({.batch = 8, .heads = 16, .queries = 1024, .keys = 1024, .features = 64}));
+  return all;
+}
+
+}  // namespace planish::codegen::samples

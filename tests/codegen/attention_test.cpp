@@ -1,0 +1,137 @@
+#include "codegen/attention/attention.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "codegen/attention_samples.h"
+#include "codegen/interpreter.h"
+
+namespace planish::codegen {
+namespace {
+
+using samples::attention_sample;
+using samples::Heads;
+using samples::written_attention_sample;
+
+std::vector<double> numbers(std::size_t count, int seed) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < count; ++i)
+    out.push_back(std::sin(0.7 * static_cast<double>(i) + seed) * 1.3 + 0.1 * std::cos(0.05 * static_cast<double>(i)));
+  return out;
+}
+
+std::vector<std::vector<double>> data_for(const Kernel& kernel) {
+  std::vector<std::vector<double>> all;
+  for (const Input& input : kernel.inputs) {
+    auto& mine =
+        all.emplace_back(numbers(static_cast<std::size_t>(input.storage_elements), static_cast<int>(input.value)));
+    if (input.dtype != DType::boolean) continue;
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = i % 3 != 0 && i >= static_cast<std::size_t>(input.shape[1]);
+  }
+  return all;
+}
+
+/// The definition, over (batch, heads, rows, …); inputs in the order q, k, v, mask.
+std::vector<double> naive(const Heads& h, const Kernel& kernel, const std::vector<std::vector<double>>& data,
+                          bool zeros) {
+  const auto of = [&](int value) -> const std::vector<double>& {
+    for (std::size_t i = 0; i < kernel.inputs.size(); ++i) {
+      if (kernel.inputs[i].value == value) return data[i];
+    }
+    throw std::runtime_error("an input is missing");
+  };
+  const std::int64_t keyed = h.keyed > 0 ? h.keyed : h.heads, columns = h.columns > 0 ? h.columns : h.features;
+  std::vector<double> out;
+  for (std::int64_t b = 0; b < h.batch; ++b)
+    for (std::int64_t head = 0; head < h.heads; ++head)
+      for (std::int64_t row = 0; row < h.queries; ++row) {
+        std::vector<double> x;
+        const std::int64_t shared = b * keyed + head / (h.heads / keyed);
+        double top = -INFINITY, total = 0;
+        for (std::int64_t key = 0; key < h.keys; ++key) {
+          double s = 0;
+          for (std::int64_t f = 0; f < h.features; ++f)
+            s += of(0)[static_cast<std::size_t>(((b * h.heads + head) * h.queries + row) * h.features + f)] *
+                 of(1)[static_cast<std::size_t>((shared * h.keys + key) * h.features + f)];
+          s /= std::sqrt(static_cast<double>(h.features));
+          if (h.causal && key > row) s = -INFINITY;
+          if (h.mask == 1 && of(3)[static_cast<std::size_t>(row * h.keys + key)] == 0) s = -INFINITY;
+          if (h.mask == 2) s += of(3)[static_cast<std::size_t>((head * h.queries + row) * h.keys + key)];
+          x.push_back(s);
+          top = std::max(top, s);
+        }
+        for (double& s : x) total += s = std::exp(s - (zeros && std::isinf(top) ? 0 : top));
+        for (std::int64_t c = 0; c < columns; ++c) {
+          double sum = 0;
+          for (std::int64_t key = 0; key < h.keys; ++key)
+            sum += x[static_cast<std::size_t>(key)] *
+                   of(2)[static_cast<std::size_t>((shared * h.keys + key) * columns + c)];
+          out.push_back(total == 0 && zeros ? 0 : sum / total);
+        }
+      }
+  return out;
+}
+
+void check(const Heads& h, bool written) {
+  const auto sample = written ? written_attention_sample(h) : attention_sample(h);
+  CAPTURE(text(sample.kernel));
+  REQUIRE(sample.kernel.anchor == Anchor::attention);
+  const auto parts = attention_of(sample.kernel);
+  REQUIRE(parts);
+  CHECK(parts->scores.depth == h.features);
+  CHECK(parts->scores.columns == h.keys);
+  CHECK(parts->values.depth == h.keys);
+  CHECK(parts->values.columns == (h.columns > 0 ? h.columns : h.features));
+  CHECK(parts->scores.batches * parts->scores.rows == h.batch * h.heads * h.queries);
+  CHECK(causal_of(sample.kernel, *parts).has_value() == h.causal);
+  const auto data = data_for(sample.kernel);
+  const auto mine = Interpreter(sample.kernel, data).run()[0], wanted = naive(h, sample.kernel, data, !written);
+  REQUIRE(mine.size() == wanted.size());
+  for (std::size_t i = 0; i < mine.size(); ++i) CHECK(mine[i] == doctest::Approx(wanted[i]).epsilon(1e-5));
+}
+
+TEST_CASE("attention, as an operator and as it is written, is one kernel with two products") {
+  check({.batch = 2, .heads = 2, .queries = 3, .keys = 5, .features = 4, .columns = 6}, false);
+  check({.batch = 1, .heads = 2, .queries = 4, .keys = 4, .features = 4}, false);
+  check({.batch = 2, .heads = 2, .queries = 4, .keys = 6, .features = 3, .causal = true}, false);
+  check({.batch = 2, .heads = 4, .keyed = 2, .queries = 4, .keys = 4, .features = 3, .causal = true}, false);
+  check({.batch = 2, .heads = 2, .queries = 4, .keys = 5, .features = 3, .mask = 1}, false);
+  check({.batch = 2, .heads = 2, .queries = 4, .keys = 5, .features = 3, .mask = 2}, false);
+  check({.batch = 2, .heads = 2, .queries = 3, .keys = 5, .features = 4, .columns = 7}, true);
+}
+
+TEST_CASE("heads that share keys are rows of one product") {
+  const auto sample = attention_sample({.batch = 2, .heads = 6, .keyed = 2, .queries = 8, .keys = 4, .features = 3});
+  const auto parts = attention_of(sample.kernel);
+  REQUIRE(parts);
+  CHECK(parts->scores.batches == 4);
+  CHECK(parts->scores.rows == 24);
+}
+
+TEST_CASE("attention with dropout, of 16 bits or with sums of its own is no such kernel") {
+  const auto lowered = [](auto build) {
+    GraphBuilder g;
+    const std::vector<int> outputs = build(g);
+    LowerLimits limits;
+    limits.contractions = true;
+    return lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), outputs, limits);
+  };
+  const auto plain = [](GraphBuilder& g, DType dtype, double dropout) {
+    const int q = g.input({2, 4, 3}, dtype), k = g.input({2, 5, 3}, dtype), v = g.input({2, 5, 3}, dtype);
+    return std::vector{g.node("scaled_dot_product_attention.default",
+                              {V("query", q), V("key", k), V("value", v), F("dropout_p", dropout)}, {2, 4, 3}, dtype)};
+  };
+  CHECK(lowered([&](GraphBuilder& g) { return plain(g, DType::f32, 0); }));
+  CHECK_FALSE(lowered([&](GraphBuilder& g) { return plain(g, DType::f32, 0.5); }));
+  CHECK_FALSE(lowered([&](GraphBuilder& g) { return plain(g, DType::f16, 0); }));
+  CHECK_FALSE(lowered([&](GraphBuilder& g) {  // the scores are wanted too
+    const int q = g.input({2, 4, 3}), k = g.input({2, 3, 5}), v = g.input({2, 5, 3});
+    const int s = g.node("bmm.default", {V("self", q), V("mat2", k)}, {2, 4, 5});
+    const int p = g.node("_softmax.default", {V("self", s), I("dim", -1), B("half_to_float", false)}, {2, 4, 5});
+    return std::vector{s, g.node("bmm.default", {V("self", p), V("mat2", v)}, {2, 4, 3})};
+  }));
+}
+
+}  // namespace
+}  // namespace planish::codegen
