@@ -53,11 +53,16 @@ class Checker:
     def make_inputs(self, case: dict[str, Any], data: str) -> list[Any]:
         t = self.torch
         generator = t.Generator("cuda").manual_seed(7)
-        made = []
-        for declared in case["inputs"]:
+        made: list[Any] = []
+        # As the line of Python has them: in the order of the graph's values, which need not be the kernel's.
+        order = sorted(range(len(case["inputs"])), key=lambda i: case["inputs"][i]["value"])
+        for declared in (case["inputs"][i] for i in order):
             shape = declared["shape"]
             dtype = {"f16": t.float16, "bf16": t.bfloat16}.get(declared["dtype"], t.float32)
             x = t.randn(shape, device="cuda", generator=generator)
+            if case["name"].startswith("attention"):
+                made.append(self.attention_input(x, len(made), declared["dtype"], data))
+                continue
             if data == "scaled" and len(made) < 2 and dtype == t.float32:
                 # Every row of the first operand and every column of the second; what is summed over keeps one scale.
                 kept = KEPT.get(case["name"], (0, 1))[len(made)]
@@ -74,11 +79,30 @@ class Checker:
                 flat[shape[-1] * 2 + 1] = -float("inf")
                 flat[shape[-1] * 5 + 4] = float("nan")
             made.append(x.to(dtype))
-        return made
+        return [made[order.index(i)] for i in range(len(made))]
+
+    def attention_input(self, x: Any, number: int, dtype: str, data: str) -> Any:
+        """q, k, v and a mask. Scaled: q and k by powers that cancel, each column of v by its own. Special: rows of each that are not finite."""
+        t = self.torch
+        if dtype == "bool":
+            mask = x > -0.7
+            mask[2] = False  # a query without keys
+            return mask
+        if data == "scaled" and number < 2:
+            x = x * 2.0 ** (-37 if number == 0 else 37)
+        if data == "scaled" and number == 2:
+            x = x * t.exp2(t.randint(-40, 41, [x.shape[-1]], device="cuda", generator=t.Generator("cuda").manual_seed(3)).float())
+        if data == "special" and number < 3:
+            flat = x.view(-1, *x.shape[-2:])[0]
+            flat[3, 1] = float("inf")
+            flat[5, 2] = -float("inf")
+            if number != 1:
+                flat[9, 4] = float("nan")
+        return x
 
     def reference(self, case: dict[str, Any], inputs: list[Any]) -> tuple[Any, Any]:
         scope = {"t": self.torch}
-        return (eval(case["python"], scope, {"x": [x.double() for x in inputs]}), eval(case["python"], scope, {"x": inputs}))
+        return (eval(case["python"], scope, {"x": [x.double() if x.is_floating_point() else x for x in inputs]}), eval(case["python"], scope, {"x": inputs}))
 
     def run(self, case: dict[str, Any], variant: dict[str, Any], cubins: list[bytes], baseline: bool) -> dict[str, Any]:
         t, subject = self.torch, self.subject
@@ -105,17 +129,22 @@ class Checker:
 
             run()
             t.cuda.synchronize()
-            wide, eager = self.reference(case, inputs)
+            graph = [inputs[i] for i in sorted(range(len(inputs)), key=lambda i: case["inputs"][i]["value"])]
+            wide, eager = self.reference(case, graph)
+            if data == "special" and case["definition"]:
+                wide = eval(case["definition"], {"t": t}, {"x": [x.double() if x.is_floating_point() else x for x in graph]})
             if data == "special" and case["name"].startswith("conv_transpose"):  # where nothing multiplies zeros in between
                 wide = self.reference(case, [x.double().cpu() for x in inputs])[0].cuda()
             ours = outputs[0].view(wide.shape).double()
             if data == "special":
                 # cuDNN spreads what is not finite where it transforms; the direct sum is the judge.
-                special = wide if case["name"].startswith("conv") else eager.double()
+                special = wide if case["name"].startswith(("conv", "attention")) else eager.double()
                 same = (ours.isfinite() == special.isfinite()) & (ours.isnan() == special.isnan()) & (~special.isinf() | (ours == special))
                 answer["misplaced"] = int((~same).sum())
                 finite = special.isfinite().all(-1) & eager.double().isfinite().all(-1)
                 ours, wide, eager = ours[finite], wide[finite], eager[finite]
+                if not bool(finite.any()):
+                    continue
             row = (ours - wide).norm(dim=-1) / wide.norm(dim=-1).clamp_min(1e-300)
             theirs = (eager.double() - wide).norm(dim=-1) / wide.norm(dim=-1).clamp_min(1e-300)
             error, worst = float((ours - wide).norm() / wide.norm()), float(row.max())
@@ -135,7 +164,7 @@ class Checker:
         answer["apart_ms"] = [subject.times(lambda one=one: subject.driver.launch(one[0], one[1], one[2]), 5, 3)["cold_ms"] for one in steps]
         if baseline:
             t.backends.cuda.matmul.allow_tf32 = False
-            scope = {"t": t, "x": inputs}
+            scope = {"t": t, "x": graph}
             code = compile(case["python"], "case", "eval")
             answer["eager_ms"] = subject.times(lambda: eval(code, scope), 5, 3)["cold_ms"]
         return answer

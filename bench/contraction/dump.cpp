@@ -31,7 +31,7 @@ json launch(const Emitted& one) {
 json tensors(const auto& all) {
   json out = json::array();
   for (const auto& one : all)
-    out.push_back({{"dtype", name(one.dtype)}, {"shape", one.shape}, {"strides", one.strides}});
+    out.push_back({{"dtype", name(one.dtype)}, {"shape", one.shape}, {"strides", one.strides}, {"value", one.value}});
   return out;
 }
 
@@ -96,6 +96,7 @@ int main(int argc, char** argv) {
     }
     out.push_back({{"name", sample.name},
                    {"python", sample.python},
+                   {"definition", sample.definition},
                    {"products", sample.products},
                    {"inputs", tensors(sample.kernel.inputs)},
                    {"outputs", tensors(sample.kernel.outputs)},

@@ -253,6 +253,42 @@ class Shares {
   std::map<int, double> known_;
 };
 
+/// Operations of attention. What scores are made of is computed once for all columns of the values, although a fold's
+/// result counts as moving with all outer variables.
+void add_attention(const Kernel& kernel, const std::vector<std::vector<bool>>& variables, Cost& total) {
+  const Reduction& product = *std::ranges::find_if(kernel.reductions, &Reduction::part);
+  const Reduction& weighted = *std::ranges::max_element(kernel.reductions, {}, &Reduction::phase);
+  const auto is_column = [&](std::size_t v) {
+    return v + static_cast<std::size_t>(kernel.inner) < kernel.space.extents.size() &&
+           !variables[static_cast<std::size_t>(product.arg)][v];
+  };
+  std::vector<bool> of_columns;  // by node: of something read for a column, or of the results
+  const auto times = [&](std::size_t n) {
+    double out = 1;
+    for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) {
+      if (variables[n][v] && (of_columns[n] || !is_column(v))) out *= static_cast<double>(kernel.space.extents[v]);
+    }
+    return out;
+  };
+  for (std::size_t n = 0; n < kernel.nodes.size(); ++n) {
+    const Node& node = kernel.nodes[n];
+    bool mine = node.op == Op::reduced && &kernel.reductions[static_cast<std::size_t>(node.reduction)] == &weighted;
+    for (std::size_t v = 0; v < kernel.space.extents.size(); ++v)
+      mine = mine || (is_column(v) && node.op != Op::reduced && node.args.empty() && variables[n][v]);
+    for (const int a : node.args) mine = mine || of_columns[static_cast<std::size_t>(a)];
+    of_columns.push_back(mine);
+    const auto id = static_cast<int>(n);
+    if (id != product.arg && id != weighted.arg) total.flops += weight(info(node.op).cost) * times(n);
+  }
+  for (const Reduction& reduction : kernel.reductions) {
+    const double each = times(static_cast<std::size_t>(reduction.arg));
+    const bool multiplies = &reduction == &product || &reduction == &weighted;
+    total.flops += (multiplies ? 2 : 1) * each;
+    if (multiplies) total.products += 2 * each;
+  }
+  total.passes = 3;
+}
+
 }  // namespace
 
 Cost cost(const Kernel& kernel) {
@@ -306,6 +342,10 @@ Cost cost(const Kernel& kernel) {
   for (const Output& output : kernel.outputs) {
     total.bytes += touched(output.index, kernel.space) * size_of(output.dtype);
   }
+  if (kernel.anchor == Anchor::attention) {
+    add_attention(kernel, variables, total);
+    return total;
+  }
   // Which variables each node moves with decides how often it is computed.
   for (std::size_t n = 0; n < kernel.nodes.size(); ++n) {
     double times = 1;
@@ -313,20 +353,6 @@ Cost cost(const Kernel& kernel) {
       if (variables[n][v]) times *= static_cast<double>(kernel.space.extents[v]);
     }
     total.flops += weight(info(kernel.nodes[n].op).cost) * times;
-  }
-  if (kernel.anchor == Anchor::attention) {
-    for (const Reduction& reduction : kernel.reductions) {
-      double times = 1;
-      for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) {
-        if (variables[static_cast<std::size_t>(reduction.arg)][v])
-          times *= static_cast<double>(kernel.space.extents[v]);
-      }
-      total.flops += times;
-      const bool product = kernel.nodes[static_cast<std::size_t>(reduction.arg)].op == Op::mul;
-      total.products += product ? 2 * times : 0;
-    }
-    total.passes = 3;
-    return total;
   }
   total.flops += static_cast<double>(kernel.reductions.size()) * points;
   if (kernel.anchor == Anchor::contraction) {

@@ -27,7 +27,7 @@ inline ContractionSample attention_sample(const Heads& h) {
   if (h.mask == 2) python += ", attn_mask=x[3]";
   if (h.causal) python += ", is_causal=True";
   if (keyed != h.heads) python += ", enable_gqa=True";
-  return contraction_sample("attention", python + ")", multiplications(h), [=](GraphBuilder& g) {
+  auto sample = contraction_sample("attention", python + ")", multiplications(h), [=](GraphBuilder& g) {
     const int q = g.input({h.batch, h.heads, h.queries, h.features});
     const int k = g.input({h.batch, keyed, h.keys, h.features});
     const int v = g.input({h.batch, keyed, h.keys, columns});
@@ -39,6 +39,19 @@ inline ContractionSample attention_sample(const Heads& h) {
     args.push_back(B("enable_gqa", keyed != h.heads));
     return g.node("scaled_dot_product_attention.default", std::move(args), {h.batch, h.heads, h.queries, columns});
   });
+  // torch adds -inf where a key does not count, which leaves a NaN there.
+  const std::string groups = std::to_string(h.heads / keyed);
+  std::string scores =
+      "x[0] @ x[1].repeat_interleave(" + groups + ", 1).transpose(-2, -1) / " + std::to_string(h.features) + " ** 0.5";
+  const std::string mask = h.causal      ? "t.ones(x[0].shape[-2], x[1].shape[-2], device='cuda').tril().bool()"
+                           : h.mask == 1 ? "x[3]"
+                                         : "";
+  if (h.mask == 2) scores += " + x[3]";
+  if (!mask.empty()) scores = "t.where(" + mask + ", " + scores + ", -t.inf)";
+  std::string weights = "t.softmax(" + scores + ", -1)";
+  if (!mask.empty()) weights = "t.where(" + mask + ".any(-1, True), " + weights + ", 0.0)";
+  sample.definition = "(" + weights + ") @ x[2].repeat_interleave(" + groups + ", 1)";
+  return sample;
 }
 
 /// As people write it: products, a scale and a softmax, from (batch, rows, heads · features) and back.

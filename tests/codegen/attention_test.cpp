@@ -6,6 +6,8 @@
 
 #include "codegen/attention_samples.h"
 #include "codegen/interpreter.h"
+#include "codegen/partition/fusion_plans.h"
+#include "codegen/templates/template.h"
 
 namespace planish::codegen {
 namespace {
@@ -107,6 +109,76 @@ TEST_CASE("heads that share keys are rows of one product") {
   REQUIRE(parts);
   CHECK(parts->scores.batches == 4);
   CHECK(parts->scores.rows == 24);
+}
+
+TEST_CASE("written attention is found among the ways to fuse, and the operator is a region of its own") {
+  GraphBuilder g;
+  const int q = g.input({4, 6, 8}), k = g.input({4, 8, 10}), v = g.input({4, 10, 8});
+  const int product = g.node("bmm.default", {V("self", q), V("mat2", k)}, {4, 6, 10});
+  const int scores = g.node("mul.Tensor", {V("self", product), F("other", 0.25)}, {4, 6, 10});
+  const int weights =
+      g.node("_softmax.default", {V("self", scores), I("dim", -1), B("half_to_float", false)}, {4, 6, 10});
+  const int out = g.node("bmm.default", {V("self", weights), V("mat2", v)}, {4, 6, 8});
+  g.output(g.node("relu.default", {V("self", out)}, {4, 6, 8}));
+  PartitionOptions options;
+  options.limits.contractions = true;
+  const auto cut = partition(g.graph, options);
+  REQUIRE(cut);
+  FusionOptions fusion;
+  fusion.limits = options.limits;
+  Device device;
+  device.target = &backend::cuda();
+  device.arch = "sm_90a";
+  int found = 0;
+  for (const FusionPlan& plan : fusion_plans(g.graph, *cut, device, fusion)) {
+    if (plan.by.size() != 1 || plan.by[0].kernel.anchor != Anchor::attention) continue;
+    CHECK((plan.replaces.size() == 3 || plan.replaces.size() == 4));
+    CHECK(fuse_by(g.graph, *cut, {&plan}));
+    ++found;
+  }
+  CHECK(found == 2);  // with the epilogue and without
+
+  GraphBuilder one;
+  const int a = one.input({2, 2, 6, 8}), b = one.input({2, 2, 6, 8}), c = one.input({2, 2, 6, 8});
+  one.output(
+      one.node("scaled_dot_product_attention.default", {V("query", a), V("key", b), V("value", c)}, {2, 2, 6, 8}));
+  const auto alone = partition(one.graph, options);
+  REQUIRE(alone);
+  REQUIRE(alone->regions.size() == 1);
+  CHECK(alone->regions[0].kernel.anchor == Anchor::attention);
+  CHECK(schedule_of(alone->regions[0].kernel, device)->emit(seeds(alone->regions[0].kernel, device).front()));
+  options.limits.contractions = false;
+  CHECK(partition(one.graph, options)->regions.empty());
+}
+
+TEST_CASE("an attention kernel moves its factors and results, and multiplies twice") {
+  const auto sample =
+      attention_sample({.batch = 2, .heads = 4, .queries = 64, .keys = 32, .features = 16, .columns = 8});
+  const Cost of = cost(sample.kernel);
+  CHECK(of.products == 2.0 * 2 * 4 * 64 * 32 * (16 + 8));
+  CHECK(of.bytes == 4.0 * 2 * 4 * (64 * 16 + 32 * 16 + 32 * 8 + 64 * 8));
+  CHECK(of.passes == 3);
+  CHECK(of.flops > of.products);
+}
+
+TEST_CASE("each guess for attention can be emitted, and what no block has room for is said") {
+  Device device;
+  device.target = &backend::cuda();
+  device.arch = "sm_90a";
+  for (const auto& sample : samples::attention_samples(true)) {
+    const auto guesses = seeds(sample.kernel, device);
+    REQUIRE_FALSE(guesses.empty());
+    for (const Genome& guess : guesses) {
+      const auto emitted = emit(sample.kernel, device, guess);
+      REQUIRE(emitted);
+      CHECK(emitted->after.size() == 3);
+      CHECK(emitted->after.back().shared <= device.shared_bytes);
+    }
+  }
+  const Kernel small = attention_sample({.queries = 8, .keys = 8, .features = 8}).kernel;
+  CHECK_FALSE(illegal(small, device, {{"tile_m", 192}, {"tile_n", 16}, {"stages", 2}, {"min_blocks", 1}}).empty());
+  device.arch = "sm_80";
+  CHECK(seeds(small, device).empty());
 }
 
 TEST_CASE("attention with dropout, of 16 bits or with sums of its own is no such kernel") {

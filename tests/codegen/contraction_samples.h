@@ -16,6 +16,8 @@ struct ContractionSample {
   std::string name, python;
   Kernel kernel;
   double products = 0;  ///< multiplications
+  /// What says where Inf and NaN belong, if torch's own operator does not.
+  std::string definition = {};
 };
 
 inline ContractionSample contraction_sample(std::string name, std::string python, double products,

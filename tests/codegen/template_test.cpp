@@ -8,6 +8,7 @@
 #include <set>
 
 #include "activation_samples.h"
+#include "attention_samples.h"
 #include "codegen/templates/genomes.h"
 #include "column_samples.h"
 #include "cooperative_genomes.h"
@@ -46,6 +47,7 @@ std::vector<samples::Sample> some_of_each() {
     for (std::size_t i = 0; i < all.size(); i += std::max<std::size_t>(1, all.size() / 6)) out.push_back(all[i]);
   }
   out.push_back(product(64, 48, 200));
+  out.push_back({"attention", {}, samples::attention_sample({.queries = 200, .keys = 100, .features = 32}).kernel});
   return out;
 }
 

@@ -15,14 +15,16 @@ namespace planish::codegen::contraction {
 namespace {
 
 /// How the 8 rows that lie together are shared: so many blocks side by side along k, each thread with so many chunks of
-/// 8 columns, of which it holds some in registers at once.
+/// 8 columns, of which it holds some in registers at once. Where rows are very short a block has several such groups.
 struct Sharing {
   int threads = 256;
+  int groups = 1;  ///< of 8 rows, one a warp or more
   int blocks = 1;
   std::int64_t share = 0;  ///< chunks of a block
   std::int64_t trips = 0;  ///< chunks of a thread
   std::int64_t held = 0;   ///< at once
   bool kept() const { return held == trips; }
+  int each() const { return threads / groups; }  ///< threads of a group
 };
 
 constexpr std::int64_t most_kept = 4;
@@ -34,11 +36,14 @@ constexpr std::int64_t groups_for_all = 128, groups_for_several = 512;
 Sharing share_of(std::int64_t chunks, std::int64_t groups) {
   Sharing out;
   const bool kept = chunks <= std::int64_t{out.threads} / 8 * most_kept;
+  // Whole warps, none of which has less than a chunk for each thread.
+  while (out.groups < 8 && groups % (2 * out.groups) == 0 && chunks * 2 * out.groups <= out.threads / 8)
+    out.groups *= 2;
   while (!kept && out.blocks < 8 && groups * out.blocks < groups_for_all) out.blocks *= 2;
   if (!kept && groups * out.blocks < groups_for_several)
     out.threads = groups * out.blocks < groups_for_several / 2 ? 1024 : 512;
   out.share = (chunks + out.blocks - 1) / out.blocks;
-  const std::int64_t sweep = out.threads / 8;
+  const std::int64_t sweep = out.each() / 8;
   out.trips = (out.share + sweep - 1) / sweep;
   // A thread of 1024 has 64 registers.
   out.held = std::min<std::int64_t>(out.trips, out.threads == 1024 ? most_kept / 2 : most_kept);
@@ -203,7 +208,7 @@ class PackingPrinter {
     const std::int64_t products = is_shared(kernel_, c_, operand_) ? 1 : c_.batches;
     packing_.threads = sharing_.threads;
     packing_.cluster = scaled_ ? sharing_.blocks : 1;
-    packing_.blocks = rows_ / 8 * products * sharing_.blocks;
+    packing_.blocks = rows_ / 8 * products / sharing_.groups * sharing_.blocks;
     packing_.part_bytes = products * rows_ * depth_ * 2;
     packing_.exponents = scaled_ ? products * rows_ : 0;
     packing_.notes = scaled_ && (notes_.cleared > 0 || notes_.odd);
@@ -224,10 +229,18 @@ class PackingPrinter {
     if (scaled_) writer_.line(fmt::format("__shared__ float most[{}];", packing_.threads / 32 * 8));
     if (packing_.cluster > 1) writer_.line("__shared__ float common[8];");
     writer_.line("const int r = threadIdx.x % 8;");
-    writer_.line(fmt::format("const int part = blockIdx.x % {0}, whole = blockIdx.x / {0};", sharing_.blocks));
+    if (sharing_.groups == 1) {
+      writer_.line(fmt::format("const int part = blockIdx.x % {0}, whole = blockIdx.x / {0};", sharing_.blocks));
+    } else {
+      writer_.line(fmt::format("const int part = 0, whole = blockIdx.x * {} + threadIdx.x / {};", sharing_.groups,
+                               sharing_.each()));
+    }
     writer_.line(fmt::format("const int batch = whole / {0}, row = whole % {0} * 8 + r;", rows_ / 8));
     writer_.line(fmt::format("float v[{}][8];", sharing_.held));
   }
+
+  /// Behind a thread's number in its block: what makes it that in its group.
+  std::string within() const { return sharing_.groups == 1 ? "" : fmt::format(" % {}", sharing_.each()); }
 
   /// Over the chunks of a thread, whose values are computed where it `computes`: those that it holds at once first, so
   /// that all of their loads are under way.
@@ -242,13 +255,13 @@ class PackingPrinter {
   }
 
   void each_held(const std::function<void()>& body) {
-    const std::int64_t chunks = depth_ / 8, step = sharing_.threads / 8;
+    const std::int64_t chunks = depth_ / 8, step = sharing_.each() / 8;
     writer_.line("#pragma unroll");
     writer_.open(fmt::format("for (int i = 0; i < {}; ++i) {{", sharing_.held));
     writer_.line(
-        fmt::format("const int own = (int)threadIdx.x / 8 + (at + i) * "
+        fmt::format("const int own = (int)threadIdx.x{} / 8 + (at + i) * "
                     "{}, chunk = part * {} + own;",
-                    step, sharing_.share));
+                    within(), step, sharing_.share));
     const bool ragged = sharing_.trips * step != sharing_.share || sharing_.share * sharing_.blocks != chunks;
     if (ragged) writer_.open(fmt::format("if (own < {} && chunk < {}) {{", sharing_.share, chunks));
     body();
@@ -279,7 +292,11 @@ class PackingPrinter {
     writer_.line("top = tc_most(tc_most(top, 8), 16);");
     writer_.line("if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;");
     writer_.line("__syncthreads();");
-    writer_.line(fmt::format("for (int w = 0; w < {}; ++w) top = fmaxf(top, most[w * 8 + r]);", packing_.threads / 32));
+    const int warps = sharing_.each() / 32;
+    const std::string first =
+        sharing_.groups == 1 ? "" : fmt::format("(threadIdx.x / {} * {} + w) * 8", sharing_.each(), warps);
+    writer_.line(fmt::format("for (int w = 0; w < {}; ++w) top = fmaxf(top, most[{} + r]);", warps,
+                             first.empty() ? "w * 8" : first));
     if (packing_.cluster > 1) {
       writer_.line("if (threadIdx.x < 8) common[r] = top;");
       writer_.line("tc_come();");
@@ -294,7 +311,7 @@ class PackingPrinter {
     writer_.line(sharing_.kept()
                      ? "const int e = tc_exponent(top);"
                      : fmt::format("const int e = usual ? tc_usual_exponent{}() : tc_exponent(top);", joint_));
-    writer_.line(fmt::format("if (part == 0 && threadIdx.x < 8) out2[batch * {} + row] = e;", rows_));
+    writer_.line(fmt::format("if (part == 0 && threadIdx.x{} < 8) out2[batch * {} + row] = e;", within(), rows_));
     writer_.line("const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);");
   }
 

@@ -345,9 +345,43 @@ class FusionPlanner {
       for (const std::size_t r : apart) grouped[r] = true;
       all.push_back(std::move(apart));
     }
+    std::ranges::move(chains(), std::back_inserter(all));
     std::ranges::move(neighbours, std::back_inserter(all));
     std::ranges::move(alike, std::back_inserter(all));
     return all;
+  }
+
+  /// Two products with what lies between them, and with the one kernel that reads the second: what attention is when
+  /// it is written down.
+  std::vector<std::vector<std::size_t>> chains() const {
+    constexpr std::size_t most_between = 3;
+    const auto& regions = partition_.regions;
+    const auto is_product = [&](std::size_t r) { return regions[r].kernel.anchor == Anchor::contraction; };
+    std::vector<std::vector<std::size_t>> found;
+    for (std::size_t a = 0; a < regions.size(); ++a) {
+      for (std::size_t b = 0; b < regions.size(); ++b) {
+        if (!is_product(a) || !is_product(b) || !waits_[place_[b]][place_[a]]) continue;
+        std::vector<std::size_t> chain{a};
+        std::vector<std::size_t> readers;
+        for (std::size_t r = 0; r < regions.size(); ++r) {
+          if (r != a && r != b && waits_[place_[r]][place_[a]] && waits_[place_[b]][place_[r]]) chain.push_back(r);
+          const auto& inputs = regions[r].inputs;
+          if (std::ranges::find_first_of(inputs, regions[b].outputs) != inputs.end()) readers.push_back(r);
+        }
+        const bool folds = std::ranges::any_of(chain, [&](std::size_t r) {
+          return regions[r].kernel.anchor != Anchor::contraction && regions[r].kernel.has_rows();
+        });
+        if (!folds || chain.size() > 1 + most_between) continue;
+        chain.push_back(b);
+        std::ranges::sort(chain);
+        found.push_back(chain);
+        if (readers.size() != 1 || regions[readers[0]].kernel.has_rows()) continue;
+        chain.push_back(readers[0]);
+        std::ranges::sort(chain);
+        found.push_back(std::move(chain));
+      }
+    }
+    return found;
   }
 
   bool independent(std::size_t a, std::size_t b) const {
