@@ -66,16 +66,17 @@ std::vector<Genome> attention_seeds(const Attention& parts, const Device& device
           Genome genome{{"tile_m", 64 * consumers}, {"tile_n", keys}, {"stages", stages}, {"min_blocks", blocks}};
           if (!attention_illegal(parts, device, genome).empty()) continue;
           const Layout layout = attention::layout_of(parts, plan_of(genome));
-          // One warpgroup multiplies while another turns scores into weights.
+          // One warpgroup multiplies while others turn scores into weights. The weights are of what was measured on an
+          // H200 (docs/results/contraction.md).
           const int groups = consumers * blocks;
           const auto count =
               static_cast<double>(parts.scores.batches * (layout.rows / layout.scores.bm)) * layout.column_blocks;
           const double turns = std::ceil(count / (static_cast<double>(device.sms) * blocks));
-          const double tile = layout.scores.bm * (static_cast<double>(keys) * 2 +
-                                                  3.0 * keys * (layout.features + layout.columns) / 64 + 64);
+          const double key = 2 + 3.0 * (layout.features + layout.columns) / 64;
+          const double tile = layout.scores.bm * (keys * key + 400);
           const double tiles = static_cast<double>(layout.keys) / keys;
-          const double alone = groups == 1 ? 1.5 : groups == 2 ? 1.0 : 0.97;
-          const double waits = stages == 1 ? 1.1 : stages == 3 ? 1.001 : 1.0;
+          const double alone = groups == 1 ? 1.5 : groups == 2 ? 1.0 : 0.85;
+          const double waits = stages == 1 ? 1.18 : stages == 3 ? 1.001 : 1.0;
           found.emplace_back(turns * blocks * tiles * tile * alone * waits, std::move(genome));
         }
       }
