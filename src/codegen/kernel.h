@@ -158,8 +158,8 @@ struct Reduction {
   /// the inner ones. Phases of these are counted apart from those along rows.
   bool across = false;
   /// parts anchor: folds over the last Kernel::parts inner variables instead, for each setting of all others. Its phase
-  /// is the one in which its argument is known. attention anchor: likewise; and the others fold over the inner variables
-  /// before those.
+  /// is the one in which its argument is known. attention anchor: likewise; and the others fold over the inner
+  /// variables before those.
   bool part = false;
 };
 

@@ -16,8 +16,8 @@ class PlaceWriter : public printing::Speller {
  public:
   explicit PlaceWriter(const Kernel& kernel);
 
-  std::string out;   ///< the text so far
-  std::string fold;  ///< what `reduced` nodes read
+  std::string out;                                    ///< the text so far
+  std::string fold;                                   ///< what `reduced` nodes read
   std::function<std::string(int reduction)> of_fold;  ///< the same where there are several
   /// How a load's value is spelled; not set: it is read where it is needed.
   std::function<std::string(int id)> at_hand;
