@@ -4,7 +4,9 @@
 
 #include <cmath>
 
+#include "codegen/attention/plan.h"
 #include "codegen/attention_samples.h"
+#include "codegen/contraction_executor.h"
 #include "codegen/interpreter.h"
 #include "codegen/partition/fusion_plans.h"
 #include "codegen/templates/template.h"
@@ -179,6 +181,54 @@ TEST_CASE("each guess for attention can be emitted, and what no block has room f
   CHECK_FALSE(illegal(small, device, {{"tile_m", 192}, {"tile_n", 16}, {"stages", 2}, {"min_blocks", 1}}).empty());
   device.arch = "sm_80";
   CHECK(seeds(small, device).empty());
+}
+
+TEST_CASE("what the tensor core reads of a tile is what packing put there") {
+  for (const auto& sample : samples::attention_samples(false)) {
+    const auto parts = attention_of(sample.kernel);
+    REQUIRE(parts);
+    for (const attention::Tiling tiling : {attention::Tiling{1, 48, 2, 1}, attention::Tiling{2, 64, 1, 1}}) {
+      const auto layout = attention::layout_of(*parts, tiling);
+      const std::int64_t columns = std::int64_t{layout.columns} * layout.column_blocks;
+      const std::int64_t keys = parts->scores.columns, depth = parts->scores.depth, wide = parts->values.columns;
+      const auto k = contraction::packed(layout.scores, layout.keys, layout.features, keys, depth, 0);
+      const auto v = contraction::packed(layout.values, columns, layout.keys, wide, keys, 0);
+      const auto q = contraction::packed(layout.scores, layout.rows, layout.features, parts->scores.rows, depth, 0);
+      const auto id = [](std::int64_t row, std::int64_t at, std::int64_t rows, std::int64_t length) {
+        return row < rows && at < length ? static_cast<std::uint32_t>(1 + row * length + at) * 2 : 0;
+      };
+      const auto read = [](const contraction::Image& image, std::int64_t copied, int begin,
+                           const contraction::Descriptor& by, int row, int at) {
+        const int place = contraction::address(contraction::encode(by), by.start - begin, row, at);
+        return image.at(static_cast<std::size_t>(copied + place) / 2);
+      };
+      int wrong = 0;
+      for (std::int64_t tile = 0; tile < layout.keys / tiling.keys; ++tile) {
+        for (int row = 0; row < tiling.keys; ++row) {
+          for (int at = 0; at < layout.features; ++at)
+            wrong += read(k, tile * layout.key_bytes, 0, layout.keys_of(0, at / 16 * 16), row, at % 16) !=
+                     id(tile * tiling.keys + row, at, keys, depth);
+        }
+        for (int block = 0; block < layout.column_blocks; ++block) {
+          const std::int64_t copied = tile * tiling.keys * columns * 2 + block * std::int64_t{layout.value_bytes};
+          for (int row = 0; row < layout.columns; ++row) {
+            for (int at = 0; at < tiling.keys; ++at)
+              wrong += read(v, copied, 2 * layout.key_bytes, layout.values_of(0, at / 16 * 16), row, at % 16) !=
+                       id(block * std::int64_t{layout.columns} + row, tile * tiling.keys + at, wide, keys);
+          }
+        }
+      }
+      for (int row = 0; row < layout.scores.bm; ++row) {
+        for (int at = 0; at < layout.features; ++at)
+          wrong +=
+              read(q, 0, 0, layout.queries_of(0, at / 16 * 16), row, at % 16) != id(row, at, parts->scores.rows, depth);
+      }
+      CHECK(wrong == 0);
+      CHECK(layout.stages_at % 128 == 0);
+      CHECK(layout.stage_bytes() % 128 == 0);
+      CHECK(layout.barriers_at % 8 == 0);
+    }
+  }
 }
 
 TEST_CASE("attention with dropout, of 16 bits or with sums of its own is no such kernel") {

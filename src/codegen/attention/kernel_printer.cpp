@@ -24,20 +24,24 @@ constexpr int weight_bits = 12;
 class Printer {
  public:
   Printer(const Kernel& kernel, const Attention& a, const Tiling& plan)
-      : kernel_(kernel), a_(a), plan_(plan), layout_(layout_of(a, plan)), writer_(kernel) {}
+      : kernel_(kernel),
+        a_(a),
+        plan_(plan),
+        layout_(layout_of(a, plan)),
+        epilogue_(contraction::print_epilogue(kernel, a.values)),
+        writer_(kernel) {}
 
   MainKernel print() {
-    const auto epilogue = contraction::print_epilogue(kernel_, a_.values);
     MainKernel out;
-    find_inputs(epilogue.inputs);
+    find_inputs();
     out.inputs = inputs_;
-    std::string prelude = std::string(printing_prelude()) + std::string(contraction::machine_text());
+    const std::string prelude = std::string(printing::prelude(true)) + std::string(contraction::machine_text());
     functions();
     std::string functions = std::move(writer_.out);
     writer_.out.clear();
     main();
     out.source = prelude + product("tc_scores", plan_.keys, false) + product("tc_weigh", layout_.columns, true) +
-                 helpers() + epilogue.text + functions + "// ---- kernel ----\n" + writer_.out;
+                 helpers() + epilogue_.text + functions + "// ---- kernel ----\n" + writer_.out;
     out.blocks = a_.scores.batches * (layout_.rows / layout_.scores.bm) * layout_.column_blocks;
     out.threads = contraction::threads(layout_.scores);
     out.shared_bytes = layout_.shared_bytes;
@@ -45,7 +49,6 @@ class Printer {
   }
 
  private:
-  static std::string_view printing_prelude();
   void line(const std::string& text) {
     if (text.ends_with("{"))
       writer_.open(text);
@@ -58,9 +61,9 @@ class Printer {
   void close() { writer_.close(); }
 
   /// Inputs of scores, of factors (for rows that are computed again) and of the epilogue.
-  void find_inputs(const std::vector<int>& of_epilogue) {
+  void find_inputs() {
     inputs_ = writer_.inputs(std::vector<int>{a_.score, a_.scores.first, a_.scores.second, a_.values.second});
-    for (const int each : of_epilogue) {
+    for (const int each : epilogue_.inputs) {
       if (std::ranges::find(inputs_, each) == inputs_.end()) inputs_.push_back(each);
     }
     std::ranges::sort(inputs_);
@@ -84,13 +87,10 @@ class Printer {
   const Attention& a_;
   const Tiling plan_;
   const Layout layout_;
+  const contraction::Epilogue epilogue_;
   PlaceWriter writer_;
   std::vector<int> inputs_;
 };
-
-std::string_view Printer::printing_prelude() {
-  return printing::prelude(true);
-}
 
 /// One tensor-core instruction as a function: its first factor a descriptor, or four registers.
 std::string Printer::product(const std::string& name, int columns, bool from_registers) const {
@@ -263,12 +263,11 @@ void Printer::scores() {
   line("tc_poll(keys_in + stage * 8, parity);");
   line(fmt::format("const u64 from = (u64)((stages + stage * {}) >> 4);", layout_.stage_bytes()));
   line("tc_begin();");
-  const auto descriptor = [&](int k) { return contraction::encode({k / 8 * 128, 128, layout_.features * 16}); };
   bool keep = false;
   for (const auto& step : contraction::steps_of(layout_.scores)) {
-    line(fmt::format("tc_scores(s, {}ull + at + {}, {}ull + from + {}, {});", descriptor(0),
-                     (step.a_part * layout_.query_bytes + step.k / 8 * 128) / 16, descriptor(0),
-                     (step.b_part * layout_.key_bytes + step.k / 8 * 128) / 16, keep ? 1 : 0));
+    const auto a = layout_.queries_of(step.a_part, step.k), b = layout_.keys_of(step.b_part, step.k);
+    line(fmt::format("tc_scores(s, {}ull + at + {}, {}ull + from + {}, {});", contraction::encode(a), a.start / 16,
+                     contraction::encode(b), b.start / 16, keep ? 1 : 0));
     keep = true;
   }
   line("tc_commit();");
@@ -343,11 +342,10 @@ void Printer::weigh() {
   line(fmt::format("float t[{}];", layout_.columns / 2));
   line("tc_begin();");
   bool keep = false;
-  const auto constant = contraction::encode({0, 128, plan_.keys * 16});
   for (const auto& step : contraction::steps_of(layout_.values)) {
+    const auto b = layout_.values_of(step.b_part, step.k);
     line(fmt::format("tc_weigh(t, {}[{}], {}ull + from + {}, {});", step.a_part == 0 ? "hi" : "lo", step.k / 16,
-                     constant, (2 * layout_.key_bytes + step.b_part * layout_.value_bytes + step.k / 8 * 128) / 16,
-                     keep ? 1 : 0));
+                     contraction::encode(b), b.start / 16, keep ? 1 : 0));
     keep = true;
   }
   line("tc_commit();");
@@ -361,7 +359,6 @@ void Printer::weigh() {
 
 /// Sums, divided, go through shared memory to the epilogue.
 void Printer::store() {
-  const auto epilogue = contraction::print_epilogue(kernel_, a_.values);
   line("sum0 = tc_all(sum0);");
   line("sum1 = tc_all(sum1);");
   for (const int r : {0, 1}) {
@@ -404,7 +401,7 @@ void Printer::store() {
       fmt::format("tc_store<8, {}, {}>({}batch, rows + h * 8, part * {} + part_, min(part * {} + {}, {}), lane, "
                   "[&](int r, int c) {{ "
                   "return exchange[r * {} + c]; }});",
-                  layout_.exchange, whole ? "true" : "false", epilogue.arguments, layout_.columns, layout_.columns,
+                  layout_.exchange, whole ? "true" : "false", epilogue_.arguments, layout_.columns, layout_.columns,
                   layout_.columns, columns, layout_.exchange_pitch()));
   close();
   close();
@@ -412,7 +409,6 @@ void Printer::store() {
 
 /// Rows that hold what is not finite, by the definition: a warp a row, a lane a key.
 void Printer::again() {
-  const auto epilogue = contraction::print_epilogue(kernel_, a_.values);
   const auto arguments = [&](int root) { return writer_.arguments(std::vector<int>{root}); };
   line("const unsigned both0 = __ballot_sync(~0u, odd0), both1 = __ballot_sync(~0u, odd1);");
   open("if ((both0 | both1) != 0) {");
@@ -470,7 +466,7 @@ void Printer::again() {
   line(fmt::format(
       "tc_store<1, 32, true>({}batch, y, part * {} + c * 32, min(part * {} + {}, {}), lane, [&](int, int) {{ return "
       "result; }});",
-      epilogue.arguments, layout_.columns, layout_.columns, layout_.columns, a_.values.columns));
+      epilogue_.arguments, layout_.columns, layout_.columns, layout_.columns, a_.values.columns));
   close();
   close();
   close();

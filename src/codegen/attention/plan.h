@@ -33,7 +33,17 @@ struct Layout {
   int exchange = 32;  ///< columns that a warp's threads hand each other at once
 
   int stage_bytes() const { return 2 * (key_bytes + value_bytes); }
+  /// How the tensor core reads 16 k from `k` on of a factor's part: of all queries of the block, from the block's
+  /// shared memory; of a tile's keys and values, from their stage.
+  contraction::Descriptor queries_of(int part, int k) const { return of(part * query_bytes, k, features); }
+  contraction::Descriptor keys_of(int part, int k) const { return of(part * key_bytes, k, features); }
+  contraction::Descriptor values_of(int part, int k) const {
+    return of(2 * key_bytes + part * value_bytes, k, values.bk);
+  }
   int exchange_pitch() const { return exchange + 8; }
+
+ private:
+  static contraction::Descriptor of(int at, int k, int depth) { return {at + k / 8 * 128, 128, depth * 16}; }
 };
 Layout layout_of(const Attention& attention, const Tiling& plan);
 

@@ -351,7 +351,13 @@ class FusionPlanner {
     return all;
   }
 
-  /// Two products with what lies between them, and with the one kernel that reads the second: what attention is when
+  /// Whether a kernel has what a softmax needs: other rows between two products are no attention, and not tried.
+  static bool is_softmax(const Kernel& kernel) {
+    return std::ranges::find(kernel.reductions, ReduceKind::max, &Reduction::kind) != kernel.reductions.end() &&
+           std::ranges::find(kernel.nodes, Op::exp, &Node::op) != kernel.nodes.end();
+  }
+
+  /// Two products with a softmax between them, and with the one kernel that reads the second: what attention is when
   /// it is written down.
   std::vector<std::vector<std::size_t>> chains() const {
     constexpr std::size_t most_between = 3;
@@ -368,9 +374,7 @@ class FusionPlanner {
           const auto& inputs = regions[r].inputs;
           if (std::ranges::find_first_of(inputs, regions[b].outputs) != inputs.end()) readers.push_back(r);
         }
-        const bool folds = std::ranges::any_of(chain, [&](std::size_t r) {
-          return regions[r].kernel.anchor != Anchor::contraction && regions[r].kernel.has_rows();
-        });
+        const bool folds = std::ranges::any_of(chain, [&](std::size_t r) { return is_softmax(regions[r].kernel); });
         if (!folds || chain.size() > 1 + most_between) continue;
         chain.push_back(b);
         std::ranges::sort(chain);
