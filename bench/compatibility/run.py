@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Which stock modules Planish takes: every layer of torch.nn, and blocks as people write them, live and as files.
 
-    PYTHONPATH=python python bench/compatibility/run.py [--target cpu|cuda] [--only WORDS] [--optimize] [--out docs/results/compatibility.md]
+    PYTHONPATH=python python bench/compatibility/run.py [--target cpu|cuda] [--only WORDS] [--blocks] [--optimize] [--out docs/results/compatibility.md]
 
 Each case is opened by an oracle in a process of its own; eager's own outputs must then pass the gate on the task's data and in every regime that stays in its
 domain, and the trivial outputs must not. With --optimize the built `planish optimize` is run as well, and what it ends with stands in the table.
@@ -259,12 +259,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--blocks", action="store_true", help="no single layers")
     parser.add_argument("--form", choices=[*FORMS, "both"], default="both")
     parser.add_argument("--optimize", action="store_true", help="also run the built `planish optimize` on each, with a budget of 5 s")
     parser.add_argument("--jobs", type=int, default=1, help="cases judged at once (nothing is timed; --optimize takes one)")
     parser.add_argument("--out", type=Path, help="write the table here")
     options = parser.parse_args()
-    cases: dict[str, Case] = {n: c for n, c in {**LAYERS, **BLOCKS}.items() if options.only.lower() in n.lower()}
+    cases: dict[str, Case] = {n: c for n, c in {**({} if options.blocks else LAYERS), **BLOCKS}.items() if options.only.lower() in n.lower()}
     forms = FORMS if options.form == "both" else (options.form,)
     results: list[Found] = []
     optimized: dict[tuple[str, str], str] = {}

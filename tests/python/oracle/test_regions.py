@@ -121,6 +121,29 @@ def test_ties_may_be_broken_either_way(forward, pick, tmp_path):
         assert harness.judge([repeated])["problem"] == "mismatch"
 
 
+def test_infinities_are_tied_with_their_equals_alone(tmp_path):
+    source = (
+        HEAD
+        + "class Model(nn.Module):\n    def forward(self, x):\n        return torch.topk(x, 6, -1).indices\ndef get_inputs():\n"
+        + "    x = torch.randn(12, 20)\n    x[0, 3] = x[0, 7] = float('inf')\n    x[1, 2] = x[1, 9] = float('nan')\n    x[2, 4] = float('inf')\n    return [x]"
+        + TAIL
+    )
+    harness = Harness(source, tmp_path)
+    harness.make(1)
+    right = harness.eager()[0]
+    swapped = right.clone()
+    swapped[:2, [0, 1]] = swapped[:2, [1, 0]]
+    assert not torch.equal(swapped, right)
+    assert harness.judge([swapped])["ok"]
+    for row in (0, 2, 5):  # beside an infinity, finite values are no more alike than without one
+        wrong = right.clone()
+        wrong[row, [4, 5]] = wrong[row, [5, 4]]
+        assert harness.judge([wrong])["problem"] == "mismatch", row
+    ahead = right.clone()
+    ahead[2, [0, 1]] = ahead[2, [1, 0]]
+    assert harness.judge([ahead])["problem"] == "mismatch"
+
+
 def test_a_reference_that_does_not_fit_is_checked_on_a_slice(tmp_path):
     harness = Harness(DEEP, tmp_path)
     harness.region.memory_limit = 1000
