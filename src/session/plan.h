@@ -23,10 +23,10 @@ namespace planish::session {
 /// Id and key of the whole task, where it stands as a region.
 inline constexpr const char* whole_task = "task";
 
-/// A region as it is searched: the first of `count` equal ones.
+/// A region as it is searched: the first of `count` that are scheduled alike (codegen::schedule_key).
 struct PlannedRegion {
   std::string id;   ///< "r0"
-  std::string key;  ///< canonical
+  std::string key;  ///< canonical, of the first
   int count = 1;
   std::vector<int> nodes, inputs, outputs;  ///< of the graph, first occurrence
   double bytes = 0, flops = 0;              ///< the least one call must move and compute

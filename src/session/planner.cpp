@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "backend/backend.h"
@@ -126,11 +127,13 @@ class SynthPlan : public Plan {
     PLANISH_TRY(const auto partition, cut(fusions));
     std::vector<codegen::Choice> choices(partition.regions.size());
     for (std::size_t r = 0; r < partition.regions.size(); ++r) {
-      const auto planned =
-          std::ranges::find(planned_, codegen::canonical_key(partition.regions[r]), &PlannedRegion::key);
-      if (planned == planned_.end()) continue;
+      const PlannedRegion* planned = planned_as(partition.regions[r]);
+      if (planned == nullptr) continue;
       const auto found = chosen.find(planned->id);
       if (found == chosen.end()) continue;
+      // A text was written for the first of them, with its places.
+      const bool follows = coder::genome_of(found->second) != nullptr;
+      if (!follows && codegen::canonical_key(partition.regions[r]) != planned->key) continue;
       PLANISH_TRY(choices[r], coder::emit(partition.regions[r], task_->device, found->second));
     }
     PLANISH_TRY(auto program, codegen::compose(task_->graph, partition, choices, task_->device));
@@ -149,9 +152,9 @@ class SynthPlan : public Plan {
     PLANISH_TRY(const auto partition, cut(fusions));
     std::vector<ExplainedRegion> regions;
     for (const codegen::Region& region : partition.regions) {
-      const auto planned = std::ranges::find(planned_, codegen::canonical_key(region), &PlannedRegion::key);
+      const PlannedRegion* planned = planned_as(region);
       ExplainedRegion& out = regions.emplace_back();
-      if (planned == planned_.end()) continue;
+      if (planned == nullptr) continue;
       out = {planned->id, used.contains(planned->id), planned->bytes};
     }
     return session::explain(task_->graph, partition, regions, program);
@@ -187,14 +190,19 @@ class SynthPlan : public Plan {
     return cost.flops - cost.products + cost.products * cost.passes / tensor_rate_;
   }
 
-  /// Where it stands in planned_: as an equal one before it, or anew.
+  /// What it was planned as; null for a region that was not.
+  const PlannedRegion* planned_as(const codegen::Region& region) const {
+    const auto found = by_schedule_.find(codegen::schedule_key(region));
+    return found == by_schedule_.end() ? nullptr : &planned_[found->second];
+  }
+
+  /// Where it stands in planned_: as one before it that is scheduled alike, or anew.
   Result<std::size_t> plan_region(const codegen::Region& region, bool alternative) {
-    std::string key = codegen::canonical_key(region);
-    const auto known = std::ranges::find(planned_, key, &PlannedRegion::key);
-    if (known != planned_.end()) return static_cast<std::size_t>(known - planned_.begin());
+    const auto [known, is_new] = by_schedule_.emplace(codegen::schedule_key(region), planned_.size());
+    if (!is_new) return known->second;
     PlannedRegion out;
     out.id = fmt::format("r{}", planned_.size());
-    out.key = std::move(key);
+    out.key = codegen::canonical_key(region);
     out.count = 0;
     out.nodes = region.nodes;
     out.inputs = region.inputs;
@@ -243,7 +251,8 @@ class SynthPlan : public Plan {
   std::shared_ptr<const coder::CutTask> task_;
   double tensor_rate_ = 0;  ///< of 16-bit products on tensor cores, against fp32 without them
   std::vector<PlannedRegion> planned_;
-  std::vector<std::size_t> planned_of_;  ///< by region of the partition: its place in planned_
+  std::map<std::string, std::size_t> by_schedule_;  ///< places in planned_ by codegen::schedule_key
+  std::vector<std::size_t> planned_of_;             ///< by region of the partition: its place in planned_
   std::vector<Group> groups_;
   std::vector<PlannedFusion> fusions_;  ///< of groups_
 };

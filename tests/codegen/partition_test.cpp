@@ -103,6 +103,34 @@ TEST_CASE("siblings that read one large value share a kernel; equal regions have
   sound(g.graph, p);
 }
 
+TEST_CASE("steps of an unrolled loop are scheduled alike where their slices are aligned alike") {
+  const auto keys = [](std::int64_t width) {
+    GraphBuilder g;
+    const int given = g.input({4, 6, width});
+    int state = g.input({4, width});
+    for (std::int64_t step = 0; step < 6; ++step) {
+      const int one = g.node("select.int", {V("self", given), I("dim", 1), I("index", step)}, {4, width}, DType::f32,
+                             {6 * width, 1});
+      const int sum = g.node("add.Tensor", {V("self", state), V("other", one)}, {4, width});
+      // Something that no kernel takes in lies between the steps.
+      const int next = g.node("mystery.default", {V("self", sum)}, {4, width});
+      state = next;
+    }
+    g.output(state);
+    const Partition p = cut(g.graph);
+    REQUIRE(p.regions.size() == 6);
+    std::set<std::string> exact, alike;
+    for (const Region& region : p.regions) {
+      exact.insert(canonical_key(region));
+      alike.insert(schedule_key(region));
+    }
+    CHECK(exact.size() == 6);
+    return alike.size();
+  };
+  CHECK(keys(64) == 1);
+  CHECK(keys(8) == 4);  // 32 bytes on: four steps of six lie differently in a line of 128 bytes
+}
+
 TEST_CASE("what stored knowledge is keyed by does not change unnoticed") {
   const auto key = [](Kernel kernel) {
     Region region;

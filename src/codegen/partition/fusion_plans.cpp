@@ -29,7 +29,7 @@ class FusionPlanner {
       for (const int v : ir::reads(graph.nodes[static_cast<std::size_t>(item.index)])) read_elsewhere_.insert(v);
     }
     for (const auto& output : graph.outputs) read_elsewhere_.insert(output.value);
-    for (const Region& region : partition.regions) keys_.push_back(canonical_key(region));
+    for (const Region& region : partition.regions) keys_.push_back(schedule_key(region));
     find_waits();
   }
 
@@ -123,7 +123,7 @@ class FusionPlanner {
     for (const auto& [worse, i] : rank) {
       std::string kind;
       for (const std::size_t r : found[i].replaces) kind += keys_[r];
-      for (const Region& region : found[i].by) kind += canonical_key(region);
+      for (const Region& region : found[i].by) kind += schedule_key(region);
       if (!kinds.contains(kind)) {
         if (kinds.size() >= most || !fuse_by(graph_, partition_, {&found[i]})) continue;
         kinds.insert(std::move(kind));
@@ -423,7 +423,7 @@ class FusionPlanner {
   const Device& device_;
   const FusionOptions& options_;
   Usage usage_;
-  std::vector<std::string> keys_;         ///< by region: equal ones do the same
+  std::vector<std::string> keys_;         ///< by region: equal ones are scheduled alike
   std::vector<std::vector<bool>> waits_;  ///< find_waits()
   std::vector<std::size_t> place_;        ///< by region: its place in the order
   /// By kernel and number of nodes: which of the nodes lie behind each cut that was kept.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -61,8 +63,31 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
   return partition(graph, plain);
 }
 
-std::string canonical_key(const Region& region) {
-  if (region.before.empty() && !region.library) return sha256_hex(kernel_key_bytes(region.kernel));
+namespace {
+
+/// The kernel with every input's reads moved together towards its first element, as far as no alignment shows it.
+Kernel moved_to_the_front(Kernel kernel) {
+  constexpr std::int64_t line = 128;  // bytes: no load or copy of ours asks for more
+  constexpr auto unread = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::int64_t> begin(kernel.inputs.size(), unread);
+  for (const Node& node : kernel.nodes) {
+    if (node.op != Op::load) continue;
+    auto& least = begin[static_cast<std::size_t>(node.input)];
+    least = std::min(least, node.index.constant_term());
+  }
+  for (Node& node : kernel.nodes) {
+    if (node.op != Op::load) continue;
+    const auto input = static_cast<std::size_t>(node.input);
+    const std::int64_t step = line / size_of(kernel.inputs[input].dtype);
+    const std::int64_t moved = std::max<std::int64_t>(begin[input], 0) / step * step;
+    if (moved > 0) node.index = ir::IndexExpr::build(node.index.constant_term() - moved, node.index.terms());
+  }
+  return kernel;
+}
+
+template <typename Bytes>
+std::string key_of(const Region& region, const Bytes& bytes_of) {
+  if (region.before.empty() && !region.library) return sha256_hex(bytes_of(region.kernel));
   // How the kernels are joined, by numbers that do not depend on the place in the graph.
   std::map<int, std::size_t> number;
   for (const int v : region.inputs) number.emplace(v, number.size());
@@ -72,11 +97,21 @@ std::string canonical_key(const Region& region) {
     for (const int v : inputs) all += fmt::format("{} ", number.emplace(v, number.size()).first->second);
     all += "->";
     for (const int v : outputs) all += fmt::format(" {}", number.emplace(v, number.size()).first->second);
-    all += "\n" + kernel_key_bytes(one.kernel) + "\n";
+    all += "\n" + bytes_of(one.kernel) + "\n";
   };
   for (const Region& one : region.before) stage(one, one.inputs, one.outputs);
   stage(region, region.before.empty() ? region.inputs : region.reads, region.outputs);
   return sha256_hex(all);
+}
+
+}  // namespace
+
+std::string canonical_key(const Region& region) {
+  return key_of(region, kernel_key_bytes);
+}
+
+std::string schedule_key(const Region& region) {
+  return key_of(region, [](const Kernel& kernel) { return kernel_key_bytes(moved_to_the_front(kernel)); });
 }
 
 Cost cost(const Region& region) {

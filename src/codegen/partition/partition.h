@@ -71,4 +71,9 @@ Result<Partition> partition_rewritten(const ir::Graph& graph, const Partition& b
 /// the same from equally laid out inputs, whatever their place in the graph and whatever anything is called.
 std::string canonical_key(const Region& region);
 
+/// The same for regions that also differ in where their reads of an input begin, each as well aligned as the other: the
+/// steps of an unrolled loop, each with its slice of one tensor. What schedules one schedules all of them, though each
+/// is emitted for itself.
+std::string schedule_key(const Region& region);
+
 }  // namespace planish::codegen
