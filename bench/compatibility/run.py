@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Which stock modules Planish takes: every layer of torch.nn, and blocks as people write them, live and as files.
 
-    PYTHONPATH=python python bench/compatibility/run.py [--target cpu|cuda] [--only WORDS] [--blocks] [--optimize] [--out docs/results/compatibility.md]
+    PYTHONPATH=python python bench/compatibility/run.py [--target cpu|cuda] [--only WORDS] [--since CASE] [--optimize] [--out docs/results/compatibility.md]
 
 Each case is opened by an oracle in a process of its own; eager's own outputs must then pass the gate on the task's data and in every regime that stays in its
 domain, and the trivial outputs must not. With --optimize the built `planish optimize` is run as well, and what it ends with stands in the table.
@@ -259,23 +259,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--blocks", action="store_true", help="no single layers")
+    parser.add_argument("--since", default="", help="cases from this one on, in the order of the tables")
     parser.add_argument("--form", choices=[*FORMS, "both"], default="both")
     parser.add_argument("--optimize", action="store_true", help="also run the built `planish optimize` on each, with a budget of 5 s")
     parser.add_argument("--jobs", type=int, default=1, help="cases judged at once (nothing is timed; --optimize takes one)")
     parser.add_argument("--out", type=Path, help="write the table here")
     options = parser.parse_args()
-    cases: dict[str, Case] = {n: c for n, c in {**({} if options.blocks else LAYERS), **BLOCKS}.items() if options.only.lower() in n.lower()}
+    known: dict[str, Case] = {**LAYERS, **BLOCKS}
+    if options.since and options.since not in known:
+        parser.error(f"no case is called '{options.since}'")
+    first = list(known).index(options.since) if options.since else 0
+    cases = {n: c for n, c in list(known.items())[first:] if options.only.lower() in n.lower()}
     forms = FORMS if options.form == "both" else (options.form,)
     results: list[Found] = []
     optimized: dict[tuple[str, str], str] = {}
     runs = [(name, form) for name in cases for form in forms]
-    for (name, form), found in zip(runs, run_cases(runs, options.target, 1 if options.optimize else options.jobs), strict=True):
-        results.append(found)
-        if options.optimize and found.outcome == "verified":
-            optimized[name, form] = optimize(name, form, options.target)
-        more = f"{found.kind}: {found.message}" if found.kind else found.notes
-        print(f"{found.outcome:9} {form} {name} ({found.seconds:.1f} s) {more} {optimized.get((name, form), '')}", flush=True)
+    try:
+        for (name, form), found in zip(runs, run_cases(runs, options.target, 1 if options.optimize else options.jobs), strict=True):
+            results.append(found)
+            if options.optimize and found.outcome == "verified":
+                optimized[name, form] = optimize(name, form, options.target)
+            more = f"{found.kind}: {found.message}" if found.kind else found.notes
+            print(f"{found.outcome:9} {form} {name} ({found.seconds:.1f} s) {more} {optimized.get((name, form), '')}", flush=True)
+    except KeyboardInterrupt:
+        print(f"stopped after {len(results)} of {len(runs)} runs", flush=True)
     counts = Counter(f.outcome for f in results)
     print(dict(counts))
     if options.out:

@@ -162,8 +162,8 @@ class TaskEvaluator {
   static bool compiles(const std::vector<std::string>& modes);
   /// Whether the process that times baselines may stay after this claim.
   bool keeps_baseline(const ClaimRequest& request) const;
-  /// Whether a second set of what a process that times baselines holds is lost in the device's memory.
-  bool baseline_is_small() const;
+  /// Whether so many sets of inputs, and the parameters, take less than this share of the device's memory.
+  bool baseline_fits(double sets, double share) const;
   /// Compiles what the claim will ask for, where that disturbs nobody: on a GPU, whose candidates need no host.
   void begin_baselines();
 

@@ -39,7 +39,7 @@ class Baseline:
             raise PlanishError("no_device", "torch sees no CUDA device", "run planish doctor")
         self._table = None
         self._table = Table(Path(params["task"]), torch.device("cuda:0" if device == "cuda" else device))
-        return {"sets": len(self._table.sets)}
+        return {"sets": self._table.set_count}
 
     def add(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         path = params.get("path")

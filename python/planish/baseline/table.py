@@ -86,7 +86,7 @@ class Table:
     """The baselines of one task on one device."""
 
     def __init__(self, task_path: Path, device: torch.device) -> None:
-        """Loads the task and makes its inputs. Raises PlanishError."""
+        """Loads the task and makes its first inputs. Raises PlanishError."""
         self.device = device
         self.task: LoadedTask = load_task(task_path)
         self.model = self.task.model.to(device)
@@ -94,7 +94,16 @@ class Table:
         self._result_bytes = 0
         first = self.task.make_inputs(1, device)
         room = int(memory_bytes(device) * _MEMORY_SHARE / max(1, tensor_bytes(first)))
-        self.sets = [first, *(self.task.make_inputs(seed, device) for seed in range(2, 1 + max(1, min(_SETS, room))))]
+        self.set_count = max(1, min(_SETS, room))
+        self._sets = [first]
+
+    @property
+    def sets(self) -> list[Any]:
+        """All sets of inputs. Those beyond the first are made when they are asked for: while modes compile beside a search, the device's
+        memory is the search's."""
+        while len(self._sets) < self.set_count:
+            self._sets.append(self.task.make_inputs(len(self._sets) + 1, self.device))
+        return self._sets
 
     def _twin(self) -> nn.Module:
         """A copy of the module with its own buffers and the same parameters."""
@@ -111,7 +120,7 @@ class Table:
         return module
 
     def _call(self, entry: Entry, k: int) -> Any:
-        args, kwargs = self.sets[k % len(self.sets)]
+        args, kwargs = self._sets[k % len(self._sets)]
         if entry.watch is not None:
             entry.watch.calls += 1
         return entry.module(*args, **kwargs)
@@ -175,6 +184,7 @@ class Table:
         errors: dict[str, dict[str, str]] = {n: {"kind": "bad_request", "message": f"no row '{n}' was added"} for n in names if n not in self.entries}
         rows = [self.entries[n] for n in names if n in self.entries]
         watch = Stopwatch(self.device)
+        _ = self.sets
         with torch.no_grad():
             for entry in rows:
                 entry.samples, entry.seconds, entry.error, entry.last, entry.latency, entry.kept = [], 0.0, None, None, [], []
