@@ -51,7 +51,8 @@ inline ContractionSample linear_sample(std::int64_t m, std::int64_t n, std::int6
 struct Convolved {
   std::vector<std::int64_t> x, w;  ///< (n, c, …) and (o, c of a group, …)
   std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
-  bool chain = false;  ///< with a bias, ReLU and a gain a channel behind
+  bool chain = false;     ///< with a bias, ReLU and a gain a channel behind
+  bool residual = false;  ///< with a bias, a residual and ReLU behind
 };
 
 /// A convolution of one, two or three dims, the same in each.
@@ -66,19 +67,25 @@ inline ContractionSample conv_sample(const Convolved& how) {
   const std::string name = "conv" + std::to_string(dims) + "d";
   const auto each = [&](std::int64_t value) { return std::vector<std::int64_t>(dims, value); };
   const auto number = [](std::int64_t value) { return std::to_string(value); };
-  std::string python = "t.nn.functional." + name + "(x[0], x[1], " + (how.chain ? "x[2]" : "None") + ", " +
-                       number(how.stride) + ", " + number(how.padding) + ", " + number(how.dilation) + ", " +
+  std::string python = "t.nn.functional." + name + "(x[0], x[1], " + (how.chain || how.residual ? "x[2]" : "None") +
+                       ", " + number(how.stride) + ", " + number(how.padding) + ", " + number(how.dilation) + ", " +
                        number(how.groups) + ")";
   if (how.chain) python = "t.relu(" + python + ") * x[3]";
-  return contraction_sample(how.chain ? name + "_chain" : name, python, products, [&](GraphBuilder& g) {
+  if (how.residual) python = "t.relu(" + python + " + x[3])";
+  const std::string called = name + (how.chain ? "_chain" : how.residual ? "_residual" : "");
+  return contraction_sample(called, python, products, [&](GraphBuilder& g) {
     const int x = g.input(how.x), w = g.input(how.w);
     std::vector<ir::Arg> args{V("input", x), V("weight", w)};
-    if (how.chain) args.push_back(V("bias", g.input({how.w[0]})));
+    if (how.chain || how.residual) args.push_back(V("bias", g.input({how.w[0]})));
     args.push_back(L("stride", each(how.stride)));
     args.push_back(L("padding", each(how.padding)));
     args.push_back(L("dilation", each(how.dilation)));
     args.push_back(I("groups", how.groups));
     const int y = g.node(name + ".default", args, shape);
+    if (how.residual) {
+      const int sum = g.node("add.Tensor", {V("self", y), V("other", g.input(shape))}, shape);
+      return g.node("relu.default", {V("self", sum)}, shape);
+    }
     if (!how.chain) return y;
     const int relu = g.node("relu.default", {V("self", y)}, shape);
     std::vector<std::int64_t> one{how.w[0]};
@@ -202,6 +209,8 @@ inline std::vector<ContractionSample> convolution_samples(bool large) {
            {.x = {2, 3, 31, 29}, .w = {24, 3, 7, 7}, .stride = 2, .padding = 3},
            {.x = {2, 3, 9, 19, 14}, .w = {16, 3, 3, 3, 3}, .chain = true},
            {.x = {2, 8, 267}, .w = {16, 8, 5}, .padding = 2, .chain = true},
+           {.x = {3, 16, 11, 13}, .w = {24, 16, 3, 3}, .padding = 1, .residual = true},
+           {.x = {2, 16, 14, 9}, .w = {8, 16, 3, 3}, .stride = 2, .residual = true},
        })
     all.push_back(conv_sample(how));
   if (!large) return all;
@@ -221,6 +230,8 @@ inline std::vector<ContractionSample> convolution_samples(bool large) {
            {.x = {128, 3, 16, 64, 64}, .w = {16, 3, 3, 3, 3}, .chain = true},
            {.x = {128, 8, 16, 64, 64}, .w = {16, 8, 3, 3, 3}, .chain = true},
            {.x = {128, 8, 256, 256}, .w = {32, 8, 3, 3}, .chain = true},
+           {.x = {128, 64, 56, 56}, .w = {64, 64, 3, 3}, .padding = 1, .residual = true},
+           {.x = {128, 256, 14, 14}, .w = {1024, 256, 1, 1}, .residual = true},
        })
     all.push_back(conv_sample(how));
   return all;
@@ -268,6 +279,11 @@ inline std::vector<ContractionSample> contraction_samples(bool large) {
   add(mm_sample(16384, 32, 16384));
   add(mm_sample(1000, 777, 5300));
   add(linear_sample(1024, 8192, 8192));
+  add(contraction_sample("linear_residual", "x[2] + x[0] @ x[1]", 8192.0 * 4096 * 1024, [](GraphBuilder& g) {
+    const int a = g.input({8192, 1024}), b = g.input({1024, 4096}), r = g.input({8192, 4096});
+    const int c = g.node("mm.default", {V("self", a), V("mat2", b)}, {8192, 4096});
+    return g.node("add.Tensor", {V("self", r), V("other", c)}, {8192, 4096});
+  }));
   add(mm_sample(4096, 4096, 4096, DType::f16));
   add(mm_sample(4096, 4096, 4096, DType::bf16));
   add(contraction_sample("bmm", "t.bmm(x[0], x[1])", 128.0 * 512 * 512 * 1024, [](GraphBuilder& g) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <map>
 
 #include "codegen/contraction/exponents.h"
 #include "codegen/contraction/main_loop.h"
@@ -12,87 +14,296 @@
 namespace planish::codegen::contraction {
 namespace {
 
-/// Rows whose epilogues are in flight at once: as many as registers may hold.
-int rows_at_once(std::size_t nodes, bool apart) {
-  return nodes <= 12 ? (apart ? 8 : 2) : (apart ? 2 : 1);
+/// Loads of a thread that are under way at once, of all the inputs that an element of the results reads: a few warps
+/// have to cover the latency of memory.
+constexpr std::size_t loads_at_once = 32;
+
+/// The most of `count` that divide it, up to `most`.
+constexpr std::string_view share_text =
+    "__device__ constexpr int tc_share(int count, int most) { return count < 1 ? 1 : count % most == 0 ? most : "
+    "tc_share(count, most - 1); }";
+
+constexpr std::int64_t rows_at_once = 8;  ///< of a call, or one (see Attachment)
+
+std::int64_t extent(const Kernel& kernel, int variable) {
+  return kernel.space.extents[static_cast<std::size_t>(variable)];
 }
 
-/// Coordinates of a factor's row at the position `linear`. Where the row is one of those behind the last of a dim,
-/// `leave` is done instead.
-void decode_row(PlaceWriter& writer, const std::string& linear, const std::vector<int>& variables, Operand operand,
-                const Sliding* sliding, std::string_view leave) {
-  if (sliding == nullptr || sliding->operand != operand) return writer.decode(linear, variables);
-  writer.decode(fmt::format("(unsigned)({}) / {}", linear, sliding->plane), sliding->apart);
-  std::int64_t later = sliding->plane;
-  std::string there;
-  for (const Slide& slide : sliding->slides) {
-    later /= slide.places;
-    writer.line(fmt::format("const {} d{} = (unsigned)({}) / {} % {};", writer.coordinate(), slide.row, linear, later,
-                            slide.places));
-    if (slide.places > slide.rows)
-      there += fmt::format("{}d{} < {}", there.empty() ? "" : " && ", slide.row, slide.rows);
+/// Prints `tc_store`. Names in the text: `r` and `j` a row and a column of the call, `at` the result's column, `ok`
+/// whether there is such a result. Nothing jumps between elements, so that loads and stores of many are under way.
+class StorePrinter {
+ public:
+  StorePrinter(const Kernel& kernel, const Contraction& c, const Sliding* sliding)
+      : kernel_(kernel), c_(c), sliding_(sliding), writer_(kernel) {
+    for (const Output& output : kernel.outputs) roots_.push_back(output.node);
+    auto own = printing::closure(kernel, roots_, [](int) { return false; });
+    const auto moves = variables_of(kernel);
+    const auto common = std::ranges::stable_partition(own, [&](int id) {
+      return std::ranges::none_of(
+          c.n, [&](int v) { return moves[static_cast<std::size_t>(id)][static_cast<std::size_t>(v)]; });
+    });
+    shared_.assign(own.begin(), common.begin());
+    for (const int id : common) {
+      const bool reads = kernel.nodes[static_cast<std::size_t>(id)].op == Op::load;
+      const bool by_row = std::ranges::any_of(
+          c.m, [&](int v) { return moves[static_cast<std::size_t>(id)][static_cast<std::size_t>(v)]; });
+      (reads && by_row ? loads_ : own_).push_back(id);
+    }
+    apart_ = !c.n.empty() && kernel.outputs.front().index.coefficient_of(c.n.back()) != 1;
+    if (!slides(Operand::a)) {
+      count_phases();
+      // Stores alone wait for nobody; it is loads that ask for whole runs.
+      if (!loads_.empty()) weave_ = woven();
+    }
   }
-  if (!there.empty()) writer.line(fmt::format("if (!({})) {}", there, leave));
-}
+
+  Epilogue print() {
+    Epilogue epilogue;
+    epilogue.inputs = writer_.inputs(roots_);
+    epilogue.arguments = writer_.arguments(roots_);
+    epilogue.parameters = writer_.parameters(roots_) + writer_.output_parameters();
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) epilogue.arguments += fmt::format("out{}, ", o);
+    writer_.line("template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }");
+    if (apart_ && !loads_.empty()) writer_.line(share_text);
+    writer_.line("template <int rows, int columns, bool all, typename Sums>");
+    writer_.open(fmt::format("TC_FN void tc_store({}int batch, int y, int x, int end, int lane, Sums sums) {{",
+                             epilogue.parameters));
+    epilogue.parameters.resize(epilogue.parameters.size() - 2);
+    writer_.decode("batch", c_.batch);
+    if (weave_ > 1)
+      writer_.line(fmt::format("constexpr int weave = rows % {0} == 0 && columns % 32 == 0 ? {0} : 1;", weave_));
+    writer_.line(weave_ > 1 ? "constexpr int step = 32 / weave;" : "constexpr int weave = 1, step = 32;");
+    writer_.fold = "folded";
+    // Long runs of a row, one behind the other; where columns are apart in memory, what lies between them soon after,
+    // and a column's place, which then is costly, once for all rows.
+    if (loads_.empty()) {
+      apart_ ? columns_first() : rows_first();
+    } else {
+      apart_ ? columns_in_batches() : rows_in_batches();
+    }
+    writer_.close();
+    epilogue.text = std::move(writer_.out);
+    return epilogue;
+  }
+
+ private:
+  bool slides(Operand operand) const { return sliding_ != nullptr && sliding_->operand == operand; }
+
+  /// The last variables of rows that a call has all settings of, in order: they are known from `r` alone.
+  void count_phases() {
+    for (std::size_t i = c_.m.size(); i-- > 0;) {
+      const std::int64_t more = phases_ * extent(kernel_, c_.m[i]);
+      if (more > rows_at_once || rows_at_once % more != 0) return;
+      phases_ = more;
+      ++phase_variables_;
+    }
+  }
+
+  /// How many rows memory runs through before the next column; 1 where it does not. Neighbouring threads then have
+  /// these rows of a column: they store a run, as long as they find their places cheaply.
+  std::int64_t woven() const {
+    if (phase_variables_ == 0 || c_.n.empty()) return 1;
+    const ir::IndexExpr& place = kernel_.outputs.front().index;
+    const std::int64_t count = extent(kernel_, c_.m.back());
+    return place.coefficient_of(c_.m.back()) == 1 && place.coefficient_of(c_.n.back()) == count ? count : 1;
+  }
+
+  /// Coordinates of a factor's row at the position `linear`; the condition under which it is not one of those behind
+  /// the last of a dim, if there are such.
+  std::string decode(const std::string& linear, const std::vector<int>& variables, Operand operand) {
+    if (!slides(operand)) {
+      writer_.decode(linear, variables);
+      return {};
+    }
+    writer_.decode(fmt::format("(unsigned)({}) / {}", linear, sliding_->plane), sliding_->apart);
+    std::int64_t later = sliding_->plane;
+    std::string there;
+    for (const Slide& slide : sliding_->slides) {
+      later /= slide.places;
+      writer_.line(fmt::format("const {} d{} = (unsigned)({}) / {} % {};", writer_.coordinate(), slide.row, linear,
+                               later, slide.places));
+      if (slide.places > slide.rows)
+        there += fmt::format("{}(d{} < {})", there.empty() ? "" : " & ", slide.row, slide.rows);
+    }
+    return there;
+  }
+
+  /// Row `r`. Calls begin at multiples of their rows.
+  void row() {
+    writer_.line("const int row = y + r;");
+    writer_.line(fmt::format("if (!all && row >= {}) break;", slides(Operand::a) ? sliding_->positions() : c_.rows));
+    if (phase_variables_ == 0) {
+      const std::string there = decode("row", c_.m, Operand::a);
+      if (!there.empty()) writer_.line(fmt::format("if (!({})) continue;", there));
+      return;
+    }
+    const std::string whole = fmt::format("rows % {} == 0", phases_);
+    const std::size_t others = c_.m.size() - phase_variables_;
+    if (others > 0) {
+      writer_.line(fmt::format("const int block = {1} ? y / {0} + r / {0} : row / {0};", phases_, whole));
+      writer_.decode("block", std::vector<int>(c_.m.begin(), c_.m.begin() + static_cast<std::ptrdiff_t>(others)));
+    }
+    std::int64_t later = phases_;
+    for (std::size_t i = others; i < c_.m.size(); ++i) {
+      const std::int64_t count = extent(kernel_, c_.m[i]);
+      later /= count;
+      std::string phase = fmt::format("({} ? r : row) / {} % {}", whole, later, count);
+      if (weave_ > 1 && i + 1 == c_.m.size()) phase = fmt::format("weave > 1 ? lane % weave : {}", phase);
+      writer_.line(fmt::format("const {} d{} = {};", writer_.coordinate(), c_.m[i], phase));
+    }
+  }
+
+  /// Column `j`, and where it is one.
+  void column() {
+    writer_.line("const int at = x + j + lane / weave;");
+    const std::string there = decode("at", c_.n, Operand::b);
+    writer_.line(fmt::format("const bool there = (at < end){};", there.empty() ? "" : " & " + there));
+  }
+
+  void element() {
+    std::string ok = "there";
+    for (const ir::Bound& bound : kernel_.outputs[0].where) {
+      const auto [lo, hi] = bound.e.range(kernel_.space);
+      if (lo >= bound.lo && hi < bound.hi) continue;
+      // One comparison for both sides, and no jump between bounds: this is asked of every element.
+      ok += fmt::format(" & ((unsigned{})({} - {}) < {}u)", writer_.coordinate() == "int" ? "" : " long long",
+                        writer_.place_of(bound.e), bound.lo, bound.hi - bound.lo);
+    }
+    writer_.line(fmt::format("const bool ok = {};", ok));
+  }
+
+  /// What a load gives, where there is something to read.
+  std::string guarded(int id) {
+    const DType dtype = kernel_.nodes[static_cast<std::size_t>(id)].dtype;
+    return fmt::format("ok ? {} : {}", writer_.load(kernel_, id), printing::literal(dtype, 0, 0));
+  }
+
+  void load(std::string_view index) {
+    for (const int id : loads_) writer_.line(fmt::format("l{}{} = {};", id, index, guarded(id)));
+  }
+
+  /// The rest of the function, where `index` is the element of what was loaded ahead.
+  void finish(std::string_view index = "") {
+    std::map<int, std::string> spelled;
+    for (const int id : own_) {
+      if (kernel_.nodes[static_cast<std::size_t>(id)].op == Op::load) spelled[id] = fmt::format("({})", guarded(id));
+    }
+    for (const int id : loads_) spelled[id] = fmt::format("l{}{}", id, index);
+    std::vector<int> all = own_;
+    all.insert(all.end(), loads_.begin(), loads_.end());
+    std::ranges::sort(all);
+    writer_.at_hand = [&](int id) { return spelled.at(id); };
+    writer_.line("const float folded = sums(r + lane % weave, j + lane / weave);");
+    writer_.these(all);
+    writer_.at_hand = nullptr;
+    writer_.open("if (ok) {");
+    writer_.stores();
+    writer_.close();
+  }
+
+  /// What is loaded ahead, as arrays of these extents; a load is then that element.
+  void arrays(std::string_view extents) {
+    for (const int id : loads_)
+      writer_.line(fmt::format("{} l{}{};", printing::computing_type(kernel_.nodes[static_cast<std::size_t>(id)].dtype),
+                               id, extents));
+  }
+
+  void loop(std::string_view unroll, std::string_view head) {
+    writer_.line(fmt::format("#pragma unroll{}{}", unroll.empty() ? "" : " ", unroll));
+    writer_.open(fmt::format("for ({}) {{", head));
+  }
+  static constexpr std::string_view each_row = "int r = 0; r < rows; r += weave";
+  static constexpr std::string_view each_column = "int j = 0; j < columns; j += step";
+
+  bool is_short() const { return own_.size() + shared_.size() <= 12; }
+
+  void rows_first() {
+    loop(is_short() ? "2" : "1", each_row);
+    row();
+    writer_.these(shared_);
+    loop("", each_column);
+    column();
+    element();
+    finish();
+    writer_.close();
+    writer_.close();
+  }
+
+  void columns_first() {
+    loop("", each_column);
+    column();
+    loop(is_short() ? "8" : "2", each_row);
+    row();
+    writer_.these(shared_);
+    element();
+    finish();
+    writer_.close();
+    writer_.close();
+  }
+
+  /// So many of what has 8 elements each are loaded at once.
+  std::size_t batch() const {
+    const std::size_t most = is_short() ? loads_at_once : loads_at_once / 2;
+    return std::bit_floor(std::max<std::size_t>(most / rows_at_once / loads_.size(), 1));
+  }
+
+  void rows_in_batches() {
+    writer_.line(fmt::format("constexpr int some = rows < {0} ? rows : {0};", batch()));
+    loop("1", "int first = 0; first < rows; first += some");
+    arrays("[some][(columns + step - 1) / step]");
+    for (const bool loads : {true, false}) {
+      loop("", "int i = 0; i < some; ++i");
+      writer_.line("const int r = first + i;");
+      row();
+      if (!loads) writer_.these(shared_);
+      loop("", each_column);
+      column();
+      element();
+      loads ? load("[i][j / step]") : finish("[i][j / step]");
+      writer_.close();
+      writer_.close();
+    }
+    writer_.close();
+  }
+
+  void columns_in_batches() {
+    writer_.line(
+        fmt::format("constexpr int some = tc_share(columns / step, {});", batch() * static_cast<std::size_t>(weave_)));
+    loop("1", "int first = 0; first < columns; first += some * step");
+    arrays("[some][rows / weave]");
+    for (const bool loads : {true, false}) {
+      loop("", "int i = 0; i < some; ++i");
+      writer_.line("const int j = first + i * step;");
+      column();
+      loop("", each_row);
+      row();
+      if (!loads) writer_.these(shared_);
+      element();
+      loads ? load("[i][r / weave]") : finish("[i][r / weave]");
+      writer_.close();
+      writer_.close();
+    }
+    writer_.close();
+  }
+
+  const Kernel& kernel_;
+  const Contraction& c_;
+  const Sliding* sliding_;
+  PlaceWriter writer_;
+  std::vector<int> roots_;
+  std::vector<int> shared_;  ///< nodes that columns have in common: read and computed once a row
+  std::vector<int> loads_;   ///< of the other nodes, those that read another element for each result
+  std::vector<int> own_;     ///< the rest
+  bool apart_ = false;       ///< columns are apart in memory
+  std::int64_t phases_ = 1;  ///< settings of the last variables of rows that each call has
+  std::size_t phase_variables_ = 0;
+  std::int64_t weave_ = 1;
+};
 
 }  // namespace
 
 Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Sliding* sliding) {
-  Epilogue epilogue;
-  PlaceWriter writer(kernel);
-  std::vector<int> roots;
-  for (const Output& output : kernel.outputs) roots.push_back(output.node);
-  epilogue.inputs = writer.inputs(roots);
-  epilogue.arguments = writer.arguments(roots);
-  epilogue.parameters = writer.parameters(roots) + writer.output_parameters();
-  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) epilogue.arguments += fmt::format("out{}, ", o);
-  writer.line("template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }");
-  writer.line("template <int rows, int columns, bool all, typename Sums>");
-  writer.open(fmt::format("TC_FN void tc_store({}int batch, int y, int x, int end, int lane, Sums sums) {{",
-                          epilogue.parameters));
-  epilogue.parameters.resize(epilogue.parameters.size() - 2);
-  writer.decode("batch", c.batch);
-  // What columns have in common is read once a row.
-  auto own = printing::closure(kernel, roots, [](int) { return false; });
-  const auto moves = variables_of(kernel);
-  const auto common = std::ranges::stable_partition(own, [&](int id) {
-    return std::ranges::none_of(
-        c.n, [&](int v) { return moves[static_cast<std::size_t>(id)][static_cast<std::size_t>(v)]; });
-  });
-  const std::vector<int> shared(own.begin(), common.begin());
-  own.erase(own.begin(), common.begin());
-  // Long runs of a row, one behind the other; where columns are apart in memory, what lies between them soon after, and
-  // a column's place, which then is costly, once for all rows.
-  const bool apart = !c.n.empty() && kernel.outputs.front().index.coefficient_of(c.n.back()) != 1;
-  const auto rows = [&] {
-    writer.line(fmt::format("#pragma unroll {}", rows_at_once(own.size(), apart)));
-    writer.open("for (int r = 0; r < rows; ++r) {");
-    writer.line("const int row = y + r;");
-    const bool slides = sliding != nullptr && sliding->operand == Operand::a;
-    writer.line(fmt::format("if (!all && row >= {}) break;", slides ? sliding->positions() : c.rows));
-    decode_row(writer, "row", c.m, Operand::a, sliding, "continue;");
-    writer.these(shared);
-  };
-  const auto columns = [&] {
-    writer.line("#pragma unroll");
-    writer.open("for (int j = 0; j < columns; j += 32) {");
-    writer.line("const int at = x + j + lane;");
-    writer.line("if (at >= end) break;");
-    decode_row(writer, "at", c.n, Operand::b, sliding, "continue;");
-  };
-  apart ? columns() : rows();
-  apart ? rows() : columns();
-  if (const auto there = writer.condition(kernel.outputs[0].where); !there.empty())
-    writer.line(fmt::format("if (!({})) continue;", there));
-  writer.line("const float folded = sums(r, j + lane);");
-  writer.fold = "folded";
-  writer.these(own);
-  writer.stores();
-  writer.close();
-  writer.close();
-  writer.close();
-  epilogue.text = std::move(writer.out);
-  return epilogue;
+  return StorePrinter(kernel, c, sliding).print();
 }
 
 Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilogue& epilogue) {

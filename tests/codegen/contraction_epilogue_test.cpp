@@ -1,0 +1,146 @@
+// What a warp stores of a tile, run on the CPU: as the main loop calls it, and result by result as joining calls it.
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "codegen/contraction/epilogue.h"
+#include "codegen/contraction/product.h"
+#include "codegen/contraction_samples.h"
+#include "codegen/emit/expression.h"
+
+namespace planish::codegen {
+namespace {
+
+using contraction::Product;
+
+constexpr const char* machine = R"(#include <cmath>
+#define TC_FN static inline
+#define __device__
+#define __restrict__
+#define __ldg(p) (*(p))
+static float sum_at(int batch, int y, int x) { return (float)(((batch * 31 + y) * 977 + x) % 8191) / 64.0f - 60.0f; }
+)";
+constexpr int widths[] = {32, 96, 192, 256};  ///< columns of a call
+constexpr int last_way = 4;                   ///< one result at a time
+constexpr std::int64_t nothing = -6148914691236517206;
+
+/// `out` through `in` by all ways: `run(way, in, out)`.
+std::string source_of(const Product& product, std::size_t number) {
+  const auto epilogue =
+      contraction::print_epilogue(product.kernel, product.c, product.sliding ? &*product.sliding : nullptr);
+  std::string arguments, before;
+  for (const int i : epilogue.inputs) {
+    const auto type = printing::storage_type(product.kernel.inputs[static_cast<std::size_t>(i)].dtype);
+    arguments += fmt::format("(const {}*)in[{}], ", type, i);
+  }
+  for (std::size_t o = 0; o < product.kernel.outputs.size(); ++o)
+    arguments += fmt::format("({}*)out[{}], ", printing::storage_type(product.kernel.outputs[o].dtype), o);
+  std::string text = fmt::format("namespace k{} {{\n{}", number, epilogue.text);
+  const auto& p = product.problem;
+  text += "template <int columns> void tiles(void** in, void** out) {\n";
+  text += fmt::format("  for (int batch = 0; batch < {}; ++batch) for (int y = 0; y < {}; y += 8)\n", p.batches, p.m);
+  text += fmt::format(
+      "    for (int x = 0; x < {0}; x += columns) for (int lane = 0; lane < 32; ++lane)\n"
+      "      tc_store<8, columns, false>({1}batch, y, x, {0}, lane, [=](int r, int c) {{ return sum_at(batch, y + r, "
+      "x + c); }});\n}}\n",
+      p.n, arguments);
+  text += fmt::format("extern \"C\" void run{}(int way, void** in, void** out) {{\n", number);
+  for (int way = 0; way < last_way; ++way)
+    text += fmt::format("  if (way == {}) tiles<{}>(in, out);\n", way, widths[way]);
+  text += fmt::format(
+      "  if (way == {0}) for (int batch = 0; batch < {1}; ++batch) for (int y = 0; y < {2}; ++y) for (int x = 0; x < "
+      "{3}; ++x)\n    tc_store<1, 1, true>({4}batch, y, x, {3}, 0, [=](int, int) {{ return sum_at(batch, y, x); "
+      "}});\n}}\n}}\n",
+      last_way, p.batches, p.m, p.n, arguments);
+  return text;
+}
+
+/// Bytes of a tensor, in words.
+std::size_t words(DType dtype, std::int64_t elements) {
+  return static_cast<std::size_t>((elements * size_of(dtype) + 7) / 8);
+}
+
+std::vector<void*> pointers(std::vector<std::vector<std::int64_t>>& all) {
+  std::vector<void*> out;
+  for (auto& one : all) out.push_back(one.data());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("what warps store of tiles of any width is what is stored result by result, and all of it") {
+  std::vector<samples::ContractionSample> all = samples::contraction_samples(false);
+  for (const auto& more : {samples::convolution_samples(false), samples::transposed_samples(false)})
+    all.insert(all.end(), more.begin(), more.end());
+  std::vector<Product> products;
+  char name[] = "/tmp/planish-ep-XXXXXX";
+  const std::filesystem::path folder = mkdtemp(name);
+  std::string source =
+      std::string("#include <cmath>\n#include <cstdint>\n") + std::string(printing::prelude(false)) + machine;
+  for (const auto& sample : all) {
+    CAPTURE(sample.name);
+    auto product = contraction::product_of(sample.kernel);
+    REQUIRE(product);
+    source += source_of(*product, products.size());
+    products.push_back(std::move(*product));
+  }
+  std::ofstream(folder / "k.cpp") << source;
+  const std::string command =
+      fmt::format("g++ -O0 -ffp-contract=off -w -std=c++20 -shared -fPIC {0}/k.cpp -o {0}/k.so", folder.string());
+  REQUIRE(std::system(command.c_str()) == 0);
+  void* const handle = dlopen((folder / "k.so").c_str(), RTLD_NOW);
+  REQUIRE_MESSAGE(handle != nullptr, dlerror());
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    const Kernel& kernel = products[i].kernel;
+    CAPTURE(all[i].name);
+    CAPTURE(i);
+    auto* run = reinterpret_cast<void (*)(int, void**, void**)>(dlsym(handle, fmt::format("run{}", i).c_str()));
+    REQUIRE((run != nullptr));
+    std::vector<std::vector<std::int64_t>> in;
+    for (const Input& input : kernel.inputs) {
+      auto& one = in.emplace_back(words(input.dtype, input.storage_elements));
+      // Values that fp32 and 16-bit types have, all different from their neighbours.
+      auto* const bytes = reinterpret_cast<unsigned char*>(one.data());
+      for (std::int64_t e = 0; e < input.storage_elements; ++e) {
+        const float value = static_cast<float>(e * 37 % 1021) / 128;
+        if (input.dtype == DType::f32) std::memcpy(bytes + 4 * e, &value, 4);
+        if (size_of(input.dtype) == 2) {
+          const auto half = static_cast<std::uint16_t>(0x3c00 + e % 512);
+          std::memcpy(bytes + 2 * e, &half, 2);
+        }
+      }
+    }
+    const auto stored = [&](int way) {
+      std::vector<std::vector<std::int64_t>> out;
+      for (const Output& output : kernel.outputs) {
+        std::int64_t reach = 1;
+        for (std::size_t d = 0; d < output.shape.size(); ++d) reach += (output.shape[d] - 1) * output.strides[d];
+        out.emplace_back(words(output.dtype, reach), nothing);
+      }
+      run(way, pointers(in).data(), pointers(out).data());
+      return out;
+    };
+    const auto one_by_one = stored(last_way);
+    for (std::size_t o = 0; o < one_by_one.size(); ++o) {
+      // All but the last word, which may be half a word.
+      for (std::size_t w = 0; w + 1 < one_by_one[o].size(); ++w) REQUIRE(one_by_one[o][w] != nothing);
+    }
+    for (int way = 0; way < last_way; ++way) {
+      CAPTURE(widths[way]);
+      CHECK((stored(way) == one_by_one));
+    }
+  }
+  dlclose(handle);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace planish::codegen
