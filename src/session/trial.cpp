@@ -299,10 +299,37 @@ std::string places_json(const Plan& plan, const DeviceFacts& device) {
   return dump_json(places);
 }
 
+namespace {
+
+/// "r2 and r3 in place of r0": the first fusion plan that an alternative region belongs to.
+std::string place_of_alternative(const Plan& plan, const std::string& id) {
+  const auto names = [](const std::vector<PlannedFusion::Use>& uses) {
+    std::string out;
+    for (const auto& use : uses) {
+      const std::string before = out.empty() ? "" : &use == &uses.back() ? " and " : ", ";
+      out += before + use.region;
+    }
+    return out;
+  };
+  for (const PlannedFusion& fusion : plan.fusions()) {
+    if (std::ranges::find(fusion.by, id, &PlannedFusion::Use::region) == fusion.by.end()) continue;
+    return fmt::format("{} in place of {}", names(fusion.by), names(fusion.replaces));
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string places_text(const Plan& plan) {
   std::string out = fmt::format("task: the whole task\n{}\n", plan.whole_domain()->description());
-  for (const PlannedRegion& region : plan.regions())
-    out += fmt::format("{}: {}\n{}\n", region.id, region.summary, region.domain->description());
+  bool others = false;
+  for (const PlannedRegion& region : plan.regions()) {
+    if (region.alternative && !std::exchange(others, true)) out += "Other ways to cut it (fusion plans):\n\n";
+    std::string head = region.id;
+    if (region.count > 1) head += fmt::format(" ({} times)", region.count);
+    if (region.alternative) head += fmt::format(" ({})", place_of_alternative(plan, region.id));
+    out += fmt::format("{}: {}\n{}\n", head, region.summary, region.domain->description());
+  }
   return out;
 }
 

@@ -49,6 +49,23 @@ def test_what_there_is_to_write_for_is_listed(home: Home) -> None:
     assert "in1: f32[64, 96], contiguous" in listed["regions"][0]["description"] and "aten.tanh.default" in listed["regions"][0]["description"]
 
 
+NORM = """import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+def get_inputs(): return [torch.randn(32, 512)]
+def get_init_inputs(): return []
+"""
+
+
+def test_regions_of_other_ways_to_cut_a_task_say_what_they_stand_for(home: Home) -> None:
+    said = home.run("try", home.task(NORM, "norm.py"), "--target", "cpu").stdout
+    first, others = said.split("Other ways to cut it (fusion plans):")
+    assert "r0: " in first and "in place of" not in first, said
+    heads = [line for line in others.splitlines() if line.startswith("r")]
+    assert heads and all(" in place of r0): " in line for line in heads), said
+
+
 def test_a_kernel_for_the_whole_and_for_a_region_is_judged(home: Home) -> None:
     listed = home.document("try", "task.py", "--target", "cpu")[1]["regions"]
     for region in listed[:2]:

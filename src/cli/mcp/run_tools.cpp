@@ -106,8 +106,8 @@ std::string summary_text(const Json& state) {
     for (const Json& region : *regions) {
       if (!region["best_ms"].is_number()) continue;
       out += fmt::format("  {}: best {:.4g} ms", region["id"].get<std::string>(), region["best_ms"].get<double>());
-      if (const double pytorch = region.value("pytorch_ms", 0.0); pytorch > 0)
-        out += fmt::format(", PyTorch's operators {:.4g} ms", pytorch);
+      if (region["pytorch_ms"].is_number())
+        out += fmt::format(", PyTorch's operators {:.4g} ms", region["pytorch_ms"].get<double>());
       out += fmt::format(" ({})\n", region["best"].get<std::string>().substr(0, 12));
     }
   }
@@ -231,7 +231,7 @@ Result<Json> run_summary(Workshop& workshop, const store::Store& store, const st
     }
     out["regions"].push_back({{"id", region.id},
                               {"count", region.count},
-                              {"pytorch_ms", number_to_json(region.fallback_ms)},
+                              {"pytorch_ms", region.fallback_ms > 0 ? number_to_json(region.fallback_ms) : Json()},
                               {"bound_ms", number_to_json(region.bound_ms)},
                               {"best_ms", best != nullptr ? number_to_json(best->median_ms) : Json()},
                               {"best", best != nullptr ? Json(best->program) : Json()}});
