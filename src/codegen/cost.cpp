@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/fold.h"
 #include "codegen/kernel.h"
 #include "codegen/operation.h"
 #include "codegen/passes.h"
@@ -360,7 +361,7 @@ Cost cost(const Kernel& kernel) {
     total.flops -= 2 * points - total.products;
     total.passes = contraction_passes(kernel);
   }
-  for (const Scan& scan : kernel.scans) total.flops += (scan.kind == ScanKind::log_sum_exp ? 30 : 2) * points;
+  for (const Scan& scan : kernel.scans) total.flops += info(scan.kind).operations * points;
   return total;
 }
 

@@ -8,7 +8,8 @@
 #include "codegen/operation.h"
 
 /// One table of the kinds of folds: what each is as algebra, and how each backend spells it. All that treats folds by
-/// kind reads it: a kind is its name in kernel.h and its row here.
+/// kind reads it: a kind is its name in kernel.h and its row here. Scans (running values) are a second table, over the
+/// same folds.
 namespace planish::codegen {
 
 /// What a fold of nothing is.
@@ -91,6 +92,42 @@ static_assert([] {
 
 constexpr const FoldInfo& info(ReduceKind kind) {
   return table_of_folds::all[static_cast<std::size_t>(kind)];
+}
+
+/// A scan's kind: what its states are folded by, and what they are called in each backend's prelude. One state a row,
+/// joined with that of later elements; the prelude's structures say how.
+struct ScanInfo {
+  ScanKind kind;
+  ReduceKind fold;                 ///< of values alone: identity, whether rounding adds up
+  bool exponents;                  ///< a state is a maximum and a sum of exponentials, neither of which is `fold`'s
+  double operations;               ///< an element, as cost() counts them
+  std::string_view cuda;           ///< type of a state of values {0}
+  std::string_view cuda_position;  ///< the same with positions of type {1}; empty: there are none
+  std::string_view cpp;            ///< what joins two; with positions: and "_at"
+};
+
+namespace table_of_scans {
+
+// clang-format off
+inline constexpr std::array all{
+    ScanInfo{ScanKind::sum, ReduceKind::sum, false, 2, "PlRunSum<{0}>", {}, "run_sum"},
+    ScanInfo{ScanKind::product, ReduceKind::product, false, 2, "PlRunProduct<{0}>", {}, "run_product"},
+    ScanInfo{ScanKind::max, ReduceKind::max, false, 2, "PlRunExtreme<true, {0}>", "PlRunAt<true, {0}, {1}>", "run_max"},
+    ScanInfo{ScanKind::min, ReduceKind::min, false, 2, "PlRunExtreme<false, {0}>", "PlRunAt<false, {0}, {1}>", "run_min"},
+    ScanInfo{ScanKind::log_sum_exp, ReduceKind::max, true, 30, "PlRunExps<{0}, {1}>", {}, "run_exps"},
+};
+// clang-format on
+static_assert([] {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].kind != static_cast<ScanKind>(i)) return false;
+  }
+  return true;
+}());
+
+}  // namespace table_of_scans
+
+constexpr const ScanInfo& info(ScanKind kind) {
+  return table_of_scans::all[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace planish::codegen

@@ -34,24 +34,10 @@ Fold fold_of(const View& view, const Reduction& r) {
     f.neutral = fold.identity == Identity::zero ? "0" : "-1";
   } else if (fold.adds) {
     f.form = r.accumulate == DType::f64 ? Form::d : is_floating(r.accumulate) ? Form::f : Form::l;
-    f.neutral = fmt::format("({}){}", type_name(f.form, false), fold.identity == Identity::zero ? 0 : 1);
+    f.neutral = identity_text(fold.identity, f.form);
   } else {
     f.form = arg == Form::b ? Form::i : arg;
-    const bool max = fold.identity == Identity::lowest;
-    switch (f.form) {
-      case Form::f:
-        f.neutral = max ? "(-__builtin_inff())" : "__builtin_inff()";
-        break;
-      case Form::d:
-        f.neutral = max ? "(-__builtin_inf())" : "__builtin_inf()";
-        break;
-      case Form::l:
-        f.neutral = max ? "(-9223372036854775807LL - 1)" : "9223372036854775807LL";
-        break;
-      default:
-        f.neutral = max ? "(-2147483647 - 1)" : "2147483647";
-        break;
-    }
+    f.neutral = identity_text(fold.identity, f.form);
   }
   f.two_level = fold.adds && f.form == Form::f;
   f.part = type_name(f.form, true);

@@ -4,6 +4,7 @@
 
 #include "codegen/emit/cpp_plan.h"
 #include "codegen/emit/expression.h"
+#include "codegen/fold.h"
 
 // Running values. Along a row a vector's lanes are folded with those before them in log2(W) steps and then with what
 // the row held so far; across rows (columns) each lane has a state of its own. fp32 sums have two levels, as in
@@ -61,41 +62,20 @@ class ScanSweep {
   State state_of(const Scan& s) {
     State out;
     const Form form = form_of(s);
-    const std::string vector(type_name(form, true)), scalar(type_name(form, false));
+    const std::string vector(type_name(form, true));
     printer_.used().insert("running");
     out.type = vector;
-    std::string z;
-    switch (s.kind) {
-      case ScanKind::sum:
-        out.join = "run_sum";
-        z = fmt::format("({})0", scalar);
-        out.two_level = form == Form::f;
-        break;
-      case ScanKind::product:
-        out.join = "run_product";
-        z = fmt::format("({})1", scalar);
-        break;
-      case ScanKind::max:
-      case ScanKind::min: {
-        const bool max = s.kind == ScanKind::max;
-        out.join = max ? "run_max" : "run_min";
-        if (form == Form::f || form == Form::d) {
-          z = fmt::format("({}__builtin_inf{}())", max ? "-" : "", form == Form::f ? "f" : "");
-        } else if (form == Form::l) {
-          z = max ? "(-9223372036854775807LL - 1)" : "9223372036854775807LL";
-        } else {
-          z = max ? "(-2147483647 - 1)" : "2147483647";
-        }
-        break;
-      }
-      case ScanKind::log_sum_exp:
-        printer_.used().insert("running_exp");
-        if (form == Form::d) printer_.used().insert("libm");
-        out.join = "run_exps";
-        out.type = fmt::format("exps<{}>", vector);
-        out.neutral = fmt::format("{}{{splat({}), {}{{}}}}", out.type, lowest(form), vector);
-        return out;
+    const ScanInfo& kind = info(s.kind);
+    out.join = kind.cpp;
+    if (kind.exponents) {
+      printer_.used().insert("running_exp");
+      if (form == Form::d) printer_.used().insert("libm");
+      out.type = fmt::format("exps<{}>", vector);
+      out.neutral = fmt::format("{}{{splat({}), {}{{}}}}", out.type, lowest(form), vector);
+      return out;
     }
+    out.two_level = s.kind == ScanKind::sum && form == Form::f;
+    const std::string z = identity_text(info(kind.fold).identity, form);
     out.neutral = fmt::format("splat({})", z);
     if (s.at >= 0) {
       printer_.used().insert("running_at");
@@ -106,6 +86,7 @@ class ScanSweep {
     }
     return out;
   }
+  /// The least finite value: exponentials of what is below nothing are those of nothing.
   static std::string lowest(Form form) {
     return form == Form::d ? "(-0x1.fffffffffffffp+1023)" : "(-0x1.fffffep+127f)";
   }
@@ -140,7 +121,7 @@ class ScanSweep {
     const State& state = states_[s];
     const Form form = form_of(scan);
     std::string x = printer_.value(scan.arg, form, true, spot);
-    if (scan.kind == ScanKind::log_sum_exp) {
+    if (info(scan.kind).exponents) {
       x = fmt::format("exps_of({}, splat({}))", x, lowest(form));
       if (spot.count.empty() || view_.column) return x;
       return fmt::format(
@@ -159,7 +140,7 @@ class ScanSweep {
 
   std::string result(std::size_t s, const Node& node, const std::string& state) const {
     const Scan& scan = view_.kernel.scans[s];
-    if (scan.kind == ScanKind::log_sum_exp) return fmt::format("log_of({})", state);
+    if (info(scan.kind).exponents) return fmt::format("log_of({})", state);
     if (scan.at < 0) return state;
     return fmt::format("{}.{}", state, node.position ? "i" : "v");
   }

@@ -180,6 +180,22 @@ std::string_view type_name(Form form, bool vector) {
   }
 }
 
+std::string identity_text(Identity of, Form form) {
+  if (of == Identity::zero || of == Identity::one)
+    return fmt::format("({}){}", type_name(form, false), of == Identity::zero ? 0 : 1);
+  const bool low = of == Identity::lowest;
+  switch (form) {
+    case Form::f:
+      return low ? "(-__builtin_inff())" : "__builtin_inff()";
+    case Form::d:
+      return low ? "(-__builtin_inf())" : "__builtin_inf()";
+    case Form::l:
+      return low ? "(-9223372036854775807LL - 1)" : "9223372036854775807LL";
+    default:
+      return low ? "(-2147483647 - 1)" : "2147483647";
+  }
+}
+
 std::string_view storage_name(DType dtype) {
   switch (dtype) {
     case DType::f64:

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/fold.h"
 #include "codegen/kernel.h"
 
 /// How the nodes of a kernel become text over vectors of W lanes (internal to the C++ emitter).
@@ -72,6 +73,8 @@ class Printer {
 };
 
 std::string_view type_name(Form form, bool vector);
+/// A scalar of that form which a fold of nothing is.
+std::string identity_text(Identity of, Form form);
 std::string_view storage_name(DType dtype);
 /// True where index e moves by exactly one element when variable v moves by one.
 bool unit_stride(const ir::IndexExpr& e, int v);

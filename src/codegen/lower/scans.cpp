@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/fold.h"
 #include "codegen/lower/lowering.h"
 
 // Operators whose result at a place is a fold of everything before it along one dim.
@@ -10,27 +11,20 @@ namespace {
 
 /// What a kind of scan starts from, as a node of the scan's dtype.
 int neutral(Builder& b, ScanKind kind, DType dtype) {
-  const bool real = is_floating(dtype);
   const bool narrow = dtype == DType::i32;
-  switch (kind) {
-    case ScanKind::sum:
+  switch (info(info(kind).fold).identity) {
+    case Identity::zero:
       return b.integer(dtype, 0);
-    case ScanKind::product:
+    case Identity::one:
       return b.integer(dtype, 1);
-    case ScanKind::max:
-      if (!real) {
-        return b.integer(dtype, narrow ? std::int64_t{std::numeric_limits<std::int32_t>::min()}
-                                       : std::numeric_limits<std::int64_t>::min());
-      }
-      return b.constant(dtype, -INFINITY);
-    case ScanKind::min:
-      if (!real) {
-        return b.integer(dtype, narrow ? std::int64_t{std::numeric_limits<std::int32_t>::max()}
-                                       : std::numeric_limits<std::int64_t>::max());
-      }
-      return b.constant(dtype, INFINITY);
-    case ScanKind::log_sum_exp:
-      return b.constant(dtype, -INFINITY);
+    case Identity::lowest:
+      if (is_floating(dtype)) return b.constant(dtype, -INFINITY);
+      return b.integer(dtype, narrow ? std::int64_t{std::numeric_limits<std::int32_t>::min()}
+                                     : std::numeric_limits<std::int64_t>::min());
+    case Identity::highest:
+      if (is_floating(dtype)) return b.constant(dtype, INFINITY);
+      return b.integer(dtype, narrow ? std::int64_t{std::numeric_limits<std::int32_t>::max()}
+                                     : std::numeric_limits<std::int64_t>::max());
   }
   return -1;
 }

@@ -5,6 +5,7 @@
 
 #include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/cuda_writer.h"
+#include "codegen/fold.h"
 #include "codegen/templates/scan/cuda_scan_plan.h"
 
 // Names in the printed text, for scan 0: `c0` what the row held before the chunk at hand, `L0[u][j]` the fold of a
@@ -149,7 +150,7 @@ class ScanWriter {
     const Scan& scan = kernel_.scans[s];
     const std::string x =
         convert(w.name(scan.arg), kernel_.nodes[static_cast<std::size_t>(scan.arg)].dtype, scan.accumulate);
-    if (scan.kind == ScanKind::log_sum_exp) return fmt::format("pl_exps_of({}, {})", x, state(s).none);
+    if (info(scan.kind).exponents) return fmt::format("pl_exps_of({}, {})", x, state(s).none);
     if (scan.at < 0) return fmt::format("{}{{{}}}", state(s).type, x);
     const std::string place = state(s).type.ends_with("int>") ? "int" : "long long";
     return fmt::format("{}{{{}, ({}){}}}", state(s).type, x, place, w.name(scan.at));

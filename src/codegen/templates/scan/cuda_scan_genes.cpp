@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "codegen/emit/cuda_limits.h"
+#include "codegen/fold.h"
 #include "codegen/templates/scan/cuda_scan_plan.h"
 
 // Genes of the scan schedule, which of their combinations may be emitted, and good first guesses.
@@ -15,7 +16,7 @@ constexpr std::int64_t most_scan_slices = 4096;
 
 bool fast_differs(const Kernel& kernel) {
   return fast_matters(kernel) || std::ranges::any_of(kernel.scans, [](const Scan& s) {
-           return s.kind == ScanKind::log_sum_exp && s.accumulate == DType::f32;
+           return info(s.kind).exponents && s.accumulate == DType::f32;
          });
 }
 

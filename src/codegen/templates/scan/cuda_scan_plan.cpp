@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "codegen/emit/expression.h"
+#include "codegen/fold.h"
 
 namespace planish::codegen::printing {
 namespace {
@@ -20,39 +21,26 @@ ScanState state_of(const Kernel& kernel, const Scan& scan, bool fast) {
   const int bytes = size_of(scan.accumulate);
   out.words = bytes / 4;
   out.carry_bytes = bytes;
-  switch (scan.kind) {
-    case ScanKind::sum:
-      out.type = fmt::format("PlRunSum<{}>", value);
-      out.none = out.type + "{0}";
-      break;
-    case ScanKind::product:
-      out.type = fmt::format("PlRunProduct<{}>", value);
-      out.none = out.type + "{1}";
-      break;
-    case ScanKind::log_sum_exp:
-      out.type = fmt::format("PlRunExps<{}, {}>", value, fast && bytes == 4);
-      out.none = fmt::format("{}{{{}, 0}}", out.type, bytes == 4 ? "-0x1.fffffep+127f" : "-0x1.fffffffffffffp+1023");
-      out.words *= 2;
-      out.carry_bytes *= 2;
-      break;
-    case ScanKind::max:
-    case ScanKind::min: {
-      const bool max = scan.kind == ScanKind::max;
-      const std::string worst = neutral(max ? ReduceKind::max : ReduceKind::min, scan.accumulate);
-      if (scan.at < 0) {
-        out.type = fmt::format("PlRunExtreme<{}, {}>", max, value);
-        out.none = fmt::format("{}{{{}}}", out.type, worst);
-        break;
-      }
-      const Node& at = kernel.nodes[static_cast<std::size_t>(scan.at)];
-      const bool narrow =
-          at.op == Op::index && at.index.range(kernel.space).second < std::numeric_limits<std::int32_t>::max();
-      out.type = fmt::format("PlRunAt<{}, {}, {}>", max, value, narrow ? "int" : "long long");
-      out.none = fmt::format("{}{{{}, -1}}", out.type, worst);
-      out.words += narrow ? 1 : 2;
-      out.carry_bytes = bytes == 4 && narrow ? 8 : 16;
-      break;
-    }
+  const ScanInfo& kind = info(scan.kind);
+  if (kind.exponents) {
+    out.type = fmt::format(fmt::runtime(kind.cuda), value, fast && bytes == 4);
+    out.none = fmt::format("{}{{{}, 0}}", out.type, bytes == 4 ? "-0x1.fffffep+127f" : "-0x1.fffffffffffffp+1023");
+    out.words *= 2;
+    out.carry_bytes *= 2;
+  } else if (scan.at >= 0) {
+    const Node& at = kernel.nodes[static_cast<std::size_t>(scan.at)];
+    const bool narrow =
+        at.op == Op::index && at.index.range(kernel.space).second < std::numeric_limits<std::int32_t>::max();
+    out.type = fmt::format(fmt::runtime(kind.cuda_position), value, narrow ? "int" : "long long");
+    out.none = fmt::format("{}{{{}, -1}}", out.type, neutral(kind.fold, scan.accumulate));
+    out.words += narrow ? 1 : 2;
+    out.carry_bytes = bytes == 4 && narrow ? 8 : 16;
+  } else {
+    const Identity nothing = info(kind.fold).identity;
+    const bool number = nothing == Identity::zero || nothing == Identity::one;
+    out.type = fmt::format(fmt::runtime(kind.cuda), value);
+    out.none = number ? fmt::format("{}{{{:d}}}", out.type, nothing == Identity::one)
+                      : fmt::format("{}{{{}}}", out.type, neutral(kind.fold, scan.accumulate));
   }
   out.carry = out.type;
   if (scan.kind == ScanKind::sum && scan.accumulate == DType::f32) {
