@@ -131,10 +131,13 @@ class SynthPlan : public Plan {
       if (planned == nullptr) continue;
       const auto found = chosen.find(planned->id);
       if (found == chosen.end()) continue;
+      const bool equal = codegen::canonical_key(partition.regions[r]) == planned->key;
       // A text was written for the first of them, with its places.
-      const bool follows = coder::genome_of(found->second) != nullptr;
-      if (!follows && codegen::canonical_key(partition.regions[r]) != planned->key) continue;
-      PLANISH_TRY(choices[r], coder::emit(partition.regions[r], task_->device, found->second));
+      if (!equal && coder::genome_of(found->second) == nullptr) continue;
+      auto emitted = coder::emit(partition.regions[r], task_->device, found->second);
+      // What reaches beyond a slice may be there in the first of them alone: the others stay PyTorch's.
+      if (!emitted && !equal) continue;
+      PLANISH_TRY(choices[r], std::move(emitted));
     }
     PLANISH_TRY(auto program, codegen::compose(task_->graph, partition, choices, task_->device));
     return program::to_json(program);

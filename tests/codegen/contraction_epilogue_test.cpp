@@ -9,9 +9,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "codegen/attention/attention.h"
+#include "codegen/attention_samples.h"
 #include "codegen/contraction/epilogue.h"
 #include "codegen/contraction/product.h"
 #include "codegen/contraction_samples.h"
@@ -19,8 +22,6 @@
 
 namespace planish::codegen {
 namespace {
-
-using contraction::Product;
 
 constexpr const char* machine = R"(#include <cmath>
 #define TC_FN static inline
@@ -33,8 +34,30 @@ constexpr int widths[] = {32, 96, 192, 256};  ///< columns of a call
 constexpr int last_way = 4;                   ///< one result at a time
 constexpr std::int64_t nothing = -6148914691236517206;
 
+/// The results of one kernel that tiles are of.
+struct Tiled {
+  std::string name;
+  Kernel kernel;
+  Contraction c;
+  std::optional<contraction::Sliding> sliding;
+  std::int64_t m = 0, n = 0, batches = 1;
+};
+
+Tiled tiled(const samples::ContractionSample& sample) {
+  if (sample.kernel.anchor == Anchor::attention) {
+    const auto attention = attention_of(sample.kernel);
+    REQUIRE(attention);
+    const Contraction& c = attention->values;
+    return {sample.name, sample.kernel, c, {}, c.rows, c.columns, c.batches};
+  }
+  auto product = contraction::product_of(sample.kernel);
+  REQUIRE(product);
+  const auto problem = product->problem;
+  return {sample.name, std::move(product->kernel), product->c, product->sliding, problem.m, problem.n, problem.batches};
+}
+
 /// `out` through `in` by all ways: `run(way, in, out)`.
-std::string source_of(const Product& product, std::size_t number) {
+std::string source_of(const Tiled& product, std::size_t number) {
   const auto epilogue =
       contraction::print_epilogue(product.kernel, product.c, product.sliding ? &*product.sliding : nullptr);
   std::string arguments, before;
@@ -45,7 +68,7 @@ std::string source_of(const Product& product, std::size_t number) {
   for (std::size_t o = 0; o < product.kernel.outputs.size(); ++o)
     arguments += fmt::format("({}*)out[{}], ", printing::storage_type(product.kernel.outputs[o].dtype), o);
   std::string text = fmt::format("namespace k{} {{\n{}", number, epilogue.text);
-  const auto& p = product.problem;
+  const Tiled& p = product;
   text += "template <int columns> void tiles(void** in, void** out) {\n";
   text += fmt::format("  for (int batch = 0; batch < {}; ++batch) for (int y = 0; y < {}; y += 8)\n", p.batches, p.m);
   text += fmt::format(
@@ -79,19 +102,19 @@ std::vector<void*> pointers(std::vector<std::vector<std::int64_t>>& all) {
 
 TEST_CASE("what warps store of tiles of any width is what is stored result by result, and all of it") {
   std::vector<samples::ContractionSample> all = samples::contraction_samples(false);
-  for (const auto& more : {samples::convolution_samples(false), samples::transposed_samples(false)})
+  for (const auto& more :
+       {samples::convolution_samples(false), samples::transposed_samples(false), samples::attention_samples(false)})
     all.insert(all.end(), more.begin(), more.end());
-  std::vector<Product> products;
+  std::vector<Tiled> products;
   char name[] = "/tmp/planish-ep-XXXXXX";
   const std::filesystem::path folder = mkdtemp(name);
   std::string source =
       std::string("#include <cmath>\n#include <cstdint>\n") + std::string(printing::prelude(false)) + machine;
   for (const auto& sample : all) {
     CAPTURE(sample.name);
-    auto product = contraction::product_of(sample.kernel);
-    REQUIRE(product);
-    source += source_of(*product, products.size());
-    products.push_back(std::move(*product));
+    Tiled one = tiled(sample);
+    source += source_of(one, products.size());
+    products.push_back(std::move(one));
   }
   std::ofstream(folder / "k.cpp") << source;
   const std::string command =
