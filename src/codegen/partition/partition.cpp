@@ -67,7 +67,7 @@ namespace {
 
 /// The kernel with every input's reads moved together towards its first element, as far as no alignment shows it.
 Kernel moved_to_the_front(Kernel kernel) {
-  constexpr std::int64_t line = 128;  // bytes: no load or copy of ours asks for more
+  constexpr std::int64_t vector = 16;  // bytes: what is legal never hangs on more
   constexpr auto unread = std::numeric_limits<std::int64_t>::max();
   std::vector<std::int64_t> begin(kernel.inputs.size(), unread);
   for (const Node& node : kernel.nodes) {
@@ -78,7 +78,7 @@ Kernel moved_to_the_front(Kernel kernel) {
   for (Node& node : kernel.nodes) {
     if (node.op != Op::load) continue;
     const auto input = static_cast<std::size_t>(node.input);
-    const std::int64_t step = line / size_of(kernel.inputs[input].dtype);
+    const std::int64_t step = vector / size_of(kernel.inputs[input].dtype);
     const std::int64_t moved = std::max<std::int64_t>(begin[input], 0) / step * step;
     if (moved > 0) node.index = ir::IndexExpr::build(node.index.constant_term() - moved, node.index.terms());
   }
