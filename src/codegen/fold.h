@@ -81,12 +81,7 @@ inline constexpr std::array all{
              {}, {}, {}},
 };
 // clang-format on
-static_assert([] {
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].kind != static_cast<ReduceKind>(i)) return false;
-  }
-  return true;
-}());
+static_assert(in_order(all, &FoldInfo::kind));
 
 }  // namespace table_of_folds
 
@@ -117,12 +112,7 @@ inline constexpr std::array all{
     ScanInfo{ScanKind::log_sum_exp, ReduceKind::max, true, 30, "PlRunExps<{0}, {1}>", {}, "run_exps"},
 };
 // clang-format on
-static_assert([] {
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].kind != static_cast<ScanKind>(i)) return false;
-  }
-  return true;
-}());
+static_assert(in_order(all, &ScanInfo::kind));
 
 }  // namespace table_of_scans
 

@@ -112,12 +112,7 @@ constexpr std::array all{
 };
 // clang-format on
 static_assert(all.size() == static_cast<std::size_t>(Op::fma) + 1);
-static_assert([] {
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].op != static_cast<Op>(i)) return false;
-  }
-  return true;
-}());
+static_assert(in_order(all, &OperationInfo::op));
 
 }  // namespace table_of_operations
 

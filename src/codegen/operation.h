@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <string_view>
 
 #include "codegen/kernel.h"
@@ -7,6 +9,15 @@
 /// One table of the scalar operations: what all that treats them by kind reads, and how families of them are spelled.
 /// What a backend says in a way of its own is said where it prints.
 namespace planish::codegen {
+
+/// Whether each row of a table stands at the place of its kind: so rows are found.
+template <typename Row, std::size_t count, typename Kind>
+constexpr bool in_order(const std::array<Row, count>& rows, Kind Row::* kind) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (rows[i].*kind != static_cast<Kind>(i)) return false;
+  }
+  return true;
+}
 
 /// What an operation costs against an addition, roughly, on hardware with and without special units.
 enum class OperationCost : std::uint8_t {

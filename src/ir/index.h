@@ -12,6 +12,8 @@ namespace planish::ir {
 /// The ranged variables of one iteration space: variable i takes 0 … extents[i]-1.
 struct Space {
   std::vector<std::int64_t> extents;
+
+  std::int64_t extent(int variable) const { return extents[static_cast<std::size_t>(variable)]; }
 };
 
 class IndexExpr;

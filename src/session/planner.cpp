@@ -131,12 +131,13 @@ class SynthPlan : public Plan {
       if (planned == nullptr) continue;
       const auto found = chosen.find(planned->id);
       if (found == chosen.end()) continue;
-      const bool equal = codegen::canonical_key(partition.regions[r]) == planned->key;
+      const codegen::Region& region = partition.regions[r];
+      const auto is_equal = [&] { return codegen::canonical_key(region) == planned->key; };
       // A text was written for the first of them, with its places.
-      if (!equal && coder::genome_of(found->second) == nullptr) continue;
-      auto emitted = coder::emit(partition.regions[r], task_->device, found->second);
+      if (coder::genome_of(found->second) == nullptr && !is_equal()) continue;
+      auto emitted = coder::emit(region, task_->device, found->second);
       // What reaches beyond a slice may be there in the first of them alone: the others stay PyTorch's.
-      if (!emitted && !equal) continue;
+      if (!emitted && !is_equal()) continue;
       PLANISH_TRY(choices[r], std::move(emitted));
     }
     PLANISH_TRY(auto program, codegen::compose(task_->graph, partition, choices, task_->device));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -202,6 +203,18 @@ std::string worst_text(const Evaluation& evaluation) {
   return {};
 }
 
+/// "r2 and r3 in place of r0": the first fusion plan that an alternative region belongs to.
+std::string place_of_alternative(const Plan& plan, const std::string& id) {
+  const auto names = [](const std::vector<PlannedFusion::Use>& uses) {
+    return fmt::format("{}", fmt::join(uses | std::views::transform(&PlannedFusion::Use::region), " and "));
+  };
+  for (const PlannedFusion& fusion : plan.fusions()) {
+    if (std::ranges::find(fusion.by, id, &PlannedFusion::Use::region) == fusion.by.end()) continue;
+    return fmt::format("{} in place of {}", names(fusion.by), names(fusion.replaces));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Trial> try_candidate(EvaluatorApi& evaluator, const OpenReply& opened, const Plan& plan,
@@ -298,27 +311,6 @@ std::string places_json(const Plan& plan, const DeviceFacts& device) {
   }
   return dump_json(places);
 }
-
-namespace {
-
-/// "r2 and r3 in place of r0": the first fusion plan that an alternative region belongs to.
-std::string place_of_alternative(const Plan& plan, const std::string& id) {
-  const auto names = [](const std::vector<PlannedFusion::Use>& uses) {
-    std::string out;
-    for (const auto& use : uses) {
-      const std::string before = out.empty() ? "" : &use == &uses.back() ? " and " : ", ";
-      out += before + use.region;
-    }
-    return out;
-  };
-  for (const PlannedFusion& fusion : plan.fusions()) {
-    if (std::ranges::find(fusion.by, id, &PlannedFusion::Use::region) == fusion.by.end()) continue;
-    return fmt::format("{} in place of {}", names(fusion.by), names(fusion.replaces));
-  }
-  return {};
-}
-
-}  // namespace
 
 std::string places_text(const Plan& plan) {
   std::string out = fmt::format("task: the whole task\n{}\n", plan.whole_domain()->description());

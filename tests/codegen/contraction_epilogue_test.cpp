@@ -1,20 +1,17 @@
 // What a warp stores of a tile, run on the CPU: as the main loop calls it, and result by result as joining calls it.
-#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "codegen/attention/attention.h"
 #include "codegen/attention_samples.h"
+#include "codegen/compiled.h"
 #include "codegen/contraction/epilogue.h"
 #include "codegen/contraction/product.h"
 #include "codegen/contraction_samples.h"
@@ -24,6 +21,7 @@ namespace planish::codegen {
 namespace {
 
 constexpr const char* machine = R"(#include <cmath>
+#include <cstdint>
 #define TC_FN static inline
 #define __device__
 #define __restrict__
@@ -31,7 +29,7 @@ constexpr const char* machine = R"(#include <cmath>
 static float sum_at(int batch, int y, int x) { return (float)(((batch * 31 + y) * 977 + x) % 8191) / 64.0f - 60.0f; }
 )";
 constexpr int widths[] = {32, 96, 192, 256};  ///< columns of a call
-constexpr int last_way = 4;                   ///< one result at a time
+constexpr int last_way = std::size(widths);   ///< one result at a time
 constexpr std::int64_t nothing = -6148914691236517206;
 
 /// The results of one kernel that tiles are of.
@@ -57,18 +55,16 @@ Tiled tiled(const samples::ContractionSample& sample) {
 }
 
 /// `out` through `in` by all ways: `run(way, in, out)`.
-std::string source_of(const Tiled& product, std::size_t number) {
-  const auto epilogue =
-      contraction::print_epilogue(product.kernel, product.c, product.sliding ? &*product.sliding : nullptr);
-  std::string arguments, before;
+std::string source_of(const Tiled& p, std::size_t number) {
+  const auto epilogue = contraction::print_epilogue(p.kernel, p.c, p.sliding ? &*p.sliding : nullptr);
+  std::string arguments;
   for (const int i : epilogue.inputs) {
-    const auto type = printing::storage_type(product.kernel.inputs[static_cast<std::size_t>(i)].dtype);
+    const auto type = printing::storage_type(p.kernel.inputs[static_cast<std::size_t>(i)].dtype);
     arguments += fmt::format("(const {}*)in[{}], ", type, i);
   }
-  for (std::size_t o = 0; o < product.kernel.outputs.size(); ++o)
-    arguments += fmt::format("({}*)out[{}], ", printing::storage_type(product.kernel.outputs[o].dtype), o);
+  for (std::size_t o = 0; o < p.kernel.outputs.size(); ++o)
+    arguments += fmt::format("({}*)out[{}], ", printing::storage_type(p.kernel.outputs[o].dtype), o);
   std::string text = fmt::format("namespace k{} {{\n{}", number, epilogue.text);
-  const Tiled& p = product;
   text += "template <int columns> void tiles(void** in, void** out) {\n";
   text += fmt::format("  for (int batch = 0; batch < {}; ++batch) for (int y = 0; y < {}; y += 8)\n", p.batches, p.m);
   text += fmt::format(
@@ -87,7 +83,7 @@ std::string source_of(const Tiled& product, std::size_t number) {
   return text;
 }
 
-/// Bytes of a tensor, in words.
+/// Words that hold a tensor.
 std::size_t words(DType dtype, std::int64_t elements) {
   return static_cast<std::size_t>((elements * size_of(dtype) + 7) / 8);
 }
@@ -106,28 +102,19 @@ TEST_CASE("what warps store of tiles of any width is what is stored result by re
        {samples::convolution_samples(false), samples::transposed_samples(false), samples::attention_samples(false)})
     all.insert(all.end(), more.begin(), more.end());
   std::vector<Tiled> products;
-  char name[] = "/tmp/planish-ep-XXXXXX";
-  const std::filesystem::path folder = mkdtemp(name);
-  std::string source =
-      std::string("#include <cmath>\n#include <cstdint>\n") + std::string(printing::prelude(false)) + machine;
+  std::string source = machine + std::string(printing::prelude(false));
   for (const auto& sample : all) {
     CAPTURE(sample.name);
     Tiled one = tiled(sample);
     source += source_of(one, products.size());
     products.push_back(std::move(one));
   }
-  std::ofstream(folder / "k.cpp") << source;
-  const std::string command =
-      fmt::format("g++ -O0 -ffp-contract=off -w -std=c++20 -shared -fPIC {0}/k.cpp -o {0}/k.so", folder.string());
-  REQUIRE(std::system(command.c_str()) == 0);
-  void* const handle = dlopen((folder / "k.so").c_str(), RTLD_NOW);
-  REQUIRE_MESSAGE(handle != nullptr, dlerror());
+  const Compiled compiled(source, "-O0 -ffp-contract=off -w -std=c++20");
   for (std::size_t i = 0; i < products.size(); ++i) {
     const Kernel& kernel = products[i].kernel;
     CAPTURE(all[i].name);
     CAPTURE(i);
-    auto* run = reinterpret_cast<void (*)(int, void**, void**)>(dlsym(handle, fmt::format("run{}", i).c_str()));
-    REQUIRE((run != nullptr));
+    auto* run = compiled.function<void(int, void**, void**)>(fmt::format("run{}", i));
     std::vector<std::vector<std::int64_t>> in;
     for (const Input& input : kernel.inputs) {
       auto& one = in.emplace_back(words(input.dtype, input.storage_elements));
@@ -162,8 +149,6 @@ TEST_CASE("what warps store of tiles of any width is what is stored result by re
       CHECK((stored(way) == one_by_one));
     }
   }
-  dlclose(handle);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace planish::codegen

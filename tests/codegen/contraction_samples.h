@@ -48,6 +48,12 @@ inline ContractionSample linear_sample(std::int64_t m, std::int64_t n, std::int6
   });
 }
 
+/// relu(y + a further input).
+inline int with_residual(GraphBuilder& g, int y, const std::vector<std::int64_t>& shape) {
+  const int sum = g.node("add.Tensor", {V("self", y), V("other", g.input(shape))}, shape);
+  return g.node("relu.default", {V("self", sum)}, shape);
+}
+
 struct Convolved {
   std::vector<std::int64_t> x, w;  ///< (n, c, …) and (o, c of a group, …)
   std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
@@ -82,10 +88,7 @@ inline ContractionSample conv_sample(const Convolved& how) {
     args.push_back(L("dilation", each(how.dilation)));
     args.push_back(I("groups", how.groups));
     const int y = g.node(name + ".default", args, shape);
-    if (how.residual) {
-      const int sum = g.node("add.Tensor", {V("self", y), V("other", g.input(shape))}, shape);
-      return g.node("relu.default", {V("self", sum)}, shape);
-    }
+    if (how.residual) return with_residual(g, y, shape);
     if (!how.chain) return y;
     const int relu = g.node("relu.default", {V("self", y)}, shape);
     std::vector<std::int64_t> one{how.w[0]};
@@ -148,8 +151,7 @@ inline ContractionSample transposed_sample(Transposed how) {
     args.push_back(L("dilation", how.dilation));
     const int y = g.node(name + (dims == 1 ? ".default" : ".input"), args, shape);
     if (!how.chain) return y;
-    const int sum = g.node("add.Tensor", {V("self", y), V("other", g.input(shape))}, shape);
-    return g.node("relu.default", {V("self", sum)}, shape);
+    return with_residual(g, y, shape);
   });
 }
 

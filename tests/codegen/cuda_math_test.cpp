@@ -2,24 +2,20 @@
 // approximations are taken at their worst: all results off by what is documented, up, down and not at all.
 #include "codegen/emit/cuda_math.h"
 
-#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "activation_samples.h"
+#include "codegen/compiled.h"
 #include "codegen/genome.h"
 
 namespace planish::codegen {
@@ -80,15 +76,6 @@ double ulps(float got, long double want) {
   return static_cast<double>(fabsl(got - want) / scalbnl(1, std::ilogb(static_cast<double>(want)) - 23));
 }
 
-struct Library {
-  void* handle = nullptr;
-  std::filesystem::path folder;
-  ~Library() {
-    if (handle) dlclose(handle);
-    std::filesystem::remove_all(folder);
-  }
-};
-
 /// Both signs of every binade and of the denormal numbers, and what is special.
 std::vector<float> points() {
   std::mt19937 rng(3);
@@ -109,9 +96,6 @@ std::vector<float> points() {
 }  // namespace
 
 TEST_CASE("short forms hold their stated accuracy on a machine at its worst") {
-  Library lib;
-  char name[] = "/tmp/planish-cm-XXXXXX";
-  lib.folder = mkdtemp(name);
   std::string source = machine;
   source += "PL_FN float pl_fast_exp(float x) { return pl_fast_exp2(x * 1.44269504f); }\n";
   source += printing::math_prelude();
@@ -121,18 +105,11 @@ TEST_CASE("short forms hold their stated accuracy on a machine at its worst") {
         "{{ const float x = in[i]; out[i] = {}; }} }}\n",
         i, forms()[i].text);
   }
-  std::ofstream(lib.folder / "k.cpp") << source;
-  const std::string command = fmt::format(
-      "g++ -O2 -march=native -ffp-contract=off -w -std=c++17 -shared -fPIC {0}/k.cpp -o {0}/k.so", lib.folder.string());
-  REQUIRE(std::system(command.c_str()) == 0);
-  lib.handle = dlopen((lib.folder / "k.so").c_str(), RTLD_NOW);
-  REQUIRE_MESSAGE(lib.handle != nullptr, dlerror());
+  const Compiled lib(source, "-O2 -march=native -ffp-contract=off -w -std=c++17");
   const auto all = points();
   for (std::size_t i = 0; i < forms().size(); ++i) {
     const Form& form = forms()[i];
-    auto* f =
-        reinterpret_cast<void (*)(const float*, float*, long, int)>(dlsym(lib.handle, fmt::format("f{}", i).c_str()));
-    REQUIRE((f != nullptr));
+    auto* f = lib.function<void(const float*, float*, long, int)>(fmt::format("f{}", i));
     std::vector<float> x;
     std::ranges::copy_if(all, std::back_inserter(x),
                          [&](float v) { return std::isnan(v) || std::fabs(v) <= form.most; });

@@ -1,21 +1,20 @@
 // Accuracy of the emitted vector maths against long double, over millions of points and the special values.
 #include "codegen/emit/vector_math.h"
 
-#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <random>
+#include <string>
+#include <string_view>
 #include <vector>
+
+#include "codegen/compiled.h"
 
 namespace planish::codegen {
 namespace {
@@ -78,27 +77,10 @@ double ulps(float got, long double want) {
   return static_cast<double>(fabsl(got - want) / scalbnl(1, e - 23));
 }
 
-struct Built {
-  void* handle = nullptr;
-  std::filesystem::path folder;
-  ~Built() {
-    if (handle) dlclose(handle);
-    std::filesystem::remove_all(folder);
-  }
-};
-
-void build(Built& b, const std::string& source) {
-  char name[] = "/tmp/planish-vm-XXXXXX";
-  b.folder = mkdtemp(name);
-  std::ofstream(b.folder / "k.cpp") << source;
-  const std::string command = fmt::format(
-      "g++ -O2 -march=native -std=c++17 -fno-math-errno -fno-trapping-math -Wall -Wno-psabi -Wno-unused-function "
-      "-shared -fPIC {0}/k.cpp -o {0}/k.so",
-      b.folder.string());
-  REQUIRE(std::system(command.c_str()) == 0);
-  b.handle = dlopen((b.folder / "k.so").c_str(), RTLD_NOW);
-  REQUIRE_MESSAGE(b.handle != nullptr, dlerror());
-}
+constexpr std::string_view flags =
+    "-O2 -march=native -std=c++17 -fno-math-errno -fno-trapping-math -Wall -Wno-psabi -Wno-unused-function";
+using OfOne = void(const float*, float*, long long);
+using OfTwo = void(const float*, const float*, float*, long long);
 
 std::string array_source(int bits, int lanes) {
   std::set<std::string, std::less<>> names = {"load_f32", "store_f32", "pow_", "atan2_", "hypot_", "bf16", "f16"};
@@ -146,15 +128,12 @@ std::vector<float> points(float lo, float hi, std::size_t n) {
 }
 
 void check(int bits, int lanes, std::size_t n) {
-  Built b;
-  build(b, array_source(bits, lanes));
+  const Compiled b(array_source(bits, lanes), flags);
   for (const auto& c : cases()) {
     const auto x = points(c.lo, c.hi, n);
     std::vector<float> y(n);
     for (const char* form : {"v_", "s_"}) {
-      auto* f = reinterpret_cast<void (*)(const float*, float*, long long)>(
-          dlsym(b.handle, (std::string(form) + c.name).c_str()));
-      REQUIRE((f != nullptr));
+      auto* f = b.function<OfOne>(std::string(form) + c.name);
       const std::size_t count = form[0] == 'v' ? n : n / 8;
       f(x.data(), y.data(), static_cast<long long>(count));
       double worst = 0;
@@ -181,8 +160,7 @@ void check(int bits, int lanes, std::size_t n) {
   const std::vector<std::pair<std::string, long double (*)(long double, long double)>> two = {
       {"pow_", powl}, {"atan2_", atan2l}, {"hypot_", hypotl}};
   for (const auto& [name, exact] : two) {
-    auto* f = reinterpret_cast<void (*)(const float*, const float*, float*, long long)>(
-        dlsym(b.handle, ("v_" + name).c_str()));
+    auto* f = b.function<OfTwo>("v_" + name);
     f(w.data(), z.data(), y.data(), static_cast<long long>(n));
     double worst = 0;
     float a = 0, c = 0, got = 0;
@@ -193,7 +171,7 @@ void check(int bits, int lanes, std::size_t n) {
     INFO(name, " worst ", worst, " ulp at ", a, ", ", c, " got ", got, " want ", static_cast<double>(exact(a, c)));
     CHECK(worst <= 1);
   }
-  auto* half = reinterpret_cast<void (*)(const float*, float*, long long)>(dlsym(b.handle, "v_f16"));
+  auto* half = b.function<OfOne>("v_f16");
   half(x.data(), y.data(), static_cast<long long>(n));
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < n; ++i) {
@@ -201,7 +179,7 @@ void check(int bits, int lanes, std::size_t n) {
     wrong += std::memcmp(&want, &y[i], 4) != 0 && !(std::isnan(want) && std::isnan(y[i]));
   }
   CHECK(wrong == 0);
-  auto* brain = reinterpret_cast<void (*)(const float*, float*, long long)>(dlsym(b.handle, "v_bf16"));
+  auto* brain = b.function<OfOne>("v_bf16");
   brain(x.data(), y.data(), static_cast<long long>(n));
   for (std::size_t i = 0; i < n; ++i) {
     if (std::isnan(x[i])) {

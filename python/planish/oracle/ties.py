@@ -68,7 +68,7 @@ def forgive(
     eps = torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
     # An infinity in a row widens nothing for the finite values beside it, and is tied with its equals alone.
     largest = values.abs().nan_to_num(0.0, 0.0, 0.0).amax(dim, keepdim=True)
-    near = a.isfinite() & b.isfinite() & ((a - b).abs() <= _ULPS * eps * (b.abs().nan_to_num(0.0, 0.0, 0.0) + largest * 0.01))
+    near = a.isfinite() & b.isfinite() & ((a - b).abs() <= _ULPS * eps * (b.abs() + largest * 0.01))
     fine = inside & (near | (a == b) | (torch.isnan(a) & torch.isnan(b)))
     if not _INDEXED[op_name(node)][1] and mine.shape[dim] > 1:
         ordered, _ = mine.sort(dim)

@@ -9,7 +9,7 @@ namespace {
 
 std::int64_t extent_of(const Kernel& kernel, const std::vector<int>& variables) {
   std::int64_t product = 1;
-  for (const int v : variables) product *= kernel.space.extents[static_cast<std::size_t>(v)];
+  for (const int v : variables) product *= kernel.space.extent(v);
   return product;
 }
 

@@ -25,10 +25,6 @@ constexpr std::string_view share_text =
 
 constexpr std::int64_t rows_at_once = 8;  ///< of a call, or one (see Attachment)
 
-std::int64_t extent(const Kernel& kernel, int variable) {
-  return kernel.space.extents[static_cast<std::size_t>(variable)];
-}
-
 /// Prints `tc_store`. Names in the text: `r` and `j` a row and a column of the call, `at` the result's column, `ok`
 /// whether there is such a result. Nothing jumps between elements, so that loads and stores of many are under way.
 class StorePrinter {
@@ -74,13 +70,7 @@ class StorePrinter {
       writer_.line(fmt::format("constexpr int weave = rows % {0} == 0 && columns % 32 == 0 ? {0} : 1;", weave_));
     writer_.line(weave_ > 1 ? "constexpr int step = 32 / weave;" : "constexpr int weave = 1, step = 32;");
     writer_.fold = "folded";
-    // Long runs of a row, one behind the other; where columns are apart in memory, what lies between them soon after,
-    // and a column's place, which then is costly, once for all rows.
-    if (loads_.empty()) {
-      apart_ ? columns_first() : rows_first();
-    } else {
-      apart_ ? columns_in_batches() : rows_in_batches();
-    }
+    loads_.empty() ? one_by_one() : in_batches();
     writer_.close();
     epilogue.text = std::move(writer_.out);
     return epilogue;
@@ -92,7 +82,7 @@ class StorePrinter {
   /// The last variables of rows that a call has all settings of, in order: they are known from `r` alone.
   void count_phases() {
     for (std::size_t i = c_.m.size(); i-- > 0;) {
-      const std::int64_t more = phases_ * extent(kernel_, c_.m[i]);
+      const std::int64_t more = phases_ * kernel_.space.extent(c_.m[i]);
       if (more > rows_at_once || rows_at_once % more != 0) return;
       phases_ = more;
       ++phase_variables_;
@@ -104,7 +94,7 @@ class StorePrinter {
   std::int64_t woven() const {
     if (phase_variables_ == 0 || c_.n.empty()) return 1;
     const ir::IndexExpr& place = kernel_.outputs.front().index;
-    const std::int64_t count = extent(kernel_, c_.m.back());
+    const std::int64_t count = kernel_.space.extent(c_.m.back());
     return place.coefficient_of(c_.m.back()) == 1 && place.coefficient_of(c_.n.back()) == count ? count : 1;
   }
 
@@ -145,7 +135,7 @@ class StorePrinter {
     }
     std::int64_t later = phases_;
     for (std::size_t i = others; i < c_.m.size(); ++i) {
-      const std::int64_t count = extent(kernel_, c_.m[i]);
+      const std::int64_t count = kernel_.space.extent(c_.m[i]);
       later /= count;
       std::string phase = fmt::format("({} ? r : row) / {} % {}", whole, later, count);
       if (weave_ > 1 && i + 1 == c_.m.size()) phase = fmt::format("weave > 1 ? lane % weave : {}", phase);
@@ -183,7 +173,7 @@ class StorePrinter {
   }
 
   /// The rest of the function, where `index` is the element of what was loaded ahead.
-  void finish(std::string_view index = "") {
+  void finish(std::string_view index) {
     std::map<int, std::string> spelled;
     for (const int id : own_) {
       if (kernel_.nodes[static_cast<std::size_t>(id)].op == Op::load) spelled[id] = fmt::format("({})", guarded(id));
@@ -212,75 +202,52 @@ class StorePrinter {
     writer_.line(fmt::format("#pragma unroll{}{}", unroll.empty() ? "" : " ", unroll));
     writer_.open(fmt::format("for ({}) {{", head));
   }
+
+  /// Long runs of a row, one behind the other; where columns are apart in memory, what lies between them soon after,
+  /// and a column's place, which then is costly, once for all rows.
+  std::string_view outer() const { return apart_ ? each_column : each_row; }
+  std::string_view inner() const { return apart_ ? each_row : each_column; }
   static constexpr std::string_view each_row = "int r = 0; r < rows; r += weave";
   static constexpr std::string_view each_column = "int j = 0; j < columns; j += step";
 
   bool is_short() const { return own_.size() + shared_.size() <= 12; }
 
-  void rows_first() {
-    loop(is_short() ? "2" : "1", each_row);
-    row();
-    writer_.these(shared_);
-    loop("", each_column);
-    column();
+  /// All elements of the row or column at hand: what they load, as that element of the arrays, or all that is behind.
+  void elements(bool loads, std::string_view index, std::string_view unroll) {
+    const auto this_row = [&] {
+      row();
+      if (!loads) writer_.these(shared_);
+    };
+    apart_ ? column() : this_row();
+    loop(unroll, inner());
+    apart_ ? this_row() : column();
     element();
-    finish();
-    writer_.close();
+    loads ? load(index) : finish(index);
     writer_.close();
   }
 
-  void columns_first() {
-    loop("", each_column);
-    column();
-    loop(is_short() ? "8" : "2", each_row);
-    row();
-    writer_.these(shared_);
-    element();
-    finish();
-    writer_.close();
+  void one_by_one() {
+    const std::string_view rows = apart_ ? (is_short() ? "8" : "2") : (is_short() ? "2" : "1");
+    loop(apart_ ? "" : rows, outer());
+    elements(false, "", apart_ ? rows : "");
     writer_.close();
   }
 
-  /// So many of what has 8 elements each are loaded at once.
-  std::size_t batch() const {
+  /// So many rows or columns of 8 elements a thread each are loaded at once.
+  void in_batches() {
     const std::size_t most = is_short() ? loads_at_once : loads_at_once / 2;
-    return std::bit_floor(std::max<std::size_t>(most / rows_at_once / loads_.size(), 1));
-  }
-
-  void rows_in_batches() {
-    writer_.line(fmt::format("constexpr int some = rows < {0} ? rows : {0};", batch()));
-    loop("1", "int first = 0; first < rows; first += some");
-    arrays("[some][(columns + step - 1) / step]");
+    const std::size_t some = std::bit_floor(std::max<std::size_t>(most / rows_at_once / loads_.size(), 1));
+    const std::string_view index = apart_ ? "[i][r / weave]" : "[i][j / step]";
+    writer_.line(apart_ ? fmt::format("constexpr int some = tc_share(columns / step, {});",
+                                      some * static_cast<std::size_t>(weave_))
+                        : fmt::format("constexpr int some = rows < {0} ? rows : {0};", some));
+    loop("1", apart_ ? "int first = 0; first < columns; first += some * step"
+                     : "int first = 0; first < rows; first += some");
+    arrays(apart_ ? "[some][rows / weave]" : "[some][(columns + step - 1) / step]");
     for (const bool loads : {true, false}) {
       loop("", "int i = 0; i < some; ++i");
-      writer_.line("const int r = first + i;");
-      row();
-      if (!loads) writer_.these(shared_);
-      loop("", each_column);
-      column();
-      element();
-      loads ? load("[i][j / step]") : finish("[i][j / step]");
-      writer_.close();
-      writer_.close();
-    }
-    writer_.close();
-  }
-
-  void columns_in_batches() {
-    writer_.line(
-        fmt::format("constexpr int some = tc_share(columns / step, {});", batch() * static_cast<std::size_t>(weave_)));
-    loop("1", "int first = 0; first < columns; first += some * step");
-    arrays("[some][rows / weave]");
-    for (const bool loads : {true, false}) {
-      loop("", "int i = 0; i < some; ++i");
-      writer_.line("const int j = first + i * step;");
-      column();
-      loop("", each_row);
-      row();
-      if (!loads) writer_.these(shared_);
-      element();
-      loads ? load("[i][r / weave]") : finish("[i][r / weave]");
-      writer_.close();
+      writer_.line(apart_ ? "const int j = first + i * step;" : "const int r = first + i;");
+      elements(loads, index, "");
       writer_.close();
     }
     writer_.close();

@@ -19,7 +19,7 @@ std::string noted(const Product& product) {
   const Contraction& c = product.c;
   std::string text = "0";  // an image of a batch, digit by digit
   const auto digit = [&](int v) {
-    text = fmt::format("({} * {} + (int)d{})", text, product.kernel.space.extents[static_cast<std::size_t>(v)], v);
+    text = fmt::format("({} * {} + (int)d{})", text, product.kernel.space.extent(v), v);
   };
   if (!is_shared(product.kernel, c, product.sliding->operand)) std::ranges::for_each(c.batch, digit);
   std::ranges::for_each(product.sliding->apart, digit);
@@ -60,7 +60,7 @@ Packing print_mending(const Product& product, int multiprocessors) {
   const int outer = static_cast<int>(kernel.space.extents.size()) - kernel.inner;
   std::int64_t later = points;
   for (int v = 0; v < outer; ++v) {
-    const std::int64_t extent = kernel.space.extents[static_cast<std::size_t>(v)];
+    const std::int64_t extent = kernel.space.extent(v);
     later /= extent;
     writer.line(fmt::format("const {} d{} = (int)(point / {}ll % {}ll);", writer.coordinate(), v, later, extent));
   }
@@ -71,8 +71,8 @@ Packing print_mending(const Product& product, int multiprocessors) {
   writer.line("bool met = false;");
   for (const int v : c.k) {
     writer.line("#pragma unroll 1");
-    writer.open(fmt::format("for ({0} d{1} = 0; d{1} < {2}; ++d{1}) {{", writer.coordinate(), v,
-                            kernel.space.extents[static_cast<std::size_t>(v)]));
+    writer.open(
+        fmt::format("for ({0} d{1} = 0; d{1} < {2}; ++d{1}) {{", writer.coordinate(), v, kernel.space.extent(v)));
   }
   writer.nodes(std::vector<int>{c.first, c.second});
   const int idle = wasted(product) == Operand::a ? c.first : c.second;

@@ -41,7 +41,7 @@ void PlaceWriter::decode(std::string_view linear, std::span<const int> variables
   std::int64_t later = 1;
   for (std::size_t i = variables.size(); i-- > 0;) {
     const int v = variables[i];
-    const std::int64_t extent = kernel_.space.extents[static_cast<std::size_t>(v)];
+    const std::int64_t extent = kernel_.space.extent(v);
     std::string text = fmt::format("(unsigned)({})", linear);
     if (later > 1) text += fmt::format(" / {}", later);
     if (i > 0) text = fmt::format("{} % {}", text, extent);

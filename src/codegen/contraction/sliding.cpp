@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::int64_t even = 2;  // neighbouring columns of a fragment are of one image, whose exponent they share
 
-std::int64_t extent_of(const Kernel& kernel, int variable) {
-  return kernel.space.extents[static_cast<std::size_t>(variable)];
-}
-
 /// The dim of a tensor that a variable with this coefficient moves along; -1 where there is none. A guess: whatever is
 /// paired by it, place() says whether it slides.
 int dim_of(const Input& input, std::int64_t coefficient) {
@@ -64,7 +60,7 @@ bool place(Node& node, const Slide& slide) {
 Slide still(const Kernel& kernel, int row) {
   Slide slide;
   slide.row = row;
-  slide.rows = slide.reach = slide.places = extent_of(kernel, row);
+  slide.rows = slide.reach = slide.places = kernel.space.extent(row);
   return slide;
 }
 
@@ -91,8 +87,8 @@ std::vector<Slide> slides_of(const Kernel& kernel, const std::vector<int>& nodes
     const std::int64_t common = std::gcd(slide.stride, slide.dilation);
     slide.stride /= common;
     slide.dilation /= common;
-    slide.rows = extent_of(kernel, slide.row);
-    slide.taps = extent_of(kernel, slide.tap);
+    slide.rows = kernel.space.extent(slide.row);
+    slide.taps = kernel.space.extent(slide.tap);
     slide.reach = slide.stride * (slide.rows - 1) + slide.dilation * (slide.taps - 1) + 1;
     slide.places = slide.rows + slide.dilation * (slide.taps - 1) / slide.stride;
     found.push_back(slide);
@@ -122,8 +118,8 @@ void count(const Kernel& kernel, Sliding& out) {
   Slide& last = out.slides.back();
   last.places = (last.places + even - 1) / even * even;
   out.images = out.channel_count = out.plane = out.phases = out.taps = 1;
-  for (const int v : out.apart) out.images *= extent_of(kernel, v);
-  for (const int v : out.channels) out.channel_count *= extent_of(kernel, v);
+  for (const int v : out.apart) out.images *= kernel.space.extent(v);
+  for (const int v : out.channels) out.channel_count *= kernel.space.extent(v);
   for (const Slide& slide : out.slides) {
     out.plane *= slide.places;
     out.phases *= slide.stride;

@@ -32,11 +32,11 @@ Fold fold_of(const View& view, const Reduction& r) {
   if (fold.truth) {
     f.form = Form::b;
     f.neutral = fold.identity == Identity::zero ? "0" : "-1";
-  } else if (fold.adds) {
-    f.form = r.accumulate == DType::f64 ? Form::d : is_floating(r.accumulate) ? Form::f : Form::l;
-    f.neutral = identity_text(fold.identity, f.form);
   } else {
-    f.form = arg == Form::b ? Form::i : arg;
+    f.form = !fold.adds                   ? (arg == Form::b ? Form::i : arg)
+             : r.accumulate == DType::f64 ? Form::d
+             : is_floating(r.accumulate)  ? Form::f
+                                          : Form::l;
     f.neutral = identity_text(fold.identity, f.form);
   }
   f.two_level = fold.adds && f.form == Form::f;
@@ -110,7 +110,7 @@ class Row {
 
  private:
   std::string along() { return !view_.column ? rows() : plan_.panel > 0 ? panels() : columns(); }
-  std::int64_t extent(int variable) const { return view_.kernel.space.extents[static_cast<std::size_t>(variable)]; }
+  std::int64_t extent(int variable) const { return view_.kernel.space.extent(variable); }
 
   std::string rows() {
     std::vector<int> order;

@@ -49,7 +49,7 @@ class ScanSweep {
  private:
   bool reversed() const { return view_.kernel.reversed; }
   const char* flag() const { return reversed() ? "true" : "false"; }
-  std::int64_t extent(int variable) const { return view_.kernel.space.extents[static_cast<std::size_t>(variable)]; }
+  std::int64_t extent(int variable) const { return view_.kernel.space.extent(variable); }
   static std::string name_of(std::size_t s, const Spot& spot) { return fmt::format("c{}{}", s, spot.suffix); }
   Form form_of(const Scan& s) const {
     return s.accumulate == DType::f64   ? Form::d

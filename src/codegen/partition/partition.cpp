@@ -34,37 +34,6 @@ std::optional<Region> contraction_alone(const ir::Graph& graph, const Usage& usa
   return region_of(graph, usage, unit.nodes, std::move(*kernel), {});
 }
 
-}  // namespace
-
-Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& options) {
-  std::vector<Region> regions;
-  const Usage usage(graph);
-  if (options.fuse) {
-    PartitionOptions streaming = options;
-    streaming.limits.contractions = false;
-    Units units(graph, usage, streaming);
-    units.fuse();
-    units.gather_counters();
-    units.duplicate();
-    units.fuse_with_stores();
-    units.keep_statistics();
-    units.absorb_output_views();
-    for (const Unit& unit : units.all()) {
-      if (unit.alive && unit.kernel) regions.push_back(region_of(graph, usage, unit.nodes, *unit.kernel, unit.given));
-      if (unit.alive && !unit.kernel && options.limits.contractions)
-        if (auto region = contraction_alone(graph, usage, unit, options.limits)) regions.push_back(std::move(*region));
-    }
-  }
-  auto result = arrange(graph, std::move(regions));
-  if (result || !options.fuse) return result;
-  // Two kernels that wait for each other (through a value read for its shape alone): rare enough to give up fusion.
-  PartitionOptions plain = options;
-  plain.fuse = false;
-  return partition(graph, plain);
-}
-
-namespace {
-
 /// The kernel with every input's reads moved together towards its first element, as far as no alignment shows it.
 Kernel moved_to_the_front(Kernel kernel) {
   constexpr std::int64_t vector = 16;  // bytes: what is legal never hangs on more
@@ -105,6 +74,33 @@ std::string key_of(const Region& region, const Bytes& bytes_of) {
 }
 
 }  // namespace
+
+Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& options) {
+  std::vector<Region> regions;
+  const Usage usage(graph);
+  if (options.fuse) {
+    PartitionOptions streaming = options;
+    streaming.limits.contractions = false;
+    Units units(graph, usage, streaming);
+    units.fuse();
+    units.gather_counters();
+    units.duplicate();
+    units.fuse_with_stores();
+    units.keep_statistics();
+    units.absorb_output_views();
+    for (const Unit& unit : units.all()) {
+      if (unit.alive && unit.kernel) regions.push_back(region_of(graph, usage, unit.nodes, *unit.kernel, unit.given));
+      if (unit.alive && !unit.kernel && options.limits.contractions)
+        if (auto region = contraction_alone(graph, usage, unit, options.limits)) regions.push_back(std::move(*region));
+    }
+  }
+  auto result = arrange(graph, std::move(regions));
+  if (result || !options.fuse) return result;
+  // Two kernels that wait for each other (through a value read for its shape alone): rare enough to give up fusion.
+  PartitionOptions plain = options;
+  plain.fuse = false;
+  return partition(graph, plain);
+}
 
 std::string canonical_key(const Region& region) {
   return key_of(region, kernel_key_bytes);
