@@ -266,6 +266,10 @@ constexpr std::array<GeneInfo, gene_names.size()> all{{
      tensor,
      "warpgroups have tiles of their own, in turn: one stores while another multiplies",
      {{more_in_flight, 0, 0.5}, {less_coordination, 0, 0.3}}},
+    {"direct",
+     tensor,
+     "factors of 16 bits are read where they lie, not packed before",
+     {{less_traffic, +1, 0.7}, {less_coordination, -1, 0.3}}},
 }};
 static_assert([] {
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -1,11 +1,16 @@
 #pragma once
 
+#include <optional>
+
 #include "codegen/kernel.h"
 
 namespace planish::codegen {
 
+/// The 16-bit type whose values a factor has, all of them exactly: it is loaded as such, or rounded to it.
+std::optional<DType> half_type(const Kernel& kernel, int factor);
+
 /// Products of 16-bit numbers, summed in f32, that make one product of a contraction's factors without loss of
-/// accuracy: 1 where both are loaded as such numbers, else 3 (high by high, and high by low both ways).
+/// accuracy: 1 where both have such values of one type, else 3 (high by high, and high by low both ways).
 int contraction_passes(const Kernel& kernel);
 
 }  // namespace planish::codegen

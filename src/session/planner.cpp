@@ -269,8 +269,6 @@ class SynthPlanner : public Planner {
     task->device = device_of(device);
     codegen::PartitionOptions options;
     options.limits.contractions = codegen::schedules_contractions(task->device);
-    // Packing costs what the product of 16-bit factors gains: libraries read those as they lie.
-    options.limits.narrow_contractions = false;
     PLANISH_TRY(task->partition, codegen::partition(task->graph, options));
     const rewrite::Rewritten rewritten =
         rewrite::rewrite(task->graph, {.library_products = !options.limits.contractions});

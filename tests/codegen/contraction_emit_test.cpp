@@ -32,6 +32,14 @@ std::size_t parameters(const std::string& source) {
          1;
 }
 
+/// Factors that are packed before they are multiplied.
+std::size_t packed_operands(const Kernel& kernel, const Genome& genome) {
+  const auto product = contraction::product_of(kernel);
+  REQUIRE(product);
+  if (value_of(genome, "direct", 0) == 0) return 2;
+  return (product->direct_a ? 0u : 1u) + (product->direct_b ? 0u : 1u);
+}
+
 }  // namespace
 
 TEST_CASE("every product has seeds, and each of them is legal and emitted") {
@@ -47,15 +55,17 @@ TEST_CASE("every product has seeds, and each of them is legal and emitted") {
       REQUIRE(emitted);
       const bool narrow = sample.kernel.inputs[0].dtype != DType::f32;
       const bool joined = genome.at("split") > 1;
-      CHECK(launches_of(*emitted).size() == (joined ? 4 : 3));
-      CHECK(emitted->scratch_bytes.size() == (narrow ? 2 : 6) + (joined ? 1 : 0));
+      const std::size_t packed = packed_operands(sample.kernel, genome);
+      CHECK(launches_of(*emitted).size() == packed + (joined ? 2 : 1));
+      CHECK(emitted->scratch_bytes.size() == packed * (narrow ? 1 : 3) + (joined ? 1 : 0));
       std::set<int> written, read;
-      for (const Emitted* const launch : launches_of(*emitted)) {
+      const auto launches = launches_of(*emitted);
+      for (const Emitted* const& launch : launches) {
         CHECK(parameters(launch->source) == launch->args.size());
         CHECK(launch->grid[0] >= 1);
         CHECK(launch->shared <= h200().shared_bytes);
         CHECK(launch->source.find("#include") == std::string::npos);
-        const bool is_packing = launch == &*emitted || launch == emitted->after.data();
+        const bool is_packing = static_cast<std::size_t>(&launch - launches.data()) < packed;
         for (const auto& arg : launch->args) {
           if (arg.kind != Kind::scratch) continue;
           REQUIRE(arg.index < static_cast<int>(emitted->scratch_bytes.size()));
@@ -115,10 +125,18 @@ TEST_CASE("fp32 is split into scaled pairs, 16-bit factors are multiplied as the
   CHECK(emitted->after.back().source.find("tc_scale(tc_finite(sum") != std::string::npos);
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const auto narrow = samples::mm_sample(256, 256, 256, dtype);
-    const auto plain = emit(narrow.kernel, h200(), seeds(narrow.kernel, h200()).front());
-    REQUIRE(plain);
-    CHECK(plain->source.find("tc_low") == std::string::npos);
-    CHECK(plain->after.back().source.find(dtype == DType::f16 ? "f32.f16.f16" : "f32.bf16.bf16") != std::string::npos);
+    Genome genome = seeds(narrow.kernel, h200()).front();
+    for (const std::int64_t direct : {1, 0}) {
+      genome["direct"] = direct;
+      const auto plain = emit(narrow.kernel, h200(), genome);
+      REQUIRE(plain);
+      CHECK(plain->after.size() == (direct != 0 ? 0 : 2));
+      CHECK(plain->source.find("tc_low") == std::string::npos);
+      const std::string& loop = direct != 0 ? plain->source : plain->after.back().source;
+      CHECK(loop.find(dtype == DType::f16 ? "f32.f16.f16" : "f32.bf16.bf16") != std::string::npos);
+      // The second factor lies along its rows.
+      CHECK((loop.find("p, 1, 1, 0, 1;") != std::string::npos) == (direct != 0));
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -36,10 +37,23 @@ inline int address(std::uint64_t fields, int start, int row, int k) {
   return start + row / 8 * stride + k / 8 * leading + row % 8 * 16 + k % 8 * 2;
 }
 
+/// The same where rows of 128 bytes are swizzled: of their 16-byte chunks those that are at 8 · line + chunk lie at 8 ·
+/// line + (chunk ^ line % 8), lines counted from multiples of 1024 bytes. `across`: memory runs along rows, 64 of them
+/// a line, `stride` parts groups of 8 k and `leading` groups of 64 rows.
+inline int swizzled_address(std::uint64_t fields, int start, bool across, int row, int k) {
+  const int leading = static_cast<int>(fields >> 16 & 0x3fff) * 16,
+            stride = static_cast<int>(fields >> 32 & 0x3fff) * 16;
+  const int plain = across ? start + row / 64 * leading + row % 64 * 2 + k / 8 * stride + k % 8 * 128
+                           : start + row / 8 * stride + row % 8 * 128 + k * 2;
+  return plain ^ (plain / 128 % 8 * 16);
+}
+
 /// A feeder and its warpgroups as they meet at barriers of one bit of parity, over some tiles of `depth` stages, taking
-/// turns at random: what each does is what the printed text does. With `turns` each tile is one consumer's. Returns
-/// what went wrong, or nothing.
-inline std::string race(int stages, int consumers, int depth, std::uint64_t seed, int tiles = 1, bool turns = false) {
+/// turns at random: what each does is what the printed text does. With `turns` each tile is one consumer's. With
+/// `under_way` the feeder itself says that a stage is there, so many stages after it asked for it. Returns what went
+/// wrong, or nothing.
+inline std::string race(int stages, int consumers, int depth, std::uint64_t seed, int tiles = 1, bool turns = false,
+                        std::optional<int> under_way = {}) {
   struct Barrier {
     int needed = 0, pending = 0;
     unsigned phase = 0;
@@ -51,7 +65,8 @@ inline std::string race(int stages, int consumers, int depth, std::uint64_t seed
       }
     }
   };
-  std::vector<Barrier> full(static_cast<std::size_t>(stages), {2, 2, 0}), empty(full.size());
+  const int arrivals = under_way ? 1 : 2;
+  std::vector<Barrier> full(static_cast<std::size_t>(stages), {arrivals, arrivals, 0}), empty(full.size());
   for (auto& one : empty) one = {turns ? 1 : consumers, turns ? 1 : consumers, 0};
   std::vector<Barrier> order(static_cast<std::size_t>(consumers), {1, 1, 0});
   std::vector<int> content(full.size(), -1), readers(full.size(), 0);
@@ -84,9 +99,12 @@ inline std::string race(int stages, int consumers, int depth, std::uint64_t seed
     }
   }
   std::vector<std::pair<int, int>> flying;  // stage, content: copies under way
+  std::vector<std::pair<int, int>> owed;    // the same: not told of
   std::mt19937_64 rng(seed);
   int idle = 0;
-  const auto done = [&] { return std::ranges::all_of(roles, [&](const Role& role) { return role.tile >= tiles; }); };
+  const auto done = [&] {
+    return owed.empty() && std::ranges::all_of(roles, [&](const Role& role) { return role.tile >= tiles; });
+  };
   while (!done()) {
     if (++idle > 100000) return "nobody gets on";
     const std::size_t who = rng() % (roles.size() + 1);
@@ -98,11 +116,19 @@ inline std::string race(int stages, int consumers, int depth, std::uint64_t seed
       const auto s = static_cast<std::size_t>(stage);
       if (readers[s] != 0) return "written while it is read";
       content[s] = k;
-      full[s].arrive();
+      if (!under_way) full[s].arrive();
       idle = 0;
       continue;
     }
     Role& role = roles[who];
+    const bool ends = who == 0 && role.tile >= tiles;
+    if (under_way && who == 0 && static_cast<int>(owed.size()) > (ends ? 0 : *under_way)) {
+      if (std::ranges::find(flying, owed.front()) != flying.end()) continue;  // waits for its own copies
+      full[static_cast<std::size_t>(owed.front().first)].arrive();
+      owed.erase(owed.begin());
+      idle = 0;
+      continue;
+    }
     if (role.tile >= tiles) continue;
     if (turns && who > 0 && role.waits) {
       if (!order[who - 1].passed(role.turn)) continue;
@@ -113,8 +139,9 @@ inline std::string race(int stages, int consumers, int depth, std::uint64_t seed
     const auto before = static_cast<std::size_t>(role.stage == 0 ? stages - 1 : role.stage - 1);
     if (who == 0) {
       if (!empty[s].passed(role.parity ^ 1)) continue;
-      full[s].arrive();  // and so many bytes expected
+      if (!under_way) full[s].arrive();  // and so many bytes expected
       flying.emplace_back(role.stage, role.tile * depth + role.k);
+      if (under_way) owed.push_back(flying.back());
       role.advance(stages);
       if (role.k == depth) role = {role.tile + 1, 0, role.stage, role.parity, 0, true};
     } else if (role.k < depth) {

@@ -19,6 +19,8 @@ const std::vector<std::string> plans{"",
                                      "scheme=plain bn=256 stages=4",
                                      "scheme=plain bm=192 consumers=3 bn=192 element=bf16",
                                      "scheme=plain bm=64 turns=1 bn=256"};
+const std::vector<std::string> brought{"scheme=plain bn=256 stages=3 carrier_a=along_k carrier_b=along_rows",
+                                       "scheme=plain bk=128 stages=2 carrier_b=along_k element=bf16"};
 
 TilePlan plan_of(const std::string& text) {
   const auto plan = from_text(text);
@@ -57,7 +59,9 @@ Image stage_of(const TilePlan& plan, const std::array<std::vector<Image>, 2>& op
 }  // namespace
 
 TEST_CASE("a tile plan survives its text") {
-  for (const auto& text : plans) CHECK(plan_of(to_text(plan_of(text))) == plan_of(text));
+  for (const auto* const all : {&plans, &brought}) {
+    for (const auto& text : *all) CHECK(plan_of(to_text(plan_of(text))) == plan_of(text));
+  }
   for (const char* const bad : {"bm", "bm=x", "bm=12x", "width=3", "scheme=fast"}) {
     const auto plan = from_text(bad);
     REQUIRE_FALSE(plan);
@@ -183,8 +187,14 @@ TEST_CASE("stages are neither overwritten while they are read nor waited for for
       for (std::uint64_t seed = 0; seed < 20; ++seed) {
         CHECK(race(stages, consumers, 19, seed) == "");
         for (const int depth : {1, 4, 9}) {
+          TilePlan plan;
+          plan.stages = stages;
+          const int under_way = stages_under_way(plan);
           CHECK(race(stages, consumers, depth, seed, 5) == "");
-          if (consumers > 1) CHECK(race(stages, consumers, depth, seed, 5, true) == "");
+          CHECK(race(stages, consumers, depth, seed, 5, false, under_way) == "");
+          if (consumers == 1) continue;
+          CHECK(race(stages, consumers, depth, seed, 5, true) == "");
+          CHECK(race(stages, consumers, depth, seed, 5, true, under_way) == "");
         }
       }
     }

@@ -39,19 +39,55 @@ inline ContractionSample mm_sample(std::int64_t m, std::int64_t n, std::int64_t 
 }
 
 /// A linear layer with bias and GELU.
-inline ContractionSample linear_sample(std::int64_t m, std::int64_t n, std::int64_t k) {
+inline ContractionSample linear_sample(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::f32) {
   const char* const python = "t.nn.functional.gelu(t.nn.functional.linear(x[0], x[1], x[2]))";
   return contraction_sample("linear_gelu", python, static_cast<double>(m * n * k), [=](GraphBuilder& g) {
-    const int a = g.input({m, k}), b = g.input({n, k}), bias = g.input({n});
-    const int y = g.node("linear.default", {V("input", a), V("weight", b), V("bias", bias)}, {m, n});
-    return g.node("gelu.default", {V("self", y)}, {m, n});
+    const int a = g.input({m, k}, dtype), b = g.input({n, k}, dtype), bias = g.input({n}, dtype);
+    const int y = g.node("linear.default", {V("input", a), V("weight", b), V("bias", bias)}, {m, n}, dtype);
+    return g.node("gelu.default", {V("self", y)}, {m, n}, dtype);
+  });
+}
+
+/// x[0]ᵀ (of k × m) times x[1]ᵀ (of n × k).
+inline ContractionSample transposed_sample(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::f32) {
+  const char* const python = "x[0].T @ x[1].T";
+  return contraction_sample("transposed_mm", python, static_cast<double>(m * n * k), [=](GraphBuilder& g) {
+    const int a = g.input({k, m}, dtype), b = g.input({n, k}, dtype);
+    const int at = g.node("permute.default", {V("self", a), L("dims", {1, 0})}, {m, k}, dtype, {1, m});
+    const int bt = g.node("permute.default", {V("self", b), L("dims", {1, 0})}, {k, n}, dtype, {1, k});
+    return g.node("mm.default", {V("self", at), V("mat2", bt)}, {m, n}, dtype);
+  });
+}
+
+/// Products of a batch.
+inline ContractionSample bmm_sample(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k,
+                                    DType dtype = DType::f32) {
+  return contraction_sample("bmm", "t.bmm(x[0], x[1])", static_cast<double>(batch * m * n * k), [=](GraphBuilder& g) {
+    const int a = g.input({batch, m, k}, dtype), b = g.input({batch, k, n}, dtype);
+    return g.node("bmm.default", {V("self", a), V("mat2", b)}, {batch, m, n}, dtype);
+  });
+}
+
+/// Heads as attention has them: queries (batch, rows, heads, width) by keys, and their scores.
+inline ContractionSample heads_sample(std::int64_t batch, std::int64_t heads, std::int64_t rows, std::int64_t width,
+                                      DType dtype) {
+  const char* const python = "x[0].permute(0, 2, 1, 3) @ x[1].permute(0, 2, 3, 1)";
+  const double products = static_cast<double>(batch * heads * rows * rows * width);
+  return contraction_sample("heads", python, products, [=](GraphBuilder& g) {
+    const std::int64_t line = heads * width, all = rows * line;
+    const int q = g.input({batch, rows, heads, width}, dtype), k = g.input({batch, rows, heads, width}, dtype);
+    const int queries = g.node("permute.default", {V("self", q), L("dims", {0, 2, 1, 3})}, {batch, heads, rows, width},
+                               dtype, {all, width, line, 1});
+    const int keys = g.node("permute.default", {V("self", k), L("dims", {0, 2, 3, 1})}, {batch, heads, width, rows},
+                            dtype, {all, width, 1, line});
+    return g.node("matmul.default", {V("self", queries), V("other", keys)}, {batch, heads, rows, rows}, dtype);
   });
 }
 
 /// relu(y + a further input).
-inline int with_residual(GraphBuilder& g, int y, const std::vector<std::int64_t>& shape) {
-  const int sum = g.node("add.Tensor", {V("self", y), V("other", g.input(shape))}, shape);
-  return g.node("relu.default", {V("self", sum)}, shape);
+inline int with_residual(GraphBuilder& g, int y, const std::vector<std::int64_t>& shape, DType dtype = DType::f32) {
+  const int sum = g.node("add.Tensor", {V("self", y), V("other", g.input(shape, dtype))}, shape, dtype);
+  return g.node("relu.default", {V("self", sum)}, shape, dtype);
 }
 
 struct Convolved {
@@ -59,6 +95,7 @@ struct Convolved {
   std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
   bool chain = false;     ///< with a bias, ReLU and a gain a channel behind
   bool residual = false;  ///< with a bias, a residual and ReLU behind
+  DType dtype = DType::f32;
 };
 
 /// A convolution of one, two or three dims, the same in each.
@@ -80,20 +117,20 @@ inline ContractionSample conv_sample(const Convolved& how) {
   if (how.residual) python = "t.relu(" + python + " + x[3])";
   const std::string called = name + (how.chain ? "_chain" : how.residual ? "_residual" : "");
   return contraction_sample(called, python, products, [&](GraphBuilder& g) {
-    const int x = g.input(how.x), w = g.input(how.w);
+    const int x = g.input(how.x, how.dtype), w = g.input(how.w, how.dtype);
     std::vector<ir::Arg> args{V("input", x), V("weight", w)};
-    if (how.chain || how.residual) args.push_back(V("bias", g.input({how.w[0]})));
+    if (how.chain || how.residual) args.push_back(V("bias", g.input({how.w[0]}, how.dtype)));
     args.push_back(L("stride", each(how.stride)));
     args.push_back(L("padding", each(how.padding)));
     args.push_back(L("dilation", each(how.dilation)));
     args.push_back(I("groups", how.groups));
-    const int y = g.node(name + ".default", args, shape);
-    if (how.residual) return with_residual(g, y, shape);
+    const int y = g.node(name + ".default", args, shape, how.dtype);
+    if (how.residual) return with_residual(g, y, shape, how.dtype);
     if (!how.chain) return y;
-    const int relu = g.node("relu.default", {V("self", y)}, shape);
+    const int relu = g.node("relu.default", {V("self", y)}, shape, how.dtype);
     std::vector<std::int64_t> one{how.w[0]};
     one.insert(one.end(), dims, 1);
-    return g.node("mul.Tensor", {V("self", relu), V("other", g.input(one))}, shape);
+    return g.node("mul.Tensor", {V("self", relu), V("other", g.input(one, how.dtype))}, shape, how.dtype);
   });
 }
 
@@ -213,6 +250,8 @@ inline std::vector<ContractionSample> convolution_samples(bool large) {
            {.x = {2, 8, 267}, .w = {16, 8, 5}, .padding = 2, .chain = true},
            {.x = {3, 16, 11, 13}, .w = {24, 16, 3, 3}, .padding = 1, .residual = true},
            {.x = {2, 16, 14, 9}, .w = {8, 16, 3, 3}, .stride = 2, .residual = true},
+           {.x = {2, 16, 11, 13}, .w = {24, 16, 3, 3}, .padding = 1, .residual = true, .dtype = DType::bf16},
+           {.x = {3, 24, 90}, .w = {40, 24, 5}, .padding = 8, .dilation = 4, .chain = true, .dtype = DType::f16},
        })
     all.push_back(conv_sample(how));
   if (!large) return all;
@@ -234,6 +273,10 @@ inline std::vector<ContractionSample> convolution_samples(bool large) {
            {.x = {128, 8, 256, 256}, .w = {32, 8, 3, 3}, .chain = true},
            {.x = {128, 64, 56, 56}, .w = {64, 64, 3, 3}, .padding = 1, .residual = true},
            {.x = {128, 256, 14, 14}, .w = {1024, 256, 1, 1}, .residual = true},
+           {.x = {32, 256, 8192}, .w = {256, 256, 5}, .padding = 8, .dilation = 4, .chain = true, .dtype = DType::bf16},
+           {.x = {128, 64, 56, 56}, .w = {64, 64, 3, 3}, .padding = 1, .residual = true, .dtype = DType::bf16},
+           {.x = {16, 64, 256, 256}, .w = {128, 64, 3, 3}, .chain = true, .dtype = DType::f16},
+           {.x = {16, 32, 64, 64, 64}, .w = {64, 32, 3, 3, 3}, .chain = true, .dtype = DType::bf16},
        })
     all.push_back(conv_sample(how));
   return all;
@@ -255,14 +298,18 @@ inline std::vector<ContractionSample> contraction_samples(bool large) {
     const int a = g.input({2, 1, 30, 41}), b = g.input({4, 41, 20});
     return g.node("matmul.default", {V("self", a), V("other", b)}, {2, 4, 30, 20});
   }));
-  add(contraction_sample("transposed_mm", "x[0].T @ x[1].T", 120.0 * 72 * 40, [](GraphBuilder& g) {
-    const int a = g.input({40, 120}), b = g.input({72, 40});
-    const int at = g.node("permute.default", {V("self", a), L("dims", {1, 0})}, {120, 40}, DType::f32, {1, 120});
-    const int bt = g.node("permute.default", {V("self", b), L("dims", {1, 0})}, {40, 72}, DType::f32, {1, 40});
-    return g.node("mm.default", {V("self", at), V("mat2", bt)}, {120, 72});
-  }));
+  add(transposed_sample(120, 72, 40));
   add(mm_sample(130, 66, 96, DType::f16));
   add(mm_sample(130, 66, 96, DType::bf16));
+  // What main loops read where it lies, along k and along rows, where neither fills its tiles.
+  add(mm_sample(130, 72, 88, DType::f16));
+  add(linear_sample(70, 96, 64, DType::bf16));
+  add(linear_sample(200, 264, 136, DType::f16));
+  add(transposed_sample(120, 72, 40, DType::bf16));
+  add(transposed_sample(264, 136, 72, DType::f16));
+  add(bmm_sample(3, 72, 40, 200, DType::bf16));
+  add(heads_sample(2, 3, 72, 24, DType::f16));
+  add(mm_sample(72, 40, 4096, DType::bf16));
   if (!large) return all;
   // Rows too long to be kept while they are packed, by clusters and by blocks alone, few enough results for every
   // check.
@@ -288,16 +335,16 @@ inline std::vector<ContractionSample> contraction_samples(bool large) {
   }));
   add(mm_sample(4096, 4096, 4096, DType::f16));
   add(mm_sample(4096, 4096, 4096, DType::bf16));
-  add(contraction_sample("bmm", "t.bmm(x[0], x[1])", 128.0 * 512 * 512 * 1024, [](GraphBuilder& g) {
-    const int a = g.input({128, 512, 1024}), b = g.input({128, 1024, 512});
-    return g.node("bmm.default", {V("self", a), V("mat2", b)}, {128, 512, 512});
-  }));
-  add(contraction_sample("transposed_mm", "x[0].T @ x[1].T", 2048.0 * 4096 * 8192, [](GraphBuilder& g) {
-    const int a = g.input({8192, 2048}), b = g.input({4096, 8192});
-    const int at = g.node("permute.default", {V("self", a), L("dims", {1, 0})}, {2048, 8192}, DType::f32, {1, 2048});
-    const int bt = g.node("permute.default", {V("self", b), L("dims", {1, 0})}, {8192, 4096}, DType::f32, {1, 8192});
-    return g.node("mm.default", {V("self", at), V("mat2", bt)}, {2048, 4096});
-  }));
+  add(bmm_sample(128, 512, 512, 1024));
+  add(transposed_sample(2048, 4096, 8192));
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    add(linear_sample(4096, 4096, 4096, dtype));
+    add(bmm_sample(512, 1024, 512, 512, dtype));
+  }
+  add(transposed_sample(2048, 4096, 8192, DType::bf16));
+  add(linear_sample(4096, 11008, 4096, DType::bf16));
+  add(linear_sample(65536, 256, 256, DType::bf16));
+  add(heads_sample(8, 16, 1024, 64, DType::bf16));
   return all;
 }
 

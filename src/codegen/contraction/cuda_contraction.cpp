@@ -15,6 +15,7 @@
 namespace planish::codegen {
 namespace {
 
+using contraction::Carrier;
 using contraction::Element;
 using contraction::Operand;
 using contraction::Problem;
@@ -43,6 +44,10 @@ TilePlan plan_of(const Product& product, const Genome& genome, const Device& dev
   plan.raster = value("raster", 8);
   plan.split_k = value("split", 1);
   plan.blocks = value("min_blocks", 1);
+  if (value("direct", 0) != 0) {
+    if (product.direct_a) plan.carrier_a = product.direct_a->carrier;
+    if (product.direct_b) plan.carrier_b = product.direct_b->carrier;
+  }
   return contraction::with_exchange(product.problem, contraction::with_strips(product.problem, plan),
                                     device.shared_bytes);
 }
@@ -89,6 +94,7 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   genes.push_back({"raster", {1, 2, 4, 8, 16, 32}});
   genes.push_back({"min_blocks", {1, 2, 3, 4}});
   genes.push_back({"pingpong", {0, 1}});
+  if (product.direct_a || product.direct_b) genes.push_back({"direct", {1, 0}});
   // More parts than fill the device twice only add traffic.
   std::vector<std::int64_t> parts{1};
   const std::int64_t least_tiles = (problem.m + 127) / 128 * ((problem.n + 127) / 128) * problem.batches;
@@ -118,7 +124,7 @@ std::string contraction_illegal(const Product& product, const Device& device, co
 std::vector<Genome> contraction_seeds(const Product& product, const Device& device) {
   const auto genes = contraction_genes(product, device);
   const bool fp32 = !contraction::narrow_type(product.kernel, product.c),
-             rounds = find_gene(genes, "passes") != nullptr;
+             rounds = find_gene(genes, "passes") != nullptr, reads = find_gene(genes, "direct") != nullptr;
   struct Tile {
     std::int64_t m, n, k, stages, blocks = 1, pingpong = 0;
   };
@@ -138,7 +144,7 @@ std::vector<Genome> contraction_seeds(const Product& product, const Device& devi
                                               {64, 64, 64, 8},        {64, 32, 64, 8},      {64, 128, 64, 8, 2},
                                               {64, 128, 32, 8, 2},    {64, 64, 64, 8, 2},   {64, 128, 64, 8, 1, 1},
                                               {64, 128, 32, 8, 1, 1}, {64, 96, 64, 8, 1, 1}};
-  const auto ranked = [&](const std::vector<Tile>& choices, std::int64_t passes) {
+  const auto ranked = [&](const std::vector<Tile>& choices, std::int64_t passes, std::int64_t direct) {
     std::vector<std::pair<double, Genome>> found;
     for (const Tile& tile : choices) {
       for (const std::int64_t split : genes.back().choices) {
@@ -146,6 +152,7 @@ std::vector<Genome> contraction_seeds(const Product& product, const Device& devi
                       {"raster", 8},      {"split", split},   {"min_blocks", tile.blocks}, {"pingpong", tile.pingpong}};
         if (fp32) genome["promote"] = 64;
         if (rounds) genome["passes"] = passes;
+        if (reads) genome["direct"] = direct;
         const auto crowded = [&] {
           return !contraction_illegal(product, device, genome).empty() ||
                  (genome["stages"] > 4 && plan_of(product, genome, device).exchange < tile.n);
@@ -160,8 +167,9 @@ std::vector<Genome> contraction_seeds(const Product& product, const Device& devi
         const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n);
         const double stages = static_cast<double>(e.depth) / static_cast<double>(plan.bk * split);
         const double math = static_cast<double>(passes) * m * n * plan.bk / 2048;
-        const double moved =
-            contraction::copied_bytes(product.problem, plan) / 40.0;  // bytes a clock from the L2 cache
+        const int bytes = contraction::brings(plan) ? contraction::stage_bytes(product.problem, plan)
+                                                    : contraction::copied_bytes(product.problem, plan);
+        const double moved = bytes / 40.0;  // bytes a clock from the L2 cache
         const double sum = stages * std::max(math, moved) + 1000;
         const double write = (split > 1 ? 3 : 1) * m * n * 4 / 20 + 1000;
         // One block, or one consumer, stores while another multiplies.
@@ -174,15 +182,17 @@ std::vector<Genome> contraction_seeds(const Product& product, const Device& devi
     return found;
   };
   std::vector<Genome> out;
-  const auto take = [&](const std::vector<Tile>& choices, std::int64_t passes, std::size_t most) {
-    for (auto& [cost, genome] : ranked(choices, passes)) {
+  const auto take = [&](const std::vector<Tile>& choices, std::int64_t passes, std::size_t most,
+                        std::int64_t direct = 0) {
+    for (auto& [cost, genome] : ranked(choices, passes, direct)) {
       if (most-- > 0)
         out.push_back(std::move(genome));
       else
         break;
     }
   };
-  if (!fp32) take(tiles, 1, 12);
+  if (reads) take(tiles, 1, 10, 1);
+  if (!fp32) take(tiles, 1, reads ? 2 : 12);
   if (rounds) take(sliding_tiles, 1, 6);
   const std::size_t precise = out.size();
   if (fp32) take(rounds ? sliding_split_tiles : split_tiles, 3, rounds ? 6 : 12);
@@ -254,12 +264,19 @@ class ContractionLaunches {
     }
   }
 
+  /// Whether main loops read the factor where it lies.
+  bool is_direct(Operand operand) const { return contraction::carrier(plan_, operand) != Carrier::packed; }
+
   /// Factors that do not slide. An image's largest magnitude is noted, and behind these whether it has elements that
   /// must not be multiplied with zero: the factor packed first clears what is noted of the other one.
   void pack_rows() {
     const std::int64_t noted = ((sliding_ != nullptr ? 1 : 0) + (idle_ ? 1 : 0)) * contraction::noted_images(product_);
     for (const Operand operand : {Operand::a, Operand::b}) {
       if (problem_.slides(operand)) continue;
+      if (is_direct(operand)) {
+        packed_[operand].parts.push_back({Argument::Kind::input, product_.direct(operand)->input});
+        continue;
+      }
       const bool clears = launches_.empty();
       const contraction::Notes does{.cleared = clears ? noted : 0, .odd = operand == idle_};
       const auto packing = contraction::print_packing(
@@ -297,7 +314,7 @@ class ContractionLaunches {
     PLANISH_TRY(
         const contraction::MainLoop loop,
         contraction::print_main_loop(problem_, plan_, joined ? contraction::plain_store(problem_) : end(epilogue),
-                                     device_.sms, device_.shared_bytes));
+                                     device_.sms, device_.shared_bytes, places()));
     Emitted main;
     main.source = loop.source;
     main.grid[0] = loop.blocks;
@@ -320,6 +337,15 @@ class ContractionLaunches {
     join.args = {parts};
     add_ends(epilogue, join.args);
     return {};
+  }
+
+  std::string places() const {
+    std::string text;
+    for (const Operand operand : {Operand::a, Operand::b}) {
+      if (is_direct(operand))
+        text += contraction::print_places(kernel_, product_.c, operand, *product_.direct(operand));
+    }
+    return text;
   }
 
   contraction::Attachment end(const contraction::Epilogue& epilogue) const {

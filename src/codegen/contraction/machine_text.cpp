@@ -53,4 +53,16 @@ TC_FN float tc_scale(float v, int e) {
 )";
 }
 
+std::string_view bringing_text() {
+  return R"(TC_FN void tc_bring(u32 to, const char* from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
+}
+TC_FN void tc_brought() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits for all groups of copies of this thread but so many, and shows what they wrote to the tensor cores.
+template <int left> TC_FN void tc_show() {
+  asm volatile("cp.async.wait_group %0; fence.proxy.async.shared::cta;" :: "n"(left) : "memory");
+}
+)";
+}
+
 }  // namespace planish::codegen::contraction

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/contraction/direct.h"
 #include "codegen/contraction/exponents.h"
 
 namespace planish::codegen::contraction {
@@ -15,19 +16,23 @@ std::string number(std::int64_t value) {
 /// tensor core adds to, `sum` what ordinary additions do.
 class Printer {
  public:
-  Printer(const Problem& problem, const TilePlan& plan, const Attachment& attachment)
+  Printer(const Problem& problem, const TilePlan& plan, const Attachment& attachment, const std::string& places)
       : problem_(problem),
         plan_(plan),
         attachment_(attachment),
+        places_(places),
         extents_(extents_of(problem, plan)),
         depth_(extents_.depth / plan.bk / plan.split_k) {}
 
   std::string print() {
     out_ += machine_text();
+    if (brings(plan_)) out_ += bringing_text();
     product();
     poll();
     if (problem_.columns) taps();
     out_ += attachment_.prelude;
+    out_ += places_;
+    for (const Operand operand : brought()) out_ += print_bringing(problem_, plan_, operand);
     out_ += "// ---- kernel ----\n";
     head();
     feeder();
@@ -49,7 +54,11 @@ class Printer {
   void head();
   void zeros();
   void walk(bool turns);
+  std::vector<Operand> brought() const;
   void feeder();
+  void sources();
+  void copies();
+  void bring();
   void slide();
   void advance();
   void pass();
@@ -62,6 +71,7 @@ class Printer {
   const Problem& problem_;
   const TilePlan& plan_;
   const Attachment& attachment_;
+  const std::string& places_;
   Extents extents_;
   std::int64_t depth_;  ///< stages that a tile takes
   std::string out_;
@@ -74,9 +84,12 @@ void Printer::product() {
   std::string places;
   for (int i = 0; i < registers; ++i) places += (i == 0 ? "%" : ", %") + number(i);
   const std::string type = plan_.element == Element::f16 ? "f16" : "bf16";
+  // What lies along its rows is transposed as it is read.
+  const auto turned = [&](Operand operand) { return carrier(plan_, operand) == Carrier::along_rows ? "1" : "0"; };
   line("asm volatile(\"{.reg .pred p; setp.ne.b32 p, %" + number(registers + 2) +
        ", 0; wgmma.mma_async.sync.aligned.m64n" + number(plan_.bn) + "k16.f32." + type + "." + type + " {" + places +
-       "}, %" + number(registers) + ", %" + number(registers + 1) + ", p, 1, 1, 0, 0;}\" :");
+       "}, %" + number(registers) + ", %" + number(registers + 1) + ", p, 1, 1, " + turned(Operand::a) + ", " +
+       turned(Operand::b) + ";}\" :");
   std::string operands;
   for (int i = 0; i < registers; ++i) {
     operands += (i == 0 ? "\"+f\"(d[" : ", \"+f\"(d[") + number(i) + "])";
@@ -116,13 +129,16 @@ void Printer::head() {
   line("extern \"C\" __global__ void __launch_bounds__(" + number(threads(plan_)) + ", " + number(plan_.blocks) +
        ") planish_kernel(" + operands + attachment_.parameters + ") {");
   line("extern __shared__ __align__(16) unsigned char pl_smem[];");
-  line("const u32 base = (tc_shared(pl_smem) + 127u) & ~127u;");
+  const std::string mask = brings(plan_) ? "1023u" : "127u";
+  line("const u32 base = (tc_shared(pl_smem) + " + mask + ") & ~" + mask + ";");
   line("const u32 full = base + " + number(plan_.stages * stage_bytes(problem_, plan_)) + ", empty = full + " +
        number(plan_.stages * 8) + ";");
   line("const int group = tc_group();");
   line("if (threadIdx.x == 0) {");
   line("for (int i = 0; i < " + number(plan_.stages) + "; ++i) {");
-  line("tc_init(full + i * 8, 1);");
+  // Whoever asks for bulk copies, and each warp whose own copies are there.
+  const std::size_t own = brought().size();
+  line("tc_init(full + i * 8, " + number((own < 2 ? 1 : 0) + (own > 0 ? 4 : 0)) + ");");
   // Each warp leaves a stage when its own reads are done.
   line("tc_init(empty + i * 8, " + number(plan_.turns != 0 ? 4 : 4 * plan_.consumers) + ");");
   line("}");
@@ -185,12 +201,49 @@ void Printer::pass() {
   line("}");
 }
 
+std::vector<Operand> Printer::brought() const {
+  std::vector<Operand> out;
+  for (const Operand operand : {Operand::a, Operand::b}) {
+    if (carrier(plan_, operand) != Carrier::packed) out.push_back(operand);
+  }
+  return out;
+}
+
+/// One thread asks for bulk copies. What is not packed all of the group bring, a stage later than they asked for it.
 void Printer::feeder() {
   line("if (group == 0) {");
   const bool shares = plan_.consumers > 1 || plan_.blocks > 1;
   if (shares) line("tc_fewer<" + number(feeder_registers(plan_)) + ">();");
-  line("if (threadIdx.x == 0) {");
+  const bool all = brings(plan_);
+  const int under_way = stages_under_way(plan_);
+  if (all) {
+    line("int news = 0, told = 0;");
+  } else {
+    line("if (threadIdx.x == 0) {");
+  }
   walk(false);
+  sources();
+  line("for (int k = 0; k < " + number(depth_) + "; ++k) {");
+  line("tc_poll(empty + stage * 8, parity ^ 1);");
+  line("const u32 at = base + stage * " + number(stage_bytes(problem_, plan_)) + ";");
+  if (brought().size() < 2) copies();
+  if (all) bring();
+  advance();
+  line("}");
+  line("}");
+  if (all && under_way > 0) {
+    line("tc_show<0>();");
+    line("__syncwarp();");
+    line("if (threadIdx.x % 32 == 0) for (int i = max(0, news - " + number(under_way) + "); i < news; ++i) {");
+    line("tc_leave(full + told * 8);");
+    line("told = told + 1 == " + number(plan_.stages) + " ? 0 : told + 1;");
+    line("}");
+  }
+  if (!all) line("}");
+}
+
+/// Where a tile's operands begin in memory.
+void Printer::sources() {
   const std::string product = plan_.split_k > 1 ? "slice / " + number(plan_.split_k) : std::string("slice");
   const std::string part = "slice % " + number(plan_.split_k);
   const auto from = [&](Operand operand) {
@@ -206,20 +259,35 @@ void Printer::feeder() {
     if (plan_.split_k > 1) text += part + " * " + number(depth_ * rows * plan_.bk * 2) + "ll + ";
     return text + (operand == Operand::a ? "row" : "column") + " * " + number(plan_.bk * 2) + "ll";
   };
-  line("const long long from_a = " + from(Operand::a) + ", from_b = " + from(Operand::b) + ";");
-  if (problem_.columns) {
-    const std::int64_t runs = problem_.columns->chunks / plan_.strip_chunks;  // of each strip
-    if (plan_.split_k > 1) {
-      line("const int first = " + part + " * " + number(depth_ * plan_.strips) + ";");
-      line("int taps = first / " + number(runs) + ", run = first % " + number(runs) + ";");
-    } else {
-      line("int taps = 0, run = 0;");
+  if (!brings(plan_)) {
+    line("const long long from_a = " + from(Operand::a) + ", from_b = " + from(Operand::b) + ";");
+  } else {
+    for (const Operand operand : {Operand::a, Operand::b}) {
+      const std::string name = operand == Operand::a ? "a" : "b";
+      if (carrier(plan_, operand) == Carrier::packed) {
+        line("const long long from_" + name + " = " + from(operand) + ";");
+        continue;
+      }
+      line("int at_" + name + "[" + number(bringing_places(plan_, operand)) + "];");
+      line("tc_find_" + name + "(at_" + name + ", " + (problem_.batches > 1 ? product : "0") + ", " +
+           (operand == Operand::a ? "row" : "column") + ", threadIdx.x);");
     }
+    line("const int begin = " + (plan_.split_k > 1 ? part + " * " + number(depth_ * plan_.bk) : "0") + ";");
   }
-  line("for (int k = 0; k < " + number(depth_) + "; ++k) {");
-  line("tc_poll(empty + stage * 8, parity ^ 1);");
+  if (!problem_.columns) return;
+  const std::int64_t runs = problem_.columns->chunks / plan_.strip_chunks;  // of each strip
+  if (plan_.split_k > 1) {
+    line("const int first = " + part + " * " + number(depth_ * plan_.strips) + ";");
+    line("int taps = first / " + number(runs) + ", run = first % " + number(runs) + ";");
+  } else {
+    line("int taps = 0, run = 0;");
+  }
+}
+
+/// A stage's bulk copies.
+void Printer::copies() {
+  if (brings(plan_)) line("if (threadIdx.x == 0) {");
   line("tc_expect(full + stage * 8, " + number(copied_bytes(problem_, plan_)) + ");");
-  line("const u32 at = base + stage * " + number(stage_bytes(problem_, plan_)) + ";");
   for (const Copy& copy : copies_of(problem_, plan_)) {
     if (problem_.slides(copy.operand)) continue;
     const bool is_a = copy.operand == Operand::a;
@@ -229,9 +297,23 @@ void Printer::feeder() {
          number(rows * plan_.bk * 2) + "ll, " + number(copy.bytes) + ", full + stage * 8);");
   }
   if (problem_.columns) slide();
-  advance();
-  line("}");
-  line("}");
+  if (brings(plan_)) line("}");
+}
+
+/// A stage of what is not packed, and the news of the one that was asked for some stages ago.
+void Printer::bring() {
+  for (const Operand operand : brought()) {
+    const std::string name = operand == Operand::a ? "a" : "b";
+    line("tc_bring_" + name + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", " + name + "0, at_" +
+         name + ", begin + k * " + number(plan_.bk) + ", threadIdx.x);");
+  }
+  const int under_way = stages_under_way(plan_);
+  line("tc_brought();");
+  line("if (++news > " + number(under_way) + ") {");
+  line("tc_show<" + number(under_way) + ">();");
+  line("__syncwarp();");
+  line("if (threadIdx.x % 32 == 0) tc_leave(full + told * 8);");
+  line("told = told + 1 == " + number(plan_.stages) + " ? 0 : told + 1;");
   line("}");
 }
 
@@ -440,10 +522,10 @@ Attachment plain_store(const Problem& problem) {
 }
 
 Result<MainLoop> print_main_loop(const Problem& problem, const TilePlan& plan, const Attachment& attachment,
-                                 int multiprocessors, std::int64_t shared_limit) {
+                                 int multiprocessors, std::int64_t shared_limit, const std::string& places) {
   PLANISH_CHECK(check(problem, plan, shared_limit));
   MainLoop loop;
-  loop.source = Printer(problem, plan, attachment).print();
+  loop.source = Printer(problem, plan, attachment, places).print();
   loop.threads = threads(plan);
   loop.shared_bytes = shared_bytes(problem, plan);
   loop.blocks = std::min<std::int64_t>(std::int64_t{multiprocessors} * plan.blocks, extents_of(problem, plan).tiles);

@@ -33,10 +33,13 @@ struct MainLoop {
 
 /// Functions that are machine instructions, and what both they and main loops call; constant text.
 std::string_view machine_text();
+/// The same of those that bring operands which are not packed.
+std::string_view bringing_text();
 
-/// Arguments of the kernel: A's parts, then B's (pointers to packed operands, aligned to 16 bytes), then the
-/// attachment's. Errors are check()'s.
+/// Arguments of the kernel: A's parts, then B's (pointers to operands, aligned to 16 bytes), then the attachment's.
+/// `places`: print_places() of those that are not packed. Errors are check()'s.
 Result<MainLoop> print_main_loop(const Problem& problem, const TilePlan& plan, const Attachment& attachment,
-                                 int multiprocessors, std::int64_t shared_limit = 232448);
+                                 int multiprocessors, std::int64_t shared_limit = 232448,
+                                 const std::string& places = {});
 
 }  // namespace planish::codegen::contraction

@@ -6,9 +6,9 @@ namespace planish::codegen::contraction {
 namespace {
 
 constexpr int bytes_each = 2;
-constexpr int alignment = 128;
-constexpr int barrier_bytes = 16;  // full and empty, of one stage
-constexpr int turn_bytes = 32;     // a barrier each consumer
+constexpr int swizzled_row = 128, swizzled_rows = 8 * swizzled_row;  // the bytes after which swizzling repeats
+constexpr int barrier_bytes = 16;                                    // full and empty, of one stage
+constexpr int turn_bytes = 32;                                       // a barrier each consumer
 
 std::int64_t up(std::int64_t value, std::int64_t to) {
   return (value + to - 1) / to * to;
@@ -24,12 +24,17 @@ int chunk_bytes(const Problem& problem, const TilePlan& plan) {
   return static_cast<int>(columns.strip(tile_rows(plan, columns.operand))) * 16;
 }
 
+/// Of stages.
+int alignment(const TilePlan& plan) {
+  return brings(plan) ? swizzled_rows : 128;
+}
+
 /// Of one part of an operand in a stage.
 int operand_bytes(const Problem& problem, const TilePlan& plan, Operand operand) {
   const int rows = tile_rows(plan, operand);
   if (!problem.slides(operand)) return rows * plan.bk * bytes_each;
   const int zeros = units_of(problem, plan) % 2 * rows * 16;
-  return static_cast<int>(up(plan.strips * plan.strip_chunks * chunk_bytes(problem, plan) + zeros, alignment));
+  return static_cast<int>(up(plan.strips * plan.strip_chunks * chunk_bytes(problem, plan) + zeros, alignment(plan)));
 }
 
 /// Stages of all k of a sliding problem.
@@ -48,7 +53,8 @@ bool has_room(const Problem& problem, const TilePlan& plan, std::int64_t shared_
 }  // namespace
 
 std::uint64_t encode(const Descriptor& d) {
-  return (static_cast<std::uint64_t>(d.leading / 16) << 16) | (static_cast<std::uint64_t>(d.stride / 16) << 32);
+  return (static_cast<std::uint64_t>(d.leading / 16) << 16) | (static_cast<std::uint64_t>(d.stride / 16) << 32) |
+         (static_cast<std::uint64_t>(d.swizzled ? 1 : 0) << 62);
 }
 
 std::int64_t Columns::places(std::int64_t products, std::int64_t rows) const {
@@ -74,6 +80,20 @@ bool promotes(const TilePlan& plan) {
 
 int tile_rows(const TilePlan& plan, Operand operand) {
   return operand == Operand::a ? plan.bm : plan.bn;
+}
+
+Carrier carrier(const TilePlan& plan, Operand operand) {
+  return operand == Operand::a ? plan.carrier_a : plan.carrier_b;
+}
+
+bool brings(const TilePlan& plan) {
+  return plan.carrier_a != Carrier::packed || plan.carrier_b != Carrier::packed;
+}
+
+int stages_under_way(const TilePlan& plan) {
+  // A stage is left once products of the next are under way: the feeder waits for that while it still owes the news of
+  // these.
+  return std::clamp(plan.stages - 2, 0, 4);
 }
 
 TilePlan with_strips(const Problem& problem, TilePlan plan) {
@@ -126,7 +146,7 @@ int exchange_offset(const Problem& problem, const TilePlan& plan) {
 
 int shared_bytes(const Problem& problem, const TilePlan& plan) {
   // The tensor core wants multiples of 128 bytes; what comes is aligned to 16.
-  return alignment + exchange_offset(problem, plan) + plan.consumers * 4 * exchange_floats(plan) * 4;
+  return alignment(plan) + exchange_offset(problem, plan) + plan.consumers * 4 * exchange_floats(plan) * 4;
 }
 
 int exchange_pitch(const TilePlan& plan) {
@@ -149,6 +169,7 @@ int threads(const TilePlan& plan) {
 }
 
 int feeder_registers(const TilePlan& plan) {
+  if (brings(plan)) return plan.consumers == 3 ? 80 : 88;
   return plan.consumers == 3 ? 32 : 24;
 }
 
@@ -173,7 +194,23 @@ std::int64_t place_in_operand(const TilePlan& plan, std::int64_t rows, std::int6
          k % 8 * bytes_each;
 }
 
+int place_in_stage(const TilePlan& plan, Operand operand, int row, int k) {
+  const auto chunk = [](int line, int at) { return line * swizzled_row + (at / 8 % 8 ^ line % 8) * 16 + at % 8 * 2; };
+  if (carrier(plan, operand) == Carrier::along_k)
+    return k / 64 * tile_rows(plan, operand) * swizzled_row + chunk(row, k % 64);
+  return row / 64 * plan.bk * swizzled_row + chunk(k, row % 64);
+}
+
 Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand operand, int part, int row, int k) {
+  if (carrier(plan, operand) == Carrier::along_k) {
+    const int before = k / 64 * tile_rows(plan, operand) * swizzled_row + row * swizzled_row + k % 64 * bytes_each;
+    return {part_offset(problem, plan, operand, part) + before, 16, swizzled_rows, true};
+  }
+  if (carrier(plan, operand) == Carrier::along_rows) {
+    const int group = plan.bk * swizzled_row;  // of 64 rows
+    return {part_offset(problem, plan, operand, part) + row / 64 * group + k * swizzled_row, group, swizzled_rows,
+            true};
+  }
   if (!problem.slides(operand))
     return {part_offset(problem, plan, operand, part) + row * plan.bk * bytes_each + k / 8 * 128, 128, plan.bk * 16};
   const Columns& columns = *problem.columns;
@@ -188,6 +225,7 @@ Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand o
 std::vector<Copy> copies_of(const Problem& problem, const TilePlan& plan) {
   std::vector<Copy> all;
   for (const Operand operand : {Operand::a, Operand::b}) {
+    if (carrier(plan, operand) != Carrier::packed) continue;
     for (int part = 0; part < parts(plan); ++part) {
       const int target = part_offset(problem, plan, operand, part);
       if (!problem.slides(operand)) {
@@ -255,6 +293,19 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
     return bad("promote_k is a multiple of bk up to 512");
   }
   if (scales(plan) && plan.element != Element::f16) return bad("fp32 operands become fp16 parts");
+  if (brings(plan)) {
+    if (plan.scheme != Scheme::plain) return bad("operands that are not packed are multiplied as they are");
+    if (problem.columns) return bad("what slides is packed, and so is the other operand");
+    if (plan.bk % 64 != 0) return bad("bk is 64 or 128 where operands are not packed");
+    for (const Operand operand : {Operand::a, Operand::b}) {
+      const int rows = tile_rows(plan, operand);
+      if (carrier(plan, operand) == Carrier::along_k && rows % 16 != 0) return bad("bn is a multiple of 16");
+      if (carrier(plan, operand) == Carrier::along_rows && rows != 64 && rows != 128 && rows != 256)
+        return bad("bm and bn are 64, 128 or 256 of an operand that lies along its rows");
+    }
+    if (65536 / (plan.blocks * threads(plan)) < feeder_registers(plan))
+      return bad("blocks leave their feeders too few registers");
+  }
   const int sums = accumulator_registers(plan) * (accumulators(plan) + (promotes(plan) ? 1 : 0));
   const int room =
       consumer_registers(plan) - (plan.consumers == 3 ? 48 : 40);  // the rest is for addresses and epilogues

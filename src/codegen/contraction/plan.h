@@ -60,6 +60,13 @@ enum class Scheme {
 
 enum class Element { f16, bf16 };
 
+/// How an operand comes into shared memory.
+enum class Carrier {
+  packed,      ///< by bulk copies of what was packed before
+  along_k,     ///< as it lies in memory, which runs along k: 16 bytes of a row at a time
+  along_rows,  ///< the same where memory runs along its rows: 8 of them at a time
+};
+
 /// One way to run a product. Lengths in elements.
 ///
 /// Operands lie in slabs of bk columns of all rows, in memory and in shared memory alike: groups of 8 rows after each
@@ -67,6 +74,9 @@ enum class Element { f16, bf16 };
 /// are contiguous, so that one bulk copy brings them, and are what the tensor core reads without swizzling. Where rows
 /// slide, a stage has chunks of strips after each other, and its bk are 8 for each tap of each of them; if these are an
 /// odd number, 8 more, which are zeros.
+///
+/// An operand that is not packed lies in shared memory in rows of 128 bytes, swizzled as the tensor core undoes it: 64
+/// k of a row, 64 columns after the other, or 64 rows of a k.
 struct TilePlan {
   int bm = 128;
   int bn = 128;
@@ -83,6 +93,8 @@ struct TilePlan {
   int exchange = 32;  ///< columns of results that threads hand each other at once: 32, 64, 128 or 256
   int strips = 0;     ///< of a stage of an operand that slides (see with_strips)
   int strip_chunks = 0;
+  Carrier carrier_a = Carrier::packed;
+  Carrier carrier_b = Carrier::packed;
   int spin_limit = 0;  ///< polls of a barrier before the kernel traps; 0: for ever
 
   bool operator==(const TilePlan&) const = default;
@@ -93,6 +105,9 @@ struct Descriptor {
   int start = 0;    ///< from the beginning of the stage
   int leading = 0;  ///< between neighbours along k of 8 rows × 16 bytes
   int stride = 0;   ///< between groups of 8 rows
+  /// Rows of 128 bytes, swizzled. Where memory runs along rows, `leading` is between groups of 64 rows and `stride`
+  /// between groups of 8 k; where it runs along k, `leading` says nothing.
+  bool swizzled = false;
 
   bool operator==(const Descriptor&) const = default;
 };
@@ -122,6 +137,10 @@ bool scales(const TilePlan& plan);                     ///< operands are multipl
 int accumulators(const TilePlan& plan);                ///< sets of registers that the tensor core adds to
 bool promotes(const TilePlan& plan);                   ///< sums leave the tensor core every promote_k
 int tile_rows(const TilePlan& plan, Operand operand);  ///< bm or bn
+Carrier carrier(const TilePlan& plan, Operand operand);
+bool brings(const TilePlan& plan);  ///< whether there are operands that are not packed
+/// Stages that the feeder asks for before it says that the first of them is there; of operands that are not packed.
+int stages_under_way(const TilePlan& plan);
 /// The plan with so many strips and chunks a stage that its bk is near what it is and few zeros are multiplied, and
 /// with promote_k a multiple of that; as it is where nothing slides.
 TilePlan with_strips(const Problem& problem, TilePlan plan);
@@ -151,6 +170,8 @@ int part_offset(const Problem& problem, const TilePlan& plan, Operand operand, i
 
 /// Where element (row, k) lies in a packed operand of `rows` rows (a multiple of the tile's), in bytes.
 std::int64_t place_in_operand(const TilePlan& plan, std::int64_t rows, std::int64_t row, std::int64_t k);
+/// The same of an operand that is not packed, from where its part of a stage begins.
+int place_in_stage(const TilePlan& plan, Operand operand, int row, int k);
 /// For rows that begin `row` rows into the tile.
 Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand operand, int part, int row, int k);
 std::vector<Copy> copies_of(const Problem& problem, const TilePlan& plan);

@@ -26,6 +26,7 @@ constexpr std::array numbers{Number{"bm", &TilePlan::bm},
                              Number{"spin_limit", &TilePlan::spin_limit}};
 
 constexpr std::array<std::string_view, 3> schemes{"plain", "single", "split"};
+constexpr std::array<std::string_view, 3> carriers{"packed", "along_k", "along_rows"};
 constexpr std::array<std::string_view, 2> elements{"f16", "bf16"};
 
 template <typename E, std::size_t N>
@@ -42,6 +43,8 @@ bool choose(E& field, const std::array<std::string_view, N>& names, std::string_
 bool set(TilePlan& plan, std::string_view name, std::string_view value) {
   if (name == "scheme") return choose(plan.scheme, schemes, value);
   if (name == "element") return choose(plan.element, elements, value);
+  if (name == "carrier_a") return choose(plan.carrier_a, carriers, value);
+  if (name == "carrier_b") return choose(plan.carrier_b, carriers, value);
   for (const auto& [known, field] : numbers) {
     if (known != name) continue;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), plan.*field);
@@ -57,6 +60,8 @@ std::string to_text(const TilePlan& plan) {
   for (const auto& [name, field] : numbers) text += std::string(name) + "=" + std::to_string(plan.*field) + " ";
   text += "scheme=" + std::string(schemes[static_cast<std::size_t>(plan.scheme)]);
   text += " element=" + std::string(elements[static_cast<std::size_t>(plan.element)]);
+  text += " carrier_a=" + std::string(carriers[static_cast<std::size_t>(plan.carrier_a)]);
+  text += " carrier_b=" + std::string(carriers[static_cast<std::size_t>(plan.carrier_b)]);
   return text;
 }
 

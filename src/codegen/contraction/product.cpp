@@ -5,6 +5,7 @@
 
 #include "codegen/contraction/blocked.h"
 #include "codegen/contraction/pack.h"
+#include "codegen/passes.h"
 #include "codegen/phases.h"
 #include "codegen/variables.h"
 
@@ -55,23 +56,10 @@ void turn_over(Contraction& c) {
   std::swap(c.rows, c.columns);
 }
 
-/// The 16-bit type whose values a factor has, all of them exactly.
-std::optional<DType> narrow_type_of(const Kernel& kernel, int factor) {
-  const Node& node = kernel.nodes[static_cast<std::size_t>(factor)];
-  const auto narrow = [](DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; };
-  if (node.op == Op::cast && !node.args.empty()) {
-    const Node& from = kernel.nodes[static_cast<std::size_t>(node.args[0])];
-    const bool rounded = from.op == Op::load || (from.op == Op::cast && from.rounds);
-    if (narrow(from.dtype) && rounded) return from.dtype;
-  }
-  if (narrow(node.dtype) && (node.op == Op::load || (node.op == Op::cast && node.rounds))) return node.dtype;
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<DType> narrow_type(const Kernel& kernel, const Contraction& c) {
-  const auto first = narrow_type_of(kernel, c.first), second = narrow_type_of(kernel, c.second);
+  const auto first = half_type(kernel, c.first), second = half_type(kernel, c.second);
   return first && first == second ? first : std::nullopt;
 }
 
@@ -121,7 +109,13 @@ Result<Product> product_of(const Kernel& kernel) {
                  .a_batched = !is_shared(out.kernel, c, Operand::a),
                  .b_batched = !is_shared(out.kernel, c, Operand::b)};
   out.sliding = sliding_of(out.kernel, c);
-  if (!out.sliding) return out;
+  if (!out.sliding) {
+    if (narrow_type(out.kernel, c)) {
+      out.direct_a = direct_of(out.kernel, c, Operand::a);
+      out.direct_b = direct_of(out.kernel, c, Operand::b);
+    }
+    return out;
+  }
   const Sliding& sliding = *out.sliding;
   (sliding.operand == Operand::a ? out.problem.m : out.problem.n) = sliding.positions();
   out.problem.k = sliding.taps * sliding.chunks * 8;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "codegen/contraction/contraction.h"
+#include "codegen/contraction/direct.h"
 #include "codegen/contraction/plan.h"
 #include "codegen/contraction/sliding.h"
 
@@ -17,7 +18,10 @@ struct Product {
   std::vector<ir::Bound> taps;
   Contraction c;  ///< of `kernel`
   std::optional<Sliding> sliding;
+  std::optional<Direct> direct_a, direct_b;  ///< factors of 16 bits that need no packing
   Problem problem;
+
+  const std::optional<Direct>& direct(Operand operand) const { return operand == Operand::a ? direct_a : direct_b; }
 };
 
 /// The contraction with that factor first whose rows the results' memory does not run along; or, where it runs through

@@ -115,6 +115,13 @@ int Builder::cast(int node, DType dtype, bool rounds) {
   return put(std::move(result));
 }
 
+int Builder::as_stored(int node, DType stored) {
+  if (stored != DType::f16 && stored != DType::bf16) return node;
+  const Node& value = at(node);
+  if (value.op == Op::cast && dtype(value.args[0]) == stored) return node;
+  return cast(cast(node, stored, true), dtype(node));
+}
+
 int Builder::op(Op op, int a) {
   Node node;
   node.op = op;

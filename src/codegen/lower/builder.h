@@ -36,6 +36,8 @@ class Builder {
   int gather(int load, std::vector<int> args, std::vector<std::int64_t> strides, std::vector<std::int64_t> limits);
   /// To dtype by torch's rules; a half dtype means its compute dtype unless `rounds`.
   int cast(int node, DType dtype, bool rounds = false);
+  /// The value that memory of that dtype would hold of it; as it is where that is no half dtype, or it was read so.
+  int as_stored(int node, DType stored);
   /// An operation whose result has the dtype of its first argument.
   int op(Op op, int a);
   int op(Op op, int a, int b);

@@ -215,6 +215,11 @@ Result<int> Lowering::value_as(int id, Coords coords, DType dtype) {
   return builder_.cast(node, dtype);
 }
 
+Result<int> Lowering::factor(int id, Coords coords, DType dtype) {
+  PLANISH_TRY(const int node, value_as(id, std::move(coords), dtype));
+  return builder_.as_stored(node, info(id).dtype);
+}
+
 Result<int> Lowering::operand(const ir::Arg* arg, const Coords& coords, DType dtype) {
   if (arg == nullptr) return unsupported("a missing operand");
   if (const auto* ref = std::get_if<ir::ValueRef>(&arg->data)) {

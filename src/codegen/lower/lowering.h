@@ -48,6 +48,8 @@ class Lowering {
   Result<int> value(int id, Coords coords);
   /// The same, cast to the compute dtype of `dtype`.
   Result<int> value_as(int id, Coords coords, DType dtype);
+  /// The same as a factor of a product: with the bits that it has in memory, which tensor cores then multiply as it is.
+  Result<int> factor(int id, Coords coords, DType dtype);
   /// An operand broadcast to the coordinates: a tensor argument or a number.
   Result<int> operand(const ir::Arg* arg, const Coords& coords, DType dtype);
   /// Coordinates of the reduced dims, the row being the inner variables. `kept` are the coordinates of the others.

@@ -282,10 +282,11 @@ Result<int> over_channels(const Site& s, const Window& window, int id, int weigh
     bounds.push_back({place.back(), 0, shape[channel + 1 + d]});
   }
   const DType data = wide(s.out_dtype);
-  PLANISH_TRY(const int x, padded(s.low, id, place, std::move(bounds), data, 0));
+  PLANISH_TRY(int x, padded(s.low, id, place, std::move(bounds), data, 0));
+  x = s.b.as_stored(x, s.low.info(id).dtype);
   Coords tap{own};
   tap.insert(tap.end(), row.begin(), row.end());
-  PLANISH_TRY(const int w, s.low.value_as(weight, tap, data));
+  PLANISH_TRY(const int w, s.low.factor(weight, tap, data));
   return s.b.reduce(ReduceKind::sum, s.b.mul(x, w), data);
 }
 

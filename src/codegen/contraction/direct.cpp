@@ -1,0 +1,141 @@
+#include "codegen/contraction/direct.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "codegen/contraction/place_writer.h"
+#include "codegen/emit/cuda_access.h"
+
+namespace planish::codegen::contraction {
+namespace {
+
+constexpr std::int64_t most_chunks = (std::int64_t{1} << 31) - 1;  // places are ints
+
+char letter(Operand operand) {
+  return operand == Operand::a ? 'a' : 'b';
+}
+
+/// The load whose elements the factor has, if that is all that it is.
+const Node* load_of(const Kernel& kernel, int factor) {
+  const Node* node = &kernel.nodes[static_cast<std::size_t>(factor)];
+  if (node->op == Op::cast && node->dtype == DType::f32 && node->args.size() == 1)
+    node = &kernel.nodes[static_cast<std::size_t>(node->args[0])];
+  const bool narrow = node->dtype == DType::f16 || node->dtype == DType::bf16;
+  if (node->op != Op::load || !narrow || !node->args.empty() || !node->where.empty()) return nullptr;
+  return kernel.inputs[static_cast<std::size_t>(node->input)].dtype == node->dtype ? node : nullptr;
+}
+
+/// True where eight neighbours of the last of `variables`, whose extents are whole eights there, are 16 aligned bytes.
+bool in_chunks(const Kernel& kernel, const Node& load, const std::vector<int>& variables) {
+  if (variables.empty() || kernel.space.extent(variables.back()) % 8 != 0) return false;
+  const printing::Lanes lanes{printing::Lanes::Mode::along, 8, variables.back(), {}, {}};
+  const auto access = printing::classify(load.index, load.where, load.dtype, kernel.space, lanes);
+  return access.kind == printing::Access::Kind::vector && access.unit == 8;
+}
+
+/// Of a place that is found by its row and its k apart: the terms of the variables of the sum, and the others.
+std::pair<ir::IndexExpr, ir::IndexExpr> parted(const ir::IndexExpr& index, const std::vector<int>& sum) {
+  std::vector<ir::IndexExpr::Term> depth, row;
+  for (const auto& term : index.terms())
+    (std::ranges::find(sum, term.atom.variable) != sum.end() ? depth : row).push_back(term);
+  return {ir::IndexExpr::build(0, std::move(depth)), ir::IndexExpr::build(index.constant_term(), std::move(row))};
+}
+
+}  // namespace
+
+std::optional<Direct> direct_of(const Kernel& kernel, const Contraction& c, Operand operand) {
+  const Node* const load = load_of(kernel, operand == Operand::a ? c.first : c.second);
+  if (load == nullptr || !load->index.is_affine() || load->index.constant_term() < 0) return std::nullopt;
+  for (const auto& term : load->index.terms()) {
+    if (term.coefficient < 0) return std::nullopt;
+  }
+  if (load->index.range(kernel.space).second / 8 > most_chunks) return std::nullopt;
+  Direct out;
+  out.input = load->input;
+  if (in_chunks(kernel, *load, c.k)) {
+    out.carrier = Carrier::along_k;
+  } else if (in_chunks(kernel, *load, operand == Operand::a ? c.m : c.n)) {
+    out.carrier = Carrier::along_rows;
+  } else {
+    return std::nullopt;
+  }
+  std::tie(out.depth, out.row) = parted(load->index, c.k);
+  return out;
+}
+
+std::string print_places(const Kernel& kernel, const Contraction& c, Operand operand, const Direct& direct) {
+  PlaceWriter writer(kernel);
+  writer.open(fmt::format("TC_FN int tc_row_{}(int batch, int row) {{", letter(operand)));
+  writer.decode("batch", c.batch);
+  writer.decode("row", operand == Operand::a ? c.m : c.n);
+  writer.line(fmt::format("return (int)(({}) / 8);", writer.place_of(direct.row)));
+  writer.close();
+  writer.open(fmt::format("TC_FN int tc_depth_{}(int k) {{", letter(operand)));
+  writer.decode("k", c.k);
+  writer.line(fmt::format("return (int)(({}) / 8);", writer.place_of(direct.depth)));
+  writer.close();
+  return std::move(writer.out);
+}
+
+int bringing_places(const TilePlan& plan, Operand operand) {
+  return carrier(plan, operand) == Carrier::along_k ? tile_rows(plan, operand) / 16 : 1;
+}
+
+std::string print_bringing(const Problem& problem, const TilePlan& plan, Operand operand) {
+  const char name = letter(operand);
+  const std::int64_t limit = operand == Operand::a ? problem.m : problem.n;
+  const int rows = tile_rows(plan, operand), places = bringing_places(plan, operand);
+  const bool along_k = carrier(plan, operand) == Carrier::along_k;
+  const bool whole = limit % rows == 0;
+  const bool deep = problem.k % (std::int64_t{plan.bk} * plan.split_k) == 0;
+  std::string out;
+  const auto line = [&](const std::string& text) { out += text + "\n"; };
+  line(fmt::format("TC_FN void tc_find_{}(int (&at)[{}], int product, int row, int thread) {{", name, places));
+  line("#pragma unroll");
+  line(fmt::format("  for (int i = 0; i < {}; ++i) {{", places));
+  line(along_k ? "    const int r = row + thread / 8 + i * 16;"
+               : fmt::format("    const int r = row + thread % {} * 8;", rows / 8));
+  const std::string place = fmt::format("tc_row_{}(product, r)", name);
+  line(fmt::format("    at[i] = {};", whole ? place : fmt::format("r < {} ? {} : -1", limit, place)));
+  line("  }");
+  line("}");
+  line(fmt::format("TC_FN void tc_bring_{}(u32 to, const char* from, const int (&at)[{}], int k, int thread) {{", name,
+                   places));
+  // A row of 128 bytes is eight chunks, whose places are changed by the row's number: so the eight rows that a
+  // tensor core reads at once, and the eight chunks that neighbouring threads write, meet in no bank.
+  const auto bring = [&](const std::string& index, const std::string& offset) {
+    std::string there = deep ? "true" : fmt::format("x < {}", problem.k);
+    if (!whole) there = fmt::format("at[{}] >= 0{}", index, deep ? "" : " & " + there);
+    line(fmt::format("    tc_bring(to + {}, from + (long long)(at[{}] + deep) * 16, {});", offset, index, there));
+  };
+  const std::string depth = fmt::format("tc_depth_{}(x)", name);
+  const std::string found =
+      fmt::format("    const int deep = {};", deep ? depth : fmt::format("x < {} ? {} : 0", problem.k, depth));
+  if (along_k) {
+    line("  const u32 mine = thread / 8 * 128 + (thread % 8 ^ thread / 8 % 8) * 16;");
+    line("#pragma unroll");
+    line(fmt::format("  for (int h = 0; h < {}; ++h) {{", plan.bk / 64));
+    line("    const int x = k + h * 64 + thread % 8 * 8;");
+    line(found);
+    line("#pragma unroll");
+    line(fmt::format("    for (int i = 0; i < {}; ++i)", places));
+    bring("i", fmt::format("h * {} + i * 2048 + mine", rows * 128));
+  } else {
+    const int across = rows / 8, step = 128 / across;  // chunks of a column; columns that all threads bring at once
+    line(fmt::format("  const int chunk = thread % {};", across));
+    line("#pragma unroll");
+    line(fmt::format("  for (int i = 0; i < {}; ++i) {{", plan.bk / step));
+    line(fmt::format("    const int y = i * {} + thread / {}, x = k + y;", step, across));
+    line(found);
+    bring("0", fmt::format("chunk / 8 * {} + y / 8 * 1024 + y % 8 * 128 + (chunk % 8 ^ y % 8) * 16", plan.bk * 128));
+  }
+  line("  }");
+  line("}");
+  return out;
+}
+
+}  // namespace planish::codegen::contraction

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "codegen/contraction/contraction.h"
+#include "codegen/contraction/plan.h"
+#include "codegen/kernel.h"
+
+/// Factors of 16 bits that main loops read where they lie, 16 bytes at a time, instead of packed ones: nothing is
+/// computed of their elements, and memory runs along k or along rows in whole, aligned chunks of 8. Pure; thread-safe.
+namespace planish::codegen::contraction {
+
+struct Direct {
+  Carrier carrier = Carrier::along_k;
+  int input = -1;       ///< of the kernel
+  ir::IndexExpr row;    ///< of the element at k = 0, over the variables of the factor's rows and of the batch
+  ir::IndexExpr depth;  ///< what k adds
+};
+
+/// Nothing where the factor has to be packed.
+std::optional<Direct> direct_of(const Kernel& kernel, const Contraction& contraction, Operand operand);
+
+/// `tc_row_a(batch, row)` and `tc_depth_a(k)` (of b: `_b`), whose sum is where a chunk of 8 elements begins, in chunks.
+std::string print_places(const Kernel& kernel, const Contraction& contraction, Operand operand, const Direct& direct);
+
+/// What the feeder does for such an operand of a tile, in functions of one of its 128 threads:
+///
+/// - `tc_find_a(at, product, row, thread)`: the rows of a tile that begins at `row`, as places; -1 where there is none.
+/// - `tc_bring_a(to, a, at, k, thread)`: copies the tile's columns k … k + bk into the part of a stage that begins at
+///   the address `to`, zeros where there is nothing.
+///
+/// `at` is an array of bringing_places() ints. Expects print_places()'s functions and `tc_bring(to, from, there)`.
+std::string print_bringing(const Problem& problem, const TilePlan& plan, Operand operand);
+int bringing_places(const TilePlan& plan, Operand operand);
+
+}  // namespace planish::codegen::contraction

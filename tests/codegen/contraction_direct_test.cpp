@@ -1,0 +1,225 @@
+// Factors that main loops read where they lie: the feeder's text, run on the CPU thread by thread, and what the tensor
+// core then finds through its descriptors.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codegen/compiled.h"
+#include "codegen/contraction/direct.h"
+#include "codegen/contraction/product.h"
+#include "codegen/contraction_executor.h"
+#include "codegen/contraction_samples.h"
+#include "codegen/emit/expression.h"
+
+namespace planish::codegen {
+namespace {
+
+using namespace contraction;
+
+constexpr const char* machine = R"(#include <cstdint>
+#include <cstring>
+typedef unsigned int u32;
+#define TC_FN static inline
+static unsigned char stage[1 << 18];
+static int times[1 << 14];
+static void tc_bring(u32 to, const char* from, bool there) {
+  if (there) memcpy(stage + to, from, 16); else memset(stage + to, 0, 16);
+  ++times[to / 16];
+}
+)";
+
+/// One factor of a product under one plan.
+struct Brought {
+  const Product* product = nullptr;
+  Operand operand = Operand::a;
+  TilePlan plan;
+};
+
+TilePlan plan_of(const Product& product, int bm, int bn, int bk) {
+  TilePlan plan;
+  plan.scheme = Scheme::plain;
+  plan.bm = bm;
+  plan.consumers = bm / 64;
+  plan.bn = bn;
+  plan.bk = bk;
+  plan.stages = 2;
+  plan.exchange = 32;
+  if (product.direct_a) plan.carrier_a = product.direct_a->carrier;
+  if (product.direct_b) plan.carrier_b = product.direct_b->carrier;
+  return plan;
+}
+
+/// `runN(memory, product, row, k, out)`: a stage's part, brought by 128 threads; returns how often each 16 bytes were
+/// written, all the same, or -1.
+std::string source_of(const Brought& one, std::size_t number) {
+  const char name = one.operand == Operand::a ? 'a' : 'b';
+  const Product& p = *one.product;
+  const int bytes = tile_rows(one.plan, one.operand) * one.plan.bk * 2;
+  std::string text = fmt::format("namespace k{} {{\n", number);
+  text += print_places(p.kernel, p.c, one.operand, *p.direct(one.operand));
+  text += print_bringing(p.problem, one.plan, one.operand);
+  text += fmt::format(
+      "extern \"C\" int run{0}(const char* memory, int product, int row, int k, void* out) {{\n"
+      "  memset(times, 0, sizeof times);\n"
+      "  for (int thread = 0; thread < 128; ++thread) {{\n"
+      "    int at[{1}];\n    tc_find_{2}(at, product, row, thread);\n    tc_bring_{2}(0, memory, at, k, thread);\n  "
+      "}}\n"
+      "  for (int i = 0; i < {3}; ++i) if (times[i] != times[0]) return -1;\n"
+      "  memcpy(out, stage, {4});\n  return times[0];\n}}\n}}\n",
+      number, bringing_places(one.plan, one.operand), name, bytes / 16, bytes);
+  return text;
+}
+
+/// Settings of `variables` at the position `linear`.
+void decode(const Kernel& kernel, const std::vector<int>& variables, std::int64_t linear,
+            std::vector<std::int64_t>& values) {
+  for (std::size_t i = variables.size(); i-- > 0;) {
+    const std::int64_t extent = kernel.space.extent(variables[i]);
+    values[static_cast<std::size_t>(variables[i])] = linear % extent;
+    linear /= extent;
+  }
+}
+
+/// The load that a factor is.
+const Node& load_of(const Kernel& kernel, int factor) {
+  const Node& node = kernel.nodes[static_cast<std::size_t>(factor)];
+  return node.op == Op::load ? node : kernel.nodes[static_cast<std::size_t>(node.args[0])];
+}
+
+/// Elements of all of a product's tiles and stages that are not what they should be.
+std::int64_t wrong(const Brought& one, int (*run)(const char*, int, int, int, void*)) {
+  const Product& p = *one.product;
+  const bool is_a = one.operand == Operand::a;
+  const int rows = tile_rows(one.plan, one.operand), offset = part_offset(p.problem, one.plan, one.operand, 0);
+  const std::int64_t limit = is_a ? p.problem.m : p.problem.n;
+  const Node& load = load_of(p.kernel, is_a ? p.c.first : p.c.second);
+  const auto elements = p.kernel.inputs[static_cast<std::size_t>(load.input)].storage_elements;
+  
+  std::vector<std::uint16_t> memory(static_cast<std::size_t>(elements)),
+      stage(static_cast<std::size_t>(rows) * static_cast<std::size_t>(one.plan.bk));
+  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::uint16_t>(i % 65521 + 1);
+  std::vector<std::int64_t> values(p.kernel.space.extents.size(), 0);
+  std::int64_t found = 0;
+  const auto compare = [&](std::int64_t product, std::int64_t row, std::int64_t k, std::uint16_t seen) {
+    std::uint16_t wanted = 0;
+    if (row < limit && k < p.problem.k) {
+      decode(p.kernel, p.c.batch, product, values);
+      decode(p.kernel, is_a ? p.c.m : p.c.n, row, values);
+      decode(p.kernel, p.c.k, k, values);
+      wanted = memory[static_cast<std::size_t>(load.index.evaluate(values))];
+    }
+    found += seen != wanted;
+  };
+  for (std::int64_t product = 0; product < p.problem.batches; ++product) {
+    for (std::int64_t row = 0; row < limit; row += rows) {
+      for (std::int64_t k = 0; k < p.problem.k; k += one.plan.bk) {
+        REQUIRE(run(reinterpret_cast<const char*>(memory.data()), static_cast<int>(product), static_cast<int>(row),
+                    static_cast<int>(k), stage.data()) == 1);
+        for (int first = 0; first < rows; first += is_a ? 64 : rows) {
+          for (int step = 0; step < one.plan.bk; step += 16) {
+            const Descriptor d = descriptor_of(p.problem, one.plan, one.operand, 0, first, step);
+            CHECK((encode(d) >> 62) == 1);
+            for (int r = 0; r < (is_a ? 64 : rows); ++r) {
+              for (int x = 0; x < 16; ++x) {
+                const bool across = carrier(one.plan, one.operand) == Carrier::along_rows;
+                const int place = swizzled_address(encode(d), d.start - offset, across, r, x);
+                CHECK(place == place_in_stage(one.plan, one.operand, first + r, step + x));
+                compare(product, row + first + r, k + step + x, stage.at(static_cast<std::size_t>(place / 2)));
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return found;
+}
+
+std::vector<Product> narrow_products() {
+  std::vector<Product> out;
+  for (const auto& sample : samples::contraction_samples(false)) {
+    if (sample.kernel.inputs[0].dtype == DType::f32) continue;
+    auto product = product_of(sample.kernel);
+    REQUIRE(product);
+    out.push_back(std::move(*product));
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("what a feeder brings of factors that are not packed is what the tensor core looks for") {
+  const std::vector<Product> products = narrow_products();
+  std::vector<Brought> all;
+  for (const Product& product : products) {
+    for (const auto& [bm, bn, bk] : {std::array{64, 64, 64}, std::array{128, 128, 128}, std::array{64, 256, 64}}) {
+      for (const Operand operand : {Operand::a, Operand::b}) {
+        if (product.direct(operand)) all.push_back({&product, operand, plan_of(product, bm, bn, bk)});
+      }
+    }
+    if (product.direct_b && product.direct_b->carrier == Carrier::along_k)
+      all.push_back({&product, Operand::b, plan_of(product, 64, 48, 64)});
+  }
+  REQUIRE(all.size() > 40);
+  std::string source = machine;
+  for (std::size_t i = 0; i < all.size(); ++i) source += source_of(all[i], i);
+  const Compiled compiled(source, "-O1 -w -std=c++20");
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CAPTURE(i);
+    CAPTURE(to_text(all[i].plan));
+    CHECK(check(all[i].product->problem, all[i].plan));
+    CHECK(wrong(all[i], compiled.function<int(const char*, int, int, int, void*)>(fmt::format("run{}", i))) == 0);
+  }
+}
+
+TEST_CASE("factors are read where they lie only where that is all, in whole aligned chunks") {
+  const auto carriers = [](const samples::ContractionSample& sample) {
+    const auto product = product_of(sample.kernel);
+    REQUIRE(product);
+    const auto name = [&](Operand operand) {
+      const auto& found = product->direct(operand);
+      return !found ? "packed" : found->carrier == Carrier::along_k ? "k" : "rows";
+    };
+    return fmt::format("{} {}", name(Operand::a), name(Operand::b));
+  };
+  constexpr DType half = DType::bf16;
+  CHECK(carriers(samples::linear_sample(64, 64, 64, half)) == "k k");
+  CHECK(carriers(samples::mm_sample(64, 64, 64, half)) == "k rows");
+  CHECK(carriers(samples::transposed_sample(64, 64, 64, half)) == "rows k");
+  CHECK(carriers(samples::heads_sample(2, 3, 72, 24, half)) == "k k");
+  CHECK(carriers(samples::bmm_sample(2, 64, 64, 64, half)) == "k rows");
+  // Rows that begin anywhere, or end within a chunk.
+  CHECK(carriers(samples::mm_sample(64, 60, 64, half)) == "k packed");
+  CHECK(carriers(samples::mm_sample(64, 64, 60, half)) == "packed rows");
+  CHECK(carriers(samples::linear_sample(64, 64, 60, half)) == "packed packed");
+  // What has other bits.
+  CHECK(carriers(samples::mm_sample(64, 64, 64)) == "packed packed");
+  // What is computed first.
+  const auto computed = samples::contraction_sample("relu_mm", "", 1, [&](GraphBuilder& g) {
+    const int a = g.input({64, 64}, half), b = g.input({64, 64}, half);
+    const int relu = g.node("relu.default", {V("self", a)}, {64, 64}, half);
+    return g.node("mm.default", {V("self", relu), V("mat2", b)}, {64, 64}, half);
+  });
+  CHECK(carriers(computed) == "packed rows");
+}
+
+TEST_CASE("plans that cannot bring a factor so are refused by name") {
+  const auto product = product_of(samples::mm_sample(256, 256, 256, DType::f16).kernel);
+  REQUIRE(product);
+  const auto refusal = [&](const auto& change) {
+    TilePlan plan = plan_of(*product, 128, 128, 64);
+    change(plan);
+    const Status status = check(product->problem, plan);
+    return status ? std::string() : status.error().message;
+  };
+  CHECK(refusal([](TilePlan&) {}).empty());
+  CHECK(refusal([](TilePlan& plan) { plan.bk = 32; }).find("bk") != std::string::npos);
+  CHECK(refusal([](TilePlan& plan) { plan.bn = 96; }).find("along its rows") != std::string::npos);
+  CHECK(refusal([](TilePlan& plan) { plan.scheme = Scheme::single; }).find("as they are") != std::string::npos);
+  CHECK(refusal([](TilePlan& plan) { plan.blocks = 3; }).find("feeders") != std::string::npos);
+}
+
+}  // namespace planish::codegen
