@@ -15,6 +15,7 @@
 #include "codegen/contraction/epilogue.h"
 #include "codegen/contraction/product.h"
 #include "codegen/contraction_samples.h"
+#include "codegen/emit/cuda_math.h"
 #include "codegen/emit/expression.h"
 
 namespace planish::codegen {
@@ -26,6 +27,14 @@ constexpr const char* machine = R"(#include <cmath>
 #define __device__
 #define __restrict__
 #define __ldg(p) (*(p))
+#define PL_FN static inline
+PL_FN float pl_fast_rcp(float x) { return 1.0f / x; }
+PL_FN float pl_fast_exp2(float x) { return exp2f(x); }
+PL_FN float pl_fast_exp(float x) { return expf(x); }
+PL_FN float pl_fast_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+PL_FN float pl_fast_sqrt(float x) { return sqrtf(x); }
+PL_FN float pl_fast_tanh(float x) { return tanhf(x); }
+PL_FN float pl_fast_div(float a, float b) { return a / b; }
 static float sum_at(int batch, int y, int x) { return (float)(((batch * 31 + y) * 977 + x) % 8191) / 64.0f - 60.0f; }
 )";
 constexpr int widths[] = {32, 96, 192, 256};  ///< columns of a call
@@ -55,8 +64,8 @@ Tiled tiled(const samples::ContractionSample& sample) {
 }
 
 /// `out` through `in` by all ways: `run(way, in, out)`.
-std::string source_of(const Tiled& p, std::size_t number) {
-  const auto epilogue = contraction::print_epilogue(p.kernel, p.c, p.sliding ? &*p.sliding : nullptr);
+std::string source_of(const Tiled& p, std::size_t number, bool fast) {
+  const auto epilogue = contraction::print_epilogue(p.kernel, p.c, p.sliding ? &*p.sliding : nullptr, fast);
   std::string arguments;
   for (const int i : epilogue.inputs) {
     const auto type = printing::storage_type(p.kernel.inputs[static_cast<std::size_t>(i)].dtype);
@@ -102,11 +111,11 @@ TEST_CASE("what warps store of tiles of any width is what is stored result by re
        {samples::convolution_samples(false), samples::transposed_samples(false), samples::attention_samples(false)})
     all.insert(all.end(), more.begin(), more.end());
   std::vector<Tiled> products;
-  std::string source = machine + std::string(printing::prelude(false));
+  std::string source = machine + std::string(printing::prelude(false)) + std::string(printing::math_prelude());
   for (const auto& sample : all) {
     CAPTURE(sample.name);
     Tiled one = tiled(sample);
-    source += source_of(one, products.size());
+    source += source_of(one, products.size(), products.size() % 2 == 1);
     products.push_back(std::move(one));
   }
   const Compiled compiled(source, "-O0 -ffp-contract=off -w -std=c++20");

@@ -94,7 +94,8 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   genes.push_back({"raster", {1, 2, 4, 8, 16, 32}});
   genes.push_back({"min_blocks", {1, 2, 3, 4}});
   genes.push_back({"pingpong", {0, 1}});
-  if (product.direct_a || product.direct_b) genes.push_back({"direct", {1, 0}});
+  if (product.direct_a || product.direct_b) genes.push_back({"direct", {0, 1}});
+  if (contraction::has_fast_forms(product.kernel)) genes.push_back({"fast", {0, 1}});
   // More parts than fill the device twice only add traffic.
   std::vector<std::int64_t> parts{1};
   const std::int64_t least_tiles = (problem.m + 127) / 128 * ((problem.n + 127) / 128) * problem.batches;
@@ -124,7 +125,8 @@ std::string contraction_illegal(const Product& product, const Device& device, co
 std::vector<Genome> contraction_seeds(const Product& product, const Device& device) {
   const auto genes = contraction_genes(product, device);
   const bool fp32 = !contraction::narrow_type(product.kernel, product.c),
-             rounds = find_gene(genes, "passes") != nullptr, reads = find_gene(genes, "direct") != nullptr;
+             rounds = find_gene(genes, "passes") != nullptr, reads = find_gene(genes, "direct") != nullptr,
+             approximates = find_gene(genes, "fast") != nullptr;
   struct Tile {
     std::int64_t m, n, k, stages, blocks = 1, pingpong = 0;
   };
@@ -132,9 +134,10 @@ std::vector<Genome> contraction_seeds(const Product& product, const Device& devi
                                       {128, 64, 64, 4},  {64, 128, 64, 4},  {64, 64, 64, 6},     {128, 32, 64, 5},
                                       {64, 32, 64, 8},   {64, 16, 64, 8},   {64, 128, 64, 2, 2}, {64, 128, 32, 4, 2},
                                       {64, 64, 64, 3, 2}};
-  const std::vector<Tile> tiles{{128, 256, 64, 4}, {192, 192, 64, 4},  {128, 192, 64, 5}, {128, 128, 64, 6},
-                                {64, 256, 64, 5},  {64, 128, 64, 8},   {64, 64, 64, 8},   {64, 32, 64, 8},
-                                {64, 16, 64, 8},   {64, 128, 64, 4, 2}};
+  const std::vector<Tile> tiles{
+      {128, 256, 64, 4},      {192, 192, 64, 4},      {128, 192, 64, 5},      {128, 128, 64, 6},    {64, 256, 64, 5},
+      {64, 128, 64, 8},       {64, 64, 64, 8},        {64, 32, 64, 8},        {64, 16, 64, 8},      {64, 128, 64, 4, 2},
+      {64, 256, 64, 5, 1, 1}, {64, 192, 64, 5, 1, 1}, {64, 128, 64, 8, 1, 1}, {64, 64, 64, 8, 1, 1}};
   // Where rows slide, stages are as many as fit.
   const std::vector<Tile> sliding_tiles{{128, 256, 64, 8},      {128, 192, 64, 8},      {128, 128, 64, 8},
                                         {64, 256, 64, 8},       {64, 128, 64, 8},       {64, 64, 64, 8},
@@ -153,6 +156,7 @@ std::vector<Genome> contraction_seeds(const Product& product, const Device& devi
         if (fp32) genome["promote"] = 64;
         if (rounds) genome["passes"] = passes;
         if (reads) genome["direct"] = direct;
+        if (approximates) genome["fast"] = 1;
         const auto crowded = [&] {
           return !contraction_illegal(product, device, genome).empty() ||
                  (genome["stages"] > 4 && plan_of(product, genome, device).exchange < tile.n);
@@ -200,6 +204,12 @@ std::vector<Genome> contraction_seeds(const Product& product, const Device& devi
   if (precise > 1 && out.size() > precise)
     std::rotate(out.begin() + 1, out.begin() + static_cast<std::ptrdiff_t>(precise),
                 out.begin() + static_cast<std::ptrdiff_t>(precise) + 1);
+  // Where approximations are not good enough, that is known soon.
+  for (std::size_t i = 0; approximates && i < 2 && 2 * i < out.size(); ++i) {
+    Genome exact = out[2 * i];
+    exact["fast"] = 0;
+    out.insert(out.begin() + static_cast<std::ptrdiff_t>(2 * i) + 1, std::move(exact));
+  }
   return out;
 }
 
@@ -217,6 +227,7 @@ class ContractionLaunches {
         plan_(plan_of(product, genome, device)),
         extents_(contraction::extents_of(problem_, plan_)),
         scaled_(contraction::scales(plan_)),
+        fast_(gene(genome, "fast", 0) != 0),
         idle_(contraction::wasted(product)) {}
 
   Result<Emitted> emit() {
@@ -309,7 +320,7 @@ class ContractionLaunches {
 
   /// The main loop, and where k is split the kernel that joins its parts: whichever is last has the epilogue.
   Status multiply() {
-    const auto epilogue = contraction::print_epilogue(kernel_, product_.c, sliding_);
+    const auto epilogue = contraction::print_epilogue(kernel_, product_.c, sliding_, fast_);
     const bool joined = plan_.split_k > 1;
     PLANISH_TRY(
         const contraction::MainLoop loop,
@@ -393,6 +404,7 @@ class ContractionLaunches {
   const TilePlan plan_;
   const contraction::Extents extents_;
   const bool scaled_;
+  const bool fast_;                    ///< approximations in the epilogue
   const std::optional<Operand> idle_;  ///< the factor that zeros are multiplied with (see contraction::wasted())
   std::vector<std::int64_t> scratch_;
   std::vector<Emitted> launches_;

@@ -9,6 +9,7 @@
 #include "codegen/contraction/exponents.h"
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/place_writer.h"
+#include "codegen/emit/cuda_pattern.h"
 #include "codegen/variables.h"
 
 namespace planish::codegen::contraction {
@@ -29,8 +30,11 @@ constexpr std::int64_t rows_at_once = 8;  ///< of a call, or one (see Attachment
 /// whether there is such a result. Nothing jumps between elements, so that loads and stores of many are under way.
 class StorePrinter {
  public:
-  StorePrinter(const Kernel& kernel, const Contraction& c, const Sliding* sliding)
+  StorePrinter(const Kernel& kernel, const Contraction& c, const Sliding* sliding, bool fast)
       : kernel_(kernel), c_(c), sliding_(sliding), writer_(kernel) {
+    writer_.fast = fast;
+    writer_.narrow = std::ranges::all_of(
+        kernel.outputs, [](const Output& output) { return output.dtype == DType::f16 || output.dtype == DType::bf16; });
     for (const Output& output : kernel.outputs) roots_.push_back(output.node);
     auto own = printing::closure(kernel, roots_, [](int) { return false; });
     const auto moves = variables_of(kernel);
@@ -269,8 +273,16 @@ class StorePrinter {
 
 }  // namespace
 
-Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Sliding* sliding) {
-  return StorePrinter(kernel, c, sliding).print();
+Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Sliding* sliding, bool fast) {
+  return StorePrinter(kernel, c, sliding, fast).print();
+}
+
+bool has_fast_forms(const Kernel& kernel) {
+  std::vector<int> roots;
+  for (const Output& output : kernel.outputs) roots.push_back(output.node);
+  return std::ranges::any_of(printing::closure(kernel, roots, [](int) { return false; }), [&](int id) {
+    return printing::has_fast_form(kernel.nodes[static_cast<std::size_t>(id)]);
+  });
 }
 
 Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilogue& epilogue) {

@@ -16,7 +16,12 @@ struct Epilogue {
   std::string arguments;    ///< "in2, out0, "
   std::vector<int> inputs;  ///< which inputs these are, in order; then come all outputs
 };
-Epilogue print_epilogue(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding = nullptr);
+/// `fast`: with the machine's approximations and short forms of functions.
+Epilogue print_epilogue(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding = nullptr,
+                        bool fast = false);
+
+/// Whether `fast` changes what is computed of the sums.
+bool has_fast_forms(const Kernel& kernel);
 
 /// A kernel that adds the parts of k up, multiplies back where rows were scaled, and does the epilogue. Arguments: the
 /// parts (fp32, product · split_k + part), the exponents of both operands where there are some, the epilogue's.

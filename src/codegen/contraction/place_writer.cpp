@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "codegen/emit/cuda_math.h"
+
 namespace planish::codegen::contraction {
 
 namespace {
 
 /// True where each place and bound fits 31 bits. (The space has a point for each multiplication, which nobody counts.)
-bool narrow(const Kernel& kernel) {
+bool fits_int(const Kernel& kernel) {
   const auto fits = [&](const ir::IndexExpr& e) { return printing::fits_int32(e, kernel.space); };
   return std::ranges::all_of(kernel.outputs, [&](const Output& output) { return fits(output.index); }) &&
          std::ranges::all_of(kernel.nodes, [&](const Node& node) {
@@ -19,7 +21,7 @@ bool narrow(const Kernel& kernel) {
 
 }  // namespace
 
-PlaceWriter::PlaceWriter(const Kernel& kernel) : kernel_(kernel), wide_(!narrow(kernel)) {
+PlaceWriter::PlaceWriter(const Kernel& kernel) : kernel_(kernel), wide_(!fits_int(kernel)) {
   for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) names_.push_back(fmt::format("d{}", v));
 }
 
@@ -128,6 +130,25 @@ std::string PlaceWriter::scanned(const Kernel&, int) {
 
 std::string PlaceWriter::index(const Kernel&, const ir::IndexExpr& e) {
   return place_of(e);
+}
+
+std::string PlaceWriter::function(Op op, bool wide) const {
+  if (fast && !wide) {
+    if (const auto found = printing::fast_function(op, narrow); !found.empty()) return std::string(found);
+  }
+  if (op == Op::sigmoid && !wide) return "pl_full_sigmoid";
+  return Speller::function(op, wide);
+}
+
+std::string PlaceWriter::quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const {
+  if (!fast || kernel.nodes[static_cast<std::size_t>(id)].dtype == DType::f64)
+    return Speller::quotient(kernel, id, a, b);
+  return fmt::format("pl_fast_div({}, {})", a, b);
+}
+
+std::string PlaceWriter::whole_form(const Kernel& kernel, int id) const {
+  if (!fast) return {};
+  return printing::short_form(kernel, id, *this, narrow ? printing::Tanh::machine : printing::Tanh::rational);
 }
 
 }  // namespace planish::codegen::contraction

@@ -21,6 +21,8 @@ class PlaceWriter : public printing::Speller {
   std::function<std::string(int reduction)> of_fold;  ///< the same where there are several
   /// How a load's value is spelled; not set: it is read where it is needed.
   std::function<std::string(int id)> at_hand;
+  bool fast = false;    ///< the machine's approximations and short forms of functions (see cuda_math.h)
+  bool narrow = false;  ///< whose results are rounded to 16 bits
 
   void line(std::string_view text);
   void open(std::string_view text);
@@ -50,6 +52,9 @@ class PlaceWriter : public printing::Speller {
   std::string reduced(const Kernel& kernel, int id) override;
   std::string scanned(const Kernel& kernel, int id) override;
   std::string index(const Kernel& kernel, const ir::IndexExpr& e) override;
+  std::string function(Op op, bool wide) const override;
+  std::string quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const override;
+  std::string whole_form(const Kernel& kernel, int id) const override;
 
  private:
   const Kernel& kernel_;

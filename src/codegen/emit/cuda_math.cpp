@@ -110,6 +110,23 @@ std::vector<NearArgument> near_arguments(const Kernel& kernel, std::span<const i
   return out;
 }
 
+std::string_view fast_function(Op op, bool narrow) {
+  switch (op) {
+    case Op::exp:
+      return "pl_fast_exp";
+    case Op::exp2:
+      return "pl_fast_exp2";
+    case Op::sigmoid:
+      return "pl_fast_sigmoid";
+    case Op::sqrt:
+      return "pl_fast_sqrt";
+    case Op::tanh:
+      return narrow ? "pl_fast_tanh" : "";
+    default:
+      return {};
+  }
+}
+
 std::string_view math_prelude() {
   return R"(// 1 / (1 + exp(-x)), as exact as a division: of a divisor from 1 to infinity, which needs no branches. A quarter of it
 // has an inverse among the normal numbers.

@@ -16,6 +16,10 @@ namespace planish::codegen::printing {
 /// pl_fast_exp2, pl_max, pl_min and the functions of C.
 std::string_view math_prelude();
 
+/// The machine's approximation of a function, in f32; empty where there is none. `narrow`: its results are rounded to
+/// 16 bits.
+std::string_view fast_function(Op op, bool narrow);
+
 enum class Tanh {
   machine,   ///< one instruction, good for 16 bits: left to Speller::function
   rational,  ///< of any argument

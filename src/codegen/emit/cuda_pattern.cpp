@@ -176,11 +176,12 @@ std::vector<int> shared_along(const Kernel& kernel) {
   return out;
 }
 
+bool has_fast_form(const Node& node) {
+  return is_floating(node.dtype) && node.dtype != DType::f64 && info(node.op).approximated;
+}
+
 bool fast_matters(const Kernel& kernel) {
-  return std::ranges::any_of(kernel.nodes, [](const Node& node) {
-    if (!is_floating(node.dtype) || node.dtype == DType::f64) return false;
-    return info(node.op).approximated;
-  });
+  return std::ranges::any_of(kernel.nodes, has_fast_form);
 }
 
 }  // namespace planish::codegen::printing

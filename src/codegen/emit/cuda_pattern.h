@@ -54,5 +54,6 @@ std::vector<int> shared_along(const Kernel& kernel);
 
 /// True where approximations of the machine change what is printed for an element (see gene `fast`).
 bool fast_matters(const Kernel& kernel);
+bool has_fast_form(const Node& node);
 
 }  // namespace planish::codegen::printing

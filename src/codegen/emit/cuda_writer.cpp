@@ -504,11 +504,7 @@ std::string CudaWriter::load(const Kernel& kernel, int id) {
 
 std::string CudaWriter::function(Op op, bool wide) const {
   if (plan_.fast && !wide) {
-    if (op == Op::exp) return "pl_fast_exp";
-    if (op == Op::exp2) return "pl_fast_exp2";
-    if (op == Op::sigmoid) return "pl_fast_sigmoid";
-    if (op == Op::sqrt) return "pl_fast_sqrt";
-    if (op == Op::tanh && plan_.narrow) return "pl_fast_tanh";
+    if (const auto fast = fast_function(op, plan_.narrow); !fast.empty()) return std::string(fast);
   }
   if (op == Op::sigmoid && !wide) return "pl_full_sigmoid";
   return Speller::function(op, wide);
