@@ -97,7 +97,7 @@ std::int64_t wrong(const Brought& one, int (*run)(const char*, int, int, int, vo
   const std::int64_t limit = is_a ? p.problem.m : p.problem.n;
   const Node& load = load_of(p.kernel, is_a ? p.c.first : p.c.second);
   const auto elements = p.kernel.inputs[static_cast<std::size_t>(load.input)].storage_elements;
-  
+
   std::vector<std::uint16_t> memory(static_cast<std::size_t>(elements)),
       stage(static_cast<std::size_t>(rows) * static_cast<std::size_t>(one.plan.bk));
   for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::uint16_t>(i % 65521 + 1);
@@ -204,6 +204,45 @@ TEST_CASE("factors are read where they lie only where that is all, in whole alig
     return g.node("mm.default", {V("self", relu), V("mat2", b)}, {64, 64}, half);
   });
   CHECK(carriers(computed) == "packed rows");
+}
+
+TEST_CASE("tensor maps bring factors whose rows and k are a variable each, in boxes of 128 bytes") {
+  const auto product = product_of(samples::heads_sample(2, 3, 72, 24, DType::f16).kernel);
+  REQUIRE(product);
+  REQUIRE(is_box(product->c, Operand::a, *product->direct_a));
+  TilePlan plan = plan_of(*product, 64, 128, 128);
+  plan.maps = 1;
+  CHECK(check(product->problem, plan));
+  const std::string text = print_boxes(product->kernel, product->c, plan, Operand::b, *product->direct_b);
+  // Four dims: k, rows of keys, heads, batch. A tile's 128 rows of 128 columns come in two boxes.
+  for (const char* const line : {"tc_map_type<3, 6>(map);", "tc_map_dim<0>(map, 24, 64);",
+                                 "tc_map_dim<1>(map, 72, 128);", "tc_map_stride<0>(map, 144ull);",
+                                 "for (int i = 0; i < 2; ++i) tc_fetch(to + i * 16384, map, barrier, k + i * 64"})
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line);
+  CHECK(copied_bytes(product->problem, plan) == (64 + 128) * 128 * 2);
+  // A dim that the batch does not move is none.
+  const auto shared = samples::contraction_sample("shared", "", 1, [&](GraphBuilder& g) {
+    const int a = g.input({4, 64, 64}, DType::f16), b = g.input({64, 64}, DType::f16);
+    const int c = g.node("matmul.default", {V("self", a), V("other", b)}, {4, 64, 64}, DType::f16);
+    return c;
+  });
+  const auto flat = product_of(shared.kernel);
+  REQUIRE(flat);
+  const std::string weights =
+      print_boxes(flat->kernel, flat->c, plan_of(*flat, 64, 64, 64), Operand::b, *flat->direct_b);
+  CHECK(weights.find("tc_map_type<1, 6>") != std::string::npos);
+  // Rows of two variables that do not follow each other in memory are no box.
+  const auto apart = samples::contraction_sample("apart", "", 1, [&](GraphBuilder& g) {
+    const int a = g.input({2, 8, 64}, DType::f16), w = g.input({64, 64}, DType::f16);
+    const int turned =
+        g.node("permute.default", {V("self", a), L("dims", {1, 0, 2})}, {8, 2, 64}, DType::f16, {64, 512, 1});
+    return g.node("linear.default", {V("input", turned), V("weight", w)}, {8, 2, 64}, DType::f16);
+  });
+  const auto rows = product_of(apart.kernel);
+  REQUIRE(rows);
+  REQUIRE(rows->direct_a);
+  const bool both = is_box(rows->c, Operand::a, *rows->direct_a) && is_box(rows->c, Operand::b, *rows->direct_b);
+  CHECK_FALSE(both);
 }
 
 TEST_CASE("plans that cannot bring a factor so are refused by name") {

@@ -57,7 +57,8 @@ TEST_CASE("every product has seeds, and each of them is legal and emitted") {
       const bool joined = genome.at("split") > 1;
       const std::size_t packed = packed_operands(sample.kernel, genome);
       CHECK(launches_of(*emitted).size() == packed + (joined ? 2 : 1));
-      CHECK(emitted->scratch_bytes.size() == packed * (narrow ? 1 : 3) + (joined ? 1 : 0));
+      const std::size_t maps = value_of(genome, "direct", 0) == 2 ? 1 : 0;
+      CHECK(emitted->scratch_bytes.size() == packed * (narrow ? 1 : 3) + (joined ? 1 : 0) + maps);
       std::set<int> written, read;
       const auto launches = launches_of(*emitted);
       for (const Emitted* const& launch : launches) {
@@ -74,7 +75,7 @@ TEST_CASE("every product has seeds, and each of them is legal and emitted") {
       }
       // Whatever is packed is read, and more only by who joins parts.
       for (const int index : written) CHECK(read.contains(index));
-      CHECK(read.size() == written.size() + (joined ? 1 : 0));
+      CHECK(read.size() == written.size() + (joined ? 1 : 0) + maps);
       for (const std::int64_t bytes : emitted->scratch_bytes) CHECK(bytes > 0);
       CHECK(emit(sample.kernel, h200(), genome)->source == emitted->source);
     }
@@ -126,7 +127,7 @@ TEST_CASE("fp32 is split into scaled pairs, 16-bit factors are multiplied as the
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const auto narrow = samples::mm_sample(256, 256, 256, dtype);
     Genome genome = seeds(narrow.kernel, h200()).front();
-    for (const std::int64_t direct : {1, 0}) {
+    for (const std::int64_t direct : {2, 1, 0}) {
       genome["direct"] = direct;
       const auto plain = emit(narrow.kernel, h200(), genome);
       REQUIRE(plain);

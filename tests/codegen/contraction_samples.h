@@ -48,6 +48,24 @@ inline ContractionSample linear_sample(std::int64_t m, std::int64_t n, std::int6
   });
 }
 
+/// A linear layer with what has short forms behind it: logistic function, quotient, hyperbolic tangent, mish.
+inline ContractionSample activated_sample(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::f32) {
+  const char* const python =
+      "(lambda y: t.nn.functional.mish(t.tanh(t.nn.functional.silu(y) / (y.square() + 1.5))))"
+      "(t.nn.functional.linear(x[0], x[1]))";
+  return contraction_sample("linear_activated", python, static_cast<double>(m * n * k), [=](GraphBuilder& g) {
+    const int a = g.input({m, k}, dtype), b = g.input({n, k}, dtype);
+    const std::vector<std::int64_t> shape{m, n};
+    const int y = g.node("linear.default", {V("input", a), V("weight", b)}, shape, dtype);
+    const int silu = g.node("silu.default", {V("self", y)}, shape, dtype);
+    const int square = g.node("mul.Tensor", {V("self", y), V("other", y)}, shape, dtype);
+    const int below = g.node("add.Tensor", {V("self", square), F("other", 1.5)}, shape, dtype);
+    const int ratio = g.node("div.Tensor", {V("self", silu), V("other", below)}, shape, dtype);
+    const int tanh = g.node("tanh.default", {V("self", ratio)}, shape, dtype);
+    return g.node("mish.default", {V("self", tanh)}, shape, dtype);
+  });
+}
+
 /// x[0]ᵀ (of k × m) times x[1]ᵀ (of n × k).
 inline ContractionSample transposed_sample(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::f32) {
   const char* const python = "x[0].T @ x[1].T";
@@ -301,6 +319,8 @@ inline std::vector<ContractionSample> contraction_samples(bool large) {
   add(transposed_sample(120, 72, 40));
   add(mm_sample(130, 66, 96, DType::f16));
   add(mm_sample(130, 66, 96, DType::bf16));
+  add(activated_sample(72, 136, 40));
+  add(activated_sample(72, 136, 40, DType::bf16));
   // What main loops read where it lies, along k and along rows, where neither fills its tiles.
   add(mm_sample(130, 72, 88, DType::f16));
   add(linear_sample(70, 96, 64, DType::bf16));
@@ -341,6 +361,8 @@ inline std::vector<ContractionSample> contraction_samples(bool large) {
     add(linear_sample(4096, 4096, 4096, dtype));
     add(bmm_sample(512, 1024, 512, 512, dtype));
   }
+  add(activated_sample(16384, 1024, 256));
+  add(activated_sample(16384, 1024, 256, DType::bf16));
   add(transposed_sample(2048, 4096, 8192, DType::bf16));
   add(linear_sample(4096, 11008, 4096, DType::bf16));
   add(linear_sample(65536, 256, 256, DType::bf16));

@@ -4,8 +4,10 @@
 
 #include <cmath>
 
+#include "codegen/contraction/product.h"
 #include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
+#include "codegen/passes.h"
 #include "codegen/run_kernel.h"
 
 namespace planish::codegen {
@@ -57,20 +59,21 @@ TEST_CASE("a matrix product is lowered only where that is allowed") {
   close(run(*kernel)[0], wanted);
 }
 
-TEST_CASE("products of two 16-bit factors are lowered only where those are allowed, too") {
-  const auto lowered = [](DType dtype, bool narrow) {
+TEST_CASE("what is computed of a 16-bit factor is rounded as memory would hold it, and then multiplied as it is") {
+  const auto lowered = [](DType dtype) {
     GraphBuilder g;
     const int a = g.input({16, 32}, dtype), b = g.input({32, 8}, dtype);
-    const int c = g.node("mm.default", {V("self", a), V("mat2", b)}, {16, 8}, dtype);
-    LowerLimits limits = with_products();
-    limits.narrow_contractions = narrow;
-    return lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), std::vector<int>{c}, limits).has_value();
+    const int silu = g.node("silu.default", {V("self", a)}, {16, 32}, dtype);
+    const int c = g.node("mm.default", {V("self", silu), V("mat2", b)}, {16, 8}, dtype);
+    const auto kernel = product(g, {c});
+    REQUIRE(kernel);
+    const auto parts = contraction_of(*kernel);
+    REQUIRE(parts);
+    return std::pair(contraction::narrow_type(*kernel, *parts), contraction_passes(*kernel));
   };
-  for (const DType half : {DType::f16, DType::bf16}) {
-    CHECK(lowered(half, true));
-    CHECK_FALSE(lowered(half, false));
-  }
-  CHECK(lowered(DType::f32, false));
+  CHECK((lowered(DType::bf16) == std::pair(std::optional(DType::bf16), 1)));
+  CHECK((lowered(DType::f16) == std::pair(std::optional(DType::f16), 1)));
+  CHECK((lowered(DType::f32) == std::pair(std::optional<DType>(), 3)));
 }
 
 TEST_CASE("a linear layer takes what follows it, and what its operand is made of") {

@@ -35,7 +35,7 @@ class Printer {
     MainKernel out;
     find_inputs();
     out.inputs = inputs_;
-    const std::string prelude = std::string(printing::prelude(true)) + std::string(contraction::machine_text());
+    const std::string prelude = contraction::place_prelude() + std::string(contraction::machine_text());
     functions();
     std::string functions = std::move(writer_.out);
     writer_.out.clear();

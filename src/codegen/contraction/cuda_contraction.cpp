@@ -1,6 +1,7 @@
 #include "codegen/contraction/cuda_contraction.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/mend.h"
 #include "codegen/contraction/pack.h"
+#include "codegen/contraction/place_writer.h"
 #include "codegen/emit/cuda_plan.h"
 
 namespace planish::codegen {
@@ -44,12 +46,21 @@ TilePlan plan_of(const Product& product, const Genome& genome, const Device& dev
   plan.raster = value("raster", 8);
   plan.split_k = value("split", 1);
   plan.blocks = value("min_blocks", 1);
+  plan.maps = value("direct", 0) == 2 ? 1 : 0;
   if (value("direct", 0) != 0) {
     if (product.direct_a) plan.carrier_a = product.direct_a->carrier;
     if (product.direct_b) plan.carrier_b = product.direct_b->carrier;
   }
   return contraction::with_exchange(product.problem, contraction::with_strips(product.problem, plan),
                                     device.shared_bytes);
+}
+
+/// Whether tensor maps can bring the factors that are not packed.
+bool has_boxes(const Product& product) {
+  return std::ranges::all_of(std::array{Operand::a, Operand::b}, [&](Operand operand) {
+    const auto& direct = product.direct(operand);
+    return !direct || contraction::is_box(product.c, operand, *direct);
+  });
 }
 
 std::int64_t scratch_of(const Problem& problem, const TilePlan& plan) {
@@ -94,7 +105,9 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   genes.push_back({"raster", {1, 2, 4, 8, 16, 32}});
   genes.push_back({"min_blocks", {1, 2, 3, 4}});
   genes.push_back({"pingpong", {0, 1}});
-  if (product.direct_a || product.direct_b) genes.push_back({"direct", {0, 1}});
+  if (product.direct_a || product.direct_b)
+    genes.push_back(
+        {"direct", has_boxes(product) ? std::vector<std::int64_t>{0, 1, 2} : std::vector<std::int64_t>{0, 1}});
   if (contraction::has_fast_forms(product.kernel)) genes.push_back({"fast", {0, 1}});
   // More parts than fill the device twice only add traffic.
   std::vector<std::int64_t> parts{1};
@@ -195,7 +208,8 @@ std::vector<Genome> contraction_seeds(const Product& product, const Device& devi
         break;
     }
   };
-  if (reads) take(tiles, 1, 10, 1);
+  if (reads && has_boxes(product)) take(tiles, 1, 8, 2);
+  if (reads) take(tiles, 1, out.empty() ? 10 : 4, 1);
   if (!fp32) take(tiles, 1, reads ? 2 : 12);
   if (rounds) take(sliding_tiles, 1, 6);
   const std::size_t precise = out.size();
@@ -332,13 +346,18 @@ class ContractionLaunches {
     main.block[0] = loop.threads;
     main.shared = loop.shared_bytes;
     for (const auto& [operand, each] : packed_) main.args.insert(main.args.end(), each.parts.begin(), each.parts.end());
+    const auto add_maps = [&] {
+      if (plan_.maps != 0) main.args.push_back(place(loop.blocks * contraction::map_bytes));
+    };
     if (!joined) {
       add_ends(epilogue, main.args);
+      add_maps();
       launches_.push_back(std::move(main));
       return {};
     }
     const Argument parts = place(scratch_of(problem_, plan_));
     main.args.push_back(parts);
+    add_maps();
     launches_.push_back(std::move(main));
     const auto joining = contraction::print_joining(problem_, plan_, epilogue);
     Emitted& join = launches_.emplace_back();
@@ -353,8 +372,10 @@ class ContractionLaunches {
   std::string places() const {
     std::string text;
     for (const Operand operand : {Operand::a, Operand::b}) {
-      if (is_direct(operand))
-        text += contraction::print_places(kernel_, product_.c, operand, *product_.direct(operand));
+      if (!is_direct(operand)) continue;
+      const auto& direct = *product_.direct(operand);
+      text += plan_.maps != 0 ? contraction::print_boxes(kernel_, product_.c, plan_, operand, direct)
+                              : contraction::print_places(kernel_, product_.c, operand, direct);
     }
     return text;
   }
@@ -362,7 +383,7 @@ class ContractionLaunches {
   contraction::Attachment end(const contraction::Epilogue& epilogue) const {
     contraction::Attachment out;
     out.scaled = scaled_;
-    out.prelude = std::string(printing::prelude(true)) + epilogue.text;
+    out.prelude = contraction::place_prelude() + epilogue.text;
     out.parameters = (scaled_ ? "const int* __restrict__ ea, const int* __restrict__ eb, " : "") + epilogue.parameters;
     out.arguments = epilogue.arguments;
     return out;

@@ -45,6 +45,23 @@ std::pair<ir::IndexExpr, ir::IndexExpr> parted(const ir::IndexExpr& index, const
   return {ir::IndexExpr::build(0, std::move(depth)), ir::IndexExpr::build(index.constant_term(), std::move(row))};
 }
 
+/// A dim of a tensor map.
+struct Dim {
+  int variable = -1;
+  std::int64_t stride = 1;  ///< elements
+};
+
+/// The one that memory runs along, the other of rows and k, and what the batch moves.
+std::vector<Dim> dims_of(const Contraction& c, Operand operand, const Direct& direct) {
+  const int row = (operand == Operand::a ? c.m : c.n).front(), k = c.k.front();
+  std::vector<Dim> out{{k, direct.depth.coefficient_of(k)}, {row, direct.row.coefficient_of(row)}};
+  if (direct.carrier == Carrier::along_rows) std::swap(out[0], out[1]);
+  for (const int v : c.batch) {
+    if (const auto stride = direct.row.coefficient_of(v); stride != 0) out.push_back({v, stride});
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<Direct> direct_of(const Kernel& kernel, const Contraction& c, Operand operand) {
@@ -77,6 +94,41 @@ std::string print_places(const Kernel& kernel, const Contraction& c, Operand ope
   writer.open(fmt::format("TC_FN int tc_depth_{}(int k) {{", letter(operand)));
   writer.decode("k", c.k);
   writer.line(fmt::format("return (int)(({}) / 8);", writer.place_of(direct.depth)));
+  writer.close();
+  return std::move(writer.out);
+}
+
+bool is_box(const Contraction& c, Operand operand, const Direct& direct) {
+  constexpr std::size_t most_dims = 5;
+  return (operand == Operand::a ? c.m : c.n).size() == 1 && c.k.size() == 1 &&
+         dims_of(c, operand, direct).size() <= most_dims;
+}
+
+std::string print_boxes(const Kernel& kernel, const Contraction& c, const TilePlan& plan, Operand operand,
+                        const Direct& direct) {
+  const char name = letter(operand);
+  const auto dims = dims_of(c, operand, direct);
+  const bool along_k = direct.carrier == Carrier::along_k;
+  const int rows = tile_rows(plan, operand);
+  PlaceWriter writer(kernel);
+  writer.open(fmt::format("TC_FN void tc_map_{}(u32 map, const char* from) {{", name));
+  writer.line(fmt::format("tc_map_begin(map, from + {}ll);", direct.row.constant_term() * 2));
+  writer.line(fmt::format("tc_map_type<{}, {}>(map);", dims.size() - 1, plan.element == Element::f16 ? 6 : 10));
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    const int box = d == 0 ? 64 : d > 1 ? 1 : along_k ? rows : plan.bk;
+    writer.line(fmt::format("tc_map_dim<{}>(map, {}, {});", d, kernel.space.extent(dims[d].variable), box));
+    if (d > 0) writer.line(fmt::format("tc_map_stride<{}>(map, {}ull);", d - 1, dims[d].stride * 2));
+  }
+  writer.close();
+  writer.open(fmt::format(
+      "TC_FN void tc_fetch_{}(u32 to, const void* map, int product, int row, int k, u32 barrier) {{", name));
+  if (dims.size() > 2) writer.decode("product", c.batch);
+  std::string batch;
+  for (std::size_t d = 2; d < dims.size(); ++d) batch += fmt::format(", (int)d{}", dims[d].variable);
+  const int boxes = along_k ? plan.bk / 64 : rows / 64, bytes = (along_k ? rows : plan.bk) * 128;
+  writer.line("#pragma unroll");
+  writer.line(fmt::format("for (int i = 0; i < {}; ++i) tc_fetch(to + i * {}, map, barrier, {}{});", boxes, bytes,
+                          along_k ? "k + i * 64, row" : "row + i * 64, k", batch));
   writer.close();
   return std::move(writer.out);
 }

@@ -24,6 +24,17 @@ std::optional<Direct> direct_of(const Kernel& kernel, const Contraction& contrac
 /// `tc_row_a(batch, row)` and `tc_depth_a(k)` (of b: `_b`), whose sum is where a chunk of 8 elements begins, in chunks.
 std::string print_places(const Kernel& kernel, const Contraction& contraction, Operand operand, const Direct& direct);
 
+/// Whether a tile of the factor is a box of a tensor of at most five dims: its rows and its k are one variable each.
+bool is_box(const Contraction& contraction, Operand operand, const Direct& direct);
+
+/// What a feeder that has tensor maps does for such an operand, in functions of one thread:
+///
+/// - `tc_map_a(map, a)`: makes the 128 bytes at the shared address `map`, which are zeros, a map of the operand at `a`.
+/// - `tc_fetch_a(to, map, product, row, k, barrier)`: asks for the tile's columns k … k + bk, zeros where there is
+///   nothing, as the part of a stage that begins at the address `to`.
+std::string print_boxes(const Kernel& kernel, const Contraction& contraction, const TilePlan& plan, Operand operand,
+                        const Direct& direct);
+
 /// What the feeder does for such an operand of a tile, in functions of one of its 128 threads:
 ///
 /// - `tc_find_a(at, product, row, thread)`: the rows of a tile that begins at `row`, as places; -1 where there is none.

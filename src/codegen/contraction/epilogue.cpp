@@ -291,7 +291,7 @@ Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilog
   Joining joining;
   joining.blocks = (count + joining.threads - 1) / joining.threads;
   std::string& out = joining.source;
-  out = std::string(printing::prelude(true)) + std::string(machine_text()) + epilogue.text;
+  out = place_prelude() + std::string(machine_text()) + epilogue.text;
   out += "// ---- kernel ----\n";
   out += fmt::format(
       "extern \"C\" __global__ void __launch_bounds__({}) planish_kernel(const float* __restrict__ parts, {}{}) {{\n",

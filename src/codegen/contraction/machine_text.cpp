@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "codegen/contraction/main_loop.h"
 
 namespace planish::codegen::contraction {
@@ -63,6 +65,53 @@ template <int left> TC_FN void tc_show() {
   asm volatile("cp.async.wait_group %0; fence.proxy.async.shared::cta;" :: "n"(left) : "memory");
 }
 )";
+}
+
+std::string mapping_text() {
+  std::string text = R"(// Fields of a tensor map, whose 128 bytes are in shared memory.
+TC_FN void tc_map_begin(u32 map, const void* from) {
+  asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" :: "l"((u64)map), "l"(from) : "memory");
+}
+// Rows of 128 bytes swizzled, zeros outside.
+template <int rank, int type> TC_FN void tc_map_type(u32 map) {
+  asm volatile("tensormap.replace.tile.rank.shared::cta.b1024.b32 [%0], %1;" :: "l"((u64)map), "n"(rank) : "memory");
+  asm volatile("tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%0], %1;" :: "l"((u64)map), "n"(type) : "memory");
+  asm volatile("tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%0], 0;" :: "l"((u64)map) : "memory");
+  asm volatile("tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 3;" :: "l"((u64)map) : "memory");
+  asm volatile("tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%0], 0;" :: "l"((u64)map) : "memory");
+}
+template <int d> TC_FN void tc_map_dim(u32 map, int extent, int box) {
+  asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], %1, %2;" :: "l"((u64)map), "n"(d), "r"(extent) : "memory");
+  asm volatile("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], %1, %2;" :: "l"((u64)map), "n"(d), "r"(box) : "memory");
+  asm volatile("tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], %1, %2;" :: "l"((u64)map), "n"(d), "r"(1) : "memory");
+}
+template <int d> TC_FN void tc_map_stride(u32 map, u64 bytes) {
+  asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], %1, %2;" :: "l"((u64)map), "n"(d), "l"(bytes) : "memory");
+}
+// All of a warp: the map goes where the copy engine reads it.
+TC_FN void tc_publish(void* to, u32 map) {
+  asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;"
+               :: "l"(to), "l"((u64)map) : "memory");
+}
+TC_FN void tc_acquire(const void* map) {
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
+}
+)";
+  // Of two to five dims.
+  for (int dims = 2; dims <= 5; ++dims) {
+    std::string parameters, places, operands;
+    for (int d = 0; d < dims; ++d) {
+      parameters += fmt::format(", int x{}", d);
+      places += fmt::format("{}%{}", d == 0 ? "" : ", ", d + 3);
+      operands += fmt::format(", \"r\"(x{})", d);
+    }
+    text += fmt::format(
+        "TC_FN void tc_fetch(u32 to, const void* map, u32 barrier{}) {{\n"
+        "  asm volatile(\"cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+        "[%1, {{{}}}], [%2];\" :: \"r\"(to), \"l\"(map), \"r\"(barrier){} : \"memory\");\n}}\n",
+        parameters, dims, places, operands);
+  }
+  return text;
 }
 
 }  // namespace planish::codegen::contraction

@@ -27,12 +27,15 @@ class Printer {
   std::string print() {
     out_ += machine_text();
     if (brings(plan_)) out_ += bringing_text();
-    product();
+    if (maps()) out_ += mapping_text();
+    instruction();
     poll();
     if (problem_.columns) taps();
     out_ += attachment_.prelude;
     out_ += places_;
-    for (const Operand operand : brought()) out_ += print_bringing(problem_, plan_, operand);
+    if (brings(plan_)) {
+      for (const Operand operand : unpacked()) out_ += print_bringing(problem_, plan_, operand);
+    }
     out_ += "// ---- kernel ----\n";
     head();
     feeder();
@@ -48,13 +51,20 @@ class Printer {
     if (text.ends_with("{")) ++indent_;
   }
 
-  void product();
+  void instruction();
   void poll();
   void taps();
   void head();
   void zeros();
   void walk(bool turns);
-  std::vector<Operand> brought() const;
+  void maps_of_operands();
+  bool maps() const { return reads(plan_) && !brings(plan_); }
+  std::vector<Operand> unpacked() const;
+  /// The number of the product that a tile is of.
+  std::string product() const {
+    if (problem_.batches == 1) return "0";
+    return plan_.split_k > 1 ? "slice / " + number(plan_.split_k) : std::string("slice");
+  }
   void feeder();
   void sources();
   void copies();
@@ -78,7 +88,7 @@ class Printer {
   int indent_ = 0;
 };
 
-void Printer::product() {
+void Printer::instruction() {
   const int registers = accumulator_registers(plan_);
   line("TC_FN void tc_product(float (&d)[" + number(registers) + "], u64 a, u64 b, int keep) {");
   std::string places;
@@ -127,9 +137,9 @@ void Printer::head() {
     }
   }
   line("extern \"C\" __global__ void __launch_bounds__(" + number(threads(plan_)) + ", " + number(plan_.blocks) +
-       ") planish_kernel(" + operands + attachment_.parameters + ") {");
+       ") planish_kernel(" + operands + attachment_.parameters + (maps() ? ", char* __restrict__ maps" : "") + ") {");
   line("extern __shared__ __align__(16) unsigned char pl_smem[];");
-  const std::string mask = brings(plan_) ? "1023u" : "127u";
+  const std::string mask = reads(plan_) ? "1023u" : "127u";
   line("const u32 base = (tc_shared(pl_smem) + " + mask + ") & ~" + mask + ";");
   line("const u32 full = base + " + number(plan_.stages * stage_bytes(problem_, plan_)) + ", empty = full + " +
        number(plan_.stages * 8) + ";");
@@ -137,7 +147,7 @@ void Printer::head() {
   line("if (threadIdx.x == 0) {");
   line("for (int i = 0; i < " + number(plan_.stages) + "; ++i) {");
   // Whoever asks for bulk copies, and each warp whose own copies are there.
-  const std::size_t own = brought().size();
+  const std::size_t own = brings(plan_) ? unpacked().size() : 0;
   line("tc_init(full + i * 8, " + number((own < 2 ? 1 : 0) + (own > 0 ? 4 : 0)) + ");");
   // Each warp leaves a stage when its own reads are done.
   line("tc_init(empty + i * 8, " + number(plan_.turns != 0 ? 4 : 4 * plan_.consumers) + ");");
@@ -147,9 +157,30 @@ void Printer::head() {
   line("tc_ready();");
   line("}");
   if (problem_.columns) zeros();
+  if (maps()) maps_of_operands();
   line("__syncthreads();");
   line("int stage = 0;");
   line("u32 parity = 0;");
+}
+
+/// Each block has its own, made where the first stage will lie.
+void Printer::maps_of_operands() {
+  line("char* const map = maps + blockIdx.x * " + number(map_bytes) + ";");
+  line("if (threadIdx.x < 32) {");
+  line("if (threadIdx.x < 16) tc_clear(base + threadIdx.x * 16);");
+  line("__syncwarp();");
+  for (const Operand operand : unpacked()) {
+    const std::string name = operand == Operand::a ? "a" : "b", offset = operand == Operand::a ? "0" : "128";
+    line("if (threadIdx.x == 0) tc_map_" + name + "(base + " + offset + ", " + name + "0);");
+    line("__syncwarp();");
+    line("tc_publish(map + " + offset + ", base + " + offset + ");");
+  }
+  line("if (threadIdx.x == 0) {");
+  for (const Operand operand : unpacked())
+    line("tc_acquire(map + " + std::string(operand == Operand::a ? "0" : "128") + ");");
+  line("tc_ready();");
+  line("}");
+  line("}");
 }
 
 /// What no copy brings.
@@ -201,7 +232,7 @@ void Printer::pass() {
   line("}");
 }
 
-std::vector<Operand> Printer::brought() const {
+std::vector<Operand> Printer::unpacked() const {
   std::vector<Operand> out;
   for (const Operand operand : {Operand::a, Operand::b}) {
     if (carrier(plan_, operand) != Carrier::packed) out.push_back(operand);
@@ -209,7 +240,7 @@ std::vector<Operand> Printer::brought() const {
   return out;
 }
 
-/// One thread asks for bulk copies. What is not packed all of the group bring, a stage later than they asked for it.
+/// One thread asks for bulk copies. What threads bring all of the group do, and tell of it some stages later.
 void Printer::feeder() {
   line("if (group == 0) {");
   const bool shares = plan_.consumers > 1 || plan_.blocks > 1;
@@ -226,7 +257,7 @@ void Printer::feeder() {
   line("for (int k = 0; k < " + number(depth_) + "; ++k) {");
   line("tc_poll(empty + stage * 8, parity ^ 1);");
   line("const u32 at = base + stage * " + number(stage_bytes(problem_, plan_)) + ";");
-  if (brought().size() < 2) copies();
+  if (!all || unpacked().size() < 2) copies();
   if (all) bring();
   advance();
   line("}");
@@ -244,22 +275,22 @@ void Printer::feeder() {
 
 /// Where a tile's operands begin in memory.
 void Printer::sources() {
-  const std::string product = plan_.split_k > 1 ? "slice / " + number(plan_.split_k) : std::string("slice");
   const std::string part = "slice % " + number(plan_.split_k);
   const auto from = [&](Operand operand) {
     if (problem_.slides(operand)) {
       const auto& columns = *problem_.columns;
       std::string text = operand == Operand::a ? "row" : "column";
-      if (problem_.moves(operand)) text += " + " + product + " * " + number(columns.planes * columns.positions) + "ll";
+      if (problem_.moves(operand))
+        text += " + " + product() + " * " + number(columns.planes * columns.positions) + "ll";
       return text;
     }
     const std::int64_t rows = operand == Operand::a ? extents_.rows_a : extents_.rows_b;
     std::string text =
-        problem_.moves(operand) ? product + " * " + number(rows * extents_.depth * 2) + "ll + " : std::string();
+        problem_.moves(operand) ? product() + " * " + number(rows * extents_.depth * 2) + "ll + " : std::string();
     if (plan_.split_k > 1) text += part + " * " + number(depth_ * rows * plan_.bk * 2) + "ll + ";
     return text + (operand == Operand::a ? "row" : "column") + " * " + number(plan_.bk * 2) + "ll";
   };
-  if (!brings(plan_)) {
+  if (!reads(plan_)) {
     line("const long long from_a = " + from(Operand::a) + ", from_b = " + from(Operand::b) + ";");
   } else {
     for (const Operand operand : {Operand::a, Operand::b}) {
@@ -268,9 +299,10 @@ void Printer::sources() {
         line("const long long from_" + name + " = " + from(operand) + ";");
         continue;
       }
+      if (maps()) continue;
       line("int at_" + name + "[" + number(bringing_places(plan_, operand)) + "];");
-      line("tc_find_" + name + "(at_" + name + ", " + (problem_.batches > 1 ? product : "0") + ", " +
-           (operand == Operand::a ? "row" : "column") + ", threadIdx.x);");
+      line("tc_find_" + name + "(at_" + name + ", " + product() + ", " + (operand == Operand::a ? "row" : "column") +
+           ", threadIdx.x);");
     }
     line("const int begin = " + (plan_.split_k > 1 ? part + " * " + number(depth_ * plan_.bk) : "0") + ";");
   }
@@ -297,12 +329,20 @@ void Printer::copies() {
          number(rows * plan_.bk * 2) + "ll, " + number(copy.bytes) + ", full + stage * 8);");
   }
   if (problem_.columns) slide();
+  if (maps()) {
+    for (const Operand operand : unpacked()) {
+      const bool is_a = operand == Operand::a;
+      line("tc_fetch_" + std::string(is_a ? "a" : "b") + "(at + " + number(part_offset(problem_, plan_, operand, 0)) +
+           ", map + " + (is_a ? "0" : "128") + ", " + product() + ", " + (is_a ? "row" : "column") + ", begin + k * " +
+           number(plan_.bk) + ", full + stage * 8);");
+    }
+  }
   if (brings(plan_)) line("}");
 }
 
 /// A stage of what is not packed, and the news of the one that was asked for some stages ago.
 void Printer::bring() {
-  for (const Operand operand : brought()) {
+  for (const Operand operand : unpacked()) {
     const std::string name = operand == Operand::a ? "a" : "b";
     line("tc_bring_" + name + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", " + name + "0, at_" +
          name + ", begin + k * " + number(plan_.bk) + ", threadIdx.x);");

@@ -41,7 +41,7 @@ Packing print_mending(const Product& product, int multiprocessors) {
   mending.threads = mending_threads;
   mending.blocks = std::min((points + mending_threads - 1) / mending_threads, mending_blocks * multiprocessors);
 
-  writer.out = std::string(printing::prelude(true)) + std::string(machine_text()) +
+  writer.out = place_prelude() + std::string(machine_text()) +
                "template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }\n";
   writer.line("// ---- kernel ----");
   writer.open(

@@ -181,7 +181,7 @@ class PackingPrinter {
 
   Packing print(const Sliding* beside, const Columns* columns) {
     describe();
-    writer_.out = std::string(printing::prelude(true)) + std::string(machine_text()) + std::string(packing_text()) +
+    writer_.out = place_prelude() + std::string(machine_text()) + std::string(packing_text()) +
                   std::string(scaled_ ? scaling_text() : "");
     writer_.line("// ---- kernel ----");
     print_values(writer_, kernel_, c_, operand_, sum_of(c_, beside), columns, plan_);

@@ -51,7 +51,7 @@ class SlidePrinter {
     packing.part_bytes = part_bytes_;
     packing.exponents = again ? products_ * sliding_.images : 0;
     const bool splits = parts(plan_) == 2, scaled = scales(plan_);
-    writer.out = std::string(printing::prelude(true)) + std::string(machine_text()) + std::string(packing_text()) +
+    writer.out = place_prelude() + std::string(machine_text()) + std::string(packing_text()) +
                  (scaled ? std::string(scaling_text()) + noting : "");
     writer.line("// ---- kernel ----");
     values(writer);

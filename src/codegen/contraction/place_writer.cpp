@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/emit/cuda_emit.h"
 #include "codegen/emit/cuda_math.h"
 
 namespace planish::codegen::contraction {
@@ -20,6 +21,10 @@ bool fits_int(const Kernel& kernel) {
 }
 
 }  // namespace
+
+std::string place_prelude() {
+  return std::string(printing::prelude(true)) + std::string(printing::fast_prelude());
+}
 
 PlaceWriter::PlaceWriter(const Kernel& kernel) : kernel_(kernel), wide_(!fits_int(kernel)) {
   for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) names_.push_back(fmt::format("d{}", v));

@@ -12,6 +12,9 @@
 /// Prints nodes of a contraction kernel at one place of its space, whose coordinates `d3` are declared by decode().
 namespace planish::codegen::contraction {
 
+/// What its text needs before it, on a GPU.
+std::string place_prelude();
+
 class PlaceWriter : public printing::Speller {
  public:
   explicit PlaceWriter(const Kernel& kernel);

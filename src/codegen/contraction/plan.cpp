@@ -26,7 +26,7 @@ int chunk_bytes(const Problem& problem, const TilePlan& plan) {
 
 /// Of stages.
 int alignment(const TilePlan& plan) {
-  return brings(plan) ? swizzled_rows : 128;
+  return reads(plan) ? swizzled_rows : 128;
 }
 
 /// Of one part of an operand in a stage.
@@ -87,6 +87,10 @@ Carrier carrier(const TilePlan& plan, Operand operand) {
 }
 
 bool brings(const TilePlan& plan) {
+  return reads(plan) && plan.maps == 0;
+}
+
+bool reads(const TilePlan& plan) {
   return plan.carrier_a != Carrier::packed || plan.carrier_b != Carrier::packed;
 }
 
@@ -130,6 +134,9 @@ int stage_bytes(const Problem& problem, const TilePlan& plan) {
 int copied_bytes(const Problem& problem, const TilePlan& plan) {
   int bytes = 0;
   for (const Copy& copy : copies_of(problem, plan)) bytes += copy.bytes;
+  for (const Operand operand : {Operand::a, Operand::b}) {
+    if (plan.maps != 0 && carrier(plan, operand) != Carrier::packed) bytes += operand_bytes(problem, plan, operand);
+  }
   return bytes;
 }
 
@@ -170,6 +177,7 @@ int threads(const TilePlan& plan) {
 
 int feeder_registers(const TilePlan& plan) {
   if (brings(plan)) return plan.consumers == 3 ? 80 : 88;
+  if (reads(plan)) return 40;
   return plan.consumers == 3 ? 32 : 24;
 }
 
@@ -293,7 +301,7 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
     return bad("promote_k is a multiple of bk up to 512");
   }
   if (scales(plan) && plan.element != Element::f16) return bad("fp32 operands become fp16 parts");
-  if (brings(plan)) {
+  if (reads(plan)) {
     if (plan.scheme != Scheme::plain) return bad("operands that are not packed are multiplied as they are");
     if (problem.columns) return bad("what slides is packed, and so is the other operand");
     if (plan.bk % 64 != 0) return bad("bk is 64 or 128 where operands are not packed");
@@ -303,7 +311,7 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
       if (carrier(plan, operand) == Carrier::along_rows && rows != 64 && rows != 128 && rows != 256)
         return bad("bm and bn are 64, 128 or 256 of an operand that lies along its rows");
     }
-    if (65536 / (plan.blocks * threads(plan)) < feeder_registers(plan))
+    if (brings(plan) && 65536 / (plan.blocks * threads(plan)) < feeder_registers(plan))
       return bad("blocks leave their feeders too few registers");
   }
   const int sums = accumulator_registers(plan) * (accumulators(plan) + (promotes(plan) ? 1 : 0));

@@ -95,6 +95,7 @@ struct TilePlan {
   int strip_chunks = 0;
   Carrier carrier_a = Carrier::packed;
   Carrier carrier_b = Carrier::packed;
+  int maps = 0;        ///< 1: operands that are not packed come by tensor maps, 0: by a warpgroup's own copies
   int spin_limit = 0;  ///< polls of a barrier before the kernel traps; 0: for ever
 
   bool operator==(const TilePlan&) const = default;
@@ -138,14 +139,16 @@ int accumulators(const TilePlan& plan);                ///< sets of registers th
 bool promotes(const TilePlan& plan);                   ///< sums leave the tensor core every promote_k
 int tile_rows(const TilePlan& plan, Operand operand);  ///< bm or bn
 Carrier carrier(const TilePlan& plan, Operand operand);
-bool brings(const TilePlan& plan);  ///< whether there are operands that are not packed
+bool reads(const TilePlan& plan);   ///< whether there are operands that are not packed
+bool brings(const TilePlan& plan);  ///< whether threads copy them
 /// Stages that the feeder asks for before it says that the first of them is there; of operands that are not packed.
 int stages_under_way(const TilePlan& plan);
 /// The plan with so many strips and chunks a stage that its bk is near what it is and few zeros are multiplied, and
 /// with promote_k a multiple of that; as it is where nothing slides.
 TilePlan with_strips(const Problem& problem, TilePlan plan);
 int stage_bytes(const Problem& problem, const TilePlan& plan);
-int copied_bytes(const Problem& problem, const TilePlan& plan);  ///< of a stage: all but what stays zero
+/// Of a stage: what the copy engine brings, all but what stays zero.
+int copied_bytes(const Problem& problem, const TilePlan& plan);
 /// Where a stage's zeros lie, that no copy brings, and how many bytes; 0: there are none.
 struct Zeros {
   int target = 0, bytes = 0;

@@ -18,6 +18,8 @@ Result<Emitted> emit_pointwise(const Kernel& kernel, const PlanFacts& facts, con
                                const Genome& genome);
 Result<Emitted> emit_row(const Kernel& kernel, const PlanFacts& facts, const Device& device, const Genome& genome);
 
+/// The machine's approximations and short forms of functions, after prelude(true); part of the next.
+std::string_view fast_prelude();
 /// Memory, shuffle and cluster helpers, after prelude(true).
 std::string_view cuda_memory_prelude();
 /// Before it where blocks of a launch wait for each other.

@@ -149,14 +149,20 @@ template <int H> PL_FN void pl_bulk_load(void* d, const void* s, int bytes, unsi
                  ::"r"(pl_shared_address(d)), "l"(s), "r"(bytes), "r"(pl_shared_address(b)) : "memory");
   }
 }
-PL_FN float pl_fast_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+)";
+
+constexpr const char* approximations =
+    R"(PL_FN float pl_fast_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 PL_FN float pl_fast_exp(float x) { return pl_fast_exp2(x * 1.44269504f); }
 PL_FN float pl_fast_rcp(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 PL_FN float pl_fast_sigmoid(float x) { return pl_fast_rcp(1.0f + pl_fast_exp(-x)); }
 PL_FN float pl_fast_sqrt(float x) { float r; asm("sqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 PL_FN float pl_fast_tanh(float x) { float r; asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 PL_FN float pl_fast_div(float a, float b) { float r; asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
-PL_FN void pl_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+)";
+
+constexpr const char* behind =
+    R"(PL_FN void pl_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> PL_FN void pl_copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 template <typename T> PL_FN T pl_xor(T v, int mask) {
   if constexpr (sizeof(T) >= 4) return __shfl_xor_sync(0xffffffffu, v, mask); else return (T)__shfl_xor_sync(0xffffffffu, (int)v, mask);
@@ -208,8 +214,14 @@ template <typename T, typename D> PL_FN T pl_bits(D v) {
 
 }  // namespace
 
+std::string_view fast_prelude() {
+  static const std::string text = std::string(approximations) + std::string(math_prelude());
+  return text;
+}
+
 std::string_view cuda_memory_prelude() {
-  static const std::string text = std::string(machine) + std::string(math_prelude()) + "// ---- kernel ----\n";
+  static const std::string text =
+      std::string(machine) + approximations + behind + std::string(math_prelude()) + "// ---- kernel ----\n";
   return text;
 }
 

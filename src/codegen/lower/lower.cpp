@@ -667,8 +667,6 @@ class Attempt {
         return unsupported("an output that would be written several times");
     }
     if (low_.has_contracted()) PLANISH_CHECK(become_contraction(kernel_));
-    if (kernel_.anchor == Anchor::contraction && !limits_.narrow_contractions && contraction_passes(kernel_) == 1)
-      return unsupported("a product of two 16-bit factors");
     return {};
   }
 

@@ -32,7 +32,6 @@ struct LowerLimits {
   bool parts = true;  ///< where nothing else does, parts of rows may be folded beside the rows (see codegen/segments.h)
   bool contractions =
       false;  ///< matrix products and convolutions may be lowered (see codegen/contraction/contraction.h)
-  bool narrow_contractions = true;  ///< also those of two 16-bit factors
 };
 
 /// One kernel that computes `outputs` from everything that the nodes in `inside` (flags by node index) do not make

@@ -72,7 +72,7 @@ class Back {
     std::vector<bool> inside(rewritten_.nodes.size(), false);
     inside[static_cast<std::size_t>(index)] = true;
     LowerLimits limits = limits_;
-    limits.contractions = limits.narrow_contractions = true;
+    limits.contractions = true;
     auto kernel = lower(rewritten_, inside, std::vector{*node.outs[0]}, limits);
     if (!kernel) return fail("not_local", node.op + " cannot be described: " + kernel.error().message);
     Region region = region_of(rewritten_, usage_, {index}, std::move(*kernel), {});
