@@ -319,6 +319,7 @@ inline std::vector<ContractionSample> contraction_samples(bool large) {
   add(transposed_sample(120, 72, 40));
   add(mm_sample(130, 66, 96, DType::f16));
   add(mm_sample(130, 66, 96, DType::bf16));
+  add(mm_sample(70, 51, 64, DType::f16));
   add(activated_sample(72, 136, 40));
   add(activated_sample(72, 136, 40, DType::bf16));
   // What main loops read where it lies, along k and along rows, where neither fills its tiles.

@@ -9,6 +9,7 @@
 #include "codegen/contraction/exponents.h"
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/place_writer.h"
+#include "codegen/emit/cuda_access.h"
 #include "codegen/emit/cuda_pattern.h"
 #include "codegen/variables.h"
 
@@ -55,6 +56,7 @@ class StorePrinter {
       // Stores alone wait for nobody; it is loads that ask for whole runs.
       if (!loads_.empty()) weave_ = woven();
     }
+    paired_ = may_pair();
   }
 
   Epilogue print() {
@@ -74,7 +76,14 @@ class StorePrinter {
       writer_.line(fmt::format("constexpr int weave = rows % {0} == 0 && columns % 32 == 0 ? {0} : 1;", weave_));
     writer_.line(weave_ > 1 ? "constexpr int step = 32 / weave;" : "constexpr int weave = 1, step = 32;");
     writer_.fold = "folded";
+    if (paired_) {
+      writer_.open("if constexpr (columns > 1) {");
+      in_pairs();
+      writer_.close();
+      writer_.open("else {");
+    }
     loads_.empty() ? one_by_one() : in_batches();
+    if (paired_) writer_.close();
     writer_.close();
     epilogue.text = std::move(writer_.out);
     return epilogue;
@@ -100,6 +109,24 @@ class StorePrinter {
     const ir::IndexExpr& place = kernel_.outputs.front().index;
     const std::int64_t count = kernel_.space.extent(c_.m.back());
     return place.coefficient_of(c_.m.back()) == 1 && place.coefficient_of(c_.n.back()) == count ? count : 1;
+  }
+
+  /// Results of 16 bits whose neighbours, from even columns on, are 32 aligned bits of each output, and are results
+  /// both or neither. Residuals are read one by one, and so are these then stored.
+  bool may_pair() const {
+    if (apart_ || !loads_.empty() || weave_ > 1 || c_.n.empty()) return false;
+    const int v = c_.n.back();
+    if (kernel_.space.extent(v) % 2 != 0) return false;
+    if (slides(Operand::b)) {
+      const Slide& last = sliding_->slides.back();
+      if (last.row != v || last.rows % 2 != 0 || last.places % 2 != 0) return false;
+    }
+    return std::ranges::all_of(kernel_.outputs, [&](const Output& output) {
+      const printing::Lanes lanes{printing::Lanes::Mode::along, 2, v, {}, {}};
+      const auto access = printing::classify(output.index, output.where, output.dtype, kernel_.space, lanes);
+      return size_of(output.dtype) == 2 && output.where.empty() && access.kind == printing::Access::Kind::vector &&
+             access.unit == 2;
+    });
   }
 
   /// Coordinates of a factor's row at the position `linear`; the condition under which it is not one of those behind
@@ -176,8 +203,8 @@ class StorePrinter {
     for (const int id : loads_) writer_.line(fmt::format("l{}{} = {};", id, index, guarded(id)));
   }
 
-  /// The rest of the function, where `index` is the element of what was loaded ahead.
-  void finish(std::string_view index) {
+  /// What is computed of `folded`, where `index` is the element of what was loaded ahead.
+  void compute(std::string_view index) {
     std::map<int, std::string> spelled;
     for (const int id : own_) {
       if (kernel_.nodes[static_cast<std::size_t>(id)].op == Op::load) spelled[id] = fmt::format("({})", guarded(id));
@@ -187,9 +214,14 @@ class StorePrinter {
     all.insert(all.end(), loads_.begin(), loads_.end());
     std::ranges::sort(all);
     writer_.at_hand = [&](int id) { return spelled.at(id); };
-    writer_.line("const float folded = sums(r + lane % weave, j + lane / weave);");
     writer_.these(all);
     writer_.at_hand = nullptr;
+  }
+
+  /// The rest of the function, where `index` is the element of what was loaded ahead.
+  void finish(std::string_view index) {
+    writer_.line("const float folded = sums(r + lane % weave, j + lane / weave);");
+    compute(index);
     writer_.open("if (ok) {");
     writer_.stores();
     writer_.close();
@@ -237,6 +269,39 @@ class StorePrinter {
     writer_.close();
   }
 
+  /// Each thread has neighbours, which it stores at once.
+  void in_pairs() {
+    loop(is_short() ? "2" : "1", "int r = 0; r < rows; ++r");
+    row();
+    writer_.these(shared_);
+    loop("", "int j = 0; j < columns; j += 64");
+    writer_.line("bool ok = columns % 64 == 0 || j + lane * 2 < columns;");
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
+      writer_.line(fmt::format("unsigned both{} = 0;", o));
+      writer_.line(fmt::format("{} place{} = 0;", writer_.coordinate(), o));
+    }
+    for (const int side : {0, 1}) {
+      writer_.open("{");
+      writer_.line(fmt::format("const int at = x + j + lane * 2 + {};", side));
+      const std::string there = decode("at", c_.n, Operand::b);
+      if (side == 0) writer_.line(fmt::format("ok = ok & (at < end){};", there.empty() ? "" : " & " + there));
+      writer_.line(fmt::format("const float folded = sums(r, j + lane * 2 + {});", side));
+      compute("");
+      for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
+        const Output& output = kernel_.outputs[o];
+        const DType from = kernel_.nodes[static_cast<std::size_t>(output.node)].dtype;
+        writer_.line(fmt::format("both{} |= (unsigned){} << {};", o,
+                                 printing::store_form(writer_.name(output.node), from, output.dtype), side * 16));
+        if (side == 0) writer_.line(fmt::format("place{} = {};", o, writer_.place_of(output.index)));
+      }
+      writer_.close();
+    }
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
+      writer_.line(fmt::format("if (ok) *(unsigned*)(out{0} + place{0}) = both{0};", o));
+    writer_.close();
+    writer_.close();
+  }
+
   /// So many rows or columns of 8 elements a thread each are loaded at once.
   void in_batches() {
     const std::size_t most = is_short() ? loads_at_once : loads_at_once / 2;
@@ -269,6 +334,7 @@ class StorePrinter {
   std::int64_t phases_ = 1;  ///< settings of the last variables of rows that each call has
   std::size_t phase_variables_ = 0;
   std::int64_t weave_ = 1;
+  bool paired_ = false;
 };
 
 }  // namespace
