@@ -93,7 +93,7 @@ std::string take(const Kernel& kernel, const Fold& fold, const FieldName& a, con
   if (fold.kind == Fold::Kind::plain)
     return fmt::format("{} = {};", a(""), combine(reduction.kind, reduction.accumulate, a(""), value));
   return fmt::format("{}<{}>({}, {}, {}, {});", fold.rising && element ? "pl_later" : "pl_extreme",
-                     reduction.kind == ReduceKind::argmax, a("v"), a("i"), value, at);
+                     info(reduction.kind).value == ReduceKind::max, a("v"), a("i"), value, at);
 }
 
 std::string_view fold_prelude() {
