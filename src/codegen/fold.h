@@ -9,7 +9,8 @@
 #include "codegen/table.h"
 
 /// One table of the kinds of folds: what each is as algebra, and how each backend spells it. All that treats folds by
-/// kind reads it: a kind is its name and its row here. Scans (running values) are a second table, over the same folds.
+/// kind reads it: a kind is its name and its row here. Scans (running values) are a second table, over the same folds;
+/// a third has the states that two folds share.
 namespace planish::codegen {
 
 enum class ReduceKind : std::uint8_t { sum, product, max, min, any, all, argmax, argmin };
@@ -136,6 +137,36 @@ static_assert(in_order(all, &ScanInfo::kind) && numbered(all, &ScanInfo::key));
 
 constexpr const ScanInfo& info(ScanKind kind) {
   return table_of_scans::all[static_cast<std::size_t>(kind)];
+}
+
+/// Two folds that one sweep finds together, although the second folds what is relative to the first one's result: what
+/// is kept is more than a value for each. How it is kept, merged and finished says the backend that has such states
+/// (emit/cuda_fold.h).
+enum class JointKind : std::uint8_t {
+  exponentials,  ///< a maximum of x, and the sum of exp(x - base), base made of that maximum
+  deviations,    ///< a sum of x, and the sum of (x - mean)²
+};
+
+struct JointInfo {
+  JointKind kind;
+  ReduceKind leader;    ///< of x
+  ReduceKind follower;  ///< of `of` x - base
+  Op of;                ///< mul: of the difference with itself
+  bool mean;            ///< the base must be the leader's result over the number of elements
+};
+
+namespace table_of_joints {
+
+inline constexpr std::array all{
+    JointInfo{JointKind::exponentials, ReduceKind::max, ReduceKind::sum, Op::exp, false},
+    JointInfo{JointKind::deviations, ReduceKind::sum, ReduceKind::sum, Op::mul, true},
+};
+static_assert(in_order(all, &JointInfo::kind));
+
+}  // namespace table_of_joints
+
+constexpr const JointInfo& info(JointKind kind) {
+  return table_of_joints::all[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace planish::codegen

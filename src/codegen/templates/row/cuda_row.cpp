@@ -442,7 +442,7 @@ class RowWriter {
       const int f = pair.follower;
       const std::string value = w.name(pair.x);
       const std::string known = twice.second_name(pair.x, first);
-      if (pair.kind == OnlinePair::Kind::exponentials) {
+      if (pair.kind == JointKind::exponentials) {
         w.line(fmt::format("float top{}[{}] = {{{}}};", l, plan_.width, bottoms));
         first += inside_only(fmt::format("top{0}[j] = pl_max(top{0}[j], {1});", l, value));
         second += inside_only(fmt::format("acc{}[j] += {};", f, exponential(fmt::format("{} - base{}", known, l))));
@@ -465,7 +465,7 @@ class RowWriter {
     for (const auto& pair : pairs) {
       const int l = pair.leader;
       const int f = pair.follower;
-      if (pair.kind == OnlinePair::Kind::exponentials) {
+      if (pair.kind == JointKind::exponentials) {
         w.line(fmt::format("const float next{0} = pl_max(base{0}, {1});", l,
                            combined_lanes(ReduceKind::max, DType::f32, fmt::format("top{}", l), plan_.width)));
         w.line(fmt::format("const float fall{0} = {1};", l, exponential(fmt::format("base{0} - next{0}", l))));
@@ -496,7 +496,7 @@ class RowWriter {
   /// infinite or NaN maximum decides the sum alone).
   void finish_followers(int s) {
     for (const auto& pair : pairs_of(s)) {
-      if (pair.kind != OnlinePair::Kind::exponentials) continue;
+      if (pair.kind != JointKind::exponentials) continue;
       const std::string finite = fmt::format("fabsf(red{}) < PL_INF_F32", pair.leader);
       const Node& base = kernel_.nodes[static_cast<std::size_t>(pair.base)];
       if (base.op == Op::reduced && base.reduction == pair.leader) {
@@ -590,7 +590,7 @@ class RowWriter {
 
   void declare_pairs(const std::vector<OnlinePair>& pairs) {
     for (const auto& pair : pairs) {
-      if (pair.kind == OnlinePair::Kind::exponentials) {
+      if (pair.kind == JointKind::exponentials) {
         w.line(fmt::format("float base{} = {};", pair.leader, lowest));
       } else {
         w.line(fmt::format("float mean{0} = 0.0f, count{0} = 0.0f;", pair.leader));
@@ -723,7 +723,7 @@ class RowWriter {
       }
       const auto f = static_cast<std::size_t>(pair->follower);
       w.open("{");
-      if (pair->kind == OnlinePair::Kind::exponentials) {
+      if (pair->kind == JointKind::exponentials) {
         w.line(fmt::format("const float own = red{};", r));
         butterfly(r, width);
         w.line(fmt::format("red{} *= {};", f, exponential(fmt::format("own - red{}", r))));
@@ -815,7 +815,7 @@ class RowWriter {
     for (const auto& pair : pairs) mine.push_back(static_cast<std::size_t>(pair.follower));
     const auto running = [&](std::size_t r) {
       const OnlinePair* pair = plan_.led_by(static_cast<int>(r));
-      return pair != nullptr && pair->kind == OnlinePair::Kind::exponentials;
+      return pair != nullptr && pair->kind == JointKind::exponentials;
     };
     for (const std::size_t r : mine) {
       const auto& reduction = kernel_.reductions[r];
@@ -833,7 +833,7 @@ class RowWriter {
                        running(r) ? std::string(lowest) : neutral(reduction.kind, reduction.accumulate)});
     }
     for (const auto& pair : pairs) {
-      if (pair.kind == OnlinePair::Kind::deviations)
+      if (pair.kind == JointKind::deviations)
         slots.push_back({fmt::format("count{}", pair.leader), fmt::format("n{}", pair.leader), "float", "0.0f"});
     }
     const bool turns = plan_.takes_turns();
@@ -868,7 +868,7 @@ class RowWriter {
     }
     for (const auto& pair : pairs) {
       // The element that is the maximum adds 1 to the sum: a sum of 0 saw nothing above -inf.
-      if (pair.kind == OnlinePair::Kind::exponentials)
+      if (pair.kind == JointKind::exponentials)
         w.line(fmt::format("if (red{} == 0.0f) red{} = -PL_INF_F32;", pair.follower, pair.leader));
     }
   }
