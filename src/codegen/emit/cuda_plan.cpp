@@ -483,7 +483,7 @@ PlanFacts::PlanFacts(const Kernel& kernel) : places(place(kernel)), pairs(online
   shared_streams = streamable(kernel, true);
   needs = needed_when(kernel);
   asked = asked_by(kernel, needs);
-  if (kernel.anchor == Anchor::row) predicate = vector_predicate(kernel, needs);
+  if (kernel.has_rows()) predicate = vector_predicate(kernel, needs);
   steps = std::make_shared<StepsMade>();
   store_sweep = store_sweep_online = store_sweeps(kernel);
   if (!pairs.empty()) {
