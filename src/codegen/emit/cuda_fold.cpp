@@ -175,7 +175,9 @@ const Plain plain_state;
 const Position position_state;
 const Exponentials exponentials_state;
 const Deviations deviations_state;
-const std::array<const JointState*, table_of_joints::all.size()> joints{&exponentials_state, &deviations_state};
+/// In the order of JointKind.
+const auto joints = std::to_array<const JointState*>({&exponentials_state, &deviations_state});
+static_assert(joints.size() == table_of_joints::all.size());
 
 }  // namespace
 

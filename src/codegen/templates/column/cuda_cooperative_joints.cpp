@@ -125,7 +125,8 @@ class CooperativeStates::Deviations : public Joint {
 const CooperativeStates::Joint& CooperativeStates::joint_of(const Fold& fold) {
   static const Exponentials exponentials;
   static const Deviations deviations;
-  static const std::array<const Joint*, table_of_joints::all.size()> all{&exponentials, &deviations};
+  static const auto all = std::to_array<const Joint*>({&exponentials, &deviations});  // in the order of JointKind
+  static_assert(all.size() == table_of_joints::all.size());
   return *all[static_cast<std::size_t>(fold.joint->kind())];
 }
 

@@ -123,7 +123,8 @@ class RowDeviations : public RowJoint {
 const RowJoint& row_joint(JointKind kind) {
   static const RowExponentials exponentials;
   static const RowDeviations deviations;
-  static const std::array<const RowJoint*, table_of_joints::all.size()> all{&exponentials, &deviations};
+  static const auto all = std::to_array<const RowJoint*>({&exponentials, &deviations});  // in the order of JointKind
+  static_assert(all.size() == table_of_joints::all.size());
   return *all[static_cast<std::size_t>(kind)];
 }
 
