@@ -1,3 +1,5 @@
+#include "codegen/cost.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -6,11 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/fold.h"
-#include "codegen/kernel.h"
-#include "codegen/operation.h"
-#include "codegen/passes.h"
-#include "codegen/phases.h"
 #include "codegen/variables.h"
 
 namespace planish::codegen {
@@ -254,46 +251,10 @@ class Shares {
   std::map<int, double> known_;
 };
 
-/// Operations of attention. What scores are made of is computed once for all columns of the values, although a fold's
-/// result counts as moving with all outer variables.
-void add_attention(const Kernel& kernel, const std::vector<std::vector<bool>>& variables, Cost& total) {
-  const Reduction& product = *std::ranges::find_if(kernel.reductions, &Reduction::part);
-  const Reduction& weighted = *std::ranges::max_element(kernel.reductions, {}, &Reduction::phase);
-  const auto is_column = [&](std::size_t v) {
-    return v + static_cast<std::size_t>(kernel.inner) < kernel.space.extents.size() &&
-           !variables[static_cast<std::size_t>(product.arg)][v];
-  };
-  std::vector<bool> of_columns;  // by node: of something read for a column, or of the results
-  const auto times = [&](std::size_t n) {
-    double out = 1;
-    for (std::size_t v = 0; v < kernel.space.extents.size(); ++v) {
-      if (variables[n][v] && (of_columns[n] || !is_column(v))) out *= static_cast<double>(kernel.space.extents[v]);
-    }
-    return out;
-  };
-  for (std::size_t n = 0; n < kernel.nodes.size(); ++n) {
-    const Node& node = kernel.nodes[n];
-    bool mine = node.op == Op::reduced && &kernel.reductions[static_cast<std::size_t>(node.reduction)] == &weighted;
-    for (std::size_t v = 0; v < kernel.space.extents.size(); ++v)
-      mine = mine || (is_column(v) && node.op != Op::reduced && node.args.empty() && variables[n][v]);
-    for (const int a : node.args) mine = mine || of_columns[static_cast<std::size_t>(a)];
-    of_columns.push_back(mine);
-    const auto id = static_cast<int>(n);
-    if (id != product.arg && id != weighted.arg) total.flops += weight(info(node.op).cost) * times(n);
-  }
-  for (const Reduction& reduction : kernel.reductions) {
-    const double each = times(static_cast<std::size_t>(reduction.arg));
-    const bool multiplies = &reduction == &product || &reduction == &weighted;
-    total.flops += (multiplies ? 2 : 1) * each;
-    if (multiplies) total.products += 2 * each;
-  }
-  total.passes = 3;
-}
-
 }  // namespace
 
-Cost cost(const Kernel& kernel) {
-  Cost total;
+double least_bytes(const Kernel& kernel) {
+  double bytes = 0;
   const auto variables = variables_of(kernel);
   // One input read at several places of the same elements (x and its mean) counts once; different parts add up to no
   // more than the whole.
@@ -336,17 +297,18 @@ Cost cost(const Kernel& kernel) {
     for (std::size_t d = 0; d < kernel.inputs[i].shape.size(); ++d) {
       if (kernel.inputs[i].strides[d] != 0) stored *= static_cast<double>(kernel.inputs[i].shape[d]);
     }
-    total.bytes += std::min(elements, stored) * size_of(kernel.inputs[i].dtype);
+    bytes += std::min(elements, stored) * size_of(kernel.inputs[i].dtype);
   }
+  for (const Output& output : kernel.outputs) bytes += touched(output.index, kernel.space) * size_of(output.dtype);
+  return bytes;
+}
+
+Cost streaming_cost(const Kernel& kernel) {
+  Cost total;
+  total.bytes = least_bytes(kernel);
+  const auto variables = variables_of(kernel);
   double points = 1;
   for (const std::int64_t extent : kernel.space.extents) points *= static_cast<double>(extent);
-  for (const Output& output : kernel.outputs) {
-    total.bytes += touched(output.index, kernel.space) * size_of(output.dtype);
-  }
-  if (kernel.anchor == Anchor::attention) {
-    add_attention(kernel, variables, total);
-    return total;
-  }
   // Which variables each node moves with decides how often it is computed.
   for (std::size_t n = 0; n < kernel.nodes.size(); ++n) {
     double times = 1;
@@ -356,11 +318,6 @@ Cost cost(const Kernel& kernel) {
     total.flops += weight(info(kernel.nodes[n].op).cost) * times;
   }
   total.flops += static_cast<double>(kernel.reductions.size()) * points;
-  if (kernel.anchor == Anchor::contraction) {
-    total.products = 2 * points * contraction::tapped(contraction::phased(kernel));
-    total.flops -= 2 * points - total.products;
-    total.passes = contraction_passes(kernel);
-  }
   for (const Scan& scan : kernel.scans) total.flops += info(scan.kind).operations * points;
   return total;
 }

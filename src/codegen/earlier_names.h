@@ -9,7 +9,7 @@ namespace planish::codegen {
 /// Today's name of a gene; the same where it never had another.
 std::string_view present_gene_name(std::string_view stored);
 
-/// What a kind of kernel (anchor_name) was stored as; empty where it never had another name.
+/// What a kind of kernel (AnchorInfo::name) was stored as; empty where it never had another name.
 std::string_view earlier_anchor_name(std::string_view name);
 
 }  // namespace planish::codegen

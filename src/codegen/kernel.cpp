@@ -27,7 +27,7 @@ OutOfRange out_of_range(DType dtype) {
 
 std::string text(const Kernel& kernel) {
   std::string out =
-      fmt::format("{} space [{}] inner {}{}{}{}\n", anchor_name(kernel.anchor), fmt::join(kernel.space.extents, ", "),
+      fmt::format("{} space [{}] inner {}{}{}{}\n", info(kernel.anchor).name, fmt::join(kernel.space.extents, ", "),
                   kernel.inner, kernel.across == 0 ? "" : fmt::format(" across {}", kernel.across),
                   kernel.parts == 0 ? "" : fmt::format(" parts {}", kernel.parts), kernel.reversed ? " reversed" : "");
   for (std::size_t i = 0; i < kernel.inputs.size(); ++i) {
@@ -42,13 +42,13 @@ std::string text(const Kernel& kernel) {
                        reduction.across ? "across "
                        : reduction.part ? "of parts "
                                         : "",
-                       reduce_name(reduction.kind), reduction.arg,
+                       info(reduction.kind).name, reduction.arg,
                        reduction.at < 0 ? "" : fmt::format(" at %{}", reduction.at), name(reduction.accumulate),
                        reduction.phase);
   }
   for (std::size_t s = 0; s < kernel.scans.size(); ++s) {
     const Scan& scan = kernel.scans[s];
-    out += fmt::format("s{} = running {} %{}{} in {}\n", s, scan_name(scan.kind), scan.arg,
+    out += fmt::format("s{} = running {} %{}{} in {}\n", s, info(scan.kind).name, scan.arg,
                        scan.at < 0 ? "" : fmt::format(" at %{}", scan.at), name(scan.accumulate));
   }
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o) {

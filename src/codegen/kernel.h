@@ -5,109 +5,15 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "codegen/anchor.h"
+#include "codegen/fold.h"
+#include "codegen/operation.h"
 #include "ir/index.h"
 
 /// The semantic form of one fused kernel: what is computed, not how. Partition builds it from graph nodes, emitters
 /// turn it (with a Genome) into CUDA C++ or C++. Everything here is plain data; no ownership beyond the vectors;
 /// thread-safe to read.
 namespace planish::codegen {
-
-enum class Anchor : std::uint8_t {
-  pointwise,  ///< every output has one element for each point of the space
-  row,   ///< some variables (the inner ones) are reduced; outputs live on all points or on the outer variables only
-  scan,  ///< a row kernel with running values along the inner variables
-  row_and_column,  ///< a row kernel that folds across its rows as well (see cross.h)
-  segmented_row,   ///< a row kernel that folds parts of its rows as well (see parts.h)
-  contraction,     ///< a row kernel whose one fold is a sum of products of two factors (see contraction/contraction.h)
-  attention,       ///< a product along rows whose elements are made of another product's (see attention/attention.h)
-};
-
-/// Scalar operations. Types are those of Node::dtype unless said otherwise. Floating operations on f16/bf16 nodes are
-/// computed in f32 and *not* rounded between operations of one kernel; `cast` to f16/bf16 rounds only where the graph
-/// had an explicit cast (its `rounds` flag). NaN and Inf behave as in PyTorch: maximum/minimum propagate NaN,
-/// comparisons with NaN are false (ne true), integer floor_div/remainder follow Python's sign rules, shifts and integer
-/// overflow wrap.
-enum class Op : std::uint8_t {
-  constant,  ///< Node::value (bit pattern in `bits` for integers)
-  load,      ///< Kernel::inputs[Node::input] at Node::index + Σ args[i]·strides[i] where every bound of Node::where
-             ///< holds, else constant `bits`/`value`. Nothing is read where some args[i] is not in [0, limits[i]): the
-             ///< value is then `out_of_range`
-  index,     ///< the integer value of Node::index (arange and friends)
-  reduced,   ///< result of Kernel::reductions[Node::reduction], one value for each setting of the outer variables
-  scanned,   ///< Kernel::scans[Node::scan] so far: the element at hand included, or (Node::exclusive) all before it
-  cast,      ///< converts args[0] to dtype with torch's rules (float→int truncates, →bool is != 0)
-  neg,
-  abs,
-  sign,
-  ceil,
-  floor,
-  round_even,
-  trunc,
-  frac,
-  reciprocal,
-  sqrt,
-  rsqrt,
-  exp,
-  exp2,
-  expm1,
-  log,
-  log2,
-  log10,
-  log1p,
-  sin,
-  cos,
-  tan,
-  asin,
-  acos,
-  atan,
-  sinh,
-  cosh,
-  tanh,
-  asinh,
-  acosh,
-  atanh,
-  erf,
-  erfc,
-  sigmoid,
-  logical_not,
-  bitwise_not,
-  isnan,
-  isinf,
-  isfinite,
-  relu,
-  add,
-  sub,
-  mul,
-  div,  ///< div is true division on floats
-  floor_div,
-  trunc_div,
-  remainder,
-  fmod,
-  pow,
-  atan2,
-  maximum,
-  minimum,
-  fmax,
-  fmin,
-  hypot,
-  copysign,
-  eq,
-  ne,
-  lt,
-  le,
-  gt,
-  ge,  ///< args share a dtype; result is boolean
-  logical_and,
-  logical_or,
-  logical_xor,
-  bitwise_and,
-  bitwise_or,
-  bitwise_xor,
-  shift_left,
-  shift_right,
-  select,  ///< args: boolean condition, then, else
-  fma,     ///< args[0]*args[1]+args[2]
-};
 
 /// One scalar value of the expression DAG. Nodes are in topological order: args are smaller positions.
 struct Node {
@@ -139,8 +45,6 @@ struct OutOfRange {
 };
 OutOfRange out_of_range(DType dtype);
 
-enum class ReduceKind : std::uint8_t { sum, product, max, min, any, all, argmax, argmin };
-
 /// Folds Node `arg` over all inner variables, for each setting of the outer ones. Reductions are in dependency order:
 /// the argument may use `reduced` nodes of earlier reductions. max/min propagate NaN. argmax/argmin give the value that
 /// Node `at` has where `arg` is extreme; the first NaN counts as the extreme, and of equal values the one with the
@@ -162,13 +66,6 @@ struct Reduction {
   /// variables before those.
   bool part = false;
 };
-
-/// True for the kinds that carry a position.
-constexpr bool finds_position(ReduceKind kind) {
-  return kind == ReduceKind::argmax || kind == ReduceKind::argmin;
-}
-
-enum class ScanKind : std::uint8_t { sum, product, max, min, log_sum_exp };
 
 /// Folds Node `arg` along a row: over all inner variables before the point at hand in the order of the sweep, and the
 /// point itself. max/min propagate NaN. Neither `arg` nor a reduction's argument depends on a `scanned` node; `arg` may

@@ -2,27 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
-#include "codegen/fold.h"
 #include "codegen/operation.h"
 
 namespace planish::codegen {
-
-std::string_view reduce_name(ReduceKind kind) {
-  return info(kind).name;
-}
-
-std::string_view scan_name(ScanKind kind) {
-  static constexpr std::array names{"sum", "product", "max", "min", "log_sum_exp"};
-  return names[static_cast<std::size_t>(kind)];
-}
-
-std::string_view anchor_name(Anchor anchor) {
-  static constexpr std::array names{"pointwise",     "row",         "scan",     "row_and_column",
-                                    "segmented_row", "contraction", "attention"};
-  return names[static_cast<std::size_t>(anchor)];
-}
 
 std::string bounds_text(const std::vector<ir::Bound>& where) {
   std::string out;

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "codegen/table.h"
+
 namespace planish::codegen {
 namespace {
 

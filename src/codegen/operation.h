@@ -1,23 +1,98 @@
 #pragma once
 
-#include <array>
-#include <cstddef>
+#include <cstdint>
 #include <string_view>
-
-#include "codegen/kernel.h"
 
 /// One table of the scalar operations: what all that treats them by kind reads, and how families of them are spelled.
 /// What a backend says in a way of its own is said where it prints.
 namespace planish::codegen {
 
-/// Whether each row of a table stands at the place of its kind: so rows are found.
-template <typename Row, std::size_t count, typename Kind>
-constexpr bool in_order(const std::array<Row, count>& rows, Kind Row::* kind) {
-  for (std::size_t i = 0; i < count; ++i) {
-    if (rows[i].*kind != static_cast<Kind>(i)) return false;
-  }
-  return true;
-}
+/// Scalar operations. Types are those of Node::dtype unless said otherwise. Floating operations on f16/bf16 nodes are
+/// computed in f32 and *not* rounded between operations of one kernel; `cast` to f16/bf16 rounds only where the graph
+/// had an explicit cast (its `rounds` flag). NaN and Inf behave as in PyTorch: maximum/minimum propagate NaN,
+/// comparisons with NaN are false (ne true), integer floor_div/remainder follow Python's sign rules, shifts and integer
+/// overflow wrap.
+enum class Op : std::uint8_t {
+  constant,  ///< Node::value (bit pattern in `bits` for integers)
+  load,      ///< Kernel::inputs[Node::input] at Node::index + Σ args[i]·strides[i] where every bound of Node::where
+             ///< holds, else constant `bits`/`value`. Nothing is read where some args[i] is not in [0, limits[i]): the
+             ///< value is then `out_of_range`
+  index,     ///< the integer value of Node::index (arange and friends)
+  reduced,   ///< result of Kernel::reductions[Node::reduction], one value for each setting of the outer variables
+  scanned,   ///< Kernel::scans[Node::scan] so far: the element at hand included, or (Node::exclusive) all before it
+  cast,      ///< converts args[0] to dtype with torch's rules (float→int truncates, →bool is != 0)
+  neg,
+  abs,
+  sign,
+  ceil,
+  floor,
+  round_even,
+  trunc,
+  frac,
+  reciprocal,
+  sqrt,
+  rsqrt,
+  exp,
+  exp2,
+  expm1,
+  log,
+  log2,
+  log10,
+  log1p,
+  sin,
+  cos,
+  tan,
+  asin,
+  acos,
+  atan,
+  sinh,
+  cosh,
+  tanh,
+  asinh,
+  acosh,
+  atanh,
+  erf,
+  erfc,
+  sigmoid,
+  logical_not,
+  bitwise_not,
+  isnan,
+  isinf,
+  isfinite,
+  relu,
+  add,
+  sub,
+  mul,
+  div,  ///< div is true division on floats
+  floor_div,
+  trunc_div,
+  remainder,
+  fmod,
+  pow,
+  atan2,
+  maximum,
+  minimum,
+  fmax,
+  fmin,
+  hypot,
+  copysign,
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,  ///< args share a dtype; result is boolean
+  logical_and,
+  logical_or,
+  logical_xor,
+  bitwise_and,
+  bitwise_or,
+  bitwise_xor,
+  shift_left,
+  shift_right,
+  select,  ///< args: boolean condition, then, else
+  fma,     ///< args[0]*args[1]+args[2]
+};
 
 /// What an operation costs against an addition, roughly, on hardware with and without special units.
 enum class OperationCost : std::uint8_t {

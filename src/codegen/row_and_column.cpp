@@ -104,14 +104,15 @@ std::vector<RowColumnLevel> row_column_levels(const Kernel& kernel) {
 std::vector<RowColumnPair> row_column_pairs(const Kernel& kernel, bool across) {
   std::vector<RowColumnPair> out;
   const auto levels = row_column_levels(kernel);
+  const JointInfo& joint = info(JointKind::exponentials);
   const auto node_at = [&](int n) -> const Node& { return kernel.nodes[static_cast<std::size_t>(n)]; };
   for (std::size_t f = 0; f < kernel.reductions.size(); ++f) {
     const Reduction& follower = kernel.reductions[f];
-    if (follower.across != across || follower.phase != 1 || follower.kind != ReduceKind::sum ||
+    if (follower.across != across || follower.phase != 1 || follower.kind != joint.follower ||
         follower.accumulate != DType::f32)
       continue;
     const Node& exponential = node_at(follower.arg);
-    if (exponential.op != Op::exp || exponential.dtype == DType::f64) continue;
+    if (exponential.op != joint.of || exponential.dtype == DType::f64) continue;
     const Node& difference = node_at(exponential.args[0]);
     if (difference.op != Op::sub || difference.dtype == DType::f64) continue;
     RowColumnPair pair;
@@ -132,7 +133,7 @@ std::vector<RowColumnPair> row_column_pairs(const Kernel& kernel, bool across) {
     }
     if (leader < 0 || !alone) continue;
     const Reduction& first = kernel.reductions[static_cast<std::size_t>(leader)];
-    if (first.across != across || first.phase != 0 || first.kind != ReduceKind::max || first.arg != pair.x ||
+    if (first.across != across || first.phase != 0 || first.kind != joint.leader || first.arg != pair.x ||
         first.accumulate != DType::f32 || std::ranges::find(out, leader, &RowColumnPair::leader) != out.end())
       continue;
     pair.leader = leader;

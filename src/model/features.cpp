@@ -44,7 +44,7 @@ std::string kinds_of(const codegen::Kernel& kernel) {
     if (!structural(node.op)) kinds.emplace(codegen::info(node.op).name);
   }
   for (const auto& reduction : kernel.reductions)
-    kinds.insert(fmt::format("reduce_{}", codegen::reduce_name(reduction.kind)));
+    kinds.insert(fmt::format("reduce_{}", codegen::info(reduction.kind).name));
   return fmt::format("{}", fmt::join(kinds, " "));
 }
 
@@ -135,7 +135,7 @@ Result<Features> features_from_text(std::string_view text) {
 
 KernelClass classify(const codegen::Kernel& kernel) {
   KernelClass out;
-  out.pattern = codegen::anchor_name(kernel.anchor);
+  out.pattern = codegen::info(kernel.anchor).name;
   out.kinds = kinds_of(kernel);
   const auto rounded = [](std::int64_t n) { return std::lround(log2_of(static_cast<double>(n))); };
   out.bucket = fmt::format("{} o{} i{}", name(widest_dtype(kernel)), rounded(kernel.outer_extent()),

@@ -169,9 +169,9 @@ TEST_CASE("tensors beyond 2^31 elements are indexed with 64 bits") {
 TEST_CASE("pairs that one sweep can compute are found by structure") {
   const auto pairs = online_pairs(samples::logsumexp(8, 64).kernel);
   REQUIRE(pairs.size() == 1);
-  CHECK(pairs[0].kind == OnlinePair::Kind::exponentials);
+  CHECK(pairs[0].kind == JointKind::exponentials);
   REQUIRE(online_pairs(samples::layer_norm(8, 64).kernel).size() == 1);
-  CHECK(online_pairs(samples::layer_norm(8, 64).kernel)[0].kind == OnlinePair::Kind::deviations);
+  CHECK(online_pairs(samples::layer_norm(8, 64).kernel)[0].kind == JointKind::deviations);
   CHECK(online_pairs(samples::rms_norm(8, 64).kernel).empty());
   // A divisor other than the row's length is no mean.
   auto odd = samples::standardize(8, 64);

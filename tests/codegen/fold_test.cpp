@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
+#include <string>
 
+#include "codegen/emit/cuda_fold.h"
 #include "codegen/emit/expression.h"
 #include "codegen/emit/triton_value.h"
 #include "codegen/templates/genomes.h"
@@ -20,7 +23,7 @@ TEST_CASE("every kind of fold has a row that is whole") {
     CAPTURE(one.name);
     CHECK(&info(one.kind) == &one);
     CHECK(names.insert(one.name).second);
-    CHECK(finds_position(one.kind) == (one.value != one.kind));
+    CHECK(finds_position(one.kind) == one.name.starts_with("arg"));
     CHECK(info(one.value).identity == one.identity);
     CHECK(info(one.op).arity == 2);
     CHECK(one.truth == info(one.op).truth);
@@ -78,6 +81,46 @@ TEST_CASE("what a language cannot fold is not offered in it") {
     CHECK(find_gene(genes(sample.kernel, device), "language") == nullptr);
   }
   CHECK(positions > 0);
+}
+
+TEST_CASE("two folds that one sweep finds share a state, whose object says all of it") {
+  using namespace printing;
+  const auto state_of = [](const Kernel& kernel, JointKind kind) {
+    const auto pairs = online_pairs(kernel);
+    REQUIRE(pairs.size() == 1);
+    CHECK(pairs[0].kind == kind);
+    CHECK(kernel.reductions[static_cast<std::size_t>(pairs[0].leader)].kind == info(kind).leader);
+    CHECK(kernel.reductions[static_cast<std::size_t>(pairs[0].follower)].kind == info(kind).follower);
+    CHECK(folds_of(kernel, pairs, 1).empty());
+    const auto folds = folds_of(kernel, pairs, 0);
+    REQUIRE(folds.size() == 1);
+    REQUIRE(folds[0].joint != nullptr);
+    CHECK(folds[0].joint->kind() == kind);
+    CHECK(folds[0].follower == pairs[0].follower);
+    // Nothing of a state is left out where two of them become one.
+    const auto named = [](const char* prefix) { return [=](const std::string& suffix) { return prefix + suffix; }; };
+    const std::string merged = folds[0].state->merge(kernel, folds[0], "expf", named("mine_"), named("theirs_"));
+    for (const FoldField& field : folds[0].fields) {
+      CHECK(merged.find("mine_" + field.suffix) != std::string::npos);
+      CHECK(merged.find("theirs_" + field.suffix) != std::string::npos);
+    }
+    CHECK(folds[0].state->finish(folds[0], named("mine_"), "leader", "follower").size() == 2);
+    return folds[0];
+  };
+  const Fold softmax = state_of(samples::softmax(8, 256).kernel, JointKind::exponentials);
+  CHECK(softmax.joint->relative());
+  CHECK(softmax.fields[0].neutral == fold_bottom);
+  const Fold norm = state_of(samples::layer_norm(8, 256).kernel, JointKind::deviations);
+  CHECK_FALSE(norm.joint->relative());
+  CHECK(std::ranges::count_if(norm.fields, &FoldField::counts) == 1);
+  // Without the pair the same folds keep a value each.
+  const Kernel apart = samples::softmax(8, 256).kernel;
+  for (const int phase : {0, 1}) {
+    const auto folds = folds_of(apart, {}, phase);
+    REQUIRE(folds.size() == 1);
+    CHECK(folds[0].joint == nullptr);
+    CHECK(folds[0].fields.size() == 1);
+  }
 }
 
 }  // namespace

@@ -227,7 +227,7 @@ std::string cpp_illegal(const Kernel& given, const Device& device, const Genome&
     if (std::find(it->choices.begin(), it->choices.end(), value) == it->choices.end())
       return fmt::format("gene `{}` cannot be {}", name, value);
   }
-  const cpp::CppKind& kind = cpp::cpp_kind(kernel);
+  const cpp::CppKind kind = cpp::cpp_kind(kernel);
   const auto variables = cpp::vector_variables(kernel);
   if (variables.empty()) return "no variable can be the vector variable";
   const int v = static_cast<int>(gene(genome, "vary", variables[0]));
@@ -252,7 +252,7 @@ std::string cpp_illegal(const Kernel& given, const Device& device, const Genome&
 
 std::vector<Genome> cpp_seeds(const Kernel& given, const Device& device) {
   const Kernel kernel = cpp::with_variable(given);
-  const cpp::CppKind& kind = cpp::cpp_kind(kernel);
+  const cpp::CppKind kind = cpp::cpp_kind(kernel);
   const auto variables = cpp::vector_variables(kernel);
   if (variables.empty()) return {};
   const auto genes = cpp_genes(kernel, device);

@@ -74,7 +74,7 @@ class ScanSweep {
       out.neutral = fmt::format("{}{{splat({}), {}{{}}}}", out.type, lowest(form), vector);
       return out;
     }
-    out.two_level = s.kind == ScanKind::sum && form == Form::f;
+    out.two_level = kind.totals && form == Form::f;
     const std::string z = identity_text(info(kind.fold).identity, form);
     out.neutral = fmt::format("splat({})", z);
     if (s.at >= 0) {

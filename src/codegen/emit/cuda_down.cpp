@@ -138,7 +138,7 @@ Stepped step_down(const Kernel& kernel, int variable, int steps) {
 }
 
 int down_variable(const Kernel& kernel) {
-  if (kernel.anchor != Anchor::pointwise) return -1;
+  if (kernel.has_rows()) return -1;
   int best = -1;
   double least = 1;
   for (int v = static_cast<int>(kernel.space.extents.size()) - 2; v >= 0; --v) {

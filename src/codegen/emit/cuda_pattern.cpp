@@ -29,37 +29,35 @@ bool is_mean(const Kernel& kernel, int id, int leader) {
   return scaled(node.args[0], node.args[1]) || (node.op == Op::mul && scaled(node.args[1], node.args[0]));
 }
 
+/// The difference that a follower of this kind folds something of; -1 where that is not what it does.
+int difference_in(const Kernel& kernel, const Reduction& follower, const JointInfo& kind) {
+  const Node& arg = node_of(kernel, follower.arg);
+  if (follower.kind != kind.follower || arg.op != kind.of || arg.dtype == DType::f64) return -1;
+  if (arg.args.front() != arg.args.back()) return -1;
+  const Node& sub = node_of(kernel, arg.args[0]);
+  return sub.op == Op::sub && sub.dtype != DType::f64 ? arg.args[0] : -1;
+}
+
 std::optional<OnlinePair> pair_of(const Kernel& kernel, const std::vector<Place>& places, int follower) {
   const Reduction& r = kernel.reductions[static_cast<std::size_t>(follower)];
-  if (r.kind != ReduceKind::sum || r.accumulate != DType::f32 || r.phase == 0) return std::nullopt;
-  const Node& arg = node_of(kernel, r.arg);
-  OnlinePair pair;
-  pair.follower = follower;
-  int difference = -1;
-  if (arg.op == Op::exp && arg.dtype != DType::f64) {
-    pair.kind = OnlinePair::Kind::exponentials;
-    difference = arg.args[0];
-  } else if (arg.op == Op::mul && arg.args[0] == arg.args[1] && arg.dtype != DType::f64) {
-    pair.kind = OnlinePair::Kind::deviations;
-    difference = arg.args[0];
-  } else {
-    return std::nullopt;
-  }
-  const Node& sub = node_of(kernel, difference);
-  if (sub.op != Op::sub || sub.dtype == DType::f64) return std::nullopt;
-  pair.x = sub.args[0];
-  pair.base = sub.args[1];
-  const auto& base = places[static_cast<std::size_t>(pair.base)];
-  if (base.inner || base.phase != r.phase) return std::nullopt;
-  for (int l = 0; l < static_cast<int>(kernel.reductions.size()); ++l) {
-    const Reduction& leader = kernel.reductions[static_cast<std::size_t>(l)];
-    if (leader.phase != r.phase - 1 || leader.arg != pair.x || leader.accumulate != DType::f32) continue;
-    const bool fits = pair.kind == OnlinePair::Kind::exponentials
-                          ? leader.kind == ReduceKind::max
-                          : leader.kind == ReduceKind::sum && is_mean(kernel, pair.base, l);
-    if (!fits) continue;
-    pair.leader = l;
-    return pair;
+  if (r.accumulate != DType::f32 || r.phase == 0) return std::nullopt;
+  for (const JointInfo& kind : table_of_joints::all) {
+    const int difference = difference_in(kernel, r, kind);
+    if (difference < 0) continue;
+    OnlinePair pair;
+    pair.kind = kind.kind;
+    pair.follower = follower;
+    pair.x = node_of(kernel, difference).args[0];
+    pair.base = node_of(kernel, difference).args[1];
+    const auto& base = places[static_cast<std::size_t>(pair.base)];
+    if (base.inner || base.phase != r.phase) continue;
+    for (int l = 0; l < static_cast<int>(kernel.reductions.size()); ++l) {
+      const Reduction& leader = kernel.reductions[static_cast<std::size_t>(l)];
+      if (leader.phase != r.phase - 1 || leader.arg != pair.x || leader.accumulate != DType::f32) continue;
+      if (leader.kind != kind.leader || (kind.mean && !is_mean(kernel, pair.base, l))) continue;
+      pair.leader = l;
+      return pair;
+    }
   }
   return std::nullopt;
 }

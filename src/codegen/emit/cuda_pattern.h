@@ -10,11 +10,7 @@ namespace planish::codegen::printing {
 
 /// The follower is of the phase right after the leader's.
 struct OnlinePair {
-  enum class Kind {
-    exponentials,  ///< leader: max of x; follower: sum of exp(x - base), base made of that maximum
-    deviations,    ///< leader: sum of x; follower: sum of (x - mean)², mean = sum / length
-  };
-  Kind kind = Kind::exponentials;
+  JointKind kind = JointKind::exponentials;
   int leader = 0, follower = 0;  ///< positions in Kernel::reductions
   int x = 0;                     ///< node that both look at
   int base = 0;                  ///< node subtracted from x in the follower's argument

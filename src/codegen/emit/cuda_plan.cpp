@@ -394,7 +394,7 @@ bool prefers_columns(const Kernel& kernel) {
 
 std::pair<int, std::vector<int>> transposed_loads(const Kernel& kernel) {
   const auto n = static_cast<int>(kernel.space.extents.size());
-  if (kernel.anchor != Anchor::pointwise || n < 2) return {-1, {}};
+  if (kernel.has_rows() || n < 2) return {-1, {}};
   constexpr std::int64_t least = 16;  // shorter runs do not fill a memory transaction either way
   if (kernel.space.extents.back() < least) return {-1, {}};
   std::map<int, std::vector<int>> found;
@@ -483,7 +483,7 @@ PlanFacts::PlanFacts(const Kernel& kernel) : places(place(kernel)), pairs(online
   shared_streams = streamable(kernel, true);
   needs = needed_when(kernel);
   asked = asked_by(kernel, needs);
-  if (kernel.anchor == Anchor::row) predicate = vector_predicate(kernel, needs);
+  if (kernel.has_rows()) predicate = vector_predicate(kernel, needs);
   steps = std::make_shared<StepsMade>();
   store_sweep = store_sweep_online = store_sweeps(kernel);
   if (!pairs.empty()) {
@@ -533,7 +533,7 @@ void take_genes(const Kernel& kernel, const PlanFacts& facts, const Genome& geno
   if (plan.predication != 0) plan.needs = facts.needs;
   if (plan.predication == 2) plan.predicate = facts.predicate;
   plan.tile = static_cast<int>(gene(genome, "tile", 0));
-  plan.strips_wanted = kernel.anchor == Anchor::pointwise && plan.tile == 0 && gene(genome, "stencil_reuse", 1) != 0;
+  plan.strips_wanted = !kernel.has_rows() && plan.tile == 0 && gene(genome, "stencil_reuse", 1) != 0;
   if (plan.tile != 0) {
     plan.width = 1;
     plan.unroll = std::max(1, plan.tile * plan.tile / plan.threads);

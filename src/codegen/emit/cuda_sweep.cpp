@@ -31,9 +31,9 @@ std::vector<std::int64_t> skips(const Kernel& kernel) {
   const auto needs = needed_when(kernel);
   const auto places = place(kernel);
   for (std::size_t i = 0; i < kernel.nodes.size(); ++i) {
-    const bool swept = kernel.anchor != Anchor::row || places[i].inner;
+    const bool swept = !kernel.has_rows() || places[i].inner;
     if (kernel.nodes[i].op != Op::load || !swept || needs[i].empty()) continue;
-    if (kernel.anchor == Anchor::row && vector_predicate(kernel, needs)) return {0, 1, 2};
+    if (kernel.has_rows() && vector_predicate(kernel, needs)) return {0, 1, 2};
     return {0, 1};
   }
   return {0};

@@ -14,7 +14,7 @@ namespace planish::codegen::printing {
 /// Values of the gene `language` on a GPU.
 enum class Language : std::uint8_t { cuda = 0, triton = 1 };
 
-/// Empty where this emitter can print the kernel, else what it lacks.
+/// Of points or rows, which templates ask for: empty where this emitter can print the kernel, else what it lacks.
 std::string triton_lacks(const Kernel& kernel);
 /// Empty if legal. `genes` are the kernel's genes on this device, each present in the genome with one of its choices.
 std::string triton_illegal(const Kernel& kernel, const std::vector<Gene>& genes, const Genome& genome);

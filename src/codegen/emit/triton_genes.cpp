@@ -33,8 +33,6 @@ std::int64_t nearest(const Gene& gene, std::int64_t wanted) {
 }  // namespace
 
 std::string triton_lacks(const Kernel& kernel) {
-  if (kernel.anchor != Anchor::pointwise && kernel.anchor != Anchor::row)
-    return "anything but pointwise kernels and rows";
   if (std::ranges::any_of(kernel.nodes, gathers)) return "loads at places that other values name";
   for (const auto& reduction : kernel.reductions) {
     if (info(reduction.kind).adds && reduction.accumulate == DType::boolean) return "sums and products of booleans";
@@ -102,7 +100,7 @@ std::vector<Genome> triton_seeds(const Kernel& kernel, const Device& device, con
   };
   // Of each kind the first that is legal.
   std::vector<std::vector<Genome>> kinds(2);
-  if (kernel.anchor != Anchor::row) {
+  if (!kernel.has_rows()) {
     for (const std::int64_t threads : {128, 256, 64}) {
       kinds[0].push_back(with({{"threads", threads}, {"vector", 32}, {"unroll", 2}}));
       for (const std::int64_t vector : {32, 16, 4})

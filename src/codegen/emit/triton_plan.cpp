@@ -34,7 +34,7 @@ std::int64_t words_of(const Kernel& kernel, const TritonPlan& plan) {
 
 TritonPlan make_triton_plan(const Kernel& kernel, const Genome& genome) {
   TritonPlan plan;
-  plan.row = kernel.anchor == Anchor::row;
+  plan.row = kernel.has_rows();
   plan.wide = !fits_int32(kernel);
   plan.fast = gene(genome, "fast", 0) != 0;
   const auto hints = gene(genome, "hints", 0);

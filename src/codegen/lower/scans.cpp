@@ -31,8 +31,8 @@ int neutral(Builder& b, ScanKind kind, DType dtype) {
 
 /// The dtype that a scan of such data folds in. Eager's products of floats have the range of f64 too.
 DType fold_dtype(ScanKind kind, DType data) {
-  const bool extreme = kind == ScanKind::max || kind == ScanKind::min;
-  if (is_floating(data)) return data == DType::f64 || kind == ScanKind::product ? DType::f64 : DType::f32;
+  const bool extreme = !info(kind).cuda_position.empty();
+  if (is_floating(data)) return data == DType::f64 || info(kind).ranges ? DType::f64 : DType::f32;
   return extreme && data != DType::i64 ? DType::i32 : DType::i64;
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "codegen/cost.h"
 #include "codegen/emit/cpp_emit.h"
 #include "codegen/emit/triton_emit.h"
 #include "codegen/emit/triton_plan.h"
@@ -72,6 +73,10 @@ class InTriton : public Schedule {
 };
 
 }  // namespace
+
+Cost Template::cost(const Kernel& kernel) const {
+  return streaming_cost(kernel);
+}
 
 std::unique_ptr<const Schedule> Template::triton(const Kernel&, const Device&, const std::vector<Gene>&) const {
   return nullptr;

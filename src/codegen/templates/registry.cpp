@@ -27,6 +27,10 @@ const Template& template_of(const Kernel& kernel) {
   return *all_templates().back();  // the last takes every kernel
 }
 
+Cost cost(const Kernel& kernel) {
+  return template_of(kernel).cost(kernel);
+}
+
 std::unique_ptr<const Schedule> schedule_of(const Kernel& kernel, const Device& device) {
   return emission_of(device).schedule(template_of(kernel), kernel, device);
 }

@@ -12,8 +12,8 @@
 #include "codegen/kernel.h"
 
 /// Templates: the kinds of kernels that can be printed. One folder a kind
-/// (templates/NAME/), one object of it, one line in the registry; nothing else
-/// asks of what kind a kernel is.
+/// (templates/NAME/), one object of it, one line in the registry. What is true
+/// of a kind of kernel is asked of its template, not found out from its anchor.
 namespace planish::codegen {
 
 /// What a genome's plan says of the launch that does the work, before anything
@@ -59,6 +59,8 @@ class Template {
   virtual bool takes(const Kernel& kernel) const = 0;
   /// Whether its kernels stream memory: what cost models learn of schedules, they learn of such.
   virtual bool streams() const { return true; }
+  /// cost() of such a kernel.
+  virtual Cost cost(const Kernel& kernel) const;
   /// By backend; null where that one has no way to print such a kernel. Only
   /// for kernels that it takes.
   virtual std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const = 0;

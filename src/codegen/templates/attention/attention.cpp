@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "codegen/attention/cuda_attention.h"
+#include "codegen/templates/attention/attention_cost.h"
 #include "codegen/templates/template.h"
 
 namespace planish::codegen {
@@ -45,6 +46,7 @@ class AttentionTemplate : public Template {
   std::string_view name() const override { return "attention"; }
   bool takes(const Kernel& kernel) const override { return kernel.anchor == Anchor::attention; }
   bool streams() const override { return false; }
+  Cost cost(const Kernel& kernel) const override { return attention_cost(kernel); }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
     if (auto why = attention_lacks(kernel, device); !why.empty()) return std::make_unique<NoAttention>(std::move(why));
     return std::make_unique<FusedAttention>(kernel, *attention_of(kernel), device);

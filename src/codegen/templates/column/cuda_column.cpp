@@ -345,16 +345,10 @@ class ColumnWriter : private CooperativeStates {
   std::string taken(const std::vector<Fold>& folds) {
     std::string body;
     for (const Fold& fold : folds) {
-      if (fold.kind != Fold::Kind::plain && fold.kind != Fold::Kind::position) continue;
-      const Reduction& reduction = kernel_.reductions[static_cast<std::size_t>(fold.reduction)];
-      const DType from = kernel_.nodes[static_cast<std::size_t>(fold.x)].dtype;
-      std::string value = w.name(fold.x), at;
-      if (fold.kind == Fold::Kind::plain) {
-        value = convert(value, from, reduction.accumulate);
-      } else {
-        at = fmt::format("({}){}", fold.fields[1].type, w.name(reduction.at));
-      }
-      body += inside_only(take(kernel_, fold, spelled("a", fold.reduction, "[j]"), value, at));
+      if (fold.joint != nullptr) continue;
+      const int at = kernel_.reductions[static_cast<std::size_t>(fold.reduction)].at;
+      body += inside_only(fold.state->absorb(kernel_, fold, spelled("a", fold.reduction, "[j]"), w.name(fold.x),
+                                             at < 0 ? std::string() : w.name(at)));
     }
     return body;
   }
@@ -367,19 +361,10 @@ class ColumnWriter : private CooperativeStates {
     Halves text{taken(folds), {}};
     for (const Fold& fold : folds) {
       const int r = fold.reduction;
-      if (fold.follower < 0) continue;
+      if (fold.joint == nullptr) continue;
       const std::string x = w.name(fold.x), known = twice.second_name(fold.x, text.first);
-      if (team()) {
-        text.first += inside_only(first_look(fold, x, counted()));
-        text.second += inside_only(second_look(fold, known));
-      } else if (fold.kind == Fold::Kind::exponentials) {
-        text.first += inside_only(fmt::format("top{0}[j] = pl_max(top{0}[j], {1});", r, x));
-        text.second += inside_only(fmt::format("a{0}s[j] += {1}({2} - a{0}m[j]);", r, exponential(), known));
-      } else if (fold.kind == Fold::Kind::deviations) {
-        text.first += inside_only(fmt::format("part{0}[j] += {1}; seen{0}[j] += 1.0f;", r, x));
-        text.second +=
-            inside_only(fmt::format("{{ const float off = {1} - part{0}[j]; a{0}q[j] += off * off; }}", r, known));
-      }
+      text.first += inside_only(team() ? first_look(fold, x, counted()) : fold.joint->first_look(r, x));
+      text.second += inside_only(team() ? second_look(fold, known) : fold.joint->second_look(r, known, exponential()));
     }
     return text;
   }
@@ -392,17 +377,8 @@ class ColumnWriter : private CooperativeStates {
       begin_chunk(folds, counted());
       return;
     }
-    std::string zeros, bottoms;
-    for (int j = 0; j < base_.width; ++j) {
-      zeros += j ? ", 0.0f" : "0.0f";
-      bottoms += fmt::format("{}{}", j ? ", " : "", fold_bottom);
-    }
     for (const Fold& fold : folds) {
-      if (fold.kind == Fold::Kind::exponentials)
-        w.line(fmt::format("float top{}[{}] = {{{}}};", fold.reduction, base_.width, bottoms));
-      if (fold.kind == Fold::Kind::deviations)
-        w.line(
-            fmt::format("float part{0}[{1}] = {{{2}}}, seen{0}[{1}] = {{{2}}};", fold.reduction, base_.width, zeros));
+      if (fold.joint != nullptr) w.line(fold.joint->begin_chunk(fold.reduction, base_.width));
     }
   }
 
@@ -414,15 +390,8 @@ class ColumnWriter : private CooperativeStates {
     }
     lanes([&] {
       for (const Fold& fold : folds) {
-        const int r = fold.reduction;
-        if (fold.kind == Fold::Kind::exponentials) {
-          w.line(fmt::format("const float next{0} = pl_max(a{0}m[j], top{0}[j]);", r));
-          w.line(fmt::format("a{0}s[j] *= {1}(a{0}m[j] - next{0});", r, exponential()));
-          w.line(fmt::format("a{0}m[j] = next{0};", r));
-        } else if (fold.kind == Fold::Kind::deviations) {
-          w.line(fmt::format("pl_deviations(a{0}n[j], a{0}t[j], a{0}q[j], seen{0}[j], part{0}[j], 0.0f);", r));
-          w.line(fmt::format("part{0}[j] /= seen{0}[j];", r));
-        }
+        if (fold.joint == nullptr) continue;
+        for (const std::string& line : fold.joint->join_chunk(fold.reduction, exponential())) w.line(line);
       }
     });
   }

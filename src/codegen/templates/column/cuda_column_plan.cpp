@@ -173,7 +173,7 @@ ColumnPlan make_column_plan(const Kernel& kernel, const Device& device, const Ge
     for (const Fold& fold : folds) {
       for (const FoldField& field : fold.fields) {
         state_bytes += field.bytes;
-        if (!plan.leaves(fold, field)) continue;
+        if (!plan.leaves(field)) continue;
         plan.partials.push_back({fold.reduction, field.suffix, plan.scratch_bytes});
         const bool words = team != 0 && !base.columns;
         plan.scratch_bytes += words ? plan.teams * 2 * plan.slices * 8 * ColumnPlan::words_of(field)

@@ -59,9 +59,7 @@ struct ColumnPlan {
   /// Threads of a block, that warp included.
   int block_threads() const { return base.threads + (scouts() ? 32 : 0); }
   /// True where blocks leave this field in scratch. How many elements a team's slice has, all know.
-  bool leaves(const Fold& fold, const FoldField& field) const {
-    return teams == 0 || base.columns || fold.kind != Fold::Kind::deviations || field.suffix != "n";
-  }
+  bool leaves(const FoldField& field) const { return teams == 0 || base.columns || !field.counts; }
   /// Of a team of rows: words of 64 bits in which a block leaves a field, half of each saying of which meeting it is.
   static std::int64_t words_of(const FoldField& field) { return field.bytes > 4 ? 2 : 1; }
   /// Counters of a team, each on a line of its own: a block may come to the next meeting before another has left this.

@@ -18,14 +18,12 @@ void ColumnStates::lanes(const std::function<void()>& body) {
   w.close();
 }
 std::string ColumnStates::merged(const Fold& fold, const FieldName& a, const FieldName& b) const {
-  return merge(kernel_, fold, exponential(), a, b);
+  return fold.state->merge(kernel_, fold, exponential(), a, b);
 }
 void ColumnStates::declare(const std::string& prefix, const Fold& fold) {
   for (const FoldField& field : fold.fields) {
-    std::string values;
-    for (int j = 0; j < base_.width; ++j) values += (j ? ", " : "") + field.neutral;
-    w.line(
-        fmt::format("{} {}{}{}[{}] = {{{}}};", field.type, prefix, fold.reduction, field.suffix, base_.width, values));
+    w.line(fmt::format("{} {}{}{}[{}] = {{{}}};", field.type, prefix, fold.reduction, field.suffix, base_.width,
+                       each_lane(field.neutral, base_.width)));
   }
 }
 
@@ -206,28 +204,10 @@ void ColumnStates::results(const std::vector<Fold>& folds) {
   }
   const auto all = [&] {
     for (const Fold& fold : folds) {
-      const int r = fold.reduction;
-      const auto value = [&](const char* suffix) { return fmt::format("a{}{}{}", r, suffix, from); };
-      switch (fold.kind) {
-        case Fold::Kind::plain:
-          w.line(fmt::format("red{}{} = {};", r, lane, value("")));
-          break;
-        case Fold::Kind::position:
-          // Nothing beyond the start was seen: every element is as the first.
-          w.line(fold.rising
-                     ? fmt::format("red{0}{1} = {2} == {3} ? 0 : {2};", r, lane, value("i"), fold.fields[1].neutral)
-                     : fmt::format("red{}{} = {};", r, lane, value("i")));
-          break;
-        case Fold::Kind::exponentials:
-          // The element that is the maximum adds 1 to the sum: a sum of 0 saw nothing above -inf.
-          w.line(fmt::format("red{}{} = {} == 0.0f ? -PL_INF_F32 : {};", r, lane, value("s"), value("m")));
-          w.line(fmt::format("red{}{} = {};", fold.follower, lane, value("s")));
-          break;
-        case Fold::Kind::deviations:
-          w.line(fmt::format("red{}{} = {};", r, lane, value("t")));
-          w.line(fmt::format("red{}{} = {};", fold.follower, lane, value("q")));
-          break;
-      }
+      const auto red = [&](int r) { return fmt::format("red{}{}", r, lane); };
+      for (const std::string& line :
+           fold.state->finish(fold, spelled("a", fold.reduction, from), red(fold.reduction), red(fold.follower)))
+        w.line(line);
     }
   };
   if (base_.columns) {
@@ -237,20 +217,15 @@ void ColumnStates::results(const std::vector<Fold>& folds) {
   }
 }
 
-/// A sum of exponentials is relative to the maximum; what the kernel subtracts may be made of it (and an infinite or
-/// NaN maximum decides the sum alone).
 void ColumnStates::finish(const std::vector<Fold>& folds) {
   const std::string lane = base_.columns ? "[j]" : "";
   for (const Fold& fold : folds) {
-    if (fold.kind != Fold::Kind::exponentials) continue;
-    const std::string leader = fmt::format("red{}{}", fold.reduction, lane);
-    const std::string sum = fmt::format("red{}{}", fold.follower, lane);
+    if (fold.joint == nullptr || !fold.joint->relative()) continue;
     const Node& base = kernel_.nodes[static_cast<std::size_t>(fold.base)];
     const bool itself = base.op == Op::reduced && base.reduction == fold.reduction;
     const std::string text =
-        itself ? fmt::format("if (!(fabsf({}) < PL_INF_F32)) {} = PL_NAN_F32;", leader, sum)
-               : fmt::format("{0} = fabsf({1}) < PL_INF_F32 ? {0} * expf({1} - {2}) : expf({1} - {2});", sum, leader,
-                             w.name(fold.base));
+        fold.joint->rebase(fmt::format("red{}{}", fold.reduction, lane), fmt::format("red{}{}", fold.follower, lane),
+                           itself ? std::string() : w.name(fold.base));
     if (!base_.columns) {
       w.line(text);
     } else if (itself) {

@@ -3,38 +3,30 @@
 #include <fmt/format.h>
 
 #include "codegen/emit/expression.h"
+#include "codegen/templates/column/cuda_cooperative_joints.h"
 
 namespace planish::codegen::printing {
 
 // ---- a thread's own elements ----
 
 std::string CooperativeStates::first_look(const Fold& fold, const std::string& x, bool counted) const {
-  const int r = fold.reduction;
-  if (fold.kind == Fold::Kind::exponentials) return fmt::format("top{0}[j] = pl_max(top{0}[j], {1});", r, x);
-  return fmt::format("part{0}[j] += {1};{2}", r, x,
-                     counted && base_.partial ? fmt::format(" seen{}[j] += 1.0f;", r) : "");
+  return joint_of(fold).first_look(*this, fold.reduction, x, counted);
 }
 
 void CooperativeStates::count_vector(const std::vector<Fold>& folds, bool counted) {
   if (!counted || base_.partial) return;
   for (const Fold& fold : folds) {
-    if (fold.kind == Fold::Kind::deviations)
-      w.line(fmt::format("seen{} += {}.0f;", fold.reduction, shares_lanes() ? base_.width : 1));
+    if (fold.joint != nullptr) joint_of(fold).count_vector(*this, fold.reduction);
   }
 }
 
 std::string CooperativeStates::second_look(const Fold& fold, const std::string& x) const {
-  const int r = fold.reduction;
-  if (fold.kind == Fold::Kind::exponentials)
-    return fmt::format("a{0}s[j] += {1}({2} - a{0}m{3});", r, exponential(), x, lane());
-  return fmt::format("{{ const float off = {1} - here{0}{2}; a{0}q[j] += off * off; }}", r, x,
-                     shares_lanes() ? "" : "[j]");
+  return joint_of(fold).second_look(*this, fold.reduction, x);
 }
 
 void CooperativeStates::begin_sweep(const std::vector<Fold>& folds) {
   for (const Fold& fold : folds) {
-    if (fold.kind != Fold::Kind::deviations) continue;
-    w.line(fmt::format("float over{}[{}] = {{}};", fold.reduction, shares_lanes() ? 1 : base_.width));
+    if (fold.joint != nullptr) joint_of(fold).begin_sweep(*this, fold.reduction);
   }
 }
 
@@ -43,63 +35,20 @@ void CooperativeStates::begin_again(const std::vector<Fold>& folds) {
     for (const Fold& fold : folds) {
       for (const FoldField& field : fold.fields)
         w.line(fmt::format("a{}{}[j] = {};", fold.reduction, field.suffix, field.neutral));
-      if (fold.kind == Fold::Kind::deviations) w.line(fmt::format("over{}{} = 0.0f;", fold.reduction, lane()));
+      if (fold.joint != nullptr) joint_of(fold).begin_again(*this, fold.reduction);
     }
   });
 }
 
 void CooperativeStates::begin_chunk(const std::vector<Fold>& folds, bool counted) {
   for (const Fold& fold : folds) {
-    const int r = fold.reduction;
-    if (fold.kind == Fold::Kind::exponentials) {
-      std::string bottoms;
-      for (int j = 0; j < base_.width; ++j) bottoms += fmt::format("{}{}", j ? ", " : "", fold_bottom);
-      w.line(fmt::format("float top{}[{}] = {{{}}};", r, base_.width, bottoms));
-    } else if (fold.kind == Fold::Kind::deviations) {
-      w.line(fmt::format("float part{}[{}] = {{}};", r, base_.width));
-      // Vectors that no row's end cuts are counted as such.
-      if (counted)
-        w.line(base_.partial ? fmt::format("float seen{}[{}] = {{}};", r, base_.width)
-                             : fmt::format("float seen{} = 0.0f;", r));
-    }
+    if (fold.joint != nullptr) joint_of(fold).begin_chunk(*this, fold.reduction, counted);
   }
 }
 
 void CooperativeStates::join_chunk(const std::vector<Fold>& folds, bool counted) {
-  const bool shared = shares_lanes();
-  const std::string at = lane();
   for (const Fold& fold : folds) {
-    const int r = fold.reduction;
-    if (fold.kind == Fold::Kind::exponentials) {
-      const auto move = [&](const std::string& top) {
-        w.line(fmt::format("const float next{0} = pl_max(a{0}m{1}, {2});", r, at, top));
-        w.line(fmt::format("const float less{0} = {2}(a{0}m{1} - next{0});", r, at, exponential()));
-        w.line(fmt::format("a{0}m{1} = next{0};", r, at));
-      };
-      if (shared) move(tree(fmt::format("top{}", r), ReduceKind::max));
-      lanes([&] {
-        if (!shared) move(fmt::format("top{}[j]", r));
-        w.line(fmt::format("a{0}s[j] *= less{0};", r));
-      });
-    } else if (fold.kind == Fold::Kind::deviations) {
-      const int whole = base_.unroll * (shared ? base_.width : 1);
-      const auto join = [&](const std::string& sum, const std::string& seen) {
-        const std::string count =
-            counted ? fmt::format("seen, pl_fast_rcp(seen)") : fmt::format("{0}.0f, 1.0f / {0}.0f", whole);
-        if (counted) w.line(fmt::format("const float seen = {};", seen));
-        w.line(fmt::format("here{0}{1} = pl_join(a{0}n{2}, a{0}t{2}, a{0}q{2}, over{0}{2}, {3}, {4});", r,
-                           shared ? "" : "[j]", at, count, sum));
-      };
-      w.line(fmt::format("float here{}{};", r, shared ? "" : fmt::format("[{}]", base_.width)));
-      const std::string each = fmt::format("seen{}", r);
-      if (shared) {
-        w.open("{");
-        join(tree(fmt::format("part{}", r)), base_.partial ? tree(each) : each);
-        w.close();
-      } else {
-        lanes([&] { join(fmt::format("part{}[j]", r), base_.partial ? each + "[j]" : each); });
-      }
-    }
+    if (fold.joint != nullptr) joint_of(fold).join_chunk(*this, fold.reduction, counted);
   }
 }
 
@@ -107,15 +56,13 @@ void CooperativeStates::end_sweep(const std::vector<Fold>& folds) {
   if (!shares_lanes()) return;
   for (const Fold& fold : folds) {
     const int r = fold.reduction;
-    if (fold.kind == Fold::Kind::exponentials) {
-      w.line(fmt::format("a{0}s[0] = {1};", r, tree(fmt::format("a{}s", r))));
-    } else if (fold.kind == Fold::Kind::deviations) {
-      w.line(fmt::format("a{0}q[0] = {1};", r, tree(fmt::format("a{}q", r))));
-    } else {
-      for (int step = 1; step < base_.width; step *= 2) {
-        for (int j = 0; j + step < base_.width; j += 2 * step) {
-          w.line(merged(fold, spelled("a", r, fmt::format("[{}]", j)), spelled("a", r, fmt::format("[{}]", j + step))));
-        }
+    if (fold.joint != nullptr) {
+      joint_of(fold).join_lanes(*this, r);
+      continue;
+    }
+    for (int step = 1; step < base_.width; step *= 2) {
+      for (int j = 0; j + step < base_.width; j += 2 * step) {
+        w.line(merged(fold, spelled("a", r, fmt::format("[{}]", j)), spelled("a", r, fmt::format("[{}]", j + step))));
       }
     }
   }
@@ -135,25 +82,12 @@ void CooperativeStates::butterfly(const std::string& variable, int count, bool m
 }
 
 void CooperativeStates::across(const Fold& fold, int count) {
-  const int r = fold.reduction;
-  if (fold.kind != Fold::Kind::exponentials && fold.kind != Fold::Kind::deviations) {
+  if (fold.joint == nullptr) {
     across_lanes(fold, count);
     return;
   }
   w.open("{");
-  if (fold.kind == Fold::Kind::exponentials) {
-    w.line(fmt::format("const float own = a{}m[0];", r));
-    butterfly(fmt::format("a{}m[0]", r), count, true);
-    w.line(fmt::format("a{0}s[0] *= {1}(own - a{0}m[0]);", r, exponential()));
-    butterfly(fmt::format("a{}s[0]", r), count);
-  } else {
-    w.line(fmt::format("const float own = a{0}t[0], held = a{0}n[0];", r));
-    butterfly(fmt::format("a{}t[0]", r), count);
-    butterfly(fmt::format("a{}n[0]", r), count);
-    w.line(fmt::format("const float off = own * pl_fast_rcp(held) - a{0}t[0] * pl_fast_rcp(a{0}n[0]);", r));
-    w.line(fmt::format("if (held > 0.0f) a{}q[0] += held * off * off;", r));
-    butterfly(fmt::format("a{}q[0]", r), count);
-  }
+  joint_of(fold).across(*this, fold.reduction, count);
   w.close();
 }
 
@@ -205,7 +139,7 @@ void CooperativeStates::leave_block(const std::vector<Fold>& folds, const std::s
   w.open("if (tid == 0) {");
   for (const Fold& fold : folds) {
     for (const FoldField& field : fold.fields) {
-      if (!plan_.leaves(fold, field)) continue;
+      if (!plan_.leaves(field)) continue;
       w.line(fmt::format("pl_team_say({}, a{}{}[0], (unsigned)({}) + 1u);", word(fold, field, number, "slice"),
                          fold.reduction, field.suffix, number));
     }
@@ -226,14 +160,14 @@ void CooperativeStates::merge_blocks(const std::vector<Fold>& folds, const std::
   for (const Fold& fold : folds) declare("a", fold);
   for (const Fold& fold : folds) {
     for (const FoldField& field : fold.fields) {
-      if (plan_.leaves(fold, field))
+      if (plan_.leaves(field))
         w.line(fmt::format("PlTold<{}> w{}{}[{}];", field.type, fold.reduction, field.suffix, each));
     }
   }
   const auto each_field = [&](const std::function<void(const Fold&, const FoldField&)>& body) {
     for (const Fold& fold : folds) {
       for (const FoldField& field : fold.fields) {
-        if (plan_.leaves(fold, field)) body(fold, field);
+        if (plan_.leaves(field)) body(fold, field);
       }
     }
   };
@@ -265,31 +199,12 @@ void CooperativeStates::merge_blocks(const std::vector<Fold>& folds, const std::
     });
   });
   for (const Fold& fold : folds) {
-    const int r = fold.reduction;
-    switch (fold.kind) {
-      case Fold::Kind::exponentials:
-        blocks([&] { w.line(fmt::format("a{0}m[0] = pl_max(a{0}m[0], z{0}m[i]);", r)); });
-        butterfly(fmt::format("a{}m[0]", r), 32, true);
-        blocks([&] { w.line(fmt::format("a{0}s[0] += z{0}s[i] * {1}(z{0}m[i] - a{0}m[0]);", r, exponential())); });
-        butterfly(fmt::format("a{}s[0]", r), 32);
-        break;
-      case Fold::Kind::deviations:
-        blocks([&] { w.line(fmt::format("a{0}t[0] += z{0}t[i];", r)); });
-        butterfly(fmt::format("a{}t[0]", r), 32);
-        w.open("{");
-        w.line(fmt::format("const float mean = a{}t[0] / {}.0f;", r, kernel_.inner_extent()));
-        blocks([&] {
-          w.line(fmt::format("const float held = {};", count_of("b")));
-          w.line(fmt::format("const float off = z{}t[i] * pl_fast_rcp(held) - mean;", r));
-          w.line(fmt::format("if (b < {}) a{}q[0] += z{}q[i] + held * off * off;", plan_.slices, r, r));
-        });
-        w.close();
-        butterfly(fmt::format("a{}q[0]", r), 32);
-        break;
-      default:
-        blocks([&] { w.line(merged(fold, spelled("a", r, "[0]"), spelled("z", r, "[i]"))); });
-        across(fold, 32);
+    if (fold.joint != nullptr) {
+      joint_of(fold).merge_blocks(*this, fold.reduction, blocks);
+      continue;
     }
+    blocks([&] { w.line(merged(fold, spelled("a", fold.reduction, "[0]"), spelled("z", fold.reduction, "[i]"))); });
+    across(fold, 32);
   }
   w.open("if (tid == 0) {");
   meeting(folds);

@@ -49,6 +49,10 @@ class CooperativeStates : public ColumnStates {
   bool shares_lanes() const { return team() && !base_.columns; }
 
  private:
+  class Joint;  // cuda_cooperative_joints.h
+  class Exponentials;
+  class Deviations;
+  static const Joint& joint_of(const Fold& fold);
   std::string lane() const { return shares_lanes() ? "[0]" : "[j]"; }
   /// a[0], a[1], … put together in a tree, by additions or by the maximum.
   std::string tree(const std::string& name, ReduceKind kind = ReduceKind::sum) const;

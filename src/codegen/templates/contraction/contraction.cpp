@@ -3,6 +3,9 @@
 #include <utility>
 
 #include "codegen/contraction/cuda_contraction.h"
+#include "codegen/cost.h"
+#include "codegen/passes.h"
+#include "codegen/phases.h"
 #include "codegen/templates/template.h"
 
 namespace planish::codegen {
@@ -55,6 +58,16 @@ class ContractionTemplate : public Template {
   std::string_view name() const override { return "contraction"; }
   bool takes(const Kernel& kernel) const override { return kernel.anchor == Anchor::contraction; }
   bool streams() const override { return false; }
+  Cost cost(const Kernel& kernel) const override {
+    Cost total = streaming_cost(kernel);
+    double points = 1;
+    for (const std::int64_t extent : kernel.space.extents) points *= static_cast<double>(extent);
+    // Where a phase of a transposed convolution has no tap nothing is multiplied.
+    total.products = 2 * points * contraction::tapped(contraction::phased(kernel));
+    total.flops -= 2 * points - total.products;
+    total.passes = contraction_passes(kernel);
+    return total;
+  }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
     if (tensor_cores_lack(kernel, device).empty())
       return std::make_unique<OnTensorCores>(*contraction::product_of(kernel), device);

@@ -9,12 +9,10 @@
 #include "codegen/emit/cuda_stages.h"
 #include "codegen/emit/cuda_writer.h"
 #include "codegen/fold.h"
+#include "codegen/templates/row/cuda_row_joints.h"
 
 namespace planish::codegen::printing {
 namespace {
-
-/// Where a running maximum starts: finite, so that differences from it are never inf - inf.
-constexpr std::string_view lowest = "(-0x1.fffffep+127f)";
 
 class RowWriter {
  public:
@@ -370,10 +368,6 @@ class RowWriter {
     if (!always) w.close();
   }
 
-  std::string exponential(std::string_view difference) const {
-    return fmt::format("{}({})", plan_.fast ? "pl_fast_exp" : "expf", difference);
-  }
-
   std::string inside_only(const std::string& text) const {
     const std::string inside = w.lane_inside();
     return inside.empty() ? text + "\n" : fmt::format("if ({}) {{ {} }}\n", inside, text);
@@ -423,12 +417,6 @@ class RowWriter {
   void online_steps(const std::vector<OnlinePair>& pairs, const std::vector<int>& nodes, const std::vector<int>& kept,
                     const std::vector<int>& stored, const std::string& others, bool totals) {
     const bool in_shared = plan_.residency == Residency::shared;
-    std::string zeros;
-    std::string bottoms;
-    for (int j = 0; j < plan_.width; ++j) {
-      zeros += j ? ", 0.0f" : "0.0f";
-      bottoms += fmt::format("{}{}", j ? ", " : "", lowest);
-    }
     w.copies_ahead = true;
     std::string first = others;
     std::string second;
@@ -438,23 +426,12 @@ class RowWriter {
     }
     KeptElements twice(kernel_, w, plan_.unroll, plan_.width);
     for (const auto& pair : pairs) {
-      const int l = pair.leader;
-      const int f = pair.follower;
+      const RowJoint& joint = row_joint(pair.kind);
       const std::string value = w.name(pair.x);
       const std::string known = twice.second_name(pair.x, first);
-      if (pair.kind == OnlinePair::Kind::exponentials) {
-        w.line(fmt::format("float top{}[{}] = {{{}}};", l, plan_.width, bottoms));
-        first += inside_only(fmt::format("top{0}[j] = pl_max(top{0}[j], {1});", l, value));
-        second += inside_only(fmt::format("acc{}[j] += {};", f, exponential(fmt::format("{} - base{}", known, l))));
-      } else {
-        w.line(fmt::format("float part{}[{}] = {{{}}};", l, plan_.width, zeros));
-        w.line(counted ? fmt::format("float seen{} = 0.0f;", l)
-                       : fmt::format("const float seen{} = {}.0f;", l, plan_.unroll * plan_.width));
-        first += inside_only(fmt::format("part{0}[j] += {1};{2}", l, value,
-                                         counted ? fmt::format(" seen{} += 1.0f;", l) : std::string()));
-        second +=
-            inside_only(fmt::format("const float off{0} = {1} - here{2}; acc{0}[j] += off{0} * off{0};", f, known, l));
-      }
+      joint.begin_chunk(print_, pair, counted);
+      first += inside_only(joint.first_look(pair, value, counted));
+      second += inside_only(joint.second_look(print_, pair, known));
     }
     unrolled_loop([&] {
       if (in_shared) {
@@ -462,50 +439,13 @@ class RowWriter {
       }
       compute_and_store(nodes, first, stored);
     });
-    for (const auto& pair : pairs) {
-      const int l = pair.leader;
-      const int f = pair.follower;
-      if (pair.kind == OnlinePair::Kind::exponentials) {
-        w.line(fmt::format("const float next{0} = pl_max(base{0}, {1});", l,
-                           combined_lanes(ReduceKind::max, DType::f32, fmt::format("top{}", l), plan_.width)));
-        w.line(fmt::format("const float fall{0} = {1};", l, exponential(fmt::format("base{0} - next{0}", l))));
-        w.line(fmt::format("base{0} = next{0};", l));
-        w.line("#pragma unroll");
-        w.line(fmt::format("for (int j = 0; j < {}; ++j) acc{}[j] *= fall{};", plan_.width, f, l));
-        if (!totals) continue;
-        w.line("#pragma unroll");
-        w.line(fmt::format("for (int j = 0; j < {}; ++j) total{}[j] *= fall{};", plan_.width, f, l));
-      } else {
-        w.line(fmt::format("const float sum{} = {};", l,
-                           combined_lanes(ReduceKind::sum, DType::f32, fmt::format("part{}", l), plan_.width)));
-        w.line(fmt::format("const float here{0} = seen{0} > 0.0f ? sum{0} / seen{0} : mean{0};", l));
-        w.line(fmt::format("const float many{0} = count{0} + seen{0};", l));
-        w.line(fmt::format("const float share{0} = many{0} > 0.0f ? seen{0} / many{0} : 0.0f;", l));
-        w.line(fmt::format("const float gap{0} = here{0} - mean{0};", l));
-        w.line(fmt::format("acc{1}[0] += gap{0} * gap{0} * count{0} * share{0};", l, f));
-        w.line(fmt::format("mean{0} += gap{0} * share{0};", l));
-        w.line(fmt::format("count{0} = many{0};", l));
-        w.line(fmt::format("acc{0}[0] += sum{0};", l));
-      }
-    }
+    for (const auto& pair : pairs) row_joint(pair.kind).join_chunk(print_, pair, totals);
     unrolled_loop([&] { compute(twice.computed_again(nodes), second); });
     w.copies_ahead = false;
   }
 
-  /// The follower's sum is relative to the leader's result; what the kernel subtracts may be made of it (and an
-  /// infinite or NaN maximum decides the sum alone).
   void finish_followers(int s) {
-    for (const auto& pair : pairs_of(s)) {
-      if (pair.kind != OnlinePair::Kind::exponentials) continue;
-      const std::string finite = fmt::format("fabsf(red{}) < PL_INF_F32", pair.leader);
-      const Node& base = kernel_.nodes[static_cast<std::size_t>(pair.base)];
-      if (base.op == Op::reduced && base.reduction == pair.leader) {
-        w.line(fmt::format("if (!({})) red{} = PL_NAN_F32;", finite, pair.follower));
-      } else {
-        const std::string moved = fmt::format("expf(red{} - {})", pair.leader, w.name(pair.base));
-        w.line(fmt::format("red{0} = {1} ? red{0} * {2} : {2};", pair.follower, finite, moved));
-      }
-    }
+    for (const auto& pair : pairs_of(s)) row_joint(pair.kind).finish_follower(print_, pair);
   }
 
   /// The sweep after which nothing of the row is read.
@@ -576,7 +516,9 @@ class RowWriter {
   void sweep(int s) {
     const Sweep now = plan_sweep(s);
     if (!now.ahead.empty()) load_ahead(now.ahead);
-    if (s != phase_count_) declare_pairs(now.pairs);
+    if (s != phase_count_) {
+      for (const auto& pair : now.pairs) row_joint(pair.kind).declare(print_, pair);
+    }
     backwards_ = s == phase_count_ && plan_.reverse;
     w.begin_pieces(now.stored);
     for (const std::size_t r : now.reductions) declare(fmt::format("acc{}", r), r);
@@ -586,16 +528,6 @@ class RowWriter {
       plain_trips(now);
     }
     backwards_ = false;
-  }
-
-  void declare_pairs(const std::vector<OnlinePair>& pairs) {
-    for (const auto& pair : pairs) {
-      if (pair.kind == OnlinePair::Kind::exponentials) {
-        w.line(fmt::format("float base{} = {};", pair.leader, lowest));
-      } else {
-        w.line(fmt::format("float mean{0} = 0.0f, count{0} = 0.0f;", pair.leader));
-      }
-    }
   }
 
   void plain_trips(const Sweep& now) {
@@ -721,22 +653,10 @@ class RowWriter {
         butterfly(r, width);
         continue;
       }
-      const auto f = static_cast<std::size_t>(pair->follower);
       w.open("{");
-      if (pair->kind == OnlinePair::Kind::exponentials) {
-        w.line(fmt::format("const float own = red{};", r));
-        butterfly(r, width);
-        w.line(fmt::format("red{} *= {};", f, exponential(fmt::format("own - red{}", r))));
-      } else {
-        w.line(of_threads ? fmt::format("const float own = mean{}, held = count{};", r, r)
-                          : fmt::format("const float held = count{0}, own = held > 0.0f ? red{0} / held : 0.0f;", r));
-        butterfly(r, width);
-        for (int m = width / 2; m >= 1; m /= 2)
-          w.line(fmt::format("count{0} = count{0} + pl_xor(count{0}, {1});", r, m));
-        w.line(fmt::format("const float off = own - red{0} / count{0};", r));
-        w.line(fmt::format("if (held > 0.0f) red{} += held * off * off;", f));
-      }
-      butterfly(f, width);
+      row_joint(pair->kind).across(print_, *pair, width, of_threads, [&](int of, int lanes) {
+        butterfly(static_cast<std::size_t>(of), lanes);
+      });
       w.close();
     }
   }
@@ -813,27 +733,31 @@ class RowWriter {
     }
     if (mine.empty()) return;
     for (const auto& pair : pairs) mine.push_back(static_cast<std::size_t>(pair.follower));
+    // Of a leader whose part is one variable, its object.
     const auto running = [&](std::size_t r) {
       const OnlinePair* pair = plan_.led_by(static_cast<int>(r));
-      return pair != nullptr && pair->kind == OnlinePair::Kind::exponentials;
+      return pair != nullptr && !row_joint(pair->kind).leader(*pair).empty() ? pair : nullptr;
     };
     for (const std::size_t r : mine) {
       const auto& reduction = kernel_.reductions[r];
-      w.line(fmt::format(
-          "{} red{} = {};", computing_type(reduction.accumulate), r,
-          running(r) ? fmt::format("base{}", r)
-                     : combined_lanes(reduction.kind, reduction.accumulate, fmt::format("acc{}", r), plan_.width)));
+      const OnlinePair* pair = running(r);
+      w.line(fmt::format("{} red{} = {};", computing_type(reduction.accumulate), r,
+                         pair != nullptr ? row_joint(pair->kind).leader(*pair)
+                                         : combined_lanes(reduction.kind, reduction.accumulate, fmt::format("acc{}", r),
+                                                          plan_.width)));
     }
     fold(mine, std::min(32, plan_.across), true);
 
     std::vector<Slot> slots;
     for (const std::size_t r : mine) {
       const auto& reduction = kernel_.reductions[r];
-      slots.push_back({fmt::format("red{}", r), fmt::format("{}", r), std::string(computing_type(reduction.accumulate)),
-                       running(r) ? std::string(lowest) : neutral(reduction.kind, reduction.accumulate)});
+      const OnlinePair* pair = running(r);
+      slots.push_back(
+          {fmt::format("red{}", r), fmt::format("{}", r), std::string(computing_type(reduction.accumulate)),
+           pair != nullptr ? row_joint(pair->kind).absent() : neutral(reduction.kind, reduction.accumulate)});
     }
     for (const auto& pair : pairs) {
-      if (pair.kind == OnlinePair::Kind::deviations)
+      if (row_joint(pair.kind).counts())
         slots.push_back({fmt::format("count{}", pair.leader), fmt::format("n{}", pair.leader), "float", "0.0f"});
     }
     const bool turns = plan_.takes_turns();
@@ -866,11 +790,7 @@ class RowWriter {
       }
       fold(mine, plan_.cluster, false);
     }
-    for (const auto& pair : pairs) {
-      // The element that is the maximum adds 1 to the sum: a sum of 0 saw nothing above -inf.
-      if (pair.kind == OnlinePair::Kind::exponentials)
-        w.line(fmt::format("if (red{} == 0.0f) red{} = -PL_INF_F32;", pair.follower, pair.leader));
-    }
+    for (const auto& pair : pairs) row_joint(pair.kind).finish_leader(print_, pair);
   }
 
   void row_outputs() {
@@ -893,6 +813,7 @@ class RowWriter {
   const Kernel& kernel_;
   const CudaPlan& plan_;
   CudaWriter& w;
+  const RowJointPrint print_{kernel_, plan_, w};
   std::vector<int> outer_, inner_, needed_;
   int phase_count_ = 0;
   int unroll_ = 1;  ///< of the loop at hand

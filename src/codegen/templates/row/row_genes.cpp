@@ -39,7 +39,7 @@ bool streams(const Kernel& kernel) {
 /// A running sum of exponentials whose arguments come out of a function that is short for small values.
 bool near_pays(const Kernel& kernel) {
   return std::ranges::any_of(online_pairs(kernel), [&](const OnlinePair& pair) {
-    if (pair.kind != OnlinePair::Kind::exponentials) return false;
+    if (pair.kind != JointKind::exponentials) return false;
     const int roots[] = {pair.x};
     return !near_arguments(kernel, closure(kernel, roots, [](int) { return false; })).empty();
   });

@@ -217,9 +217,9 @@ class RowColumnGathering : private Gathering {
   void add_pair(const RowColumnPair& pair) {
     const int tops = results_[static_cast<std::size_t>(pair.leader)];
     const int sums = results_[static_cast<std::size_t>(pair.follower)];
-    const int top = reduce(ReduceKind::max, tops, DType::f32, 0);
+    const int top = reduce(info(JointKind::exponentials).leader, tops, DType::f32, 0);
     const int moved = op(Op::mul, {sums, op(Op::exp, {op(Op::sub, {tops, top})})});
-    const int sum = reduce(ReduceKind::sum, moved, DType::f32, 1);
+    const int sum = reduce(info(JointKind::exponentials).follower, moved, DType::f32, 1);
     // The element that is the maximum adds 1 to the sum: a sum of 0 saw nothing above -inf.
     constexpr double inf = std::numeric_limits<double>::infinity();
     const int none = op(Op::eq, {sum, constant(0)}, DType::boolean);

@@ -43,8 +43,8 @@ ScanState state_of(const Kernel& kernel, const Scan& scan, bool fast) {
                       : fmt::format("{}{{{}}}", out.type, neutral(kind.fold, scan.accumulate));
   }
   out.carry = out.type;
-  if (scan.kind == ScanKind::sum && scan.accumulate == DType::f32) {
-    out.carry = "PlRunSum<double>";
+  if (kind.totals && scan.accumulate == DType::f32) {
+    out.carry = fmt::format(fmt::runtime(kind.cuda), "double");
     out.carry_bytes = 8;
   }
   return out;

@@ -46,9 +46,7 @@ class WindowOnCuda : public CudaSchedule {
 class Window : public Template {
  public:
   std::string_view name() const override { return "window"; }
-  bool takes(const Kernel& kernel) const override {
-    return kernel.anchor == Anchor::pointwise && reads_windows(kernel);
-  }
+  bool takes(const Kernel& kernel) const override { return !kernel.has_rows() && reads_windows(kernel); }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
     return std::make_unique<WindowOnCuda>(kernel, device);
   }
