@@ -145,6 +145,54 @@ TEST_CASE("what PyTorch runs is part of a region's cost and key, and has no gene
   CHECK(refused.error().kind.name() == "illegal_genome");
 }
 
+TEST_CASE("an operator of PyTorch's reads a part of an input where it lies") {
+  GraphBuilder captured;
+  const int x = captured.input({64, 96}), w = captured.input({96, 48});
+  const int product = captured.node("mm.default", {V("self", x), V("mat2", w)}, {64, 48});
+  const int last = captured.node("tanh.default", {V("self", product)}, {64, 48});
+  captured.output(last);
+  const std::size_t local = captured.graph.values.size();
+  GraphBuilder other{captured.graph};
+  other.graph.nodes.clear();
+  std::vector<int> parts;
+  for (const std::int64_t begin : {0, 32}) {
+    const int rows = other.node(
+        "slice.Tensor", {V("self", x), I("dim", 0), I("start", begin), I("end", begin + 32), I("step", 1)}, {32, 96});
+    const int some =
+        other.node("slice.Tensor", {V("self", rows), I("dim", 1), I("start", 0), I("end", 64), I("step", 1)}, {32, 64},
+                   DType::f32, {96, 1});
+    const int factor =
+        other.node("slice.Tensor", {V("self", w), I("dim", 0), I("start", 0), I("end", 64), I("step", 1)}, {64, 48});
+    parts.push_back(other.node("mm.default", {V("self", some), V("mat2", factor)}, {32, 48}));
+  }
+  const int whole = other.node("cat.default", {VS("tensors", parts), I("dim", 0)}, {64, 48});
+  other.graph.nodes.push_back({"aten.tanh.default", {V("self", whole)}, {last}});
+  const auto base = partition(captured.graph);
+  REQUIRE(base.has_value());
+  const auto cut = partition_rewritten(captured.graph, *base, other.graph, local);
+  REQUIRE(cut.has_value());
+  REQUIRE(cut->regions.size() == 1);
+  const Region& region = cut->regions[0];
+  CHECK(region.inputs == std::vector{x, w});
+  CHECK(region.nodes == std::vector{0, 1});
+  // What is read and written counts, and no view: of the factors two thirds, w twice, and the parts.
+  CHECK(cost(region).bytes == 4.0 * (64 * 64 + 2 * 64 * 48 + 3 * 64 * 48));
+
+  const Device device = cpu_device();
+  const auto emitted = emit(region, device, seeds(region.kernel, device).front());
+  REQUIRE(emitted.has_value());
+  const auto program = region_program(captured.graph, region, *emitted, device);
+  REQUIRE(program.has_value());
+  const auto steps = kinds(*program);
+  CHECK(std::ranges::count(steps, "aten.slice.Tensor") == 6);
+  CHECK(std::ranges::count(steps, "aten.mm.default") == 2);
+  CHECK(steps.back() == "launch");
+  // As the view lies.
+  CHECK(std::ranges::any_of(program->buffers, [](const program::Buffer& buffer) {
+    return buffer.shape == Shape{32, 64} && buffer.strides == Shape{96, 1} && buffer.role == program::Role::temp;
+  }));
+}
+
 TEST_CASE("an operator that nothing describes does not read a rewritten value") {
   // What it computes would be part of no cost and no key.
   Scaled s("relu.default");

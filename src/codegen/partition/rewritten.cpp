@@ -64,11 +64,12 @@ class Back {
     });
   }
 
-  /// A product or convolution that PyTorch runs. What it computes is said by the kernel that it would be.
+  /// A product or convolution that PyTorch runs, or a view that one of them reads. What it computes is said by the
+  /// kernel that it would be.
   Result<Region> library(int index) const {
     const ir::GraphNode& node = rewritten_.nodes[static_cast<std::size_t>(index)];
-    if (node.outs.size() != 1 || !node.outs[0] || !contracts(node.op))
-      return fail("not_local", node.op + " has no kernel");
+    const bool known = contracts(node.op) || classify(node.op) == OpClass::view;
+    if (node.outs.size() != 1 || !node.outs[0] || !known) return fail("not_local", node.op + " has no kernel");
     std::vector<bool> inside(rewritten_.nodes.size(), false);
     inside[static_cast<std::size_t>(index)] = true;
     LowerLimits limits = limits_;
@@ -92,6 +93,8 @@ class Back {
           canonical_key(same) == canonical_key(region))
         return same;
     }
+    // Local ones are values like others, which a kernel before makes.
+    std::erase_if(region.given, [&](int v) { return is_local(v); });
     if (!region.given.empty()) return fail("not_local", "a kernel is given statistics of a node that is not there");
     std::set<int> wanted;
     for (const int v : region.inputs) {
