@@ -101,6 +101,28 @@ class Transition(nn.Module):
         return nn.functional.avg_pool2d(self.conv(x * 0.5), 2)
 
 
+class Triangles(nn.Module):
+    """Products that the graph's own triangles cut: of a factor, of both, of what is wanted, and of a layer's weights."""
+
+    def __init__(self, which: str) -> None:
+        super().__init__()
+        self.which = which
+        self.layer = nn.Linear(512, 512)
+
+    def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        if self.which == "wanted":
+            return torch.triu(torch.matmul(x, w)) * 2
+        if self.which == "left":
+            return torch.tril(x) @ w
+        if self.which == "right":
+            return x @ torch.where(torch.arange(512)[:, None] < torch.arange(512), w, 0)
+        if self.which == "layer":
+            return torch.relu(nn.functional.linear(x, torch.tril(self.layer.weight), self.layer.bias))
+        if self.which == "apart":
+            return torch.triu(x) @ torch.tril(w)
+        return torch.tril(torch.tril(x) @ torch.tril(w))
+
+
 def answer(tool: Tool, model: nn.Module, args: tuple[torch.Tensor, ...], programs: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as blobs:
         graph = capture(model, args, {}, Path(blobs)).graph
@@ -199,6 +221,48 @@ def test_pytorch_reads_a_rewritten_value(tool: Tool, tmp_path: Path, model: nn.M
         torch.testing.assert_close(result, model(given), rtol=1e-4, atol=1e-4, equal_nan=True)
         if given is odd:
             assert not torch.isfinite(result).all() and torch.isfinite(result).any()
+
+
+@pytest.mark.parametrize(("which", "products"), [("wanted", 2), ("left", 2), ("right", 2), ("layer", 2), ("apart", 3), ("both", 3)])
+@torch.no_grad()
+def test_products_of_triangles_are_products_of_blocks(tool: Tool, tmp_path: Path, which: str, products: int) -> None:
+    """What a block leaves out may be an infinity or NaN of the other factor, or one that nobody wants."""
+    model, usual = Triangles(which), (torch.randn(512, 512), torch.randn(512, 512))
+    found = answer(tool, model, usual, 1)
+    assert found["rewrites"] == ["banded_product"]
+    program = found["programs"][0]["program"]
+    operators = [s["op"] for s in program["steps"] if s["kind"] == "aten"]
+    assert sum(op in ("aten.matmul.default", "aten.linear.default") for op in operators) == products
+    odd = [a.clone() for a in usual]
+    for a in odd:
+        # In either triangle, on the diagonal, in rows and columns of each block.
+        a[5, 5], a[17, 300], a[400, 20], a[100, 130], a[450, 310], a[508, 510] = torch.inf, torch.nan, -torch.inf, torch.inf, torch.nan, -torch.inf
+    for given in (usual, tuple(odd), (usual[0], odd[1]), (odd[0], usual[1])):
+        [result] = run(program, tmp_path, model, given)
+        torch.testing.assert_close(result, model(*given), rtol=1e-4, atol=1e-3, equal_nan=True)
+    assert not torch.isfinite(result).all() and torch.isfinite(result).any()
+
+
+class Causal(nn.Module):
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        mask = torch.ones(512, 512, dtype=torch.bool).tril()
+        return torch.softmax((q @ k.transpose(-1, -2) / 16).masked_fill(~mask, -torch.inf), -1) @ v
+
+
+@torch.no_grad()
+def test_causal_attention_as_written_computes_half(tool: Tool, tmp_path: Path) -> None:
+    model, usual = Causal(), (torch.randn(2, 512, 256), torch.randn(2, 512, 256), torch.randn(2, 512, 64))
+    found = answer(tool, model, usual, 1)
+    assert found["rewrites"] == ["banded_product", "banded_product"]
+    program = found["programs"][0]["program"]
+    assert sum(s.get("op") == "aten.matmul.default" for s in program["steps"]) == 4
+    odd = [a.clone() for a in usual]
+    odd[0][0, 3, 5], odd[0][1, 400, 5], odd[1][0, 500, 7] = torch.nan, torch.inf, -torch.inf
+    odd[2][0, 300, 3], odd[2][1, 511, 4], odd[2][1, 2, 5] = torch.inf, torch.nan, -torch.inf
+    for given in (usual, tuple(odd), (*usual[:2], odd[2])):
+        [result] = run(program, tmp_path, model, given)
+        torch.testing.assert_close(result, model(*given), rtol=1e-4, atol=1e-4, equal_nan=True)
+    assert not torch.isfinite(result).all() and torch.isfinite(result).any()
 
 
 def test_a_product_that_is_read_stays(tool: Tool) -> None:
