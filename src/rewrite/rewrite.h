@@ -40,6 +40,8 @@ struct Options {
   /// What is left of a product's work, at most, where it is cut: smaller products, and a pass over their results, cost
   /// the rest.
   double most_left = 0.8;
+  /// Features of a head that one kernel of ours has room for.
+  std::int64_t most_features = 256;
 };
 
 /// Applies the rules, the first that fires at the first node where one does, until none does. Deterministic.

@@ -62,6 +62,14 @@ bool diagonal_product(Editor& editor, int index);
 /// summed by column (or row) and added, where that factor is not the model's own.
 bool banded_product(Editor& editor, int index);
 
+/// scaled_dot_product_attention becomes what it is defined as: a product with the keys, a scale, masks, a softmax and a
+/// product with the values. A query whose keys are all masked gives zeros. Fires where
+/// - kernels of ours compute products (Options::library_products is false);
+/// - heads have more features than the kernel of ours that does all of it has room for (Options::most_features);
+/// - all is f32, the mask too, unless it is of booleans; nothing is dropped; heads do not share keys in groups;
+/// - there are at most 2²⁸ scores, which lie in memory twice.
+bool wide_attention(Editor& editor, int index);
+
 /// softmax, log_softmax and logsumexp over dims of extent 1: 1 + (x - x), x - x (NaN for what is not finite) and x.
 /// Fires for f32 and f64 that keep their dtype.
 bool softmax_of_one(Editor& editor, int index);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/backend.h"
+#include "codegen/attention/attention.h"
 #include "codegen/compose/compose.h"
 #include "codegen/contraction/contraction.h"
 #include "codegen/partition/fusion_plans.h"
@@ -272,6 +273,7 @@ rewrite::Options rewrites_for(const codegen::Device& device) {
     options.block = 2048;
     options.most_left = 0.7;
   }
+  options.most_features = codegen::most_features;
   return options;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/attention/attention.h"
 #include "codegen/compose/compose.h"
 #include "codegen/compose/staged.h"
 #include "codegen/partition/partition.h"
@@ -9,6 +10,7 @@
 #include "devices.h"
 #include "graph_builder.h"
 #include "program/program.h"
+#include "rewrite/rewrite.h"
 
 // Regions of a rewritten graph with operators that PyTorch runs.
 
@@ -225,6 +227,39 @@ TEST_CASE("a rewritten value does not lie between two regions") {
   const auto cut = partition_rewritten(captured.graph, *base, other.graph, local);
   REQUIRE_FALSE(cut.has_value());
   CHECK(cut.error().kind.name() == "not_local");
+}
+
+TEST_CASE("attention with wide heads is two products of ours and a softmax between them, in one region") {
+  GraphBuilder g;
+  const Shape heads{2, 4, 384, 512};
+  const int q = g.input(heads), k = g.input(heads), v = g.input(heads);
+  const int y = g.node("scaled_dot_product_attention.default",
+                       {V("query", q), V("key", k), V("value", v), N("attn_mask"), F("dropout_p", 0),
+                        B("is_causal", true), N("scale"), B("enable_gqa", false)},
+                       heads);
+  g.output(y);
+  PartitionOptions options;
+  options.limits.contractions = true;
+  const auto base = partition(g.graph, options);
+  REQUIRE(base.has_value());
+  CHECK(base->regions.empty());
+  const auto rewritten = rewrite::rewrite(g.graph, {.library_products = false, .most_features = most_features});
+  REQUIRE(rewritten.applied.size() == 1);
+  const auto cut = partition_rewritten(g.graph, *base, rewritten.graph, rewritten.local, options);
+  REQUIRE(cut.has_value());
+  REQUIRE(cut->regions.size() == 1);
+  const Region& region = cut->regions[0];
+  CHECK(region.kernel.anchor == Anchor::contraction);
+  REQUIRE(region.before.size() == 2);
+  CHECK(region.before[0].kernel.anchor == Anchor::contraction);
+  CHECK(region.before[1].kernel.anchor == Anchor::row);
+  CHECK(region.nodes == std::vector{0});
+  const auto emitted = emit(region, h200(), seeds(region.kernel, h200()).front());
+  REQUIRE(emitted.has_value());
+  const auto program = region_program(g.graph, region, *emitted, h200());
+  REQUIRE(program.has_value());
+  CHECK(std::ranges::all_of(kinds(*program), [](const std::string& kind) { return kind != "other"; }));
+  CHECK(std::ranges::none_of(kinds(*program), [](const std::string& kind) { return kind.starts_with("aten"); }));
 }
 
 TEST_CASE("a convolution that is a stage rounds nothing, whatever a search would try first") {

@@ -123,10 +123,23 @@ class Triangles(nn.Module):
         return torch.tril(torch.tril(x) @ torch.tril(w))
 
 
-def answer(tool: Tool, model: nn.Module, args: tuple[torch.Tensor, ...], programs: int) -> dict[str, Any]:
+class Attention(nn.Module):
+    """Heads of more features than a kernel of ours has room for."""
+
+    def __init__(self, causal: bool = False, scale: float | None = None) -> None:
+        super().__init__()
+        self.causal = causal
+        self.scale = scale
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        return nn.functional.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal, scale=self.scale)
+
+
+def answer(tool: Tool, model: nn.Module, args: tuple[torch.Tensor, ...], programs: int, own: bool = False) -> dict[str, Any]:
+    """`own`: as where kernels of ours compute products, though on a CPU PyTorch does."""
     with tempfile.TemporaryDirectory() as blobs:
         graph = capture(model, args, {}, Path(blobs)).graph
-    found = tool.ask({"graph": graph, "target": "cpu", "arch": cpu_levels()[0], "programs": programs, "seed": 5, "rewrite": True})
+    found = tool.ask({"graph": graph, "target": "cpu", "arch": cpu_levels()[0], "programs": programs, "seed": 5, "rewrite": True, "own": own})
     assert "error" not in found, found["error"]
     return found
 
@@ -263,6 +276,41 @@ def test_causal_attention_as_written_computes_half(tool: Tool, tmp_path: Path) -
         [result] = run(program, tmp_path, model, given)
         torch.testing.assert_close(result, model(*given), rtol=1e-4, atol=1e-4, equal_nan=True)
     assert not torch.isfinite(result).all() and torch.isfinite(result).any()
+
+
+@pytest.mark.parametrize("kind", ["plain", "scaled", "causal", "booleans", "added", "turned"])
+@torch.no_grad()
+def test_wide_heads_are_products_and_a_softmax(tool: Tool, tmp_path: Path, kind: str) -> None:
+    """A query without keys gives zeros, as PyTorch's operator does."""
+    torch.manual_seed(3)
+    q, k, v = torch.randn(2, 3, 20, 320), torch.randn(2, 3, 28, 320), torch.randn(2, 3, 28, 40)
+    args: tuple[torch.Tensor, ...] = (q, k, v)
+    if kind == "turned":
+        args = (torch.randn(2, 20, 3, 320).transpose(1, 2), torch.randn(2, 28, 3, 320).transpose(1, 2), v)
+    if kind == "booleans":
+        args = (q, k, v, torch.rand(20, 28) > 0.5)
+        args[3][7] = False
+    if kind == "added":
+        args = (q, k, v, torch.randn(2, 1, 20, 28))
+        args[3][1, 0, 4], args[3][0, 0, 2, 5] = -torch.inf, -torch.inf
+    model = Attention(kind == "causal", 0.3 if kind == "scaled" else None)
+    found = answer(tool, model, args, 1, own=True)
+    assert found["rewrites"] == ["wide_attention"]
+    program = found["programs"][0]["program"]
+    steps = [s.get("op", "launch") for s in program["steps"]]
+    assert steps == ["aten.permute.default", "aten.matmul.default", "launch", "aten.matmul.default"]
+    [result] = run(program, tmp_path, model, args)
+    torch.testing.assert_close(result, model(*args), rtol=1e-5, atol=1e-5)
+    if kind in ("booleans", "added"):
+        empty = result[:, :, 7] if kind == "booleans" else result[1, :, 4]
+        assert (empty == 0).all() and torch.isfinite(result).all()
+
+
+@torch.no_grad()
+def test_heads_that_a_kernel_has_room_for_stay(tool: Tool) -> None:
+    heads = tuple(torch.randn(1, 2, 16, 256) for _ in range(3))
+    assert "rewrites" not in answer(tool, Attention(), heads, 1, own=True)
+    assert "rewrites" not in answer(tool, Attention(), tuple(torch.randn(1, 2, 16, 320) for _ in range(3)), 1)
 
 
 def test_a_product_that_is_read_stays(tool: Tool) -> None:
