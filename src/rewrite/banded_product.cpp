@@ -253,10 +253,14 @@ bool banded_product(Editor& editor, int index) {
   if (product->transposed) bands.w = {-bands.w.most, -bands.w.least};
   if (bands.x.everywhere() && bands.w.everywhere() && bands.wanted.everywhere()) return false;
   const auto strips = plan(*product, bands, editor.options().block);
-  const double left = work(strips), before = static_cast<double>(product->rows) *
-                                             static_cast<double>(product->columns) *
-                                             static_cast<double>(product->depth);
-  if (left == 0 || left > editor.options().most_left * before) return false;
+  const Options& options = editor.options();
+  const double left = work(strips);
+  const double all = static_cast<double>(product->rows * product->columns) * static_cast<double>(product->depth);
+  if (left == 0 || left > options.most_left * all) return false;
+  const auto batches = static_cast<double>(editor.value(product->out).elements()) /
+                       static_cast<double>(product->rows * product->columns);
+  const auto least_saved = static_cast<double>(options.block * options.block * least_depth);
+  if ((all - left) * batches < least_saved) return false;
   Blocks(editor, *product, bands, node).make(strips);
   editor.replace(index);
   return true;

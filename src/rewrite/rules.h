@@ -57,7 +57,8 @@ bool diagonal_product(Editor& editor, int index);
 /// - the graph proves it, by comparisons of counts (bands.h): values are never looked at;
 /// - the product is of matrices or batches of them (linear, mm, bmm, matmul), all f32 or all f64, of at least 256
 /// terms;
-/// - blocks have at least Options::block rows (or columns), and no more than Options::most_left of the work is left.
+/// - blocks have at least Options::block rows (or columns), and no more than Options::most_left of the work is left,
+///   with a block of 256 terms or more saved.
 /// What nobody wants may be anything. A zero times an infinity or NaN is NaN: zeros times what a block leaves out are
 /// summed by column (or row) and added, where that factor is not the model's own.
 bool banded_product(Editor& editor, int index);

@@ -264,7 +264,7 @@ class Causal(nn.Module):
 
 @torch.no_grad()
 def test_causal_attention_as_written_computes_half(tool: Tool, tmp_path: Path) -> None:
-    model, usual = Causal(), (torch.randn(2, 512, 256), torch.randn(2, 512, 256), torch.randn(2, 512, 64))
+    model, usual = Causal(), (torch.randn(2, 512, 256), torch.randn(2, 512, 256), torch.randn(2, 512, 256))
     found = answer(tool, model, usual, 1)
     assert found["rewrites"] == ["banded_product", "banded_product"]
     program = found["programs"][0]["program"]

@@ -310,6 +310,10 @@ TEST_CASE("a product stays whole where a condition is missing") {
     const auto [x, w] = matrices(DType::f32, 256, 192);
     m.result(m.product(m.tril(x), w));
   }
+  SUBCASE("there are few results") {
+    const int x = m.given({256, 256});
+    m.result(m.product(m.tril(x), m.given({256, 32})));
+  }
   SUBCASE("little is zero") {
     const auto [x, w] = matrices();
     m.result(m.product(m.tril(x, 128), w));
