@@ -195,6 +195,36 @@ TEST_CASE("an operator of PyTorch's reads a part of an input where it lies") {
   }));
 }
 
+TEST_CASE("what one kernel would give of both graphs is given by two") {
+  GraphBuilder captured;
+  const int x = captured.input({64, 96}), w = captured.input({96, 48});
+  const int factor = captured.node("relu.default", {V("self", x)}, {64, 96});
+  const int product = captured.node("mm.default", {V("self", factor), V("mat2", w)}, {64, 48});
+  captured.output(product);
+  const std::size_t local = captured.graph.values.size();
+  GraphBuilder other{captured.graph};
+  other.graph.nodes.pop_back();
+  const int sums =
+      other.node("sum.dim_IntList", {V("self", factor), L("dim", {1}), B("keepdim", true), N("dtype")}, {64, 1});
+  const int some = other.node("mm.default", {V("self", factor), V("mat2", w)}, {64, 48});
+  other.graph.nodes.push_back({"aten.add.Tensor", {V("self", some), V("other", sums), I("alpha", 1)}, {product}});
+  const auto whole = partition(other.graph);
+  REQUIRE(whole.has_value());
+  REQUIRE(std::ranges::any_of(whole->regions, [](const Region& one) { return one.outputs.size() == 2; }));
+  const auto base = partition(captured.graph);
+  REQUIRE(base.has_value());
+  const auto cut = partition_rewritten(captured.graph, *base, other.graph, local);
+  REQUIRE(cut.has_value());
+  REQUIRE(cut->regions.size() == 2);
+  CHECK(cut->regions[0].outputs == std::vector{factor});
+  CHECK(canonical_key(cut->regions[0]) == canonical_key(base->regions[0]));
+  CHECK(cut->regions[1].outputs == std::vector{product});
+  REQUIRE(cut->regions[1].before.size() == 2);
+  CHECK(std::ranges::any_of(cut->regions[1].before, [&](const Region& one) {
+    return one.outputs == std::vector{sums} && one.inputs == std::vector{x};
+  }));
+}
+
 TEST_CASE("an operator that nothing describes does not read a rewritten value") {
   // What it computes would be part of no cost and no key.
   Scaled s("relu.default");

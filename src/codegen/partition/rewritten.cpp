@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -40,12 +41,15 @@ class Back {
       const auto own = std::ranges::count_if(region.outputs, [&](int v) { return is_local(v); });
       if (own == std::ssize(region.outputs)) {
         first.push_back(std::move(region));
-      } else if (own != 0) {
-        return fail("not_local", "a kernel gives values of both graphs");
-      } else {
-        PLANISH_TRY(Region back, original(std::move(region), first, used));
-        made.push_back(std::move(back));
+        continue;
       }
+      if (own != 0) {
+        PLANISH_TRY(Region locals, part(region, true));
+        PLANISH_TRY(region, part(region, false));
+        first.push_back(std::move(locals));
+      }
+      PLANISH_TRY(Region back, original(std::move(region), first, used));
+      made.push_back(std::move(back));
     }
     return made;
   }
@@ -62,6 +66,19 @@ class Back {
       const int maker = !out || is_local(*out) ? -1 : producers_[static_cast<std::size_t>(*out)];
       return maker >= 0 && graph_.nodes[static_cast<std::size_t>(maker)].op == node.op;
     });
+  }
+
+  /// A kernel that gives values of both graphs reads once what two read: here the one for local values, or the other.
+  Result<Region> part(const Region& both, bool local) const {
+    std::vector<bool> inside = usage_.inlined;
+    for (const int n : both.nodes) inside[static_cast<std::size_t>(n)] = true;
+    std::vector<int> outputs;
+    std::ranges::copy_if(both.outputs, std::back_inserter(outputs), [&](int v) { return is_local(v) == local; });
+    LowerLimits limits = limits_;
+    limits.contractions = false;
+    auto kernel = lower(rewritten_, inside, outputs, limits, both.given);
+    if (!kernel) return fail("not_local", "a kernel gives values of both graphs: " + kernel.error().message);
+    return region_of(rewritten_, usage_, {both.nodes.begin(), both.nodes.end()}, std::move(*kernel), both.given);
   }
 
   /// A product or convolution that PyTorch runs, or a view that one of them reads. What it computes is said by the
