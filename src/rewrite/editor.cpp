@@ -13,7 +13,7 @@ std::vector<std::int64_t> contiguous(const std::vector<std::int64_t>& shape) {
 
 }  // namespace
 
-Editor::Editor(ir::Graph graph) : graph_(std::move(graph)) {
+Editor::Editor(ir::Graph graph, const Options& options) : graph_(std::move(graph)), options_(options) {
   look();
 }
 
@@ -46,25 +46,57 @@ bool Editor::read_once(int id) const {
 }
 
 int Editor::put(std::string op, std::vector<ir::Arg> args, ir::Value value) {
-  value.strides = contiguous(value.shape);
   graph_.values.push_back(std::move(value));
   const int id = static_cast<int>(graph_.values.size()) - 1;
   fresh_.push_back({std::move(op), std::move(args), {id}});
   return id;
 }
 
+int Editor::put_contiguous(std::string op, std::vector<ir::Arg> args, ir::Value value) {
+  value.strides = contiguous(value.shape);
+  return put(std::move(op), std::move(args), std::move(value));
+}
+
 int Editor::add(std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like) {
   ir::Value made = value(like);
   made.shape = std::move(shape);
-  return put(std::move(op), std::move(args), std::move(made));
+  return put_contiguous(std::move(op), std::move(args), std::move(made));
+}
+
+int Editor::add_as(DType dtype, std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like) {
+  ir::Value made = value(like);
+  made.dtype = dtype;
+  made.dtype_name = name(dtype);
+  made.shape = std::move(shape);
+  return put_contiguous(std::move(op), std::move(args), std::move(made));
 }
 
 int Editor::add_boolean(std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like) {
-  ir::Value made = value(like);
-  made.dtype = DType::boolean;
-  made.dtype_name = name(DType::boolean);
-  made.shape = std::move(shape);
-  return put(std::move(op), std::move(args), std::move(made));
+  return add_as(DType::boolean, std::move(op), std::move(args), std::move(shape), like);
+}
+
+int Editor::slice(int self, std::size_t dim, std::int64_t begin, std::int64_t end) {
+  ir::Value part = value(self);
+  if (begin == 0 && end == part.shape[dim]) return self;
+  part.shape[dim] = end - begin;
+  return put("aten.slice.Tensor",
+             {of("self", self),
+              {"dim", static_cast<std::int64_t>(dim)},
+              {"start", begin},
+              {"end", end},
+              {"step", std::int64_t{1}}},
+             std::move(part));
+}
+
+int Editor::turned(int self) {
+  ir::Value other = value(self);
+  const std::size_t rank = other.shape.size();
+  std::vector<std::int64_t> order;
+  for (std::size_t d = 0; d < rank; ++d) order.push_back(static_cast<std::int64_t>(d));
+  std::swap(order[rank - 2], order[rank - 1]);
+  std::swap(other.shape[rank - 2], other.shape[rank - 1]);
+  std::swap(other.strides[rank - 2], other.strides[rank - 1]);
+  return put("aten.permute.default", {of("self", self), {"dims", order}}, std::move(other));
 }
 
 void Editor::replace(int index) {

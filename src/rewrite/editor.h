@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "rewrite/rewrite.h"
 
 /// Private to rewrite.
 namespace planish::rewrite {
@@ -15,8 +16,9 @@ namespace planish::rewrite {
 /// A graph under change: what rules ask of it, and new nodes in place of an old one.
 class Editor {
  public:
-  explicit Editor(ir::Graph graph);
+  explicit Editor(ir::Graph graph, const Options& options = {});
 
+  const Options& options() const { return options_; }
   const ir::Graph& graph() const { return graph_; }
   const ir::Value& value(int id) const { return graph_.values[static_cast<std::size_t>(id)]; }
   const ir::GraphNode& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
@@ -35,7 +37,13 @@ class Editor {
 
   /// New nodes, which stand before node `index` once replace() was called. Each gives its value, contiguous.
   int add(std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like);
+  int add_as(DType dtype, std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like);
   int add_boolean(std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like);
+  /// A new node too, which gives elements of `self` where they lie: those from `begin` to before `end` along a dim
+  /// (`self` itself where that is all of them), and a matrix or a batch of them with its last two dims the other way
+  /// round.
+  int slice(int self, std::size_t dim, std::int64_t begin, std::int64_t end);
+  int turned(int self);
   /// The last of the new nodes makes what node `index` did (its first result: first_of()), which goes, as does what
   /// nothing reads any more.
   void replace(int index);
@@ -44,10 +52,12 @@ class Editor {
 
  private:
   int put(std::string op, std::vector<ir::Arg> args, ir::Value value);
+  int put_contiguous(std::string op, std::vector<ir::Arg> args, ir::Value value);
   void look();
   void drop(int id);
 
   ir::Graph graph_;
+  Options options_;
   std::vector<ir::GraphNode> fresh_;
   std::vector<int> makers_;
   std::vector<std::vector<int>> readers_;

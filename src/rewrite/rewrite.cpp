@@ -7,6 +7,8 @@ namespace planish::rewrite {
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> all{{"softmax_of_one", Numeric::exact, softmax_of_one},
                                      {"diagonal_product", Numeric::exact, diagonal_product},
+                                     {"banded_product", Numeric::reassociation, banded_product},
+                                     {"wide_attention", Numeric::reassociation, wide_attention},
                                      {"sum_through_product", Numeric::reassociation, sum_through_product},
                                      {"sum_through_convolution", Numeric::reassociation, sum_through_convolution},
                                      {"product_through_product", Numeric::reassociation, product_through_product},
@@ -18,7 +20,7 @@ const std::vector<Rule>& rules() {
 Rewritten rewrite(const ir::Graph& graph, const Options& options) {
   Rewritten out;
   out.local = graph.values.size();
-  Editor editor(graph);
+  Editor editor(graph, options);
   // Each rule replaces a node by others that it does not fire at, of which there are fewer each time.
   for (bool again = true; again;) {
     again = false;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,13 @@ struct Options {
   /// PyTorch's libraries compute the products and convolutions that stay; a kernel of ours would have what lies behind
   /// them for nothing.
   bool library_products = true;
+  /// Rows, and columns, that a product has where it keeps the device busy: none is cut into smaller ones.
+  std::int64_t block = 256;
+  /// What is left of a product's work, at most, where it is cut: smaller products, and a pass over their results, cost
+  /// the rest.
+  double most_left = 0.8;
+  /// Features of a head that one kernel of ours has room for.
+  std::int64_t most_features = 256;
 };
 
 /// Applies the rules, the first that fires at the first node where one does, until none does. Deterministic.

@@ -51,6 +51,26 @@ bool sum_through_convolution(Editor& editor, int index);
 /// but its own: these become NaN, for which the column's are counted.
 bool diagonal_product(Editor& editor, int index);
 
+/// A product with a triangular or banded matrix, on either side, or of whose results a triangle or band is wanted
+/// alone, is a few products of blocks: of each strip of rows (and of columns) those columns that are wanted, and those
+/// terms that may be other than zero. Fires where
+/// - the graph proves it, by comparisons of counts (bands.h): values are never looked at;
+/// - the product is of matrices or batches of them (linear, mm, bmm, matmul), all f32 or all f64, of at least 256
+/// terms;
+/// - blocks have at least Options::block rows (or columns), and no more than Options::most_left of the work is left,
+///   with a block of 256 terms or more saved.
+/// What nobody wants may be anything. A zero times an infinity or NaN is NaN: zeros times what a block leaves out are
+/// summed by column (or row) and added, where that factor is not the model's own.
+bool banded_product(Editor& editor, int index);
+
+/// scaled_dot_product_attention becomes what it is defined as: a product with the keys, a scale, masks, a softmax and a
+/// product with the values. A query whose keys are all masked gives zeros. Fires where
+/// - kernels of ours compute products (Options::library_products is false);
+/// - heads have more features than the kernel of ours that does all of it has room for (Options::most_features);
+/// - all is f32, the mask too, unless it is of booleans; nothing is dropped; heads do not share keys in groups;
+/// - there are at most 2²⁸ scores, which lie in memory twice.
+bool wide_attention(Editor& editor, int index);
+
 /// softmax, log_softmax and logsumexp over dims of extent 1: 1 + (x - x), x - x (NaN for what is not finite) and x.
 /// Fires for f32 and f64 that keep their dtype.
 bool softmax_of_one(Editor& editor, int index);

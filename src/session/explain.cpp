@@ -81,7 +81,10 @@ Result<Explanation> explain(const ir::Graph& graph, const codegen::Partition& pa
     fused.operators = operators_text(graph, partition.regions[r].nodes);
     fused.where = places_text(graph, partition.regions[r].nodes);
     for (const int node : partition.regions[r].nodes) add(fused.before, graph, node);
-    fused.after = {region.launches + static_cast<std::int64_t>(partition.regions[r].before.size()), region.bytes};
+    const auto before = std::ranges::count_if(partition.regions[r].before, [](const codegen::Region& one) {
+      return !one.library || codegen::classify(one.library->op) != codegen::OpClass::view;
+    });
+    fused.after = {region.launches + before, region.bytes};
     why.fused.push_back(std::move(fused));
   }
   for (const codegen::Item& item : partition.order) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/attention/attention.h"
 #include "codegen/compose/compose.h"
 #include "codegen/compose/staged.h"
 #include "codegen/partition/partition.h"
@@ -9,6 +10,7 @@
 #include "devices.h"
 #include "graph_builder.h"
 #include "program/program.h"
+#include "rewrite/rewrite.h"
 
 // Regions of a rewritten graph with operators that PyTorch runs.
 
@@ -145,6 +147,84 @@ TEST_CASE("what PyTorch runs is part of a region's cost and key, and has no gene
   CHECK(refused.error().kind.name() == "illegal_genome");
 }
 
+TEST_CASE("an operator of PyTorch's reads a part of an input where it lies") {
+  GraphBuilder captured;
+  const int x = captured.input({64, 96}), w = captured.input({96, 48});
+  const int product = captured.node("mm.default", {V("self", x), V("mat2", w)}, {64, 48});
+  const int last = captured.node("tanh.default", {V("self", product)}, {64, 48});
+  captured.output(last);
+  const std::size_t local = captured.graph.values.size();
+  GraphBuilder other{captured.graph};
+  other.graph.nodes.clear();
+  std::vector<int> parts;
+  for (const std::int64_t begin : {0, 32}) {
+    const int rows = other.node(
+        "slice.Tensor", {V("self", x), I("dim", 0), I("start", begin), I("end", begin + 32), I("step", 1)}, {32, 96});
+    const int some =
+        other.node("slice.Tensor", {V("self", rows), I("dim", 1), I("start", 0), I("end", 64), I("step", 1)}, {32, 64},
+                   DType::f32, {96, 1});
+    const int factor =
+        other.node("slice.Tensor", {V("self", w), I("dim", 0), I("start", 0), I("end", 64), I("step", 1)}, {64, 48});
+    parts.push_back(other.node("mm.default", {V("self", some), V("mat2", factor)}, {32, 48}));
+  }
+  const int whole = other.node("cat.default", {VS("tensors", parts), I("dim", 0)}, {64, 48});
+  other.graph.nodes.push_back({"aten.tanh.default", {V("self", whole)}, {last}});
+  const auto base = partition(captured.graph);
+  REQUIRE(base.has_value());
+  const auto cut = partition_rewritten(captured.graph, *base, other.graph, local);
+  REQUIRE(cut.has_value());
+  REQUIRE(cut->regions.size() == 1);
+  const Region& region = cut->regions[0];
+  CHECK(region.inputs == std::vector{x, w});
+  CHECK(region.nodes == std::vector{0, 1});
+  // What is read and written counts, and no view: of the factors two thirds, w twice, and the parts.
+  CHECK(cost(region).bytes == 4.0 * (64 * 64 + 2 * 64 * 48 + 3 * 64 * 48));
+
+  const Device device = cpu_device();
+  const auto emitted = emit(region, device, seeds(region.kernel, device).front());
+  REQUIRE(emitted.has_value());
+  const auto program = region_program(captured.graph, region, *emitted, device);
+  REQUIRE(program.has_value());
+  const auto steps = kinds(*program);
+  CHECK(std::ranges::count(steps, "aten.slice.Tensor") == 6);
+  CHECK(std::ranges::count(steps, "aten.mm.default") == 2);
+  CHECK(steps.back() == "launch");
+  // As the view lies.
+  CHECK(std::ranges::any_of(program->buffers, [](const program::Buffer& buffer) {
+    return buffer.shape == Shape{32, 64} && buffer.strides == Shape{96, 1} && buffer.role == program::Role::temp;
+  }));
+}
+
+TEST_CASE("what one kernel would give of both graphs is given by two") {
+  GraphBuilder captured;
+  const int x = captured.input({64, 96}), w = captured.input({96, 48});
+  const int factor = captured.node("relu.default", {V("self", x)}, {64, 96});
+  const int product = captured.node("mm.default", {V("self", factor), V("mat2", w)}, {64, 48});
+  captured.output(product);
+  const std::size_t local = captured.graph.values.size();
+  GraphBuilder other{captured.graph};
+  other.graph.nodes.pop_back();
+  const int sums =
+      other.node("sum.dim_IntList", {V("self", factor), L("dim", {1}), B("keepdim", true), N("dtype")}, {64, 1});
+  const int some = other.node("mm.default", {V("self", factor), V("mat2", w)}, {64, 48});
+  other.graph.nodes.push_back({"aten.add.Tensor", {V("self", some), V("other", sums), I("alpha", 1)}, {product}});
+  const auto whole = partition(other.graph);
+  REQUIRE(whole.has_value());
+  REQUIRE(std::ranges::any_of(whole->regions, [](const Region& one) { return one.outputs.size() == 2; }));
+  const auto base = partition(captured.graph);
+  REQUIRE(base.has_value());
+  const auto cut = partition_rewritten(captured.graph, *base, other.graph, local);
+  REQUIRE(cut.has_value());
+  REQUIRE(cut->regions.size() == 2);
+  CHECK(cut->regions[0].outputs == std::vector{factor});
+  CHECK(canonical_key(cut->regions[0]) == canonical_key(base->regions[0]));
+  CHECK(cut->regions[1].outputs == std::vector{product});
+  REQUIRE(cut->regions[1].before.size() == 2);
+  CHECK(std::ranges::any_of(cut->regions[1].before, [&](const Region& one) {
+    return one.outputs == std::vector{sums} && one.inputs == std::vector{x};
+  }));
+}
+
 TEST_CASE("an operator that nothing describes does not read a rewritten value") {
   // What it computes would be part of no cost and no key.
   Scaled s("relu.default");
@@ -177,6 +257,39 @@ TEST_CASE("a rewritten value does not lie between two regions") {
   const auto cut = partition_rewritten(captured.graph, *base, other.graph, local);
   REQUIRE_FALSE(cut.has_value());
   CHECK(cut.error().kind.name() == "not_local");
+}
+
+TEST_CASE("attention with wide heads is two products of ours and a softmax between them, in one region") {
+  GraphBuilder g;
+  const Shape heads{2, 4, 384, 512};
+  const int q = g.input(heads), k = g.input(heads), v = g.input(heads);
+  const int y = g.node("scaled_dot_product_attention.default",
+                       {V("query", q), V("key", k), V("value", v), N("attn_mask"), F("dropout_p", 0),
+                        B("is_causal", true), N("scale"), B("enable_gqa", false)},
+                       heads);
+  g.output(y);
+  PartitionOptions options;
+  options.limits.contractions = true;
+  const auto base = partition(g.graph, options);
+  REQUIRE(base.has_value());
+  CHECK(base->regions.empty());
+  const auto rewritten = rewrite::rewrite(g.graph, {.library_products = false, .most_features = most_features});
+  REQUIRE(rewritten.applied.size() == 1);
+  const auto cut = partition_rewritten(g.graph, *base, rewritten.graph, rewritten.local, options);
+  REQUIRE(cut.has_value());
+  REQUIRE(cut->regions.size() == 1);
+  const Region& region = cut->regions[0];
+  CHECK(region.kernel.anchor == Anchor::contraction);
+  REQUIRE(region.before.size() == 2);
+  CHECK(region.before[0].kernel.anchor == Anchor::contraction);
+  CHECK(region.before[1].kernel.anchor == Anchor::row);
+  CHECK(region.nodes == std::vector{0});
+  const auto emitted = emit(region, h200(), seeds(region.kernel, h200()).front());
+  REQUIRE(emitted.has_value());
+  const auto program = region_program(g.graph, region, *emitted, h200());
+  REQUIRE(program.has_value());
+  CHECK(std::ranges::all_of(kinds(*program), [](const std::string& kind) { return kind != "other"; }));
+  CHECK(std::ranges::none_of(kinds(*program), [](const std::string& kind) { return kind.starts_with("aten"); }));
 }
 
 TEST_CASE("a convolution that is a stage rounds nothing, whatever a search would try first") {

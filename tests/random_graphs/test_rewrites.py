@@ -101,10 +101,45 @@ class Transition(nn.Module):
         return nn.functional.avg_pool2d(self.conv(x * 0.5), 2)
 
 
-def answer(tool: Tool, model: nn.Module, args: tuple[torch.Tensor, ...], programs: int) -> dict[str, Any]:
+class Triangles(nn.Module):
+    """Products that the graph's own triangles cut: of a factor, of both, of what is wanted, and of a layer's weights."""
+
+    def __init__(self, which: str) -> None:
+        super().__init__()
+        self.which = which
+        self.layer = nn.Linear(512, 512)
+
+    def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        if self.which == "wanted":
+            return torch.triu(torch.matmul(x, w)) * 2
+        if self.which == "left":
+            return torch.tril(x) @ w
+        if self.which == "right":
+            return x @ torch.where(torch.arange(512)[:, None] < torch.arange(512), w, 0)
+        if self.which == "layer":
+            return torch.relu(nn.functional.linear(x, torch.tril(self.layer.weight), self.layer.bias))
+        if self.which == "apart":
+            return torch.triu(x) @ torch.tril(w)
+        return torch.tril(torch.tril(x) @ torch.tril(w))
+
+
+class Attention(nn.Module):
+    """Heads of more features than a kernel of ours has room for."""
+
+    def __init__(self, causal: bool = False, scale: float | None = None) -> None:
+        super().__init__()
+        self.causal = causal
+        self.scale = scale
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        return nn.functional.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal, scale=self.scale)
+
+
+def answer(tool: Tool, model: nn.Module, args: tuple[torch.Tensor, ...], programs: int, own: bool = False) -> dict[str, Any]:
+    """`own`: as where kernels of ours compute products, though on a CPU PyTorch does."""
     with tempfile.TemporaryDirectory() as blobs:
         graph = capture(model, args, {}, Path(blobs)).graph
-    found = tool.ask({"graph": graph, "target": "cpu", "arch": cpu_levels()[0], "programs": programs, "seed": 5, "rewrite": True})
+    found = tool.ask({"graph": graph, "target": "cpu", "arch": cpu_levels()[0], "programs": programs, "seed": 5, "rewrite": True, "own": own})
     assert "error" not in found, found["error"]
     return found
 
@@ -199,6 +234,83 @@ def test_pytorch_reads_a_rewritten_value(tool: Tool, tmp_path: Path, model: nn.M
         torch.testing.assert_close(result, model(given), rtol=1e-4, atol=1e-4, equal_nan=True)
         if given is odd:
             assert not torch.isfinite(result).all() and torch.isfinite(result).any()
+
+
+@pytest.mark.parametrize(("which", "products"), [("wanted", 2), ("left", 2), ("right", 2), ("layer", 2), ("apart", 3), ("both", 3)])
+@torch.no_grad()
+def test_products_of_triangles_are_products_of_blocks(tool: Tool, tmp_path: Path, which: str, products: int) -> None:
+    """What a block leaves out may be an infinity or NaN of the other factor, or one that nobody wants."""
+    model, usual = Triangles(which), (torch.randn(512, 512), torch.randn(512, 512))
+    found = answer(tool, model, usual, 1)
+    assert found["rewrites"] == ["banded_product"]
+    program = found["programs"][0]["program"]
+    operators = [s["op"] for s in program["steps"] if s["kind"] == "aten"]
+    assert sum(op in ("aten.matmul.default", "aten.linear.default") for op in operators) == products
+    odd = [a.clone() for a in usual]
+    for a in odd:
+        # In either triangle, on the diagonal, in rows and columns of each block.
+        a[5, 5], a[17, 300], a[400, 20], a[100, 130], a[450, 310], a[508, 510] = torch.inf, torch.nan, -torch.inf, torch.inf, torch.nan, -torch.inf
+    for given in (usual, tuple(odd), (usual[0], odd[1]), (odd[0], usual[1])):
+        [result] = run(program, tmp_path, model, given)
+        torch.testing.assert_close(result, model(*given), rtol=1e-4, atol=1e-3, equal_nan=True)
+    assert not torch.isfinite(result).all() and torch.isfinite(result).any()
+
+
+class Causal(nn.Module):
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        mask = torch.ones(512, 512, dtype=torch.bool).tril()
+        return torch.softmax((q @ k.transpose(-1, -2) / 16).masked_fill(~mask, -torch.inf), -1) @ v
+
+
+@torch.no_grad()
+def test_causal_attention_as_written_computes_half(tool: Tool, tmp_path: Path) -> None:
+    model, usual = Causal(), (torch.randn(2, 512, 256), torch.randn(2, 512, 256), torch.randn(2, 512, 256))
+    found = answer(tool, model, usual, 1)
+    assert found["rewrites"] == ["banded_product", "banded_product"]
+    program = found["programs"][0]["program"]
+    assert sum(s.get("op") == "aten.matmul.default" for s in program["steps"]) == 4
+    odd = [a.clone() for a in usual]
+    odd[0][0, 3, 5], odd[0][1, 400, 5], odd[1][0, 500, 7] = torch.nan, torch.inf, -torch.inf
+    odd[2][0, 300, 3], odd[2][1, 511, 4], odd[2][1, 2, 5] = torch.inf, torch.nan, -torch.inf
+    for given in (usual, tuple(odd), (*usual[:2], odd[2])):
+        [result] = run(program, tmp_path, model, given)
+        torch.testing.assert_close(result, model(*given), rtol=1e-4, atol=1e-4, equal_nan=True)
+    assert not torch.isfinite(result).all() and torch.isfinite(result).any()
+
+
+@pytest.mark.parametrize("kind", ["plain", "scaled", "causal", "booleans", "added", "turned"])
+@torch.no_grad()
+def test_wide_heads_are_products_and_a_softmax(tool: Tool, tmp_path: Path, kind: str) -> None:
+    """A query without keys gives zeros, as PyTorch's operator does."""
+    torch.manual_seed(3)
+    q, k, v = torch.randn(2, 3, 20, 320), torch.randn(2, 3, 28, 320), torch.randn(2, 3, 28, 40)
+    args: tuple[torch.Tensor, ...] = (q, k, v)
+    if kind == "turned":
+        args = (torch.randn(2, 20, 3, 320).transpose(1, 2), torch.randn(2, 28, 3, 320).transpose(1, 2), v)
+    if kind == "booleans":
+        args = (q, k, v, torch.rand(20, 28) > 0.5)
+        args[3][7] = False
+    if kind == "added":
+        args = (q, k, v, torch.randn(2, 1, 20, 28))
+        args[3][1, 0, 4], args[3][0, 0, 2, 5] = -torch.inf, -torch.inf
+    model = Attention(kind == "causal", 0.3 if kind == "scaled" else None)
+    found = answer(tool, model, args, 1, own=True)
+    assert found["rewrites"] == ["wide_attention"]
+    program = found["programs"][0]["program"]
+    steps = [s.get("op", "launch") for s in program["steps"]]
+    assert steps == ["aten.permute.default", "aten.matmul.default", "launch", "aten.matmul.default"]
+    [result] = run(program, tmp_path, model, args)
+    torch.testing.assert_close(result, model(*args), rtol=1e-5, atol=1e-5)
+    if kind in ("booleans", "added"):
+        empty = result[:, :, 7] if kind == "booleans" else result[1, :, 4]
+        assert (empty == 0).all() and torch.isfinite(result).all()
+
+
+@torch.no_grad()
+def test_heads_that_a_kernel_has_room_for_stay(tool: Tool) -> None:
+    heads = tuple(torch.randn(1, 2, 16, 256) for _ in range(3))
+    assert "rewrites" not in answer(tool, Attention(), heads, 1, own=True)
+    assert "rewrites" not in answer(tool, Attention(), tuple(torch.randn(1, 2, 16, 320) for _ in range(3)), 1)
 
 
 def test_a_product_that_is_read_stays(tool: Tool) -> None:

@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 
 #include "rewrite/editor.h"
 
@@ -34,7 +36,8 @@ Field from(double number) {
   auto whole = static_cast<std::int64_t>(std::ldexp(fraction, 53));
   Field value = static_cast<Field>(whole < 0 ? -whole : whole) % prime;
   if (whole < 0) value = (prime - value) % prime;
-  for (int e = exponent - 53; e != 0; e += e < 0 ? 1 : -1) value = times(value, e < 0 ? inverse(2) : 2);
+  const Field half = (prime + 1) / 2;
+  for (int e = exponent - 53; e != 0; e += e < 0 ? 1 : -1) value = times(value, e < 0 ? half : 2);
   return value;
 }
 
@@ -48,10 +51,13 @@ class Evaluator {
     if (index < 0) return false;
     const ir::GraphNode& node = graph_.nodes[static_cast<std::size_t>(index)];
     if (node.op == "aten.where.self") {
-      const int taken = tensor(node, "self");
-      if (!compute(taken)) return false;
-      known_[id] = known_[taken];
-      return true;
+      const int condition = tensor(node, "condition"), taken = tensor(node, "self"), other = tensor(node, "other");
+      if (!of_places(condition)) {
+        if (!compute(taken)) return false;
+        known_[id] = known_[taken];
+        return true;
+      }
+      return compute(condition) && compute(taken) && compute(other) && choice(condition, taken, other, id);
     }
     for (const int read : ir::reads(node)) {
       if (!compute(read)) return false;
@@ -82,7 +88,8 @@ class Evaluator {
     const auto value = number(node, "other");
     if (b < 0 && !value) return false;
     std::vector<Field> out;
-    const Field other = value ? from(*value) : 0, reciprocal = inverse(other);
+    const Field other = value ? from(*value) : 0;
+    const Field reciprocal = value && node.op == "aten.div.Tensor" ? inverse(other) : 0;
     const std::vector<Field>& all = known_[a];
     const std::vector<Field>* others = b < 0 ? nullptr : &known_[b];
     for (std::size_t i = 0; i < static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()); ++i) {
@@ -100,17 +107,91 @@ class Evaluator {
     return true;
   }
 
+  /// Whether a value depends on no input: it is made of counts.
+  bool of_places(int id) const {
+    const int index = graph_.producers()[static_cast<std::size_t>(id)];
+    if (index < 0) return false;
+    return std::ranges::all_of(ir::reads(graph_.nodes[static_cast<std::size_t>(index)]),
+                               [&](int read) { return of_places(read); });
+  }
+
+  bool choice(int condition, int taken, int other, int id) {
+    std::vector<Field> out(static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()));
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const int from = known_[condition][broadcast(i, shape(id), shape(condition))] != 0 ? taken : other;
+      out[i] = known_[from][broadcast(i, shape(id), shape(from))];
+    }
+    known_[id] = std::move(out);
+    return true;
+  }
+
+  static std::optional<double> fill(const ir::GraphNode& node, std::string_view name) {
+    const ir::Arg* arg = node.arg(name);
+    if (const auto* truth = arg == nullptr ? nullptr : std::get_if<bool>(&arg->data)) return *truth ? 1 : 0;
+    return number(node, name);
+  }
+
+  /// Counts, constants and what compares them.
+  bool places(const ir::GraphNode& node, int id) {
+    std::vector<Field> out(static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()));
+    const std::string op = node.op.substr(5, node.op.rfind('.') - 5);  // without "aten." and the overload
+    const auto whole = [](Field a) {
+      return a > prime / 2 ? -static_cast<std::int64_t>(prime - a) : static_cast<std::int64_t>(a);
+    };
+    if (op == "full" || op == "scalar_tensor") {
+      const auto value = fill(node, op == "full" ? "fill_value" : "s");
+      if (!value || (!std::isfinite(*value) && *value != -std::numeric_limits<double>::infinity())) return false;
+      std::ranges::fill(out, std::isfinite(*value) ? from(*value) : hidden);
+    } else if (op == "arange") {
+      const Field start = from(*number(node, "start")), by = from(*number(node, "step"));
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = plus(start, times(by, i));
+    } else if (op == "bitwise_not" || op == "abs" || op == "_to_copy") {
+      const auto& self = known_[tensor(node, "self")];
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const bool negative = whole(self[i]) < 0;
+        const Field flag = self[i] != 0 ? 1 : 0;
+        out[i] = op == "abs" ? (negative ? prime - self[i] : self[i]) : op == "_to_copy" ? flag : 1 - flag;
+      }
+    } else {
+      const int a = tensor(node, "self"), b = tensor(node, "other");
+      const auto value = number(node, "other");
+      static constexpr std::array<std::string_view, 7> known{"le", "lt", "ge", "gt", "eq", "ne", "logical_and"};
+      if (std::ranges::find(known, op) == known.end() || (b < 0 && !value)) return false;
+      const std::int64_t fixed = value ? whole(from(*value)) : 0;
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const std::int64_t l = whole(known_[a][broadcast(i, shape(id), shape(a))]);
+        const std::int64_t r = b < 0 ? fixed : whole(known_[b][broadcast(i, shape(id), shape(b))]);
+        const bool found = op == "le"   ? l <= r
+                           : op == "lt" ? l < r
+                           : op == "ge" ? l >= r
+                           : op == "gt" ? l > r
+                           : op == "eq" ? l == r
+                           : op == "ne" ? l != r
+                                        : l != 0 && r != 0;
+        out[i] = found ? 1 : 0;
+      }
+    }
+    known_[id] = std::move(out);
+    return true;
+  }
+
   bool product(int x, int w, int bias, bool transposed, int id) {
+    // A batch of matrices meets one of as many, or one matrix.
+    const std::size_t matrix =
+        shape(w).size() < 3 ? 0 : static_cast<std::size_t>(shape(w).back() * shape(w)[shape(w).size() - 2]);
+    const std::size_t rows = shape(x).size() < 2 ? 1 : static_cast<std::size_t>(shape(x)[shape(x).size() - 2]);
     const auto depth = static_cast<std::size_t>(shape(x).back());
     const std::size_t columns = shape(w).size() == 1 ? 1 : static_cast<std::size_t>(shape(id).back());
+    const std::vector<Field>&left = known_[x], &right = known_[w];
     std::vector<Field> out(static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()));
     for (std::size_t i = 0; i < out.size(); ++i) {
       const std::size_t row = i / columns, column = i % columns;
-      out[i] = bias < 0 ? 0 : known_[bias][column];
-      for (std::size_t k = 0; k < depth; ++k) {
-        const Field factor = known_[w][transposed ? column * depth + k : k * columns + column];
-        out[i] = plus(out[i], times(known_[x][row * depth + k], factor));
-      }
+      Field sum = bias < 0 ? 0 : known_[bias][column];
+      const Field* x_at = left.data() + row * depth;
+      const Field* w_at = right.data() + row / rows * matrix + (transposed ? column * depth : column);
+      const std::size_t step = transposed ? 1 : columns;
+      for (std::size_t k = 0; k < depth; ++k) sum = plus(sum, times(x_at[k], w_at[k * step]));
+      out[i] = sum;
     }
     known_[id] = std::move(out);
     return true;
@@ -182,6 +263,65 @@ class Evaluator {
             out[i] = plus(out[i], times(elements[*at], factor));
           }
         }
+      }
+    }
+    known_[id] = std::move(out);
+    return true;
+  }
+
+  /// Stands for -∞, which a mask gives, and a softmax takes.
+  static constexpr Field hidden = prime;
+
+  /// Shares of the last dim; the exponential is some function as well.
+  bool softmax(const ir::GraphNode& node, int id) {
+    std::vector<Field> out = known_[tensor(node, "self")];
+    const auto keys = static_cast<std::size_t>(shape(id).back());
+    for (std::size_t row = 0; row < out.size(); row += keys) {
+      Field sum = 0;
+      for (std::size_t k = row; k < row + keys; ++k) {
+        out[k] = out[k] == hidden ? 0 : some_function(out[k]);
+        sum = plus(sum, out[k]);
+      }
+      for (std::size_t k = row; k < row + keys; ++k) out[k] = times(out[k], inverse(sum));
+    }
+    known_[id] = std::move(out);
+    return true;
+  }
+
+  /// Attention of single heads or batches of as many each, as PyTorch's documents define it. A mask of booleans hides
+  /// nothing, as conditions are true here.
+  bool attention(const ir::GraphNode& node, int id) {
+    const int q = tensor(node, "query"), k = tensor(node, "key"), v = tensor(node, "value");
+    const int mask = tensor(node, "attn_mask");
+    const bool added = mask >= 0 && graph_.values[static_cast<std::size_t>(mask)].dtype != DType::boolean;
+    const auto side = [&](int of, std::size_t back) {
+      return static_cast<std::size_t>(shape(of)[shape(of).size() - back]);
+    };
+    const std::size_t rows = side(q, 2), features = side(q, 1), keys = side(k, 2), columns = side(v, 1);
+    const Field scale = from(number(node, "scale").value_or(1 / std::sqrt(static_cast<double>(features))));
+    const ir::Arg* causal = node.arg("is_causal");
+    std::vector<std::int64_t> full = shape(q);
+    full.back() = static_cast<std::int64_t>(keys);
+    std::vector<Field> out;
+    for (std::size_t r = 0; r < known_[q].size() / features; ++r) {
+      const std::size_t batch = r / rows;
+      std::vector<Field> weights(keys, 0);
+      Field sum = 0;
+      for (std::size_t j = 0; j < keys; ++j) {
+        if (std::get<bool>(causal->data) && j > r % rows) continue;
+        Field score = 0;
+        for (std::size_t f = 0; f < features; ++f)
+          score = plus(score, times(known_[q][r * features + f], known_[k][(batch * keys + j) * features + f]));
+        score = times(score, scale);
+        if (added) score = plus(score, known_[mask][broadcast(r * keys + j, full, shape(mask))]);
+        weights[j] = some_function(score);
+        sum = plus(sum, weights[j]);
+      }
+      for (std::size_t c = 0; c < columns; ++c) {
+        Field total = 0;
+        for (std::size_t j = 0; j < keys; ++j)
+          total = plus(total, times(weights[j], known_[v][(batch * keys + j) * columns + c]));
+        out.push_back(times(total, inverse(sum)));
       }
     }
     known_[id] = std::move(out);
@@ -303,16 +443,16 @@ class Evaluator {
         return at;
       });
     }
-    if (node.op == "aten.cat.default") {  // of like extents
+    if (node.op == "aten.cat.default") {
       const auto& ids = std::get<ir::ValueList>(node.arg("tensors")->data).ids;
       const auto dim = static_cast<std::size_t>(whole("dim"));
-      const std::int64_t each = shape(*ids[0])[dim];
       std::vector<Field> out;
       for (std::size_t i = 0; i < static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements());
            ++i) {
         auto at = digits(i, shape(id));
-        const int from = *ids[static_cast<std::size_t>(at[dim] / each)];
-        at[dim] %= each;
+        std::size_t part = 0;
+        for (; at[dim] >= shape(*ids[part])[dim]; ++part) at[dim] -= shape(*ids[part])[dim];
+        const int from = *ids[part];
         out.push_back(known_[from][*place(at, shape(from))]);
       }
       known_[id] = std::move(out);
@@ -356,7 +496,8 @@ class Evaluator {
   bool step(const ir::GraphNode& node, int id) {
     if (node.op == "aten.linear.default")
       return product(tensor(node, "input"), tensor(node, "weight"), tensor(node, "bias"), true, id);
-    if (node.op == "aten.mm.default") return product(tensor(node, "self"), tensor(node, "mat2"), -1, false, id);
+    if (node.op == "aten.mm.default" || node.op == "aten.bmm.default")
+      return product(tensor(node, "self"), tensor(node, "mat2"), -1, false, id);
     if (node.op == "aten.mv.default") return product(tensor(node, "self"), tensor(node, "vec"), -1, true, id);
     if (node.op == "aten.matmul.default") return product(tensor(node, "self"), tensor(node, "other"), -1, false, id);
     if (node.op == "aten.mul.Tensor" || node.op == "aten.div.Tensor" || node.op == "aten.add.Tensor" ||
@@ -371,7 +512,9 @@ class Evaluator {
       known_[id] = std::move(out);
       return true;
     }
-    if (movement(node, id)) return true;
+    if (node.op == "aten._softmax.default") return softmax(node, id);
+    if (node.op == "aten.scaled_dot_product_attention.default") return attention(node, id);
+    if (movement(node, id) || places(node, id)) return true;
     const Editor editor(graph_);
     const auto what = linear_fold(editor, node);
     return what && fold(*what, id);

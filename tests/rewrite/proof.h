@@ -38,8 +38,8 @@ inline void check_equal(const ir::Graph& one, const ir::Graph& other, std::uint6
   }
 }
 
-inline void unchanged(const ir::Graph& graph) {
-  const Rewritten found = rewrite(graph);
+inline void unchanged(const ir::Graph& graph, const Options& options = {}) {
+  const Rewritten found = rewrite(graph, options);
   CHECK(found.applied.empty());
   CHECK(found.graph.nodes.size() == graph.nodes.size());
 }

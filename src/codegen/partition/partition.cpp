@@ -113,6 +113,8 @@ std::string schedule_key(const Region& region) {
 Cost cost(const Region& region) {
   Cost all = cost(region.kernel);
   for (const Region& one : region.before) {
+    // A view moves nothing.
+    if (one.library && classify(one.library->op) == OpClass::view) continue;
     const Cost more = cost(one.kernel);
     all.bytes += more.bytes;
     all.flops += more.flops;

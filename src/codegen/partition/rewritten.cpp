@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -40,12 +41,15 @@ class Back {
       const auto own = std::ranges::count_if(region.outputs, [&](int v) { return is_local(v); });
       if (own == std::ssize(region.outputs)) {
         first.push_back(std::move(region));
-      } else if (own != 0) {
-        return fail("not_local", "a kernel gives values of both graphs");
-      } else {
-        PLANISH_TRY(Region back, original(std::move(region), first, used));
-        made.push_back(std::move(back));
+        continue;
       }
+      if (own != 0) {
+        PLANISH_TRY(Region locals, part(region, true));
+        PLANISH_TRY(region, part(region, false));
+        first.push_back(std::move(locals));
+      }
+      PLANISH_TRY(Region back, original(std::move(region), first, used));
+      made.push_back(std::move(back));
     }
     return made;
   }
@@ -64,11 +68,25 @@ class Back {
     });
   }
 
-  /// A product or convolution that PyTorch runs. What it computes is said by the kernel that it would be.
+  /// A kernel that gives values of both graphs reads once what two read: here the one for local values, or the other.
+  Result<Region> part(const Region& both, bool local) const {
+    std::vector<bool> inside = usage_.inlined;
+    for (const int n : both.nodes) inside[static_cast<std::size_t>(n)] = true;
+    std::vector<int> outputs;
+    std::ranges::copy_if(both.outputs, std::back_inserter(outputs), [&](int v) { return is_local(v) == local; });
+    LowerLimits limits = limits_;
+    limits.contractions = false;
+    auto kernel = lower(rewritten_, inside, outputs, limits, both.given);
+    if (!kernel) return fail("not_local", "a kernel gives values of both graphs: " + kernel.error().message);
+    return region_of(rewritten_, usage_, {both.nodes.begin(), both.nodes.end()}, std::move(*kernel), both.given);
+  }
+
+  /// A product or convolution that PyTorch runs, or a view that one of them reads. What it computes is said by the
+  /// kernel that it would be.
   Result<Region> library(int index) const {
     const ir::GraphNode& node = rewritten_.nodes[static_cast<std::size_t>(index)];
-    if (node.outs.size() != 1 || !node.outs[0] || !contracts(node.op))
-      return fail("not_local", node.op + " has no kernel");
+    const bool known = contracts(node.op) || classify(node.op) == OpClass::view;
+    if (node.outs.size() != 1 || !node.outs[0] || !known) return fail("not_local", node.op + " has no kernel");
     std::vector<bool> inside(rewritten_.nodes.size(), false);
     inside[static_cast<std::size_t>(index)] = true;
     LowerLimits limits = limits_;
@@ -92,6 +110,8 @@ class Back {
           canonical_key(same) == canonical_key(region))
         return same;
     }
+    // Local ones are values like others, which a kernel before makes.
+    std::erase_if(region.given, [&](int v) { return is_local(v); });
     if (!region.given.empty()) return fail("not_local", "a kernel is given statistics of a node that is not there");
     std::set<int> wanted;
     for (const int v : region.inputs) {

@@ -7,7 +7,8 @@
 //   400, "triton": false, "ways": true}
 //   {"aten": {…}, "regions": [{"nodes": […], "kernel": "…"}], "programs": [{"genomes": ["…"], "program": {…}}]}
 //
-// With `rewrite` the graph is rewritten before it is cut, and the answer names the rules (`rewrites`).
+// With `rewrite` the graph is rewritten before it is cut, and the answer names the rules (`rewrites`); with `own` as
+// where kernels of ours compute products, which are kernels here too where the device has such.
 // With `ways` every other program is cut another way, drawn at random (its genomes begin with the number of the way).
 // With `triton` (and target cuda) every kernel is in Triton, and regions that it has no genome for stay aten steps
 // (their genome reads "aten").
@@ -22,6 +23,7 @@
 
 #include "codegen/compose/compose.h"
 #include "codegen/compose/staged.h"
+#include "codegen/contraction/contraction.h"
 #include "codegen/genome.h"
 #include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
@@ -46,6 +48,7 @@ struct Request {
   bool describe = false;
   bool fusions = false;
   bool rewrite = false;
+  bool own = false;
 };
 
 Result<Request> read(const std::string& line) {
@@ -63,6 +66,8 @@ Result<Request> read(const std::string& line) {
   request.describe = text.value("describe", false);
   request.fusions = text.value("ways", false);
   request.rewrite = text.value("rewrite", false);
+  request.own = text.value("own", false);
+  request.options.limits.contractions = request.own && schedules_contractions(request.device);
   PLANISH_TRY(request.forced, genome_from_text(text.value("genes", "")));
   return request;
 }
@@ -94,7 +99,7 @@ Result<json> answer(const Request& request) {
   if (request.programs == 0) return out;
   PLANISH_TRY(Partition cut, partition(graph, request.options));
   if (request.rewrite) {
-    const rewrite::Rewritten less = rewrite::rewrite(graph);
+    const rewrite::Rewritten less = rewrite::rewrite(graph, {.library_products = !request.own});
     for (const rewrite::Applied& one : less.applied) out["rewrites"].push_back(one.rule);
     PLANISH_TRY(cut, partition_rewritten(graph, cut, less.graph, less.local, request.options));
   }
