@@ -114,31 +114,33 @@ TEST_CASE("heads that share keys are rows of one product") {
 }
 
 TEST_CASE("written attention is found among the ways to fuse, and the operator is a region of its own") {
-  GraphBuilder g;
-  const int q = g.input({4, 6, 8}), k = g.input({4, 8, 10}), v = g.input({4, 10, 8});
-  const int product = g.node("bmm.default", {V("self", q), V("mat2", k)}, {4, 6, 10});
-  const int scores = g.node("mul.Tensor", {V("self", product), F("other", 0.25)}, {4, 6, 10});
-  const int weights =
-      g.node("_softmax.default", {V("self", scores), I("dim", -1), B("half_to_float", false)}, {4, 6, 10});
-  const int out = g.node("bmm.default", {V("self", weights), V("mat2", v)}, {4, 6, 8});
-  g.output(g.node("relu.default", {V("self", out)}, {4, 6, 8}));
   PartitionOptions options;
   options.limits.contractions = true;
-  const auto cut = partition(g.graph, options);
-  REQUIRE(cut);
-  FusionOptions fusion;
-  fusion.limits = options.limits;
   Device device;
   device.target = &backend::cuda();
   device.arch = "sm_90a";
-  int found = 0;
-  for (const FusionPlan& plan : fusion_plans(g.graph, *cut, device, fusion)) {
-    if (plan.by.size() != 1 || plan.by[0].kernel.anchor != Anchor::attention) continue;
-    CHECK((plan.replaces.size() == 3 || plan.replaces.size() == 4));
-    CHECK(fuse_by(g.graph, *cut, {&plan}));
-    ++found;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    GraphBuilder g;
+    const int q = g.input({4, 6, 8}, dtype), k = g.input({4, 8, 10}, dtype), v = g.input({4, 10, 8}, dtype);
+    const int product = g.node("bmm.default", {V("self", q), V("mat2", k)}, {4, 6, 10}, dtype);
+    const int scores = g.node("mul.Tensor", {V("self", product), F("other", 0.25)}, {4, 6, 10}, dtype);
+    const int weights =
+        g.node("_softmax.default", {V("self", scores), I("dim", -1), B("half_to_float", false)}, {4, 6, 10}, dtype);
+    const int out = g.node("bmm.default", {V("self", weights), V("mat2", v)}, {4, 6, 8}, dtype);
+    g.output(g.node("relu.default", {V("self", out)}, {4, 6, 8}, dtype));
+    const auto cut = partition(g.graph, options);
+    REQUIRE(cut);
+    FusionOptions fusion;
+    fusion.limits = options.limits;
+    int found = 0;
+    for (const FusionPlan& plan : fusion_plans(g.graph, *cut, device, fusion)) {
+      if (plan.by.size() != 1 || plan.by[0].kernel.anchor != Anchor::attention) continue;
+      CHECK((plan.replaces.size() == 3 || plan.replaces.size() == 4));
+      CHECK(fuse_by(g.graph, *cut, {&plan}));
+      ++found;
+    }
+    CHECK(found == 2);  // with the epilogue and without
   }
-  CHECK(found == 2);  // with the epilogue and without
 
   GraphBuilder one;
   const int a = one.input({2, 2, 6, 8}), b = one.input({2, 2, 6, 8}), c = one.input({2, 2, 6, 8});

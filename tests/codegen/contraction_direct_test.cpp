@@ -220,7 +220,7 @@ TEST_CASE("tensor maps bring factors whose rows and k are a variable each, in bo
                                  "for (int i = 0; i < 2; ++i) tc_fetch(to + i * 16384, map, barrier, k + i * 64"})
     CHECK_MESSAGE(text.find(line) != std::string::npos, line);
   CHECK(copied_bytes(product->problem, plan) == (64 + 128) * 128 * 2);
-  // A dim that the batch does not move is none.
+  // Rows of a batch that share weights are rows of one product.
   const auto shared = samples::contraction_sample("shared", "", 1, [&](GraphBuilder& g) {
     const int a = g.input({4, 64, 64}, DType::f16), b = g.input({64, 64}, DType::f16);
     const int c = g.node("matmul.default", {V("self", a), V("other", b)}, {4, 64, 64}, DType::f16);

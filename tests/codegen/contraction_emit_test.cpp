@@ -36,8 +36,12 @@ std::size_t parameters(const std::string& source) {
 std::size_t packed_operands(const Kernel& kernel, const Genome& genome) {
   const auto product = contraction::product_of(kernel);
   REQUIRE(product);
+  const auto packed = [&](const std::optional<contraction::Direct>& direct, std::int64_t rows) {
+    const bool along_rows = direct && direct->carrier == contraction::Carrier::along_rows;
+    return !direct || (along_rows && rows != 64 && rows != 128 && rows != 256) ? 1u : 0u;
+  };
   if (value_of(genome, "direct", 0) == 0) return 2;
-  return (product->direct_a ? 0u : 1u) + (product->direct_b ? 0u : 1u);
+  return packed(product->direct_a, genome.at("tile_m")) + packed(product->direct_b, genome.at("tile_n"));
 }
 
 }  // namespace
@@ -127,6 +131,8 @@ TEST_CASE("fp32 is split into scaled pairs, 16-bit factors are multiplied as the
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const auto narrow = samples::mm_sample(256, 256, 256, dtype);
     Genome genome = seeds(narrow.kernel, h200()).front();
+    genome["tile_m"] = genome["tile_n"] = 64;  // of 128 bytes, as what lies along its rows comes
+    genome["stages"] = 4;
     for (const std::int64_t direct : {2, 1, 0}) {
       genome["direct"] = direct;
       const auto plain = emit(narrow.kernel, h200(), genome);

@@ -66,6 +66,16 @@ inline ContractionSample activated_sample(std::int64_t m, std::int64_t n, std::i
   });
 }
 
+/// A product whose results leave as 16-bit integers.
+inline ContractionSample rounded_sample(std::int64_t m, std::int64_t n, std::int64_t k) {
+  const char* const python = "(x[0] @ x[1]).to(t.int16)";
+  return contraction_sample("mm_integers", python, static_cast<double>(m * n * k), [=](GraphBuilder& g) {
+    const int a = g.input({m, k}), b = g.input({k, n});
+    const int c = g.node("mm.default", {V("self", a), V("mat2", b)}, {m, n});
+    return g.node("_to_copy.default", {V("self", c)}, {m, n}, DType::i16);
+  });
+}
+
 /// x[0]ᵀ (of k × m) times x[1]ᵀ (of n × k).
 inline ContractionSample transposed_sample(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::f32) {
   const char* const python = "x[0].T @ x[1].T";
@@ -320,6 +330,8 @@ inline std::vector<ContractionSample> contraction_samples(bool large) {
   add(mm_sample(130, 66, 96, DType::f16));
   add(mm_sample(130, 66, 96, DType::bf16));
   add(mm_sample(70, 51, 64, DType::f16));
+  add(rounded_sample(40, 64, 48));
+  add(mm_sample(200, 24, 72, DType::bf16));  // tiles too narrow for rows of the second factor
   add(activated_sample(72, 136, 40));
   add(activated_sample(72, 136, 40, DType::bf16));
   // What main loops read where it lies, along k and along rows, where neither fills its tiles.

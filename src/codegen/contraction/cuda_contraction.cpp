@@ -48,8 +48,12 @@ TilePlan plan_of(const Product& product, const Genome& genome, const Device& dev
   plan.blocks = value("min_blocks", 1);
   plan.maps = value("direct", 0) == 2 ? 1 : 0;
   if (value("direct", 0) != 0) {
-    if (product.direct_a) plan.carrier_a = product.direct_a->carrier;
-    if (product.direct_b) plan.carrier_b = product.direct_b->carrier;
+    // A factor whose tile does not come in whole rows of 128 bytes is packed, whatever becomes of the other one.
+    const auto fits = [](Carrier carrier, int rows) {
+      return carrier == Carrier::along_k ? rows % 16 == 0 : rows == 64 || rows == 128 || rows == 256;
+    };
+    if (product.direct_a && fits(product.direct_a->carrier, plan.bm)) plan.carrier_a = product.direct_a->carrier;
+    if (product.direct_b && fits(product.direct_b->carrier, plan.bn)) plan.carrier_b = product.direct_b->carrier;
   }
   return contraction::with_exchange(product.problem, contraction::with_strips(product.problem, plan),
                                     device.shared_bytes);
@@ -128,12 +132,30 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   // Zeros beyond what there is: tiles much larger than the product only multiply those.
   if (plan.bm > 64 && problem.m <= plan.bm / 2) return "tile_m is twice what there is";
   if (plan.bn > 16 && problem.n <= plan.bn / 2) return "tile_n is twice what there is";
-  if (problem.batches * std::max(extents.rows_a, extents.rows_b) > largest_launch)
-    return "too many rows to pack in a launch";
+  if (gene(genome, "direct", 0) != 0 && !contraction::reads(plan)) return "no factor can be read where it lies so";
+  for (const Operand operand : {Operand::a, Operand::b}) {
+    const std::int64_t rows = operand == Operand::a ? extents.rows_a : extents.rows_b;
+    if (contraction::carrier(plan, operand) == Carrier::packed && problem.batches * rows > largest_launch)
+      return "too many rows to pack in a launch";
+  }
   if (plan.split_k > 1 && problem.batches * problem.m * problem.n / contraction::joining_threads >= largest_launch)
     return "too many results to join";
   return {};
 }
+
+namespace {
+
+/// The first `count` and those behind them, one of each in turn.
+std::vector<Genome> in_turn(const std::vector<Genome>& all, std::size_t count) {
+  std::vector<Genome> out;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i < count) out.push_back(all[i]);
+    if (count + i < all.size()) out.push_back(all[count + i]);
+  }
+  return out;
+}
+
+}  // namespace
 
 std::vector<Genome> contraction_seeds(const Product& product, const Device& device) {
   const auto genes = contraction_genes(product, device);
@@ -209,8 +231,12 @@ std::vector<Genome> contraction_seeds(const Product& product, const Device& devi
     }
   };
   if (reads && has_boxes(product)) take(tiles, 1, 8, 2);
-  if (reads) take(tiles, 1, out.empty() ? 10 : 4, 1);
-  if (!fp32) take(tiles, 1, reads ? 2 : 12);
+  const std::size_t boxes = out.size();
+  if (reads) take(tiles, 1, boxes > 0 ? 2 : 6, 1);
+  const std::size_t own = out.size();
+  if (!fp32) take(tiles, 1, reads ? own - boxes : 12);
+  // A warpgroup's own copies beat packing where sums are short, and lose where they are long: one of each in turn.
+  if (boxes == 0) out = in_turn(out, own);
   if (rounds) take(sliding_tiles, 1, 6);
   const std::size_t precise = out.size();
   if (fp32) take(rounds ? sliding_split_tiles : split_tiles, 3, rounds ? 6 : 12);

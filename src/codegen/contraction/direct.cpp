@@ -56,9 +56,7 @@ std::vector<Dim> dims_of(const Contraction& c, Operand operand, const Direct& di
   const int row = (operand == Operand::a ? c.m : c.n).front(), k = c.k.front();
   std::vector<Dim> out{{k, direct.depth.coefficient_of(k)}, {row, direct.row.coefficient_of(row)}};
   if (direct.carrier == Carrier::along_rows) std::swap(out[0], out[1]);
-  for (const int v : c.batch) {
-    if (const auto stride = direct.row.coefficient_of(v); stride != 0) out.push_back({v, stride});
-  }
+  for (const int v : c.batch) out.push_back({v, direct.row.coefficient_of(v)});
   return out;
 }
 

@@ -25,6 +25,10 @@ constexpr std::string_view share_text =
     "__device__ constexpr int tc_share(int count, int most) { return count < 1 ? 1 : count % most == 0 ? most : "
     "tc_share(count, most - 1); }";
 
+bool is_half(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
 constexpr std::int64_t rows_at_once = 8;  ///< of a call, or one (see Attachment)
 
 /// Prints `tc_store`. Names in the text: `r` and `j` a row and a column of the call, `at` the result's column, `ok`
@@ -34,8 +38,7 @@ class StorePrinter {
   StorePrinter(const Kernel& kernel, const Contraction& c, const Sliding* sliding, bool fast)
       : kernel_(kernel), c_(c), sliding_(sliding), writer_(kernel) {
     writer_.fast = fast;
-    writer_.narrow = std::ranges::all_of(
-        kernel.outputs, [](const Output& output) { return output.dtype == DType::f16 || output.dtype == DType::bf16; });
+    writer_.narrow = std::ranges::all_of(kernel.outputs, is_half, &Output::dtype);
     for (const Output& output : kernel.outputs) roots_.push_back(output.node);
     auto own = printing::closure(kernel, roots_, [](int) { return false; });
     const auto moves = variables_of(kernel);
@@ -124,7 +127,7 @@ class StorePrinter {
     return std::ranges::all_of(kernel_.outputs, [&](const Output& output) {
       const printing::Lanes lanes{printing::Lanes::Mode::along, 2, v, {}, {}};
       const auto access = printing::classify(output.index, output.where, output.dtype, kernel_.space, lanes);
-      return size_of(output.dtype) == 2 && output.where.empty() && access.kind == printing::Access::Kind::vector &&
+      return is_half(output.dtype) && output.where.empty() && access.kind == printing::Access::Kind::vector &&
              access.unit == 2;
     });
   }
@@ -275,7 +278,8 @@ class StorePrinter {
     row();
     writer_.these(shared_);
     loop("", "int j = 0; j < columns; j += 64");
-    writer_.line("bool ok = columns % 64 == 0 || j + lane * 2 < columns;");
+    writer_.line("const bool inside = columns % 64 == 0 || j + lane * 2 < columns;");
+    writer_.line("bool ok = inside;");
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
       writer_.line(fmt::format("unsigned both{} = 0;", o));
       writer_.line(fmt::format("{} place{} = 0;", writer_.coordinate(), o));
@@ -285,7 +289,7 @@ class StorePrinter {
       writer_.line(fmt::format("const int at = x + j + lane * 2 + {};", side));
       const std::string there = decode("at", c_.n, Operand::b);
       if (side == 0) writer_.line(fmt::format("ok = ok & (at < end){};", there.empty() ? "" : " & " + there));
-      writer_.line(fmt::format("const float folded = sums(r, j + lane * 2 + {});", side));
+      writer_.line(fmt::format("const float folded = sums(r, inside ? j + lane * 2 + {} : 0);", side));
       compute("");
       for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
         const Output& output = kernel_.outputs[o];

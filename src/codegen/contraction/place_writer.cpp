@@ -138,11 +138,8 @@ std::string PlaceWriter::index(const Kernel&, const ir::IndexExpr& e) {
 }
 
 std::string PlaceWriter::function(Op op, bool wide) const {
-  if (fast && !wide) {
-    if (const auto found = printing::fast_function(op, narrow); !found.empty()) return std::string(found);
-  }
-  if (op == Op::sigmoid && !wide) return "pl_full_sigmoid";
-  return Speller::function(op, wide);
+  const std::string_view own = wide ? "" : printing::cuda_function(op, fast, narrow);
+  return own.empty() ? Speller::function(op, wide) : std::string(own);
 }
 
 std::string PlaceWriter::quotient(const Kernel& kernel, int id, std::string_view a, std::string_view b) const {

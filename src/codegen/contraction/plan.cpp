@@ -202,13 +202,6 @@ std::int64_t place_in_operand(const TilePlan& plan, std::int64_t rows, std::int6
          k % 8 * bytes_each;
 }
 
-int place_in_stage(const TilePlan& plan, Operand operand, int row, int k) {
-  const auto chunk = [](int line, int at) { return line * swizzled_row + (at / 8 % 8 ^ line % 8) * 16 + at % 8 * 2; };
-  if (carrier(plan, operand) == Carrier::along_k)
-    return k / 64 * tile_rows(plan, operand) * swizzled_row + chunk(row, k % 64);
-  return row / 64 * plan.bk * swizzled_row + chunk(k, row % 64);
-}
-
 Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand operand, int part, int row, int k) {
   if (carrier(plan, operand) == Carrier::along_k) {
     const int before = k / 64 * tile_rows(plan, operand) * swizzled_row + row * swizzled_row + k % 64 * bytes_each;

@@ -173,8 +173,6 @@ int part_offset(const Problem& problem, const TilePlan& plan, Operand operand, i
 
 /// Where element (row, k) lies in a packed operand of `rows` rows (a multiple of the tile's), in bytes.
 std::int64_t place_in_operand(const TilePlan& plan, std::int64_t rows, std::int64_t row, std::int64_t k);
-/// The same of an operand that is not packed, from where its part of a stage begins.
-int place_in_stage(const TilePlan& plan, Operand operand, int row, int k);
 /// For rows that begin `row` rows into the tile.
 Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand operand, int part, int row, int k);
 std::vector<Copy> copies_of(const Problem& problem, const TilePlan& plan);

@@ -110,14 +110,14 @@ std::vector<NearArgument> near_arguments(const Kernel& kernel, std::span<const i
   return out;
 }
 
-std::string_view fast_function(Op op, bool narrow) {
+std::string_view cuda_function(Op op, bool fast, bool narrow) {
+  if (op == Op::sigmoid) return fast ? "pl_fast_sigmoid" : "pl_full_sigmoid";
+  if (!fast) return {};
   switch (op) {
     case Op::exp:
       return "pl_fast_exp";
     case Op::exp2:
       return "pl_fast_exp2";
-    case Op::sigmoid:
-      return "pl_fast_sigmoid";
     case Op::sqrt:
       return "pl_fast_sqrt";
     case Op::tanh:

@@ -16,9 +16,9 @@ namespace planish::codegen::printing {
 /// pl_fast_exp2, pl_max, pl_min and the functions of C.
 std::string_view math_prelude();
 
-/// The machine's approximation of a function, in f32; empty where there is none. `narrow`: its results are rounded to
-/// 16 bits.
-std::string_view fast_function(Op op, bool narrow);
+/// Name of the function that computes an operation where CUDA kernels have one of their own, in f32; empty elsewhere.
+/// `fast`: the machine's approximation. `narrow`: its results are rounded to 16 bits.
+std::string_view cuda_function(Op op, bool fast, bool narrow);
 
 enum class Tanh {
   machine,   ///< one instruction, good for 16 bits: left to Speller::function

@@ -503,11 +503,8 @@ std::string CudaWriter::load(const Kernel& kernel, int id) {
 }
 
 std::string CudaWriter::function(Op op, bool wide) const {
-  if (plan_.fast && !wide) {
-    if (const auto fast = fast_function(op, plan_.narrow); !fast.empty()) return std::string(fast);
-  }
-  if (op == Op::sigmoid && !wide) return "pl_full_sigmoid";
-  return Speller::function(op, wide);
+  const std::string_view own = wide ? "" : cuda_function(op, plan_.fast, plan_.narrow);
+  return own.empty() ? Speller::function(op, wide) : std::string(own);
 }
 
 std::string CudaWriter::whole_form(const Kernel& kernel, int id) const {

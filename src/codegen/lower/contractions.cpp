@@ -38,8 +38,13 @@ Result<int> contract(const Site& s, int x, int y, bool transposed = false) {
   PLANISH_TRY(auto row_at, at(left.size(), has_m, std::move(row)));
   PLANISH_TRY(auto column_at, at(right.size(), has_n, std::move(column)));
   const DType dtype = wide(s.out_dtype);
-  PLANISH_TRY(const int a, s.low.factor(x, std::move(row_at), dtype));
-  PLANISH_TRY(const int b, s.low.factor(y, std::move(column_at), dtype));
+  // Attention keeps its weights in registers: nothing rounds them.
+  const auto factor = [&](int id, Coords coords) {
+    return s.low.attending() ? s.low.value_as(id, std::move(coords), dtype)
+                             : s.low.factor(id, std::move(coords), dtype);
+  };
+  PLANISH_TRY(const int a, factor(x, std::move(row_at)));
+  PLANISH_TRY(const int b, factor(y, std::move(column_at)));
   const int product = s.b.mul(a, b);
   return depth > 1 ? s.b.reduce(ReduceKind::sum, product, dtype, -1, reach) : product;
 }
