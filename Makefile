@@ -31,7 +31,7 @@ SUITE := tests/cli tests/cheats tests/random_graphs tests/triton_emit tests/pyth
 
 demo: build
 	@$(BUILD)/bin/planish doctor || true
-	@$(BUILD)/bin/planish optimize examples/cpu/gated_blend.py --budget 6s --baselines eager,compile --out $(BUILD)/demo
+	@$(BUILD)/bin/planish optimize examples/cpu/gated_blend.py --budget 5s --baselines eager,compile --out $(BUILD)/demo
 
 setup:
 	@PACKAGES="$(PACKAGES)" PYTHON="$(PYTHON)" TORCH="$(TORCH)" VENV="$(VENV)" sh cmake/setup.sh
