@@ -60,6 +60,10 @@ class Printer {
   void maps_of_operands();
   bool maps() const { return reads(plan_) && !brings(plan_); }
   std::vector<Operand> unpacked() const;
+  static std::string letter(Operand operand) { return operand == Operand::a ? "a" : "b"; }
+  /// Where a tile's rows of the operand begin.
+  static std::string origin(Operand operand) { return operand == Operand::a ? "row" : "column"; }
+  static std::string place_of_map(Operand operand) { return operand == Operand::a ? "0" : "128"; }
   /// The number of the product that a tile is of.
   std::string product() const {
     if (problem_.batches == 1) return "0";
@@ -170,14 +174,13 @@ void Printer::maps_of_operands() {
   line("if (threadIdx.x < 16) tc_clear(base + threadIdx.x * 16);");
   line("__syncwarp();");
   for (const Operand operand : unpacked()) {
-    const std::string name = operand == Operand::a ? "a" : "b", offset = operand == Operand::a ? "0" : "128";
+    const std::string name = letter(operand), offset = place_of_map(operand);
     line("if (threadIdx.x == 0) tc_map_" + name + "(base + " + offset + ", " + name + "0);");
     line("__syncwarp();");
     line("tc_publish(map + " + offset + ", base + " + offset + ");");
   }
   line("if (threadIdx.x == 0) {");
-  for (const Operand operand : unpacked())
-    line("tc_acquire(map + " + std::string(operand == Operand::a ? "0" : "128") + ");");
+  for (const Operand operand : unpacked()) line("tc_acquire(map + " + place_of_map(operand) + ");");
   line("tc_ready();");
   line("}");
   line("}");
@@ -279,7 +282,7 @@ void Printer::sources() {
   const auto from = [&](Operand operand) {
     if (problem_.slides(operand)) {
       const auto& columns = *problem_.columns;
-      std::string text = operand == Operand::a ? "row" : "column";
+      std::string text = origin(operand);
       if (problem_.moves(operand))
         text += " + " + product() + " * " + number(columns.planes * columns.positions) + "ll";
       return text;
@@ -288,21 +291,20 @@ void Printer::sources() {
     std::string text =
         problem_.moves(operand) ? product() + " * " + number(rows * extents_.depth * 2) + "ll + " : std::string();
     if (plan_.split_k > 1) text += part + " * " + number(depth_ * rows * plan_.bk * 2) + "ll + ";
-    return text + (operand == Operand::a ? "row" : "column") + " * " + number(plan_.bk * 2) + "ll";
+    return text + origin(operand) + " * " + number(plan_.bk * 2) + "ll";
   };
   if (!reads(plan_)) {
     line("const long long from_a = " + from(Operand::a) + ", from_b = " + from(Operand::b) + ";");
   } else {
     for (const Operand operand : {Operand::a, Operand::b}) {
-      const std::string name = operand == Operand::a ? "a" : "b";
+      const std::string name = letter(operand);
       if (carrier(plan_, operand) == Carrier::packed) {
         line("const long long from_" + name + " = " + from(operand) + ";");
         continue;
       }
       if (maps()) continue;
       line("int at_" + name + "[" + number(bringing_places(plan_, operand)) + "];");
-      line("tc_find_" + name + "(at_" + name + ", " + product() + ", " + (operand == Operand::a ? "row" : "column") +
-           ", threadIdx.x);");
+      line("tc_find_" + name + "(at_" + name + ", " + product() + ", " + origin(operand) + ", threadIdx.x);");
     }
     line("const int begin = " + (plan_.split_k > 1 ? part + " * " + number(depth_ * plan_.bk) : "0") + ";");
   }
@@ -322,19 +324,17 @@ void Printer::copies() {
   line("tc_expect(full + stage * 8, " + number(copied_bytes(problem_, plan_)) + ");");
   for (const Copy& copy : copies_of(problem_, plan_)) {
     if (problem_.slides(copy.operand)) continue;
-    const bool is_a = copy.operand == Operand::a;
-    const std::string name = is_a ? "a" : "b";
-    const std::int64_t rows = is_a ? extents_.rows_a : extents_.rows_b;
+    const std::string name = letter(copy.operand);
+    const std::int64_t rows = copy.operand == Operand::a ? extents_.rows_a : extents_.rows_b;
     line("tc_copy(at + " + number(copy.target) + ", " + name + number(copy.part) + " + from_" + name + " + k * " +
          number(rows * plan_.bk * 2) + "ll, " + number(copy.bytes) + ", full + stage * 8);");
   }
   if (problem_.columns) slide();
   if (maps()) {
     for (const Operand operand : unpacked()) {
-      const bool is_a = operand == Operand::a;
-      line("tc_fetch_" + std::string(is_a ? "a" : "b") + "(at + " + number(part_offset(problem_, plan_, operand, 0)) +
-           ", map + " + (is_a ? "0" : "128") + ", " + product() + ", " + (is_a ? "row" : "column") + ", begin + k * " +
-           number(plan_.bk) + ", full + stage * 8);");
+      line("tc_fetch_" + letter(operand) + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", map + " +
+           place_of_map(operand) + ", " + product() + ", " + origin(operand) + ", begin + k * " + number(plan_.bk) +
+           ", full + stage * 8);");
     }
   }
   if (brings(plan_)) line("}");
@@ -343,7 +343,7 @@ void Printer::copies() {
 /// A stage of what is not packed, and the news of the one that was asked for some stages ago.
 void Printer::bring() {
   for (const Operand operand : unpacked()) {
-    const std::string name = operand == Operand::a ? "a" : "b";
+    const std::string name = letter(operand);
     line("tc_bring_" + name + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", " + name + "0, at_" +
          name + ", begin + k * " + number(plan_.bk) + ", threadIdx.x);");
   }
@@ -360,7 +360,7 @@ void Printer::bring() {
 /// Copies of the operand whose rows slide: strip by strip of the stage, one run of a strip's chunks after the other.
 void Printer::slide() {
   const Columns& columns = *problem_.columns;
-  const std::string name = columns.operand == Operand::a ? "a" : "b";
+  const std::string name = letter(columns.operand);
   const std::int64_t products = problem_.moves(columns.operand) ? problem_.batches : 1;
   const std::string inside = "taps < " + number(static_cast<std::int64_t>(columns.offsets.size()));
   line("#pragma unroll");
