@@ -3,6 +3,7 @@
 import pytest
 from harness import Harness
 from planish.oracle import flags
+from planish.oracle.data import DataSet
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
 
@@ -124,3 +125,14 @@ def test_other_data_that_a_task_refuses_prove_nothing(tmp_path):
     )
     found = mutation_check(source, tmp_path)
     assert "zeros" in found["degenerate"] and found["notes"] == []
+
+
+def test_inputs_that_cannot_be_the_answer_cost_nothing(monkeypatch, tmp_path):
+    """A network's hundreds of parameters: outputs were overwritten, and all guards written anew, for each of them."""
+    overwritten = []
+    poison = DataSet.poison
+    monkeypatch.setattr(DataSet, "poison", lambda data: (overwritten.append(data), poison(data))[1])
+    net = program("self.l = nn.Sequential(*[nn.Linear(8, 8) for _ in range(20)])", "return self.l(x)", "torch.randn(4, 8)")
+    found = mutation_check(net, tmp_path)
+    assert [name for name in found["tried"] if name.startswith("input ")] == ["input in40"]  # x alone has the result's shape
+    assert len(overwritten) == len(found["tried"]) <= 5
