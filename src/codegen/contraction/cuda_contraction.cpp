@@ -49,11 +49,10 @@ TilePlan plan_of(const Product& product, const Genome& genome, const Device& dev
   plan.maps = value("direct", 0) == 2 ? 1 : 0;
   if (value("direct", 0) != 0) {
     // A factor whose tile does not come in whole rows of 128 bytes is packed, whatever becomes of the other one.
-    const auto fits = [](Carrier carrier, int rows) {
-      return carrier == Carrier::along_k ? rows % 16 == 0 : rows == 64 || rows == 128 || rows == 256;
-    };
-    if (product.direct_a && fits(product.direct_a->carrier, plan.bm)) plan.carrier_a = product.direct_a->carrier;
-    if (product.direct_b && fits(product.direct_b->carrier, plan.bn)) plan.carrier_b = product.direct_b->carrier;
+    if (product.direct_a && contraction::fits(product.direct_a->carrier, plan.bm))
+      plan.carrier_a = product.direct_a->carrier;
+    if (product.direct_b && contraction::fits(product.direct_b->carrier, plan.bn))
+      plan.carrier_b = product.direct_b->carrier;
   }
   return contraction::with_exchange(product.problem, contraction::with_strips(product.problem, plan),
                                     device.shared_bytes);
@@ -65,6 +64,16 @@ bool has_boxes(const Product& product) {
     const auto& direct = product.direct(operand);
     return !direct || contraction::is_box(product.c, operand, *direct);
   });
+}
+
+/// The first `count` and those behind them, one of each in turn.
+std::vector<Genome> in_turn(const std::vector<Genome>& all, std::size_t count) {
+  std::vector<Genome> out;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i < count) out.push_back(all[i]);
+    if (count + i < all.size()) out.push_back(all[count + i]);
+  }
+  return out;
 }
 
 std::int64_t scratch_of(const Problem& problem, const TilePlan& plan) {
@@ -142,20 +151,6 @@ std::string contraction_illegal(const Product& product, const Device& device, co
     return "too many results to join";
   return {};
 }
-
-namespace {
-
-/// The first `count` and those behind them, one of each in turn.
-std::vector<Genome> in_turn(const std::vector<Genome>& all, std::size_t count) {
-  std::vector<Genome> out;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i < count) out.push_back(all[i]);
-    if (count + i < all.size()) out.push_back(all[count + i]);
-  }
-  return out;
-}
-
-}  // namespace
 
 std::vector<Genome> contraction_seeds(const Product& product, const Device& device) {
   const auto genes = contraction_genes(product, device);

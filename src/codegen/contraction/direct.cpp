@@ -4,29 +4,27 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "codegen/contraction/place_writer.h"
 #include "codegen/emit/cuda_access.h"
+#include "codegen/passes.h"
 
 namespace planish::codegen::contraction {
 namespace {
 
 constexpr std::int64_t most_chunks = (std::int64_t{1} << 31) - 1;  // places are ints
 
-char letter(Operand operand) {
-  return operand == Operand::a ? 'a' : 'b';
-}
-
 /// The load whose elements the factor has, if that is all that it is.
 const Node* load_of(const Kernel& kernel, int factor) {
+  const auto half = half_type(kernel, factor);
+  if (!half) return nullptr;
   const Node* node = &kernel.nodes[static_cast<std::size_t>(factor)];
-  if (node->op == Op::cast && node->dtype == DType::f32 && node->args.size() == 1)
-    node = &kernel.nodes[static_cast<std::size_t>(node->args[0])];
-  const bool narrow = node->dtype == DType::f16 || node->dtype == DType::bf16;
-  if (node->op != Op::load || !narrow || !node->args.empty() || !node->where.empty()) return nullptr;
-  return kernel.inputs[static_cast<std::size_t>(node->input)].dtype == node->dtype ? node : nullptr;
+  if (node->op == Op::cast) node = &kernel.nodes[static_cast<std::size_t>(node->args[0])];
+  if (node->op != Op::load || !node->args.empty() || !node->where.empty()) return nullptr;
+  return kernel.inputs[static_cast<std::size_t>(node->input)].dtype == *half ? node : nullptr;
 }
 
 /// True where eight neighbours of the last of `variables`, whose extents are whole eights there, are 16 aligned bytes.

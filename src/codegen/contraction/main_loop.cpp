@@ -60,7 +60,7 @@ class Printer {
   void maps_of_operands();
   bool maps() const { return reads(plan_) && !brings(plan_); }
   std::vector<Operand> unpacked() const;
-  static std::string letter(Operand operand) { return operand == Operand::a ? "a" : "b"; }
+  static std::string name_of(Operand operand) { return {letter(operand)}; }
   /// Where a tile's rows of the operand begin.
   static std::string origin(Operand operand) { return operand == Operand::a ? "row" : "column"; }
   static std::string place_of_map(Operand operand) { return operand == Operand::a ? "0" : "128"; }
@@ -174,7 +174,7 @@ void Printer::maps_of_operands() {
   line("if (threadIdx.x < 16) tc_clear(base + threadIdx.x * 16);");
   line("__syncwarp();");
   for (const Operand operand : unpacked()) {
-    const std::string name = letter(operand), offset = place_of_map(operand);
+    const std::string name = name_of(operand), offset = place_of_map(operand);
     line("if (threadIdx.x == 0) tc_map_" + name + "(base + " + offset + ", " + name + "0);");
     line("__syncwarp();");
     line("tc_publish(map + " + offset + ", base + " + offset + ");");
@@ -297,7 +297,7 @@ void Printer::sources() {
     line("const long long from_a = " + from(Operand::a) + ", from_b = " + from(Operand::b) + ";");
   } else {
     for (const Operand operand : {Operand::a, Operand::b}) {
-      const std::string name = letter(operand);
+      const std::string name = name_of(operand);
       if (carrier(plan_, operand) == Carrier::packed) {
         line("const long long from_" + name + " = " + from(operand) + ";");
         continue;
@@ -324,7 +324,7 @@ void Printer::copies() {
   line("tc_expect(full + stage * 8, " + number(copied_bytes(problem_, plan_)) + ");");
   for (const Copy& copy : copies_of(problem_, plan_)) {
     if (problem_.slides(copy.operand)) continue;
-    const std::string name = letter(copy.operand);
+    const std::string name = name_of(copy.operand);
     const std::int64_t rows = copy.operand == Operand::a ? extents_.rows_a : extents_.rows_b;
     line("tc_copy(at + " + number(copy.target) + ", " + name + number(copy.part) + " + from_" + name + " + k * " +
          number(rows * plan_.bk * 2) + "ll, " + number(copy.bytes) + ", full + stage * 8);");
@@ -332,7 +332,7 @@ void Printer::copies() {
   if (problem_.columns) slide();
   if (maps()) {
     for (const Operand operand : unpacked()) {
-      line("tc_fetch_" + letter(operand) + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", map + " +
+      line("tc_fetch_" + name_of(operand) + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", map + " +
            place_of_map(operand) + ", " + product() + ", " + origin(operand) + ", begin + k * " + number(plan_.bk) +
            ", full + stage * 8);");
     }
@@ -343,7 +343,7 @@ void Printer::copies() {
 /// A stage of what is not packed, and the news of the one that was asked for some stages ago.
 void Printer::bring() {
   for (const Operand operand : unpacked()) {
-    const std::string name = letter(operand);
+    const std::string name = name_of(operand);
     line("tc_bring_" + name + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", " + name + "0, at_" +
          name + ", begin + k * " + number(plan_.bk) + ", threadIdx.x);");
   }
@@ -360,7 +360,7 @@ void Printer::bring() {
 /// Copies of the operand whose rows slide: strip by strip of the stage, one run of a strip's chunks after the other.
 void Printer::slide() {
   const Columns& columns = *problem_.columns;
-  const std::string name = letter(columns.operand);
+  const std::string name = name_of(columns.operand);
   const std::int64_t products = problem_.moves(columns.operand) ? problem_.batches : 1;
   const std::string inside = "taps < " + number(static_cast<std::int64_t>(columns.offsets.size()));
   line("#pragma unroll");

@@ -86,6 +86,11 @@ Carrier carrier(const TilePlan& plan, Operand operand) {
   return operand == Operand::a ? plan.carrier_a : plan.carrier_b;
 }
 
+bool fits(Carrier carrier, int rows) {
+  if (carrier == Carrier::along_k) return rows % 16 == 0;
+  return carrier == Carrier::packed || rows == 64 || rows == 128 || rows == 256;
+}
+
 bool brings(const TilePlan& plan) {
   return reads(plan) && plan.maps == 0;
 }
@@ -299,10 +304,10 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
     if (problem.columns) return bad("what slides is packed, and so is the other operand");
     if (plan.bk % 64 != 0) return bad("bk is 64 or 128 where operands are not packed");
     for (const Operand operand : {Operand::a, Operand::b}) {
-      const int rows = tile_rows(plan, operand);
-      if (carrier(plan, operand) == Carrier::along_k && rows % 16 != 0) return bad("bn is a multiple of 16");
-      if (carrier(plan, operand) == Carrier::along_rows && rows != 64 && rows != 128 && rows != 256)
-        return bad("bm and bn are 64, 128 or 256 of an operand that lies along its rows");
+      const Carrier how = carrier(plan, operand);
+      if (fits(how, tile_rows(plan, operand))) continue;
+      return bad(how == Carrier::along_k ? "bn is a multiple of 16"
+                                         : "bm and bn are 64, 128 or 256 of an operand that lies along its rows");
     }
     if (brings(plan) && 65536 / (plan.blocks * threads(plan)) < feeder_registers(plan))
       return bad("blocks leave their feeders too few registers");

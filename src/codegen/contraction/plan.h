@@ -12,6 +12,10 @@
 namespace planish::codegen::contraction {
 
 enum class Operand { a, b };
+/// What it is called in the text.
+constexpr char letter(Operand operand) {
+  return operand == Operand::a ? 'a' : 'b';
+}
 
 /// How an operand lies whose rows slide over an array (see Sliding): plane by plane, each a chunk of 8 columns of every
 /// position, 16 bytes a position. Taps are shifts of the positions. What some neighbouring taps read of a chunk is one
@@ -139,6 +143,8 @@ int accumulators(const TilePlan& plan);                ///< sets of registers th
 bool promotes(const TilePlan& plan);                   ///< sums leave the tensor core every promote_k
 int tile_rows(const TilePlan& plan, Operand operand);  ///< bm or bn
 Carrier carrier(const TilePlan& plan, Operand operand);
+/// Whether a tile of so many rows comes in whole rows of 128 bytes, or packed.
+bool fits(Carrier carrier, int rows);
 bool reads(const TilePlan& plan);   ///< whether there are operands that are not packed
 bool brings(const TilePlan& plan);  ///< whether threads copy them
 /// Stages that the feeder asks for before it says that the first of them is there; of operands that are not packed.
