@@ -1,6 +1,6 @@
-// planish-contraction-dump [--convolutions|--transposed|--attention] [--large] [--seeds N] [--random N]: emits products
-// (or convolutions) of several shapes with their first seeds and N random genomes, as one JSON document that check.py
-// compiles, runs, compares and times.
+// planish-contraction-dump [--convolutions|--transposed|--pooled|--attention] [--large] [--seeds N] [--random N]: emits
+// products (or convolutions) of several shapes with their first seeds and N random genomes, as one JSON document that
+// check.py compiles, runs, compares and times.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +38,7 @@ json tensors(const auto& all) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool large = false, convolutions = false, transposed = false, attention = false;
+  bool large = false, convolutions = false, transposed = false, pooled = false, attention = false;
   std::size_t seeds_each = 2;
   int random = 0;
   for (int i = 1; i < argc; ++i) {
@@ -51,12 +51,15 @@ int main(int argc, char** argv) {
       attention = true;
     } else if (arg == "--transposed") {
       transposed = true;
+    } else if (arg == "--pooled") {
+      pooled = true;
     } else if (arg == "--seeds" && i + 1 < argc) {
       seeds_each = static_cast<std::size_t>(std::atoi(argv[++i]));
     } else if (arg == "--random" && i + 1 < argc) {
       random = std::atoi(argv[++i]);
     } else {
-      std::fprintf(stderr, "usage: %s [--convolutions|--transposed|--attention] [--large] [--seeds N] [--random N]\n",
+      std::fprintf(stderr,
+                   "usage: %s [--convolutions|--transposed|--pooled|--attention] [--large] [--seeds N] [--random N]\n",
                    argv[0]);
       return 2;
     }
@@ -68,10 +71,11 @@ int main(int argc, char** argv) {
   json out = json::array();
   for (const auto& sample : attention      ? samples::attention_samples(large)
                             : transposed   ? samples::transposed_samples(large)
+                            : pooled       ? samples::pooled_samples(large)
                             : convolutions ? samples::convolution_samples(large)
                                            : samples::contraction_samples(large)) {
     auto genomes = seeds(sample.kernel, device);
-    if (convolutions || transposed) {  // the best guesses of one product, and of three
+    if (convolutions || transposed || pooled) {  // the best guesses of one product, and of three
       const auto three = std::ranges::stable_partition(
           genomes, [](const Genome& genome) { return value_of(genome, "passes", 3) == 1; });
       if (three.size() > seeds_each) genomes.resize(genomes.size() - three.size() + seeds_each);

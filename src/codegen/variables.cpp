@@ -9,6 +9,15 @@ std::vector<std::vector<bool>> variables_of(const Kernel& kernel) {
   std::vector<std::vector<bool>> all;
   for (const Node& node : kernel.nodes) {
     std::vector<bool> mine(count, false);
+    // Windows over sums of products: what these are sums over is none of theirs.
+    if (kernel.anchor == Anchor::contraction && node.op == Op::reduced &&
+        kernel.reductions[static_cast<std::size_t>(node.reduction)].across) {
+      mine = all[static_cast<std::size_t>(kernel.reductions[static_cast<std::size_t>(node.reduction)].arg)];
+      const std::size_t results = count - static_cast<std::size_t>(kernel.inner + kernel.across);
+      for (std::size_t v = results; v + static_cast<std::size_t>(kernel.inner) < count; ++v) mine[v] = false;
+      all.push_back(std::move(mine));
+      continue;
+    }
     for (std::size_t v = 0; v < count; ++v) {
       const bool outer = v + static_cast<std::size_t>(kernel.inner) < count;
       const Reduction* fold =

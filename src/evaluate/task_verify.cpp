@@ -91,6 +91,8 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   std::optional<worker::Oracle> second;
   if (own) {
     PLANISH_TRY(second, device_->spares.oracle());
+    // Its import takes longer than a claim: whoever proves a baseline, or opens the next task, would wait for the rest.
+    if (request_.ahead && !backend::named(device_->facts.target).on_host) device_->spares.prepare_oracle();
   }
   // What is known to be PyTorch's own may use the shared caches of its compilers.
   PLANISH_TRY(process, device_->runners.fresh_torch(request.own_code));

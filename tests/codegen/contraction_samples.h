@@ -124,7 +124,26 @@ struct Convolved {
   bool chain = false;     ///< with a bias, ReLU and a gain a channel behind
   bool residual = false;  ///< with a bias, a residual and ReLU behind
   DType dtype = DType::f32;
+  std::vector<std::int64_t> pool = {};  ///< windows of the last dims that are folded behind that, and tanh
+  bool average = false;                 ///< their mean, not their largest
 };
+
+/// tanh of windows of y, whose last dims they are of.
+inline int with_pool(GraphBuilder& g, int y, std::vector<std::int64_t> shape, const std::vector<std::int64_t>& sizes,
+                     bool average, DType dtype) {
+  const std::size_t front = shape.size() - sizes.size();
+  for (std::size_t d = 0; d < sizes.size(); ++d) shape[front + d] /= sizes[d];
+  const std::string name = (average ? "avg_pool" : "max_pool") + std::to_string(sizes.size()) + "d.default";
+  const int pooled = g.node(name, {V("self", y), L("kernel_size", sizes), L("stride", sizes)}, shape, dtype);
+  return g.node("tanh.default", {V("self", pooled)}, shape, dtype);
+}
+
+inline std::string pooled_python(const std::string& of, const std::vector<std::int64_t>& sizes, bool average) {
+  std::string list;
+  for (const std::int64_t size : sizes) list += (list.empty() ? "" : ", ") + std::to_string(size);
+  return std::string("t.tanh(t.nn.functional.") + (average ? "avg" : "max") + "_pool" + std::to_string(sizes.size()) +
+         "d(" + of + ", [" + list + "]))";
+}
 
 /// A convolution of one, two or three dims, the same in each.
 inline ContractionSample conv_sample(const Convolved& how) {
@@ -143,7 +162,12 @@ inline ContractionSample conv_sample(const Convolved& how) {
                        number(how.groups) + ")";
   if (how.chain) python = "t.relu(" + python + ") * x[3]";
   if (how.residual) python = "t.relu(" + python + " + x[3])";
-  const std::string called = name + (how.chain ? "_chain" : how.residual ? "_residual" : "");
+  if (!how.pool.empty()) python = pooled_python(python, how.pool, how.average);
+  const std::string called = name +
+                             (how.chain      ? "_chain"
+                              : how.residual ? "_residual"
+                                             : "") +
+                             (how.pool.empty() ? "" : "_pool");
   return contraction_sample(called, python, products, [&](GraphBuilder& g) {
     const int x = g.input(how.x, how.dtype), w = g.input(how.w, how.dtype);
     std::vector<ir::Arg> args{V("input", x), V("weight", w)};
@@ -152,13 +176,15 @@ inline ContractionSample conv_sample(const Convolved& how) {
     args.push_back(L("padding", each(how.padding)));
     args.push_back(L("dilation", each(how.dilation)));
     args.push_back(I("groups", how.groups));
-    const int y = g.node(name + ".default", args, shape, how.dtype);
-    if (how.residual) return with_residual(g, y, shape, how.dtype);
-    if (!how.chain) return y;
-    const int relu = g.node("relu.default", {V("self", y)}, shape, how.dtype);
-    std::vector<std::int64_t> one{how.w[0]};
-    one.insert(one.end(), dims, 1);
-    return g.node("mul.Tensor", {V("self", relu), V("other", g.input(one, how.dtype))}, shape, how.dtype);
+    int y = g.node(name + ".default", args, shape, how.dtype);
+    if (how.residual) y = with_residual(g, y, shape, how.dtype);
+    if (how.chain) {
+      const int relu = g.node("relu.default", {V("self", y)}, shape, how.dtype);
+      std::vector<std::int64_t> one{how.w[0]};
+      one.insert(one.end(), dims, 1);
+      y = g.node("mul.Tensor", {V("self", relu), V("other", g.input(one, how.dtype))}, shape, how.dtype);
+    }
+    return how.pool.empty() ? y : with_pool(g, y, shape, how.pool, how.average, how.dtype);
   });
 }
 
@@ -307,6 +333,60 @@ inline std::vector<ContractionSample> convolution_samples(bool large) {
            {.x = {16, 32, 64, 64, 64}, .w = {64, 32, 3, 3, 3}, .chain = true, .dtype = DType::bf16},
        })
     all.push_back(conv_sample(how));
+  return all;
+}
+
+/// Convolutions, and a product, whose results are folded by windows.
+inline std::vector<ContractionSample> pooled_samples(bool large) {
+  std::vector<ContractionSample> all;
+  for (const Convolved& how : std::vector<Convolved>{
+           {.x = {2, 16, 14, 22}, .w = {24, 16, 3, 3}, .chain = true, .pool = {2, 2}},
+           {.x = {3, 16, 13, 11}, .w = {20, 16, 3, 3}, .padding = 1, .chain = true, .pool = {2, 2}, .average = true},
+           {.x = {2, 16, 17, 19}, .w = {40, 16, 3, 3}, .padding = 1, .pool = {3, 3}},
+           {.x = {2, 8, 8, 9, 10}, .w = {16, 8, 3, 3, 3}, .padding = 1, .chain = true, .pool = {2, 2, 2}},
+           {.x = {2, 12, 131}, .w = {18, 12, 5}, .padding = 2, .chain = true, .pool = {4}},
+           {.x = {2, 16, 20, 24}, .w = {16, 16, 3, 3}, .stride = 2, .padding = 1, .pool = {2, 1}, .average = true},
+           {.x = {2, 3, 21, 30}, .w = {24, 3, 5, 5}, .pool = {1, 4}},
+           {.x = {3, 16, 12, 14}, .w = {24, 16, 3, 3}, .padding = 1, .residual = true, .pool = {2, 2}},
+           {.x = {2, 32, 12, 12}, .w = {32, 8, 3, 3}, .padding = 1, .groups = 4, .chain = true, .pool = {2, 2}},
+           {.x = {2, 16, 12, 14},
+            .w = {24, 16, 3, 3},
+            .padding = 1,
+            .chain = true,
+            .dtype = DType::bf16,
+            .pool = {2, 2}},
+       })
+    all.push_back(conv_sample(how));
+  const auto layer = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t size) {
+    const std::string python = pooled_python("t.nn.functional.linear(x[0], x[1], x[2])", {size}, false);
+    all.push_back(contraction_sample("linear_pool", python, static_cast<double>(m * n * k), [=](GraphBuilder& g) {
+      const int a = g.input({m, k}), b = g.input({n, k}), bias = g.input({n});
+      const int y = g.node("linear.default", {V("input", a), V("weight", b), V("bias", bias)}, {m, n});
+      return with_pool(g, y, {m, n}, {size}, false, DType::f32);
+    }));
+  };
+  layer(70, 96, 64, 2);
+  if (!large) return all;
+  for (const Convolved& how : std::vector<Convolved>{
+           {.x = {128, 64, 128, 128}, .w = {128, 64, 3, 3}, .chain = true, .pool = {2, 2}},
+           {.x = {128, 64, 128, 128},
+            .w = {64, 64, 3, 3},
+            .padding = 1,
+            .chain = true,
+            .pool = {2, 2},
+            .average = true},
+           {.x = {16, 32, 32, 64, 64}, .w = {64, 32, 3, 3, 3}, .padding = 1, .pool = {2, 2, 2}},
+           {.x = {64, 64, 32768}, .w = {128, 64, 5}, .padding = 2, .pool = {4}},
+           {.x = {128, 3, 224, 224}, .w = {64, 3, 3, 3}, .padding = 1, .chain = true, .pool = {2, 2}},
+           {.x = {128, 64, 128, 128},
+            .w = {128, 64, 3, 3},
+            .padding = 1,
+            .chain = true,
+            .dtype = DType::bf16,
+            .pool = {2, 2}},
+       })
+    all.push_back(conv_sample(how));
+  layer(1024, 8192, 8192, 2);
   return all;
 }
 

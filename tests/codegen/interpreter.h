@@ -108,7 +108,8 @@ class Interpreter {
   }
 
   bool two_ways() const {
-    return k_.anchor == Anchor::row_and_column || k_.anchor == Anchor::segmented_row || k_.anchor == Anchor::attention;
+    return k_.across > 0 || k_.anchor == Anchor::row_and_column || k_.anchor == Anchor::segmented_row ||
+           k_.anchor == Anchor::attention;
   }
 
   /// The point with what the reduction folds at 0.

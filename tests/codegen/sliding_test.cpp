@@ -173,15 +173,23 @@ TEST_CASE("descriptors of a stage read each tap of the strips that its copies br
       columns.shift = shift;
       columns.image = 1024;
       for (int strip = 0; strip < 3; ++strip) columns.offsets.push_back(strip * 32);
-      const contraction::Problem problem{.m = 128, .n = 256, .k = taps * chunks * 24, .columns = columns};
-      for (const auto scheme : {contraction::Scheme::single, contraction::Scheme::split}) {
+      contraction::Problem problem{.m = 128, .n = 256, .k = taps * chunks * 24, .columns = columns};
+      for (const auto& [scheme, runs] : {std::pair{contraction::Scheme::single, 1},
+                                         {contraction::Scheme::split, 1},
+                                         {contraction::Scheme::single, 4},
+                                         {contraction::Scheme::split, 2}}) {
+        if (runs > 1 && operand == Operand::a) continue;
+        problem.folding.reset();
+        if (runs > 1)
+          problem.folding = {.runs = Values(static_cast<std::size_t>(runs)), .window = 2, .length = 64, .lines = {}};
         contraction::TilePlan plan;
         plan.scheme = scheme;
         plan.stages = 2;
         plan = contraction::with_strips(problem, plan);
+        if (runs > 1) plan.exchange = 128;
         CAPTURE(contraction::to_text(plan));
         REQUIRE(contraction::check(problem, plan));
-        const int rows = contraction::tile_rows(plan, operand), units = plan.strips * plan.strip_chunks * taps;
+        const int rows = contraction::tile_rows(plan, operand) / runs, units = plan.strips * plan.strip_chunks * taps;
         // What lies where: (chunk of a strip, position) by 16 bytes; -1: a zero.
         const std::pair<int, int> nothing{-2, 0}, zero{-1, 0};
         std::vector<std::pair<int, int>> stage(static_cast<std::size_t>(contraction::stage_bytes(problem, plan) / 16),
@@ -192,7 +200,7 @@ TEST_CASE("descriptors of a stage read each tap of the strips that its copies br
           for (int i = 0; i < copy.bytes / 16; ++i) {
             auto& place = stage.at(static_cast<std::size_t>(copy.target / 16 + i));
             CHECK(place == nothing);
-            place = copy.operand == operand ? std::pair{copy.chunk, i} : std::pair{1000, i};
+            place = copy.operand == operand ? std::pair{copy.chunk * runs + copy.run, i} : std::pair{1000, i};
           }
         }
         CHECK(copied == contraction::copied_bytes(problem, plan));
@@ -208,15 +216,18 @@ TEST_CASE("descriptors of a stage read each tap of the strips that its copies br
         int wrong = 0;
         for (const auto& step : contraction::steps_of(plan)) {
           const int part = operand == Operand::a ? step.a_part : step.b_part;
-          const auto d = contraction::descriptor_of(problem, plan, operand, part, 0, step.k);
-          CHECK(d.leading > 0);
-          CHECK(d.leading / 16 < 1 << 14);
-          for (int half = 0; half < 2; ++half) {
-            const int unit = step.k / 8 + half;
-            for (int row = 0; row < rows; ++row) {
-              const int read = d.start + half * d.leading + row / 8 * d.stride + row % 8 * 16;
-              const auto wanted = unit < units ? std::pair{unit / taps, row + unit % taps * shift} : zero;
-              wrong += stage.at(static_cast<std::size_t>(read / 16)) != wanted;
+          for (int run = 0; run < runs; ++run) {
+            const auto d = contraction::descriptor_of(problem, plan, operand, part, 0, step.k, run);
+            CHECK(d.leading > 0);
+            CHECK(d.leading / 16 < 1 << 14);
+            for (int half = 0; half < 2; ++half) {
+              const int unit = step.k / 8 + half;
+              for (int row = 0; row < rows; ++row) {
+                const int read = d.start + half * d.leading + row / 8 * d.stride + row % 8 * 16;
+                const auto wanted =
+                    unit < units ? std::pair{unit / taps * runs + run, row + unit % taps * shift} : zero;
+                wrong += stage.at(static_cast<std::size_t>(read / 16)) != wanted;
+              }
             }
           }
         }

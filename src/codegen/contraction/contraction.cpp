@@ -17,7 +17,9 @@ std::int64_t extent_of(const Kernel& kernel, const std::vector<int>& variables) 
 
 Result<Contraction> contraction_of(const Kernel& kernel) {
   const auto no = [](const char* why) { return fail("unsupported", why); };
-  if (kernel.reductions.size() != 1 || !kernel.scans.empty() || kernel.inner < 1) return no("not one fold of rows");
+  const bool pooled = kernel.reductions.size() == 2 && kernel.reductions[1].across;
+  if ((kernel.reductions.size() != 1 && !pooled) || !kernel.scans.empty() || kernel.inner < 1)
+    return no("not one fold of rows");
   const Reduction& sum = kernel.reductions[0];
   if (sum.kind != ReduceKind::sum || sum.accumulate != DType::f32) return no("not a sum in f32");
   const Node& product = kernel.nodes[static_cast<std::size_t>(sum.arg)];

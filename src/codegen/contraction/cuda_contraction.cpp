@@ -12,6 +12,7 @@
 #include "codegen/contraction/mend.h"
 #include "codegen/contraction/pack.h"
 #include "codegen/contraction/place_writer.h"
+#include "codegen/contraction/pooled_epilogue.h"
 #include "codegen/emit/cuda_plan.h"
 
 namespace planish::codegen {
@@ -87,15 +88,9 @@ std::string tensor_cores_lack(const Kernel& kernel, const Device& device) {
   if (kernel.anchor != Anchor::contraction) return "not a contraction";
   const auto product = contraction::product_of(kernel);
   if (!product) return product.error().message;
-  if (std::ranges::any_of(kernel.nodes, gathers)) return "places known at run time alone";
-  const auto in_f32 = [&](int id) {
-    const DType dtype = kernel.nodes[static_cast<std::size_t>(id)].dtype;
-    return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
-  };
-  if (!in_f32(product->c.first) || !in_f32(product->c.second)) return "factors that are not computed in f32";
-  if (contraction::wasted(*product) && contraction::narrow_type(product->kernel, product->c))
-    return "16-bit factors with places where there is nothing to multiply";
-  const Genome smallest{{"tile_m", 64}, {"tile_n", 16}, {"tile_k", 32}, {"stages", 2}};
+  if (const Status able = contraction::computable(*product); !able) return able.error().message;
+  const Genome smallest{
+      {"tile_m", 64}, {"tile_n", contraction::least_columns(product->problem)}, {"tile_k", 32}, {"stages", 2}};
   const Status fits = contraction::check(product->problem, plan_of(*product, smallest, device), device.shared_bytes);
   return fits ? std::string() : fits.error().message;
 }
@@ -126,7 +121,7 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   std::vector<std::int64_t> parts{1};
   const std::int64_t least_tiles = (problem.m + 127) / 128 * ((problem.n + 127) / 128) * problem.batches;
   for (const std::int64_t count : {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) {
-    if (count * 256 <= problem.k && least_tiles * count <= 2 * device.sms) parts.push_back(count);
+    if (!product.pool && count * 256 <= problem.k && least_tiles * count <= 2 * device.sms) parts.push_back(count);
   }
   genes.push_back({"split", parts});
   return genes;
@@ -355,7 +350,8 @@ class ContractionLaunches {
 
   /// The main loop, and where k is split the kernel that joins its parts: whichever is last has the epilogue.
   Status multiply() {
-    const auto epilogue = contraction::print_epilogue(kernel_, product_.c, sliding_, fast_);
+    const auto epilogue = product_.pool ? contraction::print_pooled_epilogue(product_, plan_, fast_)
+                                        : contraction::print_epilogue(kernel_, product_.c, sliding_, fast_);
     const bool joined = plan_.split_k > 1;
     PLANISH_TRY(
         const contraction::MainLoop loop,

@@ -350,6 +350,9 @@ Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Slidin
 bool has_fast_forms(const Kernel& kernel) {
   std::vector<int> roots;
   for (const Output& output : kernel.outputs) roots.push_back(output.node);
+  for (const Reduction& reduction : kernel.reductions) {
+    if (reduction.across) roots.push_back(reduction.arg);
+  }
   return std::ranges::any_of(printing::closure(kernel, roots, [](int) { return false; }), [&](int id) {
     return printing::has_fast_form(kernel.nodes[static_cast<std::size_t>(id)]);
   });

@@ -57,6 +57,7 @@ class Printer {
   void head();
   void zeros();
   void walk(bool turns);
+  void line_of_tile();
   void maps_of_operands();
   bool maps() const { return reads(plan_) && !brings(plan_); }
   std::vector<Operand> unpacked() const;
@@ -93,20 +94,22 @@ class Printer {
 };
 
 void Printer::instruction() {
-  const int registers = accumulator_registers(plan_);
-  line("TC_FN void tc_product(float (&d)[" + number(registers) + "], u64 a, u64 b, int keep) {");
+  const int all = accumulator_registers(plan_), registers = all / problem_.runs();
+  if (problem_.runs() > 1) line("template <int run>");
+  line("TC_FN void tc_product(float (&d)[" + number(all) + "], u64 a, u64 b, int keep) {");
   std::string places;
   for (int i = 0; i < registers; ++i) places += (i == 0 ? "%" : ", %") + number(i);
   const std::string type = plan_.element == Element::f16 ? "f16" : "bf16";
   // What lies along its rows is transposed as it is read.
   const auto turned = [&](Operand operand) { return carrier(plan_, operand) == Carrier::along_rows ? "1" : "0"; };
   line("asm volatile(\"{.reg .pred p; setp.ne.b32 p, %" + number(registers + 2) +
-       ", 0; wgmma.mma_async.sync.aligned.m64n" + number(plan_.bn) + "k16.f32." + type + "." + type + " {" + places +
-       "}, %" + number(registers) + ", %" + number(registers + 1) + ", p, 1, 1, " + turned(Operand::a) + ", " +
-       turned(Operand::b) + ";}\" :");
+       ", 0; wgmma.mma_async.sync.aligned.m64n" + number(run_columns(problem_, plan_)) + "k16.f32." + type + "." +
+       type + " {" + places + "}, %" + number(registers) + ", %" + number(registers + 1) + ", p, 1, 1, " +
+       turned(Operand::a) + ", " + turned(Operand::b) + ";}\" :");
   std::string operands;
   for (int i = 0; i < registers; ++i) {
-    operands += (i == 0 ? "\"+f\"(d[" : ", \"+f\"(d[") + number(i) + "])";
+    const std::string from = problem_.runs() > 1 ? "run * " + number(registers) + " + " : std::string();
+    operands += (i == 0 ? "\"+f\"(d[" : ", \"+f\"(d[") + from + number(i) + "])";
     if (i % 8 == 7 || i + 1 == registers) {
       line(operands + (i + 1 == registers ? " : \"l\"(a), \"l\"(b), \"r\"(keep) : \"memory\");" : ""));
       operands.clear();
@@ -216,6 +219,23 @@ void Printer::walk(bool turns) {
   line("const int height = min(" + number(plan_.raster) + ", " + number(down) + " - band);");
   line("const int row = (band + within % height) * " + number(plan_.bm) + ";");
   line("const int column = within / height * " + number(plan_.bn) + ";");
+  if (problem_.has_runs()) line_of_tile();
+}
+
+/// Where the first run of a tile begins, in positions.
+void Printer::line_of_tile() {
+  const Folding& folding = *problem_.folding;
+  const std::int64_t tiles = line_tiles(problem_, plan_), width = plan_.bn;
+  line("const int line = column / " + number(tiles * width) + ";");
+  std::string text =
+      "column % " + number(tiles * width) + " / " + number(width) + " * " + number(run_step(problem_, plan_));
+  std::int64_t later = folding.line_count();
+  for (const Folding::Dim& dim : folding.lines) {
+    if (dim.count == 1) continue;
+    later /= dim.count;
+    text += " + line / " + number(later) + " % " + number(dim.count) + " * " + number(dim.step);
+  }
+  line("const int first = " + text + ";");
 }
 
 void Printer::advance() {
@@ -282,7 +302,7 @@ void Printer::sources() {
   const auto from = [&](Operand operand) {
     if (problem_.slides(operand)) {
       const auto& columns = *problem_.columns;
-      std::string text = origin(operand);
+      std::string text = problem_.has_runs() ? "first" : origin(operand);
       if (problem_.moves(operand))
         text += " + " + product() + " * " + number(columns.planes * columns.positions) + "ll";
       return text;
@@ -370,8 +390,11 @@ void Printer::slide() {
   line("const long long next = " + inside + " ? " + number(columns.positions) + "ll : 0ll;");
   for (const Copy& copy : copies_of(problem_, plan_)) {
     if (!problem_.slides(copy.operand) || copy.chunk >= plan_.strip_chunks) continue;
-    line("tc_copy(at + " + number(copy.target) + " + i * " + number(copy.bytes * plan_.strip_chunks) + ", " + name +
-         number(copy.part) + " + (place + " + number(copy.chunk) + " * next) * 16, " + number(copy.bytes) +
+    const std::int64_t run = problem_.has_runs() ? problem_.folding->runs[static_cast<std::size_t>(copy.run)] : 0;
+    const std::string apart = run == 0 ? "" : " + (" + inside + " ? " + number(run) + " : 0)";
+    line("tc_copy(at + " + number(copy.target) + " + i * " +
+         number(std::int64_t{copy.bytes} * problem_.runs() * plan_.strip_chunks) + ", " + name + number(copy.part) +
+         " + (place + " + number(copy.chunk) + " * next" + apart + ") * 16, " + number(copy.bytes) +
          ", full + stage * 8);");
   }
   line("if (++run == " + number(columns.chunks / plan_.strip_chunks) + ") {");
@@ -386,10 +409,13 @@ void Printer::steps(int accumulator, bool fresh) {
   for (const Step& each : steps_of(plan_)) {
     if (each.accumulator != accumulator) continue;
     const Descriptor a = descriptor_of(problem_, plan_, Operand::a, each.a_part, 0, each.k);
-    const Descriptor b = descriptor_of(problem_, plan_, Operand::b, each.b_part, 0, each.k);
-    line("tc_product(" + std::string(accumulator == 0 ? "high" : "small") + ", " + std::to_string(encode(a)) +
-         "ull + at_a + " + number(a.start / 16) + ", " + std::to_string(encode(b)) + "ull + at + " +
-         number(b.start / 16) + ", " + (keep ? "1" : "0") + ");");
+    for (int run = 0; run < problem_.runs(); ++run) {
+      const Descriptor b = descriptor_of(problem_, plan_, Operand::b, each.b_part, 0, each.k, run);
+      const std::string name = problem_.runs() > 1 ? "tc_product<" + number(run) + ">" : "tc_product";
+      line(name + "(" + std::string(accumulator == 0 ? "high" : "small") + ", " + std::to_string(encode(a)) +
+           "ull + at_a + " + number(a.start / 16) + ", " + std::to_string(encode(b)) + "ull + at + " +
+           number(b.start / 16) + ", " + (keep ? "1" : "0") + ");");
+    }
     keep = true;
   }
 }
@@ -448,7 +474,10 @@ void Printer::store() {
          ", up1 = " + exponent("ea", Operand::a, "m + lane / 4 + 8") + ";");
   }
   // A tile that reaches into two images at most asks for their exponents once.
-  const bool near = attachment_.scaled && problem_.slides(Operand::b) && problem_.columns->image >= plan_.bn;
+  const bool runs = problem_.has_runs();
+  const bool near = attachment_.scaled && !runs && problem_.slides(Operand::b) && problem_.columns->image >= plan_.bn;
+  if (attachment_.scaled && runs)
+    line("const int across0 = " + exponent("eb", Operand::b, "first") + ", across1 = across0;");
   if (near) {
     const std::string image = number(problem_.columns->image);
     line("const int border = (column / " + image + " + 1) * " + image + ";");
@@ -463,7 +492,7 @@ void Printer::store() {
   line("__syncwarp();");
   line("#pragma unroll");
   line("for (int j = part; j < min(part + " + width + ", " + all + "); j += 8) {");
-  if (attachment_.scaled) {
+  if (attachment_.scaled && !runs) {
     const std::string x = "column + j + lane % 4 * 2";
     line(near ? "const int across0 = " + x + " < border ? before : behind, across1 = across0;"
               : "const int across0 = " + exponent("eb", Operand::b, x) +
@@ -485,7 +514,7 @@ void Printer::store() {
   const std::int64_t last = std::min<std::int64_t>(plan_.exchange, plan_.bn);
   const bool even = plan_.bn % plan_.exchange == 0 || plan_.exchange > plan_.bn;
   const std::string end =
-      whole_n && even && last % 32 == 0 ? "" : "min(column + " + all + ", " + number(problem_.n) + ")";
+      runs || (whole_n && even && last % 32 == 0) ? "" : "min(column + " + all + ", " + number(problem_.n) + ")";
   line("tc_store<8, " + number((last + 31) / 32 * 32) + ", " + (whole_m ? "true" : "false") + ">(" +
        attachment_.arguments + (sliced ? "slice" : "0") + ", m + h * 8, column + part, " +
        (end.empty() ? "0x7fffffff" : end) + ", lane, [&](int r, int c) { return exchange[r * " +

@@ -1,6 +1,7 @@
 #include "codegen/contraction/plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace planish::codegen::contraction {
 namespace {
@@ -19,9 +20,20 @@ int units_of(const Problem& problem, const TilePlan& plan) {
   return plan.strips * plan.strip_chunks * problem.columns->taps;
 }
 
-int chunk_bytes(const Problem& problem, const TilePlan& plan) {
+/// Of one run of a chunk of a strip.
+int run_bytes(const Problem& problem, const TilePlan& plan) {
   const Columns& columns = *problem.columns;
-  return static_cast<int>(columns.strip(tile_rows(plan, columns.operand))) * 16;
+  const int rows = columns.operand == Operand::b ? run_columns(problem, plan) : plan.bm;
+  return static_cast<int>(columns.strip(rows)) * 16;
+}
+
+int chunk_bytes(const Problem& problem, const TilePlan& plan) {
+  return problem.runs() * run_bytes(problem, plan);
+}
+
+/// Zeros that what lies beyond the taps is read of: as long as what they stand for.
+int zero_bytes(const Problem& problem, const TilePlan& plan) {
+  return problem.runs() > 1 ? chunk_bytes(problem, plan) : tile_rows(plan, problem.columns->operand) * 16;
 }
 
 /// Of stages.
@@ -33,7 +45,7 @@ int alignment(const TilePlan& plan) {
 int operand_bytes(const Problem& problem, const TilePlan& plan, Operand operand) {
   const int rows = tile_rows(plan, operand);
   if (!problem.slides(operand)) return rows * plan.bk * bytes_each;
-  const int zeros = units_of(problem, plan) % 2 * rows * 16;
+  const int zeros = units_of(problem, plan) % 2 * zero_bytes(problem, plan);
   return static_cast<int>(up(plan.strips * plan.strip_chunks * chunk_bytes(problem, plan) + zeros, alignment(plan)));
 }
 
@@ -51,6 +63,12 @@ bool has_room(const Problem& problem, const TilePlan& plan, std::int64_t shared_
 }
 
 }  // namespace
+
+std::int64_t Folding::line_count() const {
+  std::int64_t count = 1;
+  for (const Dim& dim : lines) count *= dim.count;
+  return count;
+}
 
 std::uint64_t encode(const Descriptor& d) {
   return (static_cast<std::uint64_t>(d.leading / 16) << 16) | (static_cast<std::uint64_t>(d.stride / 16) << 32) |
@@ -80,6 +98,27 @@ bool promotes(const TilePlan& plan) {
 
 int tile_rows(const TilePlan& plan, Operand operand) {
   return operand == Operand::a ? plan.bm : plan.bn;
+}
+
+int run_columns(const Problem& problem, const TilePlan& plan) {
+  return plan.bn / problem.runs();
+}
+
+int run_step(const Problem& problem, const TilePlan& plan) {
+  const int columns = run_columns(problem, plan);
+  return columns - static_cast<int>(columns % problem.folding->window);
+}
+
+int least_columns(const Problem& problem) {
+  if (!problem.folding) return 16;
+  const std::int64_t window = problem.folding->window;
+  const std::int64_t each = problem.has_runs() ? problem.runs() * up(window, 8) : std::lcm(window, std::int64_t{8});
+  return static_cast<int>(up(16, each));
+}
+
+std::int64_t line_tiles(const Problem& problem, const TilePlan& plan) {
+  const int step = run_step(problem, plan);
+  return (problem.folding->length + step - 1) / step;
 }
 
 Carrier carrier(const TilePlan& plan, Operand operand) {
@@ -149,7 +188,7 @@ Zeros zeros_of(const Problem& problem, const TilePlan& plan, int part) {
   if (!problem.columns || units_of(problem, plan) % 2 == 0) return {};
   const Operand operand = problem.columns->operand;
   return {part_offset(problem, plan, operand, part) + plan.strips * plan.strip_chunks * chunk_bytes(problem, plan),
-          tile_rows(plan, operand) * 16};
+          zero_bytes(problem, plan)};
 }
 
 int exchange_offset(const Problem& problem, const TilePlan& plan) {
@@ -207,7 +246,8 @@ std::int64_t place_in_operand(const TilePlan& plan, std::int64_t rows, std::int6
          k % 8 * bytes_each;
 }
 
-Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand operand, int part, int row, int k) {
+Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand operand, int part, int row, int k,
+                         int run) {
   if (carrier(plan, operand) == Carrier::along_k) {
     const int before = k / 64 * tile_rows(plan, operand) * swizzled_row + row * swizzled_row + k % 64 * bytes_each;
     return {part_offset(problem, plan, operand, part) + before, 16, swizzled_rows, true};
@@ -225,7 +265,7 @@ Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand o
     return part_offset(problem, plan, operand, part) + unit / columns.taps * chunk_bytes(problem, plan) +
            unit % columns.taps * columns.shift * 16;
   };
-  return {begin(k / 8) + row * 16, begin(k / 8 + 1) - begin(k / 8), 128};
+  return {begin(k / 8) + run * run_bytes(problem, plan) + row * 16, begin(k / 8 + 1) - begin(k / 8), 128};
 }
 
 std::vector<Copy> copies_of(const Problem& problem, const TilePlan& plan) {
@@ -238,9 +278,11 @@ std::vector<Copy> copies_of(const Problem& problem, const TilePlan& plan) {
         all.push_back({operand, part, target, operand_bytes(problem, plan, operand)});
         continue;
       }
-      const int bytes = chunk_bytes(problem, plan);
-      for (int chunk = 0; chunk < plan.strips * plan.strip_chunks; ++chunk)
-        all.push_back({operand, part, target + chunk * bytes, bytes, chunk});
+      const int bytes = run_bytes(problem, plan);
+      for (int chunk = 0; chunk < plan.strips * plan.strip_chunks; ++chunk) {
+        for (int run = 0; run < problem.runs(); ++run)
+          all.push_back({operand, part, target + (chunk * problem.runs() + run) * bytes, bytes, chunk, run});
+      }
     }
   }
   return all;
@@ -269,7 +311,8 @@ Place fragment(int thread, int index) {
 Extents extents_of(const Problem& problem, const TilePlan& plan) {
   Extents e;
   e.rows_a = up(problem.m, plan.bm);
-  e.rows_b = up(problem.n, plan.bn);
+  e.rows_b =
+      problem.has_runs() ? problem.folding->line_count() * line_tiles(problem, plan) * plan.bn : up(problem.n, plan.bn);
   e.depth = up(problem.columns ? strip_stages(problem, plan) * plan.bk : problem.k,
                std::int64_t{plan.split_k} * (promotes(plan) ? plan.promote_k : plan.bk));
   e.tiles = e.rows_a / plan.bm * (e.rows_b / plan.bn) * problem.batches * plan.split_k;
@@ -311,6 +354,13 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
     }
     if (brings(plan) && 65536 / (plan.blocks * threads(plan)) < feeder_registers(plan))
       return bad("blocks leave their feeders too few registers");
+  }
+  if (problem.folding) {
+    if (plan.split_k != 1) return bad("windows are folded where sums are whole");
+    if (plan.bn % (8 * problem.runs()) != 0) return bad("bn is a multiple of 8 for each run of a window's rows");
+    if (run_step(problem, plan) < 1) return bad("a run is shorter than a window");
+    if (!problem.columns && plan.bn % problem.folding->window != 0) return bad("bn is a multiple of the window");
+    if (plan.exchange < plan.bn) return bad("a tile's columns are folded from one exchange");
   }
   const int sums = accumulator_registers(plan) * (accumulators(plan) + (promotes(plan) ? 1 : 0));
   const int room =

@@ -38,6 +38,20 @@ struct Columns {
   std::int64_t zeros(std::int64_t products) const { return products * planes * positions; }
 };
 
+/// Tiles that hold whole windows of results, which are folded as they are stored (see pooled.h). Where the second
+/// operand slides, a tile's columns are a few runs of positions of one length, one for each row of a window, along a
+/// line: positions that differ in the last dim alone. Where it does not, they are what they are without windows.
+struct Folding {
+  std::vector<std::int64_t> runs{0};  ///< where they begin, in positions from the first
+  std::int64_t window = 1;            ///< neighbouring columns of a run that are folded
+  std::int64_t length = 0;            ///< positions of a line that windows cover
+  struct Dim {
+    std::int64_t count = 1, step = 0;  ///< so many lines, so many positions apart
+  };
+  std::vector<Dim> lines;  ///< the last one varies fastest
+  std::int64_t line_count() const;
+};
+
 /// C[m][n] = Σ_k A[m][k] · B[n][k], several times; both operands come packed (see TilePlan and Columns), C is written
 /// row-major in fp32.
 struct Problem {
@@ -48,7 +62,11 @@ struct Problem {
   bool a_batched = true;     ///< false: all of them have the same A
   bool b_batched = true;
   std::optional<Columns> columns = {};  ///< of an operand that slides
+  std::optional<Folding> folding = {};  ///< of the second operand
 
+  bool has_runs() const { return folding.has_value() && columns.has_value(); }
+  /// Runs of a tile: one of all its columns, unless windows ask for more.
+  int runs() const { return has_runs() ? static_cast<int>(folding->runs.size()) : 1; }
   bool slides(Operand operand) const { return columns && columns->operand == operand; }
   /// Whether it is another one in the next product.
   bool moves(Operand operand) const { return batches > 1 && (operand == Operand::a ? a_batched : b_batched); }
@@ -127,6 +145,7 @@ struct Copy {
   int target = 0;  ///< bytes from the stage's beginning
   int bytes = 0;
   int chunk = 0;  ///< of the stage's strips
+  int run = 0;    ///< of the tile (see Folding)
 };
 
 /// One tensor-core instruction of a stage.
@@ -142,6 +161,13 @@ bool scales(const TilePlan& plan);                     ///< operands are multipl
 int accumulators(const TilePlan& plan);                ///< sets of registers that the tensor core adds to
 bool promotes(const TilePlan& plan);                   ///< sums leave the tensor core every promote_k
 int tile_rows(const TilePlan& plan, Operand operand);  ///< bm or bn
+/// Columns of a run of a tile, and how many of these, whole windows, are its own: the rest is computed and dropped.
+int run_columns(const Problem& problem, const TilePlan& plan);
+int run_step(const Problem& problem, const TilePlan& plan);
+/// The fewest columns that a tile may have, and 16 at least.
+int least_columns(const Problem& problem);
+/// Tiles of a line (see Folding).
+std::int64_t line_tiles(const Problem& problem, const TilePlan& plan);
 Carrier carrier(const TilePlan& plan, Operand operand);
 /// Whether a tile of so many rows comes in whole rows of 128 bytes, or packed.
 bool fits(Carrier carrier, int rows);
@@ -179,8 +205,9 @@ int part_offset(const Problem& problem, const TilePlan& plan, Operand operand, i
 
 /// Where element (row, k) lies in a packed operand of `rows` rows (a multiple of the tile's), in bytes.
 std::int64_t place_in_operand(const TilePlan& plan, std::int64_t rows, std::int64_t row, std::int64_t k);
-/// For rows that begin `row` rows into the tile.
-Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand operand, int part, int row, int k);
+/// For rows that begin `row` rows into the tile, or into one of its runs.
+Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand operand, int part, int row, int k,
+                         int run = 0);
 std::vector<Copy> copies_of(const Problem& problem, const TilePlan& plan);
 /// In the order of issue. Those of one accumulator that follow each other are one group.
 std::vector<Step> steps_of(const TilePlan& plan);

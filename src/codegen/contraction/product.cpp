@@ -87,7 +87,75 @@ Result<Contraction> oriented(const Kernel& kernel) {
   return c;
 }
 
+Status computable(const Product& product) {
+  const Kernel& kernel = product.kernel;
+  const auto no = [](const char* why) { return fail("unsupported", why); };
+  if (std::ranges::any_of(kernel.nodes, gathers)) return no("places known at run time alone");
+  const auto in_f32 = [&](int id) {
+    const DType dtype = kernel.nodes[static_cast<std::size_t>(id)].dtype;
+    return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+  };
+  if (!in_f32(product.c.first) || !in_f32(product.c.second)) return no("factors that are not computed in f32");
+  if (wasted(product) && narrow_type(kernel, product.c))
+    return no("16-bit factors with places where there is nothing to multiply");
+  return {};
+}
+
+namespace {
+
+/// What follows from the factors of `out`.
+void set_problem(Product& out) {
+  const Contraction& c = out.c;
+  out.problem = {.m = c.rows,
+                 .n = c.columns,
+                 .k = c.depth,
+                 .batches = c.batches,
+                 .a_batched = !is_shared(out.kernel, c, Operand::a),
+                 .b_batched = !is_shared(out.kernel, c, Operand::b)};
+  out.sliding = sliding_of(out.kernel, c);
+  if (!out.sliding) {
+    if (narrow_type(out.kernel, c)) {
+      out.direct_a = direct_of(out.kernel, c, Operand::a);
+      out.direct_b = direct_of(out.kernel, c, Operand::b);
+    }
+    return;
+  }
+  const Sliding& sliding = *out.sliding;
+  (sliding.operand == Operand::a ? out.problem.m : out.problem.n) = sliding.positions();
+  out.problem.k = sliding.taps * sliding.chunks * 8;
+  out.problem.columns = Columns{.operand = sliding.operand,
+                                .positions = sliding.positions(),
+                                .planes = sliding.phases * sliding.chunks,
+                                .chunks = sliding.chunks,
+                                .offsets = {},
+                                .image = sliding.plane};
+  join_taps(*out.problem.columns, sliding.offsets(), sliding.slides.back().taps);
+}
+
+/// Of a kernel with windows: these lie among the second factor's rows.
+Result<Product> pooled_product(const Kernel& kernel) {
+  Product out;
+  PLANISH_TRY(Unpooled whole, unpooled(kernel));
+  out.kernel = std::move(whole.kernel);
+  out.pool = std::move(whole.pool);
+  PLANISH_TRY(out.c, contraction_of(out.kernel));
+  const auto windowed = [&](int v) {
+    return std::ranges::find(out.pool->windows, v, &PoolWindow::variable) != out.pool->windows.end();
+  };
+  if (std::ranges::any_of(out.c.m, windowed)) turn_over(out.c);
+  if (std::ranges::any_of(out.c.m, windowed) || std::ranges::any_of(out.c.batch, windowed))
+    return fail("unsupported", "windows that both factors move with");
+  set_problem(out);
+  if (out.sliding && out.sliding->operand == Operand::a)
+    return fail("unsupported", "windows over rows of the factor that does not slide");
+  PLANISH_TRY(out.problem.folding, folding_of(*out.pool, out.sliding ? &*out.sliding : nullptr, out.c.n));
+  return out;
+}
+
+}  // namespace
+
 Result<Product> product_of(const Kernel& kernel) {
+  if (kernel.across > 0) return pooled_product(kernel);
   Product out;
   Phased split = phased(kernel);
   out.kernel = std::move(split.kernel);
@@ -102,30 +170,7 @@ Result<Product> product_of(const Kernel& kernel) {
   }
   // The second factor is packed last: what packing notes of it nothing clears.
   if (wasted(out) == Operand::a && !sliding_of(out.kernel, c)) turn_over(c);
-  out.problem = {.m = c.rows,
-                 .n = c.columns,
-                 .k = c.depth,
-                 .batches = c.batches,
-                 .a_batched = !is_shared(out.kernel, c, Operand::a),
-                 .b_batched = !is_shared(out.kernel, c, Operand::b)};
-  out.sliding = sliding_of(out.kernel, c);
-  if (!out.sliding) {
-    if (narrow_type(out.kernel, c)) {
-      out.direct_a = direct_of(out.kernel, c, Operand::a);
-      out.direct_b = direct_of(out.kernel, c, Operand::b);
-    }
-    return out;
-  }
-  const Sliding& sliding = *out.sliding;
-  (sliding.operand == Operand::a ? out.problem.m : out.problem.n) = sliding.positions();
-  out.problem.k = sliding.taps * sliding.chunks * 8;
-  out.problem.columns = Columns{.operand = sliding.operand,
-                                .positions = sliding.positions(),
-                                .planes = sliding.phases * sliding.chunks,
-                                .chunks = sliding.chunks,
-                                .offsets = {},
-                                .image = sliding.plane};
-  join_taps(*out.problem.columns, sliding.offsets(), sliding.slides.back().taps);
+  set_problem(out);
   return out;
 }
 

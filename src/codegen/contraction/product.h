@@ -6,6 +6,7 @@
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/direct.h"
 #include "codegen/contraction/plan.h"
+#include "codegen/contraction/pooled.h"
 #include "codegen/contraction/sliding.h"
 
 namespace planish::codegen::contraction {
@@ -18,6 +19,7 @@ struct Product {
   std::vector<ir::Bound> taps;
   Contraction c;  ///< of `kernel`
   std::optional<Sliding> sliding;
+  std::optional<Pool> pool;                  ///< windows that results are folded by; the kernel then is unpooled()
   std::optional<Direct> direct_a, direct_b;  ///< factors of 16 bits that need no packing
   Problem problem;
 
@@ -30,6 +32,9 @@ Result<Contraction> oriented(const Kernel& kernel);
 
 /// Errors are contraction_of()'s.
 Result<Product> product_of(const Kernel& kernel);
+
+/// Whether tensor cores may compute it, whatever the device: error kind `unsupported` says why not.
+Status computable(const Product& product);
 
 /// The 16-bit type whose values both factors have, all of them exactly; nothing where they have none in common.
 std::optional<DType> narrow_type(const Kernel& kernel, const Contraction& c);

@@ -30,7 +30,7 @@ struct Frame {
 };
 
 /// Which kernels are looked for: those that fold one way, both ways, or parts of rows as well.
-enum class Form : std::uint8_t { plain, cross, parts, attention };
+enum class Form : std::uint8_t { plain, cross, parts, attention, pooled };
 
 Frame natural_frame(const ir::Value& output) {
   Frame frame;
@@ -490,6 +490,35 @@ Status become_attention(Kernel& kernel, const std::vector<int>& keys, const std:
   return {};
 }
 
+/// Outer variables in the order of the first output, then those within windows, then the sum.
+Status become_pooled(Kernel& kernel, const std::vector<int>& windows, const std::vector<int>& sum) {
+  std::vector<int> order;
+  const auto has = [](const std::vector<int>& list, int v) { return std::ranges::find(list, v) != list.end(); };
+  for (int v = 0; v < static_cast<int>(kernel.space.extents.size()); ++v) {
+    if (!has(windows, v) && !has(sum, v)) order.push_back(v);
+  }
+  sort_by_stride(order, kernel.outputs[0].index);
+  order.insert(order.end(), windows.begin(), windows.end());
+  order.insert(order.end(), sum.begin(), sum.end());
+  kernel.inner = static_cast<int>(sum.size());
+  kernel.across = static_cast<int>(windows.size());
+  kernel.anchor = Anchor::contraction;
+  permute_variables(kernel, order);
+  merge_variables(kernel);
+  const int all = static_cast<int>(kernel.space.extents.size()), results = all - kernel.inner - kernel.across;
+  std::int64_t points = 1;
+  for (int v = 0; v < results; ++v) points *= kernel.space.extent(v);
+  for (Output& output : kernel.outputs) {
+    for (int v = results; v < all; ++v) {
+      if (output.index.depends_on(v)) return unsupported("windows beside outputs of their elements' size");
+    }
+    if (product(output.shape) != points) return unsupported("an output that would be written several times");
+    output.per_row = output.per_column = true;
+  }
+  PLANISH_TRY(const contraction::Product made, contraction::product_of(kernel));
+  return contraction::computable(made);
+}
+
 Input input_of(const ir::Value& value, int id) {
   Input input;
   input.dtype = value.dtype;
@@ -514,13 +543,14 @@ class Attempt {
         points_(product(frame.shape)) {
     if (form == Form::cross) low_.cross();
     if (form == Form::parts) low_.part(frame.row);
-    if (limits.contractions && (form == Form::plain || form == Form::attention)) low_.contract();
-    if (form == Form::attention) {
+    if (limits.contractions && (form == Form::plain || form == Form::attention || form == Form::pooled))
+      low_.contract();
+    if (form == Form::attention || form == Form::pooled) {
       std::vector<bool> own(frame.space.extents.size(), false);
       for (const IndexExpr& e : frame.coords) {
         for (std::size_t v = 0; v < own.size(); ++v) own[v] = own[v] || e.depends_on(static_cast<int>(v));
       }
-      low_.attend(std::move(own));
+      form == Form::attention ? low_.attend(std::move(own)) : low_.pool(std::move(own));
     }
   }
 
@@ -542,6 +572,12 @@ class Attempt {
         set_phases(kernel_);
         if (!low_.inner() || !low_.parts() || kernel_.anchor == Anchor::scan) return unsupported("no attention");
         PLANISH_CHECK(become_attention(kernel_, *low_.inner(), *low_.parts()));
+        break;
+      case Form::pooled:
+        set_phases(kernel_);
+        if (!low_.inner() || !low_.windows() || !low_.has_contracted() || kernel_.anchor == Anchor::scan)
+          return unsupported("no windows over sums of products");
+        PLANISH_CHECK(become_pooled(kernel_, *low_.windows(), *low_.inner()));
         break;
       case Form::plain:
         set_phases(kernel_);
@@ -772,6 +808,18 @@ bool may_be_attention(const ir::Graph& graph, const std::vector<bool>& inside) {
   return products >= 2;
 }
 
+/// A window over something that a product has a part in.
+bool may_be_pooled(const ir::Graph& graph, const std::vector<bool>& inside) {
+  bool pools = false, products = false;
+  for (std::size_t n = 0; n < inside.size(); ++n) {
+    if (!inside[n]) continue;
+    products = products || contracts(graph.nodes[n].op);
+    pools = pools || (base_name(graph.nodes[n].op).contains("_pool") &&
+                      window_handlers().contains(base_name(graph.nodes[n].op)));
+  }
+  return pools && products;
+}
+
 }  // namespace
 
 Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> outputs,
@@ -789,6 +837,8 @@ Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, st
   auto kernel = settle(graph, inside, given, outputs, order, limits, Form::plain);
   if (!kernel && limits.contractions && may_be_attention(graph, inside))
     return settle(graph, inside, given, outputs, order, limits, Form::attention);
+  if (!kernel && limits.contractions && may_be_pooled(graph, inside))
+    return settle(graph, inside, given, outputs, order, limits, Form::pooled);
   // One pass for rows and columns: where no other kernel does both, or one reads the same elements twice.
   if ((kernel && !reads_two_ways(*kernel)) || !may_be_row_and_column(graph, inside)) return kernel;
   auto cross = settle(graph, inside, given, outputs, order, limits, Form::cross);

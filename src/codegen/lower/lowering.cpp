@@ -285,9 +285,42 @@ Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> k
     extent *= space_.extents[static_cast<std::size_t>(v)];
   }
   if (extent != length) return unsupported("two reductions with rows of different length");
-  if (product(std::span(space_.extents).first(variables_)) / extent != product(kept_extents))
+  const std::int64_t rows = product(std::span(space_.extents).first(variables_)) / extent;
+  // Windows may leave out what is behind the last of them.
+  if (windows_ ? rows > product(kept_extents) : rows != product(kept_extents))
     return unsupported("a reduction repeated for several rows");
   return unravel(linear, reduced_extents);
+}
+
+Result<Coords> Lowering::window(std::span<const std::int64_t> extents) {
+  if (windows_) return unsupported("windows of windows");
+  // Those that results do not move with: windows were asked for before rows.
+  std::vector<int> open;
+  for (std::size_t v = 0; v < variables_; ++v) {
+    if (!own_[v]) open.push_back(static_cast<int>(v));
+  }
+  std::vector<int> found;
+  Coords coords;
+  SpaceChange append;
+  for (const std::int64_t extent : extents) {
+    if (extent == 1) {
+      coords.push_back(IndexExpr());
+      continue;
+    }
+    append.appended.push_back(extent);
+    if (found.size() == open.size()) continue;
+    const int v = open[found.size()];
+    if (space_.extent(v) != extent) return unsupported("windows that are not what remains of the space");
+    found.push_back(v);
+    coords.push_back(IndexExpr::variable(v));
+  }
+  if (open.empty()) {
+    change_ = std::move(append);
+    return fail("space", "windows to fold");
+  }
+  if (found.size() != append.appended.size()) return unsupported("windows that are not what remains of the space");
+  windows_ = std::move(found);
+  return coords;
 }
 
 Result<Coords> Lowering::attended(const std::vector<bool>& used, std::span<const std::int64_t> reduced_extents,

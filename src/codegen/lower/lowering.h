@@ -126,6 +126,18 @@ class Lowering {
   }
   bool attending() const { return attending_; }
 
+  /// Allows that results of a product are folded by windows in the kernel that makes them: contract() is said besides.
+  /// `own`: as attend() has it.
+  void pool(std::vector<bool> own) {
+    pooling_ = true;
+    own_ = std::move(own);
+  }
+  bool pooling() const { return pooling_; }
+  /// Coordinates within the kernel's windows, of these extents: variables of their own, which one fold may ask for.
+  Result<Coords> window(std::span<const std::int64_t> extents);
+  /// The variables of windows, once a fold has asked for them.
+  const std::optional<std::vector<int>>& windows() const { return windows_; }
+
   /// Allows products of matrices: rows of k products are folded.
   void contract() { contracting_ = true; }
   bool contracting() const { return contracting_; }
@@ -175,7 +187,9 @@ class Lowering {
   std::optional<std::vector<int>> inner_;
   std::optional<std::vector<int>> across_;
   std::optional<std::vector<int>> parts_;
-  bool crossing_ = false, parting_ = false, contracting_ = false, contracted_ = false, attending_ = false;
+  std::optional<std::vector<int>> windows_;
+  bool crossing_ = false, parting_ = false, contracting_ = false, contracted_ = false, attending_ = false,
+       pooling_ = false;
   std::vector<bool> own_;
   std::optional<bool> reversed_;
   int depth_ = 0;

@@ -139,6 +139,28 @@ int first_inside(const Site& s, const Taps& taps, const Window& window, std::siz
   return b.select(b.test(Op::lt, at, b.integer(DType::i64, 0)), inside, at);
 }
 
+/// The fold of windows that lie beside each other, over variables of their own, where such are allowed: what is
+/// computed inside is then computed once. Nothing where taps have to be written out.
+Result<std::optional<int>> folded_apart(const Site& s, int id, const Window& window, ReduceKind kind) {
+  const auto& shape = s.low.info(id).shape;
+  const auto& out = s.low.info(s.out_id).shape;
+  const std::size_t front = shape.size() - window.dims();
+  bool apart = s.low.pooling() && !s.low.windows() && !s.low.inner() && !s.low.guarded();
+  for (std::size_t d = 0; d < window.dims(); ++d) {
+    const std::int64_t size = window.size[d];
+    apart = apart && window.stride[d] == size && window.padding[d] == 0 && (window.dilation[d] == 1 || size == 1) &&
+            size * out[front + d] <= shape[front + d];
+  }
+  const std::int64_t taps = product(window.size);
+  if (!apart || taps < 2 || taps > most_taps) return std::nullopt;
+  PLANISH_TRY(const Coords at, s.low.window(window.size));
+  Coords place(s.coords.begin(), s.coords.begin() + static_cast<std::ptrdiff_t>(front));
+  for (std::size_t d = 0; d < window.dims(); ++d) place.push_back(window_place(s, window, at[d], d));
+  const DType dtype = wide(s.low.info(id).dtype);
+  PLANISH_TRY(const int node, s.low.value_as(id, std::move(place), dtype));
+  return s.b.reduce(kind, node, dtype, -1, Reach::across);
+}
+
 Result<int> max_pool(const Site& s) {
   const std::size_t dims = dims_of(base_name(s.node.op));
   const int id = s.args.value("self");
@@ -146,8 +168,12 @@ Result<int> max_pool(const Site& s) {
   if (input.shape.size() != s.coords.size() || dims > s.coords.size()) return malformed(s);
   if (!is_floating(input.dtype)) return unsupported("pooling of integers");
   PLANISH_TRY(const Window window, pooling_window(s, dims));
-  PLANISH_TRY(const Taps taps, Taps::make(s, id, window, s.low.info(s.out_id).shape));
   const bool position = s.out_position == 1;
+  if (!position) {
+    PLANISH_TRY(const auto folded, folded_apart(s, id, window, ReduceKind::max));
+    if (folded) return s.b.cast(*folded, s.out_dtype);
+  }
+  PLANISH_TRY(const Taps taps, Taps::make(s, id, window, s.low.info(s.out_id).shape));
   if (position && taps.sweeps()) return unsupported("positions in large windows");
   Builder& b = s.b;
   int best = -1, where = -1;
@@ -197,6 +223,9 @@ Result<int> average(const Site& s, int id, const Window& window, bool padded, st
   const std::size_t dims = window.dims();
   if (input.shape.size() != s.coords.size() || dims > s.coords.size()) return malformed(s);
   if (!is_floating(input.dtype)) return unsupported("pooling of integers");
+  PLANISH_TRY(const auto folded, folded_apart(s, id, window, ReduceKind::sum));
+  if (folded)
+    return s.b.cast(s.b.div(*folded, static_cast<double>(divisor.value_or(product(window.size)))), s.out_dtype);
   PLANISH_TRY(const Taps taps, Taps::make(s, id, window, s.low.info(s.out_id).shape));
   Builder& b = s.b;
   int sum = -1;

@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/emit/cuda_plan.h"
@@ -33,6 +35,21 @@ class CudaSchedule : public Schedule {
  private:
   mutable std::once_flag found_;
   mutable std::unique_ptr<const printing::PlanFacts> facts_;
+};
+
+/// Of a kind of kernel, `what`, that the device at hand does not run, for the reason `why`: it has no such regions
+/// either.
+class NoSchedule : public Schedule {
+ public:
+  NoSchedule(std::string what, std::string why) : what_(std::move(what)), why_(std::move(why)) {}
+  std::vector<Gene> genes() const override { return {}; }
+  std::string illegal(const Genome&) const override { return why_; }
+  std::vector<Genome> seeds() const override { return {}; }
+  Outline outline(const Genome&) const override { return {}; }
+  Result<Emitted> emit(const Genome&) const override { return fail("unsupported", what_ + ": " + why_); }
+
+ private:
+  std::string what_, why_;
 };
 
 /// The launches of an ordinary kernel over scratch, behind those of `whole` and in terms of its tensors: `buffers` says

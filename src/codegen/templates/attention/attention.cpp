@@ -4,6 +4,7 @@
 
 #include "codegen/attention/cuda_attention.h"
 #include "codegen/templates/attention/attention_cost.h"
+#include "codegen/templates/common.h"
 #include "codegen/templates/template.h"
 
 namespace planish::codegen {
@@ -27,20 +28,6 @@ class FusedAttention : public Schedule {
   const Device& device_;
 };
 
-/// Of a device without tensor cores that we write for, which has no such regions either.
-class NoAttention : public Schedule {
- public:
-  explicit NoAttention(std::string why) : why_(std::move(why)) {}
-  std::vector<Gene> genes() const override { return {}; }
-  std::string illegal(const Genome&) const override { return why_; }
-  std::vector<Genome> seeds() const override { return {}; }
-  Outline outline(const Genome&) const override { return {}; }
-  Result<Emitted> emit(const Genome&) const override { return fail("unsupported", "attention: " + why_); }
-
- private:
-  std::string why_;
-};
-
 class AttentionTemplate : public Template {
  public:
   std::string_view name() const override { return "attention"; }
@@ -48,14 +35,15 @@ class AttentionTemplate : public Template {
   bool streams() const override { return false; }
   Cost cost(const Kernel& kernel) const override { return attention_cost(kernel); }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
-    if (auto why = attention_lacks(kernel, device); !why.empty()) return std::make_unique<NoAttention>(std::move(why));
+    if (auto why = attention_lacks(kernel, device); !why.empty())
+      return std::make_unique<NoSchedule>("attention", std::move(why));
     return std::make_unique<FusedAttention>(kernel, *attention_of(kernel), device);
   }
   std::unique_ptr<const Schedule> triton(const Kernel&, const Device&, const std::vector<Gene>&) const override {
     return nullptr;
   }
   std::unique_ptr<const Schedule> cpp(const Kernel&, const Device&) const override {
-    return std::make_unique<NoAttention>("no schedule for a processor");
+    return std::make_unique<NoSchedule>("attention", "no schedule for a processor");
   }
 };
 

@@ -6,6 +6,7 @@
 #include "codegen/cost.h"
 #include "codegen/passes.h"
 #include "codegen/phases.h"
+#include "codegen/templates/common.h"
 #include "codegen/templates/template.h"
 
 namespace planish::codegen {
@@ -71,16 +72,24 @@ class ContractionTemplate : public Template {
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
     if (tensor_cores_lack(kernel, device).empty())
       return std::make_unique<OnTensorCores>(*contraction::product_of(kernel), device);
-    return FoldedAsRows::made(kernel, [&](const Kernel& rows) { return template_of(rows).cuda(rows, device); });
+    return as_rows_by(kernel, device, [&](const Kernel& rows) { return template_of(rows).cuda(rows, device); });
   }
   std::unique_ptr<const Schedule> triton(const Kernel& kernel, const Device& device,
                                          const std::vector<Gene>& genes) const override {
     if (tensor_cores_lack(kernel, device).empty()) return nullptr;
-    return FoldedAsRows::made(kernel,
-                              [&](const Kernel& rows) { return template_of(rows).triton(rows, device, genes); });
+    return as_rows_by(kernel, device,
+                      [&](const Kernel& rows) { return template_of(rows).triton(rows, device, genes); });
   }
   std::unique_ptr<const Schedule> cpp(const Kernel& kernel, const Device& device) const override {
-    return FoldedAsRows::made(kernel, [&](const Kernel& rows) { return template_of(rows).cpp(rows, device); });
+    return as_rows_by(kernel, device, [&](const Kernel& rows) { return template_of(rows).cpp(rows, device); });
+  }
+
+ private:
+  /// Windows over sums are no rows to fold.
+  template <class Make>
+  static std::unique_ptr<const Schedule> as_rows_by(const Kernel& kernel, const Device& device, const Make& make) {
+    if (kernel.across == 0) return FoldedAsRows::made(kernel, make);
+    return std::make_unique<NoSchedule>("windows over products", tensor_cores_lack(kernel, device));
   }
 };
 

@@ -1,0 +1,131 @@
+#include "codegen/contraction/pooled.h"
+
+#include <algorithm>
+#include <ranges>
+#include <utility>
+
+#include "codegen/emit/expression.h"
+
+namespace planish::codegen::contraction {
+namespace {
+
+using ir::IndexExpr;
+
+constexpr std::size_t most_runs = 8;  ///< of a tile: each is a copy, and an instruction, of its own
+
+bool is_affine(const IndexExpr& e) {
+  return std::ranges::all_of(e.terms(), [](const auto& term) { return term.atom.kind == ir::Atom::Kind::variable; });
+}
+
+/// The nodes that both factors are made of.
+std::vector<int> factors_of(const Kernel& kernel) {
+  const std::vector<int> product{kernel.reductions[0].arg};
+  return printing::closure(kernel, product, [](int) { return false; });
+}
+
+/// The variable whose windows `within` lies in, by a load that moves with it; -1: there is none.
+int windowed_by(const Kernel& kernel, const std::vector<int>& nodes, int within) {
+  const int results = static_cast<int>(kernel.space.extents.size()) - kernel.inner - kernel.across;
+  for (const int id : nodes) {
+    const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+    const std::int64_t step = node.index.coefficient_of(within);
+    if (node.op != Op::load || step == 0) continue;
+    for (int v = 0; v < results; ++v) {
+      if (node.index.coefficient_of(v) == step * kernel.space.extent(within)) return v;
+    }
+  }
+  return -1;
+}
+
+/// One variable in place of `outer` and the window's `within`, which lies behind it.
+void join(Kernel& kernel, int outer, int within) {
+  const std::int64_t size = kernel.space.extent(within);
+  ir::Space space = kernel.space;
+  space.extents[static_cast<std::size_t>(outer)] *= size;
+  space.extents.erase(space.extents.begin() + within);
+  std::vector<IndexExpr> replacements;
+  for (int v = 0; v < static_cast<int>(kernel.space.extents.size()); ++v) {
+    const IndexExpr joined = IndexExpr::variable(outer);
+    replacements.push_back(v == outer    ? ir::floor_div(joined, size, space)
+                           : v == within ? ir::mod(joined, size, space)
+                                         : IndexExpr::variable(v > within ? v - 1 : v));
+  }
+  const auto into = [&](IndexExpr& e) { e = ir::substitute(e, replacements, space); };
+  const auto all_into = [&](std::vector<ir::Bound>& bounds) {
+    for (ir::Bound& bound : bounds) into(bound.e);
+    std::erase_if(bounds, [&](const ir::Bound& bound) { return ir::always(bound, space); });
+  };
+  for (Node& node : kernel.nodes) {
+    into(node.index);
+    all_into(node.where);
+  }
+  for (Output& output : kernel.outputs) into(output.index);
+  kernel.space = std::move(space);
+  --kernel.across;
+}
+
+}  // namespace
+
+Result<Unpooled> unpooled(const Kernel& kernel) {
+  const auto no = [](const char* why) { return fail("unsupported", why); };
+  if (kernel.reductions.size() != 2 || kernel.reductions[0].across || !kernel.reductions[1].across)
+    return no("windows over something else than one sum");
+  Unpooled out{kernel, {.reduction = 1, .windows = {}}};
+  const auto factors = factors_of(kernel);
+  while (out.kernel.across > 0) {
+    const int within = static_cast<int>(out.kernel.space.extents.size()) - out.kernel.inner - out.kernel.across;
+    const int outer = windowed_by(out.kernel, factors, within);
+    if (outer < 0) return no("windows that no factor moves with");
+    const std::int64_t size = out.kernel.space.extent(within);
+    if (std::ranges::find(out.pool.windows, outer, &PoolWindow::variable) != out.pool.windows.end())
+      return no("two windows in one dim");
+    join(out.kernel, outer, within);
+    out.pool.windows.push_back({outer, size});
+  }
+  std::ranges::sort(out.pool.windows, {}, &PoolWindow::variable);
+  for (const int id : factors) {
+    const Node& node = out.kernel.nodes[static_cast<std::size_t>(id)];
+    if (!is_affine(node.index) || !std::ranges::all_of(node.where, is_affine, &ir::Bound::e))
+      return no("factors that know windows otherwise than by their elements");
+  }
+  return out;
+}
+
+Result<Folding> folding_of(const Pool& pool, const Sliding* sliding, const std::vector<int>& columns) {
+  const auto no = [](const char* why) { return fail("unsupported", why); };
+  Folding out;
+  const auto size_along = [&](int variable) {
+    const auto found = std::ranges::find(pool.windows, variable, &PoolWindow::variable);
+    return found == pool.windows.end() ? std::int64_t{1} : found->size;
+  };
+  if (sliding == nullptr) {
+    if (pool.windows.size() != 1 || pool.windows[0].variable != columns.back())
+      return no("windows over rows that are packed one by one");
+    out.window = pool.windows[0].size;
+    return out;
+  }
+  const auto& slides = sliding->slides;
+  const bool slid = std::ranges::all_of(pool.windows, [&](const PoolWindow& window) {
+    return std::ranges::find(slides, window.variable, &Slide::row) != slides.end();
+  });
+  if (!slid) return no("windows along a dim that nothing slides in");
+  out.window = size_along(slides.back().row);
+  out.length = slides.back().rows;
+  // Innermost first: how far neighbours of a dim are apart, and where the window's rows in it begin.
+  std::int64_t step = slides.back().places;
+  for (const Slide& slide : slides | std::views::reverse | std::views::drop(1)) {
+    const std::int64_t size = size_along(slide.row);
+    out.lines.insert(out.lines.begin(), {slide.rows / size, size * step});
+    std::vector<std::int64_t> runs;
+    for (std::int64_t w = 0; w < size; ++w) {
+      for (const std::int64_t run : out.runs) runs.push_back(w * step + run);
+    }
+    out.runs = std::move(runs);
+    step *= slide.places;
+  }
+  out.lines.insert(out.lines.begin(), {sliding->images, sliding->plane});
+  if (out.runs.size() > most_runs) return no("windows of more rows than a tile has room for");
+  return out;
+}
+
+}  // namespace planish::codegen::contraction

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/contraction/plan.h"
+#include "codegen/contraction/sliding.h"
+#include "codegen/kernel.h"
+
+/// Windows over what a contraction sums up: max and average pools that follow a convolution, or a product, and whatever
+/// is computed between both. Windows lie beside each other, so that each result is in one of them at most, and are
+/// folded where a tile's results are stored. Pure; thread-safe.
+namespace planish::codegen::contraction {
+
+/// In one dim: `size` neighbouring values of a variable of the kernel's space, which begin at multiples of it.
+struct PoolWindow {
+  int variable = -1;
+  std::int64_t size = 1;
+};
+
+struct Pool {
+  int reduction = -1;               ///< of the kernel: folds over the windows
+  std::vector<PoolWindow> windows;  ///< ascending in `variable`
+};
+
+struct Unpooled {
+  Kernel kernel;  ///< without Kernel::across
+  Pool pool;
+};
+
+/// `kernel`, whose last outer variables lie within windows (Kernel::across), with one variable y = size · Y + w in
+/// place of a window's Y and its w: what is folded then is a contraction over y, and what follows knows y / size. Error
+/// kind `unsupported` where factors know Y and w otherwise.
+Result<Unpooled> unpooled(const Kernel& kernel);
+
+/// How tiles of a factor lie so that they hold whole windows. `sliding`: how it slides; null where rows of it are
+/// packed row by row, and then windows lie along the last of `columns`, its variables. Error kind `unsupported` where
+/// no tiles do.
+Result<Folding> folding_of(const Pool& pool, const Sliding* sliding, const std::vector<int>& columns);
+
+}  // namespace planish::codegen::contraction

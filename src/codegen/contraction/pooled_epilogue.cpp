@@ -1,0 +1,171 @@
+#include "codegen/contraction/pooled_epilogue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/contraction/place_writer.h"
+#include "codegen/variables.h"
+
+namespace planish::codegen::contraction {
+namespace {
+
+/// Prints `tc_store`. Names in the text: `r` a row of the call, `p` a window of a run, `w` and `u` a run and a column
+/// of a window, `ok` whether there is such a window.
+class PoolPrinter {
+ public:
+  PoolPrinter(const Product& product, const TilePlan& plan, bool fast)
+      : product_(product),
+        plan_(plan),
+        kernel_(product.kernel),
+        folding_(*product.problem.folding),
+        fold_(kernel_.reductions[static_cast<std::size_t>(product.pool->reduction)]),
+        windows_((product.sliding ? run_step(product.problem, plan) : plan.bn) / folding_.window),
+        writer_(kernel_) {
+    writer_.fast = fast;
+    for (const Output& output : kernel_.outputs) after_.push_back(output.node);
+    roots_ = after_;
+    roots_.push_back(fold_.arg);
+    const auto moves = variables_of(kernel_);
+    const auto moves_along_rows = [&](int id) {
+      return std::ranges::any_of(
+          product_.c.n, [&](int v) { return moves[static_cast<std::size_t>(id)][static_cast<std::size_t>(v)]; });
+    };
+    const auto part = [&](const std::vector<int>& roots) {
+      std::vector<int> own;
+      for (const int id : printing::closure(kernel_, roots, [](int) { return false; }))
+        (moves_along_rows(id) ? own : row_).push_back(id);
+      return own;
+    };
+    within_ = part({fold_.arg});
+    behind_ = part(after_);
+    std::ranges::sort(row_);
+    row_.erase(std::unique(row_.begin(), row_.end()), row_.end());
+    writer_.of_fold = [this](int reduction) { return reduction == product_.pool->reduction ? "pooled" : "folded"; };
+  }
+
+  Epilogue print() {
+    Epilogue epilogue;
+    epilogue.inputs = writer_.inputs(roots_);
+    epilogue.arguments = writer_.arguments(roots_);
+    epilogue.parameters = writer_.parameters(roots_) + writer_.output_parameters();
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) epilogue.arguments += fmt::format("out{}, ", o);
+    writer_.line("template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }");
+    writer_.line("template <int rows, int columns, bool all, typename Sums>");
+    writer_.open(fmt::format("TC_FN void tc_store({}int batch, int y, int x, int end, int lane, Sums sums) {{",
+                             epilogue.parameters));
+    epilogue.parameters.resize(epilogue.parameters.size() - 2);
+    writer_.decode("batch", product_.c.batch);
+    if (product_.sliding) line_of_tile();
+    writer_.line(row_.size() + within_.size() + behind_.size() <= 12 ? "#pragma unroll 2" : "#pragma unroll 1");
+    writer_.open("for (int r = 0; r < rows; ++r) {");
+    writer_.line("const int row = y + r;");
+    writer_.line(fmt::format("if (!all && row >= {}) break;", product_.c.rows));
+    writer_.decode("row", product_.c.m);
+    writer_.these(row_);
+    writer_.line("#pragma unroll");
+    writer_.open(fmt::format("for (int i = 0; i < {}; i += 32) {{", windows_));
+    window();
+    writer_.close();
+    writer_.close();
+    writer_.close();
+    epilogue.text = std::move(writer_.out);
+    return epilogue;
+  }
+
+ private:
+  /// Coordinates that all columns of the tile have in common, and `along`, the first one's place in its line.
+  void line_of_tile() {
+    const std::int64_t width = plan_.bn, tiles = line_tiles(product_.problem, plan_);
+    writer_.line(fmt::format("const int line = x / {};", tiles * width));
+    writer_.line(
+        fmt::format("const int along = x % {} / {} * {};", tiles * width, width, run_step(product_.problem, plan_)));
+    const auto& slides = product_.sliding->slides;
+    std::int64_t later = folding_.line_count() / folding_.lines.front().count;
+    writer_.decode(fmt::format("line / {}", later), product_.sliding->apart);
+    for (std::size_t i = 0; i + 1 < slides.size(); ++i) {
+      const std::int64_t count = folding_.lines[i + 1].count;
+      later /= count;
+      writer_.line(fmt::format("const {} first{} = line / {} % {} * {};", writer_.coordinate(), slides[i].row, later,
+                               count, size_along(slides[i].row)));
+    }
+  }
+
+  std::int64_t size_along(int variable) const {
+    const auto& windows = product_.pool->windows;
+    const auto found = std::ranges::find(windows, variable, &PoolWindow::variable);
+    return found == windows.end() ? 1 : found->size;
+  }
+
+  /// Coordinates of one element of a window: of its run `w` and column `u`.
+  void coordinates(std::string_view w, std::string_view u) {
+    if (!product_.sliding) {
+      writer_.decode(fmt::format("at + {}", u), product_.c.n);
+      return;
+    }
+    const auto& slides = product_.sliding->slides;
+    std::size_t later = folding_.runs.size();
+    for (std::size_t i = 0; i + 1 < slides.size(); ++i) {
+      const int row = slides[i].row;
+      const std::int64_t size = size_along(row);
+      later /= static_cast<std::size_t>(size);
+      const std::string inside = size == 1 ? std::string() : fmt::format(" + {} / {} % {}", w, later, size);
+      writer_.line(fmt::format("const {0} d{1} = first{1}{2};", writer_.coordinate(), row, inside));
+    }
+    writer_.line(fmt::format("const {} d{} = at + {};", writer_.coordinate(), slides.back().row, u));
+  }
+
+  void window() {
+    const bool slides = product_.sliding.has_value();
+    writer_.line(fmt::format("const bool inside = {} % 32 == 0 || i + lane < {};", windows_, windows_));
+    writer_.line("const int p = inside ? i + lane : 0;");
+    writer_.line(fmt::format("const int at = {} + p * {};", slides ? "along" : "x", folding_.window));
+    writer_.line(fmt::format("const bool ok = inside && at < {};", slides ? folding_.length : product_.c.columns));
+    // Behind the last window there is nothing that could be read.
+    if (reads_in_windows()) writer_.line("if (!ok) continue;");
+    writer_.line(fmt::format("{} pooled = {};", printing::computing_type(fold_.accumulate),
+                             printing::neutral(fold_.kind, fold_.accumulate)));
+    writer_.line("#pragma unroll");
+    writer_.open(fmt::format("for (int w = 0; w < {}; ++w) {{", folding_.runs.size()));
+    writer_.line("#pragma unroll");
+    writer_.open(fmt::format("for (int u = 0; u < {}; ++u) {{", folding_.window));
+    coordinates("w", "u");
+    writer_.line(fmt::format("const float folded = sums(r, w * {} + p * {} + u);", run_columns(product_.problem, plan_),
+                             folding_.window));
+    writer_.these(within_);
+    writer_.line(fmt::format("pooled = {};",
+                             printing::combine(fold_.kind, fold_.accumulate, "pooled", writer_.name(fold_.arg))));
+    writer_.close();
+    writer_.close();
+    writer_.line("if (!ok) continue;");
+    coordinates("0", "0");
+    writer_.these(behind_);
+    writer_.stores();
+  }
+
+  bool reads_in_windows() const {
+    return std::ranges::any_of(within_,
+                               [&](int id) { return kernel_.nodes[static_cast<std::size_t>(id)].op == Op::load; });
+  }
+
+  const Product& product_;
+  const TilePlan& plan_;
+  const Kernel& kernel_;
+  const Folding& folding_;
+  const Reduction& fold_;
+  const std::int64_t windows_;  ///< of a run
+  PlaceWriter writer_;
+  std::vector<int> after_, roots_;
+  std::vector<int> row_;     ///< nodes that a row's columns have in common
+  std::vector<int> within_;  ///< nodes of each element
+  std::vector<int> behind_;  ///< nodes of each window
+};
+
+}  // namespace
+
+Epilogue print_pooled_epilogue(const Product& product, const TilePlan& plan, bool fast) {
+  return PoolPrinter(product, plan, fast).print();
+}
+
+}  // namespace planish::codegen::contraction
