@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/devices.h"
 #include "codegen/sound.h"
 
 using namespace planish;
@@ -233,4 +234,76 @@ TEST_CASE("a norm's statistics are not given to what makes them") {
   CHECK(one->by[0].outputs == std::vector<int>{m});
   CHECK(one->by[0].inputs == std::vector<int>{x});
   CHECK(text(one->by[0].kernel) == text(cut(g.graph).regions[0].kernel));
+}
+
+namespace {
+
+/// A convolution of 16 into 32 channels, whose results are 8 x 32 x 32 x 32.
+int convolved(GraphBuilder& g) {
+  const int x = g.input({8, 16, 34, 34}), w = g.input({32, 16, 3, 3});
+  return g.node("conv2d.default", {V("input", x), V("weight", w)}, {8, 32, 32, 32});
+}
+
+struct OnHopper {
+  Partition whole;
+  std::vector<FusionPlan> ways;
+};
+
+/// The ways to cut a graph where products are kernels, each of them sound.
+OnHopper with_products(const ir::Graph& graph) {
+  PartitionOptions options;
+  options.limits.contractions = true;
+  auto whole = partition(graph, options);
+  REQUIRE(whole);
+  FusionOptions fusion_options;
+  fusion_options.limits.contractions = true;
+  auto ways = fusion_plans(graph, *whole, h200(), fusion_options);
+  for (const FusionPlan& way : ways) {
+    const auto changed = fuse_by(graph, *whole, {&way});
+    REQUIRE(changed);
+    sound(graph, *changed);
+  }
+  return {std::move(*whole), std::move(ways)};
+}
+
+/// Whether some way has a product's kernel that stores `value`, and not what else the product could store.
+bool stores_alone(const OnHopper& task, int value) {
+  return std::ranges::any_of(task.ways, [&](const FusionPlan& way) {
+    return way.replaces.size() > 1 && way.by.size() > 1 && way.by[0].kernel.anchor == Anchor::contraction &&
+           way.by[0].outputs == std::vector<int>{value};
+  });
+}
+
+}  // namespace
+
+TEST_CASE("what is computed before rows of a convolution's results are folded can join the convolution") {
+  GraphBuilder g;
+  const int gelu = g.node("gelu.default", {V("self", convolved(g))}, {8, 32, 32, 32});
+  g.output(g.node("_softmax.default", {V("self", gelu), I("dim", 3), B("half_to_float", false)}, {8, 32, 32, 32}));
+  const OnHopper task = with_products(g.graph);
+  REQUIRE(task.whole.regions.size() == 2);
+  CHECK(stores_alone(task, gelu));
+}
+
+TEST_CASE("a pool joins the convolution before it, and what folds its windows' results stays behind") {
+  GraphBuilder g;
+  const int pool = g.node("max_pool2d.default",
+                          {V("self", convolved(g)), L("kernel_size", {2, 2}), L("stride", {2, 2})}, {8, 32, 16, 16});
+  const int clamped = g.node("hardtanh.default", {V("self", pool)}, {8, 32, 16, 16});
+  g.output(g.node("mean.dim", {V("self", clamped), L("dim", {2, 3}), B("keepdim", false), N("dtype")}, {8, 32}));
+  const OnHopper task = with_products(g.graph);
+  REQUIRE(task.whole.regions.size() == 2);
+  CHECK(stores_alone(task, clamped));
+  CHECK(stores_alone(task, pool));
+}
+
+TEST_CASE("what every reader of a convolution computes of its results first can be computed where these are made") {
+  GraphBuilder g;
+  const int y = convolved(g);
+  const int gelu = g.node("gelu.default", {V("self", y)}, {8, 32, 32, 32});
+  g.output(g.node("amax.default", {V("self", gelu), L("dim", {3}), B("keepdim", false)}, {8, 32, 32}));
+  g.output(g.node("sum.dim_IntList", {V("self", gelu), L("dim", {0, 2}), B("keepdim", false), N("dtype")}, {32, 32}));
+  const OnHopper task = with_products(g.graph);
+  REQUIRE(task.whole.regions.size() == 3);
+  CHECK(stores_alone(task, gelu));
 }

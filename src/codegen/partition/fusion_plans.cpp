@@ -84,6 +84,70 @@ class FusionPlanner {
     keep(std::move(found), options_.most_joined);
   }
 
+  /// Of a product and a kernel behind it that cannot be one: the part of the latter that can join the product does
+  /// (what is computed before rows are folded, a pool), and the rest reads that.
+  void shift() {
+    std::vector<FusionPlan> found;
+    std::map<std::vector<std::string>, std::vector<std::vector<bool>>> known;
+    const auto& regions = partition_.regions;
+    for (std::size_t a = 0; a < regions.size(); ++a) {
+      if (regions[a].kernel.anchor != Anchor::contraction || !regions[a].before.empty()) continue;
+      for (std::size_t b = 0; b < regions.size(); ++b) {
+        if (!waits_[place_[b]][place_[a]] || waits_between(a, b) || !regions[b].before.empty()) continue;
+        const Nodes theirs = members(regions[b]);
+        if (theirs.size() < 2) continue;
+        const Region both = union_of({a, b});
+        const Nodes all = members(both);
+        const auto take = [&](const Nodes& behind) {
+          auto by = split(both, all, behind);
+          if (!by || by->front().kernel.anchor != Anchor::contraction) return false;
+          if (seconds(*by) > most_times * (seconds(regions[a]) + seconds(regions[b]))) return false;
+          found.push_back({{std::min(a, b), std::max(a, b)}, std::move(*by), 0});
+          return true;
+        };
+        const std::vector<std::string> kind{keys_[a], keys_[b]};
+        if (const auto before = known.find(kind); before != known.end()) {
+          for (const std::vector<bool>& behind : before->second) take(picked(theirs, behind));
+          continue;
+        }
+        auto& good = known[kind];
+        if (known.size() > options_.most_tried || joined({a, b})) continue;
+        for (const Nodes& behind : places(theirs, regions[b].given)) {
+          if (!take(behind)) continue;
+          std::vector<bool>& flags = good.emplace_back();
+          for (const int n : theirs) flags.push_back(behind.contains(n));
+        }
+      }
+    }
+    keep(std::move(found), options_.most_joined);
+  }
+
+  /// Of a product whose results several kernels read: what all of these compute of them first, the product's kernel
+  /// computes once and stores in place of its results.
+  void hoist() {
+    std::vector<FusionPlan> found;
+    std::map<std::vector<std::string>, bool> kinds;
+    const auto& regions = partition_.regions;
+    for (std::size_t a = 0; a < regions.size(); ++a) {
+      if (regions[a].kernel.anchor != Anchor::contraction || !regions[a].before.empty()) continue;
+      const std::vector<std::size_t> readers = readers_of(a);
+      if (readers.size() < 2 || std::ranges::any_of(readers, [&](std::size_t r) { return !regions[r].before.empty(); }))
+        continue;
+      std::vector<std::string> kind{keys_[a]};
+      for (const std::size_t r : readers) kind.push_back(keys_[r]);
+      const auto known = kinds.find(kind);
+      if (known == kinds.end() ? kinds.size() >= options_.most_tried : !known->second) continue;
+      auto by = hoisted(a, readers);
+      kinds.try_emplace(std::move(kind), by.has_value());
+      if (!by) continue;
+      FusionPlan plan{{a}, std::move(*by), 0};
+      plan.replaces.insert(plan.replaces.end(), readers.begin(), readers.end());
+      std::ranges::sort(plan.replaces);
+      found.push_back(std::move(plan));
+    }
+    keep(std::move(found), options_.most_joined);
+  }
+
   std::vector<FusionPlan> result;
 
  private:
@@ -392,21 +456,105 @@ class FusionPlanner {
     return !waits_[place_[a]][place_[b]] && !waits_[place_[b]][place_[a]];
   }
 
-  std::optional<Region> joined(const std::vector<std::size_t>& group) const {
-    Nodes nodes, given;
+  /// The kernels that read what this one stores, in the order in which they run.
+  std::vector<std::size_t> readers_of(std::size_t region) const {
+    const auto& regions = partition_.regions;
+    std::vector<std::size_t> found;
+    for (std::size_t r = 0; r < regions.size(); ++r) {
+      if (r != region &&
+          std::ranges::find_first_of(regions[r].inputs, regions[region].outputs) != regions[r].inputs.end())
+        found.push_back(r);
+    }
+    std::ranges::sort(found, {}, [&](std::size_t r) { return place_[r]; });
+    return found;
+  }
+
+  /// What all of `readers` compute element by element of what `region` makes, and of what none of them makes.
+  Nodes shared_work(std::size_t region, const std::vector<std::size_t>& readers) const {
+    Nodes common = members(partition_.regions[readers.front()]), theirs, shared;
+    for (const std::size_t r : readers) {
+      const Nodes nodes = members(partition_.regions[r]);
+      std::erase_if(common, [&](int n) { return !nodes.contains(n); });
+      theirs.insert(nodes.begin(), nodes.end());
+    }
+    const Nodes made = members(partition_.regions[region]);
+    for (const int n : made) theirs.erase(n);
+    for (const int n : common) {
+      const ir::GraphNode& node = graph_.nodes[static_cast<std::size_t>(n)];
+      const auto waits = [&](int v) {
+        return std::ranges::any_of(theirs, [&](int m) { return !shared.contains(m) && made_by(v, {m}); });
+      };
+      if (made.contains(n) || classify(node.op) != OpClass::pointwise || std::ranges::any_of(ir::reads(node), waits))
+        continue;
+      shared.insert(n);
+    }
+    return shared;
+  }
+
+  std::optional<std::vector<Region>> hoisted(std::size_t region, const std::vector<std::size_t>& readers) const {
+    const Nodes shared = shared_work(region, readers);
+    if (shared.empty()) return std::nullopt;
+    std::vector<std::size_t> group = readers;
+    group.push_back(region);
+    Nodes first = members(partition_.regions[region]), rest;
+    first.insert(shared.begin(), shared.end());
+    for (const std::size_t r : readers) {
+      for (const int n : members(partition_.regions[r])) {
+        if (!first.contains(n)) rest.insert(n);
+      }
+    }
     std::vector<int> outputs;
+    for (const int n : first) {
+      for (const auto& out : graph_.nodes[static_cast<std::size_t>(n)].outs) {
+        if (!out) continue;
+        const auto& users = usage_.users[static_cast<std::size_t>(*out)];
+        const auto& own = partition_.regions[region].outputs;
+        const bool shown = std::ranges::find(own, *out) != own.end() && needed_beside(*out, group);
+        if (shown || std::ranges::any_of(users, [&](int user) { return rest.contains(user); })) outputs.push_back(*out);
+      }
+    }
+    std::vector<Region> by;
+    double before = seconds(partition_.regions[region]);
+    auto whole = lowered(first, outputs, partition_.regions[region].given);
+    if (!whole || whole->kernel.anchor != Anchor::contraction) return std::nullopt;
+    by.push_back(std::move(*whole));
+    for (const std::size_t r : readers) {
+      const Region& reader = partition_.regions[r];
+      Nodes nodes = members(reader);
+      for (const int n : first) nodes.erase(n);
+      auto one = lowered(nodes, reader.outputs, reader.given);
+      if (!one) return std::nullopt;
+      before += seconds(reader);
+      by.push_back(std::move(*one));
+    }
+    if (seconds(by) > most_times * before) return std::nullopt;
+    return by;
+  }
+
+  /// What these make together, without a kernel: nodes, outputs and what is given.
+  Region union_of(const std::vector<std::size_t>& group) const {
+    Region all;
+    Nodes nodes, given;
     for (const std::size_t r : group) {
-      nodes.merge(members(partition_.regions[r]));
-      given.insert(partition_.regions[r].given.begin(), partition_.regions[r].given.end());
-      for (const int v : partition_.regions[r].outputs) {
-        if (needed_beside(v, group)) outputs.push_back(v);
+      const Region& region = partition_.regions[r];
+      nodes.insert(region.nodes.begin(), region.nodes.end());
+      given.insert(region.given.begin(), region.given.end());
+      for (const int v : region.outputs) {
+        if (needed_beside(v, group)) all.outputs.push_back(v);
       }
     }
     // What one of them stores for another is made inside now.
     for (const std::size_t r : group) {
       for (const int v : partition_.regions[r].outputs) given.erase(v);
     }
-    return lowered(nodes, outputs, {given.begin(), given.end()});
+    all.nodes.assign(nodes.begin(), nodes.end());
+    all.given.assign(given.begin(), given.end());
+    return all;
+  }
+
+  std::optional<Region> joined(const std::vector<std::size_t>& group) const {
+    const Region all = union_of(group);
+    return lowered(members(all), all.outputs, all.given);
   }
 
   bool needed_beside(int value, const std::vector<std::size_t>& group) const {
@@ -437,6 +585,8 @@ std::vector<FusionPlan> fusion_plans(const ir::Graph& graph, const Partition& pa
                                      const FusionOptions& options) {
   FusionPlanner cutter(graph, partition, device, options);
   cutter.join();
+  cutter.shift();
+  cutter.hoist();
   for (std::size_t r = 0; r < partition.regions.size(); ++r) cutter.cut(r);
   return std::move(cutter.result);
 }

@@ -27,9 +27,11 @@ struct FusionOptions {
 /// One kernel in place of two, or of all those of one size that wait for nothing of each other (whatever the model of
 /// cost says), and two in place of one: cut
 /// behind any value that is made inside, which is then stored, or made again from stored values by the reader where
-/// that moves less. Deterministic. Equal kernels (layers) have each their
-/// own ways to do the same. Each can be put into the partition alone, and with others that replace other regions
-/// as long as arrange() finds an order. `partition` must be of that graph; `device` weighs bytes, work and launches.
+/// that moves less; two in place of a product and what reads it, cut elsewhere; and what several readers of a product
+/// compute of it first, computed where it is made. Deterministic. Equal kernels
+/// (layers) have each their own ways to do the same. Each can be put into the partition alone, and with others that
+/// replace other regions as long as arrange() finds an order. `partition` must be of that graph; `device` weighs bytes,
+/// work and launches.
 std::vector<FusionPlan> fusion_plans(const ir::Graph& graph, const Partition& partition, const Device& device,
                                      const FusionOptions& options = {});
 
