@@ -294,7 +294,7 @@ TEST_CASE("a pool joins the convolution before it, and what folds its windows' r
   const OnHopper task = with_products(g.graph);
   REQUIRE(task.whole.regions.size() == 2);
   CHECK(stores_alone(task, clamped));
-  CHECK(stores_alone(task, pool));
+  CHECK_FALSE(stores_alone(task, pool));  // which moves as much, and leaves more behind
 }
 
 TEST_CASE("what every reader of a convolution computes of its results first can be computed where these are made") {

@@ -18,6 +18,10 @@ namespace {
 /// own bound that one stays.
 constexpr double most_times = 3;
 
+/// A product takes what can join it unless less of it saves more than this: the model does not know what a kernel of
+/// rows saves that computes its elements once and reads them again.
+constexpr double worth_less = 0.9;
+
 using Nodes = std::set<int>;
 
 class FusionPlanner {
@@ -85,38 +89,44 @@ class FusionPlanner {
   }
 
   /// Of a product and a kernel behind it that cannot be one: the part of the latter that can join the product does
-  /// (what is computed before rows are folded, a pool), and the rest reads that.
+  /// (what is computed before rows are folded, a pool), and the rest reads that. As much as can, where that moves the
+  /// fewest bytes.
   void shift() {
     std::vector<FusionPlan> found;
-    std::map<std::vector<std::string>, std::vector<std::vector<bool>>> known;
+    std::map<std::vector<std::string>, std::optional<std::vector<bool>>> known;
     const auto& regions = partition_.regions;
     for (std::size_t a = 0; a < regions.size(); ++a) {
       if (regions[a].kernel.anchor != Anchor::contraction || !regions[a].before.empty()) continue;
-      for (std::size_t b = 0; b < regions.size(); ++b) {
-        if (!waits_[place_[b]][place_[a]] || waits_between(a, b) || !regions[b].before.empty()) continue;
+      for (const std::size_t b : readers_of(a)) {
+        if (waits_between(a, b) || !regions[b].before.empty()) continue;
         const Nodes theirs = members(regions[b]);
-        if (theirs.size() < 2) continue;
         const Region both = union_of({a, b});
         const Nodes all = members(both);
+        const double limit = most_times * (seconds(regions[a]) + seconds(regions[b]));
+        std::optional<FusionPlan> best;
         const auto take = [&](const Nodes& behind) {
           auto by = split(both, all, behind);
           if (!by || by->front().kernel.anchor != Anchor::contraction) return false;
-          if (seconds(*by) > most_times * (seconds(regions[a]) + seconds(regions[b]))) return false;
-          found.push_back({{std::min(a, b), std::max(a, b)}, std::move(*by), 0});
+          const double mine = seconds(*by);
+          if (mine > limit || (best && mine > worth_less * best->seconds)) return false;
+          best = FusionPlan{{std::min(a, b), std::max(a, b)}, std::move(*by), mine};
           return true;
         };
         const std::vector<std::string> kind{keys_[a], keys_[b]};
         if (const auto before = known.find(kind); before != known.end()) {
-          for (const std::vector<bool>& behind : before->second) take(picked(theirs, behind));
-          continue;
+          if (before->second) take(picked(theirs, *before->second));
+        } else if (known.size() < options_.most_tried) {
+          auto& flags = known[kind];
+          if (joined({a, b})) continue;
+          auto behind = places(theirs, regions[b].given);
+          std::ranges::stable_sort(behind, {}, &Nodes::size);
+          for (const Nodes& each : behind) {
+            if (!take(each)) continue;
+            flags.emplace();
+            for (const int n : theirs) flags->push_back(each.contains(n));
+          }
         }
-        auto& good = known[kind];
-        if (known.size() > options_.most_tried || joined({a, b})) continue;
-        for (const Nodes& behind : places(theirs, regions[b].given)) {
-          if (!take(behind)) continue;
-          std::vector<bool>& flags = good.emplace_back();
-          for (const int n : theirs) flags.push_back(behind.contains(n));
-        }
+        if (best) found.push_back(std::move(*best));
       }
     }
     keep(std::move(found), options_.most_joined);
