@@ -304,6 +304,18 @@ TEST_CASE("every pooled kernel has seeds, each legal and emitted, and none split
   }
 }
 
+TEST_CASE("a pool costs its convolution no more than the elements that it folds") {
+  Convolved how{.x = {2, 16, 14, 22}, .w = {24, 16, 3, 3}, .chain = true, .pool = {2, 2}};
+  const Cost with = cost(samples::conv_sample(how).kernel);
+  how.pool.clear();
+  const Cost without = cost(samples::conv_sample(how).kernel);
+  const double elements = 2 * 24 * 12 * 20;
+  CHECK(with.products == without.products);
+  CHECK(with.flops - without.flops > 0);
+  CHECK(with.flops - without.flops < 10 * elements);  // the fold, and a hyperbolic tangent for every fourth
+  CHECK(with.bytes == without.bytes - 4 * elements * 3 / 4);
+}
+
 TEST_CASE("tiles that do not hold whole windows are illegal") {
   const auto sample = samples::conv_sample({.x = {2, 16, 14, 22}, .w = {24, 16, 3, 3}, .pool = {2, 2}});
   Genome genome = seeds(sample.kernel, h200()).front();

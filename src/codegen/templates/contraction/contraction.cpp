@@ -66,6 +66,8 @@ class ContractionTemplate : public Template {
     // Where a phase of a transposed convolution has no tap nothing is multiplied.
     total.products = 2 * points * contraction::tapped(contraction::phased(kernel));
     total.flops -= 2 * points - total.products;
+    // Windows fold what was summed up.
+    if (kernel.across > 0) total.flops -= points - points / static_cast<double>(kernel.inner_extent());
     total.passes = contraction_passes(kernel);
     return total;
   }
