@@ -3,12 +3,16 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/compiled.h"
 #include "codegen/contraction/direct.h"
+#include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/product.h"
 #include "codegen/contraction_executor.h"
 #include "codegen/contraction_samples.h"
@@ -195,8 +199,11 @@ TEST_CASE("factors are read where they lie only where that is all, in whole alig
   CHECK(carriers(samples::mm_sample(64, 60, 64, half)) == "k packed");
   CHECK(carriers(samples::mm_sample(64, 64, 60, half)) == "packed rows");
   CHECK(carriers(samples::linear_sample(64, 64, 60, half)) == "packed packed");
-  // What has other bits.
-  CHECK(carriers(samples::mm_sample(64, 64, 64)) == "packed packed");
+  // Of fp32 both are read so or neither, in chunks of 32 bytes.
+  CHECK(carriers(samples::mm_sample(64, 64, 64)) == "k rows");
+  CHECK(carriers(samples::linear_sample(64, 64, 64)) == "k k");
+  CHECK(carriers(samples::mm_sample(64, 60, 64)) == "packed packed");
+  CHECK(carriers(samples::linear_sample(64, 64, 60)) == "packed packed");
   // What is computed first.
   const auto computed = samples::contraction_sample("relu_mm", "", 1, [&](GraphBuilder& g) {
     const int a = g.input({64, 64}, half), b = g.input({64, 64}, half);
@@ -204,6 +211,161 @@ TEST_CASE("factors are read where they lie only where that is all, in whole alig
     return g.node("mm.default", {V("self", relu), V("mat2", b)}, {64, 64}, half);
   });
   CHECK(carriers(computed) == "packed rows");
+}
+
+namespace {
+
+constexpr const char* splitting_machine = R"(#include <algorithm>
+#include <cstdint>
+#include <cstring>
+using std::max;
+typedef unsigned int u32;
+#define TC_FN static inline
+struct TcEight { float v[8]; };
+static unsigned char stage[1 << 18];
+static int times[1 << 14], doubts;
+static TcEight tc_take(const char* from, bool there) {
+  TcEight e = {};
+  if (there) memcpy(&e, from, 32);
+  return e;
+}
+// Both parts' places hold the bits' halves, so that what is found there is the element.
+static void tc_keep(u32 high, u32 low, const TcEight& e) {
+  for (int j = 0; j < 8; ++j) {
+    u32 bits;
+    memcpy(&bits, e.v + j, 4);
+    const uint16_t hi = bits >> 16, lo = bits;
+    memcpy(stage + high + 2 * j, &hi, 2);
+    memcpy(stage + low + 2 * j, &lo, 2);
+  }
+  ++times[high / 16];
+  ++times[low / 16];
+}
+static unsigned tc_magnitude(float x) { u32 bits; memcpy(&bits, &x, 4); return bits & 0x7fffffffu; }
+static bool tc_plain(unsigned top) { return top < 0x47000000u; }
+#define __shfl_xor_sync(mask, value, apart) (value)
+)";
+
+/// `run(memory, product, row, k, out, top)`: both parts of a stage's operand, split by 128 threads; returns how often
+/// each 16 bytes were written, all the same, or -1. `top`: of each thread, whether tc_doubt() said so.
+std::string splitting_source(const Brought& one, std::size_t number) {
+  const char name = one.operand == Operand::a ? 'a' : 'b';
+  const Product& p = *one.product;
+  const int bytes = tile_rows(one.plan, one.operand) * one.plan.bk * 4;
+  std::string text = fmt::format("namespace k{} {{\n", number);
+  text += print_places(p.kernel, p.c, one.operand, *p.direct(one.operand));
+  text += print_bringing(p.problem, one.plan, one.operand);
+  text += fmt::format(
+      "extern \"C\" int run{0}(const char* memory, int product, int row, int k, void* out, int* odd) {{\n"
+      "  memset(times, 0, sizeof times);\n"
+      "  for (int thread = 0; thread < 128; ++thread) {{\n"
+      "    int at[{1}], doubt = 0;\n    unsigned top[{5}] = {{}};\n    TcEight v[{6}];\n"
+      "    tc_find_{2}(at, product, row, thread);\n    tc_load_{2}(v, memory, at, k, thread);\n"
+      "    tc_put_{2}(0, v, top, thread);\n    tc_doubt_{2}(top, &doubt);\n    odd[thread] = doubt;\n  }}\n"
+      "  for (int i = 0; i < {3}; ++i) if (times[i] != times[0]) return -1;\n"
+      "  memcpy(out, stage, {4});\n  return times[0];\n}}\n}}\n",
+      number, bringing_places(one.plan, one.operand), name, bytes / 16, bytes, splitting_tops(one.plan, one.operand),
+      chunks_converted(one.plan, one.operand));
+  return text;
+}
+
+/// Elements of all tiles and stages that tensor cores would not find, and tiles whose large element nobody noticed.
+std::int64_t wrongly_split(const Brought& one, int (*run)(const char*, int, int, int, void*, int*)) {
+  const Product& p = *one.product;
+  const bool is_a = one.operand == Operand::a;
+  const int rows = tile_rows(one.plan, one.operand);
+  const int offset = part_offset(p.problem, one.plan, one.operand, 0);
+  const std::int64_t limit = is_a ? p.problem.m : p.problem.n;
+  const Node& load = load_of(p.kernel, is_a ? p.c.first : p.c.second);
+  std::vector<float> memory(
+      static_cast<std::size_t>(p.kernel.inputs[static_cast<std::size_t>(load.input)].storage_elements));
+  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i % 65521 + 1) / 7;
+  std::vector<std::uint16_t> stage(2 * static_cast<std::size_t>(rows) * static_cast<std::size_t>(one.plan.bk));
+  std::vector<std::int64_t> values(p.kernel.space.extents.size(), 0);
+  std::int64_t found = 0;
+  int odd[128];
+  const auto split = [&](std::int64_t product, std::int64_t row, std::int64_t k) {
+    REQUIRE(run(reinterpret_cast<const char*>(memory.data()), static_cast<int>(product), static_cast<int>(row),
+                static_cast<int>(k), stage.data(), odd) == 1);
+    return std::ranges::count(odd, 1);
+  };
+  for (std::int64_t product = 0; product < p.problem.batches; ++product) {
+    for (std::int64_t row = 0; row < limit; row += rows) {
+      for (std::int64_t k = 0; k < p.problem.k; k += one.plan.bk) {
+        found += split(product, row, k);
+        for (int r = 0; r < rows; ++r) {
+          for (int x = 0; x < one.plan.bk; ++x) {
+            std::uint32_t bits = 0, wanted = 0;
+            for (int part = 0; part < 2; ++part) {
+              const int first = is_a ? r / 64 * 64 : 0;
+              const Descriptor d = descriptor_of(p.problem, one.plan, one.operand, part, first, x / 16 * 16);
+              const bool across = carrier(one.plan, one.operand) == Carrier::along_rows;
+              const int place = swizzled_address(encode(d), d.start - offset, across, r - first, x % 16);
+              bits = bits << 16 | stage.at(static_cast<std::size_t>(place / 2));
+            }
+            if (row + r < limit && k + x < p.problem.k) {
+              decode(p.kernel, p.c.batch, product, values);
+              decode(p.kernel, is_a ? p.c.m : p.c.n, row + r, values);
+              decode(p.kernel, p.c.k, k + x, values);
+              float& element = memory[static_cast<std::size_t>(load.index.evaluate(values))];
+              std::memcpy(&wanted, &element, 4);
+              if (r % 13 == 5 && x % 29 == 3) {  // a large one: some thread says so
+                const float before = std::exchange(element, -1e30f);
+                const auto stored = stage;
+                found += split(product, row, k) == 0;
+                element = before;
+                stage = stored;
+              }
+            }
+            found += bits != wanted;
+          }
+        }
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "fp32 that is split on its way lies where the tensor core looks for both parts, and large elements are noticed") {
+  std::vector<Product> products;
+  for (const auto& sample : {samples::linear_sample(70, 96, 72), samples::mm_sample(72, 136, 200),
+                             samples::transposed_sample(136, 72, 40), samples::bmm_sample(2, 72, 40, 136)}) {
+    auto product = product_of(sample.kernel);
+    REQUIRE(product);
+    REQUIRE(product->direct_a);
+    products.push_back(std::move(*product));
+  }
+  std::vector<Brought> all;
+  for (const Product& product : products) {
+    for (const auto& [bm, bn] : {std::array{64, 64}, std::array{128, 64}, std::array{64, 128}}) {
+      TilePlan plan = plan_of(product, bm, bn, 64);
+      plan.scheme = Scheme::split;
+      for (const Operand operand : {Operand::a, Operand::b}) all.push_back({&product, operand, plan});
+    }
+  }
+  std::string source = splitting_machine;
+  for (std::size_t i = 0; i < all.size(); ++i) source += splitting_source(all[i], i);
+  const Compiled compiled(source, "-O1 -w -std=c++20");
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CAPTURE(to_text(all[i].plan));
+    CHECK(converts(all[i].plan));
+    CHECK_FALSE(scales(all[i].plan));
+    CHECK(check(all[i].product->problem, all[i].plan));
+    auto* run = compiled.function<int(const char*, int, int, int, void*, int*)>(fmt::format("run{}", i));
+    CHECK(wrongly_split(all[i], run) == 0);
+  }
+}
+
+TEST_CASE("a kernel that runs only in case is told so in front of all else") {
+  const std::string guarded = only_if_any(
+      "int f() { return 1; }\n__global__ void planish_kernel(const float* a, int n) {\n  body();\n}\n", "doubts", 12);
+  CHECK(
+      guarded.find("planish_kernel(const int* __restrict__ doubts, const float* a, int n) {\n  {\n    int any = 0;") !=
+      std::string::npos);
+  CHECK(guarded.find("i < 12;") < guarded.find("body();"));
 }
 
 TEST_CASE("tensor maps bring factors whose rows and k are a variable each, in boxes of 128 bytes") {

@@ -456,6 +456,8 @@ inline std::vector<ContractionSample> contraction_samples(bool large) {
   }
   add(activated_sample(16384, 1024, 256));
   add(activated_sample(16384, 1024, 256, DType::bf16));
+  add(linear_sample(32, 8192, 8192));
+  add(mm_sample(256, 256, 524288));
   add(transposed_sample(2048, 4096, 8192, DType::bf16));
   add(linear_sample(4096, 11008, 4096, DType::bf16));
   add(linear_sample(65536, 256, 256, DType::bf16));

@@ -59,6 +59,12 @@ TilePlan plan_of(const Product& product, const Genome& genome, const Device& dev
                                     device.shared_bytes);
 }
 
+/// The same with all factors packed.
+Genome packed(Genome genome) {
+  genome["direct"] = 0;
+  return genome;
+}
+
 /// Whether tensor maps can bring the factors that are not packed.
 bool has_boxes(const Product& product) {
   return std::ranges::all_of(std::array{Operand::a, Operand::b}, [&](Operand operand) {
@@ -115,7 +121,7 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   genes.push_back({"pingpong", {0, 1}});
   if (product.direct_a || product.direct_b)
     genes.push_back(
-        {"direct", has_boxes(product) ? std::vector<std::int64_t>{0, 1, 2} : std::vector<std::int64_t>{0, 1}});
+        {"direct", !fp32 && has_boxes(product) ? std::vector<std::int64_t>{0, 1, 2} : std::vector<std::int64_t>{0, 1}});
   if (contraction::has_fast_forms(product.kernel)) genes.push_back({"fast", {0, 1}});
   // More parts than fill the device twice only add traffic.
   std::vector<std::int64_t> parts{1};
@@ -137,6 +143,9 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   if (plan.bm > 64 && problem.m <= plan.bm / 2) return "tile_m is twice what there is";
   if (plan.bn > 16 && problem.n <= plan.bn / 2) return "tile_n is twice what there is";
   if (gene(genome, "direct", 0) != 0 && !contraction::reads(plan)) return "no factor can be read where it lies so";
+  if (contraction::converts(plan)) {  // rows that have to be scaled are packed after all
+    if (auto why = contraction_illegal(product, device, packed(genome)); !why.empty()) return why;
+  }
   for (const Operand operand : {Operand::a, Operand::b}) {
     const std::int64_t rows = operand == Operand::a ? extents.rows_a : extents.rows_b;
     if (contraction::carrier(plan, operand) == Carrier::packed && problem.batches * rows > largest_launch)
@@ -159,6 +168,9 @@ std::vector<Genome> contraction_seeds(const Product& product, const Device& devi
                                       {128, 64, 64, 4},  {64, 128, 64, 4},  {64, 64, 64, 6},     {128, 32, 64, 5},
                                       {64, 32, 64, 8},   {64, 16, 64, 8},   {64, 128, 64, 2, 2}, {64, 128, 32, 4, 2},
                                       {64, 64, 64, 3, 2}};
+  // Of factors that are split on their way: a thread has registers for so many chunks.
+  const std::vector<Tile> own_tiles{{128, 64, 64, 4}, {64, 128, 64, 4}, {128, 80, 64, 3}, {64, 64, 64, 6},
+                                    {128, 32, 64, 5}, {64, 32, 64, 8},  {64, 16, 64, 8},  {64, 32, 64, 4, 2}};
   const std::vector<Tile> tiles{
       {128, 256, 64, 4},      {192, 192, 64, 4},      {128, 192, 64, 5},      {128, 128, 64, 6},    {64, 256, 64, 5},
       {64, 128, 64, 8},       {64, 64, 64, 8},        {64, 32, 64, 8},        {64, 16, 64, 8},      {64, 128, 64, 4, 2},
@@ -199,12 +211,24 @@ std::vector<Genome> contraction_seeds(const Product& product, const Device& devi
         const int bytes = contraction::brings(plan) ? contraction::stage_bytes(product.problem, plan)
                                                     : contraction::copied_bytes(product.problem, plan);
         const double moved = bytes / 40.0;  // bytes a clock from the L2 cache
-        const double sum = stages * std::max(math, moved) + 1000;
+        // What is packed is read and written before, at 17 bytes a clock; a warpgroup splits some 16 elements a clock.
+        const bool splits = contraction::converts(plan);
+        const double before = fp32 && reads && !splits
+                                  ? 8.0 *
+                                            static_cast<double>((product.problem.m + product.problem.n) *
+                                                                product.problem.k * product.problem.batches) /
+                                            (17.0 * static_cast<double>(device.sms)) +
+                                        6000
+                                  : 0;
+        const double split_on_the_way = splits ? (m + n) * plan.bk / 16 : 0;
+        const double sum =
+            stages * std::max({math, splits ? (m + n) * plan.bk * 4 / 30 : moved, split_on_the_way}) + 1000;
         const double write = (split > 1 ? 3 : 1) * m * n * 4 / 20 + 1000;
         // One block, or one consumer, stores while another multiplies.
         const bool overlaps = tile.blocks > 1 || tile.pingpong != 0;
         const double each = overlaps ? std::max(sum, write) + 500 : sum + write;
-        found.emplace_back(turns * each + (overlaps ? std::min(sum, write) : 0) + (split > 1 ? 6000 : 0), genome);
+        found.emplace_back(before + turns * each + (overlaps ? std::min(sum, write) : 0) + (split > 1 ? 6000 : 0),
+                           genome);
       }
     }
     std::ranges::stable_sort(found, {}, [](const auto& each) { return each.first; });
@@ -220,16 +244,30 @@ std::vector<Genome> contraction_seeds(const Product& product, const Device& devi
         break;
     }
   };
-  if (reads && has_boxes(product)) take(tiles, 1, 8, 2);
+  if (reads && !fp32 && has_boxes(product)) take(tiles, 1, 8, 2);
   const std::size_t boxes = out.size();
-  if (reads) take(tiles, 1, boxes > 0 ? 2 : 6, 1);
+  if (reads && !fp32) take(tiles, 1, boxes > 0 ? 2 : 6, 1);
   const std::size_t own = out.size();
   if (!fp32) take(tiles, 1, reads ? own - boxes : 12);
   // A warpgroup's own copies beat packing where sums are short, and lose where they are long: one of each in turn.
   if (boxes == 0) out = in_turn(out, own);
   if (rounds) take(sliding_tiles, 1, 6);
   const std::size_t precise = out.size();
-  if (fp32) take(rounds ? sliding_split_tiles : split_tiles, 3, rounds ? 6 : 12);
+  if (fp32 && !reads) take(rounds ? sliding_split_tiles : split_tiles, 3, rounds ? 6 : 12);
+  if (fp32 && reads) {
+    auto both = ranked(split_tiles, 3, 0);
+    std::ranges::move(ranked(own_tiles, 3, 1), std::back_inserter(both));
+    std::ranges::stable_sort(both, {}, [](const auto& each) { return each.first; });
+    // The best of all, and some of each: what either takes is a guess.
+    constexpr int most = 10, of_each = 4;
+    std::array<int, 2> taken{};
+    for (auto& [cost, genome] : both) {
+      int& same = taken.at(genome["direct"] != 0 ? 1 : 0);
+      if (taken[0] + taken[1] >= most && same >= of_each) continue;
+      ++same;
+      out.push_back(std::move(genome));
+    }
+  }
   // One of each first: where single products are wrong, that is known before all of them were tried.
   if (precise > 1 && out.size() > precise)
     std::rotate(out.begin() + 1, out.begin() + static_cast<std::ptrdiff_t>(precise),
@@ -256,6 +294,7 @@ class ContractionLaunches {
         sliding_(product.sliding ? &*product.sliding : nullptr),
         plan_(plan_of(product, genome, device)),
         extents_(contraction::extents_of(problem_, plan_)),
+        genome_(genome),
         scaled_(contraction::scales(plan_)),
         fast_(gene(genome, "fast", 0) != 0),
         idle_(contraction::wasted(product)) {}
@@ -265,6 +304,7 @@ class ContractionLaunches {
     if (sliding_ != nullptr) pack_slides();
     PLANISH_CHECK(multiply());
     if (idle_) mend();
+    if (contraction::converts(plan_)) PLANISH_CHECK(again());
     return joined_up();
   }
 
@@ -365,6 +405,9 @@ class ContractionLaunches {
     for (const auto& [operand, each] : packed_) main.args.insert(main.args.end(), each.parts.begin(), each.parts.end());
     const auto add_maps = [&] {
       if (plan_.maps != 0) main.args.push_back(place(loop.blocks * contraction::map_bytes));
+      if (!contraction::converts(plan_)) return;
+      blocks_ = loop.blocks;
+      main.args.push_back(doubts_ = place(loop.blocks * 4));
     };
     if (!joined) {
       add_ends(epilogue, main.args);
@@ -387,7 +430,8 @@ class ContractionLaunches {
   }
 
   std::string places() const {
-    std::string text;
+    // What splits fp32 calls functions that come with an epilogue, where there is one.
+    std::string text = contraction::converts(plan_) && plan_.split_k > 1 ? contraction::place_prelude() : std::string();
     for (const Operand operand : {Operand::a, Operand::b}) {
       if (!is_direct(operand)) continue;
       const auto& direct = *product_.direct(operand);
@@ -422,6 +466,21 @@ class ContractionLaunches {
     args.push_back(notes_);
   }
 
+  /// The same product of packed factors, whose launches end at once unless some block met a row that has to be scaled.
+  Status again() {
+    ContractionLaunches other(product_, device_, packed(genome_));
+    other.scratch_ = std::move(scratch_);
+    other.pack_rows();
+    PLANISH_CHECK(other.multiply());
+    for (Emitted& one : other.launches_) {
+      one.source = contraction::only_if_any(std::move(one.source), "doubts", blocks_);
+      one.args.insert(one.args.begin(), doubts_);
+      launches_.push_back(std::move(one));
+    }
+    scratch_ = std::move(other.scratch_);
+    return {};
+  }
+
   /// The launches as one: the first, and those after it.
   Emitted joined_up() {
     for (Emitted& one : launches_) {
@@ -441,6 +500,7 @@ class ContractionLaunches {
   const Sliding* const sliding_;
   const TilePlan plan_;
   const contraction::Extents extents_;
+  const Genome genome_;
   const bool scaled_;
   const bool fast_;                    ///< approximations in the epilogue
   const std::optional<Operand> idle_;  ///< the factor that zeros are multiplied with (see contraction::wasted())
@@ -448,6 +508,8 @@ class ContractionLaunches {
   std::vector<Emitted> launches_;
   std::map<Operand, Packed> packed_;
   Argument notes_;
+  Argument doubts_;          ///< of each block of a kernel that splits its factors on their way
+  std::int64_t blocks_ = 0;  ///< of that kernel
 };
 
 }  // namespace

@@ -19,9 +19,9 @@ constexpr std::int64_t most_chunks = (std::int64_t{1} << 31) - 1;  // places are
 
 /// The load whose elements the factor has, if that is all that it is.
 const Node* load_of(const Kernel& kernel, int factor) {
-  const auto half = half_type(kernel, factor);
-  if (!half) return nullptr;
   const Node* node = &kernel.nodes[static_cast<std::size_t>(factor)];
+  const auto half = node->dtype == DType::f32 && node->op == Op::load ? DType::f32 : half_type(kernel, factor);
+  if (!half) return nullptr;
   if (node->op == Op::cast) node = &kernel.nodes[static_cast<std::size_t>(node->args[0])];
   if (node->op != Op::load || !node->args.empty() || !node->where.empty()) return nullptr;
   return kernel.inputs[static_cast<std::size_t>(node->input)].dtype == *half ? node : nullptr;
@@ -30,6 +30,11 @@ const Node* load_of(const Kernel& kernel, int factor) {
 /// True where eight neighbours of the last of `variables`, whose extents are whole eights there, are 16 aligned bytes.
 bool in_chunks(const Kernel& kernel, const Node& load, const std::vector<int>& variables) {
   if (variables.empty() || kernel.space.extent(variables.back()) % 8 != 0) return false;
+  if (load.dtype == DType::f32) {
+    return load.index.constant_term() % 8 == 0 && std::ranges::all_of(load.index.terms(), [&](const auto& term) {
+             return term.atom.variable == variables.back() ? term.coefficient == 1 : term.coefficient % 8 == 0;
+           });
+  }
   const printing::Lanes lanes{printing::Lanes::Mode::along, 8, variables.back(), {}, {}};
   const auto access = printing::classify(load.index, load.where, load.dtype, kernel.space, lanes);
   return access.kind == printing::Access::Kind::vector && access.unit == 8;
@@ -133,6 +138,79 @@ int bringing_places(const TilePlan& plan, Operand operand) {
   return carrier(plan, operand) == Carrier::along_k ? tile_rows(plan, operand) / 16 : 1;
 }
 
+namespace {
+
+/// The functions that split an operand of fp32: tc_load_a, tc_put_a and tc_doubt_a (see print_bringing()).
+std::string print_splitting(const Problem& problem, const TilePlan& plan, Operand operand) {
+  const char name = letter(operand);
+  const std::int64_t limit = operand == Operand::a ? problem.m : problem.n;
+  const int rows = tile_rows(plan, operand), places = bringing_places(plan, operand);
+  const int chunks = chunks_converted(plan, operand), tops = splitting_tops(plan, operand);
+  const int apart = part_offset(problem, plan, operand, 1) - part_offset(problem, plan, operand, 0);
+  const bool along_k = carrier(plan, operand) == Carrier::along_k;
+  const bool whole = limit % rows == 0;
+  const bool deep = problem.k % (std::int64_t{plan.bk} * plan.split_k) == 0;
+  const int across = rows / 8, step = std::max(1, 128 / across);
+  std::string out;
+  const auto line = [&](const std::string& text) { out += text + "\n"; };
+  const auto each_chunk = [&](const auto& print) {
+    line("#pragma unroll");
+    line(fmt::format("  for (int c = 0; c < {}; ++c) {{", chunks));
+    print();
+    line("  }");
+  };
+  line(fmt::format(
+      "TC_FN void tc_load_{}(TcEight (&v)[{}], const char* from, const int (&at)[{}], int k, int thread) {{", name,
+      chunks, places));
+  each_chunk([&] {
+    line(along_k ? fmt::format("    const int i = c % {0}, x = k + c / {0} * 64 + thread % 8 * 8;", places)
+                 : fmt::format("    const int i = 0, x = k + c * {} + thread / {};", step, across));
+    std::string there = whole ? "true" : "at[i] >= 0";
+    if (!deep) there += fmt::format(" & x < {}", problem.k);
+    line(fmt::format("    const bool there = {};", there));
+    line(
+        fmt::format("    v[c] = tc_take(from + (there ? (long long)(at[i] + tc_depth_{}(x)) * 32 : 0), there);", name));
+  });
+  line("}");
+  line(fmt::format("TC_FN void tc_put_{}(u32 to, const TcEight (&v)[{}], unsigned (&top)[{}], int thread) {{", name,
+                   chunks, tops));
+  each_chunk([&] {
+    line(along_k
+             ? fmt::format("    const int i = c % {0};\n    const u32 place = c / {0} * {1} + i * 2048 + thread / 8 "
+                           "* 128 + (thread % 8 ^ thread / 8 % 8) * 16;",
+                           places, rows * 128)
+             : fmt::format("    const int y = c * {0} + thread / {1}, chunk = thread % {1};\n    const u32 place = "
+                           "chunk / 8 * {2} + y / 8 * 1024 + y % 8 * 128 + (chunk % 8 ^ y % 8) * 16;",
+                           step, across, plan.bk * 128));
+    line(fmt::format("    tc_keep(to + place, to + {} + place, v[c]);", apart));
+    line("#pragma unroll");
+    line(fmt::format("    for (int j = 0; j < 8; ++j) top[{0}] = max(top[{0}], tc_magnitude(v[c].v[j]));",
+                     along_k ? "i" : "j"));
+  });
+  line("}");
+  line(fmt::format("TC_FN void tc_doubt_{}(unsigned (&top)[{}], int* doubt) {{", name, tops));
+  line("  bool odd = false;");
+  line("#pragma unroll");
+  line(fmt::format("  for (int i = 0; i < {}; ++i) {{", tops));
+  // Lanes that have other elements of the same rows.
+  line(
+      fmt::format("    for (int apart = {}; apart < {}; apart *= 2) top[i] = max(top[i], __shfl_xor_sync(~0u, top[i], "
+                  "apart));",
+                  along_k ? 1 : across, along_k ? 8 : 32));
+  line("    odd = odd | !tc_plain(top[i]);");
+  line("    top[i] = 0;");
+  line("  }");
+  line("  if (odd) *doubt = 1;");
+  line("}");
+  return out;
+}
+
+}  // namespace
+
+int splitting_tops(const TilePlan& plan, Operand operand) {
+  return carrier(plan, operand) == Carrier::along_k ? bringing_places(plan, operand) : 8;
+}
+
 std::string print_bringing(const Problem& problem, const TilePlan& plan, Operand operand) {
   const char name = letter(operand);
   const std::int64_t limit = operand == Operand::a ? problem.m : problem.n;
@@ -151,6 +229,7 @@ std::string print_bringing(const Problem& problem, const TilePlan& plan, Operand
   line(fmt::format("    at[i] = {};", whole ? place : fmt::format("r < {} ? {} : -1", limit, place)));
   line("  }");
   line("}");
+  if (converts(plan)) return out + print_splitting(problem, plan, operand);
   line(fmt::format("TC_FN void tc_bring_{}(u32 to, const char* from, const int (&at)[{}], int k, int thread) {{", name,
                    places));
   // A row of 128 bytes is eight chunks, whose places are changed by the row's number: so the eight rows that a

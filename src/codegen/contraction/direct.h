@@ -7,8 +7,9 @@
 #include "codegen/contraction/plan.h"
 #include "codegen/kernel.h"
 
-/// Factors of 16 bits that main loops read where they lie, 16 bytes at a time, instead of packed ones: nothing is
-/// computed of their elements, and memory runs along k or along rows in whole, aligned chunks of 8. Pure; thread-safe.
+/// Factors that main loops read where they lie, 8 elements at a time, instead of packed ones: nothing is computed of
+/// their elements, and memory runs along k or along rows in whole, aligned chunks of 8. Those of fp32 are split on
+/// their way, which pays where they are read but a few times. Pure; thread-safe.
 namespace planish::codegen::contraction {
 
 struct Direct {
@@ -42,7 +43,15 @@ std::string print_boxes(const Kernel& kernel, const Contraction& contraction, co
 ///   the address `to`, zeros where there is nothing.
 ///
 /// `at` is an array of bringing_places() ints. Expects print_places()'s functions and `tc_bring(to, from, there)`.
+/// Where the plan converts(), in place of tc_bring_a():
+///
+/// - `tc_load_a(v, a, at, k, thread)`: reads the thread's chunks of these columns into registers, zeros where there is
+///   nothing.
+/// - `tc_put_a(to, v, top, thread)`: writes both parts of them, and raises `top`, bits of the largest magnitudes by
+/// row.
+/// - `tc_doubt_a(top, doubt)`: sets `*doubt` if one of these is not tc_plain(), and clears them.
 std::string print_bringing(const Problem& problem, const TilePlan& plan, Operand operand);
 int bringing_places(const TilePlan& plan, Operand operand);
+int splitting_tops(const TilePlan& plan, Operand operand);
 
 }  // namespace planish::codegen::contraction

@@ -67,6 +67,44 @@ template <int left> TC_FN void tc_show() {
 )";
 }
 
+std::string_view splitting_text() {
+  return R"(struct TcEight { float v[8]; };
+TC_FN TcEight tc_take(const char* from, bool there) {
+  TcEight e;
+  const float4 none = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  *(float4*)e.v = there ? __ldg((const float4*)from) : none;
+  *(float4*)(e.v + 4) = there ? __ldg((const float4*)from + 1) : none;
+  return e;
+}
+TC_FN u32 tc_pair(float low, float high) {
+  u32 r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+TC_FN void tc_write(u32 to, const u32 (&x)[4]) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" :: "r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+}
+// x = hi + lo * 2^-11 in fp16, eight at once.
+TC_FN void tc_keep(u32 high, u32 low, const TcEight& e) {
+  u32 hi[4], lo[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float a = e.v[2 * i], b = e.v[2 * i + 1];
+    hi[i] = tc_pair(a, b);
+    lo[i] = tc_pair((a - pl_from_f16((unsigned short)(hi[i] & 0xffff))) * 2048.0f,
+                    (b - pl_from_f16((unsigned short)(hi[i] >> 16))) * 2048.0f);
+  }
+  tc_write(high, hi);
+  tc_write(low, lo);
+}
+// Grows with |x|; Inf and NaN are above all numbers.
+TC_FN unsigned tc_magnitude(float x) { return __float_as_uint(x) & 0x7fffffffu; }
+// Whether a row with this largest magnitude needs no scale: from 2^-9, of which 2^-36 may be lost, to 2^15.
+TC_FN bool tc_plain(unsigned top) { return top == 0 || (top >= 0x3b000000u && top < 0x47000000u); }
+TC_FN void tc_shown() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+)";
+}
+
 std::string mapping_text() {
   std::string text = R"(// Fields of a tensor map, whose 128 bytes are in shared memory.
 TC_FN void tc_map_begin(u32 map, const void* from) {

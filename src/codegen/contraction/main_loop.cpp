@@ -26,13 +26,14 @@ class Printer {
 
   std::string print() {
     out_ += machine_text();
-    if (brings(plan_)) out_ += bringing_text();
+    if (brings(plan_)) out_ += converts(plan_) ? std::string_view() : bringing_text();
     if (maps()) out_ += mapping_text();
     instruction();
     poll();
     if (problem_.columns) taps();
     out_ += attachment_.prelude;
     out_ += places_;
+    if (converts(plan_)) out_ += splitting_text();
     if (brings(plan_)) {
       for (const Operand operand : unpacked()) out_ += print_bringing(problem_, plan_, operand);
     }
@@ -74,6 +75,8 @@ class Printer {
   void sources();
   void copies();
   void bring();
+  void load();
+  void put();
   void slide();
   void advance();
   void pass();
@@ -139,12 +142,16 @@ void Printer::taps() {
 void Printer::head() {
   std::string operands;
   for (const char* const name : {"a", "b"}) {
-    for (int part = 0; part < parts(plan_); ++part) {
+    for (int part = 0; part < (converts(plan_) ? 1 : parts(plan_)); ++part) {
       operands += "const char* __restrict__ " + std::string(name) + number(part) + ", ";
     }
   }
   line("extern \"C\" __global__ void __launch_bounds__(" + number(threads(plan_)) + ", " + number(plan_.blocks) +
-       ") planish_kernel(" + operands + attachment_.parameters + (maps() ? ", char* __restrict__ maps" : "") + ") {");
+       ") planish_kernel(" + operands + attachment_.parameters +
+       (maps()            ? ", char* __restrict__ maps"
+        : converts(plan_) ? ", int* __restrict__ doubts"
+                          : "") +
+       ") {");
   line("extern __shared__ __align__(16) unsigned char pl_smem[];");
   const std::string mask = reads(plan_) ? "1023u" : "127u";
   line("const u32 base = (tc_shared(pl_smem) + " + mask + ") & ~" + mask + ";");
@@ -165,6 +172,7 @@ void Printer::head() {
   line("}");
   if (problem_.columns) zeros();
   if (maps()) maps_of_operands();
+  if (converts(plan_)) line("if (threadIdx.x == 0) doubts[blockIdx.x] = 0;");
   line("__syncthreads();");
   line("int stage = 0;");
   line("u32 parity = 0;");
@@ -268,9 +276,12 @@ void Printer::feeder() {
   line("if (group == 0) {");
   const bool shares = plan_.consumers > 1 || plan_.blocks > 1;
   if (shares) line("tc_fewer<" + number(feeder_registers(plan_)) + ">();");
-  const bool all = brings(plan_);
+  const bool all = brings(plan_), splits = converts(plan_);
   const int under_way = stages_under_way(plan_);
-  if (all) {
+  if (splits) {
+    for (const Operand operand : unpacked())
+      line("unsigned top_" + name_of(operand) + "[" + number(splitting_tops(plan_, operand)) + "] = {};");
+  } else if (all) {
     line("int news = 0, told = 0;");
   } else {
     line("if (threadIdx.x == 0) {");
@@ -278,12 +289,19 @@ void Printer::feeder() {
   walk(false);
   sources();
   line("for (int k = 0; k < " + number(depth_) + "; ++k) {");
+  if (splits) load();
   line("tc_poll(empty + stage * 8, parity ^ 1);");
   line("const u32 at = base + stage * " + number(stage_bytes(problem_, plan_)) + ";");
   if (!all || unpacked().size() < 2) copies();
-  if (all) bring();
+  if (splits)
+    put();
+  else if (all)
+    bring();
   advance();
   line("}");
+  for (const Operand operand : unpacked()) {
+    if (splits) line("tc_doubt_" + name_of(operand) + "(top_" + name_of(operand) + ", doubts + blockIdx.x);");
+  }
   line("}");
   if (all && under_way > 0) {
     line("tc_show<0>();");
@@ -358,6 +376,28 @@ void Printer::copies() {
     }
   }
   if (brings(plan_)) line("}");
+}
+
+/// A stage of operands of fp32, on its way into registers while the stage's place may be in use.
+void Printer::load() {
+  for (const Operand operand : unpacked()) {
+    const std::string name = name_of(operand);
+    line("TcEight v_" + name + "[" + number(chunks_converted(plan_, operand)) + "];");
+    line("tc_load_" + name + "(v_" + name + ", " + name + "0, at_" + name + ", begin + k * " + number(plan_.bk) +
+         ", threadIdx.x);");
+  }
+}
+
+/// The same split and stored.
+void Printer::put() {
+  for (const Operand operand : unpacked()) {
+    const std::string name = name_of(operand);
+    line("tc_put_" + name + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", v_" + name + ", top_" +
+         name + ", threadIdx.x);");
+  }
+  line("tc_shown();");
+  line("__syncwarp();");
+  line("if (threadIdx.x % 32 == 0) tc_leave(full + stage * 8);");
 }
 
 /// A stage of what is not packed, and the news of the one that was asked for some stages ago.
@@ -588,6 +628,17 @@ Attachment plain_store(const Problem& problem) {
   attachment.parameters = "float* __restrict__ c";
   attachment.arguments = "c, ";
   return attachment;
+}
+
+std::string only_if_any(std::string source, const std::string& name, std::int64_t count) {
+  constexpr std::string_view entry = "planish_kernel(", body = ") {\n";
+  const std::size_t begin = source.find(entry) + entry.size();
+  const std::size_t inside = source.find(body, begin) + body.size();
+  source.insert(inside, "  {\n    int any = 0;\n    for (int i = threadIdx.x; i < " + number(count) +
+                            "; i += blockDim.x) any |= " + name +
+                            "[i];\n    if (!__syncthreads_or(any)) return;\n  }\n");
+  source.insert(begin, "const int* __restrict__ " + name + ", ");
+  return source;
 }
 
 Result<MainLoop> print_main_loop(const Problem& problem, const TilePlan& plan, const Attachment& attachment,

@@ -85,7 +85,7 @@ int parts(const TilePlan& plan) {
 }
 
 bool scales(const TilePlan& plan) {
-  return plan.scheme != Scheme::plain;
+  return plan.scheme != Scheme::plain && !converts(plan);
 }
 
 int accumulators(const TilePlan& plan) {
@@ -138,7 +138,17 @@ bool reads(const TilePlan& plan) {
   return plan.carrier_a != Carrier::packed || plan.carrier_b != Carrier::packed;
 }
 
+bool converts(const TilePlan& plan) {
+  return brings(plan) && plan.scheme == Scheme::split;
+}
+
+int chunks_converted(const TilePlan& plan, Operand operand) {
+  return tile_rows(plan, operand) * plan.bk / (8 * 128);
+}
+
 int stages_under_way(const TilePlan& plan) {
+  // What was split is there when it is stored.
+  if (converts(plan)) return 0;
   // A stage is left once products of the next are under way: the feeder waits for that while it still owes the news of
   // these.
   return std::clamp(plan.stages - 2, 0, 4);
@@ -220,6 +230,9 @@ int threads(const TilePlan& plan) {
 }
 
 int feeder_registers(const TilePlan& plan) {
+  // All chunks of a stage are under way at once.
+  if (converts(plan))
+    return std::min(248, 8 * (chunks_converted(plan, Operand::a) + chunks_converted(plan, Operand::b)) + 64);
   if (brings(plan)) return plan.consumers == 3 ? 80 : 88;
   if (reads(plan)) return 40;
   return plan.consumers == 3 ? 32 : 24;
@@ -343,7 +356,10 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
   }
   if (scales(plan) && plan.element != Element::f16) return bad("fp32 operands become fp16 parts");
   if (reads(plan)) {
-    if (plan.scheme != Scheme::plain) return bad("operands that are not packed are multiplied as they are");
+    if (plan.scheme != Scheme::plain && !converts(plan))
+      return bad("operands that are not packed are multiplied as they are");
+    if (converts(plan) && (plan.carrier_a == Carrier::packed || plan.carrier_b == Carrier::packed))
+      return bad("both operands are split on their way, or neither");
     if (problem.columns) return bad("what slides is packed, and so is the other operand");
     if (plan.bk % 64 != 0) return bad("bk is 64 or 128 where operands are not packed");
     for (const Operand operand : {Operand::a, Operand::b}) {

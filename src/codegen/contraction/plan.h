@@ -173,6 +173,10 @@ Carrier carrier(const TilePlan& plan, Operand operand);
 bool fits(Carrier carrier, int rows);
 bool reads(const TilePlan& plan);   ///< whether there are operands that are not packed
 bool brings(const TilePlan& plan);  ///< whether threads copy them
+/// Whether these are fp32, which the threads split on their way: rows are then not scaled.
+bool converts(const TilePlan& plan);
+/// Chunks of 8 elements of a stage that a thread of the feeder splits, of one operand.
+int chunks_converted(const TilePlan& plan, Operand operand);
 /// Stages that the feeder asks for before it says that the first of them is there; of operands that are not packed.
 int stages_under_way(const TilePlan& plan);
 /// The plan with so many strips and chunks a stage that its bk is near what it is and few zeros are multiplied, and

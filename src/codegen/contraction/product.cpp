@@ -114,10 +114,11 @@ void set_problem(Product& out) {
                  .b_batched = !is_shared(out.kernel, c, Operand::b)};
   out.sliding = sliding_of(out.kernel, c);
   if (!out.sliding) {
-    if (narrow_type(out.kernel, c)) {
-      out.direct_a = direct_of(out.kernel, c, Operand::a);
-      out.direct_b = direct_of(out.kernel, c, Operand::b);
-    }
+    out.direct_a = direct_of(out.kernel, c, Operand::a);
+    out.direct_b = direct_of(out.kernel, c, Operand::b);
+    // Of fp32 both are split on their way, or neither; and windows are folded of what is scaled.
+    const bool both = out.direct_a && out.direct_b && !out.pool && !wasted(out);
+    if (!narrow_type(out.kernel, c) && !both) out.direct_a = out.direct_b = std::nullopt;
     return;
   }
   const Sliding& sliding = *out.sliding;

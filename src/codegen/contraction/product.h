@@ -20,7 +20,7 @@ struct Product {
   Contraction c;  ///< of `kernel`
   std::optional<Sliding> sliding;
   std::optional<Pool> pool;                  ///< windows that results are folded by; the kernel then is unpooled()
-  std::optional<Direct> direct_a, direct_b;  ///< factors of 16 bits that need no packing
+  std::optional<Direct> direct_a, direct_b;  ///< factors that need no packing
   Problem problem;
 
   const std::optional<Direct>& direct(Operand operand) const { return operand == Operand::a ? direct_a : direct_b; }
