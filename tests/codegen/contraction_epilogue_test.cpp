@@ -28,8 +28,6 @@ constexpr const char* machine = R"(#include <cmath>
 #define __restrict__
 #define __ldg(p) (*(p))
 #define PL_FN static inline
-struct float2 { float x, y; };
-static float2 make_float2(float x, float y) { return {x, y}; }
 PL_FN float pl_fast_rcp(float x) { return 1.0f / x; }
 PL_FN float pl_fast_exp2(float x) { return exp2f(x); }
 PL_FN float pl_fast_exp(float x) { return expf(x); }

@@ -60,7 +60,6 @@ class StorePrinter {
       if (!loads_.empty()) weave_ = woven();
     }
     paired_ = may_pair();
-    duos_ = loads_.empty() && weave_ == 1 ? duos() : std::nullopt;
   }
 
   Epilogue print() {
@@ -80,14 +79,14 @@ class StorePrinter {
       writer_.line(fmt::format("constexpr int weave = rows % {0} == 0 && columns % 32 == 0 ? {0} : 1;", weave_));
     writer_.line(weave_ > 1 ? "constexpr int step = 32 / weave;" : "constexpr int weave = 1, step = 32;");
     writer_.fold = "folded";
-    if (paired_ || duos_) {
+    if (paired_) {
       writer_.open("if constexpr (columns > 1) {");
-      paired_ ? in_pairs() : in_duos();
+      in_pairs();
       writer_.close();
       writer_.open("else {");
     }
     loads_.empty() ? one_by_one() : in_batches();
-    if (paired_ || duos_) writer_.close();
+    if (paired_) writer_.close();
     writer_.close();
     epilogue.text = std::move(writer_.out);
     return epilogue;
@@ -130,44 +129,6 @@ class StorePrinter {
       const auto access = printing::classify(output.index, output.where, output.dtype, kernel_.space, lanes);
       return is_half(output.dtype) && output.where.empty() && access.kind == printing::Access::Kind::vector &&
              access.unit == 2;
-    });
-  }
-
-  /// Results of two phases of places, which are neighbours in memory: aligned pairs are those of one column, or, with
-  /// 1, of the second phase and the next column's first. fp32 alone. Nothing where memory does not run so, or where
-  /// pairs begin anywhere.
-  std::optional<int> duos() const {
-    if (phase_variables_ == 0 || c_.n.empty() || slides(Operand::a)) return std::nullopt;
-    const int phase = c_.m.back(), column = c_.n.back();
-    std::optional<int> shift;
-    for (const Output& output : kernel_.outputs) {
-      const ir::IndexExpr& place = output.index;
-      if (output.dtype != DType::f32 || kernel_.space.extent(phase) != 2 || !place.is_affine() ||
-          place.coefficient_of(phase) != 1 || place.coefficient_of(column) != 2)
-        return std::nullopt;
-      for (const auto& term : place.terms()) {
-        if (term.atom.variable != phase && term.coefficient % 2 != 0) return std::nullopt;
-      }
-      const int odd = static_cast<int>((place.constant_term() % 2 + 2) % 2);
-      if (shift.value_or(odd) != odd) return std::nullopt;
-      shift = odd;
-    }
-    // What a row's columns have in common is computed for both phases.
-    const auto moves = variables_of(kernel_);
-    const auto knows_phase = [&](int id) {
-      return moves[static_cast<std::size_t>(id)][static_cast<std::size_t>(phase)];
-    };
-    if (std::ranges::any_of(shared_, knows_phase)) return std::nullopt;
-    // The next column is the next place, or one that has no first phase.
-    if (*shift == 1 && !first_phase_is_dropped(phase, column)) return std::nullopt;
-    return shift;
-  }
-
-  /// Whether no output is stored of the first phase of a line's first column.
-  bool first_phase_is_dropped(int phase, int column) const {
-    return std::ranges::any_of(kernel_.outputs[0].where, [&](const ir::Bound& bound) {
-      return bound.e.coefficient_of(phase) == 1 && bound.e.coefficient_of(column) == 2 && bound.e.terms().size() == 2 &&
-             bound.lo == 0 && bound.e.constant_term() == -1;
     });
   }
 
@@ -345,73 +306,6 @@ class StorePrinter {
     writer_.close();
   }
 
-  /// Each thread has two neighbours in memory, of two rows, which it stores at once.
-  void in_duos() {
-    const int phase = c_.m.back();
-    // A column's place, which is costly, once for all rows.
-    loop("", "int j = 0; j < columns; j += 32");
-    loop(is_short() ? "4" : "1", "int r = 0; r < rows; r += 2");
-    row();
-    writer_.these(shared_);
-    writer_.line("const int mine = columns % 32 == 0 || j + lane < columns ? j + lane : columns - 1;");
-    writer_.line("const bool inside = columns % 32 == 0 || j + lane < columns;");
-    for (const int side : {0, 1}) {
-      writer_.line(fmt::format("bool ok{} = inside;", side));
-      for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
-        writer_.line(fmt::format("float value{0}_{1} = 0.0f; {2} place{0}_{1} = 0;", side, o, writer_.coordinate()));
-    }
-    for (const int side : {0, 1}) one_of_duo(side, phase);
-    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
-      writer_.line(
-          fmt::format("if (ok0 & ok1) *(float2*)(out{0} + place0_{0}) = make_float2(value0_{0}, value1_{0});", o));
-      writer_.line(fmt::format("else if (ok0) out{0}[place0_{0}] = value0_{0};", o));
-      writer_.line(fmt::format("else if (ok1) out{0}[place1_{0}] = value1_{0};", o));
-    }
-    if (*duos_ == 1) first_of_call(phase);
-    writer_.close();
-    writer_.close();
-  }
-
-  /// One side of a pair: where the second phase comes first, the other side is the next column's.
-  void one_of_duo(int side, int phase) {
-    const int row = *duos_ == 1 ? 1 - side : side, next = *duos_ == 1 ? side : 0;
-    writer_.open("{");
-    writer_.line(fmt::format("const {} d{} = {};", writer_.coordinate(), phase, row));
-    writer_.line(fmt::format("const int c = {};", next == 0 ? "mine" : "mine + 1 < columns ? mine + 1 : mine"));
-    writer_.line("const int at = x + c;");
-    const std::string there = decode("at", c_.n, Operand::b);
-    writer_.line(fmt::format("const bool there = inside & (at < end){}{};", there.empty() ? "" : " & " + there,
-                             next == 0 ? "" : " & (mine + 1 < columns)"));
-    element();
-    writer_.line(fmt::format("const float folded = sums(r + {}, c);", row));
-    compute("");
-    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
-      const Output& output = kernel_.outputs[o];
-      const DType from = kernel_.nodes[static_cast<std::size_t>(output.node)].dtype;
-      writer_.line(fmt::format("value{}_{} = {};", side, o,
-                               printing::store_form(writer_.name(output.node), from, output.dtype)));
-      writer_.line(fmt::format("place{}_{} = {};", side, o, writer_.place_of(output.index)));
-    }
-    writer_.line(fmt::format("ok{} = ok;", side));
-    writer_.close();
-  }
-
-  /// The first phase of a call's first column, which is no other column's second.
-  void first_of_call(int phase) {
-    writer_.open("if (j == 0 && lane == 0) {");
-    writer_.line(fmt::format("const {} d{} = 0;", writer_.coordinate(), phase));
-    writer_.line("const int at = x;");
-    const std::string there = decode("at", c_.n, Operand::b);
-    writer_.line(fmt::format("const bool there = (at < end){};", there.empty() ? "" : " & " + there));
-    element();
-    writer_.line("const float folded = sums(r, 0);");
-    compute("");
-    writer_.open("if (ok) {");
-    writer_.stores();
-    writer_.close();
-    writer_.close();
-  }
-
   /// So many rows or columns of 8 elements a thread each are loaded at once.
   void in_batches() {
     const std::size_t most = is_short() ? loads_at_once : loads_at_once / 2;
@@ -445,7 +339,6 @@ class StorePrinter {
   std::size_t phase_variables_ = 0;
   std::int64_t weave_ = 1;
   bool paired_ = false;
-  std::optional<int> duos_;  ///< see duos()
 };
 
 }  // namespace
