@@ -8,6 +8,7 @@
 
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/epilogue.h"
+#include "codegen/contraction/genome_plan.h"
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/mend.h"
 #include "codegen/contraction/pack.h"
@@ -28,60 +29,6 @@ using contraction::Sliding;
 using contraction::TilePlan;
 
 constexpr std::int64_t largest_launch = (std::int64_t{1} << 31) - 1;
-
-TilePlan plan_of(const Product& product, const Genome& genome, const Device& device) {
-  const auto value = [&](GeneName name, std::int64_t otherwise) {
-    return static_cast<int>(gene(genome, name, otherwise));
-  };
-  TilePlan plan;
-  const auto narrow = contraction::narrow_type(product.kernel, product.c);
-  plan.scheme = narrow ? Scheme::plain : value("passes", 3) == 1 ? Scheme::single : Scheme::split;
-  plan.element = narrow == DType::bf16 ? Element::bf16 : Element::f16;
-  plan.bm = value("tile_m", 128);
-  plan.turns = value("pingpong", 0);
-  plan.consumers = plan.turns != 0 ? 2 : plan.bm / 64;
-  plan.bn = value("tile_n", 128);
-  plan.bk = value("tile_k", 64);
-  plan.stages = value("stages", 3);
-  plan.promote_k = value("promote", 64);
-  plan.raster = value("raster", 8);
-  plan.split_k = value("split", 1);
-  plan.blocks = value("min_blocks", 1);
-  plan.maps = value("direct", 0) == 2 ? 1 : 0;
-  if (value("direct", 0) != 0) {
-    // A factor whose tile does not come in whole rows of 128 bytes is packed, whatever becomes of the other one.
-    if (product.direct_a && contraction::fits(product.direct_a->carrier, plan.bm))
-      plan.carrier_a = product.direct_a->carrier;
-    if (product.direct_b && contraction::fits(product.direct_b->carrier, plan.bn))
-      plan.carrier_b = product.direct_b->carrier;
-  }
-  return contraction::with_exchange(product.problem, contraction::with_strips(product.problem, plan),
-                                    device.shared_bytes);
-}
-
-/// The same with all factors packed.
-Genome packed(Genome genome) {
-  genome["direct"] = 0;
-  return genome;
-}
-
-/// Whether tensor maps can bring the factors that are not packed.
-bool has_boxes(const Product& product) {
-  return std::ranges::all_of(std::array{Operand::a, Operand::b}, [&](Operand operand) {
-    const auto& direct = product.direct(operand);
-    return !direct || contraction::is_box(product.c, operand, *direct);
-  });
-}
-
-/// The first `count` and those behind them, one of each in turn.
-std::vector<Genome> in_turn(const std::vector<Genome>& all, std::size_t count) {
-  std::vector<Genome> out;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i < count) out.push_back(all[i]);
-    if (count + i < all.size()) out.push_back(all[count + i]);
-  }
-  return out;
-}
 
 std::int64_t scratch_of(const Problem& problem, const TilePlan& plan) {
   return problem.batches * plan.split_k * problem.m * problem.n * 4;
@@ -144,7 +91,7 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   if (plan.bn > 16 && problem.n <= plan.bn / 2) return "tile_n is twice what there is";
   if (gene(genome, "direct", 0) != 0 && !contraction::reads(plan)) return "no factor can be read where it lies so";
   if (contraction::converts(plan)) {  // rows that have to be scaled are packed after all
-    if (auto why = contraction_illegal(product, device, packed(genome)); !why.empty()) return why;
+    if (auto why = contraction_illegal(product, device, contraction::with_all_packed(genome)); !why.empty()) return why;
   }
   for (const Operand operand : {Operand::a, Operand::b}) {
     const std::int64_t rows = operand == Operand::a ? extents.rows_a : extents.rows_b;
@@ -154,131 +101,6 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   if (plan.split_k > 1 && problem.batches * problem.m * problem.n / contraction::joining_threads >= largest_launch)
     return "too many results to join";
   return {};
-}
-
-std::vector<Genome> contraction_seeds(const Product& product, const Device& device) {
-  const auto genes = contraction_genes(product, device);
-  const bool fp32 = !contraction::narrow_type(product.kernel, product.c),
-             rounds = find_gene(genes, "passes") != nullptr, reads = find_gene(genes, "direct") != nullptr,
-             approximates = find_gene(genes, "fast") != nullptr;
-  struct Tile {
-    std::int64_t m, n, k, stages, blocks = 1, pingpong = 0;
-  };
-  const std::vector<Tile> split_tiles{{128, 128, 64, 3}, {128, 128, 32, 6}, {128, 112, 64, 3},   {128, 96, 64, 3},
-                                      {128, 64, 64, 4},  {64, 128, 64, 4},  {64, 64, 64, 6},     {128, 32, 64, 5},
-                                      {64, 32, 64, 8},   {64, 16, 64, 8},   {64, 128, 64, 2, 2}, {64, 128, 32, 4, 2},
-                                      {64, 64, 64, 3, 2}};
-  // Of factors that are split on their way: a thread has registers for so many chunks.
-  const std::vector<Tile> own_tiles{{128, 64, 64, 4}, {64, 128, 64, 4}, {128, 80, 64, 3}, {64, 64, 64, 6},
-                                    {128, 32, 64, 5}, {64, 32, 64, 8},  {64, 16, 64, 8},  {64, 32, 64, 4, 2}};
-  const std::vector<Tile> tiles{
-      {128, 256, 64, 4},      {192, 192, 64, 4},      {128, 192, 64, 5},      {128, 128, 64, 6},    {64, 256, 64, 5},
-      {64, 128, 64, 8},       {64, 64, 64, 8},        {64, 32, 64, 8},        {64, 16, 64, 8},      {64, 128, 64, 4, 2},
-      {64, 256, 64, 5, 1, 1}, {64, 192, 64, 5, 1, 1}, {64, 128, 64, 8, 1, 1}, {64, 64, 64, 8, 1, 1}};
-  // Where rows slide, stages are as many as fit.
-  const std::vector<Tile> sliding_tiles{{128, 256, 64, 8},      {128, 192, 64, 8},      {128, 128, 64, 8},
-                                        {64, 256, 64, 8},       {64, 128, 64, 8},       {64, 64, 64, 8},
-                                        {64, 32, 64, 8},        {64, 128, 64, 8, 2},    {64, 256, 64, 8, 1, 1},
-                                        {64, 192, 64, 8, 1, 1}, {64, 128, 64, 8, 1, 1}, {64, 64, 64, 8, 1, 1}};
-  const std::vector<Tile> sliding_split_tiles{{128, 128, 64, 8},      {128, 96, 64, 8},     {64, 128, 64, 8},
-                                              {64, 64, 64, 8},        {64, 32, 64, 8},      {64, 128, 64, 8, 2},
-                                              {64, 128, 32, 8, 2},    {64, 64, 64, 8, 2},   {64, 128, 64, 8, 1, 1},
-                                              {64, 128, 32, 8, 1, 1}, {64, 96, 64, 8, 1, 1}};
-  const auto ranked = [&](const std::vector<Tile>& choices, std::int64_t passes, std::int64_t direct) {
-    std::vector<std::pair<double, Genome>> found;
-    for (const Tile& tile : choices) {
-      for (const std::int64_t split : genes.back().choices) {
-        Genome genome{{"tile_m", tile.m}, {"tile_n", tile.n}, {"tile_k", tile.k},          {"stages", tile.stages},
-                      {"raster", 8},      {"split", split},   {"min_blocks", tile.blocks}, {"pingpong", tile.pingpong}};
-        if (fp32) genome["promote"] = 64;
-        if (rounds) genome["passes"] = passes;
-        if (reads) genome["direct"] = direct;
-        if (approximates) genome["fast"] = 1;
-        const auto crowded = [&] {
-          return !contraction_illegal(product, device, genome).empty() ||
-                 (genome["stages"] > 4 && plan_of(product, genome, device).exchange < tile.n);
-        };
-        while (rounds && genome["stages"] > 2 && crowded()) --genome["stages"];
-        if (!contraction_illegal(product, device, genome).empty()) continue;
-        // Work of the busiest multiprocessor: its tiles, each as long as tensor cores or shared memory take, whichever
-        // is longer.
-        const TilePlan plan = plan_of(product, genome, device);
-        const auto e = contraction::extents_of(product.problem, plan);
-        const double turns = static_cast<double>((e.tiles + device.sms - 1) / device.sms);
-        const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n);
-        const double stages = static_cast<double>(e.depth) / static_cast<double>(plan.bk * split);
-        const double math = static_cast<double>(passes) * m * n * plan.bk / 2048;
-        const int bytes = contraction::brings(plan) ? contraction::stage_bytes(product.problem, plan)
-                                                    : contraction::copied_bytes(product.problem, plan);
-        const double moved = bytes / 40.0;  // bytes a clock from the L2 cache
-        // What is packed is read and written before, at 17 bytes a clock; a warpgroup splits some 16 elements a clock.
-        const bool splits = contraction::converts(plan);
-        const double before = fp32 && reads && !splits
-                                  ? 8.0 *
-                                            static_cast<double>((product.problem.m + product.problem.n) *
-                                                                product.problem.k * product.problem.batches) /
-                                            (17.0 * static_cast<double>(device.sms)) +
-                                        6000
-                                  : 0;
-        const double split_on_the_way = splits ? (m + n) * plan.bk / 16 : 0;
-        const double sum =
-            stages * std::max({math, splits ? (m + n) * plan.bk * 4 / 30 : moved, split_on_the_way}) + 1000;
-        const double write = (split > 1 ? 3 : 1) * m * n * 4 / 20 + 1000;
-        // One block, or one consumer, stores while another multiplies.
-        const bool overlaps = tile.blocks > 1 || tile.pingpong != 0;
-        const double each = overlaps ? std::max(sum, write) + 500 : sum + write;
-        found.emplace_back(before + turns * each + (overlaps ? std::min(sum, write) : 0) + (split > 1 ? 6000 : 0),
-                           genome);
-      }
-    }
-    std::ranges::stable_sort(found, {}, [](const auto& each) { return each.first; });
-    return found;
-  };
-  std::vector<Genome> out;
-  const auto take = [&](const std::vector<Tile>& choices, std::int64_t passes, std::size_t most,
-                        std::int64_t direct = 0) {
-    for (auto& [cost, genome] : ranked(choices, passes, direct)) {
-      if (most-- > 0)
-        out.push_back(std::move(genome));
-      else
-        break;
-    }
-  };
-  if (reads && !fp32 && has_boxes(product)) take(tiles, 1, 8, 2);
-  const std::size_t boxes = out.size();
-  if (reads && !fp32) take(tiles, 1, boxes > 0 ? 2 : 6, 1);
-  const std::size_t own = out.size();
-  if (!fp32) take(tiles, 1, reads ? own - boxes : 12);
-  // A warpgroup's own copies beat packing where sums are short, and lose where they are long: one of each in turn.
-  if (boxes == 0) out = in_turn(out, own);
-  if (rounds) take(sliding_tiles, 1, 6);
-  const std::size_t precise = out.size();
-  if (fp32 && !reads) take(rounds ? sliding_split_tiles : split_tiles, 3, rounds ? 6 : 12);
-  if (fp32 && reads) {
-    auto both = ranked(split_tiles, 3, 0);
-    std::ranges::move(ranked(own_tiles, 3, 1), std::back_inserter(both));
-    std::ranges::stable_sort(both, {}, [](const auto& each) { return each.first; });
-    // The best of all, and some of each: what either takes is a guess.
-    constexpr int most = 10, of_each = 4;
-    std::array<int, 2> taken{};
-    for (auto& [cost, genome] : both) {
-      int& same = taken.at(genome["direct"] != 0 ? 1 : 0);
-      if (taken[0] + taken[1] >= most && same >= of_each) continue;
-      ++same;
-      out.push_back(std::move(genome));
-    }
-  }
-  // One of each first: where single products are wrong, that is known before all of them were tried.
-  if (precise > 1 && out.size() > precise)
-    std::rotate(out.begin() + 1, out.begin() + static_cast<std::ptrdiff_t>(precise),
-                out.begin() + static_cast<std::ptrdiff_t>(precise) + 1);
-  // Where approximations are not good enough, that is known soon.
-  for (std::size_t i = 0; approximates && i < 2 && 2 * i < out.size(); ++i) {
-    Genome exact = out[2 * i];
-    exact["fast"] = 0;
-    out.insert(out.begin() + static_cast<std::ptrdiff_t>(2 * i) + 1, std::move(exact));
-  }
-  return out;
 }
 
 namespace {
@@ -468,7 +290,7 @@ class ContractionLaunches {
 
   /// The same product of packed factors, whose launches end at once unless some block met a row that has to be scaled.
   Status again() {
-    ContractionLaunches other(product_, device_, packed(genome_));
+    ContractionLaunches other(product_, device_, contraction::with_all_packed(genome_));
     other.scratch_ = std::move(scratch_);
     other.pack_rows();
     PLANISH_CHECK(other.multiply());

@@ -68,7 +68,7 @@ class ContractionTemplate : public Template {
     total.flops -= 2 * points - total.products;
     // Windows fold what was summed up.
     if (kernel.across > 0) total.flops -= points - points / static_cast<double>(kernel.inner_extent());
-    total.passes = contraction_passes(kernel);
+    total.passes = least_passes(kernel);
     return total;
   }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
@@ -87,6 +87,15 @@ class ContractionTemplate : public Template {
   }
 
  private:
+  /// One where a convolution's factors may be rounded as PyTorch rounds them, unless it was told otherwise: the gate
+  /// says whether it did. What is called a bound must not be passed by what is right.
+  static int least_passes(const Kernel& kernel) {
+    const int passes = contraction_passes(kernel);
+    if (passes == 1) return 1;
+    const auto product = contraction::product_of(kernel);
+    return product && product->sliding ? 1 : passes;
+  }
+
   /// Windows over sums are no rows to fold.
   template <class Make>
   static std::unique_ptr<const Schedule> as_rows_by(const Kernel& kernel, const Device& device, const Make& make) {

@@ -1,0 +1,189 @@
+// First guesses of contractions, ranked by a model of what bounds a tile.
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "codegen/contraction/cuda_contraction.h"
+#include "codegen/contraction/genome_plan.h"
+
+namespace planish::codegen {
+namespace {
+
+using contraction::Product;
+using contraction::TilePlan;
+
+struct Tile {
+  std::int64_t m, n, k, stages, blocks = 1, pingpong = 0;
+};
+using Tiles = std::vector<Tile>;
+
+const Tiles split_tiles{{128, 128, 64, 3},   {128, 128, 32, 6},   {128, 112, 64, 3}, {128, 96, 64, 3}, {128, 64, 64, 4},
+                        {64, 128, 64, 4},    {64, 64, 64, 6},     {128, 32, 64, 5},  {64, 32, 64, 8},  {64, 16, 64, 8},
+                        {64, 128, 64, 2, 2}, {64, 128, 32, 4, 2}, {64, 64, 64, 3, 2}};
+/// Of factors that are split on their way: a thread has registers for so many chunks.
+const Tiles own_tiles{{128, 64, 64, 4}, {64, 128, 64, 4}, {128, 80, 64, 3}, {64, 64, 64, 6},
+                      {128, 32, 64, 5}, {64, 32, 64, 8},  {64, 16, 64, 8},  {64, 32, 64, 4, 2}};
+const Tiles plain_tiles{{128, 256, 64, 4},      {192, 192, 64, 4},    {128, 192, 64, 5},      {128, 128, 64, 6},
+                        {64, 256, 64, 5},       {64, 128, 64, 8},     {64, 64, 64, 8},        {64, 32, 64, 8},
+                        {64, 16, 64, 8},        {64, 128, 64, 4, 2},  {64, 256, 64, 5, 1, 1}, {64, 192, 64, 5, 1, 1},
+                        {64, 128, 64, 8, 1, 1}, {64, 64, 64, 8, 1, 1}};
+/// Where rows slide, stages are as many as fit.
+const Tiles sliding_tiles{{128, 256, 64, 8},      {128, 192, 64, 8},      {128, 128, 64, 8},
+                          {64, 256, 64, 8},       {64, 128, 64, 8},       {64, 64, 64, 8},
+                          {64, 32, 64, 8},        {64, 128, 64, 8, 2},    {64, 256, 64, 8, 1, 1},
+                          {64, 192, 64, 8, 1, 1}, {64, 128, 64, 8, 1, 1}, {64, 64, 64, 8, 1, 1}};
+const Tiles sliding_split_tiles{{128, 128, 64, 8},      {128, 96, 64, 8},     {64, 128, 64, 8},
+                                {64, 64, 64, 8},        {64, 32, 64, 8},      {64, 128, 64, 8, 2},
+                                {64, 128, 32, 8, 2},    {64, 64, 64, 8, 2},   {64, 128, 64, 8, 1, 1},
+                                {64, 128, 32, 8, 1, 1}, {64, 96, 64, 8, 1, 1}};
+
+/// The first `count` and those behind them, one of each in turn.
+std::vector<Genome> in_turn(const std::vector<Genome>& all, std::size_t count) {
+  std::vector<Genome> out;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i < count) out.push_back(all[i]);
+    if (count + i < all.size()) out.push_back(all[count + i]);
+  }
+  return out;
+}
+
+class Guesses {
+ public:
+  Guesses(const Product& product, const Device& device)
+      : product_(product),
+        device_(device),
+        genes_(contraction_genes(product, device)),
+        fp32_(!contraction::narrow_type(product.kernel, product.c)),
+        rounds_(find_gene(genes_, "passes") != nullptr),
+        reads_(find_gene(genes_, "direct") != nullptr),
+        approximates_(find_gene(genes_, "fast") != nullptr) {}
+
+  std::vector<Genome> all() {
+    if (!fp32_) of_16_bits();
+    if (rounds_) take(sliding_tiles, 1, 6);
+    const std::size_t precise = out_.size();
+    if (fp32_ && reads_) take_both();
+    if (fp32_ && !reads_) take(rounds_ ? sliding_split_tiles : split_tiles, 3, rounds_ ? 6 : 12);
+    // One of each first: where single products are wrong, that is known before all of them were tried.
+    if (precise > 1 && out_.size() > precise)
+      std::rotate(out_.begin() + 1, out_.begin() + static_cast<std::ptrdiff_t>(precise),
+                  out_.begin() + static_cast<std::ptrdiff_t>(precise) + 1);
+    // Where approximations are not good enough, that is known soon.
+    for (std::size_t i = 0; approximates_ && i < 2 && 2 * i < out_.size(); ++i) {
+      Genome exact = out_[2 * i];
+      exact["fast"] = 0;
+      out_.insert(out_.begin() + static_cast<std::ptrdiff_t>(2 * i) + 1, std::move(exact));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  using Ranked = std::vector<std::pair<double, Genome>>;
+
+  void of_16_bits() {
+    if (reads_ && contraction::has_boxes(product_)) take(plain_tiles, 1, 8, 2);
+    const std::size_t boxes = out_.size();
+    if (reads_) take(plain_tiles, 1, boxes > 0 ? 2 : 6, 1);
+    const std::size_t own = out_.size();
+    take(plain_tiles, 1, reads_ ? own - boxes : 12);
+    // A warpgroup's own copies beat packing where sums are short, and lose where they are long: one of each in turn.
+    if (boxes == 0) out_ = in_turn(out_, own);
+  }
+
+  /// Factors that are packed, or split on their way: the best of all, and some of each, as what either takes is a
+  /// guess.
+  void take_both() {
+    constexpr int most = 10, of_each = 4;
+    Ranked both = ranked(split_tiles, 3, 0);
+    std::ranges::move(ranked(own_tiles, 3, 1), std::back_inserter(both));
+    sort(both);
+    std::array<int, 2> taken{};
+    for (auto& [cost, genome] : both) {
+      int& same = taken.at(genome["direct"] != 0 ? 1 : 0);
+      if (taken[0] + taken[1] >= most && same >= of_each) continue;
+      ++same;
+      out_.push_back(std::move(genome));
+    }
+  }
+
+  void take(const Tiles& choices, std::int64_t passes, std::size_t most, std::int64_t direct = 0) {
+    Ranked found = ranked(choices, passes, direct);
+    for (std::size_t i = 0; i < found.size() && i < most; ++i) out_.push_back(std::move(found[i].second));
+  }
+
+  static void sort(Ranked& found) {
+    std::ranges::stable_sort(found, {}, [](const auto& each) { return each.first; });
+  }
+
+  Ranked ranked(const Tiles& choices, std::int64_t passes, std::int64_t direct) const {
+    Ranked found;
+    for (const Tile& tile : choices) {
+      for (const std::int64_t split : genes_.back().choices) {
+        Genome genome{{"tile_m", tile.m}, {"tile_n", tile.n}, {"tile_k", tile.k},          {"stages", tile.stages},
+                      {"raster", 8},      {"split", split},   {"min_blocks", tile.blocks}, {"pingpong", tile.pingpong}};
+        if (fp32_) genome["promote"] = 64;
+        if (rounds_) genome["passes"] = passes;
+        if (reads_) genome["direct"] = direct;
+        if (approximates_) genome["fast"] = 1;
+        const auto crowded = [&] {
+          return !contraction_illegal(product_, device_, genome).empty() ||
+                 (genome["stages"] > 4 && plan_of(product_, genome, device_).exchange < tile.n);
+        };
+        while (rounds_ && genome["stages"] > 2 && crowded()) --genome["stages"];
+        if (!contraction_illegal(product_, device_, genome).empty()) continue;
+        const double cost = clocks(tile, passes, plan_of(product_, genome, device_));
+        found.emplace_back(cost, std::move(genome));
+      }
+    }
+    sort(found);
+    return found;
+  }
+
+  /// Work of the busiest multiprocessor: its tiles, each as long as tensor cores or shared memory take, whichever is
+  /// longer.
+  double clocks(const Tile& tile, std::int64_t passes, const TilePlan& plan) const {
+    const auto e = contraction::extents_of(product_.problem, plan);
+    const double turns = static_cast<double>((e.tiles + device_.sms - 1) / device_.sms);
+    const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n);
+    const double stages = static_cast<double>(e.depth) / static_cast<double>(plan.bk * std::int64_t{plan.split_k});
+    const double math = static_cast<double>(passes) * m * n * plan.bk / 2048;
+    const double sum = stages * std::max(math, clocks_to_bring(plan)) + 1000;
+    const double write = (plan.split_k > 1 ? 3 : 1) * m * n * 4 / 20 + 1000;
+    // One block, or one consumer, stores while another multiplies.
+    const bool overlaps = tile.blocks > 1 || tile.pingpong != 0;
+    const double each = overlaps ? std::max(sum, write) + 500 : sum + write;
+    return clocks_before(plan) + turns * each + (overlaps ? std::min(sum, write) : 0) + (plan.split_k > 1 ? 6000 : 0);
+  }
+
+  /// A stage: 40 bytes a clock from the L2 cache; a warpgroup that splits elements on their way was measured at 3.6 a
+  /// clock.
+  double clocks_to_bring(const TilePlan& plan) const {
+    if (contraction::converts(plan)) return (plan.bm + plan.bn) * plan.bk / 3.6;
+    const int bytes = contraction::brings(plan) ? contraction::stage_bytes(product_.problem, plan)
+                                                : contraction::copied_bytes(product_.problem, plan);
+    return bytes / 40.0;
+  }
+
+  /// What is packed is read and written before, at 12 bytes a clock; counted where there is another way.
+  double clocks_before(const TilePlan& plan) const {
+    if (!fp32_ || !reads_ || contraction::converts(plan)) return 0;
+    const contraction::Problem& problem = product_.problem;
+    const auto elements = static_cast<double>((problem.m + problem.n) * problem.k * problem.batches);
+    return 8 * elements / (12.0 * static_cast<double>(device_.sms)) + 6000;
+  }
+
+  const Product& product_;
+  const Device& device_;
+  const std::vector<Gene> genes_;
+  const bool fp32_, rounds_, reads_, approximates_;
+  std::vector<Genome> out_;
+};
+
+}  // namespace
+
+std::vector<Genome> contraction_seeds(const Product& product, const Device& device) {
+  return Guesses(product, device).all();
+}
+
+}  // namespace planish::codegen

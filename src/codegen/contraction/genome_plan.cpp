@@ -1,0 +1,48 @@
+#include "codegen/contraction/genome_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace planish::codegen::contraction {
+
+TilePlan plan_of(const Product& product, const Genome& genome, const Device& device) {
+  const auto value = [&](GeneName name, std::int64_t otherwise) {
+    return static_cast<int>(gene(genome, name, otherwise));
+  };
+  TilePlan plan;
+  const auto narrow = narrow_type(product.kernel, product.c);
+  plan.scheme = narrow ? Scheme::plain : value("passes", 3) == 1 ? Scheme::single : Scheme::split;
+  plan.element = narrow == DType::bf16 ? Element::bf16 : Element::f16;
+  plan.bm = value("tile_m", 128);
+  plan.turns = value("pingpong", 0);
+  plan.consumers = plan.turns != 0 ? 2 : plan.bm / 64;
+  plan.bn = value("tile_n", 128);
+  plan.bk = value("tile_k", 64);
+  plan.stages = value("stages", 3);
+  plan.promote_k = value("promote", 64);
+  plan.raster = value("raster", 8);
+  plan.split_k = value("split", 1);
+  plan.blocks = value("min_blocks", 1);
+  plan.maps = value("direct", 0) == 2 ? 1 : 0;
+  if (value("direct", 0) != 0) {
+    // A factor whose tile does not come in whole rows of 128 bytes is packed, whatever becomes of the other one.
+    if (product.direct_a && fits(product.direct_a->carrier, plan.bm)) plan.carrier_a = product.direct_a->carrier;
+    if (product.direct_b && fits(product.direct_b->carrier, plan.bn)) plan.carrier_b = product.direct_b->carrier;
+  }
+  return with_exchange(product.problem, with_strips(product.problem, plan), device.shared_bytes);
+}
+
+Genome with_all_packed(Genome genome) {
+  genome["direct"] = 0;
+  return genome;
+}
+
+bool has_boxes(const Product& product) {
+  return std::ranges::all_of(std::array{Operand::a, Operand::b}, [&](Operand operand) {
+    const auto& direct = product.direct(operand);
+    return !direct || is_box(product.c, operand, *direct);
+  });
+}
+
+}  // namespace planish::codegen::contraction

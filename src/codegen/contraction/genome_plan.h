@@ -1,0 +1,19 @@
+#pragma once
+
+#include "codegen/contraction/plan.h"
+#include "codegen/contraction/product.h"
+#include "codegen/genome.h"
+
+/// What genes of contractions say. Pure; thread-safe.
+namespace planish::codegen::contraction {
+
+/// The tile plan of a genome, legal or not.
+TilePlan plan_of(const Product& product, const Genome& genome, const Device& device);
+
+/// The same genome with all factors packed.
+Genome with_all_packed(Genome genome);
+
+/// Whether tensor maps can bring the factors that are not packed.
+bool has_boxes(const Product& product);
+
+}  // namespace planish::codegen::contraction
