@@ -53,8 +53,12 @@ int size_of(DType dtype) {
   return 0;
 }
 
+bool is_half(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
 bool is_floating(DType dtype) {
-  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+  return dtype == DType::f64 || dtype == DType::f32 || is_half(dtype);
 }
 
 bool is_integer(DType dtype) {

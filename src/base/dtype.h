@@ -16,6 +16,8 @@ std::optional<DType> dtype_from_name(std::string_view text);
 /// Bytes an element; 0 for `other`.
 int size_of(DType dtype);
 bool is_floating(DType dtype);
+/// f16 or bf16.
+bool is_half(DType dtype);
 /// Integers, not booleans.
 bool is_integer(DType dtype);
 

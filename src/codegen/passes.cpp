@@ -5,8 +5,7 @@ namespace planish::codegen {
 std::optional<DType> half_type(const Kernel& kernel, int factor) {
   const Node* node = &kernel.nodes[static_cast<std::size_t>(factor)];
   if (node->op == Op::cast && !node->rounds) node = &kernel.nodes[static_cast<std::size_t>(node->args[0])];
-  const bool half = node->dtype == DType::f16 || node->dtype == DType::bf16;
-  if (half && (node->op == Op::load || (node->op == Op::cast && node->rounds))) return node->dtype;
+  if (is_half(node->dtype) && (node->op == Op::load || (node->op == Op::cast && node->rounds))) return node->dtype;
   return std::nullopt;
 }
 

@@ -291,7 +291,7 @@ std::int64_t wrongly_split(const Brought& one, int (*run)(const char*, int, int,
   };
   for (std::int64_t product = 0; product < p.problem.batches; ++product) {
     for (std::int64_t row = 0; row < limit; row += rows) {
-      for (std::int64_t k = 0; k < p.problem.k; k += one.plan.bk) {
+      for (std::int64_t k = 0; k < extents_of(p.problem, one.plan).depth; k += one.plan.bk) {
         found += split(product, row, k);
         for (int r = 0; r < rows; ++r) {
           for (int x = 0; x < one.plan.bk; ++x) {
@@ -331,8 +331,9 @@ std::int64_t wrongly_split(const Brought& one, int (*run)(const char*, int, int,
 TEST_CASE(
     "fp32 that is split on its way lies where the tensor core looks for both parts, and large elements are noticed") {
   std::vector<Product> products;
-  for (const auto& sample : {samples::linear_sample(70, 96, 72), samples::mm_sample(72, 136, 200),
-                             samples::transposed_sample(136, 72, 40), samples::bmm_sample(2, 72, 40, 136)}) {
+  for (const auto& sample :
+       {samples::linear_sample(70, 96, 72), samples::linear_sample(64, 64, 192), samples::mm_sample(72, 136, 200),
+        samples::transposed_sample(136, 72, 40), samples::bmm_sample(2, 72, 40, 136)}) {
     auto product = product_of(sample.kernel);
     REQUIRE(product);
     REQUIRE(product->direct_a);
@@ -340,9 +341,11 @@ TEST_CASE(
   }
   std::vector<Brought> all;
   for (const Product& product : products) {
-    for (const auto& [bm, bn] : {std::array{64, 64}, std::array{128, 64}, std::array{64, 128}}) {
+    for (const auto& [bm, bn, promote] :
+         {std::array{64, 64, 64}, std::array{128, 64, 64}, std::array{64, 128, 64}, std::array{64, 64, 256}}) {
       TilePlan plan = plan_of(product, bm, bn, 64);
       plan.scheme = Scheme::split;
+      plan.promote_k = promote;  // whose stages may be more than there is of k
       for (const Operand operand : {Operand::a, Operand::b}) all.push_back({&product, operand, plan});
     }
   }

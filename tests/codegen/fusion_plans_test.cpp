@@ -307,3 +307,23 @@ TEST_CASE("what every reader of a convolution computes of its results first can 
   REQUIRE(task.whole.regions.size() == 3);
   CHECK(stores_alone(task, gelu));
 }
+
+TEST_CASE("equal kernels of unlike nodes are cut each by its own") {
+  GraphBuilder g;
+  int y = convolved(g);
+  for (const int clones : {0, 80}) {
+    if (clones > 0) {
+      const int w = g.input({32, 32, 1, 1});
+      y = g.node("conv2d.default", {V("input", y), V("weight", w)}, {8, 32, 32, 32});
+    }
+    y = g.node("gelu.default", {V("self", y)}, {8, 32, 32, 32});
+    for (int i = 0; i < clones; ++i) y = g.node("clone.default", {V("self", y)}, {8, 32, 32, 32});
+    y = g.node("_softmax.default", {V("self", y), I("dim", 3), B("half_to_float", false)}, {8, 32, 32, 32});
+  }
+  g.output(y);
+  const OnHopper task = with_products(g.graph);
+  const auto shifted = std::ranges::count_if(task.ways, [](const FusionPlan& way) {
+    return way.replaces.size() == 2 && way.by.size() == 2 && way.by[0].kernel.anchor == Anchor::contraction;
+  });
+  CHECK(shifted >= 2);
+}

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "codegen/compiled.h"
+#include "codegen/contraction/cuda_contraction.h"
 #include "codegen/contraction/pooled_epilogue.h"
 #include "codegen/contraction/product.h"
 #include "codegen/contraction_samples.h"
@@ -301,6 +302,29 @@ TEST_CASE("every pooled kernel has seeds, each legal and emitted, and none split
       REQUIRE(emitted);
       CHECK(emit(sample.kernel, h200(), genome)->source == emitted->source);
     }
+  }
+}
+
+TEST_CASE("windows of any size that a tile holds have guesses, and larger ones are no such kernel's") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const std::int64_t size : {2, 3, 5, 7, 9, 11, 13, 16, 17, 31, 63}) {
+      CAPTURE(size);
+      const auto sample = samples::contraction_sample("linear_pool", "", 0, [&](GraphBuilder& g) {
+        const int a = g.input({256, 512}, dtype), b = g.input({size * 128, 512}, dtype);
+        const int y = g.node("linear.default", {V("input", a), V("weight", b)}, {256, size * 128}, dtype);
+        return samples::with_pool(g, y, {256, size * 128}, {size}, false, dtype);
+      });
+      REQUIRE(sample.kernel.anchor == Anchor::contraction);
+      const bool can = tensor_cores_lack(sample.kernel, h200()).empty();
+      CHECK(can == (size <= (dtype == DType::f32 ? 16 : 31)));
+      CHECK(seeds(sample.kernel, h200()).empty() == !can);
+    }
+  }
+  for (const Values& sizes : std::vector<Values>{{5, 5}, {3, 3}, {2, 7}, {8, 1}, {7, 2}}) {
+    const auto sample = samples::conv_sample({.x = {2, 32, 64, 64}, .w = {64, 32, 3, 3}, .padding = 1, .pool = sizes});
+    REQUIRE(sample.kernel.anchor == Anchor::contraction);
+    REQUIRE(tensor_cores_lack(sample.kernel, h200()).empty());
+    CHECK_FALSE(seeds(sample.kernel, h200()).empty());
   }
 }
 

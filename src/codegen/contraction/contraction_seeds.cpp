@@ -118,7 +118,12 @@ class Guesses {
 
   Ranked ranked(const Tiles& choices, std::int64_t passes, std::int64_t direct) const {
     Ranked found;
-    for (const Tile& tile : choices) {
+    const bool sheds = rounds_ || product_.problem.folding;  // stages that do not fit beside the rest
+    for (Tile tile : choices) {
+      if (product_.problem.folding) {  // whole windows
+        const std::int64_t least = contraction::least_columns(product_.problem);
+        tile.n = std::max(least, tile.n / least * least);
+      }
       for (const std::int64_t split : genes_.back().choices) {
         Genome genome{{"tile_m", tile.m}, {"tile_n", tile.n}, {"tile_k", tile.k},          {"stages", tile.stages},
                       {"raster", 8},      {"split", split},   {"min_blocks", tile.blocks}, {"pingpong", tile.pingpong}};
@@ -130,8 +135,9 @@ class Guesses {
           return !contraction_illegal(product_, device_, genome).empty() ||
                  (genome["stages"] > 4 && plan_of(product_, genome, device_).exchange < tile.n);
         };
-        while (rounds_ && genome["stages"] > 2 && crowded()) --genome["stages"];
+        while (sheds && genome["stages"] > 2 && crowded()) --genome["stages"];
         if (!contraction_illegal(product_, device_, genome).empty()) continue;
+        if (std::ranges::find(found, genome, &std::pair<double, Genome>::second) != found.end()) continue;
         const double cost = clocks(tile, passes, plan_of(product_, genome, device_));
         found.emplace_back(cost, std::move(genome));
       }

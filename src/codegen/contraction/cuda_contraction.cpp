@@ -42,6 +42,7 @@ std::string tensor_cores_lack(const Kernel& kernel, const Device& device) {
   const auto product = contraction::product_of(kernel);
   if (!product) return product.error().message;
   if (const Status able = contraction::computable(*product); !able) return able.error().message;
+  if (contraction::tile_widths(product->problem, true).empty()) return "windows that no tile holds";
   const Genome smallest{
       {"tile_m", 64}, {"tile_n", contraction::least_columns(product->problem)}, {"tile_k", 32}, {"stages", 2}};
   const Status fits = contraction::check(product->problem, plan_of(*product, smallest, device), device.shared_bytes);
@@ -57,8 +58,7 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   const bool wide = !fp32 || rounds;
   std::vector<Gene> genes;
   genes.push_back({"tile_m", wide ? std::vector<std::int64_t>{64, 128, 192} : std::vector<std::int64_t>{64, 128}});
-  genes.push_back({"tile_n", wide ? std::vector<std::int64_t>{16, 32, 64, 96, 128, 160, 192, 224, 256}
-                                  : std::vector<std::int64_t>{16, 32, 48, 64, 80, 96, 112, 128}});
+  genes.push_back({"tile_n", contraction::tile_widths(problem, wide)});
   genes.push_back({"tile_k", {32, 64, 128}});
   genes.push_back({"stages", {2, 3, 4, 5, 6, 7, 8}});
   if (rounds) genes.push_back({"passes", {3, 1}});

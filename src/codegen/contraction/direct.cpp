@@ -149,7 +149,7 @@ std::string print_splitting(const Problem& problem, const TilePlan& plan, Operan
   const int apart = part_offset(problem, plan, operand, 1) - part_offset(problem, plan, operand, 0);
   const bool along_k = carrier(plan, operand) == Carrier::along_k;
   const bool whole = limit % rows == 0;
-  const bool deep = problem.k % (std::int64_t{plan.bk} * plan.split_k) == 0;
+  const bool deep = extents_of(problem, plan).depth == problem.k;
   const int across = rows / 8, step = std::max(1, 128 / across);
   std::string out;
   const auto line = [&](const std::string& text) { out += text + "\n"; };
@@ -217,7 +217,7 @@ std::string print_bringing(const Problem& problem, const TilePlan& plan, Operand
   const int rows = tile_rows(plan, operand), places = bringing_places(plan, operand);
   const bool along_k = carrier(plan, operand) == Carrier::along_k;
   const bool whole = limit % rows == 0;
-  const bool deep = problem.k % (std::int64_t{plan.bk} * plan.split_k) == 0;
+  const bool deep = extents_of(problem, plan).depth == problem.k;
   std::string out;
   const auto line = [&](const std::string& text) { out += text + "\n"; };
   line(fmt::format("TC_FN void tc_find_{}(int (&at)[{}], int product, int row, int thread) {{", name, places));

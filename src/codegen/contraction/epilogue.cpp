@@ -25,10 +25,6 @@ constexpr std::string_view share_text =
     "__device__ constexpr int tc_share(int count, int most) { return count < 1 ? 1 : count % most == 0 ? most : "
     "tc_share(count, most - 1); }";
 
-bool is_half(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16;
-}
-
 constexpr std::int64_t rows_at_once = 8;  ///< of a call, or one (see Attachment)
 
 /// Prints `tc_store`. Names in the text: `r` and `j` a row and a column of the call, `at` the result's column, `ok`

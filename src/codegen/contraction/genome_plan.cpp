@@ -33,6 +33,17 @@ TilePlan plan_of(const Product& product, const Genome& genome, const Device& dev
   return with_exchange(product.problem, with_strips(product.problem, plan), device.shared_bytes);
 }
 
+std::vector<std::int64_t> tile_widths(const Problem& problem, bool wide) {
+  if (!problem.folding)
+    return wide ? std::vector<std::int64_t>{16, 32, 64, 96, 128, 160, 192, 224, 256}
+                : std::vector<std::int64_t>{16, 32, 48, 64, 80, 96, 112, 128};
+  // Whole windows.
+  std::vector<std::int64_t> widths;
+  const std::int64_t least = least_columns(problem);
+  for (std::int64_t width = least; width <= (wide ? 256 : 128); width += least) widths.push_back(width);
+  return widths;
+}
+
 Genome with_all_packed(Genome genome) {
   genome["direct"] = 0;
   return genome;

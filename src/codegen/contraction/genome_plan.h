@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "codegen/contraction/plan.h"
 #include "codegen/contraction/product.h"
 #include "codegen/genome.h"
@@ -9,6 +12,9 @@ namespace planish::codegen::contraction {
 
 /// The tile plan of a genome, legal or not.
 TilePlan plan_of(const Product& product, const Genome& genome, const Device& device);
+
+/// Columns that tiles may have; `wide`: of a product whose sums leave registers for more.
+std::vector<std::int64_t> tile_widths(const Problem& problem, bool wide);
 
 /// The same genome with all factors packed.
 Genome with_all_packed(Genome genome);

@@ -397,7 +397,8 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
   }
   const Extents e = extents_of(problem, plan);
   constexpr std::int64_t limit = std::int64_t{1} << 31;
-  if (e.rows_a >= limit || e.rows_b >= limit || e.depth >= limit || e.tiles >= limit) {
+  // What slides has places that no tile has columns for.
+  if (e.rows_a >= limit || e.rows_b >= limit || problem.n >= limit || e.depth >= limit || e.tiles >= limit) {
     return bad("an extent exceeds 2^31");
   }
   return {};

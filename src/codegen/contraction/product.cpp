@@ -93,7 +93,7 @@ Status computable(const Product& product) {
   if (std::ranges::any_of(kernel.nodes, gathers)) return no("places known at run time alone");
   const auto in_f32 = [&](int id) {
     const DType dtype = kernel.nodes[static_cast<std::size_t>(id)].dtype;
-    return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+    return dtype == DType::f32 || is_half(dtype);
   };
   if (!in_f32(product.c.first) || !in_f32(product.c.second)) return no("factors that are not computed in f32");
   if (wasted(product) && narrow_type(kernel, product.c))

@@ -69,10 +69,9 @@ class Position : public FoldState {
  public:
   std::vector<FoldField> identity(const Kernel& kernel, const Reduction& reduction) const override {
     const DType value = kernel.nodes[static_cast<std::size_t>(reduction.arg)].dtype;
-    return {
-        field("v", value == DType::f16 || value == DType::bf16 ? DType::f32 : value, neutral(reduction.kind, value)),
-        short_position(kernel, reduction.at) ? field("i", DType::i32, "2147483647")
-                                             : field("i", DType::i64, "9223372036854775807LL")};
+    return {field("v", is_half(value) ? DType::f32 : value, neutral(reduction.kind, value)),
+            short_position(kernel, reduction.at) ? field("i", DType::i32, "2147483647")
+                                                 : field("i", DType::i64, "9223372036854775807LL")};
   }
   std::string absorb(const Kernel& kernel, const Fold& fold, const FieldName& a, const std::string& value,
                      const std::string& at) const override {

@@ -610,8 +610,7 @@ CudaPlan plan_of(const Kernel& kernel, const PlanFacts& facts, const Device& dev
   plan.row = kernel.has_rows();
   plan.columns = facts.columns;
   plan.wide = facts.wide;
-  plan.narrow = std::ranges::all_of(kernel.outputs,
-                                    [](const Output& o) { return o.dtype == DType::f16 || o.dtype == DType::bf16; });
+  plan.narrow = std::ranges::all_of(kernel.outputs, [](const Output& o) { return is_half(o.dtype); });
   plan.inner_domain = range_of(static_cast<int>(kernel.space.extents.size()) - kernel.inner,
                                static_cast<int>(kernel.space.extents.size()));
   take_genes(kernel, facts, genome, plan);

@@ -174,7 +174,7 @@ std::string_view computing_type(DType dtype) {
 }
 
 std::string_view storage_type(DType dtype) {
-  if (dtype == DType::f16 || dtype == DType::bf16) return "unsigned short";
+  if (is_half(dtype)) return "unsigned short";
   if (dtype == DType::boolean) return "unsigned char";
   return computing_type(dtype);
 }

@@ -232,7 +232,7 @@ std::string triton_stored(std::string_view expression, DType from, DType to) {
 }
 
 std::string triton_loaded(std::string_view expression, DType stored) {
-  if (stored == DType::f16 || stored == DType::bf16) return fmt::format("{}.to(tl.float32)", expression);
+  if (is_half(stored)) return fmt::format("{}.to(tl.float32)", expression);
   if (stored == DType::boolean) return fmt::format("({} != 0)", expression);
   return std::string(expression);
 }

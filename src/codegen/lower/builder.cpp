@@ -7,7 +7,7 @@
 namespace planish::codegen {
 
 DType compute_dtype(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
+  return is_half(dtype) ? DType::f32 : dtype;
 }
 
 DType accumulate_dtype(DType dtype) {
@@ -100,7 +100,7 @@ int Builder::gather(int load, std::vector<int> args, std::vector<std::int64_t> s
 }
 
 int Builder::cast(int node, DType dtype, bool rounds) {
-  const bool half = dtype == DType::f16 || dtype == DType::bf16;
+  const bool half = is_half(dtype);
   const DType to = half && rounds ? dtype : compute_dtype(dtype);
   const Node from = at(node);
   if (from.dtype == to) return node;

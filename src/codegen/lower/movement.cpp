@@ -12,7 +12,7 @@ using ir::IndexExpr;
 
 Result<int> cast(const Site& s) {
   PLANISH_TRY(const int node, s.low.value(s.args.value("self"), s.coords));
-  const bool half = s.out_dtype == DType::f16 || s.out_dtype == DType::bf16;
+  const bool half = is_half(s.out_dtype);
   return s.b.cast(node, s.out_dtype, half && s.low.info(s.args.value("self")).dtype != s.out_dtype);
 }
 

@@ -112,7 +112,7 @@ class FusionPlanner {
           best = FusionPlan{{std::min(a, b), std::max(a, b)}, std::move(*by), mine};
           return true;
         };
-        const std::vector<std::string> kind{keys_[a], keys_[b]};
+        const std::vector<std::string> kind{keys_[a], keys_[b], std::to_string(theirs.size())};
         if (const auto before = known.find(kind); before != known.end()) {
           if (before->second) take(picked(theirs, *before->second));
         } else if (known.size() < options_.most_tried) {
@@ -523,6 +523,11 @@ class FusionPlanner {
         if (shown || std::ranges::any_of(users, [&](int user) { return rest.contains(user); })) outputs.push_back(*out);
       }
     }
+    // What a reader gives out is its own to make.
+    const auto hoists = [&](int v) { return made_by(v, first); };
+    if (std::ranges::any_of(readers,
+                            [&](std::size_t r) { return std::ranges::any_of(partition_.regions[r].outputs, hoists); }))
+      return std::nullopt;
     std::vector<Region> by;
     double before = seconds(partition_.regions[region]);
     auto whole = lowered(first, outputs, partition_.regions[region].given);
