@@ -75,8 +75,9 @@ class Printer {
   void sources();
   void copies();
   void bring();
-  void load();
-  void put();
+  void load(Operand operand, const std::string& k);
+  void put(Operand operand);
+  void put_both();
   void slide();
   void advance();
   void pass();
@@ -288,13 +289,17 @@ void Printer::feeder() {
   }
   walk(false);
   sources();
+  for (const Operand operand : unpacked()) {
+    if (splits) line("TcEight v_" + name_of(operand) + "[" + number(chunks_converted(plan_, operand)) + "];");
+  }
+  if (splits) load(Operand::a, "0");
   line("for (int k = 0; k < " + number(depth_) + "; ++k) {");
-  if (splits) load();
+  if (splits) load(Operand::b, "k");
   line("tc_poll(empty + stage * 8, parity ^ 1);");
   line("const u32 at = base + stage * " + number(stage_bytes(problem_, plan_)) + ";");
   if (!all || unpacked().size() < 2) copies();
   if (splits)
-    put();
+    put_both();
   else if (all)
     bring();
   advance();
@@ -378,23 +383,27 @@ void Printer::copies() {
   if (brings(plan_)) line("}");
 }
 
-/// A stage of operands of fp32, on its way into registers while the stage's place may be in use.
-void Printer::load() {
-  for (const Operand operand : unpacked()) {
-    const std::string name = name_of(operand);
-    line("TcEight v_" + name + "[" + number(chunks_converted(plan_, operand)) + "];");
-    line("tc_load_" + name + "(v_" + name + ", " + name + "0, at_" + name + ", begin + k * " + number(plan_.bk) +
-         ", threadIdx.x);");
-  }
+/// Asks for an operand's chunks of the stage `k`, of fp32, into registers.
+void Printer::load(Operand operand, const std::string& k) {
+  const std::string name = name_of(operand);
+  line("tc_load_" + name + "(v_" + name + ", " + name + "0, at_" + name + ", begin + " + k + " * " + number(plan_.bk) +
+       ", threadIdx.x);");
 }
 
 /// The same split and stored.
-void Printer::put() {
-  for (const Operand operand : unpacked()) {
-    const std::string name = name_of(operand);
-    line("tc_put_" + name + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", v_" + name + ", top_" +
-         name + ", threadIdx.x);");
-  }
+void Printer::put(Operand operand) {
+  const std::string name = name_of(operand);
+  line("tc_put_" + name + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", v_" + name + ", top_" +
+       name + ", threadIdx.x);");
+}
+
+/// A stage of both: one is on its way while the other is split.
+void Printer::put_both() {
+  put(Operand::a);
+  line("if (k + 1 < " + number(depth_) + ") {");
+  load(Operand::a, "(k + 1)");
+  line("}");
+  put(Operand::b);
   line("tc_shown();");
   line("__syncwarp();");
   line("if (threadIdx.x % 32 == 0) tc_leave(full + stage * 8);");
