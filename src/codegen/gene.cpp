@@ -268,7 +268,7 @@ constexpr std::array<GeneInfo, gene_names.size()> all{{
      {{more_in_flight, 0, 0.5}, {less_coordination, 0, 0.3}}},
     {"direct",
      tensor,
-     "factors of 16 bits are read where they lie, not packed before; 2: by tensor maps",
+     "factors are read where they lie, not packed before: fp32 is split on its way; 2: by tensor maps",
      {{less_traffic, +1, 0.7}, {less_coordination, -1, 0.3}}},
 }};
 static_assert([] {
