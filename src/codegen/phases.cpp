@@ -161,6 +161,23 @@ bool apart(Kernel kernel, int v) {
 
 }  // namespace
 
+void change_space(Kernel& kernel, const std::vector<IndexExpr>& replacements, ir::Space space) {
+  const auto into = [&](IndexExpr& e) { e = ir::substitute(e, replacements, space); };
+  const auto all_into = [&](std::vector<Bound>& bounds) {
+    for (Bound& bound : bounds) into(bound.e);
+    std::erase_if(bounds, [&](const Bound& bound) { return ir::always(bound, space); });
+  };
+  for (Node& node : kernel.nodes) {
+    into(node.index);
+    all_into(node.where);
+  }
+  for (Output& output : kernel.outputs) {
+    into(output.index);
+    all_into(output.where);
+  }
+  kernel.space = std::move(space);
+}
+
 std::vector<IndexExpr> split(Kernel& kernel, int variable, std::int64_t by, std::int64_t shift) {
   const std::int64_t extent = kernel.space.extents[static_cast<std::size_t>(variable)];
   ir::Space space = kernel.space;
@@ -175,22 +192,11 @@ std::vector<IndexExpr> split(Kernel& kernel, int variable, std::int64_t by, std:
     }
     replacements.push_back(std::move(e));
   }
-  const auto into = [&](IndexExpr& e) { e = ir::substitute(e, replacements, space); };
-  const auto all_into = [&](std::vector<Bound>& bounds) {
-    for (Bound& bound : bounds) into(bound.e);
-    std::erase_if(bounds, [&](const Bound& bound) { return ir::always(bound, space); });
-  };
-  for (Node& node : kernel.nodes) {
-    into(node.index);
-    all_into(node.where);
-  }
+  change_space(kernel, replacements, std::move(space));
   for (Output& output : kernel.outputs) {
-    into(output.index);
-    all_into(output.where);
     const Bound there{replacements[static_cast<std::size_t>(variable)], 0, extent};
-    if (!ir::always(there, space)) output.where.push_back(there);
+    if (!ir::always(there, kernel.space)) output.where.push_back(there);
   }
-  kernel.space = std::move(space);
   return replacements;
 }
 

@@ -24,6 +24,9 @@ struct Phased {
   std::vector<ir::Bound> taps;
 };
 
+/// Puts replacements[i], over the new space, for variable i wherever the kernel knows it. Bounds that always hold go.
+void change_space(Kernel& kernel, const std::vector<ir::IndexExpr>& replacements, ir::Space space);
+
 /// The kernel over i and r in place of `variable` v = by · i - shift + r, one of the outer: i has its place, r < by
 /// comes behind it, and all variables after it move up by one. 0 <= shift < by. Returns what stands for each former
 /// variable, over the new space.

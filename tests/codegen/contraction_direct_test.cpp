@@ -17,6 +17,7 @@
 #include "codegen/contraction_executor.h"
 #include "codegen/contraction_samples.h"
 #include "codegen/emit/expression.h"
+#include "codegen/factor_elements.h"
 
 namespace planish::codegen {
 namespace {
@@ -56,15 +57,19 @@ TilePlan plan_of(const Product& product, int bm, int bn, int bk) {
   return plan;
 }
 
+/// A namespace, left open, with what a feeder calls.
+std::string functions_of(const Brought& one, std::size_t number) {
+  const Product& p = *one.product;
+  return fmt::format("namespace k{} {{\n", number) + print_places(p.kernel, p.c, one.operand, *p.direct(one.operand)) +
+         print_bringing(p.problem, one.plan, one.operand);
+}
+
 /// `runN(memory, product, row, k, out)`: a stage's part, brought by 128 threads; returns how often each 16 bytes were
 /// written, all the same, or -1.
 std::string source_of(const Brought& one, std::size_t number) {
-  const char name = one.operand == Operand::a ? 'a' : 'b';
-  const Product& p = *one.product;
+  const char name = letter(one.operand);
   const int bytes = tile_rows(one.plan, one.operand) * one.plan.bk * 2;
-  std::string text = fmt::format("namespace k{} {{\n", number);
-  text += print_places(p.kernel, p.c, one.operand, *p.direct(one.operand));
-  text += print_bringing(p.problem, one.plan, one.operand);
+  std::string text = functions_of(one, number);
   text += fmt::format(
       "extern \"C\" int run{0}(const char* memory, int product, int row, int k, void* out) {{\n"
       "  memset(times, 0, sizeof times);\n"
@@ -75,22 +80,6 @@ std::string source_of(const Brought& one, std::size_t number) {
       "  memcpy(out, stage, {4});\n  return times[0];\n}}\n}}\n",
       number, bringing_places(one.plan, one.operand), name, bytes / 16, bytes);
   return text;
-}
-
-/// Settings of `variables` at the position `linear`.
-void decode(const Kernel& kernel, const std::vector<int>& variables, std::int64_t linear,
-            std::vector<std::int64_t>& values) {
-  for (std::size_t i = variables.size(); i-- > 0;) {
-    const std::int64_t extent = kernel.space.extent(variables[i]);
-    values[static_cast<std::size_t>(variables[i])] = linear % extent;
-    linear /= extent;
-  }
-}
-
-/// The load that a factor is.
-const Node& load_of(const Kernel& kernel, int factor) {
-  const Node& node = kernel.nodes[static_cast<std::size_t>(factor)];
-  return node.op == Op::load ? node : kernel.nodes[static_cast<std::size_t>(node.args[0])];
 }
 
 /// Elements of all of a product's tiles and stages that are not what they should be.
@@ -249,12 +238,9 @@ static bool tc_plain(unsigned top) { return top < 0x47000000u; }
 /// `run(memory, product, row, k, out, top)`: both parts of a stage's operand, split by 128 threads; returns how often
 /// each 16 bytes were written, all the same, or -1. `top`: of each thread, whether tc_doubt() said so.
 std::string splitting_source(const Brought& one, std::size_t number) {
-  const char name = one.operand == Operand::a ? 'a' : 'b';
-  const Product& p = *one.product;
+  const char name = letter(one.operand);
   const int bytes = tile_rows(one.plan, one.operand) * one.plan.bk * 4;
-  std::string text = fmt::format("namespace k{} {{\n", number);
-  text += print_places(p.kernel, p.c, one.operand, *p.direct(one.operand));
-  text += print_bringing(p.problem, one.plan, one.operand);
+  std::string text = functions_of(one, number);
   text += fmt::format(
       "extern \"C\" int run{0}(const char* memory, int product, int row, int k, void* out, int* odd) {{\n"
       "  memset(times, 0, sizeof times);\n"

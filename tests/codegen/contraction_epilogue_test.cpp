@@ -17,25 +17,13 @@
 #include "codegen/contraction_samples.h"
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/expression.h"
+#include "codegen/epilogue_machine.h"
 
 namespace planish::codegen {
 namespace {
 
-constexpr const char* machine = R"(#include <cmath>
-#include <cstdint>
-#define TC_FN static inline
-#define __device__
-#define __restrict__
-#define __ldg(p) (*(p))
-#define PL_FN static inline
-PL_FN float pl_fast_rcp(float x) { return 1.0f / x; }
-PL_FN float pl_fast_exp2(float x) { return exp2f(x); }
-PL_FN float pl_fast_exp(float x) { return expf(x); }
-PL_FN float pl_fast_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
-PL_FN float pl_fast_sqrt(float x) { return sqrtf(x); }
-PL_FN float pl_fast_tanh(float x) { return tanhf(x); }
-PL_FN float pl_fast_div(float a, float b) { return a / b; }
-static float sum_at(int batch, int y, int x) { return (float)(((batch * 31 + y) * 977 + x) % 8191) / 64.0f - 60.0f; }
+constexpr const char* sums =
+    R"(static float sum_at(int batch, int y, int x) { return (float)(((batch * 31 + y) * 977 + x) % 8191) / 64.0f - 60.0f; }
 )";
 constexpr int widths[] = {32, 96, 192, 256};  ///< columns of a call
 constexpr int last_way = std::size(widths);   ///< one result at a time
@@ -111,7 +99,8 @@ TEST_CASE("what warps store of tiles of any width is what is stored result by re
        {samples::convolution_samples(false), samples::transposed_samples(false), samples::attention_samples(false)})
     all.insert(all.end(), more.begin(), more.end());
   std::vector<Tiled> products;
-  std::string source = machine + std::string(printing::prelude(false)) + std::string(printing::math_prelude());
+  std::string source = epilogue_machine + std::string(sums) + std::string(printing::prelude(false)) +
+                       std::string(printing::math_prelude());
   for (const auto& sample : all) {
     CAPTURE(sample.name);
     Tiled one = tiled(sample);

@@ -19,6 +19,8 @@
 #include "codegen/devices.h"
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/expression.h"
+#include "codegen/epilogue_machine.h"
+#include "codegen/factor_elements.h"
 #include "codegen/interpreter.h"
 #include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
@@ -100,23 +102,10 @@ void check_close(const std::vector<double>& found, const std::vector<double>& wa
 }
 
 /// The factor's value at a point: a load, or 0 where it reads nothing.
-double element(const Product& product, const Tensors& inputs, int factor, const Values& at) {
-  const Node* node = &product.kernel.nodes[static_cast<std::size_t>(factor)];
-  while (node->op == Op::cast) node = &product.kernel.nodes[static_cast<std::size_t>(node->args[0])];
-  REQUIRE(node->op == Op::load);
-  for (const auto& bound : node->where) {
-    const std::int64_t e = bound.e.evaluate(at);
-    if (e < bound.lo || e >= bound.hi) return 0;
-  }
-  return inputs[static_cast<std::size_t>(node->input)].at(static_cast<std::size_t>(node->index.evaluate(at)));
-}
-
-void spread(const Kernel& kernel, std::int64_t linear, const std::vector<int>& variables, Values& at) {
-  for (std::size_t i = variables.size(); i-- > 0;) {
-    const auto v = static_cast<std::size_t>(variables[i]);
-    at[v] = linear % kernel.space.extents[v];
-    linear /= kernel.space.extents[v];
-  }
+double value_of_factor(const Product& product, const Tensors& inputs, int factor, const Values& at) {
+  const auto place = element(product.kernel, factor, at);
+  const int input = load_of(product.kernel, factor).input;
+  return place ? inputs[static_cast<std::size_t>(input)].at(static_cast<std::size_t>(*place)) : 0;
 }
 
 /// What tensor cores sum up for every product, row and position; NaN at positions behind the last of a dim.
@@ -128,8 +117,8 @@ std::vector<float> sums_of(const Product& product, const Tensors& inputs) {
     for (std::int64_t row = 0; row < c.rows; ++row) {
       for (std::int64_t position = 0; position < positions; ++position) {
         Values at(product.kernel.space.extents.size(), 0);
-        spread(product.kernel, batch, c.batch, at);
-        spread(product.kernel, row, c.m, at);
+        decode(product.kernel, c.batch, batch, at);
+        decode(product.kernel, c.m, row, at);
         bool there = true;
         if (product.sliding) {
           std::int64_t left = position;
@@ -139,14 +128,14 @@ std::vector<float> sums_of(const Product& product, const Tensors& inputs) {
             there = there && left % slide.places < slide.rows;
             left /= slide.places;
           }
-          spread(product.kernel, left, product.sliding->apart, at);
+          decode(product.kernel, product.sliding->apart, left, at);
         } else {
-          spread(product.kernel, position, c.n, at);
+          decode(product.kernel, c.n, position, at);
         }
         double sum = there ? 0 : std::numeric_limits<double>::quiet_NaN();
         for (std::int64_t k = 0; there && k < c.depth; ++k) {
-          spread(product.kernel, k, c.k, at);
-          sum += element(product, inputs, c.first, at) * element(product, inputs, c.second, at);
+          decode(product.kernel, c.k, k, at);
+          sum += value_of_factor(product, inputs, c.first, at) * value_of_factor(product, inputs, c.second, at);
         }
         all.push_back(static_cast<float>(sum));
       }
@@ -155,22 +144,6 @@ std::vector<float> sums_of(const Product& product, const Tensors& inputs) {
   return all;
 }
 
-constexpr const char* machine = R"(#include <cmath>
-#include <cstdint>
-#define TC_FN static inline
-#define __device__
-#define __restrict__
-#define __ldg(p) (*(p))
-#define PL_FN static inline
-PL_FN float pl_fast_rcp(float x) { return 1.0f / x; }
-PL_FN float pl_fast_exp2(float x) { return exp2f(x); }
-PL_FN float pl_fast_exp(float x) { return expf(x); }
-PL_FN float pl_fast_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
-PL_FN float pl_fast_sqrt(float x) { return sqrtf(x); }
-PL_FN float pl_fast_tanh(float x) { return tanhf(x); }
-PL_FN float pl_fast_div(float a, float b) { return a / b; }
-)";
-
 /// run(sums, in, out): all tiles of a plan, as the main loop hands them on.
 std::string source_of(const Product& product, const contraction::TilePlan& plan) {
   const auto epilogue = contraction::print_pooled_epilogue(product, plan);
@@ -178,7 +151,7 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
   const auto extents = contraction::extents_of(problem, plan);
   std::string arguments;
   for (const int i : epilogue.inputs) arguments += fmt::format("in[{}], ", i);
-  std::string text = machine + std::string(printing::prelude(false)) + std::string(printing::math_prelude());
+  std::string text = epilogue_machine + std::string(printing::prelude(false)) + std::string(printing::math_prelude());
   text += epilogue.text;
   text += "extern \"C\" void run(const float* sums, const float** in, float* out) {\n";
   std::string runs;

@@ -11,6 +11,7 @@
 #include "codegen/contraction/product.h"
 #include "codegen/contraction_samples.h"
 #include "codegen/devices.h"
+#include "codegen/factor_elements.h"
 #include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
 
@@ -23,32 +24,13 @@ using samples::conv_sample;
 using samples::convolution_samples;
 using Values = std::vector<std::int64_t>;
 
-/// The element that the factor's load reads at a point of the space; nothing where it reads none.
-std::optional<std::int64_t> element(const Kernel& kernel, int factor, const Values& at) {
-  const Node* node = &kernel.nodes[static_cast<std::size_t>(factor)];
-  while (node->op == Op::cast) node = &kernel.nodes[static_cast<std::size_t>(node->args[0])];
-  REQUIRE(node->op == Op::load);
-  for (const auto& bound : node->where) {
-    const std::int64_t e = bound.e.evaluate(at);
-    if (e < bound.lo || e >= bound.hi) return std::nullopt;
-  }
-  return node->index.evaluate(at);
-}
-
 /// The point of `by_place` that a stored place stands for; nothing where a row of places ends before.
 std::optional<Values> point_of(const Kernel& kernel, const Sliding& sliding, std::int64_t place, std::int64_t channel) {
   Values at(kernel.space.extents.size(), 0);
   std::int64_t position = place % sliding.positions();
   std::int64_t phase = place / sliding.positions() / sliding.chunks;
-  const auto spread = [&](std::int64_t linear, const std::vector<int>& variables) {
-    for (std::size_t i = variables.size(); i-- > 0;) {
-      const auto v = static_cast<std::size_t>(variables[i]);
-      at[v] = linear % kernel.space.extents[v];
-      linear /= kernel.space.extents[v];
-    }
-  };
-  spread(position / sliding.plane, sliding.apart);
-  spread(channel, sliding.channels);
+  decode(kernel, sliding.apart, position / sliding.plane, at);
+  decode(kernel, sliding.channels, channel, at);
   position %= sliding.plane;
   for (std::size_t i = sliding.slides.size(); i-- > 0;) {
     const auto& slide = sliding.slides[i];

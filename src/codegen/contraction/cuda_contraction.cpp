@@ -42,7 +42,6 @@ std::string tensor_cores_lack(const Kernel& kernel, const Device& device) {
   const auto product = contraction::product_of(kernel);
   if (!product) return product.error().message;
   if (const Status able = contraction::computable(*product); !able) return able.error().message;
-  if (contraction::tile_widths(product->problem, true).empty()) return "windows that no tile holds";
   const Genome smallest{
       {"tile_m", 64}, {"tile_n", contraction::least_columns(product->problem)}, {"tile_k", 32}, {"stages", 2}};
   const Status fits = contraction::check(product->problem, plan_of(*product, smallest, device), device.shared_bytes);

@@ -140,17 +140,42 @@ int bringing_places(const TilePlan& plan, Operand operand) {
 
 namespace {
 
+/// What the text of a feeder knows of an operand's tiles and stages.
+struct Brought {
+  char name;
+  int rows, places;
+  int across, step;  ///< along rows: chunks of a column; columns that all threads bring at once
+  bool along_k;
+  bool whole, deep;    ///< no tile, and no stage, reaches beyond what there is
+  std::int64_t limit;  ///< rows that there are
+};
+
+Brought brought(const Problem& problem, const TilePlan& plan, Operand operand) {
+  const std::int64_t limit = operand == Operand::a ? problem.m : problem.n;
+  const int rows = tile_rows(plan, operand), across = rows / 8;
+  return {.name = letter(operand),
+          .rows = rows,
+          .places = bringing_places(plan, operand),
+          .across = across,
+          .step = std::max(1, 128 / across),
+          .along_k = carrier(plan, operand) == Carrier::along_k,
+          .whole = limit % rows == 0,
+          .deep = extents_of(problem, plan).depth == problem.k,
+          .limit = limit};
+}
+
+// A row of 128 bytes is eight chunks, whose places are changed by the row's number: so the eight rows that a tensor
+// core reads at once, and the eight chunks that neighbouring threads write, meet in no bank.
+constexpr std::string_view place_along_k = "thread / 8 * 128 + (thread % 8 ^ thread / 8 % 8) * 16";
+std::string place_along_rows(const TilePlan& plan) {
+  return fmt::format("chunk / 8 * {} + y / 8 * 1024 + y % 8 * 128 + (chunk % 8 ^ y % 8) * 16", plan.bk * 128);
+}
+
 /// The functions that split an operand of fp32: tc_load_a, tc_put_a and tc_doubt_a (see print_bringing()).
 std::string print_splitting(const Problem& problem, const TilePlan& plan, Operand operand) {
-  const char name = letter(operand);
-  const std::int64_t limit = operand == Operand::a ? problem.m : problem.n;
-  const int rows = tile_rows(plan, operand), places = bringing_places(plan, operand);
+  const auto [name, rows, places, across, step, along_k, whole, deep, limit] = brought(problem, plan, operand);
   const int chunks = chunks_converted(plan, operand), tops = splitting_tops(plan, operand);
   const int apart = part_offset(problem, plan, operand, 1) - part_offset(problem, plan, operand, 0);
-  const bool along_k = carrier(plan, operand) == Carrier::along_k;
-  const bool whole = limit % rows == 0;
-  const bool deep = extents_of(problem, plan).depth == problem.k;
-  const int across = rows / 8, step = std::max(1, 128 / across);
   std::string out;
   const auto line = [&](const std::string& text) { out += text + "\n"; };
   const auto each_chunk = [&](const auto& print) {
@@ -175,13 +200,11 @@ std::string print_splitting(const Problem& problem, const TilePlan& plan, Operan
   line(fmt::format("TC_FN void tc_put_{}(u32 to, const TcEight (&v)[{}], unsigned (&top)[{}], int thread) {{", name,
                    chunks, tops));
   each_chunk([&] {
-    line(along_k
-             ? fmt::format("    const int i = c % {0};\n    const u32 place = c / {0} * {1} + i * 2048 + thread / 8 "
-                           "* 128 + (thread % 8 ^ thread / 8 % 8) * 16;",
-                           places, rows * 128)
-             : fmt::format("    const int y = c * {0} + thread / {1}, chunk = thread % {1};\n    const u32 place = "
-                           "chunk / 8 * {2} + y / 8 * 1024 + y % 8 * 128 + (chunk % 8 ^ y % 8) * 16;",
-                           step, across, plan.bk * 128));
+    line(along_k ? fmt::format("    const int i = c % {0};\n    const u32 place = c / {0} * {1} + i * 2048 + {2};",
+                               places, rows * 128, place_along_k)
+                 : fmt::format(
+                       "    const int y = c * {0} + thread / {1}, chunk = thread % {1};\n    const u32 place = {2};",
+                       step, across, place_along_rows(plan)));
     line(fmt::format("    tc_keep(to + place, to + {} + place, v[c]);", apart));
     line("#pragma unroll");
     line(fmt::format("    for (int j = 0; j < 8; ++j) top[{0}] = max(top[{0}], tc_magnitude(v[c].v[j]));",
@@ -212,19 +235,14 @@ int splitting_tops(const TilePlan& plan, Operand operand) {
 }
 
 std::string print_bringing(const Problem& problem, const TilePlan& plan, Operand operand) {
-  const char name = letter(operand);
-  const std::int64_t limit = operand == Operand::a ? problem.m : problem.n;
-  const int rows = tile_rows(plan, operand), places = bringing_places(plan, operand);
-  const bool along_k = carrier(plan, operand) == Carrier::along_k;
-  const bool whole = limit % rows == 0;
-  const bool deep = extents_of(problem, plan).depth == problem.k;
+  const auto [name, rows, places, across, step, along_k, whole, deep, limit] = brought(problem, plan, operand);
   std::string out;
   const auto line = [&](const std::string& text) { out += text + "\n"; };
   line(fmt::format("TC_FN void tc_find_{}(int (&at)[{}], int product, int row, int thread) {{", name, places));
   line("#pragma unroll");
   line(fmt::format("  for (int i = 0; i < {}; ++i) {{", places));
   line(along_k ? "    const int r = row + thread / 8 + i * 16;"
-               : fmt::format("    const int r = row + thread % {} * 8;", rows / 8));
+               : fmt::format("    const int r = row + thread % {} * 8;", across));
   const std::string place = fmt::format("tc_row_{}(product, r)", name);
   line(fmt::format("    at[i] = {};", whole ? place : fmt::format("r < {} ? {} : -1", limit, place)));
   line("  }");
@@ -232,8 +250,6 @@ std::string print_bringing(const Problem& problem, const TilePlan& plan, Operand
   if (converts(plan)) return out + print_splitting(problem, plan, operand);
   line(fmt::format("TC_FN void tc_bring_{}(u32 to, const char* from, const int (&at)[{}], int k, int thread) {{", name,
                    places));
-  // A row of 128 bytes is eight chunks, whose places are changed by the row's number: so the eight rows that a
-  // tensor core reads at once, and the eight chunks that neighbouring threads write, meet in no bank.
   const auto bring = [&](const std::string& index, const std::string& offset) {
     std::string there = deep ? "true" : fmt::format("x < {}", problem.k);
     if (!whole) there = fmt::format("at[{}] >= 0{}", index, deep ? "" : " & " + there);
@@ -243,7 +259,7 @@ std::string print_bringing(const Problem& problem, const TilePlan& plan, Operand
   const std::string found =
       fmt::format("    const int deep = {};", deep ? depth : fmt::format("x < {} ? {} : 0", problem.k, depth));
   if (along_k) {
-    line("  const u32 mine = thread / 8 * 128 + (thread % 8 ^ thread / 8 % 8) * 16;");
+    line(fmt::format("  const u32 mine = {};", place_along_k));
     line("#pragma unroll");
     line(fmt::format("  for (int h = 0; h < {}; ++h) {{", plan.bk / 64));
     line("    const int x = k + h * 64 + thread % 8 * 8;");
@@ -252,13 +268,12 @@ std::string print_bringing(const Problem& problem, const TilePlan& plan, Operand
     line(fmt::format("    for (int i = 0; i < {}; ++i)", places));
     bring("i", fmt::format("h * {} + i * 2048 + mine", rows * 128));
   } else {
-    const int across = rows / 8, step = 128 / across;  // chunks of a column; columns that all threads bring at once
     line(fmt::format("  const int chunk = thread % {};", across));
     line("#pragma unroll");
     line(fmt::format("  for (int i = 0; i < {}; ++i) {{", plan.bk / step));
     line(fmt::format("    const int y = i * {} + thread / {}, x = k + y;", step, across));
     line(found);
-    bring("0", fmt::format("chunk / 8 * {} + y / 8 * 1024 + y % 8 * 128 + (chunk % 8 ^ y % 8) * 16", plan.bk * 128));
+    bring("0", place_along_rows(plan));
   }
   line("  }");
   line("}");

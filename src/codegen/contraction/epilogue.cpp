@@ -59,17 +59,9 @@ class StorePrinter {
   }
 
   Epilogue print() {
-    Epilogue epilogue;
-    epilogue.inputs = writer_.inputs(roots_);
-    epilogue.arguments = writer_.arguments(roots_);
-    epilogue.parameters = writer_.parameters(roots_) + writer_.output_parameters();
-    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) epilogue.arguments += fmt::format("out{}, ", o);
-    writer_.line("template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }");
+    Epilogue epilogue = epilogue_of(writer_, kernel_, roots_);
     if (apart_ && !loads_.empty()) writer_.line(share_text);
-    writer_.line("template <int rows, int columns, bool all, typename Sums>");
-    writer_.open(fmt::format("TC_FN void tc_store({}int batch, int y, int x, int end, int lane, Sums sums) {{",
-                             epilogue.parameters));
-    epilogue.parameters.resize(epilogue.parameters.size() - 2);
+    open_store(writer_, epilogue);
     writer_.decode("batch", c_.batch);
     if (weave_ > 1)
       writer_.line(fmt::format("constexpr int weave = rows % {0} == 0 && columns % 32 == 0 ? {0} : 1;", weave_));
@@ -338,6 +330,23 @@ class StorePrinter {
 };
 
 }  // namespace
+
+Epilogue epilogue_of(PlaceWriter& writer, const Kernel& kernel, std::span<const int> roots) {
+  Epilogue epilogue;
+  epilogue.inputs = writer.inputs(roots);
+  epilogue.arguments = writer.arguments(roots);
+  epilogue.parameters = writer.parameters(roots) + writer.output_parameters();
+  epilogue.parameters.resize(epilogue.parameters.size() - 2);
+  for (std::size_t o = 0; o < kernel.outputs.size(); ++o) epilogue.arguments += fmt::format("out{}, ", o);
+  writer.line("template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }");
+  return epilogue;
+}
+
+void open_store(PlaceWriter& writer, const Epilogue& epilogue) {
+  writer.line("template <int rows, int columns, bool all, typename Sums>");
+  writer.open(fmt::format("TC_FN void tc_store({}, int batch, int y, int x, int end, int lane, Sums sums) {{",
+                          epilogue.parameters));
+}
 
 Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Sliding* sliding, bool fast) {
   return StorePrinter(kernel, c, sliding, fast).print();

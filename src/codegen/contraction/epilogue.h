@@ -1,9 +1,11 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "codegen/contraction/contraction.h"
+#include "codegen/contraction/place_writer.h"
 #include "codegen/contraction/plan.h"
 #include "codegen/contraction/sliding.h"
 
@@ -16,6 +18,11 @@ struct Epilogue {
   std::string arguments;    ///< "in2, out0, "
   std::vector<int> inputs;  ///< which inputs these are, in order; then come all outputs
 };
+/// One without its text, of a kernel whose outputs need `roots`, and what comes before its function.
+Epilogue epilogue_of(PlaceWriter& writer, const Kernel& kernel, std::span<const int> roots);
+/// The head of its function, whose body the writer is in then.
+void open_store(PlaceWriter& writer, const Epilogue& epilogue);
+
 /// `fast`: with the machine's approximations and short forms of functions.
 Epilogue print_epilogue(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding = nullptr,
                         bool fast = false);

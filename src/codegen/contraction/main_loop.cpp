@@ -289,10 +289,11 @@ void Printer::feeder() {
   }
   walk(false);
   sources();
-  for (const Operand operand : unpacked()) {
-    if (splits) line("TcEight v_" + name_of(operand) + "[" + number(chunks_converted(plan_, operand)) + "];");
+  if (splits) {
+    for (const Operand operand : unpacked())
+      line("TcEight v_" + name_of(operand) + "[" + number(chunks_converted(plan_, operand)) + "];");
+    load(Operand::a, "0");
   }
-  if (splits) load(Operand::a, "0");
   line("for (int k = 0; k < " + number(depth_) + "; ++k) {");
   if (splits) load(Operand::b, "k");
   line("tc_poll(empty + stage * 8, parity ^ 1);");
@@ -304,8 +305,9 @@ void Printer::feeder() {
     bring();
   advance();
   line("}");
-  for (const Operand operand : unpacked()) {
-    if (splits) line("tc_doubt_" + name_of(operand) + "(top_" + name_of(operand) + ", doubts + blockIdx.x);");
+  if (splits) {
+    for (const Operand operand : unpacked())
+      line("tc_doubt_" + name_of(operand) + "(top_" + name_of(operand) + ", doubts + blockIdx.x);");
   }
   line("}");
   if (all && under_way > 0) {

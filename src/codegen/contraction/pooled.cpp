@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/emit/expression.h"
+#include "codegen/phases.h"
 
 namespace planish::codegen::contraction {
 namespace {
@@ -12,10 +13,6 @@ namespace {
 using ir::IndexExpr;
 
 constexpr std::size_t most_runs = 8;  ///< of a tile: each is a copy, and an instruction, of its own
-
-bool is_affine(const IndexExpr& e) {
-  return std::ranges::all_of(e.terms(), [](const auto& term) { return term.atom.kind == ir::Atom::Kind::variable; });
-}
 
 /// The nodes that both factors are made of.
 std::vector<int> factors_of(const Kernel& kernel) {
@@ -50,21 +47,16 @@ void join(Kernel& kernel, int outer, int within) {
                            : v == within ? ir::mod(joined, size, space)
                                          : IndexExpr::variable(v > within ? v - 1 : v));
   }
-  const auto into = [&](IndexExpr& e) { e = ir::substitute(e, replacements, space); };
-  const auto all_into = [&](std::vector<ir::Bound>& bounds) {
-    for (ir::Bound& bound : bounds) into(bound.e);
-    std::erase_if(bounds, [&](const ir::Bound& bound) { return ir::always(bound, space); });
-  };
-  for (Node& node : kernel.nodes) {
-    into(node.index);
-    all_into(node.where);
-  }
-  for (Output& output : kernel.outputs) into(output.index);
-  kernel.space = std::move(space);
+  change_space(kernel, replacements, std::move(space));
   --kernel.across;
 }
 
 }  // namespace
+
+std::int64_t Pool::size_along(int variable) const {
+  const auto found = std::ranges::find(windows, variable, &PoolWindow::variable);
+  return found == windows.end() ? 1 : found->size;
+}
 
 Result<Unpooled> unpooled(const Kernel& kernel) {
   const auto no = [](const char* why) { return fail("unsupported", why); };
@@ -85,8 +77,9 @@ Result<Unpooled> unpooled(const Kernel& kernel) {
   std::ranges::sort(out.pool.windows, {}, &PoolWindow::variable);
   for (const int id : factors) {
     const Node& node = out.kernel.nodes[static_cast<std::size_t>(id)];
-    if (!is_affine(node.index) || !std::ranges::all_of(node.where, is_affine, &ir::Bound::e))
-      return no("factors that know windows otherwise than by their elements");
+    const bool affine = node.index.is_affine() &&
+                        std::ranges::all_of(node.where, [](const ir::Bound& bound) { return bound.e.is_affine(); });
+    if (!affine) return no("factors that know windows otherwise than by their elements");
   }
   return out;
 }
@@ -94,10 +87,6 @@ Result<Unpooled> unpooled(const Kernel& kernel) {
 Result<Folding> folding_of(const Pool& pool, const Sliding* sliding, const std::vector<int>& columns) {
   const auto no = [](const char* why) { return fail("unsupported", why); };
   Folding out;
-  const auto size_along = [&](int variable) {
-    const auto found = std::ranges::find(pool.windows, variable, &PoolWindow::variable);
-    return found == pool.windows.end() ? std::int64_t{1} : found->size;
-  };
   if (sliding == nullptr) {
     if (pool.windows.size() != 1 || pool.windows[0].variable != columns.back())
       return no("windows over rows that are packed one by one");
@@ -109,12 +98,12 @@ Result<Folding> folding_of(const Pool& pool, const Sliding* sliding, const std::
     return std::ranges::find(slides, window.variable, &Slide::row) != slides.end();
   });
   if (!slid) return no("windows along a dim that nothing slides in");
-  out.window = size_along(slides.back().row);
+  out.window = pool.size_along(slides.back().row);
   out.length = slides.back().rows;
   // Innermost first: how far neighbours of a dim are apart, and where the window's rows in it begin.
   std::int64_t step = slides.back().places;
   for (const Slide& slide : slides | std::views::reverse | std::views::drop(1)) {
-    const std::int64_t size = size_along(slide.row);
+    const std::int64_t size = pool.size_along(slide.row);
     out.lines.insert(out.lines.begin(), {slide.rows / size, size * step});
     std::vector<std::int64_t> runs;
     for (std::int64_t w = 0; w < size; ++w) {

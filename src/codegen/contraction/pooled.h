@@ -22,6 +22,8 @@ struct PoolWindow {
 struct Pool {
   int reduction = -1;               ///< of the kernel: folds over the windows
   std::vector<PoolWindow> windows;  ///< ascending in `variable`
+
+  std::int64_t size_along(int variable) const;  ///< 1 where there is no window along it
 };
 
 struct Unpooled {

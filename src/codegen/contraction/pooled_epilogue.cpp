@@ -46,16 +46,8 @@ class PoolPrinter {
   }
 
   Epilogue print() {
-    Epilogue epilogue;
-    epilogue.inputs = writer_.inputs(roots_);
-    epilogue.arguments = writer_.arguments(roots_);
-    epilogue.parameters = writer_.parameters(roots_) + writer_.output_parameters();
-    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) epilogue.arguments += fmt::format("out{}, ", o);
-    writer_.line("template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }");
-    writer_.line("template <int rows, int columns, bool all, typename Sums>");
-    writer_.open(fmt::format("TC_FN void tc_store({}int batch, int y, int x, int end, int lane, Sums sums) {{",
-                             epilogue.parameters));
-    epilogue.parameters.resize(epilogue.parameters.size() - 2);
+    Epilogue epilogue = epilogue_of(writer_, kernel_, roots_);
+    open_store(writer_, epilogue);
     writer_.decode("batch", product_.c.batch);
     if (product_.sliding) line_of_tile();
     writer_.line(row_.size() + within_.size() + behind_.size() <= 12 ? "#pragma unroll 2" : "#pragma unroll 1");
@@ -88,14 +80,8 @@ class PoolPrinter {
       const std::int64_t count = folding_.lines[i + 1].count;
       later /= count;
       writer_.line(fmt::format("const {} first{} = line / {} % {} * {};", writer_.coordinate(), slides[i].row, later,
-                               count, size_along(slides[i].row)));
+                               count, product_.pool->size_along(slides[i].row)));
     }
-  }
-
-  std::int64_t size_along(int variable) const {
-    const auto& windows = product_.pool->windows;
-    const auto found = std::ranges::find(windows, variable, &PoolWindow::variable);
-    return found == windows.end() ? 1 : found->size;
   }
 
   /// Coordinates of one element of a window: of its run `w` and column `u`.
@@ -108,7 +94,7 @@ class PoolPrinter {
     std::size_t later = folding_.runs.size();
     for (std::size_t i = 0; i + 1 < slides.size(); ++i) {
       const int row = slides[i].row;
-      const std::int64_t size = size_along(row);
+      const std::int64_t size = product_.pool->size_along(row);
       later /= static_cast<std::size_t>(size);
       const std::string inside = size == 1 ? std::string() : fmt::format(" + {} / {} % {}", w, later, size);
       writer_.line(fmt::format("const {0} d{1} = first{1}{2};", writer_.coordinate(), row, inside));

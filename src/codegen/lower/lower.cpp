@@ -461,60 +461,55 @@ Status become_contraction(Kernel& kernel) {
   return {};
 }
 
-/// Outer variables in the order of the first output, then the keys, then the features.
-Status become_attention(Kernel& kernel, const std::vector<int>& keys, const std::vector<int>& features) {
+/// Outer variables in the order of the first output, then these, then those: the kernel's counts of them are set.
+void order_behind_results(Kernel& kernel, const std::vector<int>& these, const std::vector<int>& those) {
   std::vector<int> order;
   const auto has = [](const std::vector<int>& list, int v) { return std::ranges::find(list, v) != list.end(); };
   for (int v = 0; v < static_cast<int>(kernel.space.extents.size()); ++v) {
-    if (!has(keys, v) && !has(features, v)) order.push_back(v);
+    if (!has(these, v) && !has(those, v)) order.push_back(v);
   }
   sort_by_stride(order, kernel.outputs[0].index);
-  order.insert(order.end(), keys.begin(), keys.end());
-  order.insert(order.end(), features.begin(), features.end());
+  order.insert(order.end(), these.begin(), these.end());
+  order.insert(order.end(), those.begin(), those.end());
+  permute_variables(kernel, order);
+  merge_variables(kernel);
+}
+
+/// Whether every output has one element for each setting of all variables but the last `folded` ones; `larger` says
+/// what an output is that moves with those.
+Status check_results(const Kernel& kernel, int folded, const char* larger) {
+  const int all = static_cast<int>(kernel.space.extents.size());
+  const auto points = product(std::span(kernel.space.extents).first(static_cast<std::size_t>(all - folded)));
+  for (const Output& output : kernel.outputs) {
+    for (int v = all - folded; v < all; ++v) {
+      if (output.index.depends_on(v)) return unsupported(larger);
+    }
+    if (product(output.shape) != points) return unsupported("an output that would be written several times");
+  }
+  return {};
+}
+
+/// Results, keys, features.
+Status become_attention(Kernel& kernel, const std::vector<int>& keys, const std::vector<int>& features) {
   kernel.inner = static_cast<int>(keys.size() + features.size());
   kernel.parts = static_cast<int>(features.size());
   kernel.anchor = Anchor::attention;
-  permute_variables(kernel, order);
-  merge_variables(kernel);
-  const int all = static_cast<int>(kernel.space.extents.size());
-  for (Output& output : kernel.outputs) {
-    for (int v = all - kernel.inner; v < all; ++v) {
-      if (output.index.depends_on(v)) return unsupported("attention beside outputs of its scores' size");
-    }
-    if (product(output.shape) != kernel.outer_extent())
-      return unsupported("an output that would be written several times");
-    output.per_row = true;
-  }
+  order_behind_results(kernel, keys, features);
+  PLANISH_CHECK(check_results(kernel, kernel.inner, "attention beside outputs of its scores' size"));
+  for (Output& output : kernel.outputs) output.per_row = true;
   PLANISH_TRY(const Attention attention, attention_of(kernel));
   if (attention.scores.depth > most_features) return unsupported("attention of heads that no block has room for");
   return {};
 }
 
-/// Outer variables in the order of the first output, then those within windows, then the sum.
+/// Results, places within windows, the sum.
 Status become_pooled(Kernel& kernel, const std::vector<int>& windows, const std::vector<int>& sum) {
-  std::vector<int> order;
-  const auto has = [](const std::vector<int>& list, int v) { return std::ranges::find(list, v) != list.end(); };
-  for (int v = 0; v < static_cast<int>(kernel.space.extents.size()); ++v) {
-    if (!has(windows, v) && !has(sum, v)) order.push_back(v);
-  }
-  sort_by_stride(order, kernel.outputs[0].index);
-  order.insert(order.end(), windows.begin(), windows.end());
-  order.insert(order.end(), sum.begin(), sum.end());
   kernel.inner = static_cast<int>(sum.size());
   kernel.across = static_cast<int>(windows.size());
   kernel.anchor = Anchor::contraction;
-  permute_variables(kernel, order);
-  merge_variables(kernel);
-  const int all = static_cast<int>(kernel.space.extents.size()), results = all - kernel.inner - kernel.across;
-  std::int64_t points = 1;
-  for (int v = 0; v < results; ++v) points *= kernel.space.extent(v);
-  for (Output& output : kernel.outputs) {
-    for (int v = results; v < all; ++v) {
-      if (output.index.depends_on(v)) return unsupported("windows beside outputs of their elements' size");
-    }
-    if (product(output.shape) != points) return unsupported("an output that would be written several times");
-    output.per_row = output.per_column = true;
-  }
+  order_behind_results(kernel, windows, sum);
+  PLANISH_CHECK(check_results(kernel, kernel.inner + kernel.across, "windows beside outputs of their elements' size"));
+  for (Output& output : kernel.outputs) output.per_row = output.per_column = true;
   PLANISH_TRY(const contraction::Product made, contraction::product_of(kernel));
   return contraction::computable(made);
 }

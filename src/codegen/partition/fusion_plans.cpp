@@ -338,21 +338,27 @@ class FusionPlanner {
     return stored;
   }
 
+  /// Adds to `outputs` what `first` makes and `second` reads, but does not make itself and was not given.
+  void hand_on(const Nodes& first, const Nodes& second, const std::vector<int>& given,
+               std::vector<int>& outputs) const {
+    for (const int n : first) {
+      if (second.contains(n)) continue;
+      for (const auto& out : graph_.nodes[static_cast<std::size_t>(n)].outs) {
+        if (!out || std::ranges::find(outputs, *out) != outputs.end()) continue;
+        if (std::ranges::binary_search(given, *out)) continue;
+        const auto& users = usage_.users[static_cast<std::size_t>(*out)];
+        if (std::ranges::any_of(users, [&](int user) { return second.contains(user); })) outputs.push_back(*out);
+      }
+    }
+  }
+
   /// `second` may hold nodes of `first`, and makes their values for itself; of the region's outputs those that
   /// `behind` makes are its own.
   std::optional<std::vector<Region>> halves(const Region& region, const Nodes& first, const Nodes& second,
                                             const Nodes& behind) const {
     std::vector<int> ours, theirs;
     for (const int v : region.outputs) (made_by(v, behind) ? theirs : ours).push_back(v);
-    for (const int n : first) {
-      if (second.contains(n)) continue;
-      for (const auto& out : graph_.nodes[static_cast<std::size_t>(n)].outs) {
-        if (!out || std::ranges::find(ours, *out) != ours.end()) continue;
-        if (std::ranges::binary_search(region.given, *out)) continue;
-        const auto& users = usage_.users[static_cast<std::size_t>(*out)];
-        if (std::ranges::any_of(users, [&](int user) { return second.contains(user); })) ours.push_back(*out);
-      }
-    }
+    hand_on(first, second, region.given, ours);
     auto one = lowered(first, ours, region.given);
     if (!one) return std::nullopt;
     auto two = lowered(second, theirs, region.given);
@@ -514,15 +520,10 @@ class FusionPlanner {
       }
     }
     std::vector<int> outputs;
-    for (const int n : first) {
-      for (const auto& out : graph_.nodes[static_cast<std::size_t>(n)].outs) {
-        if (!out) continue;
-        const auto& users = usage_.users[static_cast<std::size_t>(*out)];
-        const auto& own = partition_.regions[region].outputs;
-        const bool shown = std::ranges::find(own, *out) != own.end() && needed_beside(*out, group);
-        if (shown || std::ranges::any_of(users, [&](int user) { return rest.contains(user); })) outputs.push_back(*out);
-      }
+    for (const int v : partition_.regions[region].outputs) {
+      if (needed_beside(v, group)) outputs.push_back(v);
     }
+    hand_on(first, rest, partition_.regions[region].given, outputs);
     // What a reader gives out is its own to make.
     const auto hoists = [&](int v) { return made_by(v, first); };
     if (std::ranges::any_of(readers,

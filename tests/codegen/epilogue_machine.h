@@ -1,0 +1,22 @@
+#pragma once
+
+/// What printed epilogues call, for a compiler of C++: text to stand before them.
+namespace planish::codegen {
+
+inline constexpr const char* epilogue_machine = R"(#include <cmath>
+#include <cstdint>
+#define TC_FN static inline
+#define __device__
+#define __restrict__
+#define __ldg(p) (*(p))
+#define PL_FN static inline
+PL_FN float pl_fast_rcp(float x) { return 1.0f / x; }
+PL_FN float pl_fast_exp2(float x) { return exp2f(x); }
+PL_FN float pl_fast_exp(float x) { return expf(x); }
+PL_FN float pl_fast_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+PL_FN float pl_fast_sqrt(float x) { return sqrtf(x); }
+PL_FN float pl_fast_tanh(float x) { return tanhf(x); }
+PL_FN float pl_fast_div(float a, float b) { return a / b; }
+)";
+
+}  // namespace planish::codegen
