@@ -1,6 +1,7 @@
-// planish-contraction-dump [--convolutions|--transposed|--pooled|--attention] [--large] [--seeds N] [--random N]: emits
-// products (or convolutions) of several shapes with their first seeds and N random genomes, as one JSON document that
-// check.py compiles, runs, compares and times.
+// planish-contraction-dump [--convolutions|--transposed|--pooled|--attention] [--large] [--seeds N] [--random N]
+// [--genome TEXT]...: emits products (or convolutions) of several shapes with their first seeds, N random genomes and
+// the first seed changed as each TEXT says ("tile_n=192 pingpong=2"; where that is not legal, left out), as one JSON
+// document that check.py compiles, runs, compares and times.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -41,6 +42,7 @@ int main(int argc, char** argv) {
   bool large = false, convolutions = false, transposed = false, pooled = false, attention = false;
   std::size_t seeds_each = 2;
   int random = 0;
+  std::vector<Genome> changes;
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];
     if (arg == "--large") {
@@ -57,9 +59,17 @@ int main(int argc, char** argv) {
       seeds_each = static_cast<std::size_t>(std::atoi(argv[++i]));
     } else if (arg == "--random" && i + 1 < argc) {
       random = std::atoi(argv[++i]);
+    } else if (arg == "--genome" && i + 1 < argc) {
+      auto change = genome_from_text(argv[++i]);
+      if (!change) {
+        std::fprintf(stderr, "error: %s\n", change.error().message.c_str());
+        return 2;
+      }
+      changes.push_back(std::move(*change));
     } else {
       std::fprintf(stderr,
-                   "usage: %s [--convolutions|--transposed|--pooled|--attention] [--large] [--seeds N] [--random N]\n",
+                   "usage: %s [--convolutions|--transposed|--pooled|--attention] [--large] [--seeds N] [--random N] "
+                   "[--genome TEXT]...\n",
                    argv[0]);
       return 2;
     }
@@ -84,6 +94,11 @@ int main(int argc, char** argv) {
         genomes.erase(genomes.begin() + static_cast<std::ptrdiff_t>(seeds_each), genomes.begin() + ones);
     } else if (genomes.size() > seeds_each) {
       genomes.resize(seeds_each);
+    }
+    for (const Genome& change : changes) {
+      Genome changed = genomes.front();
+      for (const auto& [gene, value] : change) changed[gene] = value;
+      if (illegal(sample.kernel, device, changed).empty()) genomes.push_back(std::move(changed));
     }
     for (int i = 0; i < random; ++i) genomes.push_back(random_genome(sample.kernel, device, rng));
     json variants = json::array();

@@ -264,7 +264,7 @@ constexpr std::array<GeneInfo, gene_names.size()> all{{
      {{more_exact, 0, 0.9}, {less_arithmetic, 0, 0.9}, {less_traffic, 0, 0.6}}},
     {"pingpong",
      tensor,
-     "warpgroups have tiles of their own, in turn: one stores while another multiplies",
+     "warpgroups have tiles of their own, in turn: so many store while another multiplies",
      {{more_in_flight, 0, 0.5}, {less_coordination, 0, 0.3}}},
     {"direct",
      tensor,

@@ -64,7 +64,7 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   if (fp32) genes.push_back({"promote", {32, 64, 128, 256}});
   genes.push_back({"raster", {1, 2, 4, 8, 16, 32}});
   genes.push_back({"min_blocks", {1, 2, 3, 4}});
-  genes.push_back({"pingpong", {0, 1}});
+  genes.push_back({"pingpong", {0, 1, 2, 3}});
   if (product.direct_a || product.direct_b)
     genes.push_back(
         {"direct", !fp32 && has_boxes(product) ? std::vector<std::int64_t>{0, 1, 2} : std::vector<std::int64_t>{0, 1}});
@@ -265,6 +265,7 @@ class ContractionLaunches {
   contraction::Attachment end(const contraction::Epilogue& epilogue) const {
     contraction::Attachment out;
     out.scaled = scaled_;
+    out.crowded = epilogue.crowded;
     out.prelude = contraction::place_prelude() + epilogue.text;
     out.parameters = (scaled_ ? "const int* __restrict__ ea, const int* __restrict__ eb, " : "") + epilogue.parameters;
     out.arguments = epilogue.arguments;

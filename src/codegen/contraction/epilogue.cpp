@@ -77,6 +77,7 @@ class StorePrinter {
     if (paired_) writer_.close();
     writer_.close();
     epilogue.text = std::move(writer_.out);
+    epilogue.crowded = apart_;
     return epilogue;
   }
 

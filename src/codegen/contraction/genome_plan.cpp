@@ -15,8 +15,10 @@ TilePlan plan_of(const Product& product, const Genome& genome, const Device& dev
   plan.scheme = narrow ? Scheme::plain : value("passes", 3) == 1 ? Scheme::single : Scheme::split;
   plan.element = narrow == DType::bf16 ? Element::bf16 : Element::f16;
   plan.bm = value("tile_m", 128);
-  plan.turns = value("pingpong", 0);
-  plan.consumers = plan.turns != 0 ? 2 : plan.bm / 64;
+  // Others that store while one multiplies.
+  const int others = value("pingpong", 0);
+  plan.turns = others != 0 ? 1 : 0;
+  plan.consumers = plan.turns != 0 ? others + 1 : plan.bm / 64;
   plan.bn = value("tile_n", 128);
   plan.bk = value("tile_k", 64);
   plan.stages = value("stages", 3);

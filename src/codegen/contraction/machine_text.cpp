@@ -47,10 +47,18 @@ TC_FN int tc_group() { return __shfl_sync(~0u, (int)threadIdx.x / 128, 0); }
 TC_FN bool tc_finite(float v) { return (__float_as_uint(v) & 0x7f800000u) != 0x7f800000u; }
 // v * 2^e, rounded once where the result is normal, for sums of products of operands that were scaled (|v| from 2^-60 to
 // 2^60): beyond |e| = 252 the result is infinite, or 0, as it is there.
-TC_FN float tc_scale(float v, int e) {
+struct TcFactors { float one, other; };
+TC_FN TcFactors tc_factors(int e) {
   e = min(max(e, -252), 252);
   const int half = e >> 1;
-  return v * __int_as_float((127 + half) << 23) * __int_as_float((127 + e - half) << 23);
+  return {__int_as_float((127 + half) << 23), __int_as_float((127 + e - half) << 23)};
+}
+TC_FN TcFactors tc_choose(bool first, TcFactors a, TcFactors b) {
+  return {first ? a.one : b.one, first ? a.other : b.other};
+}
+TC_FN float tc_scale(float v, int e) {
+  const TcFactors f = tc_factors(e);
+  return v * f.one * f.other;
 }
 )";
 }

@@ -85,6 +85,9 @@ class Printer {
   void stage(bool first, bool last);
   void steps(int accumulator, bool fresh);
   void release(const std::string& condition);
+  std::string exponent(Operand operand, const std::string& row) const;
+  bool two_images() const;
+  void ahead_of_store();
   void store();
 
   const Problem& problem_;
@@ -505,35 +508,48 @@ void Printer::stage(bool first, bool last) {
   line("}");
 }
 
+/// The power of two that a row of an operand was multiplied by.
+std::string Printer::exponent(Operand operand, const std::string& row) const {
+  return exponent_of(problem_, extents_, operand, {operand == Operand::a ? "ea" : "eb", "slice", true}, row);
+}
+
+/// Whether a tile reaches into two images at most, so that their exponents are asked for once.
+bool Printer::two_images() const {
+  return attachment_.scaled && !problem_.has_runs() && problem_.slides(Operand::b) &&
+         problem_.columns->image >= plan_.bn;
+}
+
+/// What the store needs and the product does not: it is on its way while that is made.
+void Printer::ahead_of_store() {
+  line("const int warp = threadIdx.x % 128 / 32;");
+  line(std::string("const int m = row + ") + (plan_.turns != 0 ? "" : "(group - 1) * 64 + ") + "warp * 16;");
+  if (!attachment_.scaled) return;
+  line("const int up0 = " + exponent(Operand::a, "m + lane / 4") +
+       ", up1 = " + exponent(Operand::a, "m + lane / 4 + 8") + ";");
+  if (problem_.has_runs()) line("const int before = " + exponent(Operand::b, "first") + ";");
+  if (!two_images()) return;
+  const std::string image = number(problem_.columns->image);
+  line("const int border = (column / " + image + " + 1) * " + image + ";");
+  line("const int before = " + exponent(Operand::b, "column") + ", behind = " + exponent(Operand::b, "border") + ";");
+}
+
 /// What the accumulators hold, multiplied back, goes through shared memory: threads that are neighbours store
 /// neighbours.
 void Printer::store() {
   const bool whole_m = extents_.rows_a == problem_.m;
   const bool whole_n = extents_.rows_b == problem_.n;
   const bool sliced = problem_.batches * plan_.split_k > 1;
-  const auto exponent = [&](std::string_view array, Operand operand, const std::string& row) {
-    return exponent_of(problem_, extents_, operand, {array, "slice", true}, row);
-  };
-  line("const int warp = threadIdx.x % 128 / 32;");
-  line(std::string("const int m = row + ") + (plan_.turns != 0 ? "" : "(group - 1) * 64 + ") + "warp * 16;");
   line("float* const exchange = (float*)(pl_smem + (base - tc_shared(pl_smem)) + " +
        number(exchange_offset(problem_, plan_)) + ") + ((group - 1) * 4 + warp) * " + number(exchange_floats(plan_)) +
        ";");
   line("float* const mine = exchange + lane / 4 * " + number(exchange_pitch(plan_)) + " + lane % 4 * 2;");
-  if (attachment_.scaled) {
-    line("const int up0 = " + exponent("ea", Operand::a, "m + lane / 4") +
-         ", up1 = " + exponent("ea", Operand::a, "m + lane / 4 + 8") + ";");
-  }
-  // A tile that reaches into two images at most asks for their exponents once.
-  const bool runs = problem_.has_runs();
-  const bool near = attachment_.scaled && !runs && problem_.slides(Operand::b) && problem_.columns->image >= plan_.bn;
-  if (attachment_.scaled && runs)
-    line("const int across0 = " + exponent("eb", Operand::b, "first") + ", across1 = across0;");
-  if (near) {
-    const std::string image = number(problem_.columns->image);
-    line("const int border = (column / " + image + " + 1) * " + image + ";");
-    line("const int before = " + exponent("eb", Operand::b, "column") +
-         ", behind = " + exponent("eb", Operand::b, "border") + ";");
+  const bool runs = problem_.has_runs(), near = two_images(), held = near && !attachment_.crowded;
+  if (attachment_.scaled && runs) line("const int across0 = before, across1 = before;");
+  if (held) {
+    for (const std::string half : {"0", "1"}) {
+      line("const TcFactors before" + half + " = tc_factors(up" + half + " + before), behind" + half +
+           " = tc_factors(up" + half + " + behind);");
+    }
   }
   const std::string width = number(plan_.exchange), all = number(plan_.bn);
   line("#pragma unroll");
@@ -545,15 +561,19 @@ void Printer::store() {
   line("for (int j = part; j < min(part + " + width + ", " + all + "); j += 8) {");
   if (attachment_.scaled && !runs) {
     const std::string x = "column + j + lane % 4 * 2";
-    line(near ? "const int across0 = " + x + " < border ? before : behind, across1 = across0;"
-              : "const int across0 = " + exponent("eb", Operand::b, x) +
-                    ", across1 = " + exponent("eb", Operand::b, x + " + 1") + ";");
+    const std::string before = x + " < border";
+    line(held ? "const TcFactors factors = tc_choose(" + before +
+                    ", h == 0 ? before0 : before1, h == 0 ? behind0 : behind1);"
+         : near ? "const int across0 = " + before + " ? before : behind, across1 = across0;"
+                : "const int across0 = " + exponent(Operand::b, x) + ", across1 = " + exponent(Operand::b, x + " + 1") +
+                      ";");
   }
   const auto value = [&](const std::string& i, const std::string& across) {
     // Where hi·hi is not finite the small products say nothing: lo is 0 beside an Inf, and Inf · 0 is NaN.
     const std::string raw = !promotes(plan_) ? "high[" + i + "]"
                                              : "tc_finite(sum[" + i + "]) ? fmaf(small[" + i + "], 0x1p-11f, sum[" + i +
                                                    "]) : sum[" + i + "]";
+    if (held) return "(" + raw + ") * factors.one * factors.other";
     return attachment_.scaled ? "tc_scale(" + raw + ", (h == 0 ? up0 : up1) + " + across + ")" : raw;
   };
   line("const float left = " + value("j / 2 + h * 2", "across0") + ";");
@@ -589,6 +609,7 @@ void Printer::multiplier() {
     line("u32 turn = group == 1 ? 1 : 0;");
   }
   walk(plan_.turns != 0);
+  ahead_of_store();
   if (plan_.turns != 0) {
     // Not before whoever is before has seen all its stages: a parity tells a stage from the next in its place, not from
     // later ones.

@@ -18,6 +18,7 @@ struct Attachment {
   /// Rows of the operands were multiplied by powers of two, whose exponents the parameters `ea` and `eb` hold: results
   /// are multiplied back. Not where k is split.
   bool scaled = false;
+  bool crowded = false;  ///< `tc_store` fills the registers that accumulators leave: nothing is held across it
 };
 
 /// The attachment that writes C in fp32, row-major (m × n, slice by slice), through the parameter `c`.

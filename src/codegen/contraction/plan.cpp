@@ -233,9 +233,9 @@ int feeder_registers(const TilePlan& plan) {
   // All chunks of a stage are under way at once.
   if (converts(plan))
     return std::min(248, 8 * (chunks_converted(plan, Operand::a) + chunks_converted(plan, Operand::b)) + 64);
-  if (brings(plan)) return plan.consumers == 3 ? 80 : 88;
+  if (brings(plan)) return plan.consumers >= 3 ? 80 : 88;
   if (reads(plan)) return 40;
-  return plan.consumers == 3 ? 32 : 24;
+  return plan.consumers >= 3 ? 32 : 24;
 }
 
 int consumer_registers(const TilePlan& plan) {
@@ -335,7 +335,8 @@ Extents extents_of(const Problem& problem, const TilePlan& plan) {
 Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_limit) {
   const auto bad = [](const std::string& what) { return fail("illegal_plan", what); };
   if (problem.m < 1 || problem.n < 1 || problem.k < 1 || problem.batches < 1) return bad("extents are at least 1");
-  if (plan.consumers < 1 || plan.consumers > 3) return bad("consumers is 1, 2 or 3");
+  const int most = plan.turns != 0 ? 4 : 3;
+  if (plan.consumers < 1 || plan.consumers > most) return bad("consumers is 1 to 3, or up to 4 in turn");
   if (plan.bm != 64 * (plan.turns != 0 ? 1 : plan.consumers)) return bad("bm is 64 rows a consumer, or 64 in turn");
   if (plan.turns != 0 && plan.consumers == 1) return bad("one consumer has no turns");
   if (plan.bn < 8 || plan.bn > 256 || plan.bn % 8 != 0) return bad("bn is a multiple of 8 up to 256");
@@ -380,7 +381,7 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
   }
   const int sums = accumulator_registers(plan) * (accumulators(plan) + (promotes(plan) ? 1 : 0));
   const int room =
-      consumer_registers(plan) - (plan.consumers == 3 ? 48 : 40);  // the rest is for addresses and epilogues
+      consumer_registers(plan) - (plan.consumers >= 3 ? 48 : 40);  // the rest is for addresses and epilogues
   if (sums > room) {
     return bad("accumulators need " + std::to_string(sums) + " registers a thread of " + std::to_string(room));
   }

@@ -111,7 +111,7 @@ struct TilePlan {
   int raster = 8;     ///< rows of tiles that are walked together
   int split_k = 1;    ///< parts of k that are summed by different blocks, each into a C of its own
   int blocks = 1;     ///< of a multiprocessor at once: one stores its tile while others multiply
-  int turns = 0;      ///< 1: consumers have tiles of 64 rows each, in turn: one stores while another multiplies
+  int turns = 0;      ///< 1: consumers have tiles of 64 rows each, in turn: others store while one multiplies
   int exchange = 32;  ///< columns of results that threads hand each other at once: 32, 64, 128 or 256
   int strips = 0;     ///< of a stage of an operand that slides (see with_strips)
   int strip_chunks = 0;
