@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "codegen/variables.h"
@@ -202,7 +203,9 @@ std::vector<IndexExpr> split(Kernel& kernel, int variable, std::int64_t by, std:
 
 Phased phased(const Kernel& kernel) {
   Phased out{kernel, false, {}};
-  if (kernel.reductions.size() != 1 || kernel.inner < 1) return out;
+  const bool folded =
+      !kernel.reductions.empty() && std::ranges::all_of(kernel.reductions | std::views::drop(1), &Reduction::across);
+  if (!folded || kernel.inner < 1) return out;
   const Node& product = kernel.nodes[static_cast<std::size_t>(kernel.reductions[0].arg)];
   if (product.op != Op::mul || product.args.size() != 2) return out;
   for (int v = 0; v < static_cast<int>(out.kernel.space.extents.size()) - out.kernel.inner; ++v) {

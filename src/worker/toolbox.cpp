@@ -172,6 +172,11 @@ SpawnOptions Toolbox::python_module(const std::string& module) const {
   for (const std::string& part : absolute_parts(variable("PYTHONPATH").value_or(""))) path += ":" + part;
   options.env.emplace_back("PYTHONPATH", path);
   options.env.emplace_back("PYTHONSAFEPATH", "1");
+  // What was installed for this interpreter, as ninja is, without its environment being activated.
+  if (python.is_absolute()) {
+    const std::string usual = variable("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
+    options.env.emplace_back("PATH", usual + ":" + python.parent_path().string());
+  }
   options.env.emplace_back("PYTHONUNBUFFERED", "1");
   options.env.emplace_back("TRITON_DEFAULT_FP_FUSION", variable("TRITON_DEFAULT_FP_FUSION").value_or("1"));
   return options;
@@ -192,6 +197,10 @@ SpawnOptions Toolbox::guest_module(const std::string& module, const std::vector<
       options.command.insert(options.command.end(), {"--writable", folder.string()});
     }
   }
+  // Builds of extensions: one whose C++ part fails, as many do, has then not paid for nvcc beside it, and several
+  // guests build at once. A scratch folder is new each time: a cache of compilers would find nothing.
+  if (!variable("MAX_JOBS")) options.env.emplace_back("MAX_JOBS", "1");
+  options.env.emplace_back("TORCH_NO_COMPILER_WRAPPER", "1");
   if (guest.loopback) options.command.insert(options.command.end(), {"--network", "loopback"});
   options.command.emplace_back("--");
   options.command.insert(options.command.end(), guest.before.begin(), guest.before.end());

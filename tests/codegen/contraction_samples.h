@@ -126,7 +126,20 @@ struct Convolved {
   DType dtype = DType::f32;
   std::vector<std::int64_t> pool = {};  ///< windows of the last dims that are folded behind that, and tanh
   bool average = false;                 ///< their mean, not their largest
+  std::string fold = {};                ///< "amax": by what all channels are folded behind that, and tanh
 };
+
+/// tanh of all channels of y folded: amax, amin, sum, mean or logsumexp.
+inline int with_fold(GraphBuilder& g, int y, std::vector<std::int64_t> shape, const std::string& fold, DType dtype) {
+  shape[1] = 1;
+  const std::string overload = fold == "sum" ? ".dim_IntList" : fold == "mean" ? ".dim" : ".default";
+  const int folded = g.node(fold + overload, {V("self", y), L("dim", {1}), B("keepdim", true)}, shape, dtype);
+  return g.node("tanh.default", {V("self", folded)}, shape, dtype);
+}
+
+inline std::string folded_python(const std::string& of, const std::string& fold) {
+  return "t.tanh(t." + fold + "(" + of + ", 1, keepdim=True))";
+}
 
 /// tanh of windows of y, whose last dims they are of.
 inline int with_pool(GraphBuilder& g, int y, std::vector<std::int64_t> shape, const std::vector<std::int64_t>& sizes,
@@ -163,11 +176,12 @@ inline ContractionSample conv_sample(const Convolved& how) {
   if (how.chain) python = "t.relu(" + python + ") * x[3]";
   if (how.residual) python = "t.relu(" + python + " + x[3])";
   if (!how.pool.empty()) python = pooled_python(python, how.pool, how.average);
+  if (!how.fold.empty()) python = folded_python(python, how.fold);
   const std::string called = name +
                              (how.chain      ? "_chain"
                               : how.residual ? "_residual"
                                              : "") +
-                             (how.pool.empty() ? "" : "_pool");
+                             (how.pool.empty() ? "" : "_pool") + (how.fold.empty() ? "" : "_" + how.fold);
   return contraction_sample(called, python, products, [&](GraphBuilder& g) {
     const int x = g.input(how.x, how.dtype), w = g.input(how.w, how.dtype);
     std::vector<ir::Arg> args{V("input", x), V("weight", w)};
@@ -184,6 +198,7 @@ inline ContractionSample conv_sample(const Convolved& how) {
       one.insert(one.end(), dims, 1);
       y = g.node("mul.Tensor", {V("self", relu), V("other", g.input(one, how.dtype))}, shape, how.dtype);
     }
+    if (!how.fold.empty()) return with_fold(g, y, shape, how.fold, how.dtype);
     return how.pool.empty() ? y : with_pool(g, y, shape, how.pool, how.average, how.dtype);
   });
 }
@@ -194,7 +209,8 @@ struct Transposed {
   std::vector<std::int64_t> more = {};                  ///< output padding
   std::vector<std::int64_t> dilation = {};
   std::int64_t groups = 1;
-  bool chain = false;  ///< with a bias, a residual and ReLU behind
+  bool chain = false;     ///< with a bias, a residual and ReLU behind
+  std::string fold = {};  ///< as of Convolved
 };
 
 /// Lists of one number are that for each dim; those left out are ones, or zeros.
@@ -231,7 +247,9 @@ inline ContractionSample transposed_sample(Transposed how) {
                        list(how.stride) + ", " + list(how.padding) + ", " + list(how.more) + ", " +
                        std::to_string(how.groups) + ", " + list(how.dilation) + ")";
   if (how.chain) python = "t.relu(" + python + " + x[3])";
-  return contraction_sample(how.chain ? name + "_chain" : name, python, products, [&](GraphBuilder& g) {
+  if (!how.fold.empty()) python = folded_python(python, how.fold);
+  const std::string called = name + (how.chain ? "_chain" : "") + (how.fold.empty() ? "" : "_" + how.fold);
+  return contraction_sample(called, python, products, [&](GraphBuilder& g) {
     const int x = g.input(how.x), w = g.input(how.w);
     std::vector<ir::Arg> args{V("input", x), V("weight", w)};
     if (how.chain) args.push_back(V("bias", g.input({shape[1]})));
@@ -240,9 +258,9 @@ inline ContractionSample transposed_sample(Transposed how) {
     args.push_back(L("output_padding", how.more));
     args.push_back(I("groups", how.groups));
     args.push_back(L("dilation", how.dilation));
-    const int y = g.node(name + (dims == 1 ? ".default" : ".input"), args, shape);
-    if (!how.chain) return y;
-    return with_residual(g, y, shape);
+    int y = g.node(name + (dims == 1 ? ".default" : ".input"), args, shape);
+    if (how.chain) y = with_residual(g, y, shape);
+    return how.fold.empty() ? y : with_fold(g, y, shape, how.fold, DType::f32);
   });
 }
 
@@ -388,6 +406,39 @@ inline std::vector<ContractionSample> pooled_samples(bool large) {
        })
     all.push_back(conv_sample(how));
   layer(1024, 8192, 8192, 2);
+  return all;
+}
+
+/// Convolutions, and a product, whose channels are folded.
+inline std::vector<ContractionSample> folded_samples(bool large) {
+  std::vector<ContractionSample> all;
+  std::vector<Convolved> convolved{
+      {.x = {2, 16, 14, 22}, .w = {24, 16, 3, 3}, .chain = true, .fold = "amin"},
+      {.x = {3, 16, 13, 11}, .w = {20, 16, 3, 3}, .padding = 1, .chain = true, .fold = "mean"},
+      {.x = {2, 16, 17, 19}, .w = {40, 16, 3, 3}, .stride = 2, .padding = 1, .fold = "amax"},
+      {.x = {2, 8, 6, 9, 10}, .w = {16, 8, 3, 3, 3}, .padding = 1, .chain = true, .fold = "logsumexp"},
+      {.x = {2, 12, 131}, .w = {18, 12, 5}, .padding = 2, .residual = true, .fold = "sum"},
+      {.x = {2, 16, 12, 14}, .w = {24, 16, 3, 3}, .padding = 1, .chain = true, .dtype = DType::bf16, .fold = "amax"},
+      {.x = {2, 16, 12, 14}, .w = {64, 16, 1, 1}, .chain = true, .fold = "logsumexp"},
+  };
+  std::vector<Transposed> transposed{
+      {.x = {2, 16, 6, 7}, .w = {16, 12, 4, 4}, .stride = {2}, .padding = {1}, .more = {1}, .fold = "amin"},
+      {.x = {2, 16, 6, 7}, .w = {16, 24, 3, 3}, .padding = {1}, .chain = true, .fold = "logsumexp"},
+      {.x = {2, 8, 3, 4, 5}, .w = {8, 16, 4, 4, 4}, .stride = {2}, .padding = {1}, .fold = "sum"},
+  };
+  if (large) {
+    convolved.push_back({.x = {64, 64, 128, 128}, .w = {128, 64, 3, 3}, .chain = true, .fold = "amin"});
+    convolved.push_back({.x = {128, 16, 256, 256}, .w = {64, 16, 3, 3}, .padding = 1, .fold = "logsumexp"});
+    convolved.push_back({.x = {16, 32, 32, 64, 64}, .w = {64, 32, 3, 3, 3}, .padding = 1, .fold = "amax"});
+    convolved.push_back(
+        {.x = {64, 64, 128, 128}, .w = {128, 64, 3, 3}, .chain = true, .dtype = DType::bf16, .fold = "amin"});
+    transposed.push_back(
+        {.x = {16, 64, 128, 128}, .w = {64, 128, 4, 4}, .stride = {2}, .padding = {1}, .fold = "amin"});
+    transposed.push_back(
+        {.x = {16, 32, 16, 32, 32}, .w = {32, 16, 4, 4, 4}, .stride = {2}, .padding = {1}, .fold = "sum"});
+  }
+  for (const Convolved& how : convolved) all.push_back(conv_sample(how));
+  for (const Transposed& how : transposed) all.push_back(transposed_sample(how));
   return all;
 }
 

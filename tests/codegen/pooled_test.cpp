@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -20,10 +19,10 @@
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/expression.h"
 #include "codegen/epilogue_machine.h"
-#include "codegen/factor_elements.h"
 #include "codegen/interpreter.h"
 #include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
+#include "codegen/product_sums.h"
 
 namespace planish::codegen {
 namespace {
@@ -31,7 +30,6 @@ namespace {
 using contraction::Product;
 using samples::Convolved;
 using Values = std::vector<std::int64_t>;
-using Tensors = std::vector<std::vector<double>>;
 
 /// Small enough to be interpreted point by point.
 std::vector<Convolved> small() {
@@ -50,17 +48,6 @@ std::vector<Convolved> small() {
        .average = true},
       {.x = {2, 8, 9, 8}, .w = {3, 8, 3, 1}, .pool = {2, 2}},
   };
-}
-
-Tensors random_inputs(const Kernel& kernel) {
-  std::mt19937_64 rng(7);
-  std::uniform_real_distribution<double> values(-2, 2);
-  Tensors all;
-  for (const Input& input : kernel.inputs) {
-    auto& one = all.emplace_back(static_cast<std::size_t>(input.storage_elements));
-    for (double& x : one) x = static_cast<float>(values(rng));
-  }
-  return all;
 }
 
 /// Windows of a tensor with `shape`, whose last dims they are of, folded one by one.
@@ -92,56 +79,6 @@ std::vector<double> pooled(const std::vector<double>& x, const Values& shape, co
     result.push_back(std::tanh(fold));
   }
   return result;
-}
-
-void check_close(const std::vector<double>& found, const std::vector<double>& wanted, double tolerance) {
-  REQUIRE(found.size() == wanted.size());
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < found.size(); ++i) wrong += !(std::abs(found[i] - wanted[i]) <= tolerance);
-  CHECK(wrong == 0);
-}
-
-/// The factor's value at a point: a load, or 0 where it reads nothing.
-double value_of_factor(const Product& product, const Tensors& inputs, int factor, const Values& at) {
-  const auto place = element(product.kernel, factor, at);
-  const int input = load_of(product.kernel, factor).input;
-  return place ? inputs[static_cast<std::size_t>(input)].at(static_cast<std::size_t>(*place)) : 0;
-}
-
-/// What tensor cores sum up for every product, row and position; NaN at positions behind the last of a dim.
-std::vector<float> sums_of(const Product& product, const Tensors& inputs) {
-  const Contraction& c = product.c;
-  const std::int64_t positions = product.problem.n;
-  std::vector<float> all;
-  for (std::int64_t batch = 0; batch < c.batches; ++batch) {
-    for (std::int64_t row = 0; row < c.rows; ++row) {
-      for (std::int64_t position = 0; position < positions; ++position) {
-        Values at(product.kernel.space.extents.size(), 0);
-        decode(product.kernel, c.batch, batch, at);
-        decode(product.kernel, c.m, row, at);
-        bool there = true;
-        if (product.sliding) {
-          std::int64_t left = position;
-          for (std::size_t i = product.sliding->slides.size(); i-- > 0;) {
-            const auto& slide = product.sliding->slides[i];
-            at[static_cast<std::size_t>(slide.row)] = left % slide.places;
-            there = there && left % slide.places < slide.rows;
-            left /= slide.places;
-          }
-          decode(product.kernel, product.sliding->apart, left, at);
-        } else {
-          decode(product.kernel, c.n, position, at);
-        }
-        double sum = there ? 0 : std::numeric_limits<double>::quiet_NaN();
-        for (std::int64_t k = 0; there && k < c.depth; ++k) {
-          decode(product.kernel, c.k, k, at);
-          sum += value_of_factor(product, inputs, c.first, at) * value_of_factor(product, inputs, c.second, at);
-        }
-        all.push_back(static_cast<float>(sum));
-      }
-    }
-  }
-  return all;
 }
 
 /// run(sums, in, out): all tiles of a plan, as the main loop hands them on.
@@ -224,13 +161,7 @@ TEST_CASE("windows over a convolution mean what the convolution means, folded af
     const Values sizes = std::exchange(how.pool, {});
     const auto apart = samples::conv_sample(how);
     const auto inputs = random_inputs(apart.kernel);
-    // The same tensors, in the order in which each kernel has them.
-    Tensors same(whole.kernel.inputs.size());
-    for (std::size_t i = 0; i < same.size(); ++i) {
-      const auto at = std::ranges::find(apart.kernel.inputs, whole.kernel.inputs[i].value, &Input::value);
-      REQUIRE(at != apart.kernel.inputs.end());
-      same[i] = inputs[static_cast<std::size_t>(at - apart.kernel.inputs.begin())];
-    }
+    const auto same = in_order_of(whole.kernel, apart.kernel, inputs);
     const auto results = Interpreter(apart.kernel, inputs).run()[0];
     check_close(Interpreter(whole.kernel, same).run()[0],
                 pooled(results, apart.kernel.outputs[0].shape, sizes, how.average), 1e-12);

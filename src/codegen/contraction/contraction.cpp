@@ -1,5 +1,7 @@
 #include "codegen/contraction/contraction.h"
 
+#include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "codegen/variables.h"
@@ -17,8 +19,8 @@ std::int64_t extent_of(const Kernel& kernel, const std::vector<int>& variables) 
 
 Result<Contraction> contraction_of(const Kernel& kernel) {
   const auto no = [](const char* why) { return fail("unsupported", why); };
-  const bool pooled = kernel.reductions.size() == 2 && kernel.reductions[1].across;
-  if ((kernel.reductions.size() != 1 && !pooled) || !kernel.scans.empty() || kernel.inner < 1)
+  if (kernel.reductions.empty() || !kernel.scans.empty() || kernel.inner < 1 ||
+      !std::ranges::all_of(kernel.reductions | std::views::drop(1), &Reduction::across))
     return no("not one fold of rows");
   const Reduction& sum = kernel.reductions[0];
   if (sum.kind != ReduceKind::sum || sum.accumulate != DType::f32) return no("not a sum in f32");

@@ -15,7 +15,7 @@
 /// product of two factors. The inner variables, k, move both factors; of the outer ones m moves the first, n the
 /// second, and batch both. Nodes of the factors are the prologue, nodes that need the reduction's result the epilogue;
 /// every output has one element for each setting of the outer variables. Or, with Kernel::across, of those but the last
-/// ones, which a second reduction folds: what needs the first result alone is computed inside windows (see pooled.h).
+/// ones, which further reductions fold: what needs the first result alone is computed of each element (see pooled.h).
 /// Pure; thread-safe.
 namespace planish::codegen {
 

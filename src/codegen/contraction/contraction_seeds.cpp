@@ -123,6 +123,7 @@ class Guesses {
       if (product_.problem.folding) {  // whole windows
         const std::int64_t least = contraction::least_columns(product_.problem);
         tile.n = std::max(least, tile.n / least * least);
+        if (!product_.problem.has_runs()) tile.n = std::min(tile.n, (product_.problem.n + least - 1) / least * least);
       }
       for (const std::int64_t split : genes_.back().choices) {
         Genome genome{{"tile_m", tile.m}, {"tile_n", tile.n}, {"tile_k", tile.k},          {"stages", tile.stages},

@@ -128,17 +128,7 @@ class StorePrinter {
       writer_.decode(linear, variables);
       return {};
     }
-    writer_.decode(fmt::format("(unsigned)({}) / {}", linear, sliding_->plane), sliding_->apart);
-    std::int64_t later = sliding_->plane;
-    std::string there;
-    for (const Slide& slide : sliding_->slides) {
-      later /= slide.places;
-      writer_.line(fmt::format("const {} d{} = (unsigned)({}) / {} % {};", writer_.coordinate(), slide.row, linear,
-                               later, slide.places));
-      if (slide.places > slide.rows)
-        there += fmt::format("{}(d{} < {})", there.empty() ? "" : " & ", slide.row, slide.rows);
-    }
-    return there;
+    return print_position(writer_, *sliding_, linear);
   }
 
   /// Row `r`. Calls begin at multiples of their rows.
@@ -331,6 +321,20 @@ class StorePrinter {
 };
 
 }  // namespace
+
+std::string print_position(PlaceWriter& writer, const Sliding& sliding, std::string_view linear) {
+  writer.decode(fmt::format("(unsigned)({}) / {}", linear, sliding.plane), sliding.apart);
+  std::int64_t later = sliding.plane;
+  std::string there;
+  for (const Slide& slide : sliding.slides) {
+    later /= slide.places;
+    writer.line(fmt::format("const {} d{} = (unsigned)({}) / {} % {};", writer.coordinate(), slide.row, linear, later,
+                            slide.places));
+    if (slide.places > slide.rows)
+      there += fmt::format("{}(d{} < {})", there.empty() ? "" : " & ", slide.row, slide.rows);
+  }
+  return there;
+}
 
 Epilogue epilogue_of(PlaceWriter& writer, const Kernel& kernel, std::span<const int> roots) {
   Epilogue epilogue;

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/contraction/contraction.h"
@@ -21,6 +22,9 @@ struct Epilogue {
 };
 /// One without its text, of a kernel whose outputs need `roots`, and what comes before its function.
 Epilogue epilogue_of(PlaceWriter& writer, const Kernel& kernel, std::span<const int> roots);
+/// Coordinates of a position of what slides, from the expression `linear`; the condition under which it is not one of
+/// those behind the last of a dim, empty where there are none.
+std::string print_position(PlaceWriter& writer, const Sliding& sliding, std::string_view linear);
 /// The head of its function, whose body the writer is in then.
 void open_store(PlaceWriter& writer, const Epilogue& epilogue);
 

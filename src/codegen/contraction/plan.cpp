@@ -112,7 +112,9 @@ int run_step(const Problem& problem, const TilePlan& plan) {
 int least_columns(const Problem& problem) {
   if (!problem.folding) return 16;
   const std::int64_t window = problem.folding->window;
-  const std::int64_t each = problem.has_runs() ? problem.runs() * up(window, 8) : std::lcm(window, std::int64_t{8});
+  const std::int64_t each = problem.has_runs()
+                                ? problem.runs() * up(window, 8)
+                                : std::min(std::lcm(window, std::int64_t{8}), up(problem.n, 8));  // all, or whole ones
   return static_cast<int>(up(16, each));
 }
 
@@ -376,7 +378,8 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
     if (plan.split_k != 1) return bad("windows are folded where sums are whole");
     if (plan.bn % (8 * problem.runs()) != 0) return bad("bn is a multiple of 8 for each run of a window's rows");
     if (run_step(problem, plan) < 1) return bad("a run is shorter than a window");
-    if (!problem.columns && plan.bn % problem.folding->window != 0) return bad("bn is a multiple of the window");
+    if (!problem.has_runs() && plan.bn < problem.n && plan.bn % problem.folding->window != 0)
+      return bad("bn is a multiple of the window");
     if (plan.exchange < plan.bn) return bad("a tile's columns are folded from one exchange");
   }
   const int sums = accumulator_registers(plan) * (accumulators(plan) + (promotes(plan) ? 1 : 0));

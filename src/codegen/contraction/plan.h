@@ -38,7 +38,8 @@ struct Columns {
   std::int64_t zeros(std::int64_t products) const { return products * planes * positions; }
 };
 
-/// Tiles that hold whole windows of results, which are folded as they are stored (see pooled.h). Where the second
+/// Tiles that hold whole windows of results, which are folded as they are stored (see pooled.h); a window may be all
+/// columns. Where the second
 /// operand slides, a tile's columns are a few runs of positions of one length, one for each row of a window, along a
 /// line: positions that differ in the last dim alone. Where it does not, they are what they are without windows.
 struct Folding {
@@ -64,7 +65,7 @@ struct Problem {
   std::optional<Columns> columns = {};  ///< of an operand that slides
   std::optional<Folding> folding = {};  ///< of the second operand
 
-  bool has_runs() const { return folding.has_value() && columns.has_value(); }
+  bool has_runs() const { return folding.has_value() && slides(Operand::b); }
   /// Runs of a tile: one of all its columns, unless windows ask for more.
   int runs() const { return has_runs() ? static_cast<int>(folding->runs.size()) : 1; }
   bool slides(Operand operand) const { return columns && columns->operand == operand; }

@@ -60,20 +60,30 @@ std::int64_t Pool::size_along(int variable) const {
 
 Result<Unpooled> unpooled(const Kernel& kernel) {
   const auto no = [](const char* why) { return fail("unsupported", why); };
-  if (kernel.reductions.size() != 2 || kernel.reductions[0].across || !kernel.reductions[1].across)
-    return no("windows over something else than one sum");
-  Unpooled out{kernel, {.reduction = 1, .windows = {}}};
+  Unpooled out{kernel, {}};
+  for (std::size_t i = 0; i < kernel.reductions.size(); ++i) {
+    if (kernel.reductions[i].across != (i > 0)) return no("folds of something else than one sum");
+    if (kernel.reductions[i].at >= 0) return no("folds that look for positions");
+    if (i > 0) out.pool.reductions.push_back(static_cast<int>(i));
+  }
   const auto factors = factors_of(kernel);
   while (out.kernel.across > 0) {
     const int within = static_cast<int>(out.kernel.space.extents.size()) - out.kernel.inner - out.kernel.across;
     const int outer = windowed_by(out.kernel, factors, within);
-    if (outer < 0) return no("windows that no factor moves with");
     const std::int64_t size = out.kernel.space.extent(within);
+    if (outer < 0) {
+      --out.kernel.across;
+      out.pool.whole = true;
+      out.pool.windows.push_back({within, size});
+      continue;
+    }
+    if (out.pool.whole) return no("windows beside folds of whole dims");
     if (std::ranges::find(out.pool.windows, outer, &PoolWindow::variable) != out.pool.windows.end())
       return no("two windows in one dim");
     join(out.kernel, outer, within);
     out.pool.windows.push_back({outer, size});
   }
+  if (!out.pool.whole && out.pool.reductions.size() != 1) return no("several folds of one window");
   std::ranges::sort(out.pool.windows, {}, &PoolWindow::variable);
   for (const int id : factors) {
     const Node& node = out.kernel.nodes[static_cast<std::size_t>(id)];
@@ -87,6 +97,15 @@ Result<Unpooled> unpooled(const Kernel& kernel) {
 Result<Folding> folding_of(const Pool& pool, const Sliding* sliding, const std::vector<int>& columns) {
   const auto no = [](const char* why) { return fail("unsupported", why); };
   Folding out;
+  if (pool.whole) {
+    for (std::size_t i = 0; i < pool.windows.size(); ++i) {
+      const PoolWindow& window = pool.windows[pool.windows.size() - 1 - i];
+      if (i >= columns.size() || columns[columns.size() - 1 - i] != window.variable)
+        return no("folds of rows that are not the last of their factor");
+      out.window *= window.size;
+    }
+    return out;
+  }
   if (sliding == nullptr) {
     if (pool.windows.size() != 1 || pool.windows[0].variable != columns.back())
       return no("windows over rows that are packed one by one");

@@ -20,7 +20,7 @@ class PoolPrinter {
         plan_(plan),
         kernel_(product.kernel),
         folding_(*product.problem.folding),
-        fold_(kernel_.reductions[static_cast<std::size_t>(product.pool->reduction)]),
+        fold_(kernel_.reductions[static_cast<std::size_t>(product.pool->reductions.front())]),
         windows_((product.sliding ? run_step(product.problem, plan) : plan.bn) / folding_.window),
         writer_(kernel_) {
     writer_.fast = fast;
@@ -42,7 +42,9 @@ class PoolPrinter {
     behind_ = part(after_);
     std::ranges::sort(row_);
     row_.erase(std::unique(row_.begin(), row_.end()), row_.end());
-    writer_.of_fold = [this](int reduction) { return reduction == product_.pool->reduction ? "pooled" : "folded"; };
+    writer_.of_fold = [this](int reduction) {
+      return reduction == product_.pool->reductions.front() ? "pooled" : "folded";
+    };
   }
 
   Epilogue print() {

@@ -133,23 +133,33 @@ void set_problem(Product& out) {
   join_taps(*out.problem.columns, sliding.offsets(), sliding.slides.back().taps);
 }
 
-/// Of a kernel with windows: these lie among the second factor's rows.
+/// Of a kernel with folds of its results: what these fold lies among the second factor's rows.
 Result<Product> pooled_product(const Kernel& kernel) {
+  const auto no = [](const char* why) { return fail("unsupported", why); };
   Product out;
-  PLANISH_TRY(Unpooled whole, unpooled(kernel));
+  Phased split = phased(kernel);
+  PLANISH_TRY(Unpooled whole, unpooled(split.kernel));
   out.kernel = std::move(whole.kernel);
   out.pool = std::move(whole.pool);
+  out.taps = std::move(split.taps);
+  if (split.phases && !out.pool->whole) return no("windows over phases");
   PLANISH_TRY(out.c, contraction_of(out.kernel));
   const auto windowed = [&](int v) {
     return std::ranges::find(out.pool->windows, v, &PoolWindow::variable) != out.pool->windows.end();
   };
   if (std::ranges::any_of(out.c.m, windowed)) turn_over(out.c);
   if (std::ranges::any_of(out.c.m, windowed) || std::ranges::any_of(out.c.batch, windowed))
-    return fail("unsupported", "windows that both factors move with");
+    return no("windows that both factors move with");
+  if (out.pool->whole) {
+    // A row's columns that are folded together lie beside each other.
+    std::ranges::stable_partition(out.c.n, [&](int v) { return !windowed(v); });
+    if (wasted(out)) return no("folds of results that would have to be mended");
+  }
   set_problem(out);
-  if (out.sliding && out.sliding->operand == Operand::a)
-    return fail("unsupported", "windows over rows of the factor that does not slide");
-  PLANISH_TRY(out.problem.folding, folding_of(*out.pool, out.sliding ? &*out.sliding : nullptr, out.c.n));
+  const bool of_slides = out.sliding && out.sliding->operand == Operand::b;
+  if (out.pool->whole ? of_slides : out.sliding && !of_slides)
+    return no("windows over rows of the factor that does not slide");
+  PLANISH_TRY(out.problem.folding, folding_of(*out.pool, of_slides ? &*out.sliding : nullptr, out.c.n));
   return out;
 }
 

@@ -508,7 +508,7 @@ Status become_pooled(Kernel& kernel, const std::vector<int>& windows, const std:
   kernel.across = static_cast<int>(windows.size());
   kernel.anchor = Anchor::contraction;
   order_behind_results(kernel, windows, sum);
-  PLANISH_CHECK(check_results(kernel, kernel.inner + kernel.across, "windows beside outputs of their elements' size"));
+  PLANISH_CHECK(check_results(kernel, kernel.inner + kernel.across, "folds beside outputs of their elements' size"));
   for (Output& output : kernel.outputs) output.per_row = output.per_column = true;
   PLANISH_TRY(const contraction::Product made, contraction::product_of(kernel));
   return contraction::computable(made);
@@ -571,7 +571,7 @@ class Attempt {
       case Form::pooled:
         set_phases(kernel_);
         if (!low_.inner() || !low_.windows() || !low_.has_contracted() || kernel_.anchor == Anchor::scan)
-          return unsupported("no windows over sums of products");
+          return unsupported("no folds of sums of products");
         PLANISH_CHECK(become_pooled(kernel_, *low_.windows(), *low_.inner()));
         break;
       case Form::plain:
@@ -803,14 +803,14 @@ bool may_be_attention(const ir::Graph& graph, const std::vector<bool>& inside) {
   return products >= 2;
 }
 
-/// A window over something that a product has a part in.
+/// A fold over something that a product has a part in.
 bool may_be_pooled(const ir::Graph& graph, const std::vector<bool>& inside) {
   bool pools = false, products = false;
   for (std::size_t n = 0; n < inside.size(); ++n) {
     if (!inside[n]) continue;
     products = products || contracts(graph.nodes[n].op);
-    pools = pools || (base_name(graph.nodes[n].op).contains("_pool") &&
-                      window_handlers().contains(base_name(graph.nodes[n].op)));
+    const auto name = base_name(graph.nodes[n].op);
+    pools = pools || row_handlers().contains(name) || (name.contains("_pool") && window_handlers().contains(name));
   }
   return pools && products;
 }

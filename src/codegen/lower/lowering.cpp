@@ -247,6 +247,10 @@ Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> k
     for (std::size_t v = 0; v < used.size(); ++v) used[v] = used[v] || e.depends_on(static_cast<int>(v));
   }
   if (attending_) return attended(used, reduced_extents, reach);
+  if (pooling_ && reach != nullptr && (!inner_ || windows_)) {
+    *reach = Reach::across;
+    return folded(used, reduced_extents);
+  }
   if (!inner_) {
     std::vector<int> inner;
     std::int64_t extent = 1;
@@ -289,6 +293,21 @@ Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> k
   // Windows may leave out what is behind the last of them.
   if (windows_ ? rows > product(kept_extents) : rows != product(kept_extents))
     return unsupported("a reduction repeated for several rows");
+  return unravel(linear, reduced_extents);
+}
+
+Result<Coords> Lowering::folded(const std::vector<bool>& used, std::span<const std::int64_t> reduced_extents) {
+  if (!windows_) return window(reduced_extents);
+  // Another fold over the same elements.
+  std::int64_t extent = 1;
+  IndexExpr linear;
+  for (std::size_t i = windows_->size(); i-- > 0;) {
+    const int v = (*windows_)[i];
+    if (used[static_cast<std::size_t>(v)]) return unsupported("folds of what a window folds");
+    linear = ir::add(linear, ir::scale(IndexExpr::variable(v), extent), space_);
+    extent *= space_.extent(v);
+  }
+  if (extent != product(reduced_extents)) return unsupported("two folds of different elements");
   return unravel(linear, reduced_extents);
 }
 

@@ -126,8 +126,8 @@ class Lowering {
   }
   bool attending() const { return attending_; }
 
-  /// Allows that results of a product are folded by windows in the kernel that makes them: contract() is said besides.
-  /// `own`: as attend() has it.
+  /// Allows that results of a product are folded in the kernel that makes them, by windows or over whole dims of
+  /// theirs: contract() is said besides. `own`: as attend() has it.
   void pool(std::vector<bool> own) {
     pooling_ = true;
     own_ = std::move(own);
@@ -169,6 +169,8 @@ class Lowering {
                                        std::span<const std::int64_t> reduced_extents);
   /// After attend(): the same for a row of either product.
   Result<Coords> attended(const std::vector<bool>& used, std::span<const std::int64_t> reduced_extents, Reach* reach);
+  /// A fold over whole dims of a product's results: the coordinates in these.
+  Result<Coords> folded(const std::vector<bool>& used, std::span<const std::int64_t> reduced_extents);
   Result<int> load(int input, DType dtype, const ir::IndexExpr& offset);
 
   const ir::Graph& graph_;

@@ -1,5 +1,6 @@
 #include "codegen/contraction/contraction.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "codegen/contraction/cuda_contraction.h"
@@ -66,8 +67,9 @@ class ContractionTemplate : public Template {
     // Where a phase of a transposed convolution has no tap nothing is multiplied.
     total.products = 2 * points * contraction::tapped(contraction::phased(kernel));
     total.flops -= 2 * points - total.products;
-    // Windows fold what was summed up.
-    if (kernel.across > 0) total.flops -= points - points / static_cast<double>(kernel.inner_extent());
+    // Windows, and what else folds across, fold what was summed up.
+    const auto folds = static_cast<double>(std::ranges::count_if(kernel.reductions, &Reduction::across));
+    total.flops -= folds * (points - points / static_cast<double>(kernel.inner_extent()));
     total.passes = least_passes(kernel);
     return total;
   }
@@ -96,11 +98,11 @@ class ContractionTemplate : public Template {
     return product && product->sliding ? 1 : passes;
   }
 
-  /// Windows over sums are no rows to fold.
+  /// Folds of sums are no rows to fold.
   template <class Make>
   static std::unique_ptr<const Schedule> as_rows_by(const Kernel& kernel, const Device& device, const Make& make) {
     if (kernel.across == 0) return FoldedAsRows::made(kernel, make);
-    return std::make_unique<NoSchedule>("windows over products", tensor_cores_lack(kernel, device));
+    return std::make_unique<NoSchedule>("folds of products", tensor_cores_lack(kernel, device));
   }
 };
 

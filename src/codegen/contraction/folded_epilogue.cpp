@@ -1,0 +1,152 @@
+#include "codegen/contraction/folded_epilogue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "codegen/contraction/place_writer.h"
+#include "codegen/variables.h"
+
+namespace planish::codegen::contraction {
+namespace {
+
+constexpr int sharers = 4;  ///< lanes of a row
+
+/// Prints `tc_store`. Names in the text: `r` the lane's row of the call, `begin` the first column of a window in the
+/// tile, `c` a column of it, `ok` whether there is such a row and such a window. No lane leaves before the others: they
+/// ask each other for what they folded.
+class FoldPrinter {
+ public:
+  FoldPrinter(const Product& product, const TilePlan& plan, bool fast)
+      : product_(product), plan_(plan), kernel_(product.kernel), folds_(product.pool->reductions), writer_(kernel_) {
+    writer_.fast = fast;
+    for (const Output& output : kernel_.outputs) after_.push_back(output.node);
+    roots_ = after_;
+    for (const int fold : folds_) roots_.push_back(reduction(fold).arg);
+    writer_.of_fold = [this](int fold) {
+      return std::ranges::find(folds_, fold) == folds_.end() ? std::string("folded") : name_of(fold);
+    };
+    find_row_nodes();
+  }
+
+  Epilogue print() {
+    Epilogue epilogue = epilogue_of(writer_, kernel_, roots_);
+    open_store(writer_, epilogue);
+    writer_.decode("batch", product_.c.batch);
+    writer_.line(fmt::format("const int r = lane / {0}, part = lane % {0};", sharers));
+    row();
+    const std::int64_t window = product_.problem.folding->window, windows = plan_.bn / window;
+    writer_.line(windows > 1 ? "#pragma unroll 1" : "#pragma unroll");
+    writer_.open(fmt::format("for (int begin = 0; begin < {}; begin += {}) {{", windows * window, window));
+    writer_.line(fmt::format("bool ok = inside & (x + begin < {});", product_.c.columns));
+    if (const auto& where = kernel_.outputs.front().where; !where.empty()) {
+      writer_.open("{");
+      writer_.decode("x + begin", product_.c.n);
+      writer_.line(fmt::format("ok = ok & ({});", writer_.condition(where)));
+      writer_.close();
+    }
+    for (const int which : folds_) fold(which, window);
+    writer_.open("if (ok & (part == 0)) {");
+    writer_.decode("x + begin", product_.c.n);
+    writer_.these(own_nodes(after_));
+    writer_.stores();
+    writer_.close();
+    writer_.close();
+    writer_.close();
+    epilogue.text = std::move(writer_.out);
+    return epilogue;
+  }
+
+ private:
+  const Reduction& reduction(int fold) const { return kernel_.reductions[static_cast<std::size_t>(fold)]; }
+  static std::string name_of(int fold) { return fmt::format("fold{}", fold); }
+
+  /// Those that all of a row's columns have in common.
+  void find_row_nodes() {
+    const auto moves = variables_of(kernel_);
+    std::map<int, bool> summed;  // whether a node needs what was summed up or folded
+    for (const int id : printing::closure(kernel_, roots_, [](int) { return false; })) {
+      const Node& node = kernel_.nodes[static_cast<std::size_t>(id)];
+      bool needs = node.op == Op::reduced;
+      for (const int arg : node.args) needs = needs || summed[arg];
+      summed[id] = needs;
+      const bool along = std::ranges::any_of(
+          product_.c.n, [&](int v) { return moves[static_cast<std::size_t>(id)][static_cast<std::size_t>(v)]; });
+      if (!needs && !along) row_.push_back(id);
+    }
+  }
+
+  std::vector<int> own_nodes(const std::vector<int>& roots) const {
+    auto own = printing::closure(kernel_, roots, [](int) { return false; });
+    std::erase_if(own, [&](int id) { return std::ranges::find(row_, id) != row_.end(); });
+    return own;
+  }
+
+  /// The lane's row, or where there is none the last one, which is not stored.
+  void row() {
+    const bool slides = product_.sliding.has_value();
+    const std::int64_t rows = slides ? product_.sliding->positions() : product_.c.rows;
+    writer_.line(fmt::format("const int row = all ? y + r : min(y + r, {});", rows - 1));
+    writer_.line(fmt::format("bool inside = all || y + r < {};", rows));
+    if (!slides) {
+      writer_.decode("row", product_.c.m);
+    } else {
+      const std::string there = print_position(writer_, *product_.sliding, "row");
+      if (!there.empty()) writer_.line(fmt::format("inside = inside & ({});", there));
+    }
+    these(row_, "inside");
+  }
+
+  /// Definitions of these, whose loads read nothing where `there` does not hold.
+  void these(const std::vector<int>& nodes, std::string_view there) {
+    std::map<int, std::string> spelled;
+    for (const int id : nodes) {
+      const Node& node = kernel_.nodes[static_cast<std::size_t>(id)];
+      if (node.op == Op::load)
+        spelled[id] =
+            fmt::format("({} ? {} : {})", there, writer_.load(kernel_, id), printing::literal(node.dtype, 0, 0));
+    }
+    writer_.at_hand = [&](int id) { return spelled.at(id); };
+    writer_.these(nodes);
+    writer_.at_hand = nullptr;
+  }
+
+  void fold(int which, std::int64_t window) {
+    const Reduction& fold = reduction(which);
+    const std::string name = name_of(which);
+    writer_.line(fmt::format("{} {} = {};", printing::computing_type(fold.accumulate), name,
+                             printing::neutral(fold.kind, fold.accumulate)));
+    const auto nodes = own_nodes({fold.arg});
+    writer_.line(nodes.size() <= 12 ? "#pragma unroll 8" : "#pragma unroll 2");
+    writer_.open(fmt::format("for (int c = part; c < {}; c += {}) {{", window, sharers));
+    writer_.decode("x + begin + c", product_.c.n);
+    writer_.line("const float folded = sums(r, begin + c);");
+    these(nodes, "ok");
+    writer_.line(
+        fmt::format("{} = {};", name, printing::combine(fold.kind, fold.accumulate, name, writer_.name(fold.arg))));
+    writer_.close();
+    for (int apart = 1; apart < sharers; apart *= 2) {
+      writer_.line(fmt::format("{} = {};", name,
+                               printing::combine(fold.kind, fold.accumulate, name,
+                                                 fmt::format("__shfl_xor_sync(~0u, {}, {})", name, apart))));
+    }
+  }
+
+  const Product& product_;
+  const TilePlan& plan_;
+  const Kernel& kernel_;
+  const std::vector<int>& folds_;
+  PlaceWriter writer_;
+  std::vector<int> after_, roots_;
+  std::vector<int> row_;  ///< nodes that a row's columns have in common
+};
+
+}  // namespace
+
+Epilogue print_folded_epilogue(const Product& product, const TilePlan& plan, bool fast) {
+  return FoldPrinter(product, plan, fast).print();
+}
+
+}  // namespace planish::codegen::contraction

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "codegen/contraction/product.h"
+#include "codegen/factor_elements.h"
+
+/// What tensor cores would sum up, for tests of what follows: slowly, from the elements that each factor reads.
+namespace planish::codegen {
+
+using Tensors = std::vector<std::vector<double>>;
+
+/// Of a kernel's inputs, exact in fp32.
+inline Tensors random_inputs(const Kernel& kernel) {
+  std::mt19937_64 rng(7);
+  std::uniform_real_distribution<double> values(-2, 2);
+  Tensors all;
+  for (const Input& input : kernel.inputs) {
+    auto& one = all.emplace_back(static_cast<std::size_t>(input.storage_elements));
+    for (double& x : one) x = static_cast<float>(values(rng));
+  }
+  return all;
+}
+
+/// `inputs` of the kernel `from`, in the order in which `to` has the same tensors.
+inline Tensors in_order_of(const Kernel& to, const Kernel& from, const Tensors& inputs) {
+  Tensors same(to.inputs.size());
+  for (std::size_t i = 0; i < same.size(); ++i) {
+    const auto at = std::ranges::find(from.inputs, to.inputs[i].value, &Input::value);
+    REQUIRE(at != from.inputs.end());
+    same[i] = inputs[static_cast<std::size_t>(at - from.inputs.begin())];
+  }
+  return same;
+}
+
+inline void check_close(const std::vector<double>& found, const std::vector<double>& wanted, double tolerance) {
+  REQUIRE(found.size() == wanted.size());
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) wrong += !(std::abs(found[i] - wanted[i]) <= tolerance);
+  CHECK(wrong == 0);
+}
+
+/// The factor's value at a point: a load, or 0 where it reads nothing.
+inline double value_of_factor(const contraction::Product& product, const Tensors& inputs, int factor,
+                              const std::vector<std::int64_t>& at) {
+  const auto place = element(product.kernel, factor, at);
+  const int input = load_of(product.kernel, factor).input;
+  return place ? inputs[static_cast<std::size_t>(input)].at(static_cast<std::size_t>(*place)) : 0;
+}
+
+/// Coordinates of a factor's row, put into `at`; false where it is a position behind the last of a dim.
+inline bool place_row(const contraction::Product& product, contraction::Operand operand, std::int64_t row,
+                      std::vector<std::int64_t>& at) {
+  if (!product.problem.slides(operand)) {
+    decode(product.kernel, operand == contraction::Operand::a ? product.c.m : product.c.n, row, at);
+    return true;
+  }
+  bool there = true;
+  for (std::size_t i = product.sliding->slides.size(); i-- > 0;) {
+    const auto& slide = product.sliding->slides[i];
+    at[static_cast<std::size_t>(slide.row)] = row % slide.places;
+    there = there && row % slide.places < slide.rows;
+    row /= slide.places;
+  }
+  decode(product.kernel, product.sliding->apart, row, at);
+  return there;
+}
+
+/// For every product, row and column; NaN where one of these is a position behind the last of a dim.
+inline std::vector<float> sums_of(const contraction::Product& product, const Tensors& inputs) {
+  const Contraction& c = product.c;
+  std::vector<float> all;
+  for (std::int64_t batch = 0; batch < c.batches; ++batch) {
+    for (std::int64_t row = 0; row < product.problem.m; ++row) {
+      for (std::int64_t column = 0; column < product.problem.n; ++column) {
+        std::vector<std::int64_t> at(product.kernel.space.extents.size(), 0);
+        decode(product.kernel, c.batch, batch, at);
+        const bool there = place_row(product, contraction::Operand::a, row, at) &&
+                           place_row(product, contraction::Operand::b, column, at);
+        double sum = there ? 0 : std::numeric_limits<double>::quiet_NaN();
+        for (std::int64_t k = 0; there && k < c.depth; ++k) {
+          decode(product.kernel, c.k, k, at);
+          sum += value_of_factor(product, inputs, c.first, at) * value_of_factor(product, inputs, c.second, at);
+        }
+        all.push_back(static_cast<float>(sum));
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace planish::codegen
