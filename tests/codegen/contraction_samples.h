@@ -126,19 +126,19 @@ struct Convolved {
   DType dtype = DType::f32;
   std::vector<std::int64_t> pool = {};  ///< windows of the last dims that are folded behind that, and tanh
   bool average = false;                 ///< their mean, not their largest
-  std::string fold = {};                ///< "amax": by what all channels are folded behind that, and tanh
+  std::string fold = {};                ///< "amax": by what all channels are folded behind that (see with_fold)
 };
 
-/// tanh of all channels of y folded: amax, amin, sum, mean or logsumexp.
+/// All channels of y folded, by amax, amin, sum, mean or logsumexp; what is negative is divided by 4.
 inline int with_fold(GraphBuilder& g, int y, std::vector<std::int64_t> shape, const std::string& fold, DType dtype) {
   shape[1] = 1;
   const std::string overload = fold == "sum" ? ".dim_IntList" : fold == "mean" ? ".dim" : ".default";
   const int folded = g.node(fold + overload, {V("self", y), L("dim", {1}), B("keepdim", true)}, shape, dtype);
-  return g.node("tanh.default", {V("self", folded)}, shape, dtype);
+  return g.node("leaky_relu.default", {V("self", folded), F("negative_slope", 0.25)}, shape, dtype);
 }
 
 inline std::string folded_python(const std::string& of, const std::string& fold) {
-  return "t.tanh(t." + fold + "(" + of + ", 1, keepdim=True))";
+  return "t.nn.functional.leaky_relu(t." + fold + "(" + of + ", 1, keepdim=True), 0.25)";
 }
 
 /// tanh of windows of y, whose last dims they are of.
@@ -424,6 +424,7 @@ inline std::vector<ContractionSample> folded_samples(bool large) {
   std::vector<Transposed> transposed{
       {.x = {2, 16, 6, 7}, .w = {16, 12, 4, 4}, .stride = {2}, .padding = {1}, .more = {1}, .fold = "amin"},
       {.x = {2, 16, 6, 7}, .w = {16, 24, 3, 3}, .padding = {1}, .chain = true, .fold = "logsumexp"},
+      {.x = {2, 16, 6, 7}, .w = {16, 12, 3, 3}, .stride = {2}, .padding = {1}, .more = {1}, .fold = "logsumexp"},
       {.x = {2, 8, 3, 4, 5}, .w = {8, 16, 4, 4, 4}, .stride = {2}, .padding = {1}, .fold = "sum"},
   };
   if (large) {
@@ -434,6 +435,8 @@ inline std::vector<ContractionSample> folded_samples(bool large) {
         {.x = {64, 64, 128, 128}, .w = {128, 64, 3, 3}, .chain = true, .dtype = DType::bf16, .fold = "amin"});
     transposed.push_back(
         {.x = {16, 64, 128, 128}, .w = {64, 128, 4, 4}, .stride = {2}, .padding = {1}, .fold = "amin"});
+    transposed.push_back(
+        {.x = {16, 64, 128, 128}, .w = {64, 128, 3, 3}, .stride = {2}, .padding = {1}, .more = {1}, .fold = "amin"});
     transposed.push_back(
         {.x = {16, 32, 16, 32, 32}, .w = {32, 16, 4, 4, 4}, .stride = {2}, .padding = {1}, .fold = "sum"});
   }

@@ -56,6 +56,7 @@ std::vector<Pair> small() {
            {.x = {2, 4, 5, 6}, .w = {4, 9, 4, 4}, .stride = {2}, .padding = {1}, .chain = true, .fold = "logsumexp"},
            {.x = {1, 3, 3, 4, 5}, .w = {3, 16, 2, 2, 2}, .stride = {2}, .fold = "sum"},
            {.x = {2, 4, 5, 6}, .w = {4, 10, 3, 3}, .padding = {1}, .fold = "amax"},
+           {.x = {2, 4, 5, 6}, .w = {4, 9, 3, 3}, .stride = {2}, .padding = {1}, .more = {1}, .fold = "logsumexp"},
        }) {
     auto whole = samples::transposed_sample(how);
     std::string fold = std::exchange(how.fold, {});
@@ -64,7 +65,7 @@ std::vector<Pair> small() {
   return all;
 }
 
-/// tanh of all of dim 1 of a tensor with `shape`, folded.
+/// All of dim 1 of a tensor with `shape`, folded; what is negative is divided by 4.
 std::vector<double> folded(const std::vector<double>& x, const std::vector<std::int64_t>& shape,
                            const std::string& fold) {
   const std::int64_t channels = shape[1];
@@ -85,7 +86,7 @@ std::vector<double> folded(const std::vector<double>& x, const std::vector<std::
                        : fold == "sum"  ? sum
                        : fold == "mean" ? sum / static_cast<double>(channels)
                                         : std::log(exps);
-    result.push_back(std::tanh(all));
+    result.push_back(all < 0 ? all / 4 : all);
   }
   return result;
 }
@@ -95,6 +96,7 @@ constexpr const char* lanes = R"(#include <barrier>
 #include <thread>
 #include <vector>
 using std::min;
+static inline float __fmul_rn(float a, float b) { return a * b; }
 static std::barrier<> meet(32);
 static unsigned char held[32][8];
 static thread_local int own;
@@ -179,12 +181,13 @@ TEST_CASE("tiles of any width that hold whole folds store each once, made of its
     const auto inputs = random_inputs(product->kernel);
     const auto wanted = Interpreter(pair.whole.kernel, inputs).run()[0];
     const auto sums = sums_of(*product, inputs);
+    const double largest = std::abs(*std::ranges::max_element(wanted, {}, [](double x) { return std::abs(x); }));
     several += product->problem.n > product->problem.folding->window ? 1 : 0;
     for (const int each : {1, 2, 4}) {
       const int bn = each * contraction::least_columns(product->problem);
       if (bn > 256 || (each > 1 && bn / 2 >= product->problem.n)) continue;
       CAPTURE(bn);
-      check_close(stored(*product, inputs, sums, bn), wanted, 4e-6);
+      check_close(stored(*product, inputs, sums, bn), wanted, 1e-6 * (1 + largest));
       ++tried;
     }
   }
@@ -202,7 +205,9 @@ TEST_CASE("every kernel that folds channels has seeds, each legal and emitted, a
       CHECK(genome.at("split") == 1);
       const auto emitted = emit(sample.kernel, h200(), genome);
       REQUIRE(emitted);
-      CHECK(emitted->after.back().source.find("__shfl_xor_sync") != std::string::npos);
+      CHECK(std::ranges::any_of(emitted->after, [](const Emitted& launch) {
+        return launch.source.find("__shfl_xor_sync") != std::string::npos;
+      }));
     }
   }
 }

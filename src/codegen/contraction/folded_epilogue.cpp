@@ -29,6 +29,13 @@ class FoldPrinter {
       return std::ranges::find(folds_, fold) == folds_.end() ? std::string("folded") : name_of(fold);
     };
     find_row_nodes();
+    // x · g less the largest of all x · g must be 0 for the largest itself: fused it is what the product was rounded
+    // by.
+    for (const int fold : folds_) {
+      const Node& node = kernel_.nodes[static_cast<std::size_t>(reduction(fold).arg)];
+      if (folds_.size() > 1 && node.op == Op::mul && node.dtype == DType::f32)
+        writer_.rounded.push_back(reduction(fold).arg);
+    }
   }
 
   Epilogue print() {

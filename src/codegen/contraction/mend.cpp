@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/place_writer.h"
@@ -26,69 +28,125 @@ std::string noted(const Product& product) {
   return fmt::format("{} + {}", noted_images(product), text);
 }
 
+/// Prints the kernel's parts. Names in the text: `met` whether a sum met such an element where there is no product.
+class MendPrinter {
+ public:
+  explicit MendPrinter(const Product& product) : product_(product), kernel_(product.kernel), writer_(kernel_) {
+    for (const Output& output : kernel_.outputs) results_.push_back(output.node);
+    writer_.of_fold = [this](int fold) {
+      return is_folded(fold) ? fmt::format("fold{}", fold) : std::string("folded");
+    };
+  }
+
+  Packing print(int multiprocessors) {
+    const Contraction& c = product_.c;
+    std::vector<int> all{c.first, c.second};
+    all.insert(all.end(), results_.begin(), results_.end());
+    for (const int fold : folds()) all.push_back(reduction(fold).arg);
+    std::int64_t points = 1;
+    for (const int v : of_results()) points *= kernel_.space.extent(v);
+    Packing mending;
+    mending.inputs = writer_.inputs(all);
+    mending.threads = mending_threads;
+    mending.blocks = std::min((points + mending_threads - 1) / mending_threads, mending_blocks * multiprocessors);
+    head(all);
+    writer_.open(
+        fmt::format("for (long long point = (long long)blockIdx.x * {0} + threadIdx.x; point < {1}ll; point += "
+                    "{2}ll) {{",
+                    mending_threads, points, mending.blocks * mending_threads));
+    std::int64_t later = points;
+    for (const int v : of_results()) {
+      const std::int64_t extent = kernel_.space.extent(v);
+      later /= extent;
+      writer_.line(fmt::format("const {} d{} = (int)(point / {}ll % {}ll);", writer_.coordinate(), v, later, extent));
+    }
+    writer_.line(fmt::format("if (notes[{}] == 0) continue;", noted(product_)));
+    if (const auto there = writer_.condition(kernel_.outputs[0].where); !there.empty())
+      writer_.line(fmt::format("if (!({})) continue;", there));
+    writer_.line("bool met = false;");
+    if (!product_.pool) sum();
+    for (const int which : folds()) fold(which);
+    writer_.line("if (!met) continue;");
+    writer_.nodes(results_);
+    writer_.stores();
+    writer_.close();
+    writer_.close();
+    mending.source = std::move(writer_.out);
+    return mending;
+  }
+
+ private:
+  const Reduction& reduction(int fold) const { return kernel_.reductions[static_cast<std::size_t>(fold)]; }
+  std::vector<int> folds() const { return product_.pool ? product_.pool->reductions : std::vector<int>{}; }
+  bool is_folded(int fold) const { return product_.pool && fold != 0; }
+
+  /// The outer variables that results move with.
+  std::vector<int> of_results() const {
+    std::vector<int> found;
+    for (int v = 0; v < static_cast<int>(kernel_.space.extents.size()) - kernel_.inner; ++v) {
+      if (!product_.pool || product_.pool->size_along(v) == 1) found.push_back(v);
+    }
+    return found;
+  }
+
+  void head(const std::vector<int>& all) {
+    writer_.out = place_prelude() + std::string(machine_text()) +
+                  "template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }\n";
+    writer_.line("// ---- kernel ----");
+    writer_.open(
+        fmt::format("extern \"C\" __global__ void __launch_bounds__({}) planish_kernel({}{}const int* __restrict__ "
+                    "notes) {{",
+                    mending_threads, writer_.parameters(all), writer_.output_parameters()));
+    writer_.line("int any = 0;");
+    const std::int64_t images = noted_images(product_);
+    writer_.line(fmt::format("for (int i = {} + (int)threadIdx.x; i < {}; i += {}) any |= notes[i];",
+                             product_.sliding ? images : 0, product_.sliding ? 2 * images : images, mending_threads));
+    writer_.line("if (!__syncthreads_or(any)) return;");
+  }
+
+  void loop(int v) {
+    writer_.line("#pragma unroll 1");
+    writer_.open(
+        fmt::format("for ({0} d{1} = 0; d{1} < {2}; ++d{1}) {{", writer_.coordinate(), v, kernel_.space.extent(v)));
+  }
+
+  /// `folded`: what the taps that there are come to.
+  void sum() {
+    const Contraction& c = product_.c;
+    writer_.line("double sum = 0.0;");
+    std::ranges::for_each(c.k, [&](int v) { loop(v); });
+    writer_.nodes(std::vector<int>{c.first, c.second});
+    const int idle = wasted(product_) == Operand::a ? c.first : c.second;
+    writer_.line(fmt::format("if ({}) sum += (double){} * (double){};", writer_.condition(product_.taps),
+                             writer_.name(c.first), writer_.name(c.second)));
+    writer_.line(fmt::format("else met = met || !tc_finite({});", writer_.name(idle)));
+    for (std::size_t i = 0; i < c.k.size(); ++i) writer_.close();
+    writer_.line("const float folded = (float)sum;");
+  }
+
+  void fold(int which) {
+    const Reduction& fold = reduction(which);
+    const std::string name = fmt::format("fold{}", which);
+    writer_.line(fmt::format("{} {} = {};", printing::computing_type(fold.accumulate), name,
+                             printing::neutral(fold.kind, fold.accumulate)));
+    for (const PoolWindow& window : product_.pool->windows) loop(window.variable);
+    sum();
+    writer_.nodes(std::vector<int>{fold.arg});
+    writer_.line(
+        fmt::format("{} = {};", name, printing::combine(fold.kind, fold.accumulate, name, writer_.name(fold.arg))));
+    for (std::size_t i = 0; i < product_.pool->windows.size(); ++i) writer_.close();
+  }
+
+  const Product& product_;
+  const Kernel& kernel_;
+  PlaceWriter writer_;
+  std::vector<int> results_;
+};
+
 }  // namespace
 
 Packing print_mending(const Product& product, int multiprocessors) {
-  const Kernel& kernel = product.kernel;
-  const Contraction& c = product.c;
-  PlaceWriter writer(kernel);
-  std::vector<int> results, all{c.first, c.second};
-  for (const Output& output : kernel.outputs) results.push_back(output.node);
-  all.insert(all.end(), results.begin(), results.end());
-  const std::int64_t points = kernel.outer_extent();
-  Packing mending;
-  mending.inputs = writer.inputs(all);
-  mending.threads = mending_threads;
-  mending.blocks = std::min((points + mending_threads - 1) / mending_threads, mending_blocks * multiprocessors);
-
-  writer.out = place_prelude() + std::string(machine_text()) +
-               "template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }\n";
-  writer.line("// ---- kernel ----");
-  writer.open(
-      fmt::format("extern \"C\" __global__ void __launch_bounds__({}) planish_kernel({}{}const int* __restrict__ "
-                  "notes) {{",
-                  mending_threads, writer.parameters(all), writer.output_parameters()));
-  writer.line("int any = 0;");
-  const std::int64_t images = noted_images(product);
-  writer.line(fmt::format("for (int i = {} + (int)threadIdx.x; i < {}; i += {}) any |= notes[i];",
-                          product.sliding ? images : 0, product.sliding ? 2 * images : images, mending_threads));
-  writer.line("if (!__syncthreads_or(any)) return;");
-  writer.open(
-      fmt::format("for (long long point = (long long)blockIdx.x * {0} + threadIdx.x; point < {1}ll; point += "
-                  "{2}ll) {{",
-                  mending_threads, points, mending.blocks * mending_threads));
-  const int outer = static_cast<int>(kernel.space.extents.size()) - kernel.inner;
-  std::int64_t later = points;
-  for (int v = 0; v < outer; ++v) {
-    const std::int64_t extent = kernel.space.extent(v);
-    later /= extent;
-    writer.line(fmt::format("const {} d{} = (int)(point / {}ll % {}ll);", writer.coordinate(), v, later, extent));
-  }
-  writer.line(fmt::format("if (notes[{}] == 0) continue;", noted(product)));
-  if (const auto there = writer.condition(kernel.outputs[0].where); !there.empty())
-    writer.line(fmt::format("if (!({})) continue;", there));
-  writer.line("double sum = 0.0;");
-  writer.line("bool met = false;");
-  for (const int v : c.k) {
-    writer.line("#pragma unroll 1");
-    writer.open(
-        fmt::format("for ({0} d{1} = 0; d{1} < {2}; ++d{1}) {{", writer.coordinate(), v, kernel.space.extent(v)));
-  }
-  writer.nodes(std::vector<int>{c.first, c.second});
-  const int idle = wasted(product) == Operand::a ? c.first : c.second;
-  writer.line(fmt::format("if ({}) sum += (double){} * (double){};", writer.condition(product.taps),
-                          writer.name(c.first), writer.name(c.second)));
-  writer.line(fmt::format("else met = met || !tc_finite({});", writer.name(idle)));
-  for (std::size_t i = 0; i < c.k.size(); ++i) writer.close();
-  writer.line("if (!met) continue;");
-  writer.line("const float folded = (float)sum;");
-  writer.fold = "folded";
-  writer.nodes(results);
-  writer.stores();
-  writer.close();
-  writer.close();
-  mending.source = std::move(writer.out);
-  return mending;
+  return MendPrinter(product).print(multiprocessors);
 }
 
 }  // namespace planish::codegen::contraction

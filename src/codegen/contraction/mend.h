@@ -9,7 +9,7 @@ namespace planish::codegen::contraction {
 /// multiply (see Product::taps): Inf times the zero that stands there is NaN. Arguments: `inputs`, all outputs, and the
 /// notes that packing left (see emit_contraction()). All that it does mostly is to look at these.
 ///
-/// Expects wasted() of the product.
+/// Expects wasted() of the product, and of its folds that they are of whole dims.
 Packing print_mending(const Product& product, int multiprocessors);
 
 }  // namespace planish::codegen::contraction

@@ -149,6 +149,10 @@ std::string PlaceWriter::quotient(const Kernel& kernel, int id, std::string_view
 }
 
 std::string PlaceWriter::whole_form(const Kernel& kernel, int id) const {
+  if (std::ranges::find(rounded, id) != rounded.end()) {
+    const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+    return fmt::format("__fmul_rn({}, {})", name(node.args[0]), name(node.args[1]));
+  }
   if (!fast) return {};
   return printing::short_form(kernel, id, *this, narrow ? printing::Tanh::machine : printing::Tanh::rational);
 }

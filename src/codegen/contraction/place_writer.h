@@ -26,6 +26,8 @@ class PlaceWriter : public printing::Speller {
   std::function<std::string(int id)> at_hand;
   bool fast = false;    ///< the machine's approximations and short forms of functions (see cuda_math.h)
   bool narrow = false;  ///< whose results are rounded to 16 bits
+  std::vector<int>
+      rounded;  ///< f32 products that are never fused with a sum: what is computed again has to be the same
 
   void line(std::string_view text);
   void open(std::string_view text);

@@ -153,7 +153,6 @@ Result<Product> pooled_product(const Kernel& kernel) {
   if (out.pool->whole) {
     // A row's columns that are folded together lie beside each other.
     std::ranges::stable_partition(out.c.n, [&](int v) { return !windowed(v); });
-    if (wasted(out)) return no("folds of results that would have to be mended");
   }
   set_problem(out);
   const bool of_slides = out.sliding && out.sliding->operand == Operand::b;
