@@ -12,6 +12,8 @@ std::string number(std::int64_t value) {
   return std::to_string(value);
 }
 
+constexpr int moderate = 63;  ///< of exponents: two of them make a factor that is normal
+
 /// Prints one kernel. Names in the text: `at` a stage's address, `full`/`empty` barriers, `high`/`small` what the
 /// tensor core adds to, `sum` what ordinary additions do.
 class Printer {
@@ -85,6 +87,10 @@ class Printer {
   void stage(bool first, bool last);
   void steps(int accumulator, bool fresh);
   void release(const std::string& condition);
+  bool lifts() const { return attachment_.scaled && lift_bytes(problem_, plan_) > 0; }
+  void lift_columns();
+  void lift_far();
+  std::string raw(const std::string& i) const;
   std::string exponent(Operand operand, const std::string& row) const;
   bool two_images() const;
   void ahead_of_store();
@@ -177,9 +183,44 @@ void Printer::head() {
   if (problem_.columns) zeros();
   if (maps()) maps_of_operands();
   if (converts(plan_)) line("if (threadIdx.x == 0) doubts[blockIdx.x] = 0;");
-  line("__syncthreads();");
+  lifts() ? lift_columns() : line("__syncthreads();");
   line("int stage = 0;");
   line("u32 parity = 0;");
+}
+
+/// Factors of columns that all tiles have, as bits to which a row's exponent is added, where both are moderate.
+void Printer::lift_columns() {
+  line("int* const lift = (int*)(pl_smem + (base - tc_shared(pl_smem)) + " + number(lift_offset(problem_, plan_)) +
+       ");");
+  line("bool immoderate = false;");
+  line("for (int i = threadIdx.x; i < " + number(plan_.bn) + "; i += " + number(threads(plan_)) + ") {");
+  line("const int e = eb[i];");
+  line("immoderate = immoderate | (abs(e) > " + number(moderate) + ");");
+  line("lift[i] = (int)((unsigned)(127 + e) << 23);");
+  line("}");
+  line("const bool far_columns = __syncthreads_or(immoderate);");
+}
+
+/// Results of rows or columns with other exponents are multiplied back here, and with 1 later.
+void Printer::lift_far() {
+  line("const bool far = far_columns | __any_sync(~0u, (abs(up0) > " + number(moderate) + ") | (abs(up1) > " +
+       number(moderate) + "));");
+  line("const int row0 = far ? 0 : up0 << 23, row1 = far ? 0 : up1 << 23;");
+  line("if (far) {");
+  line("#pragma unroll");
+  line("for (int i = 0; i < " + number(accumulator_registers(plan_)) + "; ++i) {");
+  line("const int e = (i / 2 % 2 == 0 ? up0 : up1) + eb[i / 4 * 8 + lane % 4 * 2 + i % 2];");
+  line(promotes(plan_) ? "sum[i] = tc_scale(" + raw("i") + ", e);" : "high[i] = tc_scale(high[i], e);");
+  if (promotes(plan_)) line("small[i] = 0.0f;");
+  line("}");
+  line("}");
+}
+
+/// A register's sum. Where hi·hi is not finite the small products say nothing: lo is 0 beside an Inf, and Inf · 0 is
+/// NaN.
+std::string Printer::raw(const std::string& i) const {
+  if (!promotes(plan_)) return "high[" + i + "]";
+  return "tc_finite(sum[" + i + "]) ? fmaf(small[" + i + "], 0x1p-11f, sum[" + i + "]) : sum[" + i + "]";
 }
 
 /// Each block has its own, made where the first stage will lie.
@@ -545,6 +586,7 @@ void Printer::store() {
   line("float* const mine = exchange + lane / 4 * " + number(exchange_pitch(plan_)) + " + lane % 4 * 2;");
   const bool runs = problem_.has_runs(), near = two_images(), held = near && !attachment_.crowded;
   if (attachment_.scaled && runs) line("const int across0 = before, across1 = before;");
+  if (lifts()) lift_far();
   if (held) {
     for (const std::string half : {"0", "1"}) {
       line("const TcFactors before" + half + " = tc_factors(up" + half + " + before), behind" + half +
@@ -562,19 +604,21 @@ void Printer::store() {
   if (attachment_.scaled && !runs) {
     const std::string x = "column + j + lane % 4 * 2";
     const std::string before = x + " < border";
-    line(held ? "const TcFactors factors = tc_choose(" + before +
-                    ", h == 0 ? before0 : before1, h == 0 ? behind0 : behind1);"
+    line(lifts() ? "const int2 by = far ? make_int2(127 << 23, 127 << 23) : *(const int2*)(lift + j + lane % 4 * 2);"
+         : held  ? "const TcFactors factors = tc_choose(" + before +
+                      ", h == 0 ? before0 : before1, h == 0 ? behind0 : behind1);"
          : near ? "const int across0 = " + before + " ? before : behind, across1 = across0;"
                 : "const int across0 = " + exponent(Operand::b, x) + ", across1 = " + exponent(Operand::b, x + " + 1") +
                       ";");
   }
   const auto value = [&](const std::string& i, const std::string& across) {
-    // Where hi·hi is not finite the small products say nothing: lo is 0 beside an Inf, and Inf · 0 is NaN.
-    const std::string raw = !promotes(plan_) ? "high[" + i + "]"
-                                             : "tc_finite(sum[" + i + "]) ? fmaf(small[" + i + "], 0x1p-11f, sum[" + i +
-                                                   "]) : sum[" + i + "]";
-    if (held) return "(" + raw + ") * factors.one * factors.other";
-    return attachment_.scaled ? "tc_scale(" + raw + ", (h == 0 ? up0 : up1) + " + across + ")" : raw;
+    const std::string sum = raw(i);
+    if (lifts()) {
+      const std::string bits = std::string("by.") + (across == "across0" ? "x" : "y");
+      return "(" + sum + ") * __int_as_float(" + bits + " + (h == 0 ? row0 : row1))";
+    }
+    if (held) return "(" + sum + ") * factors.one * factors.other";
+    return attachment_.scaled ? "tc_scale(" + sum + ", (h == 0 ? up0 : up1) + " + across + ")" : sum;
   };
   line("const float left = " + value("j / 2 + h * 2", "across0") + ";");
   line("const float right = " + value("j / 2 + h * 2 + 1", "across1") + ";");

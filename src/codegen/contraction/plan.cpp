@@ -209,7 +209,16 @@ int exchange_offset(const Problem& problem, const TilePlan& plan) {
 
 int shared_bytes(const Problem& problem, const TilePlan& plan) {
   // The tensor core wants multiples of 128 bytes; what comes is aligned to 16.
-  return alignment(plan) + exchange_offset(problem, plan) + plan.consumers * 4 * exchange_floats(plan) * 4;
+  return alignment(plan) + lift_offset(problem, plan) + lift_bytes(problem, plan);
+}
+
+int lift_bytes(const Problem& problem, const TilePlan& plan) {
+  const bool one = problem.n <= plan.bn && problem.batches == 1 && plan.split_k == 1;
+  return one && scales(plan) && !problem.slides(Operand::b) ? plan.bn * 4 : 0;
+}
+
+int lift_offset(const Problem& problem, const TilePlan& plan) {
+  return exchange_offset(problem, plan) + plan.consumers * 4 * exchange_floats(plan) * 4;
 }
 
 int exchange_pitch(const TilePlan& plan) {

@@ -200,6 +200,10 @@ int exchange_floats(const TilePlan& plan);  ///< of each warp
 int exchange_pitch(const TilePlan& plan);
 /// The plan with the widest exchange, at most a tile's columns, for which there is room.
 TilePlan with_exchange(const Problem& problem, TilePlan plan, std::int64_t shared_limit);
+/// Where one tile has all columns, and these their own powers of two: 4 bytes each, behind the exchange, that a block
+/// reads once; 0 elsewhere.
+int lift_bytes(const Problem& problem, const TilePlan& plan);
+int lift_offset(const Problem& problem, const TilePlan& plan);
 /// Dynamic shared memory of a block, barriers and alignment included.
 int shared_bytes(const Problem& problem, const TilePlan& plan);
 int threads(const TilePlan& plan);
