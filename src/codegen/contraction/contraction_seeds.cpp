@@ -29,10 +29,10 @@ const Tiles plain_tiles{{128, 256, 64, 4},      {192, 192, 64, 4},    {128, 192,
                         {64, 16, 64, 8},        {64, 128, 64, 4, 2},  {64, 256, 64, 5, 1, 1}, {64, 192, 64, 5, 1, 1},
                         {64, 128, 64, 8, 1, 1}, {64, 64, 64, 8, 1, 1}};
 /// Where rows slide, stages are as many as fit.
-const Tiles sliding_tiles{{128, 256, 64, 8},      {128, 192, 64, 8},      {128, 128, 64, 8},
-                          {64, 256, 64, 8},       {64, 128, 64, 8},       {64, 64, 64, 8},
-                          {64, 32, 64, 8},        {64, 128, 64, 8, 2},    {64, 256, 64, 8, 1, 1},
-                          {64, 192, 64, 8, 1, 1}, {64, 128, 64, 8, 1, 1}, {64, 64, 64, 8, 1, 1}};
+const Tiles sliding_tiles{{128, 256, 64, 8},      {128, 192, 64, 8},      {128, 128, 64, 8},      {64, 256, 64, 8},
+                          {64, 128, 64, 8},       {64, 64, 64, 8},        {64, 32, 64, 8},        {64, 128, 64, 8, 2},
+                          {64, 256, 64, 8, 1, 1}, {64, 192, 64, 8, 1, 1}, {64, 128, 64, 8, 1, 1}, {64, 64, 64, 8, 1, 1},
+                          {64, 192, 64, 4, 1, 2}};
 const Tiles sliding_split_tiles{{128, 128, 64, 8},      {128, 96, 64, 8},     {64, 128, 64, 8},
                                 {64, 64, 64, 8},        {64, 32, 64, 8},      {64, 128, 64, 8, 2},
                                 {64, 128, 32, 8, 2},    {64, 64, 64, 8, 2},   {64, 128, 64, 8, 1, 1},
@@ -159,7 +159,9 @@ class Guesses {
     const double write = (plan.split_k > 1 ? 3 : 1) * m * n * 4 / 20 + 1000;
     // One block, or one consumer, stores while another multiplies.
     const bool overlaps = tile.blocks > 1 || tile.pingpong != 0;
-    const double each = overlaps ? std::max(sum, write) + 500 : sum + write;
+    // Two others share what one would store in that time.
+    const double stored = tile.pingpong > 1 ? (sum + write) / static_cast<double>(tile.pingpong + 1) : write;
+    const double each = overlaps ? std::max(sum, stored) + 500 : sum + write;
     return clocks_before(plan) + turns * each + (overlaps ? std::min(sum, write) : 0) + (plan.split_k > 1 ? 6000 : 0);
   }
 
