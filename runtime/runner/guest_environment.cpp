@@ -45,12 +45,15 @@ constexpr std::array<std::string_view, 4> own_variables{"PLANISH_RT", "PLANISH_S
 constexpr std::array<std::string_view, 8> secret_words{"TOKEN",      "SECRET",  "PASSW", "PASSPHRASE",
                                                        "CREDENTIAL", "PRIVATE", "AUTH",  "KEY"};
 
-constexpr std::array<std::array<const char*, 2>, 6> cache_variables{{{"TMPDIR", "tmp"},
+constexpr std::array<std::array<const char*, 2>, 9> cache_variables{{{"TMPDIR", "tmp"},
                                                                      {"XDG_CACHE_HOME", "cache"},
                                                                      {"TORCHINDUCTOR_CACHE_DIR", "inductor"},
                                                                      {"TRITON_CACHE_DIR", "triton"},
                                                                      {"TORCH_EXTENSIONS_DIR", "extensions"},
-                                                                     {"CUDA_CACHE_PATH", "cuda"}}};
+                                                                     {"CUDA_CACHE_PATH", "cuda"},
+                                                                     {"CUPY_CACHE_DIR", "cupy"},
+                                                                     {"NUMBA_CACHE_DIR", "numba"},
+                                                                     {"TILELANG_CACHE_DIR", "tilelang"}}};
 
 bool speaks_of_secrets(std::string_view name) {
   std::string upper(name);

@@ -136,14 +136,22 @@ def test_what_a_solution_says_is_not_believed_and_cannot_draw_on_the_terminal(ev
 
 def test_unusual_honest_solutions_pass(evaluator: Evaluator, tmp_path: Path) -> None:
     """All in one, since each class costs a process: a factory in place of a class; a file beside it; the task's own names; a kernel compiled by g++ at
-    the first call and loaded; temporary files; threads; a shared lock; work in place on its own memory; a view that is not contiguous."""
+    the first call and loaded; temporary files; threads; a shared lock; work in place on its own memory; a view that is not contiguous; caches of
+    packages; programs that were installed for the interpreter, as ninja is, though its environment is not activated."""
     (tmp_path / "beside_solution.py").write_text("def double(t):\n    return t.mul_(2)\n")
     source = (
         HEAD
         + """
-import ctypes, multiprocessing, pathlib, subprocess, tempfile, threading
+import ctypes, multiprocessing, os, pathlib, subprocess, sys, tempfile, threading
 from concurrent.futures import ThreadPoolExecutor
 from beside_solution import double
+
+for name in ("CUPY_CACHE_DIR", "NUMBA_CACHE_DIR", "TILELANG_CACHE_DIR", "TORCH_EXTENSIONS_DIR"):
+    folder = pathlib.Path(os.environ[name]) / "of mine"
+    folder.mkdir(parents=True)
+    (folder / "kept").write_text("kept")
+assert os.environ["MAX_JOBS"]
+assert str(pathlib.Path(sys.executable).parent) in os.environ["PATH"].split(":")
 
 class Faster(Model):
     def __init__(self):
