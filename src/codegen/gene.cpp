@@ -270,6 +270,10 @@ constexpr std::array<GeneInfo, gene_names.size()> all{{
      tensor,
      "factors are read where they lie, not packed before: fp32 is split on its way; 2: by tensor maps",
      {{less_traffic, +1, 0.7}, {less_coordination, -1, 0.3}}},
+    {"stationary",
+     tensor,
+     "the factor of which one tile has all rows stays in shared memory for all tiles of a block",
+     {{less_traffic, +1, 0.7}, {less_shared, -1, 0.5}}},
 }};
 static_assert([] {
   for (std::size_t i = 0; i < all.size(); ++i) {

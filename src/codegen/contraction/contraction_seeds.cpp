@@ -57,7 +57,8 @@ class Guesses {
         fp32_(!contraction::narrow_type(product.kernel, product.c)),
         rounds_(find_gene(genes_, "passes") != nullptr),
         reads_(find_gene(genes_, "direct") != nullptr),
-        approximates_(find_gene(genes_, "fast") != nullptr) {}
+        approximates_(find_gene(genes_, "fast") != nullptr),
+        keeps_(find_gene(genes_, "stationary") != nullptr) {}
 
   std::vector<Genome> all() {
     if (!fp32_) of_16_bits();
@@ -107,18 +108,42 @@ class Guesses {
     }
   }
 
+  /// Where a factor may stay in shared memory, some that keep it there and some that do not, in turn.
   void take(const Tiles& choices, std::int64_t passes, std::size_t most, std::int64_t direct = 0) {
-    Ranked found = ranked(choices, passes, direct);
-    for (std::size_t i = 0; i < found.size() && i < most; ++i) out_.push_back(std::move(found[i].second));
+    const Ranked found = ranked(choices, passes, direct);
+    std::array<std::vector<Genome>, 2> kinds;
+    for (const auto& [cost, genome] : found)
+      kinds.at(static_cast<std::size_t>(value_of(genome, "stationary", 0))).push_back(genome);
+    const std::size_t all = std::min(found.size(), most);
+    for (std::size_t i = 0, taken = 0; taken < all; ++i) {
+      for (auto& kind : kinds) {
+        if (i >= kind.size() || taken == all) continue;
+        out_.push_back(std::move(kind[i]));
+        ++taken;
+      }
+    }
   }
 
   static void sort(Ranked& found) {
     std::ranges::stable_sort(found, {}, [](const auto& each) { return each.first; });
   }
 
+  /// With fewer stages where it would not fit otherwise.
+  void add(Ranked& found, Genome genome, const Tile& tile, std::int64_t passes) const {
+    const bool sheds = rounds_ || product_.problem.folding || genome.contains("stationary");
+    const auto crowded = [&] {
+      return !contraction_illegal(product_, device_, genome).empty() ||
+             (genome["stages"] > 4 && plan_of(product_, genome, device_).exchange < tile.n);
+    };
+    while (sheds && genome["stages"] > 2 && crowded()) --genome["stages"];
+    if (!contraction_illegal(product_, device_, genome).empty()) return;
+    if (std::ranges::find(found, genome, &std::pair<double, Genome>::second) != found.end()) return;
+    const double cost = clocks(tile, passes, plan_of(product_, genome, device_));
+    found.emplace_back(cost, std::move(genome));
+  }
+
   Ranked ranked(const Tiles& choices, std::int64_t passes, std::int64_t direct) const {
     Ranked found;
-    const bool sheds = rounds_ || product_.problem.folding;  // stages that do not fit beside the rest
     for (Tile tile : choices) {
       if (product_.problem.folding) {  // whole windows
         const std::int64_t least = contraction::least_columns(product_.problem);
@@ -132,15 +157,11 @@ class Guesses {
         if (rounds_) genome["passes"] = passes;
         if (reads_) genome["direct"] = direct;
         if (approximates_) genome["fast"] = 1;
-        const auto crowded = [&] {
-          return !contraction_illegal(product_, device_, genome).empty() ||
-                 (genome["stages"] > 4 && plan_of(product_, genome, device_).exchange < tile.n);
-        };
-        while (sheds && genome["stages"] > 2 && crowded()) --genome["stages"];
-        if (!contraction_illegal(product_, device_, genome).empty()) continue;
-        if (std::ranges::find(found, genome, &std::pair<double, Genome>::second) != found.end()) continue;
-        const double cost = clocks(tile, passes, plan_of(product_, genome, device_));
-        found.emplace_back(cost, std::move(genome));
+        if (keeps_) genome["stationary"] = 0;
+        add(found, genome, tile, passes);
+        if (!keeps_) continue;
+        genome["stationary"] = 1;
+        add(found, std::move(genome), tile, passes);
       }
     }
     sort(found);
@@ -171,7 +192,8 @@ class Guesses {
     if (contraction::converts(plan)) return (plan.bm + plan.bn) * plan.bk / 4.1;
     const int bytes = contraction::brings(plan) ? contraction::stage_bytes(product_.problem, plan)
                                                 : contraction::copied_bytes(product_.problem, plan);
-    return bytes / 40.0;
+    const int kept = plan.stationary != 0 ? contraction::slice_bytes(product_.problem, plan) : 0;
+    return (bytes - kept) / 40.0;
   }
 
   /// What is packed is read and written before, at 12 bytes a clock; counted where there is another way.
@@ -185,7 +207,7 @@ class Guesses {
   const Product& product_;
   const Device& device_;
   const std::vector<Gene> genes_;
-  const bool fp32_, rounds_, reads_, approximates_;
+  const bool fp32_, rounds_, reads_, approximates_, keeps_;
   std::vector<Genome> out_;
 };
 

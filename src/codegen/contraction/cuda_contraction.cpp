@@ -77,6 +77,8 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   if (product.direct_a || product.direct_b)
     genes.push_back(
         {"direct", !fp32 && has_boxes(product) ? std::vector<std::int64_t>{0, 1, 2} : std::vector<std::int64_t>{0, 1}});
+  // One tile may have all columns, for all of a block's tiles.
+  if (problem.n <= 256 && problem.batches == 1 && !problem.slides(Operand::b)) genes.push_back({"stationary", {0, 1}});
   if (contraction::has_fast_forms(product.kernel)) genes.push_back({"fast", {0, 1}});
   // More parts than fill the device twice only add traffic.
   std::vector<std::int64_t> parts{1};

@@ -27,6 +27,7 @@ TilePlan plan_of(const Product& product, const Genome& genome, const Device& dev
   plan.split_k = value("split", 1);
   plan.blocks = value("min_blocks", 1);
   plan.maps = value("direct", 0) == 2 ? 1 : 0;
+  plan.stationary = value("stationary", 0);
   if (value("direct", 0) != 0) {
     // A factor whose tile does not come in whole rows of 128 bytes is packed, whatever becomes of the other one.
     if (product.direct_a && fits(product.direct_a->carrier, plan.bm)) plan.carrier_a = product.direct_a->carrier;

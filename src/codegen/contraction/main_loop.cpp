@@ -75,6 +75,8 @@ class Printer {
   }
   void feeder();
   void sources();
+  void bring_slices();
+  std::string slice(const std::string& k) const;
   void copies();
   void bring();
   void load(Operand operand, const std::string& k);
@@ -84,7 +86,7 @@ class Printer {
   void advance();
   void pass();
   void multiplier();
-  void stage(bool first, bool last);
+  void stage(int turn, int turns);
   void steps(int accumulator, bool fresh);
   void release(const std::string& condition);
   bool lifts() const { return attachment_.scaled && lift_bytes(problem_, plan_) > 0; }
@@ -165,8 +167,12 @@ void Printer::head() {
   line("extern __shared__ __align__(16) unsigned char pl_smem[];");
   const std::string mask = reads(plan_) ? "1023u" : "127u";
   line("const u32 base = (tc_shared(pl_smem) + " + mask + ") & ~" + mask + ";");
-  line("const u32 full = base + " + number(plan_.stages * stage_bytes(problem_, plan_)) + ", empty = full + " +
+  const std::int64_t stages = std::int64_t{plan_.stages} * stage_step(problem_, plan_);
+  line("const u32 full = base + " + number(stages + stationary_bytes(problem_, plan_)) + ", empty = full + " +
        number(plan_.stages * 8) + ";");
+  if (plan_.stationary != 0)
+    line("const u32 slices = base + " + number(stages) + ", there = empty + " +
+         number(plan_.stages * 8 + (plan_.turns != 0 ? 32 : 0)) + ";");
   line("const int group = tc_group();");
   line("if (threadIdx.x == 0) {");
   line("for (int i = 0; i < " + number(plan_.stages) + "; ++i) {");
@@ -178,6 +184,7 @@ void Printer::head() {
   line("}");
   for (int w = 0; plan_.turns != 0 && w < plan_.consumers; ++w)
     line("tc_init(empty + " + number(8 * (plan_.stages + w)) + ", 4);");
+  if (plan_.stationary != 0) line("tc_init(there, 1);");
   line("tc_ready();");
   line("}");
   if (problem_.columns) zeros();
@@ -250,7 +257,7 @@ void Printer::zeros() {
     const std::string each = number(lacking.bytes / 16);
     line("for (int i = threadIdx.x; i < " + number(plan_.stages) + " * " + each + "; i += " + number(threads(plan_)) +
          ") {");
-    line("tc_clear(base + i / " + each + " * " + number(stage_bytes(problem_, plan_)) + " + " + number(lacking.target) +
+    line("tc_clear(base + i / " + each + " * " + number(stage_step(problem_, plan_)) + " + " + number(lacking.target) +
          " + i % " + each + " * 16);");
     line("}");
     if (part + 1 == parts(plan_)) line("tc_ready();");
@@ -330,6 +337,7 @@ void Printer::feeder() {
     line("int news = 0, told = 0;");
   } else {
     line("if (threadIdx.x == 0) {");
+    if (plan_.stationary != 0) bring_slices();
   }
   walk(false);
   sources();
@@ -341,7 +349,7 @@ void Printer::feeder() {
   line("for (int k = 0; k < " + number(depth_) + "; ++k) {");
   if (splits) load(Operand::b, "k");
   line("tc_poll(empty + stage * 8, parity ^ 1);");
-  line("const u32 at = base + stage * " + number(stage_bytes(problem_, plan_)) + ";");
+  line("const u32 at = base + stage * " + number(stage_step(problem_, plan_)) + ";");
   if (!all || unpacked().size() < 2) copies();
   if (splits)
     put_both();
@@ -407,12 +415,32 @@ void Printer::sources() {
   }
 }
 
+/// All of the second operand, before any tile.
+void Printer::bring_slices() {
+  line("tc_expect(there, " + number(stationary_bytes(problem_, plan_)) + ");");
+  line("for (int k = 0; k < " + number(depth_) + "; ++k) {");
+  for (const Copy& copy : copies_of(problem_, plan_)) {
+    if (copy.operand != Operand::b) continue;
+    line("tc_copy(" + slice("k") + " + " + number(copy.target) + ", b" + number(copy.part) + " + k * " +
+         number(extents_.rows_b * plan_.bk * 2) + "ll, " + number(copy.bytes) + ", there);");
+  }
+  line("}");
+}
+
+/// The address to which what is said of a stage's second operand is added, where it is stationary.
+std::string Printer::slice(const std::string& k) const {
+  return "(slices + (" + k + ") * " + number(slice_bytes(problem_, plan_)) + " - " +
+         number(part_offset(problem_, plan_, Operand::b, 0)) + ")";
+}
+
 /// A stage's bulk copies.
 void Printer::copies() {
   if (brings(plan_)) line("if (threadIdx.x == 0) {");
-  line("tc_expect(full + stage * 8, " + number(copied_bytes(problem_, plan_)) + ");");
+  const bool stationary = plan_.stationary != 0;
+  line("tc_expect(full + stage * 8, " +
+       number(copied_bytes(problem_, plan_) - (stationary ? slice_bytes(problem_, plan_) : 0)) + ");");
   for (const Copy& copy : copies_of(problem_, plan_)) {
-    if (problem_.slides(copy.operand)) continue;
+    if (problem_.slides(copy.operand) || (stationary && copy.operand == Operand::b)) continue;
     const std::string name = name_of(copy.operand);
     const std::int64_t rows = copy.operand == Operand::a ? extents_.rows_a : extents_.rows_b;
     line("tc_copy(at + " + number(copy.target) + ", " + name + number(copy.part) + " + from_" + name + " + k * " +
@@ -521,13 +549,16 @@ void Printer::release(const std::string& condition) {
        " : stage - 1) * 8);");
 }
 
-void Printer::stage(bool first, bool last) {
+void Printer::stage(int turn, int turns) {
+  const bool first = turn == 0, last = turn + 1 == turns, stationary = plan_.stationary != 0;
   line("{");
   line("tc_poll(full + stage * 8, parity);");
-  line("const u64 at = (u64)((base + stage * " + number(stage_bytes(problem_, plan_)) + ") >> 4);");
+  const std::string stage_at = "(u64)((base + stage * " + number(stage_step(problem_, plan_)) + ") >> 4)";
+  line("const u64 at = " + (stationary ? "(u64)(" + slice("k + " + number(turn)) + " >> 4)" : stage_at) + ";");
   const int apart = descriptor_of(problem_, plan_, Operand::a, 0, 64, 0).start -
                     descriptor_of(problem_, plan_, Operand::a, 0, 0, 0).start;
-  line(plan_.turns != 0 ? "const u64 at_a = at;" : "const u64 at_a = at + (group - 1) * " + number(apart / 16) + ";");
+  line("const u64 at_a = " + (stationary ? stage_at : std::string("at")) +
+       (plan_.turns != 0 ? "" : " + (group - 1) * " + number(apart / 16)) + ";");
   line("tc_begin();");
   steps(0, promotes(plan_) && first);
   line("tc_commit();");
@@ -652,6 +683,7 @@ void Printer::multiplier() {
     line("const u32 turns = empty + " + number(8 * plan_.stages) + ";");
     line("u32 turn = group == 1 ? 1 : 0;");
   }
+  if (plan_.stationary != 0) line("tc_poll(there, 0);");
   walk(plan_.turns != 0);
   ahead_of_store();
   if (plan_.turns != 0) {
@@ -668,7 +700,7 @@ void Printer::multiplier() {
   const int turns = promotes(plan_) ? plan_.promote_k / plan_.bk : 1;
   line("#pragma unroll 1");
   line("for (int k = 0; k < " + number(depth_) + "; k += " + number(turns) + ") {");
-  for (int turn = 0; turn < turns; ++turn) stage(turn == 0, turn + 1 == turns);
+  for (int turn = 0; turn < turns; ++turn) stage(turn, turns);
   line("}");
   if (plan_.turns != 0) line("if (lane == 0) tc_leave(turns + group % " + number(plan_.consumers) + " * 8);");
   line("tc_finish<0>();");

@@ -10,6 +10,7 @@ constexpr int bytes_each = 2;
 constexpr int swizzled_row = 128, swizzled_rows = 8 * swizzled_row;  // the bytes after which swizzling repeats
 constexpr int barrier_bytes = 16;                                    // full and empty, of one stage
 constexpr int turn_bytes = 32;                                       // a barrier each consumer
+constexpr int stationary_barrier_bytes = 16;
 
 std::int64_t up(std::int64_t value, std::int64_t to) {
   return (value + to - 1) / to * to;
@@ -203,8 +204,29 @@ Zeros zeros_of(const Problem& problem, const TilePlan& plan, int part) {
           zero_bytes(problem, plan)};
 }
 
+bool has_one_column_tile(const Problem& problem, const TilePlan& plan) {
+  return problem.n <= plan.bn && problem.batches == 1 && plan.split_k == 1 && !problem.slides(Operand::b);
+}
+
+int slice_bytes(const Problem& problem, const TilePlan& plan) {
+  return parts(plan) * operand_bytes(problem, plan, Operand::b);
+}
+
+int stage_step(const Problem& problem, const TilePlan& plan) {
+  return stage_bytes(problem, plan) - (plan.stationary != 0 ? slice_bytes(problem, plan) : 0);
+}
+
+std::int64_t stationary_bytes(const Problem& problem, const TilePlan& plan) {
+  if (plan.stationary == 0) return 0;
+  return extents_of(problem, plan).depth / plan.bk * slice_bytes(problem, plan);
+}
+
 int exchange_offset(const Problem& problem, const TilePlan& plan) {
-  return plan.stages * (stage_bytes(problem, plan) + barrier_bytes) + (plan.turns != 0 ? turn_bytes : 0);
+  // Beside each other's no slice is larger than what a multiprocessor has.
+  constexpr std::int64_t too_much = 1 << 28;
+  const auto kept = static_cast<int>(std::min(stationary_bytes(problem, plan), too_much));
+  return kept + plan.stages * (stage_step(problem, plan) + barrier_bytes) + (plan.turns != 0 ? turn_bytes : 0) +
+         (plan.stationary != 0 ? stationary_barrier_bytes : 0);
 }
 
 int shared_bytes(const Problem& problem, const TilePlan& plan) {
@@ -213,8 +235,7 @@ int shared_bytes(const Problem& problem, const TilePlan& plan) {
 }
 
 int lift_bytes(const Problem& problem, const TilePlan& plan) {
-  const bool one = problem.n <= plan.bn && problem.batches == 1 && plan.split_k == 1;
-  return one && scales(plan) && !problem.slides(Operand::b) ? plan.bn * 4 : 0;
+  return has_one_column_tile(problem, plan) && scales(plan) ? plan.bn * 4 : 0;
 }
 
 int lift_offset(const Problem& problem, const TilePlan& plan) {
@@ -382,6 +403,11 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
     }
     if (brings(plan) && 65536 / (plan.blocks * threads(plan)) < feeder_registers(plan))
       return bad("blocks leave their feeders too few registers");
+  }
+  if (plan.stationary != 0) {
+    if (!has_one_column_tile(problem, plan)) return bad("what is stationary has one tile of rows");
+    if (plan.carrier_a != Carrier::packed || plan.carrier_b != Carrier::packed)
+      return bad("what is stationary is packed, and so is the other operand");
   }
   if (problem.folding) {
     if (plan.split_k != 1) return bad("windows are folded where sums are whole");

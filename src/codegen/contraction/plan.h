@@ -118,6 +118,7 @@ struct TilePlan {
   int strip_chunks = 0;
   Carrier carrier_a = Carrier::packed;
   Carrier carrier_b = Carrier::packed;
+  int stationary = 0;  ///< 1: the second operand, of which a tile has all rows, comes into shared memory once a block
   int maps = 0;        ///< 1: operands that are not packed come by tensor maps, 0: by a warpgroup's own copies
   int spin_limit = 0;  ///< polls of a barrier before the kernel traps; 0: for ever
 
@@ -218,6 +219,13 @@ std::int64_t place_in_operand(const TilePlan& plan, std::int64_t rows, std::int6
 Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand operand, int part, int row, int k,
                          int run = 0);
 std::vector<Copy> copies_of(const Problem& problem, const TilePlan& plan);
+/// Where one tile has all columns, which every product shares: what the second operand then is to every tile.
+bool has_one_column_tile(const Problem& problem, const TilePlan& plan);
+/// Bytes from one stage to the next, less than stage_bytes where the second operand is stationary: that lies behind all
+/// stages, each slice of bk columns as it would be in a stage.
+int stage_step(const Problem& problem, const TilePlan& plan);
+int slice_bytes(const Problem& problem, const TilePlan& plan);  ///< of the second operand
+std::int64_t stationary_bytes(const Problem& problem, const TilePlan& plan);
 /// In the order of issue. Those of one accumulator that follow each other are one group.
 std::vector<Step> steps_of(const TilePlan& plan);
 

@@ -23,6 +23,7 @@ constexpr std::array numbers{Number{"bm", &TilePlan::bm},
                              Number{"exchange", &TilePlan::exchange},
                              Number{"strips", &TilePlan::strips},
                              Number{"strip_chunks", &TilePlan::strip_chunks},
+                             Number{"stationary", &TilePlan::stationary},
                              Number{"maps", &TilePlan::maps},
                              Number{"spin_limit", &TilePlan::spin_limit}};
 
