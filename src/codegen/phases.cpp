@@ -208,7 +208,8 @@ Phased phased(const Kernel& kernel) {
   if (!folded || kernel.inner < 1) return out;
   const Node& product = kernel.nodes[static_cast<std::size_t>(kernel.reductions[0].arg)];
   if (product.op != Op::mul || product.args.size() != 2) return out;
-  for (int v = 0; v < static_cast<int>(out.kernel.space.extents.size()) - out.kernel.inner; ++v) {
+  // What is folded across stays one variable: its phases would be folded apart.
+  for (int v = 0; v < static_cast<int>(out.kernel.space.extents.size()) - kernel.inner - kernel.across; ++v) {
     const auto division = division_of(out.kernel, factors_of(out.kernel), v);
     if (!division) continue;
     Kernel tried = out.kernel;

@@ -243,6 +243,21 @@ TEST_CASE("a convolution and the fold of its channels can be one kernel; not of 
   CHECK_FALSE(joins("amax.default", {1}, 4));
 }
 
+TEST_CASE("places of a strided transposed convolution, which would be phases, are not folded as a whole") {
+  for (const std::int64_t dim : {2, 3}) {
+    GraphBuilder g;
+    const int x = g.input({2, 4, 5, 6}), w = g.input({4, 8, 4, 4});
+    const int y = g.node("conv_transpose2d.input",
+                         {V("input", x), V("weight", w), L("stride", {2, 2}), L("padding", {1, 1})}, {2, 8, 10, 12});
+    std::vector<std::int64_t> shape{2, 8, 10, 12};
+    shape[static_cast<std::size_t>(dim)] = 1;
+    const int out = g.node("amax.default", {V("self", y), L("dim", {dim}), B("keepdim", true)}, shape);
+    const auto kernel =
+        lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), std::vector<int>{out}, with_products());
+    CHECK_FALSE(kernel);
+  }
+}
+
 TEST_CASE("more channels than a tile has columns are no such kernel's") {
   for (const std::int64_t channels : {128, 136, 256, 264}) {
     CAPTURE(channels);
