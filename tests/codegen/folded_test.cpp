@@ -262,9 +262,10 @@ TEST_CASE("more channels than a tile has columns are no such kernel's") {
   for (const std::int64_t channels : {128, 136, 256, 264}) {
     CAPTURE(channels);
     const auto sample = samples::conv_sample({.x = {2, 32, 40, 40}, .w = {channels, 32, 3, 3}, .fold = "amax"});
-    REQUIRE(sample.kernel.anchor == Anchor::contraction);
+    CHECK((sample.kernel.anchor == Anchor::contraction) == (channels <= 256));
+    if (channels > 256) continue;
     const auto guesses = seeds(sample.kernel, h200());
-    CHECK(guesses.empty() == (channels > 256));
+    CHECK_FALSE(guesses.empty());
     // Three products have accumulators of their own, which leave room for 128 columns.
     CHECK(std::ranges::any_of(guesses, [](const Genome& genome) { return genome.at("passes") == 3; }) ==
           (channels <= 128));

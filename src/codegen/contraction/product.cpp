@@ -33,7 +33,8 @@ void join_taps(Columns& columns, const std::vector<std::int64_t>& offsets, std::
     columns.offsets.push_back(offsets[tap]);
 }
 
-constexpr std::int64_t short_run = 8;  // elements that neighbouring threads store
+constexpr std::int64_t most_columns = 256;  // of a tile
+constexpr std::int64_t short_run = 8;       // elements that neighbouring threads store
 
 /// True where memory of the results runs through few columns, then through rows, then through columns again: phases of
 /// places. The rows are then what neighbouring threads had better store.
@@ -159,6 +160,10 @@ Result<Product> pooled_product(const Kernel& kernel) {
   if (out.pool->whole ? of_slides : out.sliding && !of_slides)
     return no("windows over rows of the factor that does not slide");
   PLANISH_TRY(out.problem.folding, folding_of(*out.pool, of_slides ? &*out.sliding : nullptr, out.c.n));
+  // Three products have accumulators of their own; one is offered where PyTorch may round.
+  const bool three = !out.sliding && !narrow_type(out.kernel, out.c);
+  if (out.pool->whole && out.problem.folding->window > (three ? most_columns / 2 : most_columns))
+    return no("folds of more than a tile has columns");
   return out;
 }
 
