@@ -2,6 +2,8 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "evaluate/lock.h"
 
@@ -36,6 +38,19 @@ class DeviceTurn {
   /// Waits until nobody measures. Kinds: as lock_device.
   Status begin(const std::string& who, double timeout_seconds);
   void end() { running_.reset(); }
+  /// What `work` gives, a Result, which needs no device (imports, compilers) and may take a minute: whoever wants to
+  /// measure would wait for it. What `begin` took is let go of meanwhile, and waited for again; where nothing was
+  /// taken, or this one measures, it is just `work`. Kinds: those of `work`, else as lock_device.
+  template <typename Work>
+  std::invoke_result_t<Work> away(const std::string& who, double timeout_seconds, Work&& work) {
+    const bool ran = running_.has_value();
+    end();
+    auto done = std::forward<Work>(work)();
+    if (!ran) return done;
+    auto back = begin(who, timeout_seconds);
+    if (done.has_value() && !back.has_value()) return std::unexpected(std::move(back).error());
+    return done;
+  }
   /// Lets go of what `begin` took, waits until nobody runs or measures. Kinds: as lock_device.
   Result<Measuring> measure(const std::string& who, double timeout_seconds);
 

@@ -62,13 +62,16 @@ class TaskEvaluator::Claiming {
 
   Result<ClaimReply> claim() {
     make_room();
-    // A mode of torch.compile that tunes itself measures as well: beside another's work it would choose badly.
-    if (!on_host_) PLANISH_CHECK(be_alone());
-    take_what_began_early();
+    if (began_early()) {
+      PLANISH_CHECK(be_alone());
+      take_what_began_early();
+    }
     PLANISH_CHECK(start());
     const bool keep = task_.keeps_baseline(request_);
     start_what_comes_next(keep);
     const KeepOrEnd after(task_.baseline_, keep);
+    // A mode of torch.compile that tunes itself measures as well: beside another's work it would choose badly.
+    if (!on_host_ && compiles(modes_)) PLANISH_CHECK(be_alone());
     PLANISH_CHECK(prepare_all());
     if (!ready_.empty()) PLANISH_CHECK(time_all());
     return std::move(reply_);
@@ -93,14 +96,18 @@ class TaskEvaluator::Claiming {
     device().runners.discard(worker::Runner::Kind::torch);
   }
 
+  /// From here on. Once is enough.
   Status be_alone() {
+    if (alone_.has_value()) return {};
     PLANISH_TRY(auto measuring, device().turn.measure(task_.reply_.task_name, limits().lock));
     alone_.emplace(std::move(measuring));
     return {};
   }
 
+  bool began_early() const { return task_.early_ != nullptr && !request_.more; }
+
+  /// It begins to use the device.
   void take_what_began_early() {
-    if (task_.early_ == nullptr || request_.more) return;
     const auto early = std::exchange(task_.early_, nullptr);
     auto ready = early->finish(std::min(limits().baseline, work_seconds_left()));
     if (!ready.has_value()) return;
@@ -114,6 +121,7 @@ class TaskEvaluator::Claiming {
     if (process.has_value() && process->running()) return {};
     process.reset();
     PLANISH_TRY(process, device().spares.baseline(compiles(modes_)));
+    PLANISH_CHECK(task_.off_device([&] { return process->hello(limits().start); }));
     return process->open(task_.request_.task, device().facts.target, limits().open);
   }
 
@@ -182,7 +190,7 @@ class TaskEvaluator::Claiming {
     timing.max_runs = request_.max_runs;
     timing.max_seconds = request_.max_seconds;
     device().settle();
-    if (on_host_) PLANISH_CHECK(be_alone());
+    PLANISH_CHECK(be_alone());
     std::unique_lock<std::shared_mutex> still;
     if (on_host_) still = device().pool.stand_still();
     reply_.clocks_before = device().nvml.clocks(device().facts.uuid);

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "evaluate/api.h"
@@ -122,6 +123,11 @@ class TaskEvaluator {
   void make_room(const Region& region);
   std::uint64_t fresh_seed();
   Result<Evaluation> evaluate_here(const EvaluateRequest& request);
+  /// On the stage: what needs no device goes on without it (DeviceTurn::away).
+  template <typename Work>
+  auto off_device(Work&& work) {
+    return device_->turn.away(reply_.task_name, limits_.lock, std::forward<Work>(work));
+  }
   Result<DeviceHost::Stage> take_stage() { return device_->take_stage(this, reply_.task_name, limits_.lock); }
 
   /// These fill in the evaluation and return false where the candidate is through. An Error is our own side's.

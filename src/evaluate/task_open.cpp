@@ -84,7 +84,7 @@ Status TaskEvaluator::start_oracle() {
   if (request_.ahead) device_->spares.prepare(compiles(request_.baselines));
   report_work("starting Python and importing PyTorch");
   const std::int64_t since = FileStamps::now();
-  PLANISH_TRY(const auto hello, oracle_->hello(device_->facts.target, limits_.start));
+  PLANISH_TRY(auto hello, off_device([&] { return oracle_->hello(device_->facts.target, limits_.start); }));
   auto opened = oracle_->open(request_.task, request_.accuracy, request_.blobs, limits_.open);
   if (!opened.has_value()) return blame_task(std::move(opened).error(), request_.task, oracle_->stage(), limits_.open);
   worker::TaskReply& task = *opened;

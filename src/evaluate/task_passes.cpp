@@ -32,7 +32,8 @@ Status TaskEvaluator::rejected(worker::Runner& runner, const Error& error, const
 std::optional<std::string> TaskEvaluator::written_input(const ModuleUnderTest& tested, const VerifyRequest& request) {
   report_work("running it once more, on copies of its inputs");
   auto other = device_->runners.fresh_torch();
-  if (!other.has_value() || !other->hello(device_->facts.target).has_value()) return std::nullopt;
+  if (!other.has_value() || !off_device([&] { return other->hello(device_->facts.target); }).has_value())
+    return std::nullopt;
   const auto loaded = other->load_module(request.path, request_.task, tested.graph, limits_.open, true);
   if (!loaded.has_value() ||
       !other->bind(loaded->handle, tested.data.name, module_bindings(tested.data), limits_.load).has_value())

@@ -29,7 +29,7 @@ Status TaskEvaluator::prove_variants(const VerifyRequest& request, worker::Runne
     return {};
   }
   PLANISH_TRY(auto oracle, device_->spares.oracle());
-  PLANISH_CHECK(oracle.hello(device_->facts.target, limits_.start));
+  PLANISH_CHECK(off_device([&] { return oracle.hello(device_->facts.target, limits_.start); }));
   for (int variant = 1;; ++variant) {
     report_work(fmt::format("other shapes, number {}", variant));
     auto task = oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open, variant);

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <future>
 #include <random>
@@ -101,16 +102,18 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   // Two processes that wait for nothing of each other: the solution is imported and constructed while the task is
   // captured. The graph is that of the first capture, which no candidate had touched.
   std::string graph = reply_.graph;
-  bool greeted = false;  // read once it is loaded
+  std::promise<bool> greeted;
+  auto greeting = greeted.get_future();
   auto loading = std::async(std::launch::async, [&, left = work_seconds_left()]() -> Result<worker::LoadedModule> {
     const WorkScope scope(std::isfinite(left) ? std::max(left, 1e-3) : 0);
-    PLANISH_CHECK(runner.hello(device_->facts.target));
-    greeted = true;
+    const auto hello = runner.hello(device_->facts.target);
+    greeted.set_value(hello.has_value());
+    PLANISH_CHECK(hello);
     // The path may be relative to the client's folder, which is ours as well unless a client says otherwise.
     return runner.load_module(request.path, request_.task, reply_.graph, limits_.open);
   });
   if (own) {
-    PLANISH_CHECK(oracle.hello(device_->facts.target, limits_.start));
+    PLANISH_CHECK(off_device([&] { return oracle.hello(device_->facts.target, limits_.start); }));
     PLANISH_TRY(auto task, oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open));
     graph = std::move(task.graph);
   }
@@ -119,8 +122,19 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   reply.degenerate = described.degenerate;
   reply.notes = described.notes;
 
+  PLANISH_CHECK(off_device([&] {
+    greeting.wait();
+    return Status();
+  }));
+  // What takes so long compiles: nobody can tell from outside, and whoever wants to measure would wait for it.
+  constexpr auto longest_on_device = std::chrono::seconds(5);
+  if (loading.wait_for(longest_on_device) != std::future_status::ready)
+    PLANISH_CHECK(off_device([&] {
+      loading.wait();
+      return Status();
+    }));
   auto module = loading.get();
-  if (!greeted && !module.has_value()) return std::unexpected(std::move(module).error());
+  if (!greeting.get() && !module.has_value()) return std::unexpected(std::move(module).error());
   reply.sandbox = runner.sandbox();
   // Constants that a task draws at random differ from capture to capture.
   if (module.has_value() && graph != reply_.graph)
@@ -168,7 +182,7 @@ std::optional<KernelBenchVerdict> TaskEvaluator::kernelbench_verdict(const Verif
     auto fresh = device_->runners.fresh_torch();
     if (!fresh.has_value()) return std::nullopt;
     runner = std::move(*fresh);
-    if (!runner->hello(device_->facts.target).has_value()) return std::nullopt;
+    if (!off_device([&] { return runner->hello(device_->facts.target); }).has_value()) return std::nullopt;
   }
   auto said = runner->kernelbench(request_.task, request.path, request.kernelbench, limits_.open);
   if (said.has_value())
