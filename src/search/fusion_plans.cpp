@@ -8,8 +8,9 @@ namespace {
 
 /// Evaluations after which a region's best is something to measure ways against: about its first guesses.
 constexpr std::int64_t settled_after = 12;
-/// A way that may save this part even of what the regions in its place may still come to is tried at once: schedules of
-/// large products take long to evaluate, and a short budget would be over before a kernel less was ever tried.
+/// A way that may save this part even of what the regions in its place may still come to is tried at once, among the
+/// first: schedules of large products take long to evaluate, and a short budget would be over before a kernel less was
+/// ever tried.
 constexpr double saves_much = 0.25;
 /// Proposals that all failed, after which a region is given up.
 constexpr std::int64_t hopeless_after = 12;
@@ -40,9 +41,10 @@ bool FusionPlans::well_known(const FusionPlan& fusion, const std::vector<Standin
   bool settled = true;
   for (const FusionPlan::Use& use : fusion.replaces) {
     const Standing& s = standings[use.region];
-    if (s.told == 0 && !s.done) return false;  // its time is PyTorch's
     settled = settled && (s.told >= settled_after || s.done);
-    reached += may_reach((*specs_)[use.region], s) * use.times;
+    // Before it was measured its time is PyTorch's, and says nothing of what it may come to.
+    const bool measured = s.told > 0 || s.done;
+    reached += (measured ? may_reach((*specs_)[use.region], s) : least((*specs_)[use.region])) * use.times;
   }
   return settled || hoped <= (1 - saves_much) * (reached + fusion.beside_ms);
 }

@@ -285,6 +285,8 @@ inline std::vector<Transposed> transposed_shapes(bool large) {
       {.x = {16, 32, 16, 32, 32}, .w = {32, 64, 3, 3, 3}, .stride = {2}, .padding = {1}, .chain = true},
       {.x = {16, 64, 128, 128}, .w = {64, 128, 4, 4}, .stride = {2}, .padding = {1}, .chain = true},
       {.x = {128, 64, 64, 64}, .w = {64, 128, 4, 4}, .stride = {2}, .padding = {1}, .more = {1}},
+      {.x = {128, 64, 128, 128}, .w = {64, 64, 3, 3}, .stride = {2}, .padding = {1}, .more = {1}},
+      {.x = {4, 64, 24, 48, 48}, .w = {64, 128, 3, 3, 3}, .stride = {2}, .padding = {1}},
       {.x = {16, 128, 128, 128}, .w = {128, 64, 3, 3}},
       {.x = {16, 64, 128, 128}, .w = {64, 64, 2, 2}, .stride = {2}},
       {.x = {32, 64, 8192}, .w = {64, 64, 5}, .stride = {2}, .padding = {2}, .more = {1}},

@@ -91,6 +91,17 @@ TEST_CASE(
   CHECK(c.made().promise(2, c.standings).value() == doctest::Approx(4 + 4 - 5));
 }
 
+TEST_CASE("what is hoped for before anything was measured is weighed against what the others might reach") {
+  Case c;
+  c.standings[0] = c.standings[1] = {4, 0, false};
+  CHECK(c.made().promise(2, c.standings).value() == doctest::Approx(4 + 4 - 1));
+  c.specs[2].bound_ms = 1.4;
+  CHECK(c.made().promise(2, c.standings));
+  c.specs[2].bound_ms = 1.6;
+  CHECK_FALSE(c.made().promise(2, c.standings));
+  CHECK_FALSE(c.made().promise(3, c.standings));
+}
+
 TEST_CASE("where times fall below what should be the least, they may elsewhere as well") {
   Case c;
   c.standings[0].best_ms = c.standings[1].best_ms = 0.1;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <bit>
 #include <map>
 
@@ -53,7 +54,7 @@ class StorePrinter {
     if (!slides(Operand::a)) {
       count_phases();
       // Stores alone wait for nobody; it is loads that ask for whole runs.
-      if (!loads_.empty()) weave_ = woven();
+      if (!loads_.empty() || getenv("PLANISH_WEAVE")) weave_ = woven();
     }
     paired_ = may_pair();
   }
