@@ -274,6 +274,10 @@ constexpr std::array<GeneInfo, gene_names.size()> all{{
      tensor,
      "the factor of which one tile has all rows stays in shared memory for all tiles of a block",
      {{less_traffic, +1, 0.7}, {less_shared, -1, 0.5}}},
+    {"weave",
+     vector,
+     "neighbouring threads store neighbouring phases of a stride, so that whole sectors leave",
+     {{wider_access, +1, 0.7}, {less_arithmetic, -1, 0.3}}},
 }};
 static_assert([] {
   for (std::size_t i = 0; i < all.size(); ++i) {

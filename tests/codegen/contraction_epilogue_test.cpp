@@ -36,6 +36,8 @@ struct Tiled {
   Contraction c;
   std::optional<contraction::Sliding> sliding;
   std::int64_t m = 0, n = 0, batches = 1;
+  contraction::StoreForm form = {};
+  const contraction::Sliding* slides() const { return sliding ? &*sliding : nullptr; }
 };
 
 Tiled tiled(const samples::ContractionSample& sample) {
@@ -52,8 +54,8 @@ Tiled tiled(const samples::ContractionSample& sample) {
 }
 
 /// `out` through `in` by all ways: `run(way, in, out)`.
-std::string source_of(const Tiled& p, std::size_t number, bool fast) {
-  const auto epilogue = contraction::print_epilogue(p.kernel, p.c, p.sliding ? &*p.sliding : nullptr, fast);
+std::string source_of(const Tiled& p, std::size_t number) {
+  const auto epilogue = contraction::print_epilogue(p.kernel, p.c, p.slides(), p.form);
   std::string arguments;
   for (const int i : epilogue.inputs) {
     const auto type = printing::storage_type(p.kernel.inputs[static_cast<std::size_t>(i)].dtype);
@@ -99,18 +101,27 @@ TEST_CASE("what warps store of tiles of any width is what is stored result by re
        {samples::convolution_samples(false), samples::transposed_samples(false), samples::attention_samples(false)})
     all.insert(all.end(), more.begin(), more.end());
   std::vector<Tiled> products;
+  int woven = 0;
   std::string source = epilogue_machine + std::string(sums) + std::string(printing::prelude(false)) +
                        std::string(printing::math_prelude());
   for (const auto& sample : all) {
     CAPTURE(sample.name);
     Tiled one = tiled(sample);
-    source += source_of(one, products.size(), products.size() % 2 == 1);
+    one.form = {.fast = products.size() % 2 == 1, .streaming = products.size() % 3 == 1};
+    const bool weaves = contraction::can_weave(one.kernel, one.c, one.slides());
+    products.push_back(one);
+    if (!weaves) continue;
+    ++woven;
+    one.form.weave = true;
     products.push_back(std::move(one));
   }
+  CHECK(woven > 2);
+  for (std::size_t i = 0; i < products.size(); ++i) source += source_of(products[i], i);
   const Compiled compiled(source, "-O0 -ffp-contract=off -w -std=c++20");
   for (std::size_t i = 0; i < products.size(); ++i) {
     const Kernel& kernel = products[i].kernel;
-    CAPTURE(all[i].name);
+    CAPTURE(products[i].name);
+    CAPTURE(products[i].form.weave);
     CAPTURE(i);
     auto* run = compiled.function<void(int, void**, void**)>(fmt::format("run{}", i));
     std::vector<std::vector<std::int64_t>> in;

@@ -9,6 +9,7 @@ inline constexpr const char* epilogue_machine = R"(#include <cmath>
 #define __device__
 #define __restrict__
 #define __ldg(p) (*(p))
+#define __stcs(p, v) (*(p) = (v))
 #define PL_FN static inline
 PL_FN float pl_fast_rcp(float x) { return 1.0f / x; }
 PL_FN float pl_fast_exp2(float x) { return exp2f(x); }

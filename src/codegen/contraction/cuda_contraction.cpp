@@ -80,6 +80,12 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   // One tile may have all columns, for all of a block's tiles.
   if (problem.n <= 256 && problem.batches == 1 && !problem.slides(Operand::b)) genes.push_back({"stationary", {0, 1}});
   if (contraction::has_fast_forms(product.kernel)) genes.push_back({"fast", {0, 1}});
+  if (!product.pool) {
+    if (contraction::result_bytes(product.kernel) > 0.5 * static_cast<double>(device.l2_bytes))
+      genes.push_back({"hints", {0, 2}});
+    if (contraction::can_weave(product.kernel, product.c, product.sliding ? &*product.sliding : nullptr))
+      genes.push_back({"weave", {0, 1}});
+  }
   // More parts than fill the device twice only add traffic.
   std::vector<std::int64_t> parts{1};
   const std::int64_t least_tiles = (problem.m + 127) / 128 * ((problem.n + 127) / 128) * problem.batches;
@@ -128,7 +134,9 @@ class ContractionLaunches {
         extents_(contraction::extents_of(problem_, plan_)),
         genome_(genome),
         scaled_(contraction::scales(plan_)),
-        fast_(gene(genome, "fast", 0) != 0),
+        form_{.fast = gene(genome, "fast", 0) != 0,
+              .streaming = gene(genome, "hints", 0) != 0,
+              .weave = gene(genome, "weave", 0) != 0},
         idle_(contraction::wasted(product)) {}
 
   Result<Emitted> emit() {
@@ -261,9 +269,9 @@ class ContractionLaunches {
   }
 
   contraction::Epilogue epilogue() const {
-    if (!product_.pool) return contraction::print_epilogue(kernel_, product_.c, sliding_, fast_);
-    return product_.pool->whole ? contraction::print_folded_epilogue(product_, plan_, fast_)
-                                : contraction::print_pooled_epilogue(product_, plan_, fast_);
+    if (!product_.pool) return contraction::print_epilogue(kernel_, product_.c, sliding_, form_);
+    return product_.pool->whole ? contraction::print_folded_epilogue(product_, plan_, form_.fast)
+                                : contraction::print_pooled_epilogue(product_, plan_, form_.fast);
   }
 
   std::string places() const {
@@ -340,7 +348,7 @@ class ContractionLaunches {
   const contraction::Extents extents_;
   const Genome genome_;
   const bool scaled_;
-  const bool fast_;                    ///< approximations in the epilogue
+  const contraction::StoreForm form_;
   const std::optional<Operand> idle_;  ///< the factor that zeros are multiplied with (see contraction::wasted())
   std::vector<std::int64_t> scratch_;
   std::vector<Emitted> launches_;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <bit>
 #include <map>
 
@@ -32,9 +31,10 @@ constexpr std::int64_t rows_at_once = 8;  ///< of a call, or one (see Attachment
 /// whether there is such a result. Nothing jumps between elements, so that loads and stores of many are under way.
 class StorePrinter {
  public:
-  StorePrinter(const Kernel& kernel, const Contraction& c, const Sliding* sliding, bool fast)
+  StorePrinter(const Kernel& kernel, const Contraction& c, const Sliding* sliding, StoreForm form)
       : kernel_(kernel), c_(c), sliding_(sliding), writer_(kernel) {
-    writer_.fast = fast;
+    writer_.fast = form.fast;
+    writer_.streaming = form.streaming;
     writer_.narrow = std::ranges::all_of(kernel.outputs, is_half, &Output::dtype);
     for (const Output& output : kernel.outputs) roots_.push_back(output.node);
     auto own = printing::closure(kernel, roots_, [](int) { return false; });
@@ -53,11 +53,13 @@ class StorePrinter {
     apart_ = !c.n.empty() && kernel.outputs.front().index.coefficient_of(c.n.back()) != 1;
     if (!slides(Operand::a)) {
       count_phases();
-      // Stores alone wait for nobody; it is loads that ask for whole runs.
-      if (!loads_.empty() || getenv("PLANISH_WEAVE")) weave_ = woven();
+      // Loads ask for whole runs.
+      if (!loads_.empty() || form.weave) weave_ = woven();
     }
     paired_ = may_pair();
   }
+
+  bool may_choose_to_weave() const { return !slides(Operand::a) && loads_.empty() && woven() > 1; }
 
   Epilogue print() {
     Epilogue epilogue = epilogue_of(writer_, kernel_, roots_);
@@ -281,7 +283,8 @@ class StorePrinter {
       writer_.close();
     }
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
-      writer_.line(fmt::format("if (ok) *(unsigned*)(out{0} + place{0}) = both{0};", o));
+      writer_.line(writer_.streaming ? fmt::format("if (ok) __stcs((unsigned*)(out{0} + place{0}), both{0});", o)
+                                     : fmt::format("if (ok) *(unsigned*)(out{0} + place{0}) = both{0};", o));
     writer_.close();
     writer_.close();
   }
@@ -354,8 +357,12 @@ void open_store(PlaceWriter& writer, const Epilogue& epilogue) {
                           epilogue.parameters));
 }
 
-Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Sliding* sliding, bool fast) {
-  return StorePrinter(kernel, c, sliding, fast).print();
+Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Sliding* sliding, StoreForm form) {
+  return StorePrinter(kernel, c, sliding, form).print();
+}
+
+bool can_weave(const Kernel& kernel, const Contraction& c, const Sliding* sliding) {
+  return StorePrinter(kernel, c, sliding, {}).may_choose_to_weave();
 }
 
 bool has_fast_forms(const Kernel& kernel) {

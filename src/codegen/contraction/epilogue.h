@@ -28,9 +28,18 @@ std::string print_position(PlaceWriter& writer, const Sliding& sliding, std::str
 /// The head of its function, whose body the writer is in then.
 void open_store(PlaceWriter& writer, const Epilogue& epilogue);
 
-/// `fast`: with the machine's approximations and short forms of functions.
+/// How results are computed and stored.
+struct StoreForm {
+  bool fast = false;       ///< with the machine's approximations and short forms of functions
+  bool streaming = false;  ///< results need not stay in the cache
+  bool weave = false;      ///< see can_weave(); where elements are loaded for each result this is so anyway
+};
 Epilogue print_epilogue(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding = nullptr,
-                        bool fast = false);
+                        StoreForm form = {});
+
+/// Whether neighbouring threads can have neighbouring phases of a stride, through which memory runs before the next
+/// place: they then store whole sectors, and each has more places to find.
+bool can_weave(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding);
 
 /// Whether `fast` changes what is computed of the sums.
 bool has_fast_forms(const Kernel& kernel);

@@ -95,8 +95,9 @@ void PlaceWriter::stores() {
   for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
     const Output& output = kernel_.outputs[o];
     const DType from = kernel_.nodes[static_cast<std::size_t>(output.node)].dtype;
-    line(fmt::format("out{}[{}] = {};", o, place_of(output.index),
-                     printing::store_form(name(output.node), from, output.dtype)));
+    const std::string place = fmt::format("out{}[{}]", o, place_of(output.index));
+    const std::string form = printing::store_form(name(output.node), from, output.dtype);
+    line(streaming ? fmt::format("__stcs(&{}, {});", place, form) : fmt::format("{} = {};", place, form));
   }
 }
 

@@ -24,8 +24,9 @@ class PlaceWriter : public printing::Speller {
   std::function<std::string(int reduction)> of_fold;  ///< the same where there are several
   /// How a load's value is spelled; not set: it is read where it is needed.
   std::function<std::string(int id)> at_hand;
-  bool fast = false;    ///< the machine's approximations and short forms of functions (see cuda_math.h)
-  bool narrow = false;  ///< whose results are rounded to 16 bits
+  bool fast = false;       ///< the machine's approximations and short forms of functions (see cuda_math.h)
+  bool narrow = false;     ///< whose results are rounded to 16 bits
+  bool streaming = false;  ///< results need not stay in the cache
   std::vector<int>
       rounded;  ///< f32 products that are never fused with a sum: what is computed again has to be the same
 

@@ -59,6 +59,16 @@ void turn_over(Contraction& c) {
 
 }  // namespace
 
+double result_bytes(const Kernel& kernel) {
+  double bytes = 0;
+  for (const Output& output : kernel.outputs) {
+    double elements = 1;
+    for (const std::int64_t extent : output.shape) elements *= static_cast<double>(extent);
+    bytes += elements * static_cast<double>(size_of(output.dtype));
+  }
+  return bytes;
+}
+
 std::optional<DType> narrow_type(const Kernel& kernel, const Contraction& c) {
   const auto first = half_type(kernel, c.first), second = half_type(kernel, c.second);
   return first && first == second ? first : std::nullopt;

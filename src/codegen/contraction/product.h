@@ -38,6 +38,8 @@ Status computable(const Product& product);
 
 /// The 16-bit type whose values both factors have, all of them exactly; nothing where they have none in common.
 std::optional<DType> narrow_type(const Kernel& kernel, const Contraction& c);
+/// That the kernel writes.
+double result_bytes(const Kernel& kernel);
 
 /// The factor whose elements the tensor core multiplies with zeros where there is nothing to multiply; nothing where
 /// there are no such places.
