@@ -44,6 +44,10 @@ TimePoint deadline_in(double seconds) {
          std::chrono::duration_cast<Duration>(std::chrono::duration<double>(bounded));
 }
 
+double seconds_since(TimePoint then) {
+  return std::chrono::duration<double>(real_clock().now() - then).count();
+}
+
 double seconds_until(TimePoint deadline) {
   return std::max(0.0, std::chrono::duration<double>(deadline - std::chrono::steady_clock::now()).count());
 }

@@ -38,6 +38,8 @@ class FakeClock : public Clock {
 
 /// The real steady clock's time `seconds` from now; what every `deadline` parameter takes.
 TimePoint deadline_in(double seconds);
+/// Real seconds from then to now.
+double seconds_since(TimePoint then);
 /// Real seconds left until a deadline; 0 once it has passed.
 double seconds_until(TimePoint deadline);
 

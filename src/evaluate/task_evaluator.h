@@ -51,13 +51,17 @@ class TaskEvaluator {
   struct Data {
     std::string name;
     worker::DataSet set;
-    int uses = 0;  ///< candidates timed on it since its contents were made
+    int uses = 0;                  ///< candidates that met its contents since they were made
+    std::uint64_t seed = 0;        ///< of its contents
+    bool own_kind = true;          ///< these are of the task's own kind, not of another regime
+    double expecting_seconds = 0;  ///< that the float64 reference took when they were first compared with
   };
   struct Region {
     RegionRequest request;
     int inputs = 0, outputs = 0;  ///< tensors; known once data were made
     std::vector<int> checked;     ///< numbers of the output buffers: k of `out{k}`
     std::vector<Data> data;       ///< [0] is tested on, all are timed
+    double new_data_seconds = 0;  ///< that other contents of data[0], and what is expected of them, took last
     RegionReply reply;
     bool described = false;
   };
@@ -138,6 +142,10 @@ class TaskEvaluator {
   Result<bool> test(Region& region, const std::string& level, Loaded& loaded, Evaluation& evaluation);
   Result<bool> test_case(Data& data, const std::string& stage, Loaded& loaded, TestCase& test_case, Outcome& outcome,
                          std::string& message);
+  /// New contents for data[0], unless those that it holds will do for a first look at a candidate (`screen`), which is
+  /// on the task's own kind alone. True where they are new; why not is in the report's `skipped` where they were
+  /// refused.
+  Result<bool> renew(Region& region, const std::string& level, const std::string& regime, TestReport& report);
   /// Whether new contents take it about as long as contents it has met before: a program that keeps results does not
   /// do the work that is timed. Needs at least two data sets, bound; leaves new contents in the first.
   Result<bool> computes_anew(Region& region, Loaded& loaded, Evaluation& evaluation);

@@ -8,7 +8,7 @@ Result<bool> TaskEvaluator::computes_anew(Region& region, Loaded& loaded, Evalua
   PLANISH_TRY(const auto machine, device_->turn.measure(reply_.task_name, limits_.lock));
   std::unique_lock<std::shared_mutex> still;
   if (backend::named(device_->facts.target).on_host) still = device_->pool.stand_still();
-  const Data& data = region.data.front();
+  Data& data = region.data.front();
   const auto run = [&](const std::string& name) -> Result<std::optional<double>> {
     PLANISH_CHECK(oracle_->poison(name, limits_.oracle));
     auto ran = loaded.runner->run(loaded.handle, name, limits_.run);
@@ -19,6 +19,8 @@ Result<bool> TaskEvaluator::computes_anew(Region& region, Loaded& loaded, Evalua
   const auto on_seed = [&](std::uint64_t seed) -> Result<std::optional<double>> {
     PLANISH_TRY(const std::string refused, oracle_->refresh(data.name, seed, "task", limits_.oracle));
     if (!refused.empty()) return fail("infrastructure", "the task's own data were refused: " + refused);
+    data.seed = seed;
+    data.uses = 1;
     // On other data first: threads are awake and clocks up.
     PLANISH_TRY(const auto woken, run(region.data.back().name));
     if (!woken.has_value()) return woken;

@@ -24,10 +24,6 @@ constexpr double outside_ms = 200;
 constexpr double disagreement = 2, slack_ms = 0.05;
 constexpr int rounds = 3;
 
-double seconds_since(TimePoint start) {
-  return std::chrono::duration<double>(real_clock().now() - start).count();
-}
-
 }  // namespace
 
 /// The timing of one module. Steps give false where the module is through, and the reply says why.

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/work_scope.h"
 #include "evaluate/task_evaluator.h"
@@ -220,7 +221,10 @@ Status TaskEvaluator::ensure_data(Region& region, std::size_t count) {
   while (region.data.size() < count) {
     Data data;
     data.name = fmt::format("{}.{}", region.request.region, region.data.size());
-    PLANISH_TRY(data.set, oracle_->make(region.request.region, data.name, fresh_seed(), "task", limits_.oracle));
+    data.seed = fresh_seed();
+    const TimePoint start = real_clock().now();
+    PLANISH_TRY(data.set, oracle_->make(region.request.region, data.name, data.seed, "task", limits_.oracle));
+    if (region.data.empty()) region.new_data_seconds = seconds_since(start);
     if (!data.set.skipped.empty())
       return fail("infrastructure", "the task's own data were refused: " + data.set.skipped);
     const auto outputs =

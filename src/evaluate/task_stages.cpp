@@ -16,6 +16,10 @@ constexpr int full_seeds = 5;
 /// Screened candidates share the contents of the timed sets they were not tested on for this long: making expectations
 /// costs more than timing.
 constexpr int uses_before_refresh = 16;
+/// Seconds that other contents of the set that is tested on, and what is expected of them, may take for each candidate
+/// that is looked at: where the task draws half a billion numbers on the host these are two, and a budget of five
+/// seconds would be four candidates.
+constexpr double new_data_seconds_at_most = 0.1;
 
 std::string describe(const worker::CheckReply& check) {
   if (!check.message.empty()) return check.message;
@@ -34,7 +38,10 @@ Result<bool> TaskEvaluator::test_case(Data& data, const std::string& stage, Load
       test_case.problem = ran.error().kind.name();
       return runner_failed(ran.error(), loaded, outcome, message);
     }
+    const TimePoint start = real_clock().now();
     PLANISH_TRY(auto check, oracle_->check(data.name, stage, limits_.oracle));
+    // What is expected is known the second time.
+    data.expecting_seconds = repeat == 0 ? seconds_since(start) : data.expecting_seconds - seconds_since(start);
     judge_again(check, outputs_of(data.set));
     enter(test_case, check);
     if (!check.ok) {
@@ -54,6 +61,27 @@ Result<bool> TaskEvaluator::test_case(Data& data, const std::string& stage, Load
     }
     first = std::move(check);
   }
+  return true;
+}
+
+Result<bool> TaskEvaluator::renew(Region& region, const std::string& level, const std::string& regime,
+                                  TestReport& report) {
+  Data& data = region.data.front();
+  const bool slow = region.new_data_seconds > new_data_seconds_at_most;
+  const int most = slow ? uses_before_refresh : 1;
+  if (level == "screen" && data.own_kind && data.uses++ < most) return false;
+  data.uses = 1;
+  data.seed = fresh_seed();
+  data.own_kind = false;  // until they are there
+  const TimePoint start = real_clock().now();
+  PLANISH_TRY(const std::string skipped, oracle_->refresh(data.name, data.seed, regime, limits_.oracle));
+  if (!skipped.empty()) {
+    if (regime == "task") return fail("infrastructure", "the task's own data were refused: " + skipped);
+    report.skipped[regime] = skipped;
+    return true;
+  }
+  data.own_kind = regime == "task";
+  if (data.own_kind) region.new_data_seconds = seconds_since(start);
   return true;
 }
 
@@ -78,18 +106,15 @@ Result<bool> TaskEvaluator::test(Region& region, const std::string& level, Loade
   PLANISH_TRY(const bool bound, bind(region, 0, loaded, evaluation));
   if (!bound) return false;
   for (const std::string& regime : regimes) {
+    PLANISH_TRY(const bool renewed, renew(region, level, regime, report));
+    if (report.skipped.contains(regime)) continue;
     TestCase item;
-    item.seed = fresh_seed();
+    item.seed = data.seed;
     item.regime = regime;
-    PLANISH_TRY(const std::string skipped, oracle_->refresh(data.name, item.seed, regime, limits_.oracle));
-    if (!skipped.empty()) {
-      if (regime == "task") return fail("infrastructure", "the task's own data were refused: " + skipped);
-      report.skipped[regime] = skipped;
-      continue;
-    }
     auto passed =
         test_case(data, level == "full" ? "full" : "screen", loaded, item, evaluation.outcome, evaluation.message);
     if (!passed.has_value()) return passed;
+    if (renewed && *passed && data.own_kind) region.new_data_seconds += std::max(0.0, data.expecting_seconds);
     if (!*passed) item.ok = false;
     report.cases.push_back(std::move(item));
     if (!*passed) {
