@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from evaluator import PLANISH, TASK, Evaluator
@@ -151,6 +152,38 @@ def test_what_one_candidate_leaves_does_not_reach_the_claim_of_the_next(evaluato
     victim = with_body(body + ' if (getenv("PLANISH_TEST_POISON")) out[0] += 1;', head)
     assert evaluator.evaluate(victim)["outcome"] == "wrong", "the mark is there to be seen"
     assert evaluator.evaluate(victim + "// claimed\n", "full")["outcome"] == "ok"
+
+
+def _another(number: int) -> str:
+    """Honest, and no duplicate of the others."""
+    return GOOD.replace("y[i];", f"y[i] + {number + 1}e-30f;")
+
+
+def _seeds(found: dict[str, Any]) -> list[int]:
+    assert found["outcome"] == "ok", found
+    return [case["seed"] for case in found["test"]["cases"] if case["regime"] == "task"]
+
+
+def test_first_looks_share_data_only_where_making_others_is_slow(evaluator: Evaluator, tmp_path: Path) -> None:
+    """A first look is on data nobody has seen, unless these take long to make: then so many share them. The whole contract never does."""
+    quick = [_seeds(evaluator.evaluate(_another(i))) for i in range(3)]
+    assert len({seed for one in quick for seed in one}) == 3
+    task = tmp_path / "task.py"
+    late = TASK.replace("    return [torch.randn", "    time.sleep(0.15)\n    return [torch.randn", 1)
+    task.write_text("import time\n" + late)
+    slow = Evaluator(tmp_path, task)
+    try:
+        looks = [_seeds(slow.evaluate(_another(i))) for i in range(18)]
+        assert len({seed for one in looks for seed in one}) == 2, looks
+        assert looks[0] == looks[15] != looks[16]
+        whole = _seeds(slow.evaluate(_another(18), "full"))
+        assert len(set(whole)) == len(whole) > 1
+        assert not set(whole) & {seed for one in looks for seed in one}
+        # What the whole contract leaves is other data, and wrong is wrong on data that were shared.
+        assert _seeds(slow.evaluate(_another(19))) != looks[17]
+        assert slow.evaluate(with_body(COMPUTE + " out[3001] += 0.01f;"))["outcome"] == "wrong"
+    finally:
+        slow.close()
 
 
 def test_the_children_end_with_the_evaluator(tmp_path: Path) -> None:
