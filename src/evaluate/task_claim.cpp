@@ -70,8 +70,8 @@ class TaskEvaluator::Claiming {
     const bool keep = task_.keeps_baseline(request_);
     start_what_comes_next(keep);
     const KeepOrEnd after(task_.baseline_, keep);
-    // A mode of torch.compile that tunes itself measures as well: beside another's work it would choose badly.
-    if (!on_host_ && compiles(modes_)) PLANISH_CHECK(be_alone());
+    if (!on_host_ && compiles(modes_))
+      PLANISH_CHECK(be_alone());  // also where an earlier claim's process is used again
     PLANISH_CHECK(prepare_all());
     if (!ready_.empty()) PLANISH_CHECK(time_all());
     return std::move(reply_);
@@ -117,12 +117,17 @@ class TaskEvaluator::Claiming {
 
   /// The process. One that a shorter claim has left imported torch and holds the task already.
   Status start() {
-    auto& process = task_.baseline_;
-    if (process.has_value() && process->running()) return {};
-    process.reset();
-    PLANISH_TRY(process, device().spares.baseline(compiles(modes_)));
-    PLANISH_CHECK(task_.off_device([&] { return process->hello(limits().start); }));
-    return process->open(task_.request_.task, device().facts.target, limits().open);
+    if (task_.baseline_.has_value() && task_.baseline_->running()) return {};
+    task_.baseline_.reset();
+    // It becomes the task's once it holds the task: what waits for the device in between may give up.
+    PLANISH_TRY(auto process, device().spares.baseline(compiles(modes_)));
+    PLANISH_CHECK(task_.off_device([&] { return process.hello(limits().start); }));
+    // A mode of torch.compile that tunes itself measures as well: beside another's work it would choose badly. And
+    // whoever waits for his turn holds little of the device's memory meanwhile.
+    if (!on_host_ && (compiles(modes_) || !task_.baseline_fits(4, 0.05))) PLANISH_CHECK(be_alone());
+    PLANISH_CHECK(process.open(task_.request_.task, device().facts.target, limits().open));
+    task_.baseline_.emplace(std::move(process));
+    return {};
   }
 
   void start_what_comes_next(bool keep) {

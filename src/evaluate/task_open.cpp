@@ -79,15 +79,16 @@ std::uint64_t TaskEvaluator::fresh_seed() {
 }
 
 Status TaskEvaluator::start_oracle() {
-  PLANISH_TRY(oracle_, device_->spares.oracle());
+  // It becomes the task's once it holds the task: what waits for the device in between may give up.
+  PLANISH_TRY(auto oracle, device_->spares.oracle());
   // Beside the capture, which times nothing, others that will be wanted import torch.
   device_->runners.warm_up_torch(request_.ahead ? 2 : 1);  // the check's, and the proof's
   if (request_.ahead) device_->spares.prepare(compiles(request_.baselines));
   report_work("starting Python and importing PyTorch");
   const std::int64_t since = FileStamps::now();
-  PLANISH_TRY(auto hello, off_device([&] { return oracle_->hello(device_->facts.target, limits_.start); }));
-  auto opened = oracle_->open(request_.task, request_.accuracy, request_.blobs, limits_.open);
-  if (!opened.has_value()) return blame_task(std::move(opened).error(), request_.task, oracle_->stage(), limits_.open);
+  PLANISH_TRY(auto hello, off_device([&] { return oracle.hello(device_->facts.target, limits_.start); }));
+  auto opened = oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open);
+  if (!opened.has_value()) return blame_task(std::move(opened).error(), request_.task, oracle.stage(), limits_.open);
   worker::TaskReply& task = *opened;
   files_ = FileStamps(task.files, since);
   variants_ = task.variants;
@@ -99,6 +100,7 @@ Status TaskEvaluator::start_oracle() {
   reply_.torch = hello.torch;
   reply_.python = hello.python;
   reply_.dsls = std::move(hello.dsls);
+  oracle_.emplace(std::move(oracle));
   return {};
 }
 
@@ -146,8 +148,11 @@ Status TaskEvaluator::revive_oracle() {
   PLANISH_CHECK(start_oracle());
   for (auto& [name, region] : regions_) {
     if (name == "task") continue;
-    PLANISH_CHECK(
-        oracle_->region(name, region.request.nodes, region.request.inputs, region.request.outputs, limits_.oracle));
+    auto known =
+        oracle_->region(name, region.request.nodes, region.request.inputs, region.request.outputs, limits_.oracle);
+    if (known.has_value()) continue;
+    oracle_.reset();  // one that lacks a region is none
+    return std::unexpected(std::move(known).error());
   }
   return {};
 }

@@ -102,18 +102,31 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   // Two processes that wait for nothing of each other: the solution is imported and constructed while the task is
   // captured. The graph is that of the first capture, which no candidate had touched.
   std::string graph = reply_.graph;
-  std::promise<bool> greeted;
-  auto greeting = greeted.get_future();
-  auto loading = std::async(std::launch::async, [&, left = work_seconds_left()]() -> Result<worker::LoadedModule> {
-    const WorkScope scope(std::isfinite(left) ? std::max(left, 1e-3) : 0);
-    const auto hello = runner.hello(device_->facts.target);
-    greeted.set_value(hello.has_value());
-    PLANISH_CHECK(hello);
-    // The path may be relative to the client's folder, which is ours as well unless a client says otherwise.
-    return runner.load_module(request.path, request_.task, reply_.graph, limits_.open);
-  });
+  const auto with_time_left = [left = work_seconds_left()](auto work) {
+    return std::async(std::launch::async, [left, work] {
+      const WorkScope scope(std::isfinite(left) ? std::max(left, 1e-3) : 0);
+      return work();
+    });
+  };
+  // Python and PyTorch are imported away from the device; what is foreign runs there in a turn.
+  auto greeting = with_time_left([&] { return runner.hello(device_->facts.target); });
+  if (own || greeting.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    const Status imported = off_device([&]() -> Status {
+      Status done;
+      if (own) {
+        auto hello = oracle.hello(device_->facts.target, limits_.start);
+        if (!hello.has_value()) done = std::unexpected(std::move(hello).error());
+      }
+      greeting.wait();
+      return done;
+    });
+    if (!imported.has_value()) return imported;
+  }
+  PLANISH_CHECK(greeting.get());
+  // The path may be relative to the client's folder, which is ours as well unless a client says otherwise.
+  auto loading =
+      with_time_left([&] { return runner.load_module(request.path, request_.task, reply_.graph, limits_.open); });
   if (own) {
-    PLANISH_CHECK(off_device([&] { return oracle.hello(device_->facts.target, limits_.start); }));
     PLANISH_TRY(auto task, oracle.open(request_.task, request_.accuracy, request_.blobs, limits_.open));
     graph = std::move(task.graph);
   }
@@ -122,19 +135,15 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   reply.degenerate = described.degenerate;
   reply.notes = described.notes;
 
-  PLANISH_CHECK(off_device([&] {
-    greeting.wait();
-    return Status();
-  }));
   // What takes so long compiles: nobody can tell from outside, and whoever wants to measure would wait for it.
   constexpr auto longest_on_device = std::chrono::seconds(5);
-  if (loading.wait_for(longest_on_device) != std::future_status::ready)
+  if (loading.wait_for(longest_on_device) != std::future_status::ready) {
     PLANISH_CHECK(off_device([&] {
       loading.wait();
       return Status();
     }));
+  }
   auto module = loading.get();
-  if (!greeting.get() && !module.has_value()) return std::unexpected(std::move(module).error());
   reply.sandbox = runner.sandbox();
   // Constants that a task draws at random differ from capture to capture.
   if (module.has_value() && graph != reply_.graph)
