@@ -155,6 +155,8 @@ class TaskEvaluator {
   void release(Loaded& loaded);
   /// The proof itself: fills in the reply. `runner` stays for what else is asked of it.
   Status prove(const VerifyRequest& request, std::optional<worker::Runner>& runner, VerifyReply& reply);
+  /// Waits, away from the device, until a guest that is new has imported PyTorch, and an oracle where one is given.
+  Status import_torch(worker::Runner& runner, worker::Oracle* oracle);
   Status prove_own_shapes(const VerifyRequest& request, std::optional<worker::Runner>& runner, VerifyReply& reply);
   /// The same solution on the other shapes that the task's file declares.
   Status prove_variants(const VerifyRequest& request, worker::Runner& runner, VerifyReply& reply);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <future>
 #include <random>
+#include <type_traits>
+#include <utility>
 
 #include "backend/backend.h"
 #include "base/work_scope.h"
@@ -48,6 +50,26 @@ std::optional<Note> note_of_bits(const VerifyReply& reply) {
                                   differ, again, eager)};
 }
 
+/// The data sets of a proof by their kinds: the task's own, then the others in an order that is drawn.
+std::vector<std::string> order_of(const VerifyRequest& request, const std::vector<std::string>& regimes,
+                                  std::mt19937_64& draw) {
+  std::vector<std::string> order(static_cast<std::size_t>(std::max(1, request.seeds)), "task");
+  for (const std::string& regime : regimes) {
+    if (regime != "task" && request.level == "full") order.push_back(regime);
+  }
+  std::shuffle(order.begin() + std::max(1, request.seeds), order.end(), draw);
+  return order;
+}
+
+/// In a thread of its own, within what is left of this one's time.
+template <typename Work>
+std::future<std::invoke_result_t<Work>> with_time_left(Work work) {
+  return std::async(std::launch::async, [left = work_seconds_left(), work = std::move(work)] {
+    const WorkScope scope(std::isfinite(left) ? std::max(left, 1e-3) : 0);
+    return work();
+  });
+}
+
 }  // namespace
 
 Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
@@ -68,6 +90,26 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
     PLANISH_CHECK(prove_variants(request, *process, reply));
   if (auto note = note_of_bits(reply); note.has_value()) reply.notes.push_back(std::move(*note));
   check_memory(request, reply);
+  return {};
+}
+
+Status TaskEvaluator::import_torch(worker::Runner& runner, worker::Oracle* oracle) {
+  auto greeting = with_time_left([&] { return runner.hello(device_->facts.target); });
+  // One that was started early answers at once, and the turn is not given up for nothing.
+  constexpr auto at_once = std::chrono::milliseconds(50);
+  if (oracle != nullptr || greeting.wait_for(at_once) != std::future_status::ready) {
+    const Status imported = off_device([&] {
+      Status done;
+      if (oracle != nullptr) {
+        auto hello = oracle->hello(device_->facts.target, limits_.start);
+        if (!hello.has_value()) done = std::unexpected(std::move(hello).error());
+      }
+      greeting.wait();
+      return done;
+    });
+    if (!imported.has_value()) return imported;
+  }
+  PLANISH_CHECK(greeting.get());
   return {};
 }
 
@@ -102,27 +144,7 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   // Two processes that wait for nothing of each other: the solution is imported and constructed while the task is
   // captured. The graph is that of the first capture, which no candidate had touched.
   std::string graph = reply_.graph;
-  const auto with_time_left = [left = work_seconds_left()](auto work) {
-    return std::async(std::launch::async, [left, work] {
-      const WorkScope scope(std::isfinite(left) ? std::max(left, 1e-3) : 0);
-      return work();
-    });
-  };
-  // Python and PyTorch are imported away from the device; what is foreign runs there in a turn.
-  auto greeting = with_time_left([&] { return runner.hello(device_->facts.target); });
-  if (own || greeting.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    const Status imported = off_device([&]() -> Status {
-      Status done;
-      if (own) {
-        auto hello = oracle.hello(device_->facts.target, limits_.start);
-        if (!hello.has_value()) done = std::unexpected(std::move(hello).error());
-      }
-      greeting.wait();
-      return done;
-    });
-    if (!imported.has_value()) return imported;
-  }
-  PLANISH_CHECK(greeting.get());
+  PLANISH_CHECK(import_torch(runner, own ? &oracle : nullptr));
   // The path may be relative to the client's folder, which is ours as well unless a client says otherwise.
   auto loading =
       with_time_left([&] { return runner.load_module(request.path, request_.task, reply_.graph, limits_.open); });
@@ -153,15 +175,10 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   const std::int64_t handle = module->handle;
   if (auto note = note_of(module->state); note.has_value()) reply.notes.push_back(std::move(*note));
 
-  std::vector<std::string> order;
-  order.insert(order.end(), static_cast<std::size_t>(std::max(1, request.seeds)), "task");
-  for (const std::string& regime : described.regimes) {
-    if (regime != "task" && request.level == "full") order.push_back(regime);
-  }
   // Neither the order nor the number of calls can be known: what answers every second call from the last, or counts,
   // meets other data.
   std::mt19937_64 draw(static_cast<std::uint64_t>(fresh_seed()));
-  std::shuffle(order.begin() + std::max(1, request.seeds), order.end(), draw);
+  const std::vector<std::string> order = order_of(request, described.regimes, draw);
   PLANISH_TRY(auto data, oracle.make("task", "verify", fresh_seed(), "task", limits_.oracle,
                                      module->state == worker::ModuleState::own));
   const Drop drop(oracle, "verify", limits_.oracle);
