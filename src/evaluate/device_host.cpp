@@ -59,7 +59,7 @@ Result<DeviceHost::Stage> DeviceHost::take_stage(const void* who, const std::str
   Stage::Lock lock(stage, std::defer_lock);
   const TimePoint began = real_clock().now();
   for (double wait = 0.5; !lock.try_lock_until(deadline_in(work_seconds(wait))); wait = 2) {
-    const double waited = std::chrono::duration<double>(real_clock().now() - began).count();
+    const double waited = seconds_since(began);
     if (work_seconds_left() <= 0)
       return fail("out_of_time", fmt::format("waited {:.0f} s for work on {} to end", waited, facts.name));
     if (on_stage != who)

@@ -76,7 +76,7 @@ class Wait {
   }
 
  private:
-  double seconds() const { return std::chrono::duration<double>(real_clock().now() - began_).count(); }
+  double seconds() const { return seconds_since(began_); }
   const char* purpose() const { return use_ == DeviceUse::measure ? "measure" : "run"; }
   const char* doing() const { return use_ == DeviceUse::measure ? "measuring" : "running"; }
   /// Only who measures is one, and says who.

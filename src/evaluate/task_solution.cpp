@@ -77,7 +77,7 @@ Result<Evaluation> TaskEvaluator::evaluate_solution(const EvaluateRequest& reque
   judged.program = std::move(evaluation.program);
   judged.region = request.region;
   judged.level = request.level;
-  if (judged.test) judged.test->seconds = std::chrono::duration<double>(real_clock().now() - began).count();
+  if (judged.test) judged.test->seconds = seconds_since(began);
   return judged;
 }
 

@@ -91,7 +91,7 @@ Result<bool> TaskEvaluator::test(Region& region, const std::string& level, Loade
   TestReport& report = *evaluation.test;
   report.skipped = region.reply.skipped;
   const TimePoint start = real_clock().now();
-  const auto stop_clock = [&] { report.seconds = std::chrono::duration<double>(real_clock().now() - start).count(); };
+  const auto stop_clock = [&] { report.seconds = seconds_since(start); };
   std::vector<std::string> regimes;
   if (level == "full") {
     for (const std::string& regime : region.reply.regimes) {
@@ -200,7 +200,7 @@ class TaskEvaluator::Bench {
     report.clocks_before = device().nvml.clocks(device().facts.uuid);
     const TimePoint start = real_clock().now();
     auto timed = loaded_.runner->time(loaded_.handle, timing_request_, timing_request_.max_seconds + limits().run * 4);
-    wall_seconds_ = std::chrono::duration<double>(real_clock().now() - start).count();
+    wall_seconds_ = seconds_since(start);
     report.clocks_after = device().nvml.clocks(device().facts.uuid);
     if (!timed.has_value()) return failed(timed.error());
     timing_ = std::move(*timed);

@@ -12,7 +12,7 @@ namespace planish::worker {
 
 Result<CompileReply> Compilers::compile(const CompileJob& job) {
   const TimePoint start = real_clock().now();
-  const auto seconds = [start] { return std::chrono::duration<double>(real_clock().now() - start).count(); };
+  const auto seconds = [start] { return seconds_since(start); };
   const auto known = known_.find(job.language);
   const backend::Language* language = backend::find_language(job.language);
   if (known == known_.end() || language == nullptr)

@@ -32,7 +32,7 @@ MemoryCheck check_memory(const Toolbox& tools, const MemoryJob& job, double limi
   const TimePoint start = real_clock().now();
   const auto not_run = [&](std::string why) {
     check.reason = std::move(why);
-    check.seconds = std::chrono::duration<double>(real_clock().now() - start).count();
+    check.seconds = seconds_since(start);
     return check;
   };
   auto scratch = OwnedFolder::create(guest_folder_prefix);
@@ -71,7 +71,7 @@ MemoryCheck check_memory(const Toolbox& tools, const MemoryJob& job, double limi
                                                   : done.error().message);
   }
   check = read_memory_report(job.tool, done->output, mark);
-  check.seconds = std::chrono::duration<double>(real_clock().now() - start).count();
+  check.seconds = seconds_since(start);
   if (check.result != MemoryCheck::Result::not_run) return check;
   // What the module itself printed before it ended says more than that it ended.
   const std::string_view failure = "few_calls: ";

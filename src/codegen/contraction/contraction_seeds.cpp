@@ -84,8 +84,8 @@ class Guesses {
   using Ranked = std::vector<std::pair<double, Genome>>;
 
   /// Phases of a stride leave as half-filled sectors, which the L2 cache takes at the rate of whole ones. Where results
-  /// are many times what it holds, both ways around that gained 8 to 27 %, and one as often as the other: in turn.
-  /// Where they are fewer the plain form was as good, or better (docs/decisions/0092).
+  /// are many times what it holds, both ways around that took 8 to 22 % off the best, and one as often as the other: in
+  /// turn. Where they are fewer the plain form was as good, or better (docs/decisions/0092).
   void choose_stores() {
     const bool weaves = find_gene(genes_, "weave") != nullptr, streams = find_gene(genes_, "hints") != nullptr;
     constexpr double many = 8;
