@@ -21,6 +21,8 @@ def for_compiling() -> None:
     """torch.compile with Inductor and its code generators. Starts the pool of compile processes where Inductor has one (with Triton), and
     compiles nothing."""
 
+    _quietly(_one_assembler)
+
     def load() -> None:
         import torch._inductor.compile_fx
         from torch._inductor.codegen.common import init_backend_registration
@@ -31,6 +33,15 @@ def for_compiling() -> None:
 
     _quietly(load)
     torch._dynamo.reset()
+
+
+def _one_assembler() -> None:
+    """Inductor's compile processes use the ptxas that comes with PyTorch, but the process that measures what they made does not (seen in
+    2.11): Triton then finds none of it in its cache, which knows ptxas by its version, and compiles each choice again, one after the
+    other. What is chosen is compiled by the former in the end, so that is what should be measured."""
+    from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
+
+    _set_triton_ptxas_path()
 
 
 def _quietly(load: Callable[[], object]) -> None:

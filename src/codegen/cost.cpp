@@ -144,16 +144,33 @@ class Shares {
     if (guard == always) return 1;
     const auto [it, fresh] = known_.try_emplace(guard.first, 0.0);
     if (fresh) {
+      const std::vector<std::size_t> steps = ancestors(guard.first);
+      std::vector<std::int64_t> values(static_cast<std::size_t>(guard.first) + 1, 0);
       it->second = sampled(variables_[static_cast<std::size_t>(guard.first)],
-                           [&](const std::vector<std::int64_t>& point) { return value(guard.first, point) != 0; });
+                           [&](const std::vector<std::int64_t>& point) { return value(steps, values, point) != 0; });
     }
     return guard.second ? it->second : 1 - it->second;
   }
 
-  std::int64_t value(int wanted, const std::vector<std::int64_t>& point) const {
-    std::vector<std::int64_t> values(static_cast<std::size_t>(wanted) + 1, 0);
-    for (std::size_t n = 0; n < values.size(); ++n) {
-      if (!positional_[n]) continue;
+  /// What a node is computed of, in order, and the node itself: of a concatenation of many parts, each has a few of
+  /// a kernel's hundreds.
+  std::vector<std::size_t> ancestors(int wanted) const {
+    std::vector<bool> used(static_cast<std::size_t>(wanted) + 1, false);
+    used.back() = true;
+    std::vector<std::size_t> out;
+    for (std::size_t n = used.size(); n-- > 0;) {
+      if (!used[n]) continue;
+      out.push_back(n);
+      for (const int arg : kernel_.nodes[n].args) used[static_cast<std::size_t>(arg)] = true;
+    }
+    std::ranges::reverse(out);
+    return out;
+  }
+
+  /// Of the last of these nodes; `values` has a place for each node up to it.
+  std::int64_t value(const std::vector<std::size_t>& steps, std::vector<std::int64_t>& values,
+                     const std::vector<std::int64_t>& point) const {
+    for (const std::size_t n : steps) {
       const Node& node = kernel_.nodes[n];
       const auto arg = [&](std::size_t k) { return values[static_cast<std::size_t>(node.args[k])]; };
       // Wide enough for places; what would overflow is no mask.
@@ -208,7 +225,7 @@ class Shares {
           break;
       }
     }
-    return values[static_cast<std::size_t>(wanted)];
+    return values[steps.back()];
   }
 
   /// The share of points at which the test holds, from a grid over the variables that matter: exact for short ones,
@@ -225,19 +242,23 @@ class Shares {
       if (extents[v] == 0) return 0;
       if (matter[v]) steps[v] = std::min(extents[v], each);
     }
+    const auto place = [&](std::size_t v) {
+      if (!matter[v]) return;
+      // The middles of equal parts.
+      const double middle = (static_cast<double>(at[v]) + 0.5) / static_cast<double>(steps[v]);
+      point[v] = static_cast<std::int64_t>(middle * static_cast<double>(extents[v]));
+    };
+    for (std::size_t v = 0; v < extents.size(); ++v) place(v);
     std::int64_t inside = 0, all = 0;
     while (true) {
-      for (std::size_t v = 0; v < extents.size(); ++v) {
-        // The middles of equal parts.
-        const double middle = (static_cast<double>(at[v]) + 0.5) / static_cast<double>(steps[v]);
-        point[v] = matter[v] ? static_cast<std::int64_t>(middle * static_cast<double>(extents[v])) : 0;
-      }
       inside += test(point) ? 1 : 0;
       ++all;
       std::size_t v = extents.size();
       while (v-- > 0) {
-        if (++at[v] < steps[v]) break;
-        at[v] = 0;
+        const bool more = ++at[v] < steps[v];
+        if (!more) at[v] = 0;
+        place(v);
+        if (more) break;
       }
       if (v >= extents.size()) break;
     }

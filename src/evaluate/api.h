@@ -68,6 +68,9 @@ struct RegionRequest {
   std::string region;
   std::vector<int> nodes, inputs, outputs;  ///< node indices and value ids of the graph; ignored for `task`
   double bytes = 0, flops = 0;              ///< the least this region must move and compute, for the roofline
+  /// Its regimes and trivial outputs are wanted now. They cost a dozen interpretations: without, the reply is empty,
+  /// and the regimes are looked for when a candidate is first tested in full.
+  bool describe = true;
 };
 
 struct RegionReply {

@@ -106,7 +106,7 @@ Status read(const Json& json, OpenRequest& r) {
 
 Json write(const RegionRequest& r) {
   return Json{{"session", r.session}, {"region", r.region}, {"nodes", r.nodes}, {"inputs", r.inputs},
-              {"outputs", r.outputs}, {"bytes", r.bytes},   {"flops", r.flops}};
+              {"outputs", r.outputs}, {"bytes", r.bytes},   {"flops", r.flops}, {"describe", r.describe}};
 }
 
 Status read(const Json& json, RegionRequest& r) {
@@ -118,6 +118,7 @@ Status read(const Json& json, RegionRequest& r) {
   read_ints(reader, "outputs", r.outputs);
   reader.number("bytes", r.bytes, Need::optional);
   reader.number("flops", r.flops, Need::optional);
+  reader.boolean("describe", r.describe, Need::optional);
   return reader.finish();
 }
 

@@ -63,7 +63,8 @@ class TaskEvaluator {
     std::vector<Data> data;       ///< [0] is tested on, all are timed
     double new_data_seconds = 0;  ///< that other contents of data[0], and what is expected of them, took last
     RegionReply reply;
-    bool described = false;
+    bool knows_regimes = false;  ///< in the reply
+    bool described = false;      ///< all of the reply is there
   };
   /// A candidate in the device stage.
   struct Loaded {
@@ -111,10 +112,14 @@ class TaskEvaluator {
   Result<Region*> find_region(const std::string& name);
   /// Whether a region of this name has been described; without the stage.
   Status check_region(const std::string& name);
+  Status add_regimes(worker::Oracle& oracle, const std::string& region, RegionReply& reply) const;
+  Status add_trivial_outputs(worker::Oracle& oracle, const std::string& region, RegionReply& reply) const;
   /// Regimes and trivial outputs of a region that the oracle knows.
   Result<RegionReply> description_of(worker::Oracle& oracle, const std::string& region) const;
   /// The same by the task's own oracle, which is asked once.
   Result<RegionReply> described(Region& region);
+  /// Regimes alone, which is what a test needs.
+  Status know_regimes(Region& region);
   /// Whether a region computes what the task does, from the same: its regimes and degenerate outputs are the task's.
   bool is_whole(const RegionRequest& request) const;
   /// Whether a region gives all that the task does, from nothing but what the task is given.

@@ -187,30 +187,49 @@ Result<RegionReply> TaskEvaluator::region(const RegionRequest& request) {
   make_room(region);
   if (const Region& whole = regions_.at("task"); !region.described && whole.described && is_whole(request)) {
     region.reply = whole.reply;
-    region.described = true;
+    region.knows_regimes = region.described = true;
   }
+  if (!request.describe) return region.reply;
   return described(region);
 }
 
+Status TaskEvaluator::know_regimes(Region& region) {
+  if (region.knows_regimes) return {};
+  PLANISH_CHECK(add_regimes(*oracle_, region.request.region, region.reply));
+  region.knows_regimes = true;
+  return {};
+}
+
 Result<RegionReply> TaskEvaluator::described(Region& region) {
+  PLANISH_CHECK(know_regimes(region));
   if (!region.described) {
-    PLANISH_TRY(region.reply, description_of(*oracle_, region.request.region));
+    PLANISH_CHECK(add_trivial_outputs(*oracle_, region.request.region, region.reply));
     region.described = true;
   }
   return region.reply;
 }
 
-Result<RegionReply> TaskEvaluator::description_of(worker::Oracle& oracle, const std::string& region) const {
-  PLANISH_TRY(auto regimes, oracle.regimes(region, limits_.oracle));
-  PLANISH_TRY(auto mutation_check, oracle.mutation_check(region, limits_.oracle));
-  RegionReply out;
-  out.regimes = std::move(regimes.regimes);
+Status TaskEvaluator::add_regimes(worker::Oracle& oracle, const std::string& region, RegionReply& reply) const {
+  PLANISH_TRY(auto found, oracle.regimes(region, limits_.oracle));
+  reply.regimes = std::move(found.regimes);
   // `task` goes without saying, and first.
-  std::erase(out.regimes, "task");
-  out.regimes.insert(out.regimes.begin(), "task");
-  out.skipped = std::move(regimes.skipped);
-  out.degenerate = std::move(mutation_check.degenerate);
-  out.notes = std::move(mutation_check.notes);
+  std::erase(reply.regimes, "task");
+  reply.regimes.insert(reply.regimes.begin(), "task");
+  reply.skipped = std::move(found.skipped);
+  return {};
+}
+
+Status TaskEvaluator::add_trivial_outputs(worker::Oracle& oracle, const std::string& region, RegionReply& reply) const {
+  PLANISH_TRY(auto found, oracle.mutation_check(region, limits_.oracle));
+  reply.degenerate = std::move(found.degenerate);
+  reply.notes = std::move(found.notes);
+  return {};
+}
+
+Result<RegionReply> TaskEvaluator::description_of(worker::Oracle& oracle, const std::string& region) const {
+  RegionReply out;
+  PLANISH_CHECK(add_regimes(oracle, region, out));
+  PLANISH_CHECK(add_trivial_outputs(oracle, region, out));
   return out;
 }
 

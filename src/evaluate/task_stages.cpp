@@ -89,6 +89,7 @@ Result<bool> TaskEvaluator::test(Region& region, const std::string& level, Loade
   evaluation.tier = Tier::test;
   evaluation.test.emplace();
   TestReport& report = *evaluation.test;
+  if (level == "full") PLANISH_CHECK(know_regimes(region));
   report.skipped = region.reply.skipped;
   const TimePoint start = real_clock().now();
   const auto stop_clock = [&] { report.seconds = seconds_since(start); };

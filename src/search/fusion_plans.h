@@ -8,6 +8,10 @@
 
 namespace planish::search {
 
+/// Of what a way replaces: one that seems slower by less is measured again all the same, and one that gains less might
+/// lose in the whole.
+inline constexpr double close_way = 0.1;
+
 /// Another way to cut the task: some regions in place of others. Regions by their places among the specs. All that
 /// stand in `by` are alternatives (RegionSpec::alternative).
 struct FusionPlan {

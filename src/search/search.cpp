@@ -13,9 +13,6 @@ namespace {
 /// A candidate this much slower than the best so far is not timed to the end.
 constexpr double give_up_factor = 2.5;
 
-/// Regions of ways that seem this much slower than what they replace are measured again all the same.
-constexpr double close_way = 0.1;
-
 }  // namespace
 
 Search::Search(std::vector<RegionSpec> regions, std::uint64_t seed, SearchOptions options)

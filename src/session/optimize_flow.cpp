@@ -274,7 +274,7 @@ class Flow {
       setup_->add(region, 0, kept.bound_ms);
     } else if (!cancelled()) {
       auto known = world_.evaluator.region(
-          {opened_.session, region.id, region.nodes, region.inputs, region.outputs, region.bytes, region.flops});
+          {opened_.session, region.id, region.nodes, region.inputs, region.outputs, region.bytes, region.flops, false});
       if (known) {
         kept.searched = true;
         if (region.whole && evaluation_.ok() && evaluation_.bench) {
@@ -475,32 +475,85 @@ class Flow {
     }
   }
 
-  /// Puts the winners together and proves the whole: the task as it was cut first, then with other ways to cut it, one
-  /// more at a time, as long as the whole gets faster. Regions were timed alone; the whole decides.
+  /// Puts the winners together and proves the whole: the task as it was cut first, then with other ways to cut it, as
+  /// long as the whole gets faster. Regions were timed alone; the whole decides. Ways that gained clearly are taken
+  /// together first, the others one more at a time: a network has dozens. They are compared on one fresh seed, and what
+  /// comes of it goes through the whole contract.
   Status compose() {
     if (!search_) return {};
     const WorkScope scope = within(time_.for_search());
-    PLANISH_TRY(bool taken, compose_with({}));
-    std::vector<std::size_t> fusions;
+    PLANISH_TRY(bool taken, compose_with({}, true));
+    const auto standings = search_->standings(true);
+    std::vector<std::size_t> clear, others;
     for (const std::size_t fusion : search_->close_fusions(true)) {
-      if (cancelled()) break;
-      if (search_->fusions().all()[fusion].whole) {
-        PLANISH_TRY(taken, compose_with({fusion}));
+      const search::FusionPlan& way = search_->fusions().all()[fusion];
+      if (way.whole) {
+        if (cancelled()) break;
+        PLANISH_TRY(taken, compose_with({fusion}, true));
         continue;
       }
+      const double before = search::FusionPlans::replaced_ms(way, standings);
+      const bool gains = search_->fusions().gain(way, standings).value_or(0) > search::close_way * before;
+      (gains ? clear : others).push_back(fusion);
+    }
+    const auto first = standing_whole();
+    std::vector<std::size_t> fusions;
+    if (clear.size() > 1 && !cancelled()) {
+      PLANISH_TRY(taken, compose_with(clear, false));
+      if (taken) fusions = std::exchange(clear, {});
+    }
+    clear.insert(clear.end(), others.begin(), others.end());
+    for (const std::size_t fusion : clear) {
+      if (cancelled()) break;
       fusions.push_back(fusion);
-      PLANISH_TRY(taken, compose_with(fusions));
+      PLANISH_TRY(taken, compose_with(fusions, false));
       if (!taken) fusions.pop_back();
     }
+    if (fusions.empty()) return {};
+    PLANISH_TRY(auto proved, evaluate(whole, whole, program_, true));
+    const auto& before = first.evaluation.bench;
+    const bool faster = !before || !proved.bench || proved.bench->median_ms < before->median_ms;
+    if (proved.ok() && (faster || !first.evaluation.ok())) {
+      evaluation_ = std::move(proved);
+      return {};
+    }
+    if (!proved.ok())
+      world_.progress.note(fmt::format("note: the task stays cut as it was first: otherwise the whole fails ({})",
+                                       name(proved.outcome)));
+    restore(first);
     return {};
   }
 
-  /// True where this is the whole from now on.
-  Result<bool> compose_with(const std::vector<std::size_t>& fusions) {
+  /// What is decided when a composition is taken.
+  struct StandingWhole {
+    std::string program;
+    Evaluation evaluation;
+    std::vector<Choice> choices;
+    std::vector<std::size_t> fusions;
+    std::vector<ResultDocument::Region> regions;
+    std::vector<ResultDocument::FusionPlan> ways;
+  };
+
+  StandingWhole standing_whole() const {
+    return {program_, evaluation_, choices_, fusions_, result_.regions, result_.fusions};
+  }
+
+  void restore(StandingWhole earlier) {
+    program_ = std::move(earlier.program);
+    evaluation_ = std::move(earlier.evaluation);
+    choices_ = std::move(earlier.choices);
+    fusions_ = std::move(earlier.fusions);
+    result_.regions = std::move(earlier.regions);
+    result_.fusions = std::move(earlier.ways);
+  }
+
+  /// True where this is the whole from now on. `full`: it has gone through the whole contract, not just through one
+  /// fresh seed.
+  Result<bool> compose_with(const std::vector<std::size_t>& fusions, bool full) {
     std::vector<Choice> choices = winners(*search_, fusions);
     if (choices.empty()) return false;
     if (result_.seconds_in.back().first != name(Phase::compose)) enter(Phase::compose, "checking the whole program");
-    PLANISH_TRY(auto composed, composed_of(choices, fusions));
+    PLANISH_TRY(auto composed, composed_of(choices, fusions, full));
     for (const std::string& dropped : composed.dropped) {
       world_.progress.note(fmt::format("note: region {} keeps its PyTorch form: the whole fails with it", dropped));
     }
@@ -517,12 +570,13 @@ class Flow {
     return true;
   }
 
-  Result<Composed> composed_of(const std::vector<Choice>& choices, const std::vector<std::size_t>& fusions) {
+  Result<Composed> composed_of(const std::vector<Choice>& choices, const std::vector<std::size_t>& fusions,
+                               bool contract) {
     // Of a task that is one region the whole contract has just been measured, with these kernels: one more fresh seed
     // tells whether they are put together rightly. What ships goes through everything again in any case.
     const bool measured = std::ranges::any_of(plan_->regions(), &PlannedRegion::whole) && fusions.empty();
-    const auto check = [this, measured](const std::string& program, bool full) {
-      return evaluate(whole, whole, program, full && !measured);
+    const auto check = [this, measured, contract](const std::string& program, bool full) {
+      return evaluate(whole, whole, program, full && contract && !measured);
     };
     return compose_choices(*plan_, planned_ways(fusions), choices, check);
   }
@@ -595,7 +649,7 @@ class Flow {
     if (failed.verified || failed.outcome != Outcome::wrong || failed.fell_back()) return {};
     const auto choices = exact_choices(choices_);
     if (!choices) return {};
-    PLANISH_TRY(auto composed, composed_of(*choices, fusions_));
+    PLANISH_TRY(auto composed, composed_of(*choices, fusions_, true));
     if (!composed.evaluation || !composed.evaluation->ok()) return {};
     world_.progress.note("note: nothing is approximated: what was shipped does not verify otherwise");
     take(std::move(composed));

@@ -40,8 +40,8 @@ std::optional<Error> RegionEvaluator::describe(const std::string& id) {
   const std::scoped_lock lock(mutex_);
   if (const auto known = described_.find(id); known != described_.end()) return known->second;
   const auto region = std::ranges::find(plan_.regions(), id, &PlannedRegion::id);
-  auto reply =
-      api_.region({session_, region->id, region->nodes, region->inputs, region->outputs, region->bytes, region->flops});
+  auto reply = api_.region(
+      {session_, region->id, region->nodes, region->inputs, region->outputs, region->bytes, region->flops, false});
   std::optional<Error> error;
   if (!reply && reply.error().kind == "out_of_time") return std::move(reply.error());
   if (!reply) error = std::move(reply.error());
