@@ -1,5 +1,5 @@
-// planish-contraction-dump [--convolutions|--transposed|--pooled|--folded|--attention] [--large] [--seeds N] [--random
-// N]
+// planish-contraction-dump [--convolutions|--layers|--transposed|--pooled|--folded|--attention] [--large] [--seeds N]
+// [--random N]
 // [--genome TEXT]...: emits products (or convolutions) of several shapes with their first seeds, N random genomes and
 // the first seed changed as each TEXT says ("tile_n=192 pingpong=2"; where that is not legal, left out), as one JSON
 // document that check.py compiles, runs, compares and times.
@@ -40,7 +40,8 @@ json tensors(const auto& all) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool large = false, convolutions = false, transposed = false, pooled = false, folded = false, attention = false;
+  bool large = false, convolutions = false, layers = false, transposed = false, pooled = false, folded = false,
+       attention = false;
   std::size_t seeds_each = 2;
   int random = 0;
   std::vector<Genome> changes;
@@ -50,6 +51,8 @@ int main(int argc, char** argv) {
       large = true;
     } else if (arg == "--convolutions") {
       convolutions = true;
+    } else if (arg == "--layers") {
+      layers = true;
     } else if (arg == "--attention") {
       attention = true;
     } else if (arg == "--transposed") {
@@ -70,11 +73,11 @@ int main(int argc, char** argv) {
       }
       changes.push_back(std::move(*change));
     } else {
-      std::fprintf(
-          stderr,
-          "usage: %s [--convolutions|--transposed|--pooled|--folded|--attention] [--large] [--seeds N] [--random N] "
-          "[--genome TEXT]...\n",
-          argv[0]);
+      std::fprintf(stderr,
+                   "usage: %s [--convolutions|--layers|--transposed|--pooled|--folded|--attention] [--large] [--seeds "
+                   "N] [--random N] "
+                   "[--genome TEXT]...\n",
+                   argv[0]);
       return 2;
     }
   }
@@ -87,10 +90,11 @@ int main(int argc, char** argv) {
                             : transposed   ? samples::transposed_samples(large)
                             : pooled       ? samples::pooled_samples(large)
                             : folded       ? samples::folded_samples(large)
+                            : layers       ? samples::layer_samples()
                             : convolutions ? samples::convolution_samples(large)
                                            : samples::contraction_samples(large)) {
     auto genomes = seeds(sample.kernel, device);
-    if (convolutions || transposed || pooled || folded) {  // the best guesses of one product, and of three
+    if (convolutions || layers || transposed || pooled || folded) {  // the best guesses of one product, and of three
       const auto three = std::ranges::stable_partition(
           genomes, [](const Genome& genome) { return value_of(genome, "passes", 3) == 1; });
       if (three.size() > seeds_each) genomes.resize(genomes.size() - three.size() + seeds_each);

@@ -65,6 +65,8 @@ struct Emitted {
   std::vector<std::int64_t> scratch_bytes;  ///< temporaries the launch needs (usually none)
   std::vector<int> zeroed;                  ///< those of them that hold zeros when the launch begins
   std::map<int, Input> tensors;             ///< those of them that PyTorch's operators read or give, with their layout
+  bool packs = false;                       ///< it brings inputs into another form in scratch, whenever that is before
+                                            ///< the launches after it
   bool cooperative = false;                 ///< its blocks wait for each other, so all must run at the same time
   /// One of PyTorch's operators in place of a kernel: there is no source then. A tensor's id in it is a place in
   /// `args`.

@@ -15,15 +15,19 @@ Form exactly(const Choice& choice) {
   return choice.exact ? Form{*choice.exact, true} : as_found(choice);
 }
 
-/// The whole at level full in these forms; nothing where it cannot be built or does not pass.
+/// The whole at level full in these forms; nothing where it cannot be built or does not pass. `failed`: a program that
+/// is known not to.
 Result<std::optional<Composed>> attempt(const Plan& plan, const std::vector<std::size_t>& fusions, const Forms& forms,
-                                        const CheckWhole& check) {
+                                        const CheckWhole& check, codegen::Packings packings, std::string& failed) {
   std::map<std::string, coder::Proposal> chosen;
   for (const auto& [region, form] : forms) chosen.emplace(region, form.proposal);
-  auto program = plan.compose(chosen, fusions);
-  if (!program) return std::nullopt;
+  auto program = plan.compose(chosen, fusions, packings);
+  if (!program || *program == failed) return std::nullopt;
   PLANISH_TRY(auto evaluation, check(*program, true));
-  if (!evaluation.ok()) return std::nullopt;
+  if (!evaluation.ok()) {
+    failed = std::move(*program);
+    return std::nullopt;
+  }
   return Composed{std::move(*program), std::move(evaluation), forms, {}};
 }
 
@@ -51,13 +55,17 @@ std::optional<std::vector<Choice>> exact_choices(std::vector<Choice> choices) {
 Result<Composed> compose_choices(const Plan& plan, const std::vector<std::size_t>& fusions, std::vector<Choice> choices,
                                  const CheckWhole& check) {
   std::ranges::stable_sort(choices, std::greater{}, &Choice::gain_ms);
+  std::string failed;
   const bool approximates = std::ranges::any_of(choices, [](const Choice& c) { return c.exact.has_value(); });
   for (const auto form : {as_found, exactly}) {
     if (form == exactly && !approximates) break;
     Forms forms;
     for (const Choice& choice : choices) forms.emplace(choice.region, form(choice));
-    PLANISH_TRY(auto all, attempt(plan, fusions, forms, check));
-    if (all) return std::move(*all);
+    // Each region's launches passed by themselves; one launch for the packings of many did not, before now.
+    for (const auto packings : {codegen::Packings::together, codegen::Packings::apart}) {
+      PLANISH_TRY(auto all, attempt(plan, fusions, forms, check, packings, failed));
+      if (all) return std::move(*all);
+    }
   }
   Composed best;
   Forms kept;
@@ -68,7 +76,7 @@ Result<Composed> compose_choices(const Plan& plan, const std::vector<std::size_t
     for (const auto form : {as_found, exactly}) {
       if (choices.size() == 1 || fits || (form == exactly && !choice.exact)) continue;
       kept.insert_or_assign(choice.region, form(choice));
-      PLANISH_TRY(auto with, attempt(plan, fusions, kept, check));
+      PLANISH_TRY(auto with, attempt(plan, fusions, kept, check, codegen::Packings::apart, failed));
       fits = with.has_value();
       if (fits) {
         best = std::move(*with);

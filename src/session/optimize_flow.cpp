@@ -267,7 +267,7 @@ class Flow {
     row.count = region.count;
     result_.regions.push_back(std::move(row));
     store::RegionRecord kept{region.id, region.key, region.count, genes_text(region.domain->genes())};
-    if (region.alternative) {
+    if (region.alternative && !region.library_call) {
       // Described and measured if it is ever searched; it is compared with what it would replace, not with PyTorch.
       kept.searched = true;
       kept.bound_ms = roofline_of(opened_.device, region.bytes, region.flops, 0).bound_ms;
@@ -481,7 +481,7 @@ class Flow {
   /// comes of it goes through the whole contract.
   Status compose() {
     if (!search_) return {};
-    const WorkScope scope = within(time_.for_search());
+    const WorkScope scope = within(time_.for_composing());
     PLANISH_TRY(bool taken, compose_with({}, true));
     const auto standings = search_->standings(true);
     std::vector<std::size_t> clear, others;
@@ -509,7 +509,8 @@ class Flow {
       PLANISH_TRY(taken, compose_with(fusions, false));
       if (!taken) fusions.pop_back();
     }
-    if (fusions.empty()) return {};
+    PLANISH_TRY(const bool completed, complete());
+    if (fusions.empty() && !completed) return {};
     PLANISH_TRY(auto proved, evaluate(whole, whole, program_, true));
     const auto& before = first.evaluation.bench;
     const bool faster = !before || !proved.bench || proved.bench->median_ms < before->median_ms;
@@ -524,24 +525,57 @@ class Flow {
     return {};
   }
 
+  /// Tries kernels of ours in place of what PyTorch still runs, all at once, though none is faster by itself, or was
+  /// tried: it is the whole that is right and faster, or not. True where that is the whole from now on, after one fresh
+  /// seed.
+  Result<bool> complete() {
+    std::vector<std::string> tried;
+    for (const bool untried : {true, false}) {
+      if (cancelled()) break;
+      std::vector<Choice> choices = with_the_rest(*search_, fusions_, choices_, untried);
+      if (choices.size() == choices_.size()) continue;
+      Composed composed;
+      composed.used = used_;  // what the whole fails with is among the choices, and stays PyTorch's
+      for (std::size_t i = choices_.size(); i < choices.size(); ++i)
+        composed.used.emplace(choices[i].region, Form{choices[i].proposal, false});
+      std::map<std::string, coder::Proposal> chosen;
+      for (const auto& [region, form] : composed.used) chosen.emplace(region, form.proposal);
+      auto program = plan_->compose(chosen, planned_ways(fusions_), codegen::Packings::together);
+      if (!program || std::ranges::find(tried, *program) != tried.end()) continue;
+      tried.push_back(*program);
+      PLANISH_TRY(auto evaluation, evaluate(whole, whole, *program, false));
+      const bool faster = evaluation.ok() && (!evaluation_.ok() || !evaluation_.bench || !evaluation.bench ||
+                                              evaluation.bench->median_ms < evaluation_.bench->median_ms);
+      if (!faster) continue;
+      composed.program = std::move(*program);
+      composed.evaluation = std::move(evaluation);
+      take(std::move(composed));
+      choices_ = std::move(choices);
+      return true;
+    }
+    return false;
+  }
+
   /// What is decided when a composition is taken.
   struct StandingWhole {
     std::string program;
     Evaluation evaluation;
     std::vector<Choice> choices;
+    std::map<std::string, Form> used;
     std::vector<std::size_t> fusions;
     std::vector<ResultDocument::Region> regions;
     std::vector<ResultDocument::FusionPlan> ways;
   };
 
   StandingWhole standing_whole() const {
-    return {program_, evaluation_, choices_, fusions_, result_.regions, result_.fusions};
+    return {program_, evaluation_, choices_, used_, fusions_, result_.regions, result_.fusions};
   }
 
   void restore(StandingWhole earlier) {
     program_ = std::move(earlier.program);
     evaluation_ = std::move(earlier.evaluation);
     choices_ = std::move(earlier.choices);
+    used_ = std::move(earlier.used);
     fusions_ = std::move(earlier.fusions);
     result_.regions = std::move(earlier.regions);
     result_.fusions = std::move(earlier.ways);
@@ -594,6 +628,7 @@ class Flow {
   void take(Composed composed) {
     program_ = std::move(composed.program);
     evaluation_ = std::move(*composed.evaluation);
+    used_ = composed.used;
     for (ResultDocument::Region& region : result_.regions) region.used = composed.used.contains(region.id);
     for (const auto& [region, form] : composed.used) {
       const auto row = std::ranges::find(result_.regions, region, &ResultDocument::Region::id);
@@ -946,6 +981,7 @@ class Flow {
   std::vector<Note> notes_;
   std::unique_ptr<search::Search> search_;
   std::vector<Choice> choices_;                  ///< what program_ was composed of
+  std::map<std::string, Form> used_;             ///< those of them that it has, by region
   std::vector<std::size_t> fusions_;             ///< of the search: how the task is cut in program_
   std::map<std::size_t, std::size_t> way_rows_;  ///< by way of the search: its place in the result
   std::string program_;                          ///< the best verified program of the whole

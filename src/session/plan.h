@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "codegen/compose/compose.h"
 #include "coder/domain.h"
 #include "evaluate/api.h"
 #include "model/features.h"
@@ -34,6 +35,7 @@ struct PlannedRegion {
   std::string summary;                      ///< for people: "row, 3 ops"
   bool whole = false;                       ///< the task is this region and nothing else
   bool alternative = false;                 ///< no part of the task as it was cut first: it stands in a PlannedWay
+  bool library_call = false;                ///< one product or convolution: PyTorch has a library for it
   double launch_ms = 0;                     ///< the least that a launch takes beside its work
   std::shared_ptr<const coder::Domain> domain;
   std::shared_ptr<const model::Featurizer> features;  ///< what a model sees of its genomes; null: nothing is learned
@@ -70,7 +72,7 @@ class Plan {
   /// steps for all else; a proposal for `whole_task` stands for everything. Kind `cycle` where the ways do not go
   /// together.
   virtual Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
-                                      const std::vector<std::size_t>& fusions) const = 0;
+                                      const std::vector<std::size_t>& fusions, codegen::Packings packings) const = 0;
   /// What a program that was composed so runs in place of what; `used` are the regions it has kernels for.
   virtual Result<Explanation> explain(const std::set<std::string>& used, const std::vector<std::size_t>& fusions,
                                       const std::string& program) const = 0;

@@ -119,7 +119,7 @@ class SynthPlan : public Plan {
   }
 
   Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
-                              const std::vector<std::size_t>& fusions) const override {
+                              const std::vector<std::size_t>& fusions, codegen::Packings packings) const override {
     if (const auto all = chosen.find(whole_task); all != chosen.end()) {
       PLANISH_TRY(auto candidate, coder::build(*whole_domain(), all->second));
       return candidate.program.text();
@@ -141,7 +141,7 @@ class SynthPlan : public Plan {
       if (!emitted && !is_equal()) continue;
       PLANISH_TRY(choices[r], std::move(emitted));
     }
-    PLANISH_TRY(auto program, codegen::compose(task_->graph, partition, choices, task_->device));
+    PLANISH_TRY(auto program, codegen::compose(task_->graph, partition, choices, task_->device, packings));
     return program::to_json(program);
   }
 
@@ -218,6 +218,7 @@ class SynthPlan : public Plan {
     out.summary = summary_of(task_->graph, region);
     out.alternative = alternative;
     out.whole = !alternative && task_->partition.order.size() == 1;
+    out.library_call = is_library_call(region);
     out.launch_ms = 1e3 * task_->device.target->launch_seconds;
     PLANISH_TRY(auto aten, codegen::region_aten_program(task_->graph, region, task_->device));
     out.aten_program = program::to_json(aten);
@@ -244,6 +245,14 @@ class SynthPlan : public Plan {
     });
     if (apart) known->fusion_plans.push_back(&fuse_by);
     return {};
+  }
+
+  /// Whether it is a product or convolution and nothing else.
+  bool is_library_call(const codegen::Region& region) const {
+    if (region.kernel.anchor != codegen::Anchor::contraction || !region.before.empty()) return false;
+    return std::ranges::count_if(region.nodes, [&](int n) {
+             return codegen::classify(task_->graph.nodes[static_cast<std::size_t>(n)].op) != codegen::OpClass::view;
+           }) == 1;
   }
 
   void add_use(std::vector<PlannedFusion::Use>& uses, std::size_t region, std::size_t times) const {
@@ -293,6 +302,8 @@ class SynthPlanner : public Planner {
     }
     codegen::FusionOptions fusion_options;
     fusion_options.limits = options.limits;
+    if (options.limits.contractions)
+      task->partition = codegen::with_epilogues(task->graph, std::move(task->partition), task->device, fusion_options);
     task->fusion_plans = codegen::fusion_plans(task->graph, task->partition, task->device, fusion_options);
     auto plan = std::make_unique<SynthPlan>(std::move(task), device);
     PLANISH_CHECK(plan->prepare());

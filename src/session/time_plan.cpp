@@ -46,8 +46,16 @@ double TimePlan::claim_reserve() const {
   return std::min(most_for_claim * max_, claim_base_seconds + capture_ + compile_seconds * modes_);
 }
 
+double TimePlan::proof_reserve() const {
+  return std::min(most_for_proof * max_, proof_estimate());
+}
+
 double TimePlan::for_search() const {
-  return std::max(left() - claim_reserve() - std::min(most_for_proof * max_, proof_estimate()), 0.0);
+  return std::max(left() - claim_reserve() - proof_reserve(), 0.0);
+}
+
+double TimePlan::for_composing() const {
+  return std::max(left() - claim_reserve() - proof_reserve() / 2, 0.0);
 }
 
 double TimePlan::for_proof() const {

@@ -25,6 +25,8 @@ class TimePlan {
 
   /// For what is found: until the proof must begin.
   double for_search() const;
+  /// For putting together what was found, without which there is nothing to prove: half of what the proof keeps, too.
+  double for_composing() const;
   /// For the proof: until the timing must begin.
   double for_proof() const;
   /// What the proof may take, as far as can be told now; 0 where nothing is known.
@@ -39,6 +41,7 @@ class TimePlan {
 
  private:
   double claim_reserve() const;
+  double proof_reserve() const;
 
   const Clock& clock_;
   TimePoint began_;

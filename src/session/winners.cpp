@@ -1,21 +1,43 @@
 #include "session/winners.h"
 
+#include <algorithm>
+#include <optional>
+#include <utility>
+
 namespace planish::session {
+namespace {
+
+/// How often each region stands in the task cut with these ways.
+std::vector<int> counts(const search::Search& search, const std::vector<std::size_t>& fusions) {
+  std::vector<int> count;
+  for (const search::RegionSpec& spec : search.specs()) count.push_back(spec.alternative ? 0 : spec.count);
+  for (const std::size_t w : fusions) {
+    for (const auto& use : search.fusions().all()[w].replaces) count[use.region] -= use.times;
+    for (const auto& use : search.fusions().all()[w].by) count[use.region] += use.times;
+  }
+  return count;
+}
+
+std::optional<coder::Proposal> first_guess(const coder::Domain& domain) {
+  for (codegen::Genome guess : domain.seeds()) {
+    if (codegen::gene(guess, "passes", 3) == 1) continue;
+    if (codegen::gene(guess, "fast", 0) != 0) guess["fast"] = 0;
+    if (domain.legal(guess)) return guess;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::vector<Choice> winners(const search::Search& search, const std::vector<std::size_t>& fusions) {
   const auto& specs = search.specs();
-  std::vector<int> count;
-  for (const search::RegionSpec& spec : specs) count.push_back(spec.alternative ? 0 : spec.count);
+  const std::vector<int> count = counts(search, fusions);
   std::vector<double> instead(specs.size(), 0);  ///< what a region of a way stands for, ms
   const auto standings = search.standings(true);
   for (const std::size_t w : fusions) {
     const search::FusionPlan& fusion = search.fusions().all()[w];
     const double before = search::FusionPlans::replaced_ms(fusion, standings);
-    for (const auto& use : fusion.replaces) count[use.region] -= use.times;
-    for (const auto& use : fusion.by) {
-      count[use.region] += use.times;
-      instead[use.region] += before;
-    }
+    for (const auto& use : fusion.by) instead[use.region] += before;
   }
   std::vector<Choice> choices;
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -26,6 +48,24 @@ std::vector<Choice> winners(const search::Search& search, const std::vector<std:
     if (winner->ms >= spec.fallback_ms) continue;
     choices.push_back({spec.id, winner->proposal, (before - winner->ms) * count[i],
                        without_approximations(*spec.domain, winner->proposal)});
+  }
+  return choices;
+}
+
+std::vector<Choice> with_the_rest(const search::Search& search, const std::vector<std::size_t>& fusions,
+                                  std::vector<Choice> choices, bool untried) {
+  const std::vector<int> count = counts(search, fusions);
+  for (std::size_t i = 0; i < search.specs().size(); ++i) {
+    const search::RegionSpec& spec = search.specs()[i];
+    if (count[i] <= 0 || spec.sources_only || std::ranges::find(choices, spec.id, &Choice::region) != choices.end())
+      continue;
+    std::optional<coder::Proposal> proposal;
+    if (const auto& winner = search.region(i).winner())
+      proposal = winner->proposal;
+    else if (untried)
+      proposal = first_guess(*spec.domain);
+    if (!proposal) continue;
+    choices.push_back({spec.id, *proposal, 0, without_approximations(*spec.domain, *proposal)});
   }
   return choices;
 }

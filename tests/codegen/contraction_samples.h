@@ -357,6 +357,24 @@ inline std::vector<ContractionSample> convolution_samples(bool large) {
   return all;
 }
 
+/// Layers of convolutional networks on ten images: each is too small to fill a card with large tiles.
+inline std::vector<ContractionSample> layer_samples() {
+  std::vector<ContractionSample> all;
+  for (const Convolved& how : std::vector<Convolved>{
+           {.x = {10, 64, 56, 56}, .w = {64, 64, 3, 3}, .padding = 1},
+           {.x = {10, 192, 28, 28}, .w = {64, 192, 1, 1}},
+           {.x = {10, 96, 28, 28}, .w = {128, 96, 3, 3}, .padding = 1},
+           {.x = {10, 512, 28, 28}, .w = {512, 512, 3, 3}, .padding = 1},
+           {.x = {10, 256, 14, 14}, .w = {256, 256, 3, 3}, .padding = 1},
+           {.x = {10, 256, 14, 14}, .w = {1024, 256, 1, 1}},
+           {.x = {10, 1024, 14, 14}, .w = {256, 1024, 1, 1}},
+           {.x = {10, 512, 14, 14}, .w = {512, 512, 3, 3}, .padding = 1},
+           {.x = {10, 512, 7, 7}, .w = {512, 512, 3, 3}, .padding = 1},
+       })
+    all.push_back(conv_sample(how));
+  return all;
+}
+
 /// Convolutions, and a product, whose results are folded by windows.
 inline std::vector<ContractionSample> pooled_samples(bool large) {
   std::vector<ContractionSample> all;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "codegen/devices.h"
+#include "codegen/genome.h"
 #include "codegen/sound.h"
 #include "sample_kernels.h"
 #include "scan_samples.h"
@@ -532,12 +534,26 @@ TEST_CASE("counters are one launch, unless something waits for them or they diff
   CHECK_FALSE(writes(p, bias));
 }
 
-TEST_CASE("more counters than one kernel may load are several launches") {
+TEST_CASE("many counters are a few launches, each of which has a schedule") {
   GraphBuilder g;
   for (int i = 0; i < 100; ++i)
     g.output(g.node("add.Tensor", {V("self", g.input({}, DType::i64)), I("other", 1), I("alpha", 1)}, {}, DType::i64));
   const Partition p = cut(g.graph);
-  CHECK(p.regions.size() == 2);
+  CHECK(p.regions.size() <= 10);
+  for (const Region& region : p.regions) CHECK_FALSE(seeds(region.kernel, h200()).empty());
+  sound(g.graph, p);
+}
+
+TEST_CASE("a row kernel of a concatenation of many has a schedule, or is cut") {
+  GraphBuilder g;
+  std::vector<int> parts;
+  for (int i = 0; i < 40; ++i) parts.push_back(g.input({8, 4, 16}));
+  const int all = g.node("cat.default", {VS("tensors", parts), I("dim", 1)}, {8, 160, 16});
+  g.output(g.node("amax.default", {V("self", all), L("dim", {1, 2}), I("keepdim", 0)}, {8}));
+  const Partition p = cut(g.graph);
+  for (const Region& region : p.regions) {
+    if (region.kernel.has_rows()) CHECK_FALSE(seeds(region.kernel, h200()).empty());
+  }
   sound(g.graph, p);
 }
 

@@ -99,6 +99,33 @@ TEST_CASE("one candidate of each fate, and the run goes on") {
   REQUIRE_MESSAGE(opened.has_value(), opened.error().kind << ": " << opened.error().message);
   CHECK(opened->device.target == "cpu");
   CHECK(opened->device.bandwidth_gbs > 0);
+  // A part of the task: nothing is looked for before a candidate of it is tested in full.
+  RegionRequest part;
+  part.session = opened->session;
+  part.region = "r0";
+  part.nodes = {0};
+  part.inputs = {0};
+  part.outputs = {1};
+  part.describe = false;
+  auto undescribed = session.region(part);
+  REQUIRE_MESSAGE(undescribed.has_value(), undescribed.error().kind << ": " << undescribed.error().message);
+  CHECK(undescribed->regimes.empty());
+  EvaluateRequest of_part;
+  of_part.session = opened->session;
+  of_part.region = "r0";
+  of_part.program = kernel("float v = x[i] < 0 ? 0 : x[i]; y[i] = v;");
+  of_part.level = "full";
+  of_part.bench = false;
+  auto tested = session.evaluate(of_part);
+  REQUIRE_MESSAGE(tested.has_value(), tested.error().kind << ": " << tested.error().message);
+  CHECK_MESSAGE(tested->outcome == Outcome::ok, name(tested->outcome) << ": " << tested->message);
+  REQUIRE(tested->test.has_value());
+  CHECK(std::ranges::any_of(tested->test->cases, [](const auto& item) { return item.regime != "task"; }));
+  part.describe = true;
+  auto described_later = session.region(part);
+  REQUIRE(described_later.has_value());
+  CHECK(described_later->regimes.front() == "task");
+
   RegionRequest region;
   region.session = opened->session;
   region.region = "task";

@@ -13,14 +13,15 @@ namespace {
 /// The whole's program lists what was chosen: "r0~" with approximations, "r0=" without.
 class Listing : public Plan {
  public:
+  bool joins = false;  ///< whether it makes a difference that packings run together
   const std::vector<PlannedRegion>& regions() const override { return none_; }
   const std::vector<PlannedFusion>& fusions() const override { return no_ways_; }
   double bytes() const override { return 1; }
   double flops() const override { return 1; }
   Result<std::string> aten_program() const override { return "whole"; }
-  Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
-                              const std::vector<std::size_t>&) const override {
-    std::string out = "whole";
+  Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen, const std::vector<std::size_t>&,
+                              codegen::Packings packings) const override {
+    std::string out = joins && packings == codegen::Packings::together ? "whole, packed together" : "whole";
     for (const auto& [region, proposal] : chosen)
       out += " " + region + (coder::genome_of(proposal)->at("fast") != 0 ? "~" : "=");
     return out;
@@ -82,6 +83,22 @@ TEST_CASE("a whole that fails with approximations is tried without them before a
   CHECK(exact_regions(out) == std::vector<std::string>{"r0"});
   CHECK(out.dropped.empty());
   CHECK(compose({choice("r0", 1, true)}, {"r0~"}).program == "whole r0=");
+}
+
+TEST_CASE("a whole that fails because packings run together has them apart") {
+  Listing plan;
+  plan.joins = true;
+  int checks = 0;
+  auto composed = compose_choices(plan, {}, {choice("r0", 1, false)}, [&](const std::string& program, bool) {
+    ++checks;
+    Evaluation out;
+    out.outcome = program.find("together") == std::string::npos ? Outcome::ok : Outcome::compile_error;
+    return Result<Evaluation>(out);
+  });
+  REQUIRE(composed.has_value());
+  CHECK(composed->program == "whole r0=");
+  CHECK(composed->dropped.empty());
+  CHECK(checks == 2);
 }
 
 TEST_CASE("each region keeps the form with which the whole passes, or is dropped") {

@@ -84,7 +84,7 @@ class FakePlan : public Plan {
   double flops() const override { return 1; }
   Result<std::string> aten_program() const override { return "whole"; }
   Result<std::string> compose(const std::map<std::string, coder::Proposal>& chosen,
-                              const std::vector<std::size_t>& fusions) const override {
+                              const std::vector<std::size_t>& fusions, codegen::Packings) const override {
     std::string out = "whole";
     for (const std::size_t fusion : fusions) out += ";way" + std::to_string(fusion);
     for (const auto& [region, proposal] : chosen) {

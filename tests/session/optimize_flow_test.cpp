@@ -387,6 +387,24 @@ TEST_CASE("where the whole fails, the region at fault falls back and the others 
   CHECK_FALSE(result->regions[1].used);
 }
 
+TEST_CASE("kernels that are no faster by themselves are taken where the whole is faster with all of them") {
+  World world;
+  world.evaluator.regions = 2;
+  world.evaluator.aten_ms = 0.5;  // no kernel takes less than 1
+  auto result = world.run();
+  REQUIRE(result);
+  CHECK(result->outcome == "improved");
+  CHECK(world.shipper.shipped.front().program == "whole;r0=9;r1=9");
+  CHECK(result->regions[0].used);
+  World failing;
+  failing.evaluator.regions = 2;
+  failing.evaluator.aten_ms = 0.5;
+  failing.evaluator.wrong = {";r1="};
+  result = failing.run();
+  REQUIRE(result);
+  CHECK(failing.shipper.shipped.front().program == "whole");
+}
+
 TEST_CASE("where nothing passes, a baseline ships and it says why") {
   World world;
   world.evaluator.wrong = {"whole"};

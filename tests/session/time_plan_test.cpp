@@ -27,6 +27,8 @@ TEST_CASE("what comes last keeps its share, and a short limit still searches") {
   CHECK(plan.left() == doctest::Approx(90));
   CHECK(plan.for_proof() == doctest::Approx(90 - 25));
   CHECK(plan.for_search() == doctest::Approx(90 - 25 - 11));
+  // Without it there is nothing to prove.
+  CHECK(plan.for_composing() == doctest::Approx(90 - 25 - 5.5));
   clock.advance(std::chrono::seconds(80));
   CHECK(plan.left() == doctest::Approx(10));
   CHECK(plan.for_search() == 0);

@@ -8,6 +8,9 @@
 #include <type_traits>
 #include <variant>
 
+#include "codegen/compose/joint_packing.h"
+#include "codegen/compose/joint_zeros.h"
+
 namespace planish::codegen {
 namespace {
 
@@ -42,7 +45,10 @@ program::Aten with_buffers(const ir::GraphNode& node, F&& buffer) {
 /// Collects buffers, kernels and steps. Buffers appear when first referenced.
 class Composer {
  public:
-  Composer(const ir::Graph& graph, const Device& device) : graph_(graph), producers_(graph.producers()) {
+  /// `joins`: packings of parameters and inputs run first, and zeros, as few launches. What is emitted must then
+  /// outlive this.
+  Composer(const ir::Graph& graph, const Device& device, bool joins = false)
+      : graph_(graph), producers_(graph.producers()), joins_(joins) {
     program_.target = device.target->name;
     program_.arch = device.arch;
   }
@@ -98,15 +104,78 @@ class Composer {
 
   /// A launch of `whole`, or an operator of PyTorch's that stands for one. `scratch`: what of it has a buffer.
   Status step(const Region& region, const Emitted& e, const Emitted& whole, std::map<int, int>& scratch) {
+    // What an earlier launch of these has used is zeroed where it stands.
+    std::set<int> used;
+    for (const auto& [index, own] : scratch) used.insert(index);
     std::vector<program::LaunchArg> args;
     for (const auto& arg : e.args) {
       PLANISH_TRY(args.emplace_back(), argument(region, arg, whole, scratch));
     }
+    if (joins_ && e.packs && is_at_hand(region, e, whole)) {
+      packings_.push_back({&e, std::move(args)});
+      places_.push_back(program_.steps.size());
+      return {};
+    }
     for (const int index : e.zeroed) {
       PLANISH_TRY(const int own, scratch_buffer(index, whole, scratch));
-      program_.steps.emplace_back(std::in_place_type<program::Set>, own, 0.0);
+      const std::int64_t bytes = whole.scratch_bytes[static_cast<std::size_t>(index)];
+      if (joins_ && e.language == "cuda" && !used.contains(index) && can_be_zeroed_jointly(bytes))
+        zeros_.emplace_back(own, bytes);
+      else
+        program_.steps.emplace_back(std::in_place_type<program::Set>, own, 0.0);
     }
     return e.library ? library(*e.library, args) : launch_one(e, std::move(args));
+  }
+
+  /// Whether all that it reads is there before the first step, and what it writes is little: of large parameters each
+  /// fills the device, and is best packed when it is needed.
+  bool is_at_hand(const Region& region, const Emitted& e, const Emitted& whole) const {
+    constexpr std::int64_t most_bytes = std::int64_t{32} << 20;
+    return e.zeroed.empty() && std::ranges::all_of(e.args, [&](const Emitted::Argument& arg) {
+             const auto index = static_cast<std::size_t>(arg.index);
+             if (arg.kind == Emitted::Argument::Kind::scratch) return whole.scratch_bytes[index] <= most_bytes;
+             if (arg.kind != Emitted::Argument::Kind::input) return false;
+             const auto source = sources_.find(region.inputs[index]);
+             return source != sources_.end() && source->second.first != Role::state;
+           });
+  }
+
+  /// Before the first step.
+  void place_zeros() {
+    for (std::size_t first = 0; first < zeros_.size(); first += most_zeroed) {
+      const auto begin = zeros_.begin() + static_cast<std::ptrdiff_t>(first);
+      auto [source, launch] =
+          joint_zeros({begin, begin + static_cast<std::ptrdiff_t>(std::min(most_zeroed, zeros_.size() - first))});
+      launch.kernel = static_cast<int>(program_.kernels.size());
+      program_.kernels.push_back(std::move(source));
+      program_.steps.insert(program_.steps.begin(), std::move(launch));
+    }
+  }
+
+  /// Packings that were put off: those that can be one launch before the first step, the others where they were.
+  void place_packings() {
+    std::vector<std::pair<std::size_t, program::Launch>> launches;  // by the step before which they come
+    for (const std::vector<std::size_t>& group : packing_groups(packings_)) {
+      std::vector<PackingStep> steps;
+      for (const std::size_t i : group) steps.push_back(packings_[i]);
+      auto joint = steps.size() > 1 ? joint_packing(steps) : fail("unsupported", "there is one");
+      if (joint) {
+        joint->launch.kernel = static_cast<int>(program_.kernels.size());
+        program_.kernels.push_back(std::move(joint->source));
+        launches.emplace_back(0, std::move(joint->launch));
+        continue;
+      }
+      for (const std::size_t i : group)
+        launches.emplace_back(places_[i], launch_of(*packings_[i].emitted, packings_[i].args));
+    }
+    std::ranges::stable_sort(launches, {}, [](const auto& each) { return each.first; });
+    std::vector<program::Step> steps;
+    auto next = launches.begin();
+    for (std::size_t s = 0; s <= program_.steps.size(); ++s) {
+      for (; next != launches.end() && next->first == s; ++next) steps.emplace_back(std::move(next->second));
+      if (s < program_.steps.size()) steps.push_back(std::move(program_.steps[s]));
+    }
+    program_.steps = std::move(steps);
   }
 
   Result<program::LaunchArg> argument(const Region& region, const Emitted::Argument& arg, const Emitted& whole,
@@ -134,6 +203,11 @@ class Composer {
   }
 
   Status launch_one(const Emitted& e, std::vector<program::LaunchArg> args) {
+    program_.steps.push_back(launch_of(e, std::move(args)));
+    return {};
+  }
+
+  program::Launch launch_of(const Emitted& e, std::vector<program::LaunchArg> args) {
     program::Launch step;
     step.kernel = kernel(e);
     std::copy(std::begin(e.grid), std::end(e.grid), step.grid.begin());
@@ -142,8 +216,7 @@ class Composer {
     step.shared = e.shared;
     step.cooperative = e.cooperative;
     step.args = std::move(args);
-    program_.steps.push_back(std::move(step));
-    return {};
+    return step;
   }
 
   /// Its tensors are places in `args`.
@@ -188,6 +261,8 @@ class Composer {
   }
 
   Result<Program> finish() {
+    place_packings();
+    place_zeros();
     if (auto status = program::validate(program_); !status) return wrap(status.error(), "composed an invalid program");
     return std::move(program_);
   }
@@ -210,6 +285,10 @@ class Composer {
 
   const ir::Graph& graph_;
   std::vector<int> producers_;
+  const bool joins_;
+  std::vector<PackingStep> packings_;
+  std::vector<std::pair<int, std::int64_t>> zeros_;  ///< buffers that hold zeros, with their bytes
+  std::vector<std::size_t> places_;                  ///< of packings_: how many steps came before
   Program program_;
   std::map<int, int> buffers_;
   std::map<int, std::pair<Role, program::Source>> sources_;
@@ -217,8 +296,8 @@ class Composer {
   std::set<int> made_;
 };
 
-Composer task_composer(const ir::Graph& graph, const Device& device) {
-  Composer composer(graph, device);
+Composer task_composer(const ir::Graph& graph, const Device& device, Packings packings) {
+  Composer composer(graph, device, packings == Packings::together);
   for (const auto& input : graph.inputs) {
     const bool state = input.kind == "buffer" &&
                        std::any_of(graph.outputs.begin(), graph.outputs.end(), [&](const ir::GraphOutput& o) {
@@ -259,11 +338,11 @@ Result<Program> finish_region(Composer& composer, const Region& region) {
 }  // namespace
 
 Result<Program> compose(const ir::Graph& graph, const Partition& partition, const std::vector<Choice>& choices,
-                        const Device& device) {
+                        const Device& device, Packings packings) {
   if (choices.size() != partition.regions.size()) {
     return fail("bad_argument", fmt::format("{} choices for {} regions", choices.size(), partition.regions.size()));
   }
-  Composer composer = task_composer(graph, device);
+  Composer composer = task_composer(graph, device, packings);
   for (const Item& item : partition.order) {
     const auto index = static_cast<std::size_t>(item.index);
     if (!item.is_region) {

@@ -204,6 +204,7 @@ class ContractionLaunches {
           kernel_, product_.c, operand, plan_, operand == Operand::a ? extents_.rows_a : extents_.rows_b,
           extents_.depth, sliding_, problem_.columns ? &*problem_.columns : nullptr, does);
       auto& args = launch(packing);
+      launches_.back().packs = true;
       store(operand, packing, args);
       if (!scaled_) continue;
       args.push_back(packed_[operand].exponents = place(packing.exponents * 4));
@@ -321,6 +322,7 @@ class ContractionLaunches {
     for (Emitted& one : other.launches_) {
       one.source = contraction::only_if_any(std::move(one.source), "doubts", blocks_);
       one.args.insert(one.args.begin(), doubts_);
+      one.packs = false;
       launches_.push_back(std::move(one));
     }
     scratch_ = std::move(other.scratch_);

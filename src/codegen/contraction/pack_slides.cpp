@@ -14,8 +14,10 @@ namespace planish::codegen::contraction {
 namespace {
 
 constexpr int threads_each = 256;
-constexpr int items_each =
-    16;  ///< of a thread: few blocks to launch, and few that tell others of their largest element
+/// Items of a thread, at most: few blocks to launch, and few that tell others of their largest element. As many blocks
+/// as fill a large device come first: a thread waits for the elements of one item before it asks for the next one's.
+constexpr std::int64_t most_items = 16;
+constexpr std::int64_t blocks_for_all = 1024;
 
 constexpr const char* noting = R"(// What fp16 holds as it is, with room above, and below to 2^-24 of it.
 TC_FN bool tc_safe(float top) { return top == 0.0f || (top >= 0.5f && top < 32768.0f); }
@@ -40,6 +42,8 @@ class SlidePrinter {
         turns_(sliding.slides.back().stride),
         items_(places_ / turns_),
         all_(items_ + columns.strip(tile_rows(plan, sliding.operand))),
+        items_each_(std::clamp<std::int64_t>(all_ / (threads_each * blocks_for_all), 1, most_items)),
+        run_(threads_each * items_each_),
         part_bytes_(columns.places(products_, tile_rows(plan, sliding.operand)) * 16) {}
 
   Packing print(bool again) {
@@ -64,7 +68,7 @@ class SlidePrinter {
     if (again) leave_early(writer);
     if (scaled && !again) writer.line("float top = 0.0f;");
     if (scaled && !again) writer.line("int noted = -1;");
-    writer.open(fmt::format("for (int i = 0; i < {}; ++i) {{", items_each));
+    writer.open(fmt::format("for (int i = 0; i < {}; ++i) {{", items_each_));
     writer.line(fmt::format("const long long item = first + i * {} + threadIdx.x;", threads_each));
     writer.line(fmt::format("if (item >= {}ll) break;", again ? items_ : all_));
     if (turns_ > 1) writer.line("#pragma unroll");
@@ -202,7 +206,6 @@ class SlidePrinter {
     }
   }
 
-  static constexpr std::int64_t run_ = std::int64_t{threads_each} * items_each;
   Kernel kernel_;
   const Contraction& c_;
   const Sliding& sliding_;
@@ -212,7 +215,9 @@ class SlidePrinter {
   std::int64_t products_, places_;
   std::int64_t turns_;  ///< places of an item
   std::int64_t items_;  ///< behind which come zeros
-  std::int64_t all_, part_bytes_;
+  std::int64_t all_;
+  std::int64_t items_each_, run_;  ///< of a thread, and of a block
+  std::int64_t part_bytes_;
 };
 
 }  // namespace

@@ -665,7 +665,8 @@ class Attempt {
 
   /// Whether it is small enough, and the space what its indices want.
   Status check_space() {
-    if (places_read(kernel_) > limits_.max_loads || static_cast<int>(kernel_.nodes.size()) > limits_.max_nodes)
+    const int most = kernel_.has_rows() ? std::min(limits_.max_loads, limits_.max_row_loads) : limits_.max_loads;
+    if (places_read(kernel_) > most || static_cast<int>(kernel_.nodes.size()) > limits_.max_nodes)
       return unsupported("larger than one kernel should be");
     // A variable that no output needs would be a row that nothing folds.
     if (kernel_.anchor == Anchor::pointwise && product(kernel_.space.extents) != points_)

@@ -88,6 +88,34 @@ class FusionPlanner {
     keep(std::move(found), options_.most_joined);
   }
 
+  /// For each product, itself and a kernel behind it that has no rows as one, where that moves less. No two replace the
+  /// same kernel.
+  std::vector<FusionPlan> epilogues() {
+    std::vector<FusionPlan> found;
+    std::set<std::size_t> used;
+    std::set<std::pair<std::string, std::string>> apart;
+    const auto& regions = partition_.regions;
+    const auto is_plain = [&](std::size_t r) { return regions[r].before.empty() && !regions[r].library; };
+    for (std::size_t a = 0; a < regions.size(); ++a) {
+      if (regions[a].kernel.anchor != Anchor::contraction || !is_plain(a) || used.contains(a)) continue;
+      for (const std::size_t b : readers_of(a)) {
+        const Kernel& reader = regions[b].kernel;
+        if (reader.anchor == Anchor::contraction || reader.has_rows() || !is_plain(b) || used.contains(b)) continue;
+        if (waits_between(a, b) || apart.contains({keys_[a], keys_[b]})) continue;
+        auto region = joined({a, b});
+        if (!region || region->kernel.anchor != Anchor::contraction ||
+            seconds(*region) >= seconds(regions[a]) + seconds(regions[b])) {
+          apart.emplace(keys_[a], keys_[b]);
+          continue;
+        }
+        found.push_back({{std::min(a, b), std::max(a, b)}, {std::move(*region)}, 0});
+        used.insert({a, b});
+        break;
+      }
+    }
+    return found;
+  }
+
   /// Of a product and a kernel behind it that cannot be one: the part of the latter that can join the product does
   /// (what is computed before rows are folded, a pool), and the rest reads that. As much as can, where that moves the
   /// fewest bytes.
@@ -605,6 +633,24 @@ std::vector<FusionPlan> fusion_plans(const ir::Graph& graph, const Partition& pa
   cutter.hoist();
   for (std::size_t r = 0; r < partition.regions.size(); ++r) cutter.cut(r);
   return std::move(cutter.result);
+}
+
+Partition with_epilogues(const ir::Graph& graph, Partition partition, const Device& device,
+                         const FusionOptions& options) {
+  while (true) {
+    const std::vector<FusionPlan> found = FusionPlanner(graph, partition, device, options).epilogues();
+    if (found.empty()) return partition;
+    std::vector<const FusionPlan*> chosen;
+    for (const FusionPlan& plan : found) chosen.push_back(&plan);
+    auto all = fuse_by(graph, partition, chosen);
+    // Two that wait for each other: those before them alone.
+    while (!all && chosen.size() > 1) {
+      chosen.resize(chosen.size() / 2);
+      all = fuse_by(graph, partition, chosen);
+    }
+    if (!all) return partition;
+    partition = std::move(*all);
+  }
 }
 
 Result<Partition> fuse_by(const ir::Graph& graph, const Partition& partition,

@@ -234,6 +234,8 @@ void Units::fuse_with_stores() {
 
 void Units::gather_counters() {
   constexpr std::int64_t most_points = 256;
+  // A thread has all of them under way: of forty, no schedule has registers for the addresses and the values.
+  constexpr std::size_t most_together = 16;
   const auto counts = [&](int u) {
     const Unit& unit = units_[static_cast<std::size_t>(u)];
     return unit.alive && unit.kernel && unit.kernel->anchor == Anchor::pointwise &&
@@ -248,6 +250,7 @@ void Units::gather_counters() {
     for (const int f : found) {
       Unit& first = units_[static_cast<std::size_t>(f)];
       if (first.kernel->outer_extent() != unit.kernel->outer_extent()) continue;
+      if (first.nodes.size() + unit.nodes.size() > most_together) continue;
       std::set<int> nodes = first.nodes;
       nodes.insert(unit.nodes.begin(), unit.nodes.end());
       auto trial = try_nodes(nodes);

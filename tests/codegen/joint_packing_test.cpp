@@ -1,0 +1,207 @@
+// One launch in place of the packings of several products: every block does what a block of one of them does.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/compiled.h"
+#include "codegen/compose/compose.h"
+#include "codegen/devices.h"
+#include "codegen/genome.h"
+#include "codegen/graph_builder.h"
+#include "codegen/partition/fusion_plans.h"
+#include "codegen/partition/partition.h"
+
+using namespace planish;
+using namespace planish::codegen;
+
+namespace {
+
+PartitionOptions with_products() {
+  PartitionOptions options;
+  options.limits.contractions = true;
+  return options;
+}
+
+/// Five layers, three of them alike; `computed`: the weight of the third of these is computed of a parameter.
+struct Network {
+  GraphBuilder g;
+  Partition cut;
+  std::vector<Choice> choices;
+
+  explicit Network(bool computed = false) {
+    int x = g.input({2, 16, 12, 12});
+    const auto layer = [&](std::int64_t from, std::int64_t to, std::int64_t size, bool scaled) {
+      int w = g.input({to, from, size, size});
+      if (scaled) w = g.node("neg.default", {V("self", w)}, {to, from, size, size});
+      x = g.node("conv2d.default", {V("input", x), V("weight", w), L("padding", {size / 2, size / 2})},
+                 {2, to, 12, 12});
+    };
+    layer(16, 64, 3, false);
+    layer(64, 64, 3, false);
+    layer(64, 64, 3, false);
+    layer(64, 64, 3, computed);
+    layer(64, 128, 1, false);
+    g.output(x);
+    auto made = partition(g.graph, with_products());
+    REQUIRE(made);
+    cut = std::move(*made);
+    for (const Region& region : cut.regions) {
+      const auto guesses = seeds(region.kernel, h200());
+      REQUIRE_FALSE(guesses.empty());
+      auto emitted = emit(region.kernel, h200(), guesses.front());
+      REQUIRE(emitted);
+      choices.emplace_back(std::move(*emitted));
+    }
+  }
+
+  program::Program composed(Packings packings) const {
+    auto program = compose(g.graph, cut, choices, h200(), packings);
+    REQUIRE_MESSAGE(program.has_value(), program.error().message);
+    return std::move(*program);
+  }
+};
+
+std::vector<int> buffers_of(const program::Launch& launch) {
+  std::vector<int> out;
+  for (const auto& arg : launch.args) out.push_back(std::get<program::BufferArg>(arg).buffer);
+  return out;
+}
+
+std::vector<const program::Launch*> launches_of(const program::Program& program) {
+  std::vector<const program::Launch*> out;
+  for (const program::Step& step : program.steps) {
+    if (const auto* launch = std::get_if<program::Launch>(&step)) out.push_back(launch);
+  }
+  return out;
+}
+
+bool is_joint(const program::Program& program, const program::Launch& launch) {
+  return program.kernels[static_cast<std::size_t>(launch.kernel)].source.find("namespace pack0") != std::string::npos;
+}
+
+/// The text with every packing's body in place of a note of its block and its pointers, as C++ for the host.
+std::string noting(const std::string& source) {
+  constexpr std::string_view marker = "// ---- kernel ----\n", function = "TC_FN void pack(const int block, ";
+  std::string out = R"(#include <vector>
+struct Place { int x; } blockIdx;
+static std::vector<long long> seen;
+)";
+  const std::string text = source.substr(source.find(marker) + marker.size());
+  std::size_t at = 0;
+  for (int number = 0; (at = text.find(fmt::format("namespace pack{} {{", number))) != std::string::npos; ++number) {
+    const std::size_t begin = text.find(function, at) + function.size();
+    const std::string parameters = text.substr(begin, text.find(") {", begin) - begin);
+    std::string stub =
+        fmt::format("namespace pack{} {{ void pack(const int block, {}) {{ seen.push_back(block);", number, parameters);
+    for (std::size_t from = 0; from < parameters.size();) {
+      const std::size_t end = std::min(parameters.find(", ", from), parameters.size());
+      const std::string one = parameters.substr(from, end - from);
+      stub += fmt::format(" seen.push_back((long long){});", one.substr(one.rfind(' ') + 1));
+      from = end + 2;
+    }
+    out += stub + " } }\n";
+  }
+  std::string kernel = text.substr(text.rfind("extern \"C\" __global__"));
+  kernel.replace(0, kernel.find("planish_kernel("), "void ");
+  return "#define __restrict__\n" + out + kernel;
+}
+
+}  // namespace
+
+TEST_CASE("every block of a joint packing is a block of one of those in its place") {
+  const Network network;
+  const auto apart = network.composed(Packings::apart), together = network.composed(Packings::together);
+  const auto before = launches_of(apart), after = launches_of(together);
+  std::set<std::vector<int>> kept;
+  for (const program::Launch* launch : after) kept.insert(buffers_of(*launch));
+  // Blocks by the buffers of what the joint launches replace.
+  std::map<std::vector<int>, std::int64_t> expected, found;
+  for (const program::Launch* launch : before) {
+    if (!kept.contains(buffers_of(*launch))) expected[buffers_of(*launch)] = launch->grid[0];
+  }
+  CHECK(expected.size() >= 3);
+  CHECK(after.size() < before.size());
+  for (const program::Launch* launch : after) {
+    if (!is_joint(together, *launch)) continue;
+    const std::vector<int> buffers = buffers_of(*launch);
+    CHECK(launch->args.size() <= 240);
+    std::string run =
+        "extern \"C\" int run(int block, long long* out) { seen.clear(); blockIdx.x = block; planish_kernel(";
+    const std::string& source = together.kernels[static_cast<std::size_t>(launch->kernel)].source;
+    const std::string signature = source.substr(source.rfind("planish_kernel("));
+    std::size_t at = 0;
+    for (std::size_t a = 0; a < buffers.size(); ++a) {
+      const std::size_t begin = a == 0 ? std::string_view("planish_kernel(").size() : at + 2;
+      at = std::min(signature.find(", ", begin), signature.find(") {", begin));
+      const std::string one = signature.substr(begin, at - begin);
+      run +=
+          fmt::format("{}({})(long long){}", a == 0 ? "" : ", ", one.substr(0, one.find(" __restrict__")), buffers[a]);
+    }
+    run += "); int n = 0; for (long long v : seen) out[n++] = v; return n; }\n";
+    const Compiled compiled(noting(source) + run, "-O0 -w -std=c++20");
+    auto* one = compiled.function<int(int, long long*)>("run");
+    std::map<std::vector<int>, std::set<long long>> blocks;
+    for (int block = 0; block < launch->grid[0]; ++block) {
+      long long noted[64];
+      const int count = one(block, noted);
+      REQUIRE(count > 1);
+      std::vector<int> named(noted + 1, noted + count);
+      CHECK_MESSAGE(blocks[named].insert(noted[0]).second, "a block twice");
+    }
+    for (const auto& [named, each] : blocks) {
+      CHECK(*each.begin() == 0);
+      CHECK(*each.rbegin() + 1 == static_cast<std::int64_t>(each.size()));
+      CHECK(each.size() % static_cast<std::size_t>(launch->cluster[0]) == 0);
+      found[named] = static_cast<std::int64_t>(each.size());
+    }
+  }
+  CHECK(found == expected);
+  CHECK(network.composed(Packings::together).kernels.size() == together.kernels.size());
+}
+
+TEST_CASE("what is packed of computed values waits for them") {
+  const Network plain, computed(true);
+  const auto joined = [](const program::Program& program) {
+    std::size_t args = 0;
+    for (const program::Launch* launch : launches_of(program))
+      args += is_joint(program, *launch) ? launch->args.size() : 0;
+    return args;
+  };
+  const auto all = plain.composed(Packings::together), fewer = computed.composed(Packings::together);
+  CHECK(joined(fewer) < joined(all));
+  CHECK(joined(plain.composed(Packings::apart)) == 0);
+}
+
+TEST_CASE("products take in what follows them element by element before anything is searched") {
+  GraphBuilder g;
+  int x = g.input({2, 16, 12, 12});
+  for (int layer = 0; layer < 2; ++layer) {
+    x = g.node("conv2d.default", {V("input", x), V("weight", g.input({16, 16, 3, 3})), L("padding", {1, 1})},
+               {2, 16, 12, 12});
+    x = g.node("relu.default", {V("self", x)}, {2, 16, 12, 12});
+  }
+  const int rows = g.node("_softmax.default", {V("self", x), I("dim", -1), I("half_to_float", 0)}, {2, 16, 12, 12});
+  g.output(rows);
+  auto cut = partition(g.graph, with_products());
+  REQUIRE(cut);
+  FusionOptions options;
+  options.limits = with_products().limits;
+  const Partition joined = with_epilogues(g.graph, std::move(*cut), h200(), options);
+  const auto products = std::ranges::count(joined.regions, Anchor::contraction,
+                                           [](const Region& region) { return region.kernel.anchor; });
+  CHECK(products == 2);
+  // Both with their relu; rows stay apart.
+  CHECK(joined.regions.size() == 3);
+  const auto ways = fusion_plans(g.graph, joined, h200(), options);
+  CHECK(std::ranges::any_of(ways, [](const FusionPlan& way) {
+    return way.replaces.size() == 1 && way.by.size() == 2 && way.by[0].kernel.anchor == Anchor::contraction &&
+           way.by[0].nodes.size() == 1;
+  }));
+}
