@@ -12,6 +12,7 @@
 
 #include "codegen/compiled.h"
 #include "codegen/compose/compose.h"
+#include "codegen/compose/joint_zeros.h"
 #include "codegen/devices.h"
 #include "codegen/genome.h"
 #include "codegen/graph_builder.h"
@@ -177,6 +178,34 @@ TEST_CASE("what is packed of computed values waits for them") {
   const auto all = plain.composed(Packings::together), fewer = computed.composed(Packings::together);
   CHECK(joined(fewer) < joined(all));
   CHECK(joined(plain.composed(Packings::apart)) == 0);
+}
+
+TEST_CASE("a joint launch of zeros writes all words of its buffers, and nothing else") {
+  std::vector<std::pair<int, std::int64_t>> buffers{{7, 4096}, {9, 4}, {11, 1028}};
+  const auto [source, launch] = joint_zeros(buffers);
+  CHECK(buffers_of(launch) == std::vector<int>{7, 9, 11});
+  REQUIRE(launch.grid[0] == 3);
+  std::string text = source.source;
+  text.replace(0, text.find("planish_kernel("), "void ");
+  const Compiled compiled(R"(#define __restrict__
+struct Place { int x; } blockIdx, threadIdx;
+)" + text + R"(extern "C" void run(unsigned* a, unsigned* b, unsigned* c, int blocks, int threads) {
+  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)
+    for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) planish_kernel(a, b, c);
+})",
+                          "-O0 -w -std=c++20");
+  auto* run = compiled.function<void(unsigned*, unsigned*, unsigned*, int, int)>("run");
+  std::vector<std::vector<unsigned>> memory;
+  for (const auto& [buffer, bytes] : buffers) memory.emplace_back(static_cast<std::size_t>(bytes / 4 + 1), 5u);
+  run(memory[0].data(), memory[1].data(), memory[2].data(), static_cast<int>(launch.grid[0]),
+      static_cast<int>(launch.block[0]));
+  for (const auto& each : memory) {
+    CHECK(std::ranges::count(each, 0u) == static_cast<std::ptrdiff_t>(each.size()) - 1);
+    CHECK(each.back() == 5u);
+  }
+  CHECK(can_be_zeroed_jointly(1024));
+  CHECK_FALSE(can_be_zeroed_jointly(1023));
+  CHECK_FALSE(can_be_zeroed_jointly(std::int64_t{1} << 30));
 }
 
 TEST_CASE("products take in what follows them element by element before anything is searched") {
