@@ -1,8 +1,13 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
+#include <future>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -33,6 +38,16 @@ class WorkScope {
 double work_seconds_left();
 /// The lesser of `seconds` and what is left.
 double work_seconds(double seconds);
+/// Work in a thread of its own, until when this one's is waited for. What the work reads must outlive it.
+template <typename Work>
+std::future<std::invoke_result_t<Work>> with_time_left(Work work) {
+  return std::async(std::launch::async, [work = std::move(work), left = work_seconds_left()]() mutable {
+    // No time at all is not 0, which would be no limit.
+    const WorkScope scope(std::isfinite(left) ? std::max(left, 1e-3) : 0);
+    return work();
+  });
+}
+
 /// Says what is being done or waited for, to whoever listens to this thread's work. Cheap where nobody does.
 void report_work(std::string_view text);
 

@@ -1,6 +1,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <future>
+#include <utility>
+#include <vector>
 
 #include "backend/backend.h"
 #include "base/work_scope.h"
@@ -202,16 +205,29 @@ Result<std::optional<TaskEvaluator::Compiled>> TaskEvaluator::compile(const prog
   CompileReport report;
   report.cached = true;
   bool good = true;
-  for (const program::KernelSource& kernel : program.kernels) {
-    worker::CompileJob job;
-    job.language = kernel.language;
-    job.source = kernel.source;
-    job.entry = kernel.entry;
-    job.flags = kernel.flags;
-    job.arch = program.arch;
-    job.cache = tools_.cache_dir.string();
-    job.limit_seconds = limits_.compile;
-    auto reply = device_->pool.compile(job);
+  // A network has hundreds: so many wait for a worker at once.
+  constexpr std::size_t most_waiting = 64;
+  std::vector<Result<worker::CompileReply>> replies;
+  for (std::size_t first = 0; first < program.kernels.size(); first += most_waiting) {
+    std::vector<std::future<Result<worker::CompileReply>>> waiting;
+    for (std::size_t k = first; k < std::min(first + most_waiting, program.kernels.size()); ++k) {
+      const program::KernelSource& kernel = program.kernels[k];
+      worker::CompileJob job;
+      job.language = kernel.language;
+      job.source = kernel.source;
+      job.entry = kernel.entry;
+      job.flags = kernel.flags;
+      job.arch = program.arch;
+      job.cache = tools_.cache_dir.string();
+      job.limit_seconds = limits_.compile;
+      if (program.kernels.size() == 1)
+        replies.push_back(device_->pool.compile(job));
+      else
+        waiting.push_back(with_time_left([this, job = std::move(job)] { return device_->pool.compile(job); }));
+    }
+    for (auto& one : waiting) replies.push_back(one.get());
+  }
+  for (auto& reply : replies) {
     if (!reply.has_value()) {
       const Error& error = reply.error();
       if (ends_the_run(error)) return std::unexpected(error);

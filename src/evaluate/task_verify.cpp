@@ -61,15 +61,6 @@ std::vector<std::string> order_of(const VerifyRequest& request, const std::vecto
   return order;
 }
 
-/// In a thread of its own, within what is left of this one's time.
-template <typename Work>
-std::future<std::invoke_result_t<Work>> with_time_left(Work work) {
-  return std::async(std::launch::async, [left = work_seconds_left(), work = std::move(work)] {
-    const WorkScope scope(std::isfinite(left) ? std::max(left, 1e-3) : 0);
-    return work();
-  });
-}
-
 }  // namespace
 
 Result<VerifyReply> TaskEvaluator::verify(const VerifyRequest& request) {
