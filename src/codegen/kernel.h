@@ -30,7 +30,8 @@ struct Node {
   int scan = -1;                              ///< scanned
   bool exclusive = false;  ///< scanned: without the element at hand; the scan's neutral element at the first one
   bool position = false;   ///< scanned: where the extreme value was, instead of the value
-  bool rounds = false;     ///< cast to f16/bf16: the graph asked for the rounding
+  bool rounds = false;     ///< cast to f16/bf16: the graph asked for the rounding; mul of f32: of a convolution's
+                           ///< factors, which PyTorch may round to ten bits
 };
 
 /// True for a load whose place is known at run time alone.

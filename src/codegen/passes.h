@@ -13,4 +13,8 @@ std::optional<DType> half_type(const Kernel& kernel, int factor);
 /// accuracy: 1 where both have such values of one type, else 3 (high by high, and high by low both ways).
 int contraction_passes(const Kernel& kernel);
 
+/// Whether PyTorch itself may round the fp32 factors of a contraction to ten bits, as its convolutions do unless told
+/// otherwise: one product of rounded factors may then be as good. The gate says whether it is.
+bool may_round(const Kernel& kernel);
+
 }  // namespace planish::codegen

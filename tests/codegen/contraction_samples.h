@@ -314,6 +314,7 @@ inline std::vector<ContractionSample> convolution_samples(bool large) {
   std::vector<ContractionSample> all;
   for (const Convolved& how : std::vector<Convolved>{
            {.x = {2, 16, 12, 12}, .w = {32, 16, 3, 3}, .padding = 1},
+           {.x = {3, 20, 9, 11}, .w = {24, 20, 1, 1}, .chain = true},
            {.x = {2, 3, 17, 19}, .w = {24, 3, 3, 3}, .stride = 2, .padding = 1, .chain = true},
            {.x = {3, 12, 11, 10}, .w = {20, 12, 5, 3}, .padding = 2, .dilation = 2},
            {.x = {2, 32, 9, 9}, .w = {32, 8, 3, 3}, .padding = 1, .groups = 4, .chain = true},

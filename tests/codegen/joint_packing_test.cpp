@@ -182,7 +182,7 @@ TEST_CASE("what is packed of computed values waits for them") {
 
 TEST_CASE("a joint launch of zeros writes all words of its buffers, and nothing else") {
   std::vector<std::pair<int, std::int64_t>> buffers{{7, 4096}, {9, 4}, {11, 1028}};
-  const auto [source, launch] = joint_zeros(buffers);
+  const auto [source, launch] = joint_zeros(h200(), buffers);
   CHECK(buffers_of(launch) == std::vector<int>{7, 9, 11});
   REQUIRE(launch.grid[0] == 3);
   std::string text = source.source;
@@ -203,9 +203,12 @@ struct Place { int x; } blockIdx, threadIdx;
     CHECK(std::ranges::count(each, 0u) == static_cast<std::ptrdiff_t>(each.size()) - 1);
     CHECK(each.back() == 5u);
   }
-  CHECK(can_be_zeroed_jointly(1024));
-  CHECK_FALSE(can_be_zeroed_jointly(1023));
-  CHECK_FALSE(can_be_zeroed_jointly(std::int64_t{1} << 30));
+  CHECK(can_be_zeroed_jointly(h200(), 1024));
+  CHECK_FALSE(can_be_zeroed_jointly(h200(), 1023));
+  CHECK_FALSE(can_be_zeroed_jointly(h200(), std::int64_t{1} << 30));
+  Device host;
+  host.target = &backend::cpu();
+  CHECK_FALSE(can_be_zeroed_jointly(host, 1024));
 }
 
 TEST_CASE("products take in what follows them element by element before anything is searched") {

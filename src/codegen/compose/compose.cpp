@@ -48,7 +48,7 @@ class Composer {
   /// `joins`: packings of parameters and inputs run first, and zeros, as few launches. What is emitted must then
   /// outlive this.
   Composer(const ir::Graph& graph, const Device& device, bool joins = false)
-      : graph_(graph), producers_(graph.producers()), joins_(joins) {
+      : graph_(graph), device_(device), producers_(graph.producers()), joins_(joins) {
     program_.target = device.target->name;
     program_.arch = device.arch;
   }
@@ -119,7 +119,7 @@ class Composer {
     for (const int index : e.zeroed) {
       PLANISH_TRY(const int own, scratch_buffer(index, whole, scratch));
       const std::int64_t bytes = whole.scratch_bytes[static_cast<std::size_t>(index)];
-      if (joins_ && e.language == "cuda" && !used.contains(index) && can_be_zeroed_jointly(bytes))
+      if (joins_ && !used.contains(index) && can_be_zeroed_jointly(device_, bytes))
         zeros_.emplace_back(own, bytes);
       else
         program_.steps.emplace_back(std::in_place_type<program::Set>, own, 0.0);
@@ -144,8 +144,8 @@ class Composer {
   void place_zeros() {
     for (std::size_t first = 0; first < zeros_.size(); first += most_zeroed) {
       const auto begin = zeros_.begin() + static_cast<std::ptrdiff_t>(first);
-      auto [source, launch] =
-          joint_zeros({begin, begin + static_cast<std::ptrdiff_t>(std::min(most_zeroed, zeros_.size() - first))});
+      auto [source, launch] = joint_zeros(
+          device_, {begin, begin + static_cast<std::ptrdiff_t>(std::min(most_zeroed, zeros_.size() - first))});
       launch.kernel = static_cast<int>(program_.kernels.size());
       program_.kernels.push_back(std::move(source));
       program_.steps.insert(program_.steps.begin(), std::move(launch));
@@ -284,6 +284,7 @@ class Composer {
   }
 
   const ir::Graph& graph_;
+  const Device& device_;
   std::vector<int> producers_;
   const bool joins_;
   std::vector<PackingStep> packings_;

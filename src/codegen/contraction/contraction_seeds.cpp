@@ -62,10 +62,10 @@ class Guesses {
 
   std::vector<Genome> all() {
     if (!fp32_) of_16_bits();
-    if (rounds_) take(sliding_tiles, 1, 6);
+    if (rounds_) take(product_.sliding ? sliding_tiles : plain_tiles, 1, 6);
     const std::size_t precise = out_.size();
     if (fp32_ && reads_) take_both();
-    if (fp32_ && !reads_) take(rounds_ ? sliding_split_tiles : split_tiles, 3, rounds_ ? 6 : 12);
+    if (fp32_ && !reads_) take(product_.sliding ? sliding_split_tiles : split_tiles, 3, rounds_ ? 6 : 12);
     // One of each first: where single products are wrong, that is known before all of them were tried.
     if (precise > 1 && out_.size() > precise)
       std::rotate(out_.begin() + 1, out_.begin() + static_cast<std::ptrdiff_t>(precise),

@@ -50,7 +50,7 @@ std::string tensor_cores_lack(const Kernel& kernel, const Device& device) {
   };
   const Status three = fits();
   if (three) return {};
-  if (product->sliding) {  // one product, where PyTorch may round, has half of the accumulators
+  if (may_round(product->kernel)) {  // one product has half of the accumulators
     smallest["passes"] = 1;
     if (fits()) return {};
   }
@@ -60,9 +60,7 @@ std::string tensor_cores_lack(const Kernel& kernel, const Device& device) {
 std::vector<Gene> contraction_genes(const Product& product, const Device& device) {
   const Problem& problem = product.problem;
   const bool fp32 = !contraction::narrow_type(product.kernel, product.c);
-  // Where PyTorch itself may round fp32 factors to ten bits, as convolutions do unless told otherwise, one product of
-  // rounded factors may be as good: the gate says.
-  const bool rounds = fp32 && product.sliding;
+  const bool rounds = fp32 && may_round(product.kernel);
   const bool wide = !fp32 || rounds;
   std::vector<Gene> genes;
   genes.push_back({"tile_m", wide ? std::vector<std::int64_t>{64, 128, 192} : std::vector<std::int64_t>{64, 128}});
@@ -105,6 +103,8 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   // Zeros beyond what there is: tiles much larger than the product only multiply those.
   if (plan.bm > 64 && problem.m <= plan.bm / 2) return "tile_m is twice what there is";
   if (plan.bn > 16 && problem.n <= plan.bn / 2) return "tile_n is twice what there is";
+  if (gene(genome, "direct", 0) != 0 && plan.scheme == Scheme::single)
+    return "factors that are split on their way are split for three products";
   if (gene(genome, "direct", 0) != 0 && !contraction::reads(plan)) return "no factor can be read where it lies so";
   if (contraction::converts(plan)) {  // rows that have to be scaled are packed after all
     if (auto why = contraction_illegal(product, device, contraction::with_all_packed(genome)); !why.empty()) return why;

@@ -115,6 +115,12 @@ int Builder::cast(int node, DType dtype, bool rounds) {
   return put(std::move(result));
 }
 
+int Builder::mul_factors(int a, int b) {
+  Node node = at(mul(a, b));
+  node.rounds = node.op == Op::mul && node.dtype == DType::f32;
+  return put(std::move(node));
+}
+
 int Builder::as_stored(int node, DType stored) {
   if (stored != DType::f16 && stored != DType::bf16) return node;
   const Node& value = at(node);

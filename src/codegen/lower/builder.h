@@ -57,6 +57,8 @@ class Builder {
   int div(int a, int b) { return op(Op::div, a, b); }
   int add(int a, double d) { return add(a, constant(dtype(a), d)); }
   int sub(int a, double d) { return sub(a, constant(dtype(a), d)); }
+  /// Of a convolution's factors (Node::rounds).
+  int mul_factors(int a, int b);
   int mul(int a, double d) { return mul(a, constant(dtype(a), d)); }
   int div(int a, double d) { return div(a, constant(dtype(a), d)); }
   int like(int a, double d) { return constant(dtype(a), d); }

@@ -74,7 +74,7 @@ class Reached {
     const DType data = wide(s_.out_dtype);
     PLANISH_TRY(const int x, padded(s_.low, id_, place, std::move(inside), data, 0));
     PLANISH_TRY(const int w, padded(s_.low, weight_, tap, std::move(tapped), data, 0));
-    return s_.b.mul(s_.b.as_stored(x, s_.low.info(id_).dtype), s_.b.as_stored(w, s_.low.info(weight_).dtype));
+    return s_.b.mul_factors(s_.b.as_stored(x, s_.low.info(id_).dtype), s_.b.as_stored(w, s_.low.info(weight_).dtype));
   }
 
  private:

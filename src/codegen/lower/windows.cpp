@@ -316,7 +316,7 @@ Result<int> over_channels(const Site& s, const Window& window, int id, int weigh
   Coords tap{own};
   tap.insert(tap.end(), row.begin(), row.end());
   PLANISH_TRY(const int w, s.low.factor(weight, tap, data));
-  return s.b.reduce(ReduceKind::sum, s.b.mul(x, w), data);
+  return s.b.reduce(ReduceKind::sum, s.b.mul_factors(x, w), data);
 }
 
 /// Each output channel reads one input channel: a stencil, limited by memory, whose taps are written out.

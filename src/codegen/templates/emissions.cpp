@@ -15,6 +15,18 @@ class CudaEmission : public Emission {
     auto cuda = kind.cuda(kernel, device);
     return device.triton ? in_both_languages(kind, kernel, device, std::move(cuda)) : std::move(cuda);
   }
+  std::string zeroing(const std::vector<std::int64_t>& words) const override {
+    std::string parameters, chosen;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      parameters += fmt::format("{}unsigned* __restrict__ a{}", i == 0 ? "" : ", ", i);
+      chosen += fmt::format("  {0}if (blockIdx.x == {1}) {{ to = a{1}; count = {2}; }}\n", i == 0 ? "" : "else ", i,
+                            words[i]);
+    }
+    return fmt::format(
+        "extern \"C\" __global__ void __launch_bounds__({0}) planish_kernel({1}) {{\n  unsigned* to = a0;\n"
+        "  int count = 0;\n{2}  for (int i = threadIdx.x; i < count; i += {0}) to[i] = 0u;\n}}\n",
+        zeroing_threads, parameters, chosen);
+  }
 };
 
 class CppEmission : public Emission {

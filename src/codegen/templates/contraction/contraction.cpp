@@ -94,8 +94,7 @@ class ContractionTemplate : public Template {
   static int least_passes(const Kernel& kernel) {
     const int passes = contraction_passes(kernel);
     if (passes == 1) return 1;
-    const auto product = contraction::product_of(kernel);
-    return product && product->sliding ? 1 : passes;
+    return may_round(kernel) ? 1 : passes;
   }
 
   /// Folds of sums are no rows to fold.
