@@ -86,6 +86,11 @@ Result<Composed> compose_choices(const Plan& plan, const std::vector<std::size_t
     }
     if (!fits) dropped.push_back(choice.region);
   }
+  if (!kept.empty()) {
+    std::string other;
+    PLANISH_TRY(auto together, attempt(plan, fusions, kept, check, codegen::Packings::together, other));
+    if (together) best = std::move(*together);
+  }
   best.dropped = std::move(dropped);
   return best;
 }

@@ -449,7 +449,8 @@ class Flow {
         row->cells.emplace_back(search::text(elite.cell, result_.target), elite.ms);
       row->bound_ms = spec.bound_ms;
       row->fallback_ms = spec.fallback_ms == search::no_time ? 0 : spec.fallback_ms;
-      if (spec.alternative && search_->region(i).told() == 0) result_.regions.erase(row);
+      const bool unknown = search_->region(i).told() == 0 && spec.fallback_ms == search::no_time;
+      if (spec.alternative && unknown) result_.regions.erase(row);
       if (!winner) continue;
       row->best_ms = winner->ms;
       row->genome = coder::text(winner->proposal);
@@ -462,7 +463,7 @@ class Flow {
     for (const search::FusionPlan& fusion : search_->fusions().all()) {
       const auto tried = std::ranges::any_of(
           fusion.by, [&](const search::FusionPlan::Use& use) { return standings[use.region].told > 0; });
-      if (!tried) continue;
+      if (!tried && !search_->fusions().gain(fusion, standings)) continue;
       ResultDocument::FusionPlan row;
       row.before_ms = search::FusionPlans::replaced_ms(fusion, standings);
       for (const search::FusionPlan::Use& use : fusion.replaces)
@@ -475,6 +476,17 @@ class Flow {
     }
   }
 
+  /// What is decided when a composition is taken.
+  struct StandingWhole {
+    std::string program;
+    Evaluation evaluation;
+    std::vector<Choice> choices;
+    std::map<std::string, Form> used;
+    std::vector<std::size_t> fusions;
+    std::vector<ResultDocument::Region> regions;
+    std::vector<ResultDocument::FusionPlan> ways;
+  };
+
   /// Puts the winners together and proves the whole: the task as it was cut first, then with other ways to cut it, as
   /// long as the whole gets faster. Regions were timed alone; the whole decides. Ways that gained clearly are taken
   /// together first, the others one more at a time: a network has dozens. They are compared on one fresh seed, and what
@@ -482,22 +494,32 @@ class Flow {
   Status compose() {
     if (!search_) return {};
     const WorkScope scope = within(time_.for_composing());
-    PLANISH_TRY(bool taken, compose_with({}, true));
+    PLANISH_CHECK(compose_with({}, true));
     const auto standings = search_->standings(true);
     std::vector<std::size_t> clear, others;
     for (const std::size_t fusion : search_->close_fusions(true)) {
       const search::FusionPlan& way = search_->fusions().all()[fusion];
       if (way.whole) {
         if (cancelled()) break;
-        PLANISH_TRY(taken, compose_with({fusion}, true));
+        PLANISH_CHECK(compose_with({fusion}, true));
         continue;
       }
       const double before = search::FusionPlans::replaced_ms(way, standings);
       const bool gains = search_->fusions().gain(way, standings).value_or(0) > search::close_way * before;
       (gains ? clear : others).push_back(fusion);
     }
+    // What is not proved by the end of the time does not displace what is.
     const auto first = standing_whole();
+    auto refined = refine(first, std::move(clear), others);
+    if (!refined && first.evaluation.ok()) restore(first);
+    return refined;
+  }
+
+  /// Other ways to cut the task, and kernels for what PyTorch still runs, on one fresh seed; then the whole contract,
+  /// of all of that, of the ways alone, and of neither.
+  Status refine(const StandingWhole& first, std::vector<std::size_t> clear, const std::vector<std::size_t>& others) {
     std::vector<std::size_t> fusions;
+    bool taken = false;
     if (clear.size() > 1 && !cancelled()) {
       PLANISH_TRY(taken, compose_with(clear, false));
       if (taken) fusions = std::exchange(clear, {});
@@ -509,26 +531,39 @@ class Flow {
       PLANISH_TRY(taken, compose_with(fusions, false));
       if (!taken) fusions.pop_back();
     }
+    const auto cut = standing_whole();
     PLANISH_TRY(const bool completed, complete());
-    if (fusions.empty() && !completed) return {};
-    PLANISH_TRY(auto proved, evaluate(whole, whole, program_, true));
-    const auto& before = first.evaluation.bench;
-    const bool faster = !before || !proved.bench || proved.bench->median_ms < before->median_ms;
-    if (proved.ok() && (faster || !first.evaluation.ok())) {
-      evaluation_ = std::move(proved);
-      return {};
+    if (completed) {
+      PLANISH_TRY(const bool better, proves_better_than(first));
+      if (better) return {};
+      restore(cut);
     }
-    if (!proved.ok())
-      world_.progress.note(fmt::format("note: the task stays cut as it was first: otherwise the whole fails ({})",
-                                       name(proved.outcome)));
-    restore(first);
+    if (fusions.empty()) return {};
+    PLANISH_TRY(const bool better, proves_better_than(first));
+    if (!better) restore(first);
     return {};
+  }
+
+  /// Whether the whole, as it is now, passes all of the contract, and is faster than it was where that passed.
+  Result<bool> proves_better_than(const StandingWhole& first) {
+    PLANISH_TRY(auto proved, evaluate(whole, whole, program_, true));
+    if (!proved.ok()) {
+      world_.progress.note(fmt::format("note: a program that seemed faster fails ({})", name(proved.outcome)));
+      return false;
+    }
+    const auto& before = first.evaluation.bench;
+    if (first.evaluation.ok() && before && proved.bench && proved.bench->median_ms >= before->median_ms) return false;
+    evaluation_ = std::move(proved);
+    return true;
   }
 
   /// Tries kernels of ours in place of what PyTorch still runs, all at once, though none is faster by itself, or was
   /// tried: it is the whole that is right and faster, or not. True where that is the whole from now on, after one fresh
   /// seed.
   Result<bool> complete() {
+    // Of a task that is one region this was measured.
+    if (std::ranges::any_of(plan_->regions(), &PlannedRegion::whole) || used_.contains(whole_task)) return false;
+    if (result_.seconds_in.back().first != name(Phase::compose)) enter(Phase::compose, "checking the whole program");
     std::vector<std::string> tried;
     for (const bool untried : {true, false}) {
       if (cancelled()) break;
@@ -547,6 +582,7 @@ class Flow {
       const bool faster = evaluation.ok() && (!evaluation_.ok() || !evaluation_.bench || !evaluation.bench ||
                                               evaluation.bench->median_ms < evaluation_.bench->median_ms);
       if (!faster) continue;
+      if (!evaluation_.ok()) result_.seconds_first_verified = time_.used();
       composed.program = std::move(*program);
       composed.evaluation = std::move(evaluation);
       take(std::move(composed));
@@ -555,17 +591,6 @@ class Flow {
     }
     return false;
   }
-
-  /// What is decided when a composition is taken.
-  struct StandingWhole {
-    std::string program;
-    Evaluation evaluation;
-    std::vector<Choice> choices;
-    std::map<std::string, Form> used;
-    std::vector<std::size_t> fusions;
-    std::vector<ResultDocument::Region> regions;
-    std::vector<ResultDocument::FusionPlan> ways;
-  };
 
   StandingWhole standing_whole() const {
     return {program_, evaluation_, choices_, used_, fusions_, result_.regions, result_.fusions};

@@ -62,7 +62,7 @@ std::vector<Choice> with_the_rest(const search::Search& search, const std::vecto
     std::optional<coder::Proposal> proposal;
     if (const auto& winner = search.region(i).winner())
       proposal = winner->proposal;
-    else if (untried)
+    else if (untried && search.region(i).told() == 0)  // what was tried, and failed, is not tried here again
       proposal = first_guess(*spec.domain);
     if (!proposal) continue;
     choices.push_back({spec.id, *proposal, 0, without_approximations(*spec.domain, *proposal)});

@@ -13,6 +13,8 @@
 #include "codegen/compiled.h"
 #include "codegen/compose/compose.h"
 #include "codegen/compose/joint_zeros.h"
+#include "codegen/contraction/product.h"
+#include "codegen/contraction_samples.h"
 #include "codegen/devices.h"
 #include "codegen/genome.h"
 #include "codegen/graph_builder.h"
@@ -21,6 +23,7 @@
 
 using namespace planish;
 using namespace planish::codegen;
+using samples::conv_sample;
 
 namespace {
 
@@ -165,6 +168,32 @@ TEST_CASE("every block of a joint packing is a block of one of those in its plac
   }
   CHECK(found == expected);
   CHECK(network.composed(Packings::together).kernels.size() == together.kernels.size());
+}
+
+TEST_CASE("packings that tell each other something stay in their order") {
+  // Where zeros are multiplied with what may be infinite and nothing slides, one packing notes what the other's has
+  // cleared.
+  auto all = samples::convolution_samples(false);
+  for (auto& sample : samples::transposed_samples(false)) all.push_back(std::move(sample));
+  all.push_back(conv_sample({.x = {2, 2, 24, 24}, .w = {4, 2, 4, 4}, .stride = 4}));
+  int found = 0;
+  for (const auto& sample : all) {
+    CAPTURE(sample.python);
+    const auto product = contraction::product_of(sample.kernel);
+    REQUIRE(product.has_value());
+    const bool tells = contraction::wasted(*product).has_value() && !product->sliding.has_value();
+    found += tells ? 1 : 0;
+    for (const Genome& genome : seeds(sample.kernel, h200())) {
+      const auto emitted = emit(sample.kernel, h200(), genome);
+      REQUIRE(emitted.has_value());
+      const auto packs = (emitted->packs ? 1 : 0) + std::ranges::count_if(emitted->after, &Emitted::packs);
+      if (tells) CHECK(packs == 0);
+      if (product->sliding) CHECK(packs == 1);
+    }
+  }
+  CHECK(found > 0);
+  const auto slides = conv_sample({.x = {4, 16, 30, 30}, .w = {32, 16, 3, 3}, .padding = 1});
+  CHECK(emit(slides.kernel, h200(), seeds(slides.kernel, h200()).front())->packs);
 }
 
 TEST_CASE("what is packed of computed values waits for them") {

@@ -104,6 +104,31 @@ TEST_CASE("an operator of PyTorch's reads what a kernel of the region makes, and
   CHECK(kinds(*eager) == std::vector<std::string>{"aten.mm.default", "aten.mul.Tensor"});
 }
 
+TEST_CASE("what a stage makes is packed behind it, what the region is given at any time") {
+  const Scaled s;
+  PartitionOptions options;
+  options.limits.contractions = true;
+  const auto base = partition(s.captured.graph, options);
+  REQUIRE(base.has_value());
+  const auto cut = partition_rewritten(s.captured.graph, *base, s.rewritten, s.local, options);
+  REQUIRE(cut.has_value());
+  const auto found = std::ranges::find_if(cut->regions, [](const Region& one) { return !one.before.empty(); });
+  REQUIRE(found != cut->regions.end());
+  REQUIRE(found->kernel.anchor == Anchor::contraction);
+  const auto guesses = seeds(found->kernel, h200());
+  const auto packed = std::ranges::find_if(guesses, [](const Genome& one) { return value_of(one, "direct", 0) == 0; });
+  REQUIRE(packed != guesses.end());
+  auto last = emit(found->kernel, h200(), *packed);
+  REQUIRE(last.has_value());
+  CHECK(last->packs);
+  REQUIRE(last->after.size() >= 2);
+  CHECK(last->after[0].packs);
+  const auto whole = staged(*found, std::move(*last), h200());
+  REQUIRE(whole.has_value());
+  const auto packings = (whole->packs ? 1 : 0) + std::ranges::count_if(whole->after, &Emitted::packs);
+  CHECK(packings == 1);
+}
+
 TEST_CASE("an operator of PyTorch's in the middle of a region, behind which a kernel is searched") {
   Scaled s;
   // The product is a value of the rewritten graph's own, too.

@@ -39,7 +39,11 @@ class Stages {
       launch.zeroed.clear();
       for (Argument& argument : launch.args) {
         if (argument.kind == Argument::Kind::scratch) argument.index += offset;
-        if (argument.kind == Argument::Kind::input) PLANISH_CHECK(place(argument, inputs, region_.inputs));
+        if (argument.kind == Argument::Kind::input) {
+          PLANISH_CHECK(place(argument, inputs, region_.inputs));
+          // What an earlier launch makes is not there before it.
+          if (argument.kind == Argument::Kind::scratch) launch.packs = false;
+        }
         if (argument.kind == Argument::Kind::output) PLANISH_CHECK(place(argument, outputs, region_.outputs));
       }
       launches_.push_back(std::move(launch));

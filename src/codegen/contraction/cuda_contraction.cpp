@@ -204,7 +204,8 @@ class ContractionLaunches {
           kernel_, product_.c, operand, plan_, operand == Operand::a ? extents_.rows_a : extents_.rows_b,
           extents_.depth, sliding_, problem_.columns ? &*problem_.columns : nullptr, does);
       auto& args = launch(packing);
-      launches_.back().packs = true;
+      // Where both factors are packed so, one packing clears what the other notes.
+      launches_.back().packs = !packing.notes || sliding_ != nullptr;
       store(operand, packing, args);
       if (!scaled_) continue;
       args.push_back(packed_[operand].exponents = place(packing.exponents * 4));
