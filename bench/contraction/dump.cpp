@@ -1,8 +1,7 @@
 // planish-contraction-dump [--convolutions|--layers|--transposed|--pooled|--folded|--attention] [--large] [--seeds N]
-// [--random N]
-// [--genome TEXT]...: emits products (or convolutions) of several shapes with their first seeds, N random genomes and
-// the first seed changed as each TEXT says ("tile_n=192 pingpong=2"; where that is not legal, left out), as one JSON
-// document that check.py compiles, runs, compares and times.
+// [--random N] [--genome TEXT]...: emits products (or convolutions) of several shapes with their first seeds, N random
+// genomes and the first seed changed as each TEXT says ("tile_n=192 pingpong=2"; where that is not legal, left out), as
+// one JSON document that check.py compiles, runs, compares and times.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -74,9 +73,8 @@ int main(int argc, char** argv) {
       changes.push_back(std::move(*change));
     } else {
       std::fprintf(stderr,
-                   "usage: %s [--convolutions|--layers|--transposed|--pooled|--folded|--attention] [--large] [--seeds "
-                   "N] [--random N] "
-                   "[--genome TEXT]...\n",
+                   "usage: %s [--convolutions|--layers|--transposed|--pooled|--folded|--attention] [--large] "
+                   "[--seeds N] [--random N] [--genome TEXT]...\n",
                    argv[0]);
       return 2;
     }

@@ -31,6 +31,7 @@
 #include "session/recording.h"
 #include "session/region_evaluator.h"
 #include "session/replay.h"
+#include "session/search_report.h"
 #include "session/search_setup.h"
 #include "session/seeded_domain.h"
 #include "session/standing.h"
@@ -54,6 +55,11 @@ Note foreign_code_note() {
           .text =
               "what ships is solution.py, Python that a coder wrote: it was proved and timed in the sandbox alone, "
               "for these shapes, and falls back on nothing; read it before you import it"};
+}
+
+/// Whether both are right and timed, and the first takes as long as the second, or longer.
+bool is_no_faster(const Evaluation& now, const Evaluation& before) {
+  return now.ok() && before.ok() && now.bench && before.bench && now.bench->median_ms >= before.bench->median_ms;
 }
 
 class Flow {
@@ -142,7 +148,7 @@ class Flow {
     leave();
     time_.took(took(Phase::capture), evaluation_.test ? evaluation_.test->seconds : took(Phase::check) / 2);
     if (auto searched = search_regions(); !searched && !out_of_time(searched)) return searched;
-    report_regions();
+    if (search_) way_rows_ = report_search(*search_, result_);
     if (ends_with_search()) {
       result_.outcome = cancelled() ? "interrupted" : "searched";
       return finish();
@@ -439,43 +445,6 @@ class Flow {
     return {};
   }
 
-  /// What the result says of each region, and of each other way to cut the task.
-  void report_regions() {
-    for (std::size_t i = 0; search_ && i < search_->specs().size(); ++i) {
-      const search::RegionSpec& spec = search_->specs()[i];
-      const auto& winner = search_->region(i).winner();
-      const auto row = std::ranges::find(result_.regions, spec.id, &ResultDocument::Region::id);
-      for (const search::Elite& elite : search_->region(i).archive().elites())
-        row->cells.emplace_back(search::text(elite.cell, result_.target), elite.ms);
-      row->bound_ms = spec.bound_ms;
-      row->fallback_ms = spec.fallback_ms == search::no_time ? 0 : spec.fallback_ms;
-      const bool unknown = search_->region(i).told() == 0 && spec.fallback_ms == search::no_time;
-      if (spec.alternative && unknown) result_.regions.erase(row);
-      if (!winner) continue;
-      row->best_ms = winner->ms;
-      row->genome = coder::text(winner->proposal);
-    }
-    if (search_) report_ways();
-  }
-
-  void report_ways() {
-    const auto standings = search_->standings(true);
-    for (const search::FusionPlan& fusion : search_->fusions().all()) {
-      const auto tried = std::ranges::any_of(
-          fusion.by, [&](const search::FusionPlan::Use& use) { return standings[use.region].told > 0; });
-      if (!tried && !search_->fusions().gain(fusion, standings)) continue;
-      ResultDocument::FusionPlan row;
-      row.before_ms = search::FusionPlans::replaced_ms(fusion, standings);
-      for (const search::FusionPlan::Use& use : fusion.replaces)
-        row.replaces.emplace_back(search_->specs()[use.region].id, use.times);
-      for (const search::FusionPlan::Use& use : fusion.by)
-        row.by.emplace_back(search_->specs()[use.region].id, use.times);
-      if (const auto gain = search_->fusions().gain(fusion, standings)) row.after_ms = row.before_ms - *gain;
-      way_rows_.emplace(static_cast<std::size_t>(&fusion - search_->fusions().all().data()), result_.fusions.size());
-      result_.fusions.push_back(std::move(row));
-    }
-  }
-
   /// What is decided when a composition is taken.
   struct StandingWhole {
     std::string program;
@@ -551,8 +520,7 @@ class Flow {
       world_.progress.note(fmt::format("note: a program that seemed faster fails ({})", name(proved.outcome)));
       return false;
     }
-    const auto& before = first.evaluation.bench;
-    if (first.evaluation.ok() && before && proved.bench && proved.bench->median_ms >= before->median_ms) return false;
+    if (is_no_faster(proved, first.evaluation)) return false;
     evaluation_ = std::move(proved);
     return true;
   }
@@ -563,7 +531,7 @@ class Flow {
   Result<bool> complete() {
     // Of a task that is one region this was measured.
     if (std::ranges::any_of(plan_->regions(), &PlannedRegion::whole) || used_.contains(whole_task)) return false;
-    if (result_.seconds_in.back().first != name(Phase::compose)) enter(Phase::compose, "checking the whole program");
+    enter_composing();
     std::vector<std::string> tried;
     for (const bool untried : {true, false}) {
       if (cancelled()) break;
@@ -579,10 +547,7 @@ class Flow {
       if (!program || std::ranges::find(tried, *program) != tried.end()) continue;
       tried.push_back(*program);
       PLANISH_TRY(auto evaluation, evaluate(whole, whole, *program, false));
-      const bool faster = evaluation.ok() && (!evaluation_.ok() || !evaluation_.bench || !evaluation.bench ||
-                                              evaluation.bench->median_ms < evaluation_.bench->median_ms);
-      if (!faster) continue;
-      if (!evaluation_.ok()) result_.seconds_first_verified = time_.used();
+      if (!evaluation.ok() || is_no_faster(evaluation, evaluation_)) continue;
       composed.program = std::move(*program);
       composed.evaluation = std::move(evaluation);
       take(std::move(composed));
@@ -590,6 +555,10 @@ class Flow {
       return true;
     }
     return false;
+  }
+
+  void enter_composing() {
+    if (result_.seconds_in.back().first != name(Phase::compose)) enter(Phase::compose, "checking the whole program");
   }
 
   StandingWhole standing_whole() const {
@@ -611,16 +580,13 @@ class Flow {
   Result<bool> compose_with(const std::vector<std::size_t>& fusions, bool full) {
     std::vector<Choice> choices = winners(*search_, fusions);
     if (choices.empty()) return false;
-    if (result_.seconds_in.back().first != name(Phase::compose)) enter(Phase::compose, "checking the whole program");
+    enter_composing();
     PLANISH_TRY(auto composed, composed_of(choices, fusions, full));
     for (const std::string& dropped : composed.dropped) {
       world_.progress.note(fmt::format("note: region {} keeps its PyTorch form: the whole fails with it", dropped));
     }
     if (!composed.evaluation || !composed.evaluation->ok()) return false;
-    const bool slower = evaluation_.ok() && evaluation_.bench && composed.evaluation->bench &&
-                        composed.evaluation->bench->median_ms >= evaluation_.bench->median_ms;
-    if (slower) return false;
-    if (!evaluation_.ok()) result_.seconds_first_verified = time_.used();
+    if (is_no_faster(*composed.evaluation, evaluation_)) return false;
     take(std::move(composed));
     choices_ = std::move(choices);
     fusions_ = fusions;
@@ -651,6 +617,7 @@ class Flow {
 
   /// From here on this is the program of the whole.
   void take(Composed composed) {
+    if (!evaluation_.ok()) result_.seconds_first_verified = time_.used();
     program_ = std::move(composed.program);
     evaluation_ = std::move(*composed.evaluation);
     used_ = composed.used;

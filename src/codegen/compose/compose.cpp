@@ -105,8 +105,7 @@ class Composer {
   /// A launch of `whole`, or an operator of PyTorch's that stands for one. `scratch`: what of it has a buffer.
   Status step(const Region& region, const Emitted& e, const Emitted& whole, std::map<int, int>& scratch) {
     // What an earlier launch of these has used is zeroed where it stands.
-    std::set<int> used;
-    for (const auto& [index, own] : scratch) used.insert(index);
+    const std::map<int, int> used = e.zeroed.empty() ? std::map<int, int>() : scratch;
     std::vector<program::LaunchArg> args;
     for (const auto& arg : e.args) {
       PLANISH_TRY(args.emplace_back(), argument(region, arg, whole, scratch));

@@ -91,11 +91,7 @@ class ContractionTemplate : public Template {
  private:
   /// One where a convolution's factors may be rounded as PyTorch rounds them, unless it was told otherwise: the gate
   /// says whether it did. What is called a bound must not be passed by what is right.
-  static int least_passes(const Kernel& kernel) {
-    const int passes = contraction_passes(kernel);
-    if (passes == 1) return 1;
-    return may_round(kernel) ? 1 : passes;
-  }
+  static int least_passes(const Kernel& kernel) { return may_round(kernel) ? 1 : contraction_passes(kernel); }
 
   /// Folds of sums are no rows to fold.
   template <class Make>
