@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NAME = "libplanish_rt.so"
 ABI_VERSION = 1
 CPU = -1
+CANARY = 0xA5  # of runtime/src/buffer.h
 
 
 class Error(ctypes.Structure):
@@ -237,7 +238,16 @@ class Buffer:
             array = (ctypes.c_uint8 * self.bytes).from_address(self.address)
             array._planish_owner = self  # type: ignore[attr-defined] # the tensor holds the array, the array the buffer
             return torch.frombuffer(array, dtype=torch.uint8)
-        return torch.as_tensor(_CudaArray(self), device=f"cuda:{self.device}")
+        return torch.as_tensor(_CudaArray(self, self.address, self.bytes), device=f"cuda:{self.device}")
+
+    def guards(self) -> list[torch.Tensor]:
+        """What lies in the mapping before and behind the extent, as uint8 without copies; of a CUDA buffer, valid until `free`. Empty parts
+        are left out. Every byte of them is CANARY until somebody writes there."""
+        import torch
+
+        behind = self.map_bytes - self.offset - self.bytes
+        parts = ((self.address - self.offset, self.offset), (self.address + self.bytes, behind))
+        return [torch.as_tensor(_CudaArray(self, at, count), device=f"cuda:{self.device}") for at, count in parts if count]
 
     def tensor(self, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
         """The typed view, without a copy. Raises PlanishError(`bad_argument`) when it would leave the buffer."""
@@ -270,12 +280,12 @@ class Buffer:
 class _CudaArray:
     """What torch.as_tensor reads to wrap device memory in place; torch keeps it, and so the buffer, alive."""
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: Buffer, address: int, count: int) -> None:
         self._buffer = buffer
         self.__cuda_array_interface__ = {
-            "shape": (buffer.bytes,),
+            "shape": (count,),
             "typestr": "|u1",
-            "data": (buffer.address, False),
+            "data": (address, False),
             "strides": None,
             "version": 3,
         }

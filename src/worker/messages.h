@@ -41,6 +41,11 @@ struct DataSet {
     for (const SharedBuffer& buffer : buffers) total += buffer.map_bytes;
     return total;
   }
+  std::int64_t output_bytes() const {
+    std::int64_t total = 0;
+    for (const SharedBuffer& buffer : buffers) total += buffer.role == "output" ? buffer.bytes : 0;
+    return total;
+  }
 };
 
 struct HelloReply {

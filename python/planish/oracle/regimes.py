@@ -29,6 +29,7 @@ class Profile:
     mean: float
     std: float
     constant: bool
+    zeros: float = 0.0  # their share of a sample
 
 
 def profile(tensor: torch.Tensor, positive: bool = False) -> Profile:
@@ -43,7 +44,8 @@ def profile(tensor: torch.Tensor, positive: bool = False) -> Profile:
         return Profile(False, False, 0, 0, 0, 0, False)
     constant = low == high
     few = not constant and tensor.numel() >= 4 * FEW and has_few_values(some)
-    return Profile(not few, positive or low > 0, low, high, float(some.mean()), float(some.std(correction=0)), constant)
+    zeros = float((some == 0).double().mean())
+    return Profile(not few, positive or low > 0, low, high, float(some.mean()), float(some.std(correction=0)), constant, zeros)
 
 
 def variances(captured: Captured) -> set[int]:
@@ -91,8 +93,7 @@ def redraw_parameter(tensor: torch.Tensor, known: Profile, generator: torch.Gene
     if known.constant:
         return tensor + noise.mul_(max(0.25 * abs(known.mean), 0.1))
     fresh = noise.mul_(known.std).add_(known.mean)
-    zeros = float((sample(tensor) == 0).double().mean())
-    return fresh.masked_fill_(tensor == 0, 0) if 0.01 < zeros < 0.99 else fresh
+    return fresh.masked_fill_(tensor == 0, 0) if 0.01 < known.zeros < 0.99 else fresh
 
 
 def draw_input(like: torch.Tensor, known: Profile, regime: str, generator: torch.Generator, bounded: bool, nonfinite: bool) -> torch.Tensor:

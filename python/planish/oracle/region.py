@@ -62,6 +62,7 @@ class Region:
         self._pool: dict[tuple[str, int], OrderedDict[int, Pair]] = {}
         self._cache: OrderedDict[Key, Expected] = OrderedDict()
         self._slicer: Slicer | None = None
+        task.regions.add(self)
 
     # -- data --
 
@@ -238,8 +239,10 @@ class Region:
         if self.memory_limit is not None:
             return self.memory_limit
         there = self._free()
-        if need > there and self._cache:
-            self.forget()
+        if need > there and any(region._cache for region in self.task.regions):
+            # Theirs as well: a network's regions together keep more than a device has, and computing one again takes less than waiting.
+            for region in self.task.regions:
+                region.forget()
             there = self._free()
         # Only for what would fit if others let go of theirs, and once: they may not.
         if need > there and self.task.patience > 0 and need <= memory.total(self.task.device) * _HEADROOM:

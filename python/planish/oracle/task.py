@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -19,6 +20,9 @@ from planish.errors import PlanishError, task_error
 from planish.oracle import agreement, memory, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
 from planish.wire import report_stage
+
+if TYPE_CHECKING:
+    from planish.oracle.region import Region
 
 OPEN_SEED = 0
 MEMORY_PATIENCE = 60.0
@@ -32,6 +36,7 @@ class Task:
     def __init__(self, path: str, device: torch.device, blobs: str, variant: int = 0) -> None:
         self.device = device
         self.patience = MEMORY_PATIENCE  # seconds that it may still wait for memory that others hold
+        self.regions: WeakSet[Region] = WeakSet()  # each keeps expectations
         self.path = Path(path)
         self.blobs = blobs
         self.loaded: LoadedTask = load_task(path, variant)
@@ -137,15 +142,20 @@ class Task:
 
     def values(self, seed: int, regime: str, wanted: Sequence[int], nonfinite: bool = True, own_parameters: bool = False) -> dict[int, torch.Tensor]:
         """Graph values for this data, computed eagerly from the task's inputs. Equal arguments give equal values."""
-        inputs = self.draw(seed, regime, nonfinite, own_parameters)
-        missing = [v for v in wanted if v not in inputs]
+        missing = [v for v in wanted if v not in self._own]
+        run = Interpreter(self.captured, ancestors(self.captured, missing))
+        # A region of a network of hundreds of parameters reads few of them.
+        inputs = self.draw(seed, regime, nonfinite, own_parameters, only={*wanted, *run.inputs_needed()})
         found = {v: inputs[v] for v in wanted if v in inputs}
         if missing:
-            found.update(Interpreter(self.captured, ancestors(self.captured, missing)).run(inputs, missing, Mode()))
+            found.update(run.run(inputs, missing, Mode()))
         return found
 
-    def draw(self, seed: int, regime: str, nonfinite: bool = True, own_parameters: bool = False) -> dict[int, torch.Tensor]:
-        """The graph's inputs by value id. `own_parameters`: parameters and buffers as the model was constructed with, whatever the seed."""
+    def draw(
+        self, seed: int, regime: str, nonfinite: bool = True, own_parameters: bool = False, only: Collection[int] | None = None
+    ) -> dict[int, torch.Tensor]:
+        """The graph's inputs by value id, or `only` these of them, which are then the same. `own_parameters`: parameters and buffers as the
+        model was constructed with, whatever the seed."""
         if regime == "task" and self.first_seed is None:
             self.first_seed = seed
         found: dict[int, torch.Tensor] = {}
@@ -156,6 +166,8 @@ class Task:
         own = own_parameters or (regime == "task" and seed == self.first_seed)
         for item in self.graph["inputs"]:
             value, kind = item["value"], item["kind"]
+            if only is not None and value not in only:
+                continue
             generator = torch.Generator(self.device).manual_seed(_seed_of(seed, regime, value))
             known = self._profiles[value]
             if kind == "user":

@@ -9,6 +9,7 @@ from harness import Harness
 from planish import rt
 from planish.errors import PlanishError
 from planish.oracle.checksum import checksum
+from planish.oracle.data import canaries_intact
 
 HEAD = "import torch\nimport torch.nn as nn\n"
 TAIL = "\ndef get_init_inputs():\n    return []\n"
@@ -52,6 +53,29 @@ def test_changed_input_is_seen(harness):
     assert harness.judge(outputs)["problem"] == "input_changed"
     harness.make(2)
     assert harness.judge(harness.eager())["ok"]
+
+
+class Guarded:
+    """Stands for a CUDA buffer: what lies beside it."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.parts = [torch.full((size,), rt.CANARY, dtype=torch.uint8) for size in sizes]
+
+    def guards(self) -> list[torch.Tensor]:
+        return self.parts
+
+
+def test_one_byte_beside_any_of_many_buffers_is_seen_at_once():
+    buffers = [Guarded(256, 7), Guarded(4096), Guarded(), Guarded(255)]
+    assert canaries_intact(buffers) and canaries_intact([]) and canaries_intact([Guarded()])
+    for buffer in buffers:
+        for part in buffer.parts:
+            for at in (0, len(part) // 2, len(part) - 1):
+                for value in (0, rt.CANARY - 1, rt.CANARY + 1, 0xFF):
+                    part[at] = value
+                    assert not canaries_intact(buffers)
+                part[at] = rt.CANARY
+    assert canaries_intact(buffers)
 
 
 @pytest.mark.parametrize("where", [-1, 0])

@@ -52,6 +52,25 @@ def test_a_reference_waits_once_for_what_would_fit_and_never_for_what_cannot(mon
     assert harness.region._room(700) == 800 and waits == [5000]
 
 
+def test_what_other_regions_keep_goes_before_anybody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(SOURCE)
+    graph = harness.region.task.graph
+    nodes, inputs, outputs = list(range(len(graph["nodes"]))), harness.region.inputs, [v for _, v in harness.region.outputs]
+    harness.service.region({"region": "r0", "nodes": nodes, "inputs": inputs, "outputs": outputs})
+    other = harness.service.regions["r0"]
+    data = other.create(3, "task")
+    other.expected(data)
+    assert other._cache
+
+    def wait(need: int, there: Any, seconds: float) -> float:
+        raise AssertionError("it waits for its own memory")
+
+    monkeypatch.setattr(region.memory, "wait_for", wait)
+    monkeypatch.setattr(region.memory, "available", lambda device: 100 if other._cache else 1 << 30)
+    assert harness.region._room(5000) >= 5000 and not other._cache
+    data.free()
+
+
 def test_buffers_are_waited_for_as_references_are(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness(SOURCE)
     free = iter([100, 200, 1 << 30, 1 << 30, 1 << 30])
