@@ -173,10 +173,15 @@ Status read(const Json& json, VerifyRequest& r) {
 }
 
 Json write(const ClaimRequest& r) {
-  return Json{{"session", r.session},   {"path", r.path.empty() ? Json(nullptr) : Json(r.path)},
-              {"modes", r.modes},       {"min_runs", r.min_runs},
-              {"max_runs", r.max_runs}, {"max_seconds", r.max_seconds},
-              {"more", r.more},         {"known", r.known}};
+  return Json{{"session", r.session},
+              {"path", r.path.empty() ? Json(nullptr) : Json(r.path)},
+              {"modes", r.modes},
+              {"min_runs", r.min_runs},
+              {"max_runs", r.max_runs},
+              {"max_seconds", r.max_seconds},
+              {"more", r.more},
+              {"known", r.known},
+              {"eager_error", r.eager_error}};
 }
 
 Status read(const Json& json, ClaimRequest& r) {
@@ -190,6 +195,7 @@ Status read(const Json& json, ClaimRequest& r) {
   reader.number("max_seconds", r.max_seconds, Need::optional);
   reader.boolean("more", r.more, Need::optional);
   reader.boolean("known", r.known, Need::optional);
+  reader.number("eager_error", r.eager_error, Need::optional);
   return reader.finish();
 }
 

@@ -21,7 +21,6 @@
 #include "evaluate/solution.h"
 #include "program/solution.h"
 #include "search/run.h"
-#include "session/compose.h"
 #include "session/degenerate.h"
 #include "session/evidence.h"
 #include "session/judge_advisor.h"
@@ -39,7 +38,7 @@
 #include "session/time_plan.h"
 #include "session/tuning_database.h"
 #include "session/turns.h"
-#include "session/winners.h"
+#include "session/whole.h"
 
 namespace planish::session {
 namespace {
@@ -55,11 +54,6 @@ Note foreign_code_note() {
           .text =
               "what ships is solution.py, Python that a coder wrote: it was proved and timed in the sandbox alone, "
               "for these shapes, and falls back on nothing; read it before you import it"};
-}
-
-/// Whether both are right and timed, and the first takes as long as the second, or longer.
-bool is_no_faster(const Evaluation& now, const Evaluation& before) {
-  return now.ok() && before.ok() && now.bench && before.bench && now.bench->median_ms >= before.bench->median_ms;
 }
 
 class Flow {
@@ -146,7 +140,7 @@ class Flow {
         static_cast<int>(std::ranges::count_if(request_.baselines, [](const auto& b) { return b != "eager"; })));
     if (auto checked = check_captured(); !checked && !out_of_time(checked)) return checked;
     leave();
-    time_.took(took(Phase::capture), evaluation_.test ? evaluation_.test->seconds : took(Phase::check) / 2);
+    time_.took(took(Phase::capture), whole_.evaluation.test ? whole_.evaluation.test->seconds : took(Phase::check) / 2);
     if (auto searched = search_regions(); !searched && !out_of_time(searched)) return searched;
     if (search_) way_rows_ = report_search(*search_, result_);
     if (ends_with_search()) {
@@ -240,7 +234,13 @@ class Flow {
     PLANISH_TRY(auto evaluation,
                 world_.evaluator.evaluate({opened_.session, region, program, full ? "full" : "screen", true, 0}));
     PLANISH_CHECK(recording_->keep(region, key, program, evaluation, false));
+    if (region == whole && evaluation.ok()) is_verified();
     return evaluation;
+  }
+
+  /// There is a program of the whole that passes: when the first did is part of the result.
+  void is_verified() {
+    if (!std::exchange(verified_, true)) result_.seconds_first_verified = time_.used();
   }
 
   /// The first program of every run: the captured graph as aten steps. Every task has it to fall back on. One fresh
@@ -252,13 +252,13 @@ class Flow {
                 world_.evaluator.region({opened_.session, whole, {}, {}, {}, plan_->bytes(), plan_->flops()}));
     degenerate_ = about.degenerate;
     notes_ = about.notes;
-    PLANISH_TRY(program_, plan_->aten_program());
-    PLANISH_TRY(evaluation_, evaluate_aten(whole, whole, program_, false));
-    if (evaluation_.ok()) {
-      result_.seconds_first_verified = time_.used();
+    PLANISH_TRY(whole_.program, plan_->aten_program());
+    PLANISH_TRY(whole_.evaluation, evaluate_aten(whole, whole, whole_.program, false));
+    if (whole_.evaluation.ok()) {
+      is_verified();
     } else {
       world_.progress.note(fmt::format("note: the captured program does not pass as it is ({}): {}",
-                                       name(evaluation_.outcome), evaluation_.message));
+                                       name(whole_.evaluation.outcome), whole_.evaluation.message));
     }
     return {};
   }
@@ -283,10 +283,10 @@ class Flow {
           {opened_.session, region.id, region.nodes, region.inputs, region.outputs, region.bytes, region.flops, false});
       if (known) {
         kept.searched = true;
-        if (region.whole && evaluation_.ok() && evaluation_.bench) {
+        if (region.whole && whole_.evaluation.ok() && whole_.evaluation.bench) {
           // The captured program is this region's form in PyTorch: checked and timed a moment ago.
-          kept.fallback_ms = evaluation_.bench->median_ms;
-          kept.bound_ms = evaluation_.roofline ? evaluation_.roofline->bound_ms : 0;
+          kept.fallback_ms = whole_.evaluation.bench->median_ms;
+          kept.bound_ms = whole_.evaluation.roofline ? whole_.evaluation.roofline->bound_ms : 0;
         } else if (!region.aten_program.empty()) {
           PLANISH_TRY(auto aten, evaluate_aten(region.id, region.key, region.aten_program, false));
           if (aten.ok() && aten.bench) kept.fallback_ms = at_most_its_part(aten.bench->median_ms, region.count);
@@ -317,7 +317,7 @@ class Flow {
     store::RegionRecord kept{region->id, region->key, 1, genes_text(region->domain->genes())};
     kept.searched = true;
     kept.bound_ms = roofline_of(opened_.device, region->bytes, region->flops, 0).bound_ms;
-    if (evaluation_.ok() && evaluation_.bench) kept.fallback_ms = evaluation_.bench->median_ms;
+    if (whole_.evaluation.ok() && whole_.evaluation.bench) kept.fallback_ms = whole_.evaluation.bench->median_ms;
     setup_->add_whole(*region, kept.fallback_ms, kept.bound_ms);
     return store_->add_region(request_.run, kept);
   }
@@ -325,7 +325,7 @@ class Flow {
   /// A region takes no longer than the whole that holds it `count` times: what says otherwise was disturbed. The budget
   /// follows these times, and people read them.
   double at_most_its_part(double ms, int count) const {
-    const double whole_ms = evaluation_.ok() && evaluation_.bench ? evaluation_.bench->median_ms : 0;
+    const double whole_ms = whole_.evaluation.ok() && whole_.evaluation.bench ? whole_.evaluation.bench->median_ms : 0;
     return whole_ms > 0 ? std::min(ms, whole_ms / std::max(count, 1)) : ms;
   }
 
@@ -420,9 +420,9 @@ class Flow {
   Status look_ahead() {
     const int kept = plan_->kept_steps();
     if (has_seats()) return {};  // a coder may replace those as well
-    if (kept == 0 || !evaluation_.bench || request_.search_only || recording_->has_history()) return {};
+    if (kept == 0 || !whole_.evaluation.bench || request_.search_only || recording_->has_history()) return {};
     Standing standing;
-    standing.whole_ms = evaluation_.bench->median_ms;
+    standing.whole_ms = whole_.evaluation.bench->median_ms;
     standing.kept_steps = kept;
     for (const search::RegionSpec& spec : setup_->specs()) {
       if (spec.alternative) continue;
@@ -445,190 +445,24 @@ class Flow {
     return {};
   }
 
-  /// What is decided when a composition is taken.
-  struct StandingWhole {
-    std::string program;
-    Evaluation evaluation;
-    std::vector<Choice> choices;
-    std::map<std::string, Form> used;
-    std::vector<std::size_t> fusions;
-    std::vector<ResultDocument::Region> regions;
-    std::vector<ResultDocument::FusionPlan> ways;
-  };
-
-  /// Puts the winners together and proves the whole: the task as it was cut first, then with other ways to cut it, as
-  /// long as the whole gets faster. Regions were timed alone; the whole decides. Ways that gained clearly are taken
-  /// together first, the others one more at a time: a network has dozens. They are compared on one fresh seed, and what
-  /// comes of it goes through the whole contract.
+  /// Puts together what the search found. Where the time is over before that is proved, what was there before stays.
   Status compose() {
     if (!search_) return {};
     const WorkScope scope = within(time_.for_composing());
-    PLANISH_CHECK(compose_with({}, true));
-    const auto standings = search_->standings(true);
-    std::vector<std::size_t> clear, others;
-    for (const std::size_t fusion : search_->close_fusions(true)) {
-      const search::FusionPlan& way = search_->fusions().all()[fusion];
-      if (way.whole) {
-        if (cancelled()) break;
-        PLANISH_CHECK(compose_with({fusion}, true));
-        continue;
-      }
-      const double before = search::FusionPlans::replaced_ms(way, standings);
-      const bool gains = search_->fusions().gain(way, standings).value_or(0) > search::close_way * before;
-      (gains ? clear : others).push_back(fusion);
-    }
-    // What is not proved by the end of the time does not displace what is.
-    const auto first = standing_whole();
-    auto refined = refine(first, std::move(clear), others);
-    if (!refined && first.evaluation.ok()) restore(first);
-    return refined;
+    auto composed = composer().compose();
+    report_whole(whole_, way_rows_, result_);
+    return composed;
   }
 
-  /// Other ways to cut the task, and kernels for what PyTorch still runs, on one fresh seed; then the whole contract,
-  /// of all of that, of the ways alone, and of neither.
-  Status refine(const StandingWhole& first, std::vector<std::size_t> clear, const std::vector<std::size_t>& others) {
-    std::vector<std::size_t> fusions;
-    bool taken = false;
-    if (clear.size() > 1 && !cancelled()) {
-      PLANISH_TRY(taken, compose_with(clear, false));
-      if (taken) fusions = std::exchange(clear, {});
-    }
-    clear.insert(clear.end(), others.begin(), others.end());
-    for (const std::size_t fusion : clear) {
-      if (cancelled()) break;
-      fusions.push_back(fusion);
-      PLANISH_TRY(taken, compose_with(fusions, false));
-      if (!taken) fusions.pop_back();
-    }
-    const auto cut = standing_whole();
-    PLANISH_TRY(const bool completed, complete());
-    if (completed) {
-      PLANISH_TRY(const bool better, proves_better_than(first));
-      if (better) return {};
-      restore(cut);
-    }
-    if (fusions.empty()) return {};
-    PLANISH_TRY(const bool better, proves_better_than(first));
-    if (!better) restore(first);
-    return {};
-  }
-
-  /// Whether the whole, as it is now, passes all of the contract, and is faster than it was where that passed.
-  Result<bool> proves_better_than(const StandingWhole& first) {
-    PLANISH_TRY(auto proved, evaluate(whole, whole, program_, true));
-    if (!proved.ok()) {
-      world_.progress.note(fmt::format("note: a program that seemed faster fails ({})", name(proved.outcome)));
-      return false;
-    }
-    if (is_no_faster(proved, first.evaluation)) return false;
-    evaluation_ = std::move(proved);
-    return true;
-  }
-
-  /// Tries kernels of ours in place of what PyTorch still runs, all at once, though none is faster by itself, or was
-  /// tried: it is the whole that is right and faster, or not. True where that is the whole from now on, after one fresh
-  /// seed.
-  Result<bool> complete() {
-    // Of a task that is one region this was measured.
-    if (std::ranges::any_of(plan_->regions(), &PlannedRegion::whole) || used_.contains(whole_task)) return false;
-    enter_composing();
-    std::vector<std::string> tried;
-    for (const bool untried : {true, false}) {
-      if (cancelled()) break;
-      std::vector<Choice> choices = with_the_rest(*search_, fusions_, choices_, untried);
-      if (choices.size() == choices_.size()) continue;
-      Composed composed;
-      composed.used = used_;  // what the whole fails with is among the choices, and stays PyTorch's
-      for (std::size_t i = choices_.size(); i < choices.size(); ++i)
-        composed.used.emplace(choices[i].region, Form{choices[i].proposal, false});
-      std::map<std::string, coder::Proposal> chosen;
-      for (const auto& [region, form] : composed.used) chosen.emplace(region, form.proposal);
-      auto program = plan_->compose(chosen, planned_ways(fusions_), codegen::Packings::together);
-      if (!program || std::ranges::find(tried, *program) != tried.end()) continue;
-      tried.push_back(*program);
-      PLANISH_TRY(auto evaluation, evaluate(whole, whole, *program, false));
-      if (!evaluation.ok() || is_no_faster(evaluation, evaluation_)) continue;
-      composed.program = std::move(*program);
-      composed.evaluation = std::move(evaluation);
-      take(std::move(composed));
-      choices_ = std::move(choices);
-      return true;
-    }
-    return false;
-  }
-
-  void enter_composing() {
-    if (result_.seconds_in.back().first != name(Phase::compose)) enter(Phase::compose, "checking the whole program");
-  }
-
-  StandingWhole standing_whole() const {
-    return {program_, evaluation_, choices_, used_, fusions_, result_.regions, result_.fusions};
-  }
-
-  void restore(StandingWhole earlier) {
-    program_ = std::move(earlier.program);
-    evaluation_ = std::move(earlier.evaluation);
-    choices_ = std::move(earlier.choices);
-    used_ = std::move(earlier.used);
-    fusions_ = std::move(earlier.fusions);
-    result_.regions = std::move(earlier.regions);
-    result_.fusions = std::move(earlier.ways);
-  }
-
-  /// True where this is the whole from now on. `full`: it has gone through the whole contract, not just through one
-  /// fresh seed.
-  Result<bool> compose_with(const std::vector<std::size_t>& fusions, bool full) {
-    std::vector<Choice> choices = winners(*search_, fusions);
-    if (choices.empty()) return false;
-    enter_composing();
-    PLANISH_TRY(auto composed, composed_of(choices, fusions, full));
-    for (const std::string& dropped : composed.dropped) {
-      world_.progress.note(fmt::format("note: region {} keeps its PyTorch form: the whole fails with it", dropped));
-    }
-    if (!composed.evaluation || !composed.evaluation->ok()) return false;
-    if (is_no_faster(*composed.evaluation, evaluation_)) return false;
-    take(std::move(composed));
-    choices_ = std::move(choices);
-    fusions_ = fusions;
-    for (ResultDocument::FusionPlan& fusion : result_.fusions) fusion.used = false;
-    for (const std::size_t fusion : fusions) result_.fusions[way_rows_.at(fusion)].used = true;
-    return true;
-  }
-
-  Result<Composed> composed_of(const std::vector<Choice>& choices, const std::vector<std::size_t>& fusions,
-                               bool contract) {
-    // Of a task that is one region the whole contract has just been measured, with these kernels: one more fresh seed
-    // tells whether they are put together rightly. What ships goes through everything again in any case.
-    const bool measured = std::ranges::any_of(plan_->regions(), &PlannedRegion::whole) && fusions.empty();
-    const auto check = [this, measured, contract](const std::string& program, bool full) {
-      return evaluate(whole, whole, program, full && contract && !measured);
+  WholeComposer composer() {
+    WholeComposer::Run run;
+    run.evaluate = [this](const std::string& program, bool full) { return evaluate(whole, whole, program, full); };
+    run.begins = [this] {
+      if (result_.seconds_in.back().first != name(Phase::compose)) enter(Phase::compose, "checking the whole program");
     };
-    return compose_choices(*plan_, planned_ways(fusions), choices, check);
-  }
-
-  /// Ways of the search by their places in the plan.
-  std::vector<std::size_t> planned_ways(const std::vector<std::size_t>& fusions) const {
-    std::vector<std::size_t> planned;
-    for (const std::size_t fusion : fusions) {
-      if (!search_->fusions().all()[fusion].whole) planned.push_back(setup_->planned_fusion(fusion));
-    }
-    return planned;
-  }
-
-  /// From here on this is the program of the whole.
-  void take(Composed composed) {
-    if (!evaluation_.ok()) result_.seconds_first_verified = time_.used();
-    program_ = std::move(composed.program);
-    evaluation_ = std::move(*composed.evaluation);
-    used_ = composed.used;
-    for (ResultDocument::Region& region : result_.regions) region.used = composed.used.contains(region.id);
-    for (const auto& [region, form] : composed.used) {
-      const auto row = std::ranges::find(result_.regions, region, &ResultDocument::Region::id);
-      row->genome = coder::text(form.proposal);
-      if (!form.is_exact) continue;
-      world_.progress.note(
-          fmt::format("note: region {} is used without approximations: the whole fails with them", region));
-    }
+    run.cancelled = [this] { return cancelled(); };
+    run.note = [this](const std::string& text) { world_.progress.note("note: " + text); };
+    return WholeComposer(whole_, *plan_, *search_, *setup_, std::move(run));
   }
 
   ShipRequest ship_request() const {
@@ -644,13 +478,13 @@ class Flow {
 
   ShipRequest ship_of_program() const {
     ShipRequest ship = ship_request();
-    if (auto solution = program::solution_of(program_)) {
+    if (auto solution = program::solution_of(whole_.program)) {
       ship.solution = std::move(*solution);
       return ship;
     }
-    ship.program = program_;
-    if (!evaluation_.compile) return ship;
-    for (const KernelReport& kernel : evaluation_.compile->kernels) ship.binaries.push_back(kernel.sha256);
+    ship.program = whole_.program;
+    if (!whole_.evaluation.compile) return ship;
+    for (const KernelReport& kernel : whole_.evaluation.compile->kernels) ship.binaries.push_back(kernel.sha256);
     return ship;
   }
 
@@ -673,13 +507,11 @@ class Flow {
   /// (a mean of many equal rounding errors). The whole in its exact form is given the same chance, once.
   Status verify_without_approximations() {
     const VerifyReply& failed = evidence_.verification;
-    if (failed.verified || failed.outcome != Outcome::wrong || failed.fell_back()) return {};
-    const auto choices = exact_choices(choices_);
-    if (!choices) return {};
-    PLANISH_TRY(auto composed, composed_of(*choices, fusions_, true));
-    if (!composed.evaluation || !composed.evaluation->ok()) return {};
+    if (failed.verified || failed.outcome != Outcome::wrong || failed.fell_back() || !search_) return {};
+    PLANISH_TRY(const bool exact, composer().without_approximations());
+    if (!exact) return {};
+    report_whole(whole_, way_rows_, result_);
     world_.progress.note("note: nothing is approximated: what was shipped does not verify otherwise");
-    take(std::move(composed));
     PLANISH_TRY(evidence_.verification, ship_and_verify(ship_of_program()));
     return {};
   }
@@ -695,7 +527,7 @@ class Flow {
     std::string claim_path;
     if (!hopeless_.empty()) {
       result_.reason = hopeless_;
-    } else if (evaluation_.ok()) {
+    } else if (whole_.evaluation.ok()) {
       auto proved = prove();
       if (!proved && !out_of_time(proved)) return proved;
       if (!proved) {
@@ -712,7 +544,8 @@ class Flow {
                                      name(evidence_.verification.outcome), evidence_.verification.message);
       }
     } else {
-      result_.reason = fmt::format("no program passed ({}): {}", name(evaluation_.outcome), evaluation_.message);
+      result_.reason =
+          fmt::format("no program passed ({}): {}", name(whole_.evaluation.outcome), whole_.evaluation.message);
     }
     // A solution never shares a process with what it is compared with, nor with what is trusted.
     const bool solution = !claim_path.empty() && !shipped_.solution.empty();
@@ -754,7 +587,7 @@ class Flow {
     result_.accuracy->degenerate = degenerate_;
     result_.accuracy->notes = notes_;
     if (auto note = permitted_rounding(*result_.accuracy)) result_.accuracy->notes.push_back(std::move(*note));
-    result_.roofline = evaluation_.roofline;
+    result_.roofline = whole_.evaluation.roofline;
     return {};
   }
 
@@ -796,7 +629,7 @@ class Flow {
     for (const ResultDocument::Region& region : result_.regions) {
       if (region.used) used.insert(region.id);
     }
-    PLANISH_TRY(result_.why, plan_->explain(used, planned_ways(fusions_), program_));
+    PLANISH_TRY(result_.why, plan_->explain(used, composer().planned_ways(), whole_.program));
     return {};
   }
 
@@ -815,6 +648,7 @@ class Flow {
     claim.path = path;
     claim.modes = std::move(modes);
     claim.max_seconds = TimePlan::claim_seconds(request_.budget.seconds);
+    claim.eager_error = summarise(request_.accuracy, evidence_.verification.cases).eager_error;
     const WorkScope scope = within(time_.left());
     auto claimed = world_.evaluator.claim(claim);
     if (!claimed && !out_of_time(claimed)) return std::unexpected(std::move(claimed.error()));
@@ -828,6 +662,10 @@ class Flow {
   }
 
   std::string why_not_faster() const {
+    const auto shipped = std::ranges::find(result_.times, "shipped", &ClaimTime::name);
+    if (shipped != result_.times.end() && shipped->error && shipped->error->kind != "out_of_time")
+      return fmt::format("what was found and proved could not be timed ({}): {}", shipped->error->kind.name(),
+                         shipped->error->message);
     if (result_.speedup_best_baseline <= 0) return "nothing could be timed beside it";
     if (!result_.too_noisy.empty()) {
       const auto worst = std::ranges::max_element(result_.times, {}, [](const ClaimTime& t) {
@@ -894,7 +732,7 @@ class Flow {
       if (!verified && !out_of_time(verified)) return std::unexpected(std::move(verified.error()));
       evidence_.verification = verified ? std::move(*verified) : VerifyReply{};
     }
-    program_.clear();
+    whole_.program.clear();
     result_.form = "baseline";
     // The program's time stays visible under another name; what is shipped takes the baseline's.
     std::erase_if(result_.times, [](const ClaimTime& t) { return t.name == "shipped" && t.error.has_value(); });
@@ -949,8 +787,8 @@ class Flow {
     evidence_.settings = settings_text(request_);
     evidence_.torch = opened_.torch;
     evidence_.python = opened_.python;
-    evidence_.program = program_;
-    evidence_.evaluation = evaluation_;
+    evidence_.program = whole_.program;
+    evidence_.evaluation = whole_.evaluation;
     shipped_.evidence = evidence_json(result_, evidence_);
     return world_.shipper.ship(shipped_);
   }
@@ -958,8 +796,9 @@ class Flow {
   const OptimizeRequest& request_;
   OptimizeWorld& world_;
   TimePlan time_;
-  bool inside_ = false;  ///< a phase: the last of seconds_in counts on
-  bool claims_ = false;  ///< in the last phase: nothing needs to be kept for later
+  bool verified_ = false;  ///< a program of the whole has passed
+  bool inside_ = false;    ///< a phase: the last of seconds_in counts on
+  bool claims_ = false;    ///< in the last phase: nothing needs to be kept for later
   OpenReply opened_;
   std::unique_ptr<store::Store> store_;
   store::RunRecord run_record_;
@@ -972,12 +811,8 @@ class Flow {
   std::vector<std::string> degenerate_;
   std::vector<Note> notes_;
   std::unique_ptr<search::Search> search_;
-  std::vector<Choice> choices_;                  ///< what program_ was composed of
-  std::map<std::string, Form> used_;             ///< those of them that it has, by region
-  std::vector<std::size_t> fusions_;             ///< of the search: how the task is cut in program_
   std::map<std::size_t, std::size_t> way_rows_;  ///< by way of the search: its place in the result
-  std::string program_;                          ///< the best verified program of the whole
-  Evaluation evaluation_;                        ///< its evaluation
+  Whole whole_;
   Evidence evidence_;
   ShipRequest shipped_;            ///< what lies in the shipped folder
   std::string hopeless_;           ///< why no search could win; empty where one may

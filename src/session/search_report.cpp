@@ -51,4 +51,14 @@ std::map<std::size_t, std::size_t> report_search(const search::Search& search, R
   return report_ways(search, result);
 }
 
+void report_whole(const Whole& whole, const std::map<std::size_t, std::size_t>& way_rows, ResultDocument& result) {
+  for (ResultDocument::Region& row : result.regions) {
+    const auto found = whole.used.find(row.id);
+    row.used = found != whole.used.end();
+    if (row.used) row.genome = coder::text(found->second.proposal);
+  }
+  for (ResultDocument::FusionPlan& row : result.fusions) row.used = false;
+  for (const std::size_t way : whole.fusions) result.fusions[way_rows.at(way)].used = true;
+}
+
 }  // namespace planish::session

@@ -18,11 +18,15 @@ std::vector<int> counts(const search::Search& search, const std::vector<std::siz
   return count;
 }
 
-std::optional<coder::Proposal> first_guess(const coder::Domain& domain) {
+/// Where nothing has passed. What failed is not tried again; and where something did, rounding may be why.
+std::optional<coder::Proposal> first_guess(const coder::Domain& domain, const search::RegionSearch& region,
+                                           Untried which) {
+  if (which == Untried::none) return std::nullopt;
+  const bool exact = which == Untried::exact || region.told() > 0;
   for (codegen::Genome guess : domain.seeds()) {
-    if (codegen::gene(guess, "passes", 3) == 1) continue;
+    if (exact && codegen::gene(guess, "passes", 3) == 1) continue;
     if (codegen::gene(guess, "fast", 0) != 0) guess["fast"] = 0;
-    if (domain.legal(guess)) return guess;
+    if (domain.legal(guess) && !region.proposed(guess)) return guess;
   }
   return std::nullopt;
 }
@@ -53,17 +57,15 @@ std::vector<Choice> winners(const search::Search& search, const std::vector<std:
 }
 
 std::vector<Choice> with_the_rest(const search::Search& search, const std::vector<std::size_t>& fusions,
-                                  std::vector<Choice> choices, bool untried) {
+                                  std::vector<Choice> choices, Untried untried) {
   const std::vector<int> count = counts(search, fusions);
   for (std::size_t i = 0; i < search.specs().size(); ++i) {
     const search::RegionSpec& spec = search.specs()[i];
     if (count[i] <= 0 || spec.sources_only || std::ranges::find(choices, spec.id, &Choice::region) != choices.end())
       continue;
-    std::optional<coder::Proposal> proposal;
-    if (const auto& winner = search.region(i).winner())
-      proposal = winner->proposal;
-    else if (untried && search.region(i).told() == 0)  // what was tried, and failed, is not tried here again
-      proposal = first_guess(*spec.domain);
+    const auto& winner = search.region(i).winner();
+    const auto proposal =
+        winner ? std::optional(winner->proposal) : first_guess(*spec.domain, search.region(i), untried);
     if (!proposal) continue;
     choices.push_back({spec.id, *proposal, 0, without_approximations(*spec.domain, *proposal)});
   }

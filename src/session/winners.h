@@ -12,10 +12,14 @@ namespace planish::session {
 /// PyTorch's form, and those that stand in a way.
 std::vector<Choice> winners(const search::Search& search, const std::vector<std::size_t>& fusions);
 
+/// What stands for a region that nothing has passed for: its first guess that was not tried, that guess without rounded
+/// factors (always, where something failed), or nothing. None of them approximates.
+enum class Untried { guessed, exact, none };
+
 /// These choices and one for each region besides, with what is not better than PyTorch's form by itself: the best that
-/// was found, or, where `untried` and nothing was, the first guess that neither rounds factors nor approximates. A step
-/// of PyTorch's costs the host more than a launch, and keeps all others from being submitted at once.
+/// was found, or what `untried` says. A step of PyTorch's costs the host more than a launch, and keeps all others from
+/// being submitted at once.
 std::vector<Choice> with_the_rest(const search::Search& search, const std::vector<std::size_t>& fusions,
-                                  std::vector<Choice> choices, bool untried);
+                                  std::vector<Choice> choices, Untried untried);
 
 }  // namespace planish::session

@@ -137,6 +137,26 @@ def test_far_apart() -> None:
     assert not far_apart(torch.zeros(0), torch.zeros(0), 0)
 
 
+@pytest.mark.parametrize(("eager_error", "kind"), [(0.0, "wrong_when_timed"), (1e-4, "wrong_when_timed"), (0.04, None)])
+def test_timed_results_may_be_as_far_from_eager_as_eager_is_from_the_truth(table: Table, folder: Path, eager_error: float, kind: str | None) -> None:
+    table.add("ours", "shipped", folder)
+    inner = table.entries["ours"].module.forward
+
+    def rounded(x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = inner(x)
+        return out + 0.05 * out.square().mean().sqrt() * torch.randn_like(out)
+
+    table.entries["ours"].module.forward = rounded  # type: ignore[method-assign]
+    error = table.time(["ours"], QUICK, eager_error)["errors"].get("ours")
+    assert (error and error["kind"]) == kind
+
+
+def test_no_error_of_eagers_excuses_other_results(table: Table, folder: Path) -> None:
+    table.add("ours", "shipped", folder)
+    table.entries["ours"].module.forward = lambda x: torch.zeros_like(x)  # type: ignore[method-assign]
+    assert table.time(["ours"], QUICK, 10.0)["errors"]["ours"]["kind"] == "wrong_when_timed"
+
+
 def test_the_interval_holds_the_median_19_times_of_20() -> None:
     generator = torch.Generator().manual_seed(0)
     for n in (10, 25, 60):

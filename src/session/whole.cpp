@@ -1,0 +1,177 @@
+#include "session/whole.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "session/winners.h"
+
+namespace planish::session {
+namespace {
+
+/// Whether both are right and timed, and the first takes as long as the second, or longer.
+bool is_no_faster(const Evaluation& now, const Evaluation& before) {
+  return now.ok() && before.ok() && now.bench && before.bench && now.bench->median_ms >= before.bench->median_ms;
+}
+
+}  // namespace
+
+/// Ways that gained clearly are taken together first, the others one more at a time: a network has dozens. They are
+/// compared on one fresh seed, and what comes of it goes through the whole contract.
+Status WholeComposer::compose() {
+  PLANISH_CHECK(compose_with({}, true));
+  const auto standings = search_.standings(true);
+  std::vector<std::size_t> clear, others;
+  for (const std::size_t fusion : search_.close_fusions(true)) {
+    const search::FusionPlan& way = search_.fusions().all()[fusion];
+    if (way.whole) {
+      if (run_.cancelled()) break;
+      PLANISH_CHECK(compose_with({fusion}, true));
+      continue;
+    }
+    const double before = search::FusionPlans::replaced_ms(way, standings);
+    const bool gains = search_.fusions().gain(way, standings).value_or(0) > search::close_way * before;
+    (gains ? clear : others).push_back(fusion);
+  }
+  // What is not proved by the end of the time does not displace what is.
+  const Whole first = whole_;
+  auto refined = refine(first, std::move(clear), others);
+  if (!refined && first.evaluation.ok()) whole_ = first;
+  return refined;
+}
+
+/// Other ways to cut the task, and kernels for what PyTorch still runs, on one fresh seed; then the whole contract, of
+/// all of that, of the ways alone, and of neither.
+Status WholeComposer::refine(const Whole& first, std::vector<std::size_t> clear,
+                             const std::vector<std::size_t>& others) {
+  std::vector<std::size_t> fusions;
+  bool taken = false;
+  if (clear.size() > 1 && !run_.cancelled()) {
+    PLANISH_TRY(taken, compose_with(clear, false));
+    if (taken) fusions = std::exchange(clear, {});
+  }
+  clear.insert(clear.end(), others.begin(), others.end());
+  for (const std::size_t fusion : clear) {
+    if (run_.cancelled()) break;
+    fusions.push_back(fusion);
+    PLANISH_TRY(taken, compose_with(fusions, false));
+    if (!taken) fusions.pop_back();
+  }
+  const Whole cut = whole_;
+  PLANISH_TRY(const bool completed, complete());
+  if (completed) {
+    PLANISH_TRY(const bool better, proves_better_than(first));
+    if (better) return {};
+    whole_ = cut;
+  }
+  if (fusions.empty()) return {};
+  PLANISH_TRY(const bool better, proves_better_than(first));
+  if (!better) whole_ = first;
+  return {};
+}
+
+/// Whether the whole, as it is now, passes all of the contract, and is faster than it was where that passed.
+Result<bool> WholeComposer::proves_better_than(const Whole& first) {
+  PLANISH_TRY(auto proved, run_.evaluate(whole_.program, true));
+  if (!proved.ok()) {
+    run_.note(fmt::format("a program that seemed faster fails ({})", name(proved.outcome)));
+    return false;
+  }
+  if (is_no_faster(proved, first.evaluation)) return false;
+  whole_.evaluation = std::move(proved);
+  return true;
+}
+
+/// Tries kernels of ours in place of what PyTorch still runs, all at once, though none is faster by itself, or was
+/// tried: it is the whole that is right and faster, or not. True where that is the whole from now on, after one fresh
+/// seed.
+Result<bool> WholeComposer::complete() {
+  if (is_one_region() || whole_.used.contains(whole_task)) return false;  // that was measured
+  run_.begins();
+  std::vector<std::string> tried;
+  for (const Untried untried : {Untried::guessed, Untried::exact, Untried::none}) {
+    if (run_.cancelled()) break;
+    std::vector<Choice> choices = with_the_rest(search_, whole_.fusions, whole_.choices, untried);
+    if (choices.size() == whole_.choices.size()) continue;
+    Composed composed;
+    composed.used = whole_.used;  // what the whole fails with is among the choices, and stays PyTorch's
+    for (std::size_t i = whole_.choices.size(); i < choices.size(); ++i)
+      composed.used.emplace(choices[i].region, Form{choices[i].proposal, false});
+    std::map<std::string, coder::Proposal> chosen;
+    for (const auto& [region, form] : composed.used) chosen.emplace(region, form.proposal);
+    auto program = plan_.compose(chosen, planned_ways(), codegen::Packings::together);
+    if (!program || std::ranges::find(tried, *program) != tried.end()) continue;
+    tried.push_back(*program);
+    PLANISH_TRY(auto evaluation, run_.evaluate(*program, false));
+    if (!evaluation.ok() || is_no_faster(evaluation, whole_.evaluation)) continue;
+    composed.program = std::move(*program);
+    composed.evaluation = std::move(evaluation);
+    take(std::move(composed), std::move(choices), whole_.fusions);
+    return true;
+  }
+  return false;
+}
+
+/// True where this is the whole from now on. `full`: it has gone through the whole contract, not just through one fresh
+/// seed.
+Result<bool> WholeComposer::compose_with(const std::vector<std::size_t>& fusions, bool full) {
+  std::vector<Choice> choices = winners(search_, fusions);
+  if (choices.empty()) return false;
+  run_.begins();
+  PLANISH_TRY(auto composed, composed_of(choices, fusions, full));
+  for (const std::string& dropped : composed.dropped)
+    run_.note(fmt::format("region {} keeps its PyTorch form: the whole fails with it", dropped));
+  if (!composed.evaluation || !composed.evaluation->ok()) return false;
+  if (is_no_faster(*composed.evaluation, whole_.evaluation)) return false;
+  take(std::move(composed), std::move(choices), fusions);
+  return true;
+}
+
+Result<bool> WholeComposer::without_approximations() {
+  auto choices = exact_choices(whole_.choices);
+  if (!choices) return false;
+  PLANISH_TRY(auto composed, composed_of(*choices, whole_.fusions, true));
+  if (!composed.evaluation || !composed.evaluation->ok()) return false;
+  take(std::move(composed), std::move(*choices), whole_.fusions);
+  return true;
+}
+
+Result<Composed> WholeComposer::composed_of(const std::vector<Choice>& choices, const std::vector<std::size_t>& fusions,
+                                            bool full) {
+  // Of a task that is one region the whole contract has just been measured, with these kernels: one more fresh seed
+  // tells whether they are put together rightly. What ships goes through everything again in any case.
+  const bool contract = full && !(is_one_region() && fusions.empty());
+  const auto check = [this, contract](const std::string& program, bool asked) {
+    return run_.evaluate(program, asked && contract);
+  };
+  return compose_choices(plan_, planned(fusions), choices, check);
+}
+
+bool WholeComposer::is_one_region() const {
+  return std::ranges::any_of(plan_.regions(), &PlannedRegion::whole);
+}
+
+/// Ways of the search by their places in the plan.
+std::vector<std::size_t> WholeComposer::planned(const std::vector<std::size_t>& fusions) const {
+  std::vector<std::size_t> planned;
+  for (const std::size_t fusion : fusions) {
+    if (!search_.fusions().all()[fusion].whole) planned.push_back(setup_.planned_fusion(fusion));
+  }
+  return planned;
+}
+
+/// From here on this is the program of the whole.
+void WholeComposer::take(Composed composed, std::vector<Choice> choices, const std::vector<std::size_t>& fusions) {
+  whole_.program = std::move(composed.program);
+  whole_.evaluation = std::move(*composed.evaluation);
+  whole_.used = std::move(composed.used);
+  whole_.choices = std::move(choices);
+  whole_.fusions = fusions;
+  for (const auto& [region, form] : whole_.used) {
+    if (form.is_exact)
+      run_.note(fmt::format("region {} is used without approximations: the whole fails with them", region));
+  }
+}
+
+}  // namespace planish::session
