@@ -25,6 +25,7 @@ struct Attributes {
   cu::LaunchAttribute list[2]{};
   unsigned int count = 0;
 
+  Attributes() = default;
   explicit Attributes(const Step& step);
 };
 

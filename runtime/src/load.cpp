@@ -26,6 +26,17 @@ Status plan_runs(prt_program* program) {
   return {};
 }
 
+/// Where the driver does not take the kernel, copies stay copies.
+Status plan_joint_copies(prt_program* program) {
+  auto found = find_joint_copies(program->document, program->runs);
+  if (found.empty()) return {};
+  const cu::Current current(*program->driver, *program->gpu);
+  PRT_CHECK(current.status());
+  program->copy_kernel = copy_kernel(*program->driver, *program->gpu);
+  if (program->copy_kernel != nullptr) program->joint_copies = std::move(found);
+  return {};
+}
+
 Status load(int device, std::string_view json, const char* const* binaries, int n_binaries, prt_program* out) {
   PRT_TRY(out->document, parse_document(json));
   const int n = static_cast<int>(out->document.kernels.size());
@@ -43,6 +54,7 @@ Status load(int device, std::string_view json, const char* const* binaries, int 
   if (device >= 0) {
     PRT_TRY(out->driver, cu::driver());
     PRT_TRY(out->gpu, cu::gpu(device));
+    PRT_CHECK(plan_joint_copies(out));
   }
   out->kernels.resize(static_cast<std::size_t>(n));
   for (int i = 0; i < n; ++i) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "copies.h"
 #include "document.h"
 #include "driver.h"
 #include "replay.h"
@@ -42,8 +43,10 @@ struct prt_program {
   planish::rt::Document document;
   planish::rt::Layout layout;
   std::vector<planish::rt::LoadedKernel> kernels;
-  planish::rt::OpenMp openmp;           ///< of the CPU's kernels
-  std::vector<planish::rt::Runs> runs;  ///< by step; only copy and set have any
+  planish::rt::OpenMp openmp;                          ///< of the CPU's kernels
+  std::vector<planish::rt::Runs> runs;                 ///< by step; only copy and set have any
+  std::vector<planish::rt::JointCopies> joint_copies;  ///< CUDA alone; empty where there is no kernel for them
+  planish::rt::cu::Function copy_kernel = nullptr;
   const planish::rt::cu::Driver* driver = nullptr;
   const planish::rt::cu::Gpu* gpu = nullptr;
   std::mutex mutex;

@@ -86,15 +86,47 @@ struct Replay::Graph {
 std::unique_ptr<Replay> Replay::make(const prt_program& program) {
   const char* wish = std::getenv("PLANISH_GRAPH");
   const std::string_view text = wish == nullptr ? "auto" : wish;
-  const auto& steps = program.document.steps;
-  const bool launches_only = std::ranges::all_of(steps, [](const Step& step) { return step.kind == StepKind::launch; });
-  if (text == "0" || program.driver == nullptr || steps.size() < 2 || !launches_only ||
-      !driver_has_graphs(*program.driver))
-    return nullptr;
-  return std::unique_ptr<Replay>(new Replay(program, text == "1" ? Way::graph : Way::measuring));
+  if (text == "0" || program.driver == nullptr || !driver_has_graphs(*program.driver)) return nullptr;
+  std::vector<Unit> units = units_of(program);
+  if (units.size() < 2) return nullptr;
+  return std::unique_ptr<Replay>(new Replay(program, std::move(units), text == "1" ? Way::graph : Way::measuring));
 }
 
-Replay::Replay(const prt_program& program, Way way) : program_(program), way_(way) {}
+std::vector<Replay::Unit> Replay::units_of(const prt_program& program) {
+  std::vector<Unit> out;
+  const auto& steps = program.document.steps;
+  auto joint = program.joint_copies.begin();
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    if (joint != program.joint_copies.end() && static_cast<std::size_t>(joint->first) == s) {
+      out.push_back({nullptr, &*joint});
+      s += static_cast<std::size_t>(joint->count) - 1;
+      ++joint;
+    } else if (steps[s].kind == StepKind::launch) {
+      out.push_back({&steps[s], nullptr});
+    } else {
+      return {};
+    }
+  }
+  return out;
+}
+
+template <typename Body>
+Status Replay::with_node(const prt_program& program, const Unit& unit, void* const* pointers, std::uint64_t base,
+                         const Body& body) {
+  if (unit.copies != nullptr) {
+    CopyLaunch copies;
+    PRT_CHECK(copies.gather(program, *unit.copies, pointers, base));
+    body(copies.node(), copies.words(), copies.count(), unit.step);
+  } else {
+    Arguments arguments;
+    PRT_CHECK(arguments.gather(program, *unit.step, pointers, base));
+    body(node_of(program, *unit.step, arguments), arguments.addresses, unit.step->args.size(), unit.step);
+  }
+  return {};
+}
+
+Replay::Replay(const prt_program& program, std::vector<Unit> units, Way way)
+    : program_(program), units_(std::move(units)), way_(way) {}
 Replay::~Replay() = default;
 
 Status Replay::run(prt_program* program, void* const* pointers, cu::Stream stream) {
@@ -146,17 +178,18 @@ Result<bool> Replay::launch_graph(prt_program* program, void* const* pointers, c
   const cu::Driver& d = *program->driver;
   PRT_TRY(Graph * graph, graph_for(program, pointers, base, stream));
   if (graph == nullptr) return false;
-  for (std::size_t k = 0; k < graph->nodes.size(); ++k) {
-    const Step& step = program->document.steps[k];
-    Arguments arguments;
-    PRT_CHECK(arguments.gather(*program, step, pointers, base));
+  bool patched = true;
+  for (std::size_t k = 0; k < units_.size() && patched; ++k) {
     std::vector<std::uint64_t>& last = graph->addresses[k];
-    const std::size_t bytes = step.args.size() * sizeof(std::uint64_t);
-    if (bytes == 0 || std::memcmp(last.data(), arguments.addresses, bytes) == 0) continue;
-    const cu::KernelNode node = node_of(*program, step, arguments);
-    if (refused(d.graph_patch(graph->exec, graph->nodes[k], &node), "patching a graph")) return false;
-    std::memcpy(last.data(), arguments.addresses, bytes);
+    const auto patch = [&](const cu::KernelNode& node, const std::uint64_t* words, std::size_t count, const Step*) {
+      const std::size_t bytes = count * sizeof(std::uint64_t);
+      if (bytes == 0 || std::memcmp(last.data(), words, bytes) == 0) return;
+      patched = !refused(d.graph_patch(graph->exec, graph->nodes[k], &node), "patching a graph");
+      if (patched) std::memcpy(last.data(), words, bytes);
+    };
+    PRT_CHECK(with_node(*program, units_[k], pointers, base, patch));
   }
+  if (!patched) return false;
   return !refused(d.graph_launch(graph->exec, stream), "launching a graph");
 }
 
@@ -172,23 +205,25 @@ Result<Replay::Graph*> Replay::graph_for(prt_program* program, void* const* poin
   made->driver = &d;
   made->stream = stream;
   if (refused(d.graph_create(&made->graph, 0), "making a graph")) return nullptr;
-  for (const Step& step : program->document.steps) {
-    Arguments arguments;
-    PRT_CHECK(arguments.gather(*program, step, pointers, base));
-    const cu::KernelNode node = node_of(*program, step, arguments);
-    const cu::GraphNode before = made->nodes.empty() ? nullptr : made->nodes.back();
-    cu::GraphNode added = nullptr;
-    // One after the other: temporaries of different steps may share memory.
-    if (refused(d.graph_add_kernel(&added, made->graph, &before, made->nodes.empty() ? 0 : 1, &node),
-                "adding a kernel to a graph"))
-      return nullptr;
-    const Attributes attributes(step);
-    for (unsigned int i = 0; i < attributes.count; ++i) {
-      const cu::LaunchAttribute& one = attributes.list[i];
-      if (refused(d.graph_set_attribute(added, one.id, &one.value), "an attribute of a graph's kernel")) return nullptr;
-    }
-    made->nodes.push_back(added);
-    made->addresses.emplace_back(arguments.addresses, arguments.addresses + step.args.size());
+  bool whole = true;
+  for (const Unit& unit : units_) {
+    const auto add = [&](const cu::KernelNode& node, const std::uint64_t* words, std::size_t count, const Step* step) {
+      const cu::GraphNode before = made->nodes.empty() ? nullptr : made->nodes.back();
+      cu::GraphNode added = nullptr;
+      // One after the other: temporaries of different steps may share memory.
+      whole = !refused(d.graph_add_kernel(&added, made->graph, &before, made->nodes.empty() ? 0 : 1, &node),
+                       "adding a kernel to a graph");
+      if (!whole) return;
+      const Attributes attributes = step != nullptr ? Attributes(*step) : Attributes();
+      for (unsigned int i = 0; i < attributes.count && whole; ++i) {
+        const cu::LaunchAttribute& one = attributes.list[i];
+        whole = !refused(d.graph_set_attribute(added, one.id, &one.value), "an attribute of a graph's kernel");
+      }
+      made->nodes.push_back(added);
+      made->addresses.emplace_back(words, words + count);
+    };
+    PRT_CHECK(with_node(*program, unit, pointers, base, add));
+    if (!whole) return nullptr;
   }
   if (refused(d.graph_instantiate(&made->exec, made->graph, 0), "instantiating a graph")) return nullptr;
   graphs_.push_back(std::move(made));

@@ -40,6 +40,17 @@ Status launch(prt_program* program, const Step& step, void* const* pointers, std
   return cu::check(code, ("launching `" + program->document.kernels[k].entry + "`").c_str(), "launch_failed");
 }
 
+Status launch_copies(const prt_program& program, const JointCopies& group, void* const* pointers, std::uint64_t base,
+                     cu::Stream stream) {
+  CopyLaunch copies;
+  PRT_CHECK(copies.gather(program, group, pointers, base));
+  const cu::KernelNode node = copies.node();
+  const cu::Code code =
+      program.driver->launch(node.function, node.grid[0], node.grid[1], node.grid[2], node.block[0], node.block[1],
+                             node.block[2], node.shared_bytes, stream, node.params, nullptr);
+  return cu::check(code, "copy steps", "launch_failed");
+}
+
 }  // namespace
 
 Attributes::Attributes(const Step& step) {
@@ -74,7 +85,14 @@ Status Arguments::gather(const prt_program& program, const Step& step, void* con
 Status run_cuda(prt_program* program, void* const* pointers, int first, int last, cu::Stream stream) {
   PRT_TRY(const std::uint64_t base, workspace(program, pointers, stream));
   const cu::Driver& d = *program->driver;
+  auto joint = program->joint_copies.begin();
   for (int s = first; s < last; ++s) {
+    while (joint != program->joint_copies.end() && joint->first < s) ++joint;
+    if (joint != program->joint_copies.end() && joint->first == s && s + joint->count <= last) {
+      PRT_CHECK(launch_copies(*program, *joint, pointers, base, stream));
+      s += joint->count - 1;
+      continue;
+    }
     const Step& step = program->document.steps[static_cast<std::size_t>(s)];
     if (step.kind == StepKind::launch) {
       PRT_CHECK(launch(program, step, pointers, base, stream));

@@ -39,10 +39,20 @@ bool may_write(std::uint64_t at) {
 /// Blocks that this device runs at the same time.
 constexpr unsigned held_blocks = 264;
 
+constexpr const char* copies = "planish_copies";
+constexpr std::size_t copy_words = 384;  ///< of its table: from, to, bytes in each row
+
 /// affine(x, y, n), fault(), ecc(), gone() (the device fails), cluster(y, 16): y[0] = cluster size, and 100 more in a
-/// cooperative launch.
-cu::Code execute(FakeFunction* f, void** params, unsigned shared, unsigned cluster, unsigned together = 0) {
+/// cooperative launch; planish_copies(table), from the last row to the first, as rows may not depend on each other.
+cu::Code execute(FakeFunction* f, void** params, unsigned shared, unsigned cluster, unsigned rows,
+                 unsigned together = 0) {
   if (sticky != 0) return sticky;
+  if (f->name == copies) {
+    const auto* table = static_cast<const std::uint64_t*>(params[0]);
+    for (unsigned r = rows; r-- > 0;)
+      std::memcpy(reinterpret_cast<void*>(table[3 * r + 1]), reinterpret_cast<void*>(table[3 * r]), table[3 * r + 2]);
+    return 0;
+  }
   if (together > held_blocks) return 720;
   if (static_cast<int>(shared) > f->max_dynamic_shared || (cluster > 8 && f->non_portable == 0)) return 1;
   if (f->name == "fault" || f->name == "ecc" || f->name == "gone") {
@@ -82,6 +92,11 @@ void keep(FakeNode* node, const cu::KernelNode& kernel) {
   const std::string& name = reinterpret_cast<FakeFunction*>(kernel.function)->name;
   const std::size_t count = name == "affine" ? 3 : name == "cluster" ? 1 : 0;
   node->kernel = kernel;
+  if (name == copies) {
+    const auto* table = static_cast<const std::uint64_t*>(kernel.params[0]);
+    node->values.assign(table, table + copy_words);
+    return;
+  }
   node->values.resize(count);
   for (std::size_t i = 0; i < count; ++i) std::memcpy(&node->values[i], kernel.params[i], sizeof(std::uint64_t));
 }
@@ -90,7 +105,7 @@ cu::Code execute(FakeNode& node) {
   std::vector<void*> params;
   for (std::uint64_t& value : node.values) params.push_back(&value);
   return execute(reinterpret_cast<FakeFunction*>(node.kernel.function), params.data(), node.kernel.shared_bytes,
-                 node.cluster, node.cooperative ? node.kernel.grid[0] : 0);
+                 node.cluster, node.kernel.grid[1], node.cooperative ? node.kernel.grid[0] : 0);
 }
 
 /// The host time that a test wants a call to take.
@@ -112,6 +127,8 @@ cu::Code fill(cu::DevicePtr at, T value, std::size_t n) {
 
 extern "C" {
 #define API __attribute__((visibility("default")))
+/// Without a graph, and without attributes.
+API int fake_launches = 0;
 API cu::Code cuInit(unsigned) {
   return 0;
 }
@@ -235,7 +252,8 @@ API cu::Code cuModuleUnload(cu::Module) {
 }
 API cu::Code cuModuleGetFunction(cu::Function* f, cu::Module, const char* name) {
   const std::string n = name;
-  if (n != "affine" && n != "fault" && n != "cluster" && n != "ecc" && n != "gone") return 500;
+  if (n == copies && std::getenv("FAKE_NO_COPIES") != nullptr) return 500;
+  if (n != copies && n != "affine" && n != "fault" && n != "cluster" && n != "ecc" && n != "gone") return 500;
   return *f = reinterpret_cast<cu::Function>(new FakeFunction{n}), 0;
 }
 API cu::Code cuFuncGetAttribute(int* v, int a, cu::Function) {
@@ -256,10 +274,11 @@ API cu::Code cuFuncGetParamInfo(cu::Function f, std::size_t i, std::size_t* offs
   const std::size_t count = name == "affine" ? 3 : name == "cluster" ? 1 : 0;
   return *offset = i * 8, *size = 8, i < count ? 0 : 1;
 }
-API cu::Code cuLaunchKernel(cu::Function f, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared,
-                            cu::Stream, void** params, void**) {
+API cu::Code cuLaunchKernel(cu::Function f, unsigned, unsigned rows, unsigned, unsigned, unsigned, unsigned,
+                            unsigned shared, cu::Stream, void** params, void**) {
   spend("FAKE_LAUNCH_US");
-  return execute(reinterpret_cast<FakeFunction*>(f), params, shared, 1);
+  ++fake_launches;
+  return execute(reinterpret_cast<FakeFunction*>(f), params, shared, 1, rows);
 }
 API cu::Code cuLaunchKernelEx(const cu::LaunchConfig* c, cu::Function f, void** params, void**) {
   unsigned cluster = 1, together = 0;
@@ -272,7 +291,7 @@ API cu::Code cuLaunchKernelEx(const cu::LaunchConfig* c, cu::Function f, void** 
     else
       return 1;
   }
-  return execute(reinterpret_cast<FakeFunction*>(f), params, c->shared_bytes, cluster, together);
+  return execute(reinterpret_cast<FakeFunction*>(f), params, c->shared_bytes, cluster, c->grid[1], together);
 }
 /// What tests ask: how often a graph was launched, how many of its nodes were patched; and what they set.
 API int fake_graph_launches = 0, fake_graph_patches = 0;
