@@ -1,12 +1,17 @@
 #include "codegen/contraction/sliding.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <iterator>
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
+#include "codegen/compiled.h"
 #include "codegen/contraction/cuda_contraction.h"
 #include "codegen/contraction/product.h"
 #include "codegen/contraction_samples.h"
@@ -271,6 +276,50 @@ TEST_CASE("every convolution has seeds of one and of three products, each legal 
       CHECK(emitted->after.size() + 1 == launches);
       CHECK(emit(sample.kernel, h200(), genome)->source == emitted->source);
     }
+  }
+}
+
+TEST_CASE("weights are packed channel by channel, of each its taps, and every chunk of a row once") {
+  std::set<std::string> orders;
+  std::string text = "#define TC_FN static\n";
+  std::vector<int> counts;
+  for (const auto& sample : convolution_samples(true)) {
+    for (const Genome& genome : seeds(sample.kernel, h200())) {
+      const auto emitted = emit(sample.kernel, h200(), genome);
+      REQUIRE(emitted);
+      std::vector<std::string> sources{emitted->source};
+      for (const auto& stage : emitted->after) sources.push_back(stage.source);
+      for (const std::string& source : sources) {
+        const std::size_t begin = source.find("TC_FN int tc_chunk(int number) {"), bound = source.find("number < ");
+        if (begin == std::string::npos) continue;
+        REQUIRE(bound != std::string::npos);
+        const int count = std::stoi(source.substr(bound + 9));
+        const std::string order = source.substr(begin, source.find("\n}\n", begin) + 3 - begin);
+        if (!orders.insert(order + std::to_string(count)).second) continue;
+        text += fmt::format(
+            "namespace order{} {{ {} }}\nextern \"C\" int chunk{}(int n) {{ return order{}::tc_chunk(n); }}\n",
+            counts.size(), order, counts.size(), counts.size());
+        counts.push_back(count);
+      }
+    }
+  }
+  CHECK(counts.size() > 5);
+  const Compiled compiled(text, "-O1 -w -std=c++20");
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    auto* chunk = compiled.function<int(int)>(fmt::format("chunk{}", i).c_str());
+    std::set<int> found;
+    int none = 0;
+    for (int number = 0; number < counts[i]; ++number) {
+      const int at = chunk(number);
+      if (at < 0)
+        ++none;
+      else
+        CHECK_MESSAGE(found.insert(at).second, "a chunk twice");
+    }
+    REQUIRE(!found.empty());
+    CHECK(*found.begin() == 0);
+    CHECK(*found.rbegin() + 1 == static_cast<int>(found.size()));
+    CHECK(none < static_cast<int>(found.size()));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 
 #include "codegen/contraction/main_loop.h"
@@ -76,6 +77,72 @@ void print_place_in_strips(PlaceWriter& writer, const Columns& columns, const Ti
   writer.line(fmt::format("const bool none = unit >= {};", plan.strips * each));
   writer.line(fmt::format("const int tap = strip / {} * {} + within % {};", runs, columns.taps, columns.taps));
   writer.line(fmt::format("k = (strip % {} * {} + within / {}) * 8;", runs, plan.strip_chunks, columns.taps));
+}
+
+/// The order in which threads side by side take the chunks of a packed row: as they lie there, or, where the factor's
+/// memory runs along the taps of a channel, by channels and of each its taps. What 9 taps of 8 channels hold lies side
+/// by side, and read tap after tap each load would take a sector of its own for one element.
+struct Order {
+  std::int64_t count = 0;  ///< numbers, some of which may stand for no chunk
+  bool by_channel = false;
+};
+
+/// The smallest distance in memory that one of `variables` moves any load of the factor; 0 where none does, or where
+/// some index is no sum of them.
+std::int64_t least_stride(const Kernel& kernel, int root, const std::vector<int>& variables) {
+  std::int64_t least = 0;
+  for (const int id : printing::closure(kernel, std::vector<int>{root}, [](int) { return false; })) {
+    const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+    if (node.op != Op::load) continue;
+    if (!node.index.is_affine()) return 0;
+    for (const int variable : variables) {
+      const std::int64_t stride = std::abs(node.index.coefficient_of(variable));
+      if (stride > 0 && (least == 0 || stride < least)) least = stride;
+    }
+  }
+  return least;
+}
+
+/// Strips of a row with its stages' zeros, and of those with the same channels how many there may be.
+struct Strips {
+  std::int64_t all = 0, runs = 0, groups = 0, each = 0, zeros = 0;
+  Strips(const Columns& columns, const TilePlan& plan, std::int64_t depth)
+      : all(depth / plan.bk * plan.strips),
+        runs(columns.chunks / plan.strip_chunks),
+        groups((all + runs - 1) / runs),
+        each(std::int64_t{plan.strip_chunks} * columns.taps),
+        zeros(plan.bk / 8 - plan.strips * each) {}
+  /// Numbers that stand for strips, the rest of a stage behind them.
+  std::int64_t numbers() const { return runs * groups * each; }
+};
+
+Order order_of(const Kernel& kernel, int root, const Sum& sum, const Columns* columns, const TilePlan& plan,
+               std::int64_t depth) {
+  const Order packed{depth / 8, false};
+  if (columns == nullptr || sum.slow_count == 1 || columns->chunks % plan.strip_chunks != 0) return packed;
+  const std::int64_t taps = least_stride(kernel, root, sum.slow), channels = least_stride(kernel, root, sum.fast);
+  if (taps == 0 || taps >= channels) return packed;
+  const Strips strips(*columns, plan, depth);
+  return {strips.numbers() + depth / plan.bk * strips.zeros, true};
+}
+
+/// tc_chunk(): the place in a packed row of what comes `number`th; -1 for none.
+void print_order(PlaceWriter& writer, const Columns& columns, const TilePlan& plan, std::int64_t depth) {
+  const Strips strips(columns, plan, depth);
+  const std::int64_t stage = plan.bk / 8;
+  writer.open("TC_FN int tc_chunk(int number) {");
+  if (strips.zeros > 0) {
+    writer.line(fmt::format("const int zero = number - {};", strips.numbers()));
+    writer.line(fmt::format("if (zero >= 0) return zero / {0} * {1} + {2} + zero % {0};", strips.zeros, stage,
+                            plan.strips * strips.each));
+  }
+  writer.line(fmt::format("const int within = number % {0}, group = number / {0} % {1};", columns.taps, strips.groups));
+  writer.line(fmt::format("const int chunk = number / {};", columns.taps * strips.groups));
+  writer.line(fmt::format("const int strip = group * {} + chunk / {};", strips.runs, plan.strip_chunks));
+  if (strips.groups * strips.runs > strips.all) writer.line(fmt::format("if (strip >= {}) return -1;", strips.all));
+  writer.line(fmt::format("return strip / {0} * {1} + strip % {0} * {2} + chunk % {3} * {4} + within;", plan.strips,
+                          stage, strips.each, plan.strip_chunks, columns.taps));
+  writer.close();
 }
 
 /// tc_values(): eight values of a row, from column k on; zeros outside.
@@ -164,7 +231,7 @@ namespace {
 class PackingPrinter {
  public:
   PackingPrinter(const Kernel& kernel, const Contraction& c, Operand operand, const TilePlan& plan, std::int64_t rows,
-                 std::int64_t depth, Notes notes)
+                 std::int64_t depth, const Sliding* beside, const Columns* columns, Notes notes)
       : kernel_(kernel),
         c_(c),
         operand_(operand),
@@ -172,19 +239,23 @@ class PackingPrinter {
         rows_(rows),
         depth_(depth),
         notes_(notes),
+        columns_(columns),
+        sum_(sum_of(c, beside)),
+        order_(order_of(kernel, operand == Operand::a ? c.first : c.second, sum_, columns, plan, depth)),
         splits_(parts(plan) == 2),
         joint_(plan.scheme == Scheme::joint ? "_joint" : ""),
         scaled_(scales(plan)),
-        sharing_(share_of(depth / 8, rows / 8 * (is_shared(kernel, c, operand) ? 1 : c.batches))),
+        sharing_(share_of(order_.count, rows / 8 * (is_shared(kernel, c, operand) ? 1 : c.batches))),
         root_{operand == Operand::a ? c.first : c.second},
         writer_(kernel) {}
 
-  Packing print(const Sliding* beside, const Columns* columns) {
+  Packing print() {
     describe();
     writer_.out = place_prelude() + std::string(machine_text()) + std::string(packing_text()) +
                   std::string(scaled_ ? scaling_text() : "");
     writer_.line("// ---- kernel ----");
-    print_values(writer_, kernel_, c_, operand_, sum_of(c_, beside), columns, plan_);
+    print_values(writer_, kernel_, c_, operand_, sum_, columns_, plan_);
+    if (order_.by_channel) print_order(writer_, *columns_, plan_, depth_);
     head();
     if (!scaled_) {
       sweep(true, [&] { round(""); });
@@ -255,16 +326,23 @@ class PackingPrinter {
   }
 
   void each_held(const std::function<void()>& body) {
-    const std::int64_t chunks = depth_ / 8, step = sharing_.each() / 8;
+    const std::int64_t step = sharing_.each() / 8;
     writer_.line("#pragma unroll");
     writer_.open(fmt::format("for (int i = 0; i < {}; ++i) {{", sharing_.held));
+    const std::string_view name = order_.by_channel ? "number" : "chunk";
     writer_.line(
         fmt::format("const int own = (int)threadIdx.x{} / 8 + (at + i) * "
-                    "{}, chunk = part * {} + own;",
-                    within(), step, sharing_.share));
-    const bool ragged = sharing_.trips * step != sharing_.share || sharing_.share * sharing_.blocks != chunks;
-    if (ragged) writer_.open(fmt::format("if (own < {} && chunk < {}) {{", sharing_.share, chunks));
+                    "{}, {} = part * {} + own;",
+                    within(), step, name, sharing_.share));
+    const bool ragged = order_.by_channel || sharing_.trips * step != sharing_.share ||
+                        sharing_.share * sharing_.blocks != order_.count;
+    if (ragged) writer_.open(fmt::format("if (own < {} && {} < {}) {{", sharing_.share, name, order_.count));
+    if (order_.by_channel) {
+      writer_.line("const int chunk = tc_chunk(number);");
+      writer_.open("if (chunk >= 0) {");
+    }
     body();
+    if (order_.by_channel) writer_.close();
     if (ragged) writer_.close();
     writer_.close();
   }
@@ -345,6 +423,9 @@ class PackingPrinter {
   const TilePlan& plan_;
   const std::int64_t rows_, depth_;
   const Notes notes_;
+  const Columns* const columns_;  ///< null where the other factor does not slide
+  const Sum sum_;
+  const Order order_;
   const bool splits_;
   const std::string_view joint_;  ///< what functions of the scheme have behind their names
   const bool scaled_;
@@ -359,7 +440,7 @@ class PackingPrinter {
 Packing print_packing(const Kernel& kernel, const Contraction& c, Operand operand, const TilePlan& plan,
                       std::int64_t rows, std::int64_t depth, const Sliding* beside, const Columns* columns,
                       Notes notes) {
-  return PackingPrinter(kernel, c, operand, plan, rows, depth, notes).print(beside, columns);
+  return PackingPrinter(kernel, c, operand, plan, rows, depth, beside, columns, notes).print();
 }
 
 }  // namespace planish::codegen::contraction
