@@ -105,9 +105,16 @@ def submitting(way: str) -> Iterator[None]:
             os.environ["PLANISH_GRAPH"] = before
 
 
-def executor(document: dict[str, Any], folder: Path, way: str = "auto") -> Executor:
+def changing(length: int, elements: int, targets: int) -> dict[str, Any]:
+    """A chain whose result also becomes the new value of `targets` buffers of the caller's."""
+    document = chain(length, elements)
+    document["outputs"] += [{"buffer": length, "kind": "mutate_buffer", "target": f"s{k}"} for k in range(targets)]
+    return document
+
+
+def executor(document: dict[str, Any], folder: Path, way: str = "auto", effects: list[dict[str, Any]] | None = None) -> Executor:
     with submitting(way):
-        return Executor(document, [str(cubin(folder))] * len(document["kernels"]), lambda name: b"", runtime(), "cuda")
+        return Executor(document, [str(cubin(folder))] * len(document["kernels"]), lambda name: b"", runtime(), "cuda", effects)
 
 
 def has_gpu() -> bool:

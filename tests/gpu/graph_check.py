@@ -19,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
-from device_programs import chain, executor, has_gpu
+from device_programs import chain, changing, executor, has_gpu
 
 ELEMENTS = 1 << 16
 FAILED: list[str] = []
@@ -127,6 +127,20 @@ def clusters(folder: Path, way: str) -> None:
     check(f"{way}: clusters of four", good, str(made.submission()))
 
 
+def changes(folder: Path, way: str) -> None:
+    """Values that are copied to the caller's buffers, many and few, large and small, with a tail of bytes."""
+    for elements, targets in ((1, 200), (1001, 130), (ELEMENTS, 3), (5_000_001, 2)):
+        made = executor(changing(3, elements, targets), folder, way, effects=[])
+        states = [torch.zeros(elements, device="cuda") for _ in range(targets)]
+        good = True
+        for k in range(30):
+            x = torch.full((elements,), float(k), device="cuda")
+            y = made.run([x, *states])[0]
+            good = good and torch.equal(y, expected(x, 3)) and all(torch.equal(s, y) for s in states)
+            states[k % targets] = torch.zeros(elements, device="cuda")  # at another address
+        check(f"{way}: {targets} buffers of {elements} elements changed", good, str(made.submission()))
+
+
 def block(call: Callable[[int], Any], calls: int) -> float:
     for k in range(4):
         call(k)
@@ -199,9 +213,13 @@ def main() -> int:
             captured(folder, way, 1)
             captured(folder, way, 40)
             clusters(folder, way)
+            changes(folder, way)
         used = executor(chain(3, ELEMENTS), folder, "1")
         used.run([data(1)])
         check("a graph is what ran when it was asked for", used.submission()["way"] == "graph", str(used.submission()))
+        used = executor(changing(3, 1000, 60), folder, "1", effects=[])
+        used.run([data(1)[:1000], *(torch.zeros(1000, device="cuda") for _ in range(60))])
+        check("a program that changes buffers is one graph as well", used.submission()["way"] == "graph", str(used.submission()))
         rows = costs(folder)
         if options.json:
             options.json.write_text(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "host_us": rows}, indent=1))
