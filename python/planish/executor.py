@@ -489,12 +489,16 @@ class Executor:
         self._bound = [(p, b.buffer, b.buffer in native and 0 not in b.shape) for p, b in enumerate(self.bindings) if b.buffer >= 0]
         self._bound_native = [(p, b) for p, b, used in self._bound if used]
         self._empty_native = [b for b in native if 0 in self._shapes[b]]
+        # New values that are copied to their targets and that nobody else sees are temporaries: a network in training mode has some
+        # hundred, and a tensor for each takes the host longer than all launches.
+        seen = {o["buffer"] for o in self._outputs if o["kind"] == "user" and "buffer" in o} | touched_by_aten
+        copied = {e.value for e in self.effects if e.native and not e.direct} - seen
         # Tensors made before the first step: outputs that kernels write.
         fresh = {i for i in native if self._buffers[i]["role"] in ("output", "temp") and i not in defined_by_aten}
         self._fresh = [
             (i, self._shapes[i], self._strides[i], self._dtypes[i], 0 not in self._shapes[i])
             for i in sorted(fresh)
-            if self._buffers[i]["role"] == "output" or i in returned
+            if (self._buffers[i]["role"] == "output" or i in returned) and i not in copied
         ]
         early = {f[0] for f in self._fresh}
         arena_only = fresh - touched_by_aten - early
@@ -772,7 +776,8 @@ class Executor:
 
     def execute(self, tensors: Sequence[Tensor], into: dict[int, Tensor] | None = None) -> list[Any]:
         """Runs the steps without changing anything of the caller's, and returns the environment: the tensor of each buffer in
-        `output_buffers` at its index. Kernels write outputs straight into the tensors of `into`, where it has one."""
+        `output_buffers` at its index (where this was made with effects, None for values that are nothing else). Kernels write outputs
+        straight into the tensors of `into`, where it has one."""
         return self._run(tensors, into, self._actions)
 
     def _run(self, tensors: Sequence[Tensor], into: dict[int, Tensor] | None, actions: list[_Action]) -> list[Any]:

@@ -414,6 +414,33 @@ def get_inputs():
 
 
 @torch.no_grad()
+def test_new_values_that_nobody_else_sees_are_temporaries(tmp_path: Path) -> None:
+    from planish import rt
+
+    targets = 20
+    buffers = [buffer("input", [4], user(0)), buffer("output", [4])]
+    steps = [launch(0, *[{"buffer": i} for i in (0, 0, 1)])]
+    outputs = [{"buffer": 1, "kind": "user"}]
+    for k in range(targets):  # each reads its target where it writes the new value, which is copied therefore
+        buffers += [buffer("state", [4], state(f"s{k}")), buffer("output", [4])]
+        steps.append(launch(0, *[{"buffer": i} for i in (0, 2 * k + 2, 2 * k + 3)]))
+        outputs.append({"buffer": 2 * k + 3, "kind": "mutate_buffer", "target": f"s{k}"})
+    outputs.append({"buffer": 3, "kind": "user"})  # the first one is seen as well
+    made = executor.Executor(program(buffers, steps, outputs, [ADD]), build([ADD], tmp_path), "", rt.find_library(), "cpu", [])
+    assert all(e.native and not e.direct for e in made.effects)
+    direct = made.direct()
+    assert direct is not None and [f[0] for f in direct["fresh"]] == [1, 3]
+    x, sums = torch.randn(4), [torch.full((4,), float(k)) for k in range(targets)]
+    for call in range(1, 4):
+        doubled, first = made.run([x, *sums])
+        torch.testing.assert_close(doubled, 2 * x)
+        for k, total in enumerate(sums):
+            torch.testing.assert_close(total, k + call * x)
+        torch.testing.assert_close(first, sums[0])
+        assert first.data_ptr() != sums[0].data_ptr()
+
+
+@torch.no_grad()
 def test_a_live_module_keeps_its_buffers(tmp_path: Path) -> None:
     folder = made("in C", tmp_path)
     live = type(load(folder)).__mro__[1]()
