@@ -490,8 +490,10 @@ class Executor:
         self._bound_native = [(p, b) for p, b, used in self._bound if used]
         self._empty_native = [b for b in native if 0 in self._shapes[b]]
         # New values that are copied to their targets and that nobody else sees are temporaries: a network in training mode has some
-        # hundred, and a tensor for each takes the host longer than all launches.
+        # hundred, and a tensor for each takes the host longer than all launches. What a copy of the program's own makes is none: the
+        # runtime may join that copy with others, which then read what lay in its memory before.
         seen = {o["buffer"] for o in self._outputs if o["kind"] == "user" and "buffer" in o} | touched_by_aten
+        seen |= {e.value for e in self.effects if not e.native} | {step["to"] for step in self._steps if step["kind"] == "copy"}
         copied = {e.value for e in self.effects if e.native and not e.direct} - seen
         # Tensors made before the first step: outputs that kernels write.
         fresh = {i for i in native if self._buffers[i]["role"] in ("output", "temp") and i not in defined_by_aten}

@@ -149,15 +149,16 @@ cu::Function copy_kernel(const cu::Driver& driver, const cu::Gpu& gpu) {
   static std::array<Made, 64> made;
   const std::lock_guard lock(mutex);
   Made& here = made[static_cast<std::size_t>(gpu.ordinal)];
-  if (std::exchange(here.tried, true)) return here.function;
+  if (here.tried) return here.function;
   cu::Module module = nullptr;
   cu::Function function = nullptr;
-  if (driver.module_load(&module, copying_text) != cu::success ||
-      driver.module_function(&function, module, "planish_copies") != cu::success)
-    return nullptr;
-  if (driver.func_load != nullptr && driver.func_load(function) != cu::success) return nullptr;
-  here.function = function;
-  return function;
+  cu::Code code = driver.module_load(&module, copying_text);
+  if (code == cu::success) code = driver.module_function(&function, module, "planish_copies");
+  if (code == cu::success && driver.func_load != nullptr) code = driver.func_load(function);
+  if (code != cu::success && module != nullptr) driver.module_unload(module);
+  if (code == cu::success) here.function = function;
+  here.tried = code != cu::out_of_memory;  // which says nothing of the next time
+  return here.function;
 }
 
 }  // namespace planish::rt

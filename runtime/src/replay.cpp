@@ -101,6 +101,8 @@ std::vector<Replay::Unit> Replay::units_of(const prt_program& program) {
       out.push_back({nullptr, &*joint});
       s += static_cast<std::size_t>(joint->count) - 1;
       ++joint;
+    } else if (steps[s].kind == StepKind::copy && program.runs[s].count == 0) {
+      continue;  // of nothing
     } else if (steps[s].kind == StepKind::launch) {
       out.push_back({&steps[s], nullptr});
     } else {

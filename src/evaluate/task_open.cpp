@@ -273,10 +273,7 @@ void TaskEvaluator::make_room(const Region& region) {
   double others = 0;
   for (const auto& [name, other] : regions_) {
     if (&other == &region) continue;
-    // Beside the buffers: eager's and the fp64 expectation of each set.
-    constexpr double expected = 3;
-    for (const Data& data : other.data)
-      others += static_cast<double>(data.set.bytes()) + expected * static_cast<double>(data.set.output_bytes());
+    for (const Data& data : other.data) others += static_cast<double>(data.set.bytes() + data.set.expected_bytes());
   }
   constexpr double needed = 8;  // what the region makes of its bytes, the fp64 run itself included
   if (others + needed * region.request.bytes <= static_cast<double>(device_->facts.memory_bytes)) return;

@@ -42,8 +42,8 @@ class RegionSearch {
   std::optional<Idea> propose();
   /// A proposal of somebody else's; false where it was proposed before.
   bool add(const coder::Proposal& proposal) { return proposed_.try_emplace(proposal, proposed_.size()).second; }
-  /// It was proposed, by whomever: it passed, or failed, or nobody was told any more.
-  bool proposed(const coder::Proposal& proposal) const { return proposed_.contains(proposal); }
+  /// All that were proposed, by whomever, with their numbers: they passed, or failed, or nobody was told any more.
+  const std::map<coder::Proposal, std::uint64_t>& proposals() const { return proposed_; }
   Answer tell(const coder::Proposal& proposal, const Told& told);
   /// Its program was that of an earlier proposal.
   void tell_duplicate(const coder::Proposal& proposal) {

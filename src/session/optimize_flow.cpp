@@ -629,7 +629,8 @@ class Flow {
     for (const ResultDocument::Region& region : result_.regions) {
       if (region.used) used.insert(region.id);
     }
-    PLANISH_TRY(result_.why, plan_->explain(used, composer().planned_ways(), whole_.program));
+    PLANISH_TRY(result_.why,
+                plan_->explain(used, search_ ? composer().planned_ways() : std::vector<std::size_t>{}, whole_.program));
     return {};
   }
 

@@ -18,15 +18,26 @@ std::vector<int> counts(const search::Search& search, const std::vector<std::siz
   return count;
 }
 
-/// Where nothing has passed. What failed is not tried again; and where something did, rounding may be why.
+bool rounds(const codegen::Genome& genome) {
+  return codegen::gene(genome, "passes", 3) == 1;
+}
+
+/// Where nothing has passed. Where something was tried, and all of that rounded factors, rounding may be why it failed;
+/// where other guesses failed as well, one more would most likely take all others' with it.
 std::optional<coder::Proposal> first_guess(const coder::Domain& domain, const search::RegionSearch& region,
                                            Untried which) {
   if (which == Untried::none) return std::nullopt;
-  const bool exact = which == Untried::exact || region.told() > 0;
+  const bool rounding_failed = region.told() > 0;
+  const auto may_round = [](const auto& proposed) {
+    const auto* genome = coder::genome_of(proposed.first);
+    return genome != nullptr && rounds(*genome);
+  };
+  if (rounding_failed && !std::ranges::all_of(region.proposals(), may_round)) return std::nullopt;
+  const bool exact = which == Untried::exact || rounding_failed;
   for (codegen::Genome guess : domain.seeds()) {
-    if (exact && codegen::gene(guess, "passes", 3) == 1) continue;
+    if (exact && rounds(guess)) continue;
     if (codegen::gene(guess, "fast", 0) != 0) guess["fast"] = 0;
-    if (domain.legal(guess) && !region.proposed(guess)) return guess;
+    if (domain.legal(guess)) return guess;
   }
   return std::nullopt;
 }

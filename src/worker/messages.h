@@ -41,9 +41,13 @@ struct DataSet {
     for (const SharedBuffer& buffer : buffers) total += buffer.map_bytes;
     return total;
   }
-  std::int64_t output_bytes() const {
+  /// What the oracle keeps beside them once it has checked: eager's outputs, and those in fp64.
+  std::int64_t expected_bytes() const {
     std::int64_t total = 0;
-    for (const SharedBuffer& buffer : buffers) total += buffer.role == "output" ? buffer.bytes : 0;
+    for (const SharedBuffer& buffer : buffers) {
+      const int in_fp64 = buffer.dtype == "f32" ? 2 : buffer.dtype == "f16" || buffer.dtype == "bf16" ? 4 : 1;
+      total += buffer.role == "output" ? buffer.bytes * (1 + in_fp64) : 0;
+    }
     return total;
   }
 };

@@ -283,13 +283,15 @@ TEST_CASE("weights are packed channel by channel, of each its taps, and every ch
   std::set<std::string> orders;
   std::string text = "#define TC_FN static\n";
   std::vector<int> counts;
+  std::vector<std::int64_t> chunks;  // of a row
   for (const auto& sample : convolution_samples(true)) {
     for (const Genome& genome : seeds(sample.kernel, h200())) {
       const auto emitted = emit(sample.kernel, h200(), genome);
       REQUIRE(emitted);
-      std::vector<std::string> sources{emitted->source};
-      for (const auto& stage : emitted->after) sources.push_back(stage.source);
-      for (const std::string& source : sources) {
+      std::vector<const Emitted*> stages{&*emitted};
+      for (const auto& stage : emitted->after) stages.push_back(&stage);
+      for (const Emitted* stage : stages) {
+        const std::string& source = stage->source;
         const std::size_t begin = source.find("TC_FN int tc_chunk(int number) {"), bound = source.find("number < ");
         if (begin == std::string::npos) continue;
         REQUIRE(bound != std::string::npos);
@@ -300,10 +302,19 @@ TEST_CASE("weights are packed channel by channel, of each its taps, and every ch
             "namespace order{} {{ {} }}\nextern \"C\" int chunk{}(int n) {{ return order{}::tc_chunk(n); }}\n",
             counts.size(), order, counts.size(), counts.size());
         counts.push_back(count);
+        // Of its scratch the parts come first, two bytes an element, and then an exponent of four bytes a row.
+        std::vector<std::int64_t> bytes;
+        for (const auto& arg : stage->args) {
+          if (arg.kind == Emitted::Argument::Kind::scratch)
+            bytes.push_back(emitted->scratch_bytes[static_cast<std::size_t>(arg.index)]);
+        }
+        const auto rows = std::ranges::find_if(bytes, [&](std::int64_t b) { return b != bytes.front(); });
+        chunks.push_back(rows == bytes.end() ? 0 : bytes.front() / 2 / (*rows / 4) / 8);
       }
     }
   }
   CHECK(counts.size() > 5);
+  CHECK(std::ranges::count_if(chunks, [](std::int64_t n) { return n > 0; }) > 5);
   const Compiled compiled(text, "-O1 -w -std=c++20");
   for (std::size_t i = 0; i < counts.size(); ++i) {
     auto* chunk = compiled.function<int(int)>(fmt::format("chunk{}", i).c_str());
@@ -319,6 +330,7 @@ TEST_CASE("weights are packed channel by channel, of each its taps, and every ch
     REQUIRE(!found.empty());
     CHECK(*found.begin() == 0);
     CHECK(*found.rbegin() + 1 == static_cast<int>(found.size()));
+    if (chunks[i] > 0) CHECK(static_cast<std::int64_t>(found.size()) == chunks[i]);
     CHECK(none < static_cast<int>(found.size()));
   }
 }

@@ -70,16 +70,15 @@ TEST_CASE("what nothing was tried for is tried with its first guess, or with the
   CHECK(searched.rest(Untried::none).empty());
 }
 
-TEST_CASE("where a guess failed another one is tried, which does not round") {
+TEST_CASE("where a rounded guess failed one is tried that does not round, and none where that failed too") {
   Searched searched(1);
   searched.tell({false});
   CHECK(searched.rest(Untried::guessed) == "r0 passes=3 tile=64; ");
   CHECK(searched.rest(Untried::exact) == "r0 passes=3 tile=64; ");
   CHECK(searched.rest(Untried::none).empty());
   searched.tell({false});
-  CHECK(searched.rest(Untried::guessed) == "r0 passes=3 tile=128; ");
-  searched.tell({false});
   CHECK(searched.rest(Untried::guessed).empty());
+  CHECK(searched.rest(Untried::exact).empty());
 }
 
 }  // namespace

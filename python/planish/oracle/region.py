@@ -61,6 +61,7 @@ class Region:
         self._finite_only_specials = False
         self._pool: dict[tuple[str, int], OrderedDict[int, Pair]] = {}
         self._cache: OrderedDict[Key, Expected] = OrderedDict()
+        self._usual_nan = False  # the task's own data give values that are not finite
         self._slicer: Slicer | None = None
         task.regions.add(self)
 
@@ -68,8 +69,8 @@ class Region:
 
     def create(self, seed: int, regime: str, own_parameters: bool = False) -> DataSet:
         """New buffers with this data. Raises PlanishError(`skipped`) when the regime leaves the task's domain."""
-        self._reserve()
         self._room(self._data_bytes())
+        self._reserve()
         data = DataSet.create(self.task.device, (self.name, seed, regime), self.task.graph["values"], self.inputs, self.outputs)
         data.own_parameters = own_parameters
         try:
@@ -111,7 +112,7 @@ class Region:
         regime = data.regime
         if self.task.fragile:
             raise PlanishError("skipped", "an index is computed from floats: other data could leave its table")
-        usual = self._usual_nan()
+        usual = self._usual_nan
         problem = self._out_of_domain(data, usual)
         if problem and regime == "special" and not self._finite_only_specials:
             self._finite_only_specials = True
@@ -122,10 +123,6 @@ class Region:
             self._cache.pop(_key(data), None)
             raise PlanishError("skipped", problem)
         self._accepted.add(regime)
-
-    def _usual_nan(self) -> bool:
-        """Whether the task's own data gives values that are not finite."""
-        return any(e.nan_in_reference for (_, regime, _), e in self._cache.items() if regime == "task")
 
     def _out_of_domain(self, data: DataSet, usual: bool) -> str | None:
         try:
@@ -175,6 +172,7 @@ class Region:
             if data.regime == "special" and not self._finite_only_specials and found.part is None:
                 self._leave_open(found, data.input_tensors())
             self._remember(data, found)
+            self._usual_nan = self._usual_nan or (data.regime == "task" and found.nan_in_reference)
             self._cache[key] = found
             self._shrink(key)
         self._cache.move_to_end(key)

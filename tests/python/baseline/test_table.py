@@ -151,6 +151,13 @@ def test_timed_results_may_be_as_far_from_eager_as_eager_is_from_the_truth(table
     assert (error and error["kind"]) == kind
 
 
+def test_a_wide_tolerance_takes_no_zeros_and_no_half_of_an_output() -> None:
+    x = torch.randn(1000).sign() * 0.5
+    for tolerance in (0.1, 0.32, 0.5):
+        assert far_apart(torch.zeros(1000), x, 0, tolerance) and far_apart(0.6 * x, x, 0, tolerance) and far_apart(-x, x, 0, tolerance)
+        assert not far_apart(x + 0.02 * torch.randn(1000), x, 0, tolerance)
+
+
 def test_no_error_of_eagers_excuses_other_results(table: Table, folder: Path) -> None:
     table.add("ours", "shipped", folder)
     table.entries["ours"].module.forward = lambda x: torch.zeros_like(x)  # type: ignore[method-assign]

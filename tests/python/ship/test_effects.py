@@ -441,6 +441,39 @@ def test_new_values_that_nobody_else_sees_are_temporaries(tmp_path: Path) -> Non
 
 
 @torch.no_grad()
+def test_a_new_value_of_two_buffers_is_there_for_both(tmp_path: Path) -> None:
+    """One the runtime copies, the other, which lies otherwise, torch does."""
+    from planish import rt
+
+    buffers = [buffer("input", [4], user(0)), buffer("state", [4], state("a")), buffer("state", [4], state("b"), strides=[2]), buffer("output", [4])]
+    steps = [launch(0, *[{"buffer": i} for i in (0, 1, 3)])]
+    outputs = [{"buffer": 3, "kind": "mutate_buffer", "target": name} for name in ("a", "b")]
+    made = executor.Executor(program(buffers, steps, outputs, [ADD]), build([ADD], tmp_path), "", rt.find_library(), "cpu", [])
+    assert [e.native for e in made.effects] == [True, False]
+    x, a, b = torch.randn(4), torch.zeros(4), torch.zeros(8)[::2]
+    for call in range(1, 4):
+        made.run([x, a, b])
+        torch.testing.assert_close(a, call * x)
+        torch.testing.assert_close(b, call * x)
+
+
+@torch.no_grad()
+def test_what_the_programs_own_copies_make_is_no_temporary(tmp_path: Path) -> None:
+    from planish import rt
+
+    buffers = [buffer("input", [4], user(0)), buffer("temp", [4]), buffer("output", [4]), buffer("output", [4]), buffer("state", [4], state("s"))]
+    steps = [launch(0, *[{"buffer": i} for i in (0, 0, 1)]), {"kind": "copy", "from": 1, "to": 2}, {"kind": "copy", "from": 0, "to": 3}]
+    outputs = [{"buffer": 2, "kind": "user"}, {"buffer": 3, "kind": "mutate_buffer", "target": "s"}]
+    made = executor.Executor(program(buffers, steps, outputs, [ADD]), build([ADD], tmp_path), "", rt.find_library(), "cpu", [])
+    direct = made.direct()
+    assert direct is not None and 3 not in [b for b, _ in direct["arena"][2]]
+    x, total = torch.randn(4), torch.zeros(4)
+    (doubled,) = made.run([x, total])
+    torch.testing.assert_close(doubled, 2 * x)
+    torch.testing.assert_close(total, x)
+
+
+@torch.no_grad()
 def test_a_live_module_keeps_its_buffers(tmp_path: Path) -> None:
     folder = made("in C", tmp_path)
     live = type(load(folder)).__mro__[1]()
