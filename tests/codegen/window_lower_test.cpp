@@ -187,6 +187,20 @@ TEST_CASE("adaptive averages have windows of one size, or stay with torch") {
             .find("several sizes") != std::string::npos);
 }
 
+TEST_CASE("adaptive maxima are those of windows of one size, or stay with torch") {
+  GraphBuilder g;
+  const int x = g.input({C, 6, 8});
+  check(g, g.node("adaptive_max_pool2d.default", {V("self", x), L("output_size", {3, 2})}, {C, 3, 2}),
+        [](auto c, auto h, auto w) {
+          double most = -INFINITY;
+          for (std::int64_t i = 0; i < 8; ++i)
+            most = std::max<double>(most, datum((c * 6 + 2 * h + i / 4) * 8 + 4 * w + i % 4));
+          return most;
+        });
+  CHECK(refused(g, g.node("adaptive_max_pool2d.default", {V("self", x), L("output_size", {4, 3})}, {C, 4, 3}))
+            .find("several sizes") != std::string::npos);
+}
+
 TEST_CASE("a convolution of channels with themselves is a stencil, also with several results a channel") {
   GraphBuilder g;
   const int x = g.input({C, H, W}), weight = g.input({2 * C, 1, 3, 2}), bias = g.input({2 * C});

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "codegen/compose/idle_steps.h"
 #include "codegen/compose/joint_packing.h"
 #include "codegen/compose/joint_zeros.h"
 
@@ -259,9 +260,11 @@ class Composer {
     program_.outputs.push_back(std::move(output));
   }
 
-  Result<Program> finish() {
+  /// `whole`: the program is the task's, and no region's, which is timed beside PyTorch's form of it.
+  Result<Program> finish(bool whole = false) {
     place_packings();
     place_zeros();
+    if (whole) leave_out_idle_steps(program_);
     if (auto status = program::validate(program_); !status) return wrap(status.error(), "composed an invalid program");
     return std::move(program_);
   }
@@ -356,7 +359,7 @@ Result<Program> compose(const ir::Graph& graph, const Partition& partition, cons
   for (const auto& output : graph.outputs) {
     composer.result({output.kind, -1, output.target_name, output.target_index, output.scalar_json}, output.value);
   }
-  return composer.finish();
+  return composer.finish(true);
 }
 
 Result<Program> region_program(const ir::Graph& graph, const Region& region, const Emitted& emitted,

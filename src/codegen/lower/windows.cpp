@@ -161,13 +161,11 @@ Result<std::optional<int>> folded_apart(const Site& s, int id, const Window& win
   return s.b.reduce(kind, node, dtype, -1, Reach::across);
 }
 
-Result<int> max_pool(const Site& s) {
-  const std::size_t dims = dims_of(base_name(s.node.op));
-  const int id = s.args.value("self");
+Result<int> maximum(const Site& s, int id, const Window& window) {
   const ir::Value& input = s.low.info(id);
+  const std::size_t dims = window.dims();
   if (input.shape.size() != s.coords.size() || dims > s.coords.size()) return malformed(s);
   if (!is_floating(input.dtype)) return unsupported("pooling of integers");
-  PLANISH_TRY(const Window window, pooling_window(s, dims));
   const bool position = s.out_position == 1;
   if (!position) {
     PLANISH_TRY(const auto folded, folded_apart(s, id, window, ReduceKind::max));
@@ -203,6 +201,11 @@ Result<int> max_pool(const Site& s) {
     return {};
   }));
   return b.cast(position ? where : taps.fold(ReduceKind::max, best), s.out_dtype);
+}
+
+Result<int> max_pool(const Site& s) {
+  PLANISH_TRY(const Window window, pooling_window(s, dims_of(base_name(s.node.op))));
+  return maximum(s, s.args.value("self"), window);
 }
 
 /// Elements of the window that an average divides by in dim d: what the window covers of the tensor (`padded`: and of
@@ -262,9 +265,8 @@ Result<int> avg_pool(const Site& s) {
 }
 
 /// Windows of one size only: torch's change from place to place where the extents do not divide.
-Result<int> adaptive_avg_pool(const Site& s) {
-  const int id = s.args.value("self");
-  const auto& shape = s.low.info(id).shape;
+Result<Window> adaptive_window(const Site& s) {
+  const auto& shape = s.low.info(s.args.value("self")).shape;
   const auto& out = s.low.info(s.out_id).shape;
   const std::size_t dims = dims_of(base_name(s.node.op));
   if (shape.size() != out.size() || dims > out.size()) return malformed(s);
@@ -276,7 +278,17 @@ Result<int> adaptive_avg_pool(const Site& s) {
   window.stride = window.size;
   window.padding.assign(dims, 0);
   window.dilation.assign(dims, 1);
-  return average(s, id, window, true, std::nullopt);
+  return window;
+}
+
+Result<int> adaptive_avg_pool(const Site& s) {
+  PLANISH_TRY(const Window window, adaptive_window(s));
+  return average(s, s.args.value("self"), window, true, std::nullopt);
+}
+
+Result<int> adaptive_max_pool(const Site& s) {
+  PLANISH_TRY(const Window window, adaptive_window(s));
+  return maximum(s, s.args.value("self"), window);
 }
 
 /// Padding as numbers; "same" pads what keeps the extents, the odd one behind (a window without stride then).
@@ -390,6 +402,9 @@ const HandlerTable& window_handlers() {
                                   {"adaptive_avg_pool1d", adaptive_avg_pool},
                                   {"adaptive_avg_pool2d", adaptive_avg_pool},
                                   {"adaptive_avg_pool3d", adaptive_avg_pool},
+                                  {"adaptive_max_pool1d", adaptive_max_pool},
+                                  {"adaptive_max_pool2d", adaptive_max_pool},
+                                  {"adaptive_max_pool3d", adaptive_max_pool},
                                   {"conv1d", convolution},
                                   {"conv2d", convolution},
                                   {"conv3d", convolution},
