@@ -12,9 +12,9 @@ namespace planish::session {
 /// PyTorch's form, and those that stand in a way.
 std::vector<Choice> winners(const search::Search& search, const std::vector<std::size_t>& fusions);
 
-/// What stands for a region that nothing was tried for: its first guess, that guess without rounded factors, or nothing;
-/// and the guess without rounded factors for one of which nothing but rounded candidates were tried, and failed. None of
-/// them approximates.
+/// What stands for a region that nothing was tried for: its first guess, that guess without rounded factors, or
+/// nothing; and the guess without rounded factors for one of which nothing but rounded candidates were tried, and
+/// failed. None of them approximates.
 enum class Untried { guessed, exact, none };
 
 /// These choices and one for each region besides, with what is not better than PyTorch's form by itself: the best that
