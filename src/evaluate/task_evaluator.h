@@ -137,6 +137,8 @@ class TaskEvaluator {
   auto off_device(Work&& work) {
     return device_->turn.away(reply_.task_name, limits_.lock, std::forward<Work>(work));
   }
+  /// The same after something was measured: whoever waited to measure may have the device now, and is waited for.
+  Status on_device() { return device_->turn.begin(reply_.task_name, limits_.lock); }
   Result<DeviceHost::Stage> take_stage() { return device_->take_stage(this, reply_.task_name, limits_.lock); }
 
   /// These fill in the evaluation and return false where the candidate is through. An Error is our own side's.

@@ -43,6 +43,10 @@ void TaskEvaluator::check_memory(const VerifyRequest& request, VerifyReply& repl
     reply.memory = not_run("compute-sanitizer is not installed here (PLANISH_COMPUTE_SANITIZER names another place)");
     return;
   }
+  if (!on_device().has_value()) {
+    reply.memory = not_run("the device was not free in time");
+    return;
+  }
   // What is held for the proof is not needed any more, and each tool's process needs the task's memory for itself.
   device_->runners.discard(worker::Runner::Kind::native);
   const auto run = [&, left = work_seconds_left()](const char* tool, std::string path) {

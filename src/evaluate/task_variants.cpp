@@ -28,6 +28,7 @@ Status TaskEvaluator::prove_variants(const VerifyRequest& request, worker::Runne
                                        "for the task's own, and hands others to the original"});
     return {};
   }
+  PLANISH_CHECK(on_device());
   PLANISH_TRY(auto oracle, device_->spares.oracle());
   PLANISH_CHECK(off_device([&] { return oracle.hello(device_->facts.target, limits_.start); }));
   for (int variant = 1;; ++variant) {

@@ -195,6 +195,7 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
 
 std::optional<KernelBenchVerdict> TaskEvaluator::kernelbench_verdict(const VerifyRequest& request,
                                                                      std::optional<worker::Runner>& runner) {
+  if (!on_device().has_value()) return std::nullopt;
   if (!runner.has_value() || !runner->alive()) {
     auto fresh = device_->runners.fresh_torch();
     if (!fresh.has_value()) return std::nullopt;
