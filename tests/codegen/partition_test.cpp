@@ -557,6 +557,18 @@ TEST_CASE("a row kernel of a concatenation of many has a schedule, or is cut") {
   sound(g.graph, p);
 }
 
+TEST_CASE("a pool over a concatenation has a schedule, or is cut") {
+  GraphBuilder g;
+  std::vector<int> parts;
+  for (int i = 0; i < 4; ++i) parts.push_back(g.input({8, 64, 7, 7}));
+  const int all = g.node("cat.default", {VS("tensors", parts), I("dim", 1)}, {8, 256, 7, 7});
+  g.output(g.node("adaptive_avg_pool2d.default", {V("self", all), L("output_size", {1, 1})}, {8, 256, 1, 1}));
+  const Partition p = cut(g.graph);
+  sound(g.graph, p);
+  CHECK(std::ranges::all_of(p.order, &Item::is_region));
+  for (const Region& region : p.regions) CHECK_FALSE(seeds(region.kernel, h200()).empty());
+}
+
 TEST_CASE("a norm written by hand keeps what it folds, too") {
   GraphBuilder g;
   const int x = g.input({8, 32, 64});

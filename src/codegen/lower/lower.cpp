@@ -666,7 +666,9 @@ class Attempt {
   /// Whether it is small enough, and the space what its indices want.
   Status check_space() {
     const int most = kernel_.has_rows() ? std::min(limits_.max_loads, limits_.max_row_loads) : limits_.max_loads;
-    if (places_read(kernel_) > most || static_cast<int>(kernel_.nodes.size()) > limits_.max_nodes)
+    const auto loads = std::ranges::count(kernel_.nodes, Op::load, &Node::op);
+    if (places_read(kernel_) > most || loads > limits_.max_taps ||
+        static_cast<int>(kernel_.nodes.size()) > limits_.max_nodes)
       return unsupported("larger than one kernel should be");
     // A variable that no output needs would be a row that nothing folds.
     if (kernel_.anchor == Anchor::pointwise && product(kernel_.space.extents) != points_)

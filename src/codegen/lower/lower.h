@@ -26,6 +26,7 @@ bool contracts(std::string_view op);
 
 struct LowerLimits {
   int max_loads = 64;
+  int max_taps = 160;      ///< loads that are written out, those of one place's neighbours each: more wait in registers
   int max_row_loads = 20;  ///< of a kernel that sweeps rows: of a concatenation of forty, no schedule has the registers
   int max_nodes = 400;
   /// Allows outputs of every element beside results of rows that none of them needs (`relu(x)` and its sum).
