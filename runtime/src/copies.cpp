@@ -113,9 +113,9 @@ std::vector<JointCopies> find_joint_copies(const Document& document, const std::
     const std::int64_t size = document.buffers[static_cast<std::size_t>(step.to)].element_bytes;
     const auto bytes = static_cast<std::uint64_t>(runs[s].elements * size);
     if (bytes > 0) group.copies.push_back({step.from, step.to, bytes});
-    group.blocks = blocks_for(group.copies);
   }
   std::erase_if(out, [](const JointCopies& group) { return group.copies.empty(); });
+  for (JointCopies& group : out) group.blocks = blocks_for(group.copies);
   return out;
 }
 

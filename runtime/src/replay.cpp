@@ -118,11 +118,11 @@ Status Replay::with_node(const prt_program& program, const Unit& unit, void* con
   if (unit.copies != nullptr) {
     CopyLaunch copies;
     PRT_CHECK(copies.gather(program, *unit.copies, pointers, base));
-    body(copies.node(), copies.words(), copies.count(), unit.step);
+    body(copies.node(), copies.words(), copies.count());
   } else {
     Arguments arguments;
     PRT_CHECK(arguments.gather(program, *unit.step, pointers, base));
-    body(node_of(program, *unit.step, arguments), arguments.addresses, unit.step->args.size(), unit.step);
+    body(node_of(program, *unit.step, arguments), arguments.addresses, unit.step->args.size());
   }
   return {};
 }
@@ -183,7 +183,7 @@ Result<bool> Replay::launch_graph(prt_program* program, void* const* pointers, c
   bool patched = true;
   for (std::size_t k = 0; k < units_.size() && patched; ++k) {
     std::vector<std::uint64_t>& last = graph->addresses[k];
-    const auto patch = [&](const cu::KernelNode& node, const std::uint64_t* words, std::size_t count, const Step*) {
+    const auto patch = [&](const cu::KernelNode& node, const std::uint64_t* words, std::size_t count) {
       const std::size_t bytes = count * sizeof(std::uint64_t);
       if (bytes == 0 || std::memcmp(last.data(), words, bytes) == 0) return;
       patched = !refused(d.graph_patch(graph->exec, graph->nodes[k], &node), "patching a graph");
@@ -209,14 +209,14 @@ Result<Replay::Graph*> Replay::graph_for(prt_program* program, void* const* poin
   if (refused(d.graph_create(&made->graph, 0), "making a graph")) return nullptr;
   bool whole = true;
   for (const Unit& unit : units_) {
-    const auto add = [&](const cu::KernelNode& node, const std::uint64_t* words, std::size_t count, const Step* step) {
+    const auto add = [&](const cu::KernelNode& node, const std::uint64_t* words, std::size_t count) {
       const cu::GraphNode before = made->nodes.empty() ? nullptr : made->nodes.back();
       cu::GraphNode added = nullptr;
       // One after the other: temporaries of different steps may share memory.
       whole = !refused(d.graph_add_kernel(&added, made->graph, &before, made->nodes.empty() ? 0 : 1, &node),
                        "adding a kernel to a graph");
       if (!whole) return;
-      const Attributes attributes = step != nullptr ? Attributes(*step) : Attributes();
+      const Attributes attributes = unit.step != nullptr ? Attributes(*unit.step) : Attributes();
       for (unsigned int i = 0; i < attributes.count && whole; ++i) {
         const cu::LaunchAttribute& one = attributes.list[i];
         whole = !refused(d.graph_set_attribute(added, one.id, &one.value), "an attribute of a graph's kernel");

@@ -58,7 +58,7 @@ class Replay {
   Replay(const prt_program& program, std::vector<Unit> units, Way way);
   /// Empty where some step is no launch.
   static std::vector<Unit> units_of(const prt_program& program);
-  /// Calls body(node, words, count, step) with what the unit is launched with, which lives no longer.
+  /// Calls body(node, words, count) with what the unit is launched with, which lives no longer.
   template <typename Body>
   static Status with_node(const prt_program& program, const Unit& unit, void* const* pointers, std::uint64_t base,
                           const Body& body);

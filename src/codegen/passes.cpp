@@ -15,6 +15,10 @@ int contraction_passes(const Kernel& kernel) {
   return first && first == half_type(kernel, product.args[1]) ? 1 : 3;
 }
 
+bool rounds_factors(const Genome& genome) {
+  return gene(genome, "passes", 3) == 1;
+}
+
 bool may_round(const Kernel& kernel) {
   return kernel.nodes[static_cast<std::size_t>(kernel.reductions[0].arg)].rounds;
 }

@@ -1,5 +1,7 @@
 #include "ir/graph.h"
 
+#include "ir/arg_values.h"
+
 namespace planish::ir {
 
 std::int64_t Value::elements() const {
@@ -27,14 +29,7 @@ std::vector<int> Graph::producers() const {
 
 std::vector<int> reads(const GraphNode& node) {
   std::vector<int> ids;
-  for (const Arg& arg : node.args) {
-    if (const auto* ref = std::get_if<ValueRef>(&arg.data)) ids.push_back(ref->id);
-    if (const auto* list = std::get_if<ValueList>(&arg.data)) {
-      for (const auto& id : list->ids) {
-        if (id) ids.push_back(*id);
-      }
-    }
-  }
+  each_value(node.args, [&](int id) { ids.push_back(id); });
   return ids;
 }
 

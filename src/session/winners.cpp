@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "codegen/passes.h"
+
 namespace planish::session {
 namespace {
 
@@ -18,10 +20,6 @@ std::vector<int> counts(const search::Search& search, const std::vector<std::siz
   return count;
 }
 
-bool rounds(const codegen::Genome& genome) {
-  return codegen::gene(genome, "passes", 3) == 1;
-}
-
 /// Where nothing has passed. Where something was tried, and all of that rounded factors, rounding may be why it failed;
 /// where other guesses failed as well, one more would most likely take all others' with it.
 std::optional<coder::Proposal> first_guess(const coder::Domain& domain, const search::RegionSearch& region,
@@ -30,12 +28,12 @@ std::optional<coder::Proposal> first_guess(const coder::Domain& domain, const se
   const bool rounding_failed = region.told() > 0;
   const auto may_round = [](const auto& proposed) {
     const auto* genome = coder::genome_of(proposed.first);
-    return genome != nullptr && rounds(*genome);
+    return genome != nullptr && codegen::rounds_factors(*genome);
   };
   if (rounding_failed && !std::ranges::all_of(region.proposals(), may_round)) return std::nullopt;
   const bool exact = which == Untried::exact || rounding_failed;
   for (codegen::Genome guess : domain.seeds()) {
-    if (exact && rounds(guess)) continue;
+    if (exact && codegen::rounds_factors(guess)) continue;
     if (codegen::gene(guess, "fast", 0) != 0) guess["fast"] = 0;
     if (domain.legal(guess)) return guess;
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/fd.h"
 #include "worker/accuracy.h"
 #include "worker/note.h"
@@ -45,7 +46,8 @@ struct DataSet {
   std::int64_t expected_bytes() const {
     std::int64_t total = 0;
     for (const SharedBuffer& buffer : buffers) {
-      const int in_fp64 = buffer.dtype == "f32" ? 2 : buffer.dtype == "f16" || buffer.dtype == "bf16" ? 4 : 1;
+      const auto dtype = dtype_from_name(buffer.dtype);
+      const int in_fp64 = dtype && is_floating(*dtype) ? size_of(DType::f64) / size_of(*dtype) : 1;
       total += buffer.role == "output" ? buffer.bytes * (1 + in_fp64) : 0;
     }
     return total;

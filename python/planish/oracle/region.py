@@ -239,8 +239,7 @@ class Region:
         there = self._free()
         if need > there and any(region._cache for region in self.task.regions):
             # Theirs as well: a network's regions together keep more than a device has, and computing one again takes less than waiting.
-            for region in self.task.regions:
-                region.forget()
+            self.task.forget()
             there = self._free()
         # Only for what would fit if others let go of theirs, and once: they may not.
         if need > there and self.task.patience > 0 and need <= memory.total(self.task.device) * _HEADROOM:

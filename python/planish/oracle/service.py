@@ -55,8 +55,8 @@ class Service:
                 raise disk_error(error) from error
             except Exception as error:
                 if memory.is_exhausted(error):
-                    for region in self.regions.values():
-                        region.forget()
+                    if self.task is not None:
+                        self.task.forget()
                     raise memory.out_of_memory(f"the reference (in {name})", error) from error
                 raise
             finally:

@@ -140,6 +140,11 @@ class Task:
         except agreement.Undecided:
             return agreement.explained_by_rounding(everything, self._own, users, run, first)
 
+    def forget(self) -> None:
+        """Lets go of what all regions keep. They compute it again where it is asked for."""
+        for region in self.regions:
+            region.forget()
+
     def values(self, seed: int, regime: str, wanted: Sequence[int], nonfinite: bool = True, own_parameters: bool = False) -> dict[int, torch.Tensor]:
         """Graph values for this data, computed eagerly from the task's inputs. Equal arguments give equal values."""
         missing = [v for v in wanted if v not in self._own]

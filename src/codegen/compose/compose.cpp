@@ -11,6 +11,7 @@
 #include "codegen/compose/idle_steps.h"
 #include "codegen/compose/joint_packing.h"
 #include "codegen/compose/joint_zeros.h"
+#include "ir/arg_values.h"
 
 namespace planish::codegen {
 namespace {
@@ -30,16 +31,8 @@ template <typename F>
 program::Aten with_buffers(const ir::GraphNode& node, F&& buffer) {
   program::Aten step;
   step.op = node.op;
-  for (const ir::Arg& arg : node.args) {
-    ir::Arg copy = arg;
-    if (auto* ref = std::get_if<ir::ValueRef>(&copy.data)) ref->id = buffer(ref->id);
-    if (auto* list = std::get_if<ir::ValueList>(&copy.data)) {
-      for (auto& id : list->ids) {
-        if (id) id = buffer(*id);
-      }
-    }
-    step.args.push_back(std::move(copy));
-  }
+  step.args = node.args;
+  ir::each_value(step.args, [&](int& id) { id = buffer(id); });
   return step;
 }
 

@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "ir/arg_values.h"
+
 namespace planish::codegen {
 namespace {
 
@@ -19,20 +21,7 @@ using program::Program;
 using program::Role;
 using program::Step;
 
-/// Calls body with a reference to each buffer that an operator reads.
-template <typename Step, typename Body>
-void each_read(Step& step, const Body& body) {
-  for (auto& arg : step.args) {
-    if (auto* ref = std::get_if<ir::ValueRef>(&arg.data)) body(ref->id);
-    if (auto* list = std::get_if<ir::ValueList>(&arg.data)) {
-      for (auto& id : list->ids) {
-        if (id) body(*id);
-      }
-    }
-  }
-}
-
-/// The same of every buffer that the step names.
+/// Calls body with a reference to each buffer that the step names.
 template <typename AnyStep, typename Body>
 void each_buffer(AnyStep& step, const Body& body) {
   if (auto* launch = std::get_if<program::Launch>(&step)) {
@@ -40,7 +29,7 @@ void each_buffer(AnyStep& step, const Body& body) {
       if (auto* buffer = std::get_if<program::BufferArg>(&arg)) body(buffer->buffer);
     }
   } else if (auto* aten = std::get_if<Aten>(&step)) {
-    each_read(*aten, body);
+    ir::each_value(aten->args, body);
     for (auto& out : aten->outs) {
       if (out) body(*out);
     }
@@ -142,7 +131,7 @@ class Views {
     const Step& step = program_.steps[s];
     each_buffer(step, [&](int b) { first_.emplace(b, s); });
     if (const auto* aten = std::get_if<Aten>(&step))
-      each_read(*aten, [&](int b) { readers_[b].push_back(s); });
+      ir::each_value(aten->args, [&](int b) { readers_[b].push_back(s); });
     else if (!std::holds_alternative<program::Launch>(step))
       each_buffer(step, [&](int b) { by_shape_.insert(b); });
   }
@@ -152,7 +141,7 @@ class Views {
     if (aten == nullptr || !is_view(aten->op) || aten->outs.size() != 1 || !aten->outs.front()) return;
     View view{-1, *aten->outs.front()};
     int reads = 0;
-    each_read(*aten, [&](int b) { view.source = b, ++reads; });
+    ir::each_value(aten->args, [&](int b) { view.source = b, ++reads; });
     if (reads != 1 || role(view.source) != Role::temp) return;
     if (role(view.out) != Role::temp && role(view.out) != Role::output) return;
     const Buffer& from = program_.buffers[static_cast<std::size_t>(view.source)];

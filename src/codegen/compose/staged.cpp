@@ -4,7 +4,9 @@
 #include <map>
 #include <utility>
 
+#include "codegen/passes.h"
 #include "codegen/templates/genomes.h"
+#include "ir/arg_values.h"
 
 namespace planish::codegen {
 namespace {
@@ -98,7 +100,7 @@ class Stages {
 /// No search tries others of a stage that is not the last: it takes the first guess that rounds no factors of products,
 /// which the region's gate may forbid.
 std::optional<Genome> precise_guess(const std::vector<Genome>& guesses) {
-  const auto found = std::ranges::find_if(guesses, [](const Genome& one) { return gene(one, "passes", 3) != 1; });
+  const auto found = std::ranges::find_if(guesses, [](const Genome& one) { return !rounds_factors(one); });
   if (found != guesses.end()) return *found;
   return guesses.empty() ? std::nullopt : std::optional(guesses.front());
 }
@@ -134,14 +136,7 @@ Emitted library_step(const Region& region) {
     return at->second;
   };
   const std::vector<int>& inputs = region.before.empty() ? region.inputs : region.reads;
-  for (ir::Arg& arg : node.args) {
-    if (auto* ref = std::get_if<ir::ValueRef>(&arg.data)) ref->id = place(ref->id, Argument::Kind::input, inputs);
-    if (auto* list = std::get_if<ir::ValueList>(&arg.data)) {
-      for (auto& id : list->ids) {
-        if (id) id = place(*id, Argument::Kind::input, inputs);
-      }
-    }
-  }
+  ir::each_value(node.args, [&](int& id) { id = place(id, Argument::Kind::input, inputs); });
   for (auto& made : node.outs) {
     if (made) made = place(*made, Argument::Kind::output, region.outputs);
   }

@@ -68,15 +68,27 @@ Sum sum_of(const Contraction& c, const Sliding* beside) {
   return sum;
 }
 
+/// Strips of a row with its stages' zeros, and of those with the same channels how many there may be.
+struct Strips {
+  std::int64_t all = 0, runs = 0, groups = 0, each = 0, zeros = 0;
+  Strips(const Columns& columns, const TilePlan& plan, std::int64_t depth)
+      : all(depth / plan.bk * plan.strips),
+        runs(columns.chunks / plan.strip_chunks),
+        groups((all + runs - 1) / runs),
+        each(std::int64_t{plan.strip_chunks} * columns.taps),
+        zeros(plan.bk / 8 - plan.strips * each) {}
+  /// Numbers that stand for strips, the rest of a stage behind them.
+  std::int64_t numbers() const { return runs * groups * each; }
+};
+
 /// `tap` and the first channel, `k`, of the eight columns that begin at `k`; `none` where they are a stage's zeros.
-void print_place_in_strips(PlaceWriter& writer, const Columns& columns, const TilePlan& plan) {
-  const std::int64_t runs = columns.chunks / plan.strip_chunks;  // of each strip
-  const int each = plan.strip_chunks * columns.taps;
-  writer.line(fmt::format("const int unit = k % {} / 8, within = unit % {};", plan.bk, each));
-  writer.line(fmt::format("const int strip = k / {} * {} + unit / {};", plan.bk, plan.strips, each));
-  writer.line(fmt::format("const bool none = unit >= {};", plan.strips * each));
-  writer.line(fmt::format("const int tap = strip / {} * {} + within % {};", runs, columns.taps, columns.taps));
-  writer.line(fmt::format("k = (strip % {} * {} + within / {}) * 8;", runs, plan.strip_chunks, columns.taps));
+void print_place_in_strips(PlaceWriter& writer, const Columns& columns, const TilePlan& plan, std::int64_t depth) {
+  const Strips strips(columns, plan, depth);
+  writer.line(fmt::format("const int unit = k % {} / 8, within = unit % {};", plan.bk, strips.each));
+  writer.line(fmt::format("const int strip = k / {} * {} + unit / {};", plan.bk, plan.strips, strips.each));
+  writer.line(fmt::format("const bool none = unit >= {};", plan.strips * strips.each));
+  writer.line(fmt::format("const int tap = strip / {} * {} + within % {};", strips.runs, columns.taps, columns.taps));
+  writer.line(fmt::format("k = (strip % {} * {} + within / {}) * 8;", strips.runs, plan.strip_chunks, columns.taps));
 }
 
 /// The order in which threads side by side take the chunks of a packed row: as they lie there, or, where the factor's
@@ -102,19 +114,6 @@ std::int64_t least_stride(const Kernel& kernel, int root, const std::vector<int>
   }
   return least;
 }
-
-/// Strips of a row with its stages' zeros, and of those with the same channels how many there may be.
-struct Strips {
-  std::int64_t all = 0, runs = 0, groups = 0, each = 0, zeros = 0;
-  Strips(const Columns& columns, const TilePlan& plan, std::int64_t depth)
-      : all(depth / plan.bk * plan.strips),
-        runs(columns.chunks / plan.strip_chunks),
-        groups((all + runs - 1) / runs),
-        each(std::int64_t{plan.strip_chunks} * columns.taps),
-        zeros(plan.bk / 8 - plan.strips * each) {}
-  /// Numbers that stand for strips, the rest of a stage behind them.
-  std::int64_t numbers() const { return runs * groups * each; }
-};
 
 Order order_of(const Kernel& kernel, int root, const Sum& sum, const Columns* columns, const TilePlan& plan,
                std::int64_t depth) {
@@ -147,7 +146,7 @@ void print_order(PlaceWriter& writer, const Columns& columns, const TilePlan& pl
 
 /// tc_values(): eight values of a row, from column k on; zeros outside.
 void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& c, Operand operand, const Sum& sum,
-                  const Columns* columns, const TilePlan& plan) {
+                  const Columns* columns, const TilePlan& plan, std::int64_t depth) {
   const bool is_a = operand == Operand::a;
   const std::vector<int> root{is_a ? c.first : c.second};
   const auto& rows = is_a ? c.m : c.n;
@@ -155,7 +154,7 @@ void print_values(PlaceWriter& writer, const Kernel& kernel, const Contraction& 
   const bool whole = last % 8 == 0;  // a chunk lies in one run of the innermost variable
   writer.open(
       fmt::format("TC_FN void tc_values(float (&v)[8], {}int batch, int row, int k) {{", writer.parameters(root)));
-  if (columns != nullptr) print_place_in_strips(writer, *columns, plan);
+  if (columns != nullptr) print_place_in_strips(writer, *columns, plan, depth);
   // Eight columns that begin outside are all outside, as packed rows are longer
   // by whole chunks where `whole` holds.
   writer.open(fmt::format("if (row >= {} || k >= {}{}) {{", is_a ? c.rows : c.columns, sum.fast_count,
@@ -254,7 +253,7 @@ class PackingPrinter {
     writer_.out = place_prelude() + std::string(machine_text()) + std::string(packing_text()) +
                   std::string(scaled_ ? scaling_text() : "");
     writer_.line("// ---- kernel ----");
-    print_values(writer_, kernel_, c_, operand_, sum_, columns_, plan_);
+    print_values(writer_, kernel_, c_, operand_, sum_, columns_, plan_, depth_);
     if (order_.by_channel) print_order(writer_, *columns_, plan_, depth_);
     head();
     if (!scaled_) {

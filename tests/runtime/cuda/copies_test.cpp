@@ -1,22 +1,14 @@
 // Copy steps as launches, against the fake driver.
-#include <dlfcn.h>
-
 #include <cstdlib>
 
-#include "support.h"
+#include "fake.h"
 
 using namespace runtime_test;
 
 namespace {
 
-/// Counts of the fake's.
 int& fake(const char* name) {
-  const std::string path = std::string(PLANISH_BUILD_DIR) + "/lib/fake/libcuda.so.1";
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  REQUIRE(library != nullptr);
-  auto* found = static_cast<int*>(dlsym(library, name));
-  REQUIRE(found != nullptr);
-  return *found;
+  return *fake_symbol<int>(name);
 }
 
 bool driver_refuses() {
@@ -27,31 +19,10 @@ Json copy(int from, int to) {
   return {{"kind", "copy"}, {"from", from}, {"to", to}};
 }
 
-Json affine_step(int from, int to) {
-  return launch(0, {{{"buffer", from}}, {{"buffer", to}}, {{"i64", 250}}});
-}
-
-Json document(Json buffers, Json steps) {
-  Json out = program(std::move(buffers), std::move(steps));
-  out["target"] = "cuda";
-  out["kernels"][0] = {{"language", "cuda"}, {"entry", "affine"}, {"flags", Json::array()}, {"source", ""}};
-  return out;
-}
-
-struct Program {
-  Scratch scratch;
-  prt_program* program = nullptr;
-  prt_error error{};
+struct Program : OnFake {
   std::vector<std::vector<float>> memory;
 
-  Program(const Json& what, std::size_t buffers) : memory(buffers, std::vector<float>(250)) {
-    const std::string path = scratch.path + "/k.cubin", text = what.dump();
-    std::ofstream(path) << "\177ELF fake";
-    const char* paths[] = {path.c_str()};
-    prt_program_load(0, text.data(), text.size(), paths, 1, &program, &error);
-    REQUIRE_MESSAGE(program != nullptr, error.message);
-  }
-  ~Program() { prt_program_free(program); }
+  Program(const Json& what, std::size_t buffers) : OnFake(what), memory(buffers, std::vector<float>(250)) {}
   void run(int first, int last) {
     std::vector<void*> table;
     for (std::vector<float>& one : memory) table.push_back(one.data());
@@ -61,19 +32,14 @@ struct Program {
   }
 };
 
-struct Graphs {
-  explicit Graphs(const char* value) { setenv("PLANISH_GRAPH", value, 1); }
-  ~Graphs() { unsetenv("PLANISH_GRAPH"); }
-};
-
 const Json dense =
     Json::array({buffer("input", {250}), buffer("output", {250}), buffer("state", {250}), buffer("state", {250})});
 
 }  // namespace
 
 TEST_CASE("copy steps: side by side they are one launch, and a node of the program's graph") {
-  const Graphs on("1");
-  Program p(document(dense, {affine_step(0, 1), copy(1, 2), copy(0, 3)}), 4);
+  const Set on("PLANISH_GRAPH", "1");
+  Program p(affine_program(dense, {affine_step(0, 1), copy(1, 2), copy(0, 3)}), 4);
   const int graphs = fake("fake_graph_launches"), patches = fake("fake_graph_patches");
   for (int k = 0; k < 3; ++k) {
     p.memory[0].assign(250, static_cast<float>(k));
@@ -95,8 +61,8 @@ TEST_CASE("copy steps: side by side they are one launch, and a node of the progr
 }
 
 TEST_CASE("copy steps: without a graph they are one launch as well, and by ranges what was asked for") {
-  const Graphs off("0");
-  Program p(document(dense, {affine_step(0, 1), copy(1, 2), copy(0, 3)}), 4);
+  const Set off("PLANISH_GRAPH", "0");
+  Program p(affine_program(dense, {affine_step(0, 1), copy(1, 2), copy(0, 3)}), 4);
   p.memory[0].assign(250, 4);
   const int launches = fake("fake_launches");
   p.run(0, 3);
@@ -112,9 +78,9 @@ TEST_CASE("copy steps: without a graph they are one launch as well, and by range
 }
 
 TEST_CASE("copy steps that depend on each other come one after the other") {
-  const Graphs on("1");
+  const Set on("PLANISH_GRAPH", "1");
   // The fake copies the rows of a launch from the last to the first.
-  Program p(document(dense, {affine_step(0, 1), copy(1, 2), copy(2, 3), copy(0, 2), copy(0, 3)}), 4);
+  Program p(affine_program(dense, {affine_step(0, 1), copy(1, 2), copy(2, 3), copy(0, 2), copy(0, 3)}), 4);
   p.memory[0].assign(250, 4);
   p.run(0, 3);
   CHECK(p.memory[2][249] == 9);
@@ -125,12 +91,12 @@ TEST_CASE("copy steps that depend on each other come one after the other") {
 }
 
 TEST_CASE("copy steps into strided memory or temporaries stay copies") {
-  const Graphs on("1");
+  const Set on("PLANISH_GRAPH", "1");
   Json buffers = dense;
   buffers[2] = buffer("state", {125}, "f32", {2});
   buffers[1] = buffer("output", {125});
   buffers[3] = buffer("state", {125});
-  Program p(document(buffers, {affine_step(0, 0), copy(1, 2), copy(1, 3)}), 4);
+  Program p(affine_program(buffers, {affine_step(0, 0), copy(1, 2), copy(1, 3)}), 4);
   const int graphs = fake("fake_graph_launches");
   p.memory[1].assign(250, 6);
   p.run(0, 3);
@@ -140,7 +106,7 @@ TEST_CASE("copy steps into strided memory or temporaries stay copies") {
   CHECK(fake("fake_graph_launches") == graphs);
   buffers = dense;
   buffers[2] = buffer("temp", {250});
-  Program q(document(buffers, {affine_step(0, 1), copy(1, 2), affine_step(2, 3)}), 4);
+  Program q(affine_program(buffers, {affine_step(0, 1), copy(1, 2), affine_step(2, 3)}), 4);
   q.memory[0].assign(250, 1);
   q.run(0, 3);
   CHECK(q.memory[3][0] == 7);
@@ -148,7 +114,7 @@ TEST_CASE("copy steps into strided memory or temporaries stay copies") {
 }
 
 TEST_CASE("copy steps: more than fit into one launch are several") {
-  const Graphs on("1");
+  const Set on("PLANISH_GRAPH", "1");
   constexpr int count = 300;
   Json buffers = Json::array({buffer("input", {250}), buffer("output", {250})});
   Json steps = Json::array({affine_step(0, 1)});
@@ -157,7 +123,7 @@ TEST_CASE("copy steps: more than fit into one launch are several") {
     buffers.push_back(buffer("input", {i % 7 == 0 ? 0 : 1 + i % 250}));
     steps.push_back(copy(3 + 2 * i, 2 + 2 * i));
   }
-  Program p(document(buffers, steps), 2 + 2 * count);
+  Program p(affine_program(buffers, steps), 2 + 2 * count);
   for (int i = 0; i < count; ++i) p.memory[3 + 2 * static_cast<std::size_t>(i)].assign(250, static_cast<float>(i + 1));
   p.run(0, 1 + count);
   for (int i = 0; i < count; ++i) {

@@ -1,10 +1,8 @@
 // Programs of several launches as one patched graph, against the fake driver.
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <thread>
 
-#include "support.h"
+#include "fake.h"
 
 using namespace runtime_test;
 
@@ -16,50 +14,24 @@ struct Fake {
   int* patches;
   void (*capture)(int);
 
-  Fake() {
-    const std::string path = std::string(PLANISH_BUILD_DIR) + "/lib/fake/libcuda.so.1";
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    REQUIRE(library != nullptr);
-    launches = static_cast<int*>(dlsym(library, "fake_graph_launches"));
-    patches = static_cast<int*>(dlsym(library, "fake_graph_patches"));
-    capture = reinterpret_cast<void (*)(int)>(dlsym(library, "fake_capture"));
-    REQUIRE((launches != nullptr && patches != nullptr && capture != nullptr));
+  Fake()
+      : launches(fake_symbol<int>("fake_graph_launches")),
+        patches(fake_symbol<int>("fake_graph_patches")),
+        capture(fake_symbol<void(int)>("fake_capture")) {
     *launches = *patches = 0;
   }
 };
 
-/// An environment variable for as long as this lives.
-struct Set {
-  const char* name;
-  Set(const char* variable, const char* value) : name(variable) { setenv(variable, value, 1); }
-  ~Set() { unsetenv(name); }
-};
-
 /// y = 2x + 1 three times over, through temporaries of the program's own.
 Json chain() {
-  Json out = program({buffer("input", {250}), buffer("temp", {250}), buffer("temp", {250}), buffer("output", {250})},
-                     {launch(0, {{{"buffer", 0}}, {{"buffer", 1}}, {{"i64", 250}}}),
-                      launch(0, {{{"buffer", 1}}, {{"buffer", 2}}, {{"i64", 250}}}),
-                      launch(0, {{{"buffer", 2}}, {{"buffer", 3}}, {{"i64", 250}}})});
-  out["target"] = "cuda";
-  out["kernels"][0] = {{"language", "cuda"}, {"entry", "affine"}, {"flags", Json::array()}, {"source", ""}};
-  return out;
+  return affine_program({buffer("input", {250}), buffer("temp", {250}), buffer("temp", {250}), buffer("output", {250})},
+                        {affine_step(0, 1), affine_step(1, 2), affine_step(2, 3)});
 }
 
-struct Chain {
-  Scratch scratch;
-  prt_program* program = nullptr;
-  prt_error error{};
+struct Chain : OnFake {
   std::vector<float> x = std::vector<float>(250, 1), y = std::vector<float>(250, 0);
 
-  explicit Chain(const Json& document = chain()) {
-    const std::string path = scratch.path + "/k.cubin", text = document.dump();
-    std::ofstream(path) << "\177ELF fake";
-    const char* paths[] = {path.c_str()};
-    prt_program_load(0, text.data(), text.size(), paths, 1, &program, &error);
-    REQUIRE_MESSAGE(program != nullptr, error.message);
-  }
-  ~Chain() { prt_program_free(program); }
+  explicit Chain(const Json& document = chain()) : OnFake(document) {}
 
   void run(std::vector<float>& from, std::vector<float>& to, float first, void* stream = nullptr) {
     from.assign(250, first);
