@@ -164,7 +164,6 @@ struct ClaimRequest {
   double max_seconds = 5;  ///< for each name
   bool more = false;       ///< another claim follows: what was started for this one may stay
   bool known = false;      ///< times of baselines that this session took before will do
-  double eager_error = 0;  ///< relative Frobenius, as the proof of what is shipped found it; 0: not known
 };
 
 struct ClaimTime {

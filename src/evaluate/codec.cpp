@@ -180,8 +180,7 @@ Json write(const ClaimRequest& r) {
               {"max_runs", r.max_runs},
               {"max_seconds", r.max_seconds},
               {"more", r.more},
-              {"known", r.known},
-              {"eager_error", r.eager_error}};
+              {"known", r.known}};
 }
 
 Status read(const Json& json, ClaimRequest& r) {
@@ -195,7 +194,6 @@ Status read(const Json& json, ClaimRequest& r) {
   reader.number("max_seconds", r.max_seconds, Need::optional);
   reader.boolean("more", r.more, Need::optional);
   reader.boolean("known", r.known, Need::optional);
-  reader.number("eager_error", r.eager_error, Need::optional);
   return reader.finish();
 }
 

@@ -194,7 +194,6 @@ class TaskEvaluator::Claiming {
     timing.min_runs = request_.min_runs;
     timing.max_runs = request_.max_runs;
     timing.max_seconds = request_.max_seconds;
-    timing.eager_error = request_.eager_error;
     device().settle();
     PLANISH_CHECK(be_alone());
     std::unique_lock<std::shared_mutex> still;

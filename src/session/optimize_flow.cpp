@@ -649,7 +649,6 @@ class Flow {
     claim.path = path;
     claim.modes = std::move(modes);
     claim.max_seconds = TimePlan::claim_seconds(request_.budget.seconds);
-    claim.eager_error = summarise(request_.accuracy, evidence_.verification.cases).eager_error;
     const WorkScope scope = within(time_.left());
     auto claimed = world_.evaluator.claim(claim);
     if (!claimed && !out_of_time(claimed)) return std::unexpected(std::move(claimed.error()));

@@ -74,8 +74,7 @@ Result<std::map<std::string, Result<Timing>>> Baseline::time(const std::vector<s
                                             {"min_runs", request.min_runs},
                                             {"max_runs", request.max_runs},
                                             {"max_seconds", request.max_seconds},
-                                            {"interval", request.interval},
-                                            {"eager_error", request.eager_error}},
+                                            {"interval", request.interval}},
                                        {}, timeout_seconds));
   // Either {name: timing} itself, or under `times`.
   const Json& table = reply.result.contains("times") ? reply.result["times"] : reply.result;

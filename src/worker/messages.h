@@ -109,7 +109,6 @@ struct TimeRequest {
   double max_seconds = 1;
   double interval = 0.01;
   std::int64_t flush_bytes = 0;
-  double eager_error = 0;  ///< of baselines: eager's own, relative Frobenius; 0: not known
 };
 
 struct Timing {

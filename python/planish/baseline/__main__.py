@@ -54,7 +54,7 @@ class Baseline:
 
     def time(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         report_stage(f"timing {len(params['names'])} modules in turn")
-        return self.table.time(list(params["names"]), Limits.of(params), float(params.get("eager_error") or 0.0))
+        return self.table.time(list(params["names"]), Limits.of(params))
 
 
 def main() -> None:

@@ -148,9 +148,11 @@ def _copy_strided(a: torch.Tensor, stride: list[int]) -> torch.Tensor:
 def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path = Path("task")) -> Captured:
     """Captures `model` on these inputs. Constants go to `blobs` as <sha256>. The model and the inputs are not changed.
     Raises PlanishError (not_exportable, data_dependent, unsupported_op)."""
-    program = export_program(model, args, kwargs, path)
+    exported = export_program(model, args, kwargs, path)
     with states_of_one_shape(), _refusals(path):
-        program = decompose(program)
+        program = decompose(exported)
+    for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
+        holder._example_inputs = None
     graph_module = program.graph_module
     _drop_assertions(graph_module)
     add_statistics(graph_module.graph)

@@ -54,6 +54,7 @@ class DataSet:
     outputs: list[Slot]
     sums: list[int] = field(default_factory=list)
     own_parameters: bool = False
+    bytes: int = 0  # of all buffers, while it has them
 
     @classmethod
     def create(
@@ -65,11 +66,13 @@ class DataSet:
         outputs: Sequence[tuple[int, int]],
     ) -> DataSet:
         """`name` is (region, seed, regime), `inputs` are value ids, `outputs` (position, value id). Raises PlanishError(`out_of_memory`)."""
-        return cls(
+        made = cls(
             *name,
             [_slot(device, f"in{i}", v, values[v], True) for i, v in enumerate(inputs)],
             [_slot(device, f"out{i}", v, values[v], False) for i, v in outputs],
         )
+        made.bytes = sum(slot.buffer.map_bytes for slot in (*made.inputs, *made.outputs))
+        return made
 
     def write(self, tensors: dict[int, torch.Tensor]) -> None:
         """Fills the inputs and notes their checksums."""
@@ -126,6 +129,7 @@ class DataSet:
         for slot in (*self.inputs, *self.outputs):
             slot.view = torch.empty(0)
             slot.buffer.free()
+        self.bytes = 0
 
 
 def canaries_intact(buffers: Sequence[rt.Buffer]) -> bool:

@@ -5,8 +5,9 @@ Values are named by their graph ids. Dead values are dropped at once, so the pea
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -260,9 +261,16 @@ class Interpreter:
         made = {o for position in steps for o in self._outs[position]} if mode.settles else set()
         settled = self.run(inputs, sorted(self._settled & made), Mode()) if self._settled & made else {}
         with mode.begin():
-            needed = keep | set(last)
-            env = {i: mode.value(t, self.dtypes[i]) for i, t in inputs.items() if i in needed}
+            env: dict[int, torch.Tensor] = {}
+
+            def take(values: Iterable[int]) -> None:
+                """Inputs become what the mode makes of them where they are first read: all of them at once may not fit."""
+                for value in sorted(values):
+                    if value in inputs and value not in env:
+                        env[value] = mode.value(inputs[value], self.dtypes[value])
+
             for position in steps:
+                take(self._uses[position])
                 node = self.captured.nodes[self.nodes[position]]
                 args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: self._lookup(n, env))  # type: ignore[misc]
                 outs = self._outs[position]
@@ -275,6 +283,7 @@ class Interpreter:
                 for value in self._uses[position]:
                     if last[value] == position and value not in keep:
                         env.pop(value, None)
+            take(wanted)
         return {value: env[value] for value in wanted}
 
     def _shaped(self, value: int, result: torch.Tensor) -> torch.Tensor:
@@ -346,33 +355,26 @@ def ancestors(captured: Captured, wanted: Sequence[int]) -> list[int]:
 
 
 def peak_bytes(captured: Captured, nodes: Sequence[int], inputs: Sequence[int], wanted: Sequence[int], itemsize: int = 8) -> int:
-    """The most bytes alive at once when floating values take `itemsize` bytes, one temporary of the largest included."""
+    """The most bytes alive at once in a run whose floating values take `itemsize` bytes: each from its first reader to its last, and for an
+    operation that is not pointwise a temporary as large as the largest of its operands and results."""
     values = captured.graph["values"]
 
     def size(value: int) -> int:
-        count = 1
-        for dim in values[value]["shape"]:
-            count *= int(dim)
         dtype = dtype_of(values[value]["dtype"])
-        return count * (itemsize if dtype.is_floating_point else dtype.itemsize)
+        return math.prod(int(dim) for dim in values[value]["shape"]) * (itemsize if dtype.is_floating_point else dtype.itemsize)
 
     program = Interpreter(captured, nodes)
     steps = program.needed_for(wanted)
     last = program.last_uses(steps)
-    live = {v for v in inputs if v in last or v in wanted}
-    peak = total = sum(size(v) for v in live)
+    given, live, peak = set(inputs), set[int](), 0
     for position in steps:
-        for out in program._outs[position]:
-            if out is not None:
-                live.add(out)
-                total += size(out)
-        peak = max(peak, total)
-        dead = [v for v in live if last.get(v, -1) <= position and v not in wanted and (v in program._uses[position] or v in program._outs[position])]
-        for value in dead:
-            live.discard(value)
-            total -= size(value)
-    largest = max((size(v) for v in range(len(values))), default=0)
-    return peak + largest
+        uses, outs = program._uses[position], {o for o in program._outs[position] if o is not None}
+        live |= (uses & given) | outs
+        pointwise = torch.Tag.pointwise in getattr(captured.nodes[program.nodes[position]].target, "tags", ())
+        temporary = 0 if pointwise else max((size(v) for v in uses | outs), default=0)
+        peak = max(peak, sum(size(v) for v in live) + temporary)
+        live -= {v for v in uses | outs if last.get(v, -1) <= position and v not in wanted}
+    return max(peak, sum(size(v) for v in live | (given & set(wanted))))
 
 
 def _defined_mean(node: torch.fx.Node, args: Any, kwargs: Any, found: torch.Tensor) -> torch.Tensor:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 
 CUDA_PIECE = 1 << 26
+_COMPARED = 92  # bytes an fp32 element, measured
 CPU_PIECE = 1 << 18  # the pieces' fp64 temporaries stay in the cache
 
 
@@ -47,6 +48,11 @@ def pieces(count: int, device: torch.device) -> Iterator[slice]:
     size = CUDA_PIECE if device.type == "cuda" else CPU_PIECE
     for start in range(0, count, size):
         yield slice(start, min(start + size, count))
+
+
+def compare_bytes(count: int, device: torch.device) -> int:
+    """What comparing `count` elements takes beside them."""
+    return min(count, CUDA_PIECE if device.type == "cuda" else CPU_PIECE) * _COMPARED
 
 
 def reference(exact: torch.Tensor, eager: torch.Tensor) -> Reference:
@@ -85,7 +91,7 @@ def compare(actual: torch.Tensor, ref: Reference, poison: int | None = None) -> 
     at = bad = 0
     for part in pieces(actual.numel(), actual.device):
         a, x = actual[part], ref.exact[part].to(torch.float64)
-        # The memory is what a comparison on a GPU takes: 92 bytes an fp32 element, with every temporary that can be saved.
+        # With every temporary that can be saved: what it takes is _COMPARED.
         diff = a.to(torch.float64).sub_(x) if a.device.type == "cpu" and a.dtype != torch.float64 else a - x
         if ref.clean:
             square = float(torch.dot(diff, diff)) if diff.device.type == "cpu" else float(torch.linalg.vector_norm(diff)) ** 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable
@@ -34,14 +35,15 @@ def available(device: torch.device) -> int:
     return free
 
 
-def total(device: torch.device) -> int:
-    """Bytes that the device has, whoever holds them now."""
+def without_others(device: torch.device, buffers: int) -> int:
+    """Bytes that new tensors could take if no other process held any. `buffers`: what this one holds outside of torch's allocator."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[1])
+        return int(torch.cuda.mem_get_info(device)[1]) - int(torch.cuda.memory_allocated(device)) - buffers
     try:
         found = int(re.search(r"MemTotal:\s*(\d+)", Path("/proc/meminfo").read_text())[1]) * 1024  # type: ignore[index]
         limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        return found if limit == "max" else min(found, int(limit))
+        own = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return (found if limit == "max" else min(found, int(limit))) - own
     except (OSError, ValueError, TypeError):
         return 1 << 62
 

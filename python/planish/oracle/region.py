@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -73,6 +75,7 @@ class Region:
         self._reserve()
         data = DataSet.create(self.task.device, (self.name, seed, regime), self.task.graph["values"], self.inputs, self.outputs)
         data.own_parameters = own_parameters
+        self.task.data_sets = [ref for ref in self.task.data_sets if ref() is not None] + [weakref.ref(data)]
         try:
             self.fill(data, seed, regime)
         except BaseException:
@@ -191,7 +194,7 @@ class Region:
 
     def fits_again(self) -> bool:
         """Whether one more interpretation in fp64 fits beside the expectation that its result is compared with. Waits once, as `expected` does."""
-        need = self._peak()
+        need = self._run_bytes() + self._compare_bytes()
         return need <= self._room(need)
 
     def of_slice(self, data: DataSet) -> Expected:
@@ -222,7 +225,18 @@ class Region:
         return self._slicer.expect(self.run, inputs, self.outputs, self.accuracy)
 
     def _peak(self) -> int:
+        """What an expectation takes: eager's results, the run in fp64, and comparing the two."""
+        values = self.task.graph["values"]
+        eager = sum(math.prod(values[v]["shape"]) * dtype_of(values[v]["dtype"]).itemsize for v in dict.fromkeys(v for _, v in self.outputs))
+        return eager + self._run_bytes() + self._compare_bytes()
+
+    def _run_bytes(self) -> int:
         return peak_bytes(self.task.captured, self.run.nodes, self.inputs, [v for _, v in self.outputs])
+
+    def _compare_bytes(self) -> int:
+        """Of the largest output; its run may have let go of more than that before."""
+        values = self.task.graph["values"]
+        return measure.compare_bytes(max((math.prod(values[v]["shape"]) for _, v in self.outputs), default=0), self.task.device)
 
     def _data_bytes(self) -> int:
         """What a data set takes, with the values that are drawn before they are written into it."""
@@ -242,7 +256,7 @@ class Region:
             self.task.forget()
             there = self._free()
         # Only for what would fit if others let go of theirs, and once: they may not.
-        if need > there and self.task.patience > 0 and need <= memory.total(self.task.device) * _HEADROOM:
+        if need > there and self.task.patience > 0 and need <= memory.without_others(self.task.device, self.task.buffer_bytes()) * _HEADROOM:
             self.task.patience -= memory.wait_for(need, self._free, self.task.patience)
             there = self._free()
         return there

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import platform
 from pathlib import Path
@@ -173,6 +174,7 @@ class Service:
             self._drop(name)
         self.regions.clear()
         self.task = None
+        gc.collect()  # a captured program is a cycle, and holds the model
 
     def _opened(self) -> Task:
         if self.task is None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import ReferenceType, WeakSet
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -22,6 +22,7 @@ from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_na
 from planish.wire import report_stage
 
 if TYPE_CHECKING:
+    from planish.oracle.data import DataSet
     from planish.oracle.region import Region
 
 OPEN_SEED = 0
@@ -37,6 +38,7 @@ class Task:
         self.device = device
         self.patience = MEMORY_PATIENCE  # seconds that it may still wait for memory that others hold
         self.regions: WeakSet[Region] = WeakSet()  # each keeps expectations
+        self.data_sets: list[ReferenceType[DataSet]] = []  # of all regions
         self.path = Path(path)
         self.blobs = blobs
         self.loaded: LoadedTask = load_task(path, variant)
@@ -139,6 +141,10 @@ class Task:
             return agreement.same_in_double(everything, self._own, users, self.loaded.rebuild().to(self.device), call)
         except agreement.Undecided:
             return agreement.explained_by_rounding(everything, self._own, users, run, first)
+
+    def buffer_bytes(self) -> int:
+        """Of all data sets that have not been freed."""
+        return sum(data.bytes for ref in self.data_sets if (data := ref()) is not None)
 
     def forget(self) -> None:
         """Lets go of what all regions keep. They compute it again where it is asked for."""

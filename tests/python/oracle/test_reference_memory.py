@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from harness import Harness
 from planish import wire
 from planish.oracle import memory, mutation_check, region
 from planish.oracle.expected import Expected
+from planish.oracle.interpret import Double, peak_bytes
 
 SOURCE = """
 import torch
@@ -45,11 +47,75 @@ def test_a_reference_waits_once_for_what_would_fit_and_never_for_what_cannot(mon
 
     monkeypatch.setattr(region.memory, "wait_for", wait)
     monkeypatch.setattr(region.memory, "available", lambda device: 1000)
-    assert harness.region._room(memory.total(torch.device("cpu")) * 2) == 800
+    assert harness.region._room(memory.without_others(torch.device("cpu"), 0) * 2) == 800
     assert waits == [], "no one can free more than there is"
     assert harness.region._room(5000) == 800 and waits == [5000]
     assert harness.region._room(5000) == 800 and waits == [5000], "its patience is spent"
     assert harness.region._room(700) == 800 and waits == [5000]
+
+
+def test_nobody_waits_for_memory_that_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(SOURCE)
+    data = harness.region.create(1, "task")
+    held = harness.region.task.buffer_bytes()
+    assert held == data.bytes >= 2 * 8 * 8 * 4
+    asked: list[int] = []
+
+    def without_others(device: torch.device, buffers: int) -> int:
+        asked.append(buffers)
+        return 10000 - buffers
+
+    monkeypatch.setattr(region.memory, "wait_for", lambda need, there, seconds: pytest.fail("it waits for its own memory"))
+    monkeypatch.setattr(region.memory, "available", lambda device: 1000)
+    monkeypatch.setattr(region.memory, "without_others", without_others)
+    assert harness.region._room(10000) == 800 and asked == [held]
+    data.free()
+    assert harness.region.task.buffer_bytes() == 0
+
+
+def test_an_opened_task_keeps_no_inputs_and_a_closed_one_nothing() -> None:
+    """Its inputs may take 13 GB; torch.export keeps them as examples, in a cycle."""
+    source = SOURCE.replace("randn(8, 8)", "randn(1024, 1031)").replace("def forward", "def __init__(self):\n        super().__init__()\n"
+                            "        self.weight = torch.nn.Parameter(torch.ones(1033, 1024))\n    def forward")  # fmt: skip
+
+    def there(shape: tuple[int, int]) -> int:
+        kept = [o for o in gc.get_objects() if type(o) in (torch.Tensor, torch.nn.Parameter) and o.shape == shape and o.device.type == "cpu"]
+        return len({o.untyped_storage().data_ptr() for o in kept})
+
+    gc.collect()
+    harness = Harness(source)
+    assert there((1024, 1031)) == 0 and there((1033, 1024)) == 1
+    harness.service._close()
+    del harness.region
+    assert there((1033, 1024)) == 0
+
+
+def test_an_input_is_widened_where_it_is_read_and_counts_from_there() -> None:
+    source = (
+        SOURCE.replace("return x * 2", "return (x * 2).relu().sum(1) + y.sum(1)")
+        .replace("self, x", "self, x, y")
+        .replace("[torch.randn(8, 8)]", "[torch.randn(8, 8), torch.randn(8, 8)]")
+    )
+    harness = Harness(source)
+    run, wanted = harness.region.run, [v for _, v in harness.region.outputs]
+    data = harness.region.create(1, "task")
+    live: list[int] = []
+
+    class Watched(Double):
+        def value(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+            live.append(len(live))
+            return super().value(tensor, dtype)
+
+        def call(self, node: Any, args: Any, kwargs: Any, dtypes: Any) -> Any:
+            live.append(-1)
+            return super().call(node, args, kwargs, dtypes)
+
+    run.run(data.input_tensors(), wanted, Watched())
+    assert live.count(-1) == 5 and live.index(-1) == 1, "the second input is not widened before the first operation"
+    whole, row = 8 * 8 * 8, 8 * 8
+    # (x * 2) with its operand; or y with the sum of x and, for a sum is not pointwise, a temporary
+    assert peak_bytes(harness.region.task.captured, run.nodes, harness.region.inputs, wanted) == 2 * whole + 2 * row
+    data.free()
 
 
 def test_what_other_regions_keep_goes_before_anybody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
