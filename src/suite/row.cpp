@@ -54,12 +54,13 @@ void read_verdict(const Json& json, Row& row) {
 
 }  // namespace
 
-Row failed_row(std::string task, std::string kind, std::string message) {
+Row failed_row(std::string task, std::string kind, std::string message, std::string hint) {
   Row row;
   row.task = std::move(task);
   row.outcome = "failed";
   row.kind = std::move(kind);
   row.message = std::move(message);
+  row.hint = std::move(hint);
   return row;
 }
 
@@ -68,7 +69,7 @@ Result<Row> row_from_document(std::string_view document) {
   if (!json.is_object() || !json.contains("schema_version")) return fail("bad_result", "the document is no result");
   if (json.contains("error") && json["error"].is_object()) {
     const Json& error = json["error"];
-    return failed_row("", text(error, "kind"), text(error, "message"));
+    return failed_row("", text(error, "kind"), text(error, "message"), text(error, "hint"));
   }
   Row row;
   row.task = text(json, "task");

@@ -27,6 +27,7 @@ struct Row {
   std::string outcome;        ///< improved | no_improvement | interrupted | failed; of solutions verified | refused |
                               ///< unanswered (nobody gave one) | interrupted | failed (it could not be judged)
   std::string kind, message;  ///< of the error, where failed; the reason, where nothing was gained or it was refused
+  std::string hint;           ///< of the error, where it has one
   std::string shipped;
   std::string solution;                  ///< what was judged; empty in a suite that optimises
   int sample = 0;                        ///< of several solutions of one task
@@ -51,6 +52,6 @@ struct Row {
 /// From the result document of `optimize` or of `verify`, or an error document. Kind `bad_result` for anything else.
 Result<Row> row_from_document(std::string_view document);
 /// A task that gave no document at all.
-Row failed_row(std::string task, std::string kind, std::string message);
+Row failed_row(std::string task, std::string kind, std::string message, std::string hint = {});
 
 }  // namespace planish::suite

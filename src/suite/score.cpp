@@ -197,7 +197,7 @@ std::string suite_json(const std::vector<Row>& rows, const SuiteFacts& facts) {
       one["kernelbench"] = other_json(row.compat);
       one["recorded"] = other_json(row.recorded);
     }
-    if (row.outcome == "failed") one["error"] = {{"kind", row.kind}, {"message", row.message}};
+    if (row.outcome == "failed") one["error"] = {{"kind", row.kind}, {"message", row.message}, {"hint", row.hint}};
     if (row.outcome != "failed" && !row.message.empty()) one["reason"] = row.message;
     out["tasks"].push_back(std::move(one));
   }

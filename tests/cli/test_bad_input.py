@@ -47,77 +47,101 @@ class Case:
     code: int = 2
     #: Seconds the task may take, where it is one that never ends.
     timeout: int = 0
+    #: By `optimize`; all others are tasks of one suite, whose processes import torch once.
+    alone: bool = False
 
 
 CASES: dict[str, Case] = {
-    "not_python": Case("this is :: no Python\n", "not_python", ("not Python",)),
+    "not_python": Case("this is :: no Python\n", "not_python", ("not Python",), alone=True),
     "latin_1": Case(b"name = 'caf\xe9'\n", "not_python", ("not Python", "utf-8")),
     "binary": Case(b"\x00\x01\xff\xfe" * 20, "not_python", ("not Python",)),
     "exits": Case("import sys\nsys.exit(0)\n", "import_exited", ("exits when imported",)),
-    "exits_hard": Case("import os\nos._exit(0)\n", "task_exited", ("importing it",)),
-    "crashes": Case("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", "task_crashed", ("importing it",)),
+    "exits_hard": Case("import os\nos._exit(0)\n", "task_exited", ("importing it",), alone=True),
+    "crashes": Case("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", "task_crashed", ("importing it",), alone=True),
     "raises": Case("raise RuntimeError('no way')\n", "import_failed", ("raised when imported", "no way")),
-    "hangs": Case("import time\nwhile True:\n    time.sleep(1)\n", "task_hangs", ("importing it", "6 s"), timeout=6),
-    "missing_import": Case("import a_package_that_is_not_there\n", "missing_import", ("a_package_that_is_not_there",), code=3),
+    "hangs": Case("import time\nwhile True:\n    time.sleep(1)\n", "task_hangs", ("importing it", "6 s"), timeout=6, alone=True),
+    "missing_import": Case("import a_package_that_is_not_there\n", "missing_import", ("a_package_that_is_not_there",), code=3, alone=True),
     "no_model": Case("x = 1\n", "no_model", ("class Model",)),
-    "no_get_inputs": Case(GOOD.split("def get_inputs")[0], "no_inputs", ("get_inputs",)),
+    "no_get_inputs": Case(GOOD.split("def get_inputs")[0], "no_inputs", ("get_inputs",), alone=True),
     "get_inputs_raises": Case(model("return x", "1 / 0"), "inputs_failed", ("get_inputs() raised", "ZeroDivisionError")),
     "constructor": Case(model("return x", init=", width"), "init_failed", ("width",)),
     "forward_raises": Case(model("raise ValueError('broken in here')"), "forward_failed", ("forward raised", "broken in here")),
-    "forward_hangs": Case(model("while True:\n    time.sleep(1)"), "task_hangs", ("forward",), timeout=25),
+    "forward_hangs": Case(model("while True:\n    time.sleep(1)"), "task_hangs", ("forward",), timeout=25, alone=True),
     "no_tensors": Case(model("return 'a text'"), "not_tensors", ("forward returns str",)),
     "data_dependent": Case(model("if x.sum() > 0:\n    return x\nreturn -x"), "data_dependent", ("depends on tensor values",)),
     "dropout": Case(model("return self.drop(x)"), "random_ops", ("dropout",)),
     "random": Case(model("return x + torch.rand_like(x)"), "random_ops", ("random",)),
-    "too_large": Case(model("return x * 2", "[torch.rand(1 << 44)]"), "out_of_memory", ("bytes",), code=3),
+    "too_large": Case(model("return x * 2", "[torch.rand(1 << 44)]"), "out_of_memory", ("bytes",), code=3, alone=True),
     "nan": Case(model("return torch.log(-1 - x.abs())"), "reference_nan", ("NaN",)),
 }
 
 
-@dataclass
-class Seen:
-    home: Home
-    plain: subprocess.CompletedProcess[str]
-    json: subprocess.CompletedProcess[str] | None = None
-
-
-def attempt(folder: Path, name: str, case: Case) -> Seen:
-    """The command as a person and as a program would run it; the slow ones only as both at once."""
-    home = Home(folder)
-    source = case.source if isinstance(case.source, bytes) else case.source.encode()
-    (folder / f"{name}.py").write_bytes(source)
-    limit = ["--task-timeout", f"{case.timeout}s"] if case.timeout else []
-    return Seen(home, home.run("optimize", f"{name}.py", "--target", "cpu", "--budget", "1s", "--json", *limit))
-
-
 @pytest.fixture(scope="session")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
-    """All cases, two at a time: most of each is the import of torch."""
-    folders = {name: tmp_path_factory.mktemp(name) for name in CASES}
+def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Home, subprocess.CompletedProcess[str]]]:
+    """Those that are alone, two at a time: most of each is the import of torch. The rest as a suite, under `suite`."""
+
+    def attempt(folder: Path, name: str, case: Case) -> tuple[Home, subprocess.CompletedProcess[str]]:
+        home = Home(folder)
+        write(folder, name, case)
+        limit = ["--task-timeout", f"{case.timeout}s"] if case.timeout else []
+        return home, home.run("optimize", f"{name}.py", "--target", "cpu", "--budget", "1s", "--json", *limit)
+
+    def together(folder: Path) -> tuple[Home, subprocess.CompletedProcess[str]]:
+        home = Home(folder)
+        (folder / "tasks").mkdir()
+        for name, case in CASES.items():
+            if not case.alone:
+                write(folder / "tasks", name, case)
+        return home, home.run("suite", "tasks", "--target", "cpu", "--budget", "1s", "--out", "results")
+
     with ThreadPoolExecutor(2) as pool:
-        futures = {name: pool.submit(attempt, folders[name], name, case) for name, case in CASES.items()}
-        return {name: future.result() for name, future in futures.items()}
+        suite = pool.submit(together, tmp_path_factory.mktemp("suite"))
+        futures = {name: pool.submit(attempt, tmp_path_factory.mktemp(name), name, case) for name, case in CASES.items() if case.alone}
+        return {name: future.result() for name, future in ({"suite": suite} | futures).items()}
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_bad_task(seen: dict[str, Seen], name: str) -> None:
-    case, done, home = CASES[name], seen[name].plain, seen[name].home
+def write(folder: Path, name: str, case: Case) -> None:
+    (folder / f"{name}.py").write_bytes(case.source if isinstance(case.source, bytes) else case.source.encode())
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.alone])
+def test_bad_task(homes: dict[str, tuple[Home, subprocess.CompletedProcess[str]]], name: str) -> None:
+    """As a person and as a program would run it."""
+    case, (home, done) = CASES[name], homes[name]
     assert done.returncode == case.code, done.stderr
     said = lines(done.stderr, "error: ")
     assert len(said) == 1, done.stderr
-    assert f"{name}.py" in said[0], said[0]
-    for word in case.words:
-        assert word in said[0], said[0]
     assert lines(done.stderr, "hint: "), done.stderr
-    assert "Traceback" not in done.stderr
     document = json.loads(done.stdout)
     assert document["schema_version"] == 1
-    assert document["error"]["kind"] == case.kind
     assert document["error"]["message"] == said[0].removeprefix("error: ")
-    assert document["error"]["hint"]
-    assert "Traceback" not in done.stdout
+    names_what_is_wrong(case, name, document["error"])
+    assert "Traceback" not in done.stderr + done.stdout
     assert home.store_bytes() == {}
     assert not (home.path / "planish-out").exists()
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.alone])
+def test_bad_task_of_a_suite(homes: dict[str, tuple[Home, subprocess.CompletedProcess[str]]], name: str) -> None:
+    home, done = homes["suite"]
+    rows = {row["task"]: row for row in json.loads((home.path / "results" / "suite.json").read_text())["tasks"]}
+    assert rows[name]["outcome"] == "failed"
+    names_what_is_wrong(CASES[name], name, rows[name]["error"])
+    assert f"({CASES[name].kind})" in next(line for line in done.stderr.splitlines() + done.stdout.splitlines() if line.strip().startswith(f"{name}: "))
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+def test_a_suite_of_bad_tasks_leaves_no_run(homes: dict[str, tuple[Home, subprocess.CompletedProcess[str]]]) -> None:
+    home, done = homes["suite"]
+    assert done.returncode != 0
+    assert home.store_bytes() == {}
+
+
+def names_what_is_wrong(case: Case, name: str, error: dict[str, str]) -> None:
+    assert error["kind"] == case.kind
+    for word in (f"{name}.py", *case.words):
+        assert word in error["message"], error
+    assert error["hint"]
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def get_init_inputs():
 #: So much arithmetic that plain loops never come near the speed of light, where a search would end.
 DEEP = TASK.replace("return (y + z) * y - z * 0.5", "return torch.tanh((y + z) * y) - z * 0.5").replace("512", "64")
 
-TALK = '''
+TALK = """
 def ask():
     line = sys.stdin.readline()
     return json.loads(line) if line else sys.exit(0)
@@ -39,9 +39,10 @@ def say(**answer):
     print(json.dumps(answer), flush=True)
 
 question = ask()
-'''
+"""
 
-CODER = '''import json, os, re, sys
+CODER = (
+    '''import json, os, re, sys
 
 KERNEL = """//@ kernel cpp -O3
 #include <cmath>
@@ -59,7 +60,9 @@ extern "C" void rows(void** args) {
 //@ scratch 8192
 //@ launch rows args=in0, in1, tmp0, out0
 """
-''' + TALK + '''vector = int(re.search(r"in(\\d+): f32\\[2048\\]", question["description"])[1])
+'''
+    + TALK
+    + """vector = int(re.search(r"in(\\d+): f32\\[2048\\]", question["description"])[1])
 kernel = KERNEL.replace("args[X]", f"args[{vector}]").replace("args[Y]", f"args[{1 - vector}]")
 wrong = kernel.replace("+ z[c]) *", "+ z[c] * 1.01f) *")
 heard = []
@@ -77,7 +80,8 @@ say(parent=right["program"], edits=[{"search": "-O3", "replace": "-O3 -fno-trapp
 heard += ask()["news"]
 open(os.environ["HOME"] + "/heard.json", "w").write(json.dumps(heard))
 say(finished=True)
-'''
+"""
+)
 
 
 @dataclass
@@ -188,6 +192,7 @@ def test_a_coder_that_fails_costs_its_seat_alone(tmp_path_factory: pytest.TempPa
     (seat,) = json.loads(done.stdout)["search"]["coders"]
     assert seat["proposed"] == 0 and "here is why" in seat["trouble"] and "note: coder echo" in done.stderr, seat
 
+
 #: Two kernels of the built-in coder with a sort between them that no region takes, and whose order the mean does not need.
 APART = """import torch
 from torch import nn
@@ -204,7 +209,8 @@ def get_init_inputs():
     return []
 """
 
-WHOLE = '''import json, os, sys
+WHOLE = (
+    '''import json, os, sys
 
 KERNEL = """//@ kernel cpp -O3
 #include <cmath>
@@ -219,7 +225,9 @@ extern "C" void rows(void** args) {
 }
 //@ launch rows args=in0, out0
 """
-''' + TALK + '''if question["region"] != "task":
+'''
+    + TALK
+    + """if question["region"] != "task":
     say(finished=True)
     sys.exit(0)
 first = question
@@ -232,7 +240,8 @@ say(parent=heard[-1]["program"], edits=[{"search": "int r = 0; r < 256; ++r", "r
 heard += ask()["news"]
 open(os.environ["HOME"] + "/heard.json", "w").write(json.dumps([first, heard]))
 say(finished=True)
-'''
+"""
+)
 
 
 def test_a_coder_may_write_the_whole_task(tmp_path_factory: pytest.TempPathFactory) -> None:
