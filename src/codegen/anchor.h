@@ -19,6 +19,7 @@ enum class Anchor : std::uint8_t {
   segmented_row,   ///< a row kernel that folds parts of its rows as well (see segments.h)
   contraction,     ///< a row kernel whose one fold is a sum of products of two factors (see contraction/contraction.h)
   attention,       ///< a product along rows whose elements are made of another product's (see attention/attention.h)
+  recurrence,      ///< a recurrent network, by itself (see recurrence/recurrence.h)
 };
 
 struct AnchorInfo {
@@ -38,6 +39,7 @@ inline constexpr std::array all{
     AnchorInfo{Anchor::segmented_row, "segmented_row", 4},
     AnchorInfo{Anchor::contraction, "contraction", 5},
     AnchorInfo{Anchor::attention, "attention", 6},
+    AnchorInfo{Anchor::recurrence, "recurrence", 7},
 };
 // clang-format on
 static_assert(in_order(all, &AnchorInfo::kind) && numbered(all, &AnchorInfo::key));

@@ -278,6 +278,10 @@ constexpr std::array<GeneInfo, gene_names.size()> all{{
      vector,
      "neighbouring threads store neighbouring phases of a stride, so that whole sectors leave",
      {{wider_access, +1, 0.7}, {less_arithmetic, -1, 0.3}}},
+    {"wavefront",
+     split,
+     "layers of a recurrent network that run at once, each a step behind the one below",
+     {{more_blocks, +1, 0.9}, {less_coordination, -1, 0.3}, {fewer_registers, -1, 0.5}}},
 }};
 static_assert([] {
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -96,7 +96,7 @@ struct GeneInfo {
 };
 
 /// Names of all genes, in the order of gene_catalogue(). Equal gains of moves are in this order.
-inline constexpr std::array<std::string_view, 49> gene_names{"exchange",
+inline constexpr std::array<std::string_view, 50> gene_names{"exchange",
                                                              "threads",
                                                              "vector",
                                                              "unroll",
@@ -144,7 +144,8 @@ inline constexpr std::array<std::string_view, 49> gene_names{"exchange",
                                                              "pingpong",
                                                              "direct",
                                                              "stationary",
-                                                             "weave"};
+                                                             "weave",
+                                                             "wavefront"};
 
 std::span<const GeneInfo> gene_catalogue();
 /// Null for a name that no schedule has: another coder's gene.

@@ -60,6 +60,7 @@ std::string text(const Kernel& kernel) {
                        : output.per_part   ? " per part"
                                            : "");
   }
+  if (kernel.recurrence) out += text(*kernel.recurrence);
   return out;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "codegen/anchor.h"
 #include "codegen/fold.h"
 #include "codegen/operation.h"
+#include "codegen/recurrence/recurrence.h"
 #include "ir/index.h"
 
 /// The semantic form of one fused kernel: what is computed, not how. Partition builds it from graph nodes, emitters
@@ -118,6 +120,7 @@ struct Kernel {
   std::vector<Scan> scans;
   bool reversed = false;  ///< scans begin at the last element of a row
   std::vector<Output> outputs;
+  std::optional<Recurrence> recurrence;  ///< recurrence anchor: what is computed
 
   /// True where the inner variables are a row that is swept.
   bool has_rows() const { return anchor != Anchor::pointwise; }

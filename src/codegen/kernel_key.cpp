@@ -23,6 +23,7 @@ constexpr std::array operators{
     Op::minimum,     Op::fmax,       Op::fmin,        Op::hypot,      Op::copysign,    Op::eq,          Op::ne,
     Op::lt,          Op::le,         Op::gt,          Op::ge,         Op::logical_and, Op::logical_or,  Op::logical_xor,
     Op::bitwise_and, Op::bitwise_or, Op::bitwise_xor, Op::shift_left, Op::shift_right, Op::select,      Op::fma};
+constexpr std::array cells{Cell::lstm, Cell::gru, Cell::tanh, Cell::relu};
 constexpr std::array atoms{ir::Atom::Kind::variable, ir::Atom::Kind::div, ir::Atom::Kind::mod};
 
 /// Each of an enumeration's values, of which `last` is the last, once.
@@ -35,6 +36,7 @@ constexpr bool complete(const std::array<T, count>& list, T last) {
   return true;
 }
 static_assert(complete(operators, Op::fma));
+static_assert(complete(cells, Cell::relu));
 static_assert(complete(atoms, ir::Atom::Kind::mod));
 
 class Writer {
@@ -168,6 +170,28 @@ class Writer {
     each(k.reductions, &Writer::reduction);
     each(k.scans, &Writer::scan);
     each(k.outputs, &Writer::output);
+    if (k.recurrence) recurrence(*k.recurrence);
+  }
+  void operand(const Recurrence::Operand& o) {
+    number(o.input);
+    number(o.offset);
+    numbers(o.strides);
+  }
+  void result(const Recurrence::Result& r) {
+    number(r.output);
+    numbers(r.strides);
+  }
+  void weights(const Recurrence::Weights& w) {
+    for (const auto* one : {&w.input, &w.hidden, &w.input_bias, &w.hidden_bias}) operand(*one);
+  }
+  void recurrence(const Recurrence& r) {
+    kind(cells, r.cell);
+    for (const std::int64_t size : {r.steps, r.batch, r.width, r.hidden}) number(size);
+    number(r.layers);
+    number(r.directions);
+    for (const auto* one : {&r.x, &r.h0, &r.c0}) operand(*one);
+    each(r.weights, &Writer::weights);
+    for (const auto* one : {&r.all, &r.last_h, &r.last_c}) result(*one);
   }
   std::string take() && { return std::move(out_); }
 

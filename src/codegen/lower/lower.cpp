@@ -12,6 +12,7 @@
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/product.h"
 #include "codegen/lower/lowering.h"
+#include "codegen/lower/recurrence.h"
 #include "codegen/lower/segments.h"
 #include "codegen/lower/space.h"
 #include "codegen/row_and_column.h"
@@ -514,18 +515,6 @@ Status become_pooled(Kernel& kernel, const std::vector<int>& windows, const std:
   return contraction::computable(made);
 }
 
-Input input_of(const ir::Value& value, int id) {
-  Input input;
-  input.dtype = value.dtype;
-  input.shape = value.shape;
-  input.strides = value.strides;
-  input.storage_elements = 1;
-  for (std::size_t i = 0; i < value.shape.size(); ++i)
-    input.storage_elements += (value.shape[i] - 1) * value.strides[i];
-  input.value = id;
-  return input;
-}
-
 /// One attempt over a fixed frame.
 class Attempt {
  public:
@@ -718,7 +707,7 @@ class Attempt {
 bool contracts(std::string_view op) {
   const auto name = base_name(op);
   return contraction_handlers().contains(name) || attention_handlers().contains(name) || name == "convolution" ||
-         (name.starts_with("conv") && window_handlers().contains(name));
+         (name.starts_with("conv") && window_handlers().contains(name)) || recurs(op);
 }
 
 OpClass classify(std::string_view op) {
@@ -818,6 +807,13 @@ bool may_be_pooled(const ir::Graph& graph, const std::vector<bool>& inside) {
   return pools && products;
 }
 
+bool has_recurrence(const ir::Graph& graph, const std::vector<bool>& inside) {
+  for (std::size_t n = 0; n < inside.size(); ++n) {
+    if (inside[n] && recurs(graph.nodes[n].op)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> outputs,
@@ -832,6 +828,7 @@ Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, st
       return unsupported(fmt::format("value {} cannot be stored by a kernel", id));
     if (!dense_enough(value(id))) return unsupported(fmt::format("value {} overlaps itself", id));
   }
+  if (limits.contractions && has_recurrence(graph, inside)) return lower_recurrence(graph, inside, outputs);
   auto kernel = settle(graph, inside, given, outputs, order, limits, Form::plain);
   if (!kernel && limits.contractions && may_be_attention(graph, inside))
     return settle(graph, inside, given, outputs, order, limits, Form::attention);

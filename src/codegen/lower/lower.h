@@ -20,8 +20,8 @@ enum class OpClass : std::uint8_t {
   other,      ///< an `aten` step
 };
 OpClass classify(std::string_view op);
-/// Whether LowerLimits::contractions is about this operator: a product of matrices or vectors, whose class is `other`,
-/// or a convolution.
+/// Whether LowerLimits::contractions is about this operator: a product of matrices or vectors or a recurrent network,
+/// whose class is `other`, or a convolution.
 bool contracts(std::string_view op);
 
 struct LowerLimits {

@@ -519,4 +519,16 @@ int Args::dim(std::string_view name, std::size_t rank, std::int64_t otherwise) c
   return static_cast<int>(d < 0 ? d + static_cast<std::int64_t>(rank) : d);
 }
 
+Input input_of(const ir::Value& value, int id) {
+  Input input;
+  input.dtype = value.dtype;
+  input.shape = value.shape;
+  input.strides = value.strides;
+  input.storage_elements = 1;
+  for (std::size_t i = 0; i < value.shape.size(); ++i)
+    input.storage_elements += (value.shape[i] - 1) * value.strides[i];
+  input.value = id;
+  return input;
+}
+
 }  // namespace planish::codegen

@@ -250,5 +250,7 @@ const HandlerTable& attention_handlers();
 std::string_view base_name(std::string_view op);
 
 std::unexpected<Error> unsupported(std::string message);
+/// An input of a kernel for a value of the graph.
+Input input_of(const ir::Value& value, int id);
 
 }  // namespace planish::codegen

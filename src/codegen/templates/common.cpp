@@ -109,7 +109,7 @@ const printing::PlanFacts& CudaSchedule::facts() const {
 }
 
 Status append_launches(const Kernel& kernel, const Device& device, const std::vector<Emitted::Argument>& buffers,
-                       const std::vector<int>& outputs, Emitted& whole) {
+                       const std::vector<Emitted::Argument>& outputs, Emitted& whole) {
   using Kind = Emitted::Argument::Kind;
   const auto schedule = template_of(kernel).cuda(kernel, device);
   for (const Genome& genome : schedule->seeds()) {
@@ -118,25 +118,37 @@ Status append_launches(const Kernel& kernel, const Device& device, const std::ve
     if (made.cooperative) continue;
     const int scratch = static_cast<int>(whole.scratch_bytes.size());
     whole.scratch_bytes.insert(whole.scratch_bytes.end(), made.scratch_bytes.begin(), made.scratch_bytes.end());
+    for (const int place : made.zeroed) whole.zeroed.push_back(place + scratch);
+    for (auto& [place, tensor] : made.tensors) whole.tensors.emplace(place + scratch, std::move(tensor));
     std::vector<Emitted> launches = std::move(made.after);
     made.after.clear();
     made.scratch_bytes.clear();
+    made.zeroed.clear();
+    made.tensors.clear();
     launches.insert(launches.begin(), std::move(made));
     for (Emitted& one : launches) {
       for (auto& arg : one.args) {
         const auto i = static_cast<std::size_t>(arg.index);
-        if (arg.kind == Kind::input)
+        if (arg.kind == Kind::input) {
           arg = buffers[i];
-        else if (arg.kind == Kind::output)
-          arg.index = outputs[i];
-        else
+          one.packs = one.packs && arg.kind == Kind::input;
+        } else if (arg.kind == Kind::output) {
+          arg = outputs[i];
+        } else if (arg.kind == Kind::scratch) {
           arg.index += scratch;
+        }
       }
       whole.after.push_back(std::move(one));
     }
     return {};
   }
-  return fail("unsupported", "no schedule folds what the blocks leave");
+  return fail("unsupported", "no schedule for a kernel behind others");
+}
+
+std::vector<Emitted::Argument> output_arguments(const std::vector<int>& outputs) {
+  std::vector<Emitted::Argument> out;
+  for (const int o : outputs) out.push_back({Emitted::Argument::Kind::output, o});
+  return out;
 }
 
 }  // namespace planish::codegen

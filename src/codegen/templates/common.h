@@ -53,8 +53,10 @@ class NoSchedule : public Schedule {
 };
 
 /// The launches of an ordinary kernel over scratch, behind those of `whole` and in terms of its tensors: `buffers` says
-/// which of them are the kernel's inputs, `outputs` its outputs.
+/// which of them are the kernel's inputs, `outputs` its outputs. They pack nothing before what they read is there.
 Status append_launches(const Kernel& kernel, const Device& device, const std::vector<Emitted::Argument>& buffers,
-                       const std::vector<int>& outputs, Emitted& whole);
+                       const std::vector<Emitted::Argument>& outputs, Emitted& whole);
+/// Of outputs of `whole`, by their places.
+std::vector<Emitted::Argument> output_arguments(const std::vector<int>& outputs);
 
 }  // namespace planish::codegen

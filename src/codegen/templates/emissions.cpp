@@ -38,9 +38,9 @@ class CppEmission : public Emission {
 };
 
 /// Of a target without code: a kernel has no genome there, and emission says why.
-class NoSchedule : public Schedule {
+class NothingToEmit : public Schedule {
  public:
-  explicit NoSchedule(const Device& device) : device_(device) {}
+  explicit NothingToEmit(const Device& device) : device_(device) {}
   std::vector<Gene> genes() const override { return {}; }
   std::string illegal(const Genome&) const override { return {}; }
   std::vector<Genome> seeds() const override { return {}; }
@@ -56,7 +56,7 @@ class NoSchedule : public Schedule {
 class NoEmission : public Emission {
  public:
   std::unique_ptr<const Schedule> schedule(const Template&, const Kernel&, const Device& device) const override {
-    return std::make_unique<NoSchedule>(device);
+    return std::make_unique<NothingToEmit>(device);
   }
 };
 

@@ -151,7 +151,7 @@ Result<Emitted> join_segments(const Kernel& kernel, const Parted& parted, const 
   std::vector<int> inputs, outputs;
   const Kernel joining = joining_kernel(kernel, pieces.count, inputs, outputs);
   for (const int i : inputs) buffers.push_back({Kind::input, i});
-  PLANISH_CHECK(append_launches(joining, device, buffers, outputs, emitted));
+  PLANISH_CHECK(append_launches(joining, device, buffers, output_arguments(outputs), emitted));
   return emitted;
 }
 
