@@ -56,7 +56,8 @@ suite::Row run_job(const SuiteJob& job, double job_seconds, Workplace& place, co
   fs::remove(job.document, ignored);
   fs::remove(job.folder / "suite-entry.json", ignored);
   const auto ended = place.run(job.command(place.name()), job_seconds, cancel);
-  if (!ended) return suite::failed_row(job.name, std::string(ended.error().kind.name()), ended.error().message,
+  if (!ended)
+    return suite::failed_row(job.name, std::string(ended.error().kind.name()), ended.error().message,
                              ended.error().hint);
   auto row = suite::row_from_document(ended->document);
   if (!row) {

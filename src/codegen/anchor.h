@@ -19,7 +19,7 @@ enum class Anchor : std::uint8_t {
   segmented_row,   ///< a row kernel that folds parts of its rows as well (see segments.h)
   contraction,     ///< a row kernel whose one fold is a sum of products of two factors (see contraction/contraction.h)
   attention,       ///< a product along rows whose elements are made of another product's (see attention/attention.h)
-  recurrence,      ///< a recurrent network, by itself (see recurrence/recurrence.h)
+  recurrence,      ///< a recurrent network, by itself (see recurrence.h)
 };
 
 struct AnchorInfo {

@@ -9,7 +9,7 @@
 #include "codegen/anchor.h"
 #include "codegen/fold.h"
 #include "codegen/operation.h"
-#include "codegen/recurrence/recurrence.h"
+#include "codegen/recurrence.h"
 #include "ir/index.h"
 
 /// The semantic form of one fused kernel: what is computed, not how. Partition builds it from graph nodes, emitters

@@ -173,14 +173,10 @@ Status read(const Json& json, VerifyRequest& r) {
 }
 
 Json write(const ClaimRequest& r) {
-  return Json{{"session", r.session},
-              {"path", r.path.empty() ? Json(nullptr) : Json(r.path)},
-              {"modes", r.modes},
-              {"min_runs", r.min_runs},
-              {"max_runs", r.max_runs},
-              {"max_seconds", r.max_seconds},
-              {"more", r.more},
-              {"known", r.known}};
+  return Json{{"session", r.session},   {"path", r.path.empty() ? Json(nullptr) : Json(r.path)},
+              {"modes", r.modes},       {"min_runs", r.min_runs},
+              {"max_runs", r.max_runs}, {"max_seconds", r.max_seconds},
+              {"more", r.more},         {"known", r.known}};
 }
 
 Status read(const Json& json, ClaimRequest& r) {

@@ -15,8 +15,8 @@
 #include "codegen/graph_builder.h"
 #include "codegen/kernel_key.h"
 #include "codegen/lower/lower.h"
-#include "codegen/recurrence/cuda_recurrence.h"
 #include "codegen/recurrence/step_text.h"
+#include "codegen/templates/recurrence/cuda_recurrence.h"
 
 namespace planish::codegen {
 namespace {

@@ -71,9 +71,9 @@ TEST_CASE("failed and interrupted tasks are in no mean and are named") {
   CHECK(s.by_baseline.at("eager").tasks == 1);
   CHECK(s.failed == std::vector<std::string>{"b"});
   CHECK(s.interrupted == std::vector<std::string>{"c"});
-  const auto json =
-      parse_json(suite_json({failed_row("b", "no_model", "b.py has no Model", "name it so")}, SuiteFacts{"f", "", "{}", {}}),
-                 "bad_text", "suite");
+  const auto json = parse_json(
+      suite_json({failed_row("b", "no_model", "b.py has no Model", "name it so")}, SuiteFacts{"f", "", "{}", {}}),
+      "bad_text", "suite");
   REQUIRE(json);
   CHECK((*json)["tasks"][0]["error"]["kind"] == "no_model");
   CHECK((*json)["tasks"][0]["error"]["hint"] == "name it so");

@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from planish.capture import arguments, losses
 from planish.capture.batch_norm import averaging_as_tensors
 from planish.capture.effects import describe_effects
-from planish.capture.lstm import states_of_one_shape
+from planish.capture.recurrent import shapes_of_recurrent_networks
 from planish.capture.source import source_of
 from planish.capture.statistics import add_statistics
 from planish.errors import task_error
@@ -80,7 +80,7 @@ class Captured:
 def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path) -> ExportedProgram:
     """torch.export with its many failures named. Raises PlanishError (not_exportable)."""
     report_stage("capturing it with torch.export")
-    with warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), states_of_one_shape(), _refusals(path):
+    with warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), shapes_of_recurrent_networks(), _refusals(path):
         warnings.simplefilter("always")
         program = torch.export.export(model, args, kwargs, strict=False)
     _refuse_hidden_state(model, [str(w.message) for w in said], path)
@@ -149,7 +149,7 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
     """Captures `model` on these inputs. Constants go to `blobs` as <sha256>. The model and the inputs are not changed.
     Raises PlanishError (not_exportable, data_dependent, unsupported_op)."""
     exported = export_program(model, args, kwargs, path)
-    with states_of_one_shape(), _refusals(path):
+    with shapes_of_recurrent_networks(), _refusals(path):
         program = decompose(exported)
     for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
         holder._example_inputs = None

@@ -14,6 +14,8 @@ from planish.errors import PlanishError
 from planish.wire import report_stage
 
 _KEPT = 1 << 31
+_STALLED = 15.0
+_NOTICED = 1 << 26  # bytes
 
 
 def available(device: torch.device) -> int:
@@ -49,9 +51,13 @@ def without_others(device: torch.device, buffers: int) -> int:
 
 
 def wait_for(need: int, free: Callable[[], int], seconds: float, pause: Callable[[float], None] = time.sleep) -> float:
-    """Until `free` says that `need` bytes are there, looked at every second for at most `seconds`. The seconds that it took."""
-    waited = 0.0
+    """Until `free` says that `need` bytes are there, looked at every second for at most `seconds`, or until nobody has let go of anything for
+    _STALLED of them. The seconds that it took."""
+    waited, most, since = 0.0, -1, 0.0
     while waited < seconds and (there := free()) < need:
+        most, since = (there, waited) if there > most + _NOTICED else (most, since)
+        if waited - since >= _STALLED:
+            break
         report_stage(f"waiting for memory: {there / 2**30:.1f} GB are free, {need / 2**30:.1f} GB needed")
         pause(1.0)
         waited += 1.0

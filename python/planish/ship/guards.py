@@ -320,8 +320,9 @@ class _Bound:
     one is not disturbed by another that binds anew. The module owns this and is not owned by it, nor is its dictionary: it goes
     when its last reference does, not when the cycle collector finds it."""
 
-    __slots__ = ("device", "executor", "fast", "loose", "module", "params", "parts", "sizes", "ties", "tree", "turns", "unused", "users")
+    __slots__ = ("copies", "device", "executor", "fast", "loose", "module", "params", "parts", "sizes", "ties", "tree", "turns", "unused", "users")
 
+    copies: bool  # a tensor that begins at an odd place may be copied: nothing is changed, and no result is an input
     device: torch.device
     executor: Any
     fast: Any  # the C form of this binding, or None
@@ -525,7 +526,7 @@ class Attachment:
         if t.is_conj() or t.is_neg():
             return self._refuse(f"{what} has a pending conjugate or negation")
         if t.data_ptr() & 15:
-            return self._refuse(f"{what} does not begin at a multiple of 16 bytes")
+            return self._refuse(f"{what} does not begin at a multiple of 16 bytes, and the program changes or returns what it is given")
         return self._refuse(f"{what} strides", lambda: f"{what} lies otherwise in memory (strides {t.stride()}) than the program was made for")
 
     def _reset(self) -> None:
@@ -599,6 +600,7 @@ class Attachment:
             return None
         bound = _Bound()
         bound.module, bound.device, bound.executor, bound.fast, bound.turns = weakref.ref(module), device, executor, None, _Turns()
+        bound.copies = executor.own_results and not executor.effects
         bound.tree = []
         bound.sizes = [(child._modules, len(child._modules)) for child in modules.values() if child._modules]
         bound.parts = _Parts(modules) if self.shipped.defer_gradients else None
@@ -777,15 +779,15 @@ class Attachment:
                 or t.dtype is not dtype
                 or t.shape != shape
                 or (t.stride() != strides and not same_layout(t, shape, strides))
-                or t.data_ptr() & 15
                 or (grad and t.requires_grad)
                 or t.is_conj()
                 or t.is_neg()
+                or (t.data_ptr() & 15 and not bound.copies)
             ):
                 return self._refuse_tensor(f"input {index}", t, dtype, shape, grad)
             if t.device != device:
                 return self._elsewhere(module, args, kwargs, leaves, device)
-            tensors[position] = t
+            tensors[position] = _aligned(t) if t.data_ptr() & 15 else t
         for index in bound.unused:
             t = leaves[index]
             if not isinstance(t, Tensor) or (grad and t.requires_grad):
@@ -797,13 +799,13 @@ class Attachment:
                 or t.dtype is not dtype
                 or t.shape != shape
                 or (t.stride() != strides and not same_layout(t, shape, strides))
-                or t.data_ptr() & 15
                 or (grad and t.requires_grad)
+                or (t.data_ptr() & 15 and not bound.copies)
             ):
                 return self._refuse_tensor(f"parameter '{bound.executor.bindings[position].name}'", t, dtype, shape, grad)
             if t.device != device:
                 return self._elsewhere(module, args, kwargs, leaves, device)
-            tensors[position] = t
+            tensors[position] = _aligned(t) if t.data_ptr() & 15 else t
         for one, key, other, other_key in bound.ties:
             if one.get(key) is not other.get(other_key):
                 return self._refuse("parameters that were tied no longer are")
@@ -969,6 +971,12 @@ def _tied(module: nn.Module) -> list[list[str]]:
     for name, tensor in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
         names.setdefault(id(tensor), []).append(name)
     return [group for group in names.values() if len(group) > 1]
+
+
+def _aligned(t: Tensor) -> Tensor:
+    """A copy that begins where a program's inputs do (kernels load 16 bytes at once): of an odd slice, or of one of the odd weights of a
+    recurrent network, which PyTorch keeps one behind the other for cuDNN. Strides are the same."""
+    return torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device).copy_(t)
 
 
 def _overlap(tensors: list[Tensor], changed: set[int]) -> bool:

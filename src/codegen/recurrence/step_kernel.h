@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/recurrence/recurrence.h"
+#include "codegen/recurrence.h"
 
 /// The kernel that goes through the steps of some cells (a layer in one direction each) in one launch.
 ///

@@ -4,6 +4,9 @@ namespace planish::codegen::recurrence {
 namespace {
 
 // Addresses are those of the shared window (PTX ISA 8.x, "shared::cta" and "shared::cluster"); barriers are mbarriers.
+// What copies bring is there when their barrier says so; ordinary stores of other blocks need an acquire of the
+// cluster, which empties the first-level cache. A fence of all proxies waits for the whole memory: those of one space
+// do not.
 constexpr std::string_view machine = R"(#define RN_FN static __device__ __forceinline__
 typedef unsigned int u32;
 struct __align__(16) F4 { float x, y, z, w; };
@@ -25,6 +28,9 @@ RN_FN void rn_bar_init(u32 a, u32 n) { asm volatile("mbarrier.init.shared::cta.b
 RN_FN void rn_bars_seen() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 RN_FN void rn_bar_expect(u32 a, u32 n) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(a), "r"(n) : "memory"); }
 RN_FN void rn_bar_wait(u32 a, u32 parity) {
+  asm volatile("{\n\t.reg .pred p;\nW_%=:\n\tmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n\t@!p bra W_%=;\n\t}" :: "r"(a), "r"(parity) : "memory");
+}
+RN_FN void rn_bar_wait_for_stores(u32 a, u32 parity) {
   asm volatile("{\n\t.reg .pred p;\nW_%=:\n\tmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n\t@!p bra W_%=;\n\t}" :: "r"(a), "r"(parity) : "memory");
 }
 RN_FN u32 rn_of_block(u32 a, u32 rank) { u32 r; asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank)); return r; }
@@ -43,6 +49,8 @@ RN_FN void rn_fetch(u32 to, const float* from, u32 n, u32 bar) {
 RN_FN void rn_put4_there(u32 a, F4 v) { asm volatile("st.shared::cluster.v4.f32 [%0], {%1,%2,%3,%4};" :: "r"(a), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory"); }
 RN_FN void rn_arrive_there(u32 bar) { asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" :: "r"(bar) : "memory"); }
 RN_FN void rn_fence_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
+RN_FN void rn_fence_sends() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+RN_FN void rn_fence_fetches() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 RN_FN void rn_count(u32 a) { asm volatile("red.release.cta.shared::cta.add.u32 [%0], 1;" :: "r"(a) : "memory"); }
 RN_FN u32 rn_counted(u32 a) { u32 v; asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];" : "=r"(v) : "r"(a) : "memory"); return v; }
 RN_FN u32 rn_flag(const u32* p) { u32 v; asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory"); return v; }

@@ -173,7 +173,8 @@ constexpr std::string_view body = R"({
             }
         }
         if (turn == 0 && t > 0) {
-          rn_bar_wait(state_bar + ((t - 1) & 1) * 8, ((t - 1) >> 1) & 1);
+          if (EXCHANGE == 2) rn_bar_wait_for_stores(state_bar + ((t - 1) & 1) * 8, ((t - 1) >> 1) & 1);
+          else rn_bar_wait(state_bar + ((t - 1) & 1) * 8, ((t - 1) >> 1) & 1);
           if (EXCHANGE != 2 && tid == 0) rn_bar_expect(state_bar + ((t - 1) & 1) * 8, CLUSTER * SEND_BYTES);
         }
 #pragma unroll
@@ -229,7 +230,7 @@ constexpr std::string_view body = R"({
           for (int g = 0; g < GATES; ++g) known[turn][g] = bias[g] + next[turn][g * HIDDEN];
         }
       }
-      if (EXCHANGE == 1) rn_fence_copies();
+      if (EXCHANGE == 1) rn_fence_sends();
       rn_summing();
       if (t + 1 < STEPS) {
         const u32 to = shared + STATE_AT + (t & 1) * STATE_BYTES + rank * PART * 4, bar = state_bar + (t & 1) * 8;
@@ -253,7 +254,6 @@ constexpr std::string_view body = R"({
       if (hands_on) {
         float* const to = handed + ((((long long)cell * STEPS + t) * SLICES + slice) * CLUSTER + rank) * PART;
         for (int q = tid; q < SLICE * QUADS; q += SUMMING) *(F4*)(to + q * 4) = rn_get4(mine + q * 16);
-        rn_fence_copies();
       }
       if (GIVES_ALL && gives) {
         const int at = backwards ? STEPS - 1 - t : t;
@@ -291,7 +291,7 @@ constexpr std::string_view body = R"({
           if (rn_all((int)there > fetched)) {
             rn_warp();
             if (lane == 0) {
-              rn_fence_copies();
+              rn_fence_fetches();
               const u32 bar = below_bar + (fetched & 1) * 8;
               rn_bar_expect(bar, STATE_BYTES);
               rn_fetch(shared + BELOW_AT + (fetched & 1) * STATE_BYTES, handed + (((long long)(cell - 1) * STEPS + fetched) * SLICES + slice) * CLUSTER * PART, STATE_BYTES, bar);

@@ -75,13 +75,22 @@ inline Thread* now = nullptr;
 inline ucontext_t scheduler;
 inline std::mt19937 random(1);
 
-inline void yield() { swapcontext(&now->context, &scheduler); }
-inline Block& block() { return blocks[now->block]; }
-inline Warp& warp() { return all_warps[now->block * warps + now->id / 32]; }
-inline Block& block_at(u32 address) { return blocks[now->block / CLUSTER * CLUSTER + (address >> 24)]; }
+inline void yield() {
+  swapcontext(&now->context, &scheduler);
+}
+inline Block& block() {
+  return blocks[now->block];
+}
+inline Warp& warp() {
+  return all_warps[now->block * warps + now->id / 32];
+}
+inline Block& block_at(u32 address) {
+  return blocks[now->block / CLUSTER * CLUSTER + (address >> 24)];
+}
 inline char* at(Block& b, u32 address, u32 bytes, u32 aligned) {
   address &= 0xffffff;
-  if (address < base || address - base + bytes > b.memory.size() || address % aligned != 0) Barrier::fail("a bad address");
+  if (address < base || address - base + bytes > b.memory.size() || address % aligned != 0)
+    Barrier::fail("a bad address");
   return &b.memory[address - base];
 }
 inline Barrier& barrier_at(Block& b, u32 address) {
@@ -118,59 +127,151 @@ inline u32 bits(float v) {
   std::memcpy(&out, &v, 4);
   return out;
 }
-inline Place thread_place() { return {now->id}; }
-inline Place block_place() { return {now->block}; }
+inline Place thread_place() {
+  return {now->id};
+}
+inline Place block_place() {
+  return {now->block};
+}
 
 }  // namespace emu
 
 #define threadIdx emu::thread_place()
 #define blockIdx emu::block_place()
 
-RN_FN u32 rn_shared() { return emu::base; }
-RN_FN F4 rn_get4(u32 a) { F4 v; std::memcpy(&v, emu::at(emu::block(), a, 16, 16), 16); return v; }
-RN_FN float rn_get(u32 a) { float v; std::memcpy(&v, emu::at(emu::block(), a, 4, 4), 4); return v; }
-RN_FN void rn_put(u32 a, float v) { std::memcpy(emu::at(emu::block(), a, 4, 4), &v, 4); }
-RN_FN void rn_put4(u32 a, F4 v) { std::memcpy(emu::at(emu::block(), a, 16, 16), &v, 16); }
-RN_FN void rn_put_word(u32 a, u32 v) { std::memcpy(emu::at(emu::block(), a, 4, 4), &v, 4); }
-RN_FN float rn_other(float v, int mask) { const u32 got = emu::exchange(emu::bits(v))[(emu::now->id & 31) ^ mask]; std::memcpy(&v, &got, 4); return v; }
-RN_FN u32 rn_first(u32 v) { return emu::exchange(v)[0]; }
-RN_FN int rn_all(int p) { const u32* all = emu::exchange(p != 0); return std::all_of(all, all + 32, [](u32 one) { return one != 0; }); }
-RN_FN void rn_warp() { emu::exchange(0); }
-RN_FN void rn_block() { emu::meet(emu::block().all, THREADS); }
-RN_FN void rn_summing() { emu::meet(emu::block().summing, SUMMING); }
-RN_FN void rn_cluster() { emu::meet(emu::clusters[emu::now->block / CLUSTER], CLUSTER * THREADS); }
-RN_FN u32 rn_rank() { return emu::now->block % CLUSTER; }
-RN_FN void rn_bar_init(u32 a, u32 n) { emu::at(emu::block(), a, 8, 8); emu::block().barriers[a] = {static_cast<int>(n), static_cast<int>(n)}; }
+RN_FN u32 rn_shared() {
+  return emu::base;
+}
+RN_FN F4 rn_get4(u32 a) {
+  F4 v;
+  std::memcpy(&v, emu::at(emu::block(), a, 16, 16), 16);
+  return v;
+}
+RN_FN float rn_get(u32 a) {
+  float v;
+  std::memcpy(&v, emu::at(emu::block(), a, 4, 4), 4);
+  return v;
+}
+RN_FN void rn_put(u32 a, float v) {
+  std::memcpy(emu::at(emu::block(), a, 4, 4), &v, 4);
+}
+RN_FN void rn_put4(u32 a, F4 v) {
+  std::memcpy(emu::at(emu::block(), a, 16, 16), &v, 16);
+}
+RN_FN void rn_put_word(u32 a, u32 v) {
+  std::memcpy(emu::at(emu::block(), a, 4, 4), &v, 4);
+}
+RN_FN float rn_other(float v, int mask) {
+  const u32 got = emu::exchange(emu::bits(v))[(emu::now->id & 31) ^ mask];
+  std::memcpy(&v, &got, 4);
+  return v;
+}
+RN_FN u32 rn_first(u32 v) {
+  return emu::exchange(v)[0];
+}
+RN_FN int rn_all(int p) {
+  const u32* all = emu::exchange(p != 0);
+  return std::all_of(all, all + 32, [](u32 one) { return one != 0; });
+}
+RN_FN void rn_warp() {
+  emu::exchange(0);
+}
+RN_FN void rn_block() {
+  emu::meet(emu::block().all, THREADS);
+}
+RN_FN void rn_summing() {
+  emu::meet(emu::block().summing, SUMMING);
+}
+RN_FN void rn_cluster() {
+  emu::meet(emu::clusters[emu::now->block / CLUSTER], CLUSTER * THREADS);
+}
+RN_FN u32 rn_rank() {
+  return emu::now->block % CLUSTER;
+}
+RN_FN void rn_bar_init(u32 a, u32 n) {
+  emu::at(emu::block(), a, 8, 8);
+  emu::block().barriers[a] = {static_cast<int>(n), static_cast<int>(n)};
+}
 RN_FN void rn_bars_seen() {}
-RN_FN void rn_bar_expect(u32 a, u32 n) { emu::Barrier& b = emu::barrier_at(emu::block(), a); b.bytes += static_cast<int>(n); --b.pending; b.look(); }
-RN_FN void rn_bar_wait(u32 a, u32 parity) { emu::Barrier& b = emu::barrier_at(emu::block(), a); while (b.parity == static_cast<int>(parity)) emu::yield(); }
-RN_FN u32 rn_of_block(u32 a, u32 rank) { assert(rank < CLUSTER); return a | rank << 24; }
+RN_FN void rn_bar_expect(u32 a, u32 n) {
+  emu::Barrier& b = emu::barrier_at(emu::block(), a);
+  b.bytes += static_cast<int>(n);
+  --b.pending;
+  b.look();
+}
+RN_FN void rn_bar_wait(u32 a, u32 parity) {
+  emu::Barrier& b = emu::barrier_at(emu::block(), a);
+  while (b.parity == static_cast<int>(parity)) emu::yield();
+}
+RN_FN void rn_bar_wait_for_stores(u32 a, u32 parity) {
+  rn_bar_wait(a, parity);
+}
+RN_FN u32 rn_of_block(u32 a, u32 rank) {
+  assert(rank < CLUSTER);
+  return a | rank << 24;
+}
 RN_FN void rn_send4(u32 a, F4 v, u32 bar) {
   emu::Block* there = &emu::block_at(a);
   assert(a >> 24 == bar >> 24);
-  emu::on_the_way.push_back([=] { std::memcpy(emu::at(*there, a, 16, 16), &v, 16); emu::land(*there, bar, 16); });
+  emu::on_the_way.push_back([=] {
+    std::memcpy(emu::at(*there, a, 16, 16), &v, 16);
+    emu::land(*there, bar, 16);
+  });
 }
 RN_FN void rn_send(u32 to, u32 from, u32 n, u32 bar) {
   emu::Block *there = &emu::block_at(to), *here = &emu::block();
   assert(to >> 24 == bar >> 24 && n % 16 == 0);
-  emu::on_the_way.push_back([=] { std::memmove(emu::at(*there, to, n, 16), emu::at(*here, from, n, 16), n); emu::land(*there, bar, n); });
+  emu::on_the_way.push_back([=] {
+    std::memmove(emu::at(*there, to, n, 16), emu::at(*here, from, n, 16), n);
+    emu::land(*there, bar, n);
+  });
 }
 RN_FN void rn_fetch(u32 to, const float* from, u32 n, u32 bar) {
   emu::Block* here = &emu::block();
   assert(n % 16 == 0 && reinterpret_cast<std::size_t>(from) % 16 == 0);
-  emu::on_the_way.push_back([=] { std::memcpy(emu::at(*here, to, n, 16), from, n); emu::land(*here, bar, n); });
+  emu::on_the_way.push_back([=] {
+    std::memcpy(emu::at(*here, to, n, 16), from, n);
+    emu::land(*here, bar, n);
+  });
 }
-RN_FN void rn_put4_there(u32 a, F4 v) { std::memcpy(emu::at(emu::block_at(a), a, 16, 16), &v, 16); if (emu::random() % 8 == 0) emu::yield(); }
-RN_FN void rn_arrive_there(u32 bar) { emu::Barrier& b = emu::barrier_at(emu::block_at(bar), bar); --b.pending; b.look(); }
+RN_FN void rn_put4_there(u32 a, F4 v) {
+  std::memcpy(emu::at(emu::block_at(a), a, 16, 16), &v, 16);
+  if (emu::random() % 8 == 0) emu::yield();
+}
+RN_FN void rn_arrive_there(u32 bar) {
+  emu::Barrier& b = emu::barrier_at(emu::block_at(bar), bar);
+  --b.pending;
+  b.look();
+}
 RN_FN void rn_fence_copies() {}
-RN_FN void rn_count(u32 a) { u32 v; char* at = emu::at(emu::block(), a, 4, 4); std::memcpy(&v, at, 4); ++v; std::memcpy(at, &v, 4); }
-RN_FN u32 rn_counted(u32 a) { u32 v; std::memcpy(&v, emu::at(emu::block(), a, 4, 4), 4); return v; }
-RN_FN u32 rn_flag(const u32* p) { return *static_cast<const volatile u32*>(p); }
-RN_FN void rn_set_flag(u32* p, u32 v) { *static_cast<volatile u32*>(p) = v; }
-RN_FN void rn_pause() { emu::yield(); }
+RN_FN void rn_fence_sends() {}
+RN_FN void rn_fence_fetches() {}
+RN_FN void rn_count(u32 a) {
+  u32 v;
+  char* at = emu::at(emu::block(), a, 4, 4);
+  std::memcpy(&v, at, 4);
+  ++v;
+  std::memcpy(at, &v, 4);
+}
+RN_FN u32 rn_counted(u32 a) {
+  u32 v;
+  std::memcpy(&v, emu::at(emu::block(), a, 4, 4), 4);
+  return v;
+}
+RN_FN u32 rn_flag(const u32* p) {
+  return *static_cast<const volatile u32*>(p);
+}
+RN_FN void rn_set_flag(u32* p, u32 v) {
+  *static_cast<volatile u32*>(p) = v;
+}
+RN_FN void rn_pause() {
+  emu::yield();
+}
 RN_FN void rn_more_registers() {}
 RN_FN void rn_fewer_registers() {}
-RN_FN float rn_reciprocal(float x) { return 1.0f / x; }
+RN_FN float rn_reciprocal(float x) {
+  return 1.0f / x;
+}
 
 namespace emu {
 
@@ -184,7 +285,8 @@ inline int run(void (*entry)(), int grid, int shared_bytes, unsigned seed) {
   on_the_way.clear();
   constexpr std::size_t stack = 65536;
   const std::size_t all = stack * threads.size();
-  char* const stacks = static_cast<char*>(mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  char* const stacks = static_cast<char*>(
+      mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   for (Block& b : blocks) b.memory.assign(shared_bytes, static_cast<char>(0xff));  // a NaN each
   std::vector<int> order(grid * warps);
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);

@@ -310,19 +310,22 @@ def test_nodes_name_the_line_that_asked_for_them(tmp_path: Path) -> None:
     assert places["aten.mul.Tensor"] == places["aten.relu.default"] == {"file": here, "line": first + 4}
 
 
-def test_lstm_states_have_the_shapes_that_eager_gives_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a GPU torch traces an LSTM by its decomposition, which squeezed the wrong dim until 2.11."""
-    theirs = decompositions.one_layer_lstm
-
-    def as_in_2_11(inp: Any, hidden: Any, *args: Any, **kwargs: Any) -> Any:
-        out, states = theirs(inp, hidden, *args, **kwargs)
-        return out, tuple(state.unsqueeze(0) for state in states)
-
-    monkeypatch.setattr(decompositions, "one_layer_lstm", as_in_2_11)
-    monkeypatch.setattr(decompositions, "select_one_layer_lstm_function", lambda *_: decompositions.one_layer_lstm)
-    result = captured(nn.LSTM(6, 8, 2, batch_first=True).eval(), torch.randn(3, 5, 6), tmp_path=tmp_path)
-    assert [result.graph["values"][o["value"]]["shape"] for o in result.graph["outputs"]] == [[3, 5, 8], [2, 3, 8], [2, 3, 8]]
-    assert decompositions.one_layer_lstm is as_in_2_11
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("options", [{}, {"batch_first": True, "bidirectional": True}, {"bias": False}], ids=["plain", "both", "unbiased"])
+def test_recurrent_networks_are_captured_without_their_steps(layer: Any, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch finds the shapes of their results by taking apart all steps (and until 2.11 found others on a GPU)."""
+    theirs = decompositions._rnn_helper
+    for cell in ("one_layer_rnn", "one_layer_lstm", "lstm_cell", "gru_cell"):
+        monkeypatch.setattr(decompositions, cell, lambda *_, **__: pytest.fail("steps are taken apart"))
+    module = layer(6, 8, 2, **options).eval()
+    x = torch.randn(3, 5, 6)
+    result = captured(module, x, tmp_path=tmp_path)
+    out, states = module(x)
+    expected = [out, *(states if isinstance(states, tuple) else [states])]
+    values = [result.graph["values"][o["value"]] for o in result.graph["outputs"]]
+    assert [v["shape"] for v in values] == [list(t.shape) for t in expected]
+    assert [v["strides"] for v in values] == [list(t.stride()) for t in expected]
+    assert decompositions._rnn_helper is theirs
 
 
 class Counting(nn.Module):

@@ -33,8 +33,11 @@ def test_waits_until_there_is_enough_and_says_for_what(monkeypatch: pytest.Monke
     assert said == ["waiting for memory: 1.0 GB are free, 3.0 GB needed", "waiting for memory: 2.0 GB are free, 3.0 GB needed"]
 
 
-def test_gives_up_in_the_end() -> None:
+def test_gives_up_in_the_end_and_where_nobody_lets_go_of_anything() -> None:
     assert memory.wait_for(2, lambda: 1, 5, lambda _: None) == 5
+    assert memory.wait_for(2, lambda: 1, 60, lambda _: None) == 15
+    free = iter([1 << 30] * 10 + [2 << 30] * 100)  # somebody does, ten seconds later
+    assert memory.wait_for(3 << 30, lambda: next(free), 60, lambda _: None) == 25
 
 
 def test_a_reference_waits_once_for_what_would_fit_and_never_for_what_cannot(monkeypatch: pytest.MonkeyPatch) -> None:

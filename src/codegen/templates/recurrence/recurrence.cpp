@@ -1,10 +1,10 @@
-#include "codegen/recurrence/recurrence.h"
+#include "codegen/recurrence.h"
 
 #include <utility>
 
 #include "codegen/cost.h"
-#include "codegen/recurrence/cuda_recurrence.h"
 #include "codegen/templates/common.h"
+#include "codegen/templates/recurrence/cuda_recurrence.h"
 #include "codegen/templates/template.h"
 
 namespace planish::codegen {

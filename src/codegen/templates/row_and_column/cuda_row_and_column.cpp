@@ -528,7 +528,8 @@ Result<Emitted> emit_row_and_column(const Kernel& kernel, const Device& device, 
     const std::size_t count = (across ? plan.column_fields : plan.row_fields).size();
     for (std::size_t f = 0; f < count; ++f) buffers.push_back({Kind::scratch, static_cast<int>(first + f)});
     for (const int i : inputs) buffers.push_back({Kind::input, i});
-    if (!outputs.empty()) PLANISH_CHECK(append_launches(gathering, device, buffers, output_arguments(outputs), emitted));
+    if (!outputs.empty())
+      PLANISH_CHECK(append_launches(gathering, device, buffers, output_arguments(outputs), emitted));
   }
   return emitted;
 }

@@ -1,4 +1,4 @@
-#include "codegen/recurrence/recurrence.h"
+#include "codegen/recurrence.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
