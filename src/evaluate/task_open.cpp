@@ -284,6 +284,15 @@ void TaskEvaluator::make_room(const Region& region) {
   }
 }
 
+void TaskEvaluator::let_go() {
+  const auto lock = take_stage();
+  if (!lock.has_value() || !oracle_.has_value() || !oracle_->alive()) return;
+  for (auto& [name, region] : regions_) {
+    for (const Data& data : region.data) (void)oracle_->drop(data.name, limits_.oracle);
+    region.data.clear();
+  }
+}
+
 std::size_t TaskEvaluator::timed_sets(const Region& region) const {
   const double bytes = std::max(1.0, static_cast<double>(region.data.front().set.bytes()));
   const double l2 = static_cast<double>(device_->facts.l2_bytes);

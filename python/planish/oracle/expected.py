@@ -102,16 +102,24 @@ class Expected:
             calm = {v: t.masked_fill(special(t), 0.0) if t.is_floating_point() else t for v, t in inputs.items()}
             return self.run.run(calm, wanted, Double())
 
-        calm = with_zeros_for(lambda t: ~torch.isfinite(t))
-        small = with_zeros_for(lambda t: ~(t.abs() <= _OVERFLOWS))
-        for out in self.outputs:
-            if out.ref is None or out.ref.clean:
+        def differs(special: Callable[[torch.Tensor], torch.Tensor]) -> list[torch.Tensor | None]:
+            """By output, where it differs from what it is with zeros for such."""
+            found = with_zeros_for(special)
+
+            def of(out: Output) -> torch.Tensor | None:
+                return None if out.ref is None or out.ref.clean else _differ(out.exact, layout.flat(found[out.value], out.order))
+
+            return [of(out) for out in self.outputs]
+
+        of_special = differs(lambda t: ~torch.isfinite(t))
+        of_large = differs(lambda t: ~(t.abs() <= _OVERFLOWS))
+        for out, reached, overflown in zip(self.outputs, of_special, of_large, strict=True):
+            if reached is None or overflown is None:
                 continue
-            reached = _differ(out.exact, layout.flat(calm[out.value], out.order))
             if whole and len(out.shape) > 2:
                 natural = reached.reshape([out.shape[d] for d in out.order]).permute([out.order.index(d) for d in range(len(out.order))])
                 reached = layout.flat(natural.flatten(-2).any(-1)[..., None, None].expand(out.shape), out.order)
-            reached = reached | (~torch.isfinite(out.exact) & _differ(out.exact, layout.flat(small[out.value], out.order)))
+            reached = reached | (~torch.isfinite(out.exact) & overflown)
             # Where eager and the reference disagree about NaN nothing is judged (measure.masks).
             out.exact, out.eager = out.exact.masked_fill(reached, torch.nan), out.eager.masked_fill(reached, 0.0)
             out.ref = measure.reference(out.exact, out.eager)

@@ -77,7 +77,7 @@ def is_exhausted(error: BaseException) -> bool:
 def out_of_memory(what: str, error: BaseException) -> PlanishError:
     """The PlanishError for it, with the bytes that torch asked for where it says so."""
     text = str(error)
-    found = re.search(r"tried to allocate ([\d.]+ ?[KMGT]?i?B|\d+ bytes)", text)
+    found = re.search(r"[Tt]ried to allocate (\d+ bytes|[\d.]+ ?[KMGT]?i?B)", text)
     size = f" ({found.group(1)} more)" if found else ""
     return PlanishError("out_of_memory", f"{what} does not fit in memory{size}", "use smaller inputs")
 

@@ -149,19 +149,21 @@ class Region:
     def regimes(self, seed: int = 90001) -> tuple[list[str], dict[str, str]]:
         """The regimes that stay in the task's domain, and the others with the reason. Costs a data set each, the first time."""
         data: DataSet | None = None
-        for regime in REGIMES:
-            if regime in self._accepted or regime in self.skipped:
-                continue
-            try:
-                if data is None:
-                    data = self.create(seed, regime)
-                else:
-                    self.fill(data, seed, regime)
-            except PlanishError as error:
-                if error.kind != "skipped":
-                    raise
-        if data is not None:
-            data.free()
+        try:
+            for regime in REGIMES:
+                if regime in self._accepted or regime in self.skipped:
+                    continue
+                try:
+                    if data is None:
+                        data = self.create(seed, regime)
+                    else:
+                        self.fill(data, seed, regime)
+                except PlanishError as error:
+                    if error.kind != "skipped":
+                        raise
+        finally:
+            if data is not None:
+                data.free()
         return [r for r in REGIMES if r not in self.skipped], dict(self.skipped)
 
     # -- expectations --
@@ -173,13 +175,28 @@ class Region:
         if found is None:
             found = self._compute(data.input_tensors())
             if data.regime == "special" and not self._finite_only_specials and found.part is None:
-                self._leave_open(found, data.input_tensors())
+                found = self._left_open(found, data.input_tensors())
             self._remember(data, found)
             self._usual_nan = self._usual_nan or (data.regime == "task" and found.nan_in_reference)
             self._cache[key] = found
             self._shrink(key)
         self._cache.move_to_end(key)
         return found
+
+    def _left_open(self, found: Expected, inputs: Mapping[int, torch.Tensor]) -> Expected:
+        """`found`, less what is open in it; by a slice where memory has no place for the two runs more that this takes."""
+        try:
+            self._leave_open(found, inputs)
+            return found
+        except Exception as error:
+            if not memory.is_exhausted(error):
+                raise
+            found.outputs.clear()
+        self.forget()
+        if self.task.device.type == "cuda":
+            torch.cuda.empty_cache()
+        need = 2 * self._peak()
+        return self._by_slice(inputs, need, min(need, self._room(need)))
 
     def _leave_open(self, found: Expected, inputs: Mapping[int, torch.Tensor]) -> None:
         """Where the region is a softmax or attention, composed or fused: torch's own forms of them put NaN in other places than each other
@@ -214,9 +231,14 @@ class Region:
             except Exception as error:
                 if not memory.is_exhausted(error):
                     raise
+                said = _line(error)
             self.forget()
             if device.type == "cuda":
                 torch.cuda.empty_cache()
+            try:
+                return self._by_slice(inputs, need, there)
+            except PlanishError as error:
+                raise PlanishError(error.kind, f"{error.message} (the whole: {said})", error.hint, error.about) from error
         return self._by_slice(inputs, need, there)
 
     def _by_slice(self, inputs: Mapping[int, torch.Tensor], need: int, there: int) -> Expected:

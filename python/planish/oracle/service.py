@@ -6,6 +6,8 @@ import errno
 import gc
 import os
 import platform
+import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,10 @@ class Service:
                     raise memory.out_of_memory(f"the reference (in {name})", error) from error
                 raise
             finally:
+                raised = sys.exc_info()[1]
+                while raised is not None:  # what the frames hold would stay the device's as long as the error does
+                    traceback.clear_frames(raised.__traceback__)
+                    raised = raised.__cause__ or raised.__context__
                 memory.give_back(self.device)
 
         return handle

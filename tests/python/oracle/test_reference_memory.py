@@ -9,6 +9,7 @@ import pytest
 import torch
 from harness import Harness
 from planish import wire
+from planish.errors import PlanishError
 from planish.oracle import memory, mutation_check, region
 from planish.oracle.expected import Expected
 from planish.oracle.interpret import Double, peak_bytes
@@ -214,3 +215,69 @@ def test_what_cannot_be_sliced_either_says_what_was_not_tried(exhausted: bool, m
     assert {"zeros", "constant"} <= set(found["tried"]) and "bf16" not in found["tried"] and found["degenerate"] == []
     (note,) = found["notes"]
     assert note["kind"] == "not_tried" and note["about"] == "bf16" and "no output has a batch" in note["text"]
+
+
+ATTENTION = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x @ x.transpose(-1, -2), -1) @ x
+def get_inputs():
+    return [torch.randn(6, 16, 8)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_special_values_are_tried_on_a_slice_where_the_runs_that_leave_places_open_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(ATTENTION)
+    whole, _ = harness.region.regimes()
+    assert "special" in whole and harness.region._slicer is None
+
+    def exhausted(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 4.00 GiB")
+
+    harness = Harness(ATTENTION)
+    monkeypatch.setattr(Expected, "leave_open", exhausted)
+    found, skipped = harness.region.regimes()
+    assert set(found) | {"special"} == set(whole) and ("special" in found or skipped["special"])
+    assert harness.region._slicer is not None
+
+
+def test_after_an_error_nothing_of_a_request_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The frames of an error hold its request's tensors, and the answer the error: a failed task kept 33 GB of a GPU."""
+    harness = Harness(SOURCE.replace("randn(8, 8)", "randn(1024, 1021)"))
+    given_back: list[int] = []
+
+    def count(device: torch.device) -> None:
+        kept = [o for o in gc.get_objects() if type(o) is torch.Tensor and o.numel() == 1024 * 1021 and o.dtype == torch.float64]
+        given_back.append(len(kept))
+
+    monkeypatch.setattr(memory, "give_back", count)
+    monkeypatch.setattr(Expected, "compute", classmethod(lambda cls, run, inputs, *_: _fails([t.double() for t in inputs.values()])))
+    with pytest.raises(ValueError, match="of ours"):
+        harness.service.handlers()["mutation_check"]({"region": "task"}, [])
+    assert given_back == [0]
+    assert harness.region.task.buffer_bytes() == 0
+
+
+def _fails(held: list[torch.Tensor]) -> None:
+    raise ValueError(f"a fault of ours, with {len(held)} tensors")
+
+
+def test_where_neither_the_whole_nor_a_slice_fits_the_whole_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(PRODUCT.replace("BEHIND", ".sum(0)"))
+
+    real = Expected.compute.__func__  # type: ignore[attr-defined]
+
+    def compute(cls: type[Expected], run: Any, *args: Any) -> Expected:
+        if run is harness.region.run:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 4.00 GiB")
+        found: Expected = real(cls, run, *args)
+        return found
+
+    monkeypatch.setattr(Expected, "compute", classmethod(compute))
+    with pytest.raises(PlanishError, match=r"no output has a batch to take a slice of \(the whole: .*4\.00 GiB\)") as error:
+        harness.region.regimes()
+    assert error.value.kind == "out_of_memory"
+    assert harness.region.task.buffer_bytes() == 0, "what it made is freed"
