@@ -41,6 +41,7 @@ if [ -x "$root/bin/planish-contraction-dump" ] && "$python" -c 'import sys, torc
     check "$here/bench/contraction/check.py" "$scratch/contractions$set.json" --strict --out "$scratch/contractions$set"
   done
 fi
+check "$here/tests/gpu/recurrence_check.py"
 check "$here/tests/gpu/graph_check.py"
 check "$here/tests/gpu/habits_check.py"
 # PLANISH_CHEATS_TABLE: also write the table (docs/results/cheats_cuda.md).
