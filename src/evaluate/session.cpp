@@ -56,9 +56,10 @@ EvaluatorSession::Task EvaluatorSession::take_kept(const OpenRequest& request) {
 void EvaluatorSession::keep(Task task) {
   // Who closes a session asks it nothing more: others hold no part of it then.
   if (task.use_count() != 1 || !task->can_be_kept()) return;
-  if (!task->for_tries()) task->let_go();  // other tasks come between, and a reference may need the whole device
   const bool tries = task->for_tries();
   const std::size_t room = tries ? (limits_.stay_ready ? 1 : 0) : limits_.kept_tasks;
+  if (room == 0) return;
+  if (!tries) task->let_go();  // other tasks come between, and a reference may need the whole device
   std::list<Task> gone;
   std::scoped_lock lock(mutex_);
   kept_.push_front(std::move(task));

@@ -46,7 +46,8 @@ class TaskEvaluator {
   Result<ClaimReply> claim(const ClaimRequest& request);
   /// Starts what the next task will need. Ends nothing of this one's.
   void make_ready();
-  /// Gives back what its data take of the device: they are made again when somebody asks. While nobody asks it anything.
+  /// Gives back what its data take of the device: they are made again when somebody asks. While nobody asks it
+  /// anything.
   void let_go();
 
  private:

@@ -192,6 +192,12 @@ class Trial {
  public:
   Trial(const Network& network, Genome genome) : n_(network), genome_(std::move(genome)) {}
 
+  /// The same, with an infinity in the first state of one unit of the second sequence.
+  void run_with_infinity() {
+    infinity_ = true;
+    run();
+  }
+
   void run() {
     const Built built = build(n_);
     const auto kernel = lowered(built, built.outputs);
@@ -201,6 +207,7 @@ class Trial {
     const auto emitted = emit(*kernel, h200(), genome_);
     REQUIRE_MESSAGE(emitted.has_value(), emitted.error().message);
     draw(*kernel, *emitted);
+    if (infinity_) memory_.inputs[1][static_cast<std::size_t>(n_.hidden) + 1] = INFINITY;
     define_all();
     std::vector<Emitted> launches{*emitted};
     launches.insert(launches.end(), emitted->after.begin(), emitted->after.end());
@@ -319,6 +326,7 @@ class Trial {
   Memory memory_;
   std::vector<std::vector<double>> reads_;
   std::vector<double> all_, last_h_, last_c_;
+  bool infinity_ = false;
 };
 
 TEST_CASE("stacked layers run as one launch, whatever the blocks hand on through") {
@@ -337,6 +345,11 @@ TEST_CASE("plain cells, odd sizes, and one block") {
   Trial({"rnn_relu", 4, 5, 3, 7, 1}, {{"cluster", 1}, {"rows", 5}, {"tile", 4}, {"unroll", 4}}).run();
   Trial({"rnn_tanh", 4, 2, 3, 33, 2, 1, true, true, true}, {{"cluster", 8}, {"rows", 2}, {"tile", 1}, {"wavefront", 1}})
       .run();
+}
+
+TEST_CASE("an infinity meets no weights of padding") {
+  Trial({"lstm", 4, 3, 4, 9, 2}, {{"cluster", 4}, {"rows", 3}, {"tile", 3}, {"wavefront", 1}}).run_with_infinity();
+  Trial({"lstm", 3, 2, 4, 13, 1, 2}, {{"cluster", 8}, {"rows", 2}, {"tile", 1}}).run_with_infinity();
 }
 
 TEST_CASE("weights that registers do not hold are read from shared memory") {
@@ -402,6 +415,11 @@ TEST_CASE("what is no recurrent network of ours") {
     if (arg.name == "num_layers") arg.data = std::int64_t{1};
   }
   CHECK(why(projected) == "a recurrent network with projections");
+  Built over_zeros = build(n);
+  over_zeros.b.graph.nodes.insert(over_zeros.b.graph.nodes.begin(),
+                                  {"aten.full.default", {L("size", {5, 3, 4}), F("fill_value", 0)}, {0}});
+  over_zeros.inside.insert(over_zeros.inside.begin(), true);
+  CHECK(why(over_zeros) == "a recurrent network over zeros");
   Built packed = build(n);
   packed.b.graph.nodes.back().op = "aten.gru.data";
   CHECK_FALSE(why(packed).empty());

@@ -22,7 +22,9 @@ def shapes_of_recurrent_networks() -> Iterator[None]:
     def shapes(
         input: Any, hidden: Any, params: Any, has_biases: Any, num_layers: Any, dropout: Any, train: Any, bidirectional: Any, batch_first: Any, layer: Any
     ) -> Any:
-        if not all(isinstance(t, FakeTensor) for t in pytree.tree_leaves((input, hidden)) if isinstance(t, torch.Tensor)):
+        tensors = [t for t in pytree.tree_leaves((input, hidden, params)) if isinstance(t, torch.Tensor)]
+        plain = all(isinstance(t, FakeTensor) and t.dtype == input.dtype for t in tensors)
+        if not plain or torch.is_autocast_enabled(input.device.type):
             return theirs(input, hidden, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, layer)
         steps = input.transpose(0, 1) if batch_first else input
         first = pytree.tree_leaves(hidden[0])[0]

@@ -63,10 +63,7 @@ class Service:
                     raise memory.out_of_memory(f"the reference (in {name})", error) from error
                 raise
             finally:
-                raised = sys.exc_info()[1]
-                while raised is not None:  # what the frames hold would stay the device's as long as the error does
-                    traceback.clear_frames(raised.__traceback__)
-                    raised = raised.__cause__ or raised.__context__
+                _let_go_of_frames(sys.exc_info()[1])
                 memory.give_back(self.device)
 
         return handle
@@ -199,6 +196,19 @@ class Service:
         if name not in self.data:
             raise PlanishError("bad_message", f"there is no data set {name!r}")
         return self.data[name]
+
+
+def _let_go_of_frames(error: BaseException | None) -> None:
+    """What the frames of an error hold, and those of all that it came of, would stay the device's as long as the error does."""
+    seen: set[int] = set()
+    todo = [error]
+    while todo:
+        one = todo.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        traceback.clear_frames(one.__traceback__)
+        todo += [one.__cause__, one.__context__]
 
 
 def disk_error(error: OSError) -> PlanishError | OSError:

@@ -976,7 +976,13 @@ def _tied(module: nn.Module) -> list[list[str]]:
 def _aligned(t: Tensor) -> Tensor:
     """A copy that begins where a program's inputs do (kernels load 16 bytes at once): of an odd slice, or of one of the odd weights of a
     recurrent network, which PyTorch keeps one behind the other for cuDNN. Strides are the same."""
-    return torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device).copy_(t)
+    copy = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device)
+    once, source = copy, t
+    for dim, stride in enumerate(t.stride()):  # of an expanded dim the one element that there is
+        if stride == 0 and t.shape[dim] > 1:
+            once, source = once.narrow(dim, 0, 1), source.narrow(dim, 0, 1)
+    once.copy_(source)
+    return copy
 
 
 def _overlap(tensors: list[Tensor], changed: set[int]) -> bool:

@@ -71,6 +71,7 @@ class RecurrentNetwork {
     if (params.size() != cells * each) return unsupported("a recurrent network with projections");
     if (states.size() != (network_.cell == Cell::lstm ? 2U : 1U)) return unsupported("states of an unknown kind");
     PLANISH_TRY(network_.x, place(args_.value("input"), first_is_batch_));
+    if (network_.x.input < 0) return unsupported("a recurrent network over zeros");
     PLANISH_TRY(network_.h0, place(states[0], false));
     if (states.size() > 1) {
       PLANISH_TRY(network_.c0, place(states[1], false));

@@ -30,7 +30,7 @@ int sums(const Recurrence& network, const StepPlan& plan) {
   return network.cell == Cell::gru && plan.stacked ? 4 : gates(network.cell);
 }
 
-constexpr int bars_bytes = 128;
+constexpr int bars_bytes = 128, zeros_at = 96;  // 16 bytes of zeros behind the barriers and the counter
 
 }  // namespace
 
@@ -117,6 +117,7 @@ class Printer {
     define("GIVES_ALL", task_.all ? 1 : 0);
     define("STATE_BYTES", layout_.state_bytes);
     define("SEND_BYTES", send);
+    define("ZEROS_AT", zeros_at);
     std::int64_t at = bars_bytes;
     define("STATE_AT", at);
     define("BELOW_AT", at += 2 * layout_.state_bytes);

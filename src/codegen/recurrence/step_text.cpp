@@ -37,6 +37,7 @@ constexpr std::string_view body = R"({
     rn_bar_init(state_bar + 8, n);
     for (int i = 0; i < 2; ++i) rn_bar_init(below_bar + i * 8, 1);
     rn_put_word(done, 0);
+    for (int i = 0; i < 4; ++i) rn_put(shared + ZEROS_AT + i * 4, 0.0f);
     rn_bars_seen();
     if (EXCHANGE != 2) {
       rn_bar_expect(state_bar, CLUSTER * SEND_BYTES);
@@ -49,8 +50,12 @@ constexpr std::string_view body = R"({
     if (b0 + b < BATCH) rn_put(shared + STATE_AT + STATE_BYTES + ((k / BLOCK_UNITS) * PART + b * PADDED + k % BLOCK_UNITS) * 4, FIRST_H(b0 + b, k));
   }
   rn_fence_copies();
+  rn_warp();
   rn_cluster();
 
+  const auto chunk_at = [shared](u32 state, u32 offset, int row) {
+    return ALL_CHUNKS % 16 != 0 && offset == 0xffffffffu ? shared + ZEROS_AT : state + offset + row * PADDED * 4;
+  };
   if (warp < WARPS) {
     if (HANDS_REGISTERS) rn_more_registers();
     const int group = lane & 1, member = lane >> 1;
@@ -59,7 +64,8 @@ constexpr std::string_view body = R"({
 #pragma unroll
     for (int j = 0; j < CHUNKS; ++j) {
       const int chunk = member + 16 * j;
-      offset[j] = chunk < ALL_CHUNKS ? ((chunk / QUADS) * PART + (chunk % QUADS) * 4) * 4 : 0;
+      // Threads without a chunk of their own read zeros: an infinity elsewhere times their weights of zero would be none.
+      offset[j] = chunk < ALL_CHUNKS ? ((chunk / QUADS) * PART + (chunk % QUADS) * 4) * 4 : 0xffffffffu;
       if (ALL_CHUNKS % 16 == 0 && 16 % QUADS == 0) offset[j] = offset[0] + j * (16 / QUADS) * PART * 4;
     }
     F4 wh[UNITS][GATES][KEPT > 0 ? KEPT : 1];
@@ -160,7 +166,7 @@ constexpr std::string_view body = R"({
 #pragma unroll
             for (int b = 0; b < ROWS; ++b) {
               if (turn * ROWS + b >= SLICE) continue;
-              const F4 v = rn_get4(below + offset[j] + (turn * ROWS + b) * PADDED * 4);
+              const F4 v = rn_get4(chunk_at(below, offset[j], turn * ROWS + b));
 #pragma unroll
               for (int e = 0; e < 4; ++e)
 #pragma unroll
@@ -188,7 +194,7 @@ constexpr std::string_view body = R"({
 #pragma unroll
           for (int b = 0; b < ROWS; ++b) {
             if (turn * ROWS + b >= SLICE) continue;
-            const F4 v = rn_get4(state + offset[j] + (turn * ROWS + b) * PADDED * 4);
+            const F4 v = rn_get4(chunk_at(state, offset[j], turn * ROWS + b));
 #pragma unroll
             for (int e = 0; e < 4; ++e)
 #pragma unroll
@@ -223,7 +229,7 @@ constexpr std::string_view body = R"({
         }
         h_before[turn] = h;
         const int row = turn * ROWS + my_row;
-        if (finishes && my_unit < BLOCK_UNITS && row < SLICE) rn_put(mine + (row * PADDED + my_unit) * 4, h);
+        if (finishes && my_unit < BLOCK_UNITS && row < SLICE) rn_put(mine + (row * PADDED + my_unit) * 4, has_unit ? h : 0.0f);
         if (beforehand && t + 1 < STEPS && next[turn] != 0) {
           next[turn] += onward;
 #pragma unroll
@@ -231,6 +237,7 @@ constexpr std::string_view body = R"({
         }
       }
       if (EXCHANGE == 1) rn_fence_sends();
+      rn_warp();
       rn_summing();
       if (t + 1 < STEPS) {
         const u32 to = shared + STATE_AT + (t & 1) * STATE_BYTES + rank * PART * 4, bar = state_bar + (t & 1) * 8;

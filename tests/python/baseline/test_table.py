@@ -160,12 +160,23 @@ def test_timed_results_may_be_as_far_from_eager_as_eager_is_from_the_truth(table
 def test_where_eager_is_far_from_the_truth_others_may_be_as_far_but_not_further() -> None:
     exact = torch.randn(1000, dtype=torch.float64).sign() * 0.5
     ones = exact.float()
-    for own in (0.0, 0.01, 0.04, 0.1):
+    for own in (0.0, 0.01, 0.04, 0.1, 0.6, 2.0):
         eager = ones + 0.5 * own * torch.randn(1000)
         for wrong in (torch.zeros(1000), 0.6 * ones, -ones, ones[:9], ones.double(), ones.masked_fill(ones > 0, torch.nan), ones.roll(1)):
             assert further_than_eager(wrong, eager, exact, 0), own
-        assert not further_than_eager(ones + 0.5 * own * torch.randn(1000), eager, exact, 0)
+        if own <= 0.1:
+            assert not further_than_eager(ones + 0.5 * own * torch.randn(1000), eager, exact, 0)
     assert not further_than_eager(ones + 0.02 * torch.randn(1000), ones + 0.01 * torch.randn(1000), exact, 0)
+
+
+def test_what_is_no_number_has_to_be_what_eagers_is() -> None:
+    exact = torch.randn(1000, dtype=torch.float64)
+    exact[:500] = -torch.inf
+    eager = exact.float() * (1 + 0.05 * torch.randn(1000))
+    right = exact.float() * (1 + 0.02 * torch.randn(1000))
+    assert far_apart(right, eager, 0) and not further_than_eager(right, eager, exact, 0)
+    for wrong in (right.masked_fill(right.isinf(), 0.0), right.masked_fill(right.isinf(), torch.inf), right.masked_fill(right.isinf(), torch.nan)):
+        assert further_than_eager(wrong, eager, exact, 0)
 
 
 def test_where_zero_is_right_and_eager_noise_other_noise_passes_and_numbers_do_not() -> None:
