@@ -50,9 +50,9 @@ StepLayout layout_of(const Recurrence& network, const StepPlan& plan) {
   const int others = sums(network, plan) * plan.units * plan.rows + turns * (4 + g) + g + out.chunks / 2 + 36;
   const int chunk = 4 * plan.units * g;
   const int below = plan.stacked ? chunk * out.chunks : 0;
-  const int room = (out.most_registers - others - below) / chunk;
-  out.kept_chunks =
-      std::clamp(room < out.chunks ? room - 1 - 12 / chunk : room, 0, out.chunks);  // those of one chunk are under way
+  const int room = out.most_registers - others - below;
+  constexpr int under_way = 16;  // addresses, besides a chunk's weights, where these come from shared memory
+  out.kept_chunks = room >= chunk * out.chunks ? out.chunks : std::max(0, (room - under_way) / chunk - 1);
   out.registers = others + below + chunk * out.kept_chunks + (out.kept_chunks < out.chunks ? chunk : 0);
   out.state_bytes = std::int64_t{plan.cluster} * part * 4;
   out.shared_bytes = bars_bytes + (plan.stacked ? 4 : 2) * out.state_bytes + 2 * std::int64_t{plan.slice} * padded * 4 +
