@@ -116,7 +116,12 @@ class Region:
         if self.task.fragile:
             raise PlanishError("skipped", "an index is computed from floats: other data could leave its table")
         usual = self._usual_nan
-        problem = self._out_of_domain(data, usual)
+        try:
+            problem = self._out_of_domain(data, usual)
+        except Exception as error:
+            if regime != "special" or self._finite_only_specials or not memory.is_exhausted(error):
+                raise
+            problem = "memory has no place for the runs that special values take"  # two more (leave_open)
         if problem and regime == "special" and not self._finite_only_specials:
             self._finite_only_specials = True
             self._cache.pop(_key(data), None)
@@ -175,28 +180,13 @@ class Region:
         if found is None:
             found = self._compute(data.input_tensors())
             if data.regime == "special" and not self._finite_only_specials and found.part is None:
-                found = self._left_open(found, data.input_tensors())
+                self._leave_open(found, data.input_tensors())
             self._remember(data, found)
             self._usual_nan = self._usual_nan or (data.regime == "task" and found.nan_in_reference)
             self._cache[key] = found
             self._shrink(key)
         self._cache.move_to_end(key)
         return found
-
-    def _left_open(self, found: Expected, inputs: Mapping[int, torch.Tensor]) -> Expected:
-        """`found`, less what is open in it; by a slice where memory has no place for the two runs more that this takes."""
-        try:
-            self._leave_open(found, inputs)
-            return found
-        except Exception as error:
-            if not memory.is_exhausted(error):
-                raise
-            found.outputs.clear()
-        self.forget()
-        if self.task.device.type == "cuda":
-            torch.cuda.empty_cache()
-        need = 2 * self._peak()
-        return self._by_slice(inputs, need, min(need, self._room(need)))
 
     def _leave_open(self, found: Expected, inputs: Mapping[int, torch.Tensor]) -> None:
         """Where the region is a softmax or attention, composed or fused: torch's own forms of them put NaN in other places than each other

@@ -229,10 +229,10 @@ def get_init_inputs():
 """
 
 
-def test_special_values_are_tried_on_a_slice_where_the_runs_that_leave_places_open_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_special_values_are_finite_where_the_runs_that_leave_places_open_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness(ATTENTION)
     whole, _ = harness.region.regimes()
-    assert "special" in whole and harness.region._slicer is None
+    assert "special" in whole and not harness.region._finite_only_specials
 
     def exhausted(*_: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 4.00 GiB")
@@ -240,8 +240,10 @@ def test_special_values_are_tried_on_a_slice_where_the_runs_that_leave_places_op
     harness = Harness(ATTENTION)
     monkeypatch.setattr(Expected, "leave_open", exhausted)
     found, skipped = harness.region.regimes()
-    assert set(found) | {"special"} == set(whole) and ("special" in found or skipped["special"])
-    assert harness.region._slicer is not None
+    assert found == whole and not skipped and harness.region._finite_only_specials
+    data = harness.region.create(5, "special")
+    assert all(bool(t.isfinite().all()) for t in data.input_tensors().values())
+    data.free()
 
 
 def test_after_an_error_nothing_of_a_request_stays(monkeypatch: pytest.MonkeyPatch) -> None:
