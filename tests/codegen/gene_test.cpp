@@ -14,6 +14,7 @@
 #include "devices.h"
 #include "early_samples.h"
 #include "gather_samples.h"
+#include "recurrence_samples.h"
 #include "row_and_column_samples.h"
 #include "sample_kernels.h"
 #include "scan_samples.h"
@@ -32,6 +33,7 @@ std::vector<samples::Sample> every_sample() {
   }
   for (auto& one : samples::contraction_samples(false)) out.push_back({one.name, {}, std::move(one.kernel)});
   for (auto& one : samples::convolution_samples(false)) out.push_back({one.name, {}, std::move(one.kernel)});
+  out.push_back({"recurrence", {}, samples::recurrence_sample()});
   return out;
 }
 

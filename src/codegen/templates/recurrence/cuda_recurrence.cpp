@@ -41,7 +41,7 @@ std::int64_t clusters_at_once(int cluster, const Device& device) {
   return cluster < 4 ? device.sms / cluster : device.sms * 91 / 100 / cluster;
 }
 
-/// The batch cut into equal slices, larger ones first.
+/// The batch cut into equal slices, smaller ones first.
 std::vector<std::int64_t> slices_of(std::int64_t batch) {
   std::vector<std::int64_t> out;
   for (const std::int64_t count : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 48, 64, 128}) {
@@ -49,6 +49,7 @@ std::vector<std::int64_t> slices_of(std::int64_t batch) {
     if (out.empty() || slice < out.back()) out.push_back(slice);
   }
   if (out.back() != 1) out.push_back(1);
+  std::ranges::reverse(out);
   return out;
 }
 
@@ -63,11 +64,11 @@ std::string recurrence_lacks(const Kernel& kernel, const Device& device) {
 
 std::vector<Gene> recurrence_genes(const Recurrence& network, const Device& device) {
   std::vector<std::int64_t> clusters;
-  for (const std::int64_t c : {16, 8, 4, 2, 1}) {
+  for (const std::int64_t c : {1, 2, 4, 8, 16}) {
     if (c <= device.max_cluster) clusters.push_back(c);
   }
   std::vector<std::int64_t> tiles;
-  for (const std::int64_t t : {16, 12, 10, 8, 6, 5, 4, 3, 2, 1}) {
+  for (const std::int64_t t : {1, 2, 3, 4, 5, 6, 8, 10, 12, 16}) {
     if (t <= network.batch) tiles.push_back(t);
   }
   const bool stacks = network.layers > 1 && network.directions == 1;
