@@ -135,6 +135,20 @@ def same_layout(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...]
     return tensor.shape == shape and all(n <= 1 or a == b for n, a, b in zip(shape, tensor.stride(), strides, strict=True))
 
 
+def aligned(t: Tensor) -> Tensor:
+    """The tensor, or where it begins at an odd place a copy that does not, with the same strides: of an odd slice, or of one of the odd
+    weights of a recurrent network, which PyTorch keeps one behind the other for cuDNN."""
+    if not t.data_ptr() % _INPUT_ALIGN:
+        return t
+    copy = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device)
+    once, source = copy, t
+    for dim, stride in enumerate(t.stride()):  # of an expanded dim the one element that there is
+        if stride == 0 and t.shape[dim] > 1:
+            once, source = once.narrow(dim, 0, 1), source.narrow(dim, 0, 1)
+    once.copy_(source)
+    return copy
+
+
 def read_scalar(arg: dict[str, Any]) -> Any:
     """The Python value of a non-tensor leaf or argument: {"int": 3}, {"float": "0x1p+0"}, {"none": true}, …"""
     (key, value), *more = ((k, v) for k, v in arg.items() if k != "name")

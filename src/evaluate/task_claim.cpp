@@ -87,12 +87,7 @@ class TaskEvaluator::Claiming {
 
   /// The oracle's data would take memory from what is timed.
   void make_room() {
-    if (task_.oracle_.has_value() && task_.oracle_->alive()) {
-      for (auto& [name, region] : task_.regions_) {
-        for (const Data& data : region.data) (void)task_.oracle_->drop(data.name, limits().oracle);
-        region.data.clear();
-      }
-    }
+    if (task_.oracle_.has_value() && task_.oracle_->alive()) task_.drop_data(nullptr);
     device().runners.discard(worker::Runner::Kind::torch);
   }
 

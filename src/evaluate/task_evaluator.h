@@ -133,6 +133,8 @@ class TaskEvaluator {
   NeededWork needed_of(const Region& region) const;
   /// Drops the data of the other regions where theirs and this one's would not fit in the device's memory together.
   void make_room(const Region& region);
+  /// Of all regions but one (null: of all). Expects the oracle.
+  void drop_data(const Region* kept);
   std::uint64_t fresh_seed();
   Result<Evaluation> evaluate_here(const EvaluateRequest& request);
   /// On the stage: what needs no device goes on without it (DeviceTurn::away).

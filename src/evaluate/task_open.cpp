@@ -277,20 +277,20 @@ void TaskEvaluator::make_room(const Region& region) {
   }
   constexpr double needed = 8;  // what the region makes of its bytes, the fp64 run itself included
   if (others + needed * region.request.bytes <= static_cast<double>(device_->facts.memory_bytes)) return;
-  for (auto& [name, other] : regions_) {
-    if (&other == &region) continue;
-    for (const Data& data : other.data) (void)oracle_->drop(data.name, limits_.oracle);
-    other.data.clear();
+  drop_data(&region);
+}
+
+void TaskEvaluator::drop_data(const Region* kept) {
+  for (auto& [name, region] : regions_) {
+    if (&region == kept) continue;
+    for (const Data& data : region.data) (void)oracle_->drop(data.name, limits_.oracle);
+    region.data.clear();
   }
 }
 
 void TaskEvaluator::let_go() {
   const auto lock = take_stage();
-  if (!lock.has_value() || !oracle_.has_value() || !oracle_->alive()) return;
-  for (auto& [name, region] : regions_) {
-    for (const Data& data : region.data) (void)oracle_->drop(data.name, limits_.oracle);
-    region.data.clear();
-  }
+  if (lock.has_value() && oracle_.has_value() && oracle_->alive()) drop_data(nullptr);
 }
 
 std::size_t TaskEvaluator::timed_sets(const Region& region) const {

@@ -768,7 +768,7 @@ class Attachment:
         if training is not None and module.training is not training:
             return self._refuse(f"the module is in {'training' if module.training else 'eval'} mode, captured was the other")
         device = bound.device
-        same_layout = self.shipped.module.same_layout
+        same_layout, aligned = self.shipped.module.same_layout, self.shipped.module.aligned
         grad = _grad_enabled()
         tensors: list[Any] = [None] * len(bound.executor.bindings)
         t: Any
@@ -787,7 +787,7 @@ class Attachment:
                 return self._refuse_tensor(f"input {index}", t, dtype, shape, grad)
             if t.device != device:
                 return self._elsewhere(module, args, kwargs, leaves, device)
-            tensors[position] = _aligned(t) if t.data_ptr() & 15 else t
+            tensors[position] = aligned(t)
         for index in bound.unused:
             t = leaves[index]
             if not isinstance(t, Tensor) or (grad and t.requires_grad):
@@ -805,7 +805,7 @@ class Attachment:
                 return self._refuse_tensor(f"parameter '{bound.executor.bindings[position].name}'", t, dtype, shape, grad)
             if t.device != device:
                 return self._elsewhere(module, args, kwargs, leaves, device)
-            tensors[position] = _aligned(t) if t.data_ptr() & 15 else t
+            tensors[position] = aligned(t)
         for one, key, other, other_key in bound.ties:
             if one.get(key) is not other.get(other_key):
                 return self._refuse("parameters that were tied no longer are")
@@ -971,18 +971,6 @@ def _tied(module: nn.Module) -> list[list[str]]:
     for name, tensor in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
         names.setdefault(id(tensor), []).append(name)
     return [group for group in names.values() if len(group) > 1]
-
-
-def _aligned(t: Tensor) -> Tensor:
-    """A copy that begins where a program's inputs do (kernels load 16 bytes at once): of an odd slice, or of one of the odd weights of a
-    recurrent network, which PyTorch keeps one behind the other for cuDNN. Strides are the same."""
-    copy = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device)
-    once, source = copy, t
-    for dim, stride in enumerate(t.stride()):  # of an expanded dim the one element that there is
-        if stride == 0 and t.shape[dim] > 1:
-            once, source = once.narrow(dim, 0, 1), source.narrow(dim, 0, 1)
-    once.copy_(source)
-    return copy
 
 
 def _overlap(tensors: list[Tensor], changed: set[int]) -> bool:

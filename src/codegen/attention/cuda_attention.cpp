@@ -7,6 +7,7 @@
 
 #include "codegen/attention/kernel_printer.h"
 #include "codegen/attention/plan.h"
+#include "codegen/cheapest.h"
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/pack.h"
 
@@ -82,13 +83,7 @@ std::vector<Genome> attention_seeds(const Attention& parts, const Device& device
       }
     }
   }
-  std::ranges::stable_sort(found, {}, [](const auto& each) { return each.first; });
-  std::vector<Genome> out;
-  constexpr std::size_t most = 12;
-  for (auto& [cost, genome] : found) {
-    if (out.size() < most) out.push_back(std::move(genome));
-  }
-  return out;
+  return cheapest(std::move(found));
 }
 
 namespace {

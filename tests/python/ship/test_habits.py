@@ -19,8 +19,8 @@ from torch import nn
 for neighbour in ("executor", "ship"):
     sys.path.insert(0, str(Path(__file__).parents[1] / neighbour))
 
+from planish.executor import aligned  # noqa: E402
 from planish.ship import load  # noqa: E402
-from planish.ship.guards import _aligned  # noqa: E402
 from programs import buffer, build, kernel, launch, param, program, user  # noqa: E402
 from shipping import program_ran, runs, with_kernels  # noqa: E402
 
@@ -439,5 +439,5 @@ def test_a_torch_that_the_extension_cannot_read(model: nn.Module, x: torch.Tenso
 
 def test_a_copy_that_begins_where_programs_want_it_has_the_same_strides() -> None:
     for odd in (torch.randn(65)[1:], torch.randn(65)[1:].expand(3, 64), torch.randn(129)[1:].view(8, 16).t(), torch.randn(7)[1:2].expand(4, 5)):
-        copy = _aligned(odd)
+        copy = aligned(odd)
         assert torch.equal(copy, odd) and copy.stride() == odd.stride() and copy.data_ptr() % 16 == 0 and odd.data_ptr() % 16 != 0

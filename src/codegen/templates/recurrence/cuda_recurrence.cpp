@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "codegen/cheapest.h"
 #include "codegen/contraction/contraction.h"
 #include "codegen/lower/lower.h"
 #include "codegen/recurrence/step_kernel.h"
@@ -123,13 +124,7 @@ std::vector<Genome> recurrence_seeds(const Recurrence& network, const Device& de
       }
     }
   }
-  std::ranges::stable_sort(found, {}, [](const auto& each) { return each.first; });
-  std::vector<Genome> out;
-  constexpr std::size_t most = 12;
-  for (auto& [cost, genome] : found) {
-    if (out.size() < most) out.push_back(std::move(genome));
-  }
-  return out;
+  return cheapest(std::move(found));
 }
 
 namespace {

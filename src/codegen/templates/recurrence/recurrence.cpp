@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "codegen/cost.h"
 #include "codegen/templates/common.h"
 #include "codegen/templates/recurrence/cuda_recurrence.h"
 #include "codegen/templates/template.h"
