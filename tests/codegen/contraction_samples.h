@@ -494,6 +494,8 @@ inline std::vector<ContractionSample> contraction_samples(bool large) {
   add(mm_sample(130, 72, 88, DType::f16));
   add(linear_sample(70, 96, 64, DType::bf16));
   add(linear_sample(200, 264, 136, DType::f16));
+  add(linear_sample(200, 264, 136));
+  add(bmm_sample(3, 72, 40, 200));
   add(transposed_sample(120, 72, 40, DType::bf16));
   add(transposed_sample(264, 136, 72, DType::f16));
   add(bmm_sample(3, 72, 40, 200, DType::bf16));
@@ -533,6 +535,7 @@ inline std::vector<ContractionSample> contraction_samples(bool large) {
   add(activated_sample(16384, 1024, 256));
   add(activated_sample(16384, 1024, 256, DType::bf16));
   add(linear_sample(32, 8192, 8192));
+  add(linear_sample(128, 16384, 16384));
   add(mm_sample(256, 256, 524288));
   add(transposed_sample(2048, 4096, 8192, DType::bf16));
   add(linear_sample(4096, 11008, 4096, DType::bf16));

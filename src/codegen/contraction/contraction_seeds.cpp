@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "codegen/contraction/cuda_contraction.h"
@@ -12,6 +13,8 @@ namespace {
 
 using contraction::Product;
 using contraction::TilePlan;
+
+constexpr std::int64_t in_registers = 3;  // of the gene `direct`
 
 struct Tile {
   std::int64_t m, n, k, stages, blocks = 1, pingpong = 0;
@@ -24,6 +27,11 @@ const Tiles split_tiles{{128, 128, 64, 3},   {128, 128, 32, 6},   {128, 112, 64,
 /// Of factors that are split on their way: a thread has registers for so many chunks.
 const Tiles own_tiles{{128, 64, 64, 4}, {64, 128, 64, 4}, {128, 80, 64, 3}, {64, 64, 64, 6},
                       {128, 32, 64, 5}, {64, 32, 64, 8},  {64, 16, 64, 8},  {64, 32, 64, 4, 2}};
+/// Where one is split in registers, of which those who multiply need some.
+const Tiles register_tiles{{128, 128, 64, 3}, {128, 128, 32, 6}, {128, 112, 64, 3}, {128, 96, 64, 3},
+                           {128, 64, 64, 4},  {64, 128, 64, 4},  {64, 64, 64, 6},   {128, 32, 64, 5},
+                           {128, 16, 64, 6},  {64, 32, 64, 8},   {64, 16, 64, 8},   {64, 128, 32, 4, 2},
+                           {64, 64, 64, 3, 2}};
 const Tiles plain_tiles{{128, 256, 64, 4},      {192, 192, 64, 4},    {128, 192, 64, 5},      {128, 128, 64, 6},
                         {64, 256, 64, 5},       {64, 128, 64, 8},     {64, 64, 64, 8},        {64, 32, 64, 8},
                         {64, 16, 64, 8},        {64, 128, 64, 4, 2},  {64, 256, 64, 5, 1, 1}, {64, 192, 64, 5, 1, 1},
@@ -64,7 +72,7 @@ class Guesses {
     if (!fp32_) of_16_bits();
     if (rounds_) take(product_.sliding ? sliding_tiles : plain_tiles, 1, 6);
     const std::size_t precise = out_.size();
-    if (fp32_ && reads_) take_both();
+    if (fp32_ && reads_) take_each();
     if (fp32_ && !reads_) take(product_.sliding ? sliding_split_tiles : split_tiles, 3, rounds_ ? 6 : 12);
     // One of each first: where single products are wrong, that is known before all of them were tried.
     if (precise > 1 && out_.size() > precise)
@@ -107,17 +115,18 @@ class Guesses {
     if (boxes == 0) out_ = in_turn(out_, own);
   }
 
-  /// Factors that are packed, or split on their way: the best of all, and some of each, as what either takes is a
-  /// guess.
-  void take_both() {
+  /// Factors that are packed, or split on their way, or one in registers: the best of all, and some of each, as what
+  /// any of them takes is a guess.
+  void take_each() {
     constexpr int most = 10, of_each = 4;
-    Ranked both = ranked(split_tiles, 3, 0);
-    std::ranges::move(ranked(own_tiles, 3, 1), std::back_inserter(both));
-    sort(both);
-    std::array<int, 2> taken{};
-    for (auto& [cost, genome] : both) {
-      int& same = taken.at(genome["direct"] != 0 ? 1 : 0);
-      if (taken[0] + taken[1] >= most && same >= of_each) continue;
+    Ranked all = ranked(split_tiles, 3, 0);
+    std::ranges::move(ranked(own_tiles, 3, 1), std::back_inserter(all));
+    std::ranges::move(ranked(register_tiles, 3, in_registers), std::back_inserter(all));
+    sort(all);
+    std::array<int, in_registers + 1> taken{};
+    for (auto& [cost, genome] : all) {
+      int& same = taken.at(static_cast<std::size_t>(genome["direct"]));
+      if (std::accumulate(taken.begin(), taken.end(), 0) >= most && same >= of_each) continue;
       ++same;
       out_.push_back(std::move(genome));
     }
@@ -145,15 +154,16 @@ class Guesses {
 
   /// With fewer stages where it would not fit otherwise.
   void add(Ranked& found, Genome genome, const Tile& tile, std::int64_t passes) const {
+    const Product& product = value_of(genome, "swap_operands", 0) != 0 ? *product_.swapped : product_;
     const bool sheds = rounds_ || product_.problem.folding || genome.contains("stationary");
     const auto crowded = [&] {
       return !contraction_illegal(product_, device_, genome).empty() ||
-             (genome["stages"] > 4 && plan_of(product_, genome, device_).exchange < tile.n);
+             (genome["stages"] > 4 && plan_of(product, genome, device_).exchange < tile.n);
     };
     while (sheds && genome["stages"] > 2 && crowded()) --genome["stages"];
     if (!contraction_illegal(product_, device_, genome).empty()) return;
     if (std::ranges::find(found, genome, &std::pair<double, Genome>::second) != found.end()) return;
-    const double cost = clocks(tile, passes, plan_of(product_, genome, device_));
+    const double cost = clocks(product.problem, tile, passes, plan_of(product, genome, device_));
     found.emplace_back(cost, std::move(genome));
   }
 
@@ -173,7 +183,13 @@ class Guesses {
         if (reads_) genome["direct"] = direct;
         if (approximates_) genome["fast"] = 1;
         if (keeps_) genome["stationary"] = 0;
+        if (product_.swapped) genome["swap_operands"] = 0;
         add(found, genome, tile, passes);
+        if (swaps(direct)) {
+          genome["swap_operands"] = 1;
+          add(found, genome, tile, passes);
+          genome["swap_operands"] = 0;
+        }
         if (!keeps_) continue;
         genome["stationary"] = 1;
         add(found, std::move(genome), tile, passes);
@@ -185,38 +201,46 @@ class Guesses {
 
   /// Work of the busiest multiprocessor: its tiles, each as long as tensor cores or shared memory take, whichever is
   /// longer.
-  double clocks(const Tile& tile, std::int64_t passes, const TilePlan& plan) const {
-    const auto e = contraction::extents_of(product_.problem, plan);
+  double clocks(const contraction::Problem& problem, const Tile& tile, std::int64_t passes,
+                const TilePlan& plan) const {
+    const auto e = contraction::extents_of(problem, plan);
     const double turns = static_cast<double>((e.tiles + device_.sms - 1) / device_.sms);
     const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n);
     const double stages = static_cast<double>(e.depth) / static_cast<double>(plan.bk * std::int64_t{plan.split_k});
     const double math = static_cast<double>(passes) * m * n * plan.bk / 2048;
-    const double sum = stages * std::max(math, clocks_to_bring(plan)) + 1000;
+    const double sum = stages * std::max(math, clocks_to_bring(problem, plan)) + 1000;
     const double write = (plan.split_k > 1 ? 3 : 1) * m * n * 4 / 20 + 1000;
     // One block, or one consumer, stores while another multiplies.
     const bool overlaps = tile.blocks > 1 || tile.pingpong != 0;
     // Two others share what one would store in that time.
     const double stored = tile.pingpong > 1 ? (sum + write) / static_cast<double>(tile.pingpong + 1) : write;
     const double each = overlaps ? std::max(sum, stored) + 500 : sum + write;
-    return clocks_before(plan) + turns * each + (overlaps ? std::min(sum, write) : 0) + (plan.split_k > 1 ? 6000 : 0);
+    return clocks_before(problem, plan) + turns * each + (overlaps ? std::min(sum, write) : 0) +
+           (plan.split_k > 1 ? 6000 : 0);
   }
 
   /// A stage: 40 bytes a clock from the L2 cache; a warpgroup that splits elements on their way was measured at 4.1 a
   /// clock.
-  double clocks_to_bring(const TilePlan& plan) const {
+  static double clocks_to_bring(const contraction::Problem& problem, const TilePlan& plan) {
     if (contraction::converts(plan)) return (plan.bm + plan.bn) * plan.bk / 4.1;
-    const int bytes = contraction::brings(plan) ? contraction::stage_bytes(product_.problem, plan)
-                                                : contraction::copied_bytes(product_.problem, plan);
-    const int kept = plan.stationary != 0 ? contraction::slice_bytes(product_.problem, plan) : 0;
+    const int bytes =
+        contraction::brings(plan) ? contraction::stage_bytes(problem, plan) : contraction::copied_bytes(problem, plan);
+    const int kept = plan.stationary != 0 ? contraction::slice_bytes(problem, plan) : 0;
     return (bytes - kept) / 40.0;
   }
 
   /// What is packed is read and written before, at 12 bytes a clock; counted where there is another way.
-  double clocks_before(const TilePlan& plan) const {
+  double clocks_before(const contraction::Problem& problem, const TilePlan& plan) const {
     if (!fp32_ || !reads_ || contraction::converts(plan)) return 0;
-    const contraction::Problem& problem = product_.problem;
-    const auto elements = static_cast<double>((problem.m + problem.n) * problem.k * problem.batches);
+    const std::int64_t rows = (contraction::splits_in_registers(plan) ? 0 : problem.m) + problem.n;
+    const auto elements = static_cast<double>(rows * problem.k * problem.batches);
     return 8 * elements / (12.0 * static_cast<double>(device_.sms)) + 6000;
+  }
+
+  /// Operands are swapped where only the other one can be split in registers, or where a tile has far more rows than
+  /// there are.
+  bool swaps(std::int64_t direct) const {
+    return product_.swapped && (direct == in_registers || product_.problem.m < 64);
   }
 
   const Product& product_;

@@ -57,6 +57,31 @@ std::string tensor_cores_lack(const Kernel& kernel, const Device& device) {
   return three.error().message;
 }
 
+namespace {
+
+/// Choices of the gene `direct`.
+std::vector<std::int64_t> direct_ways(const Product& product) {
+  std::vector<std::int64_t> ways{0};
+  if (contraction::narrow_type(product.kernel, product.c)) {
+    if (!product.direct_a && !product.direct_b) return ways;
+    ways.push_back(1);
+    if (contraction::has_boxes(product)) ways.push_back(2);
+    return ways;
+  }
+  if (product.direct_a && product.direct_b) ways.push_back(1);
+  if (can_split_in_registers(product) || (product.swapped && can_split_in_registers(*product.swapped)))
+    ways.push_back(3);
+  return ways;
+}
+
+/// What a genome that swaps operands is, where they are swapped.
+Genome as_swapped(Genome genome) {
+  genome.erase("swap_operands");
+  return genome;
+}
+
+}  // namespace
+
 std::vector<Gene> contraction_genes(const Product& product, const Device& device) {
   const Problem& problem = product.problem;
   const bool fp32 = !contraction::narrow_type(product.kernel, product.c);
@@ -72,9 +97,8 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   genes.push_back({"raster", {1, 2, 4, 8, 16, 32}});
   genes.push_back({"min_blocks", {1, 2, 3, 4}});
   genes.push_back({"pingpong", {0, 1, 2, 3}});
-  if (product.direct_a || product.direct_b)
-    genes.push_back(
-        {"direct", !fp32 && has_boxes(product) ? std::vector<std::int64_t>{0, 1, 2} : std::vector<std::int64_t>{0, 1}});
+  if (auto ways = direct_ways(product); ways.size() > 1) genes.push_back({"direct", std::move(ways)});
+  if (product.swapped) genes.push_back({"swap_operands", {0, 1}});
   // One tile may have all columns, for all of a block's tiles.
   if (problem.n <= 256 && problem.batches == 1 && !problem.slides(Operand::b)) genes.push_back({"stationary", {0, 1}});
   if (contraction::has_fast_forms(product.kernel)) genes.push_back({"fast", {0, 1}});
@@ -95,6 +119,7 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
 }
 
 std::string contraction_illegal(const Product& product, const Device& device, const Genome& genome) {
+  if (gene(genome, "swap_operands", 0) != 0) return contraction_illegal(*product.swapped, device, as_swapped(genome));
   const Problem& problem = product.problem;
   const TilePlan plan = plan_of(product, genome, device);
   if (const Status fits = contraction::check(problem, plan, device.shared_bytes); !fits) return fits.error().message;
@@ -105,8 +130,11 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   if (plan.bn > 16 && problem.n <= plan.bn / 2) return "tile_n is twice what there is";
   if (gene(genome, "direct", 0) != 0 && plan.scheme == Scheme::single)
     return "factors that are split on their way are split for three products";
+  if (gene(genome, "weave", 0) != 0 &&
+      !contraction::can_weave(product.kernel, product.c, product.sliding ? &*product.sliding : nullptr))
+    return "no phases to weave";
   if (gene(genome, "direct", 0) != 0 && !contraction::reads(plan)) return "no factor can be read where it lies so";
-  if (contraction::converts(plan)) {  // rows that have to be scaled are packed after all
+  if (contraction::doubts(plan)) {  // rows that have to be scaled are packed after all
     if (auto why = contraction_illegal(product, device, contraction::with_all_packed(genome)); !why.empty()) return why;
   }
   for (const Operand operand : {Operand::a, Operand::b}) {
@@ -144,7 +172,7 @@ class ContractionLaunches {
     if (sliding_ != nullptr) pack_slides();
     PLANISH_CHECK(multiply());
     if (idle_) mend();
-    if (contraction::converts(plan_)) PLANISH_CHECK(again());
+    if (contraction::doubts(plan_)) PLANISH_CHECK(again());
     return joined_up();
   }
 
@@ -246,7 +274,7 @@ class ContractionLaunches {
     for (const auto& [operand, each] : packed_) main.args.insert(main.args.end(), each.parts.begin(), each.parts.end());
     const auto add_maps = [&] {
       if (plan_.maps != 0) main.args.push_back(place(loop.blocks * contraction::map_bytes));
-      if (!contraction::converts(plan_)) return;
+      if (!contraction::doubts(plan_)) return;
       blocks_ = loop.blocks;
       main.args.push_back(doubts_ = place(loop.blocks * 4));
     };
@@ -278,7 +306,7 @@ class ContractionLaunches {
 
   std::string places() const {
     // What splits fp32 calls functions that come with an epilogue, where there is one.
-    std::string text = contraction::converts(plan_) && plan_.split_k > 1 ? contraction::place_prelude() : std::string();
+    std::string text = contraction::doubts(plan_) && plan_.split_k > 1 ? contraction::place_prelude() : std::string();
     for (const Operand operand : {Operand::a, Operand::b}) {
       if (!is_direct(operand)) continue;
       const auto& direct = *product_.direct(operand);
@@ -293,7 +321,7 @@ class ContractionLaunches {
     out.scaled = scaled_;
     out.crowded = epilogue.crowded;
     out.prelude = contraction::place_prelude() + epilogue.text;
-    out.parameters = (scaled_ ? "const int* __restrict__ ea, const int* __restrict__ eb, " : "") + epilogue.parameters;
+    out.parameters = (scaled_ ? contraction::exponent_parameters(plan_) : "") + epilogue.parameters;
     out.arguments = epilogue.arguments;
     return out;
   }
@@ -301,7 +329,7 @@ class ContractionLaunches {
   /// What the kernel with the epilogue is given behind the sums' operands.
   void add_ends(const contraction::Epilogue& epilogue, std::vector<Argument>& args) const {
     for (const auto& [operand, each] : packed_) {
-      if (scaled_) args.push_back(each.exponents);
+      if (scaled_ && !is_direct(operand)) args.push_back(each.exponents);
     }
     for (const int input : epilogue.inputs) args.push_back({Argument::Kind::input, input});
     add_outputs(args);
@@ -365,6 +393,7 @@ class ContractionLaunches {
 
 Result<Emitted> emit_contraction(const Product& product, const Device& device, const Genome& genome) {
   if (const auto why = contraction_illegal(product, device, genome); !why.empty()) return fail("illegal_genome", why);
+  if (gene(genome, "swap_operands", 0) != 0) return emit_contraction(*product.swapped, device, as_swapped(genome));
   return ContractionLaunches(product, device, genome).emit();
 }
 

@@ -110,15 +110,17 @@ std::string print_boxes(const Kernel& kernel, const Contraction& c, const TilePl
   const char name = letter(operand);
   const auto dims = dims_of(c, operand, direct);
   const bool along_k = direct.carrier == Carrier::along_k;
-  const int rows = tile_rows(plan, operand);
+  const bool fp32 = carrier(plan, operand) == Carrier::registers;
+  const int rows = tile_rows(plan, operand), size = fp32 ? 4 : 2, line = 128 / size;
+  const int type = fp32 ? 7 : plan.element == Element::f16 ? 6 : 10;  // as PTX numbers them
   PlaceWriter writer(kernel);
   writer.open(fmt::format("TC_FN void tc_map_{}(u32 map, const char* from) {{", name));
-  writer.line(fmt::format("tc_map_begin(map, from + {}ll);", direct.row.constant_term() * 2));
-  writer.line(fmt::format("tc_map_type<{}, {}>(map);", dims.size() - 1, plan.element == Element::f16 ? 6 : 10));
+  writer.line(fmt::format("tc_map_begin(map, from + {}ll);", direct.row.constant_term() * size));
+  writer.line(fmt::format("tc_map_type<{}, {}>(map);", dims.size() - 1, type));
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    const int box = d == 0 ? 64 : d > 1 ? 1 : along_k ? rows : plan.bk;
+    const int box = d == 0 ? line : d > 1 ? 1 : along_k ? rows : plan.bk;
     writer.line(fmt::format("tc_map_dim<{}>(map, {}, {});", d, kernel.space.extent(dims[d].variable), box));
-    if (d > 0) writer.line(fmt::format("tc_map_stride<{}>(map, {}ull);", d - 1, dims[d].stride * 2));
+    if (d > 0) writer.line(fmt::format("tc_map_stride<{}>(map, {}ull);", d - 1, dims[d].stride * size));
   }
   writer.close();
   writer.open(fmt::format(
@@ -126,10 +128,10 @@ std::string print_boxes(const Kernel& kernel, const Contraction& c, const TilePl
   if (dims.size() > 2) writer.decode("product", c.batch);
   std::string batch;
   for (std::size_t d = 2; d < dims.size(); ++d) batch += fmt::format(", (int)d{}", dims[d].variable);
-  const int boxes = along_k ? plan.bk / 64 : rows / 64, bytes = (along_k ? rows : plan.bk) * 128;
+  const int boxes = along_k ? plan.bk / line : rows / 64, bytes = (along_k ? rows : plan.bk) * 128;
   writer.line("#pragma unroll");
   writer.line(fmt::format("for (int i = 0; i < {}; ++i) tc_fetch(to + i * {}, map, barrier, {}{});", boxes, bytes,
-                          along_k ? "k + i * 64, row" : "row + i * 64, k", batch));
+                          along_k ? fmt::format("k + i * {}, row", line) : "row + i * 64, k", batch));
   writer.close();
   return std::move(writer.out);
 }

@@ -55,6 +55,7 @@ class StorePrinter {
       count_phases();
       // Loads ask for whole runs.
       if (!loads_.empty() || form.weave) weave_ = woven();
+      if (run_along_rows()) weave_ = rows_at_once;
     }
     paired_ = may_pair();
   }
@@ -106,6 +107,13 @@ class StorePrinter {
     return place.coefficient_of(c_.m.back()) == 1 && place.coefficient_of(c_.n.back()) == count ? count : 1;
   }
 
+  /// Whether memory runs along rows, and a call has eight neighbours or none: what neighbouring threads then store.
+  bool run_along_rows() const {
+    const int v = c_.m.back();
+    return phase_variables_ == 0 && kernel_.outputs.front().index.coefficient_of(v) == 1 &&
+           kernel_.space.extent(v) % rows_at_once == 0;
+  }
+
   /// Results of 16 bits whose neighbours, from even columns on, are 32 aligned bits of each output, and are results
   /// both or neither. Residuals are read one by one, and so are these then stored.
   bool may_pair() const {
@@ -136,7 +144,8 @@ class StorePrinter {
 
   /// Row `r`. Calls begin at multiples of their rows.
   void row() {
-    writer_.line("const int row = y + r;");
+    const bool woven_rows = weave_ > 1 && phase_variables_ == 0;
+    writer_.line(woven_rows ? "const int row = y + r + lane % weave;" : "const int row = y + r;");
     writer_.line(fmt::format("if (!all && row >= {}) break;", slides(Operand::a) ? sliding_->positions() : c_.rows));
     if (phase_variables_ == 0) {
       const std::string there = decode("row", c_.m, Operand::a);
@@ -376,6 +385,10 @@ bool has_fast_forms(const Kernel& kernel) {
   });
 }
 
+std::string exponent_parameters(const TilePlan& plan) {
+  return std::string(splits_in_registers(plan) ? "" : "const int* __restrict__ ea, ") + "const int* __restrict__ eb, ";
+}
+
 Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilogue& epilogue) {
   const std::int64_t count = problem.batches * problem.m * problem.n;
   const bool scaled = scales(plan);
@@ -386,7 +399,7 @@ Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilog
   out += "// ---- kernel ----\n";
   out += fmt::format(
       "extern \"C\" __global__ void __launch_bounds__({}) planish_kernel(const float* __restrict__ parts, {}{}) {{\n",
-      joining.threads, scaled ? "const int* __restrict__ ea, const int* __restrict__ eb, " : "", epilogue.parameters);
+      joining.threads, scaled ? exponent_parameters(plan) : "", epilogue.parameters);
   out += fmt::format("  const long long at = (long long)blockIdx.x * {} + threadIdx.x;\n", joining.threads);
   out += fmt::format("  if (at >= {}ll) return;\n", count);
   out += fmt::format("  const int x = (int)(at % {0});\n  const long long line = at / {0};\n", problem.n);
@@ -398,7 +411,7 @@ Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilog
   if (scaled) {
     const Extents extents = extents_of(problem, plan);
     out += fmt::format("  sum = tc_scale(sum, {} + {});\n",
-                       exponent_of(problem, extents, Operand::a, {"ea", "batch"}, "y"),
+                       exponent_of(problem, extents, Operand::a, {splits_in_registers(plan) ? "" : "ea", "batch"}, "y"),
                        exponent_of(problem, extents, Operand::b, {"eb", "batch"}, "x"));
   }
   out += fmt::format("  tc_store<1, 1, true>({}batch, y, x, {}, 0, [&](int, int) {{ return sum; }});\n}}\n",

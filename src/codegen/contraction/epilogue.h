@@ -52,6 +52,8 @@ struct Joining {
   std::int64_t blocks = 0;
   int threads = joining_threads;
 };
+/// Of a kernel that multiplies sums back: a pointer for each operand whose rows were scaled.
+std::string exponent_parameters(const TilePlan& plan);
 Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilogue& epilogue);
 
 }  // namespace planish::codegen::contraction

@@ -6,6 +6,7 @@ namespace planish::codegen::contraction {
 
 std::string exponent_of(const Problem& problem, const Extents& extents, Operand operand, const ExponentNames& names,
                         std::string_view row) {
+  if (names.array.empty()) return "0";
   std::int64_t each = operand == Operand::a ? extents.rows_a : extents.rows_b;
   std::string place(row);
   if (problem.slides(operand)) {

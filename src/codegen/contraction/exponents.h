@@ -9,7 +9,7 @@ namespace planish::codegen::contraction {
 
 /// How a kernel's text names what exponents are found by.
 struct ExponentNames {
-  std::string_view array;     ///< of an operand's exponents
+  std::string_view array;     ///< of an operand's exponents; empty: it has none, all are 0
   std::string_view product;   ///< the number of the product at hand
   bool reaches_over = false;  ///< the rows asked for may lie beyond the operand, as those of a tile do
 };

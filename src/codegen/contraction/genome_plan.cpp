@@ -26,9 +26,12 @@ TilePlan plan_of(const Product& product, const Genome& genome, const Device& dev
   plan.raster = value("raster", 8);
   plan.split_k = value("split", 1);
   plan.blocks = value("min_blocks", 1);
-  plan.maps = value("direct", 0) == 2 ? 1 : 0;
+  const int direct = value("direct", 0);
+  plan.maps = direct >= 2 ? 1 : 0;
   plan.stationary = value("stationary", 0);
-  if (value("direct", 0) != 0) {
+  if (direct == 3) {
+    if (can_split_in_registers(product)) plan.carrier_a = Carrier::registers;
+  } else if (direct != 0 && (narrow || (product.direct_a && product.direct_b))) {
     // A factor whose tile does not come in whole rows of 128 bytes is packed, whatever becomes of the other one.
     if (product.direct_a && fits(product.direct_a->carrier, plan.bm)) plan.carrier_a = product.direct_a->carrier;
     if (product.direct_b && fits(product.direct_b->carrier, plan.bn)) plan.carrier_b = product.direct_b->carrier;
@@ -50,6 +53,11 @@ std::vector<std::int64_t> tile_widths(const Problem& problem, bool wide) {
 Genome with_all_packed(Genome genome) {
   genome["direct"] = 0;
   return genome;
+}
+
+bool can_split_in_registers(const Product& product) {
+  return !narrow_type(product.kernel, product.c) && product.direct_a && product.direct_a->carrier == Carrier::along_k &&
+         is_box(product.c, Operand::a, *product.direct_a);
 }
 
 bool has_boxes(const Product& product) {

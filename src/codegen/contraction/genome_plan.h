@@ -20,6 +20,8 @@ std::vector<std::int64_t> tile_widths(const Problem& problem, bool wide);
 Genome with_all_packed(Genome genome);
 
 /// Whether tensor maps can bring the factors that are not packed.
+/// Whether the first factor can come as fp32 and be split by those who multiply.
+bool can_split_in_registers(const Product& product);
 bool has_boxes(const Product& product);
 
 }  // namespace planish::codegen::contraction

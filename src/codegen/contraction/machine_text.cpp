@@ -75,6 +75,63 @@ template <int left> TC_FN void tc_show() {
 )";
 }
 
+std::string_view parting_text() {
+  return R"(TC_FN u32 tc_pair(float low, float high) {
+  u32 r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+// x = hi + lo * 2^-11 in fp16, two at once.
+TC_FN void tc_part(u32& hi, u32& lo, float a, float b) {
+  hi = tc_pair(a, b);
+  lo = tc_pair((a - pl_from_f16((unsigned short)(hi & 0xffff))) * 2048.0f,
+               (b - pl_from_f16((unsigned short)(hi >> 16))) * 2048.0f);
+}
+// Grows with |x|; Inf and NaN are above all numbers.
+TC_FN unsigned tc_magnitude(float x) { return __float_as_uint(x) & 0x7fffffffu; }
+// Whether a row with this largest magnitude needs no scale: from 2^-9, of which 2^-36 may be lost, to 2^15.
+TC_FN bool tc_plain(unsigned top) { return top == 0 || (top >= 0x3b000000u && top < 0x47000000u); }
+)";
+}
+
+std::string_view register_text() {
+  return R"(TC_FN void tc_four(float (&x)[4], u32 from) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "r"(from) : "memory");
+}
+// The larger magnitude; NaN if either is.
+TC_FN float tc_larger(float top, float x) {
+  float r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(top), "f"(fabsf(x)));
+  return r;
+}
+// What a thread has of both parts of 16 rows and 16 k: those of its row at `from`, and of the row 8 below.
+TC_FN void tc_part_rows(u32 (&hi)[4], u32 (&lo)[4], float (&top)[2], u32 from) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    float x[4];
+    tc_four(x, from + h * 1024);
+    tc_part(hi[h], lo[h], x[0], x[1]);
+    tc_part(hi[h + 2], lo[h + 2], x[2], x[3]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) top[h] = tc_larger(top[h], x[i]);
+  }
+}
+// Whether lanes that have the same rows saw one that has to be scaled; forgets it.
+TC_FN bool tc_odd(float (&top)[2]) {
+  bool odd = false;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    top[h] = tc_larger(top[h], __shfl_xor_sync(~0u, top[h], 1));
+    top[h] = tc_larger(top[h], __shfl_xor_sync(~0u, top[h], 2));
+    odd = odd | !tc_plain(tc_magnitude(top[h]));
+    top[h] = 0.0f;
+  }
+  return odd;
+}
+)";
+}
+
 std::string_view splitting_text() {
   return R"(struct TcEight { float v[8]; };
 TC_FN TcEight tc_take(const char* from, bool there) {
@@ -84,11 +141,6 @@ TC_FN TcEight tc_take(const char* from, bool there) {
   *(float4*)(e.v + 4) = there ? __ldg((const float4*)from + 1) : none;
   return e;
 }
-TC_FN u32 tc_pair(float low, float high) {
-  u32 r;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  return r;
-}
 TC_FN void tc_write(u32 to, const u32 (&x)[4]) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" :: "r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
 }
@@ -96,19 +148,10 @@ TC_FN void tc_write(u32 to, const u32 (&x)[4]) {
 TC_FN void tc_keep(u32 high, u32 low, const TcEight& e) {
   u32 hi[4], lo[4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float a = e.v[2 * i], b = e.v[2 * i + 1];
-    hi[i] = tc_pair(a, b);
-    lo[i] = tc_pair((a - pl_from_f16((unsigned short)(hi[i] & 0xffff))) * 2048.0f,
-                    (b - pl_from_f16((unsigned short)(hi[i] >> 16))) * 2048.0f);
-  }
+  for (int i = 0; i < 4; ++i) tc_part(hi[i], lo[i], e.v[2 * i], e.v[2 * i + 1]);
   tc_write(high, hi);
   tc_write(low, lo);
 }
-// Grows with |x|; Inf and NaN are above all numbers.
-TC_FN unsigned tc_magnitude(float x) { return __float_as_uint(x) & 0x7fffffffu; }
-// Whether a row with this largest magnitude needs no scale: from 2^-9, of which 2^-36 may be lost, to 2^15.
-TC_FN bool tc_plain(unsigned top) { return top == 0 || (top >= 0x3b000000u && top < 0x47000000u); }
 TC_FN void tc_shown() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 )";
 }

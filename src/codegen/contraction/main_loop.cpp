@@ -35,7 +35,9 @@ class Printer {
     if (problem_.columns) taps();
     out_ += attachment_.prelude;
     out_ += places_;
+    if (doubts(plan_)) out_ += parting_text();
     if (converts(plan_)) out_ += splitting_text();
+    if (splits_in_registers(plan_)) out_ += register_text();
     if (brings(plan_)) {
       for (const Operand operand : unpacked()) out_ += print_bringing(problem_, plan_, operand);
     }
@@ -87,6 +89,9 @@ class Printer {
   void pass();
   void multiplier();
   void stage(int turn, int turns);
+  void split_steps(bool fresh, bool first, bool last);
+  void add_up();
+  void doubt();
   void steps(int accumulator, bool fresh);
   void release(const std::string& condition);
   bool lifts() const { return attachment_.scaled && lift_bytes(problem_, plan_) > 0; }
@@ -111,22 +116,33 @@ class Printer {
 void Printer::instruction() {
   const int all = accumulator_registers(plan_), registers = all / problem_.runs();
   if (problem_.runs() > 1) line("template <int run>");
-  line("TC_FN void tc_product(float (&d)[" + number(all) + "], u64 a, u64 b, int keep) {");
+  const bool split = splits_in_registers(plan_);
+  line("TC_FN void tc_product(float (&d)[" + number(all) + "], " + (split ? "const u32 (&a)[4]" : "u64 a") +
+       ", u64 b, int keep) {");
   std::string places;
   for (int i = 0; i < registers; ++i) places += (i == 0 ? "%" : ", %") + number(i);
   const std::string type = plan_.element == Element::f16 ? "f16" : "bf16";
   // What lies along its rows is transposed as it is read.
   const auto turned = [&](Operand operand) { return carrier(plan_, operand) == Carrier::along_rows ? "1" : "0"; };
-  line("asm volatile(\"{.reg .pred p; setp.ne.b32 p, %" + number(registers + 2) +
+  const int behind = registers + (split ? 4 : 1);  // of what is multiplied
+  std::string first = "%" + number(registers), transposed = turned(Operand::a) + std::string(", ");
+  if (split) {
+    first = "{";
+    for (int i = registers; i < behind; ++i) first += (i == registers ? "%" : ", %") + number(i);
+    first += "}";
+    transposed.clear();  // registers are not
+  }
+  line("asm volatile(\"{.reg .pred p; setp.ne.b32 p, %" + number(behind + 1) +
        ", 0; wgmma.mma_async.sync.aligned.m64n" + number(run_columns(problem_, plan_)) + "k16.f32." + type + "." +
-       type + " {" + places + "}, %" + number(registers) + ", %" + number(registers + 1) + ", p, 1, 1, " +
-       turned(Operand::a) + ", " + turned(Operand::b) + ";}\" :");
+       type + " {" + places + "}, " + first + ", %" + number(behind) + ", p, 1, 1, " + transposed + turned(Operand::b) +
+       ";}\" :");
   std::string operands;
   for (int i = 0; i < registers; ++i) {
     const std::string from = problem_.runs() > 1 ? "run * " + number(registers) + " + " : std::string();
     operands += (i == 0 ? "\"+f\"(d[" : ", \"+f\"(d[") + from + number(i) + "])";
     if (i % 8 == 7 || i + 1 == registers) {
-      line(operands + (i + 1 == registers ? " : \"l\"(a), \"l\"(b), \"r\"(keep) : \"memory\");" : ""));
+      const std::string a = split ? R"("r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]))" : R"("l"(a))";
+      line(operands + (i + 1 == registers ? " : " + a + ", \"l\"(b), \"r\"(keep) : \"memory\");" : ""));
       operands.clear();
     }
   }
@@ -154,16 +170,14 @@ void Printer::taps() {
 void Printer::head() {
   std::string operands;
   for (const char* const name : {"a", "b"}) {
-    for (int part = 0; part < (converts(plan_) ? 1 : parts(plan_)); ++part) {
+    const bool whole = converts(plan_) || (splits_in_registers(plan_) && *name == 'a');
+    for (int part = 0; part < (whole ? 1 : parts(plan_)); ++part) {
       operands += "const char* __restrict__ " + std::string(name) + number(part) + ", ";
     }
   }
   line("extern \"C\" __global__ void __launch_bounds__(" + number(threads(plan_)) + ", " + number(plan_.blocks) +
-       ") planish_kernel(" + operands + attachment_.parameters +
-       (maps()            ? ", char* __restrict__ maps"
-        : converts(plan_) ? ", int* __restrict__ doubts"
-                          : "") +
-       ") {");
+       ") planish_kernel(" + operands + attachment_.parameters + (maps() ? ", char* __restrict__ maps" : "") +
+       (doubts(plan_) ? ", int* __restrict__ doubts" : "") + ") {");
   line("extern __shared__ __align__(16) unsigned char pl_smem[];");
   const std::string mask = reads(plan_) ? "1023u" : "127u";
   line("const u32 base = (tc_shared(pl_smem) + " + mask + ") & ~" + mask + ";");
@@ -189,7 +203,7 @@ void Printer::head() {
   line("}");
   if (problem_.columns) zeros();
   if (maps()) maps_of_operands();
-  if (converts(plan_)) line("if (threadIdx.x == 0) doubts[blockIdx.x] = 0;");
+  if (doubts(plan_)) line("if (threadIdx.x == 0) doubts[blockIdx.x] = 0;");
   lifts() ? lift_columns() : line("__syncthreads();");
   line("int stage = 0;");
   line("u32 parity = 0;");
@@ -549,12 +563,59 @@ void Printer::release(const std::string& condition) {
        " : stage - 1) * 8);");
 }
 
+/// The products of a stage whose first operand the threads split: of 16 k at a time, whose registers are free once the
+/// products before the last are done.
+void Printer::split_steps(bool fresh, bool first, bool last) {
+  line("const u32 mine = own + stage * " + number(stage_step(problem_, plan_)) + ";");
+  const auto second = [&](int k, int part) {
+    const Descriptor b = descriptor_of(problem_, plan_, Operand::b, part, 0, k);
+    return std::to_string(encode(b)) + "ull + at + " + number(b.start / 16);
+  };
+  for (int k = 0; k < plan_.bk; k += 16) {
+    const std::string set = number(k / 16 % 2);
+    line("tc_part_rows(hi" + set + ", lo" + set + ", top, " + (k % 32 == 0 ? "mine" : "(mine ^ 16)") + " + " +
+         number(k / 32 * plan_.bm * 128) + ");");
+    line("tc_begin();");
+    line("tc_product(high, hi" + set + ", " + second(k, 0) + ", " + (fresh && k == 0 ? "0" : "1") + ");");
+    const bool ends = last && k + 16 == plan_.bk;
+    if (ends) line("tc_commit();");
+    line("tc_product(small, hi" + set + ", " + second(k, 1) + ", 1);");
+    line("tc_product(small, lo" + set + ", " + second(k, 0) + ", 1);");
+    line("tc_commit();");
+    // All but what was asked for last is done: so is the stage before.
+    line("tc_finish<1>();");
+    if (k == 0) release(first ? "k > 0 && " : "");
+    if (ends) add_up();
+  }
+}
+
+void Printer::add_up() {
+  line("tc_hold(high);");
+  line("#pragma unroll");
+  line("for (int i = 0; i < " + number(accumulator_registers(plan_)) + "; ++i) sum[i] += high[i];");
+}
+
+/// Sums of rows that have to be scaled, and sums that are not finite: a part that vanished may have met an Inf.
+void Printer::doubt() {
+  line("bool odd_ones = tc_odd(top);");
+  line("#pragma unroll");
+  line("for (int i = 0; i < " + number(accumulator_registers(plan_)) +
+       "; ++i) odd_ones = odd_ones | !tc_finite(sum[i]);");
+  line("if (odd_ones) doubts[blockIdx.x] = 1;");
+}
+
 void Printer::stage(int turn, int turns) {
   const bool first = turn == 0, last = turn + 1 == turns, stationary = plan_.stationary != 0;
   line("{");
   line("tc_poll(full + stage * 8, parity);");
   const std::string stage_at = "(u64)((base + stage * " + number(stage_step(problem_, plan_)) + ") >> 4)";
   line("const u64 at = " + (stationary ? "(u64)(" + slice("k + " + number(turn)) + " >> 4)" : stage_at) + ";");
+  if (splits_in_registers(plan_)) {
+    split_steps(first, first, last);
+    advance();
+    line("}");
+    return;
+  }
   const int apart = descriptor_of(problem_, plan_, Operand::a, 0, 64, 0).start -
                     descriptor_of(problem_, plan_, Operand::a, 0, 0, 0).start;
   line("const u64 at_a = " + (stationary ? stage_at : std::string("at")) +
@@ -571,9 +632,7 @@ void Printer::stage(int turn, int turns) {
     line("tc_commit();");
     if (last) {
       line("tc_finish<1>();");
-      line("tc_hold(high);");
-      line("#pragma unroll");
-      line("for (int i = 0; i < " + number(accumulator_registers(plan_)) + "; ++i) sum[i] += high[i];");
+      add_up();
     }
   }
   advance();
@@ -582,7 +641,13 @@ void Printer::stage(int turn, int turns) {
 
 /// The power of two that a row of an operand was multiplied by.
 std::string Printer::exponent(Operand operand, const std::string& row) const {
-  return exponent_of(problem_, extents_, operand, {operand == Operand::a ? "ea" : "eb", "slice", true}, row);
+  const bool whole = operand == Operand::a && splits_in_registers(plan_);
+  return exponent_of(problem_, extents_, operand,
+                     {whole                   ? ""
+                      : operand == Operand::a ? "ea"
+                                              : "eb",
+                      "slice", true},
+                     row);
 }
 
 /// Whether a tile reaches into two images at most, so that their exponents are asked for once.
@@ -684,6 +749,14 @@ void Printer::multiplier() {
     line("u32 turn = group == 1 ? 1 : 0;");
   }
   if (plan_.stationary != 0) line("tc_poll(there, 0);");
+  if (splits_in_registers(plan_)) {
+    const std::string consumer = plan_.turns != 0 ? "" : "(group - 1) * 64 + ";
+    // Of a thread's row every other chunk of four k, whose neighbour the second 16 k have.
+    line("const u32 own = base + (" + consumer +
+         "threadIdx.x % 128 / 32 * 16 + lane / 4) * 128 + (lane % 4 * 2 ^ lane / 4) * 16;");
+    line("u32 hi0[4], lo0[4], hi1[4], lo1[4];");
+    line("float top[2] = {0.0f, 0.0f};");
+  }
   walk(plan_.turns != 0);
   ahead_of_store();
   if (plan_.turns != 0) {
@@ -706,6 +779,7 @@ void Printer::multiplier() {
   line("tc_finish<0>();");
   line(promotes(plan_) ? "tc_hold(small);" : "tc_hold(high);");
   release("");
+  if (splits_in_registers(plan_)) doubt();
   store();
   if (plan_.turns != 0) {
     line("for (int other = 1; other < " + number(plan_.consumers) + "; ++other) {");

@@ -36,16 +36,19 @@ struct MainLoop {
 std::string_view machine_text();
 /// The same of those that bring operands which are not packed.
 std::string_view bringing_text();
-/// The same of those that split operands of fp32; behind place_prelude().
+/// The same of those that split operands of fp32; behind place_prelude(). What who brings them and who multiplies have
+/// in common, and what either has besides.
+std::string_view parting_text();
 std::string_view splitting_text();
+std::string_view register_text();
 /// The same of tensor maps.
 std::string mapping_text();
 constexpr std::int64_t map_bytes = 256;  ///< of a block, for both operands
 
 /// Arguments of the kernel: A's parts, then B's (pointers to operands, aligned to 16 bytes), then the attachment's.
 /// `places`: print_places() of those that are not packed, or with tensor maps print_boxes(); a last argument then
-/// points to map_bytes for each block, aligned to 128. Where the plan converts() it points to an int for each block:
-/// not 0 afterwards where the block met a row that has to be scaled, and its results may be wrong. Errors are
+/// points to map_bytes for each block, aligned to 128. Where the plan has doubts() one more points to an int for each
+/// block: not 0 afterwards where the block met a row that has to be scaled, and its results may be wrong. Errors are
 /// check()'s.
 Result<MainLoop> print_main_loop(const Problem& problem, const TilePlan& plan, const Attachment& attachment,
                                  int multiprocessors, std::int64_t shared_limit = 232448,

@@ -242,6 +242,7 @@ class PackingPrinter {
         sum_(sum_of(c, beside)),
         order_(order_of(kernel, operand == Operand::a ? c.first : c.second, sum_, columns, plan, depth)),
         splits_(parts(plan) == 2),
+        in_pairs_(operand == Operand::b && splits_in_registers(plan)),
         joint_(plan.scheme == Scheme::joint ? "_joint" : ""),
         scaled_(scales(plan)),
         sharing_(share_of(order_.count, rows / 8 * (is_shared(kernel, c, operand) ? 1 : c.batches))),
@@ -408,12 +409,15 @@ class PackingPrinter {
     writer_.line(splits_ ? "TcChunk hi, lo;" : "TcChunk hi;");
     print_rounding(writer_, plan_, "v[i]", power);
     // As place_in_operand(): slabs of bk columns, groups of 8 rows, chunks, rows.
+    const std::string within = in_pairs_ ? fmt::format("chunk % {} / 4 * 512 + chunk % 4 * 4", plan_.bk / 8)
+                                         : fmt::format("chunk % {} * 128", plan_.bk / 8);
     writer_.line(
         fmt::format("const long long place = batch * {}ll + chunk / {} * {}ll "
-                    "+ row / 8 * {}ll + chunk % {} * 128 + r * 16;",
-                    rows_ * depth_ * 2, plan_.bk / 8, rows_ * plan_.bk * 2, plan_.bk * 16, plan_.bk / 8));
-    writer_.line("tc_put(out0 + place, hi);");
-    if (splits_) writer_.line("tc_put(out1 + place, lo);");
+                    "+ row / 8 * {}ll + {} + r * 16;",
+                    rows_ * depth_ * 2, plan_.bk / 8, rows_ * plan_.bk * 2, plan_.bk * 16, within));
+    const std::string_view put = in_pairs_ ? "tc_put_pairs" : "tc_put";
+    writer_.line(fmt::format("{}(out0 + place, hi);", put));
+    if (splits_) writer_.line(fmt::format("{}(out1 + place, lo);", put));
   }
 
   const Kernel& kernel_;
@@ -426,6 +430,7 @@ class PackingPrinter {
   const Sum sum_;
   const Order order_;
   const bool splits_;
+  const bool in_pairs_;           ///< each pair of a chunk beside those of its neighbours (see slot_of())
   const std::string_view joint_;  ///< what functions of the scheme have behind their names
   const bool scaled_;
   const Sharing sharing_;

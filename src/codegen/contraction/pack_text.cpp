@@ -27,6 +27,11 @@ TC_FN float tc_remote(const float* p, int block) {
 TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
 struct __align__(16) TcChunk { unsigned short x[8]; };
 TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
+// The pairs of a chunk, each into a chunk of its own.
+TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
+}
 )";
 }
 

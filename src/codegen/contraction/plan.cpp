@@ -130,7 +130,7 @@ Carrier carrier(const TilePlan& plan, Operand operand) {
 
 bool fits(Carrier carrier, int rows) {
   if (carrier == Carrier::along_k) return rows % 16 == 0;
-  return carrier == Carrier::packed || rows == 64 || rows == 128 || rows == 256;
+  return carrier == Carrier::packed || carrier == Carrier::registers || rows == 64 || rows == 128 || rows == 256;
 }
 
 bool brings(const TilePlan& plan) {
@@ -143,6 +143,19 @@ bool reads(const TilePlan& plan) {
 
 bool converts(const TilePlan& plan) {
   return brings(plan) && plan.scheme == Scheme::split;
+}
+
+bool splits_in_registers(const TilePlan& plan) {
+  return plan.carrier_a == Carrier::registers;
+}
+
+bool doubts(const TilePlan& plan) {
+  return converts(plan) || splits_in_registers(plan);
+}
+
+std::int64_t slot_of(const TilePlan& plan, std::int64_t k) {
+  if (!splits_in_registers(plan)) return k;
+  return k / 32 * 32 + k % 8 / 2 * 8 + k % 32 / 8 * 2 + k % 2;
 }
 
 int chunks_converted(const TilePlan& plan, Operand operand) {
@@ -192,7 +205,8 @@ int copied_bytes(const Problem& problem, const TilePlan& plan) {
   int bytes = 0;
   for (const Copy& copy : copies_of(problem, plan)) bytes += copy.bytes;
   for (const Operand operand : {Operand::a, Operand::b}) {
-    if (plan.maps != 0 && carrier(plan, operand) != Carrier::packed) bytes += operand_bytes(problem, plan, operand);
+    if (plan.maps != 0 && carrier(plan, operand) != Carrier::packed)
+      bytes += parts(plan) * operand_bytes(problem, plan, operand);
   }
   return bytes;
 }
@@ -266,6 +280,7 @@ int feeder_registers(const TilePlan& plan) {
   if (converts(plan))
     return std::min(248, 8 * (chunks_converted(plan, Operand::a) + chunks_converted(plan, Operand::b)) + 64);
   if (brings(plan)) return plan.consumers >= 3 ? 80 : 88;
+  if (splits_in_registers(plan)) return 24;  // one thread asks for copies, as of packed operands
   if (reads(plan)) return 40;
   return plan.consumers >= 3 ? 32 : 24;
 }
@@ -389,12 +404,16 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
   }
   if (scales(plan) && plan.element != Element::f16) return bad("fp32 operands become fp16 parts");
   if (reads(plan)) {
-    if (plan.scheme != Scheme::plain && !converts(plan))
+    const bool in_registers = splits_in_registers(plan);
+    if (in_registers && (plan.scheme != Scheme::split || plan.maps == 0 || plan.carrier_b != Carrier::packed))
+      return bad("what is split in registers comes by tensor maps, and the other operand is packed");
+    if (plan.carrier_b == Carrier::registers) return bad("only the first operand is split in registers");
+    if (plan.scheme != Scheme::plain && !doubts(plan))
       return bad("operands that are not packed are multiplied as they are");
     if (converts(plan) && (plan.carrier_a == Carrier::packed || plan.carrier_b == Carrier::packed))
       return bad("both operands are split on their way, or neither");
     if (problem.columns) return bad("what slides is packed, and so is the other operand");
-    if (plan.bk % 64 != 0) return bad("bk is 64 or 128 where operands are not packed");
+    if (plan.bk % 64 != 0 && !in_registers) return bad("bk is 64 or 128 where operands are not packed");
     for (const Operand operand : {Operand::a, Operand::b}) {
       const Carrier how = carrier(plan, operand);
       if (fits(how, tile_rows(plan, operand))) continue;

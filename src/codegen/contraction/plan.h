@@ -88,6 +88,7 @@ enum class Carrier {
   packed,      ///< by bulk copies of what was packed before
   along_k,     ///< as it lies in memory, which runs along k: 16 bytes of a row at a time
   along_rows,  ///< the same where memory runs along its rows: 8 of them at a time
+  registers,   ///< fp32 as it lies, along k, by tensor maps; who multiplies splits it in registers (first operand only)
 };
 
 /// One way to run a product. Lengths in elements.
@@ -99,7 +100,9 @@ enum class Carrier {
 /// odd number, 8 more, which are zeros.
 ///
 /// An operand that is not packed lies in shared memory in rows of 128 bytes, swizzled as the tensor core undoes it: 64
-/// k of a row, 64 columns after the other, or 64 rows of a k.
+/// k of a row, 64 columns after the other, or 64 rows of a k. One that is split in registers has 32 k of a row in these
+/// 128 bytes. A thread reads four of them at once, of which the tensor core takes two pairs for pairs of k that are 8
+/// apart: the other operand is packed in that order of k (see slot_of).
 struct TilePlan {
   int bm = 128;
   int bn = 128;
@@ -159,7 +162,7 @@ struct Step {
 };
 
 int parts(const TilePlan& plan);                       ///< 1, or 2 where operands are split
-bool scales(const TilePlan& plan);                     ///< operands are multiplied by powers of two
+bool scales(const TilePlan& plan);                     ///< operands that are packed are multiplied by powers of two
 int accumulators(const TilePlan& plan);                ///< sets of registers that the tensor core adds to
 bool promotes(const TilePlan& plan);                   ///< sums leave the tensor core every promote_k
 int tile_rows(const TilePlan& plan, Operand operand);  ///< bm or bn
@@ -177,6 +180,13 @@ bool reads(const TilePlan& plan);   ///< whether there are operands that are not
 bool brings(const TilePlan& plan);  ///< whether threads copy them
 /// Whether these are fp32, which the threads split on their way: rows are then not scaled.
 bool converts(const TilePlan& plan);
+/// Whether those who multiply do, of the first operand: its rows are not scaled either.
+bool splits_in_registers(const TilePlan& plan);
+/// Whether a block has to say that it met rows that must be scaled.
+bool doubts(const TilePlan& plan);
+/// Where column `k` of the second operand is packed. Of 32 columns, where the first operand is split in registers, the
+/// i-th pair of each eight lie beside each other.
+std::int64_t slot_of(const TilePlan& plan, std::int64_t k);
 /// Chunks of 8 elements of a stage that a thread of the feeder splits, of one operand.
 int chunks_converted(const TilePlan& plan, Operand operand);
 /// Stages that the feeder asks for before it says that the first of them is there; of operands that are not packed.

@@ -28,7 +28,7 @@ constexpr std::array numbers{Number{"bm", &TilePlan::bm},
                              Number{"spin_limit", &TilePlan::spin_limit}};
 
 constexpr std::array<std::string_view, 3> schemes{"plain", "single", "split"};
-constexpr std::array<std::string_view, 3> carriers{"packed", "along_k", "along_rows"};
+constexpr std::array<std::string_view, 4> carriers{"packed", "along_k", "along_rows", "registers"};
 constexpr std::array<std::string_view, 2> elements{"f16", "bf16"};
 
 template <typename E, std::size_t N>

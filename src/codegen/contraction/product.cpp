@@ -127,9 +127,8 @@ void set_problem(Product& out) {
   if (!out.sliding) {
     out.direct_a = direct_of(out.kernel, c, Operand::a);
     out.direct_b = direct_of(out.kernel, c, Operand::b);
-    // Of fp32 both are split on their way, or neither; and windows are folded of what is scaled.
-    const bool both = out.direct_a && out.direct_b && !out.pool && !wasted(out);
-    if (!narrow_type(out.kernel, c) && !both) out.direct_a = out.direct_b = std::nullopt;
+    // Windows are folded of what is scaled.
+    if (!narrow_type(out.kernel, c) && (out.pool || wasted(out))) out.direct_a = out.direct_b = std::nullopt;
     return;
   }
   const Sliding& sliding = *out.sliding;
@@ -196,6 +195,12 @@ Result<Product> product_of(const Kernel& kernel) {
   // The second factor is packed last: what packing notes of it nothing clears.
   if (wasted(out) == Operand::a && !sliding_of(out.kernel, c)) turn_over(c);
   set_problem(out);
+  if (!out.sliding && out.taps.empty()) {
+    auto swapped = std::make_shared<Product>(out);
+    turn_over(swapped->c);
+    set_problem(*swapped);
+    out.swapped = std::move(swapped);
+  }
   return out;
 }
 

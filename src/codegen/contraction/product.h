@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct Product {
   std::optional<Pool> pool;                  ///< windows that results are folded by; the kernel then is unpooled()
   std::optional<Direct> direct_a, direct_b;  ///< factors that need no packing
   Problem problem;
+  std::shared_ptr<const Product>
+      swapped;  ///< the same with its factors' parts exchanged; null where it has only one way
 
   const std::optional<Direct>& direct(Operand operand) const { return operand == Operand::a ? direct_a : direct_b; }
 };
