@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch.utils import _pytree as pytree
 
+from planish import rt
 from planish.oracle import layout
 from planish.oracle.sample import FEW, has_few_values, sample
 
@@ -42,6 +43,7 @@ _DIVIDED_BY_SIX = {"hardswish", "hardsigmoid"}
 _LAYOUT_WORDS = ("view size is not compatible", "stride", "contiguous")
 _WHOLE = 2.0**24  # no float32 sum or product of integers up to this rounds
 _PERTURB_CUDA, _PERTURB_CPU = 1 << 25, 1 << 17
+_WASTED = 1 << 20  # bytes that a result may hold beside its elements
 
 
 def dtype_of(name: str) -> torch.dtype:
@@ -275,6 +277,7 @@ class Interpreter:
                 args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: self._lookup(n, env))  # type: ignore[misc]
                 outs = self._outs[position]
                 results = mode.call(node, args, kwargs, [None if o is None else self.dtypes[o] for o in outs])
+                results = [None if result is None else _without_waste(result, (args, kwargs)) for result in results]
                 del args, kwargs
                 for out, result in zip(outs, results, strict=False):
                     if out is not None and result is not None and (out in last or out in keep):
@@ -354,9 +357,33 @@ def ancestors(captured: Captured, wanted: Sequence[int]) -> list[int]:
     return Interpreter(captured, range(len(captured.nodes))).needed_for(wanted)
 
 
+def _without_waste(result: torch.Tensor, operands: Any) -> torch.Tensor:
+    """The result in memory of its size, unless it is a view of an operand. torch's losses make the one number that they return as large as
+    what they read, and shrink it: it would keep gigabytes for as long as it is kept itself."""
+    if result.layout is not torch.strided or result.untyped_storage().nbytes() <= _WASTED:
+        return result
+    memory = result.untyped_storage()
+    if memory.nbytes() - rt.extent_bytes(result.element_size(), result.shape, result.stride()) <= _WASTED:
+        return result
+    if any(isinstance(t, torch.Tensor) and t.untyped_storage().data_ptr() == memory.data_ptr() for t in pytree.tree_leaves(operands)):
+        return result
+    own = torch.empty_strided(result.shape, result.stride(), dtype=result.dtype, device=result.device)
+    layout.copy_into(own, result)
+    return _known(own) if hasattr(result, "_planish_known") else own
+
+
+def _temporaries(node: torch.fx.Node) -> int:
+    """How many tensors of the size of the largest that it reads or gives an operation makes beside its results. A loss makes those of all
+    elements, and its result as large before it shrinks it."""
+    if torch.Tag.pointwise in getattr(node.target, "tags", ()):
+        return 0
+    schema = getattr(node.target, "_schema", None)
+    return 2 if schema is not None and any(argument.name == "reduction" for argument in schema.arguments) else 1
+
+
 def peak_bytes(captured: Captured, nodes: Sequence[int], inputs: Sequence[int], wanted: Sequence[int], itemsize: int = 8) -> int:
-    """The most bytes alive at once in a run whose floating values take `itemsize` bytes: each from its first reader to its last, and for an
-    operation that is not pointwise a temporary as large as the largest of its operands and results."""
+    """The most bytes alive at once in a run whose floating values take `itemsize` bytes: each from its first reader to its last, and what
+    operations take beside their operands and results."""
     values = captured.graph["values"]
 
     def size(value: int) -> int:
@@ -370,9 +397,8 @@ def peak_bytes(captured: Captured, nodes: Sequence[int], inputs: Sequence[int], 
     for position in steps:
         uses, outs = program._uses[position], {o for o in program._outs[position] if o is not None}
         live |= (uses & given) | outs
-        pointwise = torch.Tag.pointwise in getattr(captured.nodes[program.nodes[position]].target, "tags", ())
-        temporary = 0 if pointwise else max((size(v) for v in uses | outs), default=0)
-        peak = max(peak, sum(size(v) for v in live) + temporary)
+        temporary = max((size(v) for v in uses | outs), default=0)
+        peak = max(peak, sum(size(v) for v in live) + _temporaries(captured.nodes[program.nodes[position]]) * temporary)
         live -= {v for v in uses | outs if last.get(v, -1) <= position and v not in wanted}
     return max(peak, sum(size(v) for v in live | (given & set(wanted))))
 
