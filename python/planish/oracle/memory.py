@@ -14,6 +14,8 @@ from planish.errors import PlanishError
 from planish.wire import report_stage
 
 _KEPT = 1 << 31
+_IDLE = 3 << 30  # bytes that this evaluator's other processes hold whatever they do: contexts, and what their allocators may keep
+_HEADROOM, _CUDA_HEADROOM = 0.8, 0.95
 _STALLED = 15.0
 _NOTICED = 1 << 26  # bytes
 
@@ -37,10 +39,21 @@ def available(device: torch.device) -> int:
     return free
 
 
+def usable(device: torch.device) -> int:
+    """Of what is available, what may be planned with. On a GPU too much of it is an error that is answered with less, on the CPU the end of
+    the process."""
+    return int(available(device) * (_HEADROOM if device.type == "cpu" else _CUDA_HEADROOM))
+
+
 def without_others(device: torch.device, buffers: int) -> int:
-    """Bytes that new tensors could take if no other process held any. `buffers`: what this one holds outside of torch's allocator."""
+    """Bytes that could be planned with if strangers held none. `buffers`: what this process holds outside of torch's allocator."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[1]) - int(torch.cuda.memory_allocated(device)) - buffers
+        total = int(torch.cuda.mem_get_info(device)[1])
+        return int((total - int(torch.cuda.memory_allocated(device)) - buffers - _IDLE) * _CUDA_HEADROOM)
+    return int(_without_others_on_host() * _HEADROOM)
+
+
+def _without_others_on_host() -> int:
     try:
         found = int(re.search(r"MemTotal:\s*(\d+)", Path("/proc/meminfo").read_text())[1]) * 1024  # type: ignore[index]
         limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
@@ -67,6 +80,13 @@ def wait_for(need: int, free: Callable[[], int], seconds: float, pause: Callable
 def give_back(device: torch.device) -> None:
     """Returns what torch caches but does not use to the device, when it is much: runners and baselines need it too."""
     if device.type == "cuda" and torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device) > _KEPT:
+        give_all_back(device)
+
+
+def give_all_back(device: torch.device) -> None:
+    """Whatever it is: before buffers are made outside of torch's allocator, and before anybody waits. Two that wait for each other's caches
+    would do so in vain."""
+    if device.type == "cuda":
         torch.cuda.empty_cache()
 
 

@@ -41,7 +41,7 @@ def mutation_check(region: Region) -> dict[str, Any]:
     batch cannot be sliced either, that is not tried, and a note says so."""
     data = region.create(SEED, "task")
     try:
-        found = _mutation_check(region, data, _constants(region, data))
+        found = _checked(region, data, _constants(region, data))
         for regime in _OTHER_REGIMES:
             if found["degenerate"]:
                 _look_elsewhere(region, data, regime, found)
@@ -55,7 +55,7 @@ def _look_elsewhere(region: Region, data: DataSet, regime: str, found: dict[str,
     What is not tried there, or passes for a reason of its own, stays degenerate."""
     try:
         region.fill(data, SEED, regime)
-        there = _mutation_check(region, data, _constants(region, data), frozenset(found["degenerate"]))
+        there = _checked(region, data, _constants(region, data), frozenset(found["degenerate"]))
     except PlanishError as error:
         if error.kind not in ("skipped", "out_of_memory"):
             raise
@@ -83,6 +83,16 @@ def _constants(region: Region, data: DataSet) -> list[float]:
         del other
         region.fill(data, seed, regime)
     return found
+
+
+def _checked(region: Region, data: DataSet, constants: list[float], only: frozenset[str] | None = None) -> dict[str, Any]:
+    try:
+        return _mutation_check(region, data, constants, only)
+    except Exception as error:
+        if not memory.is_exhausted(error):
+            raise
+    region.of_slice(data)
+    return _mutation_check(region, data, constants, only)
 
 
 def _mutation_check(region: Region, data: DataSet, constants: list[float], only: frozenset[str] | None = None) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from planish.oracle.task import Task
 
 POOL_SEEDS = 16
 _EXPLODED = {2: 0.1, 1: 0.5}
-_HEADROOM = 0.8
 _CACHE_SHARE = 0.35
 _SOFTMAXES = {"_softmax", "_log_softmax", "logsumexp"}
 _PRODUCTS = {"bmm", "mm", "matmul"}
@@ -72,7 +71,7 @@ class Region:
     def create(self, seed: int, regime: str, own_parameters: bool = False) -> DataSet:
         """New buffers with this data. Raises PlanishError(`skipped`) when the regime leaves the task's domain."""
         self._room(self._data_bytes())
-        self._reserve()
+        memory.give_all_back(self.task.device)
         data = DataSet.create(self.task.device, (self.name, seed, regime), self.task.graph["values"], self.inputs, self.outputs)
         data.own_parameters = own_parameters
         self.task.data_sets = [ref for ref in self.task.data_sets if ref() is not None] + [weakref.ref(data)]
@@ -200,16 +199,19 @@ class Region:
         self._cache.clear()
 
     def fits_again(self) -> bool:
-        """Whether one more interpretation in fp64 fits beside the expectation that its result is compared with. Waits once, as `expected` does."""
+        """Whether one more interpretation in fp64 fits beside the expectation that its result is compared with. Nobody waits: a slice does
+        as well."""
         need = self._run_bytes() + self._compare_bytes()
-        return need <= self._room(need)
+        return need <= self._room(need, patient=False)
 
     def of_slice(self, data: DataSet) -> Expected:
-        """The expectation by a slice of the batch, where the whole would fit once but not twice. Raises PlanishError(`out_of_memory`)
-        where the task cannot be sliced."""
+        """The expectation by a slice of the batch, where the whole would fit once but not twice. Takes the place of the whole's. Raises
+        PlanishError(`out_of_memory`) where the task cannot be sliced."""
         self.forget()
         need = 2 * self._peak()
-        return self._by_slice(data.input_tensors(), need, self._room(need))
+        found = self._by_slice(data.input_tensors(), need, self._room(need, patient=False))
+        self._cache[_key(data)] = found
+        return found
 
     def _compute(self, inputs: Mapping[int, torch.Tensor]) -> Expected:
         device = self.task.device
@@ -223,8 +225,7 @@ class Region:
                     raise
                 said = _line(error)
             self.forget()
-            if device.type == "cuda":
-                torch.cuda.empty_cache()
+            memory.give_all_back(device)
             try:
                 return self._by_slice(inputs, need, there)
             except PlanishError as error:
@@ -259,27 +260,24 @@ class Region:
         }
         return sum(sizes.values()) + sum(sizes[v] for v in dict.fromkeys(self.inputs))
 
-    def _room(self, need: int) -> int:
+    def _room(self, need: int, patient: bool = True) -> int:
+        """Bytes that `need` may take. Whoever is `patient` waits where they do not suffice."""
         if self.memory_limit is not None:
             return self.memory_limit
-        there = self._free()
+        device = self.task.device
+        there = memory.usable(device)
         if need > there and any(region._cache for region in self.task.regions):
             # Theirs as well: a network's regions together keep more than a device has, and computing one again takes less than waiting.
             self.task.forget()
-            there = self._free()
-        # Only for what would fit if others let go of theirs, and once: they may not.
-        if need > there and self.task.patience > 0 and need <= memory.without_others(self.task.device, self.task.buffer_bytes()) * _HEADROOM:
-            self.task.patience -= memory.wait_for(need, self._free, self.task.patience)
-            there = self._free()
+            there = memory.usable(device)
+        # Only for what would fit if strangers let go of theirs. Where that was in vain it is the last time: they hold it for longer.
+        patient = patient and self.task.patience > 0
+        if need > there and patient and need <= memory.without_others(device, self.task.buffer_bytes()):
+            memory.give_all_back(device)
+            waited = memory.wait_for(need, lambda: memory.usable(device), self.task.patience)
+            there = memory.usable(device)
+            self.task.patience = self.task.patience - waited if need <= there else 0.0
         return there
-
-    def _free(self) -> int:
-        return int(memory.available(self.task.device) * _HEADROOM)
-
-    def _reserve(self) -> None:
-        """Gives torch's cached blocks back before buffers are made outside of its allocator."""
-        if self.task.device.type == "cuda":
-            torch.cuda.empty_cache()
 
     def _shrink(self, keep: Key) -> None:
         budget = int((memory.available(self.task.device) + sum(e.bytes() for e in self._cache.values())) * _CACHE_SHARE)
@@ -321,19 +319,30 @@ class Region:
             changed = data.changed_input()
             if changed is not None:
                 return _refused("input_changed", f"{changed} was changed")
-        expected = self.expected(data)
-        inputs = data.input_tensors()
-        rows, problem, message = [], None, ""
-        for index, slot in enumerate(data.outputs):
-            row, trouble, text = judge_output(expected, index, slot.view, slot.poison, inputs)
-            rows.append(row)
-            if trouble is not None and (problem is None or _rank(trouble) < _rank(problem)):
-                problem, message = trouble, f"{slot.name}: {text}"
-        return {"ok": problem is None, "problem": problem, "outputs": rows, "reference": expected.reference, "message": message}
+        try:
+            return _judged(self.expected(data), data)
+        except Exception as error:
+            found = self._cache.get(_key(data))
+            if not memory.is_exhausted(error) or found is None or found.part is not None:
+                raise
+            del found
+        # The whole had a place, and what its gate asks for besides (expected.limits) has none.
+        return _judged(self.of_slice(data), data)
 
 
 def _key(data: DataSet) -> Key:
     return data.seed, data.regime, data.own_parameters
+
+
+def _judged(expected: Expected, data: DataSet) -> dict[str, Any]:
+    inputs = data.input_tensors()
+    rows, problem, message = [], None, ""
+    for index, slot in enumerate(data.outputs):
+        row, trouble, text = judge_output(expected, index, slot.view, slot.poison, inputs)
+        rows.append(row)
+        if trouble is not None and (problem is None or _rank(trouble) < _rank(problem)):
+            problem, message = trouble, f"{slot.name}: {text}"
+    return {"ok": problem is None, "problem": problem, "outputs": rows, "reference": expected.reference, "message": message}
 
 
 def judge_output(

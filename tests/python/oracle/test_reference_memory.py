@@ -285,6 +285,60 @@ def test_where_neither_the_whole_nor_a_slice_fits_the_whole_says_why(monkeypatch
     assert harness.region.task.buffer_bytes() == 0, "what it made is freed"
 
 
+GIB = 1 << 30
+
+
+class Card:
+    """What torch would say of an 80 GB GPU, in GiB."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, region: region.Region, free: float, reserved: float = 0.0, allocated: float = 0.0) -> None:
+        self.free, self.reserved, self.allocated = free, reserved, allocated
+        self.waits: list[float] = []
+        region.task.device = torch.device("cuda")
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device=None: (int(self.free * GIB), int(79.18 * GIB)))
+        monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device=None: int(self.reserved * GIB))
+        monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device=None: int(self.allocated * GIB))
+        monkeypatch.setattr(torch.cuda, "empty_cache", self.empty)
+        monkeypatch.setattr(memory, "wait_for", self.wait)
+
+    def empty(self) -> None:
+        self.free, self.reserved = self.free + self.reserved - self.allocated, self.allocated
+
+    def wait(self, need: int, there: Any, seconds: float) -> float:
+        assert self.reserved == self.allocated, "what it caches is of use to whoever it waits for"
+        self.waits.append(need / GIB)
+        return min(15.0, seconds)
+
+
+@pytest.mark.parametrize(
+    ("need", "free", "reserved", "allocated"), [(29.8, 9.1, 36.0, 12.0), (47.8, 30.7, 26.4, 0.0), (47.8, 57.8, 0.0, 0.0), (33.8, 16.4, 20.0, 0.0)]
+)
+def test_nobody_waits_where_a_gpu_has_the_bytes(need: float, free: float, reserved: float, allocated: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen: a reference that would have fitted waited for a fifth more than it needs."""
+    harness = Harness(SOURCE)
+    card = Card(monkeypatch, harness.region, free, reserved, allocated)
+    assert harness.region._room(int(need * GIB)) >= int(need * GIB) and not card.waits
+
+
+def test_who_waited_in_vain_for_strangers_does_not_wait_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(SOURCE)
+    card = Card(monkeypatch, harness.region, free=20, reserved=10)
+    assert harness.region._room(75 * GIB) < 75 * GIB and not card.waits, "processes of its own take some of it, whatever strangers do"
+    assert harness.region._room(60 * GIB) < 60 * GIB and card.waits == [60.0]
+    assert harness.region._room(50 * GIB) < 50 * GIB and card.waits == [60.0]
+
+
+def test_nobody_waits_where_a_slice_does_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(PRODUCT.replace("BEHIND", ""))
+    data = harness.region.create(3, "task")
+    monkeypatch.setattr(memory, "wait_for", lambda need, there, seconds: pytest.fail("it waits"))
+    monkeypatch.setattr(memory, "available", lambda device: 9000)
+    assert not harness.region.fits_again()
+    found = harness.region.of_slice(data)
+    assert found.part is not None and harness.region.expected(data) is found
+    data.free()
+
+
 @pytest.mark.parametrize("loss", ["smooth_l1_loss", "mse_loss", "soft_margin_loss"])
 def test_a_loss_keeps_no_more_than_its_number(loss: str) -> None:
     """torch's own keep the memory of all elements' losses: expectations of six regimes held 48 GB of a GPU."""
@@ -318,3 +372,27 @@ def test_views_stay_views_and_what_is_shrunk_keeps_its_strides() -> None:
     assert torch.equal(own, small) and own.untyped_storage().nbytes() == 32
     assert interpret._without_waste(small, (small,)) is small
     data.free()
+
+
+@pytest.mark.parametrize("behind", ["", ".sum(0)"], ids=["sliced", "whole"])
+def test_a_slice_judges_where_the_gate_asks_for_more_than_there_is(behind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(PRODUCT.replace("BEHIND", behind))
+    real = Expected._draw_response
+
+    def draw(self: Expected, inputs: Any) -> None:
+        if self.run is harness.region.run:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 12.00 GiB")
+        real(self, inputs)
+
+    harness.make(1)
+    monkeypatch.setattr(Expected, "_draw_response", draw)
+    wrong = [out + 1 for out in harness.eager()]
+    if behind:
+        with pytest.raises(PlanishError, match="no output has a batch"):
+            harness.judge(wrong)
+        return
+    found = harness.judge(wrong)
+    assert found["problem"] == "mismatch" and found["reference"] == "slice"
+    assert harness.judge(harness.eager())["ok"]
+    found = harness.service.mutation_check({"region": "task"})
+    assert {"zeros", "constant", "bf16"} <= set(found["tried"]) and found["degenerate"] == []
