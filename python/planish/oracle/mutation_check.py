@@ -48,6 +48,7 @@ def mutation_check(region: Region) -> dict[str, Any]:
         return found
     finally:
         data.free()
+        region.forget(SEED, OTHER_SEED)  # nobody asks for these data again
 
 
 def _look_elsewhere(region: Region, data: DataSet, regime: str, found: dict[str, Any]) -> None:

@@ -168,6 +168,7 @@ class Region:
         finally:
             if data is not None:
                 data.free()
+            self.forget(seed)  # nobody asks for these data again
         return [r for r in REGIMES if r not in self.skipped], dict(self.skipped)
 
     # -- expectations --
@@ -195,8 +196,10 @@ class Region:
         if softmax or "scaled_dot_product_attention" in names:
             found.leave_open(inputs, "scaled_dot_product_attention" in names or bool(names & _PRODUCTS))
 
-    def forget(self) -> None:
-        self._cache.clear()
+    def forget(self, *seeds: int) -> None:
+        """All expectations, or those of these seeds."""
+        for key in [key for key in self._cache if not seeds or key[0] in seeds]:
+            del self._cache[key]
 
     def fits_again(self) -> bool:
         """Whether one more interpretation in fp64 fits beside the expectation that its result is compared with. Nobody waits: a slice does

@@ -170,7 +170,10 @@ class Service:
             data.free()
             if not any(other.region == data.region for other in self.data.values()):
                 self.regions[data.region].forget()  # expectations are larger than the data: they go with the last of them
-                memory.give_back(self.device)
+                if self.data:
+                    memory.give_back(self.device)
+                else:  # another oracle, or the baselines, may have the device next
+                    memory.give_all_back(self.device)
 
     def _close(self) -> None:
         for name in list(self.data):

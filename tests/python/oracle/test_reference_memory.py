@@ -396,3 +396,25 @@ def test_a_slice_judges_where_the_gate_asks_for_more_than_there_is(behind: str, 
     assert harness.judge(harness.eager())["ok"]
     found = harness.service.mutation_check({"region": "task"})
     assert {"zeros", "constant", "bf16"} <= set(found["tried"]) and found["degenerate"] == []
+
+
+def test_expectations_that_nobody_asks_for_again_go() -> None:
+    harness = Harness(SOURCE)
+    harness.make(1)
+    kept = harness.region.expected(harness.data)
+    harness.service.regimes({})
+    harness.service.mutation_check({})
+    assert list(harness.region._cache.values()) == [kept]
+
+
+def test_an_oracle_without_data_keeps_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(SOURCE)
+    given: list[str] = []
+    monkeypatch.setattr(memory, "give_back", lambda device: given.append("much"))
+    monkeypatch.setattr(memory, "give_all_back", lambda device: given.append("all"))
+    for name in ("a", "b"):
+        harness.service.make({"region": "task", "data": name, "seed": 1})
+    given.clear()
+    harness.service.drop({"data": "a"})
+    harness.service.drop({"data": "b"})
+    assert given == ["all"]
