@@ -4,9 +4,10 @@ measure what it chooses among, or hands over what it made, it waits until the de
 from __future__ import annotations
 
 import os
+import select
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from typing import Any
 
@@ -17,14 +18,17 @@ class Gate:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self.seconds = 0.0  #: that were waited
+        self.aside: Callable[[], AbstractContextManager[None]] = nullcontext  #: around a wait: lets go of what others could use meanwhile
 
     def wait(self) -> None:
         """Returns at once when it is open already."""
         if self._fd < 0:
             return
         began = time.perf_counter()
-        while os.read(self._fd, 1):
-            pass
+        opened = bool(select.select([self._fd], [], [], 0)[0])
+        with nullcontext() if opened else self.aside():
+            while os.read(self._fd, 1):
+                pass
         self.seconds += time.perf_counter() - began
         self.close()
 

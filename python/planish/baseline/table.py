@@ -11,7 +11,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 
 from planish.baseline.early import Gate, device_behind
 from planish.baseline.freshness import keeps_results
@@ -32,6 +33,7 @@ from planish.ship.guards import COMPILE_OPTIONS
 KINDS = ("eager", *COMPILE_OPTIONS, "shipped")
 _SETS = 4
 _MEMORY_SHARE = 0.25  # of the device's memory, for all sets of inputs together
+_WORTH_IT = 1 << 26  # bytes of inputs that are let go of while nobody needs them
 _BLOCK_SECONDS = 0.1
 _SANITY = 1e-2  # gross cheats only: the oracle has proved the rest
 _SANITY_OF_EAGER = 8.0  # times eager's own error, where that is more
@@ -103,6 +105,9 @@ class Table:
         room = int(memory_bytes(device) * _MEMORY_SHARE / max(1, tensor_bytes(first)))
         self.set_count = max(1, min(_SETS, room))
         self._sets = [first]
+        self._emptied: list[tuple[torch.UntypedStorage, int]] = []  # memory of inputs that was let go of, and its bytes
+        del first
+        self.clean()  # the generator's temporaries
 
     @property
     def sets(self) -> list[Any]:
@@ -111,6 +116,37 @@ class Table:
         while len(self._sets) < self.set_count:
             self._sets.append(self.task.make_inputs(len(self._sets) + 1, self.device))
         return self._sets
+
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """The body waits, perhaps for minutes, while a search has the device: inputs take no memory of it there. The tensors stay the same,
+        which is what whoever compiles for them knows."""
+        if tensor_bytes(self._sets) >= _WORTH_IT:
+            own = {t.untyped_storage().data_ptr() for t in (*self.model.parameters(), *self.model.buffers())}
+            for tensor in pytree.tree_leaves(self._sets):
+                memory = tensor.untyped_storage() if isinstance(tensor, torch.Tensor) else None
+                if memory is not None and memory.nbytes() and memory.resizable() and memory.data_ptr() not in own:
+                    self._emptied.append((memory, memory.nbytes()))
+                    memory.resize_(0)
+            self.clean()
+        try:
+            yield
+        finally:
+            self._fill_again()
+
+    def _fill_again(self) -> None:
+        """Makes the contents of inputs that were let go of."""
+        if not self._emptied:
+            return
+        with _disable_current_modes(), torch.no_grad():
+            for memory, size in self._emptied:
+                memory.resize_(size)
+            for seed, old in enumerate(self._sets, 1):
+                for kept, fresh in zip(pytree.tree_leaves(old), pytree.tree_leaves(self.task.make_inputs(seed, self.device)), strict=True):
+                    if isinstance(kept, torch.Tensor):
+                        kept.untyped_storage().copy_(fresh.untyped_storage())
+        self._emptied = []
+        self.clean()
 
     def _twin(self) -> nn.Module:
         """A copy of the module with its own buffers and the same parameters."""
@@ -151,6 +187,9 @@ class Table:
         if kind == "shipped" and path is None:
             raise PlanishError("bad_request", "kind shipped needs a path")
         self.entries.pop(name, None)
+        self._fill_again()  # where an earlier mode ended in the middle of that
+        if gate is not None:
+            gate.aside = self._aside
         try:
             with time_limit(seconds), device_behind(gate) if gate is not None else nullcontext():
                 self.entries[name], spent = self._made(name, kind, path)
@@ -191,6 +230,7 @@ class Table:
         errors: dict[str, dict[str, str]] = {n: {"kind": "bad_request", "message": f"no row '{n}' was added"} for n in names if n not in self.entries}
         rows = [self.entries[n] for n in names if n in self.entries]
         watch = Stopwatch(self.device)
+        self._fill_again()
         _ = self.sets
         with torch.no_grad():
             for entry in rows:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from torch._inductor.runtime.benchmarking import benchmarker
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "runner"))
 
+from planish.baseline import table as table_module
 from planish.baseline.early import Gate, device_behind
 from planish.baseline.table import Table
 from talk import child
@@ -97,3 +100,59 @@ def test_the_process_waits_behind_the_descriptor_that_it_is_sent(tmp_path: Path)
         assert answer is not None and answer["id"] == 7 and answer["result"]["compile_seconds"] >= 0
         found = client.ask("time", names=["compile"], min_runs=6, max_runs=10, max_seconds=1, interval=0.05)
         assert set(found["times"]) == {"compile"}
+
+
+def test_inputs_take_no_memory_while_the_gate_is_shut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen: a process that waited to be of use held 8 GB of a GPU through a whole search."""
+    monkeypatch.setattr(table_module, "_WORTH_IT", 1)
+    (tmp_path / "task.py").write_text(TASK)
+    table = Table(tmp_path / "task.py", torch.device("cpu"))
+    x = table.sets[0][0][0]
+    before, size = x.clone(), x.untyped_storage().nbytes()
+    waits, opens = os.pipe()
+    seen: list[int] = []
+
+    def open_then() -> None:
+        deadline = time.monotonic() + 60
+        while x.untyped_storage().nbytes() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        seen.append(x.untyped_storage().nbytes())
+        os.close(opens)
+
+    opener = threading.Thread(target=open_then)
+    opener.start()
+    table.add("compile", "compile", None, None, Gate(waits))
+    opener.join()
+    assert seen == [0]
+    assert x.untyped_storage().nbytes() == size and torch.equal(x, before)
+    assert torch.equal(table.entries["compile"].module(x), torch.relu(before) * 2)
+
+
+def test_inputs_stay_where_they_are_parameters_or_small_or_the_gate_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "task.py").write_text(TASK)
+    table = Table(tmp_path / "task.py", torch.device("cpu"))
+    x = table.sets[0][0][0]
+    with table._aside():
+        assert x.untyped_storage().nbytes(), "they are small"
+    monkeypatch.setattr(table_module, "_WORTH_IT", 1)
+    table.model.shared = torch.nn.Parameter(x)
+    with table._aside():
+        assert x.untyped_storage().nbytes(), "they are a parameter"
+    waits, opens = os.pipe()
+    os.close(opens)
+    gate = Gate(waits)
+    gate.aside = lambda: pytest.fail("it lets go of them although nobody waits")
+    gate.wait()
+
+
+def test_inputs_are_there_again_after_a_failure_behind_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_module, "_WORTH_IT", 1)
+    (tmp_path / "task.py").write_text(TASK)
+    table = Table(tmp_path / "task.py", torch.device("cpu"))
+    x = table.sets[0][0][0]
+    before, make = x.clone(), table.task.make_inputs
+    with pytest.raises(MemoryError), table._aside():
+        table.task.make_inputs = lambda seed, device: (_ for _ in ()).throw(MemoryError())
+    table.task.make_inputs = make
+    table.add("eager", "eager", None)
+    assert torch.equal(x, before)
