@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "worker/oracle.h"
+#include "worker/runner.h"
 
 namespace planish {
 
@@ -24,6 +25,23 @@ class Drop {
 
  private:
   worker::Oracle& oracle_;
+  std::string data_;
+  double limit_;
+};
+
+/// Takes it from a runner at the end of a scope: what is mapped there stays the device's when the oracle has freed it.
+class Unbind {
+ public:
+  Unbind(worker::Runner& runner, std::string data, double limit)
+      : runner_(runner), data_(std::move(data)), limit_(limit) {}
+  ~Unbind() {
+    if (runner_.alive()) (void)runner_.unbind(data_, limit_);
+  }
+  Unbind(const Unbind&) = delete;
+  Unbind& operator=(const Unbind&) = delete;
+
+ private:
+  worker::Runner& runner_;
   std::string data_;
   double limit_;
 };

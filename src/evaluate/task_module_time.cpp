@@ -34,6 +34,7 @@ class TaskEvaluator::ModuleTiming {
 
   Status run() {
     const Drop drop(tested_.oracle, second_set, limits().oracle);
+    const Unbind unbind(tested_.runner, second_set, limits().load);
     PLANISH_TRY(bool goes_on, make_data());
     if (!goes_on) return {};
     request_.flush_bytes = on_host_ ? 0 : 2 * task_.device_->facts.l2_bytes;

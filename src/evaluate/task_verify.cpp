@@ -173,6 +173,7 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
   PLANISH_TRY(auto data, oracle.make("task", "verify", fresh_seed(), "task", limits_.oracle,
                                      module->state == worker::ModuleState::own));
   const Drop drop(oracle, "verify", limits_.oracle);
+  const Unbind unbind(runner, "verify", limits_.load);
   const ModuleUnderTest tested{oracle, runner, handle, data, module->state == worker::ModuleState::own, graph, 0};
   if (auto bound = runner.bind(handle, data.name, module_bindings(data), limits_.load); !bound.has_value())
     return rejected(runner, bound.error(), "giving it buffers", limits_.load, reply);

@@ -178,6 +178,7 @@ class Runner:
         self._settle()
         for key in [key for key in self.bound if key[1] == params["data"]]:
             self.bound.pop(key).free()
+        self._give_back()
         return {}
 
     def unload(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
