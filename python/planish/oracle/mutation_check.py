@@ -37,8 +37,8 @@ _WORDS = {
 def mutation_check(region: Region) -> dict[str, Any]:
     """{`tried`: names, `degenerate`: those that pass, `notes`: those that pass because eager is coarser}, on task data of a seed of its own.
 
-    Where memory has no place for another interpretation beside the reference, a slice of the batch decides about lower precision; where the
-    batch cannot be sliced either, that is not tried, and a note says so."""
+    Where memory has no place for another interpretation beside the reference, both are made in pieces, or a slice of the batch decides about
+    lower precision; where neither can be, that is not tried, and a note says so."""
     data = region.create(SEED, "task")
     try:
         found = _checked(region, data, _constants(region, data))
@@ -92,7 +92,7 @@ def _checked(region: Region, data: DataSet, constants: list[float], only: frozen
     except Exception as error:
         if not memory.is_exhausted(error):
             raise
-    region.of_slice(data)
+    region.again(data)
     return _mutation_check(region, data, constants, only)
 
 
@@ -137,9 +137,9 @@ def _mutation_check(region: Region, data: DataSet, constants: list[float], only:
                 continue
             results = _variant(expected, data, mode) if expected.part is not None else _variant_of_all(region, expected, data, mode)
             if results is None:
-                expected.outputs = []  # the slice needs the memory
+                expected.outputs = []  # what comes next needs the memory
                 try:
-                    expected = region.of_slice(data)
+                    expected = region.again(data)
                 except PlanishError as error:
                     if error.kind != "out_of_memory":
                         raise

@@ -12,7 +12,7 @@ import torch
 
 from planish import rt
 from planish.errors import PlanishError, is_device_failure
-from planish.oracle import flags, layout, measure, memory
+from planish.oracle import flags, layout, measure, memory, pieces
 from planish.oracle.data import DataSet, as_bytes
 from planish.oracle.expected import Expected, Output
 from planish.oracle.gate import FACTOR, Accuracy, Pair, number
@@ -64,6 +64,7 @@ class Region:
         self._cache: OrderedDict[Key, Expected] = OrderedDict()
         self._usual_nan = False  # the task's own data give values that are not finite
         self._slicer: Slicer | None = None
+        self._exact = self.run  # gives the reference: this, or the same in pieces
         task.regions.add(self)
 
     # -- data --
@@ -207,6 +208,11 @@ class Region:
         need = self._run_bytes() + self._compare_bytes()
         return need <= self._room(need, patient=False)
 
+    def again(self, data: DataSet) -> Expected:
+        """The expectation once more, for less memory: in pieces, else by a slice. Raises as `of_slice`."""
+        self.forget()
+        return self.expected(data) if self._in_pieces(self._room(self._peak(), patient=False)) else self.of_slice(data)
+
     def of_slice(self, data: DataSet) -> Expected:
         """The expectation by a slice of the batch, where the whole would fit once but not twice. Takes the place of the whole's. Raises
         PlanishError(`out_of_memory`) where the task cannot be sliced."""
@@ -219,21 +225,37 @@ class Region:
     def _compute(self, inputs: Mapping[int, torch.Tensor]) -> Expected:
         device = self.task.device
         need = self._peak()
-        there = self._room(need)
-        if need <= there:
+        there = self._room(need, patient=False)
+        if need > there and not self._in_pieces(there):
+            there = self._room(need)
+        if (need := self._peak()) <= there:
             try:
-                return Expected.compute(self.run, inputs, self.outputs, device, self.accuracy)
+                return Expected.compute(self._exact, inputs, self.outputs, device, self.accuracy)
             except Exception as error:
                 if not memory.is_exhausted(error):
                     raise
                 said = _line(error)
             self.forget()
             memory.give_all_back(device)
+            if self._in_pieces(there):
+                return self._compute(inputs)
             try:
                 return self._by_slice(inputs, need, there)
             except PlanishError as error:
                 raise PlanishError(error.kind, f"{error.message} (the whole: {said})", error.hint, error.about) from error
         return self._by_slice(inputs, need, there)
+
+    def _in_pieces(self, there: int) -> bool:
+        """Makes the reference in blocks of rows from here on, where that can be, was not so before, and needs no more than is there."""
+        before = self._exact
+        found = pieces.of(self.run, self.inputs, [v for _, v in self.outputs]) if before is self.run else None
+        if found is None:
+            return False
+        self._exact = found
+        if self._peak() <= there:
+            return True
+        self._exact = before
+        return False
 
     def _by_slice(self, inputs: Mapping[int, torch.Tensor], need: int, there: int) -> Expected:
         if self._slicer is None:
@@ -243,10 +265,14 @@ class Region:
     def _peak(self) -> int:
         """What an expectation takes: eager's results, the run in fp64, and comparing the two."""
         values = self.task.graph["values"]
-        eager = sum(math.prod(values[v]["shape"]) * dtype_of(values[v]["dtype"]).itemsize for v in dict.fromkeys(v for _, v in self.outputs))
-        return eager + self._run_bytes() + self._compare_bytes()
+        wanted = list(dict.fromkeys(v for _, v in self.outputs))
+        eager = sum(math.prod(values[v]["shape"]) * dtype_of(values[v]["dtype"]).itemsize for v in wanted)
+        whole = peak_bytes(self.task.captured, self.run.nodes, self.inputs, wanted, 4) if self._exact is not self.run else 0  # eager's own run
+        return max(whole, eager + self._run_bytes()) + self._compare_bytes()
 
     def _run_bytes(self) -> int:
+        if isinstance(self._exact, pieces.Pieces):
+            return self._exact.bytes
         return peak_bytes(self.task.captured, self.run.nodes, self.inputs, [v for _, v in self.outputs])
 
     def _compare_bytes(self) -> int:
@@ -330,7 +356,7 @@ class Region:
                 raise
             del found
         # The whole had a place, and what its gate asks for besides (expected.limits) has none.
-        return _judged(self.of_slice(data), data)
+        return _judged(self.again(data), data)
 
 
 def _key(data: DataSet) -> Key:
