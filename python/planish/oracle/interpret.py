@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from planish import rt
 from planish.oracle import layout
 from planish.oracle.sample import FEW, has_few_values, sample
+from planish.oracle.temporaries import temporaries
 
 DTYPES: dict[str, torch.dtype] = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
@@ -372,15 +373,6 @@ def _without_waste(result: torch.Tensor, operands: Any) -> torch.Tensor:
     return _known(own) if hasattr(result, "_planish_known") else own
 
 
-def _temporaries(node: torch.fx.Node) -> int:
-    """How many tensors of the size of the largest that it reads or gives an operation makes beside its results. A loss makes those of all
-    elements, and its result as large before it shrinks it."""
-    if torch.Tag.pointwise in getattr(node.target, "tags", ()):
-        return 0
-    schema = getattr(node.target, "_schema", None)
-    return 2 if schema is not None and any(argument.name == "reduction" for argument in schema.arguments) else 1
-
-
 def peak_bytes(captured: Captured, nodes: Sequence[int], inputs: Sequence[int], wanted: Sequence[int], itemsize: int = 8) -> int:
     """The most bytes alive at once in a run whose floating values take `itemsize` bytes: each from its first reader to its last, and what
     operations take beside their operands and results."""
@@ -393,12 +385,22 @@ def peak_bytes(captured: Captured, nodes: Sequence[int], inputs: Sequence[int], 
     program = Interpreter(captured, nodes)
     steps = program.needed_for(wanted)
     last = program.last_uses(steps)
+    wide = {4: torch.float32, 2: torch.float16}.get(itemsize, torch.float64)
+
+    def operand(node: torch.fx.Node) -> torch.Tensor:
+        value = program._value(node)
+        if value is None:
+            raise ValueError(f"{node} has no value in the graph")
+        dtype = dtype_of(values[value]["dtype"])
+        return torch.empty(program._shapes[value], dtype=wide if dtype.is_floating_point else dtype, device="meta")
+
     given, live, peak = set(inputs), set[int](), 0
     for position in steps:
         uses, outs = program._uses[position], {o for o in program._outs[position] if o is not None}
         live |= (uses & given) | outs
-        temporary = max((size(v) for v in uses | outs), default=0)
-        peak = max(peak, sum(size(v) for v in live) + _temporaries(captured.nodes[program.nodes[position]]) * temporary)
+        largest = max((size(v) for v in uses | outs), default=0)
+        beside = temporaries(captured.nodes[program.nodes[position]], largest, sum(size(v) for v in outs), operand)
+        peak = max(peak, sum(size(v) for v in live) + beside)
         live -= {v for v in uses | outs if last.get(v, -1) <= position and v not in wanted}
     return max(peak, sum(size(v) for v in live | (given & set(wanted))))
 

@@ -66,7 +66,8 @@ class Pieces(Interpreter):
             raise ValueError("small")
         kept = sum(self._shapes[v].numel() * 8 for v in wanted if self._kinds.get(v) == _ROW)
         firsts = [v for v in {u for p in range(len(self.nodes)) for u in self._uses[p]} if v not in self._kinds]
-        self.bytes = kept + BLOCK + peak_bytes(captured, self._stages[""], inputs, firsts) if self._stages[""] else kept + BLOCK
+        first = peak_bytes(captured, self._stages[""], inputs, firsts) if self._stages[""] else 0
+        self.bytes = kept + first + 2 * BLOCK  # what one gives is there until it has been folded
 
     def run(self, inputs: Mapping[int, torch.Tensor], wanted: Sequence[int], mode: Mode) -> dict[int, torch.Tensor]:
         if not isinstance(mode, Double):

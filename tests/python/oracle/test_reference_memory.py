@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from typing import Any
 
 import pytest
@@ -418,3 +419,34 @@ def test_an_oracle_without_data_keeps_no_cache(monkeypatch: pytest.MonkeyPatch) 
     harness.service.drop({"data": "a"})
     harness.service.drop({"data": "b"})
     assert given == ["all"]
+
+
+@pytest.mark.parametrize(
+    ("body", "tensors"),
+    [
+        ("torch.nn.functional.cosine_similarity(x, y)", 5),  # both operands, and three of the steps that it is composed of
+        ("torch.nn.functional.scaled_dot_product_attention(x, y, y)", 4),
+        ("torch.cumsum(x * y, 1)", 3),
+    ],
+)
+def test_what_operations_are_composed_of_is_counted(body: str, tensors: int) -> None:
+    source = SOURCE.replace("x * 2", body).replace("self, x", "self, x, y").replace("[torch.randn(8, 8)]", "[torch.randn(64, 64), torch.randn(64, 64)]")
+    harness = Harness(source)
+    run, wanted = harness.region.run, [v for _, v in harness.region.outputs]
+    whole = 64 * 64 * 8
+    found = peak_bytes(harness.region.task.captured, run.nodes, harness.region.inputs, wanted)
+    assert tensors * whole <= found < (tensors + 0.1) * whole
+    for node in harness.region.task.captured.nodes:  # as if it were on a GPU
+        if "scaled_dot_product_attention" in str(node.target):
+            node.meta.pop("planish_temporaries", None)
+            node.meta.pop("val")
+            assert peak_bytes(harness.region.task.captured, run.nodes, harness.region.inputs, wanted) > found
+
+
+def test_long_operations_are_not_followed() -> None:
+    source = SOURCE.replace("x * 2", "self.rnn(x)[0]").replace("def forward", "def __init__(self):\n        super().__init__()\n"
+                            "        self.rnn = torch.nn.LSTM(4, 4)\n    def forward").replace("randn(8, 8)", "randn(500, 2, 4)")  # fmt: skip
+    harness = Harness(source)
+    started = time.perf_counter()
+    assert harness.region._run_bytes() > 0
+    assert time.perf_counter() - started < 5
