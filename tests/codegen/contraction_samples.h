@@ -328,6 +328,11 @@ inline std::vector<ContractionSample> convolution_samples(bool large) {
            {.x = {2, 16, 14, 9}, .w = {8, 16, 3, 3}, .stride = 2, .residual = true},
            {.x = {2, 16, 11, 13}, .w = {24, 16, 3, 3}, .padding = 1, .residual = true, .dtype = DType::bf16},
            {.x = {3, 24, 90}, .w = {40, 24, 5}, .padding = 8, .dilation = 4, .chain = true, .dtype = DType::f16},
+           // Channels enough for a tile's rows: strips may be read where they lie.
+           {.x = {2, 16, 12, 12}, .w = {72, 16, 3, 3}, .padding = 1, .chain = true},
+           {.x = {3, 20, 13, 15}, .w = {64, 20, 3, 3}, .stride = 2, .padding = 1, .residual = true},
+           {.x = {2, 32, 15, 15}, .w = {128, 16, 3, 3}, .padding = 1, .groups = 2},
+           {.x = {2, 8, 7, 9, 10}, .w = {64, 8, 3, 3, 3}, .padding = 1, .chain = true},
        })
     all.push_back(conv_sample(how));
   if (!large) return all;

@@ -227,7 +227,10 @@ TEST_CASE(
       CHECK(illegal(sample.kernel, h200(), genome) == "");
       const auto emitted = emit(sample.kernel, h200(), genome);
       REQUIRE(emitted);
-      const std::size_t launches = 3 + (slides ? 1 : 0) + (mends ? 1 : 0) + (genome.at("split") > 1 ? 1 : 0);
+      // Where strips are read the product, and all that it needs packed, comes once more, in case.
+      const std::size_t joins = genome.at("split") > 1 ? 1 : 0;
+      const std::size_t again = slides && value_of(genome, "direct", 0) == 1 ? 1 + joins : 0;
+      const std::size_t launches = 3 + (slides ? 1 : 0) + (mends ? 1 : 0) + joins + again;
       CHECK(emitted->after.size() + 1 == launches);
       CHECK((emitted->after.back().source.find("bool met") != std::string::npos) == mends);
       CHECK(emit(sample.kernel, h200(), genome)->source == emitted->source);

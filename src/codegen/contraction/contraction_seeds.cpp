@@ -41,6 +41,9 @@ const Tiles sliding_tiles{{128, 256, 64, 8},      {128, 192, 64, 8},      {128, 
                           {64, 128, 64, 8},       {64, 64, 64, 8},        {64, 32, 64, 8},        {64, 128, 64, 8, 2},
                           {64, 256, 64, 8, 1, 1}, {64, 192, 64, 8, 1, 1}, {64, 128, 64, 8, 1, 1}, {64, 64, 64, 8, 1, 1},
                           {64, 192, 64, 4, 1, 2}};
+const Tiles strip_tiles{{128, 256, 32, 5}, {128, 192, 32, 5},      {128, 128, 64, 4},      {64, 256, 32, 5},
+                        {64, 256, 64, 4},  {64, 192, 32, 5},       {64, 128, 64, 5},       {64, 128, 32, 4, 2},
+                        {64, 64, 64, 6},   {64, 256, 32, 5, 1, 1}, {64, 192, 64, 5, 1, 1}, {64, 128, 64, 6, 1, 1}};
 const Tiles sliding_split_tiles{{128, 128, 64, 8},      {128, 96, 64, 8},     {64, 128, 64, 8},
                                 {64, 64, 64, 8},        {64, 32, 64, 8},      {64, 128, 64, 8, 2},
                                 {64, 128, 32, 8, 2},    {64, 64, 64, 8, 2},   {64, 128, 64, 8, 1, 1},
@@ -70,10 +73,14 @@ class Guesses {
 
   std::vector<Genome> all() {
     if (!fp32_) of_16_bits();
-    if (rounds_) take(product_.sliding ? sliding_tiles : plain_tiles, 1, 6);
+    constexpr std::size_t some = 6;
+    if (rounds_) product_.sliding ? take_slides(1, some) : take(plain_tiles, 1, some);
     const std::size_t precise = out_.size();
-    if (fp32_ && reads_) take_each();
-    if (fp32_ && !reads_) take(product_.sliding ? sliding_split_tiles : split_tiles, 3, rounds_ ? 6 : 12);
+    if (fp32_ && product_.sliding) {
+      take_slides(3, rounds_ ? some : 2 * some);
+    } else if (fp32_) {
+      reads_ ? take_each() : take(split_tiles, 3, rounds_ ? some : 2 * some);
+    }
     // One of each first: where single products are wrong, that is known before all of them were tried.
     if (precise > 1 && out_.size() > precise)
       std::rotate(out_.begin() + 1, out_.begin() + static_cast<std::ptrdiff_t>(precise),
@@ -113,6 +120,16 @@ class Guesses {
     take(plain_tiles, 1, reads_ ? own - boxes : 12);
     // A warpgroup's own copies beat packing where sums are short, and lose where they are long: one of each in turn.
     if (boxes == 0) out_ = in_turn(out_, own);
+  }
+
+  /// Strips that are read where they lie, and packed ones, in turn.
+  void take_slides(std::int64_t passes, std::size_t most) {
+    const std::size_t before = out_.size();
+    if (reads_) take(passes == 1 ? strip_tiles : sliding_split_tiles, passes, most / 2 + 1, 1);
+    const std::size_t strips = out_.size() - before;
+    take(passes == 1 ? sliding_tiles : sliding_split_tiles, passes, strips > 0 ? most / 2 + 1 : most);
+    const std::vector<Genome> both(out_.begin() + static_cast<std::ptrdiff_t>(before), out_.end());
+    std::ranges::copy(in_turn(both, strips), out_.begin() + static_cast<std::ptrdiff_t>(before));
   }
 
   /// Factors that are packed, or split on their way, or one in registers: the best of all, and some of each, as what
@@ -223,6 +240,7 @@ class Guesses {
   /// clock.
   static double clocks_to_bring(const contraction::Problem& problem, const TilePlan& plan) {
     if (contraction::converts(plan)) return (plan.bm + plan.bn) * plan.bk / 4.1;
+    if (contraction::reads_strips(plan)) return plan.rounds * 128 * 8 / 6.0;
     const int bytes =
         contraction::brings(plan) ? contraction::stage_bytes(problem, plan) : contraction::copied_bytes(problem, plan);
     const int kept = plan.stationary != 0 ? contraction::slice_bytes(problem, plan) : 0;
@@ -232,6 +250,13 @@ class Guesses {
   /// What is packed is read and written before, at 12 bytes a clock; counted where there is another way.
   double clocks_before(const contraction::Problem& problem, const TilePlan& plan) const {
     if (!fp32_ || !reads_ || contraction::converts(plan)) return 0;
+    if (problem.columns) {  // some launches that see that they need not pack, or planes that are
+      const auto& columns = *problem.columns;
+      const double chunks = static_cast<double>(columns.planes * columns.positions * problem.batches);
+      const double bytes = 8 * (4 + 2 * contraction::parts(plan));
+      return contraction::reads_strips(plan) ? 18000
+                                             : chunks * bytes / (12.0 * static_cast<double>(device_.sms)) + 6000;
+    }
     const std::int64_t rows = (contraction::splits_in_registers(plan) ? 0 : problem.m) + problem.n;
     const auto elements = static_cast<double>(rows * problem.k * problem.batches);
     return 8 * elements / (12.0 * static_cast<double>(device_.sms)) + 6000;

@@ -15,6 +15,7 @@
 #include "codegen/contraction/pack.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/contraction/pooled_epilogue.h"
+#include "codegen/contraction/strip_reader.h"
 #include "codegen/emit/cuda_plan.h"
 
 namespace planish::codegen {
@@ -62,6 +63,10 @@ namespace {
 /// Choices of the gene `direct`.
 std::vector<std::int64_t> direct_ways(const Product& product) {
   std::vector<std::int64_t> ways{0};
+  if (product.sliding) {
+    if (can_read_strips(product)) ways.push_back(1);
+    return ways;
+  }
   if (contraction::narrow_type(product.kernel, product.c)) {
     if (!product.direct_a && !product.direct_b) return ways;
     ways.push_back(1);
@@ -128,7 +133,7 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   // Zeros beyond what there is: tiles much larger than the product only multiply those.
   if (plan.bm > 64 && problem.m <= plan.bm / 2) return "tile_m is twice what there is";
   if (plan.bn > 16 && problem.n <= plan.bn / 2) return "tile_n is twice what there is";
-  if (gene(genome, "direct", 0) != 0 && plan.scheme == Scheme::single)
+  if (gene(genome, "direct", 0) != 0 && plan.scheme == Scheme::single && !contraction::reads_strips(plan))
     return "factors that are split on their way are split for three products";
   if (gene(genome, "weave", 0) != 0 &&
       !contraction::can_weave(product.kernel, product.c, product.sliding ? &*product.sliding : nullptr))
@@ -169,7 +174,7 @@ class ContractionLaunches {
 
   Result<Emitted> emit() {
     pack_rows();
-    if (sliding_ != nullptr) pack_slides();
+    if (sliding_ != nullptr && !is_direct(sliding_->operand)) pack_slides();
     PLANISH_CHECK(multiply());
     if (idle_) mend();
     if (contraction::doubts(plan_)) PLANISH_CHECK(again());
@@ -213,15 +218,26 @@ class ContractionLaunches {
     }
   }
 
+  /// The input that the sliding factor is.
+  int input_of_strips() const {
+    const int factor = sliding_->operand == Operand::a ? product_.c.first : product_.c.second;
+    return kernel_.nodes[static_cast<std::size_t>(factor)].input;
+  }
+
   /// Whether main loops read the factor where it lies.
   bool is_direct(Operand operand) const { return contraction::carrier(plan_, operand) != Carrier::packed; }
 
   /// Factors that do not slide. An image's largest magnitude is noted, and behind these whether it has elements that
   /// must not be multiplied with zero: the factor packed first clears what is noted of the other one.
   void pack_rows() {
-    const std::int64_t noted = ((sliding_ != nullptr ? 1 : 0) + (idle_ ? 1 : 0)) * contraction::noted_images(product_);
+    const std::int64_t more = contraction::reads_strips(plan_) ? 1 : 0;  // whether a result is not finite
+    const std::int64_t noted =
+        ((sliding_ != nullptr ? 1 : 0) + (idle_ ? 1 : 0)) * contraction::noted_images(product_) + more;
     for (const Operand operand : {Operand::a, Operand::b}) {
-      if (problem_.slides(operand)) continue;
+      if (problem_.slides(operand)) {
+        if (is_direct(operand)) packed_[operand].parts.push_back({Argument::Kind::input, input_of_strips()});
+        continue;
+      }
       if (is_direct(operand)) {
         packed_[operand].parts.push_back({Argument::Kind::input, product_.direct(operand)->input});
         continue;
@@ -275,6 +291,10 @@ class ContractionLaunches {
     const auto add_maps = [&] {
       if (plan_.maps != 0) main.args.push_back(place(loop.blocks * contraction::map_bytes));
       if (!contraction::doubts(plan_)) return;
+      if (contraction::reads_strips(plan_)) {
+        main.args.push_back(notes_);
+        return;
+      }
       blocks_ = loop.blocks;
       main.args.push_back(doubts_ = place(loop.blocks * 4));
     };
@@ -307,6 +327,9 @@ class ContractionLaunches {
   std::string places() const {
     // What splits fp32 calls functions that come with an epilogue, where there is one.
     std::string text = contraction::doubts(plan_) && plan_.split_k > 1 ? contraction::place_prelude() : std::string();
+    if (contraction::reads_strips(plan_))
+      return text + contraction::print_strip_reader(kernel_, product_.c, *sliding_, problem_, plan_,
+                                                    contraction::noted_images(product_));
     for (const Operand operand : {Operand::a, Operand::b}) {
       if (!is_direct(operand)) continue;
       const auto& direct = *product_.direct(operand);
@@ -320,6 +343,7 @@ class ContractionLaunches {
     contraction::Attachment out;
     out.scaled = scaled_;
     out.crowded = epilogue.crowded;
+    out.images = contraction::noted_images(product_);
     out.prelude = contraction::place_prelude() + epilogue.text;
     out.parameters = (scaled_ ? contraction::exponent_parameters(plan_) : "") + epilogue.parameters;
     out.arguments = epilogue.arguments;
@@ -346,11 +370,21 @@ class ContractionLaunches {
   Status again() {
     ContractionLaunches other(product_, device_, contraction::with_all_packed(genome_));
     other.scratch_ = std::move(scratch_);
-    other.pack_rows();
+    const bool strips = contraction::reads_strips(plan_);
+    const std::int64_t images = contraction::noted_images(product_);
+    if (strips) {  // beside the other factor, which is packed already
+      other.packed_[Operand::a] = packed_[Operand::a];
+      other.notes_ = notes_;
+      other.pack_slides();
+    } else {
+      other.pack_rows();
+    }
     PLANISH_CHECK(other.multiply());
     for (Emitted& one : other.launches_) {
-      one.source = contraction::only_if_any(std::move(one.source), "doubts", blocks_);
-      one.args.insert(one.args.begin(), doubts_);
+      one.source = strips ? contraction::only_if_any(std::move(one.source), "doubts", images + 1,
+                                                     contraction::is_unusual_text("doubts", images))
+                          : contraction::only_if_any(std::move(one.source), "doubts", blocks_);
+      one.args.insert(one.args.begin(), strips ? notes_ : doubts_);
       one.packs = false;
       launches_.push_back(std::move(one));
     }

@@ -386,7 +386,11 @@ bool has_fast_forms(const Kernel& kernel) {
 }
 
 std::string exponent_parameters(const TilePlan& plan) {
-  return std::string(splits_in_registers(plan) ? "" : "const int* __restrict__ ea, ") + "const int* __restrict__ eb, ";
+  std::string text;
+  for (const Operand operand : {Operand::a, Operand::b}) {
+    if (!common_exponent(plan, operand)) text += fmt::format("const int* __restrict__ e{}, ", letter(operand));
+  }
+  return text;
 }
 
 Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilogue& epilogue) {
@@ -409,10 +413,9 @@ Joining print_joining(const Problem& problem, const TilePlan& plan, const Epilog
   out += fmt::format("    sum += pl_ldg(parts + (((long long)batch * {} + part) * {} + y) * {} + x);\n", plan.split_k,
                      problem.m, problem.n);
   if (scaled) {
-    const Extents extents = extents_of(problem, plan);
-    out += fmt::format("  sum = tc_scale(sum, {} + {});\n",
-                       exponent_of(problem, extents, Operand::a, {splits_in_registers(plan) ? "" : "ea", "batch"}, "y"),
-                       exponent_of(problem, extents, Operand::b, {"eb", "batch"}, "x"));
+    out +=
+        fmt::format("  sum = tc_scale(sum, {} + {});\n", exponent_of(problem, plan, Operand::a, {"ea", "batch"}, "y"),
+                    exponent_of(problem, plan, Operand::b, {"eb", "batch"}, "x"));
   }
   out += fmt::format("  tc_store<1, 1, true>({}batch, y, x, {}, 0, [&](int, int) {{ return sum; }});\n}}\n",
                      epilogue.arguments, problem.n);

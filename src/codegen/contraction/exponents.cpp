@@ -4,9 +4,16 @@
 
 namespace planish::codegen::contraction {
 
-std::string exponent_of(const Problem& problem, const Extents& extents, Operand operand, const ExponentNames& names,
+std::optional<int> common_exponent(const TilePlan& plan, Operand operand) {
+  if (operand == Operand::a && splits_in_registers(plan)) return 0;
+  if (operand == Operand::b && reads_strips(plan)) return strip_exponent;
+  return std::nullopt;
+}
+
+std::string exponent_of(const Problem& problem, const TilePlan& plan, Operand operand, const ExponentNames& names,
                         std::string_view row) {
-  if (names.array.empty()) return "0";
+  if (const auto same = common_exponent(plan, operand)) return fmt::format("{}", *same);
+  const Extents extents = extents_of(problem, plan);
   std::int64_t each = operand == Operand::a ? extents.rows_a : extents.rows_b;
   std::string place(row);
   if (problem.slides(operand)) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 
+#include "codegen/contraction/strip_reader.h"
+
 namespace planish::codegen::contraction {
 
 TilePlan plan_of(const Product& product, const Genome& genome, const Device& device) {
@@ -29,7 +31,9 @@ TilePlan plan_of(const Product& product, const Genome& genome, const Device& dev
   const int direct = value("direct", 0);
   plan.maps = direct >= 2 ? 1 : 0;
   plan.stationary = value("stationary", 0);
-  if (direct == 3) {
+  if (product.sliding) {
+    if (direct == 1 && can_read_strips(product)) plan.carrier_b = Carrier::strips;
+  } else if (direct == 3) {
     if (can_split_in_registers(product)) plan.carrier_a = Carrier::registers;
   } else if (direct != 0 && (narrow || (product.direct_a && product.direct_b))) {
     // A factor whose tile does not come in whole rows of 128 bytes is packed, whatever becomes of the other one.
@@ -58,6 +62,11 @@ Genome with_all_packed(Genome genome) {
 bool can_split_in_registers(const Product& product) {
   return !narrow_type(product.kernel, product.c) && product.direct_a && product.direct_a->carrier == Carrier::along_k &&
          is_box(product.c, Operand::a, *product.direct_a);
+}
+
+bool can_read_strips(const Product& product) {
+  return product.sliding && product.problem.slides(Operand::b) && !wasted(product) &&
+         can_read_strips(product.kernel, product.c, *product.sliding);
 }
 
 bool has_boxes(const Product& product) {

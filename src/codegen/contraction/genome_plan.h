@@ -19,9 +19,11 @@ std::vector<std::int64_t> tile_widths(const Problem& problem, bool wide);
 /// The same genome with all factors packed.
 Genome with_all_packed(Genome genome);
 
-/// Whether tensor maps can bring the factors that are not packed.
 /// Whether the first factor can come as fp32 and be split by those who multiply.
 bool can_split_in_registers(const Product& product);
+/// Whether strips of the second factor can be read where they lie.
+bool can_read_strips(const Product& product);
+/// Whether tensor maps can bring the factors that are not packed.
 bool has_boxes(const Product& product);
 
 }  // namespace planish::codegen::contraction

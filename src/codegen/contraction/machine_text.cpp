@@ -132,6 +132,25 @@ TC_FN bool tc_odd(float (&top)[2]) {
 )";
 }
 
+std::string_view strip_text() {
+  // What two loads of a thread ask for are one place and constants.
+  std::string_view text = R"(template <int apart> TC_FN void tc_eight(TcEight& e, const float* from, bool there) {
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %9, 0;"
+               "mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; mov.b32 %3, 0;"
+               "mov.b32 %4, 0; mov.b32 %5, 0; mov.b32 %6, 0; mov.b32 %7, 0;"
+               "@p ld.global.nc.f32 %0, [%8]; @p ld.global.nc.f32 %1, [%8+%10];"
+               "@p ld.global.nc.f32 %2, [%8+%11]; @p ld.global.nc.f32 %3, [%8+%12];"
+               "@p ld.global.nc.f32 %4, [%8+%13]; @p ld.global.nc.f32 %5, [%8+%14];"
+               "@p ld.global.nc.f32 %6, [%8+%15]; @p ld.global.nc.f32 %7, [%8+%16];}"
+               : "=&f"(e.v[0]), "=&f"(e.v[1]), "=&f"(e.v[2]), "=&f"(e.v[3]), "=&f"(e.v[4]), "=&f"(e.v[5]),
+                 "=&f"(e.v[6]), "=&f"(e.v[7])
+               : "l"(from), "r"((int)there), "n"(4 * apart), "n"(8 * apart), "n"(12 * apart), "n"(16 * apart),
+                 "n"(20 * apart), "n"(24 * apart), "n"(28 * apart));
+}
+)";
+  return text;
+}
+
 std::string_view splitting_text() {
   return R"(struct TcEight { float v[8]; };
 TC_FN TcEight tc_take(const char* from, bool there) {

@@ -34,10 +34,11 @@ class Printer {
     poll();
     if (problem_.columns) taps();
     out_ += attachment_.prelude;
-    out_ += places_;
+    if (!reads_strips(plan_)) out_ += places_;
     if (doubts(plan_)) out_ += parting_text();
-    if (converts(plan_)) out_ += splitting_text();
+    if (converts(plan_) || reads_strips(plan_)) out_ += splitting_text();
     if (splits_in_registers(plan_)) out_ += register_text();
+    if (reads_strips(plan_)) out_ += std::string(strip_text()) + places_;  // which call these
     if (brings(plan_)) {
       for (const Operand operand : unpacked()) out_ += print_bringing(problem_, plan_, operand);
     }
@@ -64,7 +65,7 @@ class Printer {
   void walk(bool turns);
   void line_of_tile();
   void maps_of_operands();
-  bool maps() const { return reads(plan_) && !brings(plan_); }
+  bool maps() const { return plan_.maps != 0 && reads(plan_); }
   std::vector<Operand> unpacked() const;
   static std::string name_of(Operand operand) { return {letter(operand)}; }
   /// Where a tile's rows of the operand begin.
@@ -76,10 +77,12 @@ class Printer {
     return plan_.split_k > 1 ? "slice / " + number(plan_.split_k) : std::string("slice");
   }
   void feeder();
+  void strip_feeder();
+  std::string source_of(Operand operand) const;
   void sources();
   void bring_slices();
   std::string slice(const std::string& k) const;
-  void copies();
+  void copies(const std::string& k = "k");
   void bring();
   void load(Operand operand, const std::string& k);
   void put(Operand operand);
@@ -170,7 +173,7 @@ void Printer::taps() {
 void Printer::head() {
   std::string operands;
   for (const char* const name : {"a", "b"}) {
-    const bool whole = converts(plan_) || (splits_in_registers(plan_) && *name == 'a');
+    const bool whole = converts(plan_) || (*name == 'a' ? splits_in_registers(plan_) : reads_strips(plan_));
     for (int part = 0; part < (whole ? 1 : parts(plan_)); ++part) {
       operands += "const char* __restrict__ " + std::string(name) + number(part) + ", ";
     }
@@ -191,7 +194,7 @@ void Printer::head() {
   line("if (threadIdx.x == 0) {");
   line("for (int i = 0; i < " + number(plan_.stages) + "; ++i) {");
   // Whoever asks for bulk copies, and each warp whose own copies are there.
-  const std::size_t own = brings(plan_) ? unpacked().size() : 0;
+  const std::size_t own = brings(plan_) || reads_strips(plan_) ? unpacked().size() : 0;
   line("tc_init(full + i * 8, " + number((own < 2 ? 1 : 0) + (own > 0 ? 4 : 0)) + ");");
   // Each warp leaves a stage when its own reads are done.
   line("tc_init(empty + i * 8, " + number(plan_.turns != 0 ? 4 : 4 * plan_.consumers) + ");");
@@ -203,7 +206,7 @@ void Printer::head() {
   line("}");
   if (problem_.columns) zeros();
   if (maps()) maps_of_operands();
-  if (doubts(plan_)) line("if (threadIdx.x == 0) doubts[blockIdx.x] = 0;");
+  if (doubts(plan_) && !reads_strips(plan_)) line("if (threadIdx.x == 0) doubts[blockIdx.x] = 0;");
   lifts() ? lift_columns() : line("__syncthreads();");
   line("int stage = 0;");
   line("u32 parity = 0;");
@@ -340,6 +343,7 @@ std::vector<Operand> Printer::unpacked() const {
 /// One thread asks for bulk copies. What threads bring all of the group do, and tell of it some stages later.
 void Printer::feeder() {
   line("if (group == 0) {");
+  if (reads_strips(plan_)) return strip_feeder();
   const bool shares = plan_.consumers > 1 || plan_.blocks > 1;
   if (shares) line("tc_fewer<" + number(feeder_registers(plan_)) + ">();");
   const bool all = brings(plan_), splits = converts(plan_);
@@ -387,30 +391,79 @@ void Printer::feeder() {
   if (!all) line("}");
 }
 
-/// Where a tile's operands begin in memory.
+/// All of the group read strips, of the next stage while those at hand are rounded; one also asks for bulk copies.
+void Printer::strip_feeder() {
+  line("tc_fewer<" + number(feeder_registers(plan_)) + ">();");
+  const std::string rounds = number(plan_.rounds), each = number(plan_.strips);
+  line("TcEight mine[" + rounds + "], next[" + rounds + "];");
+  line("float top[2] = {0.0f, 0.0f};");
+  walk(false);
+  line("const long long from_a = " + source_of(Operand::a) + ";");
+  const std::string begin = problem_.has_runs() ? "first" : "column";
+  const std::string strip =
+      plan_.split_k > 1 ? "slice % " + number(plan_.split_k) + " * " + number(depth_ * plan_.strips) : std::string("0");
+  line("const int strip = " + strip + ";");
+  line("int place[" + rounds + "];");
+  line("unsigned valid[" + rounds + "], later;");
+  line("tc_find(place, valid, later, " + product() + ", " + begin + ", threadIdx.x);");
+  line("tc_ask(mine, (const float*)b0, place, valid, strip, threadIdx.x);");
+  // Two stages a turn, where they come in pairs: what was read need not be moved.
+  const bool pairs = depth_ % 2 == 0;
+  const auto stage = [&](const std::string& at_hand, const std::string& asked, const std::string& k) {
+    line("if (" + k + " + 1 < " + number(depth_) + ") tc_ask(" + asked + ", (const float*)b0, place, valid, strip + (" +
+         k + " + 1) * " + each + ", threadIdx.x);");
+    line("tc_poll(empty + stage * 8, parity ^ 1);");
+    line("{");
+    line("const u32 at = base + stage * " + number(stage_step(problem_, plan_)) + ";");
+    line("if (threadIdx.x == 0) {");
+    copies(k);
+    line("}");
+    line("tc_drop(at, " + at_hand + ", later, top, threadIdx.x);");
+    line("}");
+    line("tc_shown();");
+    line("__syncwarp();");
+    line("if (threadIdx.x % 32 == 0) tc_leave(full + stage * 8);");
+    advance();
+  };
+  line("for (int k = 0; k < " + number(depth_) + "; k += " + (pairs ? "2" : "1") + ") {");
+  stage("mine", "next", "k");
+  if (pairs) {
+    stage("next", "mine", "(k + 1)");
+  } else {
+    line("#pragma unroll");
+    line("for (int i = 0; i < " + rounds + "; ++i) mine[i] = next[i];");
+  }
+  line("}");
+  line("tc_tell(doubts, " + product() + ", " + begin + ", top);");
+  line("}");
+}
+
+/// Where a tile's operand begins in memory.
+std::string Printer::source_of(Operand operand) const {
+  if (problem_.slides(operand)) {
+    const auto& columns = *problem_.columns;
+    std::string text = problem_.has_runs() ? "first" : origin(operand);
+    if (problem_.moves(operand)) text += " + " + product() + " * " + number(columns.planes * columns.positions) + "ll";
+    return text;
+  }
+  const std::int64_t rows = operand == Operand::a ? extents_.rows_a : extents_.rows_b;
+  std::string text =
+      problem_.moves(operand) ? product() + " * " + number(rows * extents_.depth * 2) + "ll + " : std::string();
+  if (plan_.split_k > 1)
+    text += "slice % " + number(plan_.split_k) + " * " + number(depth_ * rows * plan_.bk * 2) + "ll + ";
+  return text + origin(operand) + " * " + number(plan_.bk * 2) + "ll";
+}
+
+/// Where a tile's operands begin in memory, and what is counted on the way.
 void Printer::sources() {
   const std::string part = "slice % " + number(plan_.split_k);
-  const auto from = [&](Operand operand) {
-    if (problem_.slides(operand)) {
-      const auto& columns = *problem_.columns;
-      std::string text = problem_.has_runs() ? "first" : origin(operand);
-      if (problem_.moves(operand))
-        text += " + " + product() + " * " + number(columns.planes * columns.positions) + "ll";
-      return text;
-    }
-    const std::int64_t rows = operand == Operand::a ? extents_.rows_a : extents_.rows_b;
-    std::string text =
-        problem_.moves(operand) ? product() + " * " + number(rows * extents_.depth * 2) + "ll + " : std::string();
-    if (plan_.split_k > 1) text += part + " * " + number(depth_ * rows * plan_.bk * 2) + "ll + ";
-    return text + origin(operand) + " * " + number(plan_.bk * 2) + "ll";
-  };
   if (!reads(plan_)) {
-    line("const long long from_a = " + from(Operand::a) + ", from_b = " + from(Operand::b) + ";");
+    line("const long long from_a = " + source_of(Operand::a) + ", from_b = " + source_of(Operand::b) + ";");
   } else {
     for (const Operand operand : {Operand::a, Operand::b}) {
       const std::string name = name_of(operand);
       if (carrier(plan_, operand) == Carrier::packed) {
-        line("const long long from_" + name + " = " + from(operand) + ";");
+        line("const long long from_" + name + " = " + source_of(operand) + ";");
         continue;
       }
       if (maps()) continue;
@@ -448,7 +501,7 @@ std::string Printer::slice(const std::string& k) const {
 }
 
 /// A stage's bulk copies.
-void Printer::copies() {
+void Printer::copies(const std::string& k) {
   if (brings(plan_)) line("if (threadIdx.x == 0) {");
   const bool stationary = plan_.stationary != 0;
   line("tc_expect(full + stage * 8, " +
@@ -457,10 +510,10 @@ void Printer::copies() {
     if (problem_.slides(copy.operand) || (stationary && copy.operand == Operand::b)) continue;
     const std::string name = name_of(copy.operand);
     const std::int64_t rows = copy.operand == Operand::a ? extents_.rows_a : extents_.rows_b;
-    line("tc_copy(at + " + number(copy.target) + ", " + name + number(copy.part) + " + from_" + name + " + k * " +
-         number(rows * plan_.bk * 2) + "ll, " + number(copy.bytes) + ", full + stage * 8);");
+    line("tc_copy(at + " + number(copy.target) + ", " + name + number(copy.part) + " + from_" + name + " + " + k +
+         " * " + number(rows * plan_.bk * 2) + "ll, " + number(copy.bytes) + ", full + stage * 8);");
   }
-  if (problem_.columns) slide();
+  if (problem_.columns && !reads_strips(plan_)) slide();
   if (maps()) {
     for (const Operand operand : unpacked()) {
       line("tc_fetch_" + name_of(operand) + "(at + " + number(part_offset(problem_, plan_, operand, 0)) + ", map + " +
@@ -597,11 +650,11 @@ void Printer::add_up() {
 
 /// Sums of rows that have to be scaled, and sums that are not finite: a part that vanished may have met an Inf.
 void Printer::doubt() {
-  line("bool odd_ones = tc_odd(top);");
+  line(splits_in_registers(plan_) ? "bool odd_ones = tc_odd(top);" : "bool odd_ones = false;");
   line("#pragma unroll");
-  line("for (int i = 0; i < " + number(accumulator_registers(plan_)) +
-       "; ++i) odd_ones = odd_ones | !tc_finite(sum[i]);");
-  line("if (odd_ones) doubts[blockIdx.x] = 1;");
+  line("for (int i = 0; i < " + number(accumulator_registers(plan_)) + "; ++i) odd_ones = odd_ones | !tc_finite(" +
+       (promotes(plan_) ? "sum" : "high") + "[i]);");
+  line("if (odd_ones) doubts[" + (reads_strips(plan_) ? number(attachment_.images) : "blockIdx.x") + "] = 1;");
 }
 
 void Printer::stage(int turn, int turns) {
@@ -641,18 +694,12 @@ void Printer::stage(int turn, int turns) {
 
 /// The power of two that a row of an operand was multiplied by.
 std::string Printer::exponent(Operand operand, const std::string& row) const {
-  const bool whole = operand == Operand::a && splits_in_registers(plan_);
-  return exponent_of(problem_, extents_, operand,
-                     {whole                   ? ""
-                      : operand == Operand::a ? "ea"
-                                              : "eb",
-                      "slice", true},
-                     row);
+  return exponent_of(problem_, plan_, operand, {operand == Operand::a ? "ea" : "eb", "slice", true}, row);
 }
 
 /// Whether a tile reaches into two images at most, so that their exponents are asked for once.
 bool Printer::two_images() const {
-  return attachment_.scaled && !problem_.has_runs() && problem_.slides(Operand::b) &&
+  return attachment_.scaled && !problem_.has_runs() && problem_.slides(Operand::b) && !reads_strips(plan_) &&
          problem_.columns->image >= plan_.bn;
 }
 
@@ -681,7 +728,13 @@ void Printer::store() {
        ";");
   line("float* const mine = exchange + lane / 4 * " + number(exchange_pitch(plan_)) + " + lane % 4 * 2;");
   const bool runs = problem_.has_runs(), near = two_images(), held = near && !attachment_.crowded;
-  if (attachment_.scaled && runs) line("const int across0 = before, across1 = before;");
+  const bool by_row = attachment_.scaled && reads_strips(plan_);
+  if (by_row) {
+    line("const TcFactors before0 = tc_factors(up0 + " + exponent(Operand::b, "") + "), before1 = tc_factors(up1 + " +
+         exponent(Operand::b, "") + ");");
+  } else if (attachment_.scaled && runs) {
+    line("const int across0 = before, across1 = before;");
+  }
   if (lifts()) lift_far();
   if (held) {
     for (const std::string half : {"0", "1"}) {
@@ -697,7 +750,9 @@ void Printer::store() {
   line("__syncwarp();");
   line("#pragma unroll");
   line("for (int j = part; j < min(part + " + width + ", " + all + "); j += 8) {");
-  if (attachment_.scaled && !runs) {
+  if (by_row) {
+    line("const TcFactors factors = h == 0 ? before0 : before1;");
+  } else if (attachment_.scaled && !runs) {
     const std::string x = "column + j + lane % 4 * 2";
     const std::string before = x + " < border";
     line(lifts() ? "const int2 by = far ? make_int2(127 << 23, 127 << 23) : *(const int2*)(lift + j + lane % 4 * 2);"
@@ -713,7 +768,7 @@ void Printer::store() {
       const std::string bits = std::string("by.") + (across == "across0" ? "x" : "y");
       return "(" + sum + ") * __int_as_float(" + bits + " + (h == 0 ? row0 : row1))";
     }
-    if (held) return "(" + sum + ") * factors.one * factors.other";
+    if (held || by_row) return "(" + sum + ") * factors.one * factors.other";
     return attachment_.scaled ? "tc_scale(" + sum + ", (h == 0 ? up0 : up1) + " + across + ")" : sum;
   };
   line("const float left = " + value("j / 2 + h * 2", "across0") + ";");
@@ -779,7 +834,7 @@ void Printer::multiplier() {
   line("tc_finish<0>();");
   line(promotes(plan_) ? "tc_hold(small);" : "tc_hold(high);");
   release("");
-  if (splits_in_registers(plan_)) doubt();
+  if (splits_in_registers(plan_) || reads_strips(plan_)) doubt();
   store();
   if (plan_.turns != 0) {
     line("for (int other = 1; other < " + number(plan_.consumers) + "; ++other) {");
@@ -812,13 +867,13 @@ Attachment plain_store(const Problem& problem) {
   return attachment;
 }
 
-std::string only_if_any(std::string source, const std::string& name, std::int64_t count) {
+std::string only_if_any(std::string source, const std::string& name, std::int64_t count, const std::string& condition) {
   constexpr std::string_view entry = "planish_kernel(", body = ") {\n";
   const std::size_t begin = source.find(entry) + entry.size();
   const std::size_t inside = source.find(body, begin) + body.size();
   source.insert(inside, "  {\n    int any = 0;\n    for (int i = threadIdx.x; i < " + number(count) +
-                            "; i += blockDim.x) any |= " + name +
-                            "[i];\n    if (!__syncthreads_or(any)) return;\n  }\n");
+                            "; i += blockDim.x) any |= " + (condition.empty() ? name + "[i]" : condition) +
+                            ";\n    if (!__syncthreads_or(any)) return;\n  }\n");
   source.insert(begin, "const int* __restrict__ " + name + ", ");
   return source;
 }

@@ -18,7 +18,8 @@ struct Attachment {
   /// Rows of the operands were multiplied by powers of two, whose exponents the parameters `ea` and `eb` hold: results
   /// are multiplied back. Not where k is split.
   bool scaled = false;
-  bool crowded = false;  ///< `tc_store` fills the registers that accumulators leave: nothing is held across it
+  std::int64_t images = 0;  ///< of an operand whose strips are read
+  bool crowded = false;     ///< `tc_store` fills the registers that accumulators leave: nothing is held across it
 };
 
 /// The attachment that writes C in fp32, row-major (m × n, slice by slice), through the parameter `c`.
@@ -41,6 +42,7 @@ std::string_view bringing_text();
 std::string_view parting_text();
 std::string_view splitting_text();
 std::string_view register_text();
+std::string_view strip_text();
 /// The same of tensor maps.
 std::string mapping_text();
 constexpr std::int64_t map_bytes = 256;  ///< of a block, for both operands
@@ -48,14 +50,16 @@ constexpr std::int64_t map_bytes = 256;  ///< of a block, for both operands
 /// Arguments of the kernel: A's parts, then B's (pointers to operands, aligned to 16 bytes), then the attachment's.
 /// `places`: print_places() of those that are not packed, or with tensor maps print_boxes(); a last argument then
 /// points to map_bytes for each block, aligned to 128. Where the plan has doubts() one more points to an int for each
-/// block: not 0 afterwards where the block met a row that has to be scaled, and its results may be wrong. Errors are
-/// check()'s.
+/// block: not 0 afterwards where the block met a row that has to be scaled, and its results may be wrong. Where strips
+/// are read these are the notes of print_strip_reader(), which are 0 before, and `images` of them are images'. Errors
+/// are check()'s.
 Result<MainLoop> print_main_loop(const Problem& problem, const TilePlan& plan, const Attachment& attachment,
                                  int multiprocessors, std::int64_t shared_limit = 232448,
                                  const std::string& places = {});
 
-/// A kernel's text with one more parameter in front, `const int* NAME`: where all of its first `count` numbers are 0,
-/// the kernel does nothing.
-std::string only_if_any(std::string source, const std::string& name, std::int64_t count);
+/// A kernel's text with one more parameter in front, `const int* NAME`: where none of its first `count` numbers, `i`,
+/// meets the condition (empty: is 0), the kernel does nothing.
+std::string only_if_any(std::string source, const std::string& name, std::int64_t count,
+                        const std::string& condition = {});
 
 }  // namespace planish::codegen::contraction

@@ -21,6 +21,12 @@ int units_of(const Problem& problem, const TilePlan& plan) {
   return plan.strips * plan.strip_chunks * problem.columns->taps;
 }
 
+/// Chunks of strips of a stage, shared by the feeder's threads.
+int rounds_of(const Problem& problem, const TilePlan& plan) {
+  const std::int64_t each = problem.columns->strip(run_columns(problem, plan)) * problem.runs();
+  return static_cast<int>((plan.strips * std::int64_t{plan.strip_chunks} * each + 127) / 128);
+}
+
 /// Of one run of a chunk of a strip.
 int run_bytes(const Problem& problem, const TilePlan& plan) {
   const Columns& columns = *problem.columns;
@@ -130,11 +136,12 @@ Carrier carrier(const TilePlan& plan, Operand operand) {
 
 bool fits(Carrier carrier, int rows) {
   if (carrier == Carrier::along_k) return rows % 16 == 0;
-  return carrier == Carrier::packed || carrier == Carrier::registers || rows == 64 || rows == 128 || rows == 256;
+  return carrier == Carrier::packed || carrier == Carrier::registers || carrier == Carrier::strips || rows == 64 ||
+         rows == 128 || rows == 256;
 }
 
 bool brings(const TilePlan& plan) {
-  return reads(plan) && plan.maps == 0;
+  return reads(plan) && plan.maps == 0 && !reads_strips(plan);
 }
 
 bool reads(const TilePlan& plan) {
@@ -149,8 +156,12 @@ bool splits_in_registers(const TilePlan& plan) {
   return plan.carrier_a == Carrier::registers;
 }
 
+bool reads_strips(const TilePlan& plan) {
+  return plan.carrier_b == Carrier::strips;
+}
+
 bool doubts(const TilePlan& plan) {
-  return converts(plan) || splits_in_registers(plan);
+  return converts(plan) || splits_in_registers(plan) || reads_strips(plan);
 }
 
 std::int64_t slot_of(const TilePlan& plan, std::int64_t k) {
@@ -164,7 +175,7 @@ int chunks_converted(const TilePlan& plan, Operand operand) {
 
 int stages_under_way(const TilePlan& plan) {
   // What was split is there when it is stored.
-  if (converts(plan)) return 0;
+  if (converts(plan) || reads_strips(plan)) return 0;
   // A stage is left once products of the next are under way: the feeder waits for that while it still owes the news of
   // these.
   return std::clamp(plan.stages - 2, 0, 4);
@@ -194,6 +205,7 @@ TilePlan with_strips(const Problem& problem, TilePlan plan) {
     }
   }
   best.promote_k = std::max(1, (plan.promote_k + best.bk / 2) / best.bk) * best.bk;
+  best.rounds = reads_strips(plan) ? rounds_of(problem, best) : 0;
   return best;
 }
 
@@ -279,6 +291,7 @@ int feeder_registers(const TilePlan& plan) {
   // All chunks of a stage are under way at once.
   if (converts(plan))
     return std::min(248, 8 * (chunks_converted(plan, Operand::a) + chunks_converted(plan, Operand::b)) + 64);
+  if (reads_strips(plan)) return std::min(248, (18 * plan.rounds + 50 + 7) / 8 * 8);  // two stages of eight values
   if (brings(plan)) return plan.consumers >= 3 ? 80 : 88;
   if (splits_in_registers(plan)) return 24;  // one thread asks for copies, as of packed operands
   if (reads(plan)) return 40;
@@ -403,7 +416,22 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
     return bad("promote_k is a multiple of bk up to 512");
   }
   if (scales(plan) && plan.element != Element::f16) return bad("fp32 operands become fp16 parts");
-  if (reads(plan)) {
+  if (reads_strips(plan)) {
+    if (!problem.slides(Operand::b)) return bad("strips are read of a second operand that slides");
+    if (plan.carrier_a != Carrier::packed || plan.maps != 0) return bad("the other operand is packed beside strips");
+    if (plan.scheme != Scheme::single && plan.scheme != Scheme::split) return bad("strips that are read are fp32");
+    if (plan.rounds != rounds_of(problem, plan)) return bad("rounds are those that a stage's strips take");
+    const Columns& columns = *problem.columns;
+    const std::int64_t phase = columns.chunks * columns.positions;
+    if (columns.offsets.size() + static_cast<std::size_t>(plan.strips) > 31) return bad("more strips than bits");
+    std::int64_t longest = 0;
+    for (const std::int64_t offset : columns.offsets) longest = std::max(longest, offset % phase);
+    if (problem.has_runs()) longest += std::ranges::max(problem.folding->runs);
+    if (longest + columns.strip(run_columns(problem, plan)) > columns.image)
+      return bad("strips of a tile reach over three images");
+    if (65536 / (plan.blocks * threads(plan)) < feeder_registers(plan))
+      return bad("blocks leave their feeders too few registers");
+  } else if (reads(plan)) {
     const bool in_registers = splits_in_registers(plan);
     if (in_registers && (plan.scheme != Scheme::split || plan.maps == 0 || plan.carrier_b != Carrier::packed))
       return bad("what is split in registers comes by tensor maps, and the other operand is packed");

@@ -88,6 +88,7 @@ enum class Carrier {
   packed,      ///< by bulk copies of what was packed before
   along_k,     ///< as it lies in memory, which runs along k: 16 bytes of a row at a time
   along_rows,  ///< the same where memory runs along its rows: 8 of them at a time
+  strips,      ///< fp32 that slides, element by element, split or rounded on its way (see strip_reader.h)
   registers,   ///< fp32 as it lies, along k, by tensor maps; who multiplies splits it in registers (first operand only)
 };
 
@@ -123,6 +124,7 @@ struct TilePlan {
   Carrier carrier_b = Carrier::packed;
   int stationary = 0;  ///< 1: the second operand, of which a tile has all rows, comes into shared memory once a block
   int maps = 0;        ///< 1: operands that are not packed come by tensor maps, 0: by a warpgroup's own copies
+  int rounds = 0;      ///< chunks of strips that a thread reads of a stage (see with_strips)
   int spin_limit = 0;  ///< polls of a barrier before the kernel traps; 0: for ever
 
   bool operator==(const TilePlan&) const = default;
@@ -182,6 +184,9 @@ bool brings(const TilePlan& plan);  ///< whether threads copy them
 bool converts(const TilePlan& plan);
 /// Whether those who multiply do, of the first operand: its rows are not scaled either.
 bool splits_in_registers(const TilePlan& plan);
+/// Whether strips are read where they lie: rows are multiplied by 2^-strip_exponent then.
+bool reads_strips(const TilePlan& plan);
+constexpr int strip_exponent = -7;
 /// Whether a block has to say that it met rows that must be scaled.
 bool doubts(const TilePlan& plan);
 /// Where column `k` of the second operand is packed. Of 32 columns, where the first operand is split in registers, the
@@ -192,7 +197,7 @@ int chunks_converted(const TilePlan& plan, Operand operand);
 /// Stages that the feeder asks for before it says that the first of them is there; of operands that are not packed.
 int stages_under_way(const TilePlan& plan);
 /// The plan with so many strips and chunks a stage that its bk is near what it is and few zeros are multiplied, and
-/// with promote_k a multiple of that; as it is where nothing slides.
+/// with promote_k a multiple of that, and with the rounds that it takes to read them; as it is where nothing slides.
 TilePlan with_strips(const Problem& problem, TilePlan plan);
 int stage_bytes(const Problem& problem, const TilePlan& plan);
 /// Of a stage: what the copy engine brings, all but what stays zero.

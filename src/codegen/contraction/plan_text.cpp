@@ -25,10 +25,11 @@ constexpr std::array numbers{Number{"bm", &TilePlan::bm},
                              Number{"strip_chunks", &TilePlan::strip_chunks},
                              Number{"stationary", &TilePlan::stationary},
                              Number{"maps", &TilePlan::maps},
+                             Number{"rounds", &TilePlan::rounds},
                              Number{"spin_limit", &TilePlan::spin_limit}};
 
 constexpr std::array<std::string_view, 3> schemes{"plain", "single", "split"};
-constexpr std::array<std::string_view, 4> carriers{"packed", "along_k", "along_rows", "registers"};
+constexpr std::array<std::string_view, 5> carriers{"packed", "along_k", "along_rows", "strips", "registers"};
 constexpr std::array<std::string_view, 2> elements{"f16", "bf16"};
 
 template <typename E, std::size_t N>
