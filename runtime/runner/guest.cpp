@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -21,6 +22,7 @@
 #include "fault.h"
 #include "guest_environment.h"
 #include "guest_place.h"
+#include "guest_tmp.h"
 #include "guest_watch.h"
 #include "limits.h"
 #include "planish_target.h"
@@ -30,7 +32,7 @@ extern char** environ;
 namespace planish::runner {
 namespace {
 
-constexpr int parent_socket = 3;
+constexpr int parent_socket = 3, report_pipe = 4, tmp_socket = 5;
 constexpr int watch_every_ms = 25;
 constexpr int cannot_start = 127;
 
@@ -42,8 +44,8 @@ struct GuestOptions {
 
 constexpr const char* guest_usage =
     "error: usage: planish-runner --guest --scratch FOLDER [--writable FOLDER]... [--readable PATH]...\n"
-    "                             [--max-rss BYTES] [--device cpu|cuda] [--network none|loopback] -- COMMAND "
-    "[ARGUMENT]...\n";
+    "                             [--max-rss BYTES] [--device cpu|cuda] [--network none|loopback] [--tmp own|shared]\n"
+    "                             -- COMMAND [ARGUMENT]...\n";
 
 bool parse_guest(int argc, char** argv, GuestOptions* out) {
   int i = 0;
@@ -62,6 +64,9 @@ bool parse_guest(int argc, char** argv, GuestOptions* out) {
     } else if (option == "--network") {
       out->rules.loopback = std::strcmp(argv[i + 1], "loopback") == 0;
       if (!out->rules.loopback && std::strcmp(argv[i + 1], "none") != 0) return false;
+    } else if (option == "--tmp") {
+      out->rules.own_tmp = std::strcmp(argv[i + 1], "own") == 0;
+      if (!out->rules.own_tmp && std::strcmp(argv[i + 1], "shared") != 0) return false;
     } else if (option == "--max-rss") {
       char* end = nullptr;
       out->max_rss = std::strtoull(argv[i + 1], &end, 10);
@@ -89,25 +94,74 @@ bool receive_plain(int fd, T* value) {
   return n == static_cast<ssize_t>(sizeof *value);
 }
 
-[[noreturn]] void become_guest(const GuestOptions& options, GuestFacts facts, int report) {
+/// `to`, closed by exec only where it says so.
+void place_descriptor(int from, int to, bool close_on_exec) {
+  if (from != to) dup2(from, to);
+  fcntl(to, F_SETFD, close_on_exec ? FD_CLOEXEC : 0);
+}
+
+/// `ask`: over which its /tmp is asked for; -1 where there will be none.
+[[noreturn]] void become_guest(const GuestOptions& options, GuestFacts facts, int report, int ask) {
   die_with_parent();
   // Descriptors that leaked into this process are doors that no rule closes.
-  if (report != parent_socket + 1) {
-    dup2(report, parent_socket + 1);
-    report = parent_socket + 1;
-  }
-  fcntl(report, F_SETFD, FD_CLOEXEC);
-  syscall(SYS_close_range, static_cast<unsigned>(report) + 1, ~0U, 0);
-  for (const char* folder : {"tmp", "cache"}) mkdir((options.rules.scratch + "/" + folder).c_str(), 0700);
+  const int spare_report = fcntl(report, F_DUPFD_CLOEXEC, tmp_socket + 1);
+  const int spare_ask = ask >= 0 ? fcntl(ask, F_DUPFD_CLOEXEC, tmp_socket + 1) : -1;
+  place_descriptor(spare_report, report_pipe, true);
+  if (spare_ask >= 0) place_descriptor(spare_ask, tmp_socket, false);
+  syscall(SYS_close_range, static_cast<unsigned>(spare_ask >= 0 ? tmp_socket : report_pipe) + 1, ~0U, 0);
   std::vector<std::string> environment = guest_environment(environ, options.rules.scratch, options.rules.writable);
+  if (options.rules.own_tmp) environment.push_back("PLANISH_GUEST_FOLDER=" + options.rules.scratch + "/work");
+  if (spare_ask >= 0) environment.push_back("PLANISH_GUEST_TMP=" + std::to_string(tmp_socket));
   std::vector<char*> entries;
   for (std::string& entry : environment) entries.push_back(entry.data());
   entries.push_back(nullptr);
   lock_in(options.rules, &facts);
-  send_plain(report, facts);
+  send_plain(report_pipe, facts);
   execvpe(options.command[0], options.command.data(), entries.data());
   std::fprintf(stderr, "cannot start %s: %s\n", options.command[0], std::strerror(errno));
   _exit(cannot_start);
+}
+
+/// The guest, before it loads what nobody trusts, asks once for its own /tmp, with the paths below the real one that it
+/// goes on to read, each ended by a zero. Where that cannot be done it does not go on.
+void answer_for_tmp(const GuestRules& rules, int door) {
+  std::string asked(std::size_t{1} << 18U, '\0');
+  ssize_t n = 0;
+  do {
+    n = recv(door, asked.data(), asked.size(), MSG_DONTWAIT);
+  } while (n < 0 && errno == EINTR);
+  if (n <= 0) return;  // ended without asking
+  std::vector<std::string> readable;
+  for (std::size_t begin = 0, size = static_cast<std::size_t>(n); begin < size;) {
+    const std::size_t end = std::min(asked.find('\0', begin), size);
+    readable.push_back(asked.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (!own_tmp(rules.scratch, rules.writable, readable)) _exit(cannot_start);
+  (void)!send(door, "+", 1, MSG_NOSIGNAL);
+}
+
+/// Until the guest has ended, whose status that is; then the end of everything.
+[[noreturn]] void reap(const GuestRules& rules, pid_t guest, int children, int door, int status_pipe) {
+  for (;;) {
+    pollfd entries[]{{children, POLLIN, 0}, {door, POLLIN, 0}};
+    if (poll(entries, 2, -1) < 0 && errno != EINTR) _exit(cannot_start);
+    if (door >= 0 && entries[1].revents != 0) {
+      answer_for_tmp(rules, door);
+      close(door);
+      door = -1;
+    }
+    signalfd_siginfo ignored;
+    if (entries[0].revents != 0) (void)!read(children, &ignored, sizeof ignored);
+    int status = 0;
+    for (pid_t ended = 0; (ended = waitpid(-1, &status, WNOHANG)) != 0;) {
+      if (ended == guest) {
+        send_plain(status_pipe, status);
+        _exit(0);
+      }
+      if (ended < 0 && errno != EINTR) _exit(cannot_start);
+    }
+  }
 }
 
 /// The first process of the guest's place: waits for the guest and reaps what it leaves. It holds nothing of the
@@ -119,25 +173,28 @@ bool receive_plain(int fd, T* value) {
   if (!receive_plain(go, &byte)) _exit(cannot_start);  // the parent was gone before the line above
   close(go);
   if (facts.user_namespace) keep_identity();
+  for (const char* folder : {"tmp", "cache", "work"}) mkdir((options.rules.scratch + "/" + folder).c_str(), 0700);
   furnish(options.rules, &facts);
+  int door[2] = {-1, -1};
+  if (facts.private_tmp && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, door) != 0) _exit(cannot_start);
+  sigset_t child, before;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &child, &before);
+  const int children = signalfd(-1, &child, SFD_CLOEXEC);
   const pid_t guest = fork();
   if (guest == 0) {
+    sigprocmask(SIG_SETMASK, &before, nullptr);
     close(status_pipe);
-    become_guest(options, facts, report);
+    become_guest(options, facts, report, door[1]);
   }
-  if (guest < 0) _exit(cannot_start);
+  if (guest < 0 || children < 0) _exit(cannot_start);
   close(report);
   close(parent_socket);
+  if (door[1] >= 0) close(door[1]);
+  (void)!chdir("/");  // where it started may lie below the /tmp that the guest is not to see
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-  for (;;) {
-    int status = 0;
-    const pid_t ended = wait(&status);
-    if (ended == guest) {
-      send_plain(status_pipe, status);
-      _exit(0);
-    }
-    if (ended < 0 && errno != EINTR) _exit(cannot_start);
-  }
+  reap(options.rules, guest, children, door[0], status_pipe);
 }
 
 /// Tells the evaluator what holds the guest, before the guest can say anything.
@@ -162,6 +219,7 @@ void announce(const GuestFacts& facts, std::uint64_t max_rss) {
                               {"loopback", facts.loopback},
                               {"private_proc", facts.private_proc},
                               {"read_only_mounts", facts.read_only_mounts},
+                              {"private_tmp", facts.private_tmp},
                               {"no_new_privileges", facts.no_new_privileges},
                               {"no_capabilities", facts.no_capabilities},
                               {"max_rss", max_rss},

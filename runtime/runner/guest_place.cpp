@@ -21,27 +21,20 @@
 #include <string>
 #include <system_error>
 
+#include "guest_tmp.h"
 #include "landlock.h"
 #include "limits.h"
+#include "mount.h"
 #include "syscalls.h"
 
 namespace planish::runner {
 namespace {
 
-// Newer than the headers of the machines this is built on.
-constexpr long sys_mount_setattr = 442;
-constexpr unsigned at_recursive = 0x8000;
-constexpr std::uint64_t mount_read_only = 1;
-struct MountAttributes {
-  std::uint64_t set, clear, propagation, user_namespace;
-};
-
 constexpr std::uint64_t most_file_bytes = std::uint64_t{16} << 30U;
 constexpr rlim_t most_processes = 8192;
 
 bool set_read_only(const char* path, bool on, bool recursive) {
-  const MountAttributes wanted{on ? mount_read_only : 0, on ? 0 : mount_read_only, 0, 0};
-  return syscall(sys_mount_setattr, AT_FDCWD, path, recursive ? at_recursive : 0U, &wanted, sizeof wanted) == 0;
+  return set_mount(AT_FDCWD, path, on ? mount_read_only : 0, on ? 0 : mount_read_only, recursive);
 }
 
 bool bind_to_itself(const std::string& folder) {
@@ -126,6 +119,8 @@ void furnish(const GuestRules& rules, GuestFacts* facts) {
   if (facts->pid_namespace)
     facts->private_proc = mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0;
   facts->read_only_mounts = make_read_only(rules);
+  // What is still read below the real /tmp lies in the guest's own then: read-only mounts alone keep it.
+  facts->private_tmp = rules.own_tmp && facts->pid_namespace && facts->read_only_mounts && can_own_tmp(rules.scratch);
   // The driver names its threads through /proc. What else of it could be written is Landlock's to refuse.
   if (rules.cuda && landlock_version() > 0) set_read_only("/proc", false, false);
   facts->own_proc_writable = rules.cuda && facts->private_proc && keep_kernel_files();
@@ -151,6 +146,7 @@ void lock_in(const GuestRules& rules, GuestFacts* facts) {
     files.read = rules.readable.empty() ? std::vector<std::string>{"/"} : rules.readable;
     files.write = device_files(rules.cuda);
     files.write.push_back(rules.scratch);
+    if (facts->private_tmp) files.write.push_back(rules.scratch + "/tmp");  // as /tmp it does not lie in scratch
     files.write.insert(files.write.end(), rules.writable.begin(), rules.writable.end());
     // Where it is not the guest's own, it would be a place to leave things for others.
     if (facts->mount_namespace) files.write.emplace_back("/dev/shm");

@@ -13,6 +13,8 @@ struct GuestRules {
   bool cuda = false;                  ///< the driver's device files are needed
   /// Its processes may speak with each other over 127.0.0.1: in a network of its own alone, where nobody else is.
   bool loopback = false;
+  /// It may ask for a /tmp of its own (guest_tmp.h), and is told of a folder to work in.
+  bool own_tmp = false;
 };
 
 /// What took effect. Plain data: it travels through a pipe.
@@ -23,7 +25,8 @@ struct GuestFacts {
   bool own_proc_writable = false;  ///< all of that /proc may be written but what belongs to the machine
   bool read_only_mounts = false;   ///< every file system is mounted read-only but for what may be written
   bool no_new_privileges = false, no_capabilities = false, seccomp = false;
-  bool loopback = false;  ///< 127.0.0.1 of its own network answers
+  bool loopback = false;     ///< 127.0.0.1 of its own network answers
+  bool private_tmp = false;  ///< /tmp is its own once it asks, or it ends
 };
 
 /// Process id, as fork() gives it, of a child in as many namespaces of its own as there are to be had. The child is

@@ -129,6 +129,7 @@ std::vector<Check> run_checks(const fs::path& store_file) {
   out.push_back(check_file("compiler", tools.compiler));
   out.push_back(check_file("runtime", tools.rt_library));
   out.push_back(check_user_namespaces());
+  out.push_back(check_private_tmp());
   out.push_back(check_landlock());
   out.push_back(check_seccomp());
   out.push_back(check_guest_user());

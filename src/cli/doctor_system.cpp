@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -156,6 +157,24 @@ Check check_user_namespaces() {
   check.found = check.ok ? "available" : "not allowed here";
   if (!check.ok)
     check.advice = "foreign code is isolated by processes alone; allow unprivileged user namespaces for more";
+  return check;
+}
+
+Check check_private_tmp() {
+  Check check{"private_tmp", false, Check::Need::optional, "", ""};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool apart = ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 || ::unshare(CLONE_NEWNS) == 0;
+    const bool unseen = apart && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+    ::_exit(unseen && ::mount("/tmp", "/tmp", nullptr, MS_BIND | MS_REC, nullptr) == 0 ? 0 : 1);
+  }
+  int status = 1;
+  if (child > 0) ::waitpid(child, &status, 0);
+  check.ok = child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  check.found = check.ok ? "available" : "not allowed here";
+  if (!check.ok)
+    check.advice =
+        "solutions of others cannot write to /tmp, only to their own folder ($TMPDIR); allow mount namespaces for more";
   return check;
 }
 

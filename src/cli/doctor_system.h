@@ -13,6 +13,8 @@ std::vector<Check> check_gpu();
 /// `site_packages`: where pip leaves NVIDIA's wheels.
 Check check_nvrtc(const std::vector<std::filesystem::path>& site_packages);
 Check check_user_namespaces();
+/// Whether a guest can have a /tmp of its own: mounts that it alone sees.
+Check check_private_tmp();
 Check check_landlock();
 /// Whether system calls of guests can be filtered.
 Check check_seccomp();

@@ -109,6 +109,7 @@ std::string held_by(const VerifyReply& reply) {
   }
   if (!spaces.empty()) parts.push_back(fmt::format("namespaces ({})", fmt::join(spaces, ", ")));
   if (on("read_only_mounts")) parts.emplace_back("read-only mounts");
+  if (on("private_tmp")) parts.emplace_back("a /tmp of its own");
   if (on("no_capabilities")) parts.emplace_back("no capabilities");
   if (const Json limit = sandbox.value("max_rss", Json(0)); limit.is_number_unsigned() && limit > 0)
     parts.push_back(fmt::format("{:.0f} GiB of memory", limit.get<double>() / (1 << 30)));

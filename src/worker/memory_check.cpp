@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "worker/printable.h"
 
 namespace planish::worker {
+namespace fs = std::filesystem;
 namespace {
 
 /// A mark that the guest's own lines do not begin with.
@@ -39,30 +41,23 @@ MemoryCheck check_memory(const Toolbox& tools, const MemoryJob& job, double limi
   if (!scratch) return not_run(scratch.error().message);
   const std::string mark = fresh_mark();
   GuestSettings guest{scratch->path(), "cuda", job.max_rss};
-  guest.loopback = true;
+  guest.loopback = guest.own_tmp = true;
+  // Both may be relative to this folder, which is not the module's.
+  const std::string task = fs::absolute(job.task), path = job.path.empty() ? "" : fs::absolute(job.path).string();
   // Each tensor an allocation of its own, or what lies beside it in one of PyTorch's blocks would count as allocated,
   // and what another tensor left there as written.
-  guest.before = {"/usr/bin/env",
-                  "NV_COMPUTE_SANITIZER_LOCAL_CONNECTION_OVERRIDE=tcp",
-                  "PYTORCH_NO_CUDA_MEMORY_CACHING=1",
-                  tools.compute_sanitizer.string(),
-                  "--tool",
-                  job.tool,
-                  "--prefix",
-                  mark,
-                  "--target-processes",
-                  "application-only",
-                  "--demangle",
-                  "simple",
-                  "--show-backtrace",
-                  "device",
-                  "--print-limit",
-                  "20"};
+  guest.before = {tools.python.string(), "-m", "planish.runner.own_tmp", task};
+  if (!path.empty()) guest.before.push_back(path);
+  guest.before.insert(
+      guest.before.end(),
+      {"--", "/usr/bin/env", "NV_COMPUTE_SANITIZER_LOCAL_CONNECTION_OVERRIDE=tcp", "PYTORCH_NO_CUDA_MEMORY_CACHING=1",
+       tools.compute_sanitizer.string(), "--tool", job.tool, "--prefix", mark, "--target-processes", "application-only",
+       "--demangle", "simple", "--show-backtrace", "device", "--print-limit", "20"});
   if (job.tool == "memcheck")
     guest.before.insert(guest.before.end(), {"--report-api-errors", "no", "--padding", "512"});
   if (job.tool == "racecheck") guest.before.insert(guest.before.end(), {"--racecheck-detect-level", "error"});
-  std::vector<std::string> arguments{"--task", job.task, "--calls", fmt::format("{}", job.calls)};
-  if (!job.path.empty()) arguments.insert(arguments.end(), {"--path", job.path});
+  std::vector<std::string> arguments{"--task", task, "--calls", fmt::format("{}", job.calls)};
+  if (!path.empty()) arguments.insert(arguments.end(), {"--path", path});
   SpawnOptions options = tools.guest_module("planish.runner.few_calls", arguments, guest);
   options.whole_output = true;
   auto done = run_command(std::move(options), limit_seconds, cancel);

@@ -40,7 +40,8 @@ Result<Runner> Runner::start(const Toolbox& tools, Kind kind, const std::string&
                              bool own_code_only) {
   if (kind == Kind::torch) {
     PLANISH_TRY(auto scratch, OwnedFolder::create(guest_folder_prefix));
-    const GuestSettings guest{scratch.path(), device, max_rss, own_code_only};
+    GuestSettings guest{scratch.path(), device, max_rss, own_code_only};
+    guest.own_tmp = !own_code_only;
     std::vector<std::string> arguments{"--device", device};
     if (own_code_only) arguments.emplace_back("--compiles");
     PLANISH_TRY(auto runner, start(tools.guest_module("planish.runner", arguments, guest), kind));

@@ -202,6 +202,7 @@ SpawnOptions Toolbox::guest_module(const std::string& module, const std::vector<
   if (!variable("MAX_JOBS")) options.env.emplace_back("MAX_JOBS", "1");
   options.env.emplace_back("TORCH_NO_COMPILER_WRAPPER", "1");
   if (guest.loopback) options.command.insert(options.command.end(), {"--network", "loopback"});
+  if (guest.own_tmp) options.command.insert(options.command.end(), {"--tmp", "own"});
   options.command.emplace_back("--");
   options.command.insert(options.command.end(), guest.before.begin(), guest.before.end());
   options.command.insert(options.command.end(), inner.begin(), inner.end());

@@ -22,6 +22,7 @@ struct GuestSettings {
   bool shared_compiler_caches = false;  ///< those of PyTorch's compilers that other processes use too: only for a guest
                                         ///< that runs no code of others
   bool loopback = false;  ///< its processes may speak with each other over 127.0.0.1, where it has a network of its own
+  bool own_tmp = false;   ///< /tmp and the current folder are its own, from when it asks for them (runner/own_tmp.py)
   std::vector<std::string> before{};  ///< program and arguments that the guest's command is given to
 };
 

@@ -101,6 +101,7 @@ def attempts(victim: int, address: int, folder: str, port: int, path: str) -> di
         "limits": limits,
         "write a file": lambda: write(other),
         "write to /tmp": lambda: write(f"/tmp/planted-{os.getpid()}"),
+        "write to a file of others in /tmp": lambda: os.close(os.open(f"/tmp/of-all-{victim}", os.O_WRONLY)),
         "write to /dev/shm of all": lambda: os.stat(f"/dev/shm/of-all-{victim}"),
         "change a mode": lambda: os.chmod(folder, 0o777),
         "change a sysctl": lambda: open("/proc/sys/kernel/core_pattern", "w").close(),

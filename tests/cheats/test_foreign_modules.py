@@ -72,6 +72,8 @@ def attack():
                 got = attempt()
             except OSError:
                 continue
+            if name == "write to /tmp" and os.path.samefile("/tmp", os.environ["TMPDIR"]):  # its own
+                continue
             raise SystemError(f"{{name}} of {{victim}} succeeded: {{got}}")
     for place in ({str(evaluator.task)!r}, {str(tmp_path / "x")!r}, torch.__file__, "/tmp/torchinductor_root/x", "/etc/x"):
         try:
@@ -89,7 +91,7 @@ attack()
 """
         found = judge(evaluator, solution(f"attack(); return {RIGHT}", attack), tmp_path)
     assert found["verified"], found["message"]
-    assert list(others.iterdir()) == [] and all(Path(f"/proc/{pid}").exists() for pid in processes[:1])
+    assert list(others.iterdir()) == [] and not list(Path("/tmp").glob("planted-*")) and all(Path(f"/proc/{pid}").exists() for pid in processes[:1])
     sandbox = found["sandbox"]
     assert sandbox["seccomp"] == "tools" and sandbox["no_new_privileges"] and sandbox["max_rss"] > 0
     end = time.monotonic() + 60  # the kernel ends a namespace in its own time
@@ -132,6 +134,53 @@ def test_what_a_solution_says_is_not_believed_and_cannot_draw_on_the_terminal(ev
     found = judge(evaluator, solution(raising, "from planish.errors import PlanishError"), tmp_path)
     assert not found["verified"] and found["outcome"] == "launch_failed" and "\\x1b[2J" in found["message"]
     assert "\x1b" not in json.dumps(found, ensure_ascii=False) and "\u202e" not in json.dumps(found, ensure_ascii=False)
+
+
+def test_a_solution_writes_to_its_own_tmp_and_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As public ones do that build an extension below /tmp, or generate sources where they are started; nothing of it is seen or left outside.
+    The extension is C++ without PyTorch's headers, which take a minute to compile."""
+    task, rooms, name = tmp_path / "task.py", tmp_path / "rooms", f"planish-own-{os.getpid()}"
+    task.write_text(TASK)
+    rooms.mkdir()
+    monkeypatch.setenv("TMPDIR", str(rooms))  # where the evaluator makes its guests' folders
+    secret = Path("/tmp") / f"{name}-of-the-host"
+    secret.write_text("of the host")
+    before = f"""
+import ctypes, os, pathlib
+from torch.utils.cpp_extension import load_inline
+
+place = pathlib.Path("/tmp/{name}")
+place.mkdir()
+os.symlink("/etc", place / "elsewhere")
+source = 'extern "C" void relu(const float* a, float* b, long n) {{ for (long i = 0; i < n; ++i) b[i] = a[i] < 0 ? 0 : a[i]; }}'
+load_inline("mine", [source], build_directory=str(place), is_python_module=False, no_implicit_headers=True)
+library = ctypes.CDLL(str(place / "mine.so"))
+with open("kernel.cu", "w") as file:
+    file.write("generated")
+assert open("kernel.cu").read() == "generated"
+for there in ("{secret}", "/tmp/{name}/elsewhere/x", "{task}"):
+    try:
+        open(there, "a" if there == "{task}" else "x").close()
+        pathlib.Path(there).read_text() == "of the host" and os.abort()
+    except OSError as error:
+        assert there != "{secret}", error
+"""
+    forward = (
+        "out = torch.empty_like(x); library.relu(ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(out.data_ptr()), ctypes.c_long(x.numel())); return out * 2 + y"
+    )
+    running = Evaluator(tmp_path, task)
+    try:
+        found = [judge(running, solution(forward, before), tmp_path) for _ in range(2)]  # the second finds nothing of the first
+    finally:
+        running.close()
+        content = secret.read_text()
+        secret.unlink()
+    if not found[0]["sandbox"]["private_tmp"]:
+        assert not found[0]["verified"] and "no /tmp of their own" in found[0]["message"]
+        pytest.skip("no mount namespace can be made here")
+    assert all(each["verified"] for each in found), found[0]["message"]
+    assert content == "of the host" and not (Path("/tmp") / name).exists() and not Path("kernel.cu").exists()
+    assert [path.name for path in rooms.iterdir() if path.name.startswith("planish-guest-")] == []
 
 
 def test_unusual_honest_solutions_pass(evaluator: Evaluator, tmp_path: Path) -> None:

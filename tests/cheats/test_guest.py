@@ -127,10 +127,13 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
         judge = subprocess.Popen([python, "-c", _VICTIM, "judge"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=become)
         assert judge.stdout
         address = judge.stdout.readline().strip()
-        shared = Path(f"/dev/shm/of-all-{judge.pid}")
-        shared.touch()
+        shared = [Path(f"{place}/of-all-{judge.pid}") for place in ("/dev/shm", "/tmp")]
+        for file in shared:
+            file.touch()
+            file.chmod(0o666)
         yield World(folder, uid, python, judge, [str(judge.pid), address, str(folder), str(over_ip.getsockname()[1]), path])
-        shared.unlink()
+        for file in shared:
+            file.unlink()
         judge.kill()
         judge.wait()
 
@@ -149,7 +152,18 @@ def test_every_attempt_is_refused(device: str, network: str, world: World) -> No
 def test_the_attempts_work_where_nothing_holds_them(world: World) -> None:
     """Otherwise the test above would prove nothing."""
     found = world.outside()
-    for name in ("write a file", "write to /tmp", "change a mode", "secrets", "connect over IP", "connect to a path", "connect to a name", "stop", "kill"):
+    for name in (
+        "write a file",
+        "write to /tmp",
+        "write to a file of others in /tmp",
+        "change a mode",
+        "secrets",
+        "connect over IP",
+        "connect to a path",
+        "connect to a name",
+        "stop",
+        "kill",
+    ):
         assert found[name].startswith("succeeded"), (name, found[name])
 
 

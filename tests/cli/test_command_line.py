@@ -192,7 +192,7 @@ def test_doctor_names_what_it_looked_for(home: Path) -> None:
     document = json.loads(done.stdout)
     checks = {check["name"]: check for check in document["checks"]}
     expected = {"gpu", "driver", "nvrtc", "g++", "python", "torch", "triton", "runner", "compiler", "runtime", "store", "cache"}
-    assert expected | {"user_namespaces", "landlock", "seccomp", "guest_user"} <= checks.keys()
+    assert expected | {"user_namespaces", "private_tmp", "landlock", "seccomp", "guest_user"} <= checks.keys()
     assert checks["guest_user"]["ok"] == (os.geteuid() != 0)
     assert all(check["ok"] or check["advice"] for check in checks.values())
     assert done.returncode == (0 if any(document["targets"].values()) else 3)

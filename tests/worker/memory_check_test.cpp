@@ -129,8 +129,13 @@ TEST_CASE("the tool is asked in a guest's place, about the right program") {
   CHECK(found.seconds > 0);
   // A line that does not know the mark is the module's own.
   CHECK(asked("echo '========= ERROR SUMMARY: 0 errors'").result == Said::not_run);
-  const MemoryCheck held = asked("touch /tmp/planish-no-guest && echo \"${prefix} ERROR SUMMARY: 0 errors\"");
+  const MemoryCheck held = asked("touch \"$0.new\" && echo \"${prefix} ERROR SUMMARY: 0 errors\"");
   CHECK(held.result == Said::not_run);
+  // Where /tmp can be written to, it is the guest's own; where it starts, it can be.
+  (void)asked("touch /tmp/planish-no-guest");
+  CHECK_FALSE(std::filesystem::exists("/tmp/planish-no-guest"));
+  CHECK(asked("touch new && echo \"${prefix} ERROR SUMMARY: 0 errors\"").result == Said::clean);
+  CHECK_FALSE(std::filesystem::exists("new"));
 }
 
 TEST_CASE("a module that fails under the tool, one that takes too long, and a tool that cannot start are said") {

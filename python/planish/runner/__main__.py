@@ -8,7 +8,6 @@ import os
 import platform
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ import torch
 from planish import preload, rt
 from planish.errors import PlanishError, is_device_failure
 from planish.executor import ExecutorError
+from planish.runner import own_tmp
 from planish.runner.handles import Bound, Handle, ProgramHandle
 from planish.runner.timing import Limits, Stopwatch, summary
 from planish.wire import Channel, die_with_parent, serve
@@ -51,7 +51,11 @@ def named(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, An
                 kind = "illegal_address"
             elif "can't allocate memory" in text or "out of memory" in text:
                 kind = "out_of_memory"
-            raise PlanishError(kind, text) from error
+            raise PlanishError(kind, text + own_tmp.advice(error)) from error
+        except OSError as error:
+            if words := own_tmp.advice(error):
+                raise PlanishError("launch_failed", _first_line(error) + words) from error
+            raise
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, NotImplementedError, AssertionError) as error:
             raise PlanishError("launch_failed", _first_line(error)) from error
 
@@ -98,9 +102,9 @@ class Runner:
     def load_module(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         from planish.runner.module import ModuleHandle  # capture takes its time to import
 
-        handle = ModuleHandle(
-            Path(params["path"]), Path(params["task"]), int(params.get("seed", 0)), bool(params.get("state", True)), self.device, params.get("graph")
-        )
+        path, task = own_tmp.where(params["path"]), own_tmp.where(params["task"])
+        own_tmp.take(path, task)
+        handle = ModuleHandle(path, task, int(params.get("seed", 0)), bool(params.get("state", True)), self.device, params.get("graph"))
         handle.rehearse = bool(params.get("rehearse", False))
         return {"handle": self._keep(handle), "state": handle.places.kind}
 
@@ -213,7 +217,9 @@ class Runner:
     def kernelbench(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         from planish.runner.kernelbench import judge
 
-        return judge(Path(params["task"]), Path(params["path"]), self.device, str(params.get("precision", "fp32")))
+        path, task = own_tmp.where(params["path"]), own_tmp.where(params["task"])
+        own_tmp.take(path, task)
+        return judge(task, path, self.device, str(params.get("precision", "fp32")))
 
 
 def kernel_info(handle: ProgramHandle, kernels: int) -> list[dict[str, int]]:

@@ -12,6 +12,7 @@ import torch
 from planish.capture import load_task
 from planish.errors import PlanishError
 from planish.runner.module import load_model
+from planish.runner.own_tmp import advice
 from planish.wire import die_with_parent
 
 SEED = 0
@@ -39,7 +40,7 @@ def main() -> None:
     try:
         call(options.task, options.path, options.calls, torch.device(options.device))
     except (Exception, SystemExit) as error:
-        text = error.message if isinstance(error, PlanishError) else f"{type(error).__name__}: {error}"
+        text = error.message if isinstance(error, PlanishError) else f"{type(error).__name__}: {error}{advice(error)}"
         first = (text.splitlines() or [""])[0]
         print(f"few_calls: {first}", file=sys.stderr)
         sys.exit(1)

@@ -24,6 +24,7 @@ from planish.executor import read_scalar
 from planish.owned_folder import owned_folder
 from planish.runner.function import as_model, function_of
 from planish.runner.handles import Bound, Handle, put
+from planish.runner.own_tmp import advice
 from planish.runner.places import Places, by_name, places
 from planish.ship.live import constructor_arguments, load, load_module_file, solution_in
 
@@ -67,7 +68,7 @@ def load_model(path: Path, task: LoadedTask) -> nn.Module:
     except PlanishError:
         raise
     except (Exception, SystemExit) as error:
-        raise PlanishError("load_failed", f"{path}: {type(error).__name__}: {error}") from error
+        raise PlanishError("load_failed", f"{path}: {type(error).__name__}: {error}{advice(error)}") from error
 
 
 class ProgramWatch:
