@@ -2,7 +2,6 @@
 """Stands between the evaluator and the runner REAL_RUNNER, and lets the device fail as the file DEVICE_FAILS says: a line `run N` makes the next N
 runs answer that the device is lost, a line `hello` makes every new process find no device."""
 
-import array
 import json
 import os
 import select
@@ -10,6 +9,9 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from relay import receive, send
 
 script = Path(os.environ["DEVICE_FAILS"])
 
@@ -27,19 +29,6 @@ def failure(method: str) -> dict | None:
     return None
 
 
-def pass_on(source: socket.socket, target: socket.socket) -> bytes:
-    """Moves what has come, descriptors too. The bytes; empty at the end."""
-    data, ancillary, _, _ = source.recvmsg(1 << 16, socket.CMSG_SPACE(64 * 4))
-    fds = array.array("i")
-    for _, _, payload in ancillary:
-        fds.frombytes(payload[: len(payload) - len(payload) % 4])
-    if data:
-        target.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)] if fds else [])
-    for fd in fds:
-        os.close(fd)
-    return data
-
-
 outer = socket.socket(fileno=os.dup(3))
 inner, theirs = socket.socketpair()
 os.dup2(theirs.fileno(), 3)
@@ -51,9 +40,10 @@ methods: dict[int, str] = {}
 while True:
     ready, _, _ = select.select([outer, inner], [], [])
     if outer in ready:
-        data = pass_on(outer, inner)
+        data, fds = receive(outer)
         if not data:
             break
+        send(inner, data, fds)
         asked += data
         *lines, asked = asked.split(b"\n")
         for line in lines:

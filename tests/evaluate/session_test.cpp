@@ -9,8 +9,10 @@
 #include "base/file.h"
 #include "evaluate/codec.h"
 #include "evaluate/json.h"
+#include "with_torch.h"
 
 using namespace planish;
+using planish::testing::tools;
 
 namespace {
 
@@ -24,23 +26,6 @@ def get_inputs():
 def get_init_inputs():
     return []
 )";
-
-std::optional<worker::Toolbox> tools() {
-  worker::Toolbox box = worker::Toolbox::resolve(std::filesystem::path(PLANISH_BUILD_DIR) / "bin");
-  if (auto good = box.check(); !good.has_value()) {
-    MESSAGE("skipped: " << good.error().message);
-    return std::nullopt;
-  }
-  SpawnOptions options;
-  options.command = {box.python.string(), "-c",
-                     "import importlib.util,sys;sys.exit(importlib.util.find_spec('torch') is None)"};
-  const auto probe = run_command(options, 60);
-  if (!probe.has_value() || !probe->status.ok()) {
-    MESSAGE("skipped: no torch in " << box.python.string());
-    return std::nullopt;
-  }
-  return box;
-}
 
 Json program_of(const std::string& body) {
   Json program = {{"schema", "planish.program/1"},

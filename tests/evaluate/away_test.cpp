@@ -1,0 +1,228 @@
+// Every place in which a task goes away from its device (DeviceTurn::away), on a device that only the turns know of:
+// real processes on the CPU, watched by who stands between. What takes long is done while others could measure, and
+// what follows, or the end of a call that fails, has waited for its turn.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "evaluate/device_host.h"
+#include "evaluate/task_evaluator.h"
+#include "lock_folder.h"
+#include "with_torch.h"
+
+using namespace planish;
+using planish::testing::LockFolder;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+constexpr const char* task_source = R"(
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2.0
+def get_inputs():
+    return [torch.randn(64, 128)]
+def get_input_variants():
+    return [[torch.randn(32, 128)]]
+def get_init_inputs():
+    return []
+)";
+
+constexpr const char* right = "        return torch.relu(x) * 2.0";
+constexpr const char* writes_its_input = "        return x.zero_()";
+
+/// A task of an evaluator whose device others measure on as well.
+class Watched {
+ public:
+  explicit Watched(const worker::Toolbox& box) : tools_(box) {
+    ::setenv("REAL_RUNNER", box.runner.c_str(), 1);
+    ::setenv("REAL_PYTHON", box.python.c_str(), 1);
+    ::setenv("WATCH_LOG", log_.c_str(), 1);
+    ::setenv("WATCH_FAILS", fails_.c_str(), 1);
+    ::setenv("WATCHED_LOCK", (locks_.folder.path() / "planish-GPU-1.lock").c_str(), 1);
+    tools_.cache_dir = folder_.path() / "cache";
+    tools_.python = tools_.runner =
+        std::filesystem::path(PLANISH_SOURCE_DIR) / "tests" / "evaluate" / "watched_python.py";
+    begin();
+    auto host = DeviceHost::open(tools_, "cpu", limits_);
+    REQUIRE_MESSAGE(host.has_value(), host.error().message);
+    device_ = std::move(*host);
+    device_->turn.of("GPU-1", false);
+    REQUIRE(write_file(folder_.path() / "task.py", task_source));
+  }
+
+  /// What happens next is noted anew. `fails`: "KIND METHOD N", as watched_python.py reads it.
+  void begin(const std::string& fails = "") {
+    REQUIRE(write_file(log_, ""));
+    REQUIRE(write_file(fails_, fails));
+  }
+  std::unique_ptr<TaskEvaluator> task() {
+    OpenRequest request;
+    request.task = folder_.path() / "task.py";
+    request.target = "cpu";
+    request.seeds = 7;
+    return std::make_unique<TaskEvaluator>(tools_, limits_, device_, request);
+  }
+  /// A solution with this forward, of whose module `before` is the first line.
+  VerifyRequest solution(const std::string& forward, const std::string& before = "") {
+    const auto path = folder_.path() / "solution.py";
+    REQUIRE(write_file(path, fmt::format("import time\nimport torch\n{}\nclass ModelNew(torch.nn.Module):\n"
+                                         "    def forward(self, x):\n{}\n",
+                                         before, forward)));
+    VerifyRequest request;
+    request.path = path;
+    request.seeds = 1;
+    return request;
+  }
+  /// Of one kind of process and method, what became of the device at each answer.
+  Lines noted(const std::string& of) const {
+    std::istringstream lines(read_file(log_).value_or(""));
+    Lines out;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with(of + " ")) out.push_back(line.substr(of.size() + 1));
+    }
+    return out;
+  }
+  static bool nobody_is_there() { return lock_device("GPU-1", "probe.py", 0).has_value(); }
+
+ private:
+  LockFolder locks_;
+  TempDir folder_ = std::move(TempDir::create("planish-away-").value());
+  std::filesystem::path log_ = folder_.path() / "log", fails_ = folder_.path() / "fails";
+  worker::Toolbox tools_;
+  Limits limits_;
+  std::shared_ptr<DeviceHost> device_;
+};
+
+const Lines away{"free", "let go"}, twice_away{"free", "let go", "free", "let go"},
+    three_times_away{"free", "let go", "free", "let go", "free", "let go"};
+
+bool all_held(const Lines& lines) {
+  return !lines.empty() && std::ranges::all_of(lines, [](const std::string& line) { return line == "held"; });
+}
+
+}  // namespace
+
+TEST_CASE("a task is opened, proved and timed, and everybody imports away from the device") {
+  const auto box = planish::testing::tools();
+  if (!box) return;
+  Watched watched(*box);
+  const auto task = watched.task();
+  REQUIRE(task->open());
+  CHECK(watched.noted("oracle hello") == away);
+  CHECK(watched.noted("oracle open") == Lines{"held"});
+  CHECK(Watched::nobody_is_there());
+
+  watched.begin();
+  const auto proved = task->verify(watched.solution(right));
+  REQUIRE_MESSAGE(proved.has_value(), proved.error().message);
+  CHECK_MESSAGE(proved->verified, proved->message);
+  CHECK(watched.noted("runner hello") == away);
+  CHECK(all_held(watched.noted("runner load_module")));  // quick ones do not give their turn up
+  CHECK(all_held(watched.noted("runner run")));
+  CHECK(watched.noted("oracle hello") == away);  // for the task's other shapes
+  CHECK(all_held(watched.noted("oracle open")));
+  CHECK(all_held(watched.noted("oracle check")));
+  CHECK(Watched::nobody_is_there());
+
+  watched.begin();
+  ClaimRequest claim;
+  claim.modes = {"eager"};
+  claim.max_seconds = 0.1;
+  const auto claimed = task->claim(claim);
+  REQUIRE_MESSAGE(claimed.has_value(), claimed.error().message);
+  CHECK(watched.noted("baseline hello") == away);
+  CHECK(all_held(watched.noted("baseline open")));
+  CHECK(all_held(watched.noted("baseline time")));
+  CHECK(Watched::nobody_is_there());
+}
+
+TEST_CASE("a solution that takes long to construct does so away from the device, whether or not it ends well") {
+  const auto box = planish::testing::tools();
+  if (!box) return;
+  Watched watched(*box);
+  const auto task = watched.task();
+  REQUIRE(task->open());
+  for (const bool good : {true, false}) {
+    CAPTURE(good);
+    watched.begin();
+    VerifyRequest request =
+        watched.solution(right, good ? "time.sleep(5.5)" : "time.sleep(5.5); raise ValueError('it is no solution')");
+    request.level = "screen";
+    const auto proved = task->verify(request);
+    REQUIRE_MESSAGE(proved.has_value(), proved.error().message);
+    CHECK(proved->verified == good);
+    CHECK(watched.noted("runner load_module") == away);
+    CHECK(all_held(watched.noted("runner run")) == good);
+    CHECK(Watched::nobody_is_there());
+  }
+}
+
+TEST_CASE("whoever runs a solution again that died imports away from the device") {
+  const auto box = planish::testing::tools();
+  if (!box) return;
+  Watched watched(*box);
+  const auto task = watched.task();
+  REQUIRE(task->open());
+  watched.begin();
+  VerifyRequest request = watched.solution(writes_its_input);
+  request.kernelbench = "fp32";
+  const auto proved = task->verify(request);
+  REQUIRE_MESSAGE(proved.has_value(), proved.error().message);
+  CHECK(proved->outcome == Outcome::input_write);
+  CHECK(proved->kernelbench.has_value());
+  // The proof's, that of the run on copies, and KernelBench's.
+  CHECK(watched.noted("runner hello") == three_times_away);
+  CHECK(all_held(watched.noted("runner load_module")));
+  CHECK(watched.noted("runner kernelbench") == Lines{"held"});
+  CHECK(Watched::nobody_is_there());
+  for (const int which : {1, 2}) {
+    CAPTURE(which);
+    watched.begin(fmt::format("runner hello {}", which));
+    const auto again = task->verify(request);
+    REQUIRE_MESSAGE(again.has_value(), again.error().message);
+    CHECK_FALSE(again->verified);
+    CHECK(watched.noted("runner hello") == three_times_away);
+    CHECK_FALSE(again->kernelbench.has_value());
+    CHECK(Watched::nobody_is_there());
+  }
+}
+
+TEST_CASE("an import that fails away from the device has waited for its turn all the same") {
+  const auto box = planish::testing::tools();
+  if (!box) return;
+  Watched watched(*box);
+  watched.begin("oracle hello 0");
+  CHECK_FALSE(watched.task()->open());
+  CHECK(watched.noted("oracle hello") == away);
+  CHECK(watched.noted("oracle open").empty());
+  CHECK(Watched::nobody_is_there());
+  watched.begin();
+  const auto task = watched.task();
+  REQUIRE(task->open());
+  for (const char* fails : {"runner hello 0", "oracle hello 0"}) {
+    CAPTURE(fails);
+    watched.begin(fails);
+    CHECK_FALSE(task->verify(watched.solution(right)));
+    CHECK(watched.noted(std::string(fails).substr(0, 12)) == away);
+    CHECK(Watched::nobody_is_there());
+  }
+  watched.begin("baseline hello 0");
+  ClaimRequest claim;
+  claim.modes = {"eager"};
+  CHECK_FALSE(task->claim(claim));
+  CHECK(watched.noted("baseline hello") == away);
+  CHECK(Watched::nobody_is_there());
+  // None of it is in the way of what comes after.
+  watched.begin();
+  const auto proved = task->verify(watched.solution(right));
+  REQUIRE_MESSAGE(proved.has_value(), proved.error().message);
+  CHECK_MESSAGE(proved->verified, proved->message);
+}
