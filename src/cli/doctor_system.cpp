@@ -1,6 +1,7 @@
 #include "cli/doctor_system.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -164,9 +165,18 @@ Check check_private_tmp() {
   Check check{"private_tmp", false, Check::Need::optional, "", ""};
   const pid_t child = ::fork();
   if (child == 0) {
-    const bool apart = ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 || ::unshare(CLONE_NEWNS) == 0;
+    // What a guest's place is made with (runtime/runner/guest_tmp.cpp).
+    constexpr int places = CLONE_NEWNS | CLONE_NEWPID;
+    const bool apart = ::unshare(CLONE_NEWUSER | places) == 0 || ::unshare(places) == 0;
     const bool unseen = apart && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-    ::_exit(unseen && ::mount("/tmp", "/tmp", nullptr, MS_BIND | MS_REC, nullptr) == 0 ? 0 : 1);
+    const bool covers = unseen && ::mount("/tmp", "/tmp", nullptr, MS_BIND | MS_REC, nullptr) == 0;
+    constexpr long open_tree = 428, mount_setattr = 442;
+    const long copy = covers ? ::syscall(open_tree, AT_FDCWD, "/tmp", 1UL /* a copy */) : -1;
+    struct {
+      std::uint64_t set = 1 /* read only */, clear = 0, propagation = 0, user_namespace = 0;
+    } wanted;
+    constexpr unsigned itself = 0x1000;  // AT_EMPTY_PATH
+    ::_exit(copy >= 0 && ::syscall(mount_setattr, copy, "", itself, &wanted, sizeof wanted) == 0 ? 0 : 1);
   }
   int status = 1;
   if (child > 0) ::waitpid(child, &status, 0);

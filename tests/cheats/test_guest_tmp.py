@@ -179,6 +179,28 @@ def test_what_a_guest_asks_for_can_only_be_below_tmp(world: World) -> None:  # n
     assert status == 0, output
 
 
+def test_a_pipe_in_its_scratch_holds_nobody_up(world: World) -> None:  # noqa: F811
+    """Seen: the first process of the place waited for ever to open what a guest had planted, and what that left behind went on."""
+    shown = Path(f"/tmp/planted-{os.getpid()}")
+    shown.write_text("of the host")
+    shown.chmod(0o644)
+    code = (
+        "import os, socket\n"
+        f"os.mkfifo(os.environ['TMPDIR'] + '/{shown.name}')\n"
+        "door = socket.socket(fileno=int(os.environ['PLANISH_GUEST_TMP']))\n"
+        f"door.send(b'{shown}\\0')\n"
+        "door.settimeout(20)\n"
+        f"assert door.recv(1) == b'+' and open('{shown}').read() == 'of the host'\n"
+    )
+    try:
+        status, output, said = world.guest([world.python, "-c", code], "--tmp", "own")
+        if not said[0]["sandbox"]["private_tmp"]:
+            pytest.skip("no mount namespace can be made here")
+        assert status == 0, output
+    finally:
+        shown.unlink()
+
+
 def test_it_ends_as_usual_without_asking(world: World) -> None:  # noqa: F811
     code = (
         "import os\nif os.fork() == 0: os._exit(3)\nos.wait()\nassert not os.path.samefile('/tmp', os.environ['TMPDIR'])\n"

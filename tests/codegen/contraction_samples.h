@@ -333,6 +333,7 @@ inline std::vector<ContractionSample> convolution_samples(bool large) {
            {.x = {3, 20, 13, 15}, .w = {64, 20, 3, 3}, .stride = 2, .padding = 1, .residual = true},
            {.x = {2, 32, 15, 15}, .w = {128, 16, 3, 3}, .padding = 1, .groups = 2},
            {.x = {2, 8, 7, 9, 10}, .w = {64, 8, 3, 3, 3}, .padding = 1, .chain = true},
+           {.x = {1, 128, 16, 16}, .w = {64, 128, 3, 3}, .padding = 1},  // few tiles of long sums
        })
     all.push_back(conv_sample(how));
   if (!large) return all;

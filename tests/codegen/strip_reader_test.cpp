@@ -75,6 +75,7 @@ std::vector<Read> all_read() {
   add({.x = {2, 32, 15, 15}, .w = {128, 16, 3, 3}, .padding = 1, .groups = 2}, 64, 64, 1);  // products of a batch
   add({.x = {2, 10, 100}, .w = {64, 10, 7}, .stride = 1}, 64, 64, 1);
   add({.x = {2, 8, 7, 9, 10}, .w = {64, 8, 3, 3, 3}, .padding = 1}, 64, 128, 1);
+  add({.x = {2, 16, 14, 22}, .w = {64, 16, 3, 3}, .padding = 1, .pool = {2, 2}}, 64, 64, 1);  // runs of folded windows
   return out;
 }
 
@@ -181,19 +182,24 @@ TEST_CASE("strips that are read where they lie are what copies of packed planes 
               const std::int64_t tap = strip / runs;
               const bool inside = tap < static_cast<std::int64_t>(columns.offsets.size());
               for (int chunk = 0; chunk < plan.strip_chunks; ++chunk) {
-                for (std::int64_t j = 0; j < count; ++j) {
+                for (std::int64_t item = 0; item < p.problem.runs() * count; ++item) {
+                  const std::int64_t j = item % count;
+                  const std::int64_t begin =
+                      first +
+                      (p.problem.has_runs() ? p.problem.folding->runs[static_cast<std::size_t>(item / count)] : 0);
                   // Columns that are dropped may hold anything.
                   bool stored = false;
                   for (int t = 0; t < columns.taps; ++t) {
                     const std::int64_t column = j - std::int64_t{t} * columns.shift;
-                    stored = stored || (column >= 0 && column < plan.bn && expected.is_real(first + column));
+                    stored = stored ||
+                             (column >= 0 && column < run_columns(p.problem, plan) && expected.is_real(begin + column));
                   }
                   for (int x = 0; x < 8; ++x, ++place) {
                     written[static_cast<std::size_t>(place)] = true;
                     if (!stored) continue;
                     std::uint16_t wanted = 0;
                     const std::int64_t offset = inside ? columns.offsets[static_cast<std::size_t>(tap)] : 0;
-                    const std::int64_t position = first + offset % plane + j;
+                    const std::int64_t position = begin + offset % plane + j;
                     if (inside) {
                       wanted = expected.at(memory, product, offset / plane,
                                            (strip % runs * plan.strip_chunks + chunk) * 8 + x, position);
@@ -253,6 +259,28 @@ TEST_CASE("images are packed after all where one has to be scaled, and only then
   for (const float top : {0x1p-8f, 1.0f, 479.0f}) CHECK_FALSE(with(top));
   for (const float top : {0x1.fp-9f, 480.0f, 1e30f, 1e-38f}) CHECK(with(top));
   CHECK(with(1.0f, 1));
+}
+
+TEST_CASE("where the sum is split a doubt is no image's note, and what strips call comes before them") {
+  const auto product =
+      product_of(samples::conv_sample({.x = {1, 128, 16, 16}, .w = {64, 128, 3, 3}, .padding = 1}).kernel);
+  REQUIRE(product);
+  for (const std::int64_t passes : {1, 3}) {
+    Genome genome{{"direct", 1}, {"tile_m", 64}, {"tile_n", 64},    {"tile_k", 64},
+                  {"stages", 3}, {"split", 4},   {"passes", passes}};
+    if (passes == 3) genome["tile_n"] = 32;
+    REQUIRE(contraction_illegal(*product, h200(), genome) == "");
+    const auto emitted = emit_contraction(*product, h200(), genome);
+    REQUIRE(emitted);
+    const std::string& loop = emitted->after.front().source;
+    REQUIRE(loop.find("tc_drop(at, mine") != std::string::npos);
+    CHECK(loop.find("if (odd_ones) doubts[1] = 1;") != std::string::npos);
+    const auto definition = loop.find(" pl_from_f16("), use = loop.find("TC_FN void tc_part(");
+    REQUIRE(use != std::string::npos);
+    CHECK(definition < use);
+    // Weights packed, the parts, their sums, and in case: images packed in two launches, and both again.
+    CHECK(emitted->after.size() == 6);
+  }
 }
 
 TEST_CASE("strips are offered where the factor is a load of fp32, tiles reach two images, and nothing is mended") {

@@ -105,7 +105,7 @@ class Table:
         room = int(memory_bytes(device) * _MEMORY_SHARE / max(1, tensor_bytes(first)))
         self.set_count = max(1, min(_SETS, room))
         self._sets = [first]
-        self._emptied: list[tuple[torch.UntypedStorage, int]] = []  # memory of inputs that was let go of, and its bytes
+        self._aside_on_host: list[tuple[torch.UntypedStorage, torch.UntypedStorage]] = []  # memory of inputs that was let go of, and its contents
         del first
         self.clean()  # the generator's temporaries
 
@@ -120,13 +120,13 @@ class Table:
     @contextmanager
     def _aside(self) -> Iterator[None]:
         """The body waits, perhaps for minutes, while a search has the device: inputs take no memory of it there. The tensors stay the same,
-        which is what whoever compiles for them knows."""
+        which is what whoever compiles for them knows; their contents wait on the host, as a task may hand out tensors that it keeps."""
         if tensor_bytes(self._sets) >= _WORTH_IT:
             own = {t.untyped_storage().data_ptr() for t in (*self.model.parameters(), *self.model.buffers())}
             for tensor in pytree.tree_leaves(self._sets):
                 memory = tensor.untyped_storage() if isinstance(tensor, torch.Tensor) else None
                 if memory is not None and memory.nbytes() and memory.resizable() and memory.data_ptr() not in own:
-                    self._emptied.append((memory, memory.nbytes()))
+                    self._aside_on_host.append((memory, memory.cpu() if self.device.type == "cuda" else memory.clone()))
                     memory.resize_(0)
             self.clean()
         try:
@@ -135,18 +135,13 @@ class Table:
             self._fill_again()
 
     def _fill_again(self) -> None:
-        """Makes the contents of inputs that were let go of."""
-        if not self._emptied:
-            return
+        """Brings inputs back that were let go of."""
         with _disable_current_modes(), torch.no_grad():
-            for memory, size in self._emptied:
-                memory.resize_(size)
-            for seed, old in enumerate(self._sets, 1):
-                for kept, fresh in zip(pytree.tree_leaves(old), pytree.tree_leaves(self.task.make_inputs(seed, self.device)), strict=True):
-                    if isinstance(kept, torch.Tensor):
-                        kept.untyped_storage().copy_(fresh.untyped_storage())
-        self._emptied = []
-        self.clean()
+            while self._aside_on_host:
+                memory, contents = self._aside_on_host[-1]
+                memory.resize_(contents.nbytes())
+                memory.copy_(contents)
+                self._aside_on_host.pop()
 
     def _twin(self) -> nn.Module:
         """A copy of the module with its own buffers and the same parameters."""
@@ -187,10 +182,10 @@ class Table:
         if kind == "shipped" and path is None:
             raise PlanishError("bad_request", "kind shipped needs a path")
         self.entries.pop(name, None)
-        self._fill_again()  # where an earlier mode ended in the middle of that
         if gate is not None:
             gate.aside = self._aside
         try:
+            self._fill_again()  # where an earlier mode ended in the middle of that
             with time_limit(seconds), device_behind(gate) if gate is not None else nullcontext():
                 self.entries[name], spent = self._made(name, kind, path)
         except TimeIsOverError:

@@ -240,10 +240,10 @@ class Region:
             if self._in_pieces(there):
                 return self._compute(inputs)
             try:
-                return self._by_slice(inputs, need, there)
+                return self._by_slice(inputs, self._peak(in_pieces=False), there)
             except PlanishError as error:
                 raise PlanishError(error.kind, f"{error.message} (the whole: {said})", error.hint, error.about) from error
-        return self._by_slice(inputs, need, there)
+        return self._by_slice(inputs, self._peak(in_pieces=False), there)
 
     def _in_pieces(self, there: int) -> bool:
         """Makes the reference in blocks of rows from here on, where that can be, was not so before, and needs no more than is there."""
@@ -262,16 +262,19 @@ class Region:
             self._slicer = Slicer(self.task, 0.5 * there / max(1, need), need)
         return self._slicer.expect(self.run, inputs, self.outputs, self.accuracy)
 
-    def _peak(self) -> int:
-        """What an expectation takes: eager's results, the run in fp64, and comparing the two."""
+    def _peak(self, in_pieces: bool = True) -> int:
+        """What an expectation takes: eager's results, the run in fp64 (the whole, or in pieces where it is), and comparing the two."""
         values = self.task.graph["values"]
         wanted = list(dict.fromkeys(v for _, v in self.outputs))
         eager = sum(math.prod(values[v]["shape"]) * dtype_of(values[v]["dtype"]).itemsize for v in wanted)
-        whole = peak_bytes(self.task.captured, self.run.nodes, self.inputs, wanted, 4) if self._exact is not self.run else 0  # eager's own run
-        return max(whole, eager + self._run_bytes()) + self._compare_bytes()
+        whole = 0
+        if in_pieces and self._exact is not self.run:  # beside eager's own run, which nobody cuts
+            widest = max((dtype_of(v["dtype"]).itemsize for v in values if dtype_of(v["dtype"]).is_floating_point), default=4)
+            whole = peak_bytes(self.task.captured, self.run.nodes, self.inputs, wanted, widest)
+        return max(whole, eager + self._run_bytes(in_pieces)) + self._compare_bytes()
 
-    def _run_bytes(self) -> int:
-        if isinstance(self._exact, pieces.Pieces):
+    def _run_bytes(self, in_pieces: bool = True) -> int:
+        if in_pieces and isinstance(self._exact, pieces.Pieces):
             return self._exact.bytes
         return peak_bytes(self.task.captured, self.run.nodes, self.inputs, [v for _, v in self.outputs])
 

@@ -92,6 +92,7 @@ class Runner:
 
     @named
     def load(self, params: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        own_tmp.decline()
         try:
             handle = ProgramHandle(params["program"], params.get("binaries", []), params.get("blobs", ""), self.device)
         except (KeyError, IndexError, TypeError, ValueError) as error:

@@ -60,6 +60,13 @@ def take(*needed: Path) -> None:
             _place(path, size)
 
 
+def decline() -> None:
+    """For code of others that needs none: nobody asks for it from here on."""
+    asks, _ = os.environ.pop(_ASKS, None), os.environ.pop(_FOLDER, None)
+    if asks is not None:
+        os.close(int(asks))
+
+
 def advice(error: BaseException | None) -> str:
     """What to add of a file that could not be written where no own /tmp was to be had; empty in every other case."""
     while error is not None and any(_refused):

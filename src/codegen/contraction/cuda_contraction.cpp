@@ -278,10 +278,9 @@ class ContractionLaunches {
   Status multiply() {
     const auto epilogue = this->epilogue();
     const bool joined = plan_.split_k > 1;
-    PLANISH_TRY(
-        const contraction::MainLoop loop,
-        contraction::print_main_loop(problem_, plan_, joined ? contraction::plain_store(problem_) : end(epilogue),
-                                     device_.sms, device_.shared_bytes, places()));
+    PLANISH_TRY(const contraction::MainLoop loop,
+                contraction::print_main_loop(problem_, plan_, joined ? part_store() : end(epilogue), device_.sms,
+                                             device_.shared_bytes, places()));
     Emitted main;
     main.source = loop.source;
     main.grid[0] = loop.blocks;
@@ -325,11 +324,10 @@ class ContractionLaunches {
   }
 
   std::string places() const {
-    // What splits fp32 calls functions that come with an epilogue, where there is one.
-    std::string text = contraction::doubts(plan_) && plan_.split_k > 1 ? contraction::place_prelude() : std::string();
     if (contraction::reads_strips(plan_))
-      return text + contraction::print_strip_reader(kernel_, product_.c, *sliding_, problem_, plan_,
-                                                    contraction::noted_images(product_));
+      return contraction::print_strip_reader(kernel_, product_.c, *sliding_, problem_, plan_,
+                                             contraction::noted_images(product_));
+    std::string text;
     for (const Operand operand : {Operand::a, Operand::b}) {
       if (!is_direct(operand)) continue;
       const auto& direct = *product_.direct(operand);
@@ -337,6 +335,15 @@ class ContractionLaunches {
                               : contraction::print_places(kernel_, product_.c, operand, direct);
     }
     return text;
+  }
+
+  /// Of a part of k.
+  contraction::Attachment part_store() const {
+    contraction::Attachment out = contraction::plain_store(problem_);
+    // What splits fp32 calls functions that come with an epilogue elsewhere.
+    if (contraction::doubts(plan_)) out.prelude = contraction::place_prelude() + out.prelude;
+    out.images = contraction::noted_images(product_);
+    return out;
   }
 
   contraction::Attachment end(const contraction::Epilogue& epilogue) const {

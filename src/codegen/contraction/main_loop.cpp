@@ -38,7 +38,10 @@ class Printer {
     if (doubts(plan_)) out_ += parting_text();
     if (converts(plan_) || reads_strips(plan_)) out_ += splitting_text();
     if (splits_in_registers(plan_)) out_ += register_text();
-    if (reads_strips(plan_)) out_ += std::string(strip_text()) + places_;  // which call these
+    if (reads_strips(plan_)) {
+      out_ += strip_text();
+      out_ += places_;  // which call these
+    }
     if (brings(plan_)) {
       for (const Operand operand : unpacked()) out_ += print_bringing(problem_, plan_, operand);
     }

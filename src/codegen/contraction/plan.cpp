@@ -175,7 +175,7 @@ int chunks_converted(const TilePlan& plan, Operand operand) {
 
 int stages_under_way(const TilePlan& plan) {
   // What was split is there when it is stored.
-  if (converts(plan) || reads_strips(plan)) return 0;
+  if (converts(plan)) return 0;
   // A stage is left once products of the next are under way: the feeder waits for that while it still owes the news of
   // these.
   return std::clamp(plan.stages - 2, 0, 4);
@@ -423,7 +423,7 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
     if (plan.rounds != rounds_of(problem, plan)) return bad("rounds are those that a stage's strips take");
     const Columns& columns = *problem.columns;
     const std::int64_t phase = columns.chunks * columns.positions;
-    if (columns.offsets.size() + static_cast<std::size_t>(plan.strips) > 31) return bad("more strips than bits");
+    if (columns.offsets.size() > 31) return bad("more strips than bits");
     std::int64_t longest = 0;
     for (const std::int64_t offset : columns.offsets) longest = std::max(longest, offset % phase);
     if (problem.has_runs()) longest += std::ranges::max(problem.folding->runs);

@@ -138,7 +138,7 @@ class StripPrinter {
     const std::string number = plan_.strips == 1 ? "strip" : fmt::format("(strip + q / {})", of_strip_);
     writer_.line(fmt::format("const int taps = {} / {}, chunk = {} % {} * {} + q % {} / {};", number, runs, number,
                              runs, plan_.strip_chunks, of_strip_, problem_.runs()));
-    writer_.line("const bool there = valid[i] >> taps & 1;");
+    writer_.line("const bool there = valid[i] >> min(taps, 31) & 1;");  // zeros beyond the last strip
     writer_.line(fmt::format("const float* const p = from + (place[i] + {} + chunk * {});", offset, 8 * channel));
     constexpr std::int64_t most_apart =
         (std::int64_t{1} << 31) / 32 - 1;  // 28 bytes a channel are a constant of 32 bits

@@ -128,6 +128,17 @@ def test_inputs_take_no_memory_while_the_gate_is_shut(tmp_path: Path, monkeypatc
     assert torch.equal(table.entries["compile"].module(x), torch.relu(before) * 2)
 
 
+def test_inputs_that_a_task_keeps_are_what_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked again such a task hands out what was let go of."""
+    monkeypatch.setattr(table_module, "_WORTH_IT", 1)
+    (tmp_path / "task.py").write_text(TASK + "\n\nKEPT = torch.arange(64.0)\n\n\ndef get_inputs():\n    return [KEPT]\n")
+    table = Table(tmp_path / "task.py", torch.device("cpu"))
+    x = table.sets[0][0][0]
+    with table._aside():
+        assert not x.untyped_storage().nbytes()
+    assert torch.equal(x, torch.arange(64.0)) and torch.equal(table.task.make_inputs(2, torch.device("cpu"))[0][0], x)
+
+
 def test_inputs_stay_where_they_are_parameters_or_small_or_the_gate_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "task.py").write_text(TASK)
     table = Table(tmp_path / "task.py", torch.device("cpu"))
@@ -150,9 +161,15 @@ def test_inputs_are_there_again_after_a_failure_behind_the_gate(tmp_path: Path, 
     (tmp_path / "task.py").write_text(TASK)
     table = Table(tmp_path / "task.py", torch.device("cpu"))
     x = table.sets[0][0][0]
-    before, make = x.clone(), table.task.make_inputs
-    with pytest.raises(MemoryError), table._aside():
-        table.task.make_inputs = lambda seed, device: (_ for _ in ()).throw(MemoryError())
-    table.task.make_inputs = make
+    before = x.clone()
+    with pytest.raises(TimeoutError), table._aside():
+        raise TimeoutError
+    assert torch.equal(x, before)
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch, pytest.raises(MemoryError), table._aside():
+        patch.setattr(torch.UntypedStorage, "copy_", full)
     table.add("eager", "eager", None)
     assert torch.equal(x, before)
