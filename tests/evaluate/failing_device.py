@@ -5,13 +5,11 @@ runs answer that the device is lost, a line `hello` makes every new process find
 import json
 import os
 import select
-import socket
-import subprocess
 import sys
 from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from relay import receive, send
+from relay import receive, send, stand_between
 
 script = Path(os.environ["DEVICE_FAILS"])
 
@@ -29,12 +27,7 @@ def failure(method: str) -> dict | None:
     return None
 
 
-outer = socket.socket(fileno=os.dup(3))
-inner, theirs = socket.socketpair()
-os.dup2(theirs.fileno(), 3)
-runner = subprocess.Popen([os.environ["REAL_RUNNER"], *sys.argv[1:]], pass_fds=(3,))
-os.close(3)
-theirs.close()
+outer, inner, runner = stand_between([os.environ["REAL_RUNNER"], *sys.argv[1:]])
 asked, answered = b"", b""
 methods: dict[int, str] = {}
 while True:

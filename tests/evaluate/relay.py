@@ -3,6 +3,7 @@
 import array
 import os
 import socket
+import subprocess
 
 
 def receive(source: socket.socket) -> tuple[bytes, list[int]]:
@@ -22,3 +23,14 @@ def send(target: socket.socket, data: bytes, fds: list[int]) -> None:
     target.sendall(data)
     for fd in fds:
         os.close(fd)
+
+
+def stand_between(command: list[str]) -> tuple[socket.socket, socket.socket, subprocess.Popen]:
+    """Starts the command with a channel of its own: the evaluator's, the command's, and its process."""
+    outer = socket.socket(fileno=os.dup(3))
+    inner, theirs = socket.socketpair()
+    os.dup2(theirs.fileno(), 3)
+    process = subprocess.Popen(command, pass_fds=(3,))
+    os.close(3)
+    theirs.close()
+    return outer, inner, process

@@ -8,14 +8,12 @@ import fcntl
 import json
 import os
 import select
-import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from relay import receive, send
+from relay import receive, send, stand_between
 
 IMPORTS_FOR = 0.3  # seconds that even a process takes that had imported everything
 LOCK_KEPT = 0.3
@@ -56,12 +54,7 @@ def answered(message: dict) -> tuple[str, int | None]:
     return method, lock
 
 
-outer = socket.socket(fileno=os.dup(3))
-inner, theirs = socket.socketpair()
-os.dup2(theirs.fileno(), 3)
-child = subprocess.Popen([os.environ["REAL_PYTHON"], *arguments], pass_fds=(3,))
-os.close(3)
-theirs.close()
+outer, inner, child = stand_between([os.environ["REAL_PYTHON"], *arguments])
 asked, said = b"", b""
 methods: dict[int, str] = {}
 while True:

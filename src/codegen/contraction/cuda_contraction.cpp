@@ -290,12 +290,10 @@ class ContractionLaunches {
     const auto add_maps = [&] {
       if (plan_.maps != 0) main.args.push_back(place(loop.blocks * contraction::map_bytes));
       if (!contraction::doubts(plan_)) return;
-      if (contraction::reads_strips(plan_)) {
-        main.args.push_back(notes_);
-        return;
-      }
-      blocks_ = loop.blocks;
-      main.args.push_back(doubts_ = place(loop.blocks * 4));
+      // Of strips, what is noted of their images; else a number of each block.
+      const bool strips = contraction::reads_strips(plan_);
+      doubt_count_ = strips ? contraction::noted_images(product_) + 1 : loop.blocks;
+      main.args.push_back(doubts_ = strips ? notes_ : place(loop.blocks * 4));
     };
     if (!joined) {
       add_ends(epilogue, main.args);
@@ -378,7 +376,6 @@ class ContractionLaunches {
     ContractionLaunches other(product_, device_, contraction::with_all_packed(genome_));
     other.scratch_ = std::move(scratch_);
     const bool strips = contraction::reads_strips(plan_);
-    const std::int64_t images = contraction::noted_images(product_);
     if (strips) {  // beside the other factor, which is packed already
       other.packed_[Operand::a] = packed_[Operand::a];
       other.notes_ = notes_;
@@ -387,11 +384,10 @@ class ContractionLaunches {
       other.pack_rows();
     }
     PLANISH_CHECK(other.multiply());
+    const std::string asked = strips ? contraction::is_unusual_text("doubts", doubt_count_ - 1) : std::string();
     for (Emitted& one : other.launches_) {
-      one.source = strips ? contraction::only_if_any(std::move(one.source), "doubts", images + 1,
-                                                     contraction::is_unusual_text("doubts", images))
-                          : contraction::only_if_any(std::move(one.source), "doubts", blocks_);
-      one.args.insert(one.args.begin(), strips ? notes_ : doubts_);
+      one.source = contraction::only_if_any(std::move(one.source), "doubts", doubt_count_, asked);
+      one.args.insert(one.args.begin(), doubts_);
       one.packs = false;
       launches_.push_back(std::move(one));
     }
@@ -426,8 +422,8 @@ class ContractionLaunches {
   std::vector<Emitted> launches_;
   std::map<Operand, Packed> packed_;
   Argument notes_;
-  Argument doubts_;          ///< of each block of a kernel that splits its factors on their way
-  std::int64_t blocks_ = 0;  ///< of that kernel
+  Argument doubts_;               ///< what a kernel that splits or rounds its factors says of them
+  std::int64_t doubt_count_ = 0;  ///< so many numbers
 };
 
 }  // namespace

@@ -429,8 +429,6 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
     if (problem.has_runs()) longest += std::ranges::max(problem.folding->runs);
     if (longest + columns.strip(run_columns(problem, plan)) > columns.image)
       return bad("strips of a tile reach over three images");
-    if (65536 / (plan.blocks * threads(plan)) < feeder_registers(plan))
-      return bad("blocks leave their feeders too few registers");
   } else if (reads(plan)) {
     const bool in_registers = splits_in_registers(plan);
     if (in_registers && (plan.scheme != Scheme::split || plan.maps == 0 || plan.carrier_b != Carrier::packed))
@@ -448,9 +446,9 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
       return bad(how == Carrier::along_k ? "bn is a multiple of 16"
                                          : "bm and bn are 64, 128 or 256 of an operand that lies along its rows");
     }
-    if (brings(plan) && 65536 / (plan.blocks * threads(plan)) < feeder_registers(plan))
-      return bad("blocks leave their feeders too few registers");
   }
+  if ((brings(plan) || reads_strips(plan)) && 65536 / (plan.blocks * threads(plan)) < feeder_registers(plan))
+    return bad("blocks leave their feeders too few registers");
   if (plan.stationary != 0) {
     if (!has_one_column_tile(problem, plan)) return bad("what is stationary has one tile of rows");
     if (plan.carrier_a != Carrier::packed || plan.carrier_b != Carrier::packed)
