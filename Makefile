@@ -81,7 +81,7 @@ tidy: build
 	@git ls-files 'src/*.cpp' 'runtime/*.cpp' | xargs -P $(JOBS) -n 4 clang-tidy-19 --quiet -p $(BUILD)
 
 dist: build
-	@ninja -C $(BUILD) -j $(JOBS) --quiet planish-emit-dump planish-graph-programs planish-search-draw
+	@ninja -C $(BUILD) -j $(JOBS) --quiet planish-emit-dump planish-graph-programs planish-search-draw planish-contraction-dump
 	@sh cmake/dist.sh $(BUILD) dist
 
 # Too long for CI. SOAK_TARGET=cuda for the GPUs.

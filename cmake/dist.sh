@@ -6,7 +6,7 @@ build=$1
 dist=$2
 rm -rf "$dist.tmp"
 mkdir -p "$dist.tmp/bin" "$dist.tmp/lib" "$dist.tmp/python" "$dist.tmp/tests"
-for program in planish-bin planish-runner planish-compiler planish-emit-dump planish-graph-programs planish-search-draw; do
+for program in planish-bin planish-runner planish-compiler planish-emit-dump planish-graph-programs planish-search-draw planish-contraction-dump; do
   cp "$build/bin/$program" "$dist.tmp/bin/"
   strip "$dist.tmp/bin/$program"
 done

@@ -34,7 +34,7 @@ if "$python" -c 'import triton' 2>/dev/null; then
   "$root/bin/planish-emit-dump" --small --triton --random 2 > "$scratch/triton.json"
   check "$here/tests/gpu/emit_check.py" "$scratch/triton.json" --jobs 8 --timeout 120
 fi
-# Products and convolutions on Hopper's tensor cores. Not in a dist folder, which has no program that prints them.
+# Products and convolutions on Hopper's tensor cores; in a checkout only once planish-contraction-dump is built.
 if [ -x "$root/bin/planish-contraction-dump" ] && "$python" -c 'import sys, torch; sys.exit(torch.cuda.get_device_capability() != (9, 0))'; then
   for set in "" --convolutions --transposed --pooled --attention; do
     "$root/bin/planish-contraction-dump" $set --seeds 2 --random 1 > "$scratch/contractions$set.json"

@@ -399,8 +399,7 @@ void Printer::store() {
   line("__syncwarp();");
   line(
       fmt::format("tc_store<8, {}, {}>({}batch, rows + h * 8, part * {} + part_, min(part * {} + {}, {}), lane, "
-                  "[&](int r, int c) {{ "
-                  "return exchange[r * {} + c]; }});",
+                  "TcExchange<{}>{{exchange}});",
                   layout_.exchange, whole ? "true" : "false", epilogue_.arguments, layout_.columns, layout_.columns,
                   layout_.columns, columns, layout_.exchange_pitch()));
   close();

@@ -347,7 +347,6 @@ class ContractionLaunches {
   contraction::Attachment end(const contraction::Epilogue& epilogue) const {
     contraction::Attachment out;
     out.scaled = scaled_;
-    out.crowded = epilogue.crowded;
     out.images = contraction::noted_images(product_);
     out.prelude = contraction::place_prelude() + epilogue.text;
     out.parameters = (scaled_ ? contraction::exponent_parameters(plan_) : "") + epilogue.parameters;

@@ -27,6 +27,23 @@ constexpr std::string_view share_text =
 
 constexpr std::int64_t rows_at_once = 8;  ///< of a call, or one (see Attachment)
 
+/// Stores a run of neighbours at an address that is aligned to all of it.
+constexpr std::string_view put_text = R"(template <bool streaming, typename Word>
+TC_FN void tc_put_word(void* to, Word word) {
+  if (streaming) __stcs((Word*)to, word);
+  else *(Word*)to = word;
+}
+template <bool streaming> TC_FN void tc_put(float* to, const float (&v)[4]) {
+  tc_put_word<streaming>(to, make_float4(v[0], v[1], v[2], v[3]));
+}
+template <bool streaming> TC_FN void tc_put(float* to, const float (&v)[2]) {
+  tc_put_word<streaming>(to, make_float2(v[0], v[1]));
+}
+template <bool streaming> TC_FN void tc_put(unsigned short* to, const unsigned short (&v)[2]) {
+  tc_put_word<streaming>(to, (unsigned)v[0] | (unsigned)v[1] << 16);
+}
+)";
+
 /// Prints `tc_store`. Names in the text: `r` and `j` a row and a column of the call, `at` the result's column, `ok`
 /// whether there is such a result. Nothing jumps between elements, so that loads and stores of many are under way.
 class StorePrinter {
@@ -57,7 +74,7 @@ class StorePrinter {
       if (!loads_.empty() || form.weave) weave_ = woven();
       if (run_along_rows()) weave_ = rows_at_once;
     }
-    paired_ = may_pair();
+    beside_ = neighbours();
   }
 
   bool may_choose_to_weave() const { return !slides(Operand::a) && loads_.empty() && woven() > 1; }
@@ -65,23 +82,24 @@ class StorePrinter {
   Epilogue print() {
     Epilogue epilogue = epilogue_of(writer_, kernel_, roots_);
     if (apart_ && !loads_.empty()) writer_.line(share_text);
+    if (beside_ > 1) writer_.out += std::string(neighbours_text()) + std::string(put_text);
     open_store(writer_, epilogue);
     writer_.decode("batch", c_.batch);
     if (weave_ > 1)
       writer_.line(fmt::format("constexpr int weave = rows % {0} == 0 && columns % 32 == 0 ? {0} : 1;", weave_));
     writer_.line(weave_ > 1 ? "constexpr int step = 32 / weave;" : "constexpr int weave = 1, step = 32;");
     writer_.fold = "folded";
-    if (paired_) {
-      writer_.open("if constexpr (columns > 1) {");
-      in_pairs();
+    if (beside_ > 1) {
+      // Short rows have more threads than such runs.
+      writer_.open(fmt::format("if constexpr (columns >= {}) {{", is_half(kernel_.outputs.front().dtype) ? 2 : 64));
+      in_runs();
       writer_.close();
       writer_.open("else {");
     }
     loads_.empty() ? one_by_one() : in_batches();
-    if (paired_) writer_.close();
+    if (beside_ > 1) writer_.close();
     writer_.close();
     epilogue.text = std::move(writer_.out);
-    epilogue.crowded = apart_;
     return epilogue;
   }
 
@@ -114,21 +132,32 @@ class StorePrinter {
            kernel_.space.extent(v) % rows_at_once == 0;
   }
 
-  /// Results of 16 bits whose neighbours, from even columns on, are 32 aligned bits of each output, and are results
-  /// both or neither. Residuals are read one by one, and so are these then stored.
-  bool may_pair() const {
-    if (apart_ || !loads_.empty() || weave_ > 1 || c_.n.empty()) return false;
+  /// How many neighbours a thread may store at once: from columns on that are multiples of as many they are aligned
+  /// words of up to 16 bytes of each output, and are results all or none. Residuals are read one by one, and so are
+  /// these then stored.
+  std::int64_t neighbours() const {
+    if (apart_ || !loads_.empty() || weave_ > 1 || c_.n.empty()) return 1;
+    const std::int64_t most = is_half(kernel_.outputs.front().dtype) ? 2 : 4;
+    for (std::int64_t count = most; count > 1; count /= 2) {
+      if (are_neighbours(count)) return count;
+    }
+    return 1;
+  }
+
+  bool are_neighbours(std::int64_t count) const {
     const int v = c_.n.back();
-    if (kernel_.space.extent(v) % 2 != 0) return false;
+    if (kernel_.space.extent(v) % count != 0) return false;
     if (slides(Operand::b)) {
       const Slide& last = sliding_->slides.back();
-      if (last.row != v || last.rows % 2 != 0 || last.places % 2 != 0) return false;
+      if (last.row != v || last.rows % count != 0 || last.places % count != 0) return false;
     }
+    const DType first = kernel_.outputs.front().dtype;
+    if (!is_half(first) && first != DType::f32) return false;
     return std::ranges::all_of(kernel_.outputs, [&](const Output& output) {
-      const printing::Lanes lanes{printing::Lanes::Mode::along, 2, v, {}, {}};
+      const printing::Lanes lanes{printing::Lanes::Mode::along, static_cast<int>(count), v, {}, {}};
       const auto access = printing::classify(output.index, output.where, output.dtype, kernel_.space, lanes);
-      return is_half(output.dtype) && output.where.empty() && access.kind == printing::Access::Kind::vector &&
-             access.unit == 2;
+      return is_half(output.dtype) == is_half(first) && size_of(output.dtype) == size_of(first) &&
+             output.where.empty() && access.kind == printing::Access::Kind::vector && access.unit == count;
     });
   }
 
@@ -263,37 +292,43 @@ class StorePrinter {
     writer_.close();
   }
 
-  /// Each thread has neighbours, which it stores at once.
-  void in_pairs() {
-    loop(is_short() ? "2" : "1", "int r = 0; r < rows; ++r");
+  /// Each thread has neighbours, which it stores at once: as many as there may be, or two where a row is too short for
+  /// all threads to have so many.
+  void in_runs() {
+    const std::string_view of = is_half(kernel_.outputs.front().dtype) ? "unsigned short" : "float";
+    writer_.line(beside_ == 4 ? "constexpr int beside = columns >= 96 ? 4 : 2;"
+                              : fmt::format("constexpr int beside = {};", beside_));
+    loop(is_short() ? "4" : "1", "int r = 0; r < rows; ++r");
     row();
     writer_.these(shared_);
-    loop("", "int j = 0; j < columns; j += 64");
-    writer_.line("const bool inside = columns % 64 == 0 || j + lane * 2 < columns;");
-    writer_.line("bool ok = inside;");
+    loop("", "int j = 0; j < columns; j += 32 * beside");
+    writer_.line("const bool inside = columns % (32 * beside) == 0 || j + lane * beside < columns;");
+    writer_.line("const int at = x + j + lane * beside;");
+    const std::string there = decode("at", c_.n, Operand::b);
+    writer_.line(fmt::format("const bool ok = inside & (at < end){};", there.empty() ? "" : " & " + there));
+    writer_.line("float sum[beside];");
+    writer_.line("tc_neighbours(sums, r, inside ? j + lane * beside : 0, sum);");
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
-      writer_.line(fmt::format("unsigned both{} = 0;", o));
-      writer_.line(fmt::format("{} place{} = 0;", writer_.coordinate(), o));
+      writer_.line(fmt::format("{} got{}[beside];", of, o));
+      writer_.line(fmt::format("auto* const to{0} = out{0} + ({1});", o, writer_.place_of(kernel_.outputs[o].index)));
     }
-    for (const int side : {0, 1}) {
-      writer_.open("{");
-      writer_.line(fmt::format("const int at = x + j + lane * 2 + {};", side));
-      const std::string there = decode("at", c_.n, Operand::b);
-      if (side == 0) writer_.line(fmt::format("ok = ok & (at < end){};", there.empty() ? "" : " & " + there));
-      writer_.line(fmt::format("const float folded = sums(r, inside ? j + lane * 2 + {} : 0);", side));
-      compute("");
-      for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
-        const Output& output = kernel_.outputs[o];
-        const DType from = kernel_.nodes[static_cast<std::size_t>(output.node)].dtype;
-        writer_.line(fmt::format("both{} |= (unsigned){} << {};", o,
-                                 printing::store_form(writer_.name(output.node), from, output.dtype), side * 16));
-        if (side == 0) writer_.line(fmt::format("place{} = {};", o, writer_.place_of(output.index)));
-      }
-      writer_.close();
+    const int last = c_.n.back();
+    writer_.line(fmt::format("const {} first = d{};", writer_.coordinate(), last));
+    loop("", "int i = 0; i < beside; ++i");
+    writer_.line(fmt::format("const {} d{} = first + i;", writer_.coordinate(), last));
+    writer_.line("const float folded = sum[i];");
+    compute("");
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
+      const Output& output = kernel_.outputs[o];
+      const DType from = kernel_.nodes[static_cast<std::size_t>(output.node)].dtype;
+      writer_.line(
+          fmt::format("got{}[i] = {};", o, printing::store_form(writer_.name(output.node), from, output.dtype)));
     }
+    writer_.close();
+    writer_.open("if (ok) {");
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
-      writer_.line(writer_.streaming ? fmt::format("if (ok) __stcs((unsigned*)(out{0} + place{0}), both{0});", o)
-                                     : fmt::format("if (ok) *(unsigned*)(out{0} + place{0}) = both{0};", o));
+      writer_.line(fmt::format("tc_put<{}>(to{}, got{});", writer_.streaming, o, o));
+    writer_.close();
     writer_.close();
     writer_.close();
   }
@@ -330,7 +365,7 @@ class StorePrinter {
   std::int64_t phases_ = 1;  ///< settings of the last variables of rows that each call has
   std::size_t phase_variables_ = 0;
   std::int64_t weave_ = 1;
-  bool paired_ = false;
+  std::int64_t beside_ = 1;  ///< neighbours that a thread may store at once
 };
 
 }  // namespace
@@ -358,6 +393,14 @@ Epilogue epilogue_of(PlaceWriter& writer, const Kernel& kernel, std::span<const 
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o) epilogue.arguments += fmt::format("out{}, ", o);
   writer.line("template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }");
   return epilogue;
+}
+
+std::string_view neighbours_text() {
+  return R"(template <int count, typename Sums> TC_FN void tc_neighbours(const Sums& sums, int r, int c, float (&v)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) v[i] = sums(r, c + i);
+}
+)";
 }
 
 void open_store(PlaceWriter& writer, const Epilogue& epilogue) {

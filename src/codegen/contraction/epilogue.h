@@ -18,13 +18,15 @@ struct Epilogue {
   std::string parameters;   ///< "const float* __restrict__ in2, float* __restrict__ out0": of a kernel that calls it
   std::string arguments;    ///< "in2, out0, "
   std::vector<int> inputs;  ///< which inputs these are, in order; then come all outputs
-  bool crowded = false;     ///< see Attachment
 };
 /// One without its text, of a kernel whose outputs need `roots`, and what comes before its function.
 Epilogue epilogue_of(PlaceWriter& writer, const Kernel& kernel, std::span<const int> roots);
 /// Coordinates of a position of what slides, from the expression `linear`; the condition under which it is not one of
 /// those behind the last of a dim, empty where there are none.
 std::string print_position(PlaceWriter& writer, const Sliding& sliding, std::string_view linear);
+/// Text of `tc_neighbours(sums, r, c, v)`: the sums of columns c, c + 1, …, as many as `v` has, one by one. What holds
+/// them beside each other has one of its own (TcExchange in machine_text()).
+std::string_view neighbours_text();
 /// The head of its function, whose body the writer is in then.
 void open_store(PlaceWriter& writer, const Epilogue& epilogue);
 

@@ -53,12 +53,22 @@ TC_FN TcFactors tc_factors(int e) {
   const int half = e >> 1;
   return {__int_as_float((127 + half) << 23), __int_as_float((127 + e - half) << 23)};
 }
-TC_FN TcFactors tc_choose(bool first, TcFactors a, TcFactors b) {
-  return {first ? a.one : b.one, first ? a.other : b.other};
-}
 TC_FN float tc_scale(float v, int e) {
   const TcFactors f = tc_factors(e);
   return v * f.one * f.other;
+}
+// A warp's results in shared memory.
+template <int pitch> struct TcExchange {
+  const float* at;
+  __device__ __forceinline__ float operator()(int r, int c) const { return at[r * pitch + c]; }
+};
+template <int pitch> TC_FN void tc_neighbours(const TcExchange<pitch>& sums, int r, int c, float (&v)[4]) {
+  const float4 all = *(const float4*)(sums.at + r * pitch + c);
+  v[0] = all.x, v[1] = all.y, v[2] = all.z, v[3] = all.w;
+}
+template <int pitch> TC_FN void tc_neighbours(const TcExchange<pitch>& sums, int r, int c, float (&v)[2]) {
+  const float2 both = *(const float2*)(sums.at + r * pitch + c);
+  v[0] = both.x, v[1] = both.y;
 }
 )";
 }

@@ -1,6 +1,7 @@
 #include "codegen/contraction/main_loop.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "codegen/contraction/direct.h"
 #include "codegen/contraction/exponents.h"
@@ -95,10 +96,12 @@ class Printer {
   void pass();
   void multiplier();
   void stage(int turn, int turns);
-  void split_steps(bool fresh, bool first, bool last);
+  void split_steps(bool first, bool last);
   void add_up();
+  /// Whether an accumulator that is a tile's holds anything before a turn's first stage.
+  std::string later() const { return adds_up(problem_, plan_) || !promotes(plan_) ? "k > 0" : "0"; }
   void doubt();
-  void steps(int accumulator, bool fresh);
+  void steps(int accumulator, const std::string& keep);
   void release(const std::string& condition);
   bool lifts() const { return attachment_.scaled && lift_bytes(problem_, plan_) > 0; }
   void lift_columns();
@@ -107,6 +110,11 @@ class Printer {
   std::string exponent(Operand operand, const std::string& row) const;
   bool two_images() const;
   void ahead_of_store();
+  bool may_be_plain() const;
+  std::string across() const;
+  void ask_whether_plain();
+  void exchange_part(const std::string& before, const std::function<std::string(const std::string&, int)>& of);
+  void exchange_any();
   void store();
 
   const Problem& problem_;
@@ -597,8 +605,9 @@ void Printer::slide() {
   line("}");
 }
 
-void Printer::steps(int accumulator, bool fresh) {
-  bool keep = !fresh;
+/// The stage's products into an accumulator, which holds something before where `keep`, an expression.
+void Printer::steps(int accumulator, const std::string& keep) {
+  std::string kept = keep;
   for (const Step& each : steps_of(plan_)) {
     if (each.accumulator != accumulator) continue;
     const Descriptor a = descriptor_of(problem_, plan_, Operand::a, each.a_part, 0, each.k);
@@ -607,9 +616,9 @@ void Printer::steps(int accumulator, bool fresh) {
       const std::string name = problem_.runs() > 1 ? "tc_product<" + number(run) + ">" : "tc_product";
       line(name + "(" + std::string(accumulator == 0 ? "high" : "small") + ", " + std::to_string(encode(a)) +
            "ull + at_a + " + number(a.start / 16) + ", " + std::to_string(encode(b)) + "ull + at + " +
-           number(b.start / 16) + ", " + (keep ? "1" : "0") + ");");
+           number(b.start / 16) + ", " + kept + ");");
+      if (run + 1 == problem_.runs()) kept = "1";
     }
-    keep = true;
   }
 }
 
@@ -621,7 +630,7 @@ void Printer::release(const std::string& condition) {
 
 /// The products of a stage whose first operand the threads split: of 16 k at a time, whose registers are free once the
 /// products before the last are done.
-void Printer::split_steps(bool fresh, bool first, bool last) {
+void Printer::split_steps(bool first, bool last) {
   line("const u32 mine = own + stage * " + number(stage_step(problem_, plan_)) + ";");
   const auto second = [&](int k, int part) {
     const Descriptor b = descriptor_of(problem_, plan_, Operand::b, part, 0, k);
@@ -632,10 +641,10 @@ void Printer::split_steps(bool fresh, bool first, bool last) {
     line("tc_part_rows(hi" + set + ", lo" + set + ", top, " + (k % 32 == 0 ? "mine" : "(mine ^ 16)") + " + " +
          number(k / 32 * plan_.bm * 128) + ");");
     line("tc_begin();");
-    line("tc_product(high, hi" + set + ", " + second(k, 0) + ", " + (fresh && k == 0 ? "0" : "1") + ");");
+    line("tc_product(high, hi" + set + ", " + second(k, 0) + ", " + (first && k == 0 ? "0" : "1") + ");");
     const bool ends = last && k + 16 == plan_.bk;
     if (ends) line("tc_commit();");
-    line("tc_product(small, hi" + set + ", " + second(k, 1) + ", 1);");
+    line("tc_product(small, hi" + set + ", " + second(k, 1) + ", " + (first && k == 0 ? later() : "1") + ");");
     line("tc_product(small, lo" + set + ", " + second(k, 0) + ", 1);");
     line("tc_commit();");
     // All but what was asked for last is done: so is the stage before.
@@ -647,6 +656,7 @@ void Printer::split_steps(bool fresh, bool first, bool last) {
 
 void Printer::add_up() {
   line("tc_hold(high);");
+  if (!adds_up(problem_, plan_)) return;
   line("#pragma unroll");
   line("for (int i = 0; i < " + number(accumulator_registers(plan_)) + "; ++i) sum[i] += high[i];");
 }
@@ -667,7 +677,7 @@ void Printer::stage(int turn, int turns) {
   const std::string stage_at = "(u64)((base + stage * " + number(stage_step(problem_, plan_)) + ") >> 4)";
   line("const u64 at = " + (stationary ? "(u64)(" + slice("k + " + number(turn)) + " >> 4)" : stage_at) + ";");
   if (splits_in_registers(plan_)) {
-    split_steps(first, first, last);
+    split_steps(first, last);
     advance();
     line("}");
     return;
@@ -677,14 +687,14 @@ void Printer::stage(int turn, int turns) {
   line("const u64 at_a = " + (stationary ? stage_at : std::string("at")) +
        (plan_.turns != 0 ? "" : " + (group - 1) * " + number(apart / 16)) + ";");
   line("tc_begin();");
-  steps(0, promotes(plan_) && first);
+  steps(0, !first ? "1" : promotes(plan_) ? "0" : later());
   line("tc_commit();");
   // All but what was asked for last is done: so is the stage before.
   line("tc_finish<1>();");
   release(first ? "k > 0 && " : "");
   if (promotes(plan_)) {
     line("tc_begin();");
-    steps(1, false);
+    steps(1, first ? later() : "1");
     line("tc_commit();");
     if (last) {
       line("tc_finish<1>();");
@@ -720,74 +730,115 @@ void Printer::ahead_of_store() {
   line("const int before = " + exponent(Operand::b, "column") + ", behind = " + exponent(Operand::b, "border") + ";");
 }
 
+/// Whether a warp asks if its rows and the tile's images have moderate exponents and all sums are finite, so that one
+/// factor does for a row's results.
+bool Printer::may_be_plain() const {
+  return attachment_.scaled && !lifts() && (problem_.has_runs() || two_images() || reads_strips(plan_));
+}
+
+/// The power of two of a tile's columns, where it has one; the first image's where it reaches into two.
+std::string Printer::across() const {
+  return reads_strips(plan_) ? exponent(Operand::b, "") : std::string("before");
+}
+
+void Printer::ask_whether_plain() {
+  const auto moderate_up = [&](const std::string& up) {
+    return "(abs(" + up + " + " + across() + ") <= " + number(moderate) + ")";
+  };
+  std::string all = moderate_up("up0") + " & " + moderate_up("up1");
+  if (two_images()) all += " & (column + " + number(plan_.bn) + " <= border)";
+  if (promotes(plan_)) {
+    // 0 · x is NaN where x is not finite; several sums, which do not wait for each other.
+    line("float odd[4] = {0.0f, 0.0f, 0.0f, 0.0f};");
+    line("#pragma unroll");
+    line("for (int i = 0; i < " + number(accumulator_registers(plan_)) +
+         "; ++i) odd[i % 4] = fmaf(small[i], 0.0f, odd[i % 4]);");
+    all += " & (odd[0] + odd[1] + odd[2] + odd[3] == 0.0f)";
+  }
+  line("const bool plain = __all_sync(~0u, " + all + ");");
+  for (const std::string half : {"0", "1"})
+    line("const float factor" + half + " = __int_as_float((int)(127u + up" + half + " + " + across() + ") << 23);");
+}
+
+/// A part's results of half a warp's rows into shared memory, by these expressions of a register's number, behind the
+/// lines `before`.
+void Printer::exchange_part(const std::string& before, const std::function<std::string(const std::string&, int)>& of) {
+  const std::string width = number(plan_.exchange), all = number(plan_.bn);
+  line("#pragma unroll");
+  line("for (int j = part; j < min(part + " + width + ", " + all + "); j += 8) {");
+  if (!before.empty()) line(before);
+  line("const float left = " + of("j / 2 + h * 2", 0) + ";");
+  line("const float right = " + of("j / 2 + h * 2 + 1", 1) + ";");
+  line("*(float2*)(mine + j - part) = make_float2(left, right);");
+  line("}");
+}
+
+/// Results of rows and columns of any exponents.
+void Printer::exchange_any() {
+  const std::string x = "column + j + lane % 4 * 2";
+  if (lifts()) {
+    exchange_part("const int2 by = far ? make_int2(127 << 23, 127 << 23) : *(const int2*)(lift + j + lane % 4 * 2);",
+                  [&](const std::string& i, int side) {
+                    return "(" + raw(i) + ") * __int_as_float(" + (side == 0 ? "by.x" : "by.y") +
+                           " + (h == 0 ? row0 : row1))";
+                  });
+    return;
+  }
+  if (!attachment_.scaled) {
+    exchange_part("", [&](const std::string& i, int) { return raw(i); });
+    return;
+  }
+  if (problem_.has_runs() || two_images() || reads_strips(plan_)) {
+    const std::string behind = two_images() ? "(" + x + " < border ? before : behind)" : across();
+    exchange_part("const TcFactors factors = tc_factors((h == 0 ? up0 : up1) + " + behind + ");",
+                  [&](const std::string& i, int) { return "(" + raw(i) + ") * factors.one * factors.other"; });
+    return;
+  }
+  exchange_part("", [&](const std::string& i, int side) {
+    const std::string place = side == 0 ? x : x + " + 1";
+    return "tc_scale(" + raw(i) + ", (h == 0 ? up0 : up1) + " + exponent(Operand::b, place) + ")";
+  });
+}
+
 /// What the accumulators hold, multiplied back, goes through shared memory: threads that are neighbours store
 /// neighbours.
 void Printer::store() {
   const bool whole_m = extents_.rows_a == problem_.m;
   const bool whole_n = extents_.rows_b == problem_.n;
   const bool sliced = problem_.batches * plan_.split_k > 1;
+  const std::string pitch = number(exchange_pitch(plan_));
   line("float* const exchange = (float*)(pl_smem + (base - tc_shared(pl_smem)) + " +
        number(exchange_offset(problem_, plan_)) + ") + ((group - 1) * 4 + warp) * " + number(exchange_floats(plan_)) +
        ";");
-  line("float* const mine = exchange + lane / 4 * " + number(exchange_pitch(plan_)) + " + lane % 4 * 2;");
-  const bool runs = problem_.has_runs(), near = two_images(), held = near && !attachment_.crowded;
-  const bool by_row = attachment_.scaled && reads_strips(plan_);
-  if (by_row) {
-    line("const TcFactors before0 = tc_factors(up0 + " + exponent(Operand::b, "") + "), before1 = tc_factors(up1 + " +
-         exponent(Operand::b, "") + ");");
-  } else if (attachment_.scaled && runs) {
-    line("const int across0 = before, across1 = before;");
-  }
+  line("float* const mine = exchange + lane / 4 * " + pitch + " + lane % 4 * 2;");
   if (lifts()) lift_far();
-  if (held) {
-    for (const std::string half : {"0", "1"}) {
-      line("const TcFactors before" + half + " = tc_factors(up" + half + " + before), behind" + half +
-           " = tc_factors(up" + half + " + behind);");
-    }
-  }
+  if (may_be_plain()) ask_whether_plain();
   const std::string width = number(plan_.exchange), all = number(plan_.bn);
   line("#pragma unroll");
   line("for (int part = 0; part < " + all + "; part += " + width + ") {");
   line("#pragma unroll");
   line("for (int h = 0; h < 2; ++h) {");
   line("__syncwarp();");
-  line("#pragma unroll");
-  line("for (int j = part; j < min(part + " + width + ", " + all + "); j += 8) {");
-  if (by_row) {
-    line("const TcFactors factors = h == 0 ? before0 : before1;");
-  } else if (attachment_.scaled && !runs) {
-    const std::string x = "column + j + lane % 4 * 2";
-    const std::string before = x + " < border";
-    line(lifts() ? "const int2 by = far ? make_int2(127 << 23, 127 << 23) : *(const int2*)(lift + j + lane % 4 * 2);"
-         : held  ? "const TcFactors factors = tc_choose(" + before +
-                      ", h == 0 ? before0 : before1, h == 0 ? behind0 : behind1);"
-         : near ? "const int across0 = " + before + " ? before : behind, across1 = across0;"
-                : "const int across0 = " + exponent(Operand::b, x) + ", across1 = " + exponent(Operand::b, x + " + 1") +
-                      ";");
+  if (may_be_plain()) {
+    line("if (plain) {");
+    exchange_part("const float factor = h == 0 ? factor0 : factor1;", [&](const std::string& i, int) {
+      if (!promotes(plan_)) return "high[" + i + "] * factor";
+      return "fmaf(small[" + i + "], factor * 0x1p-11f, sum[" + i + "] * factor)";
+    });
+    line("} else {");
   }
-  const auto value = [&](const std::string& i, const std::string& across) {
-    const std::string sum = raw(i);
-    if (lifts()) {
-      const std::string bits = std::string("by.") + (across == "across0" ? "x" : "y");
-      return "(" + sum + ") * __int_as_float(" + bits + " + (h == 0 ? row0 : row1))";
-    }
-    if (held || by_row) return "(" + sum + ") * factors.one * factors.other";
-    return attachment_.scaled ? "tc_scale(" + sum + ", (h == 0 ? up0 : up1) + " + across + ")" : sum;
-  };
-  line("const float left = " + value("j / 2 + h * 2", "across0") + ";");
-  line("const float right = " + value("j / 2 + h * 2 + 1", "across1") + ";");
-  line("*(float2*)(mine + j - part) = make_float2(left, right);");
-  line("}");
+  exchange_any();
+  if (may_be_plain()) line("}");
   line("__syncwarp();");
   // Columns of this part, and the first that is not there.
   const std::int64_t last = std::min<std::int64_t>(plan_.exchange, plan_.bn);
   const bool even = plan_.bn % plan_.exchange == 0 || plan_.exchange > plan_.bn;
-  const std::string end =
-      runs || (whole_n && even && last % 32 == 0) ? "" : "min(column + " + all + ", " + number(problem_.n) + ")";
+  const std::string end = problem_.has_runs() || (whole_n && even && last % 32 == 0)
+                              ? ""
+                              : "min(column + " + all + ", " + number(problem_.n) + ")";
   line("tc_store<8, " + number((last + 31) / 32 * 32) + ", " + (whole_m ? "true" : "false") + ">(" +
        attachment_.arguments + (sliced ? "slice" : "0") + ", m + h * 8, column + part, " +
-       (end.empty() ? "0x7fffffff" : end) + ", lane, [&](int r, int c) { return exchange[r * " +
-       number(exchange_pitch(plan_)) + " + c]; });");
+       (end.empty() ? "0x7fffffff" : end) + ", lane, TcExchange<" + pitch + ">{exchange});");
   line("}");
   line("}");
 }
@@ -824,10 +875,14 @@ void Printer::multiplier() {
     line("turn ^= 1;");
   }
   line("float high[" + number(registers) + "];");
-  if (promotes(plan_)) line("float small[" + number(registers) + "], sum[" + number(registers) + "];");
-  line("#pragma unroll");
-  line("for (int i = 0; i < " + number(registers) + "; ++i) " +
-       (promotes(plan_) ? "small[i] = sum[i] = 0.0f;" : "high[i] = 0.0f;"));
+  if (promotes(plan_)) line("float small[" + number(registers) + "];");
+  if (adds_up(problem_, plan_)) {
+    line("float sum[" + number(registers) + "];");
+    line("#pragma unroll");
+    line("for (int i = 0; i < " + number(registers) + "; ++i) sum[i] = 0.0f;");
+  } else if (promotes(plan_)) {
+    line("float (&sum)[" + number(registers) + "] = high;");
+  }
   const int turns = promotes(plan_) ? plan_.promote_k / plan_.bk : 1;
   line("#pragma unroll 1");
   line("for (int k = 0; k < " + number(depth_) + "; k += " + number(turns) + ") {");

@@ -12,14 +12,14 @@ struct Attachment {
   std::string parameters;  ///< of the kernel, behind its operands
   /// Of a function `tc_store<rows, columns, all>`, in front of (slice, row, column, end, lane, sums): a warp stores C
   /// at row + r and column + c, r < rows, c < columns, where that column is below `end`; `sums(r, c)` is what was added
-  /// up there, the rows are inside C where `all`. `lane` is the caller's in its warp; 0 does all of one element. A
+  /// up there (and tc_neighbours(sums, r, c, v) gives several from a c that is a multiple of as many, see
+  /// epilogue.h), the rows are inside C where `all`. `lane` is the caller's in its warp; 0 does all of one element. A
   /// slice is a product, or where k is split a part of one (product · split_k + part).
   std::string arguments;
   /// Rows of the operands were multiplied by powers of two, whose exponents the parameters `ea` and `eb` hold: results
   /// are multiplied back. Not where k is split.
   bool scaled = false;
   std::int64_t images = 0;  ///< of an operand whose strips are read
-  bool crowded = false;     ///< `tc_store` fills the registers that accumulators leave: nothing is held across it
 };
 
 /// The attachment that writes C in fp32, row-major (m × n, slice by slice), through the parameter `c`.

@@ -304,6 +304,10 @@ int consumer_registers(const TilePlan& plan) {
   return std::min((each * threads(plan) - feeder_registers(plan) * 128) / (plan.consumers * 128) / 8 * 8, 240);
 }
 
+bool adds_up(const Problem& problem, const TilePlan& plan) {
+  return promotes(plan) && extents_of(problem, plan).depth / plan.split_k > plan.promote_k;
+}
+
 int accumulator_registers(const TilePlan& plan) {
   return plan.bn / 2;
 }
@@ -462,7 +466,7 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
       return bad("bn is a multiple of the window");
     if (plan.exchange < plan.bn) return bad("a tile's columns are folded from one exchange");
   }
-  const int sums = accumulator_registers(plan) * (accumulators(plan) + (promotes(plan) ? 1 : 0));
+  const int sums = accumulator_registers(plan) * (accumulators(plan) + (adds_up(problem, plan) ? 1 : 0));
   const int room =
       consumer_registers(plan) - (plan.consumers >= 3 ? 48 : 40);  // the rest is for addresses and epilogues
   if (sums > room) {

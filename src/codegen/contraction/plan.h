@@ -223,8 +223,10 @@ int lift_offset(const Problem& problem, const TilePlan& plan);
 /// Dynamic shared memory of a block, barriers and alignment included.
 int shared_bytes(const Problem& problem, const TilePlan& plan);
 int threads(const TilePlan& plan);
-int feeder_registers(const TilePlan& plan);       ///< a thread, of the 64 Ki that blocks share
-int consumer_registers(const TilePlan& plan);     ///< the same, of who multiplies
+int feeder_registers(const TilePlan& plan);    ///< a thread, of the 64 Ki that blocks share
+int consumer_registers(const TilePlan& plan);  ///< the same, of who multiplies
+/// Whether sums leave the tensor core more than once a tile, so that they are added up in registers of their own.
+bool adds_up(const Problem& problem, const TilePlan& plan);
 int accumulator_registers(const TilePlan& plan);  ///< fp32 registers of one set, a thread
 int part_offset(const Problem& problem, const TilePlan& plan, Operand operand, int part);  ///< in a stage, bytes
 

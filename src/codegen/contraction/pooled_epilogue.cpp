@@ -49,6 +49,7 @@ class PoolPrinter {
 
   Epilogue print() {
     Epilogue epilogue = epilogue_of(writer_, kernel_, roots_);
+    if (reads_at_once()) writer_.out += neighbours_text();
     open_store(writer_, epilogue);
     writer_.decode("batch", product_.c.batch);
     if (product_.sliding) line_of_tile();
@@ -116,11 +117,16 @@ class PoolPrinter {
                              printing::neutral(fold_.kind, fold_.accumulate)));
     writer_.line("#pragma unroll");
     writer_.open(fmt::format("for (int w = 0; w < {}; ++w) {{", folding_.runs.size()));
+    const std::string first = fmt::format("w * {} + p * {}", run_columns(product_.problem, plan_), folding_.window);
+    if (reads_at_once()) {
+      writer_.line(fmt::format("float row_of_window[{}];", folding_.window));
+      writer_.line(fmt::format("tc_neighbours(sums, r, {}, row_of_window);", first));
+    }
     writer_.line("#pragma unroll");
     writer_.open(fmt::format("for (int u = 0; u < {}; ++u) {{", folding_.window));
     coordinates("w", "u");
-    writer_.line(fmt::format("const float folded = sums(r, w * {} + p * {} + u);", run_columns(product_.problem, plan_),
-                             folding_.window));
+    writer_.line(fmt::format("const float folded = {};",
+                             reads_at_once() ? "row_of_window[u]" : fmt::format("sums(r, {} + u)", first)));
     writer_.these(within_);
     writer_.line(fmt::format("pooled = {};",
                              printing::combine(fold_.kind, fold_.accumulate, "pooled", writer_.name(fold_.arg))));
@@ -130,6 +136,12 @@ class PoolPrinter {
     coordinates("0", "0");
     writer_.these(behind_);
     writer_.stores();
+  }
+
+  /// Whether a row of a window is an aligned word of shared memory.
+  bool reads_at_once() const {
+    return (folding_.window == 2 || folding_.window == 4) &&
+           run_columns(product_.problem, plan_) % folding_.window == 0;
   }
 
   bool reads_in_windows() const {
