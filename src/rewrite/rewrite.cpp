@@ -13,6 +13,7 @@ const std::vector<Rule>& rules() {
                                      {"sum_through_convolution", Numeric::reassociation, sum_through_convolution},
                                      {"product_through_product", Numeric::reassociation, product_through_product},
                                      {"pool_before_convolution", Numeric::reassociation, pool_before_convolution},
+                                     {"extremum_before_monotone", Numeric::reassociation, extremum_before_monotone},
                                      {"affine_into_weights", Numeric::reassociation, affine_into_weights, true}};
   return all;
 }

@@ -261,6 +261,7 @@ struct Convolved {
   std::int64_t groups = 1;
   DType dtype = DType::f32;
   bool keepdim = true, read_again = false, bias = true, parameter = true;
+  double factor = 0.75;
   const char* between = nullptr;  ///< an operator without numbers
   const char* fold = "mean.dim";
 
@@ -277,7 +278,7 @@ struct Convolved {
     const std::string op =
         (transposed ? "conv_transpose" : "conv") + dims + "d." + (transposed && x.size() > 3 ? "input" : "default");
     const int y = g.node(op, args, out, dtype);
-    int last = g.node("mul.Tensor", {V("self", y), F("other", 0.75)}, out, dtype);
+    int last = g.node("mul.Tensor", {V("self", y), F("other", factor)}, out, dtype);
     if (between != nullptr) last = g.node(between, {V("self", last)}, out, dtype);
     Shape less;
     for (std::size_t d = 0; d < out.size(); ++d) {
@@ -422,6 +423,7 @@ TEST_CASE("a sum over places stays where a condition is missing") {
   }
   SUBCASE("it is a maximum") {
     c.fold = "amax.default";
+    c.factor = -0.75;
   }
   SUBCASE("there are groups") {
     c.x = {2, 6, 6, 7};

@@ -122,14 +122,16 @@ class Guesses {
     if (boxes == 0) out_ = in_turn(out_, own);
   }
 
-  /// Strips that are read where they lie, and packed ones, in turn.
+  /// Packed strips and ones that are read where they lie, in turn: which of them is faster differs from device to
+  /// device (docs/decisions/0098).
   void take_slides(std::int64_t passes, std::size_t most) {
     const std::size_t before = out_.size();
-    if (reads_) take(passes == 1 ? strip_tiles : sliding_split_tiles, passes, most / 2 + 1, 1);
-    const std::size_t strips = out_.size() - before;
-    take(passes == 1 ? sliding_tiles : sliding_split_tiles, passes, strips > 0 ? most / 2 + 1 : most);
+    take(passes == 1 ? sliding_tiles : sliding_split_tiles, passes, reads_ ? most / 2 + 1 : most);
+    const std::size_t packed = out_.size() - before;
+    if (!reads_) return;
+    take(passes == 1 ? strip_tiles : sliding_split_tiles, passes, most - most / 2 - 1, 1);
     const std::vector<Genome> both(out_.begin() + static_cast<std::ptrdiff_t>(before), out_.end());
-    std::ranges::copy(in_turn(both, strips), out_.begin() + static_cast<std::ptrdiff_t>(before));
+    std::ranges::copy(in_turn(both, packed), out_.begin() + static_cast<std::ptrdiff_t>(before));
   }
 
   /// Factors that are packed, or split on their way, or one in registers: the best of all, and some of each, as what

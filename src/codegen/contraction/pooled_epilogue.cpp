@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "codegen/contraction/place_writer.h"
@@ -22,6 +23,8 @@ class PoolPrinter {
         folding_(*product.problem.folding),
         fold_(kernel_.reductions[static_cast<std::size_t>(product.pool->reductions.front())]),
         windows_((product.sliding ? run_step(product.problem, plan) : plan.bn) / folding_.window),
+        rows_at_once_(
+            windows_ > 16 ? 1 : std::bit_floor(static_cast<std::uint64_t>(std::min<std::int64_t>(32 / windows_, 8)))),
         writer_(kernel_) {
     writer_.fast = fast;
     for (const Output& output : kernel_.outputs) after_.push_back(output.node);
@@ -54,13 +57,19 @@ class PoolPrinter {
     writer_.decode("batch", product_.c.batch);
     if (product_.sliding) line_of_tile();
     writer_.line(row_.size() + within_.size() + behind_.size() <= 12 ? "#pragma unroll 2" : "#pragma unroll 1");
-    writer_.open("for (int r = 0; r < rows; ++r) {");
-    writer_.line("const int row = y + r;");
-    writer_.line(fmt::format("if (!all && row >= {}) break;", product_.c.rows));
+    writer_.open(fmt::format("for (int first = 0; first < rows; first += {}) {{", rows_at_once_));
+    if (rows_at_once_ == 1) {
+      writer_.line("const int r = first, row = y + r;");
+      writer_.line(fmt::format("if (!all && row >= {}) break;", product_.c.rows));
+    } else {
+      // Lanes that are behind the last row read what the last one has, and store nothing.
+      writer_.line(fmt::format("const int r = first + lane / {} % {};", windows_, rows_at_once_));
+      writer_.line(fmt::format("const int row = all || y + r < {0} ? y + r : {0} - 1;", product_.c.rows));
+    }
     writer_.decode("row", product_.c.m);
     writer_.these(row_);
     writer_.line("#pragma unroll");
-    writer_.open(fmt::format("for (int i = 0; i < {}; i += 32) {{", windows_));
+    writer_.open(fmt::format("for (int i = 0; i < {}; i += 32) {{", windows_ * rows_at_once_));
     window();
     writer_.close();
     writer_.close();
@@ -107,8 +116,14 @@ class PoolPrinter {
 
   void window() {
     const bool slides = product_.sliding.has_value();
-    writer_.line(fmt::format("const bool inside = {} % 32 == 0 || i + lane < {};", windows_, windows_));
-    writer_.line("const int p = inside ? i + lane : 0;");
+    if (rows_at_once_ == 1) {
+      writer_.line(fmt::format("const bool inside = {0} % 32 == 0 || i + lane < {0};", windows_));
+      writer_.line("const int p = inside ? i + lane : 0;");
+    } else {
+      writer_.line(fmt::format("const bool inside = lane < {} && (all || y + r < {});", windows_ * rows_at_once_,
+                               product_.c.rows));
+      writer_.line(fmt::format("const int p = lane % {};", windows_));
+    }
     writer_.line(fmt::format("const int at = {} + p * {};", slides ? "along" : "x", folding_.window));
     writer_.line(fmt::format("const bool ok = inside && at < {};", slides ? folding_.length : product_.c.columns));
     // Behind the last window there is nothing that could be read.
@@ -154,7 +169,8 @@ class PoolPrinter {
   const Kernel& kernel_;
   const Folding& folding_;
   const Reduction& fold_;
-  const std::int64_t windows_;  ///< of a run
+  const std::int64_t windows_;       ///< of a run
+  const std::int64_t rows_at_once_;  ///< whose windows a warp's lanes share, where one row has few
   PlaceWriter writer_;
   std::vector<int> after_, roots_;
   std::vector<int> row_;     ///< nodes that a row's columns have in common
