@@ -13,6 +13,7 @@ namespace planish::codegen::contraction {
 namespace {
 
 constexpr int sharers = 4;  ///< lanes of a row
+constexpr int at_once = 4;  ///< columns that a lane reads as one word of shared memory
 
 /// Prints `tc_store`. Names in the text: `r` the lane's row of the call, `begin` the first column of a window in the
 /// tile, `c` a column of it, `ok` whether there is such a row and such a window. No lane leaves before the others: they
@@ -40,9 +41,12 @@ class FoldPrinter {
 
   Epilogue print() {
     Epilogue epilogue = epilogue_of(writer_, kernel_, roots_);
+    if (reads_words()) writer_.out += neighbours_text();
     open_store(writer_, epilogue);
     writer_.decode("batch", product_.c.batch);
-    writer_.line(fmt::format("const int r = lane / {0}, part = lane % {0};", sharers));
+    // Rows whose lanes read together lie two apart, which is half of the banks.
+    writer_.line(fmt::format("const int line = lane / {0}, part = lane % {0};", sharers));
+    writer_.line("const int r = (line & 4) | (line & 1) << 1 | (line >> 1 & 1);");
     row();
     const std::int64_t window = product_.problem.folding->window, windows = plan_.bn / window;
     writer_.line(windows > 1 ? "#pragma unroll 1" : "#pragma unroll");
@@ -69,6 +73,9 @@ class FoldPrinter {
  private:
   const Reduction& reduction(int fold) const { return kernel_.reductions[static_cast<std::size_t>(fold)]; }
   static std::string name_of(int fold) { return fmt::format("fold{}", fold); }
+
+  /// Whether windows are made of such words.
+  bool reads_words() const { return product_.problem.folding->window % at_once == 0; }
 
   /// Those that all of a row's columns have in common.
   void find_row_nodes() {
@@ -126,14 +133,26 @@ class FoldPrinter {
     writer_.line(fmt::format("{} {} = {};", printing::computing_type(fold.accumulate), name,
                              printing::neutral(fold.kind, fold.accumulate)));
     const auto nodes = own_nodes({fold.arg});
-    writer_.line(nodes.size() <= 12 ? "#pragma unroll 8" : "#pragma unroll 2");
-    writer_.open(fmt::format("for (int c = part; c < {}; c += {}) {{", window, sharers));
+    if (reads_words()) {
+      writer_.line(nodes.size() <= 12 ? "#pragma unroll 4" : "#pragma unroll 1");
+      writer_.open(
+          fmt::format("for (int word = part * {0}; word < {1}; word += {2}) {{", at_once, window, sharers * at_once));
+      writer_.line(fmt::format("float sum[{}];", at_once));
+      writer_.line("tc_neighbours(sums, r, begin + word, sum);");
+      writer_.line("#pragma unroll");
+      writer_.open(fmt::format("for (int i = 0; i < {}; ++i) {{", at_once));
+      writer_.line("const int c = word + i;");
+    } else {
+      writer_.line(nodes.size() <= 12 ? "#pragma unroll 8" : "#pragma unroll 2");
+      writer_.open(fmt::format("for (int c = part; c < {}; c += {}) {{", window, sharers));
+    }
     writer_.decode("x + begin + c", product_.c.n);
-    writer_.line("const float folded = sums(r, begin + c);");
+    writer_.line(reads_words() ? "const float folded = sum[i];" : "const float folded = sums(r, begin + c);");
     these(nodes, "ok");
     writer_.line(
         fmt::format("{} = {};", name, printing::combine(fold.kind, fold.accumulate, name, writer_.name(fold.arg))));
     writer_.close();
+    if (reads_words()) writer_.close();
     for (int apart = 1; apart < sharers; apart *= 2) {
       writer_.line(fmt::format("{} = {};", name,
                                printing::combine(fold.kind, fold.accumulate, name,
