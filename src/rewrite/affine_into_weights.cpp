@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <cmath>
 
+#include "rewrite/affine.h"
 #include "rewrite/products.h"
 #include "rewrite/rules.h"
 
@@ -12,18 +12,9 @@ constexpr std::int64_t least_results = 1 << 20;
 /// So many times the weights, which are read and written once more.
 constexpr std::int64_t least_of_weights = 4;
 
-/// One operation on every element of a channel.
-struct Piece {
-  enum class Kind : std::uint8_t { factor, quotient, summand, difference, norm } kind = Kind::factor;
-  double value = 0;                                      ///< where there is no operand
-  int operand = -1;                                      ///< one element a channel, or one for all
-  int mean = -1, variance = -1, weight = -1, bias = -1;  ///< of a norm
-  double eps = 0;
-};
-
 /// What lies between a product or convolution and the node at hand, and where its weights have the channels.
 struct Found {
-  std::vector<Piece> pieces;  ///< from the node to the product
+  std::vector<AffinePiece> pieces;  ///< from the node to the product
   const ir::GraphNode* product = nullptr;
   int made = -1;  ///< the product's value
   int w = -1, bias = -1;
@@ -33,75 +24,6 @@ struct Found {
 
 bool same_layout(const ir::Value& a, const ir::Value& b) {
   return a.dtype == b.dtype && a.shape == b.shape && a.strides == b.strides;
-}
-
-/// The parameter behind views of it.
-int parameter_behind(const Editor& editor, int id) {
-  while (true) {
-    const ir::GraphNode* node = editor.maker(id);
-    const bool view = node != nullptr && (node->op == "aten.view.default" || node->op == "aten.unsqueeze.default");
-    if (!view) return id;
-    id = tensor(*node, "self");
-  }
-}
-
-/// Whether it is the model's own and has one element a channel, or one for all.
-bool by_channel(const Editor& editor, int id, const ir::Value& results, std::size_t channel) {
-  const ir::Value& own = editor.value(id);
-  if (!editor.is_parameter(parameter_behind(editor, id)) || own.dtype != results.dtype) return false;
-  if (own.shape.size() > results.shape.size()) return false;
-  const std::size_t ahead = results.shape.size() - own.shape.size();
-  for (std::size_t d = 0; d < own.shape.size(); ++d) {
-    if (own.shape[d] != 1 && (d + ahead != channel || own.shape[d] != results.shape[channel])) return false;
-  }
-  return true;
-}
-
-/// The operation of a node on its data, which `data` becomes.
-std::optional<Piece> piece(const Editor& editor, const ir::GraphNode& node, const ir::Value& results,
-                           std::size_t channel, int& data) {
-  Piece out;
-  const auto own = [&](int id) { return id < 0 || by_channel(editor, id, results, channel); };
-  if (node.op == "aten._native_batch_norm_legit_no_training.default") {
-    data = tensor(node, "input");
-    out.kind = Piece::Kind::norm;
-    out.mean = tensor(node, "running_mean");
-    out.variance = tensor(node, "running_var");
-    out.weight = tensor(node, "weight");
-    out.bias = tensor(node, "bias");
-    const auto eps = number(node, "eps");
-    if (data < 0 || out.mean < 0 || out.variance < 0 || !eps || channel != 1) return std::nullopt;
-    out.eps = *eps;
-    for (const int id : {out.mean, out.variance, out.weight, out.bias}) {
-      if (id >= 0 && (!editor.is_parameter(id) || editor.value(id).dtype != results.dtype)) return std::nullopt;
-    }
-    return out;
-  }
-  const bool adds = node.op == "aten.add.Tensor", subtracts = node.op == "aten.sub.Tensor";
-  const bool multiplies = node.op == "aten.mul.Tensor";
-  if (!adds && !subtracts && !multiplies && node.op != "aten.div.Tensor") return std::nullopt;
-  if ((adds || subtracts) && node.arg("alpha") != nullptr && number(node, "alpha").value_or(0) != 1)
-    return std::nullopt;
-  out.kind = adds         ? Piece::Kind::summand
-             : subtracts  ? Piece::Kind::difference
-             : multiplies ? Piece::Kind::factor
-                          : Piece::Kind::quotient;
-  const int a = tensor(node, "self"), b = tensor(node, "other");
-  if (b < 0) {
-    const auto value = number(node, "other");
-    if (a < 0 || !value || !std::isfinite(*value) || (out.kind == Piece::Kind::quotient && *value == 0))
-      return std::nullopt;
-    data = a;
-    out.value = *value;
-    return out;
-  }
-  // A quotient by zero is infinite, and what it multiplies would be: parameters divide nothing here.
-  if (a < 0 || out.kind == Piece::Kind::quotient) return std::nullopt;
-  const bool turned = !subtracts && editor.value(a).shape != results.shape;
-  data = turned ? b : a;
-  out.operand = turned ? a : b;
-  if (!own(out.operand)) return std::nullopt;
-  return out;
 }
 
 std::optional<Found> found_at(const Editor& editor, int index) {
@@ -117,7 +39,7 @@ std::optional<Found> found_at(const Editor& editor, int index) {
     const ir::GraphNode* node = &last;
     while (true) {
       int data = -1;
-      const auto one = piece(editor, *node, results, out.channel, data);
+      const auto one = affine_piece(editor, *node, results, out.channel, data);
       if (!one || !same_layout(editor.value(data), results) || !editor.read_once(data)) break;
       out.pieces.push_back(*one);
       node = editor.first_of(data);
@@ -161,12 +83,12 @@ class Affine {
       : editor_(editor), channels_(channels), like_(like), shift_(shift) {}
 
   /// False where a number would be the only shift, which no vector of the model's has.
-  bool add(const Piece& piece) {
+  bool add(const AffinePiece& piece) {
     switch (piece.kind) {
-      case Piece::Kind::norm:
+      case AffinePiece::Kind::norm:
         norm(piece);
         return true;
-      case Piece::Kind::factor:
+      case AffinePiece::Kind::factor:
         if (piece.operand >= 0) {
           multiply(vector(piece.operand));
         } else {
@@ -174,15 +96,15 @@ class Affine {
           if (shift_ >= 0) shift_ = by("aten.mul.Tensor", shift_, {"other", piece.value});
         }
         return true;
-      case Piece::Kind::quotient:
+      case AffinePiece::Kind::quotient:
         all_ /= piece.value;
         if (shift_ >= 0) shift_ = by("aten.div.Tensor", shift_, {"other", piece.value});
         return true;
-      case Piece::Kind::summand:
-      case Piece::Kind::difference:
+      case AffinePiece::Kind::summand:
+      case AffinePiece::Kind::difference:
         break;
     }
-    const bool less = piece.kind == Piece::Kind::difference;
+    const bool less = piece.kind == AffinePiece::Kind::difference;
     if (piece.operand < 0) {
       if (shift_ >= 0) shift_ = by("aten.add.Tensor", shift_, {"other", less ? -piece.value : piece.value});
       return shift_ >= 0;
@@ -237,7 +159,7 @@ class Affine {
     scale_ = scale_ < 0 ? factor : by("aten.mul.Tensor", scale_, of("other", factor));
     if (shift_ >= 0) shift_ = by("aten.mul.Tensor", shift_, of("other", factor));
   }
-  void norm(const Piece& piece) {
+  void norm(const AffinePiece& piece) {
     const int inside = by("aten.add.Tensor", piece.variance, {"other", piece.eps});
     const std::vector<std::int64_t> shape{channels_};
     int factor = editor_.add("aten.rsqrt.default", {of("self", inside)}, shape, like_);

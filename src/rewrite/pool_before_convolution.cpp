@@ -1,43 +1,14 @@
 #include <algorithm>
 
+#include "rewrite/pools.h"
 #include "rewrite/products.h"
 #include "rewrite/rules.h"
 
 namespace planish::rewrite {
-namespace {
-
-/// So many times fewer places, or more, behind the pool: else the convolution has about as much to do.
-constexpr std::int64_t least_fewer = 2;
-
-/// An average of windows that a convolution without taps could come behind of.
-bool is_average(const ir::GraphNode& node) {
-  for (const char* op : {"aten.avg_pool1d.default", "aten.avg_pool2d.default", "aten.avg_pool3d.default"})
-    if (node.op == op) return true;
-  return false;
-}
-
-/// Whether each result is an average of elements alone, so that the average of a constant is the constant.
-bool averages_elements(const ir::GraphNode& node, std::size_t dims) {
-  const auto padding = by_dim(node, "padding", dims, 0);
-  const ir::Arg* ceil = node.arg("ceil_mode");
-  const ir::Arg* divisor = node.arg("divisor_override");
-  const bool plain = ceil == nullptr || std::holds_alternative<ir::None>(ceil->data) ||
-                     (std::holds_alternative<bool>(ceil->data) && !std::get<bool>(ceil->data));
-  return padding && std::ranges::all_of(*padding, [](std::int64_t n) { return n == 0; }) && plain &&
-         (divisor == nullptr || std::holds_alternative<ir::None>(divisor->data));
-}
-
-std::int64_t places(const ir::Value& value) {
-  std::int64_t count = 1;
-  for (std::size_t d = 2; d < value.shape.size(); ++d) count *= value.shape[d];
-  return count;
-}
-
-}  // namespace
 
 bool pool_before_convolution(Editor& editor, int index) {
   const ir::GraphNode pool = editor.node(index);  // copies: new nodes move what is there
-  if (!is_average(pool) || pool.outs.size() != 1 || !pool.outs[0]) return false;
+  if (!is_average_pool(pool) || pool.outs.size() != 1 || !pool.outs[0]) return false;
   const int between = tensor(pool, "self"), results = *pool.outs[0];
   const ir::GraphNode* maker = editor.maker(between);
   if (maker == nullptr || !is_convolution(*maker) || is_transposed(*maker) || !editor.read_once(between)) return false;
@@ -59,7 +30,7 @@ bool pool_before_convolution(Editor& editor, int index) {
     if (id >= 0 && (editor.value(id).dtype != data.dtype || !is_contiguous(editor.value(id)))) return false;
   }
   if (data.dtype != DType::f32 && data.dtype != DType::f64) return false;
-  if (bias >= 0 && !averages_elements(pool, dims)) return false;
+  if (bias >= 0 && !average_pool(editor, pool)) return false;
   if (places(data) < least_fewer * places(last)) return false;
 
   std::vector<std::int64_t> shape = last.shape;

@@ -59,6 +59,10 @@ std::optional<MatrixProduct> matrix_product(const Editor& editor, const ir::Grap
   return out;
 }
 
+std::int64_t up(std::int64_t a, std::int64_t by) {
+  return a >= 0 ? (a + by - 1) / by : -(-a / by);
+}
+
 bool is_contiguous(const ir::Value& value) {
   std::int64_t step = 1;
   for (std::size_t d = value.shape.size(); d-- > 0;) {

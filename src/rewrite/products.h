@@ -32,6 +32,9 @@ struct MatrixProduct {
 /// Nothing for other nodes, and where the factor is no matrix.
 std::optional<MatrixProduct> matrix_product(const Editor& editor, const ir::GraphNode& node);
 
+/// The quotient of any number by one above zero, rounded up.
+std::int64_t up(std::int64_t a, std::int64_t by);
+
 /// Whether memory of the value lies as its dims are listed.
 bool is_contiguous(const ir::Value& value);
 

@@ -14,6 +14,9 @@ const std::vector<Rule>& rules() {
                                      {"product_through_product", Numeric::reassociation, product_through_product},
                                      {"pool_before_convolution", Numeric::reassociation, pool_before_convolution},
                                      {"extremum_before_monotone", Numeric::reassociation, extremum_before_monotone},
+                                     {"pool_of_pool", Numeric::reassociation, pool_of_pool},
+                                     {"pool_through_convolution", Numeric::reassociation, pool_through_convolution},
+                                     {"pool_through_transposed", Numeric::reassociation, pool_through_transposed},
                                      {"affine_into_weights", Numeric::reassociation, affine_into_weights, true}};
   return all;
 }

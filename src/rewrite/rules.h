@@ -116,4 +116,33 @@ bool pool_before_convolution(Editor& editor, int index);
 /// NaN stays NaN on either way, and f gives it for nothing else.
 bool extremum_before_monotone(Editor& editor, int index);
 
+/// An average pool of an average pool whose windows stand side by side is one with larger windows. Scales and shifts
+/// by channel in between (affine.h) come behind it. Fires where
+/// - windows of both lie within the data, with no divisor of the caller's;
+/// - nothing else reads what goes; data, f32 or f64, and results lie contiguous.
+bool pool_of_pool(Editor& editor, int index);
+
+/// An average pool behind a convolution with taps: a convolution with the pool's stride over averages of the data, one
+/// for each window of elements, with the weights as they are. Scales and shifts by channel in between (affine.h) come
+/// behind it. Fires where
+/// - windows of the pool lie within the results, with no divisor of the caller's;
+/// - the convolution has stride 1 along the dims that are pooled, and weights of the model's own;
+/// - nothing else reads what goes; data, f32 or f64, and results lie contiguous;
+/// - at most half of the places are left, the convolution had no fewer results than elements, and the averages take
+///   less than half of its products.
+/// An infinity meets each weight that it met.
+bool pool_through_convolution(Editor& editor, int index);
+
+/// An average pool behind a transposed convolution, whose windows are as many elements wide and as many apart for each
+/// tap: an ordinary convolution over averages of the data, with those taps added that meet the same elements. Scales
+/// and shifts come behind it. Fires where
+/// - windows and strides of the pool are multiples of the convolution's strides, and there is no dilation, and one
+///   group;
+/// - as above what windows, weights, readers, layouts and dtypes are asked for;
+/// - at most half of the places are left, the convolution had no fewer results than elements, and what is done instead
+///   has no more products.
+/// An infinity times a sum of weights has one sign, times weights of both signs it is NaN. So what is not finite is
+/// convolved once more, in as many channels again, with weights that are zero where signs mix, and else have that sign.
+bool pool_through_transposed(Editor& editor, int index);
+
 }  // namespace planish::rewrite

@@ -14,10 +14,6 @@ constexpr std::int64_t least_places = 16, least_summed = 8;
 /// Taps of a dim, each a sum of its own.
 constexpr std::int64_t most_taps = 16;
 
-std::int64_t up(std::int64_t a, std::int64_t by) {
-  return a >= 0 ? (a + by - 1) / by : -(-a / by);
-}
-
 /// Elements [begin, end) of a dim that a tap meets; none where both are equal.
 struct Met {
   std::int64_t begin = 0, end = 0;

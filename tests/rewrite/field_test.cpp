@@ -53,9 +53,7 @@ class Evaluator {
     if (node.op == "aten.where.self") {
       const int condition = tensor(node, "condition"), taken = tensor(node, "self"), other = tensor(node, "other");
       if (!of_places(condition)) {
-        if (!compute(taken)) return false;
-        known_[id] = known_[taken];
-        return true;
+        return compute(taken) && choice(-1, taken, taken, id);
       }
       return compute(condition) && compute(taken) && compute(other) && choice(condition, taken, other, id);
     }
@@ -118,7 +116,8 @@ class Evaluator {
   bool choice(int condition, int taken, int other, int id) {
     std::vector<Field> out(static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()));
     for (std::size_t i = 0; i < out.size(); ++i) {
-      const int from = known_[condition][broadcast(i, shape(id), shape(condition))] != 0 ? taken : other;
+      const bool first = condition < 0 || known_[condition][broadcast(i, shape(id), shape(condition))] != 0;
+      const int from = first ? taken : other;
       out[i] = known_[from][broadcast(i, shape(id), shape(from))];
     }
     known_[id] = std::move(out);
@@ -216,8 +215,9 @@ class Evaluator {
   static std::vector<std::int64_t> list(const ir::GraphNode& node, std::string_view name, std::size_t count,
                                         std::int64_t otherwise) {
     const ir::Arg* arg = node.arg(name);
-    return arg == nullptr ? std::vector<std::int64_t>(count, otherwise)
-                          : std::get<std::vector<std::int64_t>>(arg->data);
+    if (arg == nullptr) return std::vector<std::int64_t>(count, otherwise);
+    const auto& all = std::get<std::vector<std::int64_t>>(arg->data);
+    return all.size() == 1 && count > 1 ? std::vector<std::int64_t>(count, all.front()) : all;
   }
 
   /// Element by element and tap by tap, transposed or not.
@@ -430,7 +430,19 @@ class Evaluator {
         return at;
       });
     }
-    if (node.op == "aten.constant_pad_nd.default" && number(node, "value") == 0) {
+    if (node.op == "aten.flip.default") {
+      const auto turned = list(node, "dims", 0, 0);
+      return moved(x, id, [&](std::vector<std::int64_t> at) {
+        for (const std::int64_t d : turned) {
+          auto& one = at[static_cast<std::size_t>(d)];
+          one = shape(x)[static_cast<std::size_t>(d)] - 1 - one;
+        }
+        return at;
+      });
+    }
+    // Infinities around are for an extreme, which is not computed.
+    if (node.op == "aten.constant_pad_nd.default" &&
+        (number(node, "value") == 0 || std::isinf(*number(node, "value")))) {
       const auto around = list(node, "pad", 0, 0);
       return moved(x, id, [&](std::vector<std::int64_t> at) {
         for (std::size_t i = 0; 2 * i < around.size(); ++i) at[at.size() - 1 - i] -= around[2 * i];
@@ -493,6 +505,21 @@ class Evaluator {
     return true;
   }
 
+  /// A field has no signs. Signs and extremes of weights meet what is not finite alone, in whose place there is zero:
+  /// any number will do for them.
+  bool of_signs(const ir::GraphNode& node, int id) {
+    bool known = false;
+    for (const char* op : {"aten.amin.default", "aten.amax.default", "aten.relu.default", "aten.neg.default"})
+      known = known || node.op == op;
+    if (!known) return false;
+    const std::vector<Field>& from = known_[tensor(node, "self")];
+    std::vector<Field> out;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()); ++i)
+      out.push_back(some_function(from[i]));
+    known_[id] = std::move(out);
+    return true;
+  }
+
   bool step(const ir::GraphNode& node, int id) {
     if (node.op == "aten.linear.default")
       return product(tensor(node, "input"), tensor(node, "weight"), tensor(node, "bias"), true, id);
@@ -515,6 +542,7 @@ class Evaluator {
     if (node.op == "aten._softmax.default") return softmax(node, id);
     if (node.op == "aten.scaled_dot_product_attention.default") return attention(node, id);
     if (movement(node, id) || places(node, id)) return true;
+    if (of_signs(node, id)) return true;
     const Editor editor(graph_);
     const auto what = linear_fold(editor, node);
     return what && fold(*what, id);
