@@ -101,6 +101,29 @@ class Transition(nn.Module):
         return nn.functional.avg_pool2d(self.conv(x * 0.5), 2)
 
 
+class Pooled(nn.Module):
+    """Average pools behind a convolution with taps, and what may lie between."""
+
+    def __init__(self, conv: nn.Module, pools: list[nn.Module], between: bool = False) -> None:
+        super().__init__()
+        self.conv = conv
+        self.pools = nn.Sequential(*pools)
+        self.between = between
+        self.scale = nn.Parameter(torch.randn(conv.out_channels, *[1] * (conv.weight.dim() - 2)))
+        with torch.no_grad():
+            # Taps that are added have one sign for some channels, and a zero among them for some.
+            taps = conv.weight.view(*conv.weight.shape[:2], -1)
+            taps[::2, ::2] = taps[::2, ::2].abs() + 0.1
+            taps[1::2, ::2] = -taps[1::2, ::2].abs() - 0.1
+            taps[0, -1, ::3] = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x)
+        if self.between:
+            y = (y / 2 + self.scale) * self.scale
+        return self.pools(y) * 0.25
+
+
 class Triangles(nn.Module):
     """Products that the graph's own triangles cut: of a factor, of both, of what is wanted, and of a layer's weights."""
 
@@ -234,6 +257,51 @@ def test_pytorch_reads_a_rewritten_value(tool: Tool, tmp_path: Path, model: nn.M
         torch.testing.assert_close(result, model(given), rtol=1e-4, atol=1e-4, equal_nan=True)
         if given is odd:
             assert not torch.isfinite(result).all() and torch.isfinite(result).any()
+
+
+POOLS: list[tuple[str, nn.Module, list[nn.Module], tuple[int, ...], bool]] = [
+    ("one dim", nn.Conv1d(3, 8, 4, padding=2), [nn.AvgPool1d(3, 2)], (2, 3, 61), False),
+    ("two", nn.Conv2d(3, 8, (3, 5), padding=(1, 2)), [nn.AvgPool2d((2, 4))], (2, 3, 22, 27), True),
+    ("groups", nn.Conv2d(4, 16, 3, groups=4, dilation=2), [nn.AvgPool2d(2)], (2, 4, 23, 22), False),
+    ("three", nn.Conv3d(2, 6, 3, padding=1), [nn.AvgPool3d(2), nn.AvgPool3d((1, 2, 2))], (1, 2, 9, 10, 13), True),
+    ("transposed", nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1), [nn.AvgPool2d(2)], (2, 4, 13, 14), True),
+    ("transposed, overlapping", nn.ConvTranspose2d(4, 6, 5, stride=2, padding=1), [nn.AvgPool2d(4, 2)], (2, 4, 13, 14), False),
+    ("transposed, by threes", nn.ConvTranspose2d(4, 6, 4, stride=(3, 1), padding=(0, 2)), [nn.AvgPool2d((3, 2))], (2, 4, 9, 14), False),
+    ("transposed, of three", nn.ConvTranspose3d(3, 4, 3, stride=2, padding=1), [nn.AvgPool3d(2), nn.AvgPool3d(2)], (1, 3, 6, 7, 8), True),
+]
+
+
+@pytest.mark.parametrize(("conv", "pools", "shape", "between"), [case[1:] for case in POOLS], ids=[case[0] for case in POOLS])
+@torch.no_grad()
+def test_pools_move_through_convolutions(tool: Tool, tmp_path: Path, conv: nn.Module, pools: list[nn.Module], shape: tuple[int, ...], between: bool) -> None:
+    """An infinity meets weights of both signs, or of one, among those that are added; NaN is NaN."""
+    torch.manual_seed(11)
+    model, usual = Pooled(conv, pools, between), torch.randn(shape)
+    found = answer(tool, model, (usual,), 1)
+    moved = "pool_through_transposed" if "Transpose" in type(conv).__name__ else "pool_through_convolution"
+    assert found["rewrites"] == ["pool_of_pool"] * (len(pools) - 1) + [moved]
+    program = found["programs"][0]["program"]
+    # A group for each channel is a kernel of ours.
+    convolved = [] if conv.groups == conv.in_channels else [f"aten.conv{len(shape) - 2}d.default"]
+    assert [s["op"] for s in program["steps"] if s["kind"] == "aten"] == convolved
+    given = [usual]
+    for value in (torch.inf, -torch.inf, torch.nan):
+        for count in (1, 4):
+            odd = usual.clone()
+            odd.view(-1)[torch.randperm(odd.numel())[:count]] = value
+            given.append(odd)
+    both = usual.clone()
+    places = torch.randperm(both.numel())[:9]
+    both.view(-1)[places] = torch.tensor([torch.inf, -torch.inf, torch.nan]).repeat(3)
+    infinite = 0
+    for one in (*given, both):
+        [result] = run(program, tmp_path, model, (one,))
+        # As doubles, which no fast algorithm adds in another way.
+        expected = model.double()(one.double()).float()
+        model.float()
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
+        infinite += int(torch.isinf(result).sum())
+    assert infinite > 0 and torch.isnan(result).any()
 
 
 @pytest.mark.parametrize(("which", "products"), [("wanted", 2), ("left", 2), ("right", 2), ("layer", 2), ("apart", 3), ("both", 3)])
