@@ -295,15 +295,19 @@ class SynthPlanner : public Planner {
     codegen::PartitionOptions options;
     options.limits.contractions = codegen::schedules_contractions(task->device);
     PLANISH_TRY(task->partition, codegen::partition(task->graph, options));
-    const rewrite::Rewritten rewritten = rewrite::rewrite(task->graph, rewrites_for(task->device));
-    if (!rewritten.applied.empty()) {
-      auto less = codegen::partition_rewritten(task->graph, task->partition, rewritten.graph, rewritten.local, options);
-      if (less) task->partition = std::move(*less);
-    }
     codegen::FusionOptions fusion_options;
     fusion_options.limits = options.limits;
-    if (options.limits.contractions)
+    const bool own = options.limits.contractions;
+    if (own)
       task->partition = codegen::with_epilogues(task->graph, std::move(task->partition), task->device, fusion_options);
+    const rewrite::Rewritten rewritten = rewrite::rewrite(task->graph, rewrites_for(task->device));
+    if (!rewritten.applied.empty()) {
+      auto less =
+          own ? codegen::rewritten_with_epilogues(task->graph, task->partition, rewritten.graph, rewritten.local,
+                                                  task->device, fusion_options)
+              : codegen::partition_rewritten(task->graph, task->partition, rewritten.graph, rewritten.local, options);
+      if (less) task->partition = std::move(*less);
+    }
     task->fusion_plans = codegen::fusion_plans(task->graph, task->partition, task->device, fusion_options);
     auto plan = std::make_unique<SynthPlan>(std::move(task), device);
     PLANISH_CHECK(plan->prepare());

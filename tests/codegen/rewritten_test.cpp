@@ -5,6 +5,7 @@
 #include "codegen/attention/attention.h"
 #include "codegen/compose/compose.h"
 #include "codegen/compose/staged.h"
+#include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
 #include "codegen/templates/genomes.h"
 #include "devices.h"
@@ -315,6 +316,84 @@ TEST_CASE("attention with wide heads is two products of ours and a softmax betwe
   REQUIRE(program.has_value());
   CHECK(std::ranges::all_of(kinds(*program), [](const std::string& kind) { return kind != "other"; }));
   CHECK(std::ranges::none_of(kinds(*program), [](const std::string& kind) { return kind.starts_with("aten"); }));
+}
+
+namespace {
+
+/// A transposed convolution with channels scaled behind it, a pool of 2 and what is behind that.
+ir::Graph pooled(std::int64_t images) {
+  GraphBuilder g;
+  const auto parameter = [&](const Shape& shape) {
+    const int id = g.input(shape);
+    g.graph.inputs.back().kind = "param";
+    return id;
+  };
+  const int x = g.input({images, 3, 16, 32, 32});
+  const std::vector<std::int64_t> full{images, 16, 31, 63, 63}, less{images, 16, 15, 31, 31};
+  int last = g.node("conv_transpose3d.input",
+                    {V("input", x), V("weight", parameter({3, 16, 3, 3, 3})), V("bias", parameter({16})),
+                     L("stride", {2, 2, 2}), L("padding", {1, 1, 1})},
+                    full);
+  last = g.node("mul.Tensor", {V("self", last), V("other", parameter({}))}, full);
+  last = g.node("avg_pool3d.default", {V("self", last), L("kernel_size", {2, 2, 2}), L("stride", {2, 2, 2})}, less);
+  last = g.node("add.Tensor", {V("self", last), V("other", parameter({16, 1, 1, 1})), I("alpha", 1)}, less);
+  g.output(g.node("tanh.default", {V("self", last)}, less));
+  return g.graph;
+}
+
+}  // namespace
+
+TEST_CASE("what lies behind a pool that moved through a convolution is the convolution's epilogue") {
+  const ir::Graph graph = pooled(32);
+  FusionOptions options;
+  options.limits.contractions = true;
+  PartitionOptions cutting;
+  cutting.limits = options.limits;
+  auto apart = partition(graph, cutting);
+  REQUIRE(apart.has_value());
+  const Partition base = with_epilogues(graph, std::move(*apart), h200(), options);
+  const auto rewritten = rewrite::rewrite(graph, {.library_products = false});
+  REQUIRE(rewritten.applied.size() == 1);
+  const auto cut = rewritten_with_epilogues(graph, base, rewritten.graph, rewritten.local, h200(), options);
+  REQUIRE(cut.has_value());
+  REQUIRE(cut->regions.size() == 1);
+  const Region& region = cut->regions[0];
+  CHECK(region.kernel.anchor == Anchor::contraction);
+  CHECK(region.nodes == std::vector{0, 1, 2, 3, 4});
+  // What is not finite beside the data; sums and signs of the weights, side by side.
+  CHECK(region.before.size() == 3);
+  CHECK_FALSE(region.library.has_value());
+  const auto emitted = emit(region, h200(), seeds(region.kernel, h200()).front());
+  REQUIRE(emitted.has_value());
+  const auto program = region_program(graph, region, *emitted, h200());
+  REQUIRE(program.has_value());
+  CHECK(std::ranges::all_of(kinds(*program), [](const std::string& kind) { return kind == "launch"; }));
+}
+
+TEST_CASE("a rewritten kernel reads the statistics of a norm that both graphs have") {
+  GraphBuilder g;
+  const Shape full{8, 16, 64, 64}, half{8, 16, 32, 32}, quarter{8, 16, 16, 16};
+  const int x = g.input(full), running = g.input({16}), variance = g.input({16});
+  const int y = g.node("_native_batch_norm_legit_functional.default",
+                       {V("input", x), N("weight"), N("bias"), V("running_mean", running), V("running_var", variance),
+                        B("training", true), F("momentum", 0.1), F("eps", 1e-5)},
+                       full);
+  for (int other = 0; other < 4; ++other) g.graph.nodes.back().outs.emplace_back(g.value({16}));
+  g.output(y + 3);
+  g.output(y + 4);
+  const auto average = [&](int of, const Shape& shape) {
+    return g.node("avg_pool2d.default", {V("self", of), L("kernel_size", {2, 2}), L("stride", {2, 2})}, shape);
+  };
+  g.output(average(average(y, half), quarter));
+  const auto base = partition(g.graph);
+  REQUIRE(base.has_value());
+  const auto rewritten = rewrite::rewrite(g.graph);
+  REQUIRE(rewritten.applied.size() == 1);
+  const auto cut = partition_rewritten(g.graph, *base, rewritten.graph, rewritten.local);
+  REQUIRE(cut.has_value());
+  const Region& last = cut->regions.back();
+  CHECK(last.given == std::vector{y + 1, y + 2});
+  CHECK(last.nodes == std::vector{0, 1, 2});
 }
 
 TEST_CASE("a convolution that is a stage rounds nothing, whatever a search would try first") {

@@ -653,6 +653,18 @@ Partition with_epilogues(const ir::Graph& graph, Partition partition, const Devi
   }
 }
 
+Result<Partition> rewritten_with_epilogues(const ir::Graph& graph, const Partition& base, const ir::Graph& rewritten,
+                                           std::size_t local, const Device& device, const FusionOptions& options) {
+  PartitionOptions cutting;
+  cutting.limits = options.limits;
+  PLANISH_TRY(const Partition apart, partition(rewritten, cutting));
+  auto joined =
+      partition_rewritten(graph, base, rewritten, local, with_epilogues(rewritten, apart, device, options), cutting);
+  if (joined) return joined;
+  PLANISH_TRY(Partition plain, partition_rewritten(graph, base, rewritten, local, apart, cutting));
+  return with_epilogues(graph, std::move(plain), device, options);
+}
+
 Result<Partition> fuse_by(const ir::Graph& graph, const Partition& partition,
                           const std::vector<const FusionPlan*>& chosen) {
   std::vector<Region> regions;

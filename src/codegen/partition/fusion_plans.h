@@ -38,9 +38,14 @@ std::vector<FusionPlan> fusion_plans(const ir::Graph& graph, const Partition& pa
 /// The partition with every product taking in, one after the other, the kernels behind it that compute element by
 /// element or fold windows, where one kernel moves less than two: where the device's template for products takes them
 /// along for little, that is what a search should look at first. The other way, a product that PyTorch may run and a
-/// kernel for the rest, is among fusion_plans() of what this gives. Products of rewritten graphs stay as they are.
+/// kernel for the rest, is among fusion_plans() of what this gives.
 Partition with_epilogues(const ir::Graph& graph, Partition partition, const Device& device,
                          const FusionOptions& options = {});
+
+/// partition_rewritten() of a partition with_epilogues(): a product of the rewritten graph takes in what lies behind it
+/// as others do. `base` is such a partition too. Where values would not be local then, products stay as they are.
+Result<Partition> rewritten_with_epilogues(const ir::Graph& graph, const Partition& base, const ir::Graph& rewritten,
+                                           std::size_t local, const Device& device, const FusionOptions& options);
 
 /// The partition with these in place. Kind `cycle` where they wait for each other.
 Result<Partition> fuse_by(const ir::Graph& graph, const Partition& partition,

@@ -66,6 +66,9 @@ Result<Partition> partition(const ir::Graph& graph, const PartitionOptions& opti
 /// would have to lie between two regions, or beside another `aten` step.
 Result<Partition> partition_rewritten(const ir::Graph& graph, const Partition& base, const ir::Graph& rewritten,
                                       std::size_t local, const PartitionOptions& options = {});
+/// The same of a partition of the rewritten graph.
+Result<Partition> partition_rewritten(const ir::Graph& graph, const Partition& base, const ir::Graph& rewritten,
+                                      std::size_t local, Partition found, const PartitionOptions& options);
 
 /// The hash of what the region's kernels compute and how they are joined (kernel_key.h): equal for regions that compute
 /// the same from equally laid out inputs, whatever their place in the graph and whatever anything is called.

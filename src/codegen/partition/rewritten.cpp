@@ -110,9 +110,8 @@ class Back {
           canonical_key(same) == canonical_key(region))
         return same;
     }
-    // Local ones are values like others, which a kernel before makes.
+    // Local ones are values like others, which a kernel before makes. What both graphs have is read where it is stored.
     std::erase_if(region.given, [&](int v) { return is_local(v); });
-    if (!region.given.empty()) return fail("not_local", "a kernel is given statistics of a node that is not there");
     std::set<int> wanted;
     for (const int v : region.inputs) {
       if (is_local(v)) wanted.insert(v);
@@ -179,6 +178,11 @@ class Back {
 Result<Partition> partition_rewritten(const ir::Graph& graph, const Partition& base, const ir::Graph& rewritten,
                                       std::size_t local, const PartitionOptions& options) {
   PLANISH_TRY(Partition found, partition(rewritten, options));
+  return partition_rewritten(graph, base, rewritten, local, std::move(found), options);
+}
+
+Result<Partition> partition_rewritten(const ir::Graph& graph, const Partition& base, const ir::Graph& rewritten,
+                                      std::size_t local, Partition found, const PartitionOptions& options) {
   PLANISH_TRY(auto regions, Back(graph, base, rewritten, local, options.limits).regions(std::move(found)));
   return arrange(graph, std::move(regions));
 }
