@@ -353,34 +353,6 @@ class Evaluator {
     return true;
   }
 
-  /// A batch norm in training: its statistics are some functions of a channel, by which result.
-  bool batch_norm(const ir::GraphNode& node, int id) {
-    const int x = tensor(node, "input"), weight = tensor(node, "weight"), bias = tensor(node, "bias");
-    const auto channels = static_cast<std::size_t>(shape(x)[1]);
-    const std::vector<Field>& data = known_[x];
-    const std::size_t plane = data.size() / static_cast<std::size_t>(shape(x)[0]) / channels;
-    std::vector<Field> sums(channels, 0);
-    for (std::size_t i = 0; i < data.size(); ++i)
-      sums[i / plane % channels] = plus(sums[i / plane % channels], times(data[i], some_function(i)));
-    const auto statistic = [&](std::size_t c, std::size_t which) { return some_function(plus(sums[c], which)); };
-    const auto which =
-        static_cast<std::size_t>(std::ranges::find(node.outs, std::optional<int>(id)) - node.outs.begin());
-    std::vector<Field> out;
-    for (std::size_t i = 0; i < (which == 0 ? data.size() : channels); ++i) {
-      const std::size_t c = which == 0 ? i / plane % channels : i;
-      if (which != 0) {
-        out.push_back(statistic(c, which));
-        continue;
-      }
-      Field factor = statistic(c, 2);
-      if (weight >= 0) factor = times(factor, known_[weight][c]);
-      const Field apart = plus(data[i], prime - statistic(c, 1));
-      out.push_back(plus(times(apart, factor), bias < 0 ? 0 : known_[bias][c]));
-    }
-    known_[id] = std::move(out);
-    return true;
-  }
-
   /// Averages as PyTorch defines them: what a window has of data and padding counts, or what it has of data alone.
   bool average(const ir::GraphNode& node, int id) {
     const int x = tensor(node, "self");
@@ -561,7 +533,6 @@ class Evaluator {
     if (node.op.starts_with("aten.conv")) return convolution(node, id);
     if (node.op.starts_with("aten.avg_pool")) return average(node, id);
     if (node.op == "aten._native_batch_norm_legit_no_training.default") return norm(node, id);
-    if (node.op == "aten._native_batch_norm_legit_functional.default") return batch_norm(node, id);
     if (node.op == "aten.rsqrt.default") {
       std::vector<Field> out;
       for (const Field one : known_[tensor(node, "self")]) out.push_back(some_function(one));

@@ -30,7 +30,7 @@ struct Pooled {
   bool transposed = false;
   std::vector<std::int64_t> stride{1}, padding{0}, more{0}, dilation{1};
   std::vector<std::int64_t> window{2}, step{2}, around{0};
-  bool bias = true, training = true, ceil = false, read_again = false, twice = false;
+  bool bias = true, ceil = false, read_again = false, twice = false;
   std::optional<std::int64_t> divisor;
   DType dtype = DType::f32;
   Shape layout;  ///< strides of the input
@@ -70,16 +70,6 @@ struct Pooled {
       args.push_back(F("eps", 0.0009765625));
       const int made = g.node("_native_batch_norm_legit_no_training.default", std::move(args), shape, dtype);
       for (int other = 0; other < 2; ++other) g.graph.nodes.back().outs.emplace_back(g.value({0}, dtype));
-      return made;
-    }
-    if (name == "batch") {
-      std::vector<ir::Arg> args{V("input", self), V("weight", parameter({channels})), V("bias", parameter({channels}))};
-      for (const char* each : {"running_mean", "running_var"}) args.push_back(V(each, g.input({channels}, dtype)));
-      args.insert(args.end(), {B("training", training), F("momentum", 0.1), F("eps", 0.0009765625)});
-      const int made = g.node("_native_batch_norm_legit_functional.default", std::move(args), shape, dtype);
-      for (int other = 0; other < 4; ++other) g.graph.nodes.back().outs.emplace_back(g.value({channels}, dtype));
-      g.output(made + 3);
-      g.output(made + 4);
       return made;
     }
     if (name == "relu") return g.node("relu.default", {V("self", self)}, shape, dtype);
@@ -331,50 +321,6 @@ TEST_CASE("a pool of a pool is one pool") {
   REQUIRE(found.applied.size() == 2);
   CHECK(found.applied[0].rule == "pool_of_pool");
   moves(p, p.transposed ? "pool_through_transposed" : "pool_through_convolution");
-}
-
-TEST_CASE("a batch norm in training is of what the pool leaves, where that is cheap to make from the data") {
-  for (const bool transposed : {false, true}) {
-    Pooled p = transposed ? turned() : Pooled();
-    p.channels = 24;
-    p.between = {"mul 0.5", "batch", "mul c"};
-    p.twice = true;
-    const ir::Graph graph = p.graph();
-    const Rewritten found = rewrite::rewrite(graph);
-    REQUIRE(found.applied.size() == 2);
-    CHECK(found.applied[1].rule == (transposed ? "pool_through_transposed" : "pool_through_convolution"));
-    // Its statistics are those of the convolution, which stays for them.
-    CHECK(std::ranges::count_if(found.graph.nodes, [](const auto& node) { return node.op.starts_with("aten.conv"); }) ==
-          2);
-    CHECK(has(found.graph, "_native_batch_norm_legit_functional.default"));
-    check_equal(graph, found.graph, 1);
-  }
-  Pooled p;
-  p.channels = 24;
-  p.twice = true;
-  p.between = {"batch"};
-  REQUIRE(rewrite::rewrite(p.graph()).applied.size() == 2);
-  SUBCASE("its scale is the caller's") {
-    p.scales = "user";
-  }
-  SUBCASE("its statistics are not the batch's") {
-    p.training = false;
-  }
-  SUBCASE("there are few results for each element") {
-    p.channels = 12;
-  }
-  // The pools are one in any case.
-  CHECK(rewrite::rewrite(p.graph()).applied.size() == 1);
-}
-
-TEST_CASE("pools before and behind a batch norm in training stay") {
-  Pooled p;
-  p.between = {"batch"};  // pool, norm, pool
-  GraphBuilder g;
-  const Shape full{2, 6, 16, 16}, half{2, 6, 8, 8}, quarter{2, 6, 4, 4};
-  const int first = p.averaged(g, g.input(full), half);
-  g.output(p.averaged(g, p.operation(g, "batch", first, half), quarter));
-  unchanged(g.graph);
 }
 
 TEST_CASE("a pool of a pool stays where a condition is missing") {
