@@ -38,18 +38,16 @@ class Repeated {
     if (op[5] == 'a' || op[5] == 's') args.push_back({"alpha", std::int64_t{1}});  // add, sub
     value_ = editor_.add(op, std::move(args), shape_, value_);
   }
-  /// Each operand by itself: what is stored already, as a batch's statistics are, is read and not made once more.
   void norm(const AffinePiece& piece) {
-    int factor = piece.variance;
-    if (piece.kind == AffinePiece::Kind::norm) {
-      const std::vector<std::int64_t> vector{shape_[1]};
-      factor = editor_.add("aten.add.Tensor", {of("self", factor), {"other", piece.eps}, {"alpha", std::int64_t{1}}},
-                           vector, factor);
-      factor = editor_.add("aten.rsqrt.default", {of("self", factor)}, vector, factor);
-    }
+    const std::vector<std::int64_t> vector{shape_[1]};
+    const int inside =
+        editor_.add("aten.add.Tensor", {of("self", piece.variance), {"other", piece.eps}, {"alpha", std::int64_t{1}}},
+                    vector, piece.variance);
+    int factor = editor_.add("aten.rsqrt.default", {of("self", inside)}, vector, inside);
+    if (piece.weight >= 0)
+      factor = editor_.add("aten.mul.Tensor", {of("self", factor), of("other", piece.weight)}, vector, factor);
     by("aten.sub.Tensor", of("other", along(piece.mean)));
     by("aten.mul.Tensor", of("other", along(factor)));
-    if (piece.weight >= 0) by("aten.mul.Tensor", of("other", along(piece.weight)));
     if (piece.bias >= 0) by("aten.add.Tensor", of("other", along(piece.bias)));
   }
 
@@ -65,29 +63,6 @@ class Repeated {
   int value_;
   std::vector<std::int64_t> shape_;
 };
-
-/// A batch norm in training, as what its statistics make of a channel. `made`: its first result.
-std::optional<AffinePiece> batch_piece(const Editor& editor, const ir::GraphNode& node, int made) {
-  if (node.op != "aten._native_batch_norm_legit_functional.default" || node.outs.size() < 3 || node.outs[0] != made ||
-      !node.outs[1] || !node.outs[2])
-    return std::nullopt;
-  const ir::Arg* training = node.arg("training");
-  const auto* is_training = training == nullptr ? nullptr : std::get_if<bool>(&training->data);
-  if (is_training == nullptr || !*is_training) return std::nullopt;
-  AffinePiece out;
-  out.kind = AffinePiece::Kind::batch;
-  out.mean = *node.outs[1], out.variance = *node.outs[2];
-  out.weight = tensor(node, "weight"), out.bias = tensor(node, "bias");
-  const ir::Value& results = editor.value(made);
-  for (const int id : {out.mean, out.variance, out.weight, out.bias}) {
-    if (id >= 0 && (editor.value(id).dtype != results.dtype || editor.value(id).shape != std::vector{results.shape[1]}))
-      return std::nullopt;
-  }
-  for (const int id : {out.weight, out.bias}) {
-    if (id >= 0 && !editor.is_parameter(id)) return std::nullopt;
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -141,21 +116,14 @@ std::optional<AffineChain> affine_chain(const Editor& editor, int value, bool (*
   const ir::Value& results = editor.value(value);
   AffineChain chain{{}, value};
   while (true) {
-    const int made = chain.made;
-    if (!editor.read_once(made) || editor.value(made).shape != results.shape ||
-        editor.value(made).dtype != results.dtype)
+    const ir::GraphNode* node = editor.first_of(chain.made);
+    if (node == nullptr || !editor.read_once(chain.made) || editor.value(chain.made).shape != results.shape ||
+        editor.value(chain.made).dtype != results.dtype)
       return std::nullopt;
-    const ir::GraphNode* node = editor.first_of(made);
-    if (node != nullptr && is_maker(*node)) return chain;
+    if (is_maker(*node)) return chain;
     int data = -1;
-    auto one = node == nullptr ? std::nullopt : affine_piece(editor, *node, results, 1, data);
-    const ir::GraphNode* norm = one ? nullptr : editor.maker_of_any(made);
-    if (norm != nullptr) {
-      one = batch_piece(editor, *norm, made);
-      data = tensor(*norm, "input");
-      chain.stays = true;
-    }
-    if (!one || data < 0) return std::nullopt;
+    const auto one = affine_piece(editor, *node, results, 1, data);
+    if (!one) return std::nullopt;
     chain.pieces.push_back(*one);
     chain.made = data;
   }
@@ -179,7 +147,6 @@ int apply(Editor& editor, const AffineChain& chain, int value) {
         out.by("aten.sub.Tensor", other);
         break;
       case AffinePiece::Kind::norm:
-      case AffinePiece::Kind::batch:
         out.norm(*one);
         break;
     }

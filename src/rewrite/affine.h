@@ -12,10 +12,10 @@ namespace planish::rewrite {
 
 /// One operation on every element of a channel.
 struct AffinePiece {
-  enum class Kind : std::uint8_t { factor, quotient, summand, difference, norm, batch } kind = Kind::factor;
+  enum class Kind : std::uint8_t { factor, quotient, summand, difference, norm } kind = Kind::factor;
   double value = 0;                                      ///< where there is no operand
   int operand = -1;                                      ///< one element a channel, or one for all
-  int mean = -1, variance = -1, weight = -1, bias = -1;  ///< of a norm; of a batch's, 1/σ in place of the variance
+  int mean = -1, variance = -1, weight = -1, bias = -1;  ///< of a norm
   double eps = 0;
 };
 
@@ -29,8 +29,6 @@ std::optional<AffinePiece> affine_piece(const Editor& editor, const ir::GraphNod
 struct AffineChain {
   std::vector<AffinePiece> pieces;  ///< from the value to the maker
   int made = -1;                    ///< what the maker gives: the value itself where nothing lies between
-  /// Whether a batch norm in training is among the pieces: its statistics are read, so it stays, as does what it reads.
-  bool stays = false;
 };
 /// Up to the first maker of which `is_maker` is true. Channels are dim 1.
 std::optional<AffineChain> affine_chain(const Editor& editor, int value, bool (*is_maker)(const ir::GraphNode&));

@@ -88,8 +88,6 @@ class Affine {
       case AffinePiece::Kind::norm:
         norm(piece);
         return true;
-      case AffinePiece::Kind::batch:  // affine_piece() gives none
-        return false;
       case AffinePiece::Kind::factor:
         if (piece.operand >= 0) {
           multiply(vector(piece.operand));

@@ -27,11 +27,6 @@ const ir::GraphNode* Editor::maker(int id) const {
   return index < 0 || node(index).outs.size() != 1 ? nullptr : &node(index);
 }
 
-const ir::GraphNode* Editor::maker_of_any(int id) const {
-  const int index = id < 0 ? -1 : makers_[static_cast<std::size_t>(id)];
-  return index < 0 ? nullptr : &node(index);
-}
-
 const ir::GraphNode* Editor::first_of(int id) const {
   const int index = id < 0 ? -1 : makers_[static_cast<std::size_t>(id)];
   if (index < 0 || node(index).outs.front() != id) return nullptr;

@@ -24,8 +24,6 @@ class Editor {
   const ir::GraphNode& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
   /// The node that makes a value and nothing else; null for inputs, and nodes of several results.
   const ir::GraphNode* maker(int id) const;
-  /// The node that makes a value, among others or alone; null for inputs.
-  const ir::GraphNode* maker_of_any(int id) const;
   /// The node whose first result this is, where nothing reads its others; null for inputs.
   const ir::GraphNode* first_of(int id) const;
   /// Indices of the nodes that read a value.

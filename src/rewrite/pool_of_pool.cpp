@@ -15,7 +15,7 @@ std::optional<PoolOfPool> pools_at(const Editor& editor, int index) {
   const auto outer = average_pool(editor, editor.node(index));
   if (!outer) return std::nullopt;
   auto chain = affine_chain(editor, outer->of, is_average_pool);
-  if (!chain || chain->stays) return std::nullopt;
+  if (!chain) return std::nullopt;
   const auto inner = average_pool(editor, *editor.maker(chain->made));
   // Where windows of the first overlap, or leave elements out, one of the second is no window of the data.
   if (!inner || inner->dims() != outer->dims() || inner->window != inner->stride) return std::nullopt;

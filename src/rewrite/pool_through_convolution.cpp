@@ -76,7 +76,7 @@ bool pool_through_convolution(Editor& editor, int index) {
   for (const int id : {p->x, chain->made, result}) {
     if (!is_contiguous(editor.value(id))) return false;
   }
-  if (!pool_pays(editor.value(p->x), made, last, chain->stays)) return false;
+  if (places(made) < least_fewer * places(last) || made.elements() < editor.value(p->x).elements()) return false;
   std::int64_t averages = editor.value(p->x).shape[0] * editor.value(p->x).shape[1];
   for (std::size_t d = 0; d < pool->dims(); ++d)
     averages *= (editor.value(p->x).shape[d + 2] + 2 * p->around[d]) / p->average.stride[d];

@@ -188,7 +188,7 @@ bool pool_through_transposed(Editor& editor, int index) {
   for (const int id : {p->x, chain->made, result}) {
     if (!is_contiguous(editor.value(id))) return false;
   }
-  if (!pool_pays(editor.value(p->x), made, last, chain->stays)) return false;
+  if (places(made) < least_fewer * places(last) || made.elements() < editor.value(p->x).elements()) return false;
   if (!has_less_to_do(editor, *p, last)) return false;
 
   const int x = averages(editor, *p, *pool), w = weights(editor, *p);

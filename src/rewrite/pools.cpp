@@ -60,11 +60,6 @@ std::int64_t places(const ir::Value& value) {
   return count;
 }
 
-bool pool_pays(const ir::Value& data, const ir::Value& convolved, const ir::Value& pooled, bool stays) {
-  const std::int64_t all = convolved.elements(), least = stays ? least_instead : 1;
-  return places(convolved) >= std::max(least, least_fewer) * places(pooled) && all >= least * data.elements();
-}
-
 int padded(Editor& editor, int x, const std::vector<std::int64_t>& before, const std::vector<std::int64_t>& behind) {
   std::vector<std::int64_t> shape = editor.value(x).shape, around;
   bool same = true;

@@ -12,10 +12,6 @@ namespace planish::rewrite {
 /// So many times fewer places, or more, behind a pool that moves: else the convolution has about as much to do.
 inline constexpr std::int64_t least_fewer = 2;
 
-/// So many elements of a convolution for each of its data, and for each that a pool leaves, where it is computed all
-/// the same: reading it once less takes longer than computing what the pool leaves from the data.
-inline constexpr std::int64_t least_instead = 4;
-
 /// avg_pool1d to 3d, however windows lie.
 bool is_average_pool(const ir::GraphNode& node);
 
@@ -37,10 +33,6 @@ bool is_pooled_again(const Editor& editor, int index);
 
 /// Elements an image and channel has.
 std::int64_t places(const ir::Value& value);
-
-/// Whether it pays to compute what a pool leaves of a convolution from the data: the convolution need not be computed
-/// then, unless it `stays`.
-bool pool_pays(const ir::Value& data, const ir::Value& convolved, const ir::Value& pooled, bool stays);
 
 /// The value with so many zeros before and behind it, by dim behind the channels, or fewer elements where that is
 /// negative; itself where nothing changes.
