@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "rewrite/products.h"
 #include "rewrite/rules.h"
 
 namespace planish::rewrite {
@@ -28,18 +29,33 @@ std::optional<Extremum> extremum(const Editor& editor, const ir::GraphNode& node
     const auto dims = static_cast<std::size_t>(pool - pools.begin()) + 1;
     if (rank < dims) return std::nullopt;
     std::fill(out.folded.end() - static_cast<std::ptrdiff_t>(dims), out.folded.end(), true);
+    // Windows whose taps are apart may meet padding alone, of which the largest is none: f has no value there.
+    const auto padding = by_dim(node, "padding", dims, 0), dilation = by_dim(node, "dilation", dims, 1);
+    if (!padding || !dilation) return std::nullopt;
+    if (std::ranges::any_of(*padding, [](std::int64_t n) { return n != 0; }) &&
+        std::ranges::any_of(*dilation, [](std::int64_t n) { return n != 1; }))
+      return std::nullopt;
     return out;
   }
   if (node.op != "aten.amax.default" && node.op != "aten.amin.default") return std::nullopt;
   const ir::Arg* const dim = node.arg("dim");
   if (dim == nullptr || !std::holds_alternative<std::vector<std::int64_t>>(dim->data)) return std::nullopt;
-  for (std::int64_t d : std::get<std::vector<std::int64_t>>(dim->data)) {
+  const auto& dims = std::get<std::vector<std::int64_t>>(dim->data);
+  if (dims.empty()) out.folded.assign(rank, true);  // as PyTorch has it
+  for (std::int64_t d : dims) {
     if (d < 0) d += static_cast<std::int64_t>(rank);
     if (d < 0 || d >= static_cast<std::int64_t>(rank)) return std::nullopt;
     out.folded[static_cast<std::size_t>(d)] = true;
   }
   out.keeps_rank = editor.value(*node.outs[0]).shape.size() == rank;
   return out;
+}
+
+/// Whether a factor has an inverse that is a number too, in the least dtype that is computed with: else it makes NaN of
+/// an infinity or of 0.
+bool is_moderate(double value) {
+  const auto single = static_cast<float>(value);
+  return std::isnormal(single) && std::isnormal(1.0F / single);
 }
 
 /// Functions that never fall, and give NaN for NaN alone: no softsign, which makes NaN of infinities, and no slope of
@@ -58,8 +74,10 @@ bool is_rising(const ir::GraphNode& node) {
   if (node.op == "aten.clamp.default" || node.op == "aten.clamp_min.default" || node.op == "aten.clamp_max.default")
     return bound("min") && bound("max");
   if (node.op == "aten.hardtanh.default") return bound("min_val") && bound("max_val");
-  if (node.op == "aten.leaky_relu.default")
-    return node.arg("negative_slope") == nullptr || number(node, "negative_slope").value_or(-1) > 0;
+  if (node.op == "aten.leaky_relu.default") {
+    const double slope = number(node, "negative_slope").value_or(node.arg("negative_slope") == nullptr ? 0.01 : -1);
+    return slope > 0 && is_moderate(slope);
+  }
   return false;
 }
 
@@ -68,10 +86,12 @@ bool is_rising_with_another(const Editor& editor, const ir::GraphNode& node, con
   const bool sum = node.op == "aten.add.Tensor" || node.op == "aten.sub.Tensor";
   if (!sum && node.op != "aten.mul.Tensor" && node.op != "aten.div.Tensor") return false;
   if (node.arg("rounding_mode") != nullptr) return false;
-  if (const auto value = number(node, "other")) return std::isfinite(*value) && (sum || *value > 0);
+  const double alpha = node.arg("alpha") == nullptr ? 1 : number(node, "alpha").value_or(0);
+  if (sum && alpha != 1) return false;
+  if (const auto value = number(node, "other"))
+    return sum ? std::isfinite(static_cast<float>(*value)) : *value > 0 && is_moderate(*value);
   const int other = tensor(node, "other");
   if (!sum || other < 0 || !editor.is_parameter(other) || !fold.keeps_rank) return false;
-  if (node.arg("alpha") != nullptr && !number(node, "alpha")) return false;
   const auto& shape = editor.value(other).shape;
   const std::size_t rank = fold.folded.size();
   if (shape.size() > rank || editor.value(other).dtype != editor.value(fold.of).dtype) return false;

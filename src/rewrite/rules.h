@@ -111,8 +111,9 @@ bool pool_before_convolution(Editor& editor, int index);
 /// The largest of f(x) over windows (a max pool), or the largest or least over dims, is f of that of x where f never
 /// falls: fewer elements to compute f of, and a pool that is folded where x is made. Fires where
 /// - f is tanh, sigmoid, a bound and the like, a product with or quotient by a number above zero, or a sum with a
-/// number
-///   or with a parameter that has the same value all over a window;
+///   number or a parameter that is one value for each window; such numbers, and inverses of factors, are normal numbers
+///   of fp32, so that no infinity or zero becomes NaN;
+/// - a pool has no taps apart where it has padding: a window may lie in it alone;
 /// - nothing else reads f(x), whose dtype and shape are x's, and the fold leaves fewer elements.
 /// NaN stays NaN on either way, and f gives it for nothing else.
 bool extremum_before_monotone(Editor& editor, int index);

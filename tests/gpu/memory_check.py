@@ -123,7 +123,8 @@ def main() -> int:
     if trouble := works_here(path):
         print(f"not judged: compute-sanitizer does not work here:\n{trouble}")
         return 0
-    failed = seen = 0
+    failed = 0
+    looked_at: list[tuple[Path, Path]] = []
 
     def expect(right: bool, text: str) -> None:
         nonlocal failed
@@ -151,17 +152,21 @@ def main() -> int:
             out = home / f"out{number}"
             found_it = planish("optimize", task, "--target", "cuda", "--budget", options.budget, "--baselines", "eager", "--memory-check", "--no-serve",
                                "--out", out, "--store", home / "store.db")  # fmt: skip
-            if found_it["outcome"] != "improved":
-                print(f"nothing to look at: {task.name}: {found_it['outcome']} {found_it.get('reason', '')}", flush=True)
+            reason = str(found_it.get("reason") or "")
+            if found_it["outcome"] != "improved" and ("is faster than" in reason or "inside the noise" in reason):
+                print(f"nothing to look at: {task.name}: {found_it['outcome']}: {reason}", flush=True)
                 continue
+            # What the tool finds something in is not shipped, and its run says "no improvement": for another reason than those above.
             shipped = next(iter(out.rglob("ship.json"))).parent
-            evidence = json.loads((shipped / "evidence.json").read_text())
-            clean = [one["result"] for one in evidence["memory"]] == ["clean"] * 3
-            expect(clean, f"{task.name}: {found_it['outcome']}; {said(evidence)}")
-            seen += 1
-        document = planish("verify", task, out, "--target", "cuda", "--compat", "none", "--no-serve")
-        expect(document["verified"] and all(one["result"] == "clean" for one in document["memory"]), f"what it shipped: {said(document)}")
-        expect(seen > 0, f"{seen} shipped modules were looked at")
+            memory = json.loads((shipped / "evidence.json").read_text()).get("memory", [])
+            clean = found_it["outcome"] == "improved" and [one["result"] for one in memory] == ["clean"] * 3
+            expect(clean, f"{task.name}: {found_it['outcome']} {reason}; {said({'memory': memory})}")
+            if clean:
+                looked_at.append((task, out))
+        expect(len(looked_at) > 0, f"{len(looked_at)} shipped modules were looked at")
+        for task, out in looked_at[-1:]:
+            document = planish("verify", task, out, "--target", "cuda", "--compat", "none", "--no-serve")
+            expect(document["verified"] and all(one["result"] == "clean" for one in document["memory"]), f"what it shipped: {said(document)}")
     print(f"{failed} failed")
     return 1 if failed else 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,57 @@ def test_pools_move_through_convolutions(tool: Tool, tmp_path: Path, conv: nn.Mo
         torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
         infinite += int(torch.isinf(result).sum())
     assert infinite > 0 and torch.isnan(result).any()
+
+
+class Largest(nn.Module):
+    """The largest or least of what may come behind it."""
+
+    def __init__(self, fold: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.fold = fold
+        self.b = nn.Parameter(torch.randn(3, 1, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fold(x, self.b)
+
+
+functional = nn.functional
+MAXIMA: list[tuple[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor], tuple[int, ...], int]] = [
+    ("pool", lambda x, b: functional.max_pool2d(torch.tanh(x) * 0.5 + b, 2), (2, 3, 9, 12), 3),
+    ("no images", lambda x, b: functional.max_pool2d(functional.hardtanh(x) + b, 3, 2, padding=1, ceil_mode=True), (3, 9, 12), 2),
+    ("one dim", lambda x, b: functional.max_pool1d(torch.relu(x - 0.25), 3, 2, padding=1), (2, 3, 31), 2),
+    ("three", lambda x, b: functional.max_pool3d(torch.sigmoid(x) / 2, 2, dilation=2), (1, 3, 7, 8, 9), 2),
+    ("least", lambda x, b: torch.amin(functional.leaky_relu(x) + b, dim=(2, 3), keepdim=True), (2, 3, 9, 12), 2),
+    ("largest of channels", lambda x, b: torch.amax(torch.exp(x).clamp(max=3), dim=1), (2, 3, 9, 12), 2),
+    # Where it would be wrong: all dims, of which b is not the same; windows of padding alone; factors that vanish in fp32.
+    ("all", lambda x, b: torch.amax(x + b, dim=(), keepdim=True), (2, 3, 8, 12), 0),
+    ("padding alone", lambda x, b: functional.max_pool2d(torch.sigmoid(x), 2, stride=1, padding=1, dilation=5), (1, 1, 4, 4), 0),
+    ("no factor", lambda x, b: torch.amax(x * 1e-50, dim=1), (4, 12), 0),
+    ("no quotient", lambda x, b: torch.amax(x / 1e-50, dim=1), (4, 12), 0),
+    ("no slope", lambda x, b: torch.amax(functional.leaky_relu(x, 1e-50), dim=1), (4, 12), 0),
+]
+
+
+@pytest.mark.parametrize(("fold", "shape", "moves"), [case[1:] for case in MAXIMA], ids=[case[0] for case in MAXIMA])
+@torch.no_grad()
+def test_maxima_move_in_front_of_what_never_falls(
+    tool: Tool, tmp_path: Path, fold: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], shape: tuple[int, ...], moves: int
+) -> None:
+    torch.manual_seed(12)
+    model, usual = Largest(fold), torch.randn(shape)
+    found = answer(tool, model, (usual,), 1)
+    assert found.get("rewrites", []) == ["extremum_before_monotone"] * moves
+    program = found["programs"][0]["program"]
+    given = [usual, torch.zeros(shape)]
+    for value in (torch.inf, -torch.inf, torch.nan):
+        odd = usual.clone()
+        odd.view(-1)[torch.randperm(odd.numel())[:3]] = value
+        given.append(odd)
+    both = usual.clone()
+    both.view(-1)[torch.randperm(both.numel())[:9]] = torch.tensor([torch.inf, -torch.inf, torch.nan]).repeat(3)
+    for one in (*given, both):
+        [result] = run(program, tmp_path, model, (one,))
+        torch.testing.assert_close(result, model(one), rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
 @pytest.mark.parametrize(("which", "products"), [("wanted", 2), ("left", 2), ("right", 2), ("layer", 2), ("apart", 3), ("both", 3)])

@@ -129,7 +129,7 @@ class Guesses {
     take(passes == 1 ? sliding_tiles : sliding_split_tiles, passes, reads_ ? most / 2 + 1 : most);
     const std::size_t packed = out_.size() - before;
     if (!reads_) return;
-    take(passes == 1 ? strip_tiles : sliding_split_tiles, passes, most - most / 2 - 1, 1);
+    take(passes == 1 ? strip_tiles : sliding_split_tiles, passes, most / 2, 1);
     const std::vector<Genome> both(out_.begin() + static_cast<std::ptrdiff_t>(before), out_.end());
     std::ranges::copy(in_turn(both, packed), out_.begin() + static_cast<std::ptrdiff_t>(before));
   }

@@ -156,8 +156,8 @@ class StorePrinter {
     return std::ranges::all_of(kernel_.outputs, [&](const Output& output) {
       const printing::Lanes lanes{printing::Lanes::Mode::along, static_cast<int>(count), v, {}, {}};
       const auto access = printing::classify(output.index, output.where, output.dtype, kernel_.space, lanes);
-      return is_half(output.dtype) == is_half(first) && size_of(output.dtype) == size_of(first) &&
-             output.where.empty() && access.kind == printing::Access::Kind::vector && access.unit == count;
+      return (output.dtype == first || (is_half(output.dtype) && is_half(first))) && output.where.empty() &&
+             access.kind == printing::Access::Kind::vector && access.unit == count;
     });
   }
 

@@ -16,7 +16,7 @@ std::string number(std::int64_t value) {
 constexpr int moderate = 63;  ///< of exponents: two of them make a factor that is normal
 
 /// Prints one kernel. Names in the text: `at` a stage's address, `full`/`empty` barriers, `high`/`small` what the
-/// tensor core adds to, `sum` what ordinary additions do.
+/// tensor core adds to, `sum` what ordinary additions do, or `high` itself.
 class Printer {
  public:
   Printer(const Problem& problem, const TilePlan& plan, const Attachment& attachment, const std::string& places)
