@@ -723,7 +723,7 @@ void Printer::ahead_of_store() {
   if (!attachment_.scaled) return;
   line("const int up0 = " + exponent(Operand::a, "m + lane / 4") +
        ", up1 = " + exponent(Operand::a, "m + lane / 4 + 8") + ";");
-  if (problem_.has_runs()) line("const int before = " + exponent(Operand::b, "first") + ";");
+  if (problem_.has_runs() && !reads_strips(plan_)) line("const int before = " + exponent(Operand::b, "first") + ";");
   if (!two_images()) return;
   const std::string image = number(problem_.columns->image);
   line("const int border = (column / " + image + " + 1) * " + image + ";");
