@@ -351,6 +351,7 @@ class ContractionLaunches {
     out.prelude = contraction::place_prelude() + epilogue.text;
     out.parameters = (scaled_ ? contraction::exponent_parameters(plan_) : "") + epilogue.parameters;
     out.arguments = epilogue.arguments;
+    out.crowded = epilogue.crowded;
     return out;
   }
 

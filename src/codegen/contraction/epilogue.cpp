@@ -100,6 +100,7 @@ class StorePrinter {
     if (beside_ > 1) writer_.close();
     writer_.close();
     epilogue.text = std::move(writer_.out);
+    epilogue.crowded = apart_ && !loads_.empty();
     return epilogue;
   }
 

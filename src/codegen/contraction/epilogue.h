@@ -18,6 +18,7 @@ struct Epilogue {
   std::string parameters;   ///< "const float* __restrict__ in2, float* __restrict__ out0": of a kernel that calls it
   std::string arguments;    ///< "in2, out0, "
   std::vector<int> inputs;  ///< which inputs these are, in order; then come all outputs
+  bool crowded = false;     ///< see Attachment
 };
 /// One without its text, of a kernel whose outputs need `roots`, and what comes before its function.
 Epilogue epilogue_of(PlaceWriter& writer, const Kernel& kernel, std::span<const int> roots);

@@ -733,7 +733,8 @@ void Printer::ahead_of_store() {
 /// Whether a warp asks if its rows and the tile's images have moderate exponents and all sums are finite, so that one
 /// factor does for a row's results.
 bool Printer::may_be_plain() const {
-  return attachment_.scaled && !lifts() && (problem_.has_runs() || two_images() || reads_strips(plan_));
+  return attachment_.scaled && !attachment_.crowded && !lifts() &&
+         (problem_.has_runs() || two_images() || reads_strips(plan_));
 }
 
 /// The power of two of a tile's columns, where it has one; the first image's where it reaches into two.

@@ -20,6 +20,9 @@ struct Attachment {
   /// are multiplied back. Not where k is split.
   bool scaled = false;
   std::int64_t images = 0;  ///< of an operand whose strips are read
+  /// `tc_store` is unrolled for a whole tile, with loads under way: a second way to scale in front of it costs more
+  /// than it saves.
+  bool crowded = false;
 };
 
 /// The attachment that writes C in fp32, row-major (m × n, slice by slice), through the parameter `c`.
