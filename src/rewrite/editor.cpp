@@ -147,6 +147,12 @@ std::optional<double> number(const ir::GraphNode& node, std::string_view name) {
   return std::nullopt;
 }
 
+void redirect(ir::GraphNode& node, std::string_view name, int value) {
+  for (ir::Arg& arg : node.args) {
+    if (arg.name == name) arg.data = ir::ValueRef{value};
+  }
+}
+
 ir::Arg of(std::string name, int value) {
   return {std::move(name), ir::ValueRef{value}};
 }

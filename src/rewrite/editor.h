@@ -67,6 +67,8 @@ class Editor {
 int tensor(const ir::GraphNode& node, std::string_view name);
 /// A number given as a Python int or float; nothing for anything else.
 std::optional<double> number(const ir::GraphNode& node, std::string_view name);
+/// The argument of that name, where the node has it, becomes this value.
+void redirect(ir::GraphNode& node, std::string_view name, int value);
 /// Arguments of new nodes.
 ir::Arg of(std::string name, int value);
 ir::Arg dims(std::vector<std::int64_t> list);

@@ -116,14 +116,10 @@ bool extremum_before_monotone(Editor& editor, int index) {
   const ir::Value data = editor.value(x), between = editor.value(fold->of), last = editor.value(*outer.outs[0]);
   if (data.shape != between.shape || data.dtype != between.dtype || last.dtype != data.dtype) return false;
   if (!is_floating(data.dtype) || last.elements() >= data.elements()) return false;
-  for (ir::Arg& arg : outer.args) {
-    if (arg.name == "self") arg.data = ir::ValueRef{x};
-  }
-  const int least = editor.add(outer.op, std::move(outer.args), last.shape, x);
-  for (ir::Arg& arg : inner.args) {
-    if (arg.name == "self") arg.data = ir::ValueRef{least};
-  }
-  editor.add(inner.op, std::move(inner.args), last.shape, least);
+  redirect(outer, "self", x);
+  const int folded = editor.add(outer.op, std::move(outer.args), last.shape, x);
+  redirect(inner, "self", folded);
+  editor.add(inner.op, std::move(inner.args), last.shape, folded);
   editor.replace(index);
   return true;
 }

@@ -36,13 +36,9 @@ bool pool_before_convolution(Editor& editor, int index) {
   std::vector<std::int64_t> shape = last.shape;
   shape[1] = data.shape[1];
   ir::GraphNode first = pool;
-  for (ir::Arg& arg : first.args) {
-    if (arg.name == "self") arg.data = ir::ValueRef{x};
-  }
+  redirect(first, "self", x);
   const int pooled = editor.add(first.op, std::move(first.args), shape, x);
-  for (ir::Arg& arg : convolution.args) {
-    if (arg.name == "input") arg.data = ir::ValueRef{pooled};
-  }
+  redirect(convolution, "input", pooled);
   editor.add(convolution.op, std::move(convolution.args), last.shape, results);
   editor.replace(index);
   return true;

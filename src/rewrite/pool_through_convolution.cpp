@@ -84,16 +84,16 @@ bool pool_through_convolution(Editor& editor, int index) {
 
   p->average.of = padded(editor, p->x, p->around, p->around);
   const int averaged = add(editor, p->average);
-  for (ir::Arg& arg : convolution.args) {
-    if (arg.name == "input") arg.data = ir::ValueRef{averaged};
-    if (arg.name == "stride") arg.data = p->stride;
-    if (arg.name == "padding") arg.data = p->padding;
-    if (arg.name == "dilation") arg.data = p->dilation;
-  }
-  // Arguments that the graph leaves out stand for themselves: a stride of 1 would be another one.
+  redirect(convolution, "input", averaged);
+  // One that the graph leaves out is given too: a stride of 1 would be another one.
   for (const auto& [name, list] :
        {std::pair{"stride", p->stride}, {"padding", p->padding}, {"dilation", p->dilation}}) {
-    if (convolution.arg(name) == nullptr) convolution.args.push_back({name, list});
+    const auto given = std::ranges::find(convolution.args, name, &ir::Arg::name);
+    if (given != convolution.args.end()) {
+      given->data = list;
+    } else {
+      convolution.args.push_back({name, list});
+    }
   }
   apply(editor, *chain, editor.add(convolution.op, std::move(convolution.args), last.shape, result));
   editor.replace(index);

@@ -13,6 +13,7 @@
 
 using namespace planish;
 using namespace planish::codegen;
+using rewrite::check_different;
 using rewrite::check_equal;
 using rewrite::has;
 using rewrite::Rewritten;
@@ -564,11 +565,7 @@ TEST_CASE("the proof tells a chain without the first bias") {
     }
   }
   CHECK(changed);
-  const auto inputs = rewrite::random_inputs(graph, 0);
-  const int last = graph.outputs[0].value;
-  const auto wanted = rewrite::evaluate(graph, inputs, last);
-  REQUIRE(wanted.has_value());
-  CHECK(wanted != rewrite::evaluate(found.graph, inputs, last));
+  check_different(graph, found.graph);
 }
 
 TEST_CASE("a product of a product stays where a condition is missing") {

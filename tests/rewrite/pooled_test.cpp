@@ -14,6 +14,7 @@
 
 using namespace planish;
 using namespace planish::codegen;
+using rewrite::check_different;
 using rewrite::check_equal;
 using rewrite::has;
 using rewrite::Rewritten;
@@ -361,11 +362,7 @@ TEST_CASE("the proof tells a wrong place from a right one, and a wrong group") {
       }
     }
     CHECK(changed);
-    const auto inputs = rewrite::random_inputs(graph, 0);
-    const int output = graph.outputs[0].value;
-    const auto wanted = rewrite::evaluate(graph, inputs, output);
-    REQUIRE(wanted.has_value());
-    CHECK(wanted != rewrite::evaluate(found.graph, inputs, output));
+    check_different(graph, found.graph);
   };
   Pooled p;
   p.padding = {1};

@@ -38,6 +38,15 @@ inline void check_equal(const ir::Graph& one, const ir::Graph& other, std::uint6
   }
 }
 
+/// Whether the proof tells a wrong graph from the right one, whose first output can be computed.
+inline void check_different(const ir::Graph& right, const ir::Graph& wrong) {
+  const auto inputs = random_inputs(right, 0);
+  const int output = right.outputs[0].value;
+  const auto wanted = evaluate(right, inputs, output);
+  REQUIRE(wanted.has_value());
+  CHECK(wanted != evaluate(wrong, inputs, output));
+}
+
 inline void unchanged(const ir::Graph& graph, const Options& options = {}) {
   const Rewritten found = rewrite(graph, options);
   CHECK(found.applied.empty());

@@ -396,9 +396,7 @@ TEST_CASE("the proof tells a wrong box from a right one") {
         arg.data = std::int64_t{1} - std::get<std::int64_t>(arg.data);
     }
   }
-  const auto inputs = random_inputs(graph, 0);
-  const int output = graph.outputs[0].value;
-  CHECK(rewrite::evaluate(graph, inputs, output) != rewrite::evaluate(found.graph, inputs, output));
+  rewrite::check_different(graph, found.graph);
 }
 
 TEST_CASE("a sum over places stays where a condition is missing") {

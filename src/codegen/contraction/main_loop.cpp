@@ -110,6 +110,7 @@ class Printer {
   std::string exponent(Operand operand, const std::string& row) const;
   bool two_images() const;
   void ahead_of_store();
+  bool knows_images() const { return problem_.has_runs() || two_images() || reads_strips(plan_); }
   bool may_be_plain() const;
   std::string across() const;
   void ask_whether_plain();
@@ -733,8 +734,7 @@ void Printer::ahead_of_store() {
 /// Whether a warp asks if its rows and the tile's images have moderate exponents and all sums are finite, so that one
 /// factor does for a row's results.
 bool Printer::may_be_plain() const {
-  return attachment_.scaled && !attachment_.crowded && !lifts() &&
-         (problem_.has_runs() || two_images() || reads_strips(plan_));
+  return attachment_.scaled && !attachment_.crowded && !lifts() && knows_images();
 }
 
 /// The power of two of a tile's columns, where it has one; the first image's where it reaches into two.
@@ -789,7 +789,7 @@ void Printer::exchange_any() {
     exchange_part("", [&](const std::string& i, int) { return raw(i); });
     return;
   }
-  if (problem_.has_runs() || two_images() || reads_strips(plan_)) {
+  if (knows_images()) {
     const std::string behind = two_images() ? "(" + x + " < border ? before : behind)" : across();
     exchange_part("const TcFactors factors = tc_factors((h == 0 ? up0 : up1) + " + behind + ");",
                   [&](const std::string& i, int) { return "(" + raw(i) + ") * factors.one * factors.other"; });
