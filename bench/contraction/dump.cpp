@@ -1,4 +1,5 @@
-// planish-contraction-dump [--convolutions|--layers|--transposed|--pooled|--folded|--attention] [--large] [--seeds N]
+// planish-contraction-dump [--convolutions|--layers|--transposed|--pooled|--folded|--spread|--attention] [--large]
+// [--seeds N]
 // [--random N] [--genome TEXT]...: emits products (or convolutions) of several shapes with their first seeds, N random
 // genomes and the first seed changed as each TEXT says ("tile_n=192 pingpong=2"; where that is not legal, left out), as
 // one JSON document that check.py compiles, runs, compares and times.
@@ -40,7 +41,7 @@ json tensors(const auto& all) {
 
 int main(int argc, char** argv) {
   bool large = false, convolutions = false, layers = false, transposed = false, pooled = false, folded = false,
-       attention = false;
+       spread = false, attention = false;
   std::size_t seeds_each = 2;
   int random = 0;
   std::vector<Genome> changes;
@@ -60,6 +61,8 @@ int main(int argc, char** argv) {
       pooled = true;
     } else if (arg == "--folded") {
       folded = true;
+    } else if (arg == "--spread") {
+      spread = true;
     } else if (arg == "--seeds" && i + 1 < argc) {
       seeds_each = static_cast<std::size_t>(std::atoi(argv[++i]));
     } else if (arg == "--random" && i + 1 < argc) {
@@ -73,7 +76,7 @@ int main(int argc, char** argv) {
       changes.push_back(std::move(*change));
     } else {
       std::fprintf(stderr,
-                   "usage: %s [--convolutions|--layers|--transposed|--pooled|--folded|--attention] [--large] "
+                   "usage: %s [--convolutions|--layers|--transposed|--pooled|--folded|--spread|--attention] [--large] "
                    "[--seeds N] [--random N] [--genome TEXT]...\n",
                    argv[0]);
       return 2;
@@ -88,11 +91,13 @@ int main(int argc, char** argv) {
                             : transposed   ? samples::transposed_samples(large)
                             : pooled       ? samples::pooled_samples(large)
                             : folded       ? samples::folded_samples(large)
+                            : spread       ? samples::spread_samples(large)
                             : layers       ? samples::layer_samples()
                             : convolutions ? samples::convolution_samples(large)
                                            : samples::contraction_samples(large)) {
     auto genomes = seeds(sample.kernel, device);
-    if (convolutions || layers || transposed || pooled || folded) {  // the best guesses of one product, and of three
+    if (convolutions || layers || transposed || pooled || folded ||
+        spread) {  // the best guesses of one product, and of three
       const auto three = std::ranges::stable_partition(
           genomes, [](const Genome& genome) { return value_of(genome, "passes", 3) == 1; });
       if (three.size() > seeds_each) genomes.resize(genomes.size() - three.size() + seeds_each);

@@ -23,10 +23,13 @@ struct ContractionSample {
 inline ContractionSample contraction_sample(std::string name, std::string python, double products,
                                             const std::function<int(GraphBuilder&)>& build) {
   GraphBuilder g;
-  const int out = build(g);
+  std::vector<int> outputs{build(g)};
+  if (!g.graph.outputs.empty()) outputs.clear();  // it has said which
+  for (const auto& output : g.graph.outputs) outputs.push_back(output.value);
   LowerLimits limits;
   limits.contractions = true;
-  auto kernel = lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), std::vector<int>{out}, limits);
+  auto kernel = lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), outputs, limits);
+  if (!kernel) std::fprintf(stderr, "DEBUG %s: %s\n", name.c_str(), kernel.error().message.c_str());
   return {std::move(name), std::move(python), kernel ? std::move(*kernel) : Kernel{}, products};
 }
 
@@ -127,6 +130,7 @@ struct Convolved {
   std::vector<std::int64_t> pool = {};  ///< windows of the last dims that are folded behind that, and tanh
   bool average = false;                 ///< their mean, not their largest
   std::string fold = {};                ///< "amax": by what all channels are folded behind that (see with_fold)
+  std::string sums = {};                ///< "batch": of what more results there are (see with_sums)
 };
 
 /// All channels of y folded, by amax, amin, sum, mean or logsumexp; what is negative is divided by 4.
@@ -139,6 +143,52 @@ inline int with_fold(GraphBuilder& g, int y, std::vector<std::int64_t> shape, co
 
 inline std::string folded_python(const std::string& of, const std::string& fold) {
   return "t.nn.functional.leaky_relu(t." + fold + "(" + of + ", 1, keepdim=True), 0.25)";
+}
+
+/// Results beside y, as outputs: "batch" and "group" the statistics of norms, groups of four channels; "rows" those of
+/// what the last dim has; "squeeze" the mean of each plane; "mean" that alone.
+inline int with_sums(GraphBuilder& g, int y, const std::vector<std::int64_t>& shape, const std::string& sums) {
+  const std::int64_t n = shape[0], channels = shape[1];
+  if (sums != "mean") g.output(y);
+  if (sums == "mean" || sums == "squeeze") {
+    std::vector<std::int64_t> dims;
+    for (std::size_t d = 2; d < shape.size(); ++d) dims.push_back(static_cast<std::int64_t>(d));
+    g.output(g.node("mean.dim", {V("self", y), L("dim", dims), B("keepdim", false)}, {n, channels}));
+    return y;
+  }
+  std::vector<ir::Arg> args{V("input", y)};
+  std::vector<std::int64_t> of{channels};
+  std::string op = "_native_batch_norm_legit.no_stats";
+  if (sums == "batch") {
+    args.insert(args.end(), {B("training", true), F("momentum", 0.1), F("eps", 1e-5)});
+  } else if (sums == "group") {
+    std::int64_t plane = 1;
+    for (std::size_t d = 2; d < shape.size(); ++d) plane *= shape[d];
+    op = "native_group_norm.default";
+    of = {n, channels / 4};
+    args.insert(args.end(), {I("N", n), I("C", channels), I("HxW", plane), I("group", channels / 4), F("eps", 1e-5)});
+  } else {
+    op = "native_layer_norm.default";
+    of = shape;
+    of.back() = 1;
+    args.insert(args.begin() + 1, L("normalized_shape", {shape.back()}));
+    args.push_back(F("eps", 1e-5));
+  }
+  const int normed = g.value(shape), mean = g.value(of), rstd = g.value(of);
+  g.graph.nodes.push_back({"aten." + op, std::move(args), {normed, mean, rstd}});
+  g.output(mean);
+  g.output(rstd);
+  return y;
+}
+
+inline std::string sums_python(const std::string& of, const std::string& sums) {
+  if (sums == "mean") return "(" + of + ").flatten(2).mean(-1)";
+  if (sums == "squeeze") return "(lambda y: (y, y.flatten(2).mean(-1)))(" + of + ")";
+  const std::string rows = sums == "batch"   ? "y.transpose(0, 1).flatten(1)"
+                           : sums == "group" ? "y.unflatten(1, (-1, 4)).flatten(2)"
+                                             : "y";
+  return "(lambda y: (lambda r: (y, r.mean(-1), (r.var(-1, unbiased=False) + 1e-5).rsqrt()))(" + rows + "))(" + of +
+         ")";
 }
 
 /// tanh of windows of y, whose last dims they are of.
@@ -177,11 +227,13 @@ inline ContractionSample conv_sample(const Convolved& how) {
   if (how.residual) python = "t.relu(" + python + " + x[3])";
   if (!how.pool.empty()) python = pooled_python(python, how.pool, how.average);
   if (!how.fold.empty()) python = folded_python(python, how.fold);
+  if (!how.sums.empty()) python = sums_python(python, how.sums);
   const std::string called = name +
                              (how.chain      ? "_chain"
                               : how.residual ? "_residual"
                                              : "") +
-                             (how.pool.empty() ? "" : "_pool") + (how.fold.empty() ? "" : "_" + how.fold);
+                             (how.pool.empty() ? "" : "_pool") + (how.fold.empty() ? "" : "_" + how.fold) +
+                             (how.sums.empty() ? "" : "_" + how.sums);
   return contraction_sample(called, python, products, [&](GraphBuilder& g) {
     const int x = g.input(how.x, how.dtype), w = g.input(how.w, how.dtype);
     std::vector<ir::Arg> args{V("input", x), V("weight", w)};
@@ -199,6 +251,7 @@ inline ContractionSample conv_sample(const Convolved& how) {
       y = g.node("mul.Tensor", {V("self", relu), V("other", g.input(one, how.dtype))}, shape, how.dtype);
     }
     if (!how.fold.empty()) return with_fold(g, y, shape, how.fold, how.dtype);
+    if (!how.sums.empty()) return with_sums(g, y, shape, how.sums);
     return how.pool.empty() ? y : with_pool(g, y, shape, how.pool, how.average, how.dtype);
   });
 }
@@ -209,8 +262,8 @@ struct Transposed {
   std::vector<std::int64_t> more = {};                  ///< output padding
   std::vector<std::int64_t> dilation = {};
   std::int64_t groups = 1;
-  bool chain = false;     ///< with a bias, a residual and ReLU behind
-  std::string fold = {};  ///< as of Convolved
+  bool chain = false;                ///< with a bias, a residual and ReLU behind
+  std::string fold = {}, sums = {};  ///< as of Convolved
 };
 
 /// Lists of one number are that for each dim; those left out are ones, or zeros.
@@ -248,7 +301,9 @@ inline ContractionSample transposed_sample(Transposed how) {
                        std::to_string(how.groups) + ", " + list(how.dilation) + ")";
   if (how.chain) python = "t.relu(" + python + " + x[3])";
   if (!how.fold.empty()) python = folded_python(python, how.fold);
-  const std::string called = name + (how.chain ? "_chain" : "") + (how.fold.empty() ? "" : "_" + how.fold);
+  if (!how.sums.empty()) python = sums_python(python, how.sums);
+  const std::string called = name + (how.chain ? "_chain" : "") + (how.fold.empty() ? "" : "_" + how.fold) +
+                             (how.sums.empty() ? "" : "_" + how.sums);
   return contraction_sample(called, python, products, [&](GraphBuilder& g) {
     const int x = g.input(how.x), w = g.input(how.w);
     std::vector<ir::Arg> args{V("input", x), V("weight", w)};
@@ -260,6 +315,7 @@ inline ContractionSample transposed_sample(Transposed how) {
     args.push_back(L("dilation", how.dilation));
     int y = g.node(name + (dims == 1 ? ".default" : ".input"), args, shape);
     if (how.chain) y = with_residual(g, y, shape);
+    if (!how.sums.empty()) return with_sums(g, y, shape, how.sums);
     return how.fold.empty() ? y : with_fold(g, y, shape, how.fold, DType::f32);
   });
 }
@@ -469,6 +525,52 @@ inline std::vector<ContractionSample> folded_samples(bool large) {
   }
   for (const Convolved& how : convolved) all.push_back(conv_sample(how));
   for (const Transposed& how : transposed) all.push_back(transposed_sample(how));
+  return all;
+}
+
+/// A linear layer with a bias, and statistics of its rows, or of its columns ("batch").
+inline ContractionSample summed_layer(std::int64_t m, std::int64_t n, std::int64_t k, const std::string& sums) {
+  const std::string python = sums_python("t.nn.functional.linear(x[0], x[1], x[2])", sums);
+  return contraction_sample("linear_gelu_" + sums, python, static_cast<double>(m * n * k), [=](GraphBuilder& g) {
+    const int a = g.input({m, k}), b = g.input({n, k}), bias = g.input({n});
+    const int y = g.node("linear.default", {V("input", a), V("weight", b), V("bias", bias)}, {m, n});
+    return with_sums(g, y, {m, n}, sums);
+  });
+}
+
+/// Contractions whose results are stored and summed up, over more of them than a tile has.
+inline std::vector<ContractionSample> spread_samples(bool large) {
+  std::vector<Convolved> convolved{
+      {.x = {3, 16, 22, 26}, .w = {24, 16, 3, 3}, .chain = true, .sums = "batch"},
+      {.x = {3, 16, 23, 21}, .w = {24, 16, 3, 3}, .padding = 1, .sums = "group"},
+      {.x = {5, 16, 13, 14}, .w = {40, 16, 3, 3}, .stride = 2, .padding = 1, .residual = true, .sums = "group"},
+      {.x = {2, 8, 6, 9, 10}, .w = {16, 8, 3, 3, 3}, .padding = 1, .chain = true, .sums = "squeeze"},
+      {.x = {2, 12, 531}, .w = {18, 12, 5}, .padding = 2, .sums = "mean"},
+      {.x = {7, 16, 12, 14}, .w = {64, 16, 1, 1}, .chain = true, .sums = "batch"},
+      {.x = {2, 32, 29, 9}, .w = {32, 8, 3, 3}, .padding = 1, .groups = 4, .sums = "squeeze"},
+      {.x = {2, 3, 31, 29}, .w = {24, 3, 7, 7}, .stride = 2, .padding = 3, .chain = true, .sums = "mean"},
+  };
+  std::vector<Transposed> transposed{
+      {.x = {2, 16, 16, 17}, .w = {16, 12, 4, 4}, .stride = {2}, .padding = {1}, .chain = true, .sums = "batch"},
+      {.x = {3, 9, 17, 16}, .w = {9, 12, 3, 5}, .padding = {1, 2}, .sums = "group"},
+      {.x = {2, 8, 5, 4, 7}, .w = {8, 8, 4, 4, 4}, .stride = {2}, .padding = {1}, .sums = "mean"},
+  };
+  if (large) {
+    convolved = {
+        {.x = {128, 8, 256, 256}, .w = {64, 8, 3, 3}, .chain = true, .sums = "mean"},
+        {.x = {128, 8, 128, 128}, .w = {64, 8, 3, 3}, .sums = "group"},
+        {.x = {128, 8, 128, 128}, .w = {64, 8, 3, 3}, .sums = "batch"},
+        {.x = {16, 32, 32, 64, 64}, .w = {64, 32, 3, 3, 3}, .padding = 1, .chain = true, .sums = "group"},
+    };
+    transposed = {
+        {.x = {16, 32, 16, 32, 32}, .w = {32, 64, 4, 4, 4}, .stride = {2}, .padding = {1}, .sums = "batch"},
+    };
+  }
+  std::vector<ContractionSample> all;
+  for (const Convolved& how : convolved) all.push_back(conv_sample(how));
+  for (const Transposed& how : transposed) all.push_back(transposed_sample(how));
+  all.push_back(large ? summed_layer(8192, 4096, 1024, "rows") : summed_layer(100, 180, 64, "rows"));
+  all.push_back(large ? summed_layer(8192, 4096, 1024, "batch") : summed_layer(200, 77, 64, "batch"));
   return all;
 }
 

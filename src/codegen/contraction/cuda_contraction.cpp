@@ -15,6 +15,7 @@
 #include "codegen/contraction/pack.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/contraction/pooled_epilogue.h"
+#include "codegen/contraction/spread_epilogue.h"
 #include "codegen/contraction/strip_reader.h"
 #include "codegen/emit/cuda_plan.h"
 
@@ -117,7 +118,8 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   std::vector<std::int64_t> parts{1};
   const std::int64_t least_tiles = (problem.m + 127) / 128 * ((problem.n + 127) / 128) * problem.batches;
   for (const std::int64_t count : {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) {
-    if (!product.pool && count * 256 <= problem.k && least_tiles * count <= 2 * device.sms) parts.push_back(count);
+    if (!product.pool && !product.spread && count * 256 <= problem.k && least_tiles * count <= 2 * device.sms)
+      parts.push_back(count);
   }
   genes.push_back({"split", parts});
   return genes;
@@ -177,6 +179,7 @@ class ContractionLaunches {
     if (sliding_ != nullptr && !is_direct(sliding_->operand)) pack_slides();
     PLANISH_CHECK(multiply());
     if (idle_) mend();
+    if (product_.spread) join_pieces();
     if (contraction::doubts(plan_)) PLANISH_CHECK(again());
     return joined_up();
   }
@@ -208,6 +211,13 @@ class ContractionLaunches {
   void add_outputs(std::vector<Argument>& args) const {
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
       args.push_back({Argument::Kind::output, static_cast<int>(o)});
+  }
+
+  /// Where results are summed up: those that have elements, or the sums'.
+  void add_spread_outputs(std::vector<Argument>& args, bool sums) const {
+    const contraction::Spread& spread = *product_.spread;
+    for (std::size_t o = sums ? spread.elements : 0; o < (sums ? spread.order.size() : spread.elements); ++o)
+      args.push_back({Argument::Kind::output, spread.order[o]});
   }
 
   /// Memory for what a packing makes of an operand.
@@ -315,7 +325,16 @@ class ContractionLaunches {
     return {};
   }
 
+  /// The sums of what the main loop left of its tiles.
+  void join_pieces() {
+    const auto joining = contraction::print_spread_joining(product_, plan_, form_.fast);
+    auto& args = launch(joining);
+    args.insert(args.begin(), pieces_);
+    add_spread_outputs(args, true);
+  }
+
   contraction::Epilogue epilogue() const {
+    if (product_.spread) return contraction::print_spread_epilogue(product_, plan_, form_);
     if (!product_.pool) return contraction::print_epilogue(kernel_, product_.c, sliding_, form_);
     return product_.pool->whole ? contraction::print_folded_epilogue(product_, plan_, form_.fast)
                                 : contraction::print_pooled_epilogue(product_, plan_, form_.fast);
@@ -356,19 +375,26 @@ class ContractionLaunches {
   }
 
   /// What the kernel with the epilogue is given behind the sums' operands.
-  void add_ends(const contraction::Epilogue& epilogue, std::vector<Argument>& args) const {
+  void add_ends(const contraction::Epilogue& epilogue, std::vector<Argument>& args) {
     for (const auto& [operand, each] : packed_) {
       if (scaled_ && !is_direct(operand)) args.push_back(each.exponents);
     }
     for (const int input : epilogue.inputs) args.push_back({Argument::Kind::input, input});
-    add_outputs(args);
+    if (!product_.spread) return add_outputs(args);
+    add_spread_outputs(args, false);
+    args.push_back(pieces_ = place(contraction::spread_bytes(*product_.spread, problem_, plan_)));
   }
 
   /// Results that zeros times something infinite have spoiled.
   void mend() {
-    auto& args = launch(contraction::print_mending(product_, device_.sms));
-    add_outputs(args);
-    args.push_back(notes_);
+    if (!product_.spread || product_.spread->elements > 0) {
+      auto& args = launch(contraction::print_mending(product_, device_.sms));
+      product_.spread ? add_spread_outputs(args, false) : add_outputs(args);
+      args.push_back(notes_);
+    }
+    if (!product_.spread) return;
+    auto& args = launch(contraction::print_piece_mending(product_, plan_, device_.sms));
+    args.insert(args.end(), {pieces_, notes_});
   }
 
   /// The same product of packed factors, whose launches end at once unless some block met a row that has to be scaled.
@@ -384,6 +410,7 @@ class ContractionLaunches {
       other.pack_rows();
     }
     PLANISH_CHECK(other.multiply());
+    if (product_.spread) other.join_pieces();
     const std::string asked = strips ? contraction::is_unusual_text("doubts", doubt_count_ - 1) : std::string();
     for (Emitted& one : other.launches_) {
       one.source = contraction::only_if_any(std::move(one.source), "doubts", doubt_count_, asked);
@@ -422,6 +449,7 @@ class ContractionLaunches {
   std::vector<Emitted> launches_;
   std::map<Operand, Packed> packed_;
   Argument notes_;
+  Argument pieces_;               ///< of sums of more results than a tile has
   Argument doubts_;               ///< what a kernel that splits or rounds its factors says of them
   std::int64_t doubt_count_ = 0;  ///< so many numbers
 };

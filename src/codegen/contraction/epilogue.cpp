@@ -49,7 +49,7 @@ template <bool streaming> TC_FN void tc_put(unsigned short* to, const unsigned s
 class StorePrinter {
  public:
   StorePrinter(const Kernel& kernel, const Contraction& c, const Sliding* sliding, StoreForm form)
-      : kernel_(kernel), c_(c), sliding_(sliding), writer_(kernel) {
+      : kernel_(kernel), c_(c), sliding_(sliding), name_(form.name), writer_(kernel) {
     writer_.fast = form.fast;
     writer_.streaming = form.streaming;
     writer_.narrow = std::ranges::all_of(kernel.outputs, is_half, &Output::dtype);
@@ -83,7 +83,7 @@ class StorePrinter {
     Epilogue epilogue = epilogue_of(writer_, kernel_, roots_);
     if (apart_ && !loads_.empty()) writer_.line(share_text);
     if (beside_ > 1) writer_.out += std::string(neighbours_text()) + std::string(put_text);
-    open_store(writer_, epilogue);
+    open_store(writer_, epilogue, name_);
     writer_.decode("batch", c_.batch);
     if (weave_ > 1)
       writer_.line(fmt::format("constexpr int weave = rows % {0} == 0 && columns % 32 == 0 ? {0} : 1;", weave_));
@@ -357,6 +357,7 @@ class StorePrinter {
   const Kernel& kernel_;
   const Contraction& c_;
   const Sliding* sliding_;
+  std::string_view name_;
   PlaceWriter writer_;
   std::vector<int> roots_;
   std::vector<int> shared_;  ///< nodes that columns have in common: read and computed once a row
@@ -392,8 +393,12 @@ Epilogue epilogue_of(PlaceWriter& writer, const Kernel& kernel, std::span<const 
   epilogue.parameters = writer.parameters(roots) + writer.output_parameters();
   epilogue.parameters.resize(epilogue.parameters.size() - 2);
   for (std::size_t o = 0; o < kernel.outputs.size(); ++o) epilogue.arguments += fmt::format("out{}, ", o);
-  writer.line("template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }");
+  writer.out += load_text();
   return epilogue;
+}
+
+std::string_view load_text() {
+  return "template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }\n";
 }
 
 std::string_view neighbours_text() {
@@ -404,9 +409,9 @@ std::string_view neighbours_text() {
 )";
 }
 
-void open_store(PlaceWriter& writer, const Epilogue& epilogue) {
+void open_store(PlaceWriter& writer, const Epilogue& epilogue, std::string_view name) {
   writer.line("template <int rows, int columns, bool all, typename Sums>");
-  writer.open(fmt::format("TC_FN void tc_store({}, int batch, int y, int x, int end, int lane, Sums sums) {{",
+  writer.open(fmt::format("TC_FN void {}({}, int batch, int y, int x, int end, int lane, Sums sums) {{", name,
                           epilogue.parameters));
 }
 

@@ -28,14 +28,17 @@ std::string print_position(PlaceWriter& writer, const Sliding& sliding, std::str
 /// Text of `tc_neighbours(sums, r, c, v)`: the sums of columns c, c + 1, …, as many as `v` has, one by one. What holds
 /// them beside each other has one of its own (TcExchange in machine_text()).
 std::string_view neighbours_text();
+/// How loads are spelled; epilogue_of() writes it.
+std::string_view load_text();
 /// The head of its function, whose body the writer is in then.
-void open_store(PlaceWriter& writer, const Epilogue& epilogue);
+void open_store(PlaceWriter& writer, const Epilogue& epilogue, std::string_view name = "tc_store");
 
 /// How results are computed and stored.
 struct StoreForm {
-  bool fast = false;       ///< with the machine's approximations and short forms of functions
-  bool streaming = false;  ///< results need not stay in the cache
-  bool weave = false;      ///< see can_weave(); where elements are loaded for each result this is so anyway
+  bool fast = false;                   ///< with the machine's approximations and short forms of functions
+  bool streaming = false;              ///< results need not stay in the cache
+  bool weave = false;                  ///< see can_weave(); where elements are loaded for each result this is so anyway
+  std::string_view name = "tc_store";  ///< of the function
 };
 Epilogue print_epilogue(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding = nullptr,
                         StoreForm form = {});

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <utility>
+#include <optional>
 
+#include "codegen/contraction/fold_nodes.h"
 #include "codegen/contraction/place_writer.h"
-#include "codegen/variables.h"
 
 namespace planish::codegen::contraction {
 namespace {
@@ -29,7 +28,7 @@ class FoldPrinter {
     writer_.of_fold = [this](int fold) {
       return std::ranges::find(folds_, fold) == folds_.end() ? std::string("folded") : name_of(fold);
     };
-    find_row_nodes();
+    nodes_.emplace(kernel_, product.c, roots_);
     // x · g less the largest of all x · g must be 0 for the largest itself: fused it is what the product was rounded
     // by.
     for (const int fold : folds_) {
@@ -61,7 +60,7 @@ class FoldPrinter {
     for (const int which : folds_) fold(which, window);
     writer_.open("if (ok & (part == 0)) {");
     writer_.decode("x + begin", product_.c.n);
-    writer_.these(own_nodes(after_));
+    writer_.these(nodes_->own(after_));
     writer_.stores();
     writer_.close();
     writer_.close();
@@ -77,27 +76,6 @@ class FoldPrinter {
   /// Whether windows are made of such words.
   bool reads_words() const { return product_.problem.folding->window % at_once == 0; }
 
-  /// Those that all of a row's columns have in common.
-  void find_row_nodes() {
-    const auto moves = variables_of(kernel_);
-    std::map<int, bool> summed;  // whether a node needs what was summed up or folded
-    for (const int id : printing::closure(kernel_, roots_, [](int) { return false; })) {
-      const Node& node = kernel_.nodes[static_cast<std::size_t>(id)];
-      bool needs = node.op == Op::reduced;
-      for (const int arg : node.args) needs = needs || summed[arg];
-      summed[id] = needs;
-      const bool along = std::ranges::any_of(
-          product_.c.n, [&](int v) { return moves[static_cast<std::size_t>(id)][static_cast<std::size_t>(v)]; });
-      if (!needs && !along) row_.push_back(id);
-    }
-  }
-
-  std::vector<int> own_nodes(const std::vector<int>& roots) const {
-    auto own = printing::closure(kernel_, roots, [](int) { return false; });
-    std::erase_if(own, [&](int id) { return std::ranges::find(row_, id) != row_.end(); });
-    return own;
-  }
-
   /// The lane's row, or where there is none the last one, which is not stored.
   void row() {
     const bool slides = product_.sliding.has_value();
@@ -110,21 +88,7 @@ class FoldPrinter {
       const std::string there = print_position(writer_, *product_.sliding, "row");
       if (!there.empty()) writer_.line(fmt::format("inside = inside & ({});", there));
     }
-    these(row_, "inside");
-  }
-
-  /// Definitions of these, whose loads read nothing where `there` does not hold.
-  void these(const std::vector<int>& nodes, std::string_view there) {
-    std::map<int, std::string> spelled;
-    for (const int id : nodes) {
-      const Node& node = kernel_.nodes[static_cast<std::size_t>(id)];
-      if (node.op == Op::load)
-        spelled[id] =
-            fmt::format("({} ? {} : {})", there, writer_.load(kernel_, id), printing::literal(node.dtype, 0, 0));
-    }
-    writer_.at_hand = [&](int id) { return spelled.at(id); };
-    writer_.these(nodes);
-    writer_.at_hand = nullptr;
+    nodes_->print(writer_, nodes_->row(), "inside");
   }
 
   void fold(int which, std::int64_t window) {
@@ -132,7 +96,7 @@ class FoldPrinter {
     const std::string name = name_of(which);
     writer_.line(fmt::format("{} {} = {};", printing::computing_type(fold.accumulate), name,
                              printing::neutral(fold.kind, fold.accumulate)));
-    const auto nodes = own_nodes({fold.arg});
+    const auto nodes = nodes_->own(std::vector<int>{fold.arg});
     if (reads_words()) {
       writer_.line(nodes.size() <= 12 ? "#pragma unroll 4" : "#pragma unroll 1");
       writer_.open(
@@ -148,7 +112,7 @@ class FoldPrinter {
     }
     writer_.decode("x + begin + c", product_.c.n);
     writer_.line(reads_words() ? "const float folded = sum[i];" : "const float folded = sums(r, begin + c);");
-    these(nodes, "ok");
+    nodes_->print(writer_, nodes, "ok");
     writer_.line(
         fmt::format("{} = {};", name, printing::combine(fold.kind, fold.accumulate, name, writer_.name(fold.arg))));
     writer_.close();
@@ -166,7 +130,7 @@ class FoldPrinter {
   const std::vector<int>& folds_;
   PlaceWriter writer_;
   std::vector<int> after_, roots_;
-  std::vector<int> row_;  ///< nodes that a row's columns have in common
+  std::optional<FoldNodes> nodes_;
 };
 
 }  // namespace

@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/contraction/epilogue.h"
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/place_writer.h"
+#include "codegen/contraction/spread_text.h"
 
 namespace planish::codegen::contraction {
 namespace {
@@ -45,15 +47,7 @@ class MendPrinter {
     for (const int fold : folds()) all.push_back(reduction(fold).arg);
     std::int64_t points = 1;
     for (const int v : of_results()) points *= kernel_.space.extent(v);
-    Packing mending;
-    mending.inputs = writer_.inputs(all);
-    mending.threads = mending_threads;
-    mending.blocks = std::min((points + mending_threads - 1) / mending_threads, mending_blocks * multiprocessors);
-    head(all);
-    writer_.open(
-        fmt::format("for (long long point = (long long)blockIdx.x * {0} + threadIdx.x; point < {1}ll; point += "
-                    "{2}ll) {{",
-                    mending_threads, points, mending.blocks * mending_threads));
+    Packing mending = begin(all, writer_.output_parameters(), points, multiprocessors);
     std::int64_t later = points;
     for (const int v : of_results()) {
       const std::int64_t extent = kernel_.space.extent(v);
@@ -75,7 +69,105 @@ class MendPrinter {
     return mending;
   }
 
+  /// The same of pieces of sums.
+  Packing print_pieces(const TilePlan& plan, int multiprocessors) {
+    const Contraction& c = product_.c;
+    const Spread& spread = *product_.spread;
+    const Pieces pieces = pieces_of(spread, product_.problem, plan);
+    std::vector<int> all{c.first, c.second};
+    for (const SpreadFold& fold : spread.folds) all.push_back(reduction(fold.sum).arg);
+    const std::int64_t points = product_.problem.batches * product_.problem.m * pieces.count;
+    Packing mending = begin(all, "float* __restrict__ pieces, ", points, multiprocessors);
+    writer_.line(fmt::format("const int piece = (int)(point % {0}), row = (int)(point / {0} % {1});", pieces.count,
+                             product_.problem.m));
+    writer_.line(fmt::format("const int batch = (int)(point / {});", pieces.count * product_.problem.m));
+    writer_.decode("batch", c.batch);
+    writer_.decode("row", c.m);
+    writer_.line(fmt::format("const int begin = {}, tile = begin / {} * {};", start_of(pieces, plan, "piece"), plan.bn,
+                             plan.bn));
+    writer_.line(fmt::format("const int stop = min(min(begin + {}, tile + {}), {});", pieces.width, plan.bn,
+                             product_.problem.n));
+    writer_.line("bool odd = false, met = false;");
+    writer_.open("for (int x = begin; x < stop; ++x) {");
+    column();
+    writer_.line(fmt::format("odd = odd || notes[{}] != 0;", noted(product_)));
+    writer_.close();
+    writer_.line("if (!odd) continue;");
+    writer_.line(fmt::format("const int first = begin / {};", spread.run));
+    writer_.open(fmt::format("for (int slot = 0; slot < {}; ++slot) {{", pieces.slots));
+    writer_.line(fmt::format("const int from = (int)max((first + slot) * {}ll, (long long)begin);", spread.run));
+    writer_.line(fmt::format("const int to = (int)min((first + slot + 1) * {}ll, (long long)stop);", spread.run));
+    writer_.line("if (from >= to) break;");
+    writer_.line(
+        fmt::format("float* const at = pieces + {};", place_of_piece(product_, pieces, "row", "piece", "slot")));
+    int state = 0;
+    for (const SpreadFold& fold : spread.folds) {
+      piece(fold, state);
+      state += fold.states();
+    }
+    writer_.close();
+    writer_.close();
+    writer_.close();
+    mending.source = std::move(writer_.out);
+    return mending;
+  }
+
  private:
+  /// The head, and the loop over `points`.
+  Packing begin(const std::vector<int>& all, const std::string& outputs, std::int64_t points, int multiprocessors) {
+    Packing mending;
+    mending.inputs = writer_.inputs(all);
+    mending.threads = mending_threads;
+    mending.blocks = std::min((points + mending_threads - 1) / mending_threads, mending_blocks * multiprocessors);
+    head(all, outputs);
+    writer_.open(
+        fmt::format("for (long long point = (long long)blockIdx.x * {0} + threadIdx.x; point < {1}ll; point += "
+                    "{2}ll) {{",
+                    mending_threads, points, mending.blocks * mending_threads));
+    return mending;
+  }
+
+  /// Coordinates of column `x`; the condition under which it is one.
+  std::string column() {
+    std::string there;
+    if (product_.sliding) {
+      there = print_position(writer_, *product_.sliding, "x");
+    } else {
+      writer_.decode("x", product_.c.n);
+    }
+    const std::string bounds = writer_.condition(kernel_.outputs.front().where);
+    if (!bounds.empty()) there += there.empty() ? bounds : " & (" + bounds + ")";
+    return there;
+  }
+
+  /// A piece's states, by Welford's recurrence.
+  void piece(const SpreadFold& fold, int state) {
+    const int arg = reduction(fold.sum).arg;
+    writer_.open("{");
+    writer_.line("double total = 0.0, mean = 0.0, squares = 0.0;");
+    writer_.line("int count = 0;");
+    writer_.open("for (int x = from; x < to; ++x) {");
+    if (const std::string there = column(); !there.empty()) writer_.line(fmt::format("if (!({})) continue;", there));
+    sum();
+    writer_.nodes(std::vector<int>{arg});
+    writer_.line(fmt::format("const double value = {};", writer_.name(arg)));
+    writer_.line("total += value;");
+    if (fold.squares >= 0) {
+      writer_.line("const double distance = value - mean;");
+      writer_.line("mean += distance / ++count;");
+      writer_.line("squares += distance * (value - mean);");
+    }
+    writer_.close();
+    if (fold.squares < 0) {
+      writer_.line(fmt::format("at[{}] = (float)total;", state));
+    } else {
+      writer_.line(fmt::format("at[{}] = (float)mean;", state));
+      writer_.line(fmt::format("at[{}] = (float)squares;", state + 1));
+      writer_.line(fmt::format("at[{}] = (float)count;", state + 2));
+    }
+    writer_.close();
+  }
+
   const Reduction& reduction(int fold) const { return kernel_.reductions[static_cast<std::size_t>(fold)]; }
   std::vector<int> folds() const { return product_.pool ? product_.pool->reductions : std::vector<int>{}; }
   bool is_folded(int fold) const { return product_.pool && fold != 0; }
@@ -89,14 +181,13 @@ class MendPrinter {
     return found;
   }
 
-  void head(const std::vector<int>& all) {
-    writer_.out = place_prelude() + std::string(machine_text()) +
-                  "template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }\n";
+  void head(const std::vector<int>& all, const std::string& outputs) {
+    writer_.out = place_prelude() + std::string(machine_text()) + std::string(load_text());
     writer_.line("// ---- kernel ----");
     writer_.open(
         fmt::format("extern \"C\" __global__ void __launch_bounds__({}) planish_kernel({}{}const int* __restrict__ "
                     "notes) {{",
-                    mending_threads, writer_.parameters(all), writer_.output_parameters()));
+                    mending_threads, writer_.parameters(all), outputs));
     writer_.line("int any = 0;");
     const std::int64_t images = noted_images(product_);
     writer_.line(fmt::format("for (int i = {} + (int)threadIdx.x; i < {}; i += {}) any |= notes[i];",
@@ -146,7 +237,14 @@ class MendPrinter {
 }  // namespace
 
 Packing print_mending(const Product& product, int multiprocessors) {
-  return MendPrinter(product).print(multiprocessors);
+  if (!product.spread) return MendPrinter(product).print(multiprocessors);
+  Product elements = product;
+  elements.kernel.outputs.resize(product.spread->elements);
+  return MendPrinter(elements).print(multiprocessors);
+}
+
+Packing print_piece_mending(const Product& product, const TilePlan& plan, int multiprocessors) {
+  return MendPrinter(product).print_pieces(plan, multiprocessors);
 }
 
 }  // namespace planish::codegen::contraction

@@ -1,6 +1,7 @@
 #include "codegen/contraction/product.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "codegen/contraction/blocked.h"
@@ -176,22 +177,52 @@ Result<Product> pooled_product(const Kernel& kernel) {
   return out;
 }
 
-}  // namespace
-
-Result<Product> product_of(const Kernel& kernel) {
-  if (kernel.across > 0) return pooled_product(kernel);
+/// The kernel in phases, in blocks where channels are few, and its factors.
+Result<Product> parted_product(const Kernel& kernel) {
   Product out;
   Phased split = phased(kernel);
   out.kernel = std::move(split.kernel);
   out.taps = std::move(split.taps);
   PLANISH_TRY(out.c, oriented(out.kernel));
-  Contraction& c = out.c;
   // What packing notes of elements that are not finite is noted of fp32 alone.
-  if (auto blocks = narrow_type(out.kernel, c) ? std::nullopt : blocked(out.kernel, c, out.taps)) {
-    out.kernel = std::move(blocks->kernel);
-    out.taps = std::move(blocks->taps);
-    PLANISH_TRY(c, oriented(out.kernel));
+  if (narrow_type(out.kernel, out.c)) return out;
+  if (auto parts = blocked(out.kernel, out.c, out.taps)) {
+    out.kernel = std::move(parts->kernel);
+    out.taps = std::move(parts->taps);
+    PLANISH_TRY(out.c, oriented(out.kernel));
   }
+  return out;
+}
+
+/// Of a kernel that sums up more results than a tile has: what is summed lies along columns.
+Result<Product> spread_product(const Kernel& kernel) {
+  const Unspread from = unspread(kernel);
+  PLANISH_TRY(Product out, parted_product(from.kernel));
+  std::string why;
+  for (const bool turned : {false, true}) {
+    if (turned) turn_over(out.c);
+    set_problem(out);
+    if (!out.sliding && wasted(out) == Operand::a) continue;  // see product_of()
+    auto spread = spread_of(out.kernel, from, out.c, out.sliding ? &*out.sliding : nullptr);
+    if (spread) {
+      out.spread = std::move(*spread);
+      return out;
+    }
+    if (why.empty()) why = spread.error().message;
+  }
+  return fail("unsupported", why);
+}
+
+}  // namespace
+
+Result<Product> product_of(const Kernel& kernel) {
+  if (kernel.across > 0) {
+    const bool stores = !std::ranges::all_of(kernel.outputs, &Output::per_column);
+    if (auto pooled = pooled_product(kernel); pooled && !stores) return pooled;
+    return spread_product(kernel);
+  }
+  PLANISH_TRY(Product out, parted_product(kernel));
+  Contraction& c = out.c;
   // The second factor is packed last: what packing notes of it nothing clears.
   if (wasted(out) == Operand::a && !sliding_of(out.kernel, c)) turn_over(c);
   set_problem(out);

@@ -9,6 +9,7 @@
 #include "codegen/contraction/plan.h"
 #include "codegen/contraction/pooled.h"
 #include "codegen/contraction/sliding.h"
+#include "codegen/contraction/spread.h"
 
 namespace planish::codegen::contraction {
 
@@ -21,6 +22,7 @@ struct Product {
   Contraction c;  ///< of `kernel`
   std::optional<Sliding> sliding;
   std::optional<Pool> pool;                  ///< windows that results are folded by; the kernel then is unpooled()
+  std::optional<Spread> spread;              ///< sums of results that more than one tile has
   std::optional<Direct> direct_a, direct_b;  ///< factors that need no packing
   Problem problem;
   std::shared_ptr<const Product>

@@ -11,6 +11,7 @@
 #include "codegen/attention/attention.h"
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/product.h"
+#include "codegen/emit/expression.h"
 #include "codegen/lower/lowering.h"
 #include "codegen/lower/recurrence.h"
 #include "codegen/lower/segments.h"
@@ -31,7 +32,7 @@ struct Frame {
 };
 
 /// Which kernels are looked for: those that fold one way, both ways, or parts of rows as well.
-enum class Form : std::uint8_t { plain, cross, parts, attention, pooled };
+enum class Form : std::uint8_t { plain, cross, parts, attention, pooled, spread };
 
 Frame natural_frame(const ir::Value& output) {
   Frame frame;
@@ -439,6 +440,42 @@ std::optional<Coords> first_reading(const Lowering& low, int id, const Frame& fr
   return readings.size() == 1 ? std::optional(readings.front()) : least_loading(low, id, readings);
 }
 
+/// How an output that is smaller than the space lies in it where its elements are sums over a product's results: of
+/// several ways the one that makes each result once. A dim may be the first part of a variable, which then is split.
+std::optional<Coords> reading_of_sums(Lowering& low, int id, const Frame& frame) {
+  if (!low.inner()) return std::nullopt;
+  const ir::Value& value = low.info(id);
+  std::vector<int> outer;
+  for (int v = 0; v < static_cast<int>(frame.space.extents.size()); ++v) {
+    if (std::ranges::find(*low.inner(), v) == low.inner()->end()) outer.push_back(v);
+  }
+  std::vector<Coords> readings;
+  const auto add = [&](std::optional<Coords> coords) {
+    if (coords) readings.push_back(std::move(*coords));
+  };
+  add(meet_dims(low, outer, value.shape, false));
+  add(meet_dims(low, outer, value.shape, true));
+  add(leading_coords(low, value));
+  for (Coords& coords : readings) {
+    Lowering trial = low;
+    const auto node = trial.value(id, coords);
+    if (!node && node.error().kind != "space") continue;
+    if (std::ranges::count(trial.builder().reductions(), false, &Reduction::across) == 1) return std::move(coords);
+  }
+  // Groups of channels.
+  std::int64_t reached = 1;
+  for (const int v : outer) {
+    const std::int64_t extent = frame.space.extent(v), left = value.elements() / reached;
+    if (value.elements() % reached != 0 || left <= 1) break;
+    if (extent > left && extent % left == 0) {
+      low.want_split(v, extent / left);
+      return std::nullopt;
+    }
+    reached *= extent;
+  }
+  return std::nullopt;
+}
+
 /// Loads, those that lie beside each other (taps of one window) counted once.
 int places_read(const Kernel& kernel) {
   std::vector<std::pair<int, IndexExpr>> seen;
@@ -515,6 +552,33 @@ Status become_pooled(Kernel& kernel, const std::vector<int>& windows, const std:
   return contraction::computable(made);
 }
 
+/// The same where some outputs have an element for each result, which do not need what is folded; `across`: variables
+/// of the results that the others are sums over.
+Status become_spread(Kernel& kernel, const std::vector<int>& across, const std::vector<int>& sum) {
+  kernel.inner = static_cast<int>(sum.size());
+  kernel.across = static_cast<int>(across.size());
+  kernel.anchor = Anchor::contraction;
+  order_behind_results(kernel, across, sum);
+  const int all = static_cast<int>(kernel.space.extents.size()), results = all - kernel.inner;
+  const auto points = [&](int outer) { return product(std::span(kernel.space.extents).first(std::size_t(outer))); };
+  for (Output& output : kernel.outputs) {
+    bool moves = false;
+    for (int v = results - kernel.across; v < results; ++v) moves = moves || output.index.depends_on(v);
+    output.per_row = true;
+    output.per_column = !moves;
+    if (product(output.shape) != points(moves ? results : results - kernel.across))
+      return unsupported("an output that would be written several times");
+    const std::vector<int> root{output.node};
+    for (const int id : printing::closure(kernel, root, [](int) { return false; })) {
+      const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+      if (moves && node.op == Op::reduced && kernel.reductions[static_cast<std::size_t>(node.reduction)].across)
+        return unsupported("elements that need what all of them are folded to");
+    }
+  }
+  PLANISH_TRY(const contraction::Product made, contraction::product_of(kernel));
+  return contraction::computable(made);
+}
+
 /// One attempt over a fixed frame.
 class Attempt {
  public:
@@ -527,8 +591,8 @@ class Attempt {
         points_(product(frame.shape)) {
     if (form == Form::cross) low_.cross();
     if (form == Form::parts) low_.part(frame.row);
-    if (limits.contractions && (form == Form::plain || form == Form::attention || form == Form::pooled))
-      low_.contract();
+    if (limits.contractions && form != Form::cross && form != Form::parts) low_.contract();
+    if (form == Form::spread) low_.spread();
     if (form == Form::attention || form == Form::pooled) {
       std::vector<bool> own(frame.space.extents.size(), false);
       for (const IndexExpr& e : frame.coords) {
@@ -563,6 +627,12 @@ class Attempt {
           return unsupported("no folds of sums of products");
         PLANISH_CHECK(become_pooled(kernel_, *low_.windows(), *low_.inner()));
         break;
+      case Form::spread:
+        set_phases(kernel_);
+        if (!low_.inner() || !low_.across() || !low_.has_contracted() || kernel_.anchor == Anchor::scan)
+          return unsupported("no sums over a product's results");
+        PLANISH_CHECK(become_spread(kernel_, *low_.across(), *low_.inner()));
+        break;
       case Form::plain:
         set_phases(kernel_);
         PLANISH_CHECK(become_plain());
@@ -586,13 +656,17 @@ class Attempt {
       const int id = todo[next];
       const ir::Value& value = low_.info(id);
       const bool again = next >= outputs.size();
-      PLANISH_TRY(const Reading read, reading_of(id, value, again));
-      auto node = low_.value(id, read.coords);
+      const auto read = reading_of(id, value, again);
+      if (!read) {
+        change_ = low_.change();
+        return std::unexpected(read.error());
+      }
+      auto node = low_.value(id, read->coords);
       if (!node) {
         change_ = low_.change();
         return std::unexpected(node.error());
       }
-      if (read.first && !low_.inner()) {  // it folds nothing: others say whether it has one element a row
+      if (read->first && !low_.inner()) {  // it folds nothing: others say whether it has one element a row
         todo.push_back(id);
         continue;
       }
@@ -601,20 +675,24 @@ class Attempt {
       output.dtype = value.dtype;
       output.shape = value.shape;
       output.strides = value.strides;
-      output.index = offset_of(value, read.coords, low_.space());
+      output.index = offset_of(value, read->coords, low_.space());
       output.value = id;
       kernel_.outputs.push_back(std::move(output));
     }
     return {};
   }
 
-  Result<Reading> reading_of(int id, const ir::Value& value, bool again) const {
+  Result<Reading> reading_of(int id, const ir::Value& value, bool again) {
     const bool cross = form_ == Form::cross;
     if (cross && value.elements() != product(frame_.space.extents)) {
       if (auto read = reading(low_, id, frame_)) return Reading{std::move(*read)};
     }
     if (value.shape == frame_.shape) return Reading{frame_.coords};
     if (value.elements() == points_) return Reading{low_.unravel(low_.ravel(frame_.coords, frame_.shape), value.shape)};
+    if (form_ == Form::spread) {
+      if (auto read = reading_of_sums(low_, id, frame_)) return Reading{std::move(*read)};
+      return low_.change() ? Result<Reading>(fail("space", "sums over parts of a dim")) : unsupported("other sums");
+    }
     if (form_ == Form::parts) {
       if (auto leading = leading_coords(low_, value)) return Reading{std::move(*leading)};
     }
@@ -802,7 +880,8 @@ bool may_be_pooled(const ir::Graph& graph, const std::vector<bool>& inside) {
     if (!inside[n]) continue;
     products = products || contracts(graph.nodes[n].op);
     const auto name = base_name(graph.nodes[n].op);
-    pools = pools || row_handlers().contains(name) || (name.contains("_pool") && window_handlers().contains(name));
+    pools = pools || row_handlers().contains(name) || norm_handlers().contains(name) ||
+            (name.contains("_pool") && window_handlers().contains(name));
   }
   return pools && products;
 }
@@ -832,8 +911,11 @@ Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, st
   auto kernel = settle(graph, inside, given, outputs, order, limits, Form::plain);
   if (!kernel && limits.contractions && may_be_attention(graph, inside))
     return settle(graph, inside, given, outputs, order, limits, Form::attention);
-  if (!kernel && limits.contractions && may_be_pooled(graph, inside))
-    return settle(graph, inside, given, outputs, order, limits, Form::pooled);
+  if (!kernel && limits.contractions && may_be_pooled(graph, inside)) {
+    auto pooled = settle(graph, inside, given, outputs, order, limits, Form::pooled);
+    if (pooled || outputs.size() < 2) return pooled;
+    return settle(graph, inside, given, outputs, order, limits, Form::spread);
+  }
   // One pass for rows and columns: where no other kernel does both, or one reads the same elements twice.
   if ((kernel && !reads_two_ways(*kernel)) || !may_be_row_and_column(graph, inside)) return kernel;
   auto cross = settle(graph, inside, given, outputs, order, limits, Form::cross);

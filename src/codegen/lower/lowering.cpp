@@ -251,6 +251,10 @@ Result<Coords> Lowering::row(const Coords& kept, std::span<const std::int64_t> k
     *reach = Reach::across;
     return folded(used, reduced_extents);
   }
+  if (spreading_ && reach != nullptr) {
+    *reach = Reach::across;
+    return spread_over(used, kept_extents, reduced_extents);
+  }
   if (!inner_) {
     std::vector<int> inner;
     std::int64_t extent = 1;
@@ -386,15 +390,35 @@ Result<Coords> Lowering::attended(const std::vector<bool>& used, std::span<const
   return unravel(linear, reduced_extents);
 }
 
+Result<Coords> Lowering::spread_over(const std::vector<bool>& used, std::span<const std::int64_t> kept_extents,
+                                     std::span<const std::int64_t> reduced_extents) {
+  if (!inner_) return unsupported("folds ahead of a product");
+  std::vector<bool> others = used;
+  std::int64_t row = 1;
+  for (const int v : *inner_) {
+    if (used[static_cast<std::size_t>(v)]) return unsupported("folds for each element of a sum");
+    others[static_cast<std::size_t>(v)] = true;
+    row *= space_.extents[static_cast<std::size_t>(v)];
+  }
+  return across(others, row * product(kept_extents), reduced_extents);
+}
+
 Result<Coords> Lowering::crossed(const std::vector<bool>& used, std::span<const std::int64_t> kept_extents,
                                  std::span<const std::int64_t> reduced_extents) {
+  for (const int v : *inner_) {
+    if (!used[static_cast<std::size_t>(v)] && space_.extent(v) > 1) return unsupported("a reduction of parts of rows");
+  }
+  return across(used, product(kept_extents), reduced_extents);
+}
+
+Result<Coords> Lowering::across(const std::vector<bool>& used, std::int64_t kept,
+                                std::span<const std::int64_t> reduced_extents) {
   std::vector<int> folded;
   std::int64_t extent = 1;
   IndexExpr linear;
   for (std::size_t v = used.size(); v-- > 0;) {
     if (used[v] || space_.extents[v] == 1) continue;
     const int variable = static_cast<int>(v);
-    if (std::ranges::find(*inner_, variable) != inner_->end()) return unsupported("a reduction of parts of rows");
     folded.insert(folded.begin(), variable);
     linear = ir::add(linear, ir::scale(IndexExpr::variable(variable), extent), space_);
     extent *= space_.extents[v];
@@ -402,7 +426,7 @@ Result<Coords> Lowering::crossed(const std::vector<bool>& used, std::span<const 
   if (across_ && *across_ != folded) return unsupported("two reductions across different rows");
   if (extent != product(reduced_extents))
     return unsupported("what lies across the rows is not what remains of the space");
-  if (product(std::span(space_.extents).first(variables_)) / extent != product(kept_extents))
+  if (product(std::span(space_.extents).first(variables_)) / extent != kept)
     return unsupported("a reduction repeated for several columns");
   across_ = std::move(folded);
   return unravel(linear, reduced_extents);

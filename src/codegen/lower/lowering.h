@@ -138,6 +138,10 @@ class Lowering {
   /// The variables of windows, once a fold has asked for them.
   const std::optional<std::vector<int>>& windows() const { return windows_; }
 
+  /// Allows that results of a product are folded in the kernel that makes them and stores others beside: over all of
+  /// the outer variables but those that the fold's results have. contract() is said besides.
+  void spread() { spreading_ = true; }
+
   /// Allows products of matrices: rows of k products are folded.
   void contract() { contracting_ = true; }
   bool contracting() const { return contracting_; }
@@ -153,6 +157,10 @@ class Lowering {
   bool is_given(int id) const { return given_[static_cast<std::size_t>(id)]; }
   const std::optional<SpaceChange>& change() const { return change_; }
   const std::vector<int>& input_values() const { return inputs_; }
+  /// Says that the space must have this variable split, by the extent of the second part.
+  void want_split(int variable, std::int64_t by) {
+    change_ = SpaceChange{.split_variable = variable, .by = by, .appended = {}, .row = {}};
+  }
   /// The reduced or scanned variables, once a reduction or a scan has fixed them.
   const std::optional<std::vector<int>>& inner() const { return inner_; }
   /// True where scans run from the end.
@@ -163,12 +171,18 @@ class Lowering {
   Result<int> refuse(std::string message, std::size_t bounds);
   Result<Coords> crossed(const std::vector<bool>& used, std::span<const std::int64_t> kept_extents,
                          std::span<const std::int64_t> reduced_extents);
+  /// Coordinates in the variables that are not `used`, which are folded for each of so many settings of the others.
+  Result<Coords> across(const std::vector<bool>& used, std::int64_t kept,
+                        std::span<const std::int64_t> reduced_extents);
   /// After part(): the coordinates of the reduced dims where they are part of a row; nothing where they are the row. A
   /// row that turns out to be part of a larger one is a change of the space.
   Result<std::optional<Coords>> parted(const std::vector<bool>& used, std::span<const std::int64_t> kept_extents,
                                        std::span<const std::int64_t> reduced_extents);
   /// After attend(): the same for a row of either product.
   Result<Coords> attended(const std::vector<bool>& used, std::span<const std::int64_t> reduced_extents, Reach* reach);
+  /// After spread(): coordinates in the outer variables that are folded.
+  Result<Coords> spread_over(const std::vector<bool>& used, std::span<const std::int64_t> kept_extents,
+                             std::span<const std::int64_t> reduced_extents);
   /// A fold over whole dims of a product's results: the coordinates in these.
   Result<Coords> folded(const std::vector<bool>& used, std::span<const std::int64_t> reduced_extents);
   Result<int> load(int input, DType dtype, const ir::IndexExpr& offset);
@@ -191,7 +205,7 @@ class Lowering {
   std::optional<std::vector<int>> parts_;
   std::optional<std::vector<int>> windows_;
   bool crossing_ = false, parting_ = false, contracting_ = false, contracted_ = false, attending_ = false,
-       pooling_ = false;
+       pooling_ = false, spreading_ = false;
   std::vector<bool> own_;
   std::optional<bool> reversed_;
   int depth_ = 0;

@@ -145,14 +145,15 @@ Result<std::optional<int>> folded_apart(const Site& s, int id, const Window& win
   const auto& shape = s.low.info(id).shape;
   const auto& out = s.low.info(s.out_id).shape;
   const std::size_t front = shape.size() - window.dims();
-  bool apart = s.low.pooling() && !s.low.windows() && !s.low.inner() && !s.low.guarded();
+  bool apart = s.low.pooling() && !s.low.windows() && !s.low.inner() && !s.low.guarded(), one = true;
   for (std::size_t d = 0; d < window.dims(); ++d) {
     const std::int64_t size = window.size[d];
     apart = apart && window.stride[d] == size && window.padding[d] == 0 && (window.dilation[d] == 1 || size == 1) &&
             size * out[front + d] <= shape[front + d];
+    one = one && out[front + d] == 1;
   }
   const std::int64_t taps = product(window.size);
-  if (!apart || taps < 2 || taps > most_taps) return std::nullopt;
+  if (!apart || taps < 2 || (taps > most_taps && !one)) return std::nullopt;
   PLANISH_TRY(const Coords at, s.low.window(window.size));
   Coords place(s.coords.begin(), s.coords.begin() + static_cast<std::ptrdiff_t>(front));
   for (std::size_t d = 0; d < window.dims(); ++d) place.push_back(window_place(s, window, at[d], d));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "codegen/contraction/cuda_contraction.h"
+#include "codegen/contraction/spread.h"
 #include "codegen/cost.h"
 #include "codegen/passes.h"
 #include "codegen/phases.h"
@@ -65,7 +66,7 @@ class ContractionTemplate : public Template {
     double points = 1;
     for (const std::int64_t extent : kernel.space.extents) points *= static_cast<double>(extent);
     // Where a phase of a transposed convolution has no tap nothing is multiplied.
-    total.products = 2 * points * contraction::tapped(contraction::phased(kernel));
+    total.products = 2 * points * contraction::tapped(contraction::phased(contraction::unspread(kernel).kernel));
     total.flops -= 2 * points - total.products;
     // Windows, and what else folds across, fold what was summed up.
     const auto folds = static_cast<double>(std::ranges::count_if(kernel.reductions, &Reduction::across));

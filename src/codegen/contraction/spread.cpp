@@ -1,0 +1,145 @@
+#include "codegen/contraction/spread.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/emit/expression.h"
+
+namespace planish::codegen::contraction {
+namespace {
+
+constexpr std::int64_t least_run = 32;  ///< of columns: fewer leave more pieces than they save
+
+const Node& node_of(const Kernel& kernel, int id) {
+  return kernel.nodes[static_cast<std::size_t>(id)];
+}
+
+/// The sum whose mean over `count` elements the node is; -1 where it is none.
+int mean_of(const Kernel& kernel, int id, double count) {
+  const Node& node = node_of(kernel, id);
+  if (node.op != Op::div || node_of(kernel, node.args[1]).op != Op::constant) return -1;
+  const Node& sum = node_of(kernel, node.args[0]);
+  return sum.op == Op::reduced && node_of(kernel, node.args[1]).value == count ? sum.reduction : -1;
+}
+
+/// The sum from whose mean this fold's elements are squared distances; -1 where they are something else.
+int squares_about(const Kernel& kernel, const Reduction& fold, double count) {
+  const Node& square = node_of(kernel, fold.arg);
+  if (square.op != Op::mul || square.args[0] != square.args[1]) return -1;
+  const Node& distance = node_of(kernel, square.args[0]);
+  if (distance.op != Op::sub) return -1;
+  const int sum = mean_of(kernel, distance.args[1], count);
+  return sum > 0 && kernel.reductions[static_cast<std::size_t>(sum)].arg == distance.args[0] ? sum : -1;
+}
+
+/// Sums of what is made of the results alone, and squared distances from their means. `count`: elements of each.
+Result<std::vector<SpreadFold>> folds_of(const Kernel& kernel, double count) {
+  const auto no = [](const char* why) { return fail("unsupported", why); };
+  std::vector<SpreadFold> out;
+  for (std::size_t i = 1; i < kernel.reductions.size(); ++i) {
+    const Reduction& fold = kernel.reductions[i];
+    if (fold.kind != ReduceKind::sum || fold.accumulate != DType::f32)
+      return no("folds of a whole product's results that are not sums in f32");
+    if (const int sum = squares_about(kernel, fold, count); sum > 0) {
+      const auto first = std::ranges::find(out, sum, &SpreadFold::sum);
+      if (first == out.end() || first->squares >= 0) return no("distances from several means");
+      first->squares = static_cast<int>(i);
+      continue;
+    }
+    const std::vector<int> root{fold.arg};
+    for (const int id : printing::closure(kernel, root, [](int) { return false; })) {
+      if (node_of(kernel, id).op == Op::reduced && node_of(kernel, id).reduction != 0)
+        return no("folds of folds of a whole product's results");
+    }
+    out.push_back({static_cast<int>(i), -1});
+  }
+  return out;
+}
+
+}  // namespace
+
+int Spread::states() const {
+  int all = 0;
+  for (const SpreadFold& fold : folds) all += fold.states();
+  return all;
+}
+
+Unspread unspread(const Kernel& kernel) {
+  Unspread out{kernel, 0, {}, 1};
+  const auto all = static_cast<int>(kernel.space.extents.size());
+  for (int v = all - kernel.inner - kernel.across; v < all - kernel.inner; ++v)
+    out.count *= static_cast<double>(kernel.space.extent(v));
+  out.kernel.across = 0;
+  out.kernel.outputs.clear();
+  for (const bool folded : {false, true}) {
+    for (std::size_t o = 0; o < kernel.outputs.size(); ++o) {
+      if (kernel.outputs[o].per_column != folded) continue;
+      out.order.push_back(static_cast<int>(o));
+      out.kernel.outputs.push_back(kernel.outputs[o]);
+    }
+    if (!folded) out.elements = out.kernel.outputs.size();
+  }
+  return out;
+}
+
+Result<Spread> spread_of(const Kernel& kernel, const Unspread& from, const Contraction& c, const Sliding* sliding) {
+  const auto no = [](const char* why) { return fail("unsupported", why); };
+  Spread out;
+  out.elements = from.elements;
+  out.order = from.order;
+  const int results = static_cast<int>(kernel.space.extents.size()) - kernel.inner;
+  std::vector<bool> kept(static_cast<std::size_t>(results), false);
+  for (std::size_t o = from.elements; o < kernel.outputs.size(); ++o) {
+    for (int v = 0; v < results; ++v)
+      kept[static_cast<std::size_t>(v)] = kept[static_cast<std::size_t>(v)] || kernel.outputs[o].index.depends_on(v);
+  }
+  for (int v = 0; v < results; ++v) {
+    const bool of_columns = std::ranges::find(c.n, v) != c.n.end();
+    if (kept[static_cast<std::size_t>(v)]) {
+      out.kept.push_back(v);
+      if (of_columns) out.columns.push_back(v);
+    } else if (!of_columns) {
+      out.folded.push_back(v);
+    }
+  }
+  // What is computed beside results, and dropped, is no element.
+  for (const ir::Bound& bound : kernel.outputs.front().where) {
+    bool moves = false, stays = false;
+    for (int v = 0; v < results; ++v) {
+      if (bound.e.depends_on(v)) (kept[static_cast<std::size_t>(v)] ? stays : moves) = true;
+    }
+    if (stays) return no(moves ? "results that are there by what is folded and by what is not" : "phases that stay");
+  }
+  std::vector<int> order = c.n;
+  if (sliding != nullptr) {
+    if (sliding->operand != Operand::b) return no("folds along rows that do not slide");
+    order = sliding->apart;
+    for (const Slide& slide : sliding->slides) order.push_back(slide.row);
+  }
+  if (!std::equal(out.columns.begin(), out.columns.end(), order.begin()))
+    return no("folds of columns that do not lie together");
+  std::int64_t columns = sliding != nullptr ? sliding->positions() : c.columns;
+  for (const int v : out.columns) columns /= kernel.space.extent(v);
+  out.run = columns;
+  if (out.run < least_run) return no("folds of few columns");
+  PLANISH_TRY(out.folds, folds_of(kernel, from.count));
+  return out;
+}
+
+Pieces pieces_of(const Spread& spread, const Problem& problem, const TilePlan& plan) {
+  Pieces out;
+  out.width = std::min(plan.exchange, plan.bn);
+  out.of_tile = (plan.bn + out.width - 1) / out.width;
+  out.count = (problem.n + plan.bn - 1) / plan.bn * out.of_tile;
+  // Tiles begin at multiples of their columns.
+  const bool whole = spread.run >= problem.n || spread.run % plan.bn == 0;
+  out.slots = whole ? 1 : (out.width - 2 + spread.run) / spread.run + 1;
+  return out;
+}
+
+std::int64_t spread_bytes(const Spread& spread, const Problem& problem, const TilePlan& plan) {
+  const Pieces pieces = pieces_of(spread, problem, plan);
+  return problem.batches * problem.m * pieces.count * pieces.slots * spread.states() * 4;
+}
+
+}  // namespace planish::codegen::contraction

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "codegen/contraction/contraction.h"
+#include "codegen/contraction/plan.h"
+#include "codegen/contraction/sliding.h"
+#include "codegen/kernel.h"
+
+/// Sums over more of a contraction's results than one tile has: the statistics of a norm that follows, the mean of a
+/// whole plane. Each warp folds the piece of a tile that it stores and leaves what that comes to in memory; a second
+/// kernel joins the pieces of each result. Elements may be stored beside. Pure; thread-safe.
+///
+/// Means and squared distances from them are folded piece by piece with each piece's own mean, and joined by Chan,
+/// Golub and LeVeque's formula (Updating formulae and a pairwise algorithm for computing sample variances, 1979), in
+/// fp64: as accurate as two sweeps.
+namespace planish::codegen::contraction {
+
+/// A sum, and perhaps the sum of squared distances from the mean that it gives: reductions of the kernel.
+struct SpreadFold {
+  int sum = -1, squares = -1;
+  /// Floats of a piece: the sum; or the mean, the squares and how many elements there are.
+  int states() const { return squares < 0 ? 1 : 3; }
+};
+
+struct Spread {
+  std::vector<SpreadFold> folds;
+  std::vector<int> kept;     ///< outer variables that folds' results move with, ascending
+  std::vector<int> folded;   ///< the others of rows and products, ascending: their pieces are joined
+  std::vector<int> columns;  ///< of `kept`, those of columns, which are the first of these
+  std::int64_t run = 1;      ///< columns behind each setting of those: all that is folded of a row
+  std::size_t elements = 0;  ///< outputs of the kernel, the first ones, that have an element for each result
+  std::vector<int> order;    ///< by output of the product's kernel: which of the given one it is
+
+  int states() const;
+};
+
+/// The kernel that folds results across, as if it did not: outputs that have elements first, and no variables across.
+struct Unspread {
+  Kernel kernel;
+  std::size_t elements = 0;  ///< see Spread
+  std::vector<int> order;
+  double count = 1;  ///< elements that each fold sums up
+};
+Unspread unspread(const Kernel& kernel);
+
+/// What of `kernel`, which is `from`'s (phases and blocks in place of variables perhaps), is folded, where `c` says
+/// what columns are. Error kind `unsupported` for folds that are not sums, that wait for others (but for the distances
+/// from a mean), or that lie otherwise.
+Result<Spread> spread_of(const Kernel& kernel, const Unspread& from, const Contraction& c, const Sliding* sliding);
+
+/// How tiles' columns are cut into pieces: `width` columns each, the last of a tile perhaps fewer.
+struct Pieces {
+  std::int64_t width = 1, of_tile = 1, count = 1;
+  std::int64_t slots = 1;  ///< runs that a piece may have columns of
+};
+Pieces pieces_of(const Spread& spread, const Problem& problem, const TilePlan& plan);
+/// Of all pieces.
+std::int64_t spread_bytes(const Spread& spread, const Problem& problem, const TilePlan& plan);
+
+}  // namespace planish::codegen::contraction

@@ -1,0 +1,366 @@
+#include "codegen/contraction/spread_epilogue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/contraction/fold_nodes.h"
+#include "codegen/contraction/main_loop.h"
+#include "codegen/contraction/place_writer.h"
+#include "codegen/contraction/spread_text.h"
+
+namespace planish::codegen::contraction {
+namespace {
+
+constexpr int sharers = 4;                 ///< lanes of a row
+constexpr int at_once = 4;                 ///< columns that a lane reads as one word of shared memory
+constexpr int joining_threads = 1024;      ///< of a block
+constexpr std::int64_t for_a_warp = 1024;  ///< pieces of a result that one warp joins; more have a block
+
+/// The product's kernel with these of its outputs alone.
+Kernel with_outputs(const Kernel& kernel, std::size_t from, std::size_t to) {
+  Kernel out = kernel;
+  out.outputs.assign(kernel.outputs.begin() + static_cast<std::ptrdiff_t>(from),
+                     kernel.outputs.begin() + static_cast<std::ptrdiff_t>(to));
+  return out;
+}
+
+std::vector<int> roots_of(const Kernel& kernel) {
+  std::vector<int> roots;
+  for (const Output& output : kernel.outputs) roots.push_back(output.node);
+  return roots;
+}
+
+/// Prints `tc_folds`, which has the arguments of `tc_store`. Names in the text: `r` the lane's row of the call, `slot`
+/// which of a piece's runs is folded, `from` and `to` its columns in the call, `c` one of them, `ok` whether there is
+/// such an element. No lane leaves before the others: they ask each other for what they folded.
+class PiecePrinter {
+ public:
+  PiecePrinter(const Product& product, const TilePlan& plan, bool fast)
+      : product_(product),
+        spread_(*product.spread),
+        plan_(plan),
+        kernel_(product.kernel),
+        pieces_(pieces_of(spread_, product.problem, plan)),
+        writer_(kernel_),
+        nodes_(kernel_, product.c, roots()) {
+    writer_.fast = fast;
+    writer_.fold = "folded";
+  }
+
+  /// Nodes whose values are folded.
+  std::vector<int> roots() const {
+    std::vector<int> all;
+    for (const SpreadFold& fold : spread_.folds)
+      all.push_back(kernel_.reductions[static_cast<std::size_t>(fold.sum)].arg);
+    return all;
+  }
+
+  std::string print(const std::string& parameters) {
+    writer_.line("template <int rows, int columns, bool all, typename Sums>");
+    writer_.open(
+        fmt::format("TC_FN void tc_folds({}, int batch, int y, int x, int end, int lane, Sums sums) {{", parameters));
+    writer_.decode("batch", product_.c.batch);
+    // Rows whose lanes read together lie two apart, which is half of the banks.
+    writer_.line(fmt::format("const int line = lane / {0}, part = lane % {0};", sharers));
+    writer_.line("const int r = (line & 4) | (line & 1) << 1 | (line >> 1 & 1);");
+    writer_.line(fmt::format("const int row = all ? y + r : min(y + r, {});", product_.c.rows - 1));
+    writer_.line(fmt::format("const bool inside = all || y + r < {};", product_.c.rows));
+    writer_.decode("row", product_.c.m);
+    nodes_.print(writer_, nodes_.row(), "inside");
+    writer_.line(fmt::format("const int last = min(columns, end - x), first = x / {};", spread_.run));
+    if (pieces_.slots > 1) writer_.line("#pragma unroll 1");
+    writer_.open(fmt::format("for (int slot = 0; slot < {}; ++slot) {{", pieces_.slots));
+    writer_.line(fmt::format("const int from = (int)max((first + slot) * {0}ll - x, 0ll);", spread_.run));
+    writer_.line(fmt::format("const int to = (int)min((first + slot + 1) * {0}ll - x, (long long)last);", spread_.run));
+    writer_.line("if (from >= to) break;");
+    writer_.line(fmt::format("float* const at = pieces + {};",
+                             place_of_piece(product_, pieces_, "row", piece_of(pieces_, plan_, "x"), "slot")));
+    int state = 0;
+    for (const SpreadFold& fold : spread_.folds) {
+      piece(fold, state);
+      state += fold.states();
+    }
+    writer_.close();
+    writer_.close();
+    return std::move(writer_.out);
+  }
+
+ private:
+  void piece(const SpreadFold& fold, int state) {
+    writer_.open("{");
+    const int arg = kernel_.reductions[static_cast<std::size_t>(fold.sum)].arg;
+    writer_.line("float total = 0.0f;");
+    if (fold.squares < 0) {
+      sweep(arg, [&](const std::string& value) { writer_.line(fmt::format("total += ok ? {} : 0.0f;", value)); });
+      share("total");
+      writer_.line(fmt::format("if (inside & (part == 0)) at[{}] = total;", state));
+      writer_.close();
+      return;
+    }
+    writer_.line("int count = 0;");
+    sweep(arg, [&](const std::string& value) {
+      writer_.line(fmt::format("total += ok ? {} : 0.0f;", value));
+      writer_.line("count += ok;");
+    });
+    share("total");
+    share("count");
+    writer_.line("const float mean = total / (float)max(count, 1);");
+    writer_.line("float squares = 0.0f;");
+    sweep(arg, [&](const std::string& value) {
+      writer_.line(fmt::format("const float distance = ok ? {} - mean : 0.0f;", value));
+      writer_.line("squares = fmaf(distance, distance, squares);");
+    });
+    share("squares");
+    writer_.open("if (inside & (part == 0)) {");
+    writer_.line(fmt::format("at[{}] = mean;", state));
+    writer_.line(fmt::format("at[{}] = squares;", state + 1));
+    writer_.line(fmt::format("at[{}] = (float)count;", state + 2));
+    writer_.close();
+    writer_.close();
+  }
+
+  void share(std::string_view name) {
+    for (int apart = 1; apart < sharers; apart *= 2)
+      writer_.line(fmt::format("{0} += __shfl_xor_sync(~0u, {0}, {1});", name, apart));
+  }
+
+  /// The variable that neighbouring columns are settings of, and how many columns it takes to the next line of them.
+  std::pair<int, std::int64_t> innermost() const {
+    if (product_.sliding) return {product_.sliding->slides.back().row, product_.sliding->slides.back().places};
+    return {product_.c.n.back(), kernel_.space.extent(product_.c.n.back())};
+  }
+
+  /// Coordinates of a column; the condition under which it is not one of those behind the last of a dim.
+  std::string decode(std::string_view column) {
+    if (product_.sliding) return print_position(writer_, *product_.sliding, column);
+    writer_.decode(column, product_.c.n);
+    return {};
+  }
+
+  /// All elements of the lane's columns: `take` says what is done with the value of `arg`, where `ok` holds.
+  template <class Take>
+  void sweep(int arg, const Take& take) {
+    const auto nodes = nodes_.own(std::vector<int>{arg});
+    const auto [along, line] = innermost();
+    const bool words = line % at_once == 0;  // a word's columns are neighbours in that dim
+    writer_.line(nodes.size() <= 12 ? "#pragma unroll 2" : "#pragma unroll 1");
+    writer_.open(
+        fmt::format("for (int word = part * {0}; word < columns; word += {1}) {{", at_once, sharers * at_once));
+    writer_.line(fmt::format("float sum[{}];", at_once));
+    writer_.line("tc_neighbours(sums, r, word, sum);");
+    std::string there;
+    if (words) {
+      there = decode("x + word");
+      writer_.line(fmt::format("const {} begin = d{};", writer_.coordinate(), along));
+    }
+    writer_.line("#pragma unroll");
+    writer_.open(fmt::format("for (int i = 0; i < {}; ++i) {{", at_once));
+    writer_.line("const int c = word + i;");
+    if (words) {
+      writer_.line(fmt::format("const {} d{} = begin + i;", writer_.coordinate(), along));
+    } else {
+      there = decode("x + c");
+    }
+    std::string ok = "inside & (c >= from) & (c < to)";
+    if (!there.empty()) ok += fmt::format(" & {}", there);
+    if (const auto& where = kernel_.outputs.front().where; !where.empty())
+      ok += fmt::format(" & ({})", writer_.condition(where));
+    writer_.line(fmt::format("const bool ok = {};", ok));
+    writer_.line("const float folded = sum[i];");
+    nodes_.print(writer_, nodes, "ok");
+    take(writer_.name(arg));
+    writer_.close();
+    writer_.close();
+  }
+
+  const Product& product_;
+  const Spread& spread_;
+  const TilePlan& plan_;
+  const Kernel& kernel_;
+  const Pieces pieces_;
+  PlaceWriter writer_;
+  FoldNodes nodes_;
+};
+
+}  // namespace
+
+Epilogue print_spread_epilogue(const Product& product, const TilePlan& plan, StoreForm form) {
+  const Spread& spread = *product.spread;
+  const Kernel elements = with_outputs(product.kernel, 0, spread.elements);
+  PiecePrinter pieces(product, plan, form.fast);
+  std::vector<int> roots = pieces.roots();
+  for (const Output& output : elements.outputs) roots.push_back(output.node);
+  PlaceWriter writer(elements);
+  Epilogue whole;
+  whole.inputs = writer.inputs(roots);
+  whole.parameters = writer.parameters(roots) + writer.output_parameters() + "float* __restrict__ pieces";
+  whole.arguments = writer.arguments(roots);
+  for (std::size_t o = 0; o < spread.elements; ++o) whole.arguments += fmt::format("out{}, ", o);
+  whole.arguments += "pieces, ";
+  std::string stores;
+  if (spread.elements > 0) {
+    form.name = "tc_elements";
+    const Epilogue each = print_epilogue(elements, product.c, product.sliding ? &*product.sliding : nullptr, form);
+    whole.text = each.text;
+    whole.crowded = each.crowded;
+    stores = fmt::format("  tc_elements<rows, columns, all>({}batch, y, x, end, lane, sums);\n", each.arguments);
+  } else {
+    whole.text = std::string(load_text());
+  }
+  if (!whole.text.contains(neighbours_text())) whole.text += neighbours_text();
+  whole.text += pieces.print(whole.parameters);
+  whole.text += "template <int rows, int columns, bool all, typename Sums>\n";
+  whole.text += fmt::format("TC_FN void tc_store({}, int batch, int y, int x, int end, int lane, Sums sums) {{\n",
+                            whole.parameters);
+  whole.text +=
+      fmt::format("  tc_folds<rows, columns, all>({}batch, y, x, end, lane, sums);\n{}}}\n", whole.arguments, stores);
+  return whole;
+}
+
+namespace {
+
+/// Prints the kernel that joins pieces. Names in the text: `point` the result, `i` a piece of those that may be its.
+class SpreadJoiner {
+ public:
+  SpreadJoiner(const Product& product, const TilePlan& plan, bool fast)
+      : product_(product),
+        spread_(*product.spread),
+        plan_(plan),
+        kernel_(with_outputs(product.kernel, spread_.elements, product.kernel.outputs.size())),
+        pieces_(pieces_of(spread_, product.problem, plan)),
+        writer_(kernel_) {
+    writer_.fast = fast;
+    writer_.of_fold = [](int fold) { return fmt::format("fold{}", fold); };
+    for (Output& output : kernel_.outputs) output.where.clear();  // of what is folded
+  }
+
+  Packing print() {
+    const std::vector<int> roots = roots_of(kernel_);
+    const std::int64_t points = extent(spread_.kept);
+    const int threads = team() == 32 ? 256 : team();
+    Packing out;
+    out.inputs = writer_.inputs(roots);
+    out.threads = threads;
+    out.blocks = (points * team() + threads - 1) / threads;
+    writer_.out = place_prelude() + std::string(machine_text()) + std::string(load_text());
+    writer_.line("// ---- kernel ----");
+    std::string outputs = writer_.output_parameters();
+    outputs.resize(outputs.size() - 2);
+    writer_.open(
+        fmt::format("extern \"C\" __global__ void __launch_bounds__({}) planish_kernel(const float* __restrict__ "
+                    "pieces, {}{}) {{",
+                    threads, writer_.parameters(roots), outputs));
+    writer_.line(fmt::format("const int point = blockIdx.x * {} + threadIdx.x / {}, mine = threadIdx.x % {};",
+                             threads / team(), team(), team()));
+    writer_.line(fmt::format("if (point >= {}) return;", points));
+    writer_.decode("point", spread_.kept);
+    if (team() > 32) writer_.line(fmt::format("__shared__ double shared[{}];", team() / 32));
+    int state = 0;
+    for (const SpreadFold& fold : spread_.folds) {
+      join(fold, state);
+      state += fold.states();
+    }
+    writer_.line("if (mine != 0) return;");
+    writer_.nodes(roots);
+    writer_.stores();
+    writer_.close();
+    out.source = std::move(writer_.out);
+    return out;
+  }
+
+ private:
+  std::int64_t extent(const std::vector<int>& variables) const {
+    std::int64_t all = 1;
+    for (const int v : variables) all *= kernel_.space.extent(v);
+    return all;
+  }
+
+  /// The linear position that the coordinates of these are, an expression.
+  std::string position(const std::vector<int>& variables) const {
+    std::string text = "0";
+    for (const int v : variables) text = fmt::format("({} * {} + (int)d{})", text, kernel_.space.extent(v), v);
+    return text;
+  }
+
+  /// Threads that join the pieces of one result.
+  int team() const { return extent(spread_.folded) * most_pieces() > for_a_warp ? joining_threads : 32; }
+
+  struct Total {
+    std::string name, each;  ///< the sum, and what is added of each piece, whose states are `at`
+  };
+
+  void join(const SpreadFold& fold, int state) {
+    const std::string whole = fmt::format("whole{}", fold.sum);
+    if (fold.squares < 0) {
+      total({{whole, fmt::format("at[{}]", state)}});
+      writer_.line(fmt::format("const float fold{} = (float){};", fold.sum, whole));
+      return;
+    }
+    const std::string count = fmt::format("count{}", fold.sum), squares = fmt::format("whole{}", fold.squares);
+    total(
+        {{whole, fmt::format("(double)at[{}] * at[{}]", state, state + 2)}, {count, fmt::format("at[{}]", state + 2)}});
+    writer_.line(fmt::format("const float fold{} = (float){};", fold.sum, whole));
+    writer_.line(fmt::format("const double mean{} = {} / {};", fold.sum, whole, count));
+    total({{squares, fmt::format("at[{0}] + at[{1}] * (at[{2}] - mean{3}) * (at[{2}] - mean{3})", state + 1, state + 2,
+                                 state, fold.sum)}});
+    writer_.line(fmt::format("const float fold{} = (float){};", fold.squares, squares));
+  }
+
+  /// Defines these, which all threads of a team then know.
+  void total(const std::vector<Total>& totals) {
+    const std::int64_t along = most_pieces();
+    for (const Total& one : totals) writer_.line(fmt::format("double {} = 0.0;", one.name));
+    writer_.line("#pragma unroll 8");
+    writer_.open(fmt::format("for (long long i = mine; i < {}ll; i += {}) {{", extent(spread_.folded) * along, team()));
+    writer_.line(fmt::format("const int place = (int)(i / {0}), next = (int)(i % {0});", along));
+    writer_.decode("place", spread_.folded);
+    writer_.line(fmt::format("const int batch = {}, row = {};", position(product_.c.batch), position(product_.c.m)));
+    writer_.line(fmt::format("const long long run = {};", position(spread_.columns)));
+    writer_.line(fmt::format("const int begin = (int)(run * {0}), stop = (int)((run + 1) * {0} - 1);", spread_.run));
+    writer_.line(fmt::format("const int piece = {} + next;", piece_of(pieces_, plan_, "begin")));
+    writer_.line(fmt::format("const bool there = piece <= {};", piece_of(pieces_, plan_, "stop")));
+    writer_.line(fmt::format("const int slot = (int)run - {} / {};", start_of(pieces_, plan_, "piece"), spread_.run));
+    // What is not there is read elsewhere, so that no load waits for another.
+    writer_.line(fmt::format("const float* const at = pieces + (there ? {} : 0);",
+                             place_of_piece(product_, pieces_, "row", "piece", "slot")));
+    for (const Total& one : totals) writer_.line(fmt::format("{} += there ? {} : 0.0;", one.name, one.each));
+    writer_.close();
+    for (const Total& one : totals) {
+      writer_.line("#pragma unroll");
+      writer_.line(fmt::format("for (int apart = 16; apart > 0; apart /= 2) {0} += __shfl_xor_sync(~0u, {0}, apart);",
+                               one.name));
+      if (team() == 32) continue;
+      writer_.line("__syncthreads();");
+      writer_.line(fmt::format("if (mine % 32 == 0) shared[mine / 32] = {};", one.name));
+      writer_.line("__syncthreads();");
+      writer_.line(fmt::format("{} = 0.0;", one.name));
+      writer_.line("#pragma unroll");
+      writer_.line(fmt::format("for (int i = 0; i < {}; ++i) {} += shared[i];", team() / 32, one.name));
+    }
+  }
+
+  /// That a run may have columns of.
+  std::int64_t most_pieces() const {
+    if (spread_.run >= product_.problem.n) return pieces_.count;
+    return ((spread_.run - 2) / plan_.bn + 2) * pieces_.of_tile;
+  }
+
+  const Product& product_;
+  const Spread& spread_;
+  const TilePlan& plan_;
+  Kernel kernel_;
+  const Pieces pieces_;
+  PlaceWriter writer_;
+};
+
+}  // namespace
+
+Packing print_spread_joining(const Product& product, const TilePlan& plan, bool fast) {
+  return SpreadJoiner(product, plan, fast).print();
+}
+
+}  // namespace planish::codegen::contraction

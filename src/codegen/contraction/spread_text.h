@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "codegen/contraction/plan.h"
+#include "codegen/contraction/product.h"
+#include "codegen/contraction/spread.h"
+
+/// Expressions, over names of the caller's, of where pieces of sums lie (see spread.h).
+namespace planish::codegen::contraction {
+
+/// The first state of a piece, an offset in floats: of product `batch` and of these.
+std::string place_of_piece(const Product& product, const Pieces& pieces, std::string_view row, std::string_view piece,
+                           std::string_view slot);
+/// The piece that a column lies in.
+std::string piece_of(const Pieces& pieces, const TilePlan& plan, std::string_view column);
+/// The first column of a piece.
+std::string start_of(const Pieces& pieces, const TilePlan& plan, std::string_view piece);
+
+}  // namespace planish::codegen::contraction
