@@ -29,7 +29,6 @@ inline ContractionSample contraction_sample(std::string name, std::string python
   LowerLimits limits;
   limits.contractions = true;
   auto kernel = lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), outputs, limits);
-  if (!kernel) std::fprintf(stderr, "DEBUG %s: %s\n", name.c_str(), kernel.error().message.c_str());
   return {std::move(name), std::move(python), kernel ? std::move(*kernel) : Kernel{}, products};
 }
 
@@ -528,13 +527,14 @@ inline std::vector<ContractionSample> folded_samples(bool large) {
   return all;
 }
 
-/// A linear layer with a bias, and statistics of its rows, or of its columns ("batch").
+/// A linear layer with a bias, and statistics of its rows, or of its columns ("batch"), or nothing besides ("").
 inline ContractionSample summed_layer(std::int64_t m, std::int64_t n, std::int64_t k, const std::string& sums) {
-  const std::string python = sums_python("t.nn.functional.linear(x[0], x[1], x[2])", sums);
-  return contraction_sample("linear_gelu_" + sums, python, static_cast<double>(m * n * k), [=](GraphBuilder& g) {
+  const std::string layer = "t.nn.functional.linear(x[0], x[1], x[2])";
+  const std::string python = sums.empty() ? layer : sums_python(layer, sums);
+  return contraction_sample("linear_" + sums, python, static_cast<double>(m * n * k), [=](GraphBuilder& g) {
     const int a = g.input({m, k}), b = g.input({n, k}), bias = g.input({n});
     const int y = g.node("linear.default", {V("input", a), V("weight", b), V("bias", bias)}, {m, n});
-    return with_sums(g, y, {m, n}, sums);
+    return sums.empty() ? y : with_sums(g, y, {m, n}, sums);
   });
 }
 
@@ -549,6 +549,7 @@ inline std::vector<ContractionSample> spread_samples(bool large) {
       {.x = {7, 16, 12, 14}, .w = {64, 16, 1, 1}, .chain = true, .sums = "batch"},
       {.x = {2, 32, 29, 9}, .w = {32, 8, 3, 3}, .padding = 1, .groups = 4, .sums = "squeeze"},
       {.x = {2, 3, 31, 29}, .w = {24, 3, 7, 7}, .stride = 2, .padding = 3, .chain = true, .sums = "mean"},
+      {.x = {2, 4, 40'000}, .w = {8, 4, 3}, .padding = 1, .sums = "batch"},  // joined by whole blocks
   };
   std::vector<Transposed> transposed{
       {.x = {2, 16, 16, 17}, .w = {16, 12, 4, 4}, .stride = {2}, .padding = {1}, .chain = true, .sums = "batch"},

@@ -8,7 +8,8 @@
 namespace planish::codegen::contraction {
 namespace {
 
-constexpr std::int64_t least_run = 32;  ///< of columns: fewer leave more pieces than they save
+constexpr std::int64_t least_run = 32;    ///< of columns: fewer leave more pieces than they save
+constexpr std::int64_t most_phases = 16;  ///< each is asked for by itself which columns are elements
 
 const Node& node_of(const Kernel& kernel, int id) {
   return kernel.nodes[static_cast<std::size_t>(id)];
@@ -57,6 +58,11 @@ Result<std::vector<SpreadFold>> folds_of(const Kernel& kernel, double count) {
 }
 
 }  // namespace
+
+int phase_of(const ir::Bound& bound, const Contraction& c) {
+  const auto found = std::ranges::find_if(c.m, [&](int v) { return bound.e.depends_on(v); });
+  return found == c.m.end() ? -1 : *found;
+}
 
 int Spread::states() const {
   int all = 0;
@@ -107,6 +113,13 @@ Result<Spread> spread_of(const Kernel& kernel, const Unspread& from, const Contr
     bool moves = false, stays = false;
     for (int v = 0; v < results; ++v) {
       if (bound.e.depends_on(v)) (kept[static_cast<std::size_t>(v)] ? stays : moves) = true;
+    }
+    const auto in = [&](const std::vector<int>& variables) {
+      return std::ranges::count_if(variables, [&](int v) { return bound.e.depends_on(v); });
+    };
+    if (in(c.n) > 0 && in(c.m) > 0) {
+      const bool few = kernel.space.extent(phase_of(bound, c)) <= most_phases;
+      if (in(c.m) > 1 || in(c.batch) > 0 || !few) return no("results that are there by several phases");
     }
     if (stays) return no(moves ? "results that are there by what is folded and by what is not" : "phases that stay");
   }

@@ -36,6 +36,9 @@ struct Spread {
   int states() const;
 };
 
+/// The variable of rows that has a part in whether columns are elements: one of few phases. -1 where there is none.
+int phase_of(const ir::Bound& bound, const Contraction& c);
+
 /// The kernel that folds results across, as if it did not: outputs that have elements first, and no variables across.
 struct Unspread {
   Kernel kernel;

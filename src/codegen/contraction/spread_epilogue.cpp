@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,6 +80,7 @@ class PiecePrinter {
     writer_.line("if (from >= to) break;");
     writer_.line(fmt::format("float* const at = pieces + {};",
                              place_of_piece(product_, pieces_, "row", piece_of(pieces_, plan_, "x"), "slot")));
+    find_elements();
     int state = 0;
     for (const SpreadFold& fold : spread_.folds) {
       piece(fold, state);
@@ -90,23 +92,61 @@ class PiecePrinter {
   }
 
  private:
+  bool moves_with(const ir::Bound& bound, const std::vector<int>& variables) const {
+    return std::ranges::any_of(variables, [&](int v) { return bound.e.depends_on(v); });
+  }
+
+  /// Which columns the lane's row has elements in, bit by bit: lane `part` of the row's holds 32 columns from 32 · part
+  /// on in `there0`, and those 128 further in `there1`. What columns alone decide is asked of each once, by one lane;
+  /// what a phase has a part in as often as there are phases.
+  void find_elements() {
+    std::vector<ir::Bound> of_rows, of_columns, of_both;
+    for (const ir::Bound& bound : kernel_.outputs.front().where)
+      (!moves_with(bound, product_.c.n)  ? of_rows
+       : phase_of(bound, product_.c) < 0 ? of_columns
+                                         : of_both)
+          .push_back(bound);
+    std::set<int> phases;
+    for (const ir::Bound& bound : of_both) phases.insert(phase_of(bound, product_.c));
+    for (const int phase : phases) writer_.line(fmt::format("const int own{0} = d{0};", phase));
+    writer_.line("unsigned there0 = 0, there1 = 0;");
+    writer_.line("#pragma unroll 1");
+    writer_.open("for (int k = 0; k < (columns + 31) / 32; ++k) {");
+    writer_.line("const int c = 32 * k + lane;");
+    std::string ok = "(c >= from) & (c < to)";
+    if (const std::string inner = decode("x + c"); !inner.empty()) ok += " & " + inner;
+    if (!of_columns.empty()) ok += fmt::format(" & ({})", writer_.condition(of_columns));
+    writer_.line(fmt::format("unsigned bits = __ballot_sync(~0u, {});", ok));
+    for (const ir::Bound& bound : of_both) {
+      const int phase = phase_of(bound, product_.c);
+      writer_.open("{");
+      writer_.line("unsigned mine = 0;");
+      writer_.line("#pragma unroll");
+      writer_.open(fmt::format("for (int d{0} = 0; d{0} < {1}; ++d{0}) {{", phase, kernel_.space.extent(phase)));
+      writer_.line(fmt::format("const unsigned its = __ballot_sync(~0u, {});",
+                               writer_.condition(std::vector<ir::Bound>{bound})));
+      writer_.line(fmt::format("if (d{0} == own{0}) mine = its;", phase));
+      writer_.close();
+      writer_.line("bits &= mine;");
+      writer_.close();
+    }
+    if (!of_rows.empty()) writer_.line(fmt::format("if (!({})) bits = 0;", writer_.condition(of_rows)));
+    writer_.line(fmt::format("if (k % {0} == part) (k < {0} ? there0 : there1) = bits;", sharers));
+    writer_.close();
+  }
+
   void piece(const SpreadFold& fold, int state) {
     writer_.open("{");
     const int arg = kernel_.reductions[static_cast<std::size_t>(fold.sum)].arg;
     writer_.line("float total = 0.0f;");
+    sweep(arg, [&](const std::string& value) { writer_.line(fmt::format("total += ok ? {} : 0.0f;", value)); });
+    share("total");
     if (fold.squares < 0) {
-      sweep(arg, [&](const std::string& value) { writer_.line(fmt::format("total += ok ? {} : 0.0f;", value)); });
-      share("total");
       writer_.line(fmt::format("if (inside & (part == 0)) at[{}] = total;", state));
       writer_.close();
       return;
     }
-    writer_.line("int count = 0;");
-    sweep(arg, [&](const std::string& value) {
-      writer_.line(fmt::format("total += ok ? {} : 0.0f;", value));
-      writer_.line("count += ok;");
-    });
-    share("total");
+    writer_.line("int count = __popc(there0) + __popc(there1);");
     share("count");
     writer_.line("const float mean = total / (float)max(count, 1);");
     writer_.line("float squares = 0.0f;");
@@ -141,34 +181,56 @@ class PiecePrinter {
     return {};
   }
 
-  /// All elements of the lane's columns: `take` says what is done with the value of `arg`, where `ok` holds.
+  /// All elements of the lane's columns: `take` says what is done with the value of `arg`, where `ok` holds. Columns
+  /// that are elements one and all, as most are, have a way of their own where values are cheap.
   template <class Take>
   void sweep(int arg, const Take& take) {
     const auto nodes = nodes_.own(std::vector<int>{arg});
+    const bool cheap = nodes.size() <= 6 && !reads_columns(nodes);
+    writer_.line(cheap ? "#pragma unroll 2" : "#pragma unroll 1");
+    writer_.open("for (int k = 0; k < (columns + 31) / 32; ++k) {");
+    writer_.line(fmt::format(
+        "const unsigned all_bits = __shfl_sync(~0u, k < {0} ? there0 : there1, lane - part + k % {0});", sharers));
+    writer_.line(fmt::format("const unsigned bits = all_bits >> part * {};", at_once));
+    if (cheap) {
+      writer_.open("if ((bits & 0x000f000fu) == 0x000f000fu) {");
+      elements(arg, nodes, "true", take);
+      writer_.close();
+      writer_.open("else {");
+      elements(arg, nodes, "(bits >> (16 * half + i) & 1u) != 0", take);
+      writer_.close();
+    } else {
+      elements(arg, nodes, "(bits >> (16 * half + i) & 1u) != 0", take);
+    }
+    writer_.close();
+  }
+
+  /// Whether some of these know their column otherwise than by its sum.
+  bool reads_columns(const std::vector<int>& nodes) const {
+    return std::ranges::any_of(nodes, [&](int id) {
+      const Op op = kernel_.nodes[static_cast<std::size_t>(id)].op;
+      return op == Op::load || op == Op::index;
+    });
+  }
+
+  template <class Take>
+  void elements(int arg, const std::vector<int>& nodes, std::string_view ok, const Take& take) {
     const auto [along, line] = innermost();
+    const bool decodes = reads_columns(nodes);
     const bool words = line % at_once == 0;  // a word's columns are neighbours in that dim
-    writer_.line(nodes.size() <= 12 ? "#pragma unroll 2" : "#pragma unroll 1");
-    writer_.open(
-        fmt::format("for (int word = part * {0}; word < columns; word += {1}) {{", at_once, sharers * at_once));
+    writer_.line("#pragma unroll");
+    writer_.open("for (int half = 0; half < 2; ++half) {");
+    writer_.line(fmt::format("const int word = 32 * k + 16 * half + {} * part;", at_once));
     writer_.line(fmt::format("float sum[{}];", at_once));
     writer_.line("tc_neighbours(sums, r, word, sum);");
-    std::string there;
-    if (words) {
-      there = decode("x + word");
+    if (decodes && words) {
+      decode("x + word");
       writer_.line(fmt::format("const {} begin = d{};", writer_.coordinate(), along));
     }
     writer_.line("#pragma unroll");
     writer_.open(fmt::format("for (int i = 0; i < {}; ++i) {{", at_once));
-    writer_.line("const int c = word + i;");
-    if (words) {
-      writer_.line(fmt::format("const {} d{} = begin + i;", writer_.coordinate(), along));
-    } else {
-      there = decode("x + c");
-    }
-    std::string ok = "inside & (c >= from) & (c < to)";
-    if (!there.empty()) ok += fmt::format(" & {}", there);
-    if (const auto& where = kernel_.outputs.front().where; !where.empty())
-      ok += fmt::format(" & ({})", writer_.condition(where));
+    if (decodes && words) writer_.line(fmt::format("const {} d{} = begin + i;", writer_.coordinate(), along));
+    if (decodes && !words) decode("x + word + i");
     writer_.line(fmt::format("const bool ok = {};", ok));
     writer_.line("const float folded = sum[i];");
     nodes_.print(writer_, nodes, "ok");

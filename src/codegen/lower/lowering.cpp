@@ -326,22 +326,27 @@ Result<Coords> Lowering::window(std::span<const std::int64_t> extents) {
   Coords coords;
   SpaceChange append;
   for (const std::int64_t extent : extents) {
-    if (extent == 1) {
-      coords.push_back(IndexExpr());
-      continue;
-    }
+    coords.emplace_back();
+    if (extent == 1) continue;
     append.appended.push_back(extent);
-    if (found.size() == open.size()) continue;
-    const int v = open[found.size()];
-    if (space_.extent(v) != extent) return unsupported("windows that are not what remains of the space");
-    found.push_back(v);
-    coords.push_back(IndexExpr::variable(v));
+    // One variable, or the parts that it was split into.
+    for (std::int64_t reached = 1; reached < extent && found.size() < open.size();) {
+      const int v = open[found.size()];
+      const std::int64_t own = space_.extent(v);
+      if (own < 2 || extent % (reached * own) != 0)
+        return unsupported("windows that are not what remains of the space");
+      coords.back() = ir::add(ir::scale(coords.back(), own), IndexExpr::variable(v), space_);
+      found.push_back(v);
+      reached *= own;
+    }
   }
   if (open.empty()) {
     change_ = std::move(append);
     return fail("space", "windows to fold");
   }
-  if (found.size() != append.appended.size()) return unsupported("windows that are not what remains of the space");
+  std::int64_t all = 1;
+  for (const int v : found) all *= space_.extent(v);
+  if (all != product(append.appended)) return unsupported("windows that are not what remains of the space");
   windows_ = std::move(found);
   return coords;
 }

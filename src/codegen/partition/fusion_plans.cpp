@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "codegen/contraction/product.h"
 #include "codegen/lower/lower.h"
 #include "codegen/partition/regions.h"
 #include "codegen/partition/usage.h"
@@ -89,8 +88,8 @@ class FusionPlanner {
     keep(std::move(found), options_.most_joined);
   }
 
-  /// For each product, itself and a kernel behind it that has no rows as one, or one that sums up its results, where
-  /// that moves less. No two replace the same kernel.
+  /// For each product, itself and a kernel behind it as one that has no rows, or whose rows are folded to what it
+  /// stores, where that moves less. No two replace the same kernel.
   std::vector<FusionPlan> epilogues() {
     std::vector<FusionPlan> found;
     std::set<std::size_t> used;
@@ -102,11 +101,10 @@ class FusionPlanner {
       for (const std::size_t b : readers_of(a)) {
         const Kernel& reader = regions[b].kernel;
         if (reader.anchor == Anchor::contraction || !is_plain(b) || used.contains(b)) continue;
-        if (reader.has_rows() && !sums_rows(reader)) continue;
+        if (reader.has_rows() && !folds_rows(reader)) continue;
         if (waits_between(a, b) || apart.contains({keys_[a], keys_[b]})) continue;
         auto region = joined({a, b});
         if (!region || region->kernel.anchor != Anchor::contraction ||
-            (reader.has_rows() && !contraction::product_of(region->kernel)->spread) ||
             seconds(*region) >= seconds(regions[a]) + seconds(regions[b])) {
           apart.emplace(keys_[a], keys_[b]);
           continue;
@@ -192,10 +190,9 @@ class FusionPlanner {
   std::vector<FusionPlan> result;
 
  private:
-  /// Whether all that a kernel stores are sums of rows, or made of them.
-  static bool sums_rows(const Kernel& kernel) {
-    return kernel.anchor == Anchor::row && std::ranges::all_of(kernel.outputs, &Output::per_row) &&
-           std::ranges::all_of(kernel.reductions, [](const Reduction& r) { return r.kind == ReduceKind::sum; });
+  /// Whether all that a kernel stores is what rows are folded to.
+  static bool folds_rows(const Kernel& kernel) {
+    return kernel.anchor == Anchor::row && std::ranges::all_of(kernel.outputs, &Output::per_row);
   }
 
   static std::vector<int> stored_by(const Partition& partition) {

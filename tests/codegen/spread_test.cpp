@@ -1,0 +1,384 @@
+// Sums over more of a product's results than a tile has: what lowers to one, and what is printed of it run on the CPU,
+// a thread for each lane, since lanes ask each other.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/compiled.h"
+#include "codegen/contraction/cuda_contraction.h"
+#include "codegen/contraction/mend.h"
+#include "codegen/contraction/product.h"
+#include "codegen/contraction/spread_epilogue.h"
+#include "codegen/contraction_samples.h"
+#include "codegen/devices.h"
+#include "codegen/emit/cuda_math.h"
+#include "codegen/emit/expression.h"
+#include "codegen/epilogue_machine.h"
+#include "codegen/interpreter.h"
+#include "codegen/partition/fusion_plans.h"
+#include "codegen/partition/partition.h"
+#include "codegen/product_sums.h"
+
+namespace planish::codegen {
+namespace {
+
+using contraction::Product;
+using samples::Convolved;
+using samples::Transposed;
+
+struct Pair {
+  samples::ContractionSample whole, apart;  ///< with the sums, and without
+  std::string sums;
+};
+
+std::vector<Pair> small() {
+  std::vector<Pair> all;
+  for (Convolved how : std::vector<Convolved>{
+           {.x = {3, 4, 7, 9}, .w = {8, 4, 3, 3}, .chain = true, .sums = "batch"},
+           {.x = {3, 4, 12, 11}, .w = {12, 4, 3, 3}, .padding = 1, .sums = "group"},
+           {.x = {2, 3, 5, 6, 7}, .w = {24, 3, 2, 2, 2}, .chain = true, .sums = "squeeze"},
+           {.x = {2, 3, 89}, .w = {8, 3, 5}, .padding = 2, .sums = "mean"},
+           {.x = {5, 8, 13, 14}, .w = {40, 8, 3, 3}, .stride = 2, .padding = 1, .residual = true, .sums = "group"},
+           {.x = {2, 5, 6, 7}, .w = {36, 5, 1, 1}, .chain = true, .sums = "batch"},
+           {.x = {2, 8, 9, 9}, .w = {8, 4, 3, 3}, .padding = 1, .groups = 2, .sums = "squeeze"},
+       }) {
+    auto whole = samples::conv_sample(how);
+    std::string sums = std::exchange(how.sums, {});
+    all.push_back({std::move(whole), samples::conv_sample(how), std::move(sums)});
+  }
+  for (Transposed how : std::vector<Transposed>{
+           {.x = {2, 4, 9, 8}, .w = {4, 12, 4, 4}, .stride = {2}, .padding = {1}, .chain = true, .sums = "batch"},
+           {.x = {2, 4, 9, 8}, .w = {4, 8, 3, 3}, .stride = {2}, .padding = {1}, .more = {1}, .sums = "group"},
+           {.x = {2, 3, 5, 4, 7}, .w = {3, 8, 2, 2, 2}, .stride = {2}, .sums = "mean"},
+           {.x = {3, 4, 9, 8}, .w = {4, 12, 3, 3}, .padding = {1}, .sums = "batch"},
+       }) {
+    auto whole = samples::transposed_sample(how);
+    std::string sums = std::exchange(how.sums, {});
+    all.push_back({std::move(whole), samples::transposed_sample(how), std::move(sums)});
+  }
+  for (const char* sums : {"rows", "batch"})
+    all.push_back({samples::summed_layer(40, 77, 12, sums), samples::summed_layer(40, 77, 12, ""), sums});
+  return all;
+}
+
+struct Moments {
+  std::vector<double> mean, rstd;  ///< by setting of what is kept
+};
+
+/// Of a tensor: over all but what `sums` keeps, which `key` numbers.
+Moments moments(const std::vector<double>& x, const std::vector<std::int64_t>& shape, const std::string& sums) {
+  const std::int64_t channels = shape[1];
+  std::int64_t plane = 1;
+  for (std::size_t d = 2; d < shape.size(); ++d) plane *= shape[d];
+  const auto key = [&](std::int64_t i) {
+    const std::int64_t n = i / plane / channels, c = i / plane % channels;
+    return sums == "batch"   ? c
+           : sums == "group" ? n * (channels / 4) + c / 4
+           : sums == "rows"  ? i / shape.back()
+                             : i / plane;
+  };
+  const auto count = static_cast<std::int64_t>(x.size());
+  const auto keys = static_cast<std::size_t>(sums == "batch" ? channels : key(count - 1) + 1);
+  Moments out{std::vector<double>(keys, 0), std::vector<double>(keys, 0)};
+  const double each = static_cast<double>(count) / static_cast<double>(keys);
+  for (std::int64_t i = 0; i < count; ++i)
+    out.mean.at(static_cast<std::size_t>(key(i))) += x.at(static_cast<std::size_t>(i)) / each;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double distance = x.at(static_cast<std::size_t>(i)) - out.mean.at(static_cast<std::size_t>(key(i)));
+    out.rstd.at(static_cast<std::size_t>(key(i))) += distance * distance / each;
+  }
+  for (double& one : out.rstd) one = 1 / std::sqrt(one + 1e-5);
+  return out;
+}
+
+constexpr const char* machine = R"(#include <barrier>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+using std::min;
+using std::max;
+#define __global__
+#define __shared__ static
+#define __launch_bounds__(...)
+struct Index { int x; };
+static thread_local Index blockIdx, threadIdx;
+static std::barrier<> meet(32);
+static unsigned char held[32][8];
+static thread_local int own;
+template <typename T> T __shfl_sync(unsigned, T v, int from) {
+  std::memcpy(held[own], &v, sizeof v);
+  meet.arrive_and_wait();
+  std::memcpy(&v, held[from], sizeof v);
+  meet.arrive_and_wait();
+  return v;
+}
+template <typename T> T __shfl_xor_sync(unsigned mask, T v, int other) { return __shfl_sync(mask, v, own ^ other); }
+static inline unsigned __ballot_sync(unsigned, bool bit) {
+  held[own][0] = bit;
+  meet.arrive_and_wait();
+  unsigned all = 0;
+  for (int lane = 0; lane < 32; ++lane) all |= (unsigned)held[lane][0] << lane;
+  meet.arrive_and_wait();
+  return all;
+}
+static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+static inline void __syncthreads() { std::abort(); }  // one warp a result here
+static inline int __syncthreads_or(int any) { return 1; }
+static inline bool tc_finite(float v) { return std::isfinite(v); }
+)";
+
+std::string body_of(const std::string& source) {
+  return source.substr(source.find("// ---- kernel ----"));
+}
+
+/// "in[2], out[0], pieces": what a launch is given.
+std::string given(const std::vector<int>& inputs, const std::vector<int>& outputs) {
+  std::string text;
+  for (const int i : inputs) text += fmt::format("in[{}], ", i);
+  for (const int o : outputs) text += fmt::format("out[{}], ", o);
+  return text;
+}
+
+/// run(sums, in, out, pieces, mends): all tiles of a plan, as the main loop hands them on; where there is something to
+/// mend, with `mends` in place of what these made of pieces; and what joins them.
+std::string source_of(const Product& product, const contraction::TilePlan& plan) {
+  const auto epilogue = contraction::print_spread_epilogue(product, plan, {});
+  const auto joining = contraction::print_spread_joining(product, plan, false);
+  const auto& problem = product.problem;
+  const contraction::Spread& spread = *product.spread;
+  const std::vector<int> elements(spread.order.begin(),
+                                  spread.order.begin() + static_cast<std::ptrdiff_t>(spread.elements));
+  const std::vector<int> folded(spread.order.begin() + static_cast<std::ptrdiff_t>(spread.elements),
+                                spread.order.end());
+  const int width = std::min(plan.exchange, plan.bn);
+  std::string text = epilogue_machine + std::string(machine) + std::string(printing::prelude(false)) +
+                     std::string(printing::math_prelude()) + epilogue.text;
+  text += fmt::format(
+      "static void all_of(int lane, const float* sums, const float** in, float** out, float* pieces) {{\n  own = "
+      "lane;\n"
+      "  for (int batch = 0; batch < {0}; ++batch) for (int y = 0; y < {1}; y += 8) for (int t = 0; t < {2}; t += "
+      "{3})\n"
+      "    for (int x = t; x < t + {3}; x += {4})\n"
+      "      tc_store<8, {5}, false>({6}pieces, batch, y, x, min(t + {3}, {2}), lane, [=](int r, int c) {{\n"
+      "        return y + r < {1} && x + c < {2} ? sums[(batch * {1}ll + y + r) * {2} + x + c] : NAN; }});\n}}\n",
+      problem.batches, problem.m, problem.n, plan.bn, width, (width + 31) / 32 * 32, given(epilogue.inputs, elements));
+  text += "namespace joins {\n" + body_of(joining.source) + "}\n";
+  text += fmt::format(
+      "static void join(int lane, const float** in, float** out, float* pieces) {{\n  own = lane;\n"
+      "  for (int block = 0; block < {}; ++block) for (int warp = 0; warp < {}; ++warp) {{\n"
+      "    blockIdx.x = block, threadIdx.x = warp * 32 + lane;\n    joins::planish_kernel(pieces, {}",
+      joining.blocks, joining.threads / 32, given(joining.inputs, folded));
+  text.resize(text.size() - 2);
+  text += ");\n  }\n}\n";
+  std::string mending;
+  if (contraction::wasted(product)) {
+    const auto pieces = contraction::print_piece_mending(product, plan, 1);
+    std::string body = body_of(pieces.source);
+    body.replace(body.find("planish_kernel"), 14, "mend_kernel");
+    text += "namespace mends {\n" + body + "}\n";
+    mending = fmt::format(
+        "  if (again) {{\n    std::vector<int> notes(2 * {}, 1);\n    for (int block = 0; block < {}; ++block) for "
+        "(int "
+        "thread = 0; thread < {}; ++thread) {{\n      blockIdx.x = block, threadIdx.x = thread;\n      "
+        "mends::mend_kernel({}pieces, notes.data());\n    }}\n  }}\n",
+        contraction::noted_images(product), pieces.blocks, pieces.threads, given(pieces.inputs, {}));
+  }
+  text +=
+      "extern \"C\" void run(const float* sums, const float** in, float** out, float* pieces, long long count, int "
+      "again) "
+      "{\n  { std::vector<std::thread> all;\n"
+      "  for (int lane = 0; lane < 32; ++lane) all.emplace_back(all_of, lane, sums, in, out, pieces);\n"
+      "  for (std::thread& one : all) one.join(); }\n"
+      "  if (again) for (long long i = 0; i < count; ++i) pieces[i] = NAN;\n" +
+      mending +
+      "  std::vector<std::thread> all;\n"
+      "  for (int lane = 0; lane < 32; ++lane) all.emplace_back(join, lane, in, out, pieces);\n"
+      "  for (std::thread& one : all) one.join();\n}\n";
+  return text;
+}
+
+/// The outputs, from sums that are right.
+std::vector<std::vector<double>> stored(const Product& product, const Tensors& inputs, const std::vector<float>& sums,
+                                        const contraction::TilePlan& plan, bool mends) {
+  const Compiled compiled(source_of(product, plan), "-O1 -ffp-contract=off -w -std=c++20 -pthread");
+  auto* run = compiled.function<void(const float*, const float**, float**, float*, long long, int)>("run");
+  std::vector<std::vector<float>> in, out(product.kernel.outputs.size());
+  std::vector<const float*> pointers;
+  std::vector<float*> results(out.size());
+  for (const auto& one : inputs) in.emplace_back(one.begin(), one.end());
+  for (const auto& one : in) pointers.push_back(one.data());
+  for (std::size_t o = 0; o < out.size(); ++o) {
+    std::int64_t count = 1;
+    for (const std::int64_t extent : product.kernel.outputs[o].shape) count *= extent;
+    const auto place = static_cast<std::size_t>(product.spread->order[o]);
+    out[place].assign(static_cast<std::size_t>(count), std::numeric_limits<float>::quiet_NaN());
+    results[place] = out[place].data();
+  }
+  const auto count = static_cast<std::size_t>(contraction::spread_bytes(*product.spread, product.problem, plan) / 4);
+  std::vector<float> pieces(count, std::numeric_limits<float>::quiet_NaN());
+  run(sums.data(), pointers.data(), results.data(), pieces.data(), static_cast<long long>(count), mends ? 1 : 0);
+  std::vector<std::vector<double>> all;
+  for (const auto& one : out) all.emplace_back(one.begin(), one.end());
+  return all;
+}
+
+double largest_of(const std::vector<double>& all) {
+  return std::abs(*std::ranges::max_element(all, {}, [](double x) { return std::abs(x); }));
+}
+
+}  // namespace
+
+TEST_CASE("pieces of any width come to what all results are summed up to, and elements are stored beside them") {
+  std::size_t tried = 0, several_runs = 0, phases = 0, mended = 0;
+  const auto pairs = small();
+  for (std::size_t number = 0; number < pairs.size(); ++number) {
+    const Pair& pair = pairs[number];
+    CAPTURE(pair.whole.python);
+    REQUIRE(pair.whole.kernel.anchor == Anchor::contraction);
+    const auto product = contraction::product_of(pair.whole.kernel);
+    REQUIRE(product);
+    REQUIRE(product->spread);
+    const auto inputs = random_inputs(pair.apart.kernel);
+    const auto y = Interpreter(pair.apart.kernel, inputs).run()[0];
+    const auto wanted = moments(y, pair.apart.kernel.outputs[0].shape, pair.sums);
+    const auto same = in_order_of(pair.whole.kernel, pair.apart.kernel, inputs);
+    const auto sums = sums_of(*product, same);
+    const bool stores = product->spread->elements > 0, wastes = contraction::wasted(*product).has_value();
+    phases += product->kernel.outputs.front().where.empty() ? 0 : 1;
+    // Two of these for each.
+    const std::vector<std::pair<int, int>> widths{{32, 32}, {64, 32}, {96, 64}, {256, 256}};
+    for (std::size_t i = 0; i < 2; ++i) {
+      const auto& [bn, exchange] = widths[(number + 2 * i) % widths.size()];
+      contraction::TilePlan plan;
+      plan.bn = bn;
+      plan.exchange = exchange;
+      CAPTURE(bn);
+      several_runs += contraction::pieces_of(*product->spread, product->problem, plan).slots > 1 ? 1 : 0;
+      for (const bool mends : {false, true}) {
+        if (mends && (!wastes || i > 0)) continue;
+        const auto got = stored(*product, same, sums, plan, mends);
+        if (stores) check_close(got[0], y, 2e-6 * (1 + largest_of(y)));
+        check_close(got[stores ? 1 : 0], wanted.mean, 2e-6 * (1 + largest_of(y)));
+        if (got.size() == 3) check_close(got[2], wanted.rstd, 4e-6 * (1 + largest_of(wanted.rstd)));
+        mended += mends ? 1 : 0;
+        ++tried;
+      }
+    }
+  }
+  CHECK(tried >= 30);
+  CHECK(several_runs >= 8);
+  CHECK(phases >= 4);
+  CHECK(mended >= 4);
+}
+
+TEST_CASE("every kernel that sums up its results has seeds, each legal and emitted with a launch that joins pieces") {
+  for (const auto& sample : samples::spread_samples(true)) {
+    CAPTURE(sample.python);
+    REQUIRE(tensor_cores_lack(sample.kernel, h200()).empty());
+    const auto genomes = seeds(sample.kernel, h200());
+    REQUIRE(!genomes.empty());
+    for (const Genome& genome : genomes) {
+      CHECK(value_of(genome, "split", 1) == 1);
+      const auto emitted = emit(sample.kernel, h200(), genome);
+      REQUIRE(emitted);
+      const bool joins = std::ranges::any_of(emitted->after, [](const Emitted& one) {
+        return one.source.find("const float* __restrict__ pieces") != std::string::npos;
+      });
+      CHECK(joins);
+    }
+  }
+}
+
+namespace {
+
+/// The kernel of a convolution of 24 channels and what `more` makes of it.
+Result<Kernel> convolved(const std::function<std::vector<int>(GraphBuilder&, int)>& more) {
+  GraphBuilder g;
+  const int x = g.input({2, 8, 14, 14}), w = g.input({24, 8, 3, 3});
+  const int y = g.node(
+      "conv2d.default",
+      {V("input", x), V("weight", w), L("stride", {1, 1}), L("padding", {1, 1}), L("dilation", {1, 1}), I("groups", 1)},
+      {2, 24, 14, 14});
+  const std::vector<int> outputs = more(g, y);
+  LowerLimits limits;
+  limits.contractions = true;
+  return lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), outputs, limits);
+}
+
+bool is_spread(const Result<Kernel>& kernel) {
+  if (!kernel || kernel->anchor != Anchor::contraction) return false;
+  const auto product = contraction::product_of(*kernel);
+  return product && product->spread;
+}
+
+}  // namespace
+
+TEST_CASE("what is no sum of results alone is not summed up in pieces") {
+  const auto over = [](const char* op, std::vector<std::int64_t> dims, std::vector<std::int64_t> shape) {
+    return convolved([&](GraphBuilder& g, int y) {
+      return std::vector<int>{y, g.node(op, {V("self", y), L("dim", dims), B("keepdim", false)}, shape)};
+    });
+  };
+  CHECK(is_spread(over("sum.dim_IntList", {2, 3}, {2, 24})));
+  CHECK(is_spread(over("mean.dim", {0, 2, 3}, {24})));
+  CHECK_FALSE(is_spread(over("amax.default", {2, 3}, {2, 24})));      // a maximum
+  CHECK_FALSE(is_spread(over("sum.dim_IntList", {3}, {2, 24, 14})));  // of few columns
+  CHECK_FALSE(is_spread(over("sum.dim_IntList", {1}, {2, 14, 14})));  // of rows
+  // Elements that need what all of them are summed up to.
+  CHECK_FALSE(is_spread(convolved([](GraphBuilder& g, int y) {
+    const int mean = g.node("mean.dim", {V("self", y), L("dim", {2, 3}), B("keepdim", true)}, {2, 24, 1, 1});
+    return std::vector<int>{g.node("sub.Tensor", {V("self", y), V("other", mean)}, {2, 24, 14, 14}), mean};
+  })));
+  // Distances from something that is not the mean of what they are taken of.
+  const auto squares = [](double factor) {
+    return convolved([&](GraphBuilder& g, int y) {
+      const int mean = g.node("mean.dim", {V("self", y), L("dim", {2, 3}), B("keepdim", true)}, {2, 24, 1, 1});
+      const int other = g.node("mul.Tensor", {V("self", mean), F("other", factor)}, {2, 24, 1, 1});
+      const int away = g.node("sub.Tensor", {V("self", y), V("other", other)}, {2, 24, 14, 14});
+      const int square = g.node("mul.Tensor", {V("self", away), V("other", away)}, {2, 24, 14, 14});
+      return std::vector<int>{
+          y, g.node("sum.dim_IntList", {V("self", square), L("dim", {2, 3}), B("keepdim", false)}, {2, 24})};
+    });
+  };
+  CHECK(is_spread(squares(1)));
+  CHECK_FALSE(is_spread(squares(2)));
+}
+
+TEST_CASE("a convolution takes in the statistics of the norm behind it, which then folds nothing") {
+  GraphBuilder g;
+  const int x = g.input({16, 8, 64, 64}), w = g.input({64, 8, 3, 3});
+  const int y = g.node(
+      "conv2d.default",
+      {V("input", x), V("weight", w), L("stride", {1, 1}), L("padding", {1, 1}), L("dilation", {1, 1}), I("groups", 1)},
+      {16, 64, 64, 64});
+  const int normed = g.value({16, 64, 64, 64}), mean = g.value({16, 16}), rstd = g.value({16, 16});
+  g.graph.nodes.push_back({"aten.native_group_norm.default",
+                           {V("input", y), I("N", 16), I("C", 64), I("HxW", 4096), I("group", 16), F("eps", 1e-5)},
+                           {normed, mean, rstd}});
+  g.output(g.node("max_pool2d.default", {V("self", normed), L("kernel_size", {4, 4}), L("stride", {4, 4})},
+                  {16, 64, 16, 16}));
+  PartitionOptions options;
+  options.limits.contractions = true;
+  FusionOptions fusion;
+  fusion.limits = options.limits;
+  const auto apart = partition(g.graph, options);
+  REQUIRE(apart);
+  REQUIRE(apart->regions.size() == 3);
+  const auto joined = with_epilogues(g.graph, *apart, h200(), fusion);
+  REQUIRE(joined.regions.size() == 2);
+  CHECK(is_spread(joined.regions[0].kernel));
+  CHECK(joined.regions[0].outputs == std::vector<int>{y, mean, rstd});
+  CHECK(joined.regions[1].kernel.anchor == Anchor::pointwise);
+  CHECK(cost(joined.regions[0]).bytes < cost(apart->regions[0]).bytes + 1e6);
+}
+
+}  // namespace planish::codegen
