@@ -49,6 +49,7 @@ std::vector<Pair> small() {
            {.x = {5, 8, 13, 14}, .w = {40, 8, 3, 3}, .stride = 2, .padding = 1, .residual = true, .sums = "group"},
            {.x = {2, 5, 6, 7}, .w = {36, 5, 1, 1}, .chain = true, .sums = "batch"},
            {.x = {2, 8, 9, 9}, .w = {8, 4, 3, 3}, .padding = 1, .groups = 2, .sums = "squeeze"},
+           {.x = {3, 9, 9, 40}, .w = {12, 9, 1, 1}, .sums = "rows"},
        }) {
     auto whole = samples::conv_sample(how);
     std::string sums = std::exchange(how.sums, {});
@@ -255,7 +256,7 @@ TEST_CASE("pieces of any width come to what all results are summed up to, and el
     const bool stores = product->spread->elements > 0, wastes = contraction::wasted(*product).has_value();
     phases += product->kernel.outputs.front().where.empty() ? 0 : 1;
     // Two of these for each.
-    const std::vector<std::pair<int, int>> widths{{32, 32}, {64, 32}, {96, 64}, {256, 256}};
+    const std::vector<std::pair<int, int>> widths{{32, 32}, {64, 32}, {200, 128}, {256, 256}};
     for (std::size_t i = 0; i < 2; ++i) {
       const auto& [bn, exchange] = widths[(number + 2 * i) % widths.size()];
       contraction::TilePlan plan;
@@ -333,6 +334,12 @@ TEST_CASE("what is no sum of results alone is not summed up in pieces") {
   CHECK_FALSE(is_spread(over("amax.default", {2, 3}, {2, 24})));      // a maximum
   CHECK_FALSE(is_spread(over("sum.dim_IntList", {3}, {2, 24, 14})));  // of few columns
   CHECK_FALSE(is_spread(over("sum.dim_IntList", {1}, {2, 14, 14})));  // of rows
+  // Of lines behind which there are places that are no results.
+  const auto lines = [](std::int64_t channels) {
+    return samples::conv_sample({.x = {2, channels, 14, 40}, .w = {8, channels, 3, 3}, .padding = 1, .sums = "rows"});
+  };
+  CHECK_FALSE(is_spread(lines(8).kernel));
+  CHECK_FALSE(is_spread(lines(16).kernel));
   // Elements that need what all of them are summed up to.
   CHECK_FALSE(is_spread(convolved([](GraphBuilder& g, int y) {
     const int mean = g.node("mean.dim", {V("self", y), L("dim", {2, 3}), B("keepdim", true)}, {2, 24, 1, 1});

@@ -127,7 +127,12 @@ Result<Spread> spread_of(const Kernel& kernel, const Unspread& from, const Contr
   if (sliding != nullptr) {
     if (sliding->operand != Operand::b) return no("folds along rows that do not slide");
     order = sliding->apart;
-    for (const Slide& slide : sliding->slides) order.push_back(slide.row);
+    for (const Slide& slide : sliding->slides) {
+      order.push_back(slide.row);
+      // Behind the rows of a dim there are places that are none: what is kept then is no whole number of columns.
+      if (kept[static_cast<std::size_t>(slide.row)] && slide.places != slide.rows)
+        return no("folds that keep a dim which is slid along");
+    }
   }
   if (!std::equal(out.columns.begin(), out.columns.end(), order.begin()))
     return no("folds of columns that do not lie together");

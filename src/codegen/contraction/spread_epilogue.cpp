@@ -71,7 +71,13 @@ class PiecePrinter {
     writer_.line(fmt::format("const int row = all ? y + r : min(y + r, {});", product_.c.rows - 1));
     writer_.line(fmt::format("const bool inside = all || y + r < {};", product_.c.rows));
     writer_.decode("row", product_.c.m);
-    nodes_.print(writer_, nodes_.row(), "inside");
+    std::vector<ir::Bound> of_rows;
+    for (const ir::Bound& bound : kernel_.outputs.front().where) {
+      if (!moves_with(bound, product_.c.n)) of_rows.push_back(bound);
+    }
+    writer_.line(of_rows.empty() ? "const bool has_any = inside;"
+                                 : fmt::format("const bool has_any = inside & ({});", writer_.condition(of_rows)));
+    nodes_.print(writer_, nodes_.row(), "has_any");
     writer_.line(fmt::format("const int last = min(columns, end - x), first = x / {};", spread_.run));
     if (pieces_.slots > 1) writer_.line("#pragma unroll 1");
     writer_.open(fmt::format("for (int slot = 0; slot < {}; ++slot) {{", pieces_.slots));
@@ -100,12 +106,10 @@ class PiecePrinter {
   /// on in `there0`, and those 128 further in `there1`. What columns alone decide is asked of each once, by one lane;
   /// what a phase has a part in as often as there are phases.
   void find_elements() {
-    std::vector<ir::Bound> of_rows, of_columns, of_both;
-    for (const ir::Bound& bound : kernel_.outputs.front().where)
-      (!moves_with(bound, product_.c.n)  ? of_rows
-       : phase_of(bound, product_.c) < 0 ? of_columns
-                                         : of_both)
-          .push_back(bound);
+    std::vector<ir::Bound> of_columns, of_both;
+    for (const ir::Bound& bound : kernel_.outputs.front().where) {
+      if (moves_with(bound, product_.c.n)) (phase_of(bound, product_.c) < 0 ? of_columns : of_both).push_back(bound);
+    }
     std::set<int> phases;
     for (const ir::Bound& bound : of_both) phases.insert(phase_of(bound, product_.c));
     for (const int phase : phases) writer_.line(fmt::format("const int own{0} = d{0};", phase));
@@ -130,7 +134,7 @@ class PiecePrinter {
       writer_.line("bits &= mine;");
       writer_.close();
     }
-    if (!of_rows.empty()) writer_.line(fmt::format("if (!({})) bits = 0;", writer_.condition(of_rows)));
+    writer_.line("if (!has_any) bits = 0;");
     writer_.line(fmt::format("if (k % {0} == part) (k < {0} ? there0 : there1) = bits;", sharers));
     writer_.close();
   }

@@ -873,24 +873,33 @@ bool may_be_attention(const ir::Graph& graph, const std::vector<bool>& inside) {
   return products >= 2;
 }
 
-/// A fold over something that a product has a part in.
-bool may_be_pooled(const ir::Graph& graph, const std::vector<bool>& inside) {
-  bool pools = false, products = false;
+/// Whether one of the nodes inside, by its name, is such.
+template <class Is>
+bool any_inside(const ir::Graph& graph, const std::vector<bool>& inside, const Is& is) {
   for (std::size_t n = 0; n < inside.size(); ++n) {
-    if (!inside[n]) continue;
-    products = products || contracts(graph.nodes[n].op);
-    const auto name = base_name(graph.nodes[n].op);
-    pools = pools || row_handlers().contains(name) || norm_handlers().contains(name) ||
-            (name.contains("_pool") && window_handlers().contains(name));
+    if (inside[n] && is(graph.nodes[n].op)) return true;
   }
-  return pools && products;
+  return false;
+}
+
+bool has_product(const ir::Graph& graph, const std::vector<bool>& inside) {
+  return any_inside(graph, inside, contracts);
+}
+
+/// Folds, beside products: over something that a product may have a part in.
+bool folds_products(const ir::Graph& graph, const std::vector<bool>& inside) {
+  return any_inside(graph, inside, [](std::string_view op) {
+    const auto name = base_name(op);
+    return row_handlers().contains(name) || (name.contains("_pool") && window_handlers().contains(name));
+  });
+}
+
+bool has_norm(const ir::Graph& graph, const std::vector<bool>& inside) {
+  return any_inside(graph, inside, [](std::string_view op) { return norm_handlers().contains(base_name(op)); });
 }
 
 bool has_recurrence(const ir::Graph& graph, const std::vector<bool>& inside) {
-  for (std::size_t n = 0; n < inside.size(); ++n) {
-    if (inside[n] && recurs(graph.nodes[n].op)) return true;
-  }
-  return false;
+  return any_inside(graph, inside, recurs);
 }
 
 }  // namespace
@@ -911,10 +920,14 @@ Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, st
   auto kernel = settle(graph, inside, given, outputs, order, limits, Form::plain);
   if (!kernel && limits.contractions && may_be_attention(graph, inside))
     return settle(graph, inside, given, outputs, order, limits, Form::attention);
-  if (!kernel && limits.contractions && may_be_pooled(graph, inside)) {
-    auto pooled = settle(graph, inside, given, outputs, order, limits, Form::pooled);
-    if (pooled || outputs.size() < 2) return pooled;
-    return settle(graph, inside, given, outputs, order, limits, Form::spread);
+  if (!kernel && limits.contractions && has_product(graph, inside)) {
+    const bool pools = folds_products(graph, inside);
+    auto pooled = pools ? settle(graph, inside, given, outputs, order, limits, Form::pooled) : unsupported("no fold");
+    if (pooled) return pooled;
+    if (outputs.size() > 1 && (pools || has_norm(graph, inside))) {
+      if (auto sums = settle(graph, inside, given, outputs, order, limits, Form::spread)) return sums;
+    }
+    if (pools) return pooled;
   }
   // One pass for rows and columns: where no other kernel does both, or one reads the same elements twice.
   if ((kernel && !reads_two_ways(*kernel)) || !may_be_row_and_column(graph, inside)) return kernel;

@@ -66,7 +66,7 @@ class ContractionTemplate : public Template {
     double points = 1;
     for (const std::int64_t extent : kernel.space.extents) points *= static_cast<double>(extent);
     // Where a phase of a transposed convolution has no tap nothing is multiplied.
-    total.products = 2 * points * contraction::tapped(contraction::phased(contraction::unspread(kernel).kernel));
+    total.products = 2 * points * contraction::tapped(contraction::phased(in_phases(kernel)));
     total.flops -= 2 * points - total.products;
     // Windows, and what else folds across, fold what was summed up.
     const auto folds = static_cast<double>(std::ranges::count_if(kernel.reductions, &Reduction::across));
@@ -90,6 +90,13 @@ class ContractionTemplate : public Template {
   }
 
  private:
+  /// What its phases are found of: sums over results know nothing of these, and are no reason not to look for them.
+  static Kernel in_phases(const Kernel& kernel) {
+    if (kernel.across == 0) return kernel;
+    const auto product = contraction::product_of(kernel);
+    return product && product->spread ? contraction::unspread(kernel).kernel : kernel;
+  }
+
   /// One where a convolution's factors may be rounded as PyTorch rounds them, unless it was told otherwise: the gate
   /// says whether it did. What is called a bound must not be passed by what is right.
   static int least_passes(const Kernel& kernel) { return may_round(kernel) ? 1 : contraction_passes(kernel); }
