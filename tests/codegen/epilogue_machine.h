@@ -24,4 +24,33 @@ PL_FN float pl_fast_tanh(float x) { return tanhf(x); }
 PL_FN float pl_fast_div(float a, float b) { return a / b; }
 )";
 
+/// Behind it: what the lanes of one warp ask each other, where each is a thread of its own that has set `own`.
+inline constexpr const char* epilogue_warp = R"(#include <barrier>
+#include <cstring>
+#include <thread>
+#include <vector>
+using std::max;
+using std::min;
+static inline float __fmul_rn(float a, float b) { return a * b; }
+static std::barrier<> meet(32);
+static unsigned char held[32][8];
+static thread_local int own;
+template <typename T> T __shfl_sync(unsigned, T v, int from) {
+  std::memcpy(held[own], &v, sizeof v);
+  meet.arrive_and_wait();
+  std::memcpy(&v, held[from], sizeof v);
+  meet.arrive_and_wait();
+  return v;
+}
+template <typename T> T __shfl_xor_sync(unsigned mask, T v, int other) { return __shfl_sync(mask, v, own ^ other); }
+static inline unsigned __ballot_sync(unsigned, bool bit) {
+  held[own][0] = bit;
+  meet.arrive_and_wait();
+  unsigned all = 0;
+  for (int lane = 0; lane < 32; ++lane) all |= (unsigned)held[lane][0] << lane;
+  meet.arrive_and_wait();
+  return all;
+}
+)";
+
 }  // namespace planish::codegen

@@ -91,31 +91,13 @@ std::vector<double> folded(const std::vector<double>& x, const std::vector<std::
   return result;
 }
 
-constexpr const char* lanes = R"(#include <barrier>
-#include <cstring>
-#include <thread>
-#include <vector>
-using std::min;
-static inline float __fmul_rn(float a, float b) { return a * b; }
-static std::barrier<> meet(32);
-static unsigned char held[32][8];
-static thread_local int own;
-template <typename T> T __shfl_xor_sync(unsigned, T v, int mask) {
-  std::memcpy(held[own], &v, sizeof v);
-  meet.arrive_and_wait();
-  std::memcpy(&v, held[own ^ mask], sizeof v);
-  meet.arrive_and_wait();
-  return v;
-}
-)";
-
 /// run(sums, in, out): all tiles of a plan, as the main loop hands them on.
 std::string source_of(const Product& product, const contraction::TilePlan& plan) {
   const auto epilogue = contraction::print_folded_epilogue(product, plan);
   const auto& problem = product.problem;
   std::string arguments;
   for (const int i : epilogue.inputs) arguments += fmt::format("in[{}], ", i);
-  std::string text = epilogue_machine + std::string(lanes) + std::string(printing::prelude(false)) +
+  std::string text = std::string(epilogue_machine) + epilogue_warp + std::string(printing::prelude(false)) +
                      std::string(printing::math_prelude());
   text += epilogue.text;
   text += fmt::format(

@@ -100,37 +100,12 @@ Moments moments(const std::vector<double>& x, const std::vector<std::int64_t>& s
   return out;
 }
 
-constexpr const char* machine = R"(#include <barrier>
-#include <cstdlib>
-#include <cstring>
-#include <thread>
-#include <vector>
-using std::min;
-using std::max;
+constexpr const char* machine = R"(#include <cstdlib>
 #define __global__
 #define __shared__ static
 #define __launch_bounds__(...)
 struct Index { int x; };
 static thread_local Index blockIdx, threadIdx;
-static std::barrier<> meet(32);
-static unsigned char held[32][8];
-static thread_local int own;
-template <typename T> T __shfl_sync(unsigned, T v, int from) {
-  std::memcpy(held[own], &v, sizeof v);
-  meet.arrive_and_wait();
-  std::memcpy(&v, held[from], sizeof v);
-  meet.arrive_and_wait();
-  return v;
-}
-template <typename T> T __shfl_xor_sync(unsigned mask, T v, int other) { return __shfl_sync(mask, v, own ^ other); }
-static inline unsigned __ballot_sync(unsigned, bool bit) {
-  held[own][0] = bit;
-  meet.arrive_and_wait();
-  unsigned all = 0;
-  for (int lane = 0; lane < 32; ++lane) all |= (unsigned)held[lane][0] << lane;
-  meet.arrive_and_wait();
-  return all;
-}
 static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static inline void __syncthreads() { std::abort(); }  // one warp a result here
 static inline int __syncthreads_or(int any) { return 1; }
@@ -161,7 +136,7 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
   const std::vector<int> folded(spread.order.begin() + static_cast<std::ptrdiff_t>(spread.elements),
                                 spread.order.end());
   const int width = std::min(plan.exchange, plan.bn);
-  std::string text = epilogue_machine + std::string(machine) + std::string(printing::prelude(false)) +
+  std::string text = std::string(epilogue_machine) + epilogue_warp + machine + std::string(printing::prelude(false)) +
                      std::string(printing::math_prelude()) + epilogue.text;
   text += fmt::format(
       "static void all_of(int lane, const float* sums, const float** in, float** out, float* pieces) {{\n  own = "
@@ -301,15 +276,19 @@ TEST_CASE("every kernel that sums up its results has seeds, each legal and emitt
 
 namespace {
 
+/// A convolution of 8 channels by 3 × 3, padded, whose results have `shape`.
+int convolution(GraphBuilder& g, const std::vector<std::int64_t>& shape) {
+  const int x = g.input({shape[0], 8, shape[2], shape[3]}), w = g.input({shape[1], 8, 3, 3});
+  return g.node(
+      "conv2d.default",
+      {V("input", x), V("weight", w), L("stride", {1, 1}), L("padding", {1, 1}), L("dilation", {1, 1}), I("groups", 1)},
+      shape);
+}
+
 /// The kernel of a convolution of 24 channels and what `more` makes of it.
 Result<Kernel> convolved(const std::function<std::vector<int>(GraphBuilder&, int)>& more) {
   GraphBuilder g;
-  const int x = g.input({2, 8, 14, 14}), w = g.input({24, 8, 3, 3});
-  const int y = g.node(
-      "conv2d.default",
-      {V("input", x), V("weight", w), L("stride", {1, 1}), L("padding", {1, 1}), L("dilation", {1, 1}), I("groups", 1)},
-      {2, 24, 14, 14});
-  const std::vector<int> outputs = more(g, y);
+  const std::vector<int> outputs = more(g, convolution(g, {2, 24, 14, 14}));
   LowerLimits limits;
   limits.contractions = true;
   return lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), outputs, limits);
@@ -362,11 +341,7 @@ TEST_CASE("what is no sum of results alone is not summed up in pieces") {
 
 TEST_CASE("a convolution takes in the statistics of the norm behind it, which then folds nothing") {
   GraphBuilder g;
-  const int x = g.input({16, 8, 64, 64}), w = g.input({64, 8, 3, 3});
-  const int y = g.node(
-      "conv2d.default",
-      {V("input", x), V("weight", w), L("stride", {1, 1}), L("padding", {1, 1}), L("dilation", {1, 1}), I("groups", 1)},
-      {16, 64, 64, 64});
+  const int y = convolution(g, {16, 64, 64, 64});
   const int normed = g.value({16, 64, 64, 64}), mean = g.value({16, 16}), rstd = g.value({16, 16});
   g.graph.nodes.push_back({"aten.native_group_norm.default",
                            {V("input", y), I("N", 16), I("C", 64), I("HxW", 4096), I("group", 16), F("eps", 1e-5)},

@@ -129,12 +129,7 @@ class MendPrinter {
 
   /// Coordinates of column `x`; the condition under which it is one.
   std::string column() {
-    std::string there;
-    if (product_.sliding) {
-      there = print_position(writer_, *product_.sliding, "x");
-    } else {
-      writer_.decode("x", product_.c.n);
-    }
+    std::string there = print_column(writer_, product_, "x");
     const std::string bounds = writer_.condition(kernel_.outputs.front().where);
     if (!bounds.empty()) there += there.empty() ? bounds : " & (" + bounds + ")";
     return there;

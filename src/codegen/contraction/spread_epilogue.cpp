@@ -60,10 +60,8 @@ class PiecePrinter {
     return all;
   }
 
-  std::string print(const std::string& parameters) {
-    writer_.line("template <int rows, int columns, bool all, typename Sums>");
-    writer_.open(
-        fmt::format("TC_FN void tc_folds({}, int batch, int y, int x, int end, int lane, Sums sums) {{", parameters));
+  std::string print(const Epilogue& whole) {
+    open_store(writer_, whole, "tc_folds");
     writer_.decode("batch", product_.c.batch);
     // Rows whose lanes read together lie two apart, which is half of the banks.
     writer_.line(fmt::format("const int line = lane / {0}, part = lane % {0};", sharers));
@@ -118,7 +116,7 @@ class PiecePrinter {
     writer_.open("for (int k = 0; k < (columns + 31) / 32; ++k) {");
     writer_.line("const int c = 32 * k + lane;");
     std::string ok = "(c >= from) & (c < to)";
-    if (const std::string inner = decode("x + c"); !inner.empty()) ok += " & " + inner;
+    if (const std::string inner = print_column(writer_, product_, "x + c"); !inner.empty()) ok += " & " + inner;
     if (!of_columns.empty()) ok += fmt::format(" & ({})", writer_.condition(of_columns));
     writer_.line(fmt::format("unsigned bits = __ballot_sync(~0u, {});", ok));
     for (const ir::Bound& bound : of_both) {
@@ -178,13 +176,6 @@ class PiecePrinter {
     return {product_.c.n.back(), kernel_.space.extent(product_.c.n.back())};
   }
 
-  /// Coordinates of a column; the condition under which it is not one of those behind the last of a dim.
-  std::string decode(std::string_view column) {
-    if (product_.sliding) return print_position(writer_, *product_.sliding, column);
-    writer_.decode(column, product_.c.n);
-    return {};
-  }
-
   /// All elements of the lane's columns: `take` says what is done with the value of `arg`, where `ok` holds. Columns
   /// that are elements one and all, as most are, have a way of their own where values are cheap.
   template <class Take>
@@ -228,13 +219,13 @@ class PiecePrinter {
     writer_.line(fmt::format("float sum[{}];", at_once));
     writer_.line("tc_neighbours(sums, r, word, sum);");
     if (decodes && words) {
-      decode("x + word");
+      print_column(writer_, product_, "x + word");
       writer_.line(fmt::format("const {} begin = d{};", writer_.coordinate(), along));
     }
     writer_.line("#pragma unroll");
     writer_.open(fmt::format("for (int i = 0; i < {}; ++i) {{", at_once));
     if (decodes && words) writer_.line(fmt::format("const {} d{} = begin + i;", writer_.coordinate(), along));
-    if (decodes && !words) decode("x + word + i");
+    if (decodes && !words) print_column(writer_, product_, "x + word + i");
     writer_.line(fmt::format("const bool ok = {};", ok));
     writer_.line("const float folded = sum[i];");
     nodes_.print(writer_, nodes, "ok");
@@ -271,19 +262,19 @@ Epilogue print_spread_epilogue(const Product& product, const TilePlan& plan, Sto
   if (spread.elements > 0) {
     form.name = "tc_elements";
     const Epilogue each = print_epilogue(elements, product.c, product.sliding ? &*product.sliding : nullptr, form);
-    whole.text = each.text;
+    writer.out = each.text;
     whole.crowded = each.crowded;
-    stores = fmt::format("  tc_elements<rows, columns, all>({}batch, y, x, end, lane, sums);\n", each.arguments);
+    stores = fmt::format("tc_elements<rows, columns, all>({}batch, y, x, end, lane, sums);", each.arguments);
   } else {
-    whole.text = std::string(load_text());
+    writer.out = load_text();
   }
-  if (!whole.text.contains(neighbours_text())) whole.text += neighbours_text();
-  whole.text += pieces.print(whole.parameters);
-  whole.text += "template <int rows, int columns, bool all, typename Sums>\n";
-  whole.text += fmt::format("TC_FN void tc_store({}, int batch, int y, int x, int end, int lane, Sums sums) {{\n",
-                            whole.parameters);
-  whole.text +=
-      fmt::format("  tc_folds<rows, columns, all>({}batch, y, x, end, lane, sums);\n{}}}\n", whole.arguments, stores);
+  if (!writer.out.contains(neighbours_text())) writer.out += neighbours_text();
+  writer.out += pieces.print(whole);
+  open_store(writer, whole);
+  writer.line(fmt::format("tc_folds<rows, columns, all>({}batch, y, x, end, lane, sums);", whole.arguments));
+  if (!stores.empty()) writer.line(stores);
+  writer.close();
+  whole.text = std::move(writer.out);
   return whole;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "codegen/contraction/epilogue.h"
+
 namespace planish::codegen::contraction {
 
 std::string place_of_piece(const Product& product, const Pieces& pieces, std::string_view row, std::string_view piece,
@@ -18,6 +20,12 @@ std::string piece_of(const Pieces& pieces, const TilePlan& plan, std::string_vie
 std::string start_of(const Pieces& pieces, const TilePlan& plan, std::string_view piece) {
   if (pieces.of_tile == 1) return fmt::format("({}) * {}", piece, plan.bn);
   return fmt::format("(({0}) / {1} * {2} + ({0}) % {1} * {3})", piece, pieces.of_tile, plan.bn, pieces.width);
+}
+
+std::string print_column(PlaceWriter& writer, const Product& product, std::string_view linear) {
+  if (product.sliding) return print_position(writer, *product.sliding, linear);
+  writer.decode(linear, product.c.n);
+  return {};
 }
 
 }  // namespace planish::codegen::contraction
