@@ -26,9 +26,15 @@ struct Device {
   std::int64_t shared_bytes = 232448;  ///< opt-in shared memory a block
   std::int64_t l2_bytes = 50 << 20;    ///< last-level cache
   double bandwidth_gbs = 4300;         ///< streaming copy, read + written
+  /// Products of 16-bit numbers on tensor cores in the time of one fp32 operation without them; 0: there are none.
+  double tensor_rate = 0;
   int max_cluster = 16;
   bool triton = false;  ///< a Triton that can compile for it is there
 };
+
+/// Operations as the units for fp32 would have to do them in the same time: products go at the rate of the tensor cores
+/// where there are some.
+double operations(const Cost& cost, const Device& device);
 
 /// Genes of the kernel's template on this device, with choices already narrowed to what can make sense.
 std::vector<Gene> genes(const Kernel& kernel, const Device& device);

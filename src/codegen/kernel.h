@@ -142,8 +142,8 @@ struct Kernel {
 struct Cost {
   double bytes = 0;
   double flops = 0;
-  double products = 0;  ///< of the flops, those that a contraction's factors are multiplied and summed with
-  int passes = 1;       ///< products of 16-bit numbers that one of these takes at least, at a precision that may be had
+  double products = 0;      ///< of the flops, those that a contraction's factors are multiplied and summed with
+  double tensor_flops = 0;  ///< what these are as products of 16-bit numbers, at a precision that may be had
 };
 Cost cost(const Kernel& kernel);
 /// Readable form for messages and golden tests.

@@ -32,6 +32,7 @@ codegen::Device device_of(const DeviceFacts& facts) {
   if (facts.l2_bytes > 0) out.l2_bytes = facts.l2_bytes;
   out.triton = facts.triton;
   if (facts.bandwidth_gbs > 0) out.bandwidth_gbs = facts.bandwidth_gbs;
+  if (facts.peak_gflops > 0) out.tensor_rate = facts.tensor_gflops / facts.peak_gflops;
   return out;
 }
 
@@ -49,8 +50,7 @@ std::string summary_of(const ir::Graph& graph, const codegen::Region& region) {
 
 class SynthPlan : public Plan {
  public:
-  SynthPlan(std::shared_ptr<const coder::CutTask> task, const DeviceFacts& facts)
-      : task_(std::move(task)), tensor_rate_(facts.peak_gflops > 0 ? facts.tensor_gflops / facts.peak_gflops : 0) {}
+  explicit SynthPlan(std::shared_ptr<const coder::CutTask> task) : task_(std::move(task)) {}
 
   /// Groups equal regions, and equal ways to cut them otherwise; each group is searched once, as its first member.
   Status prepare() {
@@ -188,13 +188,6 @@ class SynthPlan : public Plan {
     std::vector<const codegen::FusionPlan*> fusion_plans;
   };
 
-  /// Operations as the units for fp32 would have to do them in the same time: products go at the rate of the tensor
-  /// cores where there are some.
-  double flops_of(const codegen::Cost& cost) const {
-    if (tensor_rate_ <= cost.passes) return cost.flops;
-    return cost.flops - cost.products + cost.products * cost.passes / tensor_rate_;
-  }
-
   /// What it was planned as; null for a region that was not.
   const PlannedRegion* planned_as(const codegen::Region& region) const {
     const auto found = by_schedule_.find(codegen::schedule_key(region));
@@ -214,7 +207,7 @@ class SynthPlan : public Plan {
     out.outputs = region.outputs;
     const codegen::Cost cost = codegen::cost(region);
     out.bytes = cost.bytes;
-    out.flops = flops_of(cost);
+    out.flops = codegen::operations(cost, task_->device);
     out.summary = summary_of(task_->graph, region);
     out.alternative = alternative;
     out.whole = !alternative && task_->partition.order.size() == 1;
@@ -263,7 +256,6 @@ class SynthPlan : public Plan {
   }
 
   std::shared_ptr<const coder::CutTask> task_;
-  double tensor_rate_ = 0;  ///< of 16-bit products on tensor cores, against fp32 without them
   std::vector<PlannedRegion> planned_;
   std::map<std::string, std::size_t> by_schedule_;  ///< places in planned_ by codegen::schedule_key
   std::vector<std::size_t> planned_of_;             ///< by region of the partition: its place in planned_
@@ -309,7 +301,7 @@ class SynthPlanner : public Planner {
       if (less) task->partition = std::move(*less);
     }
     task->fusion_plans = codegen::fusion_plans(task->graph, task->partition, task->device, fusion_options);
-    auto plan = std::make_unique<SynthPlan>(std::move(task), device);
+    auto plan = std::make_unique<SynthPlan>(std::move(task));
     PLANISH_CHECK(plan->prepare());
     return plan;
   }

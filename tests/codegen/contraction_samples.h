@@ -145,11 +145,14 @@ inline std::string folded_python(const std::string& of, const std::string& fold)
 }
 
 /// Results beside y, as outputs: "batch" and "group" the statistics of norms, groups of four channels; "rows" those of
-/// what the last dim has; "squeeze" the mean of each plane; "mean" that alone.
-inline int with_sums(GraphBuilder& g, int y, const std::vector<std::int64_t>& shape, const std::string& sums) {
+/// what the last dim has; "squeeze" the mean of each plane. "only_batch" and the like: without y.
+inline int with_sums(GraphBuilder& g, int y, const std::vector<std::int64_t>& shape, std::string sums) {
   const std::int64_t n = shape[0], channels = shape[1];
-  if (sums != "mean") g.output(y);
-  if (sums == "mean" || sums == "squeeze") {
+  if (!sums.starts_with("only_"))
+    g.output(y);
+  else
+    sums = sums.substr(5);
+  if (sums == "squeeze") {
     std::vector<std::int64_t> dims;
     for (std::size_t d = 2; d < shape.size(); ++d) dims.push_back(static_cast<std::int64_t>(d));
     g.output(g.node("mean.dim", {V("self", y), L("dim", dims), B("keepdim", false)}, {n, channels}));
@@ -181,13 +184,13 @@ inline int with_sums(GraphBuilder& g, int y, const std::vector<std::int64_t>& sh
 }
 
 inline std::string sums_python(const std::string& of, const std::string& sums) {
-  if (sums == "mean") return "(" + of + ").flatten(2).mean(-1)";
-  if (sums == "squeeze") return "(lambda y: (y, y.flatten(2).mean(-1)))(" + of + ")";
-  const std::string rows = sums == "batch"   ? "y.transpose(0, 1).flatten(1)"
-                           : sums == "group" ? "y.unflatten(1, (-1, 4)).flatten(2)"
-                                             : "y";
-  return "(lambda y: (lambda r: (y, r.mean(-1), (r.var(-1, unbiased=False) + 1e-5).rsqrt()))(" + rows + "))(" + of +
-         ")";
+  const std::string y = sums.starts_with("only_") ? "" : "y, ";
+  if (sums.ends_with("squeeze")) return "(lambda y: (" + y + "y.flatten(2).mean(-1)" + ",))(" + of + ")";
+  const std::string rows = sums.ends_with("batch")   ? "y.transpose(0, 1).flatten(1)"
+                           : sums.ends_with("group") ? "y.unflatten(1, (-1, 4)).flatten(2)"
+                                                     : "y";
+  return "(lambda y: (lambda r: (" + y + "r.mean(-1), (r.var(-1, unbiased=False) + 1e-5).rsqrt()))(" + rows + "))(" +
+         of + ")";
 }
 
 /// tanh of windows of y, whose last dims they are of.
@@ -545,22 +548,26 @@ inline std::vector<ContractionSample> spread_samples(bool large) {
       {.x = {3, 16, 23, 21}, .w = {24, 16, 3, 3}, .padding = 1, .sums = "group"},
       {.x = {5, 16, 13, 14}, .w = {40, 16, 3, 3}, .stride = 2, .padding = 1, .residual = true, .sums = "group"},
       {.x = {2, 8, 6, 9, 10}, .w = {16, 8, 3, 3, 3}, .padding = 1, .chain = true, .sums = "squeeze"},
-      {.x = {2, 12, 531}, .w = {18, 12, 5}, .padding = 2, .sums = "mean"},
+      {.x = {2, 12, 531}, .w = {18, 12, 5}, .padding = 2, .sums = "only_squeeze"},
       {.x = {7, 16, 12, 14}, .w = {64, 16, 1, 1}, .chain = true, .sums = "batch"},
       {.x = {2, 32, 29, 9}, .w = {32, 8, 3, 3}, .padding = 1, .groups = 4, .sums = "squeeze"},
-      {.x = {2, 3, 31, 29}, .w = {24, 3, 7, 7}, .stride = 2, .padding = 3, .chain = true, .sums = "mean"},
+      {.x = {2, 3, 31, 29}, .w = {24, 3, 7, 7}, .stride = 2, .padding = 3, .chain = true, .sums = "only_squeeze"},
       {.x = {2, 4, 40'000}, .w = {8, 4, 3}, .padding = 1, .sums = "batch"},  // joined by whole blocks
+      {.x = {3, 16, 23, 21}, .w = {24, 16, 3, 3}, .padding = 1, .chain = true, .sums = "only_group"},
+      {.x = {3, 16, 23, 21}, .w = {24, 16, 3, 3}, .sums = "only_batch"},
   };
   std::vector<Transposed> transposed{
       {.x = {2, 16, 16, 17}, .w = {16, 12, 4, 4}, .stride = {2}, .padding = {1}, .chain = true, .sums = "batch"},
       {.x = {3, 9, 17, 16}, .w = {9, 12, 3, 5}, .padding = {1, 2}, .sums = "group"},
-      {.x = {2, 8, 5, 4, 7}, .w = {8, 8, 4, 4, 4}, .stride = {2}, .padding = {1}, .sums = "mean"},
+      {.x = {2, 8, 5, 4, 7}, .w = {8, 8, 4, 4, 4}, .stride = {2}, .padding = {1}, .sums = "only_squeeze"},
+      {.x = {2, 16, 16, 17}, .w = {16, 12, 4, 4}, .stride = {2}, .padding = {1}, .sums = "only_batch"},
   };
   if (large) {
     convolved = {
-        {.x = {128, 8, 256, 256}, .w = {64, 8, 3, 3}, .chain = true, .sums = "mean"},
+        {.x = {128, 8, 256, 256}, .w = {64, 8, 3, 3}, .chain = true, .sums = "only_squeeze"},
         {.x = {128, 8, 128, 128}, .w = {64, 8, 3, 3}, .sums = "group"},
         {.x = {128, 8, 128, 128}, .w = {64, 8, 3, 3}, .sums = "batch"},
+        {.x = {128, 8, 128, 128}, .w = {64, 8, 3, 3}, .sums = "only_batch"},
         {.x = {16, 32, 32, 64, 64}, .w = {64, 32, 3, 3, 3}, .padding = 1, .chain = true, .sums = "group"},
     };
     transposed = {

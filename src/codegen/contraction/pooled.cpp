@@ -20,9 +20,9 @@ std::vector<int> factors_of(const Kernel& kernel) {
   return printing::closure(kernel, product, [](int) { return false; });
 }
 
-/// The variable whose windows `within` lies in, by a load that moves with it; -1: there is none.
-int windowed_by(const Kernel& kernel, const std::vector<int>& nodes, int within) {
-  const int results = static_cast<int>(kernel.space.extents.size()) - kernel.inner - kernel.across;
+/// The variable, of the first `results`, whose windows `within` lies in, by a load that moves with it; -1: there is
+/// none.
+int windowed_by(const Kernel& kernel, const std::vector<int>& nodes, int results, int within) {
   for (const int id : nodes) {
     const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
     const std::int64_t step = node.index.coefficient_of(within);
@@ -67,9 +67,10 @@ Result<Unpooled> unpooled(const Kernel& kernel) {
     if (i > 0) out.pool.reductions.push_back(static_cast<int>(i));
   }
   const auto factors = factors_of(kernel);
+  const int results = static_cast<int>(kernel.space.extents.size()) - kernel.inner - kernel.across;
   while (out.kernel.across > 0) {
     const int within = static_cast<int>(out.kernel.space.extents.size()) - out.kernel.inner - out.kernel.across;
-    const int outer = windowed_by(out.kernel, factors, within);
+    const int outer = windowed_by(out.kernel, factors, results, within);
     const std::int64_t size = out.kernel.space.extent(within);
     if (outer < 0) {
       --out.kernel.across;

@@ -583,11 +583,12 @@ Status become_spread(Kernel& kernel, const std::vector<int>& across, const std::
 class Attempt {
  public:
   Attempt(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given, const Frame& frame,
-          const LowerLimits& limits, Form form)
+          const LowerLimits& limits, Form form, int whole)
       : low_(graph, inside, given, frame.space),
         frame_(frame),
         limits_(limits),
         form_(form),
+        whole_(whole),
         points_(product(frame.shape)) {
     if (form == Form::cross) low_.cross();
     if (form == Form::parts) low_.part(frame.row);
@@ -652,6 +653,13 @@ class Attempt {
 
   Status lower_outputs(const std::vector<int>& outputs) {
     std::vector<int> todo = outputs;
+    // Sums alone do not say over what.
+    if (form_ == Form::spread && std::ranges::find(outputs, whole_) == outputs.end()) {
+      if (const auto made = low_.value(whole_, frame_.coords); !made) {
+        change_ = low_.change();
+        return std::unexpected(made.error());
+      }
+    }
     for (std::size_t next = 0; next < todo.size(); ++next) {
       const int id = todo[next];
       const ir::Value& value = low_.info(id);
@@ -775,6 +783,7 @@ class Attempt {
   const Frame& frame_;
   const LowerLimits& limits_;
   const Form form_;
+  const int whole_;  ///< the value that the frame is of
   const std::int64_t points_;
   Kernel kernel_;
   std::optional<SpaceChange> change_;
@@ -802,14 +811,15 @@ OpClass classify(std::string_view op) {
 
 namespace {
 
-/// Attempts over one frame after another, until the space is what the values need.
+/// Attempts over one frame after another, until the space is what the values need. The first is that of the value
+/// `whole`.
 Result<Kernel> settle(const ir::Graph& graph, const std::vector<bool>& inside, std::span<const int> given,
-                      std::span<const int> outputs, const std::vector<int>& order, const LowerLimits& limits,
-                      Form form) {
-  Frame frame = natural_frame(graph.values[static_cast<std::size_t>(order[0])]);
+                      std::span<const int> outputs, const std::vector<int>& order, const LowerLimits& limits, Form form,
+                      int whole) {
+  Frame frame = natural_frame(graph.values[static_cast<std::size_t>(whole)]);
   // Each round splits a variable or adds a row; real graphs settle in a few.
   for (int round = 0; round < 32; ++round) {
-    Attempt attempt(graph, inside, given, frame, limits, form);
+    Attempt attempt(graph, inside, given, frame, limits, form, whole);
     auto kernel = attempt.run(order);
     if (kernel) {
       std::vector<Output> sorted;
@@ -898,6 +908,18 @@ bool has_norm(const ir::Graph& graph, const std::vector<bool>& inside) {
   return any_inside(graph, inside, [](std::string_view op) { return norm_handlers().contains(base_name(op)); });
 }
 
+/// What the one product inside makes, where that is more than this: its results are folded and not stored then.
+int results_of_product(const ir::Graph& graph, const std::vector<bool>& inside, int largest) {
+  const auto elements = [&](int v) { return graph.values[static_cast<std::size_t>(v)].elements(); };
+  std::optional<int> made;
+  for (std::size_t n = 0; n < inside.size(); ++n) {
+    if (!inside[n] || !contracts(graph.nodes[n].op)) continue;
+    if (made) return largest;
+    made = graph.nodes[n].outs[0];
+  }
+  return made && elements(*made) > elements(largest) ? *made : largest;
+}
+
 bool has_recurrence(const ir::Graph& graph, const std::vector<bool>& inside) {
   return any_inside(graph, inside, recurs);
 }
@@ -916,24 +938,27 @@ Result<Kernel> lower(const ir::Graph& graph, const std::vector<bool>& inside, st
       return unsupported(fmt::format("value {} cannot be stored by a kernel", id));
     if (!dense_enough(value(id))) return unsupported(fmt::format("value {} overlaps itself", id));
   }
+  const int largest = order[0];
   if (limits.contractions && has_recurrence(graph, inside)) return lower_recurrence(graph, inside, outputs);
-  auto kernel = settle(graph, inside, given, outputs, order, limits, Form::plain);
+  auto kernel = settle(graph, inside, given, outputs, order, limits, Form::plain, largest);
   if (!kernel && limits.contractions && may_be_attention(graph, inside))
-    return settle(graph, inside, given, outputs, order, limits, Form::attention);
+    return settle(graph, inside, given, outputs, order, limits, Form::attention, largest);
   if (!kernel && limits.contractions && has_product(graph, inside)) {
     const bool pools = folds_products(graph, inside);
-    auto pooled = pools ? settle(graph, inside, given, outputs, order, limits, Form::pooled) : unsupported("no fold");
+    auto pooled =
+        pools ? settle(graph, inside, given, outputs, order, limits, Form::pooled, largest) : unsupported("no fold");
     if (pooled) return pooled;
-    if (outputs.size() > 1 && (pools || has_norm(graph, inside))) {
-      if (auto sums = settle(graph, inside, given, outputs, order, limits, Form::spread)) return sums;
+    if (pools || has_norm(graph, inside)) {
+      const int whole = results_of_product(graph, inside, largest);
+      if (auto sums = settle(graph, inside, given, outputs, order, limits, Form::spread, whole)) return sums;
     }
     if (pools) return pooled;
   }
   // One pass for rows and columns: where no other kernel does both, or one reads the same elements twice.
   if ((kernel && !reads_two_ways(*kernel)) || !may_be_row_and_column(graph, inside)) return kernel;
-  auto cross = settle(graph, inside, given, outputs, order, limits, Form::cross);
+  auto cross = settle(graph, inside, given, outputs, order, limits, Form::cross, largest);
   if (cross || kernel || !limits.parts) return cross ? std::move(cross) : std::move(kernel);
-  auto parts = settle(graph, inside, given, outputs, order, limits, Form::parts);
+  auto parts = settle(graph, inside, given, outputs, order, limits, Form::parts, largest);
   return parts ? std::move(parts) : std::move(kernel);
 }
 

@@ -9,6 +9,7 @@
 
 #include "codegen/lower/lower.h"
 #include "codegen/partition/regions.h"
+#include "codegen/partition/statistics.h"
 #include "codegen/partition/usage.h"
 
 namespace planish::codegen {
@@ -187,6 +188,31 @@ class FusionPlanner {
     keep(std::move(found), options_.most_joined);
   }
 
+  /// A product, and the kernel behind it that reads its results once more beside what they are folded to (a norm's
+  /// statistics): computed twice, for the folds and for the rest, and never stored.
+  void repeat() {
+    std::vector<FusionPlan> found;
+    std::map<std::vector<std::string>, bool> kinds;
+    const auto& regions = partition_.regions;
+    for (std::size_t a = 0; a < regions.size(); ++a) {
+      if (regions[a].kernel.anchor != Anchor::contraction || !regions[a].before.empty() || regions[a].library) continue;
+      const std::vector<std::size_t> readers = readers_of(a);
+      if (readers.size() != 1) continue;
+      const std::size_t b = readers.front();
+      if (regions[b].kernel.anchor == Anchor::contraction || !regions[b].before.empty() || waits_between(a, b))
+        continue;
+      std::vector<std::string> kind{keys_[a], keys_[b]};
+      const auto known = kinds.find(kind);
+      if (known == kinds.end() ? kinds.size() >= options_.most_tried : !known->second) continue;
+      auto by = repeated(a, b);
+      const double limit = most_times * (seconds(regions[a]) + seconds(regions[b]));
+      const bool good = by && seconds(*by) <= limit;
+      kinds.try_emplace(std::move(kind), good);
+      if (good) found.push_back({{std::min(a, b), std::max(a, b)}, std::move(*by), 0});
+    }
+    keep(std::move(found), options_.most_joined);
+  }
+
   std::vector<FusionPlan> result;
 
  private:
@@ -204,7 +230,7 @@ class FusionPlanner {
 
   double seconds(const Region& region) const {
     const Cost of = cost(region);
-    const double bytes = std::max(of.bytes, of.flops / flops_per_byte);
+    const double bytes = std::max(of.bytes, operations(of, device_) / flops_per_byte);
     return bytes / (device_.bandwidth_gbs * 1e9) +
            static_cast<double>(1 + region.before.size()) * device_.target->launch_seconds;
   }
@@ -581,6 +607,47 @@ class FusionPlanner {
     return by;
   }
 
+  /// The product of `product` for what its results are folded to, and again for what `reader` makes of both.
+  std::optional<std::vector<Region>> repeated(std::size_t product, std::size_t reader) const {
+    const Region both = union_of({product, reader});
+    const Nodes all = members(both);
+    const auto elements = [&](int v) { return graph_.values[static_cast<std::size_t>(v)].elements(); };
+    std::int64_t most = 0;
+    for (const int v : partition_.regions[product].outputs) most = std::max(most, elements(v));
+    // What the product's kernel stores of folds already.
+    std::vector<int> folds, rest;
+    Nodes first = members(partition_.regions[product]);
+    for (const int v : partition_.regions[product].outputs) {
+      if (elements(v) <= most / 2)
+        folds.push_back(v);
+      else if (std::ranges::find(both.outputs, v) != both.outputs.end())
+        return std::nullopt;  // others want the results in memory
+    }
+    std::vector<int> given = both.given;
+    if (folds.empty()) {
+      // Or what its reader needs of them.
+      const auto& outputs = partition_.regions[reader].kernel.outputs;
+      for (const Output& output : outputs) (output.per_row || output.per_part ? folds : rest).push_back(output.value);
+      if (rest.empty()) return std::nullopt;
+      const auto statistics = statistics_between(graph_, usage_, all, both.given, rest);
+      if (!statistics) return std::nullopt;
+      for (const int v : statistics->values) {
+        if (std::ranges::find(folds, v) == folds.end()) folds.push_back(v);
+      }
+      first = all;
+      first.insert(statistics->nodes.begin(), statistics->nodes.end());
+    } else {
+      rest = partition_.regions[reader].outputs;
+    }
+    given.insert(given.end(), folds.begin(), folds.end());
+    std::ranges::sort(given);
+    auto one = lowered(first, folds, both.given);
+    if (!one || one->kernel.anchor != Anchor::contraction) return std::nullopt;
+    auto two = lowered(all, rest, given);
+    if (!two || two->kernel.anchor != Anchor::contraction) return std::nullopt;
+    return std::vector<Region>{std::move(*one), std::move(*two)};
+  }
+
   /// What these make together, without a kernel: nodes, outputs and what is given.
   Region union_of(const std::vector<std::size_t>& group) const {
     Region all;
@@ -637,6 +704,7 @@ std::vector<FusionPlan> fusion_plans(const ir::Graph& graph, const Partition& pa
   cutter.join();
   cutter.shift();
   cutter.hoist();
+  cutter.repeat();
   for (std::size_t r = 0; r < partition.regions.size(); ++r) cutter.cut(r);
   return std::move(cutter.result);
 }

@@ -118,6 +118,8 @@ Cost cost(const Region& region) {
     const Cost more = cost(one.kernel);
     all.bytes += more.bytes;
     all.flops += more.flops;
+    all.products += more.products;
+    all.tensor_flops += more.tensor_flops;
   }
   return all;
 }

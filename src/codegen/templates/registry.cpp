@@ -31,6 +31,11 @@ Cost cost(const Kernel& kernel) {
   return template_of(kernel).cost(kernel);
 }
 
+double operations(const Cost& cost, const Device& device) {
+  if (device.tensor_rate * cost.products <= cost.tensor_flops) return cost.flops;
+  return cost.flops - cost.products + cost.tensor_flops / device.tensor_rate;
+}
+
 std::unique_ptr<const Schedule> schedule_of(const Kernel& kernel, const Device& device) {
   return emission_of(device).schedule(template_of(kernel), kernel, device);
 }

@@ -42,7 +42,7 @@ Cost attention_cost(const Kernel& kernel) {
     total.flops += (multiplies ? 2 : 1) * each;
     if (multiplies) total.products += 2 * each;
   }
-  total.passes = 3;
+  total.tensor_flops = 3 * total.products;
   return total;
 }
 

@@ -71,7 +71,7 @@ class ContractionTemplate : public Template {
     // Windows, and what else folds across, fold what was summed up.
     const auto folds = static_cast<double>(std::ranges::count_if(kernel.reductions, &Reduction::across));
     total.flops -= folds * (points - points / static_cast<double>(kernel.inner_extent()));
-    total.passes = least_passes(kernel);
+    total.tensor_flops = total.products * least_passes(kernel);
     return total;
   }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {

@@ -48,7 +48,7 @@ class RecurrenceTemplate : public Template {
       total.products += 2 * points * static_cast<double>(network.width_of(layer));
       total.flops += 2 * points * static_cast<double>(network.width_of(layer) + network.hidden);
     }
-    total.passes = 3;
+    total.tensor_flops = 3 * total.products;
     return total;
   }
   std::unique_ptr<const Schedule> cuda(const Kernel& kernel, const Device& device) const override {
