@@ -1,6 +1,7 @@
 #include "rewrite/editor.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace planish::rewrite {
 namespace {
@@ -27,13 +28,18 @@ const ir::GraphNode* Editor::maker(int id) const {
   return index < 0 || node(index).outs.size() != 1 ? nullptr : &node(index);
 }
 
+const ir::GraphNode* Editor::first_result_of(int id) const {
+  const int index = id < 0 ? -1 : maker_index(id);
+  return index < 0 || node(index).outs.front() != id ? nullptr : &node(index);
+}
+
 const ir::GraphNode* Editor::first_of(int id) const {
-  const int index = id < 0 ? -1 : makers_[static_cast<std::size_t>(id)];
-  if (index < 0 || node(index).outs.front() != id) return nullptr;
+  const ir::GraphNode* const found = first_result_of(id);
+  if (found == nullptr) return nullptr;
   const auto unread = [&](const std::optional<int>& out) {
     return !out || *out == id || (readers(*out).empty() && !is_output(*out));
   };
-  return std::ranges::all_of(node(index).outs, unread) ? &node(index) : nullptr;
+  return std::ranges::all_of(found->outs, unread) ? found : nullptr;
 }
 
 bool Editor::is_parameter(int id) const {
@@ -61,6 +67,15 @@ int Editor::add(std::string op, std::vector<ir::Arg> args, std::vector<std::int6
   ir::Value made = value(like);
   made.shape = std::move(shape);
   return put_contiguous(std::move(op), std::move(args), std::move(made));
+}
+
+int Editor::add_result(std::vector<std::int64_t> shape, int like) {
+  ir::Value made = value(like);
+  made.strides = contiguous(shape);
+  made.shape = std::move(shape);
+  graph_.values.push_back(std::move(made));
+  fresh_.back().outs.push_back(static_cast<int>(graph_.values.size()) - 1);
+  return *fresh_.back().outs.back();
 }
 
 int Editor::add_as(DType dtype, std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like) {
@@ -115,8 +130,31 @@ void Editor::replace(int index) {
   for (const int id : read) drop(id);
 }
 
+void Editor::replace(int index, const std::vector<std::pair<int, int>>& made) {
+  std::vector<int> gone{index};
+  for (const auto& [id, fresh] : made) {
+    const int maker = makers_[static_cast<std::size_t>(id)];
+    if (std::ranges::find(gone, maker) == gone.end()) gone.push_back(maker);
+    for (ir::GraphNode& node : fresh_) {
+      if (node.outs.front() == fresh) node.outs.front() = id;
+    }
+  }
+  for (ir::GraphNode& one : fresh_) {
+    one.file = node(index).file;
+    one.line = node(index).line;
+  }
+  const std::vector<int> read = ir::reads(node(index));
+  std::ranges::sort(gone, std::greater());
+  for (const int each : gone) graph_.nodes.erase(graph_.nodes.begin() + each);
+  graph_.nodes.insert(graph_.nodes.begin() + index, std::make_move_iterator(fresh_.begin()),
+                      std::make_move_iterator(fresh_.end()));
+  fresh_.clear();
+  look();
+  for (const int id : read) drop(id);
+}
+
 void Editor::forget() {
-  graph_.values.resize(graph_.values.size() - fresh_.size());
+  for (const ir::GraphNode& made : fresh_) graph_.values.resize(graph_.values.size() - made.outs.size());
   fresh_.clear();
 }
 

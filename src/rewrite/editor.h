@@ -24,7 +24,11 @@ class Editor {
   const ir::GraphNode& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
   /// The node that makes a value and nothing else; null for inputs, and nodes of several results.
   const ir::GraphNode* maker(int id) const;
-  /// The node whose first result this is, where nothing reads its others; null for inputs.
+  /// Where the node that makes a value stands; -1 for inputs.
+  int maker_index(int id) const { return makers_[static_cast<std::size_t>(id)]; }
+  /// The node whose first result this is; null for inputs.
+  const ir::GraphNode* first_result_of(int id) const;
+  /// The same, where nothing reads its others; null for inputs.
   const ir::GraphNode* first_of(int id) const;
   /// Indices of the nodes that read a value.
   const std::vector<int>& readers(int id) const { return readers_[static_cast<std::size_t>(id)]; }
@@ -37,6 +41,8 @@ class Editor {
 
   /// New nodes, which stand before node `index` once replace() was called. Each gives its value, contiguous.
   int add(std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like);
+  /// One more result of the newest node.
+  int add_result(std::vector<std::int64_t> shape, int like);
   int add_as(DType dtype, std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like);
   int add_boolean(std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like);
   /// A new node too, which gives elements of `self` where they lie: those from `begin` to before `end` along a dim
@@ -47,6 +53,10 @@ class Editor {
   /// The last of the new nodes makes what node `index` did (its first result: first_of()), which goes, as does what
   /// nothing reads any more.
   void replace(int index);
+  /// The new nodes make values in place of those that did, given as pairs of such a value and one that a new node gives
+  /// and nothing but new nodes reads: results of node `index`, which goes and has no others that are wanted, and of
+  /// nodes that read these.
+  void replace(int index, const std::vector<std::pair<int, int>>& made);
   /// Instead of replace(): the new nodes are dropped, and their values never were.
   void forget();
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -354,6 +355,57 @@ def test_maxima_move_in_front_of_what_never_falls(
     for one in (*given, both):
         [result] = run(program, tmp_path, model, (one,))
         torch.testing.assert_close(result, model(one), rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+class Normed(nn.Module):
+    """What folds all that a norm makes, behind a convolution or as it is."""
+
+    def __init__(self, conv: nn.Module | None, norm: nn.Module, fold: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.conv, self.norm, self.fold = conv or nn.Identity(), norm, fold
+        with torch.no_grad():
+            norm.weight.normal_()
+            norm.bias.normal_()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.fold(self.norm(self.conv(x))))
+
+
+NORMS: list[tuple[str, nn.Module | None, nn.Module, Callable[[torch.Tensor], torch.Tensor], str]] = [
+    ("groups", None, nn.GroupNorm(2, 6), lambda y: y.mean((2, 3)), "mean_behind_norm"),
+    ("groups and channels", None, nn.GroupNorm(3, 6), lambda y: y.mean((1, 2, 3)), "mean_behind_norm"),
+    ("batches", None, nn.BatchNorm2d(6), nn.AdaptiveAvgPool2d(1), "mean_behind_norm"),
+    ("pool of batches", nn.Conv2d(6, 16, 3, padding=1), nn.BatchNorm2d(16), nn.AvgPool2d(2), "pool_behind_norm"),
+    ("pool of groups", nn.ConvTranspose2d(6, 8, 3, stride=2, padding=1, output_padding=1), nn.GroupNorm(4, 8), nn.AvgPool2d(4), "pool_behind_norm"),
+]
+
+
+@pytest.mark.parametrize(("conv", "norm", "fold", "rule"), [case[1:] for case in NORMS], ids=[case[0] for case in NORMS])
+@torch.no_grad()
+def test_folds_move_in_front_of_norms(
+    tool: Tool, tmp_path: Path, conv: nn.Module | None, norm: nn.Module, fold: Callable[[torch.Tensor], torch.Tensor], rule: str
+) -> None:
+    """Also where the mean is a thousand times what the data differ by, and where a plane is not finite."""
+    torch.manual_seed(13)
+    model, usual = Normed(conv, norm, fold), torch.randn(3, 6, 13, 12)
+    found = answer(tool, copy.deepcopy(model), (usual,), 1)
+    assert found["rewrites"] == [rule]
+    program = found["programs"][0]["program"]
+    far = usual + 1000
+    given = [usual, far]
+    for value in (torch.inf, -torch.inf, torch.nan):
+        odd = usual.clone()
+        odd[1, 2, 3, 4] = value
+        given.append(odd)
+    for one in given:
+        exact = copy.deepcopy(model).double()
+        [result] = run(program, tmp_path, model, (one,))
+        tolerance = 2e-3 if one is far else 2e-5
+        torch.testing.assert_close(result, exact(one.double()).float(), rtol=tolerance, atol=tolerance, equal_nan=True)
+        for name in ("running_mean", "running_var") if isinstance(norm, nn.BatchNorm2d) else ():
+            moved, expected = getattr(norm, name), getattr(exact.norm, name).float()
+            torch.testing.assert_close(moved, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+            moved.fill_(0.5)
 
 
 @pytest.mark.parametrize(("which", "products"), [("wanted", 2), ("left", 2), ("right", 2), ("layer", 2), ("apart", 3), ("both", 3)])

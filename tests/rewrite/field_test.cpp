@@ -353,6 +353,79 @@ class Evaluator {
     return true;
   }
 
+  /// Of elements in groups, which `group` numbers: the mean, and the mean of squared distances from it.
+  template <typename F>
+  std::array<std::vector<Field>, 2> moments(int x, std::size_t groups, const F& group) {
+    std::array<std::vector<Field>, 2> out{std::vector<Field>(groups, 0), std::vector<Field>(groups, 0)};
+    const std::vector<Field>& data = known_[x];
+    const Field each = inverse(data.size() / groups);
+    for (std::size_t i = 0; i < data.size(); ++i) out[0][group(i)] = plus(out[0][group(i)], times(data[i], each));
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      const Field away = plus(data[i], prime - out[0][group(i)]);
+      out[1][group(i)] = plus(out[1][group(i)], times(times(away, away), each));
+    }
+    return out;
+  }
+
+  /// A norm of batches in training, or of groups of channels: the result at hand.
+  bool norm_of_data(const ir::GraphNode& node, int id) {
+    const int x = tensor(node, "input"), weight = tensor(node, "weight"), bias = tensor(node, "bias");
+    const auto images = static_cast<std::size_t>(shape(x)[0]), channels = static_cast<std::size_t>(shape(x)[1]);
+    const std::size_t plane = known_[x].size() / images / channels;
+    const bool grouped = node.op == "aten.native_group_norm.default";
+    const auto groups = static_cast<std::size_t>(number(node, "group").value_or(0));
+    const auto group = [&](std::size_t i) {
+      const std::size_t c = i / plane % channels;
+      return grouped ? i / plane / channels * groups + c / (channels / groups) : c;
+    };
+    const auto [mean, variance] = moments(x, grouped ? images * groups : channels, group);
+    std::vector<Field> rstd;
+    for (const Field one : variance) rstd.push_back(some_function(plus(one, from(*number(node, "eps")))));
+    const auto position = std::ranges::find(node.outs, std::optional<int>(id)) - node.outs.begin();
+    if (position >= 3) {
+      const Field momentum = from(*number(node, "momentum"));
+      const Field count = images * plane, sample = times(count, inverse(count - 1));
+      std::vector<Field> out = known_[tensor(node, position == 3 ? "running_mean" : "running_var")];
+      for (std::size_t c = 0; c < channels; ++c) {
+        const Field now = position == 3 ? mean[c] : times(variance[c], sample);
+        out[c] = plus(times(out[c], plus(1, prime - momentum)), times(now, momentum));
+      }
+      known_[id] = std::move(out);
+    } else if (position > 0) {
+      known_[id] = position == 1 ? mean : rstd;
+    } else {
+      std::vector<Field> out = known_[x];
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const std::size_t c = i / plane % channels;
+        out[i] = times(plus(out[i], prime - mean[group(i)]), rstd[group(i)]);
+        if (weight >= 0) out[i] = times(out[i], known_[weight][c]);
+        if (bias >= 0) out[i] = plus(out[i], known_[bias][c]);
+      }
+      known_[id] = std::move(out);
+    }
+    return true;
+  }
+
+  /// Variances, not of a sample, and means, over some dims.
+  bool variance(const ir::GraphNode& node, int id) {
+    const int x = tensor(node, "self");
+    const auto folded = list(node, "dim", 0, 0);
+    if (number(node, "correction") != 0) return false;
+    const auto group = [&](std::size_t i) {
+      std::size_t place = 0;
+      const auto at = digits(i, shape(x));
+      for (std::size_t d = 0; d < at.size(); ++d) {
+        if (std::ranges::find(folded, static_cast<std::int64_t>(d)) == folded.end())
+          place = place * static_cast<std::size_t>(shape(x)[d]) + static_cast<std::size_t>(at[d]);
+      }
+      return place;
+    };
+    const auto both =
+        moments(x, static_cast<std::size_t>(graph_.values[static_cast<std::size_t>(id)].elements()), group);
+    known_[id] = both[node.outs.front() == id ? 1 : 0];
+    return true;
+  }
+
   /// Averages as PyTorch defines them: what a window has of data and padding counts, or what it has of data alone.
   bool average(const ir::GraphNode& node, int id) {
     const int x = tensor(node, "self");
@@ -533,6 +606,17 @@ class Evaluator {
     if (node.op.starts_with("aten.conv")) return convolution(node, id);
     if (node.op.starts_with("aten.avg_pool")) return average(node, id);
     if (node.op == "aten._native_batch_norm_legit_no_training.default") return norm(node, id);
+    if (node.op == "aten._native_batch_norm_legit_functional.default" || node.op == "aten.native_group_norm.default")
+      return norm_of_data(node, id);
+    if (node.op == "aten.var_mean.correction") return variance(node, id);
+    if (node.op.starts_with("aten.adaptive_avg_pool")) {  // of all places
+      std::vector<std::int64_t> places;
+      for (std::size_t d = 2; d < shape(id).size(); ++d) places.push_back(static_cast<std::int64_t>(d));
+      const int x = tensor(node, "self");
+      std::int64_t count = 1;
+      for (const std::int64_t d : places) count *= shape(x)[static_cast<std::size_t>(d)];
+      return fold({x, places, true, count, true}, id);
+    }
     if (node.op == "aten.rsqrt.default") {
       std::vector<Field> out;
       for (const Field one : known_[tensor(node, "self")]) out.push_back(some_function(one));
