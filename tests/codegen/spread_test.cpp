@@ -422,12 +422,50 @@ TEST_CASE("a convolution may be computed once for the statistics of its norm and
   by = twice([&](GraphBuilder& g, int, int normed) { return g.node("relu.default", {V("self", normed)}, shape); });
   REQUIRE(by.size() == 2);
   CHECK(by[1].kernel.anchor == Anchor::contraction);
+  // A kernel behind that could not be one with the norm.
+  by = twice([&](GraphBuilder& g, int, int normed) {
+    const int bound = g.node("clamp.default", {V("self", normed), F("min", -1), F("max", 1)}, shape);
+    const int largest = g.node("amax.default", {V("self", bound), L("dim", {1}), B("keepdim", true)}, {16, 1, 64, 64});
+    return g.node("relu.default", {V("self", largest)}, {16, 1, 64, 64});
+  });
+  REQUIRE(by.size() == 2);
+  CHECK(cost(by[0]).bytes + cost(by[1]).bytes < 5e6);
   // Results that somebody else reads are stored whatever is done.
   by = twice([&](GraphBuilder& g, int y, int normed) {
     g.output(y);
     return pooled(g, y, normed);
   });
   CHECK(by.empty());
+}
+
+TEST_CASE("a softmax over channels, and the pool behind it, join a convolution that is computed twice") {
+  GraphBuilder g;
+  const std::vector<std::int64_t> shape{16, 32, 64, 64}, one{16, 1, 64, 64};
+  const int y = convolution(g, shape);
+  const int shares = g.node("_softmax.default", {V("self", y), I("dim", 1), B("half_to_float", false)}, shape);
+  // What capture adds: the statistics by themselves.
+  const int most = g.node("amax.default", {V("self", y), L("dim", {1}), B("keepdim", true)}, one);
+  const int less = g.node("sub.Tensor", {V("self", y), V("other", most), I("alpha", 1)}, shape);
+  const int power = g.node("exp.default", {V("self", less)}, shape);
+  const int sum = g.node("sum.dim_IntList", {V("self", power), L("dim", {1}), B("keepdim", true)}, one);
+  g.output(g.node("max_pool2d.default", {V("self", shares), L("kernel_size", {4, 4}), L("stride", {4, 4})},
+                  {16, 32, 16, 16}));
+  PartitionOptions options;
+  options.limits.contractions = true;
+  FusionOptions fusion;
+  fusion.limits = options.limits;
+  Device device = h200();
+  device.tensor_rate = 16;
+  const auto apart = partition(g.graph, options);
+  REQUIRE(apart);
+  const auto plans = fusion_plans(g.graph, with_epilogues(g.graph, *apart, device, fusion), device, fusion);
+  const auto found = std::ranges::find_if(plans, [&](const FusionPlan& plan) {
+    return plan.by.size() == 2 && plan.by[0].outputs == std::vector<int>{most, sum};
+  });
+  REQUIRE(found != plans.end());
+  CHECK(found->replaces.size() == 3);
+  CHECK(found->by[1].kernel.anchor == Anchor::contraction);
+  CHECK(found->by[1].kernel.across == 2);
 }
 
 }  // namespace planish::codegen

@@ -188,27 +188,34 @@ class FusionPlanner {
     keep(std::move(found), options_.most_joined);
   }
 
-  /// A product, and the kernel behind it that reads its results once more beside what they are folded to (a norm's
-  /// statistics): computed twice, for the folds and for the rest, and never stored.
+  /// A product that is computed twice and never stored: with each of two kernels that read it (a norm's statistics and
+  /// what follows from them), or for what the one kernel behind it folds and once more for the rest.
   void repeat() {
     std::vector<FusionPlan> found;
     std::map<std::vector<std::string>, bool> kinds;
     const auto& regions = partition_.regions;
+    const auto joins = [&](std::size_t r) {
+      return regions[r].kernel.anchor != Anchor::contraction && regions[r].before.empty() && !regions[r].library;
+    };
     for (std::size_t a = 0; a < regions.size(); ++a) {
       if (regions[a].kernel.anchor != Anchor::contraction || !regions[a].before.empty() || regions[a].library) continue;
       const std::vector<std::size_t> readers = readers_of(a);
-      if (readers.size() != 1) continue;
-      const std::size_t b = readers.front();
-      if (regions[b].kernel.anchor == Anchor::contraction || !regions[b].before.empty() || waits_between(a, b))
-        continue;
-      std::vector<std::string> kind{keys_[a], keys_[b]};
+      if (readers.empty() || readers.size() > 2 || !std::ranges::all_of(readers, joins)) continue;
+      std::vector<std::string> kind{keys_[a]};
+      for (const std::size_t r : readers) kind.push_back(keys_[r]);
       const auto known = kinds.find(kind);
       if (known == kinds.end() ? kinds.size() >= options_.most_tried : !known->second) continue;
-      auto by = repeated(a, b);
-      const double limit = most_times * (seconds(regions[a]) + seconds(regions[b]));
-      const bool good = by && seconds(*by) <= limit;
+      std::vector<std::size_t> group{a};
+      group.insert(group.end(), readers.begin(), readers.end());
+      auto by = readers.size() == 1 ? repeated(a, readers.front()) : with_each(a, readers);
+      if (by) join_reader(*by, group);
+      double before = 0;
+      for (const std::size_t r : group) before += seconds(regions[r]);
+      const bool good = by && seconds(*by) <= most_times * before;
       kinds.try_emplace(std::move(kind), good);
-      if (good) found.push_back({{std::min(a, b), std::max(a, b)}, std::move(*by), 0});
+      if (!good) continue;
+      std::ranges::sort(group);
+      found.push_back({std::move(group), std::move(*by), 0});
     }
     keep(std::move(found), options_.most_joined);
   }
@@ -628,8 +635,8 @@ class FusionPlanner {
       // Or what its reader needs of them.
       const auto& outputs = partition_.regions[reader].kernel.outputs;
       for (const Output& output : outputs) (output.per_row || output.per_part ? folds : rest).push_back(output.value);
-      if (rest.empty()) return std::nullopt;
-      const auto statistics = statistics_between(graph_, usage_, all, both.given, rest);
+      if (rest.empty()) std::swap(folds, rest);  // all it stores is folded
+      const auto statistics = statistics_between(graph_, usage_, all, both.given, rest, true);
       if (!statistics) return std::nullopt;
       for (const int v : statistics->values) {
         if (std::ranges::find(folds, v) == folds.end()) folds.push_back(v);
@@ -646,6 +653,45 @@ class FusionPlanner {
     auto two = lowered(all, rest, given);
     if (!two || two->kernel.anchor != Anchor::contraction) return std::nullopt;
     return std::vector<Region>{std::move(*one), std::move(*two)};
+  }
+
+  /// The product with each of these, which need nothing of it from memory.
+  std::optional<std::vector<Region>> with_each(std::size_t product, const std::vector<std::size_t>& readers) const {
+    std::vector<std::size_t> all = readers;
+    all.push_back(product);
+    const Region& first = partition_.regions[product];
+    if (std::ranges::any_of(first.outputs, [&](int v) { return needed_beside(v, all); })) return std::nullopt;
+    std::vector<Region> by;
+    for (const std::size_t r : readers) {
+      const Region& reader = partition_.regions[r];
+      Nodes nodes = members(reader);
+      for (const int n : members(first)) nodes.insert(n);
+      std::vector<int> given;
+      for (const int v : reader.given) {
+        if (std::ranges::find(first.outputs, v) == first.outputs.end()) given.push_back(v);
+      }
+      auto one = lowered(nodes, reader.outputs, given);
+      if (!one || one->kernel.anchor != Anchor::contraction) return std::nullopt;
+      by.push_back(std::move(*one));
+    }
+    return by;
+  }
+
+  /// Of a product computed twice, in place of the `group`: the one kernel that reads what they make joins the second,
+  /// where it can.
+  void join_reader(std::vector<Region>& twice, std::vector<std::size_t>& group) const {
+    const std::vector<std::size_t> readers = readers_of(group.back());
+    if (readers.size() != 1) return;
+    const Region& reader = partition_.regions[readers.front()];
+    if (reader.kernel.anchor == Anchor::contraction || !reader.before.empty() || reader.library) return;
+    std::vector<std::size_t> all = group;
+    all.push_back(readers.front());
+    const Region together = union_of(all);
+    if (together.outputs != reader.outputs) return;
+    auto joined = lowered(members(together), together.outputs, twice.back().given);
+    if (!joined || joined->kernel.anchor != Anchor::contraction || seconds(*joined) > seconds(twice.back())) return;
+    twice.back() = std::move(*joined);
+    group = std::move(all);
   }
 
   /// What these make together, without a kernel: nodes, outputs and what is given.

@@ -15,8 +15,8 @@ namespace {
 class Cut {
  public:
   Cut(const ir::Graph& graph, const Usage& usage, const std::set<int>& nodes, const std::vector<int>& given,
-      std::int64_t most)
-      : graph_(graph), usage_(usage), nodes_(nodes), given_(given), most_(most) {}
+      std::int64_t most, bool folds)
+      : graph_(graph), usage_(usage), nodes_(nodes), given_(given), most_(most), folds_(folds) {}
 
   /// False where the value cannot be had from small ones.
   bool follow(int v) {
@@ -34,6 +34,7 @@ class Cut {
     if (c == OpClass::pointwise) return follow_all(node);
     if (c != OpClass::row || node.outs[0] != v) return false;
     const std::vector<int> statistics = statistics_of(graph_, node);
+    if (folds_ && statistics.empty()) return follow_all(node);
     if (statistics.empty() || !std::ranges::all_of(statistics, [&](int s) { return small(s); })) return false;
     for (const int s : statistics) {
       if (std::ranges::binary_search(given_, s)) continue;
@@ -86,6 +87,7 @@ class Cut {
   const std::set<int>& nodes_;
   const std::vector<int>& given_;
   std::int64_t most_;
+  bool folds_;
   std::set<int> seen_, cut_, makers_;
 };
 
@@ -135,10 +137,11 @@ std::vector<int> united(const std::vector<int>& a, const std::vector<int>& b) {
 }  // namespace
 
 std::optional<Statistics> statistics_between(const ir::Graph& graph, const Usage& usage, const std::set<int>& nodes,
-                                             const std::vector<int>& given, const std::vector<int>& outputs) {
+                                             const std::vector<int>& given, const std::vector<int>& outputs,
+                                             bool folds) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const int v : outputs) least = std::min(least, graph.values[static_cast<std::size_t>(v)].elements());
-  Cut cut(graph, usage, nodes, given, least / 2);
+  Cut cut(graph, usage, nodes, given, least / 2, folds);
   for (const int v : outputs) {
     if (!cut.follow(v)) return std::nullopt;
   }

@@ -20,7 +20,9 @@ struct Statistics {
 /// read) all of `outputs` follow element by element: sums and extremes of rows, and what is computed of them alone; the
 /// mean and 1/σ of a norm. Those in `given` count as read from elsewhere. Null where there are none: outputs that
 /// follow without them, folds whose results the graph does not name (a softmax), running values.
+/// `folds`: what is folded behind may be folded again, of elements that follow from such values.
 std::optional<Statistics> statistics_between(const ir::Graph& graph, const Usage& usage, const std::set<int>& nodes,
-                                             const std::vector<int>& given, const std::vector<int>& outputs);
+                                             const std::vector<int>& given, const std::vector<int>& outputs,
+                                             bool folds = false);
 
 }  // namespace planish::codegen
