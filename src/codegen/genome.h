@@ -35,6 +35,8 @@ struct Device {
 /// Operations as the units for fp32 would have to do them in the same time: products go at the rate of the tensor cores
 /// where there are some.
 double operations(const Cost& cost, const Device& device);
+/// Bytes that take as long to move as what is to be done, moving or computing: roughly, for devices of today.
+double bytes_worth(const Cost& cost, const Device& device);
 
 /// Genes of the kernel's template on this device, with choices already narrowed to what can make sense.
 std::vector<Gene> genes(const Kernel& kernel, const Device& device);

@@ -18,8 +18,9 @@ namespace {
 
 class Synth : public Domain {
  public:
-  Synth(std::shared_ptr<const CutTask> task, const codegen::Region& region) : task_(std::move(task)), region_(region) {
-    if (!region.library) genomes_.emplace(region.kernel, task_->device);
+  Synth(std::shared_ptr<const CutTask> task, const codegen::Region& region)
+      : task_(std::move(task)), region_(region), kernel_(codegen::searched_kernel(region, task_->device)) {
+    if (!region.library) genomes_.emplace(kernel_, task_->device);
   }
 
   // PyTorch's own operator has one form, whose genome has no genes.
@@ -74,7 +75,7 @@ class Synth : public Domain {
 
   std::string description() const override { return describe(task_->graph, region_); }
   std::string topic() const override {
-    return coder::topic(task_->graph, region_, std::string(codegen::template_of(region_.kernel).name()));
+    return coder::topic(task_->graph, region_, std::string(codegen::template_of(kernel_).name()));
   }
 
  private:
@@ -91,6 +92,7 @@ class Synth : public Domain {
 
   std::shared_ptr<const CutTask> task_;
   const codegen::Region& region_;  ///< of the task
+  const codegen::Kernel& kernel_;  ///< of the region, the one that is searched
   std::optional<codegen::Genomes> genomes_;
 };
 

@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "codegen/attention/attention.h"
 #include "codegen/compose/compose.h"
+#include "codegen/compose/staged.h"
 #include "codegen/contraction/contraction.h"
 #include "codegen/partition/fusion_plans.h"
 #include "codegen/partition/partition.h"
@@ -217,8 +218,9 @@ class SynthPlan : public Plan {
     out.aten_program = program::to_json(aten);
     out.domain = coder::synth_domain(task_, region);
     // What is learned of genomes is learned of streaming schedules.
-    if (codegen::template_of(region.kernel).streams() && !region.library)
-      out.features = std::make_shared<model::Featurizer>(region.kernel, task_->device);
+    const codegen::Kernel& searched = codegen::searched_kernel(region, task_->device);
+    if (codegen::template_of(searched).streams() && !region.library)
+      out.features = std::make_shared<model::Featurizer>(searched, task_->device);
     planned_.push_back(std::move(out));
     return planned_.size() - 1;
   }

@@ -97,8 +97,8 @@ class Stages {
   std::vector<Emitted> launches_;
 };
 
-/// No search tries others of a stage that is not the last: it takes the first guess that rounds no factors of products,
-/// which the region's gate may forbid.
+/// No search tries others of a stage that has not the most to do: it takes the first guess that rounds no factors of
+/// products, which the region's gate may forbid.
 std::optional<Genome> precise_guess(const std::vector<Genome>& guesses) {
   const auto found = std::ranges::find_if(guesses, [](const Genome& one) { return !rounds_factors(one); });
   if (found != guesses.end()) return *found;
@@ -107,21 +107,34 @@ std::optional<Genome> precise_guess(const std::vector<Genome>& guesses) {
 
 }  // namespace
 
-Result<Emitted> staged(const Region& region, Emitted last, const Device& device) {
-  if (region.before.empty()) return last;
-  Stages stages(region);
+const Kernel& searched_kernel(const Region& region, const Device& device) {
+  const Kernel* found = &region.kernel;
+  if (region.library) return *found;
+  double most = bytes_worth(cost(*found), device);
   for (const Region& one : region.before) {
-    if (one.library) {
-      PLANISH_CHECK(stages.add(library_step(one), one.inputs, one.outputs));
-      continue;
-    }
+    const double worth = one.library ? 0 : bytes_worth(cost(one.kernel), device);
+    if (worth <= most) continue;
+    most = worth;
+    found = &one.kernel;
+  }
+  return *found;
+}
+
+Result<Emitted> staged(const Region& region, Emitted searched, const Device& device) {
+  if (region.before.empty()) return searched;
+  const Kernel* const main = &searched_kernel(region, device);
+  Stages stages(region);
+  const auto stage = [&](const Region& one, const std::vector<int>& inputs) -> Status {
+    if (&one.kernel == main) return stages.add(std::move(searched), inputs, one.outputs);
+    if (one.library) return stages.add(library_step(one), inputs, one.outputs);
     const Genomes genomes(one.kernel, device);
     const auto guess = precise_guess(genomes.seeds());
     if (!guess) return fail("unsupported", "a kernel has no first guess on this device");
     PLANISH_TRY(Emitted emitted, genomes.emit(*guess));
-    PLANISH_CHECK(stages.add(std::move(emitted), one.inputs, one.outputs));
-  }
-  PLANISH_CHECK(stages.add(std::move(last), region.reads, region.outputs));
+    return stages.add(std::move(emitted), inputs, one.outputs);
+  };
+  for (const Region& one : region.before) PLANISH_CHECK(stage(one, one.inputs));
+  PLANISH_CHECK(stage(region, region.reads));
   return stages.whole();
 }
 
@@ -146,7 +159,7 @@ Emitted library_step(const Region& region) {
 
 Result<Emitted> emit(const Region& region, const Device& device, const Genome& genome) {
   if (!region.library) {
-    PLANISH_TRY(auto emitted, emit(region.kernel, device, genome));
+    PLANISH_TRY(auto emitted, emit(searched_kernel(region, device), device, genome));
     return staged(region, std::move(emitted), device);
   }
   if (!genome.empty()) return fail("illegal_genome", "an operator of PyTorch's has no genes");

@@ -236,9 +236,7 @@ class FusionPlanner {
   }
 
   double seconds(const Region& region) const {
-    const Cost of = cost(region);
-    const double bytes = std::max(of.bytes, operations(of, device_) / flops_per_byte);
-    return bytes / (device_.bandwidth_gbs * 1e9) +
+    return bytes_worth(cost(region), device_) / (device_.bandwidth_gbs * 1e9) +
            static_cast<double>(1 + region.before.size()) * device_.target->launch_seconds;
   }
   double seconds(const std::vector<Region>& regions) const {

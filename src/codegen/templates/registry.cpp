@@ -36,6 +36,10 @@ double operations(const Cost& cost, const Device& device) {
   return cost.flops - cost.products + cost.tensor_flops / device.tensor_rate;
 }
 
+double bytes_worth(const Cost& cost, const Device& device) {
+  return std::max(cost.bytes, operations(cost, device) / flops_per_byte);
+}
+
 std::unique_ptr<const Schedule> schedule_of(const Kernel& kernel, const Device& device) {
   return emission_of(device).schedule(template_of(kernel), kernel, device);
 }
