@@ -28,18 +28,13 @@ const ir::GraphNode* Editor::maker(int id) const {
   return index < 0 || node(index).outs.size() != 1 ? nullptr : &node(index);
 }
 
-const ir::GraphNode* Editor::first_result_of(int id) const {
-  const int index = id < 0 ? -1 : maker_index(id);
-  return index < 0 || node(index).outs.front() != id ? nullptr : &node(index);
-}
-
 const ir::GraphNode* Editor::first_of(int id) const {
-  const ir::GraphNode* const found = first_result_of(id);
-  if (found == nullptr) return nullptr;
+  const int index = id < 0 ? -1 : makers_[static_cast<std::size_t>(id)];
+  if (index < 0 || node(index).outs.front() != id) return nullptr;
   const auto unread = [&](const std::optional<int>& out) {
     return !out || *out == id || (readers(*out).empty() && !is_output(*out));
   };
-  return std::ranges::all_of(found->outs, unread) ? found : nullptr;
+  return std::ranges::all_of(node(index).outs, unread) ? &node(index) : nullptr;
 }
 
 bool Editor::is_parameter(int id) const {

@@ -24,11 +24,7 @@ class Editor {
   const ir::GraphNode& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
   /// The node that makes a value and nothing else; null for inputs, and nodes of several results.
   const ir::GraphNode* maker(int id) const;
-  /// Where the node that makes a value stands; -1 for inputs.
-  int maker_index(int id) const { return makers_[static_cast<std::size_t>(id)]; }
-  /// The node whose first result this is; null for inputs.
-  const ir::GraphNode* first_result_of(int id) const;
-  /// The same, where nothing reads its others; null for inputs.
+  /// The node whose first result this is, where nothing reads its others; null for inputs.
   const ir::GraphNode* first_of(int id) const;
   /// Indices of the nodes that read a value.
   const std::vector<int>& readers(int id) const { return readers_[static_cast<std::size_t>(id)]; }

@@ -132,14 +132,6 @@ bool pool_of_pool(Editor& editor, int index);
 /// What is not finite makes the statistics so, and all that they norm NaN, on either way.
 bool mean_behind_norm(Editor& editor, int index);
 
-/// An average pool of what a norm of batches (in training) or of groups of channels makes is the norm of the pool of
-/// its data, with the norm's statistics. Fires where
-/// - the data is a convolution's (with scales and shifts by channel in between), through which the pool then goes by
-/// one
-///   of the rules here: the convolution is done once for the statistics, and once for the averages, with less to do;
-/// - nothing else reads what goes, and everything is of one dtype, f32 or f64.
-bool pool_behind_norm(Editor& editor, int index);
-
 /// An average pool behind a convolution with taps: a convolution with the pool's stride over averages of the data, one
 /// for each window of elements, with the weights as they are. Scales and shifts by channel in between (affine.h) come
 /// behind it. Fires where

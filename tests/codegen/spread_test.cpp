@@ -141,15 +141,31 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
   const int width = std::min(plan.exchange, plan.bn);
   std::string text = std::string(epilogue_machine) + epilogue_warp + machine + std::string(printing::prelude(false)) +
                      std::string(printing::math_prelude()) + epilogue.text;
+  const std::string arguments = given(epilogue.inputs, elements) + "pieces, batch, ";
+  text +=
+      "static void all_of(int lane, const float* sums, const float** in, float** out, float* pieces) {\n  own = "
+      "lane;\n";
   text += fmt::format(
-      "static void all_of(int lane, const float* sums, const float** in, float** out, float* pieces) {{\n  own = "
-      "lane;\n"
-      "  for (int batch = 0; batch < {0}; ++batch) for (int y = 0; y < {1}; y += 8) for (int t = 0; t < {2}; t += "
-      "{3})\n"
-      "    for (int x = t; x < t + {3}; x += {4})\n"
-      "      tc_store<8, {5}, false>({6}pieces, batch, y, x, min(t + {3}, {2}), lane, [=](int r, int c) {{\n"
-      "        return y + r < {1} && x + c < {2} ? sums[(batch * {1}ll + y + r) * {2} + x + c] : NAN; }});\n}}\n",
-      problem.batches, problem.m, problem.n, plan.bn, width, (width + 31) / 32 * 32, given(epilogue.inputs, elements));
+      "  auto at = [=](int batch, int y, int x) {{ return y < {0} && x < {1} ? sums[(batch * {0}ll + y) * {1} + x] : "
+      "NAN; "
+      "}};\n  for (int batch = 0; batch < {2}; ++batch) {{\n",
+      problem.m, problem.n, problem.batches);
+  // As the tensor core leaves them.
+  if (epilogue.folds)
+    text += fmt::format(
+        "  for (int y = 0; y < {0}; y += 16) for (int t = 0; t < {1}; t += {2}) {{\n    float v[{2} / 2];\n"
+        "    for (int i = 0; i < {2} / 2; ++i) v[i] = at(batch, y + lane / 4 + i / 2 % 2 * 8, t + i / 4 * 8 + lane % 4 "
+        "* 2 + "
+        "i % 2);\n    tc_fold<{2}, false>({3}y, t, min(t + {2}, {1}), lane, v);\n  }}\n",
+        problem.m, problem.n, plan.bn, arguments);
+  if (epilogue.stores)
+    text += fmt::format(
+        "  for (int y = 0; y < {0}; y += 8) for (int t = 0; t < {1}; t += {2}) for (int x = t; x < t + {2}; x += {3})\n"
+        "    tc_store<8, {4}, false>({5}y, x, min(t + {2}, {1}), lane, [=](int r, int c) {{ return at(batch, y + r, x "
+        "+ "
+        "c); }});\n",
+        problem.m, problem.n, plan.bn, width, (width + 31) / 32 * 32, arguments);
+  text += "  }\n}\n";
   text += "namespace joins {\n" + body_of(joining.source) + "}\n";
   text += fmt::format(
       "static void join(int lane, const float** in, float** out, float* pieces) {{\n  own = lane;\n"
@@ -217,7 +233,7 @@ double largest_of(const std::vector<double>& all) {
 }  // namespace
 
 TEST_CASE("pieces of any width come to what all results are summed up to, and elements are stored beside them") {
-  std::size_t tried = 0, several_runs = 0, phases = 0, mended = 0;
+  std::size_t tried = 0, several_runs = 0, phases = 0, mended = 0, registers = 0;
   const auto pairs = small();
   for (std::size_t number = 0; number < pairs.size(); ++number) {
     const Pair& pair = pairs[number];
@@ -233,6 +249,7 @@ TEST_CASE("pieces of any width come to what all results are summed up to, and el
     const auto sums = sums_of(*product, same);
     const bool stores = product->spread->elements > 0, wastes = contraction::wasted(*product).has_value();
     phases += product->kernel.outputs.front().where.empty() ? 0 : 1;
+    registers += product->spread->in_registers ? 1 : 0;
     // Two of these for each.
     const std::vector<std::pair<int, int>> widths{{32, 32}, {64, 32}, {200, 128}, {256, 256}};
     for (std::size_t i = 0; i < 2; ++i) {
@@ -256,6 +273,8 @@ TEST_CASE("pieces of any width come to what all results are summed up to, and el
   CHECK(tried >= 30);
   CHECK(several_runs >= 8);
   CHECK(phases >= 4);
+  CHECK(registers >= 12);
+  CHECK(registers < pairs.size());
   CHECK(mended >= 4);
 }
 

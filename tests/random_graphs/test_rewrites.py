@@ -375,8 +375,6 @@ NORMS: list[tuple[str, nn.Module | None, nn.Module, Callable[[torch.Tensor], tor
     ("groups", None, nn.GroupNorm(2, 6), lambda y: y.mean((2, 3)), "mean_behind_norm"),
     ("groups and channels", None, nn.GroupNorm(3, 6), lambda y: y.mean((1, 2, 3)), "mean_behind_norm"),
     ("batches", None, nn.BatchNorm2d(6), nn.AdaptiveAvgPool2d(1), "mean_behind_norm"),
-    ("pool of batches", nn.Conv2d(6, 16, 3, padding=1), nn.BatchNorm2d(16), nn.AvgPool2d(2), "pool_behind_norm"),
-    ("pool of groups", nn.ConvTranspose2d(6, 8, 3, stride=2, padding=1, output_padding=1), nn.GroupNorm(4, 8), nn.AvgPool2d(4), "pool_behind_norm"),
 ]
 
 

@@ -22,23 +22,20 @@ using rewrite::unchanged;
 
 namespace {
 
-/// A convolution, transposed or not, or data as they are; a norm of batches or groups; and folds of what it makes.
+/// A norm of batches or groups, and folds of what it makes.
 struct Normed {
   Shape x{3, 4, 6, 7};
   std::int64_t groups = 2;  ///< 0: of batches
-  bool affine = true, training = true, transposed = false;
-  std::string fold = "mean";           ///< "adaptive", "mean", "all" (channels too), "batch", "pool", "sum", "max"
-  std::string again;                   ///< one more reader of what the norm makes: "relu", "mean", "output"
-  std::vector<std::string> between{};  ///< behind the data: "conv" and operators
+  bool affine = true, training = true;
+  std::string fold = "mean";  ///< of places: "mean", "sum", "adaptive", "lines", "quarters"; more: "all", "batch"
+  std::string again;          ///< one more reader of what the norm makes: "relu", "mean", "output"
   DType dtype = DType::f32;
-  std::vector<std::int64_t> window{2, 2};
   Shape layout{};
 
   ir::Graph graph() const {
     GraphBuilder g;
-    int y = g.input(x, dtype, layout);
-    Shape shape = x;
-    for (const std::string& op : between) y = operation(g, op, y, shape);
+    const int y = g.input(x, dtype, layout);
+    const Shape& shape = x;
     const std::int64_t channels = shape[1];
     std::vector<ir::Arg> args{V("input", y)};
     const auto parameter = [&](const char* kind, const char* name) {
@@ -75,21 +72,6 @@ struct Normed {
   }
 
  private:
-  int operation(GraphBuilder& g, const std::string& op, int y, Shape& shape) const {
-    if (op != "conv") return g.node(op + ".default", {V("self", y)}, shape, dtype);
-    const std::int64_t channels = 6;
-    const Shape taps = transposed ? Shape{shape[1], channels, 3, 3} : Shape{channels, shape[1], 3, 3};
-    const int w = g.input(taps, dtype);
-    g.graph.inputs.back().kind = "param";
-    g.graph.inputs.back().name = "taps";
-    std::vector<ir::Arg> args{V("input", y), V("weight", w), N("bias")};
-    const std::int64_t s = transposed ? 2 : 1;
-    args.insert(args.end(), {L("stride", {s, s}), L("padding", {1, 1})});
-    if (transposed) args.push_back(L("output_padding", {1, 1}));
-    args.insert(args.end(), {I("groups", 1), L("dilation", {1, 1})});
-    shape = {shape[0], channels, s * shape[2], s * shape[3]};
-    return g.node(transposed ? "conv_transpose2d.input" : "conv2d.default", args, shape, dtype);
-  }
   int folded(GraphBuilder& g, const std::string& how, int y, const Shape& shape) const {
     const std::int64_t n = shape[0], c = shape[1];
     const auto mean = [&](const char* op, std::vector<std::int64_t> dims, const Shape& left, bool keeps) {
@@ -102,12 +84,7 @@ struct Normed {
     if (how == "lines") return mean("mean.dim", {3}, {n, c, shape[2]}, false);
     if (how == "adaptive")
       return g.node("adaptive_avg_pool2d.default", {V("self", y), L("output_size", {1, 1})}, {n, c, 1, 1}, dtype);
-    if (how == "quarters")
-      return g.node("adaptive_avg_pool2d.default", {V("self", y), L("output_size", {2, 2})}, {n, c, 2, 2}, dtype);
-    return g.node(
-        (how == "pool" ? "avg_pool2d" : "max_pool2d") + std::string(".default"),
-        {V("self", y), L("kernel_size", window), L("stride", window), L("padding", {0, 0}), B("ceil_mode", false)},
-        {n, c, shape[2] / window[0], shape[3] / window[1]}, dtype);
+    return g.node("adaptive_avg_pool2d.default", {V("self", y), L("output_size", {2, 2})}, {n, c, 2, 2}, dtype);
   }
 };
 
@@ -189,57 +166,6 @@ TEST_CASE("means stay behind a norm where a condition is missing") {
   SUBCASE("its statistics are given") {
     p.groups = 0;
     p.training = false;
-  }
-  unchanged(p.graph());
-}
-
-TEST_CASE("an average pool behind a norm comes before it, and goes through the convolution") {
-  Normed p;
-  p.fold = "pool";
-  p.between = {"conv"};
-  SUBCASE("of groups") {}
-  SUBCASE("of batches") {
-    p.groups = 0;
-  }
-  SUBCASE("without weights, behind a transposed one") {
-    p.affine = false;
-    p.transposed = true;
-  }
-  SUBCASE("of batches, behind a transposed one") {
-    p.groups = 0;
-    p.transposed = true;
-    p.window = {4, 2};
-  }
-  const ir::Graph graph = p.graph();
-  const Rewritten found = rewrite::rewrite(graph);
-  REQUIRE(found.applied.size() == 1);
-  CHECK(found.applied[0].rule == "pool_behind_norm");
-  CHECK(std::ranges::count_if(found.graph.nodes,
-                              [](const ir::GraphNode& n) { return n.op.starts_with("aten.conv"); }) == 2);
-  check_equal(graph, found.graph);
-}
-
-TEST_CASE("an average pool stays behind a norm where a condition is missing") {
-  Normed p;
-  p.fold = "pool";
-  p.between = {"conv"};
-  SUBCASE("what lies between is not linear") {
-    p.between.push_back("relu");
-  }
-  SUBCASE("there is no convolution") {
-    p.between.clear();
-  }
-  SUBCASE("another reads its elements") {
-    p.again = "relu";
-  }
-  SUBCASE("it is a maximum") {
-    p.fold = "max";
-  }
-  SUBCASE("its statistics are of 16 bits") {
-    p.dtype = DType::f16;
-  }
-  SUBCASE("little is left out") {
-    p.window = {1, 1};
   }
   unchanged(p.graph());
 }

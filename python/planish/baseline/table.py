@@ -445,12 +445,15 @@ def further_than_eager(actual: Any, expected: torch.Tensor, exact: Any, position
     apart, own = math.sqrt(ours2 / count) / scale, math.sqrt(eager2 / count) / scale
     if own >= _NOISE:  # all that is right is zero, beside what eager's rounding makes of it
         return "" if apart <= 2 * own else problem
-    wide, far = max(_SANITY, min(_SANITY_OF_EAGER * own, _MOST_OF_ELEMENT)), 0
+    wide, far, eager_far = max(_SANITY, min(_SANITY_OF_EAGER * own, _MOST_OF_ELEMENT)), 0, 0
     for a, b, x in _pieces(actual, expected, exact):
         good, truth = x.isfinite() & b.isfinite(), x.double()
-        far += int((((a.double() - truth).abs() > wide * (truth.abs() + scale)) & good).sum())
+        room = wide * (truth.abs() + scale)
+        far += int((((a.double() - truth).abs() > room) & good).sum())
+        eager_far += int((((b.double() - truth).abs() > room) & good).sum())
     limit = max(_SANITY, min(_SANITY_OF_EAGER * own, _MOST_SANITY))
-    return "" if apart <= limit and far <= _FAR_SHARE * count else problem
+    # A softmax in the middle of a network makes a few elements anything, of eager's too.
+    return "" if apart <= limit and far <= max(_FAR_SHARE * count, 2 * eager_far) else problem
 
 
 def _pieces(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:

@@ -371,6 +371,8 @@ class ContractionLaunches {
     out.parameters = (scaled_ ? contraction::exponent_parameters(plan_) : "") + epilogue.parameters;
     out.arguments = epilogue.arguments;
     out.crowded = epilogue.crowded;
+    out.folds = epilogue.folds;
+    out.stores = epilogue.stores;
     return out;
   }
 

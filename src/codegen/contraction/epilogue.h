@@ -19,6 +19,8 @@ struct Epilogue {
   std::string arguments;    ///< "in2, out0, "
   std::vector<int> inputs;  ///< which inputs these are, in order; then come all outputs
   bool crowded = false;     ///< see Attachment
+  bool folds = false;       ///< likewise
+  bool stores = true;       ///< likewise
 };
 /// One without its text, of a kernel whose outputs need `roots`, and what comes before its function.
 Epilogue epilogue_of(PlaceWriter& writer, const Kernel& kernel, std::span<const int> roots);

@@ -116,12 +116,14 @@ class Printer {
   void ask_whether_plain();
   void exchange_part(const std::string& before, const std::function<std::string(const std::string&, int)>& of);
   void exchange_any();
+  void results();
   void store();
 
   const Problem& problem_;
   const TilePlan& plan_;
   const Attachment& attachment_;
   const std::string& places_;
+  bool settles_ = false;  ///< results are left in the first accumulator's registers
   Extents extents_;
   std::int64_t depth_;  ///< stages that a tile takes
   std::string out_;
@@ -766,11 +768,13 @@ void Printer::ask_whether_plain() {
 void Printer::exchange_part(const std::string& before, const std::function<std::string(const std::string&, int)>& of) {
   const std::string width = number(plan_.exchange), all = number(plan_.bn);
   line("#pragma unroll");
-  line("for (int j = part; j < min(part + " + width + ", " + all + "); j += 8) {");
+  line(settles_ ? "for (int j = 0; j < " + all + "; j += 8) {"
+                : "for (int j = part; j < min(part + " + width + ", " + all + "); j += 8) {");
   if (!before.empty()) line(before);
   line("const float left = " + of("j / 2 + h * 2", 0) + ";");
   line("const float right = " + of("j / 2 + h * 2 + 1", 1) + ";");
-  line("*(float2*)(mine + j - part) = make_float2(left, right);");
+  line(settles_ ? "high[j / 2 + h * 2] = left, high[j / 2 + h * 2 + 1] = right;"
+                : "*(float2*)(mine + j - part) = make_float2(left, right);");
   line("}");
 }
 
@@ -801,25 +805,8 @@ void Printer::exchange_any() {
   });
 }
 
-/// What the accumulators hold, multiplied back, goes through shared memory: threads that are neighbours store
-/// neighbours.
-void Printer::store() {
-  const bool whole_m = extents_.rows_a == problem_.m;
-  const bool whole_n = extents_.rows_b == problem_.n;
-  const bool sliced = problem_.batches * plan_.split_k > 1;
-  const std::string pitch = number(exchange_pitch(plan_));
-  line("float* const exchange = (float*)(pl_smem + (base - tc_shared(pl_smem)) + " +
-       number(exchange_offset(problem_, plan_)) + ") + ((group - 1) * 4 + warp) * " + number(exchange_floats(plan_)) +
-       ";");
-  line("float* const mine = exchange + lane / 4 * " + pitch + " + lane % 4 * 2;");
-  if (lifts()) lift_far();
-  if (may_be_plain()) ask_whether_plain();
-  const std::string width = number(plan_.exchange), all = number(plan_.bn);
-  line("#pragma unroll");
-  line("for (int part = 0; part < " + all + "; part += " + width + ") {");
-  line("#pragma unroll");
-  line("for (int h = 0; h < 2; ++h) {");
-  line("__syncwarp();");
+/// What the accumulators hold, multiplied back, by these lines for each half of a warp's rows.
+void Printer::results() {
   if (may_be_plain()) {
     line("if (plain) {");
     exchange_part("const float factor = h == 0 ? factor0 : factor1;", [&](const std::string& i, int) {
@@ -830,18 +817,52 @@ void Printer::store() {
   }
   exchange_any();
   if (may_be_plain()) line("}");
-  line("__syncwarp();");
-  // Columns of this part, and the first that is not there.
-  const std::int64_t last = std::min<std::int64_t>(plan_.exchange, plan_.bn);
-  const bool even = plan_.bn % plan_.exchange == 0 || plan_.exchange > plan_.bn;
-  const std::string end = problem_.has_runs() || (whole_n && even && last % 32 == 0)
-                              ? ""
-                              : "min(column + " + all + ", " + number(problem_.n) + ")";
-  line("tc_store<8, " + number((last + 31) / 32 * 32) + ", " + (whole_m ? "true" : "false") + ">(" +
-       attachment_.arguments + (sliced ? "slice" : "0") + ", m + h * 8, column + part, " +
-       (end.empty() ? "0x7fffffff" : end) + ", lane, TcExchange<" + pitch + ">{exchange});");
-  line("}");
-  line("}");
+}
+
+/// Results go through shared memory: threads that are neighbours store neighbours. Where they are folded they are left
+/// in registers besides.
+void Printer::store() {
+  const bool whole_m = extents_.rows_a == problem_.m;
+  const bool whole_n = extents_.rows_b == problem_.n;
+  const bool sliced = problem_.batches * plan_.split_k > 1;
+  const std::string width = number(plan_.exchange), all = number(plan_.bn), slice = sliced ? "slice" : "0";
+  const std::string end = "min(column + " + all + ", " + number(problem_.n) + ")", inside = whole_m ? "true" : "false";
+  if (lifts()) lift_far();
+  if (may_be_plain()) ask_whether_plain();
+  if (attachment_.folds) {
+    settles_ = true;
+    line("#pragma unroll");
+    line("for (int h = 0; h < 2; ++h) {");
+    results();
+    line("}");
+    settles_ = false;
+  }
+  if (attachment_.stores) {
+    const std::string pitch = number(exchange_pitch(plan_));
+    line("float* const exchange = (float*)(pl_smem + (base - tc_shared(pl_smem)) + " +
+         number(exchange_offset(problem_, plan_)) + ") + ((group - 1) * 4 + warp) * " + number(exchange_floats(plan_)) +
+         ";");
+    line("float* const mine = exchange + lane / 4 * " + pitch + " + lane % 4 * 2;");
+    line("#pragma unroll");
+    line("for (int part = 0; part < " + all + "; part += " + width + ") {");
+    line("#pragma unroll");
+    line("for (int h = 0; h < 2; ++h) {");
+    line("__syncwarp();");
+    attachment_.folds ? exchange_part("", [&](const std::string& i, int) { return "high[" + i + "]"; }) : results();
+    line("__syncwarp();");
+    // Columns of this part, and the first that is not there.
+    const std::int64_t last = std::min<std::int64_t>(plan_.exchange, plan_.bn);
+    const bool even = plan_.bn % plan_.exchange == 0 || plan_.exchange > plan_.bn;
+    const bool endless = problem_.has_runs() || (whole_n && even && last % 32 == 0);
+    line("tc_store<8, " + number((last + 31) / 32 * 32) + ", " + inside + ">(" + attachment_.arguments + slice +
+         ", m + h * 8, column + part, " + (endless ? "0x7fffffff" : end) + ", lane, TcExchange<" + pitch +
+         ">{exchange});");
+    line("}");
+    line("}");
+  }
+  if (attachment_.folds)
+    line("tc_fold<" + all + ", " + inside + ">(" + attachment_.arguments + slice + ", m, column, " + end +
+         ", lane, high);");
 }
 
 void Printer::multiplier() {

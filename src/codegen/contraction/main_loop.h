@@ -23,6 +23,11 @@ struct Attachment {
   /// `tc_store` is unrolled for a whole tile, with loads under way: a second way to scale in front of it costs more
   /// than it saves.
   bool crowded = false;
+  /// There is a function `tc_fold<columns, all>` too, with the same arguments in front of (slice, row, column, end,
+  /// lane, v): a warp's threads hold the sums of 16 rows of a tile from `row` on in `v`, which the function may change:
+  /// v[4 · g + 2 · h + i] is row lane / 4 + 8 · h, column 8 · g + 2 · (lane % 4) + i.
+  bool folds = false;
+  bool stores = true;  ///< there is a `tc_store`
 };
 
 /// The attachment that writes C in fp32, row-major (m × n, slice by slice), through the parameter `c`.

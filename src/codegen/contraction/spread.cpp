@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "codegen/emit/expression.h"
+#include "codegen/variables.h"
 
 namespace planish::codegen::contraction {
 namespace {
@@ -55,6 +56,19 @@ Result<std::vector<SpreadFold>> folds_of(const Kernel& kernel, double count) {
     out.push_back({static_cast<int>(i), -1});
   }
   return out;
+}
+
+/// Whether there is one fold, of what each sum gives without knowing its column.
+bool follows_from_rows(const Kernel& kernel, const Contraction& c, const std::vector<SpreadFold>& folds) {
+  if (folds.size() != 1) return false;
+  const auto moves = variables_of(kernel);
+  const std::vector<int> root{kernel.reductions[static_cast<std::size_t>(folds.front().sum)].arg};
+  return std::ranges::none_of(printing::closure(kernel, root, [](int) { return false; }), [&](int id) {
+    const Op op = node_of(kernel, id).op;
+    return (op == Op::load || op == Op::index) && std::ranges::any_of(c.n, [&](int v) {
+             return moves[static_cast<std::size_t>(id)][static_cast<std::size_t>(v)];
+           });
+  });
 }
 
 }  // namespace
@@ -141,12 +155,13 @@ Result<Spread> spread_of(const Kernel& kernel, const Unspread& from, const Contr
   out.run = columns;
   if (out.run < least_run) return no("folds of few columns");
   PLANISH_TRY(out.folds, folds_of(kernel, from.count));
+  out.in_registers = follows_from_rows(kernel, c, out.folds);
   return out;
 }
 
 Pieces pieces_of(const Spread& spread, const Problem& problem, const TilePlan& plan) {
   Pieces out;
-  out.width = std::min(plan.exchange, plan.bn);
+  out.width = spread.in_registers ? plan.bn : std::min(plan.exchange, plan.bn);
   out.of_tile = (plan.bn + out.width - 1) / out.width;
   out.count = (problem.n + plan.bn - 1) / plan.bn * out.of_tile;
   // Tiles begin at multiples of their columns.

@@ -32,6 +32,8 @@ struct Spread {
   std::int64_t run = 1;      ///< columns behind each setting of those: all that is folded of a row
   std::size_t elements = 0;  ///< outputs of the kernel, the first ones, that have an element for each result
   std::vector<int> order;    ///< by output of the product's kernel: which of the given one it is
+  /// What is folded of a sum follows from it and its row: threads fold the sums that they hold.
+  bool in_registers = false;
 
   int states() const;
 };

@@ -11,6 +11,7 @@
 #include "codegen/contraction/fold_nodes.h"
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/place_writer.h"
+#include "codegen/contraction/register_folds.h"
 #include "codegen/contraction/spread_text.h"
 
 namespace planish::codegen::contraction {
@@ -267,6 +268,20 @@ Epilogue print_spread_epilogue(const Product& product, const TilePlan& plan, Sto
     stores = fmt::format("tc_elements<rows, columns, all>({}batch, y, x, end, lane, sums);", each.arguments);
   } else {
     writer.out = load_text();
+  }
+  if (spread.in_registers) {
+    whole.folds = true;
+    whole.stores = spread.elements > 0;
+    writer.out += print_register_folds(product, plan, form.fast, whole);
+    if (!whole.stores) {
+      whole.text = std::move(writer.out);
+      return whole;
+    }
+    open_store(writer, whole);
+    writer.line(stores);
+    writer.close();
+    whole.text = std::move(writer.out);
+    return whole;
   }
   if (!writer.out.contains(neighbours_text())) writer.out += neighbours_text();
   writer.out += pieces.print(whole);

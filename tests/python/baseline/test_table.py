@@ -188,6 +188,22 @@ def test_where_zero_is_right_and_eager_noise_other_noise_passes_and_numbers_do_n
     assert further_than_eager(torch.ones(1000), eager, exact, 0)
 
 
+def test_a_few_elements_that_are_anything_are_no_more_than_twice_eagers() -> None:
+    """What a softmax in a deep network does: most elements are close, some have gone to another side."""
+    torch.manual_seed(4)
+    exact = torch.randn(200_000, dtype=torch.float64)
+
+    def with_strays(share: float) -> torch.Tensor:
+        strays = torch.rand(exact.shape) < share
+        return (exact + 0.01 * torch.randn(exact.shape) + strays * 4.0).float()
+
+    eager = with_strays(2e-3)
+    assert far_apart(with_strays(2e-3), eager, 0)
+    assert not further_than_eager(with_strays(2e-3), eager, exact, 0)
+    assert not further_than_eager(with_strays(0), eager, exact, 0)
+    assert further_than_eager(with_strays(6e-3), eager, exact, 0)
+
+
 def test_a_model_that_has_no_double_form_is_held_to_eager(table: Table, folder: Path) -> None:
     table.add("ours", "shipped", folder)
     table.entries["ours"].module.forward = lambda x: torch.zeros_like(x)  # type: ignore[method-assign]
