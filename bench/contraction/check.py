@@ -23,6 +23,7 @@ from measure import Child
 # Of the last two dimensions of each operand, the one that is not summed over, where it is not the first's rows and the second's columns.
 _FEW = 64  # bytes that are spilled around a main loop, which does not do it
 _ROUNDED = 2e-3  # error of a whole output whose factors have ten bits
+SUMS = ("_batch", "_group", "_rows", "_squeeze")
 KEPT = {"linear_gelu": (0, 0), "linear_rows": (0, 0), "linear_batch": (0, 0), "transposed_mm": (1, 0)}
 
 
@@ -128,6 +129,9 @@ class Checker:
         theirs = (eager.double() - wide).norm(dim=-1) / wide.norm(dim=-1).clamp_min(1e-300)
         mine = [float((ours - wide).norm() / wide.norm()), float(row.max()), float((eager.double() - wide).norm() / wide.norm()), float(theirs.max())]
         # A row may hang on one element, whose sum cancels: both sides' worst are matters of luck.
+        # What sums of many results come to is small beside them.
+        if case["name"].endswith(SUMS):
+            exact *= 2
         limit, row_limit = max(exact, 2 * mine[2]), max(2.5 * exact, 4 * mine[3])
         if not (mine[0] <= limit and mine[1] <= row_limit):
             answer["wrong"] = data

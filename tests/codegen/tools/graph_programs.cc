@@ -121,16 +121,17 @@ Result<json> answer(const Request& request) {
       genomes.push_back("way " + std::to_string(fusion));
     }
     for (const Region& region : whole_cut.regions) {
+      const Kernel& searched = searched_kernel(region, request.device);
       std::optional<Genome> in_triton;
       if (request.device.triton) {
-        in_triton = samples::random_triton_genome(region.kernel, request.device, rng);
+        in_triton = samples::random_triton_genome(searched, request.device, rng);
         if (!in_triton) {
           choices.emplace_back(std::nullopt);
           genomes.push_back("aten");
           continue;
         }
       }
-      const Genome genome = in_triton ? *in_triton : region.library ? Genome{} : draw(region.kernel, request, rng);
+      const Genome genome = in_triton ? *in_triton : region.library ? Genome{} : draw(searched, request, rng);
       auto emitted = emit(region, request.device, genome);
       if (!emitted) {
         return wrap(emitted.error(), "genome [" + text(genome) + "] of the kernel\n" + text(region.kernel));
