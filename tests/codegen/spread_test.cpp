@@ -387,6 +387,25 @@ TEST_CASE("a convolution takes in the statistics of the norm behind it, which th
 
 namespace {
 
+/// How a graph is cut with products that take along what they can, and the other ways.
+struct Ways {
+  Partition joined;
+  std::vector<FusionPlan> plans;
+};
+Ways ways_of(const ir::Graph& graph) {
+  PartitionOptions options;
+  options.limits.contractions = true;
+  FusionOptions fusion;
+  fusion.limits = options.limits;
+  Device device = h200();
+  device.tensor_rate = 16;
+  const auto apart = partition(graph, options);
+  REQUIRE(apart);
+  Ways out{with_epilogues(graph, *apart, device, fusion), {}};
+  out.plans = fusion_plans(graph, out.joined, device, fusion);
+  return out;
+}
+
 /// Of a norm of a convolution's results, `more` of which is wanted: the two kernels that compute the convolution twice.
 std::vector<Region> twice(const std::function<int(GraphBuilder&, int y, int normed)>& more) {
   GraphBuilder g;
@@ -397,19 +416,11 @@ std::vector<Region> twice(const std::function<int(GraphBuilder&, int y, int norm
                            {V("input", y), I("N", 16), I("C", 64), I("HxW", 4096), I("group", 16), F("eps", 1e-5)},
                            {normed, mean, rstd}});
   g.output(more(g, y, normed));
-  PartitionOptions options;
-  options.limits.contractions = true;
-  FusionOptions fusion;
-  fusion.limits = options.limits;
-  Device device = h200();
-  device.tensor_rate = 16;
-  const auto apart = partition(g.graph, options);
-  REQUIRE(apart);
-  const Partition joined = with_epilogues(g.graph, *apart, device, fusion);
-  for (FusionPlan& plan : fusion_plans(g.graph, joined, device, fusion)) {
+  Ways ways = ways_of(g.graph);
+  for (FusionPlan& plan : ways.plans) {
     if (plan.replaces.size() != 2 || plan.by.size() != 2 || plan.by[0].outputs != std::vector<int>{mean, rstd})
       continue;
-    CHECK(fuse_by(g.graph, joined, {&plan}));
+    CHECK(fuse_by(g.graph, ways.joined, {&plan}));
     CHECK(plan.by[1].given == std::vector<int>{mean, rstd});
     return std::move(plan.by);
   }
@@ -469,15 +480,7 @@ TEST_CASE("a softmax over channels, and the pool behind it, join a convolution t
   const int sum = g.node("sum.dim_IntList", {V("self", power), L("dim", {1}), B("keepdim", true)}, one);
   g.output(g.node("max_pool2d.default", {V("self", shares), L("kernel_size", {4, 4}), L("stride", {4, 4})},
                   {16, 32, 16, 16}));
-  PartitionOptions options;
-  options.limits.contractions = true;
-  FusionOptions fusion;
-  fusion.limits = options.limits;
-  Device device = h200();
-  device.tensor_rate = 16;
-  const auto apart = partition(g.graph, options);
-  REQUIRE(apart);
-  const auto plans = fusion_plans(g.graph, with_epilogues(g.graph, *apart, device, fusion), device, fusion);
+  const std::vector<FusionPlan> plans = ways_of(g.graph).plans;
   const auto found = std::ranges::find_if(plans, [&](const FusionPlan& plan) {
     return plan.by.size() == 2 && plan.by[0].outputs == std::vector<int>{most, sum};
   });

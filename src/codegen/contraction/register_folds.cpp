@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <set>
 #include <string_view>
 #include <vector>
 
@@ -27,14 +25,10 @@ class RegisterPrinter {
         arg_(kernel_.reductions[static_cast<std::size_t>(fold_.sum)].arg),
         pieces_(pieces_of(spread_, product.problem, plan)),
         writer_(kernel_),
-        nodes_(kernel_, product.c, std::vector<int>{arg_}) {
+        nodes_(kernel_, product.c, std::vector<int>{arg_}),
+        bounds_(product) {
     writer_.fast = fast;
     writer_.fold = "folded";
-    for (const ir::Bound& bound : kernel_.outputs.front().where) {
-      const bool columns = moves_with_columns(bound);
-      (!columns ? of_rows_ : phase_of(bound, product.c) < 0 ? of_columns_ : of_both_).push_back(bound);
-    }
-    for (const ir::Bound& bound : of_both_) phases_.insert(phase_of(bound, product.c));
   }
 
   std::string print(const Epilogue& whole) {
@@ -45,12 +39,7 @@ class RegisterPrinter {
     if (product_.problem.m % 64 != 0) writer_.line(fmt::format("if (y >= {}) return;", product_.problem.m));
     writer_.decode("batch", product_.c.batch);
     rows();
-    writer_.line(fmt::format("const int last = min(columns, end - x), first = x / {};", spread_.run));
-    if (pieces_.slots > 1) writer_.line("#pragma unroll 1");
-    writer_.open(fmt::format("for (int slot = 0; slot < {}; ++slot) {{", pieces_.slots));
-    writer_.line(fmt::format("const int from = (int)max((first + slot) * {0}ll - x, 0ll);", spread_.run));
-    writer_.line(fmt::format("const int to = (int)min((first + slot + 1) * {0}ll - x, (long long)last);", spread_.run));
-    writer_.line("if (from >= to) break;");
+    open_slots(writer_, spread_, pieces_);
     find_elements();
     unrolled("int h = 0; h < 2; ++h");
     piece();
@@ -61,10 +50,6 @@ class RegisterPrinter {
   }
 
  private:
-  bool moves_with_columns(const ir::Bound& bound) const {
-    return std::ranges::any_of(product_.c.n, [&](int v) { return bound.e.depends_on(v); });
-  }
-
   void unrolled(std::string_view head) {
     writer_.line("#pragma unroll");
     writer_.open(fmt::format("for ({}) {{", head));
@@ -73,15 +58,16 @@ class RegisterPrinter {
   /// What the threads' rows are, and what is folded of them in place of the sums.
   void rows() {
     writer_.line("bool inside[2], any[2];");
-    for (const int phase : phases_) writer_.line(fmt::format("int own{}[2];", phase));
+    for (const int phase : bounds_.phases) writer_.line(fmt::format("int own{}[2];", phase));
     unrolled("int h = 0; h < 2; ++h");
     writer_.line("const int at = y + lane / 4 + 8 * h;");
     writer_.line(fmt::format("const int row = all ? at : min(at, {});", product_.c.rows - 1));
     writer_.line(fmt::format("inside[h] = all || at < {};", product_.c.rows));
     writer_.decode("row", product_.c.m);
-    writer_.line(of_rows_.empty() ? "any[h] = inside[h];"
-                                  : fmt::format("any[h] = inside[h] & ({});", writer_.condition(of_rows_)));
-    for (const int phase : phases_) writer_.line(fmt::format("own{0}[h] = d{0};", phase));
+    writer_.line(bounds_.of_rows.empty()
+                     ? "any[h] = inside[h];"
+                     : fmt::format("any[h] = inside[h] & ({});", writer_.condition(bounds_.of_rows)));
+    for (const int phase : bounds_.phases) writer_.line(fmt::format("own{0}[h] = d{0};", phase));
     const auto own = nodes_.own(std::vector<int>{arg_});
     if (own.size() > 1) {
       nodes_.print(writer_, nodes_.row(), "any[h]");
@@ -102,10 +88,10 @@ class RegisterPrinter {
     writer_.line("const int c = 32 * k + lane;");
     std::string ok = "(c >= from) & (c < to)";
     if (const std::string inner = print_column(writer_, product_, "x + c"); !inner.empty()) ok += " & " + inner;
-    if (!of_columns_.empty()) ok += fmt::format(" & ({})", writer_.condition(of_columns_));
+    if (!bounds_.of_columns.empty()) ok += fmt::format(" & ({})", writer_.condition(bounds_.of_columns));
     writer_.line(fmt::format("const unsigned bits = __ballot_sync(~0u, {});", ok));
     writer_.line("there[0][k] = any[0] ? bits : 0, there[1][k] = any[1] ? bits : 0;");
-    for (const ir::Bound& bound : of_both_) {
+    for (const ir::Bound& bound : bounds_.of_both) {
       const int phase = phase_of(bound, product_.c);
       writer_.open("{");
       writer_.line("unsigned mine[2] = {0, 0};");
@@ -189,8 +175,7 @@ class RegisterPrinter {
   const Pieces pieces_;
   PlaceWriter writer_;
   FoldNodes nodes_;
-  std::vector<ir::Bound> of_rows_, of_columns_, of_both_;
-  std::set<int> phases_;
+  const ElementBounds bounds_;
 };
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,7 +47,8 @@ class PiecePrinter {
         kernel_(product.kernel),
         pieces_(pieces_of(spread_, product.problem, plan)),
         writer_(kernel_),
-        nodes_(kernel_, product.c, roots()) {
+        nodes_(kernel_, product.c, roots()),
+        bounds_(product) {
     writer_.fast = fast;
     writer_.fold = "folded";
   }
@@ -70,19 +70,11 @@ class PiecePrinter {
     writer_.line(fmt::format("const int row = all ? y + r : min(y + r, {});", product_.c.rows - 1));
     writer_.line(fmt::format("const bool inside = all || y + r < {};", product_.c.rows));
     writer_.decode("row", product_.c.m);
-    std::vector<ir::Bound> of_rows;
-    for (const ir::Bound& bound : kernel_.outputs.front().where) {
-      if (!moves_with(bound, product_.c.n)) of_rows.push_back(bound);
-    }
-    writer_.line(of_rows.empty() ? "const bool has_any = inside;"
-                                 : fmt::format("const bool has_any = inside & ({});", writer_.condition(of_rows)));
+    writer_.line(bounds_.of_rows.empty()
+                     ? "const bool has_any = inside;"
+                     : fmt::format("const bool has_any = inside & ({});", writer_.condition(bounds_.of_rows)));
     nodes_.print(writer_, nodes_.row(), "has_any");
-    writer_.line(fmt::format("const int last = min(columns, end - x), first = x / {};", spread_.run));
-    if (pieces_.slots > 1) writer_.line("#pragma unroll 1");
-    writer_.open(fmt::format("for (int slot = 0; slot < {}; ++slot) {{", pieces_.slots));
-    writer_.line(fmt::format("const int from = (int)max((first + slot) * {0}ll - x, 0ll);", spread_.run));
-    writer_.line(fmt::format("const int to = (int)min((first + slot + 1) * {0}ll - x, (long long)last);", spread_.run));
-    writer_.line("if (from >= to) break;");
+    open_slots(writer_, spread_, pieces_);
     writer_.line(fmt::format("float* const at = pieces + {};",
                              place_of_piece(product_, pieces_, "row", piece_of(pieces_, plan_, "x"), "slot")));
     find_elements();
@@ -97,30 +89,20 @@ class PiecePrinter {
   }
 
  private:
-  bool moves_with(const ir::Bound& bound, const std::vector<int>& variables) const {
-    return std::ranges::any_of(variables, [&](int v) { return bound.e.depends_on(v); });
-  }
-
   /// Which columns the lane's row has elements in, bit by bit: lane `part` of the row's holds 32 columns from 32 · part
   /// on in `there0`, and those 128 further in `there1`. What columns alone decide is asked of each once, by one lane;
   /// what a phase has a part in as often as there are phases.
   void find_elements() {
-    std::vector<ir::Bound> of_columns, of_both;
-    for (const ir::Bound& bound : kernel_.outputs.front().where) {
-      if (moves_with(bound, product_.c.n)) (phase_of(bound, product_.c) < 0 ? of_columns : of_both).push_back(bound);
-    }
-    std::set<int> phases;
-    for (const ir::Bound& bound : of_both) phases.insert(phase_of(bound, product_.c));
-    for (const int phase : phases) writer_.line(fmt::format("const int own{0} = d{0};", phase));
+    for (const int phase : bounds_.phases) writer_.line(fmt::format("const int own{0} = d{0};", phase));
     writer_.line("unsigned there0 = 0, there1 = 0;");
     writer_.line("#pragma unroll 1");
     writer_.open("for (int k = 0; k < (columns + 31) / 32; ++k) {");
     writer_.line("const int c = 32 * k + lane;");
     std::string ok = "(c >= from) & (c < to)";
     if (const std::string inner = print_column(writer_, product_, "x + c"); !inner.empty()) ok += " & " + inner;
-    if (!of_columns.empty()) ok += fmt::format(" & ({})", writer_.condition(of_columns));
+    if (!bounds_.of_columns.empty()) ok += fmt::format(" & ({})", writer_.condition(bounds_.of_columns));
     writer_.line(fmt::format("unsigned bits = __ballot_sync(~0u, {});", ok));
-    for (const ir::Bound& bound : of_both) {
+    for (const ir::Bound& bound : bounds_.of_both) {
       const int phase = phase_of(bound, product_.c);
       writer_.open("{");
       writer_.line("unsigned mine = 0;");
@@ -242,6 +224,7 @@ class PiecePrinter {
   const Pieces pieces_;
   PlaceWriter writer_;
   FoldNodes nodes_;
+  const ElementBounds bounds_;
 };
 
 }  // namespace

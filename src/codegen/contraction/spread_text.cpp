@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "codegen/contraction/epilogue.h"
 
 namespace planish::codegen::contraction {
@@ -20,6 +22,24 @@ std::string piece_of(const Pieces& pieces, const TilePlan& plan, std::string_vie
 std::string start_of(const Pieces& pieces, const TilePlan& plan, std::string_view piece) {
   if (pieces.of_tile == 1) return fmt::format("({}) * {}", piece, plan.bn);
   return fmt::format("(({0}) / {1} * {2} + ({0}) % {1} * {3})", piece, pieces.of_tile, plan.bn, pieces.width);
+}
+
+ElementBounds::ElementBounds(const Product& product) {
+  for (const ir::Bound& bound : product.kernel.outputs.front().where) {
+    const bool of_column = std::ranges::any_of(product.c.n, [&](int v) { return bound.e.depends_on(v); });
+    const int phase = phase_of(bound, product.c);
+    (!of_column ? of_rows : phase < 0 ? of_columns : of_both).push_back(bound);
+    if (of_column && phase >= 0) phases.insert(phase);
+  }
+}
+
+void open_slots(PlaceWriter& writer, const Spread& spread, const Pieces& pieces) {
+  writer.line(fmt::format("const int last = min(columns, end - x), first = x / {};", spread.run));
+  if (pieces.slots > 1) writer.line("#pragma unroll 1");
+  writer.open(fmt::format("for (int slot = 0; slot < {}; ++slot) {{", pieces.slots));
+  writer.line(fmt::format("const int from = (int)max((first + slot) * {0}ll - x, 0ll);", spread.run));
+  writer.line(fmt::format("const int to = (int)min((first + slot + 1) * {0}ll - x, (long long)last);", spread.run));
+  writer.line("if (from >= to) break;");
 }
 
 std::string print_column(PlaceWriter& writer, const Product& product, std::string_view linear) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "codegen/contraction/place_writer.h"
 #include "codegen/contraction/plan.h"
@@ -18,6 +20,19 @@ std::string place_of_piece(const Product& product, const Pieces& pieces, std::st
 std::string piece_of(const Pieces& pieces, const TilePlan& plan, std::string_view column);
 /// The first column of a piece.
 std::string start_of(const Pieces& pieces, const TilePlan& plan, std::string_view piece);
+
+/// Which results are elements, those computed beside them not: bounds of rows alone, of columns alone, and of columns
+/// and a phase of rows (see phase_of()), and these phases.
+struct ElementBounds {
+  explicit ElementBounds(const Product& product);
+
+  std::vector<ir::Bound> of_rows, of_columns, of_both;
+  std::set<int> phases;
+};
+
+/// Opens the loop over the runs that a piece from column `x` on, of `columns` up to `end`, has columns of: `slot` is
+/// one, `from` and `to` are its columns behind `x`.
+void open_slots(PlaceWriter& writer, const Spread& spread, const Pieces& pieces);
 
 /// Prints coordinates of the results' column that the expression `linear` counts; the condition under which it is not
 /// one of those behind the last of a dim, empty where there are none.
