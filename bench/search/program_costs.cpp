@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "codegen/compose/compose.h"
+#include "codegen/compose/staged.h"
 #include "codegen/partition/partition.h"
 #include "codegen/templates/genomes.h"
 #include "evaluate/dedup.h"
@@ -57,7 +58,7 @@ void costs(const backend::Backend& target, const char* arch) {
   double emitting = 0;
   std::mt19937_64 rng(1);
   for (const auto& region : cut.regions) {
-    const codegen::Genomes genomes(region.kernel, device);
+    const codegen::Genomes genomes(codegen::searched_kernel(region, device), device);
     std::vector<codegen::Genome> drawn = genomes.seeds();
     for (int i = 0; i < 40; ++i) drawn.push_back(genomes.random(rng));
     emitting += us_each(1, [&] {

@@ -490,4 +490,16 @@ TEST_CASE("a softmax over channels, and the pool behind it, join a convolution t
   CHECK(found->by[1].kernel.across == 2);
 }
 
+TEST_CASE("what does not come from a product's results is not folded in the registers that hold them") {
+  const auto kernel = convolved([](GraphBuilder& g, int y) {
+    const int gate = g.input({1, 24, 1, 1});
+    const int two = g.node("full_like.default", {V("self", y), F("fill_value", 2)}, {2, 24, 14, 14});
+    const int z = g.node("mul.Tensor", {V("self", two), V("other", gate)}, {2, 24, 14, 14});
+    const int mean = g.node("mean.dim", {V("self", z), L("dim", {2, 3}), B("keepdim", false)}, {2, 24});
+    return std::vector<int>{y, mean};
+  });
+  REQUIRE(is_spread(kernel));
+  CHECK_FALSE(contraction::product_of(*kernel)->spread->in_registers);
+}
+
 }  // namespace planish::codegen

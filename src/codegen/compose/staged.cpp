@@ -98,11 +98,16 @@ class Stages {
 };
 
 /// No search tries others of a stage that has not the most to do: it takes the first guess that rounds no factors of
-/// products, which the region's gate may forbid.
-std::optional<Genome> precise_guess(const std::vector<Genome>& guesses) {
+/// products, without approximations, which the region's gate may forbid.
+std::optional<Genome> precise_guess(const Genomes& genomes) {
+  const std::vector<Genome>& guesses = genomes.seeds();
+  if (guesses.empty()) return std::nullopt;
   const auto found = std::ranges::find_if(guesses, [](const Genome& one) { return !rounds_factors(one); });
-  if (found != guesses.end()) return *found;
-  return guesses.empty() ? std::nullopt : std::optional(guesses.front());
+  Genome guess = found != guesses.end() ? *found : guesses.front();
+  if (gene(guess, "fast", 0) == 0) return guess;
+  Genome exact = guess;
+  exact["fast"] = 0;
+  return genomes.legal(exact) ? exact : guess;
 }
 
 }  // namespace
@@ -128,7 +133,7 @@ Result<Emitted> staged(const Region& region, Emitted searched, const Device& dev
     if (&one.kernel == main) return stages.add(std::move(searched), inputs, one.outputs);
     if (one.library) return stages.add(library_step(one), inputs, one.outputs);
     const Genomes genomes(one.kernel, device);
-    const auto guess = precise_guess(genomes.seeds());
+    const auto guess = precise_guess(genomes);
     if (!guess) return fail("unsupported", "a kernel has no first guess on this device");
     PLANISH_TRY(Emitted emitted, genomes.emit(*guess));
     return stages.add(std::move(emitted), inputs, one.outputs);

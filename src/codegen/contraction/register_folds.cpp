@@ -69,7 +69,7 @@ class RegisterPrinter {
                      : fmt::format("any[h] = inside[h] & ({});", writer_.condition(bounds_.of_rows)));
     for (const int phase : bounds_.phases) writer_.line(fmt::format("own{0}[h] = d{0};", phase));
     const auto own = nodes_.own(std::vector<int>{arg_});
-    if (own.size() > 1) {
+    if (kernel_.nodes[static_cast<std::size_t>(arg_)].op != Op::reduced) {
       nodes_.print(writer_, nodes_.row(), "any[h]");
       unrolled("int i = 0; i < columns / 4; ++i");
       writer_.line("float& sum = v[i / 2 * 4 + 2 * h + i % 2];");

@@ -58,12 +58,14 @@ Result<std::vector<SpreadFold>> folds_of(const Kernel& kernel, double count) {
   return out;
 }
 
-/// Whether there is one fold, of what each sum gives without knowing its column.
+/// Whether there is one fold, of what each of the product's sums gives without knowing its column.
 bool follows_from_rows(const Kernel& kernel, const Contraction& c, const std::vector<SpreadFold>& folds) {
   if (folds.size() != 1) return false;
   const auto moves = variables_of(kernel);
   const std::vector<int> root{kernel.reductions[static_cast<std::size_t>(folds.front().sum)].arg};
-  return std::ranges::none_of(printing::closure(kernel, root, [](int) { return false; }), [&](int id) {
+  const auto nodes = printing::closure(kernel, root, [](int) { return false; });
+  if (std::ranges::none_of(nodes, [&](int id) { return node_of(kernel, id).op == Op::reduced; })) return false;
+  return std::ranges::none_of(nodes, [&](int id) {
     const Op op = node_of(kernel, id).op;
     return (op == Op::load || op == Op::index) && std::ranges::any_of(c.n, [&](int v) {
              return moves[static_cast<std::size_t>(id)][static_cast<std::size_t>(v)];

@@ -201,12 +201,13 @@ class FusionPlanner {
       if (regions[a].kernel.anchor != Anchor::contraction || !regions[a].before.empty() || regions[a].library) continue;
       const std::vector<std::size_t> readers = readers_of(a);
       if (readers.empty() || readers.size() > 2 || !std::ranges::all_of(readers, joins)) continue;
+      std::vector<std::size_t> group{a};
+      group.insert(group.end(), readers.begin(), readers.end());
+      if (stores_results_for_others(a, group)) continue;
       std::vector<std::string> kind{keys_[a]};
       for (const std::size_t r : readers) kind.push_back(keys_[r]);
       const auto known = kinds.find(kind);
       if (known == kinds.end() ? kinds.size() >= options_.most_tried : !known->second) continue;
-      std::vector<std::size_t> group{a};
-      group.insert(group.end(), readers.begin(), readers.end());
       auto by = readers.size() == 1 ? repeated(a, readers.front()) : with_each(a, readers);
       if (by) join_reader(*by, group);
       double before = 0;
@@ -612,22 +613,29 @@ class FusionPlanner {
     return by;
   }
 
+  std::int64_t elements(int value) const { return graph_.values[static_cast<std::size_t>(value)].elements(); }
+
+  /// Of what a product's kernel stores, what is no fold of its results: all but what is much less than the most.
+  bool is_result(std::size_t product, int value) const {
+    std::int64_t most = 0;
+    for (const int v : partition_.regions[product].outputs) most = std::max(most, elements(v));
+    return elements(value) > most / 2;
+  }
+
+  bool stores_results_for_others(std::size_t product, const std::vector<std::size_t>& group) const {
+    return std::ranges::any_of(partition_.regions[product].outputs,
+                               [&](int v) { return is_result(product, v) && needed_beside(v, group); });
+  }
+
   /// The product of `product` for what its results are folded to, and again for what `reader` makes of both.
   std::optional<std::vector<Region>> repeated(std::size_t product, std::size_t reader) const {
     const Region both = union_of({product, reader});
     const Nodes all = members(both);
-    const auto elements = [&](int v) { return graph_.values[static_cast<std::size_t>(v)].elements(); };
-    std::int64_t most = 0;
-    for (const int v : partition_.regions[product].outputs) most = std::max(most, elements(v));
     // What the product's kernel stores of folds already.
     std::vector<int> folds, rest;
     Nodes first = members(partition_.regions[product]);
-    for (const int v : partition_.regions[product].outputs) {
-      if (elements(v) <= most / 2)
-        folds.push_back(v);
-      else if (std::ranges::find(both.outputs, v) != both.outputs.end())
-        return std::nullopt;  // others want the results in memory
-    }
+    std::ranges::copy_if(partition_.regions[product].outputs, std::back_inserter(folds),
+                         [&](int v) { return !is_result(product, v); });
     std::vector<int> given = both.given;
     if (folds.empty()) {
       // Or what its reader needs of them.
@@ -664,11 +672,10 @@ class FusionPlanner {
       const Region& reader = partition_.regions[r];
       Nodes nodes = members(reader);
       for (const int n : members(first)) nodes.insert(n);
-      std::vector<int> given;
-      for (const int v : reader.given) {
-        if (std::ranges::find(first.outputs, v) == first.outputs.end()) given.push_back(v);
-      }
-      auto one = lowered(nodes, reader.outputs, given);
+      std::set<int> given(reader.given.begin(), reader.given.end());
+      given.insert(first.given.begin(), first.given.end());
+      for (const int v : first.outputs) given.erase(v);
+      auto one = lowered(nodes, reader.outputs, {given.begin(), given.end()});
       if (!one || one->kernel.anchor != Anchor::contraction) return std::nullopt;
       by.push_back(std::move(*one));
     }
@@ -686,7 +693,9 @@ class FusionPlanner {
     all.push_back(readers.front());
     const Region together = union_of(all);
     if (together.outputs != reader.outputs) return;
-    auto joined = lowered(members(together), together.outputs, twice.back().given);
+    std::set<int> given(together.given.begin(), together.given.end());
+    given.insert(twice.front().outputs.begin(), twice.front().outputs.end());
+    auto joined = lowered(members(together), together.outputs, {given.begin(), given.end()});
     if (!joined || joined->kernel.anchor != Anchor::contraction || seconds(*joined) > seconds(twice.back())) return;
     twice.back() = std::move(*joined);
     group = std::move(all);

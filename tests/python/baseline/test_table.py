@@ -202,6 +202,11 @@ def test_a_few_elements_that_are_anything_are_no_more_than_twice_eagers() -> Non
     assert not further_than_eager(with_strays(2e-3), eager, exact, 0)
     assert not further_than_eager(with_strays(0), eager, exact, 0)
     assert further_than_eager(with_strays(6e-3), eager, exact, 0)
+    # Not where they lie together, as what was never written does, and not however many eager has.
+    unwritten = exact.float()
+    unwritten[-1600:] = 0
+    assert further_than_eager(unwritten, eager, exact, 0)
+    assert further_than_eager(with_strays(2e-2), with_strays(2e-2), exact, 0)
 
 
 def test_a_model_that_has_no_double_form_is_held_to_eager(table: Table, folder: Path) -> None:
