@@ -128,10 +128,10 @@ class Checker:
         row = (ours - wide).norm(dim=-1) / wide.norm(dim=-1).clamp_min(1e-300)
         theirs = (eager.double() - wide).norm(dim=-1) / wide.norm(dim=-1).clamp_min(1e-300)
         mine = [float((ours - wide).norm() / wide.norm()), float(row.max()), float((eager.double() - wide).norm() / wide.norm()), float(theirs.max())]
-        # A row may hang on one element, whose sum cancels: both sides' worst are matters of luck.
         # What sums of many results come to is small beside them.
         if case["name"].endswith(SUMS):
             exact *= 2
+        # A row may hang on one element, whose sum cancels: both sides' worst are matters of luck.
         limit, row_limit = max(exact, 2 * mine[2]), max(2.5 * exact, 4 * mine[3])
         if not (mine[0] <= limit and mine[1] <= row_limit):
             answer["wrong"] = data

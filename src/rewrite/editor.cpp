@@ -46,9 +46,13 @@ bool Editor::read_once(int id) const {
   return readers_[static_cast<std::size_t>(id)].size() == 1 && !is_output(id);
 }
 
-int Editor::put(std::string op, std::vector<ir::Arg> args, ir::Value value) {
+int Editor::put_value(ir::Value value) {
   graph_.values.push_back(std::move(value));
-  const int id = static_cast<int>(graph_.values.size()) - 1;
+  return static_cast<int>(graph_.values.size()) - 1;
+}
+
+int Editor::put(std::string op, std::vector<ir::Arg> args, ir::Value value) {
+  const int id = put_value(std::move(value));
   fresh_.push_back({std::move(op), std::move(args), {id}});
   return id;
 }
@@ -68,9 +72,9 @@ int Editor::add_result(std::vector<std::int64_t> shape, int like) {
   ir::Value made = value(like);
   made.strides = contiguous(shape);
   made.shape = std::move(shape);
-  graph_.values.push_back(std::move(made));
-  fresh_.back().outs.push_back(static_cast<int>(graph_.values.size()) - 1);
-  return *fresh_.back().outs.back();
+  const int id = put_value(std::move(made));
+  fresh_.back().outs.push_back(id);
+  return id;
 }
 
 int Editor::add_as(DType dtype, std::string op, std::vector<ir::Arg> args, std::vector<std::int64_t> shape, int like) {
@@ -110,19 +114,8 @@ int Editor::turned(int self) {
 }
 
 void Editor::replace(int index) {
-  ir::GraphNode& last = fresh_.back();
-  last.outs = {node(index).outs.front()};
-  for (ir::GraphNode& made : fresh_) {
-    made.file = node(index).file;
-    made.line = node(index).line;
-  }
-  const std::vector<int> read = ir::reads(node(index));
-  const auto at = graph_.nodes.begin() + index;
-  graph_.nodes.insert(graph_.nodes.erase(at), std::make_move_iterator(fresh_.begin()),
-                      std::make_move_iterator(fresh_.end()));
-  fresh_.clear();
-  look();
-  for (const int id : read) drop(id);
+  fresh_.back().outs = {node(index).outs.front()};
+  replace(index, {});
 }
 
 void Editor::replace(int index, const std::vector<std::pair<int, int>>& made) {

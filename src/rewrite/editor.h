@@ -57,6 +57,7 @@ class Editor {
   void forget();
 
  private:
+  int put_value(ir::Value value);
   int put(std::string op, std::vector<ir::Arg> args, ir::Value value);
   int put_contiguous(std::string op, std::vector<ir::Arg> args, ir::Value value);
   void look();

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,8 +34,7 @@ struct Normed {
   ir::Graph graph() const {
     GraphBuilder g;
     const int y = g.input(x, dtype, layout);
-    const Shape& shape = x;
-    const std::int64_t channels = shape[1];
+    const std::int64_t channels = x[1];
     std::vector<ir::Arg> args{V("input", y)};
     const auto parameter = [&](const char* kind, const char* name) {
       const int id = g.input({channels}, dtype);
@@ -48,32 +46,31 @@ struct Normed {
     args.push_back(affine ? V("bias", parameter("param", "b")) : N("bias"));
     std::vector<std::optional<int>> outs;
     if (groups > 0) {
-      args.insert(args.end(), {I("N", shape[0]), I("C", channels), I("HxW", shape[2] * shape[3]), I("group", groups),
-                               F("eps", 0.25)});
-      outs = {g.value(shape, dtype), g.value({shape[0], groups}, dtype), g.value({shape[0], groups}, dtype)};
+      args.insert(args.end(),
+                  {I("N", x[0]), I("C", channels), I("HxW", x[2] * x[3]), I("group", groups), F("eps", 0.25)});
+      outs = {g.value(x, dtype), g.value({x[0], groups}, dtype), g.value({x[0], groups}, dtype)};
     } else {
       args.push_back(V("running_mean", parameter("buffer", "m")));
       args.push_back(V("running_var", parameter("buffer", "v")));
       args.insert(args.end(), {B("training", training), F("momentum", 0.25), F("eps", 0.25)});
-      outs.emplace_back(g.value(shape, dtype));
+      outs.emplace_back(g.value(x, dtype));
       for (int i = 0; i < 4; ++i) outs.emplace_back(g.value({channels}, dtype));
     }
     const int normed = *outs[0];
     const std::string op = groups > 0 ? "native_group_norm" : "_native_batch_norm_legit_functional";
     g.graph.nodes.push_back({"aten." + op + ".default", std::move(args), outs});
-    g.output(folded(g, fold, normed, shape));
+    g.output(folded(g, fold, normed));
     if (again == "output") g.output(normed);
     if (again == "relu" || again == "mean")
-      g.output(again == "mean" ? folded(g, "all", normed, shape)
-                               : g.node("relu.default", {V("self", normed)}, shape, dtype));
+      g.output(again == "mean" ? folded(g, "all", normed) : g.node("relu.default", {V("self", normed)}, x, dtype));
     // Running statistics, which are results.
     for (std::size_t i = 3; i < outs.size(); ++i) g.output(*outs[i]);
     return std::move(g.graph);
   }
 
  private:
-  int folded(GraphBuilder& g, const std::string& how, int y, const Shape& shape) const {
-    const std::int64_t n = shape[0], c = shape[1];
+  int folded(GraphBuilder& g, const std::string& how, int y) const {
+    const std::int64_t n = x[0], c = x[1];
     const auto mean = [&](const char* op, std::vector<std::int64_t> dims, const Shape& left, bool keeps) {
       return g.node(op, {V("self", y), L("dim", std::move(dims)), B("keepdim", keeps), N("dtype")}, left, dtype);
     };
@@ -81,7 +78,7 @@ struct Normed {
     if (how == "sum") return mean("sum.dim_IntList", {2, 3}, {n, c}, false);
     if (how == "all") return mean("mean.dim", {1, 2, 3}, {n}, false);
     if (how == "batch") return mean("mean.dim", {0, 2, 3}, {1, c, 1, 1}, true);
-    if (how == "lines") return mean("mean.dim", {3}, {n, c, shape[2]}, false);
+    if (how == "lines") return mean("mean.dim", {3}, {n, c, x[2]}, false);
     if (how == "adaptive")
       return g.node("adaptive_avg_pool2d.default", {V("self", y), L("output_size", {1, 1})}, {n, c, 1, 1}, dtype);
     return g.node("adaptive_avg_pool2d.default", {V("self", y), L("output_size", {2, 2})}, {n, c, 2, 2}, dtype);

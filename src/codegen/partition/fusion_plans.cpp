@@ -96,12 +96,11 @@ class FusionPlanner {
     std::set<std::size_t> used;
     std::set<std::pair<std::string, std::string>> apart;
     const auto& regions = partition_.regions;
-    const auto is_plain = [&](std::size_t r) { return regions[r].before.empty() && !regions[r].library; };
     for (std::size_t a = 0; a < regions.size(); ++a) {
-      if (regions[a].kernel.anchor != Anchor::contraction || !is_plain(a) || used.contains(a)) continue;
+      if (!is_product(a) || used.contains(a)) continue;
       for (const std::size_t b : readers_of(a)) {
         const Kernel& reader = regions[b].kernel;
-        if (reader.anchor == Anchor::contraction || !is_plain(b) || used.contains(b)) continue;
+        if (!may_join_product(b) || used.contains(b)) continue;
         if (reader.has_rows() && !folds_rows(reader)) continue;
         if (waits_between(a, b) || apart.contains({keys_[a], keys_[b]})) continue;
         auto region = joined({a, b});
@@ -194,13 +193,11 @@ class FusionPlanner {
     std::vector<FusionPlan> found;
     std::map<std::vector<std::string>, bool> kinds;
     const auto& regions = partition_.regions;
-    const auto joins = [&](std::size_t r) {
-      return regions[r].kernel.anchor != Anchor::contraction && regions[r].before.empty() && !regions[r].library;
-    };
     for (std::size_t a = 0; a < regions.size(); ++a) {
-      if (regions[a].kernel.anchor != Anchor::contraction || !regions[a].before.empty() || regions[a].library) continue;
+      if (!is_product(a)) continue;
       const std::vector<std::size_t> readers = readers_of(a);
-      if (readers.empty() || readers.size() > 2 || !std::ranges::all_of(readers, joins)) continue;
+      if (readers.empty() || readers.size() > 2) continue;
+      if (!std::ranges::all_of(readers, [&](std::size_t r) { return may_join_product(r); })) continue;
       std::vector<std::size_t> group{a};
       group.insert(group.end(), readers.begin(), readers.end());
       if (stores_results_for_others(a, group)) continue;
@@ -224,6 +221,18 @@ class FusionPlanner {
   std::vector<FusionPlan> result;
 
  private:
+  /// Whether a region is one kernel of ours, which begins with a product; one that does not, which a product may take
+  /// along.
+  bool is_product(std::size_t r) const {
+    return is_one_kernel(r) && partition_.regions[r].kernel.anchor == Anchor::contraction;
+  }
+  bool may_join_product(std::size_t r) const {
+    return is_one_kernel(r) && partition_.regions[r].kernel.anchor != Anchor::contraction;
+  }
+  bool is_one_kernel(std::size_t r) const {
+    return partition_.regions[r].before.empty() && !partition_.regions[r].library;
+  }
+
   /// Whether all that a kernel stores is what rows are folded to.
   static bool folds_rows(const Kernel& kernel) {
     return kernel.anchor == Anchor::row && std::ranges::all_of(kernel.outputs, &Output::per_row);
@@ -686,9 +695,8 @@ class FusionPlanner {
   /// where it can.
   void join_reader(std::vector<Region>& twice, std::vector<std::size_t>& group) const {
     const std::vector<std::size_t> readers = readers_of(group.back());
-    if (readers.size() != 1) return;
+    if (readers.size() != 1 || !may_join_product(readers.front())) return;
     const Region& reader = partition_.regions[readers.front()];
-    if (reader.kernel.anchor == Anchor::contraction || !reader.before.empty() || reader.library) return;
     std::vector<std::size_t> all = group;
     all.push_back(readers.front());
     const Region together = union_of(all);
