@@ -362,7 +362,8 @@ Result<CommandResult> run_command(SpawnOptions options, double timeout_seconds, 
     if (error.kind == "timeout") {
       error.message = fmt::format("{} did not end within {:.0f} s", options.command.front(), timeout_seconds);
       if (std::string tail = child.output_tail(); !tail.empty()) {
-        error.causes.push_back(tail.size() > 2000 ? tail.substr(tail.size() - 2000) : tail);
+        const bool cut = !options.whole_output && tail.size() > 2000;
+        error.causes.push_back(cut ? tail.substr(tail.size() - 2000) : tail);
       }
     }
     return std::unexpected(std::move(error));

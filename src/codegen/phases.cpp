@@ -14,6 +14,8 @@ namespace {
 using ir::Bound;
 using ir::IndexExpr;
 
+constexpr std::int64_t most_reach = 2;  ///< of a window, in its places' own
+
 /// (v + shift) // by and (v + shift) % by: all that is known of v.
 struct Division {
   std::int64_t by = 0, shift = 0;
@@ -160,7 +162,119 @@ bool apart(Kernel kernel, int v) {
   return moved(0, v) != moved(1, v) && moved(0, v + 1) != moved(1, v + 1) && moved(0, v) != moved(0, v + 1);
 }
 
+/// How a load knows a window: its place has `per` · ((w + shift) // by + offset) with a variable of the sum.
+struct Straddle {
+  std::size_t factor = 0;
+  int window = -1, offset = -1;
+  Division division;
+
+  std::int64_t lowest() const { return division.shift / division.by; }
+  std::int64_t highest(const ir::Space& space) const {
+    return (space.extent(window) - 1 + division.shift) / division.by;
+  }
+};
+
+std::optional<Straddle> straddle_of(const Kernel& kernel, const std::array<std::vector<int>, 2>& factors, int window) {
+  const int variables = static_cast<int>(kernel.space.extents.size());
+  for (std::size_t f = 0; f < 2; ++f) {
+    for (const int id : factors[f]) {
+      const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+      if (node.op != Op::load) continue;
+      for (const auto& term : node.index.terms()) {
+        if (term.atom.kind != ir::Atom::Kind::div) continue;
+        const IndexExpr& inner = *term.atom.inner;
+        if (inner.terms().size() != 1 || inner.coefficient_of(window) != 1 || inner.constant_term() < 0) continue;
+        for (int e = variables - kernel.inner; e < variables; ++e) {
+          if (node.index.coefficient_of(e) == term.coefficient)
+            return Straddle{f, window, e, {term.atom.divisor, inner.constant_term()}};
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// The kernel over f, of which `count` values from `first` on, in place of the offset.
+Kernel over_reach(const Kernel& kernel, const std::array<std::vector<int>, 2>& factors, const Straddle& straddle,
+                  std::int64_t first, std::int64_t count) {
+  Kernel out = kernel;
+  const std::int64_t offsets = kernel.space.extent(straddle.offset);
+  out.space.extents[static_cast<std::size_t>(straddle.offset)] = count;
+  std::vector<IndexExpr> replacements;
+  for (int v = 0; v < static_cast<int>(out.space.extents.size()); ++v) replacements.push_back(IndexExpr::variable(v));
+  const IndexExpr from =
+      ir::add(IndexExpr::variable(straddle.offset), IndexExpr::constant(first + straddle.lowest()), out.space);
+  const IndexExpr reached = ir::floor_div(
+      ir::add(IndexExpr::variable(straddle.window), IndexExpr::constant(straddle.division.shift), out.space),
+      straddle.division.by, out.space);
+  IndexExpr& offset = replacements[static_cast<std::size_t>(straddle.offset)];
+  offset = ir::add(from, ir::scale(reached, -1), out.space);
+  const Bound there{offset, 0, offsets};
+  for (const auto& nodes : factors) {
+    for (const int id : nodes) {
+      Node& node = out.nodes[static_cast<std::size_t>(id)];
+      node.index = ir::substitute(node.index, replacements, out.space);
+      for (Bound& bound : node.where) bound.e = ir::substitute(bound.e, replacements, out.space);
+      if (node.op == Op::load && !within(there, node.where)) node.where.push_back(there);
+      std::erase_if(node.where, [&](const Bound& bound) { return ir::always(bound, out.space); });
+    }
+  }
+  return out;
+}
+
+/// Whether some setting of the window has a tap at `f`, as far as these loads say.
+bool has_tap(const Kernel& kernel, const std::vector<int>& nodes, const Straddle& straddle, std::int64_t f) {
+  std::vector<std::int64_t> at(kernel.space.extents.size(), 0);
+  at[static_cast<std::size_t>(straddle.offset)] = f;
+  const auto decides = [&](const Bound& bound) {
+    for (int v = 0; v < static_cast<int>(at.size()); ++v) {
+      if (v != straddle.offset && v != straddle.window && bound.e.depends_on(v)) return false;
+    }
+    return true;
+  };
+  for (std::int64_t w = 0; w < kernel.space.extent(straddle.window); ++w) {
+    at[static_cast<std::size_t>(straddle.window)] = w;
+    const bool there = std::ranges::all_of(nodes, [&](int id) {
+      return std::ranges::all_of(kernel.nodes[static_cast<std::size_t>(id)].where, [&](const Bound& bound) {
+        const std::int64_t e = bound.e.evaluate(at);
+        return !decides(bound) || (bound.lo <= e && e < bound.hi);
+      });
+    });
+    if (there) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+Kernel windows_apart(const Kernel& kernel) {
+  Kernel out = kernel;
+  if (kernel.across == 0 || kernel.reductions.empty() || kernel.inner < 1) return out;
+  const Node& product = kernel.nodes[static_cast<std::size_t>(kernel.reductions[0].arg)];
+  if (product.op != Op::mul || product.args.size() != 2) return out;
+  const auto factors = factors_of(kernel);
+  const int end = static_cast<int>(kernel.space.extents.size()) - kernel.inner;
+  for (int window = end - kernel.across; window < end; ++window) {
+    const auto straddle = straddle_of(out, factors, window);
+    if (!straddle) continue;
+    const std::int64_t offsets = out.space.extent(straddle->offset);
+    const std::int64_t all = offsets + straddle->highest(out.space) - straddle->lowest();
+    const Kernel whole = over_reach(out, factors, *straddle, 0, all);
+    const auto& taps = factors[1 - straddle->factor];
+    std::int64_t first = 0, last = all - 1;
+    while (first < last && !has_tap(whole, taps, *straddle, first)) ++first;
+    while (first < last && !has_tap(whole, taps, *straddle, last)) --last;
+    // What is multiplied with zeros: of a whole dim most would be.
+    if (last - first + 1 > most_reach * offsets) continue;
+    Kernel tried = over_reach(out, factors, *straddle, first, last - first + 1);
+    take_common(tried);
+    const auto moves = variables_of(tried);
+    const int factor = product.args[straddle->factor];
+    if (moves[static_cast<std::size_t>(factor)][static_cast<std::size_t>(window)]) continue;
+    out = over_reach(out, factors, *straddle, first, last - first + 1);
+  }
+  return out;
+}
 
 void change_space(Kernel& kernel, const std::vector<IndexExpr>& replacements, ir::Space space) {
   const auto into = [&](IndexExpr& e) { e = ir::substitute(e, replacements, space); };

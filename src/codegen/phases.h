@@ -32,6 +32,13 @@ void change_space(Kernel& kernel, const std::vector<ir::IndexExpr>& replacements
 /// variable, over the new space.
 std::vector<ir::IndexExpr> split(Kernel& kernel, int variable, std::int64_t by, std::int64_t shift);
 
+/// The kernel with windows (variables of Kernel::across) that are phases of places. Where one factor's loads know a
+/// window's variable w by (w + c) // s alone, and beside it an offset e of the sum, they are over f = e + (w + c) // s
+/// - a constant: that factor then does not know w, and the other one is 0 where f is no offset's. A window whose stride
+/// is a multiple of s, as it lies over a transposed convolution, then is all that a variable of the taps' factor has.
+/// The kernel as it is where there are none.
+Kernel windows_apart(const Kernel& kernel);
+
 /// The kernel as it is where nothing of this helps.
 Phased phased(const Kernel& kernel);
 

@@ -107,9 +107,12 @@ MemoryCheck read_memory_report(std::string_view tool, std::string_view output, s
       current = &found.back();
     }
   }
+  // What stands between the findings (that output was cut short, say) names no kernel.
+  std::erase_if(found, [](const MemoryFinding& one) { return one.kernel.empty(); });
+  // What was described before the report broke off was found all the same.
   if (errors < 0) {
     check.reason = said.empty() ? "compute-sanitizer did not get to the end of its report" : said;
-    return check;
+    if (found.empty()) return check;
   }
   if (errors == 0) {
     // With a summary and without a call there is nothing that it could have looked at.
@@ -117,8 +120,6 @@ MemoryCheck read_memory_report(std::string_view tool, std::string_view output, s
     check.reason = said;
     return check;
   }
-  // What stands between the findings (that output was cut short, say) names no kernel.
-  std::erase_if(found, [](const MemoryFinding& one) { return one.kernel.empty(); });
   // A summary may count what it did not print, and a failed call of the module that it only noticed.
   if (found.empty() && !said.empty()) {
     check.reason = said;

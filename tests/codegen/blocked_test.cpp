@@ -30,7 +30,7 @@ Product product_of(const Kernel& kernel) {
 bool cuts(const Kernel& kernel) {
   const auto c = contraction::oriented(kernel);
   REQUIRE(c);
-  return contraction::blocked(kernel, *c, {}).has_value();
+  return contraction::blocked(kernel, *c, {}, contraction::oriented).has_value();
 }
 
 void close(const Vector& found, const Vector& wanted) {

@@ -264,8 +264,10 @@ struct Transposed {
   std::vector<std::int64_t> more = {};                  ///< output padding
   std::vector<std::int64_t> dilation = {};
   std::int64_t groups = 1;
-  bool chain = false;                ///< with a bias, a residual and ReLU behind
-  std::string fold = {}, sums = {};  ///< as of Convolved
+  bool chain = false;                   ///< with a bias, a residual and ReLU behind
+  std::string fold = {}, sums = {};     ///< as of Convolved
+  std::vector<std::int64_t> pool = {};  ///< likewise
+  bool average = false;
 };
 
 /// Lists of one number are that for each dim; those left out are ones, or zeros.
@@ -302,10 +304,11 @@ inline ContractionSample transposed_sample(Transposed how) {
                        list(how.stride) + ", " + list(how.padding) + ", " + list(how.more) + ", " +
                        std::to_string(how.groups) + ", " + list(how.dilation) + ")";
   if (how.chain) python = "t.relu(" + python + " + x[3])";
+  if (!how.pool.empty()) python = pooled_python(python, how.pool, how.average);
   if (!how.fold.empty()) python = folded_python(python, how.fold);
   if (!how.sums.empty()) python = sums_python(python, how.sums);
-  const std::string called = name + (how.chain ? "_chain" : "") + (how.fold.empty() ? "" : "_" + how.fold) +
-                             (how.sums.empty() ? "" : "_" + how.sums);
+  const std::string called = name + (how.chain ? "_chain" : "") + (how.pool.empty() ? "" : "_pool") +
+                             (how.fold.empty() ? "" : "_" + how.fold) + (how.sums.empty() ? "" : "_" + how.sums);
   return contraction_sample(called, python, products, [&](GraphBuilder& g) {
     const int x = g.input(how.x), w = g.input(how.w);
     std::vector<ir::Arg> args{V("input", x), V("weight", w)};
@@ -318,8 +321,29 @@ inline ContractionSample transposed_sample(Transposed how) {
     int y = g.node(name + (dims == 1 ? ".default" : ".input"), args, shape);
     if (how.chain) y = with_residual(g, y, shape);
     if (!how.sums.empty()) return with_sums(g, y, shape, how.sums);
+    if (!how.pool.empty()) return with_pool(g, y, shape, how.pool, how.average, DType::f32);
     return how.fold.empty() ? y : with_fold(g, y, shape, how.fold, DType::f32);
   });
+}
+
+/// Transposed convolutions with windows whose places are phases.
+inline std::vector<ContractionSample> phased_pools() {
+  std::vector<ContractionSample> all;
+  for (const Transposed& how : std::vector<Transposed>{
+           {.x = {2, 3, 5, 6, 7},
+            .w = {3, 8, 3, 3, 3},
+            .stride = {2},
+            .padding = {1},
+            .chain = true,
+            .pool = {2, 2, 2}},
+           {.x = {2, 8, 6, 7}, .w = {8, 12, 3, 3}, .stride = {2}, .padding = {1}, .more = {1}, .pool = {2, 2}},
+           {.x = {2, 8, 6, 7}, .w = {8, 5, 4, 4}, .stride = {2}, .padding = {1}, .pool = {2, 2}, .average = true},
+           {.x = {2, 8, 6, 9}, .w = {8, 10, 5, 5}, .stride = {2}, .padding = {2}, .pool = {2, 2}},
+           {.x = {3, 8, 31}, .w = {8, 16, 6}, .stride = {3}, .pool = {3}},
+           {.x = {2, 8, 9, 5}, .w = {8, 12, 1, 4}, .stride = {1, 2}, .padding = {0, 1}, .pool = {1, 2}},
+       })
+    all.push_back(transposed_sample(how));
+  return all;
 }
 
 inline std::vector<Transposed> transposed_shapes(bool large) {
@@ -524,9 +548,12 @@ inline std::vector<ContractionSample> folded_samples(bool large) {
         {.x = {16, 64, 128, 128}, .w = {64, 128, 3, 3}, .stride = {2}, .padding = {1}, .more = {1}, .fold = "amin"});
     transposed.push_back(
         {.x = {16, 32, 16, 32, 32}, .w = {32, 16, 4, 4, 4}, .stride = {2}, .padding = {1}, .fold = "sum"});
+    transposed.push_back(
+        {.x = {128, 3, 16, 32, 32}, .w = {3, 16, 3, 3, 3}, .stride = {2}, .padding = {1}, .pool = {2, 2, 2}});
   }
   for (const Convolved& how : convolved) all.push_back(conv_sample(how));
   for (const Transposed& how : transposed) all.push_back(transposed_sample(how));
+  std::ranges::move(phased_pools(), std::back_inserter(all));
   return all;
 }
 

@@ -12,6 +12,7 @@
 
 #include "codegen/compiled.h"
 #include "codegen/contraction/cuda_contraction.h"
+#include "codegen/contraction/folded_epilogue.h"
 #include "codegen/contraction/pooled_epilogue.h"
 #include "codegen/contraction/product.h"
 #include "codegen/contraction_samples.h"
@@ -82,20 +83,22 @@ std::vector<double> pooled(const std::vector<double>& x, const Values& shape, co
 }
 
 /// run(sums, in, out): all tiles of a plan, as the main loop hands them on.
-std::string source_of(const Product& product, const contraction::TilePlan& plan) {
-  const auto epilogue = contraction::print_pooled_epilogue(product, plan);
+std::string source_of(const Product& product, const contraction::TilePlan& plan, bool in_registers) {
+  const auto epilogue = in_registers ? contraction::print_folded_epilogue(product, plan)
+                                     : contraction::print_pooled_epilogue(product, plan);
   const auto& problem = product.problem;
   const auto extents = contraction::extents_of(problem, plan);
   std::string arguments;
   for (const int i : epilogue.inputs) arguments += fmt::format("in[{}], ", i);
-  std::string text = epilogue_machine + std::string(printing::prelude(false)) + std::string(printing::math_prelude());
+  std::string text = std::string(epilogue_machine) + epilogue_warp + std::string(printing::prelude(false)) +
+                     std::string(printing::math_prelude());
   text += epilogue.text;
-  text += "extern \"C\" void run(const float* sums, const float** in, float* out) {\n";
+  text += "static void all_of(int lane, const float* sums, const float** in, float* out) {\n  own = lane;\n";
   std::string runs;
   for (const std::int64_t run : problem.folding->runs) runs += fmt::format("{}, ", run);
   text += fmt::format("  const long long runs[] = {{{}}};\n", runs);
-  text += fmt::format("  for (int batch = 0; batch < {}; ++batch) for (int y = 0; y < {}; y += 8)\n", problem.batches,
-                      problem.m);
+  text += fmt::format("  for (int batch = 0; batch < {}; ++batch) for (int y = 0; y < {}; y += {})\n", problem.batches,
+                      problem.m, in_registers ? 16 : 8);
   text += fmt::format("  for (int x = 0; x < {}; x += {}) {{\n", extents.rows_b, plan.bn);
   if (problem.has_runs()) {
     // Tile by tile of a line, line by line, the last dim's lines fastest.
@@ -109,21 +112,36 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
     text += "    long long first = x;\n";
   }
   text += fmt::format(
-      "    for (int lane = 0; lane < 32; ++lane) tc_store<8, {0}, false>({1}out, batch, y, x, 0x7fffffff, lane,\n"
-      "      [=](int r, int c) {{ const long long at = first + runs[c / {2}] + c % {2}; return y + r < {3} && at < {4} "
-      "? sums[(batch * {3}ll + y + r) * {4} + at] : NAN; }});\n  }}\n}}\n",
-      (plan.bn + 31) / 32 * 32, arguments, contraction::run_columns(problem, plan), problem.m, problem.n);
+      "    auto sums_at = [=](int r, int c) {{ const long long at = first + runs[c / {0}] + c % {0}; return y + r < "
+      "{1} "
+      "&& at < {2} ? sums[(batch * {1}ll + y + r) * {2} + at] : NAN; }};\n",
+      contraction::run_columns(problem, plan), problem.m, problem.n);
+  if (in_registers) {  // as the tensor core leaves them
+    text += fmt::format(
+        "    float v[{0} / 2];\n    for (int i = 0; i < {0} / 2; ++i)\n"
+        "      v[i] = sums_at(lane / 4 + i / 2 % 2 * 8, i / 4 * 8 + lane % 4 * 2 + i % 2);\n"
+        "    tc_fold<{0}, false>({1}out, batch, y, x, 0x7fffffff, lane, v);\n",
+        plan.bn, arguments);
+  } else {
+    text += fmt::format("    tc_store<8, {}, false>({}out, batch, y, x, 0x7fffffff, lane, sums_at);\n",
+                        (plan.bn + 31) / 32 * 32, arguments);
+  }
+  text +=
+      "  }\n}\nextern \"C\" void run(const float* sums, const float** in, float* out) {\n  std::vector<std::thread> "
+      "all;\n  for (int lane = 0; lane < 32; ++lane) all.emplace_back(all_of, lane, sums, in, out);\n"
+      "  for (std::thread& one : all) one.join();\n}\n";
   return text;
 }
 
 /// What a tile plan of `bn` columns stores, from sums that are right.
-std::vector<double> stored(const Product& product, const Tensors& inputs, const std::vector<float>& sums, int bn) {
+std::vector<double> stored(const Product& product, const Tensors& inputs, const std::vector<float>& sums, int bn,
+                           bool in_registers) {
   contraction::TilePlan plan;
   plan.bm = 64;
   plan.consumers = 1;
   plan.bn = bn;
   plan = contraction::with_strips(product.problem, plan);
-  const Compiled compiled(source_of(product, plan), "-O1 -ffp-contract=off -w -std=c++20");
+  const Compiled compiled(source_of(product, plan, in_registers), "-O1 -ffp-contract=off -w -std=c++20 -pthread");
   auto* run = compiled.function<void(const float*, const float**, float*)>("run");
   std::vector<std::vector<float>> in;
   std::vector<const float*> pointers;
@@ -186,7 +204,8 @@ TEST_CASE("tiles of any width store every window once, folded of its own element
       const int bn = each * contraction::least_columns(product->problem);
       if (bn > 256) continue;
       CAPTURE(bn);
-      check_close(stored(*product, inputs, sums, bn), wanted, 2e-6);
+      for (const bool in_registers : {false, true})
+        check_close(stored(*product, inputs, sums, bn, in_registers), wanted, 2e-6);
       ++tried;
     }
   }
@@ -258,7 +277,12 @@ TEST_CASE("tiles that do not hold whole windows are illegal") {
   CHECK(told.error().message == "bn is a multiple of 8 for each run of a window's rows");
   plan.bn = 128;
   plan.exchange = 64;
-  CHECK(contraction::check(product->problem, plan).error().message == "a tile's columns are folded from one exchange");
+  CHECK(contraction::check(product->problem, plan));  // windows of two are folded in registers
+  const auto odd =
+      contraction::product_of(samples::conv_sample({.x = {2, 16, 14, 22}, .w = {24, 16, 3, 3}, .pool = {2, 3}}).kernel);
+  REQUIRE(odd);
+  CHECK(contraction::check(odd->problem, contraction::with_strips(odd->problem, plan)).error().message ==
+        "a tile's columns are folded from one exchange");
   genome["split"] = 2;
   CHECK(illegal(sample.kernel, h200(), genome) != "");
 }
@@ -298,15 +322,26 @@ TEST_CASE("a convolution and the pool behind it can be one kernel, and stay two 
   CHECK_FALSE(joins(2, 2, 1));
 }
 
-TEST_CASE("windows over a strided transposed convolution, whose places are phases, are no such kernel") {
-  GraphBuilder g;
-  const int x = g.input({2, 8, 6, 6}), w = g.input({8, 12, 4, 4});
-  const int y = g.node("conv_transpose2d.input",
-                       {V("input", x), V("weight", w), L("stride", {2, 2}), L("padding", {1, 1})}, {2, 12, 12, 12});
-  const int out = samples::with_pool(g, y, {2, 12, 12, 12}, {2, 2}, false, DType::f32);
-  const auto kernel =
-      lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), std::vector<int>{out}, with_products());
-  CHECK_FALSE(kernel);
+TEST_CASE("windows over a strided transposed convolution are folds of phases, where as many strides fit them") {
+  const auto pooled = [](std::int64_t window) {
+    GraphBuilder g;
+    const int x = g.input({2, 8, 6, 6}), w = g.input({8, 12, 4, 4});
+    const int y = g.node("conv_transpose2d.input",
+                         {V("input", x), V("weight", w), L("stride", {2, 2}), L("padding", {1, 1})}, {2, 12, 12, 12});
+    const int out = samples::with_pool(g, y, {2, 12, 12, 12}, {window, window}, false, DType::f32);
+    return lower(g.graph, std::vector<bool>(g.graph.nodes.size(), true), std::vector<int>{out}, with_products());
+  };
+  const auto kernel = pooled(2);
+  REQUIRE(kernel);
+  const auto product = contraction::product_of(*kernel);
+  REQUIRE(product);
+  CHECK(product->pool->whole);
+  CHECK(product->problem.folding->window == 4);
+  // Elements around a window, which either of its results needs a part of.
+  CHECK(product->sliding->slides.back().taps == 3);
+  CHECK_FALSE(pooled(3));
+  // Windows of 6 reach further than twice as far as a place.
+  CHECK_FALSE(pooled(6));
 }
 
 }  // namespace planish::codegen

@@ -145,6 +145,13 @@ TEST_CASE("a module that fails under the tool, one that takes too long, and a to
   const MemoryCheck slow = asked("sleep 30", 0.5);
   CHECK(slow.result == Said::not_run);
   CHECK(slow.reason == "it did not end within 0.5 s, nor within 0.5 s when it was asked again");
+  const MemoryCheck flooded = asked(
+      "echo \"$prefix Uninitialized __global__ memory read of size 4 bytes\"; echo \"$prefix     at mine+0x10\"; sleep "
+      "30",
+      0.5);
+  CHECK(flooded.result == Said::found);
+  CHECK(flooded.findings.at(0).kernel == "mine");
+  CHECK(flooded.reason.find("end of its report") != std::string::npos);
   Toolbox tools = Toolbox::resolve(std::filesystem::path(PLANISH_BUILD_DIR) / "bin");
   tools.compute_sanitizer = "/no/such/tool";
   CHECK(check_memory(tools, {.tool = "memcheck", .task = "t.py", .path = {}}, 60).result == Said::not_run);

@@ -19,14 +19,14 @@ int factor_of_taps(const Contraction& c, const Sliding& sliding) {
   return sliding.operand == Operand::a ? c.second : c.first;
 }
 
-/// Multiplications that tensor cores do, rows and depth filled up.
-double work_of(const Contraction& c, const Sliding& sliding) {
+/// Multiplications that tensor cores do, rows and depth filled up, and what else takes as long.
+double work_of(const Contraction& c, const Sliding& sliding, double each_place) {
   const bool taps_are_rows = sliding.operand == Operand::b;
   const std::int64_t channels = taps_are_rows ? c.rows : c.columns;
   // 16 columns take as long as 32: the rows' operand is read from shared memory all the same.
   const std::int64_t filled = taps_are_rows ? (channels + 63) / 64 * 64 : std::max<std::int64_t>(channels, 32);
-  return static_cast<double>(filled) * static_cast<double>(sliding.positions()) *
-         static_cast<double>(sliding.taps * sliding.chunks * 8) * static_cast<double>(c.batches);
+  const double of_place = static_cast<double>(filled) * static_cast<double>(sliding.taps * sliding.chunks * 8);
+  return (of_place + each_place) * static_cast<double>(sliding.positions()) * static_cast<double>(c.batches);
 }
 
 /// True where `factor` is nothing but a load, whose element is 0 where it is not read.
@@ -40,7 +40,7 @@ bool is_plain(const Kernel& kernel, int factor) {
 
 Blocked in_blocks(const Kernel& kernel, const Contraction& c, const std::vector<ir::Bound>& taps_before,
                   const Sliding& sliding, const Slide& slide, std::int64_t by) {
-  Blocked out{kernel, taps_before};
+  Blocked out{kernel, taps_before, slide.row + 1};
   const auto renumbered = split(out.kernel, slide.row, by, 0);
   const int block = slide.row, inside = slide.row + 1, v = slide.tap + 1;
   const auto term = [](int variable, std::int64_t coefficient) {
@@ -85,21 +85,22 @@ bool apart(const Kernel& kernel, const Contraction& c, const Sliding& sliding, i
 
 }  // namespace
 
-std::optional<Blocked> blocked(const Kernel& kernel, const Contraction& c, const std::vector<ir::Bound>& taps) {
+std::optional<Blocked> blocked(const Kernel& kernel, const Contraction& c, const std::vector<ir::Bound>& taps,
+                               const std::function<Result<Contraction>(const Kernel&)>& orient, double each_place) {
   const auto whole = sliding_of(kernel, c);
   if (!whole || !is_plain(kernel, factor_of_taps(c, *whole))) return std::nullopt;
   std::optional<Blocked> best;
-  double least = worth * work_of(c, *whole);
+  double least = worth * work_of(c, *whole, each_place);
   const auto try_along = [&](const Slide& slide) {
     if (slide.tap < 0 || slide.taps < 2 || slide.dilation != 1) return;
     for (const std::int64_t by : {2, 4, 8}) {
       if (slide.rows < 2 * by) return;
       Blocked tried = in_blocks(kernel, c, taps, *whole, slide, by);
-      const auto parts = oriented(tried.kernel);
+      const auto parts = orient(tried.kernel);
       if (!parts || parts->batches != c.batches) continue;
       const auto sliding = sliding_of(tried.kernel, *parts);
       if (!sliding || !apart(tried.kernel, *parts, *sliding, slide.row)) continue;
-      const double work = work_of(*parts, *sliding);
+      const double work = work_of(*parts, *sliding, each_place);
       if (work >= least) continue;
       least = work;
       best = std::move(tried);

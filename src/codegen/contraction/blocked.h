@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -21,11 +22,13 @@ struct Blocked {
   /// Where one of these does not hold there is nothing to multiply, though `kernel` multiplies with 0: those that there
   /// were, over the new variables, and that of blocks.
   std::vector<ir::Bound> taps;
+  int inside = -1;  ///< the new variable, r; those from there on have moved up by one
 };
 
 /// The way to cut `kernel` into blocks with the least work for tensor cores; nothing where none spares a quarter of it.
-/// `taps`: such bounds of `kernel`.
-std::optional<Blocked> blocked(const Kernel& kernel, const Contraction& contraction,
-                               const std::vector<ir::Bound>& taps);
+/// `taps`: such bounds of `kernel`. `orient`: which factor of a kernel with blocks is the first; `each_place`: what
+/// every row of the factor that slides costs besides, in multiplications.
+std::optional<Blocked> blocked(const Kernel& kernel, const Contraction& contraction, const std::vector<ir::Bound>& taps,
+                               const std::function<Result<Contraction>(const Kernel&)>& orient, double each_place = 0);
 
 }  // namespace planish::codegen::contraction

@@ -175,9 +175,10 @@ class Guesses {
   void add(Ranked& found, Genome genome, const Tile& tile, std::int64_t passes) const {
     const Product& product = value_of(genome, "swap_operands", 0) != 0 ? *product_.swapped : product_;
     const bool sheds = rounds_ || product_.problem.folding || genome.contains("stationary");
+    const bool exchanges = !product_.problem.folding || !product_.problem.folding->in_registers;
     const auto crowded = [&] {
       return !contraction_illegal(product_, device_, genome).empty() ||
-             (genome["stages"] > 4 && plan_of(product, genome, device_).exchange < tile.n);
+             (exchanges && genome["stages"] > 4 && plan_of(product, genome, device_).exchange < tile.n);
     };
     while (sheds && genome["stages"] > 2 && crowded()) --genome["stages"];
     if (!contraction_illegal(product_, device_, genome).empty()) return;

@@ -336,8 +336,8 @@ class ContractionLaunches {
   contraction::Epilogue epilogue() const {
     if (product_.spread) return contraction::print_spread_epilogue(product_, plan_, form_);
     if (!product_.pool) return contraction::print_epilogue(kernel_, product_.c, sliding_, form_);
-    return product_.pool->whole ? contraction::print_folded_epilogue(product_, plan_, form_.fast)
-                                : contraction::print_pooled_epilogue(product_, plan_, form_.fast);
+    return problem_.folding->in_registers ? contraction::print_folded_epilogue(product_, plan_, form_.fast)
+                                          : contraction::print_pooled_epilogue(product_, plan_, form_.fast);
   }
 
   std::string places() const {

@@ -57,6 +57,12 @@ TC_FN float tc_scale(float v, int e) {
   const TcFactors f = tc_factors(e);
   return v * f.one * f.other;
 }
+// 0, which the compiler does not know: what is loaded from there is not held from one tile to the next.
+TC_FN int tc_zero() {
+  int zero;
+  asm volatile("mov.b32 %0, 0;" : "=r"(zero));
+  return zero;
+}
 // A warp's results in shared memory.
 template <int pitch> struct TcExchange {
   const float* at;

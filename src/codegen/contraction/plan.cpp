@@ -277,7 +277,7 @@ int exchange_floats(const TilePlan& plan) {
 }
 
 TilePlan with_exchange(const Problem& problem, TilePlan plan, std::int64_t shared_limit) {
-  plan.exchange = 256;
+  plan.exchange = problem.folding && problem.folding->in_registers ? 32 : 256;
   while (plan.exchange > 32 && (plan.exchange >= 2 * plan.bn || !has_room(problem, plan, shared_limit)))
     plan.exchange /= 2;
   return plan;
@@ -464,7 +464,8 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
     if (run_step(problem, plan) < 1) return bad("a run is shorter than a window");
     if (!problem.has_runs() && plan.bn < problem.n && plan.bn % problem.folding->window != 0)
       return bad("bn is a multiple of the window");
-    if (plan.exchange < plan.bn) return bad("a tile's columns are folded from one exchange");
+    if (!problem.folding->in_registers && plan.exchange < plan.bn)
+      return bad("a tile's columns are folded from one exchange");
   }
   const int sums = accumulator_registers(plan) * (accumulators(plan) + (adds_up(problem, plan) ? 1 : 0));
   const int room =

@@ -45,6 +45,7 @@ struct Columns {
 struct Folding {
   std::vector<std::int64_t> runs{0};  ///< where they begin, in positions from the first
   std::int64_t window = 1;            ///< neighbouring columns of a run that are folded
+  bool in_registers = false;          ///< folded as the tensor core leaves them, not from an exchange
   std::int64_t length = 0;            ///< positions of a line that windows cover
   struct Dim {
     std::int64_t count = 1, step = 0;  ///< so many lines, so many positions apart

@@ -86,6 +86,7 @@ Result<Unpooled> unpooled(const Kernel& kernel) {
   }
   if (!out.pool.whole && out.pool.reductions.size() != 1) return no("several folds of one window");
   std::ranges::sort(out.pool.windows, {}, &PoolWindow::variable);
+  if (out.pool.whole) return out;
   for (const int id : factors) {
     const Node& node = out.kernel.nodes[static_cast<std::size_t>(id)];
     const bool affine = node.index.is_affine() &&
@@ -98,6 +99,10 @@ Result<Unpooled> unpooled(const Kernel& kernel) {
 Result<Folding> folding_of(const Pool& pool, const Sliding* sliding, const std::vector<int>& columns) {
   const auto no = [](const char* why) { return fail("unsupported", why); };
   Folding out;
+  const auto folds_in_registers = [&] {
+    out.in_registers = pool.whole || out.window % 8 == 0 || 8 % out.window == 0;
+    return out;
+  };
   if (pool.whole) {
     for (std::size_t i = 0; i < pool.windows.size(); ++i) {
       const PoolWindow& window = pool.windows[pool.windows.size() - 1 - i];
@@ -105,13 +110,13 @@ Result<Folding> folding_of(const Pool& pool, const Sliding* sliding, const std::
         return no("folds of rows that are not the last of their factor");
       out.window *= window.size;
     }
-    return out;
+    return folds_in_registers();
   }
   if (sliding == nullptr) {
     if (pool.windows.size() != 1 || pool.windows[0].variable != columns.back())
       return no("windows over rows that are packed one by one");
     out.window = pool.windows[0].size;
-    return out;
+    return folds_in_registers();
   }
   const auto& slides = sliding->slides;
   const bool slid = std::ranges::all_of(pool.windows, [&](const PoolWindow& window) {
@@ -134,7 +139,7 @@ Result<Folding> folding_of(const Pool& pool, const Sliding* sliding, const std::
   }
   out.lines.insert(out.lines.begin(), {sliding->images, sliding->plane});
   if (out.runs.size() > most_runs) return no("windows of more rows than a tile has room for");
-  return out;
+  return folds_in_registers();
 }
 
 }  // namespace planish::codegen::contraction

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codegen/contraction/place_writer.h"
+#include "codegen/contraction/window_places.h"
 #include "codegen/variables.h"
 
 namespace planish::codegen::contraction {
@@ -25,7 +26,8 @@ class PoolPrinter {
         windows_((product.sliding ? run_step(product.problem, plan) : plan.bn) / folding_.window),
         rows_at_once_(
             windows_ > 16 ? 1 : std::bit_floor(static_cast<std::uint64_t>(std::min<std::int64_t>(32 / windows_, 8)))),
-        writer_(kernel_) {
+        writer_(kernel_),
+        places_(product, plan) {
     writer_.fast = fast;
     for (const Output& output : kernel_.outputs) after_.push_back(output.node);
     roots_ = after_;
@@ -55,7 +57,7 @@ class PoolPrinter {
     if (reads_at_once()) writer_.out += neighbours_text();
     open_store(writer_, epilogue);
     writer_.decode("batch", product_.c.batch);
-    if (product_.sliding) line_of_tile();
+    places_.of_tile(writer_);
     writer_.line(row_.size() + within_.size() + behind_.size() <= 12 ? "#pragma unroll 2" : "#pragma unroll 1");
     writer_.open(fmt::format("for (int first = 0; first < rows; first += {}) {{", rows_at_once_));
     if (rows_at_once_ == 1) {
@@ -79,43 +81,7 @@ class PoolPrinter {
   }
 
  private:
-  /// Coordinates that all columns of the tile have in common, and `along`, the first one's place in its line.
-  void line_of_tile() {
-    const std::int64_t width = plan_.bn, tiles = line_tiles(product_.problem, plan_);
-    writer_.line(fmt::format("const int line = x / {};", tiles * width));
-    writer_.line(
-        fmt::format("const int along = x % {} / {} * {};", tiles * width, width, run_step(product_.problem, plan_)));
-    const auto& slides = product_.sliding->slides;
-    std::int64_t later = folding_.line_count() / folding_.lines.front().count;
-    writer_.decode(fmt::format("line / {}", later), product_.sliding->apart);
-    for (std::size_t i = 0; i + 1 < slides.size(); ++i) {
-      const std::int64_t count = folding_.lines[i + 1].count;
-      later /= count;
-      writer_.line(fmt::format("const {} first{} = line / {} % {} * {};", writer_.coordinate(), slides[i].row, later,
-                               count, product_.pool->size_along(slides[i].row)));
-    }
-  }
-
-  /// Coordinates of one element of a window: of its run `w` and column `u`.
-  void coordinates(std::string_view w, std::string_view u) {
-    if (!product_.sliding) {
-      writer_.decode(fmt::format("at + {}", u), product_.c.n);
-      return;
-    }
-    const auto& slides = product_.sliding->slides;
-    std::size_t later = folding_.runs.size();
-    for (std::size_t i = 0; i + 1 < slides.size(); ++i) {
-      const int row = slides[i].row;
-      const std::int64_t size = product_.pool->size_along(row);
-      later /= static_cast<std::size_t>(size);
-      const std::string inside = size == 1 ? std::string() : fmt::format(" + {} / {} % {}", w, later, size);
-      writer_.line(fmt::format("const {0} d{1} = first{1}{2};", writer_.coordinate(), row, inside));
-    }
-    writer_.line(fmt::format("const {} d{} = at + {};", writer_.coordinate(), slides.back().row, u));
-  }
-
   void window() {
-    const bool slides = product_.sliding.has_value();
     if (rows_at_once_ == 1) {
       writer_.line(fmt::format("const bool inside = {0} % 32 == 0 || i + lane < {0};", windows_));
       writer_.line("const int p = inside ? i + lane : 0;");
@@ -124,8 +90,8 @@ class PoolPrinter {
                                product_.c.rows));
       writer_.line(fmt::format("const int p = lane % {};", windows_));
     }
-    writer_.line(fmt::format("const int at = {} + p * {};", slides ? "along" : "x", folding_.window));
-    writer_.line(fmt::format("const bool ok = inside && at < {};", slides ? folding_.length : product_.c.columns));
+    const std::string there = places_.of_window(writer_, "p");
+    writer_.line(fmt::format("const bool ok = inside && {};", there));
     // Behind the last window there is nothing that could be read.
     if (reads_in_windows()) writer_.line("if (!ok) continue;");
     writer_.line(fmt::format("{} pooled = {};", printing::computing_type(fold_.accumulate),
@@ -139,7 +105,7 @@ class PoolPrinter {
     }
     writer_.line("#pragma unroll");
     writer_.open(fmt::format("for (int u = 0; u < {}; ++u) {{", folding_.window));
-    coordinates("w", "u");
+    places_.of_element(writer_, "w", "u");
     writer_.line(fmt::format("const float folded = {};",
                              reads_at_once() ? "row_of_window[u]" : fmt::format("sums(r, {} + u)", first)));
     writer_.these(within_);
@@ -148,7 +114,6 @@ class PoolPrinter {
     writer_.close();
     writer_.close();
     writer_.line("if (!ok) continue;");
-    coordinates("0", "0");
     writer_.these(behind_);
     writer_.stores();
   }
@@ -172,6 +137,7 @@ class PoolPrinter {
   const std::int64_t windows_;       ///< of a run
   const std::int64_t rows_at_once_;  ///< whose windows a warp's lanes share, where one row has few
   PlaceWriter writer_;
+  const WindowPlaces places_;
   std::vector<int> after_, roots_;
   std::vector<int> row_;     ///< nodes that a row's columns have in common
   std::vector<int> within_;  ///< nodes of each element

@@ -144,28 +144,59 @@ void set_problem(Product& out) {
   join_taps(*out.problem.columns, sliding.offsets(), sliding.slides.back().taps);
 }
 
+/// What a thread does for each place whose channels it folds, whatever their number, in the time of so many
+/// multiplications on tensor cores.
+constexpr double each_fold = 3000;
+
+/// The kernel in blocks of places where few channels are folded; nothing where they are enough.
+std::optional<Blocked> blocked_folds(const Product& product) {
+  const auto orient = [&](const Kernel& of) -> Result<Contraction> {
+    PLANISH_TRY(Contraction c, contraction_of(of));
+    // Blocks leave the order of variables as it is: the channels are the last ones of the results.
+    const int last = product.pool->windows.back().variable + 1;
+    if (std::ranges::find(c.m, last) != c.m.end()) turn_over(c);
+    return c;
+  };
+  return blocked(product.kernel, product.c, product.taps, orient, each_fold);
+}
+
 /// Of a kernel with folds of its results: what these fold lies among the second factor's rows.
 Result<Product> pooled_product(const Kernel& kernel) {
   const auto no = [](const char* why) { return fail("unsupported", why); };
   Product out;
-  Phased split = phased(kernel);
+  Phased split = phased(windows_apart(kernel));
   PLANISH_TRY(Unpooled whole, unpooled(split.kernel));
   out.kernel = std::move(whole.kernel);
   out.pool = std::move(whole.pool);
   out.taps = std::move(split.taps);
   if (split.phases && !out.pool->whole) return no("windows over phases");
-  PLANISH_TRY(out.c, contraction_of(out.kernel));
+  // The factor whose rows are folded is the second.
   const auto windowed = [&](int v) {
     return std::ranges::find(out.pool->windows, v, &PoolWindow::variable) != out.pool->windows.end();
   };
-  if (std::ranges::any_of(out.c.m, windowed)) turn_over(out.c);
+  const auto orient = [&](const Kernel& of) -> Result<Contraction> {
+    PLANISH_TRY(Contraction c, contraction_of(of));
+    if (std::ranges::any_of(c.m, windowed)) turn_over(c);
+    return c;
+  };
+  PLANISH_TRY(out.c, orient(out.kernel));
   if (std::ranges::any_of(out.c.m, windowed) || std::ranges::any_of(out.c.batch, windowed))
     return no("windows that both factors move with");
+  if (out.pool->whole && !narrow_type(out.kernel, out.c)) {
+    if (auto parts = blocked_folds(out)) {
+      out.kernel = std::move(parts->kernel);
+      out.taps = std::move(parts->taps);
+      for (PoolWindow& window : out.pool->windows) window.variable += window.variable >= parts->inside ? 1 : 0;
+      PLANISH_TRY(out.c, orient(out.kernel));
+    }
+  }
   if (out.pool->whole) {
     // A row's columns that are folded together lie beside each other.
     std::ranges::stable_partition(out.c.n, [&](int v) { return !windowed(v); });
   }
   set_problem(out);
+  // What packing notes of the factor that is packed first nothing clears.
+  if (!out.sliding && wasted(out) == Operand::a) return no("zeros for elements that are packed one by one");
   const bool of_slides = out.sliding && out.sliding->operand == Operand::b;
   if (out.pool->whole ? of_slides : out.sliding && !of_slides)
     return no("windows over rows of the factor that does not slide");
@@ -186,7 +217,7 @@ Result<Product> parted_product(const Kernel& kernel) {
   PLANISH_TRY(out.c, oriented(out.kernel));
   // What packing notes of elements that are not finite is noted of fp32 alone.
   if (narrow_type(out.kernel, out.c)) return out;
-  if (auto parts = blocked(out.kernel, out.c, out.taps)) {
+  if (auto parts = blocked(out.kernel, out.c, out.taps, oriented)) {
     out.kernel = std::move(parts->kernel);
     out.taps = std::move(parts->taps);
     PLANISH_TRY(out.c, oriented(out.kernel));
