@@ -362,8 +362,8 @@ Result<CommandResult> run_command(SpawnOptions options, double timeout_seconds, 
     if (error.kind == "timeout") {
       error.message = fmt::format("{} did not end within {:.0f} s", options.command.front(), timeout_seconds);
       if (std::string tail = child.output_tail(); !tail.empty()) {
-        const bool cut = !options.whole_output && tail.size() > 2000;
-        error.causes.push_back(cut ? tail.substr(tail.size() - 2000) : tail);
+        const std::size_t most = options.whole_output ? std::size_t{1} << 20 : 2000;
+        error.causes.push_back(tail.size() > most ? tail.substr(tail.size() - most) : tail);
       }
     }
     return std::unexpected(std::move(error));

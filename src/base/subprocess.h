@@ -80,8 +80,8 @@ struct CommandResult {
   ExitStatus status;
   std::string output;
 };
-/// Runs a command to its end. `timeout` kills its group, and a cause carries the end of its output, or all of it where
-/// that is asked for.
+/// Runs a command to its end. `timeout` kills its group, and a cause carries the end of its output, or most of it, a
+/// MiB, where all is asked for.
 Result<CommandResult> run_command(SpawnOptions options, double timeout_seconds, const CancelToken* cancel = nullptr);
 
 }  // namespace planish

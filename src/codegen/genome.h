@@ -75,7 +75,10 @@ struct Emitted {
   std::map<int, Input> tensors;             ///< those of them that PyTorch's operators read or give, with their layout
   bool packs = false;                       ///< it brings inputs into another form in scratch, whenever that is before
                                             ///< the launches after it
-  bool cooperative = false;                 ///< its blocks wait for each other, so all must run at the same time
+  /// What it writes, scratch alone, follows from inputs and from what launches before it that are marked so write: with
+  /// the same inputs another kernel's need not be launched again.
+  bool derives = false;
+  bool cooperative = false;  ///< its blocks wait for each other, so all must run at the same time
   /// One of PyTorch's operators in place of a kernel: there is no source then. A tensor's id in it is a place in
   /// `args`.
   std::optional<ir::GraphNode> library;

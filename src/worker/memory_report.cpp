@@ -110,6 +110,7 @@ MemoryCheck read_memory_report(std::string_view tool, std::string_view output, s
   // What stands between the findings (that output was cut short, say) names no kernel.
   std::erase_if(found, [](const MemoryFinding& one) { return one.kernel.empty(); });
   // What was described before the report broke off was found all the same.
+  check.whole = errors >= 0;
   if (errors < 0) {
     check.reason = said.empty() ? "compute-sanitizer did not get to the end of its report" : said;
     if (found.empty()) return check;
@@ -146,7 +147,9 @@ MemoryCheck beside_reference(MemoryCheck check, const MemoryCheck& reference) {
   if (check.findings.size() < before)
     check.reason = fmt::format("{} findings are in kernels of which it says the like for the task's own Model",
                                before - check.findings.size());
-  if (check.findings.empty()) check.result = MemoryCheck::Result::clean;
+  if (!check.findings.empty()) return check;
+  check.result = check.whole ? MemoryCheck::Result::clean : MemoryCheck::Result::not_run;
+  if (!check.whole) check.reason = "compute-sanitizer did not get to the end of its report; " + check.reason;
   return check;
 }
 

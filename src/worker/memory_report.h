@@ -21,6 +21,7 @@ struct MemoryCheck {
   std::vector<MemoryFinding> findings;
   std::string reason;  ///< why it was not run; or what is to be known of how it was
   double seconds = 0;
+  bool whole = true;  ///< the tool got to the end of its report
 };
 std::string_view name(MemoryCheck::Result result);
 std::optional<MemoryCheck::Result> memory_result_from_name(std::string_view text);

@@ -341,6 +341,14 @@ inline std::vector<ContractionSample> phased_pools() {
            {.x = {2, 8, 6, 9}, .w = {8, 10, 5, 5}, .stride = {2}, .padding = {2}, .pool = {2, 2}},
            {.x = {3, 8, 31}, .w = {8, 16, 6}, .stride = {3}, .pool = {3}},
            {.x = {2, 8, 9, 5}, .w = {8, 12, 1, 4}, .stride = {1, 2}, .padding = {0, 1}, .pool = {1, 2}},
+           // As many taps as places of a window: channels and phases are apart as windows and their places are.
+           {.x = {2, 8, 6, 7}, .w = {8, 5, 2, 4}, .stride = {2}, .padding = {0, 1}, .pool = {2, 2}},
+           {.x = {2, 8, 6, 7}, .w = {8, 5, 2, 3}, .stride = {2}, .padding = {0, 1}, .more = {0, 1}, .pool = {2, 2}},
+           {.x = {2, 8, 6, 8}, .w = {8, 5, 4, 4}, .stride = {2}, .padding = {1}, .pool = {2, 2}},
+           {.x = {2, 4, 4, 6, 7}, .w = {4, 5, 2, 4, 4}, .stride = {2}, .padding = {0, 1, 1}, .pool = {2, 2, 2}},
+           {.x = {2, 8, 6, 7}, .w = {8, 5, 2, 2}, .stride = {2}, .chain = true, .pool = {2, 2}},
+           {.x = {2, 8, 6, 7}, .w = {8, 12, 3, 3}, .stride = {3}, .chain = true, .pool = {3, 3}},
+           {.x = {2, 8, 13}, .w = {8, 5, 2}, .stride = {2}, .chain = true, .pool = {2}},
        })
     all.push_back(transposed_sample(how));
   return all;

@@ -266,3 +266,63 @@ TEST_CASE("products take in what follows them element by element before anything
            way.by[0].nodes.size() == 1;
   }));
 }
+
+TEST_CASE("images that two kernels multiply are packed once, whatever their tiles are") {
+  GraphBuilder g;
+  const int x = g.input({2, 16, 12, 12});
+  std::vector<int> results;
+  for (const std::int64_t channels : {64, 128}) {
+    const int w = g.input({channels, 16, 3, 3});
+    results.push_back(
+        g.node("conv2d.default", {V("input", x), V("weight", w), L("padding", {1, 1})}, {2, channels, 12, 12}));
+  }
+  for (const int y : results) g.output(y);
+  const auto cut = partition(g.graph, with_products());
+  REQUIRE(cut);
+  REQUIRE(cut->regions.size() == 2);
+  const auto composed = [&](std::int64_t passes, std::int64_t width) {
+    std::vector<Choice> choices;
+    for (const Region& region : cut->regions) {
+      Genome genome = seeds(region.kernel, h200()).front();
+      genome["direct"] = 0;
+      genome["passes"] = choices.empty() ? 3 : passes;
+      genome["tile_n"] = choices.empty() ? 32 : width;
+      genome["tile_m"] = 64, genome["pingpong"] = 0, genome["min_blocks"] = 1;
+      REQUIRE(illegal(region.kernel, h200(), genome) == "");
+      auto emitted = emit(region.kernel, h200(), genome);
+      REQUIRE(emitted);
+      choices.emplace_back(std::move(*emitted));
+    }
+    auto program = compose(g.graph, *cut, choices, h200(), Packings::together);
+    REQUIRE_MESSAGE(program.has_value(), program.error().message);
+    return std::move(*program);
+  };
+  const auto packing = [](const program::Program& program) {
+    std::vector<const program::Launch*> out;
+    for (const program::Launch* launch : launches_of(program)) {
+      const std::string& source = program.kernels[static_cast<std::size_t>(launch->kernel)].source;
+      if (source.find("tc_note(notes") != std::string::npos || source.find("tc_safe(most)") != std::string::npos)
+        out.push_back(launch);
+    }
+    return out;
+  };
+  const auto main_loops = [](const program::Program& program) {
+    std::vector<const program::Launch*> out;
+    for (const program::Launch* launch : launches_of(program)) {
+      if (program.kernels[static_cast<std::size_t>(launch->kernel)].source.find("tc_product(") != std::string::npos)
+        out.push_back(launch);
+    }
+    return out;
+  };
+  const program::Program shared = composed(3, 64);
+  REQUIRE(packing(shared).size() == 2);  // elements, and images that have to be scaled
+  const auto loops = main_loops(shared);
+  REQUIRE(loops.size() == 2);
+  const auto planes = buffers_of(*packing(shared).front());
+  for (const program::Launch* loop : loops) {
+    const auto read = buffers_of(*loop);
+    for (const int part : {planes[1], planes[2]}) CHECK(std::ranges::find(read, part) != read.end());
+  }
+  // One part is other planes than two.
+  CHECK(packing(composed(1, 64)).size() == 4);
+}

@@ -34,7 +34,20 @@ const std::vector<std::string> plans{
     "stationary=1 scheme=split bm=128 consumers=2 bn=48 bk=32 promote_k=64 stages=3 exchange=32",
     "stationary=1 scheme=single bm=64 consumers=3 turns=1 bn=128 bk=64 stages=4",
     "stationary=1 scheme=plain element=bf16 bm=192 consumers=3 bn=96 bk=64 stages=2",
+    "stationary=2 scheme=single bm=64 consumers=1 bn=64 bk=64 stages=4",
+    "stationary=2 scheme=split bm=128 consumers=2 bn=48 bk=32 promote_k=64 stages=3 exchange=32",
+    "stationary=2 scheme=single bm=64 consumers=3 turns=1 bn=128 bk=64 stages=4",
 };
+
+/// As the plans above are printed: which operand is stationary, and a product of it.
+Operand kept(const TilePlan& plan) {
+  return *stationary_operand(plan);
+}
+
+Problem problem_of(const TilePlan& plan) {
+  const std::int64_t k = 3 * plan.bk - 5;
+  return plan.stationary == 1 ? Problem{plan.bm * 3 + 9, plan.bn - 5, k} : Problem{plan.bm * 3 + 9, plan.bn * 4 - 5, k};
+}
 
 std::size_t count(const std::string& text, const std::string& what) {
   std::size_t found = 0;
@@ -48,11 +61,11 @@ TEST_CASE("stages and slices of a stationary factor lie beside each other, and h
   for (const auto& text : plans) {
     CAPTURE(text);
     const TilePlan plan = plan_of(text);
-    const Problem problem{plan.bm * 3 + 9, plan.bn - 5, 3 * plan.bk - 5};
+    const Problem problem = problem_of(plan);
     REQUIRE(refusal(problem, text) == "");
     const Extents e = extents_of(problem, plan);
     const std::int64_t depth = e.depth / plan.bk, slices = std::int64_t{plan.stages} * stage_step(problem, plan);
-    const int before = part_offset(problem, plan, Operand::b, 0);
+    const int before = part_offset(problem, plan, kept(plan), 0);
     CHECK(stationary_bytes(problem, plan) == depth * slice_bytes(problem, plan));
     Image memory(static_cast<std::size_t>(slices + stationary_bytes(problem, plan)) / 2, 0xffffffff);
     CHECK(memory.size() * 2 < static_cast<std::size_t>(exchange_offset(problem, plan)));
@@ -71,14 +84,14 @@ TEST_CASE("stages and slices of a stationary factor lie beside each other, and h
             operands[is_a ? 0 : 1][static_cast<std::size_t>(copy.part)].at(static_cast<std::size_t>(source / 2 + i));
       }
     };
-    const std::int64_t row = plan.bm;
+    // Of the tile, and where its operands begin.
+    const std::int64_t row = plan.bm, column = plan.stationary == 1 ? 0 : plan.bn;
     for (const Copy& copy : copies_of(problem, plan)) {
-      if (copy.operand == Operand::a) {
-        for (std::int64_t k = 0; k < std::min<std::int64_t>(depth, plan.stages); ++k)
-          copy_to(k * stage_step(problem, plan), copy, (k * e.rows_a + row) * plan.bk * 2);
-      } else {
-        for (std::int64_t k = 0; k < depth; ++k)
-          copy_to(slices + k * slice_bytes(problem, plan) - before, copy, k * e.rows_b * plan.bk * 2);
+      const bool is_a = copy.operand == Operand::a;
+      const bool stays = copy.operand == kept(plan);
+      for (std::int64_t k = 0; k < (stays ? depth : std::min<std::int64_t>(depth, plan.stages)); ++k) {
+        const std::int64_t from = (k * (is_a ? e.rows_a : e.rows_b) + (is_a ? row : column)) * plan.bk * 2;
+        copy_to(stays ? slices + k * slice_bytes(problem, plan) - before : k * stage_step(problem, plan), copy, from);
       }
     }
     std::int64_t wrong = 0, looked = 0;
@@ -99,9 +112,11 @@ TEST_CASE("stages and slices of a stationary factor lie beside each other, and h
             }
           }
         };
+        const std::int64_t slice = slices + k * slice_bytes(problem, plan) - before;
+        const std::int64_t stage = k * stage_step(problem, plan);
         for (int w = 0; w < plan.bm / 64; ++w)
-          look(Operand::a, step.a_part, 64 * w, 64, row, problem.m, k * stage_step(problem, plan));
-        look(Operand::b, step.b_part, 0, plan.bn, 0, problem.n, slices + k * slice_bytes(problem, plan) - before);
+          look(Operand::a, step.a_part, 64 * w, 64, row, problem.m, kept(plan) == Operand::a ? slice : stage);
+        look(Operand::b, step.b_part, 0, plan.bn, column, problem.n, kept(plan) == Operand::b ? slice : stage);
       }
     }
     CHECK(wrong == 0);
@@ -113,7 +128,7 @@ TEST_CASE("slices are asked for once a block, by as many copies as their barrier
   for (const auto& text : plans) {
     CAPTURE(text);
     const TilePlan plan = plan_of(text);
-    const Problem problem{5000, plan.bn, 200};
+    const Problem problem = plan.stationary == 1 ? Problem{5000, plan.bn, 200} : Problem{3 * plan.bm, 5000, 200};
     const auto loop = print_main_loop(problem, plan, plain_store(problem), 132);
     REQUIRE(loop);
     const std::string& source = loop->source;
@@ -124,9 +139,11 @@ TEST_CASE("slices are asked for once a block, by as many copies as their barrier
     CHECK(count(once, "tc_expect(there, " + std::to_string(stationary_bytes(problem, plan)) + ")") == 1);
     CHECK(count(source, "tc_poll(there, 0)") == 1);
     std::int64_t copied = 0;
-    for (const Copy& copy : copies_of(problem, plan)) copied += copy.operand == Operand::a ? copy.bytes : 0;
+    for (const Copy& copy : copies_of(problem, plan)) copied += copy.operand == kept(plan) ? 0 : copy.bytes;
     CHECK(count(each, "tc_expect(full + stage * 8, " + std::to_string(copied) + ")") == 1);
     CHECK(loop->shared_bytes == shared_bytes(problem, plan));
+    // Each row of tiles has as many blocks.
+    if (plan.stationary == 2) CHECK(loop->blocks % rows_of_tiles(problem, plan) == 0);
   }
 }
 
@@ -140,6 +157,14 @@ TEST_CASE("what may not be stationary is refused by name") {
   CHECK(
       refusal({1000, 64, 512}, "stationary=1 scheme=plain bm=64 consumers=1 bn=64 bk=64 stages=4 carrier_a=along_k") ==
       "what is stationary is packed, and so is the other operand");
+  const std::string first = "stationary=2 scheme=single bm=64 consumers=1 bn=64 bk=64 stages=4";
+  CHECK(refusal({64, 1000, 512}, first) == "");
+  CHECK(refusal({64, 1000, 512, 2}, first) ==
+        "a first operand that is stationary does not slide, and is of one whole product");
+  CHECK(refusal({2000, 1000, 512}, first) ==
+        "blocks have one of a few rows of tiles where the first operand is stationary");
+  CHECK(refusal({64, 1000, 512}, "stationary=3 scheme=single bm=64 consumers=1 bn=64 bk=64 stages=4") ==
+        "stationary is 0, 1 or 2");
 }
 
 TEST_CASE("convolutions whose channels are folded have guesses of both kinds, and a wide one has none that keeps") {

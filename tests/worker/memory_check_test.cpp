@@ -114,7 +114,11 @@ TEST_CASE("what the tool says of PyTorch's own kernels is not held against a sol
   CHECK(left.reason.find("1 findings") == 0);
   check.findings.pop_back();
   CHECK(beside_reference(check, reference).result == Said::clean);
-  const MemoryCheck unknown{"initcheck", Said::not_run, {}, "no memory", 1};
+  MemoryCheck broken = report("initcheck", "== Uninitialized read\n==     at gemm+0x10\n");
+  REQUIRE(broken.result == Said::found);
+  CHECK(beside_reference(broken, reference).result == Said::not_run);
+  MemoryCheck unknown;
+  unknown.reason = "no memory";
   CHECK(beside_reference(check, unknown).result == Said::found);
   CHECK(beside_reference(check, unknown).reason.find("no memory") != std::string::npos);
 }

@@ -98,6 +98,7 @@ class Composer {
 
   /// A launch of `whole`, or an operator of PyTorch's that stands for one. `scratch`: what of it has a buffer.
   Status step(const Region& region, const Emitted& e, const Emitted& whole, std::map<int, int>& scratch) {
+    if (e.derives && is_there(region, e, whole, scratch)) return {};
     // What an earlier launch of these has used is zeroed where it stands.
     const std::map<int, int> used = e.zeroed.empty() ? std::map<int, int>() : scratch;
     std::vector<program::LaunchArg> args;
@@ -131,6 +132,42 @@ class Composer {
              const auto source = sources_.find(region.inputs[index]);
              return source != sources_.end() && source->second.first != Role::state;
            });
+  }
+
+  /// Whether an earlier launch has written what this one would, of the same inputs: then that is what is read of it. If
+  /// not, it is what later ones may read. Packed images, say, of an input that two kernels multiply.
+  bool is_there(const Region& region, const Emitted& e, const Emitted& whole, std::map<int, int>& scratch) {
+    Derived made{.launch = launch_of(e, {}), .inputs = {}, .bytes = {}, .scratch = {}};
+    std::vector<int> written;
+    for (const Emitted::Argument& arg : e.args) {
+      const auto index = static_cast<std::size_t>(arg.index);
+      if (arg.kind == Emitted::Argument::Kind::input && index < region.inputs.size()) {
+        const auto source = sources_.find(region.inputs[index]);
+        if (source != sources_.end() && source->second.first == Role::state) return false;
+        made.inputs.push_back(buffer(region.inputs[index]));
+      } else if (arg.kind == Emitted::Argument::Kind::scratch && index < whole.scratch_bytes.size()) {
+        made.bytes.push_back(whole.scratch_bytes[index]);
+        written.push_back(arg.index);
+      } else {
+        return false;
+      }
+    }
+    const auto same = std::ranges::find_if(derived_, [&](const Derived& one) {
+      const program::Launch &a = one.launch, &b = made.launch;
+      return one.inputs == made.inputs && one.bytes == made.bytes && a.kernel == b.kernel && a.grid == b.grid &&
+             a.block == b.block && a.cluster == b.cluster && a.shared == b.shared;
+    });
+    if (same != derived_.end()) {
+      for (std::size_t i = 0; i < written.size(); ++i) scratch[written[i]] = same->scratch[i];
+      return true;
+    }
+    for (const int index : written) {
+      const auto own = scratch_buffer(index, whole, scratch);
+      if (!own) return false;
+      made.scratch.push_back(*own);
+    }
+    derived_.push_back(std::move(made));
+    return false;
   }
 
   /// Before the first step.
@@ -263,6 +300,14 @@ class Composer {
   }
 
  private:
+  /// A launch that derives what it writes (Emitted::derives).
+  struct Derived {
+    program::Launch launch;  ///< without arguments
+    std::vector<int> inputs;
+    std::vector<std::int64_t> bytes;
+    std::vector<int> scratch;  ///< buffers, as many
+  };
+
   int add(Buffer b) {
     program_.buffers.push_back(std::move(b));
     return static_cast<int>(program_.buffers.size()) - 1;
@@ -282,6 +327,7 @@ class Composer {
   const Device& device_;
   std::vector<int> producers_;
   const bool joins_;
+  std::vector<Derived> derived_;
   std::vector<PackingStep> packings_;
   std::vector<std::pair<int, std::int64_t>> zeros_;  ///< buffers that hold zeros, with their bytes
   std::vector<std::size_t> places_;                  ///< of packings_: how many steps came before

@@ -44,7 +44,7 @@ class Stages {
         if (argument.kind == Argument::Kind::input) {
           PLANISH_CHECK(place(argument, inputs, region_.inputs));
           // What an earlier launch makes is not there before it.
-          if (argument.kind == Argument::Kind::scratch) launch.packs = false;
+          if (argument.kind == Argument::Kind::scratch) launch.packs = launch.derives = false;
         }
         if (argument.kind == Argument::Kind::output) PLANISH_CHECK(place(argument, outputs, region_.outputs));
       }

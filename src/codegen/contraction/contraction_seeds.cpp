@@ -3,6 +3,7 @@
 #include <array>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "codegen/contraction/cuda_contraction.h"
@@ -69,7 +70,7 @@ class Guesses {
         rounds_(find_gene(genes_, "passes") != nullptr),
         reads_(find_gene(genes_, "direct") != nullptr),
         approximates_(find_gene(genes_, "fast") != nullptr),
-        keeps_(find_gene(genes_, "stationary") != nullptr) {}
+        kept_(choices_of("stationary")) {}
 
   std::vector<Genome> all() {
     if (!fp32_) of_16_bits();
@@ -97,6 +98,11 @@ class Guesses {
 
  private:
   using Ranked = std::vector<std::pair<double, Genome>>;
+
+  std::vector<std::int64_t> choices_of(std::string_view name) const {
+    const Gene* found = find_gene(genes_, name);
+    return found == nullptr ? std::vector<std::int64_t>{} : found->choices;
+  }
 
   /// Phases of a stride leave as half-filled sectors, which the L2 cache takes at the rate of whole ones. Where results
   /// are many times what it holds, both ways around that took 8 to 22 % off the best, and one as often as the other: in
@@ -151,13 +157,20 @@ class Guesses {
     }
   }
 
-  /// Where a factor may stay in shared memory, some that keep it there and some that do not, in turn.
+  /// Where the second factor may stay in shared memory, some that keep it there and some that do not, in turn; of those
+  /// that keep the first one, which gains less, the best.
   void take(const Tiles& choices, std::int64_t passes, std::size_t most, std::int64_t direct = 0) {
     const Ranked found = ranked(choices, passes, direct);
     std::array<std::vector<Genome>, 2> kinds;
-    for (const auto& [cost, genome] : found)
-      kinds.at(static_cast<std::size_t>(value_of(genome, "stationary", 0))).push_back(genome);
-    const std::size_t all = std::min(found.size(), most);
+    std::optional<Genome> first_kept;
+    for (const auto& [cost, genome] : found) {
+      const std::int64_t kept = value_of(genome, "stationary", 0);
+      if (kept < 2)
+        kinds.at(static_cast<std::size_t>(kept)).push_back(genome);
+      else if (!first_kept)
+        first_kept = genome;
+    }
+    const std::size_t all = std::min(kinds[0].size() + kinds[1].size(), most);
     for (std::size_t i = 0, taken = 0; taken < all; ++i) {
       for (auto& kind : kinds) {
         if (i >= kind.size() || taken == all) continue;
@@ -165,6 +178,7 @@ class Guesses {
         ++taken;
       }
     }
+    if (first_kept) out_.push_back(std::move(*first_kept));
   }
 
   static void sort(Ranked& found) {
@@ -202,7 +216,7 @@ class Guesses {
         if (rounds_) genome["passes"] = passes;
         if (reads_) genome["direct"] = direct;
         if (approximates_) genome["fast"] = 1;
-        if (keeps_) genome["stationary"] = 0;
+        if (!kept_.empty()) genome["stationary"] = 0;
         if (product_.swapped) genome["swap_operands"] = 0;
         add(found, genome, tile, passes);
         if (swaps(direct)) {
@@ -210,9 +224,12 @@ class Guesses {
           add(found, genome, tile, passes);
           genome["swap_operands"] = 0;
         }
-        if (!keeps_) continue;
-        genome["stationary"] = 1;
-        add(found, std::move(genome), tile, passes);
+        for (const std::int64_t kept : kept_) {
+          // What is brought once has to be for several tiles.
+          if (kept == 0 || (kept == 2 && product_.problem.n < 512 * std::int64_t{device_.sms})) continue;
+          genome["stationary"] = kept;
+          add(found, genome, tile, passes);
+        }
       }
     }
     sort(found);
@@ -224,7 +241,10 @@ class Guesses {
   double clocks(const contraction::Problem& problem, const Tile& tile, std::int64_t passes,
                 const TilePlan& plan) const {
     const auto e = contraction::extents_of(problem, plan);
-    const double turns = static_cast<double>((e.tiles + device_.sms - 1) / device_.sms);
+    const std::int64_t busy = contraction::stationary_operand(plan) == contraction::Operand::a
+                                  ? contraction::blocks_of(problem, plan, device_.sms)
+                                  : device_.sms;
+    const double turns = static_cast<double>((e.tiles + busy - 1) / std::max<std::int64_t>(busy, 1));
     const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n);
     const double stages = static_cast<double>(e.depth) / static_cast<double>(plan.bk * std::int64_t{plan.split_k});
     const double math = static_cast<double>(passes) * m * n * plan.bk / 2048;
@@ -246,8 +266,7 @@ class Guesses {
     if (contraction::reads_strips(plan)) return plan.rounds * 128 * 8 / 6.0;
     const int bytes =
         contraction::brings(plan) ? contraction::stage_bytes(problem, plan) : contraction::copied_bytes(problem, plan);
-    const int kept = plan.stationary != 0 ? contraction::slice_bytes(problem, plan) : 0;
-    return (bytes - kept) / 40.0;
+    return (bytes - contraction::slice_bytes(problem, plan)) / 40.0;
   }
 
   /// What is packed is read and written before, at 12 bytes a clock; counted where there is another way.
@@ -274,7 +293,8 @@ class Guesses {
   const Product& product_;
   const Device& device_;
   const std::vector<Gene> genes_;
-  const bool fp32_, rounds_, reads_, approximates_, keeps_;
+  const bool fp32_, rounds_, reads_, approximates_;
+  const std::vector<std::int64_t> kept_;  ///< what may be stationary
   std::vector<Genome> out_;
 };
 

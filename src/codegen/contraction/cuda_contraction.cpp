@@ -31,6 +31,7 @@ using contraction::Scheme;
 using contraction::Sliding;
 using contraction::TilePlan;
 
+constexpr std::int64_t few = 8;  ///< rows, beside so many times as many columns
 constexpr std::int64_t largest_launch = (std::int64_t{1} << 31) - 1;
 
 std::int64_t scratch_of(const Problem& problem, const TilePlan& plan) {
@@ -105,8 +106,12 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
   genes.push_back({"pingpong", {0, 1, 2, 3}});
   if (auto ways = direct_ways(product); ways.size() > 1) genes.push_back({"direct", std::move(ways)});
   if (product.swapped) genes.push_back({"swap_operands", {0, 1}});
-  // One tile may have all columns, for all of a block's tiles.
-  if (problem.n <= 256 && problem.batches == 1 && !problem.slides(Operand::b)) genes.push_back({"stationary", {0, 1}});
+  // The one tile of all columns, or a few rows of tiles, each for all of some blocks' tiles.
+  std::vector<std::int64_t> stationary{0};
+  if (problem.n <= 256 && problem.batches == 1 && !problem.slides(Operand::b)) stationary.push_back(1);
+  if (problem.m <= 1024 && problem.n >= few * problem.m && problem.batches == 1 && !problem.slides(Operand::a))
+    stationary.push_back(2);
+  if (stationary.size() > 1) genes.push_back({"stationary", std::move(stationary)});
   if (contraction::has_fast_forms(product.kernel)) genes.push_back({"fast", {0, 1}});
   if (!product.pool) {
     if (contraction::result_bytes(product.kernel) > 0.5 * static_cast<double>(device.l2_bytes))
@@ -132,6 +137,8 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   if (const Status fits = contraction::check(problem, plan, device.shared_bytes); !fits) return fits.error().message;
   if (plan.scheme == Scheme::single && gene(genome, "promote", 64) != 64) return "nothing is promoted";
   const auto extents = contraction::extents_of(problem, plan);
+  if (contraction::blocks_of(problem, plan, std::int64_t{device.sms} * plan.blocks) < 1)
+    return "more rows of tiles than blocks";
   // Zeros beyond what there is: tiles much larger than the product only multiply those.
   if (plan.bm > 64 && problem.m <= plan.bm / 2) return "tile_m is twice what there is";
   if (plan.bn > 16 && problem.n <= plan.bn / 2) return "tile_n is twice what there is";
@@ -260,6 +267,7 @@ class ContractionLaunches {
       auto& args = launch(packing);
       // Where both factors are packed so, one packing clears what the other notes.
       launches_.back().packs = !packing.notes || sliding_ != nullptr;
+      launches_.back().derives = !packing.notes;
       store(operand, packing, args);
       if (!scaled_) continue;
       args.push_back(packed_[operand].exponents = place(packing.exponents * 4));
@@ -274,11 +282,13 @@ class ContractionLaunches {
     const auto packings =
         contraction::print_slide_packings(kernel_, product_.c, *sliding_, *problem_.columns, plan_, idle_.has_value());
     auto& first = launch(packings.front());
+    launches_.back().derives = true;
     store(sliding_->operand, packings.front(), first);
     if (!scaled_) return;
     first.push_back(notes_);
     Packed& mine = packed_[sliding_->operand];
     auto& again = launch(packings.back());
+    launches_.back().derives = true;
     again.insert(again.end(), mine.parts.begin(), mine.parts.end());
     again.push_back(notes_);
     again.push_back(mine.exponents = place(packings.back().exponents * 4));
@@ -417,7 +427,7 @@ class ContractionLaunches {
     for (Emitted& one : other.launches_) {
       one.source = contraction::only_if_any(std::move(one.source), "doubts", doubt_count_, asked);
       one.args.insert(one.args.begin(), doubts_);
-      one.packs = false;
+      one.packs = one.derives = false;
       launches_.push_back(std::move(one));
     }
     scratch_ = std::move(other.scratch_);

@@ -85,6 +85,7 @@ class Printer {
   std::string source_of(Operand operand) const;
   void sources();
   void bring_slices();
+  std::string own_rows() const;
   std::string slice(const std::string& k) const;
   void copies(const std::string& k = "k");
   void bring();
@@ -299,6 +300,15 @@ void Printer::walk(bool turns) {
   const std::int64_t down = extents_.rows_a / plan_.bm;
   const std::int64_t across = extents_.rows_b / plan_.bn;
   const std::int64_t each = down * across;
+  if (stationary_operand(plan_) == Operand::a) {
+    // Blocks that share columns have them at the same time.
+    line("const int beside = gridDim.x / " + number(down) + ";");
+    line("for (int tile = blockIdx.x / " + number(down) + (turns ? " + (group - 1) * beside" : "") + "; tile < " +
+         number(across) + "; tile += " + (turns ? number(plan_.consumers) + " * " : "") + "beside) {");
+    line("const int row = " + own_rows() + ", column = tile * " + number(plan_.bn) + ";");
+    if (problem_.has_runs()) line_of_tile();
+    return;
+  }
   const bool sliced = problem_.batches * plan_.split_k > 1;
   const std::string count = sliced ? "whole" : "tile";
   line("for (int " + count + " = blockIdx.x" + (turns ? " + (group - 1) * gridDim.x" : "") + "; " + count + " < " +
@@ -409,6 +419,11 @@ void Printer::feeder() {
 void Printer::strip_feeder() {
   line("tc_fewer<" + number(feeder_registers(plan_)) + ">();");
   const std::string rounds = number(plan_.rounds), each = number(plan_.strips);
+  if (stationary_operand(plan_)) {
+    line("if (threadIdx.x == 0) {");
+    bring_slices();
+    line("}");
+  }
   line("TcEight mine[" + rounds + "], next[" + rounds + "];");
   line("float top[2] = {0.0f, 0.0f};");
   walk(false);
@@ -496,32 +511,39 @@ void Printer::sources() {
   }
 }
 
-/// All of the second operand, before any tile.
+/// All that is stationary, before any tile.
 void Printer::bring_slices() {
+  const Operand kept = *stationary_operand(plan_);
+  const bool first = kept == Operand::a;
   line("tc_expect(there, " + number(stationary_bytes(problem_, plan_)) + ");");
+  if (first) line("const long long kept = " + own_rows() + " * " + number(plan_.bk * 2) + "ll;");
   line("for (int k = 0; k < " + number(depth_) + "; ++k) {");
   for (const Copy& copy : copies_of(problem_, plan_)) {
-    if (copy.operand != Operand::b) continue;
-    line("tc_copy(" + slice("k") + " + " + number(copy.target) + ", b" + number(copy.part) + " + k * " +
-         number(extents_.rows_b * plan_.bk * 2) + "ll, " + number(copy.bytes) + ", there);");
+    if (copy.operand != kept) continue;
+    line("tc_copy(" + slice("k") + " + " + number(copy.target) + ", " + name_of(kept) + number(copy.part) +
+         (first ? " + kept" : "") + " + k * " + number((first ? extents_.rows_a : extents_.rows_b) * plan_.bk * 2) +
+         "ll, " + number(copy.bytes) + ", there);");
   }
   line("}");
 }
 
-/// The address to which what is said of a stage's second operand is added, where it is stationary.
+/// The first row of the block's tiles, where the first operand is stationary.
+std::string Printer::own_rows() const {
+  return "(int)(blockIdx.x % " + number(rows_of_tiles(problem_, plan_)) + ") * " + number(plan_.bm);
+}
+
+/// The address to which what is said of a stage's stationary operand is added.
 std::string Printer::slice(const std::string& k) const {
   return "(slices + (" + k + ") * " + number(slice_bytes(problem_, plan_)) + " - " +
-         number(part_offset(problem_, plan_, Operand::b, 0)) + ")";
+         number(part_offset(problem_, plan_, *stationary_operand(plan_), 0)) + ")";
 }
 
 /// A stage's bulk copies.
 void Printer::copies(const std::string& k) {
   if (brings(plan_)) line("if (threadIdx.x == 0) {");
-  const bool stationary = plan_.stationary != 0;
-  line("tc_expect(full + stage * 8, " +
-       number(copied_bytes(problem_, plan_) - (stationary ? slice_bytes(problem_, plan_) : 0)) + ");");
+  line("tc_expect(full + stage * 8, " + number(copied_bytes(problem_, plan_) - slice_bytes(problem_, plan_)) + ");");
   for (const Copy& copy : copies_of(problem_, plan_)) {
-    if (problem_.slides(copy.operand) || (stationary && copy.operand == Operand::b)) continue;
+    if (problem_.slides(copy.operand) || copy.operand == stationary_operand(plan_)) continue;
     const std::string name = name_of(copy.operand);
     const std::int64_t rows = copy.operand == Operand::a ? extents_.rows_a : extents_.rows_b;
     line("tc_copy(at + " + number(copy.target) + ", " + name + number(copy.part) + " + from_" + name + " + " + k +
@@ -674,11 +696,13 @@ void Printer::doubt() {
 }
 
 void Printer::stage(int turn, int turns) {
-  const bool first = turn == 0, last = turn + 1 == turns, stationary = plan_.stationary != 0;
+  const bool first = turn == 0, last = turn + 1 == turns;
+  const auto kept = stationary_operand(plan_);
   line("{");
   line("tc_poll(full + stage * 8, parity);");
   const std::string stage_at = "(u64)((base + stage * " + number(stage_step(problem_, plan_)) + ") >> 4)";
-  line("const u64 at = " + (stationary ? "(u64)(" + slice("k + " + number(turn)) + " >> 4)" : stage_at) + ";");
+  const std::string slice_at = kept ? "(u64)(" + slice("k + " + number(turn)) + " >> 4)" : std::string();
+  line("const u64 at = " + (kept == Operand::b ? slice_at : stage_at) + ";");
   if (splits_in_registers(plan_)) {
     split_steps(first, last);
     advance();
@@ -687,7 +711,10 @@ void Printer::stage(int turn, int turns) {
   }
   const int apart = descriptor_of(problem_, plan_, Operand::a, 0, 64, 0).start -
                     descriptor_of(problem_, plan_, Operand::a, 0, 0, 0).start;
-  line("const u64 at_a = " + (stationary ? stage_at : std::string("at")) +
+  line("const u64 at_a = " +
+       (kept == Operand::b ? stage_at
+        : kept             ? slice_at
+                           : std::string("at")) +
        (plan_.turns != 0 ? "" : " + (group - 1) * " + number(apart / 16)) + ";");
   line("tc_begin();");
   steps(0, !first ? "1" : promotes(plan_) ? "0" : later());
@@ -965,7 +992,8 @@ Result<MainLoop> print_main_loop(const Problem& problem, const TilePlan& plan, c
   loop.source = Printer(problem, plan, attachment, places).print();
   loop.threads = threads(plan);
   loop.shared_bytes = shared_bytes(problem, plan);
-  loop.blocks = std::min<std::int64_t>(std::int64_t{multiprocessors} * plan.blocks, extents_of(problem, plan).tiles);
+  loop.blocks = blocks_of(problem, plan, std::int64_t{multiprocessors} * plan.blocks);
+  if (loop.blocks < 1) return fail("illegal_plan", "the device has fewer blocks than there are rows of tiles");
   return loop;
 }
 

@@ -38,7 +38,7 @@ struct MainLoop {
   std::string source;  ///< CUDA C++ without headers, for `sm_90a`; one entry `planish_kernel`
   int threads = 0;
   int shared_bytes = 0;     ///< dynamic
-  std::int64_t blocks = 0;  ///< most that have work; fewer walk further each
+  std::int64_t blocks = 0;  ///< most that have work; fewer walk further each, where nothing is stationary
 };
 
 /// Functions that are machine instructions, and what both they and main loops call; constant text.

@@ -42,7 +42,8 @@ Packing print_packing(const Kernel& kernel, const Contraction& contraction, Oper
                       std::int64_t rows, std::int64_t depth, const Sliding* beside = nullptr,
                       const Columns* columns = nullptr, Notes notes = {});
 
-/// Packs the factor that slides, place by place (see Columns), in two launches where the plan scales. The first rounds
+/// Packs the factor that slides, place by place (see Columns), in two launches where the plan scales, whose texts are
+/// renumbered() and know of the plan its scheme alone. The first rounds
 /// elements as they are and notes each image's largest finite magnitude (arguments: inputs, a pointer a part, the
 /// notes). The second repeats images whose magnitudes fp16 does not hold well, scaled as rows are above, and leaves all
 /// images' exponents (arguments: the same, then the exponents); others it only looks at. The notes are 0 before. With

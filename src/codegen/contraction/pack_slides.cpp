@@ -6,6 +6,7 @@
 #include "codegen/contraction/pack.h"
 #include "codegen/contraction/pack_text.h"
 #include "codegen/contraction/place_writer.h"
+#include "codegen/contraction/renumbered.h"
 
 // Packs what slides: a chunk of 8 channels at one place is 16 bytes, made by one thread; threads side by side make
 // places side by side, whose elements mostly lie side by side. Where the last dim has phases, neighbours in memory are
@@ -18,6 +19,11 @@ constexpr int threads_each = 256;
 /// as fill a large device come first: a thread waits for the elements of one item before it asks for the next one's.
 constexpr std::int64_t most_items = 16;
 constexpr std::int64_t blocks_for_all = 1024;
+
+/// Rows for which there are zeros: those of any tile, so that kernels of other tiles may read the same planes.
+std::int64_t widest(const TilePlan& plan, const Sliding& sliding) {
+  return std::max(256, tile_rows(plan, sliding.operand));
+}
 
 constexpr const char* noting = R"(// What fp16 holds as it is, with room above, and below to 2^-24 of it.
 TC_FN bool tc_safe(float top) { return top == 0.0f || (top >= 0.5f && top < 32768.0f); }
@@ -41,10 +47,10 @@ class SlidePrinter {
         places_(columns.zeros(products_)),
         turns_(sliding.slides.back().stride),
         items_(places_ / turns_),
-        all_(items_ + columns.strip(tile_rows(plan, sliding.operand))),
+        all_(items_ + columns.strip(widest(plan, sliding))),
         items_each_(std::clamp<std::int64_t>(all_ / (threads_each * blocks_for_all), 1, most_items)),
         run_(threads_each * items_each_),
-        part_bytes_(columns.places(products_, tile_rows(plan, sliding.operand)) * 16) {}
+        part_bytes_(columns.places(products_, widest(plan, sliding)) * 16) {}
 
   Packing print(bool again) {
     PlaceWriter writer(kernel_);
@@ -227,6 +233,7 @@ std::vector<Packing> print_slide_packings(const Kernel& kernel, const Contractio
   SlidePrinter printer(kernel, c, sliding, columns, plan, odd);
   std::vector<Packing> out{printer.print(false)};
   if (scales(plan)) out.push_back(printer.print(true));
+  for (Packing& one : out) one.source = renumbered(one.source);
   return out;
 }
 

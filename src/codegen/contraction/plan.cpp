@@ -11,6 +11,7 @@ constexpr int swizzled_row = 128, swizzled_rows = 8 * swizzled_row;  // the byte
 constexpr int barrier_bytes = 16;                                    // full and empty, of one stage
 constexpr int turn_bytes = 32;                                       // a barrier each consumer
 constexpr int stationary_barrier_bytes = 16;
+constexpr std::int64_t most_rows_of_tiles = 16;  ///< of blocks that keep theirs
 
 std::int64_t up(std::int64_t value, std::int64_t to) {
   return (value + to - 1) / to * to;
@@ -234,12 +235,29 @@ bool has_one_column_tile(const Problem& problem, const TilePlan& plan) {
   return problem.n <= plan.bn && problem.batches == 1 && plan.split_k == 1 && !problem.slides(Operand::b);
 }
 
+std::optional<Operand> stationary_operand(const TilePlan& plan) {
+  if (plan.stationary == 0) return std::nullopt;
+  return plan.stationary == 1 ? Operand::b : Operand::a;
+}
+
+std::int64_t rows_of_tiles(const Problem& problem, const TilePlan& plan) {
+  return up(problem.m, plan.bm) / plan.bm;
+}
+
+std::int64_t blocks_of(const Problem& problem, const TilePlan& plan, std::int64_t resident) {
+  const std::int64_t tiles = extents_of(problem, plan).tiles;
+  if (stationary_operand(plan) != Operand::a) return std::min(resident, tiles);
+  const std::int64_t down = rows_of_tiles(problem, plan);
+  return std::min(resident / down * down, tiles);
+}
+
 int slice_bytes(const Problem& problem, const TilePlan& plan) {
-  return parts(plan) * operand_bytes(problem, plan, Operand::b);
+  const auto operand = stationary_operand(plan);
+  return operand ? parts(plan) * operand_bytes(problem, plan, *operand) : 0;
 }
 
 int stage_step(const Problem& problem, const TilePlan& plan) {
-  return stage_bytes(problem, plan) - (plan.stationary != 0 ? slice_bytes(problem, plan) : 0);
+  return stage_bytes(problem, plan) - slice_bytes(problem, plan);
 }
 
 std::int64_t stationary_bytes(const Problem& problem, const TilePlan& plan) {
@@ -314,7 +332,8 @@ int accumulator_registers(const TilePlan& plan) {
 
 int part_offset(const Problem& problem, const TilePlan& plan, Operand operand, int part) {
   const int a = operand_bytes(problem, plan, Operand::a), b = operand_bytes(problem, plan, Operand::b);
-  return operand == Operand::a ? part * a : parts(plan) * a + part * b;
+  if (operand == Operand::a) return part * a;
+  return (stationary_operand(plan) == Operand::a ? 0 : parts(plan) * a) + part * b;
 }
 
 std::int64_t place_in_operand(const TilePlan& plan, std::int64_t rows, std::int64_t row, std::int64_t k) {
@@ -453,9 +472,15 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
   }
   if ((brings(plan) || reads_strips(plan)) && 65536 / (plan.blocks * threads(plan)) < feeder_registers(plan))
     return bad("blocks leave their feeders too few registers");
+  if (plan.stationary < 0 || plan.stationary > 2) return bad("stationary is 0, 1 or 2");
   if (plan.stationary != 0) {
-    if (!has_one_column_tile(problem, plan)) return bad("what is stationary has one tile of rows");
-    if (plan.carrier_a != Carrier::packed || plan.carrier_b != Carrier::packed)
+    if (plan.stationary == 1 && !has_one_column_tile(problem, plan))
+      return bad("what is stationary has one tile of rows");
+    if (plan.stationary == 2 && (problem.slides(Operand::a) || problem.batches != 1 || plan.split_k != 1))
+      return bad("a first operand that is stationary does not slide, and is of one whole product");
+    if (plan.stationary == 2 && rows_of_tiles(problem, plan) > most_rows_of_tiles)
+      return bad("blocks have one of a few rows of tiles where the first operand is stationary");
+    if (plan.carrier_a != Carrier::packed || (plan.carrier_b != Carrier::packed && !reads_strips(plan)))
       return bad("what is stationary is packed, and so is the other operand");
   }
   if (problem.folding) {

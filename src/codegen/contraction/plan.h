@@ -123,7 +123,9 @@ struct TilePlan {
   int strip_chunks = 0;
   Carrier carrier_a = Carrier::packed;
   Carrier carrier_b = Carrier::packed;
-  int stationary = 0;  ///< 1: the second operand, of which a tile has all rows, comes into shared memory once a block
+  /// What comes into shared memory once a block: 1: the second operand, of which a tile has all rows; 2: the first
+  /// one's rows of all of the block's tiles, which are those of one row of tiles.
+  int stationary = 0;
   int maps = 0;        ///< 1: operands that are not packed come by tensor maps, 0: by a warpgroup's own copies
   int rounds = 0;      ///< chunks of strips that a thread reads of a stage (see with_strips)
   int spin_limit = 0;  ///< polls of a barrier before the kernel traps; 0: for ever
@@ -239,10 +241,16 @@ Descriptor descriptor_of(const Problem& problem, const TilePlan& plan, Operand o
 std::vector<Copy> copies_of(const Problem& problem, const TilePlan& plan);
 /// Where one tile has all columns, which every product shares: what the second operand then is to every tile.
 bool has_one_column_tile(const Problem& problem, const TilePlan& plan);
-/// Bytes from one stage to the next, less than stage_bytes where the second operand is stationary: that lies behind all
-/// stages, each slice of bk columns as it would be in a stage.
+/// The operand that is stationary, if one is.
+std::optional<Operand> stationary_operand(const TilePlan& plan);
+/// Rows of tiles, each of which some blocks have for good where the first operand is stationary.
+std::int64_t rows_of_tiles(const Problem& problem, const TilePlan& plan);
+/// Blocks that have work, of a device that holds `resident` at once.
+std::int64_t blocks_of(const Problem& problem, const TilePlan& plan, std::int64_t resident);
+/// Bytes from one stage to the next, less than stage_bytes where an operand is stationary: that lies behind all stages,
+/// each slice of bk columns as it would be in a stage, were it alone in it.
 int stage_step(const Problem& problem, const TilePlan& plan);
-int slice_bytes(const Problem& problem, const TilePlan& plan);  ///< of the second operand
+int slice_bytes(const Problem& problem, const TilePlan& plan);  ///< of what is stationary
 std::int64_t stationary_bytes(const Problem& problem, const TilePlan& plan);
 /// In the order of issue. Those of one accumulator that follow each other are one group.
 std::vector<Step> steps_of(const TilePlan& plan);

@@ -20,15 +20,35 @@ std::vector<int> factors_of(const Kernel& kernel) {
   return printing::closure(kernel, product, [](int) { return false; });
 }
 
-/// The variable, of the first `results`, whose windows `within` lies in, by a load that moves with it; -1: there is
-/// none.
-int windowed_by(const Kernel& kernel, const std::vector<int>& nodes, int results, int within) {
-  for (const int id : nodes) {
+/// Whether an index that knows `within` knows `outer` as what counts its windows: both as size · outer + within.
+bool counts(const IndexExpr& e, int outer, int within, std::int64_t size) {
+  if (e.coefficient_of(outer) != size * e.coefficient_of(within)) return false;
+  return std::ranges::all_of(e.terms(), [&](const IndexExpr::Term& term) {
+    return term.atom.inner == nullptr || counts(*term.atom.inner, outer, within, size);
+  });
+}
+
+/// The variable, of the first `results`, whose windows `within` lies in: a load moves with it, and none of what is
+/// folded knows one of both alone. -1: there is none.
+int windowed_by(const Kernel& kernel, const std::vector<int>& factors, int results, int within) {
+  const std::int64_t size = kernel.space.extent(within);
+  std::vector<int> folded = factors;
+  for (const Reduction& reduction : kernel.reductions) {
+    if (reduction.across) folded.push_back(reduction.arg);
+  }
+  const auto nodes = printing::closure(kernel, folded, [](int) { return false; });
+  const auto is_window_of = [&](int v) {
+    return std::ranges::all_of(nodes, [&](int id) {
+      const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
+      return counts(node.index, v, within, size) &&
+             std::ranges::all_of(node.where, [&](const ir::Bound& bound) { return counts(bound.e, v, within, size); });
+    });
+  };
+  for (const int id : factors) {
     const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
-    const std::int64_t step = node.index.coefficient_of(within);
-    if (node.op != Op::load || step == 0) continue;
+    if (node.op != Op::load || node.index.coefficient_of(within) == 0) continue;
     for (int v = 0; v < results; ++v) {
-      if (node.index.coefficient_of(v) == step * kernel.space.extent(within)) return v;
+      if (node.index.coefficient_of(v) != 0 && is_window_of(v)) return v;
     }
   }
   return -1;
@@ -58,7 +78,7 @@ std::int64_t Pool::size_along(int variable) const {
   return found == windows.end() ? 1 : found->size;
 }
 
-Result<Unpooled> unpooled(const Kernel& kernel) {
+Result<Unpooled> unpooled(const Kernel& kernel, bool whole) {
   const auto no = [](const char* why) { return fail("unsupported", why); };
   Unpooled out{kernel, {}};
   for (std::size_t i = 0; i < kernel.reductions.size(); ++i) {
@@ -67,18 +87,20 @@ Result<Unpooled> unpooled(const Kernel& kernel) {
     if (i > 0) out.pool.reductions.push_back(static_cast<int>(i));
   }
   const auto factors = factors_of(kernel);
-  const int results = static_cast<int>(kernel.space.extents.size()) - kernel.inner - kernel.across;
+  const int end = static_cast<int>(kernel.space.extents.size()) - kernel.inner, results = end - kernel.across;
+  // All are windows of others, or each is one by itself.
+  for (int within = results; within < end; ++within)
+    out.pool.whole = out.pool.whole || whole || windowed_by(kernel, factors, results, within) < 0;
   while (out.kernel.across > 0) {
     const int within = static_cast<int>(out.kernel.space.extents.size()) - out.kernel.inner - out.kernel.across;
-    const int outer = windowed_by(out.kernel, factors, results, within);
     const std::int64_t size = out.kernel.space.extent(within);
-    if (outer < 0) {
+    if (out.pool.whole) {
       --out.kernel.across;
-      out.pool.whole = true;
       out.pool.windows.push_back({within, size});
       continue;
     }
-    if (out.pool.whole) return no("windows beside folds of whole dims");
+    const int outer = windowed_by(out.kernel, factors, results, within);
+    if (outer < 0) return no("windows of what is not one variable");
     if (std::ranges::find(out.pool.windows, outer, &PoolWindow::variable) != out.pool.windows.end())
       return no("two windows in one dim");
     join(out.kernel, outer, within);

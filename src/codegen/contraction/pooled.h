@@ -35,9 +35,9 @@ struct Unpooled {
 
 /// `kernel`, whose last outer variables lie within windows (Kernel::across), with one variable y = size · Y + w in
 /// place of a window's Y and its w: what is folded then is a contraction over y, and what follows knows y / size. Where
-/// factors know w alone it stays, and is folded as a whole. Error kind `unsupported` where factors know Y and w
-/// otherwise, and for folds that look for positions.
-Result<Unpooled> unpooled(const Kernel& kernel);
+/// factors know w alone, or another w alone, and with `whole`, all w stay, and are folded as a whole. Error kind
+/// `unsupported` where factors know Y and w otherwise, and for folds that look for positions.
+Result<Unpooled> unpooled(const Kernel& kernel, bool whole = false);
 
 /// How tiles of a factor lie so that they hold whole windows. `sliding`: how it slides; null where rows of it are
 /// packed row by row, and then windows lie along the last of `columns`, its variables, or are the last of these as a

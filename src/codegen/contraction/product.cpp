@@ -160,16 +160,17 @@ std::optional<Blocked> blocked_folds(const Product& product) {
   return blocked(product.kernel, product.c, product.taps, orient, each_fold);
 }
 
-/// Of a kernel with folds of its results: what these fold lies among the second factor's rows.
-Result<Product> pooled_product(const Kernel& kernel) {
+/// Of a kernel with folds of its results: what these fold lies among the second factor's rows. `dims`: each window is a
+/// dim by itself.
+Result<Product> pooled_product(const Kernel& kernel, bool dims) {
   const auto no = [](const char* why) { return fail("unsupported", why); };
   Product out;
   Phased split = phased(windows_apart(kernel));
-  PLANISH_TRY(Unpooled whole, unpooled(split.kernel));
+  PLANISH_TRY(Unpooled whole, unpooled(split.kernel, dims));
   out.kernel = std::move(whole.kernel);
   out.pool = std::move(whole.pool);
   out.taps = std::move(split.taps);
-  if (split.phases && !out.pool->whole) return no("windows over phases");
+  if (!out.pool->whole && (split.phases || !out.taps.empty())) return no("windows over phases");
   // The factor whose rows are folded is the second.
   const auto windowed = [&](int v) {
     return std::ranges::find(out.pool->windows, v, &PoolWindow::variable) != out.pool->windows.end();
@@ -249,7 +250,9 @@ Result<Product> spread_product(const Kernel& kernel) {
 Result<Product> product_of(const Kernel& kernel) {
   if (kernel.across > 0) {
     const bool stores = !std::ranges::all_of(kernel.outputs, &Output::per_column);
-    if (auto pooled = pooled_product(kernel); pooled && !stores) return pooled;
+    for (const bool dims : {false, true}) {
+      if (auto pooled = pooled_product(kernel, dims); pooled && !stores) return pooled;
+    }
     return spread_product(kernel);
   }
   PLANISH_TRY(Product out, parted_product(kernel));

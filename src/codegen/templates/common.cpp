@@ -132,6 +132,7 @@ Status append_launches(const Kernel& kernel, const Device& device, const std::ve
         if (arg.kind == Kind::input) {
           arg = buffers[i];
           one.packs = one.packs && arg.kind == Kind::input;
+          one.derives = one.derives && arg.kind == Kind::input;
         } else if (arg.kind == Kind::output) {
           arg = outputs[i];
         } else if (arg.kind == Kind::scratch) {

@@ -63,10 +63,11 @@ class ContractionTemplate : public Template {
   bool streams() const override { return false; }
   Cost cost(const Kernel& kernel) const override {
     Cost total = streaming_cost(kernel);
-    double points = 1;
-    for (const std::int64_t extent : kernel.space.extents) points *= static_cast<double>(extent);
+    const double points = points_of(kernel);
     // Where a phase of a transposed convolution has no tap nothing is multiplied.
-    total.products = 2 * points * contraction::tapped(contraction::phased(in_phases(kernel)));
+    const Kernel plain = in_phases(kernel), apart = contraction::windows_apart(plain);
+    total.products =
+        2 * points * (points_of(apart) / points_of(plain)) * contraction::tapped(contraction::phased(apart));
     total.flops -= 2 * points - total.products;
     // Windows, and what else folds across, fold what was summed up.
     const auto folds = static_cast<double>(std::ranges::count_if(kernel.reductions, &Reduction::across));
@@ -90,6 +91,12 @@ class ContractionTemplate : public Template {
   }
 
  private:
+  static double points_of(const Kernel& kernel) {
+    double points = 1;
+    for (const std::int64_t extent : kernel.space.extents) points *= static_cast<double>(extent);
+    return points;
+  }
+
   /// What its phases are found of: sums over results know nothing of these, and are no reason not to look for them.
   static Kernel in_phases(const Kernel& kernel) {
     if (kernel.across == 0) return kernel;
