@@ -277,7 +277,9 @@ constexpr std::array<GeneInfo, gene_names.size()> all{{
      {{less_arithmetic, +1, 0.3}}},
     {"stationary",
      tensor,
-     "the factor of which one tile has all rows stays in shared memory for all tiles of a block",
+     "a factor stays in shared memory for all tiles of a block; 1: the second one, of which a tile has all rows; 2: "
+     "the "
+     "first one's rows of the block's tiles",
      {{less_traffic, +1, 0.7}, {less_shared, -1, 0.5}}},
     {"weave",
      vector,

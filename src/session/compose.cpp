@@ -42,14 +42,29 @@ std::optional<coder::Proposal> without_approximations(const coder::Domain& domai
   return exact;
 }
 
-std::optional<std::vector<Choice>> exact_choices(std::vector<Choice> choices) {
+namespace {
+
+/// The choices with another form of each that has one; nothing where none has.
+std::optional<std::vector<Choice>> in_form(std::vector<Choice> choices,
+                                           std::optional<coder::Proposal> Choice::* other) {
   bool any = false;
   for (Choice& choice : choices) {
-    if (!choice.exact) continue;
-    choice.proposal = *std::exchange(choice.exact, std::nullopt);
+    if (!(choice.*other)) continue;
+    choice.proposal = *std::exchange(choice.*other, std::nullopt);
+    choice.exact.reset();
     any = true;
   }
   return any ? std::optional(std::move(choices)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::vector<Choice>> exact_choices(std::vector<Choice> choices) {
+  return in_form(std::move(choices), &Choice::exact);
+}
+
+std::optional<std::vector<Choice>> unrounded_choices(std::vector<Choice> choices) {
+  return in_form(std::move(choices), &Choice::unrounded);
 }
 
 Result<Composed> compose_choices(const Plan& plan, const std::vector<std::size_t>& fusions, std::vector<Choice> choices,

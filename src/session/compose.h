@@ -21,6 +21,9 @@ struct Choice {
   /// The same without the machine's approximations, where the winner has some and it is legal: what is exact enough
   /// for a region by itself may not be for what is computed from it (a mean of rounding errors).
   std::optional<coder::Proposal> exact;
+  /// The best that was found whose factors are not rounded, in its exact form, where the winner's are: eager rounds
+  /// them too, and errs otherwise.
+  std::optional<coder::Proposal> unrounded = {};
 };
 
 /// The genome with every approximation turned off; nothing where it has none, or is not legal so, or where what is
@@ -29,6 +32,9 @@ std::optional<coder::Proposal> without_approximations(const coder::Domain& domai
 
 /// The choices in their exact forms, as choices of their own; nothing where no choice has one.
 std::optional<std::vector<Choice>> exact_choices(std::vector<Choice> choices);
+
+/// Likewise those with factors that are not rounded.
+std::optional<std::vector<Choice>> unrounded_choices(std::vector<Choice> choices);
 
 /// How a region is used in a composition.
 struct Form {

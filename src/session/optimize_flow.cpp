@@ -504,15 +504,19 @@ class Flow {
   }
 
   /// Verification draws more data than the check of the whole, so it may be the first to meet a bias of approximations
-  /// (a mean of many equal rounding errors). The whole in its exact form is given the same chance, once.
-  Status verify_without_approximations() {
-    const VerifyReply& failed = evidence_.verification;
-    if (failed.verified || failed.outcome != Outcome::wrong || failed.fell_back() || !search_) return {};
-    PLANISH_TRY(const bool exact, composer().without_approximations());
-    if (!exact) return {};
-    report_whole(whole_, way_rows_, result_);
-    world_.progress.note("note: nothing is approximated: what was shipped does not verify otherwise");
-    PLANISH_TRY(evidence_.verification, ship_and_verify(ship_of_program()));
+  /// (a mean of many equal rounding errors), or an element that rounded factors bring further from what is right than
+  /// eager's do. The whole in its exact form is given the same chance, once, and so is one that rounds no factors.
+  Status verify_in_exact_forms() {
+    for (const bool rounds : {true, false}) {
+      const VerifyReply& failed = evidence_.verification;
+      if (failed.verified || failed.outcome != Outcome::wrong || failed.fell_back() || !search_) return {};
+      PLANISH_TRY(const bool other, rounds ? composer().without_approximations() : composer().without_rounding());
+      if (!other) continue;
+      report_whole(whole_, way_rows_, result_);
+      world_.progress.note(fmt::format("note: {}: what was shipped does not verify otherwise",
+                                       rounds ? "nothing is approximated" : "no factors are rounded"));
+      PLANISH_TRY(evidence_.verification, ship_and_verify(ship_of_program()));
+    }
     return {};
   }
 
@@ -520,7 +524,7 @@ class Flow {
   Status prove() {
     enter(Phase::ship, "shipping, and verifying what is shipped in fresh processes", time_.proof_estimate());
     PLANISH_TRY(evidence_.verification, ship_and_verify(ship_of_program()));
-    return verify_without_approximations();
+    return verify_in_exact_forms();
   }
 
   Status ship_and_claim() {

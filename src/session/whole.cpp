@@ -129,7 +129,14 @@ Result<bool> WholeComposer::compose_with(const std::vector<std::size_t>& fusions
 }
 
 Result<bool> WholeComposer::without_approximations() {
-  auto choices = exact_choices(whole_.choices);
+  return in_another_form(exact_choices(whole_.choices));
+}
+
+Result<bool> WholeComposer::without_rounding() {
+  return in_another_form(unrounded_choices(whole_.choices));
+}
+
+Result<bool> WholeComposer::in_another_form(std::optional<std::vector<Choice>> choices) {
   if (!choices) return false;
   PLANISH_TRY(auto composed, composed_of(*choices, whole_.fusions, true));
   if (!composed.evaluation || !composed.evaluation->ok()) return false;

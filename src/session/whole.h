@@ -45,6 +45,8 @@ class WholeComposer {
   Status compose();
   /// The same choices with nothing approximated, where some is; true where that passes, and stands from now on.
   Result<bool> without_approximations();
+  /// The same with factors of products that are not rounded, where the search has found such kernels.
+  Result<bool> without_rounding();
   /// How the task is cut in what stands, by the plan's ways.
   std::vector<std::size_t> planned_ways() const { return planned(whole_.fusions); }
 
@@ -52,6 +54,7 @@ class WholeComposer {
   Status refine(const Whole& first, std::vector<std::size_t> clear, const std::vector<std::size_t>& others);
   Result<bool> compose_with(const std::vector<std::size_t>& fusions, bool full);
   Result<Composed> composed_of(const std::vector<Choice>& choices, const std::vector<std::size_t>& fusions, bool full);
+  Result<bool> in_another_form(std::optional<std::vector<Choice>> choices);
   Result<bool> complete();
   Result<bool> proves_better_than(const Whole& first);
   void take(Composed composed, std::vector<Choice> choices, const std::vector<std::size_t>& fusions);

@@ -40,6 +40,20 @@ std::optional<coder::Proposal> first_guess(const coder::Domain& domain, const se
   return std::nullopt;
 }
 
+/// The best of a region's that passed without rounding its factors, in its exact form, where `chosen` rounds them.
+std::optional<coder::Proposal> unrounded(const coder::Domain& domain, const search::RegionSearch& region,
+                                         const coder::Proposal& chosen) {
+  const auto* genome = coder::genome_of(chosen);
+  if (genome == nullptr || !codegen::rounds_factors(*genome)) return std::nullopt;
+  for (const auto& passed : region.ranking()) {
+    const auto* other = coder::genome_of(passed.proposal);
+    if (other == nullptr || codegen::rounds_factors(*other)) continue;
+    auto exact = without_approximations(domain, passed.proposal);
+    return exact ? exact : passed.proposal;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<Choice> winners(const search::Search& search, const std::vector<std::size_t>& fusions) {
@@ -60,7 +74,8 @@ std::vector<Choice> winners(const search::Search& search, const std::vector<std:
     const double before = spec.alternative ? instead[i] : spec.fallback_ms;
     if (winner->ms >= spec.fallback_ms) continue;
     choices.push_back({spec.id, winner->proposal, (before - winner->ms) * count[i],
-                       without_approximations(*spec.domain, winner->proposal)});
+                       without_approximations(*spec.domain, winner->proposal),
+                       unrounded(*spec.domain, search.region(i), winner->proposal)});
   }
   return choices;
 }
@@ -76,7 +91,8 @@ std::vector<Choice> with_the_rest(const search::Search& search, const std::vecto
     const auto proposal =
         winner ? std::optional(winner->proposal) : first_guess(*spec.domain, search.region(i), untried);
     if (!proposal) continue;
-    choices.push_back({spec.id, *proposal, 0, without_approximations(*spec.domain, *proposal)});
+    choices.push_back({spec.id, *proposal, 0, without_approximations(*spec.domain, *proposal),
+                       unrounded(*spec.domain, search.region(i), *proposal)});
   }
   return choices;
 }

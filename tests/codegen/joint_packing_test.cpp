@@ -267,8 +267,8 @@ TEST_CASE("products take in what follows them element by element before anything
   }));
 }
 
-TEST_CASE("images that two kernels multiply are packed once, whatever their tiles are") {
-  GraphBuilder g;
+/// Two convolutions of one input.
+Partition two_of(GraphBuilder& g) {
   const int x = g.input({2, 16, 12, 12});
   std::vector<int> results;
   for (const std::int64_t channels : {64, 128}) {
@@ -277,12 +277,67 @@ TEST_CASE("images that two kernels multiply are packed once, whatever their tile
         g.node("conv2d.default", {V("input", x), V("weight", w), L("padding", {1, 1})}, {2, channels, 12, 12}));
   }
   for (const int y : results) g.output(y);
-  const auto cut = partition(g.graph, with_products());
+  auto cut = partition(g.graph, with_products());
   REQUIRE(cut);
   REQUIRE(cut->regions.size() == 2);
+  return std::move(*cut);
+}
+
+TEST_CASE("a launch that is left out still has its kernel's scratch zeroed, and zeroed scratch is nobody else's") {
+  using Kind = Emitted::Argument::Kind;
+  for (const bool zeroes_what_derives : {false, true}) {
+    GraphBuilder g;
+    const Partition cut = two_of(g);
+    std::vector<Choice> choices;
+    for (std::size_t r = 0; r < 2; ++r) {
+      Emitted first;
+      first.language = "cuda", first.entry = "k", first.source = "derives";
+      first.args = {{Kind::input, 0}, {Kind::scratch, 0}};
+      first.derives = true;
+      first.scratch_bytes = {64, 32};
+      first.zeroed = {zeroes_what_derives ? 0 : 1};
+      Emitted then;
+      then.language = "cuda", then.entry = "k", then.source = fmt::format("folds {}", r);
+      then.args = {{Kind::scratch, 0}, {Kind::scratch, 1}, {Kind::output, 0}};
+      first.after = {then};
+      choices.emplace_back(std::move(first));
+    }
+    for (const Packings packings : {Packings::apart, Packings::together}) {
+      const auto program = compose(g.graph, cut, choices, h200(), packings);
+      REQUIRE(program);
+      const auto launches = launches_of(*program);
+      std::vector<const program::Launch*> folds;
+      for (const program::Launch* launch : launches) {
+        if (program->kernels[static_cast<std::size_t>(launch->kernel)].source.starts_with("folds"))
+          folds.push_back(launch);
+      }
+      REQUIRE(folds.size() == 2);
+      const auto a = buffers_of(*folds[0]), b = buffers_of(*folds[1]);
+      CHECK((a[0] == b[0]) == !zeroes_what_derives);
+      CHECK(a[1] != b[1]);
+      // Each of them, by a step of its own or by one launch for all.
+      const std::size_t which = zeroes_what_derives ? 0 : 1;
+      std::set<int> zeroed;
+      for (const program::Step& step : program->steps) {
+        if (const auto* set = std::get_if<program::Set>(&step)) zeroed.insert(set->buffer);
+        const auto* launch = std::get_if<program::Launch>(&step);
+        if (launch == nullptr) continue;
+        const std::string& source = program->kernels[static_cast<std::size_t>(launch->kernel)].source;
+        if (source == "derives" || source.starts_with("folds")) continue;
+        for (const int buffer : buffers_of(*launch)) zeroed.insert(buffer);
+      }
+      CHECK(zeroed.contains(a[which]));
+      CHECK(zeroed.contains(b[which]));
+    }
+  }
+}
+
+TEST_CASE("images that two kernels multiply are packed once, whatever their tiles are") {
+  GraphBuilder g;
+  const Partition cut = two_of(g);
   const auto composed = [&](std::int64_t passes, std::int64_t width) {
     std::vector<Choice> choices;
-    for (const Region& region : cut->regions) {
+    for (const Region& region : cut.regions) {
       Genome genome = seeds(region.kernel, h200()).front();
       genome["direct"] = 0;
       genome["passes"] = choices.empty() ? 3 : passes;
@@ -293,7 +348,7 @@ TEST_CASE("images that two kernels multiply are packed once, whatever their tile
       REQUIRE(emitted);
       choices.emplace_back(std::move(*emitted));
     }
-    auto program = compose(g.graph, *cut, choices, h200(), Packings::together);
+    auto program = compose(g.graph, cut, choices, h200(), Packings::together);
     REQUIRE_MESSAGE(program.has_value(), program.error().message);
     return std::move(*program);
   };
@@ -323,6 +378,10 @@ TEST_CASE("images that two kernels multiply are packed once, whatever their tile
     const auto read = buffers_of(*loop);
     for (const int part : {planes[1], planes[2]}) CHECK(std::ranges::find(read, part) != read.end());
   }
+  // No kernel is there for nothing.
+  std::set<int> launched;
+  for (const program::Launch* launch : launches_of(shared)) launched.insert(launch->kernel);
+  CHECK(launched.size() == shared.kernels.size());
   // One part is other planes than two.
   CHECK(packing(composed(1, 64)).size() == 4);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "codegen/passes.h"
 #include "session/optimize_flow.h"
 
 /// A world in which `optimize` runs in milliseconds: programs are lines of text whose time is written in them.
@@ -18,15 +19,19 @@ namespace planish::session::testing {
 /// One gene, speed 1 … 9; a higher one is faster. Where it approximates, every genome that is drawn has fast=1 as well.
 class SpeedDomain : public coder::Domain {
  public:
-  explicit SpeedDomain(std::string region, bool approximates = false)
-      : region_(std::move(region)), approximates_(approximates) {}
+  /// `rounds`: the fastest ones round their factors.
+  explicit SpeedDomain(std::string region, bool approximates = false, bool rounds = false)
+      : region_(std::move(region)), approximates_(approximates), rounds_(rounds) {}
   static codegen::Genome make(std::int64_t speed) { return {{"speed", speed}}; }
   std::vector<codegen::Gene> genes() const override {
     std::vector<codegen::Gene> out{{"speed", {1, 2, 3, 4, 5, 6, 7, 8, 9}}};
     if (approximates_) out.push_back({"fast", {1}});
+    if (rounds_) out.push_back({"passes", {1, 3}});
     return out;
   }
-  bool legal(const codegen::Genome& g) const override { return g.contains("fast") == approximates_; }
+  bool legal(const codegen::Genome& g) const override {
+    return g.contains("fast") == approximates_ && codegen::rounds_factors(g) == (rounds_ && g.at("speed") >= fewest);
+  }
   std::vector<codegen::Genome> seeds() const override { return {drawn(3)}; }
   codegen::Genome random(std::mt19937_64& rng) const override {
     return drawn(1 + static_cast<std::int64_t>(rng() % 9));
@@ -48,25 +53,29 @@ class SpeedDomain : public coder::Domain {
 
  private:
   codegen::Genome drawn(std::int64_t speed) const {
-    return approximates_ ? codegen::Genome{{"fast", 1}, {"speed", speed}} : make(speed);
+    codegen::Genome out = make(speed);
+    if (approximates_) out["fast"] = 1;
+    if (rounds_) out["passes"] = speed >= fewest ? 1 : 3;
+    return out;
   }
 
+  static constexpr std::int64_t fewest = 8;  ///< speed of one that rounds
   std::string region_;
-  bool approximates_;
+  bool approximates_, rounds_;
 };
 
-/// Regions r0, r1, …; the composed program lists the speeds chosen, and ~ where one approximates.
+/// Regions r0, r1, …; the composed program lists the speeds chosen, with ~ where one approximates, ' where one rounds.
 class FakePlan : public Plan {
  public:
   /// With `other_way` one more region in place of all of them.
-  explicit FakePlan(int regions, bool approximates = false, bool other_way = false) {
+  explicit FakePlan(int regions, bool approximates = false, bool other_way = false, bool rounds = false) {
     if (other_way) ++regions;
     for (int i = 0; i < regions; ++i) {
       PlannedRegion region;
       region.id = "r" + std::to_string(i);
       region.key = "key" + std::to_string(i);
       region.aten_program = region.id + "=aten";
-      region.domain = std::make_shared<SpeedDomain>(region.id, approximates);
+      region.domain = std::make_shared<SpeedDomain>(region.id, approximates, rounds);
       regions_.push_back(std::move(region));
     }
     if (!other_way) return;
@@ -91,6 +100,7 @@ class FakePlan : public Plan {
       const codegen::Genome& genome = *coder::genome_of(proposal);
       out += ";" + region + "=" + std::to_string(genome.at("speed"));
       if (genome.contains("fast") && genome.at("fast") != 0) out += "~";
+      if (codegen::rounds_factors(genome)) out += "'";
     }
     return out;
   }
@@ -112,10 +122,10 @@ class FakePlan : public Plan {
 class FakePlanner : public Planner {
  public:
   int regions = 1;
-  bool approximates = false, other_way = false;
+  bool approximates = false, other_way = false, rounds = false;
   int kept_steps = 0;
   Result<std::unique_ptr<Plan>> plan(const std::string&, const DeviceFacts&) override {
-    auto plan = std::make_unique<FakePlan>(regions, approximates, other_way);
+    auto plan = std::make_unique<FakePlan>(regions, approximates, other_way, rounds);
     plan->kept = kept_steps;
     return plan;
   }

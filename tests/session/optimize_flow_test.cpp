@@ -270,6 +270,22 @@ TEST_CASE("what fails only when it is shipped is shipped without its approximati
   CHECK(world.evaluator.claims.back().path == world.shipper.shipped.back().folder.string());
 }
 
+TEST_CASE("what fails only when it is shipped is shipped with the best kernels that round no factors") {
+  for (const bool approximates : {false, true}) {
+    CAPTURE(approximates);
+    World world;
+    world.planner.rounds = true;
+    world.planner.approximates = approximates;
+    world.evaluator.unverified = "'";
+    auto result = world.run();
+    REQUIRE(result);
+    CHECK(world.shipper.shipped.front().program == (approximates ? "whole;r0=9~'" : "whole;r0=9'"));
+    CHECK(world.shipper.shipped.back().program == "whole;r0=7");
+    CHECK(result->outcome == "improved");
+    CHECK(result->accuracy->verified);
+  }
+}
+
 TEST_CASE("what fails without approximations too is not claimed") {
   World world;
   world.planner.approximates = true;

@@ -70,6 +70,27 @@ TEST_CASE("what nothing was tried for is tried with its first guess, or with the
   CHECK(searched.rest(Untried::none).empty());
 }
 
+TEST_CASE("a winner that rounds its factors comes with the best that does not, where one passed") {
+  Searched searched(1);
+  searched.tell({true});
+  searched.search->settle();
+  const auto alone = winners(*searched.search, {});
+  REQUIRE(alone.size() == 1);
+  CHECK(coder::text(alone[0].proposal) == "passes=1 tile=64");
+  CHECK_FALSE(alone[0].unrounded);
+  Searched both(1);
+  both.tell({true, true});
+  both.search->settle();
+  const auto two = winners(*both.search, {});
+  REQUIRE(two.size() == 1);
+  if (coder::text(two[0].proposal) == "passes=1 tile=64") {
+    REQUIRE(two[0].unrounded);
+    CHECK(coder::text(*two[0].unrounded) == "passes=3 tile=64");
+  } else {
+    CHECK_FALSE(two[0].unrounded);
+  }
+}
+
 TEST_CASE("where a rounded guess failed one is tried that does not round, and none where that failed too") {
   Searched searched(1);
   searched.tell({false});

@@ -98,9 +98,9 @@ class Composer {
 
   /// A launch of `whole`, or an operator of PyTorch's that stands for one. `scratch`: what of it has a buffer.
   Status step(const Region& region, const Emitted& e, const Emitted& whole, std::map<int, int>& scratch) {
-    if (e.derives && is_there(region, e, whole, scratch)) return {};
     // What an earlier launch of these has used is zeroed where it stands.
     const std::map<int, int> used = e.zeroed.empty() ? std::map<int, int>() : scratch;
+    if (e.derives && is_there(region, e, whole, scratch)) return zero(e, whole, used, scratch);
     std::vector<program::LaunchArg> args;
     for (const auto& arg : e.args) {
       PLANISH_TRY(args.emplace_back(), argument(region, arg, whole, scratch));
@@ -110,6 +110,13 @@ class Composer {
       places_.push_back(program_.steps.size());
       return {};
     }
+    PLANISH_CHECK(zero(e, whole, used, scratch));
+    return e.library ? library(*e.library, args) : launch_one(e, std::move(args));
+  }
+
+  /// What holds zeros from here on: scratch of all of `whole`, which its first launch names. `used`: what of it had a
+  /// buffer before.
+  Status zero(const Emitted& e, const Emitted& whole, const std::map<int, int>& used, std::map<int, int>& scratch) {
     for (const int index : e.zeroed) {
       PLANISH_TRY(const int own, scratch_buffer(index, whole, scratch));
       const std::int64_t bytes = whole.scratch_bytes[static_cast<std::size_t>(index)];
@@ -118,7 +125,7 @@ class Composer {
       else
         program_.steps.emplace_back(std::in_place_type<program::Set>, own, 0.0);
     }
-    return e.library ? library(*e.library, args) : launch_one(e, std::move(args));
+    return {};
   }
 
   /// Whether all that it reads is there before the first step, and what it writes is little: of large parameters each
@@ -137,7 +144,8 @@ class Composer {
   /// Whether an earlier launch has written what this one would, of the same inputs: then that is what is read of it. If
   /// not, it is what later ones may read. Packed images, say, of an input that two kernels multiply.
   bool is_there(const Region& region, const Emitted& e, const Emitted& whole, std::map<int, int>& scratch) {
-    Derived made{.launch = launch_of(e, {}), .inputs = {}, .bytes = {}, .scratch = {}};
+    Derived made{e, {}, {}, {}};
+    made.launch.after.clear();
     std::vector<int> written;
     for (const Emitted::Argument& arg : e.args) {
       const auto index = static_cast<std::size_t>(arg.index);
@@ -146,6 +154,7 @@ class Composer {
         if (source != sources_.end() && source->second.first == Role::state) return false;
         made.inputs.push_back(buffer(region.inputs[index]));
       } else if (arg.kind == Emitted::Argument::Kind::scratch && index < whole.scratch_bytes.size()) {
+        if (std::ranges::find(whole.zeroed, arg.index) != whole.zeroed.end()) return false;
         made.bytes.push_back(whole.scratch_bytes[index]);
         written.push_back(arg.index);
       } else {
@@ -153,9 +162,7 @@ class Composer {
       }
     }
     const auto same = std::ranges::find_if(derived_, [&](const Derived& one) {
-      const program::Launch &a = one.launch, &b = made.launch;
-      return one.inputs == made.inputs && one.bytes == made.bytes && a.kernel == b.kernel && a.grid == b.grid &&
-             a.block == b.block && a.cluster == b.cluster && a.shared == b.shared;
+      return one.inputs == made.inputs && one.bytes == made.bytes && same_launch(one.launch, e);
     });
     if (same != derived_.end()) {
       for (std::size_t i = 0; i < written.size(); ++i) scratch[written[i]] = same->scratch[i];
@@ -302,7 +309,7 @@ class Composer {
  private:
   /// A launch that derives what it writes (Emitted::derives).
   struct Derived {
-    program::Launch launch;  ///< without arguments
+    Emitted launch;
     std::vector<int> inputs;
     std::vector<std::int64_t> bytes;
     std::vector<int> scratch;  ///< buffers, as many
@@ -311,6 +318,12 @@ class Composer {
   int add(Buffer b) {
     program_.buffers.push_back(std::move(b));
     return static_cast<int>(program_.buffers.size()) - 1;
+  }
+
+  static bool same_launch(const Emitted& a, const Emitted& b) {
+    return a.language == b.language && a.entry == b.entry && a.source == b.source && a.flags == b.flags &&
+           std::ranges::equal(a.grid, b.grid) && std::ranges::equal(a.block, b.block) &&
+           std::ranges::equal(a.cluster, b.cluster) && a.shared == b.shared;
   }
 
   int kernel(const Emitted& e) {

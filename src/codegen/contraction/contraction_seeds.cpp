@@ -188,7 +188,8 @@ class Guesses {
   /// With fewer stages where it would not fit otherwise.
   void add(Ranked& found, Genome genome, const Tile& tile, std::int64_t passes) const {
     const Product& product = value_of(genome, "swap_operands", 0) != 0 ? *product_.swapped : product_;
-    const bool sheds = rounds_ || product_.problem.folding || genome.contains("stationary");
+    const bool keeps = std::ranges::find(kept_, 1) != kept_.end() || value_of(genome, "stationary", 0) == 2;
+    const bool sheds = rounds_ || product_.problem.folding || keeps;
     const bool exchanges = !product_.problem.folding || !product_.problem.folding->in_registers;
     const auto crowded = [&] {
       return !contraction_illegal(product_, device_, genome).empty() ||

@@ -137,6 +137,7 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   if (const Status fits = contraction::check(problem, plan, device.shared_bytes); !fits) return fits.error().message;
   if (plan.scheme == Scheme::single && gene(genome, "promote", 64) != 64) return "nothing is promoted";
   const auto extents = contraction::extents_of(problem, plan);
+  if (plan.stationary == 2 && gene(genome, "raster", 8) != 8) return "blocks walk along their own row of tiles";
   if (contraction::blocks_of(problem, plan, std::int64_t{device.sms} * plan.blocks) < 1)
     return "more rows of tiles than blocks";
   // Zeros beyond what there is: tiles much larger than the product only multiply those.
@@ -281,14 +282,16 @@ class ContractionLaunches {
   void pack_slides() {
     const auto packings =
         contraction::print_slide_packings(kernel_, product_.c, *sliding_, *problem_.columns, plan_, idle_.has_value());
+    // What is noted of the other factor is this kernel's alone.
+    const bool derives = !idle_ || idle_ == sliding_->operand;
     auto& first = launch(packings.front());
-    launches_.back().derives = true;
+    launches_.back().derives = derives;
     store(sliding_->operand, packings.front(), first);
     if (!scaled_) return;
     first.push_back(notes_);
     Packed& mine = packed_[sliding_->operand];
     auto& again = launch(packings.back());
-    launches_.back().derives = true;
+    launches_.back().derives = derives;
     again.insert(again.end(), mine.parts.begin(), mine.parts.end());
     again.push_back(notes_);
     again.push_back(mine.exponents = place(packings.back().exponents * 4));

@@ -73,7 +73,6 @@ class FoldPrinter {
  public:
   FoldPrinter(const Product& product, const TilePlan& plan, bool fast)
       : product_(product),
-        plan_(plan),
         kernel_(product.kernel),
         folds_(product.pool->reductions),
         columns_(run_columns(product.problem, plan)),
@@ -279,7 +278,6 @@ class FoldPrinter {
   }
 
   const Product& product_;
-  const TilePlan& plan_;
   const Kernel& kernel_;
   const std::vector<int>& folds_;
   const std::int64_t columns_, runs_;  ///< columns of a run

@@ -28,7 +28,7 @@ constexpr std::array numbers{Number{"bm", &TilePlan::bm},
                              Number{"rounds", &TilePlan::rounds},
                              Number{"spin_limit", &TilePlan::spin_limit}};
 
-constexpr std::array<std::string_view, 3> schemes{"plain", "single", "split"};
+constexpr std::array<std::string_view, 4> schemes{"plain", "single", "split", "joint"};
 constexpr std::array<std::string_view, 5> carriers{"packed", "along_k", "along_rows", "strips", "registers"};
 constexpr std::array<std::string_view, 2> elements{"f16", "bf16"};
 

@@ -24,10 +24,14 @@ std::string_view kind_of(std::string_view name) {
 
 }  // namespace
 
-std::string renumbered(std::string_view text) {
+std::string renumbered(std::string_view whole) {
+  // What comes before is the same of all kernels, and has instructions whose parts look like such names.
+  constexpr std::string_view marker = "// ---- kernel ----";
+  const std::size_t begin = std::min(whole.find(marker), whole.size());
+  const std::string_view text = whole.substr(begin);
   std::map<std::string_view, std::string> names;
   std::map<std::string_view, int> counts;
-  std::string out;
+  std::string out(whole.substr(0, begin));
   const auto in_name = [&](std::size_t i) {
     return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) != 0 || text[i] == '_');
   };
