@@ -415,6 +415,26 @@ Extents extents_of(const Problem& problem, const TilePlan& plan) {
   return e;
 }
 
+namespace {
+
+/// What may stay in shared memory.
+Status check_stationary(const Problem& problem, const TilePlan& plan) {
+  const auto bad = [](const char* what) { return fail("illegal_plan", what); };
+  if (plan.stationary < 0 || plan.stationary > 2) return bad("stationary is 0, 1 or 2");
+  if (plan.stationary == 0) return {};
+  if (plan.stationary == 1 && !has_one_column_tile(problem, plan))
+    return bad("what is stationary has one tile of rows");
+  if (plan.stationary == 2 && (problem.slides(Operand::a) || problem.batches != 1 || plan.split_k != 1))
+    return bad("a first operand that is stationary does not slide, and is of one whole product");
+  if (plan.stationary == 2 && rows_of_tiles(problem, plan) > most_rows_of_tiles)
+    return bad("blocks have one of a few rows of tiles where the first operand is stationary");
+  if (plan.carrier_a != Carrier::packed || (plan.carrier_b != Carrier::packed && !reads_strips(plan)))
+    return bad("what is stationary is packed, and so is the other operand");
+  return {};
+}
+
+}  // namespace
+
 Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_limit) {
   const auto bad = [](const std::string& what) { return fail("illegal_plan", what); };
   if (problem.m < 1 || problem.n < 1 || problem.k < 1 || problem.batches < 1) return bad("extents are at least 1");
@@ -472,17 +492,7 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
   }
   if ((brings(plan) || reads_strips(plan)) && 65536 / (plan.blocks * threads(plan)) < feeder_registers(plan))
     return bad("blocks leave their feeders too few registers");
-  if (plan.stationary < 0 || plan.stationary > 2) return bad("stationary is 0, 1 or 2");
-  if (plan.stationary != 0) {
-    if (plan.stationary == 1 && !has_one_column_tile(problem, plan))
-      return bad("what is stationary has one tile of rows");
-    if (plan.stationary == 2 && (problem.slides(Operand::a) || problem.batches != 1 || plan.split_k != 1))
-      return bad("a first operand that is stationary does not slide, and is of one whole product");
-    if (plan.stationary == 2 && rows_of_tiles(problem, plan) > most_rows_of_tiles)
-      return bad("blocks have one of a few rows of tiles where the first operand is stationary");
-    if (plan.carrier_a != Carrier::packed || (plan.carrier_b != Carrier::packed && !reads_strips(plan)))
-      return bad("what is stationary is packed, and so is the other operand");
-  }
+  PLANISH_CHECK(check_stationary(problem, plan));
   if (problem.folding) {
     if (plan.split_k != 1) return bad("windows are folded where sums are whole");
     if (plan.bn % (8 * problem.runs()) != 0) return bad("bn is a multiple of 8 for each run of a window's rows");
