@@ -266,12 +266,12 @@ Kernel windows_apart(const Kernel& kernel) {
     while (first < last && !has_tap(whole, taps, *straddle, last)) --last;
     // What is multiplied with zeros: of a whole dim most would be.
     if (last - first + 1 > most_reach * offsets) continue;
-    Kernel tried = over_reach(out, factors, *straddle, first, last - first + 1);
+    Kernel made = over_reach(out, factors, *straddle, first, last - first + 1), tried = made;
     take_common(tried);
     const auto moves = variables_of(tried);
     const int factor = product.args[straddle->factor];
     if (moves[static_cast<std::size_t>(factor)][static_cast<std::size_t>(window)]) continue;
-    out = over_reach(out, factors, *straddle, first, last - first + 1);
+    out = std::move(made);
   }
   return out;
 }

@@ -144,8 +144,7 @@ class Composer {
   /// Whether an earlier launch has written what this one would, of the same inputs: then that is what is read of it. If
   /// not, it is what later ones may read. Packed images, say, of an input that two kernels multiply.
   bool is_there(const Region& region, const Emitted& e, const Emitted& whole, std::map<int, int>& scratch) {
-    Derived made{e, {}, {}, {}};
-    made.launch.after.clear();
+    Derived made;
     std::vector<int> written;
     for (const Emitted::Argument& arg : e.args) {
       const auto index = static_cast<std::size_t>(arg.index);
@@ -173,6 +172,8 @@ class Composer {
       if (!own) return false;
       made.scratch.push_back(*own);
     }
+    made.launch = e;
+    made.launch.after.clear();
     derived_.push_back(std::move(made));
     return false;
   }
@@ -320,17 +321,19 @@ class Composer {
     return static_cast<int>(program_.buffers.size()) - 1;
   }
 
+  /// `known`: emitted, or a program's.
+  template <typename Known>
+  static bool same_kernel(const Known& known, const Emitted& e) {
+    return known.language == e.language && known.entry == e.entry && known.source == e.source && known.flags == e.flags;
+  }
   static bool same_launch(const Emitted& a, const Emitted& b) {
-    return a.language == b.language && a.entry == b.entry && a.source == b.source && a.flags == b.flags &&
-           std::ranges::equal(a.grid, b.grid) && std::ranges::equal(a.block, b.block) &&
+    return same_kernel(a, b) && std::ranges::equal(a.grid, b.grid) && std::ranges::equal(a.block, b.block) &&
            std::ranges::equal(a.cluster, b.cluster) && a.shared == b.shared;
   }
 
   int kernel(const Emitted& e) {
     for (std::size_t i = 0; i < program_.kernels.size(); ++i) {
-      const auto& k = program_.kernels[i];
-      if (k.language == e.language && k.entry == e.entry && k.source == e.source && k.flags == e.flags)
-        return static_cast<int>(i);
+      if (same_kernel(program_.kernels[i], e)) return static_cast<int>(i);
     }
     program_.kernels.push_back({e.language, e.entry, e.flags, e.source});
     return static_cast<int>(program_.kernels.size()) - 1;

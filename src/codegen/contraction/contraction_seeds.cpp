@@ -242,10 +242,8 @@ class Guesses {
   double clocks(const contraction::Problem& problem, const Tile& tile, std::int64_t passes,
                 const TilePlan& plan) const {
     const auto e = contraction::extents_of(problem, plan);
-    const std::int64_t busy = contraction::stationary_operand(plan) == contraction::Operand::a
-                                  ? contraction::blocks_of(problem, plan, device_.sms)
-                                  : device_.sms;
-    const double turns = static_cast<double>((e.tiles + busy - 1) / std::max<std::int64_t>(busy, 1));
+    const std::int64_t busy = std::max<std::int64_t>(contraction::blocks_of(problem, plan, device_.sms), 1);
+    const double turns = static_cast<double>((e.tiles + busy - 1) / busy);
     const auto m = static_cast<double>(tile.m), n = static_cast<double>(tile.n);
     const double stages = static_cast<double>(e.depth) / static_cast<double>(plan.bk * std::int64_t{plan.split_k});
     const double math = static_cast<double>(passes) * m * n * plan.bk / 2048;

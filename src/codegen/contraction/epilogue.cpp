@@ -415,6 +415,13 @@ void open_store(PlaceWriter& writer, const Epilogue& epilogue, std::string_view 
                           epilogue.parameters));
 }
 
+void open_fold(PlaceWriter& writer, const Epilogue& epilogue) {
+  writer.line("template <int columns, bool all>");
+  writer.open(
+      fmt::format("TC_FN void tc_fold({}, int batch, int y, int x, int end, int lane, float (&v)[columns / 2]) {{",
+                  epilogue.parameters));
+}
+
 Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Sliding* sliding, StoreForm form) {
   return StorePrinter(kernel, c, sliding, form).print();
 }

@@ -34,6 +34,8 @@ std::string_view neighbours_text();
 std::string_view load_text();
 /// The head of its function, whose body the writer is in then.
 void open_store(PlaceWriter& writer, const Epilogue& epilogue, std::string_view name = "tc_store");
+/// The same of `tc_fold` (see Attachment::folds).
+void open_fold(PlaceWriter& writer, const Epilogue& epilogue);
 
 /// How results are computed and stored.
 struct StoreForm {

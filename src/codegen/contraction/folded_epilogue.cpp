@@ -112,10 +112,7 @@ class FoldPrinter {
     Epilogue epilogue = epilogue_of(writer_, kernel_, roots);
     epilogue.folds = true;
     epilogue.stores = false;
-    writer_.line("template <int columns, bool all>");
-    writer_.open(
-        fmt::format("TC_FN void tc_fold({}, int batch, int y, int x, int end, int lane, float (&v)[columns / 2]) {{",
-                    epilogue.parameters));
+    open_fold(writer_, epilogue);
     writer_.decode("batch", product_.c.batch);
     places_.of_tile(writer_);
     writer_.line("const int part = (lane + tc_zero()) & 3;");

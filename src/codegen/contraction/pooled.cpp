@@ -73,6 +73,10 @@ void join(Kernel& kernel, int outer, int within) {
 
 }  // namespace
 
+bool Pool::has(int variable) const {
+  return std::ranges::find(windows, variable, &PoolWindow::variable) != windows.end();
+}
+
 std::int64_t Pool::size_along(int variable) const {
   const auto found = std::ranges::find(windows, variable, &PoolWindow::variable);
   return found == windows.end() ? 1 : found->size;
@@ -101,8 +105,7 @@ Result<Unpooled> unpooled(const Kernel& kernel, bool whole) {
     }
     const int outer = windowed_by(out.kernel, factors, results, within);
     if (outer < 0) return no("windows of what is not one variable");
-    if (std::ranges::find(out.pool.windows, outer, &PoolWindow::variable) != out.pool.windows.end())
-      return no("two windows in one dim");
+    if (out.pool.has(outer)) return no("two windows in one dim");
     join(out.kernel, outer, within);
     out.pool.windows.push_back({outer, size});
   }

@@ -25,6 +25,7 @@ struct Pool {
   std::vector<PoolWindow> windows;  ///< ascending in `variable`
   bool whole = false;               ///< each window is all that its variable has, and no result knows that
 
+  bool has(int variable) const;                 ///< a window along it
   std::int64_t size_along(int variable) const;  ///< 1 where there is no window along it
 };
 

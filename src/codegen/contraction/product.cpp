@@ -148,16 +148,25 @@ void set_problem(Product& out) {
 /// multiplications on tensor cores.
 constexpr double each_fold = 3000;
 
-/// The kernel in blocks of places where few channels are folded; nothing where they are enough.
-std::optional<Blocked> blocked_folds(const Product& product) {
-  const auto orient = [&](const Kernel& of) -> Result<Contraction> {
-    PLANISH_TRY(Contraction c, contraction_of(of));
-    // Blocks leave the order of variables as it is: the channels are the last ones of the results.
-    const int last = product.pool->windows.back().variable + 1;
-    if (std::ranges::find(c.m, last) != c.m.end()) turn_over(c);
-    return c;
-  };
-  return blocked(product.kernel, product.c, product.taps, orient, each_fold);
+/// The contraction whose second factor is the one of whose rows `variable` is.
+Result<Contraction> with_second(const Kernel& kernel, int variable) {
+  PLANISH_TRY(Contraction c, contraction_of(kernel));
+  if (std::ranges::find(c.m, variable) != c.m.end()) turn_over(c);
+  return c;
+}
+
+/// Cuts the kernel into blocks of places where few channels are folded.
+Status fold_in_blocks(Product& product) {
+  // Blocks leave the order of variables as it is: the channels are the last ones of the results.
+  const int last = product.pool->windows.back().variable;
+  const auto orient = [&](const Kernel& of) { return with_second(of, last + 1); };
+  auto parts = blocked(product.kernel, product.c, product.taps, orient, each_fold);
+  if (!parts) return {};
+  product.kernel = std::move(parts->kernel);
+  product.taps = std::move(parts->taps);
+  for (PoolWindow& window : product.pool->windows) window.variable += window.variable >= parts->inside ? 1 : 0;
+  PLANISH_TRY(product.c, orient(product.kernel));
+  return {};
 }
 
 /// Of a kernel with folds of its results: what these fold lies among the second factor's rows. `dims`: each window is a
@@ -171,27 +180,12 @@ Result<Product> pooled_product(const Kernel& kernel, bool dims) {
   out.pool = std::move(whole.pool);
   out.taps = std::move(split.taps);
   if (!out.pool->whole && (split.phases || !out.taps.empty())) return no("windows over phases");
-  // The factor whose rows are folded is the second.
-  const auto windowed = [&](int v) {
-    return std::ranges::find(out.pool->windows, v, &PoolWindow::variable) != out.pool->windows.end();
-  };
-  const auto orient = [&](const Kernel& of) -> Result<Contraction> {
-    PLANISH_TRY(Contraction c, contraction_of(of));
-    if (std::ranges::any_of(c.m, windowed)) turn_over(c);
-    return c;
-  };
-  PLANISH_TRY(out.c, orient(out.kernel));
+  PLANISH_TRY(out.c, with_second(out.kernel, out.pool->windows.back().variable));
+  const auto windowed = [&](int v) { return out.pool->has(v); };
   if (std::ranges::any_of(out.c.m, windowed) || std::ranges::any_of(out.c.batch, windowed))
     return no("windows that both factors move with");
-  if (out.pool->whole && !narrow_type(out.kernel, out.c)) {
-    if (auto parts = blocked_folds(out)) {
-      out.kernel = std::move(parts->kernel);
-      out.taps = std::move(parts->taps);
-      for (PoolWindow& window : out.pool->windows) window.variable += window.variable >= parts->inside ? 1 : 0;
-      PLANISH_TRY(out.c, orient(out.kernel));
-    }
-  }
   if (out.pool->whole) {
+    if (!narrow_type(out.kernel, out.c)) PLANISH_CHECK(fold_in_blocks(out));
     // A row's columns that are folded together lie beside each other.
     std::ranges::stable_partition(out.c.n, [&](int v) { return !windowed(v); });
   }
@@ -249,9 +243,9 @@ Result<Product> spread_product(const Kernel& kernel) {
 
 Result<Product> product_of(const Kernel& kernel) {
   if (kernel.across > 0) {
-    const bool stores = !std::ranges::all_of(kernel.outputs, &Output::per_column);
+    if (!std::ranges::all_of(kernel.outputs, &Output::per_column)) return spread_product(kernel);  // it stores elements
     for (const bool dims : {false, true}) {
-      if (auto pooled = pooled_product(kernel, dims); pooled && !stores) return pooled;
+      if (auto pooled = pooled_product(kernel, dims)) return pooled;
     }
     return spread_product(kernel);
   }

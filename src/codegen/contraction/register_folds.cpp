@@ -32,10 +32,7 @@ class RegisterPrinter {
   }
 
   std::string print(const Epilogue& whole) {
-    writer_.line("template <int columns, bool all>");
-    writer_.open(
-        fmt::format("TC_FN void tc_fold({}, int batch, int y, int x, int end, int lane, float (&v)[columns / 2]) {{",
-                    whole.parameters));
+    open_fold(writer_, whole);
     if (product_.problem.m % 64 != 0) writer_.line(fmt::format("if (y >= {}) return;", product_.problem.m));
     writer_.decode("batch", product_.c.batch);
     rows();

@@ -2,16 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace planish::codegen::contraction {
 
 WindowPlaces::WindowPlaces(const Product& product, const TilePlan& plan)
     : product_(product), plan_(plan), window_(product.problem.folding->window) {
   for (const int v : product.c.n) {
-    const auto& windows = product.pool->windows;
-    const bool folded = std::ranges::find(windows, v, &PoolWindow::variable) != windows.end();
-    (product.pool->whole && folded ? inner_ : outer_).push_back(v);
+    (product.pool->whole && product.pool->has(v) ? inner_ : outer_).push_back(v);
   }
 }
 
