@@ -96,7 +96,7 @@ struct GeneInfo {
 };
 
 /// Names of all genes, in the order of gene_catalogue(). Equal gains of moves are in this order.
-inline constexpr std::array<std::string_view, 51> gene_names{"exchange",
+inline constexpr std::array<std::string_view, 52> gene_names{"exchange",
                                                              "threads",
                                                              "vector",
                                                              "unroll",
@@ -146,6 +146,7 @@ inline constexpr std::array<std::string_view, 51> gene_names{"exchange",
                                                              "swap_operands",
                                                              "stationary",
                                                              "weave",
+                                                             "overlap",
                                                              "wavefront"};
 
 std::span<const GeneInfo> gene_catalogue();

@@ -3,8 +3,11 @@
 /// What printed epilogues call, for a compiler of C++: text to stand before them.
 namespace planish::codegen {
 
-inline constexpr const char* epilogue_machine = R"(#include <cmath>
+inline constexpr const char* epilogue_machine = R"(#include <algorithm>
+#include <cmath>
 #include <cstdint>
+using std::max;
+using std::min;
 #define TC_FN static inline
 #define __device__
 #define __restrict__
@@ -30,8 +33,6 @@ inline constexpr const char* epilogue_warp = R"(#include <barrier>
 #include <cstring>
 #include <thread>
 #include <vector>
-using std::max;
-using std::min;
 static inline float __fmul_rn(float a, float b) { return a * b; }
 static std::barrier<> meet(32);
 static unsigned char held[32][8];

@@ -130,7 +130,9 @@ std::string given(const std::vector<int>& inputs, const std::vector<int>& output
 /// run(sums, in, out, pieces, mends): all tiles of a plan, as the main loop hands them on; where there is something to
 /// mend, with `mends` in place of what these made of pieces; and what joins them.
 std::string source_of(const Product& product, const contraction::TilePlan& plan) {
-  const auto epilogue = contraction::print_spread_epilogue(product, plan, {});
+  const int step = contraction::tile_step(plan);
+  const auto epilogue = contraction::print_spread_epilogue(
+      product, plan, {.weave = plan.overlap != product.overlap[0], .overlap = plan.overlap, .step = step});
   const auto joining = contraction::print_spread_joining(product, plan, false);
   const auto& problem = product.problem;
   const contraction::Spread& spread = *product.spread;
@@ -153,18 +155,17 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
   // As the tensor core leaves them.
   if (epilogue.folds)
     text += fmt::format(
-        "  for (int y = 0; y < {0}; y += 16) for (int t = 0; t < {1}; t += {2}) {{\n    float v[{2} / 2];\n"
+        "  for (int y = 0; y < {0}; y += 16) for (int t = 0; t < {1}; t += {4}) {{\n    float v[{2} / 2];\n"
         "    for (int i = 0; i < {2} / 2; ++i) v[i] = at(batch, y + lane / 4 + i / 2 % 2 * 8, t + i / 4 * 8 + lane % 4 "
         "* 2 + "
-        "i % 2);\n    tc_fold<{2}, false>({3}y, t, min(t + {2}, {1}), lane, v);\n  }}\n",
-        problem.m, problem.n, plan.bn, arguments);
+        "i % 2);\n    tc_fold<{2}, false>({3}y, t, min(t + {4}, {1}), lane, v);\n  }}\n",
+        problem.m, problem.n, plan.bn, arguments, step);
   if (epilogue.stores)
     text += fmt::format(
-        "  for (int y = 0; y < {0}; y += 8) for (int t = 0; t < {1}; t += {2}) for (int x = t; x < t + {2}; x += {3})\n"
-        "    tc_store<8, {4}, false>({5}y, x, min(t + {2}, {1}), lane, [=](int r, int c) {{ return at(batch, y + r, x "
-        "+ "
-        "c); }});\n",
-        problem.m, problem.n, plan.bn, width, (width + 31) / 32 * 32, arguments);
+        "  for (int y = 0; y < {0}; y += 8) for (int t = 0; t < {1}; t += {6}) for (int x = t; x < t + {2}; x += {3})\n"
+        "    tc_store<8, {4}, false>({5}y, x, min(t + {6}, {1}), lane, [=](int r, int c) {{ return at(batch, y + r, x "
+        "+ c); }}{7});\n",
+        problem.m, problem.n, plan.bn, width, (width + 31) / 32 * 32, arguments, step, epilogue.begins ? ", t" : "");
   text += "  }\n}\n";
   text += "namespace joins {\n" + body_of(joining.source) + "}\n";
   text += fmt::format(
@@ -233,7 +234,7 @@ double largest_of(const std::vector<double>& all) {
 }  // namespace
 
 TEST_CASE("pieces of any width come to what all results are summed up to, and elements are stored beside them") {
-  std::size_t tried = 0, several_runs = 0, phases = 0, mended = 0, registers = 0;
+  std::size_t tried = 0, several_runs = 0, phases = 0, mended = 0, registers = 0, overlapping = 0;
   const auto pairs = small();
   for (std::size_t number = 0; number < pairs.size(); ++number) {
     const Pair& pair = pairs[number];
@@ -258,6 +259,10 @@ TEST_CASE("pieces of any width come to what all results are summed up to, and el
       plan.bn = bn;
       plan.exchange = exchange;
       CAPTURE(bn);
+      // Tiles that share columns count each result once.
+      const int shared = std::max(product->overlap[0], product->overlap[1]);
+      if (i == 1 && shared * 4 <= bn) plan.overlap = shared;
+      overlapping += plan.overlap > 0 ? 1 : 0;
       several_runs += contraction::pieces_of(*product->spread, product->problem, plan).slots > 1 ? 1 : 0;
       for (const bool mends : {false, true}) {
         if (mends && (!wastes || i > 0)) continue;
@@ -276,6 +281,7 @@ TEST_CASE("pieces of any width come to what all results are summed up to, and el
   CHECK(registers >= 12);
   CHECK(registers < pairs.size());
   CHECK(mended >= 4);
+  CHECK(overlapping >= 3);
 }
 
 TEST_CASE("every kernel that sums up its results has seeds, each legal and emitted with a launch that joins pieces") {

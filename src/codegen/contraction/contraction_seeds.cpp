@@ -108,6 +108,7 @@ class Guesses {
   /// are many times what it holds, both ways around that took 8 to 22 % off the best, and one as often as the other: in
   /// turn. Where they are fewer the plain form was as good, or better (docs/decisions/0092).
   void choose_stores() {
+    const bool overlaps = find_gene(genes_, "overlap") != nullptr;
     const bool weaves = find_gene(genes_, "weave") != nullptr, streams = find_gene(genes_, "hints") != nullptr;
     constexpr double many = 8;
     const bool in_turn =
@@ -115,7 +116,15 @@ class Guesses {
     for (std::size_t i = 0; i < out_.size(); ++i) {
       if (weaves) out_[i]["weave"] = in_turn && i % 2 == 0 ? 1 : 0;
       if (streams) out_[i]["hints"] = in_turn && i % 2 != 0 ? 2 : 0;
+      if (overlaps) out_[i]["overlap"] = leaves_longer_than_it_takes() ? 1 : 0;
+      if (overlaps && !contraction_illegal(product_, device_, out_[i]).empty()) out_[i]["overlap"] = 0;
     }
+  }
+
+  /// Whether results leave, at 12 bytes a clock, when one product of them would be done: where products bound, what
+  /// tiles share is computed twice for nothing.
+  bool leaves_longer_than_it_takes() const {
+    return static_cast<double>(product_.problem.k) / 2048 < size_of(product_.kernel.outputs.front().dtype) / 12.0;
   }
 
   void of_16_bits() {

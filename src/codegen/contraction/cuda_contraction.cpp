@@ -113,12 +113,13 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
     stationary.push_back(2);
   if (stationary.size() > 1) genes.push_back({"stationary", std::move(stationary)});
   if (contraction::has_fast_forms(product.kernel)) genes.push_back({"fast", {0, 1}});
+  const bool many = contraction::result_bytes(product.kernel) > 0.5 * static_cast<double>(device.l2_bytes);
   if (!product.pool) {
-    if (contraction::result_bytes(product.kernel) > 0.5 * static_cast<double>(device.l2_bytes))
-      genes.push_back({"hints", {0, 2}});
+    if (many) genes.push_back({"hints", {0, 2}});
     if (contraction::can_weave(product.kernel, product.c, product.sliding ? &*product.sliding : nullptr))
       genes.push_back({"weave", {0, 1}});
   }
+  if (many && (product.overlap[0] > 0 || product.overlap[1] > 0)) genes.push_back({"overlap", {0, 1}});
   // More parts than fill the device twice only add traffic.
   std::vector<std::int64_t> parts{1};
   const std::int64_t least_tiles = (problem.m + 127) / 128 * ((problem.n + 127) / 128) * problem.batches;
@@ -148,6 +149,8 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   if (gene(genome, "weave", 0) != 0 &&
       !contraction::can_weave(product.kernel, product.c, product.sliding ? &*product.sliding : nullptr))
     return "no phases to weave";
+  if (gene(genome, "overlap", 0) != 0 && plan.overlap == 0)
+    return "tiles end between sectors, or neighbouring threads do not store neighbours";
   if (gene(genome, "direct", 0) != 0 && !contraction::reads(plan)) return "no factor can be read where it lies so";
   if (contraction::doubts(plan)) {  // rows that have to be scaled are packed after all
     if (auto why = contraction_illegal(product, device, contraction::with_all_packed(genome)); !why.empty()) return why;
@@ -179,7 +182,9 @@ class ContractionLaunches {
         scaled_(contraction::scales(plan_)),
         form_{.fast = gene(genome, "fast", 0) != 0,
               .streaming = gene(genome, "hints", 0) != 0,
-              .weave = gene(genome, "weave", 0) != 0},
+              .weave = gene(genome, "weave", 0) != 0,
+              .overlap = plan_.overlap,
+              .step = contraction::tile_step(plan_)},
         idle_(contraction::wasted(product)) {}
 
   Result<Emitted> emit() {

@@ -9,6 +9,7 @@
 #include "codegen/contraction/exponents.h"
 #include "codegen/contraction/main_loop.h"
 #include "codegen/contraction/place_writer.h"
+#include "codegen/contraction/sectors.h"
 #include "codegen/emit/cuda_access.h"
 #include "codegen/emit/cuda_pattern.h"
 #include "codegen/variables.h"
@@ -49,7 +50,7 @@ template <bool streaming> TC_FN void tc_put(unsigned short* to, const unsigned s
 class StorePrinter {
  public:
   StorePrinter(const Kernel& kernel, const Contraction& c, const Sliding* sliding, StoreForm form)
-      : kernel_(kernel), c_(c), sliding_(sliding), name_(form.name), writer_(kernel) {
+      : kernel_(kernel), c_(c), sliding_(sliding), form_(form), writer_(kernel) {
     writer_.fast = form.fast;
     writer_.streaming = form.streaming;
     writer_.narrow = std::ranges::all_of(kernel.outputs, is_half, &Output::dtype);
@@ -75,6 +76,13 @@ class StorePrinter {
       if (run_along_rows()) weave_ = rows_at_once;
     }
     beside_ = neighbours();
+    if (form.overlap > 0) sectors_ = sectors_of(kernel, c, sliding);
+  }
+
+  /// See overlap_of().
+  int overlap() const {
+    const auto sectors = sectors_of(kernel_, c_, sliding_);
+    return sectors && loads_.empty() && (sectors->phase < 0 || weave_ > 1) ? sectors->overlap : 0;
   }
 
   bool may_choose_to_weave() const { return !slides(Operand::a) && loads_.empty() && woven() > 1; }
@@ -83,7 +91,14 @@ class StorePrinter {
     Epilogue epilogue = epilogue_of(writer_, kernel_, roots_);
     if (apart_ && !loads_.empty()) writer_.line(share_text);
     if (beside_ > 1) writer_.out += std::string(neighbours_text()) + std::string(put_text);
-    open_store(writer_, epilogue, name_);
+    epilogue.begins = sectors_.has_value();
+    if (sectors_) print_edge(writer_, *sectors_, kernel_, *sliding_);
+    open_store(writer_, epilogue, form_.name);
+    if (sectors_) {
+      writer_.line("int before_mask, behind_mask;");
+      writer_.line(fmt::format("const {} before = tc_edge(begin, before_mask), behind = tc_edge(end, behind_mask);",
+                               writer_.coordinate()));
+    }
     writer_.decode("batch", c_.batch);
     if (weave_ > 1)
       writer_.line(fmt::format("constexpr int weave = rows % {0} == 0 && columns % 32 == 0 ? {0} : 1;", weave_));
@@ -202,7 +217,23 @@ class StorePrinter {
   void column() {
     writer_.line("const int at = x + j + lane / weave;");
     const std::string there = decode("at", c_.n, Operand::b);
-    writer_.line(fmt::format("const bool there = (at < end){};", there.empty() ? "" : " & " + there));
+    writer_.line(fmt::format("const bool there = {}{};", is_column(), there.empty() ? "" : " & " + there));
+  }
+
+  /// That `at` is a column; where tiles overlap, whose it is comes later.
+  std::string is_column() const { return sectors_ ? fmt::format("(at < {})", sliding_->positions()) : "(at < end)"; }
+
+  /// Leaves to the tiles before and behind what is in their sectors, of `span` columns from `j` on: only those that
+  /// are near an end of the tile are asked.
+  void own(std::string_view span) {
+    if (!sectors_) return;
+    writer_.line(fmt::format("const {} base = {}, along = {};", writer_.coordinate(), writer_.place_of(sectors_->row),
+                             writer_.place_of(sectors_->column)));
+    const auto edge = [](std::string_view name) {
+      return fmt::format("{0} + (int)(-(unsigned)(base + {0}) & {0}_mask)", name);
+    };
+    writer_.line(fmt::format("if (x - begin + j < {}) ok = ok & (along >= {});", form_.overlap, edge("before")));
+    writer_.line(fmt::format("if (x - begin + j + {} > {}) ok = ok & (along < {});", span, form_.step, edge("behind")));
   }
 
   void element() {
@@ -214,7 +245,8 @@ class StorePrinter {
       ok += fmt::format(" & ((unsigned{})({} - {}) < {}u)", writer_.coordinate() == "int" ? "" : " long long",
                         writer_.place_of(bound.e), bound.lo, bound.hi - bound.lo);
     }
-    writer_.line(fmt::format("const bool ok = {};", ok));
+    writer_.line(fmt::format("{}bool ok = {};", sectors_ ? "" : "const ", ok));
+    own("step");
   }
 
   /// What a load gives, where there is something to read.
@@ -306,7 +338,9 @@ class StorePrinter {
     writer_.line("const bool inside = columns % (32 * beside) == 0 || j + lane * beside < columns;");
     writer_.line("const int at = x + j + lane * beside;");
     const std::string there = decode("at", c_.n, Operand::b);
-    writer_.line(fmt::format("const bool ok = inside & (at < end){};", there.empty() ? "" : " & " + there));
+    writer_.line(fmt::format("{}bool ok = inside & {}{};", sectors_ ? "" : "const ", is_column(),
+                             there.empty() ? "" : " & " + there));
+    own("32 * beside");
     writer_.line("float sum[beside];");
     writer_.line("tc_neighbours(sums, r, inside ? j + lane * beside : 0, sum);");
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
@@ -357,7 +391,7 @@ class StorePrinter {
   const Kernel& kernel_;
   const Contraction& c_;
   const Sliding* sliding_;
-  std::string_view name_;
+  const StoreForm form_;
   PlaceWriter writer_;
   std::vector<int> roots_;
   std::vector<int> shared_;  ///< nodes that columns have in common: read and computed once a row
@@ -368,6 +402,7 @@ class StorePrinter {
   std::size_t phase_variables_ = 0;
   std::int64_t weave_ = 1;
   std::int64_t beside_ = 1;  ///< neighbours that a thread may store at once
+  std::optional<Sectors> sectors_;
 };
 
 }  // namespace
@@ -411,8 +446,8 @@ std::string_view neighbours_text() {
 
 void open_store(PlaceWriter& writer, const Epilogue& epilogue, std::string_view name) {
   writer.line("template <int rows, int columns, bool all, typename Sums>");
-  writer.open(fmt::format("TC_FN void {}({}, int batch, int y, int x, int end, int lane, Sums sums) {{", name,
-                          epilogue.parameters));
+  writer.open(fmt::format("TC_FN void {}({}, int batch, int y, int x, int end, int lane, Sums sums{}) {{", name,
+                          epilogue.parameters, epilogue.begins ? ", int begin" : ""));
 }
 
 void open_fold(PlaceWriter& writer, const Epilogue& epilogue) {
@@ -428,6 +463,10 @@ Epilogue print_epilogue(const Kernel& kernel, const Contraction& c, const Slidin
 
 bool can_weave(const Kernel& kernel, const Contraction& c, const Sliding* sliding) {
   return StorePrinter(kernel, c, sliding, {}).may_choose_to_weave();
+}
+
+int overlap_of(const Kernel& kernel, const Contraction& c, const Sliding* sliding, bool weave) {
+  return StorePrinter(kernel, c, sliding, {.weave = weave}).overlap();
 }
 
 bool has_fast_forms(const Kernel& kernel) {

@@ -21,6 +21,7 @@ struct Epilogue {
   bool crowded = false;     ///< see Attachment
   bool folds = false;       ///< likewise
   bool stores = true;       ///< likewise
+  bool begins = false;      ///< `tc_store` is told where its tile begins, behind the sums
 };
 /// One without its text, of a kernel whose outputs need `roots`, and what comes before its function.
 Epilogue epilogue_of(PlaceWriter& writer, const Kernel& kernel, std::span<const int> roots);
@@ -39,9 +40,11 @@ void open_fold(PlaceWriter& writer, const Epilogue& epilogue);
 
 /// How results are computed and stored.
 struct StoreForm {
-  bool fast = false;                   ///< with the machine's approximations and short forms of functions
-  bool streaming = false;              ///< results need not stay in the cache
-  bool weave = false;                  ///< see can_weave(); where elements are loaded for each result this is so anyway
+  bool fast = false;       ///< with the machine's approximations and short forms of functions
+  bool streaming = false;  ///< results need not stay in the cache
+  bool weave = false;      ///< see can_weave(); where elements are loaded for each result this is so anyway
+  int overlap = 0;         ///< columns that tiles share (see sectors.h), of `step` apart
+  int step = 0;
   std::string_view name = "tc_store";  ///< of the function
 };
 Epilogue print_epilogue(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding = nullptr,
@@ -50,6 +53,11 @@ Epilogue print_epilogue(const Kernel& kernel, const Contraction& contraction, co
 /// Whether neighbouring threads can have neighbouring phases of a stride, through which memory runs before the next
 /// place: they then store whole sectors, and each has more places to find.
 bool can_weave(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding);
+
+/// Columns that tiles would have to share for all results to leave in whole sectors; 0 where they need not, where
+/// neighbouring threads would not have neighbours in memory, unless `weave`, or where other elements are loaded for
+/// each result (which took 1.5 times as long then).
+int overlap_of(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding, bool weave);
 
 /// Whether `fast` changes what is computed of the sums.
 bool has_fast_forms(const Kernel& kernel);

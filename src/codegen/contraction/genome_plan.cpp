@@ -28,6 +28,7 @@ TilePlan plan_of(const Product& product, const Genome& genome, const Device& dev
   plan.raster = value("raster", 8);
   plan.split_k = value("split", 1);
   plan.blocks = value("min_blocks", 1);
+  if (value("overlap", 0) != 0) plan.overlap = product.overlap.at(value("weave", 0) != 0 ? 1 : 0);
   const int direct = value("direct", 0);
   plan.maps = direct >= 2 ? 1 : 0;
   plan.stationary = value("stationary", 0);

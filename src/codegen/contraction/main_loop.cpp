@@ -305,7 +305,7 @@ void Printer::walk(bool turns) {
     line("const int beside = gridDim.x / " + number(down) + ";");
     line("for (int tile = blockIdx.x / " + number(down) + (turns ? " + (group - 1) * beside" : "") + "; tile < " +
          number(across) + "; tile += " + (turns ? number(plan_.consumers) + " * " : "") + "beside) {");
-    line("const int row = " + own_rows() + ", column = tile * " + number(plan_.bn) + ";");
+    line("const int row = " + own_rows() + ", column = tile * " + number(tile_step(plan_)) + ";");
     if (problem_.has_runs()) line_of_tile();
     return;
   }
@@ -319,7 +319,7 @@ void Printer::walk(bool turns) {
   line("const int band = tile / " + band + " * " + number(plan_.raster) + ", within = tile % " + band + ";");
   line("const int height = min(" + number(plan_.raster) + ", " + number(down) + " - band);");
   line("const int row = (band + within % height) * " + number(plan_.bm) + ";");
-  line("const int column = within / height * " + number(plan_.bn) + ";");
+  line("const int column = within / height * " + number(tile_step(plan_)) + ";");
   if (problem_.has_runs()) line_of_tile();
 }
 
@@ -853,7 +853,8 @@ void Printer::store() {
   const bool whole_n = extents_.rows_b == problem_.n;
   const bool sliced = problem_.batches * plan_.split_k > 1;
   const std::string width = number(plan_.exchange), all = number(plan_.bn), slice = sliced ? "slice" : "0";
-  const std::string end = "min(column + " + all + ", " + number(problem_.n) + ")", inside = whole_m ? "true" : "false";
+  const std::string end = "min(column + " + number(tile_step(plan_)) + ", " + number(problem_.n) + ")",
+                    inside = whole_m ? "true" : "false";
   if (lifts()) lift_far();
   if (may_be_plain()) ask_whether_plain();
   if (attachment_.folds) {
@@ -880,10 +881,11 @@ void Printer::store() {
     // Columns of this part, and the first that is not there.
     const std::int64_t last = std::min<std::int64_t>(plan_.exchange, plan_.bn);
     const bool even = plan_.bn % plan_.exchange == 0 || plan_.exchange > plan_.bn;
-    const bool endless = problem_.has_runs() || (whole_n && even && last % 32 == 0);
+    const bool begins = plan_.overlap > 0;
+    const bool endless = problem_.has_runs() || (whole_n && even && last % 32 == 0 && !begins);
     line("tc_store<8, " + number((last + 31) / 32 * 32) + ", " + inside + ">(" + attachment_.arguments + slice +
          ", m + h * 8, column + part, " + (endless ? "0x7fffffff" : end) + ", lane, TcExchange<" + pitch +
-         ">{exchange});");
+         ">{exchange}" + (begins ? ", column" : "") + ");");
     line("}");
     line("}");
   }

@@ -14,7 +14,8 @@ struct Attachment {
   /// at row + r and column + c, r < rows, c < columns, where that column is below `end`; `sums(r, c)` is what was added
   /// up there (and tc_neighbours(sums, r, c, v) gives several from a c that is a multiple of as many, see
   /// epilogue.h), the rows are inside C where `all`. `lane` is the caller's in its warp; 0 does all of one element. A
-  /// slice is a product, or where k is split a part of one (product · split_k + part).
+  /// slice is a product, or where k is split a part of one (product · split_k + part). Where tiles overlap, `end` is
+  /// where the next one begins, and behind the sums comes where this one does (see sectors.h).
   std::string arguments;
   /// Rows of the operands were multiplied by powers of two, whose exponents the parameters `ea` and `eb` hold: results
   /// are multiplied back. Not where k is split.

@@ -83,9 +83,9 @@ class MendPrinter {
     writer_.line(fmt::format("const int batch = (int)(point / {});", pieces.count * product_.problem.m));
     writer_.decode("batch", c.batch);
     writer_.decode("row", c.m);
-    writer_.line(fmt::format("const int begin = {}, tile = begin / {} * {};", start_of(pieces, plan, "piece"), plan.bn,
-                             plan.bn));
-    writer_.line(fmt::format("const int stop = min(min(begin + {}, tile + {}), {});", pieces.width, plan.bn,
+    writer_.line(fmt::format("const int begin = {}, tile = begin / {} * {};", start_of(pieces, plan, "piece"),
+                             tile_step(plan), tile_step(plan)));
+    writer_.line(fmt::format("const int stop = min(min(begin + {}, tile + {}), {});", pieces.width, tile_step(plan),
                              product_.problem.n));
     writer_.line("bool odd = false, met = false;");
     writer_.open("for (int x = begin; x < stop; ++x) {");

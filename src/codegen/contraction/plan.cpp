@@ -108,6 +108,10 @@ int tile_rows(const TilePlan& plan, Operand operand) {
   return operand == Operand::a ? plan.bm : plan.bn;
 }
 
+int tile_step(const TilePlan& plan) {
+  return plan.bn - plan.overlap;
+}
+
 int run_columns(const Problem& problem, const TilePlan& plan) {
   return plan.bn / problem.runs();
 }
@@ -407,8 +411,10 @@ Place fragment(int thread, int index) {
 Extents extents_of(const Problem& problem, const TilePlan& plan) {
   Extents e;
   e.rows_a = up(problem.m, plan.bm);
+  const int step = tile_step(plan);
   e.rows_b =
-      problem.has_runs() ? problem.folding->line_count() * line_tiles(problem, plan) * plan.bn : up(problem.n, plan.bn);
+      (problem.has_runs() ? problem.folding->line_count() * line_tiles(problem, plan) : (problem.n + step - 1) / step) *
+      plan.bn;
   e.depth = up(problem.columns ? strip_stages(problem, plan) * plan.bk : problem.k,
                std::int64_t{plan.split_k} * (promotes(plan) ? plan.promote_k : plan.bk));
   e.tiles = e.rows_a / plan.bm * (e.rows_b / plan.bn) * problem.batches * plan.split_k;
@@ -449,6 +455,9 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
       return bad("strips and strip_chunks are at least 1, and chunks come in whole strips");
     if (plan.bk != up(units_of(problem, plan) * 8, 16)) return bad("bk is 8 for each tap of a stage's strips");
   }
+  if (plan.overlap < 0 || plan.overlap > plan.bn / 4) return bad("overlap is at most a quarter of bn");
+  if (plan.overlap > 0 && (!problem.slides(Operand::b) || problem.folding || plan.split_k != 1))
+    return bad("tiles overlap along columns that slide, of sums that are whole and results that are not folded");
   if (plan.stages < 2 || plan.stages > 16) return bad("stages is 2 to 16");
   if (plan.raster < 1) return bad("raster is at least 1");
   if (plan.exchange != 32 && plan.exchange != 64 && plan.exchange != 128 && plan.exchange != 256)

@@ -126,6 +126,7 @@ struct TilePlan {
   /// What comes into shared memory once a block: 1: the second operand, of which a tile has all rows; 2: the first
   /// one's rows of all of the block's tiles, which are those of one row of tiles.
   int stationary = 0;
+  int overlap = 0;     ///< columns that a tile has of the next one's, so that results leave in whole sectors
   int maps = 0;        ///< 1: operands that are not packed come by tensor maps, 0: by a warpgroup's own copies
   int rounds = 0;      ///< chunks of strips that a thread reads of a stage (see with_strips)
   int spin_limit = 0;  ///< polls of a barrier before the kernel traps; 0: for ever
@@ -171,6 +172,7 @@ bool scales(const TilePlan& plan);                     ///< operands that are pa
 int accumulators(const TilePlan& plan);                ///< sets of registers that the tensor core adds to
 bool promotes(const TilePlan& plan);                   ///< sums leave the tensor core every promote_k
 int tile_rows(const TilePlan& plan, Operand operand);  ///< bm or bn
+int tile_step(const TilePlan& plan);                   ///< columns from one tile to the next
 /// Columns of a run of a tile, and how many of these, whole windows, are its own: the rest is computed and dropped.
 int run_columns(const Problem& problem, const TilePlan& plan);
 int run_step(const Problem& problem, const TilePlan& plan);

@@ -24,6 +24,7 @@ constexpr std::array numbers{Number{"bm", &TilePlan::bm},
                              Number{"strips", &TilePlan::strips},
                              Number{"strip_chunks", &TilePlan::strip_chunks},
                              Number{"stationary", &TilePlan::stationary},
+                             Number{"overlap", &TilePlan::overlap},
                              Number{"maps", &TilePlan::maps},
                              Number{"rounds", &TilePlan::rounds},
                              Number{"spin_limit", &TilePlan::spin_limit}};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/contraction/blocked.h"
+#include "codegen/contraction/epilogue.h"
 #include "codegen/contraction/pack.h"
 #include "codegen/passes.h"
 #include "codegen/phases.h"
@@ -203,6 +204,12 @@ Result<Product> pooled_product(const Kernel& kernel, bool dims) {
   return out;
 }
 
+/// Where results are stored one by one, of a kernel of these alone.
+void set_overlap(Product& out, const Kernel& elements) {
+  for (const bool weave : {false, true})
+    out.overlap.at(weave ? 1 : 0) = overlap_of(elements, out.c, out.sliding ? &*out.sliding : nullptr, weave);
+}
+
 /// The kernel in phases, in blocks where channels are few, and its factors.
 Result<Product> parted_product(const Kernel& kernel) {
   Product out;
@@ -232,6 +239,9 @@ Result<Product> spread_product(const Kernel& kernel) {
     auto spread = spread_of(out.kernel, from, out.c, out.sliding ? &*out.sliding : nullptr);
     if (spread) {
       out.spread = std::move(*spread);
+      Kernel elements = out.kernel;
+      elements.outputs.resize(out.spread->elements);
+      if (!elements.outputs.empty()) set_overlap(out, elements);
       return out;
     }
     if (why.empty()) why = spread.error().message;
@@ -260,6 +270,7 @@ Result<Product> product_of(const Kernel& kernel) {
     set_problem(*swapped);
     out.swapped = std::move(swapped);
   }
+  set_overlap(out, out.kernel);
   return out;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -24,6 +25,8 @@ struct Product {
   std::optional<Pool> pool;                  ///< windows that results are folded by; the kernel then is unpooled()
   std::optional<Spread> spread;              ///< sums of results that more than one tile has
   std::optional<Direct> direct_a, direct_b;  ///< factors that need no packing
+  /// Columns that tiles may share so that results leave in whole sectors (see overlap_of()), without `weave` and with.
+  std::array<int, 2> overlap{};
   Problem problem;
   std::shared_ptr<const Product>
       swapped;  ///< the same with its factors' parts exchanged; null where it has only one way

@@ -165,9 +165,10 @@ Pieces pieces_of(const Spread& spread, const Problem& problem, const TilePlan& p
   Pieces out;
   out.width = spread.in_registers ? plan.bn : std::min(plan.exchange, plan.bn);
   out.of_tile = (plan.bn + out.width - 1) / out.width;
-  out.count = (problem.n + plan.bn - 1) / plan.bn * out.of_tile;
-  // Tiles begin at multiples of their columns.
-  const bool whole = spread.run >= problem.n || spread.run % plan.bn == 0;
+  const std::int64_t step = tile_step(plan);
+  out.count = (problem.n + step - 1) / step * out.of_tile;
+  // Tiles begin at multiples of that.
+  const bool whole = spread.run >= problem.n || spread.run % step == 0;
   out.slots = whole ? 1 : (out.width - 2 + spread.run) / spread.run + 1;
   return out;
 }

@@ -248,7 +248,9 @@ Epilogue print_spread_epilogue(const Product& product, const TilePlan& plan, Sto
     const Epilogue each = print_epilogue(elements, product.c, product.sliding ? &*product.sliding : nullptr, form);
     writer.out = each.text;
     whole.crowded = each.crowded;
-    stores = fmt::format("tc_elements<rows, columns, all>({}batch, y, x, end, lane, sums);", each.arguments);
+    whole.begins = each.begins;
+    stores = fmt::format("tc_elements<rows, columns, all>({}batch, y, x, end, lane, sums{});", each.arguments,
+                         each.begins ? ", begin" : "");
   } else {
     writer.out = load_text();
   }
@@ -401,7 +403,7 @@ class SpreadJoiner {
   /// That a run may have columns of.
   std::int64_t most_pieces() const {
     if (spread_.run >= product_.problem.n) return pieces_.count;
-    return ((spread_.run - 2) / plan_.bn + 2) * pieces_.of_tile;
+    return ((spread_.run - 2) / tile_step(plan_) + 2) * pieces_.of_tile;
   }
 
   const Product& product_;

@@ -15,13 +15,13 @@ std::string place_of_piece(const Product& product, const Pieces& pieces, std::st
 }
 
 std::string piece_of(const Pieces& pieces, const TilePlan& plan, std::string_view column) {
-  if (pieces.of_tile == 1) return fmt::format("({}) / {}", column, plan.bn);
-  return fmt::format("(({0}) / {1} * {2} + ({0}) % {1} / {3})", column, plan.bn, pieces.of_tile, pieces.width);
+  if (pieces.of_tile == 1) return fmt::format("({}) / {}", column, tile_step(plan));
+  return fmt::format("(({0}) / {1} * {2} + ({0}) % {1} / {3})", column, tile_step(plan), pieces.of_tile, pieces.width);
 }
 
 std::string start_of(const Pieces& pieces, const TilePlan& plan, std::string_view piece) {
-  if (pieces.of_tile == 1) return fmt::format("({}) * {}", piece, plan.bn);
-  return fmt::format("(({0}) / {1} * {2} + ({0}) % {1} * {3})", piece, pieces.of_tile, plan.bn, pieces.width);
+  if (pieces.of_tile == 1) return fmt::format("({}) * {}", piece, tile_step(plan));
+  return fmt::format("(({0}) / {1} * {2} + ({0}) % {1} * {3})", piece, pieces.of_tile, tile_step(plan), pieces.width);
 }
 
 ElementBounds::ElementBounds(const Product& product) {

@@ -1,0 +1,131 @@
+#include "codegen/contraction/sectors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "codegen/contraction/epilogue.h"
+
+namespace planish::codegen::contraction {
+namespace {
+
+constexpr std::int64_t sector_bytes = 32;
+
+/// `e` of these variables alone, without its constant; nothing where it knows them otherwise than by a coefficient.
+std::optional<ir::IndexExpr> part_of(const ir::IndexExpr& e, const std::vector<int>& variables) {
+  std::vector<ir::IndexExpr::Term> terms;
+  for (const auto& term : e.terms()) {
+    const bool plain = term.atom.kind == ir::Atom::Kind::variable;
+    for (const int v : variables) {
+      if (plain ? term.atom.variable == v : term.atom.inner->depends_on(v)) {
+        if (!plain) return std::nullopt;
+        terms.push_back(term);
+      }
+    }
+  }
+  return ir::IndexExpr::build(0, std::move(terms));
+}
+
+/// Whether columns that follow each other lie behind each other, whatever lies between: `step` is from one column to
+/// the next, of a line.
+bool ascends(const Kernel& kernel, const ir::IndexExpr& place, const Sliding& sliding, std::int64_t step) {
+  std::int64_t within = step;
+  for (std::size_t i = sliding.slides.size(); i-- > 0;) {
+    const Slide& slide = sliding.slides[i];
+    if (place.coefficient_of(slide.row) < within) return false;
+    within = place.coefficient_of(slide.row) * slide.rows;
+  }
+  for (std::size_t i = sliding.apart.size(); i-- > 0;) {
+    const std::int64_t count = kernel.space.extent(sliding.apart[i]);
+    if (count > 1 && place.coefficient_of(sliding.apart[i]) < within) return false;
+    if (count > 1) within = place.coefficient_of(sliding.apart[i]) * count;
+  }
+  return true;
+}
+
+/// Whether every row's columns that are multiples of 8 begin a sector.
+bool is_aligned(const Kernel& kernel, const Contraction& c, const ir::IndexExpr& place, const Sliding& sliding,
+                std::int64_t elements) {
+  const auto whole = [&](int v) { return place.coefficient_of(v) % elements == 0 || kernel.space.extent(v) == 1; };
+  const bool dense = std::ranges::all_of(sliding.slides, [](const Slide& one) { return one.places == one.rows; });
+  return dense && place.is_affine() && place.constant_term() % elements == 0 && std::ranges::all_of(c.m, whole) &&
+         std::ranges::all_of(c.batch, whole) && std::ranges::all_of(sliding.apart, whole) &&
+         sliding.plane % elements == 0;
+}
+
+}  // namespace
+
+std::optional<Sectors> sectors_of(const Kernel& kernel, const Contraction& c, const Sliding* sliding) {
+  if (sliding == nullptr || sliding->operand != Operand::b || kernel.outputs.empty()) return std::nullopt;
+  const Output& output = kernel.outputs.front();
+  const ir::IndexExpr& place = output.index;
+  const std::int64_t elements = sector_bytes / size_of(output.dtype);
+  const Slide& last = sliding->slides.back();
+  const std::int64_t step = place.coefficient_of(last.row);
+  Sectors out;
+  out.elements = static_cast<int>(elements);
+  if (step != 1) {
+    const int phase = c.m.back();
+    if (place.coefficient_of(phase) != 1 || kernel.space.extent(phase) != step) return std::nullopt;
+    out.phase = phase;
+  }
+  if (elements < 2 || step < 1 || step >= elements || last.rows < elements) return std::nullopt;
+  std::vector<int> columns = sliding->apart;
+  for (const Slide& slide : sliding->slides) columns.push_back(slide.row);
+  std::vector<int> along = columns;
+  if (out.phase >= 0) along.push_back(out.phase);
+  const auto of_columns = part_of(place, along);
+  if (!of_columns || !ascends(kernel, place, *sliding, step)) return std::nullopt;
+  if (out.phase < 0 && is_aligned(kernel, c, place, *sliding, elements)) return std::nullopt;
+  out.column = *of_columns;
+  std::vector<ir::IndexExpr::Term> others;
+  for (const auto& term : place.terms()) {
+    if (std::ranges::find(out.column.terms(), term) == out.column.terms().end()) others.push_back(term);
+  }
+  out.row = ir::IndexExpr::build(place.constant_term(), std::move(others));
+  std::int64_t overlap = (elements - 1 + step - 1) / step;
+  if (sliding->slides.size() > 1) {
+    const Slide& next = sliding->slides[sliding->slides.size() - 2];
+    out.crosses = place.coefficient_of(next.row) < step * last.rows + elements;
+  }
+  if (out.crosses) overlap += last.places - last.rows;
+  // Tiles begin where threads that store neighbours at once do.
+  const std::int64_t to = last.rows % 4 == 0 && last.places % 4 == 0 ? 4 : 2;
+  out.overlap = static_cast<int>((overlap + to - 1) / to * to);
+  return out;
+}
+
+void print_edge(PlaceWriter& writer, const Sectors& sectors, const Kernel& kernel, const Sliding& sliding) {
+  const ir::IndexExpr& place = kernel.outputs.front().index;
+  writer.open(fmt::format("TC_FN {} tc_edge(int position, int& mask) {{", writer.coordinate()));
+  // Behind the last tile there is nothing.
+  writer.line(fmt::format("if (position >= {}) return mask = 0, {};", sliding.positions(),
+                          writer.coordinate() == "int" ? "0x7fffffff" : "0x7fffffffffffffffll"));
+  print_position(writer, sliding, "position");
+  // From the last dim on: a place behind a line's last one is the next line's first.
+  std::string at, inside = "(position > 0)";
+  for (std::size_t i = sliding.slides.size(); i-- > 0;) {
+    const Slide& slide = sliding.slides[i];
+    const std::int64_t step = place.coefficient_of(slide.row);
+    if (at.empty()) {
+      at = fmt::format("min((int)d{}, {}) * {}", slide.row, slide.rows, step);
+      continue;
+    }
+    at = fmt::format("((int)d{0} < {1} ? d{0} * {2} + {3} : {4})", slide.row, slide.rows, step, at, slide.rows * step);
+    inside += fmt::format(" & ((int)d{} < {})", slide.row, slide.rows);
+  }
+  if (sectors.crosses) {
+    const Slide& last = sliding.slides.back();
+    const Slide& next = sliding.slides[sliding.slides.size() - 2];
+    inside += fmt::format(" & (((int)d{} + {} < {}) | ((int)d{} + 1 < {}))", last.row, sectors.elements - 1, last.rows,
+                          next.row, next.rows);
+  }
+  writer.line(fmt::format("mask = {} ? {} : 0;", inside, sectors.elements - 1));
+  for (const int v : sliding.apart) at += fmt::format(" + d{} * {}", v, place.coefficient_of(v));
+  writer.line(fmt::format("return {};", at));
+  writer.close();
+}
+
+}  // namespace planish::codegen::contraction
