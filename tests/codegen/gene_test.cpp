@@ -61,13 +61,14 @@ TEST_CASE("every gene is described once: name, kind, what it decides, and what i
 TEST_CASE("whatever a schedule asks for is in the catalogue, and every gene there is asked for by some schedule") {
   std::set<std::string_view> seen;
   for (const backend::Backend* target : {&backend::cuda(), &backend::cpu()}) {
-    for (const int sms : {132, 8}) {
+    for (const int sms : {132, 64, 8}) {
       Device device;
       device.target = target;
       device.arch = target == &backend::cuda() ? "sm_90a" : "x86-64-v4";
       device.sms = sms;
       device.triton = true;
       if (sms == 8) device.shared_bytes = 4096;  // small kernels then have teams, too
+      if (sms == 64) device.l2_bytes = 4096;     // or results that are many times the cache
       for (const samples::Sample& sample : every_sample()) {
         for (const Gene& gene : genes(sample.kernel, device)) {
           CAPTURE(gene.name);

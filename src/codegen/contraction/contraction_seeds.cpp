@@ -116,15 +116,16 @@ class Guesses {
     for (std::size_t i = 0; i < out_.size(); ++i) {
       if (weaves) out_[i]["weave"] = in_turn && i % 2 == 0 ? 1 : 0;
       if (streams) out_[i]["hints"] = in_turn && i % 2 != 0 ? 2 : 0;
-      if (overlaps) out_[i]["overlap"] = leaves_longer_than_it_takes() ? 1 : 0;
+      if (overlaps) out_[i]["overlap"] = leaves_longer_than_it_takes(value_of(out_[i], "passes", 1)) ? 1 : 0;
       if (overlaps && !contraction_illegal(product_, device_, out_[i]).empty()) out_[i]["overlap"] = 0;
     }
   }
 
-  /// Whether results leave, at 12 bytes a clock, when one product of them would be done: where products bound, what
-  /// tiles share is computed twice for nothing.
-  bool leaves_longer_than_it_takes() const {
-    return static_cast<double>(product_.problem.k) / 2048 < size_of(product_.kernel.outputs.front().dtype) / 12.0;
+  /// Whether results would still leave, at 16 bytes a clock, when they are computed: where products bound, what tiles
+  /// share is computed twice for nothing (measured, docs/decisions/0106).
+  bool leaves_longer_than_it_takes(std::int64_t passes) const {
+    const double computed = static_cast<double>(passes * product_.problem.k) / 2048;
+    return computed < size_of(product_.kernel.outputs.front().dtype) / 16.0;
   }
 
   void of_16_bits() {

@@ -512,8 +512,8 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
       return bad("a tile's columns are folded from one exchange");
   }
   const int sums = accumulator_registers(plan) * (accumulators(plan) + (adds_up(problem, plan) ? 1 : 0));
-  const int room =
-      consumer_registers(plan) - (plan.consumers >= 3 ? 48 : 40);  // the rest is for addresses and epilogues
+  // The rest is for addresses and epilogues.
+  const int room = consumer_registers(plan) - (plan.consumers >= 4 ? 56 : plan.consumers == 3 ? 48 : 40);
   if (sums > room) {
     return bad("accumulators need " + std::to_string(sums) + " registers a thread of " + std::to_string(room));
   }

@@ -269,7 +269,9 @@ Epilogue print_spread_epilogue(const Product& product, const TilePlan& plan, Sto
     return whole;
   }
   if (!writer.out.contains(neighbours_text())) writer.out += neighbours_text();
-  writer.out += pieces.print(whole);
+  Epilogue folds = whole;
+  folds.begins = false;
+  writer.out += pieces.print(folds);
   open_store(writer, whole);
   writer.line(fmt::format("tc_folds<rows, columns, all>({}batch, y, x, end, lane, sums);", whole.arguments));
   if (!stores.empty()) writer.line(stores);
