@@ -124,6 +124,7 @@ struct Convolved {
   std::vector<std::int64_t> x, w;  ///< (n, c, …) and (o, c of a group, …)
   std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
   bool chain = false;     ///< with a bias, ReLU and a gain a channel behind
+  bool along = false;     ///< that gain is one of the last dim
   bool residual = false;  ///< with a bias, a residual and ReLU behind
   DType dtype = DType::f32;
   std::vector<std::int64_t> pool = {};  ///< windows of the last dims that are folded behind that, and tanh
@@ -248,8 +249,9 @@ inline ContractionSample conv_sample(const Convolved& how) {
     if (how.residual) y = with_residual(g, y, shape, how.dtype);
     if (how.chain) {
       const int relu = g.node("relu.default", {V("self", y)}, shape, how.dtype);
-      std::vector<std::int64_t> one{how.w[0]};
+      std::vector<std::int64_t> one{how.along ? 1 : how.w[0]};
       one.insert(one.end(), dims, 1);
+      if (how.along) one.back() = shape.back();
       y = g.node("mul.Tensor", {V("self", relu), V("other", g.input(one, how.dtype))}, shape, how.dtype);
     }
     if (!how.fold.empty()) return with_fold(g, y, shape, how.fold, how.dtype);

@@ -52,6 +52,8 @@ std::vector<Pair> small() {
            {.x = {3, 9, 9, 40}, .w = {12, 9, 1, 1}, .sums = "rows"},
            {.x = {3, 4, 12, 11}, .w = {12, 4, 3, 3}, .padding = 1, .chain = true, .sums = "only_group"},
            {.x = {3, 4, 7, 9}, .w = {8, 4, 3, 3}, .sums = "only_batch"},
+           {.x = {2, 16, 6, 28}, .w = {64, 16, 3, 3}, .chain = true, .along = true, .sums = "batch"},
+           {.x = {2, 16, 6, 50}, .w = {64, 16, 3, 9}, .chain = true, .along = true, .sums = "group"},
        }) {
     auto whole = samples::conv_sample(how);
     std::string sums = std::exchange(how.sums, {});
@@ -252,7 +254,7 @@ TEST_CASE("pieces of any width come to what all results are summed up to, and el
     phases += product->kernel.outputs.front().where.empty() ? 0 : 1;
     registers += product->spread->in_registers ? 1 : 0;
     // Two of these for each.
-    const std::vector<std::pair<int, int>> widths{{32, 32}, {64, 32}, {200, 128}, {256, 256}};
+    const std::vector<std::pair<int, int>> widths{{32, 32}, {64, 32}, {200, 128}, {256, 256}, {80, 64}};
     for (std::size_t i = 0; i < 2; ++i) {
       const auto& [bn, exchange] = widths[(number + 2 * i) % widths.size()];
       contraction::TilePlan plan;
@@ -261,7 +263,7 @@ TEST_CASE("pieces of any width come to what all results are summed up to, and el
       CAPTURE(bn);
       // Tiles that share columns count each result once.
       const int shared = std::max(product->overlap[0], product->overlap[1]);
-      if (i == 1 && shared * 4 <= bn) plan.overlap = shared;
+      if ((i == 1 || number % 2 == 1) && shared <= contraction::most_overlap(bn)) plan.overlap = shared;
       overlapping += plan.overlap > 0 ? 1 : 0;
       several_runs += contraction::pieces_of(*product->spread, product->problem, plan).slots > 1 ? 1 : 0;
       for (const bool mends : {false, true}) {

@@ -116,7 +116,8 @@ class Guesses {
     for (std::size_t i = 0; i < out_.size(); ++i) {
       if (weaves) out_[i]["weave"] = in_turn && i % 2 == 0 ? 1 : 0;
       if (streams) out_[i]["hints"] = in_turn && i % 2 != 0 ? 2 : 0;
-      if (overlaps) out_[i]["overlap"] = leaves_longer_than_it_takes(value_of(out_[i], "passes", 1)) ? 1 : 0;
+      if (overlaps)
+        out_[i]["overlap"] = leaves_longer_than_it_takes(value_of(out_[i], "passes", fp32_ ? 3 : 1)) ? 1 : 0;
       if (overlaps && !contraction_illegal(product_, device_, out_[i]).empty()) out_[i]["overlap"] = 0;
     }
   }

@@ -119,7 +119,8 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
     if (contraction::can_weave(product.kernel, product.c, product.sliding ? &*product.sliding : nullptr))
       genes.push_back({"weave", {0, 1}});
   }
-  if (many && (product.overlap[0] > 0 || product.overlap[1] > 0)) genes.push_back({"overlap", {0, 1}});
+  const int shared = std::max(product.overlap[0], product.overlap[1]);
+  if (many && shared > 0 && shared <= contraction::most_overlap(256)) genes.push_back({"overlap", {0, 1}});
   // More parts than fill the device twice only add traffic.
   std::vector<std::int64_t> parts{1};
   const std::int64_t least_tiles = (problem.m + 127) / 128 * ((problem.n + 127) / 128) * problem.batches;

@@ -230,7 +230,7 @@ class StorePrinter {
     writer_.line(fmt::format("const {} base = {}, along = {};", writer_.coordinate(), writer_.place_of(sectors_->row),
                              writer_.place_of(sectors_->column)));
     const auto edge = [](std::string_view name) {
-      return fmt::format("{0} + (int)(-(unsigned)(base + {0}) & {0}_mask)", name);
+      return fmt::format("{0} + (int)(-((unsigned)base + (unsigned){0}) & {0}_mask)", name);
     };
     writer_.line(fmt::format("if (x - begin + j < {}) ok = ok & (along >= {});", form_.overlap, edge("before")));
     writer_.line(fmt::format("if (x - begin + j + {} > {}) ok = ok & (along < {});", span, form_.step, edge("behind")));

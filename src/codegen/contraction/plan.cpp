@@ -108,6 +108,10 @@ int tile_rows(const TilePlan& plan, Operand operand) {
   return operand == Operand::a ? plan.bm : plan.bn;
 }
 
+int most_overlap(int columns) {
+  return columns / 4;
+}
+
 int tile_step(const TilePlan& plan) {
   return plan.bn - plan.overlap;
 }
@@ -455,7 +459,7 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
       return bad("strips and strip_chunks are at least 1, and chunks come in whole strips");
     if (plan.bk != up(units_of(problem, plan) * 8, 16)) return bad("bk is 8 for each tap of a stage's strips");
   }
-  if (plan.overlap < 0 || plan.overlap > plan.bn / 4) return bad("overlap is at most a quarter of bn");
+  if (plan.overlap < 0 || plan.overlap > most_overlap(plan.bn)) return bad("overlap is at most a quarter of bn");
   if (plan.overlap > 0 && (!problem.slides(Operand::b) || problem.folding || plan.split_k != 1))
     return bad("tiles overlap along columns that slide, of sums that are whole and results that are not folded");
   if (plan.stages < 2 || plan.stages > 16) return bad("stages is 2 to 16");

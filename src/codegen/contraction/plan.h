@@ -172,6 +172,7 @@ bool scales(const TilePlan& plan);                     ///< operands that are pa
 int accumulators(const TilePlan& plan);                ///< sets of registers that the tensor core adds to
 bool promotes(const TilePlan& plan);                   ///< sums leave the tensor core every promote_k
 int tile_rows(const TilePlan& plan, Operand operand);  ///< bm or bn
+int most_overlap(int columns);                         ///< that a tile of so many may share
 int tile_step(const TilePlan& plan);                   ///< columns from one tile to the next
 /// Columns of a run of a tile, and how many of these, whole windows, are its own: the rest is computed and dropped.
 int run_columns(const Problem& problem, const TilePlan& plan);

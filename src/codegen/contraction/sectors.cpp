@@ -45,6 +45,15 @@ bool ascends(const Kernel& kernel, const ir::IndexExpr& place, const Sliding& sl
   return true;
 }
 
+/// The variable before the last dim's, of those that move; -1 where there is none.
+int next_of(const Kernel& kernel, const Sliding& sliding) {
+  if (sliding.slides.size() > 1) return sliding.slides[sliding.slides.size() - 2].row;
+  for (std::size_t i = sliding.apart.size(); i-- > 0;) {
+    if (kernel.space.extent(sliding.apart[i]) > 1) return sliding.apart[i];
+  }
+  return -1;
+}
+
 /// Whether every row's columns that are multiples of 8 begin a sector.
 bool is_aligned(const Kernel& kernel, const Contraction& c, const ir::IndexExpr& place, const Sliding& sliding,
                 std::int64_t elements) {
@@ -86,13 +95,11 @@ std::optional<Sectors> sectors_of(const Kernel& kernel, const Contraction& c, co
   }
   out.row = ir::IndexExpr::build(place.constant_term(), std::move(others));
   std::int64_t overlap = (elements - 1 + step - 1) / step;
-  if (sliding->slides.size() > 1) {
-    const Slide& next = sliding->slides[sliding->slides.size() - 2];
-    out.crosses = place.coefficient_of(next.row) < step * last.rows + elements;
-  }
+  out.next = next_of(kernel, *sliding);
+  out.crosses = out.next >= 0 && place.coefficient_of(out.next) < step * last.rows + elements;
   if (out.crosses) overlap += last.places - last.rows;
-  // Tiles begin where threads that store neighbours at once do.
-  const std::int64_t to = last.rows % 4 == 0 && last.places % 4 == 0 ? 4 : 2;
+  // Tiles begin where threads that store or fold four neighbours at once do.
+  constexpr std::int64_t to = 4;
   out.overlap = static_cast<int>((overlap + to - 1) / to * to);
   return out;
 }
@@ -118,9 +125,11 @@ void print_edge(PlaceWriter& writer, const Sectors& sectors, const Kernel& kerne
   }
   if (sectors.crosses) {
     const Slide& last = sliding.slides.back();
-    const Slide& next = sliding.slides[sliding.slides.size() - 2];
+    const bool slides = sliding.slides.size() > 1;
+    const std::int64_t lines =
+        slides ? sliding.slides[sliding.slides.size() - 2].rows : kernel.space.extent(sectors.next);
     inside += fmt::format(" & (((int)d{} + {} < {}) | ((int)d{} + 1 < {}))", last.row, sectors.elements - 1, last.rows,
-                          next.row, next.rows);
+                          sectors.next, lines);
   }
   writer.line(fmt::format("mask = {} ? {} : 0;", inside, sectors.elements - 1));
   for (const int v : sliding.apart) at += fmt::format(" + d{} * {}", v, place.coefficient_of(v));

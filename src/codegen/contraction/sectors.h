@@ -20,6 +20,7 @@ struct Sectors {
   int elements = 8;      ///< of the first output, in 32 bytes
   int overlap = 0;       ///< columns that a tile has of the next one's
   int phase = -1;        ///< the variable of rows through which memory runs before the next column, if there is one
+  int next = -1;         ///< the variable of columns that moves from a line to the next one, if there is one
   bool crosses = false;  ///< a line's last results and the next one's first lie beside each other
   ir::IndexExpr row;     ///< what rows say of a result's place; what columns and the phase say is added
   ir::IndexExpr column;
@@ -28,8 +29,9 @@ struct Sectors {
 /// Nothing where tiles end between sectors anyway, or where a row's results do not follow each other so.
 std::optional<Sectors> sectors_of(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding);
 
-/// Prints `tc_edge(position, mask)`: what a column, which may be none, says of a place; `mask` is 0 where the results
-/// behind it are of another line or image than the tile before can have, else the elements of a sector less one.
+/// Prints `tc_edge(position, mask)`: what a column, which may be none, says of a place; `mask` is 0 where not all
+/// results that follow it in its sector are among those that the tile before has too, else the elements of a sector
+/// less one.
 void print_edge(PlaceWriter& writer, const Sectors& sectors, const Kernel& kernel, const Sliding& sliding);
 
 }  // namespace planish::codegen::contraction

@@ -164,8 +164,8 @@ Result<Spread> spread_of(const Kernel& kernel, const Unspread& from, const Contr
 Pieces pieces_of(const Spread& spread, const Problem& problem, const TilePlan& plan) {
   Pieces out;
   out.width = spread.in_registers ? plan.bn : std::min(plan.exchange, plan.bn);
-  out.of_tile = (plan.bn + out.width - 1) / out.width;
   const std::int64_t step = tile_step(plan);
+  out.of_tile = (step + out.width - 1) / out.width;
   out.count = (problem.n + step - 1) / step * out.of_tile;
   // Tiles begin at multiples of that.
   const bool whole = spread.run >= problem.n || spread.run % step == 0;
