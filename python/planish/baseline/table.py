@@ -459,7 +459,12 @@ def further_than_eager(actual: Any, expected: torch.Tensor, exact: Any, position
     # A softmax in the middle of a network makes a few elements anything, of eager's too: here and there, as eager's lie.
     few = max(_FAR_SHARE * count, min(2.0 * int(eager_far.sum()), _MOST_STRAYS * count))
     spread = bool((far <= 8 * torch.maximum(eager_far.double(), torch.tensor(few / _BLOCKS)) + 8).all())
-    return "" if apart <= limit and int(far.sum()) <= few and spread else problem
+    if apart <= limit and int(far.sum()) <= few and spread:
+        return ""
+    # Small batches under batch norms in training mode can do that: neither the result nor eager's is the model's.
+    if own > _MOST_SANITY:
+        return f"{problem}, whose own lie {own:.0%} from those of the model in fp64: beside such rounding nothing can be told right"
+    return problem
 
 
 def _pieces(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:

@@ -188,6 +188,16 @@ def test_where_zero_is_right_and_eager_noise_other_noise_passes_and_numbers_do_n
     assert further_than_eager(torch.ones(1000), eager, exact, 0)
 
 
+def test_where_eager_itself_is_anything_the_refusal_says_so() -> None:
+    torch.manual_seed(5)
+    exact = torch.randn(1000, dtype=torch.float64)
+    eager = exact.float() + 1.02 * torch.randn(1000)
+    assert "nothing can be told right" in further_than_eager(exact.float() + 1.1 * torch.randn(1000), eager, exact, 0)
+    close = exact.float() + 0.02 * torch.randn(1000)
+    assert "nothing can be told right" not in further_than_eager(exact.float() + 1.1 * torch.randn(1000), close, exact, 0)
+    assert not further_than_eager(close, eager, exact, 0)
+
+
 def test_a_few_elements_that_are_anything_are_no_more_than_twice_eagers() -> None:
     """What a softmax in a deep network does: most elements are close, some have gone to another side."""
     torch.manual_seed(4)
