@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -17,14 +16,12 @@
 #include "codegen/contraction_samples.h"
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/expression.h"
+#include "codegen/epilogue_inputs.h"
 #include "codegen/epilogue_machine.h"
 
 namespace planish::codegen {
 namespace {
 
-constexpr const char* sums =
-    R"(static float sum_at(int batch, int y, int x) { return (float)(((batch * 31 + y) * 977 + x) % 8191) / 64.0f - 60.0f; }
-)";
 constexpr int widths[] = {32, 96, 192, 256};  ///< columns of a call
 constexpr int last_way = std::size(widths);   ///< one result at a time
 constexpr std::int64_t nothing = -6148914691236517206;
@@ -66,13 +63,7 @@ std::optional<Tiled> swapped(const samples::ContractionSample& sample) {
 /// `out` through `in` by all ways: `run(way, in, out)`.
 std::string source_of(const Tiled& p, std::size_t number) {
   const auto epilogue = contraction::print_epilogue(p.kernel, p.c, p.slides(), p.form);
-  std::string arguments;
-  for (const int i : epilogue.inputs) {
-    const auto type = printing::storage_type(p.kernel.inputs[static_cast<std::size_t>(i)].dtype);
-    arguments += fmt::format("(const {}*)in[{}], ", type, i);
-  }
-  for (std::size_t o = 0; o < p.kernel.outputs.size(); ++o)
-    arguments += fmt::format("({}*)out[{}], ", printing::storage_type(p.kernel.outputs[o].dtype), o);
+  const std::string arguments = arguments_of(epilogue, p.kernel);
   std::string text = fmt::format("namespace k{} {{\n{}", number, epilogue.text);
   text += "template <int columns> void tiles(void** in, void** out) {\n";
   text += fmt::format("  for (int batch = 0; batch < {}; ++batch) for (int y = 0; y < {}; y += 8)\n", p.batches, p.m);
@@ -137,25 +128,11 @@ TEST_CASE("what warps store of tiles of any width is what is stored result by re
     auto* run = compiled.function<void(int, void**, void**)>(fmt::format("run{}", i));
     std::vector<std::vector<std::int64_t>> in;
     for (const Input& input : kernel.inputs) {
-      auto& one = in.emplace_back(words(input.dtype, input.storage_elements));
-      // Values that fp32 and 16-bit types have, all different from their neighbours.
-      auto* const bytes = reinterpret_cast<unsigned char*>(one.data());
-      for (std::int64_t e = 0; e < input.storage_elements; ++e) {
-        const float value = static_cast<float>(e * 37 % 1021) / 128;
-        if (input.dtype == DType::f32) std::memcpy(bytes + 4 * e, &value, 4);
-        if (size_of(input.dtype) == 2) {
-          const auto half = static_cast<std::uint16_t>(0x3c00 + e % 512);
-          std::memcpy(bytes + 2 * e, &half, 2);
-        }
-      }
+      fill(input, in.emplace_back(words(input.dtype, input.storage_elements)).data());
     }
     const auto stored = [&](int way) {
       std::vector<std::vector<std::int64_t>> out;
-      for (const Output& output : kernel.outputs) {
-        std::int64_t reach = 1;
-        for (std::size_t d = 0; d < output.shape.size(); ++d) reach += (output.shape[d] - 1) * output.strides[d];
-        out.emplace_back(words(output.dtype, reach), nothing);
-      }
+      for (const Output& output : kernel.outputs) out.emplace_back(words(output.dtype, reach_of(output)), nothing);
       run(way, pointers(in).data(), pointers(out).data());
       return out;
     };

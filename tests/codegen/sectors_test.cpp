@@ -14,6 +14,7 @@
 #include "codegen/contraction_samples.h"
 #include "codegen/emit/cuda_math.h"
 #include "codegen/emit/expression.h"
+#include "codegen/epilogue_inputs.h"
 #include "codegen/epilogue_machine.h"
 
 namespace planish::codegen {
@@ -29,25 +30,20 @@ struct Tiled {
   contraction::Product product;
   StoreForm form;
   int columns = 0;
-  bool overlaps = false;
 };
 
-/// All tiles of one product: `run(y, x, in, out)` is the one whose first row and column these are, of eight rows.
+/// All tiles of one product: `run(batch, y, x, in, out)` is the one whose first row and column these are, of eight
+/// rows.
 std::string source_of(const Tiled& p, std::size_t number) {
   const auto& [kernel, c] = std::tie(p.product.kernel, p.product.c);
   const auto epilogue = contraction::print_epilogue(kernel, c, &*p.product.sliding, p.form);
-  std::string arguments;
-  for (const int i : epilogue.inputs)
-    arguments +=
-        fmt::format("(const {}*)in[{}], ", printing::storage_type(kernel.inputs[static_cast<std::size_t>(i)].dtype), i);
-  for (std::size_t o = 0; o < kernel.outputs.size(); ++o)
-    arguments += fmt::format("({}*)out[{}], ", printing::storage_type(kernel.outputs[o].dtype), o);
   return fmt::format(
       "namespace k{0} {{\n{1}extern \"C\" void run{0}(int batch, int y, int x, void** in, void** out) {{\n"
       "  const int end = x + {2} < {3} ? x + {2} : {3};\n"
       "  for (int lane = 0; lane < 32; ++lane)\n    tc_store<8, {4}, false>({5}batch, y, x, end, lane, "
       "[=](int r, int c) {{ return sum_at(batch, y + r, x + c); }}{6});\n}}\n}}\n",
-      number, epilogue.text, p.form.step, p.product.problem.n, p.columns, arguments, epilogue.begins ? ", x" : "");
+      number, epilogue.text, p.form.step, p.product.problem.n, p.columns, arguments_of(epilogue, kernel),
+      epilogue.begins ? ", x" : "");
 }
 
 std::vector<Tiled> products() {
@@ -80,11 +76,8 @@ std::vector<Tiled> products() {
       for (const int columns : widths) {
         for (const bool overlaps : {false, true}) {
           const int shared = overlaps ? overlap : 0;
-          out.push_back({sample.name,
-                         *product,
-                         {.weave = weave, .overlap = shared, .step = columns - shared},
-                         columns,
-                         overlaps});
+          out.push_back(
+              {sample.name, *product, {.weave = weave, .overlap = shared, .step = columns - shared}, columns});
         }
       }
     }
@@ -94,7 +87,7 @@ std::vector<Tiled> products() {
 
 /// What became of the results of one way to cut them into tiles.
 struct Stored {
-  std::vector<std::vector<unsigned char>> out;
+  std::vector<unsigned char> out;
   int twice = 0, never = 0;  ///< elements of the first output that several tiles stored, or none did
   int split = 0;             ///< sectors within which a tile ends and the next one begins
 };
@@ -103,31 +96,25 @@ Stored run(const Tiled& p, const Compiled& compiled, std::size_t number) {
   const Kernel& kernel = p.product.kernel;
   auto* const tile = compiled.function<void(int, int, int, void**, void**)>(fmt::format("run{}", number));
   std::vector<std::vector<unsigned char>> in;
-  std::vector<void*> inputs, outputs;
+  std::vector<void*> inputs;
   for (const Input& input : kernel.inputs) {
     auto& one = in.emplace_back(static_cast<std::size_t>(input.storage_elements * size_of(input.dtype)));
-    for (std::int64_t e = 0; e < input.storage_elements; ++e) {
-      const float value = static_cast<float>(e * 37 % 1021) / 128;
-      const auto half = static_cast<std::uint16_t>(0x3c00 + e % 512);
-      if (input.dtype == DType::f32) std::memcpy(one.data() + 4 * e, &value, 4);
-      if (size_of(input.dtype) == 2) std::memcpy(one.data() + 2 * e, &half, 2);
-    }
+    fill(input, one.data());
+    inputs.push_back(one.data());
   }
-  for (auto& one : in) inputs.push_back(one.data());
   Stored stored;
   REQUIRE(kernel.outputs.size() == 1);
   const Output& output = kernel.outputs.front();
-  std::int64_t reach = 1;
-  for (std::size_t d = 0; d < output.shape.size(); ++d) reach += (output.shape[d] - 1) * output.strides[d];
+  const auto reach = static_cast<std::size_t>(reach_of(output));
   const auto bytes = static_cast<std::size_t>(size_of(output.dtype));
   constexpr unsigned char nothing = 0xaa;
-  stored.out.emplace_back(static_cast<std::size_t>(reach) * bytes, nothing);
-  std::vector<int> owner(static_cast<std::size_t>(reach), -1);
+  stored.out.assign(reach * bytes, nothing);
+  std::vector<int> owner(reach, -1);
   const auto& problem = p.product.problem;
   for (int batch = 0; batch < problem.batches; ++batch) {
     for (int y = 0; y < problem.m; y += 8) {
       for (int x = 0, number_of_tile = 0; x < problem.n; x += p.form.step, ++number_of_tile) {
-        std::vector<unsigned char> one(stored.out[0].size(), nothing);
+        std::vector<unsigned char> one(stored.out.size(), nothing);
         void* to = one.data();
         tile(batch, y, x, inputs.data(), &to);
         for (std::size_t e = 0; e < owner.size(); ++e) {
@@ -137,7 +124,7 @@ Stored run(const Tiled& p, const Compiled& compiled, std::size_t number) {
             continue;
           if (owner[e] >= 0) ++stored.twice;
           owner[e] = number_of_tile;
-          std::memcpy(stored.out[0].data() + e * bytes, one.data() + e * bytes, bytes);
+          std::memcpy(stored.out.data() + e * bytes, one.data() + e * bytes, bytes);
         }
       }
     }
@@ -154,11 +141,8 @@ Stored run(const Tiled& p, const Compiled& compiled, std::size_t number) {
 TEST_CASE("tiles that overlap store each result once, the same ones, and few sectors in parts") {
   const auto all = products();
   CHECK(all.size() > 60);
-  std::string source = epilogue_machine +
-                       std::string(
-                           "static float sum_at(int batch, int y, int x) { return (float)(((batch * 31 + y) * 977 + x) "
-                           "% 8191) / 64.0f - 60.0f; }\n") +
-                       std::string(printing::prelude(false)) + std::string(printing::math_prelude());
+  std::string source = epilogue_machine + std::string(sums) + std::string(printing::prelude(false)) +
+                       std::string(printing::math_prelude());
   for (std::size_t i = 0; i < all.size(); ++i) source += source_of(all[i], i);
   const Compiled compiled(source, "-O0 -ffp-contract=off -w -std=c++20");
   int split = 0, left = 0;

@@ -106,7 +106,8 @@ class Guesses {
 
   /// Phases of a stride leave as half-filled sectors, which the L2 cache takes at the rate of whole ones. Where results
   /// are many times what it holds, both ways around that took 8 to 22 % off the best, and one as often as the other: in
-  /// turn. Where they are fewer the plain form was as good, or better (docs/decisions/0092).
+  /// turn. Where they are fewer the plain form was as good, or better (docs/decisions/0092). Tiles overlap where that
+  /// is legal and pays.
   void choose_stores() {
     const bool overlaps = find_gene(genes_, "overlap") != nullptr;
     const bool weaves = find_gene(genes_, "weave") != nullptr, streams = find_gene(genes_, "hints") != nullptr;
@@ -116,9 +117,9 @@ class Guesses {
     for (std::size_t i = 0; i < out_.size(); ++i) {
       if (weaves) out_[i]["weave"] = in_turn && i % 2 == 0 ? 1 : 0;
       if (streams) out_[i]["hints"] = in_turn && i % 2 != 0 ? 2 : 0;
-      if (overlaps)
-        out_[i]["overlap"] = leaves_longer_than_it_takes(value_of(out_[i], "passes", fp32_ ? 3 : 1)) ? 1 : 0;
-      if (overlaps && !contraction_illegal(product_, device_, out_[i]).empty()) out_[i]["overlap"] = 0;
+      if (!overlaps) continue;
+      out_[i]["overlap"] = leaves_longer_than_it_takes(value_of(out_[i], "passes", fp32_ ? 3 : 1)) ? 1 : 0;
+      if (!contraction_illegal(product_, device_, out_[i]).empty()) out_[i]["overlap"] = 0;
     }
   }
 

@@ -79,11 +79,8 @@ class StorePrinter {
     if (form.overlap > 0) sectors_ = sectors_of(kernel, c, sliding);
   }
 
-  /// See overlap_of().
-  int overlap() const {
-    const auto sectors = sectors_of(kernel_, c_, sliding_);
-    return sectors && loads_.empty() && (sectors->phase < 0 || weave_ > 1) ? sectors->overlap : 0;
-  }
+  /// Whether neighbouring threads store a run of what `sectors` says, and nothing is loaded for each result.
+  bool may_overlap(const Sectors& sectors) const { return loads_.empty() && (sectors.phase < 0 || weave_ > 1); }
 
   bool may_choose_to_weave() const { return !slides(Operand::a) && loads_.empty() && woven() > 1; }
 
@@ -466,7 +463,8 @@ bool can_weave(const Kernel& kernel, const Contraction& c, const Sliding* slidin
 }
 
 int overlap_of(const Kernel& kernel, const Contraction& c, const Sliding* sliding, bool weave) {
-  return StorePrinter(kernel, c, sliding, {.weave = weave}).overlap();
+  const auto sectors = sectors_of(kernel, c, sliding);
+  return sectors && StorePrinter(kernel, c, sliding, {.weave = weave}).may_overlap(*sectors) ? sectors->overlap : 0;
 }
 
 bool has_fast_forms(const Kernel& kernel) {

@@ -13,19 +13,20 @@ namespace {
 
 constexpr std::int64_t sector_bytes = 32;
 
-/// `e` of these variables alone, without its constant; nothing where it knows them otherwise than by a coefficient.
-std::optional<ir::IndexExpr> part_of(const ir::IndexExpr& e, const std::vector<int>& variables) {
-  std::vector<ir::IndexExpr::Term> terms;
-  for (const auto& term : e.terms()) {
+/// Puts what these variables say of a place into `column`, the rest into `row`; false where a place knows one of them
+/// otherwise than by a coefficient.
+bool part(Sectors& out, const ir::IndexExpr& place, const std::vector<int>& variables) {
+  std::vector<ir::IndexExpr::Term> rows, columns;
+  for (const auto& term : place.terms()) {
     const bool plain = term.atom.kind == ir::Atom::Kind::variable;
-    for (const int v : variables) {
-      if (plain ? term.atom.variable == v : term.atom.inner->depends_on(v)) {
-        if (!plain) return std::nullopt;
-        terms.push_back(term);
-      }
-    }
+    const bool of_columns = std::ranges::any_of(
+        variables, [&](int v) { return plain ? term.atom.variable == v : term.atom.inner->depends_on(v); });
+    if (of_columns && !plain) return false;
+    (of_columns ? columns : rows).push_back(term);
   }
-  return ir::IndexExpr::build(0, std::move(terms));
+  out.row = ir::IndexExpr::build(place.constant_term(), std::move(rows));
+  out.column = ir::IndexExpr::build(0, std::move(columns));
+  return true;
 }
 
 /// Whether columns that follow each other lie behind each other, whatever lies between: `step` is from one column to
@@ -81,19 +82,11 @@ std::optional<Sectors> sectors_of(const Kernel& kernel, const Contraction& c, co
     out.phase = phase;
   }
   if (elements < 2 || step < 1 || step >= elements || last.rows < elements) return std::nullopt;
-  std::vector<int> columns = sliding->apart;
-  for (const Slide& slide : sliding->slides) columns.push_back(slide.row);
-  std::vector<int> along = columns;
+  std::vector<int> along = sliding->apart;
+  for (const Slide& slide : sliding->slides) along.push_back(slide.row);
   if (out.phase >= 0) along.push_back(out.phase);
-  const auto of_columns = part_of(place, along);
-  if (!of_columns || !ascends(kernel, place, *sliding, step)) return std::nullopt;
+  if (!part(out, place, along) || !ascends(kernel, place, *sliding, step)) return std::nullopt;
   if (out.phase < 0 && is_aligned(kernel, c, place, *sliding, elements)) return std::nullopt;
-  out.column = *of_columns;
-  std::vector<ir::IndexExpr::Term> others;
-  for (const auto& term : place.terms()) {
-    if (std::ranges::find(out.column.terms(), term) == out.column.terms().end()) others.push_back(term);
-  }
-  out.row = ir::IndexExpr::build(place.constant_term(), std::move(others));
   std::int64_t overlap = (elements - 1 + step - 1) / step;
   out.next = next_of(kernel, *sliding);
   out.crosses = out.next >= 0 && place.coefficient_of(out.next) < step * last.rows + elements;
@@ -125,11 +118,8 @@ void print_edge(PlaceWriter& writer, const Sectors& sectors, const Kernel& kerne
   }
   if (sectors.crosses) {
     const Slide& last = sliding.slides.back();
-    const bool slides = sliding.slides.size() > 1;
-    const std::int64_t lines =
-        slides ? sliding.slides[sliding.slides.size() - 2].rows : kernel.space.extent(sectors.next);
     inside += fmt::format(" & (((int)d{} + {} < {}) | ((int)d{} + 1 < {}))", last.row, sectors.elements - 1, last.rows,
-                          sectors.next, lines);
+                          sectors.next, kernel.space.extent(sectors.next));
   }
   writer.line(fmt::format("mask = {} ? {} : 0;", inside, sectors.elements - 1));
   for (const int v : sliding.apart) at += fmt::format(" + d{} * {}", v, place.coefficient_of(v));

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/place_writer.h"
