@@ -31,7 +31,7 @@ constexpr std::array numbers{Number{"bm", &TilePlan::bm},
 
 constexpr std::array<std::string_view, 4> schemes{"plain", "single", "split", "joint"};
 constexpr std::array<std::string_view, 5> carriers{"packed", "along_k", "along_rows", "strips", "registers"};
-constexpr std::array<std::string_view, 2> elements{"f16", "bf16"};
+constexpr std::array<std::string_view, 2> element_names{"f16", "bf16"};
 
 template <typename E, std::size_t N>
 bool choose(E& field, const std::array<std::string_view, N>& names, std::string_view value) {
@@ -46,7 +46,7 @@ bool choose(E& field, const std::array<std::string_view, N>& names, std::string_
 
 bool set(TilePlan& plan, std::string_view name, std::string_view value) {
   if (name == "scheme") return choose(plan.scheme, schemes, value);
-  if (name == "element") return choose(plan.element, elements, value);
+  if (name == "element") return choose(plan.element, element_names, value);
   if (name == "carrier_a") return choose(plan.carrier_a, carriers, value);
   if (name == "carrier_b") return choose(plan.carrier_b, carriers, value);
   for (const auto& [known, field] : numbers) {
@@ -63,7 +63,7 @@ std::string to_text(const TilePlan& plan) {
   std::string text;
   for (const auto& [name, field] : numbers) text += std::string(name) + "=" + std::to_string(plan.*field) + " ";
   text += "scheme=" + std::string(schemes[static_cast<std::size_t>(plan.scheme)]);
-  text += " element=" + std::string(elements[static_cast<std::size_t>(plan.element)]);
+  text += " element=" + std::string(element_names[static_cast<std::size_t>(plan.element)]);
   text += " carrier_a=" + std::string(carriers[static_cast<std::size_t>(plan.carrier_a)]);
   text += " carrier_b=" + std::string(carriers[static_cast<std::size_t>(plan.carrier_b)]);
   return text;
