@@ -1,6 +1,7 @@
 #include "session/compose.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace planish::session {
@@ -57,6 +58,65 @@ std::optional<std::vector<Choice>> in_form(std::vector<Choice> choices,
   return any ? std::optional(std::move(choices)) : std::nullopt;
 }
 
+/// Puts a whole together of what passes, where it does not pass with everything.
+class Builder {
+ public:
+  Builder(const Plan& plan, const std::vector<std::size_t>& fusions, const CheckWhole& check, std::string failed)
+      : plan_(plan), fusions_(fusions), check_(check), failed_(std::move(failed)) {}
+
+  /// Of choices with which the whole is known to fail: half of them, then the other half, each as a whole where that
+  /// passes. `exact_too`: that it fails with their exact forms is known as well.
+  Status add_parts_of(std::span<const Choice> choices, bool exact_too) {
+    if (choices.size() == 1) {
+      if (choices.front().exact && !exact_too) {
+        PLANISH_TRY(const bool fits, add(choices, exactly));
+        if (fits) return {};
+      }
+      best_.dropped.push_back(choices.front().region);
+      return {};
+    }
+    const std::size_t half = choices.size() / 2;
+    for (const auto part : {choices.first(half), choices.subspan(half)}) {
+      PLANISH_TRY(const bool fits, add(part, as_found));
+      if (!fits) PLANISH_CHECK(add_parts_of(part, false));
+    }
+    return {};
+  }
+
+  /// What was kept, with packings together again where that passes.
+  Result<Composed> result() {
+    if (!kept_.empty()) {
+      std::string other;
+      PLANISH_TRY(auto together, attempt(plan_, fusions_, kept_, check_, codegen::Packings::together, other));
+      if (together) keep(std::move(*together));
+    }
+    return std::move(best_);
+  }
+
+ private:
+  Result<bool> add(std::span<const Choice> choices, Form (*form)(const Choice&)) {
+    Forms with = kept_;
+    for (const Choice& choice : choices) with.insert_or_assign(choice.region, form(choice));
+    PLANISH_TRY(auto composed, attempt(plan_, fusions_, with, check_, codegen::Packings::apart, failed_));
+    if (!composed) return false;
+    kept_ = std::move(with);
+    keep(std::move(*composed));
+    return true;
+  }
+
+  void keep(Composed composed) {
+    composed.dropped = std::move(best_.dropped);
+    best_ = std::move(composed);
+  }
+
+  const Plan& plan_;
+  const std::vector<std::size_t>& fusions_;
+  const CheckWhole& check_;
+  std::string failed_;
+  Forms kept_;
+  Composed best_;
+};
+
 }  // namespace
 
 std::optional<std::vector<Choice>> exact_choices(std::vector<Choice> choices) {
@@ -82,32 +142,9 @@ Result<Composed> compose_choices(const Plan& plan, const std::vector<std::size_t
       if (all) return std::move(*all);
     }
   }
-  Composed best;
-  Forms kept;
-  std::vector<std::string> dropped;
-  for (const Choice& choice : choices) {
-    bool fits = false;
-    // With a single choice the attempts above were these.
-    for (const auto form : {as_found, exactly}) {
-      if (choices.size() == 1 || fits || (form == exactly && !choice.exact)) continue;
-      kept.insert_or_assign(choice.region, form(choice));
-      PLANISH_TRY(auto with, attempt(plan, fusions, kept, check, codegen::Packings::apart, failed));
-      fits = with.has_value();
-      if (fits) {
-        best = std::move(*with);
-      } else {
-        kept.erase(choice.region);
-      }
-    }
-    if (!fits) dropped.push_back(choice.region);
-  }
-  if (!kept.empty()) {
-    std::string other;
-    PLANISH_TRY(auto together, attempt(plan, fusions, kept, check, codegen::Packings::together, other));
-    if (together) best = std::move(*together);
-  }
-  best.dropped = std::move(dropped);
-  return best;
+  Builder builder(plan, fusions, check, std::move(failed));
+  PLANISH_CHECK(builder.add_parts_of(choices, choices.size() == 1));
+  return builder.result();
 }
 
 }  // namespace planish::session

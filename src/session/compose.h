@@ -53,9 +53,9 @@ struct Composed {
 using CheckWhole = std::function<Result<Evaluation>(const std::string& program, bool full)>;
 
 /// All choices together, in the task cut with these ways (of the plan), proved at level full. Where that fails, all in
-/// their exact form; where that fails too, they are added one by one, largest gain first, in either form, and those
-/// with which the whole fails are dropped. Errors are those of `check`; a composition that cannot be built counts as
-/// one that fails.
+/// their exact form; where that fails too, they are added half by half, largest gains first, halves that fail in halves
+/// again, down to single ones in either form, and those with which the whole fails are dropped. Errors are those of
+/// `check`; a composition that cannot be built counts as one that fails.
 Result<Composed> compose_choices(const Plan& plan, const std::vector<std::size_t>& fusions, std::vector<Choice> choices,
                                  const CheckWhole& check);
 

@@ -110,6 +110,17 @@ TEST_CASE("each region keeps the form with which the whole passes, or is dropped
   CHECK(compose({choice("r0", 1, true)}, {"r0"}).dropped == std::vector<std::string>{"r0"});
 }
 
+TEST_CASE("of many, the few with which the whole fails are found by halves") {
+  std::vector<Choice> choices;
+  for (int i = 0; i < 64; ++i) choices.push_back(choice("r" + std::to_string(100 + i), 100 - i, false));
+  int checks = 0;
+  const Composed out = compose(choices, {"r117", "r150"}, &checks);
+  CHECK(out.dropped == std::vector<std::string>{"r117", "r150"});
+  CHECK(out.used.size() == 62);
+  CHECK(out.program.find("r163") != std::string::npos);
+  CHECK(checks <= 30);  // one for each would be 66
+}
+
 TEST_CASE("the exact form turns approximations off, where there are some and it is legal") {
   struct Domain : testing::SpeedDomain {
     Domain() : SpeedDomain("r0") {}
