@@ -11,6 +11,7 @@ FACTOR = 2.0
 RESPONSE_FACTOR = 8.0
 RESPONSE_DRAWS = 4
 DELTA = 2.0**-24
+NARROW_DRAWS = 8
 HUGE = 1e300  # JSON has no infinity
 
 
@@ -59,9 +60,14 @@ class Accuracy:
         return cls("tolerance", value)
 
 
-def limit(yardstick: Pair, dtype: torch.dtype, response: Pair = ZERO) -> Pair:
-    """2 × max(eager's own error, floor, 8 × response)."""
-    return yardstick.larger(floor(dtype)).larger(response.times(RESPONSE_FACTOR)).times(FACTOR)
+def is_narrow(dtype: torch.dtype) -> bool:
+    """Whether it is a float of 16 bits or less, which eager rounds every intermediate value to."""
+    return dtype.is_floating_point and dtype.itemsize <= 2
+
+
+def limit(yardstick: Pair, dtype: torch.dtype, response: Pair = ZERO, narrow: Pair = ZERO) -> Pair:
+    """2 × max(eager's own error, floor, 8 × response, response to roundings to 16 bits)."""
+    return yardstick.larger(floor(dtype)).larger(response.times(RESPONSE_FACTOR)).larger(narrow).times(FACTOR)
 
 
 def number(value: float) -> float:
