@@ -115,6 +115,7 @@ struct Parameter {
 struct Child {
   PyObject *parent = nullptr, *key = nullptr, *module = nullptr, *attributes = nullptr, *training = nullptr;
   std::vector<std::pair<PyObject*, PyObject*>> watched;  ///< simple attributes that its calls depend on
+  std::vector<PyObject*> pre_hooks;                      ///< that it had when it was captured
 };
 struct Fresh {
   long buffer = -1;
@@ -308,9 +309,16 @@ bool holds(PyObject* dict, PyObject* key, PyObject* wanted) {
   return wanted == Py_None || PyDict_GetItemWithError(dict, key) == wanted;
 }
 
-bool no_entries(PyObject* dict, PyObject* key) {
+bool same_entries(PyObject* dict, PyObject* key, const std::vector<PyObject*>& wanted) {
   PyObject* found = PyDict_GetItemWithError(dict, key);
-  return found != nullptr && PyDict_Check(found) && PyDict_Size(found) == 0;
+  if (found == nullptr || !PyDict_Check(found) || PyDict_Size(found) != static_cast<Py_ssize_t>(wanted.size()))
+    return false;
+  PyObject *name = nullptr, *value = nullptr;
+  Py_ssize_t position = 0;
+  for (PyObject* want : wanted) {
+    if (PyDict_Next(found, &position, &name, &value) == 0 || value != want) return false;
+  }
+  return true;
 }
 
 Look modules_are_captured(const Plan& plan, PyObject* module) {
@@ -323,8 +331,8 @@ Look modules_are_captured(const Plan& plan, PyObject* module) {
   }
   for (const Child& child : plan.children) {
     same = same && PyDict_GetItemWithError(child.parent, child.key) == child.module &&
-           holds(child.attributes, plan.training, child.training) && no_entries(child.attributes, plan.hooks) &&
-           no_entries(child.attributes, plan.pre_hooks) &&
+           holds(child.attributes, plan.training, child.training) && same_entries(child.attributes, plan.hooks, {}) &&
+           same_entries(child.attributes, plan.pre_hooks, child.pre_hooks) &&
            PyDict_GetItemWithError(child.attributes, plan.forward) == nullptr;
     for (const auto& [name, value] : child.watched) {
       same = same && PyDict_GetItemWithError(child.attributes, name) == value;
@@ -678,12 +686,14 @@ bool read_plan(PyObject* fields, Plan* plan) {
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     PyObject* row = read.item(rows, i);
     plan->children.push_back(
-        {read.item(row, 0), read.item(row, 1), read.item(row, 2), read.item(row, 3), read.item(row, 4), {}});
+        {read.item(row, 0), read.item(row, 1), read.item(row, 2), read.item(row, 3), read.item(row, 4), {}, {}});
     PyObject* watched = read.item(row, 5);
     for (Py_ssize_t k = 0; k < read.size(watched); ++k) {
       PyObject* pair = read.item(watched, k);
       plan->children.back().watched.emplace_back(read.item(pair, 0), read.item(pair, 1));
     }
+    PyObject* hooks = read.item(row, 6);
+    for (Py_ssize_t k = 0; k < read.size(hooks); ++k) plan->children.back().pre_hooks.push_back(read.item(hooks, k));
   }
   rows = read.field("sizes");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {

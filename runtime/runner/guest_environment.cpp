@@ -8,39 +8,29 @@
 namespace planish::runner {
 namespace {
 
-constexpr std::array<std::string_view, 24> single_variables{"PATH",
-                                                            "HOME",
-                                                            "USER",
-                                                            "LOGNAME",
-                                                            "LANG",
-                                                            "LANGUAGE",
-                                                            "TZ",
-                                                            "TERM",
-                                                            "CC",
-                                                            "CXX",
-                                                            "CFLAGS",
-                                                            "CXXFLAGS",
-                                                            "LDFLAGS",
-                                                            "CPATH",
-                                                            "HF_HOME",
-                                                            "MAX_JOBS",
-                                                            "SYSROOT",
-                                                            "LIBRARY_PATH",
-                                                            "LD_LIBRARY_PATH",
-                                                            "LD_PRELOAD",
-                                                            "C_INCLUDE_PATH",
-                                                            "CPLUS_INCLUDE_PATH",
-                                                            "VIRTUAL_ENV",
-                                                            "CONDA_PREFIX"};
+constexpr std::array<std::string_view, 23> single_variables{"PATH",        "HOME",           "USER",
+                                                            "LOGNAME",     "LANG",           "LANGUAGE",
+                                                            "TZ",          "TERM",           "CC",
+                                                            "CXX",         "CFLAGS",         "CXXFLAGS",
+                                                            "LDFLAGS",     "CPATH",          "MAX_JOBS",
+                                                            "SYSROOT",     "LIBRARY_PATH",   "LD_LIBRARY_PATH",
+                                                            "LD_PRELOAD",  "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
+                                                            "VIRTUAL_ENV", "CONDA_PREFIX"};
 
-constexpr std::array<std::string_view, 24> variable_families{
-    "LC_",   "PYTHON",   "OMP_",    "GOMP_", "KMP_",    "MKL_",      "OPENBLAS_", "BLIS_",
-    "ATEN_", "DNNL_",    "ONEDNN_", "CUDA",  "CUBLAS_", "CUDNN_",    "NVIDIA_",   "NVCC_",
-    "TORCH", "PYTORCH_", "TRITON_", "THP_",  "MALLOC_", "TILELANG_", "CUTE_",     "CUTLASS_"};
+constexpr std::array<std::string_view, 26> variable_families{
+    "LC_",     "PYTHON",  "OMP_",    "GOMP_",     "KMP_",   "MKL_",     "OPENBLAS_", "BLIS_",        "ATEN_",
+    "DNNL_",   "ONEDNN_", "CUDA",    "CUBLAS_",   "CUDNN_", "NVIDIA_",  "NVCC_",     "TORCH",        "PYTORCH_",
+    "TRITON_", "THP_",    "MALLOC_", "TILELANG_", "CUTE_",  "CUTLASS_", "HF_",       "TRANSFORMERS_"};
 
 /// Of our own: what the Python side and the runtime read.
-constexpr std::array<std::string_view, 4> own_variables{"PLANISH_RT", "PLANISH_SITE_PACKAGES", "PLANISH_GRAPH",
-                                                        "PLANISH_OUTPUT_POOL"};
+constexpr std::array<std::string_view, 5> own_variables{"PLANISH_RT", "PLANISH_SITE_PACKAGES", "PLANISH_GRAPH",
+                                                        "PLANISH_OUTPUT_POOL", "PLANISH_INSIDE"};
+
+/// What downloads need. A task may fetch its weights while it is captured; guests, who have no network, find them in
+/// the cache.
+constexpr std::array<std::string_view, 12> download_variables{
+    "HTTP_PROXY",   "HTTPS_PROXY",        "FTP_PROXY",      "ALL_PROXY", "NO_PROXY",      "SSL_CERT_FILE",
+    "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HF_TOKEN",  "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN"};
 
 constexpr std::array<std::string_view, 8> secret_words{"TOKEN",      "SECRET",  "PASSW", "PASSPHRASE",
                                                        "CREDENTIAL", "PRIVATE", "AUTH",  "KEY"};
@@ -55,9 +45,14 @@ constexpr std::array<std::array<const char*, 2>, 9> cache_variables{{{"TMPDIR", 
                                                                      {"NUMBA_CACHE_DIR", "numba"},
                                                                      {"TILELANG_CACHE_DIR", "tilelang"}}};
 
-bool speaks_of_secrets(std::string_view name) {
+std::string upper_case(std::string_view name) {
   std::string upper(name);
   std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return upper;
+}
+
+bool speaks_of_secrets(std::string_view name) {
+  const std::string upper = upper_case(name);
   return std::ranges::any_of(secret_words,
                              [&](std::string_view word) { return upper.find(word) != std::string::npos; });
 }
@@ -67,6 +62,13 @@ bool known_variable(std::string_view name) {
   if (speaks_of_secrets(name)) return false;
   return std::ranges::find(single_variables, name) != single_variables.end() ||
          std::ranges::any_of(variable_families, [&](std::string_view family) { return name.starts_with(family); });
+}
+
+/// Null where it is none of them.
+const std::array<const char*, 2>* cache_variable(std::string_view name) {
+  const auto* found =
+      std::ranges::find(cache_variables, name, [](const auto& pair) { return std::string_view(pair[0]); });
+  return found == cache_variables.end() ? nullptr : found;
 }
 
 bool below_any(std::string_view path, const std::vector<std::string>& folders) {
@@ -86,9 +88,7 @@ std::vector<std::string> guest_environment(char** environment, const std::string
     const std::size_t at = text.find('=');
     if (at == std::string_view::npos) continue;
     const std::string_view name = text.substr(0, at), value = text.substr(at + 1);
-    if (const auto cache =
-            std::ranges::find(cache_variables, name, [](const auto& pair) { return std::string_view(pair[0]); });
-        cache != cache_variables.end()) {
+    if (const auto* cache = cache_variable(name); cache != nullptr) {
       if (!below_any(value, writable)) continue;
       pointed.push_back((*cache)[0]);
     } else if (!known_variable(name)) {
@@ -99,6 +99,18 @@ std::vector<std::string> guest_environment(char** environment, const std::string
   for (const auto& [name, folder] : cache_variables) {
     if (std::ranges::find(pointed, std::string_view(name)) == pointed.end())
       kept.push_back(std::string(name) + "=" + scratch + "/" + folder);
+  }
+  return kept;
+}
+
+std::vector<std::string> capture_environment(char** environment) {
+  std::vector<std::string> kept;
+  for (char** entry = environment; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (known_variable(name) || cache_variable(name) != nullptr ||
+        std::ranges::find(download_variables, upper_case(name)) != download_variables.end())
+      kept.emplace_back(text);
   }
   return kept;
 }

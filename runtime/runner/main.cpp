@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,10 +14,13 @@
 #include "channel.h"
 #include "fault.h"
 #include "guest.h"
+#include "guest_environment.h"
 #include "limits.h"
 #include "planish_target.h"
 #include "sandbox.h"
 #include "session.h"
+
+extern char** environ;
 
 namespace {
 
@@ -33,7 +37,8 @@ struct Options {
 constexpr const char* usage =
     "error: usage: planish-runner [--device cpu|cuda[:n]] [--max-rss BYTES] [--no-network]\n"
     "                             [--sandbox [--readable FOLDER]... [--scratch FOLDER]]\n"
-    "       planish-runner --guest ... -- COMMAND (a process of its own for a program nobody trusts)\n";
+    "       planish-runner --guest ... -- COMMAND (a process of its own for a program nobody trusts)\n"
+    "       planish-runner --capture -- COMMAND (the command, with the environment that tasks are captured in)\n";
 
 bool parse(int argc, char** argv, Options* out) {
   for (int i = 1; i < argc; ++i) {
@@ -61,11 +66,27 @@ bool parse(int argc, char** argv, Options* out) {
   return out->sandbox || (out->readable.empty() && out->scratch.empty());
 }
 
+/// Becomes the command.
+int run_capture(int argc, char** argv) {
+  if (argc < 2 || std::strcmp(argv[0], "--") != 0) {
+    std::fputs(usage, stderr);
+    return 2;
+  }
+  std::vector<std::string> environment = planish::runner::capture_environment(environ);
+  std::vector<char*> entries;
+  for (std::string& entry : environment) entries.push_back(entry.data());
+  entries.push_back(nullptr);
+  execvpe(argv[1], argv + 1, entries.data());
+  std::fprintf(stderr, "cannot start %s: %s\n", argv[1], std::strerror(errno));
+  return 127;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace planish::runner;
   if (argc > 1 && std::strcmp(argv[1], "--guest") == 0) return run_guest(argc - 2, argv + 2);
+  if (argc > 1 && std::strcmp(argv[1], "--capture") == 0) return run_capture(argc - 2, argv + 2);
   Options options;
   if (!parse(argc, argv, &options)) {
     std::fputs(usage, stderr);

@@ -28,7 +28,7 @@ Oracle& Oracle::operator=(Oracle&&) noexcept = default;
 Oracle::~Oracle() = default;
 
 Result<Oracle> Oracle::start(const Toolbox& tools) {
-  return start(tools.python_module("planish.oracle"));
+  return start(tools.capture_module("planish.oracle"));
 }
 
 Result<Oracle> Oracle::start(const SpawnOptions& options) {

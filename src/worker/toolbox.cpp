@@ -182,6 +182,13 @@ SpawnOptions Toolbox::python_module(const std::string& module) const {
   return options;
 }
 
+SpawnOptions Toolbox::capture_module(const std::string& module) const {
+  SpawnOptions options = python_module(module);
+  if (variable("PLANISH_INSIDE") || !is_there(python)) return options;  // a missing Python is an error of its own
+  options.command.insert(options.command.begin(), {runner.string(), "--capture", "--"});
+  return options;
+}
+
 SpawnOptions Toolbox::guest_module(const std::string& module, const std::vector<std::string>& arguments,
                                    const GuestSettings& guest) const {
   SpawnOptions options = python_module(module);

@@ -51,6 +51,9 @@ struct Toolbox {
 
   /// `$python -m module` with PYTHONPATH and PLANISH_RT set and a channel as descriptor 3.
   SpawnOptions python_module(const std::string& module) const;
+  /// The same for what captures a task: it sees of the environment what guests will see, who run the task. Not so
+  /// within planish.optimize(): a live module was made by a process that sees everything.
+  SpawnOptions capture_module(const std::string& module) const;
   /// The same, confined (docs/sandbox.md): whatever runs code of others. Its caches and temporary files lie in
   /// `guest.scratch`.
   SpawnOptions guest_module(const std::string& module, const std::vector<std::string>& arguments,

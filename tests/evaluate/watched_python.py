@@ -19,7 +19,7 @@ IMPORTS_FOR = 0.3  # seconds that even a process takes that had imported everyth
 LOCK_KEPT = 0.3
 
 arguments = sys.argv[1:]
-if arguments[0] == "--guest":
+if arguments[0] in ("--guest", "--capture"):
     os.execvp(arguments[arguments.index("--") + 1], arguments[arguments.index("--") + 1 :])
 if arguments[0] == "--device":
     os.execvp(os.environ["REAL_RUNNER"], [os.environ["REAL_RUNNER"], *arguments])

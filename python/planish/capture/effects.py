@@ -12,6 +12,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
+from planish.capture.hidden_state import weights_of_hooks_kept
+
 _EFFECTS = ("mutate_buffer", "mutate_input")
 
 
@@ -23,7 +25,8 @@ def describe_effects(document: dict[str, Any], program: ExportedProgram, model: 
         return
     inputs = {o["target"] for o in effects if o["kind"] == "mutate_input"}
     try:
-        seen = _without_contents(model, args, kwargs, inputs)
+        with weights_of_hooks_kept(model):
+            seen = _without_contents(model, args, kwargs, inputs)
     except Exception:  # it looks at contents
         try:
             seen = _copied(model, args, kwargs, inputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from torch.utils import _pytree as pytree
 from planish.capture import arguments, losses
 from planish.capture.batch_norm import averaging_as_tensors
 from planish.capture.effects import describe_effects
+from planish.capture.hidden_state import refuse_hidden_state
 from planish.capture.recurrent import shapes_of_recurrent_networks
 from planish.capture.source import source_of
 from planish.capture.statistics import add_statistics
@@ -83,24 +83,8 @@ def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
     with warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), shapes_of_recurrent_networks(), _refusals(path):
         warnings.simplefilter("always")
         program = torch.export.export(model, args, kwargs, strict=False)
-    _refuse_hidden_state(model, [str(w.message) for w in said], path)
+    refuse_hidden_state(model, program, [str(w.message) for w in said], path)
     return program
-
-
-def _refuse_hidden_state(model: torch.nn.Module, said: list[str], path: Path) -> None:
-    """torch.export warns of tensor attributes that forward assigns, and takes them for constants: the next call would not see the change.
-    (Modules of torch's own assign their parameters again, which changes nothing.)"""
-    known = {id(t) for t in (*model.parameters(), *model.buffers())}
-    for text in said:
-        for name in re.findall(r"\bself\.([\w.]+)", text) if "assigned during export" in text else ():
-            value: Any = model
-            for part in name.split("."):
-                value = getattr(value, part, None)
-            tensors = [t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor)]
-            if any(id(t) not in known for t in tensors):
-                message = f"forward keeps state in the attribute '{name}', which another call would not see"
-                hint = f"make it a buffer: self.register_buffer('{name.rpartition('.')[2]}', ...), written with copy_()"
-                raise task_error("not_exportable", path, message, hint)
 
 
 @contextmanager

@@ -90,9 +90,8 @@ def _load_file(path: Path, variant: int) -> LoadedTask:
         except MemoryError as error:
             raise task_error("out_of_memory", path, "Model(...) needs more memory than there is", "use smaller sizes") from error
         except (Exception, SystemExit) as error:
-            raise task_error(
-                "init_failed", path, f"Model(*get_init_inputs()) raised {_describe(error)}", "make get_init_inputs() fit Model.__init__"
-            ) from error
+            hint = _hint(error, "make get_init_inputs() fit Model.__init__")
+            raise task_error("init_failed", path, f"Model(*get_init_inputs()) raised {_describe(error)}", hint) from error
 
     def make_inputs(seed: int, device: torch.device | str) -> Inputs:
         report_stage("calling its get_inputs()")
@@ -162,7 +161,7 @@ def _import(path: Path, source: bytes) -> ModuleType:
     except SystemExit as error:
         raise task_error("import_exited", path, f"exits when imported (code {error.code})", 'guard it with if __name__ == "__main__"') from error
     except Exception as error:
-        raise task_error("import_failed", path, f"raised when imported: {_describe(error)}", "run it with python to see") from error
+        raise task_error("import_failed", path, f"raised when imported: {_describe(error)}", _hint(error, "run it with python to see")) from error
     return module
 
 
@@ -176,7 +175,17 @@ def _guarded(path: Path, what: str, kind: str, function: Callable[[], Any]) -> A
     except (Exception, SystemExit) as error:
         if "can't allocate memory" in str(error):
             raise task_error("out_of_memory", path, f"the inputs do not fit in memory: {_describe(error)}", "use smaller inputs") from error
-        raise task_error(kind, path, f"{what} {_describe(error)}", "call it by hand to see") from error
+        raise task_error(kind, path, f"{what} {_describe(error)}", _hint(error, "call it by hand to see")) from error
+
+
+def _hint(error: BaseException, usual: str) -> str:
+    """The usual one, but where the error is a variable of the environment: started by hand, the file would find it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or not isinstance(error, KeyError) or trace.tb_frame.f_globals.get("__name__") != "os":
+        return usual
+    return f"a task sees no variables but those that compilers, PyTorch and CUDA read (docs/suites.md): write the value of {error.args[0]} into the file"
 
 
 def _as_call(value: Any) -> Inputs:

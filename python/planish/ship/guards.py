@@ -27,12 +27,15 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
 from torch.utils import _pytree as pytree
 
 Tensor = torch.Tensor
 FALLBACK = object()
 _NOT_DEFERRED = object()
 _PLAIN = (Tensor, nn.Parameter)
+_SIMPLE = (bool, int, float, str, tuple, type(None))
 
 _autocast = getattr(torch._C, "_is_any_autocast_enabled", torch.is_autocast_enabled)
 _dispatch_modes = torch._C._len_torch_dispatch_stack
@@ -229,9 +232,15 @@ def load_extension(files: Any) -> Any:
     return module
 
 
+def weight_hooks(module: nn.Module) -> dict[str, Any]:
+    """Hooks of torch's own that compute an attribute anew before each call, by its name: what they do is part of what was captured."""
+    return {vars(hook)["name"]: hook for hook in module._forward_pre_hooks.values() if type(hook) in (SpectralNorm, WeightNorm)}
+
+
 def plain_attributes(module: nn.Module) -> dict[str, Any]:
-    """What a module was configured with: its own simple attributes, by name."""
-    return {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training" and isinstance(v, bool | int | float | str | tuple | type(None))}
+    """What a module was configured with: its own simple attributes, by name, and the settings of its weight_hooks()."""
+    found = {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training" and isinstance(v, _SIMPLE)}
+    return found | {f"hook of {name}": (type(hook).__name__, *sorted(vars(hook).items())) for name, hook in weight_hooks(module).items()}
 
 
 def configuration(module: nn.Module) -> dict[str, Any]:
@@ -332,7 +341,7 @@ class _Bound:
     parts: _Parts | None  # where gradients may be asked for later
     sizes: list[tuple[dict[str, Any], int]]  # how many submodules each has
     ties: list[tuple[dict[str, Any], str, dict[str, Any], str]]
-    tree: list[tuple[dict[str, Any], str, nn.Module, bool | None, tuple[tuple[str, Any], ...]]]
+    tree: list[tuple[dict[str, Any], str, nn.Module, bool | None, tuple[tuple[str, Any], ...], tuple[Any, ...]]]
     turns: _Turns
     unused: list[int]
     users: list[tuple[Any, ...]]
@@ -451,7 +460,8 @@ class Attachment:
         self.reason = reason
         self._trains = False
         self._forget_calls()
-        self._training = {n: m.training if reads_mode(type(m)) else None for n, m in module.named_modules()}
+        modes = {n: reads_mode(type(m)) or SpectralNorm in map(type, m._forward_pre_hooks.values()) for n, m in module.named_modules()}
+        self._training = {n: m.training if modes[n] else None for n, m in module.named_modules()}
         self._attributes = {n: plain_attributes(m) for n, m in module.named_modules()}
         self._ties = _tied(module)
         self._reset()
@@ -612,7 +622,7 @@ class Attachment:
                 return None
             if name:
                 parent, _, key = name.rpartition(".")
-                bound.tree.append((modules[parent]._modules, key, child, self._training[name], _watched(child)))
+                bound.tree.append((modules[parent]._modules, key, child, self._training[name], _watched(child), tuple(weight_hooks(child).values())))
         users: list[tuple[int, Any]] = []
         bound.params = []
         for position, b in enumerate(executor.bindings):
@@ -657,7 +667,7 @@ class Attachment:
         found: list[tuple[Any, ...]] = []
         for child in modules.values():
             for key, value in vars(child).items():
-                if not isinstance(value, Tensor):
+                if not isinstance(value, Tensor) or key in weight_hooks(child):
                     continue
                 alike = [c for c in constants if c.shape == value.shape and c.dtype is value.dtype]
                 if alike and not any(torch.equal(c, value.detach().to(c.device)) for c in alike):
@@ -701,7 +711,7 @@ class Attachment:
             forward_ad=vars(_forward_ad),
             plain=_PLAIN,
             root_training=self._training[""],
-            tree=[(parent, key, child, vars(child), training, watched) for parent, key, child, training, watched in bound.tree],
+            tree=[(parent, key, child, vars(child), *more) for parent, key, child, *more in bound.tree],
             sizes=bound.sizes,
             users=[(buffers[p], torch.empty((), dtype=dtype), shape, strides) for p, _, dtype, shape, strides in bound.users],
             given=given,
@@ -748,7 +758,7 @@ class Attachment:
             bound = None if device is None else self._bind(module, device)
             if bound is None:
                 return self._refuse(self.why or "the call has no tensor")
-        for parent, key, child, training, watched in bound.tree:
+        for parent, key, child, training, watched, hooks in bound.tree:
             attributes = vars(child)
             if (
                 parent.get(key) is not child
@@ -756,7 +766,7 @@ class Attachment:
                 or any(attributes.get(name, FALLBACK) is not value for name, value in watched)
                 or (training is not None and child.training is not training)
                 or child._forward_hooks
-                or child._forward_pre_hooks
+                or ((hooks or child._forward_pre_hooks) and tuple(child._forward_pre_hooks.values()) != hooks)
             ):
                 self._reset()  # a replaced submodule is looked at afresh next time
                 return self._refuse(f"the module's part '{key}' was replaced or changed, has hooks, or is in another mode than captured (train or eval)")

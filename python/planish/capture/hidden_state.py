@@ -1,0 +1,61 @@
+"""Attributes that a call assigns: state that another call would not see, or a weight that a hook of torch's computes anew each time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.nn.utils.weight_norm import WeightNorm
+from torch.utils import _pytree as pytree
+
+from planish.errors import PlanishError, task_error
+from planish.ship.guards import weight_hooks
+
+
+def refuse_hidden_state(model: torch.nn.Module, program: ExportedProgram, said: list[str], path: Path) -> None:
+    """torch.export warns (`said`) of tensor attributes that forward assigns, and takes them for constants: the next call would not see the
+    change. (Modules of torch's own assign their parameters again, which changes nothing.) Raises PlanishError (not_exportable)."""
+    known = {id(t) for t in (*model.parameters(), *model.buffers())}
+    # In the order of names: torch lists them in that of a set.
+    for name in sorted({name for text in said if "assigned during export" in text for name in re.findall(r"\bself\.([\w.]+)", text)}):
+        place, _, attribute = name.rpartition(".")
+        owner: Any = model
+        for part in place.split(".") if place else ():
+            owner = getattr(owner, part, None)
+        tensors = [t for t in pytree.tree_leaves(getattr(owner, attribute, None)) if isinstance(t, torch.Tensor)]
+        hook = weight_hooks(owner).get(attribute) if isinstance(owner, torch.nn.Module) else None
+        if hook is not None:
+            _refuse_hook(model, program, name, hook, tensors, path)
+        elif any(id(t) not in known for t in tensors):
+            message = f"forward keeps state in the attribute '{name}', which another call would not see"
+            raise task_error("not_exportable", path, message, f"make it a buffer: self.register_buffer('{attribute}', ...), written with copy_()")
+
+
+def _refuse_hook(model: torch.nn.Module, program: ExportedProgram, name: str, hook: Any, tensors: list[torch.Tensor], path: Path) -> None:
+    """What a hook writes before it is read is no state. A read that comes earlier sees what the last call left: export made that a constant."""
+    kind = "weight_norm" if type(hook) is WeightNorm else "spectral_norm"
+    if "." not in name:
+        raise _of_hook(path, kind, f"the module itself has torch's {kind} hook for '{name}', which torch runs before whatever stands in for its forward")
+    kept = {t.untyped_storage().data_ptr() for t in program.constants.values() if isinstance(t, torch.Tensor)}
+    if any(t.untyped_storage().data_ptr() in kept for t in tensors):
+        raise _of_hook(path, kind, f"forward reads '{name}' before torch's {kind} hook computes it, and finds what the last call left there")
+
+
+def _of_hook(path: Path, kind: str, message: str) -> PlanishError:
+    return task_error("not_exportable", path, message, f"call torch.nn.utils.remove_{kind}() on that layer, or use torch.nn.utils.parametrizations.{kind}")
+
+
+@contextmanager
+def weights_of_hooks_kept(model: torch.nn.Module) -> Iterator[None]:
+    """Calls inside leave the attributes that hooks compute as they were: calls on tensors without contents leave such there."""
+    kept = [(vars(child), name, vars(child)[name]) for child in model.modules() for name in weight_hooks(child) if name in vars(child)]
+    try:
+        yield
+    finally:
+        for attributes, name, value in kept:
+            attributes[name] = value
