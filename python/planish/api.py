@@ -80,7 +80,8 @@ class Optimized:
                 against = f"  {self.speedups[name]:.2f}x" if name in self.speedups else ""
                 lines.append(f"  {name:<26} {row['median']:9.4g} ms  [{row['lo']:.4g}, {row['hi']:.4g}]{against}")
         if accuracy := self.result.get("accuracy"):
-            lines.append(f"  accuracy: {float(accuracy.get('ratio') or 0):.2f} of eager's own error (gate: {accuracy.get('gate')})")
+            ratio = float(accuracy.get("ratio") or 0)  # 1e300 where eager's error is nearly nothing
+            lines.append(f"  accuracy: {ratio:{'.2f' if ratio < 1000 else '.3g'}} of eager's own error (gate: {accuracy.get('gate')})")
         lines.append(f"  timed: {'the module itself' if self.timed == 'module' else 'its exported program, as its own code could not be read elsewhere'}")
         return "\n".join([*lines, f"  program: {self.folder}"])
 
@@ -190,7 +191,7 @@ def _search(
             if out is None and made_here:
                 shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, PlanishError):
-                raise _renamed(error, task, called) from error
+                raise _renamed(error, task, called) from None  # it says all that the others of its chain say
             raise
         if out is None and made_here and not improved:
             shutil.rmtree(folder, ignore_errors=True)

@@ -14,6 +14,10 @@ class PlanishError(Exception):
         self.hint = hint
         self.about = about
 
+    def __str__(self) -> str:
+        """As the command prints it: an uncaught one, too, says what to do."""
+        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+
 
 def task_error(kind: str, about: object, what: str, hint: str = "") -> PlanishError:
     """An error whose message begins with the task (a file, a folder, or a live module's name) that it is about."""

@@ -140,8 +140,8 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
   const auto failed = std::ranges::count_if(reply.cases, [](const TestCase& test) { return !test.ok; });
   out += fmt::format("  cases        {} tried, {} failed\n", reply.cases.size(), failed);
   if (!reply.cases.empty()) {
-    out += fmt::format("  error        {:.3g} against fp64; eager's own is {:.3g} (ratio {:.2f}, gate {})\n",
-                       accuracy.error, accuracy.eager_error, accuracy.ratio, accuracy.gate);
+    out += fmt::format("  error        {:.3g} against fp64; eager's own is {:.3g} (ratio {}, gate {})\n",
+                       accuracy.error, accuracy.eager_error, suite::ratio_text(accuracy.ratio), accuracy.gate);
     out += fmt::format("  data         {}\n", fmt::join(accuracy.regimes, ", "));
   }
   for (const TestCase& test : reply.cases) {

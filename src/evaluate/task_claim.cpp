@@ -245,7 +245,10 @@ Result<ClaimReply> TaskEvaluator::claim(const ClaimRequest& request) {
   const bool may_be_known = request.known && request.path.empty();
   if (const auto found = baselines_.find(modes); may_be_known && found != baselines_.end()) return found->second;
   auto reply = Claiming(*this, request, modes).claim();
-  const auto failed = [](const ClaimTime& time) { return time.error.has_value(); };
+  // What returned something wrong would do so again; what failed otherwise may not.
+  const auto failed = [](const ClaimTime& time) {
+    return time.error.has_value() && time.error->kind != "wrong_when_timed";
+  };
   if (reply.has_value() && may_be_known && std::ranges::none_of(reply->times, failed)) baselines_[modes] = *reply;
   return reply;
 }

@@ -159,6 +159,7 @@ void read_result(const std::string& text, Report& report) {
   report.reason = reader.text("reason");
   report.form = reader.text("form");
   report.best_baseline = reader.text("best_baseline");
+  report.shipped_baseline = reader.text("shipped_baseline");
   report.speedup_best = reader.number("speedup_best_baseline");
   report.headline = suite::headline_of(text);
   if (const Json* why = reader.find("why")) {

@@ -27,7 +27,7 @@ struct Report {
     double kept = 0;    ///< median where the caller keeps results; 0: not measured
   };
   std::vector<Time> times;
-  std::string best_baseline, reason, form;
+  std::string best_baseline, reason, form, shipped_baseline;
   double speedup_best = 0;
   std::optional<suite::Headline> headline;  ///< the number that the run is known by
   std::vector<std::string> why;             ///< sentences: why it is faster; empty where nothing was gained

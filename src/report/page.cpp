@@ -33,9 +33,10 @@ std::string summary(const Report& report) {
       {"device", fmt::format("{} ({})", run.device, run.target)},
       {"state", report.state + (run.outcome.empty() ? "" : ", " + run.outcome)}};
   if (!report.form.empty())
-    rows.emplace_back("ships", report.form == "program"    ? "the kernels that were found"
-                               : report.form == "solution" ? "a solution that a coder wrote, as Python"
-                                                           : "the fastest baseline");
+    rows.emplace_back("ships", report.form == "program"          ? "the kernels that were found"
+                               : report.form == "solution"       ? "a solution that a coder wrote, as Python"
+                               : report.shipped_baseline.empty() ? "the fastest baseline"
+                                                                 : suite::mode_label(report.shipped_baseline));
   if (run.started > 0) {
     rows.emplace_back("started",
                       fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(run.started))));
@@ -52,8 +53,8 @@ std::string conclusion(const Report& report) {
     out = fmt::format("<p class=\"conclusion\">The run is {} and has timed nothing beside the baselines.</p>\n",
                       html::escape(report.state));
   } else {
-    const std::string says =
-        text({report.run.outcome, report.form, report.headline, report.best_baseline, report.speedup_best});
+    const std::string says = text({report.run.outcome, report.form, report.headline, report.best_baseline,
+                                   report.speedup_best, report.shipped_baseline});
     out = fmt::format("<p class=\"conclusion\"><strong>{}</strong> on {}.</p>\n", html::escape(says),
                       html::escape(report.run.device));
   }

@@ -102,7 +102,7 @@ std::string rows_section(const std::vector<suite::Row>& rows, bool solutions) {
                        escape(row.verdict.empty() ? row.outcome : row.verdict));
     if (solutions) out += fmt::format("<td>{}</td><td>{}</td>", said(row.compat), said(row.recorded));
     const auto time = row.times_ms.find(solutions ? "solution" : "shipped");
-    out += number_cell(row.error_ratio, fmt::format("{:.2f}", row.error_ratio));
+    out += number_cell(row.error_ratio, suite::ratio_text(row.error_ratio));
     out += time == row.times_ms.end() ? number_cell(0, "")
                                       : number_cell(time->second, fmt::format("{:.4g}", time->second));
     for (const std::string& name : baselines) {

@@ -93,6 +93,10 @@ Status Recording::record(const search::RegionSpec& region, const search::Ask& as
     compiled_ += evaluation.tier >= Tier::compile ? 1 : 0;
     tested_ += evaluation.tier >= Tier::test ? 1 : 0;
     timed_ += evaluation.ok() && evaluation.bench ? 1 : 0;
+    if (evaluation.compile && !evaluation.compile->cached) {
+      ++built_;
+      built_seconds_ += evaluation.compile->seconds;
+    }
   }
   if (answer == search::Answer::improved && evaluation.bench && !ask.full) {
     const double fallback = region.fallback_ms == search::no_time ? 0 : region.fallback_ms;

@@ -48,6 +48,8 @@ class Recording : public search::EvaluationSink, public search::History {
   std::int64_t compiled() const { return compiled_; }
   std::int64_t tested() const { return tested_; }
   std::int64_t timed() const { return timed_; }
+  /// What compiling one of them took, in the mean over those that came from no cache; 0 where none was compiled.
+  double seconds_a_compilation() const { return built_ > 0 ? built_seconds_ / static_cast<double>(built_) : 0; }
   /// Each time that a region's best improved while the search went on.
   const std::vector<ResultDocument::Best>& best() const { return best_; }
 
@@ -71,6 +73,8 @@ class Recording : public search::EvaluationSink, public search::History {
   std::map<std::pair<std::string, std::string>, std::string> program_of_;  ///< region, genome → program
   std::map<std::string, std::map<std::string, std::int64_t>> counts_;
   std::int64_t compiled_ = 0, tested_ = 0, timed_ = 0;
+  std::int64_t built_ = 0;
+  double built_seconds_ = 0;
   std::vector<ResultDocument::Best> best_;
   double seconds_used_ = 0;
   double budget_ = 0;

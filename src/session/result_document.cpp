@@ -224,6 +224,8 @@ void put_speedups(const ResultDocument& r, Json& out) {
   out["speedup_best_baseline"] = positive_or_null(r.speedup_best_baseline);
   out["best_baseline"] = text_or_null(r.best_baseline);
   if (!r.refused_baselines.empty()) out["refused_baselines"] = r.refused_baselines;
+  for (const auto& [name, fault] : r.baseline_faults)
+    out["baseline_faults"][name] = {{"kind", fault.kind}, {"message", fault.message}};
   if (!r.too_noisy.empty()) out["too_noisy"] = r.too_noisy;
 }
 
@@ -292,6 +294,7 @@ Json regions_json(const std::vector<ResultDocument::Region>& regions) {
                    {"best_ms", number_to_json(region.best_ms)},
                    {"fallback_ms", number_to_json(region.fallback_ms)},
                    {"bound_ms", number_to_json(region.bound_ms)},
+                   {"tried", region.tried ? Json(*region.tried) : Json(nullptr)},
                    {"cells", std::move(cells)},
                    {"used", region.used}});
   }
@@ -340,6 +343,7 @@ std::string to_json(const ResultDocument& r) {
   if (!r.reason.empty()) out["reason"] = r.reason;
   out["shipped"] = text_or_null(r.shipped);
   if (!r.form.empty()) out["form"] = r.form;
+  if (!r.shipped_baseline.empty()) out["shipped_baseline"] = r.shipped_baseline;
   out["accuracy"] = r.accuracy ? accuracy_json(*r.accuracy) : Json(nullptr);
   out["times_ms"] = times_json(r.times);
   out["latency"] = latency_json(r.times);

@@ -23,10 +23,11 @@ struct ResultDocument {
 
   std::string run, task, task_path, task_sha256, target;
   DeviceFacts device;
-  std::string outcome;  ///< improved | no_improvement | searched | interrupted
-  std::string reason;   ///< one sentence: why nothing was gained; empty when improved
-  std::string shipped;  ///< folder; empty where an interrupted run had nothing verified
-  std::string form;     ///< program | baseline
+  std::string outcome;           ///< improved | no_improvement | searched | interrupted
+  std::string reason;            ///< one sentence: why nothing was gained; empty when improved
+  std::string shipped;           ///< folder; empty where an interrupted run had nothing verified
+  std::string form;              ///< program | solution | baseline
+  std::string shipped_baseline;  ///< the mode that ships, where the form is `baseline`
 
   struct Accuracy {
     std::string gate;
@@ -45,7 +46,12 @@ struct ResultDocument {
   std::map<std::string, double> speedup;       ///< against each baseline
   double speedup_best_baseline = 0;            ///< 0 where there was nothing to compare
   std::string best_baseline;                   ///< the fastest one that was not refused
-  std::vector<std::string> refused_baselines;  ///< timed, but they do not pass the accuracy gate themselves
+  std::vector<std::string> refused_baselines;  ///< their own results are wrong: no measure, and they do not ship
+  /// By mode, of those refused and of one that could not be judged: the outcome or the kind of error, and why.
+  struct Fault {
+    std::string kind, message;
+  };
+  std::map<std::string, Fault> baseline_faults;
 
   std::optional<Roofline> roofline;  ///< `fraction` is of the kernels alone; called_fraction() of the module
   std::optional<Explanation> why;    ///< where a program ships
@@ -85,6 +91,7 @@ struct ResultDocument {
     std::vector<std::pair<std::string, double>> cells;  ///< what each filled cell of the archive is, and its best ms
     int count = 1;
     double best_ms = 0, fallback_ms = 0, bound_ms = 0;  ///< 0 where not known
+    std::optional<std::int64_t> tried;                  ///< candidates; nothing where it was not searched
     bool used = false;
   };
   std::vector<Region> regions;  ///< alternatives only where they were searched

@@ -17,8 +17,10 @@ std::string times_text(const ResultDocument& r) {
   const bool kept = std::ranges::any_of(r.times, [](const ClaimTime& t) { return t.kept_ms > 0; });
   for (const ClaimTime& t : r.times) {
     const std::string label = suite::mode_label(t.name);
+    const auto fault = r.baseline_faults.find(t.name);
+    const bool refused = std::ranges::find(r.refused_baselines, t.name) != r.refused_baselines.end();
     if (t.error) {
-      out += fmt::format("  {:<9} {:<42} not timed: {}\n", "time", label, t.error->message);
+      out += fmt::format("  {:<9} {:<42} {}: {}\n", "time", label, refused ? "refused" : "not timed", t.error->message);
       continue;
     }
     out += fmt::format("  {:<9} {:<42} {:>9.4g} ms  [{:.4g}, {:.4g}]", "time", label, t.median_ms, t.lo_ms, t.hi_ms);
@@ -29,6 +31,10 @@ std::string times_text(const ResultDocument& r) {
     } else if (is_noisy(t)) {
       out += "   too noisy to be compared";
     }
+    if (fault != r.baseline_faults.end()) {
+      out += fmt::format("\n  {:<9} {:<42} {} ({}): {}", "", "", refused ? "refused" : "could not be judged",
+                         fault->second.kind, fault->second.message);
+    }
     out += "\n";
   }
   if (kept) out += "            gains are the lesser of the two: results dropped at once, and the last ten kept\n";
@@ -36,15 +42,24 @@ std::string times_text(const ResultDocument& r) {
 }
 
 std::string accuracy_text(const ResultDocument::Accuracy& a) {
-  std::string out =
-      fmt::format("  error     {:.3g} against a float64 reference; eager's own is {:.3g} (ratio {:.2f}, gate {}){}\n",
-                  a.error, a.eager_error, a.ratio, a.gate, a.verified ? ", verified in fresh processes" : "");
-  out += fmt::format("  data      {}\n", fmt::join(a.regimes, ", "));
+  std::string out;
+  // Where nothing was compared there are no errors to speak of.
+  if (a.verified || a.error != 0 || a.eager_error != 0) {
+    out += fmt::format("  error     {:.3g} against a float64 reference; eager's own is {:.3g} (ratio {}, gate {}){}\n",
+                       a.error, a.eager_error, suite::ratio_text(a.ratio), a.gate,
+                       a.verified ? ", verified in fresh processes" : "");
+    out += fmt::format("  data      {}\n", fmt::join(a.regimes, ", "));
+  }
   if (!a.degenerate.empty()) {
     out += fmt::format("  warning   {}; no claim is made\n", degenerate_words(a.degenerate));
   }
   for (const Note& note : a.notes) out += fmt::format("  note      {}\n", note.text);
   return out;
+}
+
+const char* why_no_time(const ResultDocument::Region& region) {
+  if (!region.tried) return "not searched";
+  return *region.tried > 0 ? "no candidate passed" : "not tried: the budget ended before its turn";
 }
 
 std::string regions_text(const ResultDocument& r) {
@@ -56,7 +71,7 @@ std::string regions_text(const ResultDocument& r) {
       out += fmt::format("{:.4g} ms by itself", region.best_ms);
       if (region.fallback_ms > 0) out += fmt::format(", PyTorch's operators {:.4g} ms", region.fallback_ms);
     } else {
-      out += "no candidate passed";
+      out += why_no_time(region);
     }
     out += region.used ? "\n" : "; not used\n";
   }
@@ -79,7 +94,10 @@ std::string text(const Conclusion& r) {
     out += fmt::format(", {:.2f}x against the best baseline, {}", r.speedup_best_baseline,
                        suite::mode_label(r.best_baseline));
   }
-  if (r.form == "baseline" && headline) out += ", which is what ships";
+  if (r.form == "baseline" && headline) {
+    const bool same = r.shipped_baseline.empty() || r.shipped_baseline == headline->baseline;
+    out += same ? ", which is what ships" : fmt::format("; what ships is {}", suite::mode_label(r.shipped_baseline));
+  }
   if (r.outcome == "interrupted") out += " (interrupted)";
   return out;
 }
@@ -110,8 +128,9 @@ std::vector<std::string> why_text(const ResultDocument& r) {
 }
 
 std::string to_text(const ResultDocument& r) {
-  std::string out = fmt::format("{}: {}\n", r.task,
-                                text({r.outcome, r.form, headline_of(r), r.best_baseline, r.speedup_best_baseline}));
+  std::string out = fmt::format(
+      "{}: {}\n", r.task,
+      text({r.outcome, r.form, headline_of(r), r.best_baseline, r.speedup_best_baseline, r.shipped_baseline}));
   if (!r.reason.empty()) out += fmt::format("  reason    {}\n", r.reason);
   out += fmt::format("  device    {} ({})\n", r.device.name, r.target);
   out += times_text(r);

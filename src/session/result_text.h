@@ -14,6 +14,7 @@ struct Conclusion {
   std::optional<suite::Headline> headline;
   std::string best_baseline;
   double speedup_best_baseline = 0;
+  std::string shipped_baseline;  ///< where the form is `baseline`; empty in documents from before there was that field
 };
 std::string text(const Conclusion& conclusion);
 /// What runs in place of what, what limits it now, and what part of the gain is memory that is used again. Empty where

@@ -16,6 +16,7 @@ void report_regions(const search::Search& search, ResultDocument& result) {
     for (const search::Elite& elite : search.region(i).archive().elites())
       row->cells.emplace_back(search::text(elite.cell, result.target), elite.ms);
     row->bound_ms = spec.bound_ms;
+    row->tried = search.region(i).told();
     row->fallback_ms = spec.fallback_ms == search::no_time ? 0 : spec.fallback_ms;
     const bool unknown = search.region(i).told() == 0 && spec.fallback_ms == search::no_time;
     if (spec.alternative && unknown) result.regions.erase(row);

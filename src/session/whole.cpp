@@ -90,8 +90,10 @@ Result<bool> WholeComposer::complete() {
   if (is_one_region() || whole_.used.contains(whole_task)) return false;  // that was measured
   run_.begins();
   std::vector<std::string> tried;
+  bool guesses = worth_guessing();
   for (const Untried untried : {Untried::guessed, Untried::exact, Untried::none}) {
     if (run_.cancelled()) break;
+    if (!guesses && untried != Untried::none) continue;
     std::vector<Choice> choices = with_the_rest(search_, whole_.fusions, whole_.choices, untried);
     if (choices.size() == whole_.choices.size()) continue;
     Composed composed;
@@ -104,12 +106,29 @@ Result<bool> WholeComposer::complete() {
     if (!program || std::ranges::find(tried, *program) != tried.end()) continue;
     tried.push_back(*program);
     PLANISH_TRY(auto evaluation, run_.evaluate(*program, false));
+    if (evaluation.ok()) guesses = false;  // exact ones take longer still
     if (!evaluation.ok() || is_no_faster(evaluation, whole_.evaluation)) continue;
     composed.program = std::move(*program);
     composed.evaluation = std::move(evaluation);
     take(std::move(composed), std::move(choices), whole_.fusions);
     return true;
   }
+  return false;
+}
+
+/// Whether kernels for regions that nothing was tried for can be compiled in a time that a person would give them: of a
+/// network these are hundreds.
+bool WholeComposer::worth_guessing() {
+  const auto count = [&](Untried untried) {
+    return with_the_rest(search_, whole_.fusions, whole_.choices, untried).size();
+  };
+  const std::size_t guessed = count(Untried::guessed), known = count(Untried::none);
+  const double seconds = static_cast<double>(guessed - known) * run_.seconds_a_kernel;
+  if (seconds <= run_.patience) return true;
+  run_.note(
+      fmt::format("{} regions that nothing was tried for stay PyTorch's: compiling kernels for them would take some "
+                  "{:.0f} s (a larger --budget tries more)",
+                  guessed - known, seconds));
   return false;
 }
 

@@ -36,6 +36,8 @@ class WholeComposer {
     std::function<void()> begins;  ///< before the first evaluation, at least
     std::function<bool()> cancelled;
     std::function<void(const std::string&)> note;  ///< for a person
+    /// Seconds that compiling kernels which were never tried may take in all, and what it is expected to take for one.
+    double patience = 30, seconds_a_kernel = 0;
   };
   /// All are borrowed. `whole` is what is there, and what is better takes its place.
   WholeComposer(Whole& whole, const Plan& plan, const search::Search& search, const SearchSetup& setup, Run run)
@@ -56,6 +58,7 @@ class WholeComposer {
   Result<Composed> composed_of(const std::vector<Choice>& choices, const std::vector<std::size_t>& fusions, bool full);
   Result<bool> in_another_form(std::optional<std::vector<Choice>> choices);
   Result<bool> complete();
+  bool worth_guessing();
   Result<bool> proves_better_than(const Whole& first);
   void take(Composed composed, std::vector<Choice> choices, const std::vector<std::size_t>& fusions);
   std::vector<std::size_t> planned(const std::vector<std::size_t>& fusions) const;

@@ -51,6 +51,11 @@ std::optional<Headline> headline_of(std::string_view result_document) {
   return pick_headline(text_of(*json, "form"), speedup, text_of(*json, "best_baseline"), refused);
 }
 
+std::string ratio_text(double ratio) {
+  constexpr double most_digits = 1000;  // of more nobody wants to know the last
+  return ratio < most_digits ? fmt::format("{:.2f}", ratio) : fmt::format("{:.3g}", ratio);
+}
+
 std::string mode_label(std::string_view mode) {
   if (mode == "eager") return "PyTorch eager";
   if (mode == "compile") return "torch.compile";

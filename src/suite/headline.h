@@ -27,6 +27,8 @@ std::optional<Headline> pick_headline(std::string_view form, const std::map<std:
 /// Of a result document, also of one written before the field `headline` existed. Nothing for a text that is none.
 std::optional<Headline> headline_of(std::string_view result_document);
 
+/// An error as many times eager's: "1.25", "1e+300" where eager's is nearly nothing.
+std::string ratio_text(double ratio);
 /// A mode as PyTorch's users know it: "torch.compile (max-autotune-no-cudagraphs)".
 std::string mode_label(std::string_view mode);
 /// "2.97x faster than torch.compile (max-autotune-no-cudagraphs)", or that nothing was gained.

@@ -250,9 +250,8 @@ std::string solutions_table(const std::vector<Row>& rows) {
     };
     out += fmt::format("{:<36} {:<16} {:<12} {:>8} {:>11} {:>11} {:>8} {:>8} {:>9}\n", name_of(row),
                        row.verdict.empty() ? row.outcome : row.verdict, other(row.compat ? row.compat : row.recorded),
-                       row.error_ratio > 0 ? fmt::format("{:.2f}", row.error_ratio) : "-",
-                       cell(row.times_ms, "solution", " ms"), cell(row.times_ms, "eager", " ms"),
-                       ratio_cell(row.speedup, "eager"),
+                       row.error_ratio > 0 ? ratio_text(row.error_ratio) : "-", cell(row.times_ms, "solution", " ms"),
+                       cell(row.times_ms, "eager", " ms"), ratio_cell(row.speedup, "eager"),
                        row.speedup_best_baseline > 0 ? fmt::format("{:.2f}x", row.speedup_best_baseline) : "-",
                        row.roofline > 0 ? fmt::format("{:.0f} %", 100 * row.roofline) : "-");
   }
@@ -277,8 +276,8 @@ std::string suite_table(const std::vector<Row>& rows) {
                   "shipped", "eager", "headline", "/eager", "/compile", "/m-a-nc", "/m-a", "/best");
   for (const Row& row : rows) {
     out += fmt::format("{:<28} {:<15} {:>6} {:>10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", row.task, row.outcome,
-                       row.error_ratio > 0 ? fmt::format("{:.2f}", row.error_ratio) : "-",
-                       cell(row.times_ms, "shipped", " ms"), cell(row.times_ms, "eager", " ms"),
+                       row.error_ratio > 0 ? ratio_text(row.error_ratio) : "-", cell(row.times_ms, "shipped", " ms"),
+                       cell(row.times_ms, "eager", " ms"),
                        row.headline ? fmt::format("{:.2f}x", row.headline->speedup) : "-",
                        ratio_cell(row.speedup, "eager"), ratio_cell(row.speedup, "compile"),
                        ratio_cell(row.speedup, "max_autotune_no_cudagraphs"), ratio_cell(row.speedup, "max_autotune"),

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/hash.h"
@@ -156,12 +157,17 @@ class FakeEvaluator : public EvaluatorApi {
   std::string unverified;  ///< shipped programs with this in them do not verify
   int program_runs = 10;   ///< of ten calls that verify the shipped module
   std::set<std::string> unverified_baselines;
+  Outcome fault = Outcome::wrong;            ///< of what does not verify
+  std::string wrong_when_timed;              ///< a baseline that is
   std::set<std::string> crashing_baselines;  ///< there is no verdict on them
   std::map<std::string, double> baseline_ms = {
       {"eager", 10}, {"compile", 8}, {"max_autotune_no_cudagraphs", 7}, {"max_autotune", 6}};
   double shipped_ms = 4, shipped_spread = 0.1;
   double shipped_kept_ms = 0, baseline_kept_ms = 0;  ///< where the caller keeps results; baselines' beside their own
   double bandwidth_gbs = 0;
+  double compile_seconds = 0;  ///< of each program
+  int cores = 0;
+  double disturbed_ms = 0;               ///< what else the machine does while the whole is timed for the first time
   double aten_ms = 0;                    ///< of a region's aten form; 0: 10
   std::map<std::string, double> spread;  ///< of baselines, where it is not 0.1
   FakeClock* clock = nullptr;            ///< moved by what a call takes
@@ -186,6 +192,7 @@ class FakeEvaluator : public EvaluatorApi {
     out.task_sha256 = source;
     out.device.target = request.target == "auto" ? "cpu" : request.target;
     out.device.name = "a fake";
+    out.device.cores = cores;
     out.device.bandwidth_gbs = bandwidth_gbs;
     return out;
   }
@@ -218,7 +225,7 @@ class FakeEvaluator : public EvaluatorApi {
     }
     if (!out.ok()) return out;
     out.bench = BenchReport{};
-    out.bench->median_ms = whole ? 10.0 * regions + kept_ms : 10.0;
+    out.bench->median_ms = whole ? 10.0 * regions + kept_ms + std::exchange(disturbed_ms, 0) : 10.0;
     if (!whole && aten_ms > 0 && request.program.text().ends_with("=aten")) {
       out.bench->median_ms = aten_ms;
       return out;
@@ -230,6 +237,7 @@ class FakeEvaluator : public EvaluatorApi {
     }
     if (text.find(";way") != std::string::npos) out.bench->median_ms += way_ms;
     out.roofline = Roofline{1, 1, 0.1, "memory", 0.1 / out.bench->median_ms};
+    if (compile_seconds > 0) out.compile = CompileReport{compile_seconds, false, {}, {}};
     return out;
   }
   Result<VerifyReply> verify(const VerifyRequest&) override {
@@ -242,7 +250,8 @@ class FakeEvaluator : public EvaluatorApi {
     out.verified = baseline.empty() ? shipped_verifies : !unverified_baselines.contains(baseline);
     if (!unverified.empty() && shipper->shipped.back().program.find(unverified) != std::string::npos)
       out.verified = false;
-    out.outcome = out.verified ? Outcome::ok : Outcome::wrong;
+    out.outcome = out.verified ? Outcome::ok : fault;
+    if (!out.verified) out.message = "25 % of it is nothing";
     if (crashing_baselines.contains(baseline)) {
       out.verified = false;
       out.outcome = Outcome::crash;
@@ -277,6 +286,7 @@ class FakeEvaluator : public EvaluatorApi {
     if (!request.path.empty()) add("shipped", shipped_ms, shipped_spread);
     for (const std::string& mode : request.modes) {
       add(mode, baseline_ms[mode], spread.contains(mode) ? spread[mode] : 0.1);
+      if (mode == wrong_when_timed) out.times.back().error = Error{"wrong_when_timed", "it returned NaN", {}, {}};
       if (mode == late_mode) out.times.back().error = Error{"out_of_time", "too late", {}, {}};
     }
     return out;

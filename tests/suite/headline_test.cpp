@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 using namespace planish;
 using namespace planish::suite;
 
@@ -39,4 +41,11 @@ TEST_CASE("results from before the field are read by the same rule") {
   CHECK_FALSE(headline_of(R"({"headline":null,"form":"program","best_baseline":"eager","speedup":{"eager":2}})"));
   CHECK_FALSE(headline_of(""));
   CHECK_FALSE(headline_of("no JSON"));
+}
+
+TEST_CASE("a ratio of errors takes a few characters whatever it is") {
+  CHECK(ratio_text(1.25) == "1.25");
+  CHECK(ratio_text(12345) == "1.23e+04");
+  CHECK(ratio_text(1e300) == "1e+300");
+  CHECK(ratio_text(std::numeric_limits<double>::infinity()) == "inf");
 }

@@ -41,6 +41,7 @@ _MOST_SANITY, _MOST_OF_ELEMENT = 0.3, 0.5  # of the whole output (relative Frobe
 _NOISE = 100.0  # eager's error beside the truth: rounding of what cancels
 _FAR_SHARE = 1e-4  # of the elements
 _MOST_STRAYS, _BLOCKS = 5e-3, 64  # elements that may be far because eager has as many; parts of an output that these are spread over
+_NOT_TOLD = "beside such rounding nothing can be told right"
 _PIECE = 1 << 24  # elements that are compared at once
 _LATENCY_ROUNDS, _LATENCY_CALLS = 4, 10
 _LATENCY_BELOW = 2.0  # ms; what the host adds to longer calls is lost in them
@@ -146,8 +147,33 @@ class Table:
 
     def _twin(self) -> nn.Module:
         """A copy of the module with its own buffers and the same parameters."""
-        shared = {id(p): p for p in self.model.parameters()}
-        return copy.deepcopy(self.model, dict(shared))
+        try:
+            return copy.deepcopy(self.model, {id(p): p for p in self.model.parameters()})
+        except Exception as error:
+            return self._made_anew(error, share=True)
+
+    def _separate(self) -> nn.Module:
+        """A copy that shares nothing with the module."""
+        try:
+            return copy.deepcopy(self.model)
+        except Exception as error:
+            return self._made_anew(error, share=False)
+
+    def _made_anew(self, error: Exception, share: bool) -> nn.Module:
+        """A copy where copy.deepcopy() refuses: for an attribute that answers to every name (a dict with `__getattr__ = dict.__getitem__`),
+        a lock, a tensor that others were computed to (the weight of torch.nn.utils.weight_norm). Parameters are the same where `share`."""
+        if is_device_failure(error) or isinstance(error, torch.OutOfMemoryError | MemoryError):
+            raise error
+        module = self.task.rebuild().to(self.device)
+        parts, parameters, buffers = dict(module.named_modules()), dict(module.named_parameters()), dict(module.named_buffers())
+        for name, part in self.model.named_modules():
+            parts[name].training = part.training
+        for name, parameter in self.model.named_parameters():
+            parameters[name].data = parameter.data if share else parameter.data.clone()
+        with torch.no_grad():
+            for name, buffer in self.model.named_buffers():
+                buffers[name].copy_(buffer)
+        return module
 
     def _shipped(self, path: Path) -> nn.Module:
         module = load_model(path, self.task).to(self.device)
@@ -254,6 +280,7 @@ class Table:
                     self._guarded(entry, self._anew, watch)
                     self._ran(entry)
                 entry.last = None
+            self._check_baselines(rows)
         errors |= {e.name: e.error for e in rows if e.error is not None}
         self.clean()
         return {"times": {e.name: summary(e.samples, e.host_us, e.latency, e.kept) for e in rows if e.error is None}, "errors": errors}
@@ -357,6 +384,48 @@ class Table:
             entry.error = {"kind": "fell_back", "message": f"{entry.name}: the program answered {report['ran']} of {report['calls']} calls, "
                            f"the original the others: {report['reason']}"}  # fmt: skip
 
+    def _check_baselines(self, rows: list[Entry]) -> None:
+        """What computes something else is no measure: one call more of each compiled baseline, after all were timed, is compared with eager
+        in the same state. To keep their last timed results would take as much memory for each while the others are timed."""
+        exact: list[list[Any] | None] = []  # the model's own results in fp64, once one of them asks for these
+        for entry in rows:
+            if entry.error is None and entry.kind in COMPILE_OPTIONS:
+                self._guarded(entry, self._check_baseline, exact)
+
+    def _check_baseline(self, entry: Entry, exact: list[list[Any] | None]) -> None:
+        """Sets the row's error where what it returns is certainly wrong; what cannot be told stays a measure, as eager does."""
+        try:
+            problem = self._fault_of(entry, exact)
+        except (MemoryError, torch.OutOfMemoryError):  # it was timed without eager's results beside it
+            self.clean()
+            return
+        if problem:
+            entry.error = {"kind": "wrong_when_timed", "message": f"it returned {problem}"}
+
+    def _fault_of(self, entry: Entry, exact: list[list[Any] | None]) -> str:
+        eager, given = self._twin(), pytree.tree_map_only(torch.Tensor, torch.clone, self.sets[0])
+        own = dict(getattr(entry.module, "_orig_mod", entry.module).named_buffers())
+        for name, buffer in eager.named_buffers():
+            buffer.copy_(own[name])
+        versions = [t._version for t in pytree.tree_leaves(given) if isinstance(t, torch.Tensor)]
+        args, kwargs = given
+        expected = pytree.tree_leaves(eager(*args, **kwargs))
+        changed = versions != [t._version for t in pytree.tree_leaves(given) if isinstance(t, torch.Tensor)]
+        actual = pytree.tree_leaves(self._call(entry, 0))
+        if len(expected) != len(actual):
+            return f"{len(actual)} values instead of {len(expected)}"
+        if problem := _first(no_numbers, actual, expected):
+            return problem
+        # Inputs that a call changes are no longer those that both were given.
+        if changed or not _first(far_apart, actual, expected):
+            return ""
+        if not exact:
+            exact.append(self._in_double(0, len(expected)))
+        if exact[0] is None:
+            return ""
+        problem = _first(further_than_eager, actual, expected, exact[0])
+        return "" if problem.endswith(_NOT_TOLD) else problem
+
     def _check(self, entry: Entry) -> None:
         """Compares the last timed result with eager on the same inputs; where they are far apart, both with the model in fp64. Sets the row's
         error where eager's own rounding is no reason for it."""
@@ -370,10 +439,27 @@ class Table:
             problem = f"{len(actual)} values instead of {len(expected)}"
         else:
             problem = _first(far_apart, actual, expected)
+            if problem and self._agrees_in_its_state(entry, args, kwargs, actual):
+                problem = ""
             if problem and (exact := self._in_double(index, len(expected))) is not None:
                 problem = _first(further_than_eager, actual, expected, exact)
         if problem:
             entry.error = {"kind": "wrong_when_timed", "message": f"{entry.name}: the timed calls returned {problem}"}
+
+    def _agrees_in_its_state(self, entry: Entry, args: Any, kwargs: Any, actual: list[Any]) -> bool:
+        """Whether eager comes to the same with the buffers that the timed calls left, of those that its own calls change: a spectral norm in
+        training mode comes nearer to its weight's norm with each call."""
+        left, changing = dict(entry.module.named_buffers()), self._twin()
+        before = {name: buffer.clone() for name, buffer in changing.named_buffers()}
+        changing(*args, **kwargs)
+        moved = {name for name, buffer in changing.named_buffers() if name in left and not torch.equal(buffer, before[name])}
+        if not moved:
+            return False
+        twin = self._twin()
+        for name, buffer in twin.named_buffers():
+            if name in moved:
+                buffer.copy_(left[name])
+        return not _first(far_apart, actual, pytree.tree_leaves(twin(*args, **kwargs)))
 
     def _in_double(self, index: int, count: int) -> list[Any] | None:
         """The `count` leaves of the model's result in fp64 on a set of inputs; None where the model cannot be run so."""
@@ -381,7 +467,7 @@ class Table:
         default = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)  # what forward creates
         try:
-            found = pytree.tree_leaves(copy.deepcopy(self.model).double()(*args, **kwargs))
+            found = pytree.tree_leaves(self._separate().double()(*args, **kwargs))
         except Exception as error:
             if is_device_failure(error):
                 raise
@@ -402,6 +488,14 @@ def _first(problem_of: Callable[..., str], *lists: list[Any]) -> str:
         if isinstance(leaves[1], torch.Tensor) and (problem := problem_of(*leaves, position)):
             return problem
     return ""
+
+
+def no_numbers(actual: Any, expected: torch.Tensor, position: int) -> str:
+    """Where eager's output has numbers and this one has none, or nothing."""
+    if not isinstance(actual, torch.Tensor) or actual.shape != expected.shape or not expected.dtype.is_floating_point or not expected.numel():
+        return ""
+    lost = sum(int((b.isfinite() & ~a.isfinite()).sum()) for a, b in _pieces(actual, expected))
+    return f"NaN or infinity where eager has numbers, in {lost / expected.numel():.2g} of output {position}" if lost > _FAR_SHARE * expected.numel() else ""
 
 
 def far_apart(actual: Any, expected: torch.Tensor, position: int) -> str:
@@ -463,7 +557,7 @@ def further_than_eager(actual: Any, expected: torch.Tensor, exact: Any, position
         return ""
     # Small batches under batch norms in training mode can do that: neither the result nor eager's is the model's.
     if own > _MOST_SANITY:
-        return f"{problem}, whose own lie {own:.0%} from those of the model in fp64: beside such rounding nothing can be told right"
+        return f"{problem}, whose own lie {own:.0%} from those of the model in fp64: {_NOT_TOLD}"
     return problem
 
 

@@ -34,6 +34,10 @@ _WORDS = {
 }
 
 
+def _words(name: str) -> str:
+    return f"{name}, handed back as it is," if name.startswith("input ") else _WORDS.get(name, name)
+
+
 def mutation_check(region: Region) -> dict[str, Any]:
     """{`tried`: names, `degenerate`: those that pass, `notes`: those that pass because eager is coarser}, on task data of a seed of its own.
 
@@ -64,7 +68,7 @@ def _look_elsewhere(region: Region, data: DataSet, regime: str, found: dict[str,
     passes = {*there["degenerate"], *(note["about"] for note in there["notes"])}
     for name in [name for name in found["degenerate"] if name in there["tried"] and name not in passes]:
         found["degenerate"].remove(name)
-        text = f"on the task's own data {_WORDS.get(name, name)} would pass; on {regime} data, which every proof includes, that fails"
+        text = f"on the task's own data {_words(name)} would pass; on {regime} data, which every proof includes, that fails"
         found["notes"].append({"kind": "fails_elsewhere", "about": name, "text": text})
 
 
@@ -126,11 +130,12 @@ def _mutation_check(region: Region, data: DataSet, constants: list[float], only:
 
     attempt("zeros", lambda i, view: _fill(view, 0))
     attempt("constant", lambda i, view: _fill(view, constants[i]))
+    given = {item["value"]: item["name"] for item in region.task.graph["inputs"]}  # as forward and the module call them
     for slot in data.inputs:
         # A network has hundreds of parameters and buffers: what cannot be all outputs is not tried.
         fits = all(out.view.shape == slot.view.shape for out in data.outputs)
         if fits and sum(name.startswith("input ") for name in tried) < _INPUTS_TRIED:
-            attempt(f"input {slot.name}", partial(_copy_same, slot.view))
+            attempt(f"input {given.get(slot.value, slot.name)}", partial(_copy_same, slot.view))
     if any(out.ref is not None for out in expected.outputs):
         for name, mode in _less_precise(region, expected):
             if only is not None and name not in only:

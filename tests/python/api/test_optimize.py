@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,12 @@ def test_an_improvement_is_attached_and_says_what_it_is(command: Command, tmp_pa
     assert str(found.folder).startswith(str(command.folder / "data")) and (found.folder / "ship.json").exists()
 
 
+def test_a_ratio_of_errors_is_short() -> None:
+    for ratio, text in ((1.25, "1.25"), (1e300, "1e+300"), ("inf", "inf")):
+        found = planish.api.Optimized(None, IMPROVED | {"accuracy": {"ratio": ratio, "gate": "eager"}}, None, "module")
+        assert f"accuracy: {text} of eager's" in repr(found)
+
+
 def test_without_an_improvement_nothing_changes_and_nothing_is_left(command: Command) -> None:
     module = Block()
     command.answers({"result": NOTHING})
@@ -133,6 +140,18 @@ def test_errors_are_the_commands_own_and_speak_of_the_module(command: Command) -
     with pytest.raises(planish.PlanishError, match=r"exit code 139") as error:
         planish.optimize(Block(), torch.randn(4, 8))
     assert "searching" in error.value.hint
+
+
+def test_an_error_is_one_traceback_that_says_what_to_do(command: Command) -> None:
+    """A module that is exported after another process refused it: what went wrong on the way is not what is wrong."""
+    refused = {"error": {"kind": "not_importable", "message": "m", "hint": ""}}
+    command.answers({"result": refused, "code": 2}, {"result": {"error": {"kind": "random_ops", "message": "FOLDER: uses dropout", "hint": "eval"}}, "code": 2})
+    with pytest.raises(planish.PlanishError) as error:
+        planish.optimize(Block(), torch.randn(4, 8))
+    text = "".join(traceback.format_exception(error.value))
+    assert text.count("Traceback") == 1 and text.endswith("uses dropout\nhint: eval\n")
+    assert error.value.message == str(error.value).partition("\n")[0]
+    assert str(planish.PlanishError("usage", "no hint")) == "no hint"
 
 
 @pytest.mark.parametrize("kind", ["not_importable", "forward_failed"])

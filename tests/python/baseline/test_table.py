@@ -226,6 +226,92 @@ def test_a_model_that_has_no_double_form_is_held_to_eager(table: Table, folder: 
     assert table.time(["ours"], QUICK)["errors"]["ours"]["kind"] == "wrong_when_timed"
 
 
+def compiled_as(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
+    """Has torch.compile make modules whose results are changed so."""
+
+    class Compiled(torch.nn.Module):
+        def __init__(self, module: torch.nn.Module, **_: object) -> None:
+            super().__init__()
+            self._orig_mod = module
+
+        def forward(self, *args: Any) -> Any:
+            return change(self._orig_mod(*args))
+
+    monkeypatch.setattr(torch, "compile", Compiled)
+
+
+def compiled_error(table: Table) -> dict[str, str] | None:
+    table.add("eager", "eager", None)
+    table.add("compile", "compile", None)
+    found = table.time(["eager", "compile"], QUICK)
+    assert "eager" in found["times"] and ("compile" in found["times"]) != ("compile" in found["errors"])
+    return found["errors"].get("compile")
+
+
+def test_a_baseline_that_returns_no_numbers_has_no_time(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled_as(monkeypatch, lambda out: out.masked_fill(torch.arange(16) < 4, torch.nan))
+    error = compiled_error(table)
+    assert error and error["kind"] == "wrong_when_timed" and "NaN or infinity where eager has numbers, in 0.25 of output 0" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (torch.zeros_like, "far from eager's"),
+        (lambda out: out[:9], "another type, shape"),
+        (lambda out: (out, out), "2 values"),
+        (lambda out: out * 1.001, None),
+    ],
+)
+def test_what_a_baseline_returns_is_what_eager_does(table: Table, monkeypatch: pytest.MonkeyPatch, change: Any, fault: str | None) -> None:
+    compiled_as(monkeypatch, change)
+    error = compiled_error(table)
+    assert fault in error["message"] if fault and error else error is None and fault is None
+
+
+def test_a_baseline_is_a_measure_where_nothing_can_be_told(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the model in double precision rounding may be why it is far from eager; NaN is no rounding."""
+    compiled_as(monkeypatch, lambda out: out * 1.1)
+    table.model.__class__ = type("Single", (type(table.model),), {"double": lambda self: 1 / 0})
+    assert compiled_error(table) is None
+    compiled_as(monkeypatch, lambda out: out * torch.nan)
+    assert compiled_error(table) is not None
+
+    def no_room(*_: object) -> None:
+        raise torch.OutOfMemoryError("no room for eager's results")
+
+    monkeypatch.setattr(table, "_fault_of", no_room)
+    assert compiled_error(table) is None
+
+
+CHANGING = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        return x.mul_(-1) + self.calls
+
+def get_inputs():
+    return [torch.randn(32, 16)]
+"""
+
+
+def test_a_baseline_is_compared_with_eager_in_the_same_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls change a buffer and their input: those that were timed have left another state than eager begins in."""
+    task = tmp_path / "task.py"
+    task.write_text(CHANGING)
+    compiled_as(monkeypatch, lambda out: out)
+    assert compiled_error(Table(task, CPU)) is None
+    compiled_as(monkeypatch, lambda out: out / 0)
+    assert compiled_error(Table(task, CPU)) is not None
+
+
 def test_the_interval_holds_the_median_19_times_of_20() -> None:
     generator = torch.Generator().manual_seed(0)
     for n in (10, 25, 60):

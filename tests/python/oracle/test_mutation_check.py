@@ -50,7 +50,7 @@ def test_a_layer_that_rounds_within_is_a_note(tmp_path):
 @pytest.mark.parametrize(
     ("forward", "inputs", "passes"),
     [
-        ("return x * 1.0", "torch.randn(8, 8)", "input in0"),
+        ("return x * 1.0", "torch.randn(8, 8)", "input x"),
         ("return x * 0", "torch.randn(8, 8)", "zeros"),
         ("return x @ x", "torch.randint(0, 3, (8, 8)).float()", "tf32 products"),  # such data need no precision: no rounding of eager's lets it through
     ],
@@ -118,6 +118,13 @@ def test_what_fails_on_other_data_is_a_note(tmp_path):
     assert any("normal data" in note["text"] or "wide data" in note["text"] for note in found["notes"])
 
 
+def test_inputs_have_the_names_that_the_task_gives_them(tmp_path):
+    """A gate that the task's own data leave open."""
+    source = program("self.c = nn.Conv2d(8, 8, 1)", "return torch.where(x > -1, x, self.c(x))", "torch.rand(2, 8, 4, 4)")
+    (note,) = (n for n in mutation_check(source, tmp_path)["notes"] if n["about"].startswith("input"))
+    assert note["about"] == "input x" and "own data input x, handed back as it is, would pass; on normal data" in note["text"]
+
+
 def test_other_data_that_a_task_refuses_prove_nothing(tmp_path):
     """An index made of the data: no other data are in its domain, and what passes stays degenerate."""
     source = program(
@@ -134,5 +141,5 @@ def test_inputs_that_cannot_be_the_answer_cost_nothing(monkeypatch, tmp_path):
     monkeypatch.setattr(DataSet, "poison", lambda data: (overwritten.append(data), poison(data))[1])
     net = program("self.l = nn.Sequential(*[nn.Linear(8, 8) for _ in range(20)])", "return self.l(x)", "torch.randn(4, 8)")
     found = mutation_check(net, tmp_path)
-    assert [name for name in found["tried"] if name.startswith("input ")] == ["input in40"]  # x alone has the result's shape
+    assert [name for name in found["tried"] if name.startswith("input ")] == ["input x"]  # it alone has the result's shape
     assert len(overwritten) == 1 + len(found["tried"])  # and once when the data are made
