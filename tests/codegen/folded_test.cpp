@@ -102,7 +102,7 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
   text += epilogue.text;
   // As the tensor core leaves them.
   text += fmt::format(
-      "static void all_of(int lane, const float* sums, const float** in, float* out) {{\n  own = lane;\n"
+      "static void all_of(int lane, const float* sums, const float** in, float* out) {{\n"
       "  for (int batch = 0; batch < {0}; ++batch) for (int y = 0; y < {1}; y += 16) for (int x = 0; x < {2}; x += "
       "{3}) {{\n    float v[{3} / 2];\n"
       "    for (int i = 0; i < {3} / 2; ++i) {{\n"
@@ -111,9 +111,8 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
       "    tc_fold<{3}, false>({4}out, batch, y, x, {2}, lane, v);\n  }}\n}}\n",
       problem.batches, problem.m, problem.n, plan.bn, arguments);
   text +=
-      "extern \"C\" void run(const float* sums, const float** in, float* out) {\n  std::vector<std::thread> all;\n"
-      "  for (int lane = 0; lane < 32; ++lane) all.emplace_back(all_of, lane, sums, in, out);\n"
-      "  for (std::thread& one : all) one.join();\n}\n";
+      "extern \"C\" void run(const float* sums, const float** in, float* out) {\n"
+      "  warp([&](int lane) { all_of(lane, sums, in, out); });\n}\n";
   return text;
 }
 
@@ -121,7 +120,7 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
 std::vector<double> stored(const Product& product, const Tensors& inputs, const std::vector<float>& sums, int bn) {
   contraction::TilePlan plan;
   plan.bn = bn;
-  const Compiled compiled(source_of(product, plan), "-O1 -ffp-contract=off -w -std=c++20 -pthread");
+  const Compiled compiled(source_of(product, plan), "-O0 -ffp-contract=off -w -std=c++20");
   auto* run = compiled.function<void(const float*, const float**, float*)>("run");
   std::vector<std::vector<float>> in;
   std::vector<const float*> pointers;

@@ -93,7 +93,7 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan,
   std::string text = std::string(epilogue_machine) + epilogue_warp + std::string(printing::prelude(false)) +
                      std::string(printing::math_prelude());
   text += epilogue.text;
-  text += "static void all_of(int lane, const float* sums, const float** in, float* out) {\n  own = lane;\n";
+  text += "static void all_of(int lane, const float* sums, const float** in, float* out) {\n";
   std::string runs;
   for (const std::int64_t run : problem.folding->runs) runs += fmt::format("{}, ", run);
   text += fmt::format("  const long long runs[] = {{{}}};\n", runs);
@@ -127,9 +127,8 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan,
                         (plan.bn + 31) / 32 * 32, arguments);
   }
   text +=
-      "  }\n}\nextern \"C\" void run(const float* sums, const float** in, float* out) {\n  std::vector<std::thread> "
-      "all;\n  for (int lane = 0; lane < 32; ++lane) all.emplace_back(all_of, lane, sums, in, out);\n"
-      "  for (std::thread& one : all) one.join();\n}\n";
+      "  }\n}\nextern \"C\" void run(const float* sums, const float** in, float* out) {\n"
+      "  warp([&](int lane) { all_of(lane, sums, in, out); });\n}\n";
   return text;
 }
 
@@ -141,7 +140,7 @@ std::vector<double> stored(const Product& product, const Tensors& inputs, const 
   plan.consumers = 1;
   plan.bn = bn;
   plan = contraction::with_strips(product.problem, plan);
-  const Compiled compiled(source_of(product, plan, in_registers), "-O1 -ffp-contract=off -w -std=c++20 -pthread");
+  const Compiled compiled(source_of(product, plan, in_registers), "-O0 -ffp-contract=off -w -std=c++20");
   auto* run = compiled.function<void(const float*, const float**, float*)>("run");
   std::vector<std::vector<float>> in;
   std::vector<const float*> pointers;

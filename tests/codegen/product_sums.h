@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -72,24 +74,38 @@ inline bool place_row(const contraction::Product& product, contraction::Operand 
   return there;
 }
 
+/// What one factor has in each of its rows, k after k, of one product; NaN in rows that are positions behind the last
+/// of a dim. A factor's elements are told by its own row and k alone.
+inline std::vector<double> rows_of_factor(const contraction::Product& product, const Tensors& inputs,
+                                          contraction::Operand operand, std::int64_t batch) {
+  const Contraction& c = product.c;
+  const bool first = operand == contraction::Operand::a;
+  const std::int64_t rows = first ? product.problem.m : product.problem.n;
+  std::vector<double> all;
+  all.reserve(static_cast<std::size_t>(rows * c.depth));
+  std::vector<std::int64_t> at(product.kernel.space.extents.size(), 0);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::ranges::fill(at, 0);
+    decode(product.kernel, c.batch, batch, at);
+    const bool there = place_row(product, operand, row, at);
+    for (std::int64_t k = 0; k < c.depth; ++k) {
+      decode(product.kernel, c.k, k, at);
+      all.push_back(there ? value_of_factor(product, inputs, first ? c.first : c.second, at)
+                          : std::numeric_limits<double>::quiet_NaN());
+    }
+  }
+  return all;
+}
+
 /// For every product, row and column; NaN where one of these is a position behind the last of a dim.
 inline std::vector<float> sums_of(const contraction::Product& product, const Tensors& inputs) {
-  const Contraction& c = product.c;
   std::vector<float> all;
-  for (std::int64_t batch = 0; batch < c.batches; ++batch) {
-    for (std::int64_t row = 0; row < product.problem.m; ++row) {
-      for (std::int64_t column = 0; column < product.problem.n; ++column) {
-        std::vector<std::int64_t> at(product.kernel.space.extents.size(), 0);
-        decode(product.kernel, c.batch, batch, at);
-        const bool there = place_row(product, contraction::Operand::a, row, at) &&
-                           place_row(product, contraction::Operand::b, column, at);
-        double sum = there ? 0 : std::numeric_limits<double>::quiet_NaN();
-        for (std::int64_t k = 0; there && k < c.depth; ++k) {
-          decode(product.kernel, c.k, k, at);
-          sum += value_of_factor(product, inputs, c.first, at) * value_of_factor(product, inputs, c.second, at);
-        }
-        all.push_back(static_cast<float>(sum));
-      }
+  for (std::int64_t batch = 0; batch < product.c.batches; ++batch) {
+    const auto a = rows_of_factor(product, inputs, contraction::Operand::a, batch);
+    const auto b = rows_of_factor(product, inputs, contraction::Operand::b, batch);
+    for (auto row = a.begin(); row != a.end(); row += product.c.depth) {
+      for (auto column = b.begin(); column != b.end(); column += product.c.depth)
+        all.push_back(static_cast<float>(std::inner_product(row, row + product.c.depth, column, 0.0)));
     }
   }
   return all;

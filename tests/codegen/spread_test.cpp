@@ -106,11 +106,14 @@ Moments moments(const std::vector<double>& x, const std::vector<std::int64_t>& s
 }
 
 constexpr const char* machine = R"(#include <cstdlib>
+#include <vector>
 #define __global__
 #define __shared__ static
 #define __launch_bounds__(...)
 struct Index { int x; };
-static thread_local Index blockIdx, threadIdx;
+static Index block_of[32], thread_of[32];
+#define blockIdx block_of[own]
+#define threadIdx thread_of[own]
 static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static inline void __syncthreads() { std::abort(); }  // one warp a result here
 static inline int __syncthreads_or(int any) { return 1; }
@@ -146,9 +149,7 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
   std::string text = std::string(epilogue_machine) + epilogue_warp + machine + std::string(printing::prelude(false)) +
                      std::string(printing::math_prelude()) + epilogue.text;
   const std::string arguments = given(epilogue.inputs, elements) + "pieces, batch, ";
-  text +=
-      "static void all_of(int lane, const float* sums, const float** in, float** out, float* pieces) {\n  own = "
-      "lane;\n";
+  text += "static void all_of(int lane, const float* sums, const float** in, float** out, float* pieces) {\n";
   text += fmt::format(
       "  auto at = [=](int batch, int y, int x) {{ return y < {0} && x < {1} ? sums[(batch * {0}ll + y) * {1} + x] : "
       "NAN; "
@@ -171,7 +172,7 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
   text += "  }\n}\n";
   text += "namespace joins {\n" + body_of(joining.source) + "}\n";
   text += fmt::format(
-      "static void join(int lane, const float** in, float** out, float* pieces) {{\n  own = lane;\n"
+      "static void join(int lane, const float** in, float** out, float* pieces) {{\n"
       "  for (int block = 0; block < {}; ++block) for (int warp = 0; warp < {}; ++warp) {{\n"
       "    blockIdx.x = block, threadIdx.x = warp * 32 + lane;\n    joins::planish_kernel(pieces, {}",
       joining.blocks, joining.threads / 32, given(joining.inputs, folded));
@@ -193,21 +194,16 @@ std::string source_of(const Product& product, const contraction::TilePlan& plan)
   text +=
       "extern \"C\" void run(const float* sums, const float** in, float** out, float* pieces, long long count, int "
       "again) "
-      "{\n  { std::vector<std::thread> all;\n"
-      "  for (int lane = 0; lane < 32; ++lane) all.emplace_back(all_of, lane, sums, in, out, pieces);\n"
-      "  for (std::thread& one : all) one.join(); }\n"
+      "{\n  warp([&](int lane) { all_of(lane, sums, in, out, pieces); });\n"
       "  if (again) for (long long i = 0; i < count; ++i) pieces[i] = NAN;\n" +
-      mending +
-      "  std::vector<std::thread> all;\n"
-      "  for (int lane = 0; lane < 32; ++lane) all.emplace_back(join, lane, in, out, pieces);\n"
-      "  for (std::thread& one : all) one.join();\n}\n";
+      mending + "  warp([&](int lane) { join(lane, in, out, pieces); });\n}\n";
   return text;
 }
 
 /// The outputs, from sums that are right.
 std::vector<std::vector<double>> stored(const Product& product, const Tensors& inputs, const std::vector<float>& sums,
                                         const contraction::TilePlan& plan, bool mends) {
-  const Compiled compiled(source_of(product, plan), "-O1 -ffp-contract=off -w -std=c++20 -pthread");
+  const Compiled compiled(source_of(product, plan), "-O0 -ffp-contract=off -w -std=c++20");
   auto* run = compiled.function<void(const float*, const float**, float**, float*, long long, int)>("run");
   std::vector<std::vector<float>> in, out(product.kernel.outputs.size());
   std::vector<const float*> pointers;
