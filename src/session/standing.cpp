@@ -17,8 +17,7 @@ std::string cannot_win(const Standing& s) {
   if (kept_ms <= margin * s.eager_hi_ms || kept_ms <= margin * s.eager_ms) return {};
   return fmt::format(
       "the search cannot win: {} step{} stay PyTorch's and take {:.3g} ms by themselves, where eager takes {:.3g} ms "
-      "for all "
-      "of it",
+      "for all of it",
       s.kept_steps, s.kept_steps == 1 ? "" : "s", kept_ms, s.eager_ms);
 }
 

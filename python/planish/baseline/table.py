@@ -10,7 +10,7 @@ import copy
 import gc
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,12 +145,16 @@ class Table:
                 memory.copy_(contents)
                 self._aside_on_host.pop()
 
-    def _twin(self) -> nn.Module:
-        """A copy of the module with its own buffers and the same parameters."""
+    def _twin(self, buffers: Mapping[str, torch.Tensor] | None = None) -> nn.Module:
+        """A copy of the module with its own buffers, which hold what `buffers` do where they are named there, and the same parameters."""
         try:
-            return copy.deepcopy(self.model, {id(p): p for p in self.model.parameters()})
+            twin = copy.deepcopy(self.model, {id(p): p for p in self.model.parameters()})
         except Exception as error:
-            return self._made_anew(error, share=True)
+            twin = self._made_anew(error, share=True)
+        for name, buffer in twin.named_buffers():
+            if buffers and name in buffers:
+                buffer.copy_(buffers[name])
+        return twin
 
     def _separate(self) -> nn.Module:
         """A copy that shares nothing with the module."""
@@ -403,10 +407,8 @@ class Table:
             entry.error = {"kind": "wrong_when_timed", "message": f"it returned {problem}"}
 
     def _fault_of(self, entry: Entry, exact: list[list[Any] | None]) -> str:
-        eager, given = self._twin(), pytree.tree_map_only(torch.Tensor, torch.clone, self.sets[0])
-        own = dict(getattr(entry.module, "_orig_mod", entry.module).named_buffers())
-        for name, buffer in eager.named_buffers():
-            buffer.copy_(own[name])
+        eager = self._twin(dict(getattr(entry.module, "_orig_mod", entry.module).named_buffers()))
+        given = pytree.tree_map_only(torch.Tensor, torch.clone, self.sets[0])
         versions = [t._version for t in pytree.tree_leaves(given) if isinstance(t, torch.Tensor)]
         args, kwargs = given
         expected = pytree.tree_leaves(eager(*args, **kwargs))
@@ -452,14 +454,8 @@ class Table:
         left, changing = dict(entry.module.named_buffers()), self._twin()
         before = {name: buffer.clone() for name, buffer in changing.named_buffers()}
         changing(*args, **kwargs)
-        moved = {name for name, buffer in changing.named_buffers() if name in left and not torch.equal(buffer, before[name])}
-        if not moved:
-            return False
-        twin = self._twin()
-        for name, buffer in twin.named_buffers():
-            if name in moved:
-                buffer.copy_(left[name])
-        return not _first(far_apart, actual, pytree.tree_leaves(twin(*args, **kwargs)))
+        moved = {name: left[name] for name, buffer in changing.named_buffers() if name in left and not torch.equal(buffer, before[name])}
+        return bool(moved) and not _first(far_apart, actual, pytree.tree_leaves(self._twin(moved)(*args, **kwargs)))
 
     def _in_double(self, index: int, count: int) -> list[Any] | None:
         """The `count` leaves of the model's result in fp64 on a set of inputs; None where the model cannot be run so."""

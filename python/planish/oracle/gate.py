@@ -36,10 +36,15 @@ class Pair:
 ZERO = Pair(0.0, 0.0)
 
 
+def is_narrow(dtype: torch.dtype) -> bool:
+    """Whether it is a float of 16 bits or less, which eager rounds every intermediate value to."""
+    return dtype.is_floating_point and dtype.itemsize <= 2
+
+
 def floor(dtype: torch.dtype) -> Pair:
     """What no candidate is refused for: 4 ulp; 16-bit dtypes 1 ulp (2 for the largest error), so that fp8 cannot hide under bf16."""
     ulp = torch.finfo(dtype).eps
-    return Pair(ulp, 2 * ulp) if dtype.itemsize <= 2 else Pair(4 * ulp, 4 * ulp)
+    return Pair(ulp, 2 * ulp) if is_narrow(dtype) else Pair(4 * ulp, 4 * ulp)
 
 
 @dataclass(frozen=True)
@@ -58,11 +63,6 @@ class Accuracy:
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"the tolerance must be positive, not {text}")
         return cls("tolerance", value)
-
-
-def is_narrow(dtype: torch.dtype) -> bool:
-    """Whether it is a float of 16 bits or less, which eager rounds every intermediate value to."""
-    return dtype.is_floating_point and dtype.itemsize <= 2
 
 
 def limit(yardstick: Pair, dtype: torch.dtype, response: Pair = ZERO, narrow: Pair = ZERO) -> Pair:

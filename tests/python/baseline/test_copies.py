@@ -95,6 +95,14 @@ def test_what_no_memory_is_left_for_is_not_made_anew(table: Table, monkeypatch: 
         table._twin()
 
 
+def with_shipped(folder: Path, task: str) -> Table:
+    """A table of what ships for the task, as `ours`."""
+    shipped = ship(folder, task)
+    table = Table(folder / "task.py", torch.device("cpu"))
+    table.add("ours", "shipped", shipped)
+    return table
+
+
 SPECTRAL = """
 import torch
 from torch import nn
@@ -115,9 +123,7 @@ def get_inputs():
 
 def test_results_that_follow_buffers_which_calls_change(tmp_path: Path) -> None:
     """A spectral norm in training mode is another function after many calls than at the first."""
-    shipped = ship(tmp_path, SPECTRAL)
-    table = Table(tmp_path / "task.py", torch.device("cpu"))
-    table.add("ours", "shipped", shipped)
+    table = with_shipped(tmp_path, SPECTRAL)
     assert table.time(["ours"], QUICK)["errors"] == {}
     table.entries["ours"].module.forward = lambda x: torch.zeros_like(x)  # type: ignore[method-assign]
     assert table.time(["ours"], QUICK)["errors"]["ours"]["kind"] == "wrong_when_timed"
@@ -142,9 +148,7 @@ def get_inputs():
 
 def test_results_that_follow_buffers_which_no_call_of_eager_changes(tmp_path: Path) -> None:
     """What a timed module leaves in a buffer is no excuse for results that are eager's with that."""
-    shipped = ship(tmp_path, SCALED)
-    table = Table(tmp_path / "task.py", torch.device("cpu"))
-    table.add("ours", "shipped", shipped)
+    table = with_shipped(tmp_path, SCALED)
     module = table.entries["ours"].module
 
     def nothing(x: torch.Tensor) -> torch.Tensor:
