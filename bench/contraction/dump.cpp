@@ -1,4 +1,5 @@
-// planish-contraction-dump [--convolutions|--layers|--transposed|--pooled|--folded|--spread|--attention] [--large]
+// planish-contraction-dump [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention]
+// [--large]
 // [--seeds N]
 // [--random N] [--genome TEXT]...: emits products (or convolutions) of several shapes with their first seeds, N random
 // genomes and the first seed changed as each TEXT says ("tile_n=192 pingpong=2"; where that is not legal, left out), as
@@ -40,8 +41,8 @@ json tensors(const auto& all) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool large = false, convolutions = false, layers = false, transposed = false, pooled = false, folded = false,
-       spread = false, attention = false;
+  bool large = false, convolutions = false, last = false, layers = false, transposed = false, pooled = false,
+       folded = false, spread = false, attention = false;
   std::size_t seeds_each = 2;
   int random = 0;
   std::vector<Genome> changes;
@@ -51,6 +52,8 @@ int main(int argc, char** argv) {
       large = true;
     } else if (arg == "--convolutions") {
       convolutions = true;
+    } else if (arg == "--last") {
+      last = true;
     } else if (arg == "--layers") {
       layers = true;
     } else if (arg == "--attention") {
@@ -75,10 +78,11 @@ int main(int argc, char** argv) {
       }
       changes.push_back(std::move(*change));
     } else {
-      std::fprintf(stderr,
-                   "usage: %s [--convolutions|--layers|--transposed|--pooled|--folded|--spread|--attention] [--large] "
-                   "[--seeds N] [--random N] [--genome TEXT]...\n",
-                   argv[0]);
+      std::fprintf(
+          stderr,
+          "usage: %s [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention] [--large] "
+          "[--seeds N] [--random N] [--genome TEXT]...\n",
+          argv[0]);
       return 2;
     }
   }
@@ -94,10 +98,11 @@ int main(int argc, char** argv) {
                             : folded       ? samples::folded_samples(large)
                             : spread       ? samples::spread_samples(large)
                             : layers       ? samples::layer_samples()
+                            : last         ? samples::channels_last_samples(large)
                             : convolutions ? samples::convolution_samples(large)
                                            : samples::contraction_samples(large)) {
     auto genomes = seeds(sample.kernel, device);
-    if (convolutions || layers || transposed || pooled || folded ||
+    if (convolutions || last || layers || transposed || pooled || folded ||
         spread) {  // the best guesses of one product, and of three
       const auto three = std::ranges::stable_partition(
           genomes, [](const Genome& genome) { return value_of(genome, "passes", 3) == 1; });

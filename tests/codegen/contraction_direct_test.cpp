@@ -366,8 +366,8 @@ TEST_CASE("tensor maps bring factors whose rows and k are a variable each, in bo
   CHECK(check(product->problem, plan));
   const std::string text = print_boxes(product->kernel, product->c, plan, Operand::b, *product->direct_b);
   // Four dims: k, rows of keys, heads, batch. A tile's 128 rows of 128 columns come in two boxes.
-  for (const char* const line : {"tc_map_type<3, 6>(map);", "tc_map_dim<0>(map, 24, 64);",
-                                 "tc_map_dim<1>(map, 72, 128);", "tc_map_stride<0>(map, 144ull);",
+  for (const char* const line : {"tc_map_type<3, 6>(map);", "tc_map_dim<0>(map, 24, 64, 1);",
+                                 "tc_map_dim<1>(map, 72, 128, 1);", "tc_map_stride<0>(map, 144ull);",
                                  "for (int i = 0; i < 2; ++i) tc_fetch(to + i * 16384, map, barrier, k + i * 64"})
     CHECK_MESSAGE(text.find(line) != std::string::npos, line);
   CHECK(copied_bytes(product->problem, plan) == (64 + 128) * 128 * 2);

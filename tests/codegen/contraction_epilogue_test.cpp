@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ struct Tiled {
   std::optional<contraction::Sliding> sliding;
   std::int64_t m = 0, n = 0, batches = 1;
   contraction::StoreForm form = {};
+  std::shared_ptr<const contraction::BoxPlaces> boxes = {};  ///< form.boxes
   const contraction::Sliding* slides() const { return sliding ? &*sliding : nullptr; }
 };
 
@@ -58,6 +60,31 @@ std::optional<Tiled> swapped(const samples::ContractionSample& sample) {
   if (product->swapped == nullptr) return std::nullopt;
   const auto& problem = product->swapped->problem;
   return Tiled{sample.name, product->swapped->kernel, product->swapped->c, {}, problem.m, problem.n, problem.batches};
+}
+
+/// The same with tiles of 64 or 32 places that are boxes; nothing where it has none.
+std::optional<Tiled> boxed(const samples::ContractionSample& sample) {
+  if (sample.kernel.anchor == Anchor::attention) return std::nullopt;
+  const auto product = contraction::product_of(sample.kernel);
+  REQUIRE(product);
+  if (product->boxed == nullptr) return std::nullopt;
+  const contraction::Product& way = *product->boxed;
+  contraction::TilePlan plan;
+  plan.bm = 64;
+  plan.bn = 32;
+  const auto extents = contraction::extents_of(way.problem, plan);
+  const contraction::Operand operand = way.problem.boxed->operand;
+  const bool is_a = operand == contraction::Operand::a;
+  Tiled out{sample.name,
+            way.kernel,
+            way.c,
+            {},
+            is_a ? extents.rows_a : way.problem.m,
+            is_a ? way.problem.n : extents.rows_b,
+            way.problem.batches};
+  out.boxes = std::make_shared<contraction::BoxPlaces>(out.kernel, *way.boxes(operand), way.problem, plan);
+  out.form.boxes = out.boxes.get();
+  return out;
 }
 
 /// `out` through `in` by all ways: `run(way, in, out)`.
@@ -98,8 +125,8 @@ std::vector<void*> pointers(std::vector<std::vector<std::int64_t>>& all) {
 
 TEST_CASE("what warps store of tiles of any width is what is stored result by result, and all of it") {
   std::vector<samples::ContractionSample> all = samples::contraction_samples(false);
-  for (const auto& more :
-       {samples::convolution_samples(false), samples::transposed_samples(false), samples::attention_samples(false)})
+  for (const auto& more : {samples::convolution_samples(false), samples::transposed_samples(false),
+                           samples::attention_samples(false), samples::channels_last_samples(false)})
     all.insert(all.end(), more.begin(), more.end());
   std::vector<Tiled> products;
   int woven = 0;
@@ -112,6 +139,7 @@ TEST_CASE("what warps store of tiles of any width is what is stored result by re
     const bool weaves = contraction::can_weave(one.kernel, one.c, one.slides());
     products.push_back(one);
     if (auto other = swapped(sample)) products.push_back(std::move(*other));
+    if (auto other = boxed(sample)) products.push_back(std::move(*other));
     if (!weaves) continue;
     ++woven;
     one.form.weave = true;

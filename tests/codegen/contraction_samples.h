@@ -115,9 +115,36 @@ inline ContractionSample heads_sample(std::int64_t batch, std::int64_t heads, st
 }
 
 /// relu(y + a further input).
-inline int with_residual(GraphBuilder& g, int y, const std::vector<std::int64_t>& shape, DType dtype = DType::f32) {
-  const int sum = g.node("add.Tensor", {V("self", y), V("other", g.input(shape, dtype))}, shape, dtype);
-  return g.node("relu.default", {V("self", sum)}, shape, dtype);
+inline int with_residual(GraphBuilder& g, int y, const std::vector<std::int64_t>& shape, DType dtype = DType::f32,
+                         const Shape& strides = {}) {
+  const int sum =
+      g.node("add.Tensor", {V("self", y), V("other", g.input(shape, dtype, strides))}, shape, dtype, strides);
+  return g.node("relu.default", {V("self", sum)}, shape, dtype, strides);
+}
+
+/// relu of y normalised by four further inputs of a number a channel.
+inline int with_norm(GraphBuilder& g, int y, const std::vector<std::int64_t>& shape, DType dtype,
+                     const Shape& strides) {
+  const auto each = [&] { return g.input({shape[1]}, dtype); };
+  const int mean = each(), of = each(), weight = each(), bias = each();
+  const int variance = g.node("abs.default", {V("self", of)}, {shape[1]}, dtype);
+  const int normed = g.value(shape, dtype, strides), none = g.value({0}), other = g.value({0});
+  g.graph.nodes.push_back({"aten._native_batch_norm_legit_no_training.default",
+                           {V("input", y), V("weight", weight), V("bias", bias), V("running_mean", mean),
+                            V("running_var", variance), F("momentum", 0.1), F("eps", 1e-5)},
+                           {normed, none, other}});
+  return g.node("relu.default", {V("self", normed)}, shape, dtype, strides);
+}
+
+/// Strides of a tensor whose channels, the second dim, lie beside each other.
+inline Shape channels_last(const Shape& shape) {
+  Shape order = shape;
+  order.push_back(order[1]);
+  order.erase(order.begin() + 1);
+  Shape strides = GraphBuilder::contiguous(order);
+  strides.insert(strides.begin() + 1, strides.back());
+  strides.pop_back();
+  return strides;
 }
 
 struct Convolved {
@@ -126,7 +153,10 @@ struct Convolved {
   bool chain = false;     ///< with a bias, ReLU and a gain a channel behind
   bool along = false;     ///< that gain is one of the last dim
   bool residual = false;  ///< with a bias, a residual and ReLU behind
+  bool norm = false;      ///< normalised by statistics of channels, those of a chain being inputs, and ReLU behind
   DType dtype = DType::f32;
+  std::string last = {};                ///< "all": channels lie beside each other in memory; "images": not of weights;
+                                        ///< "input": nor of results
   std::vector<std::int64_t> pool = {};  ///< windows of the last dims that are folded behind that, and tanh
   bool average = false;                 ///< their mean, not their largest
   std::string fold = {};                ///< "amax": by what all channels are folded behind that (see with_fold)
@@ -228,36 +258,100 @@ inline ContractionSample conv_sample(const Convolved& how) {
                        number(how.groups) + ")";
   if (how.chain) python = "t.relu(" + python + ") * x[3]";
   if (how.residual) python = "t.relu(" + python + " + x[3])";
+  if (how.norm) python = "t.relu(t.nn.functional.batch_norm(" + python + ", x[2], x[3].abs(), x[4], x[5]))";
   if (!how.pool.empty()) python = pooled_python(python, how.pool, how.average);
   if (!how.fold.empty()) python = folded_python(python, how.fold);
   if (!how.sums.empty()) python = sums_python(python, how.sums);
-  const std::string called = name +
+  const std::string called = name + (how.norm ? "_norm" : "") +
                              (how.chain      ? "_chain"
                               : how.residual ? "_residual"
                                              : "") +
-                             (how.pool.empty() ? "" : "_pool") + (how.fold.empty() ? "" : "_" + how.fold) +
-                             (how.sums.empty() ? "" : "_" + how.sums);
+                             (how.last.empty() ? "" : "_last_" + how.last) + (how.pool.empty() ? "" : "_pool") +
+                             (how.fold.empty() ? "" : "_" + how.fold) + (how.sums.empty() ? "" : "_" + how.sums);
   return contraction_sample(called, python, products, [&](GraphBuilder& g) {
-    const int x = g.input(how.x, how.dtype), w = g.input(how.w, how.dtype);
+    const Shape of_x = how.last.empty() ? Shape() : channels_last(how.x);
+    const Shape of_w = how.last == "all" ? channels_last(how.w) : Shape();
+    const Shape of_y = how.last.empty() || how.last == "input" ? Shape() : channels_last(shape);
+    const int x = g.input(how.x, how.dtype, of_x), w = g.input(how.w, how.dtype, of_w);
     std::vector<ir::Arg> args{V("input", x), V("weight", w)};
     if (how.chain || how.residual) args.push_back(V("bias", g.input({how.w[0]}, how.dtype)));
     args.push_back(L("stride", each(how.stride)));
     args.push_back(L("padding", each(how.padding)));
     args.push_back(L("dilation", each(how.dilation)));
     args.push_back(I("groups", how.groups));
-    int y = g.node(name + ".default", args, shape, how.dtype);
-    if (how.residual) y = with_residual(g, y, shape, how.dtype);
+    int y = g.node(name + ".default", args, shape, how.dtype, of_y);
+    if (how.residual) y = with_residual(g, y, shape, how.dtype, of_y);
+    if (how.norm) y = with_norm(g, y, shape, how.dtype, of_y);
     if (how.chain) {
-      const int relu = g.node("relu.default", {V("self", y)}, shape, how.dtype);
+      const int relu = g.node("relu.default", {V("self", y)}, shape, how.dtype, of_y);
       std::vector<std::int64_t> one{how.along ? 1 : how.w[0]};
       one.insert(one.end(), dims, 1);
       if (how.along) one.back() = shape.back();
-      y = g.node("mul.Tensor", {V("self", relu), V("other", g.input(one, how.dtype))}, shape, how.dtype);
+      y = g.node("mul.Tensor", {V("self", relu), V("other", g.input(one, how.dtype))}, shape, how.dtype, of_y);
     }
     if (!how.fold.empty()) return with_fold(g, y, shape, how.fold, how.dtype);
     if (!how.sums.empty()) return with_sums(g, y, shape, how.sums);
     return how.pool.empty() ? y : with_pool(g, y, shape, how.pool, how.average, how.dtype);
   });
+}
+
+/// Convolutions of 16 bits whose images have channels beside each other.
+inline std::vector<ContractionSample> channels_last_samples(bool large) {
+  std::vector<ContractionSample> all;
+  const auto bf16 = DType::bf16, f16 = DType::f16;
+  for (const Convolved& how : std::vector<Convolved>{
+           {.x = {2, 64, 12, 12}, .w = {64, 64, 3, 3}, .padding = 1, .dtype = bf16, .last = "all"},
+           {.x = {3, 64, 9, 11}, .w = {40, 64, 3, 3}, .padding = 1, .chain = true, .dtype = f16, .last = "all"},
+           {.x = {2, 128, 15, 14}, .w = {72, 128, 3, 3}, .padding = 1, .residual = true, .dtype = bf16, .last = "all"},
+           {.x = {2, 64, 16, 15}, .w = {96, 64, 3, 3}, .stride = 2, .padding = 1, .dtype = bf16, .last = "all"},
+           {.x = {2, 64, 14, 14}, .w = {128, 64, 1, 1}, .stride = 2, .dtype = bf16, .last = "all"},
+           {.x = {2, 64, 17, 13}, .w = {64, 64, 5, 3}, .padding = 2, .dilation = 2, .dtype = f16, .last = "all"},
+           {.x = {2, 128, 11, 9},
+            .w = {128, 64, 3, 3},
+            .padding = 1,
+            .groups = 2,
+            .chain = true,
+            .dtype = bf16,
+            .last = "all"},
+           {.x = {2, 40, 10, 12}, .w = {64, 40, 3, 3}, .padding = 1, .dtype = bf16, .last = "all"},
+           {.x = {2, 64, 12, 12}, .w = {64, 64, 3, 3}, .chain = true, .dtype = bf16, .last = "images"},
+           {.x = {2, 64, 12, 16}, .w = {64, 64, 3, 3}, .padding = 1, .residual = true, .dtype = bf16, .last = "input"},
+           {.x = {3, 64, 13, 11}, .w = {72, 64, 3, 3}, .stride = 2, .padding = 1, .dtype = f16, .last = "input"},
+           {.x = {2, 64, 100}, .w = {64, 64, 7}, .padding = 9, .dilation = 3, .dtype = bf16, .last = "all"},
+           {.x = {2, 64, 6, 7, 8}, .w = {64, 64, 3, 3, 3}, .padding = 1, .dtype = bf16, .last = "all"},
+           {.x = {2, 64, 9, 10}, .w = {72, 64, 3, 3}, .padding = 1, .norm = true, .dtype = bf16, .last = "all"},
+           {.x = {2, 32, 9, 10}, .w = {160, 32, 1, 1}, .norm = true, .dtype = bf16, .last = "all"},
+           {.x = {1, 256, 16, 16}, .w = {64, 256, 3, 3}, .padding = 1, .dtype = bf16, .last = "all"},  // long sums
+       })
+    all.push_back(conv_sample(how));
+  if (!large) return all;
+  for (const auto& [channels, results, size, stride] : std::vector<std::array<std::int64_t, 4>>{{64, 64, 56, 1},
+                                                                                                {128, 128, 28, 1},
+                                                                                                {256, 256, 14, 1},
+                                                                                                {512, 512, 7, 1},
+                                                                                                {128, 128, 56, 2},
+                                                                                                {256, 256, 28, 2}})
+    all.push_back(conv_sample({.x = {64, channels, size, size},
+                               .w = {results, channels, 3, 3},
+                               .stride = stride,
+                               .padding = 1,
+                               .dtype = bf16,
+                               .last = "all"}));
+  all.push_back(conv_sample(
+      {.x = {64, 256, 56, 56}, .w = {512, 256, 1, 1}, .stride = 2, .chain = true, .dtype = bf16, .last = "all"}));
+  for (const std::int64_t channels : {64, 128, 256, 512}) {  // as a ResNet has them, a residual behind
+    const std::int64_t size = 56 * 64 / channels;
+    all.push_back(conv_sample({.x = {64, channels, size, size},
+                               .w = {4 * channels, channels, 1, 1},
+                               .residual = true,
+                               .dtype = bf16,
+                               .last = "all"}));
+  }
+  all.push_back(conv_sample(
+      {.x = {16, 320, 64, 64}, .w = {320, 320, 3, 3}, .padding = 1, .chain = true, .dtype = f16, .last = "all"}));
+  all.push_back(conv_sample(
+      {.x = {16, 320, 64, 64}, .w = {320, 320, 3, 3}, .padding = 1, .chain = true, .dtype = f16, .last = "input"}));
+  return all;
 }
 
 struct Transposed {

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture import arguments, losses
 from planish.capture.batch_norm import averaging_as_tensors
+from planish.capture.channels_last import lay_out
 from planish.capture.effects import describe_effects
 from planish.capture.hidden_state import refuse_hidden_state
 from planish.capture.recurrent import shapes_of_recurrent_networks
@@ -143,6 +144,7 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
     graph_module.recompile()
     writer = _Writer(program, model, path)
     document = writer.document(blobs)
+    lay_out(document, writer.nodes)
     describe_effects(document, program, model, args, kwargs)
     return Captured(document, program, writer.nodes, writer.placeholders, writer.value_of, model, writer.constants)
 

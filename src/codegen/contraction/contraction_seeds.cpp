@@ -115,7 +115,7 @@ class Guesses {
     const bool in_turn =
         weaves && streams && contraction::result_bytes(product_.kernel) > many * static_cast<double>(device_.l2_bytes);
     for (std::size_t i = 0; i < out_.size(); ++i) {
-      if (weaves) out_[i]["weave"] = in_turn && i % 2 == 0 ? 1 : 0;
+      if (weaves) out_[i]["weave"] = in_turn && i % 2 == 0 && !way_of(product_, out_[i]).problem.boxed ? 1 : 0;
       if (streams) out_[i]["hints"] = in_turn && i % 2 != 0 ? 2 : 0;
       if (!overlaps) continue;
       out_[i]["overlap"] = leaves_longer_than_it_takes(value_of(out_[i], "passes", fp32_ ? 3 : 1)) ? 1 : 0;
@@ -131,8 +131,18 @@ class Guesses {
   }
 
   void of_16_bits() {
-    if (reads_ && contraction::has_boxes(product_)) take(plain_tiles, 1, 8, 2);
+    if (reads_ && (product_.boxed || (!product_.sliding && contraction::has_boxes(product_)))) {
+      Tiles tiles = plain_tiles;
+      // Columns that fill no such tiles: 320 are two of 160.
+      for (std::int64_t width = 256; width >= 96; width -= 32) {
+        if (product_.c.columns % width != 0) continue;
+        if (width % 64 != 0) tiles.insert(tiles.end(), {{128, width, 64, 6}, {64, width, 64, 6, 1, 1}});
+        break;
+      }
+      take(tiles, 1, 8, contraction::by_maps);
+    }
     const std::size_t boxes = out_.size();
+    if (product_.sliding) return take(plain_tiles, 1, boxes > 0 ? 4 : 12);
     if (reads_) take(plain_tiles, 1, boxes > 0 ? 2 : 6, 1);
     const std::size_t own = out_.size();
     take(plain_tiles, 1, reads_ ? own - boxes : 12);
@@ -199,7 +209,7 @@ class Guesses {
 
   /// With fewer stages where it would not fit otherwise.
   void add(Ranked& found, Genome genome, const Tile& tile, std::int64_t passes) const {
-    const Product& product = value_of(genome, "swap_operands", 0) != 0 ? *product_.swapped : product_;
+    const Product& product = way_of(product_, genome);
     const bool keeps = std::ranges::find(kept_, 1) != kept_.end() || value_of(genome, "stationary", 0) == 2;
     const bool sheds = rounds_ || product_.problem.folding || keeps;
     const bool exchanges = !product_.problem.folding || !product_.problem.folding->in_registers;

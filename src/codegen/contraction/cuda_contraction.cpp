@@ -67,12 +67,13 @@ std::vector<std::int64_t> direct_ways(const Product& product) {
   std::vector<std::int64_t> ways{0};
   if (product.sliding) {
     if (can_read_strips(product)) ways.push_back(1);
+    if (product.boxed) ways.push_back(contraction::by_maps);
     return ways;
   }
   if (contraction::narrow_type(product.kernel, product.c)) {
     if (!product.direct_a && !product.direct_b) return ways;
     ways.push_back(1);
-    if (contraction::has_boxes(product)) ways.push_back(2);
+    if (contraction::has_boxes(product) || product.boxed) ways.push_back(contraction::by_maps);
     return ways;
   }
   if (product.direct_a && product.direct_b) ways.push_back(1);
@@ -85,6 +86,11 @@ std::vector<std::int64_t> direct_ways(const Product& product) {
 Genome as_swapped(Genome genome) {
   genome.erase("swap_operands");
   return genome;
+}
+
+/// Whether the genome is of another of the product's ways.
+bool is_elsewhere(const Product& product, const Genome& genome) {
+  return &way_of(product, genome) != &product;
 }
 
 }  // namespace
@@ -133,7 +139,7 @@ std::vector<Gene> contraction_genes(const Product& product, const Device& device
 }
 
 std::string contraction_illegal(const Product& product, const Device& device, const Genome& genome) {
-  if (gene(genome, "swap_operands", 0) != 0) return contraction_illegal(*product.swapped, device, as_swapped(genome));
+  if (is_elsewhere(product, genome)) return contraction_illegal(way_of(product, genome), device, as_swapped(genome));
   const Problem& problem = product.problem;
   const TilePlan plan = plan_of(product, genome, device);
   if (const Status fits = contraction::check(problem, plan, device.shared_bytes); !fits) return fits.error().message;
@@ -147,6 +153,7 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   if (plan.bn > 16 && problem.n <= plan.bn / 2) return "tile_n is twice what there is";
   if (gene(genome, "direct", 0) != 0 && plan.scheme == Scheme::single && !contraction::reads_strips(plan))
     return "factors that are split on their way are split for three products";
+  if (gene(genome, "weave", 0) != 0 && problem.boxed) return "places in boxes are not woven";
   if (gene(genome, "weave", 0) != 0 &&
       !contraction::can_weave(product.kernel, product.c, product.sliding ? &*product.sliding : nullptr))
     return "no phases to weave";
@@ -186,7 +193,11 @@ class ContractionLaunches {
               .weave = gene(genome, "weave", 0) != 0,
               .overlap = plan_.overlap,
               .step = contraction::tile_step(plan_)},
-        idle_(contraction::wasted(product)) {}
+        idle_(contraction::wasted(product)) {
+    if (!problem_.boxed) return;
+    boxes_.emplace(kernel_, *product_.boxes(problem_.boxed->operand), problem_, plan_);
+    form_.boxes = &*boxes_;
+  }
 
   Result<Emitted> emit() {
     pack_rows();
@@ -366,6 +377,10 @@ class ContractionLaunches {
     std::string text;
     for (const Operand operand : {Operand::a, Operand::b}) {
       if (!is_direct(operand)) continue;
+      if (const auto& boxes = product_.boxes(operand)) {
+        text += contraction::print_box_copies(kernel_, product_.c, problem_, plan_, operand, *boxes);
+        continue;
+      }
       const auto& direct = *product_.direct(operand);
       text += plan_.maps != 0 ? contraction::print_boxes(kernel_, product_.c, plan_, operand, direct)
                               : contraction::print_places(kernel_, product_.c, operand, direct);
@@ -464,7 +479,8 @@ class ContractionLaunches {
   const contraction::Extents extents_;
   const Genome genome_;
   const bool scaled_;
-  const contraction::StoreForm form_;
+  contraction::StoreForm form_;
+  std::optional<contraction::BoxPlaces> boxes_;
   const std::optional<Operand> idle_;  ///< the factor that zeros are multiplied with (see contraction::wasted())
   std::vector<std::int64_t> scratch_;
   std::vector<Emitted> launches_;
@@ -479,7 +495,7 @@ class ContractionLaunches {
 
 Result<Emitted> emit_contraction(const Product& product, const Device& device, const Genome& genome) {
   if (const auto why = contraction_illegal(product, device, genome); !why.empty()) return fail("illegal_genome", why);
-  if (gene(genome, "swap_operands", 0) != 0) return emit_contraction(*product.swapped, device, as_swapped(genome));
+  if (is_elsewhere(product, genome)) return emit_contraction(way_of(product, genome), device, as_swapped(genome));
   return ContractionLaunches(product, device, genome).emit();
 }
 

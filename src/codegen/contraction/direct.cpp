@@ -119,7 +119,7 @@ std::string print_boxes(const Kernel& kernel, const Contraction& c, const TilePl
   writer.line(fmt::format("tc_map_type<{}, {}>(map);", dims.size() - 1, type));
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const int box = d == 0 ? line : d > 1 ? 1 : along_k ? rows : plan.bk;
-    writer.line(fmt::format("tc_map_dim<{}>(map, {}, {});", d, kernel.space.extent(dims[d].variable), box));
+    writer.line(fmt::format("tc_map_dim<{}>(map, {}, {}, 1);", d, kernel.space.extent(dims[d].variable), box));
     if (d > 0) writer.line(fmt::format("tc_map_stride<{}>(map, {}ull);", d - 1, dims[d].stride * size));
   }
   writer.close();

@@ -44,6 +44,16 @@ template <bool streaming> TC_FN void tc_put(unsigned short* to, const unsigned s
   tc_put_word<streaming>(to, (unsigned)v[0] | (unsigned)v[1] << 16);
 }
 )";
+/// Reads two neighbours, at an address that is aligned to both.
+constexpr std::string_view get_text = R"(TC_FN void tc_get(const unsigned short* from, unsigned short (&v)[2]) {
+  const unsigned both = pl_ldg((const unsigned*)from);
+  v[0] = (unsigned short)both, v[1] = (unsigned short)(both >> 16);
+}
+TC_FN void tc_get(const float* from, float (&v)[2]) {
+  const float2 both = pl_ldg((const float2*)from);
+  v[0] = both.x, v[1] = both.y;
+}
+)";
 
 /// Prints `tc_store`. Names in the text: `r` and `j` a row and a column of the call, `at` the result's column, `ok`
 /// whether there is such a result. Nothing jumps between elements, so that loads and stores of many are under way.
@@ -69,13 +79,14 @@ class StorePrinter {
       (reads && by_row ? loads_ : own_).push_back(id);
     }
     apart_ = !c.n.empty() && kernel.outputs.front().index.coefficient_of(c.n.back()) != 1;
-    if (!slides(Operand::a)) {
+    if (!slides(Operand::a) && !in_boxes(Operand::a)) {
       count_phases();
       // Loads ask for whole runs.
       if (!loads_.empty() || form.weave) weave_ = woven();
       if (run_along_rows()) weave_ = rows_at_once;
     }
     beside_ = neighbours();
+    if (beside_ > 1 && is_half(kernel.outputs.front().dtype)) keep_columns(moves);
     if (form.overlap > 0) sectors_ = sectors_of(kernel, c, sliding);
   }
 
@@ -88,6 +99,7 @@ class StorePrinter {
     Epilogue epilogue = epilogue_of(writer_, kernel_, roots_);
     if (apart_ && !loads_.empty()) writer_.line(share_text);
     if (beside_ > 1) writer_.out += std::string(neighbours_text()) + std::string(put_text);
+    if (beside_ > 1 && !loads_.empty()) writer_.out += get_text;
     epilogue.begins = sectors_.has_value();
     if (sectors_) print_edge(writer_, *sectors_, kernel_, *sliding_);
     open_store(writer_, epilogue, form_.name);
@@ -119,6 +131,8 @@ class StorePrinter {
  private:
   bool slides(Operand operand) const { return sliding_ != nullptr && sliding_->operand == operand; }
 
+  bool in_boxes(Operand operand) const { return form_.boxes != nullptr && form_.boxes->operand() == operand; }
+
   /// The last variables of rows that a call has all settings of, in order: they are known from `r` alone.
   void count_phases() {
     for (std::size_t i = c_.m.size(); i-- > 0;) {
@@ -146,11 +160,12 @@ class StorePrinter {
   }
 
   /// How many neighbours a thread may store at once: from columns on that are multiples of as many they are aligned
-  /// words of up to 16 bytes of each output, and are results all or none. Residuals are read one by one, and so are
-  /// these then stored.
+  /// words of up to 16 bytes of each output, and are results all or none. What is loaded for each result of 16 bits is
+  /// read so, too; of fp32 one by one, and so are results then stored.
   std::int64_t neighbours() const {
-    if (apart_ || !loads_.empty() || weave_ > 1 || c_.n.empty()) return 1;
-    const std::int64_t most = is_half(kernel_.outputs.front().dtype) ? 2 : 4;
+    const bool half = is_half(kernel_.outputs.front().dtype);
+    if (apart_ || (!loads_.empty() && !half) || weave_ > 1 || c_.n.empty()) return 1;
+    const std::int64_t most = half ? 2 : 4;
     for (std::int64_t count = most; count > 1; count /= 2) {
       if (are_neighbours(count)) return count;
     }
@@ -160,23 +175,59 @@ class StorePrinter {
   bool are_neighbours(std::int64_t count) const {
     const int v = c_.n.back();
     if (kernel_.space.extent(v) % count != 0) return false;
+    if (in_boxes(Operand::b) && !form_.boxes->are_neighbours(v, count)) return false;
     if (slides(Operand::b)) {
       const Slide& last = sliding_->slides.back();
       if (last.row != v || last.rows % count != 0 || last.places % count != 0) return false;
     }
     const DType first = kernel_.outputs.front().dtype;
     if (!is_half(first) && first != DType::f32) return false;
-    return std::ranges::all_of(kernel_.outputs, [&](const Output& output) {
+    const auto whole = [&](const ir::IndexExpr& index, const std::vector<ir::Bound>& where, DType dtype) {
       const printing::Lanes lanes{printing::Lanes::Mode::along, static_cast<int>(count), v, {}, {}};
-      const auto access = printing::classify(output.index, output.where, output.dtype, kernel_.space, lanes);
-      return (output.dtype == first || (is_half(output.dtype) && is_half(first))) && output.where.empty() &&
-             access.kind == printing::Access::Kind::vector && access.unit == count;
-    });
+      const auto access = printing::classify(index, where, dtype, kernel_.space, lanes);
+      return where.empty() && access.kind == printing::Access::Kind::vector && access.unit == count;
+    };
+    return std::ranges::all_of(loads_,
+                               [&](int id) {
+                                 const Node& node = kernel_.nodes[static_cast<std::size_t>(id)];
+                                 const DType stored = stored_of(node);
+                                 return (is_half(stored) || stored == DType::f32) && !gathers(node) &&
+                                        whole(node.index, node.where, stored);
+                               }) &&
+           std::ranges::all_of(kernel_.outputs, [&](const Output& output) {
+             return (output.dtype == first || (is_half(output.dtype) && is_half(first))) &&
+                    whole(output.index, output.where, output.dtype);
+           });
   }
+
+  /// What is computed of columns alone (a norm's statistics) is computed once for the rows of a call, where few values
+  /// come of it: registers hold these.
+  void keep_columns(const std::vector<std::vector<bool>>& moves) {
+    constexpr std::size_t most = 4;
+    const auto of_columns = [&](int id) {
+      return std::ranges::none_of(
+          c_.m, [&](int v) { return moves[static_cast<std::size_t>(id)][static_cast<std::size_t>(v)]; });
+    };
+    std::vector<int> columns, others;
+    for (const int id : own_) (of_columns(id) ? columns : others).push_back(id);
+    std::vector<int> kept;
+    const auto keep = [&](int id) {
+      if (std::ranges::find(columns, id) != columns.end() && std::ranges::find(kept, id) == kept.end())
+        kept.push_back(id);
+    };
+    for (const int id : others) std::ranges::for_each(kernel_.nodes[static_cast<std::size_t>(id)].args, keep);
+    std::ranges::for_each(roots_, keep);
+    if (kept.empty() || kept.size() > most) return;
+    columns_ = printing::closure(kernel_, kept, [](int) { return false; });
+    kept_ = std::move(kept);
+  }
+
+  DType stored_of(const Node& load) const { return kernel_.inputs[static_cast<std::size_t>(load.input)].dtype; }
 
   /// Coordinates of a factor's row at the position `linear`; the condition under which it is not one of those behind
   /// the last of a dim, if there are such.
   std::string decode(const std::string& linear, const std::vector<int>& variables, Operand operand) {
+    if (in_boxes(operand)) return form_.boxes->print(writer_, linear);
     if (!slides(operand)) {
       writer_.decode(linear, variables);
       return {};
@@ -188,7 +239,8 @@ class StorePrinter {
   void row() {
     const bool woven_rows = weave_ > 1 && phase_variables_ == 0;
     writer_.line(woven_rows ? "const int row = y + r + lane % weave;" : "const int row = y + r;");
-    writer_.line(fmt::format("if (!all && row >= {}) break;", slides(Operand::a) ? sliding_->positions() : c_.rows));
+    if (!in_boxes(Operand::a))
+      writer_.line(fmt::format("if (!all && row >= {}) break;", slides(Operand::a) ? sliding_->positions() : c_.rows));
     if (phase_variables_ == 0) {
       const std::string there = decode("row", c_.m, Operand::a);
       if (!there.empty()) writer_.line(fmt::format("if (!({})) continue;", there));
@@ -262,8 +314,17 @@ class StorePrinter {
     for (const int id : own_) {
       if (kernel_.nodes[static_cast<std::size_t>(id)].op == Op::load) spelled[id] = fmt::format("({})", guarded(id));
     }
-    for (const int id : loads_) spelled[id] = fmt::format("l{}{}", id, index);
+    for (const int id : loads_) {
+      const std::string value = fmt::format("l{}{}", id, index);
+      spelled[id] =
+          in_run_ ? printing::load_form(value, stored_of(kernel_.nodes[static_cast<std::size_t>(id)])) : value;
+    }
     std::vector<int> all = own_;
+    if (in_run_) {
+      std::erase_if(all, [&](int id) { return std::ranges::find(columns_, id) != columns_.end(); });
+      for (const int id : kept_)
+        writer_.line(fmt::format("const {} {} = c{}[j / (32 * beside)][i];", type_of(id), writer_.name(id), id));
+    }
     all.insert(all.end(), loads_.begin(), loads_.end());
     std::ranges::sort(all);
     writer_.at_hand = [&](int id) { return spelled.at(id); };
@@ -322,15 +383,39 @@ class StorePrinter {
     writer_.close();
   }
 
-  /// Each thread has neighbours, which it stores at once: as many as there may be, or two where a row is too short for
-  /// all threads to have so many.
-  void in_runs() {
-    const std::string_view of = is_half(kernel_.outputs.front().dtype) ? "unsigned short" : "float";
-    writer_.line(beside_ == 4 ? "constexpr int beside = columns >= 96 ? 4 : 2;"
-                              : fmt::format("constexpr int beside = {};", beside_));
-    loop(is_short() ? "4" : "1", "int r = 0; r < rows; ++r");
-    row();
-    writer_.these(shared_);
+  std::string_view type_of(int id) const {
+    return printing::computing_type(kernel_.nodes[static_cast<std::size_t>(id)].dtype);
+  }
+
+  /// Values of columns, for all rows of the call.
+  void columns() {
+    if (kept_.empty()) return;
+    for (const int id : kept_)
+      writer_.line(fmt::format("{} c{}[(columns + 32 * beside - 1) / (32 * beside)][beside];", type_of(id), id));
+    open_neighbours();
+    each_neighbour();
+    std::map<int, std::string> spelled;
+    for (const int id : columns_) {
+      if (kernel_.nodes[static_cast<std::size_t>(id)].op == Op::load) spelled[id] = fmt::format("({})", guarded(id));
+    }
+    writer_.at_hand = [&](int id) { return spelled.at(id); };
+    writer_.these(columns_);
+    writer_.at_hand = nullptr;
+    for (const int id : kept_) writer_.line(fmt::format("c{}[j / (32 * beside)][i] = {};", id, writer_.name(id)));
+    writer_.close();
+    writer_.close();
+  }
+
+  /// Opens the loop over a thread's neighbours.
+  void each_neighbour() {
+    const int last = c_.n.back();
+    writer_.line(fmt::format("const {} first = d{};", writer_.coordinate(), last));
+    loop("", "int i = 0; i < beside; ++i");
+    writer_.line(fmt::format("const {} d{} = first + i;", writer_.coordinate(), last));
+  }
+
+  /// The row's neighbours of a thread from column `j` on: where they are, and whether there are such.
+  void open_neighbours() {
     loop("", "int j = 0; j < columns; j += 32 * beside");
     writer_.line("const bool inside = columns % (32 * beside) == 0 || j + lane * beside < columns;");
     writer_.line("const int at = x + j + lane * beside;");
@@ -338,18 +423,69 @@ class StorePrinter {
     writer_.line(fmt::format("{}bool ok = inside & {}{};", sectors_ ? "" : "const ", is_column(),
                              there.empty() ? "" : " & " + there));
     own("32 * beside");
+  }
+
+  /// Each thread has neighbours, which it stores at once: as many as there may be, or two where a row is too short for
+  /// all threads to have so many. What is loaded for each is asked for some rows ahead.
+  void in_runs() {
+    writer_.line(beside_ == 4 ? "constexpr int beside = columns >= 96 ? 4 : 2;"
+                              : fmt::format("constexpr int beside = {};", beside_));
+    columns();
+    if (loads_.empty()) {
+      loop(is_short() ? "4" : "1", "int r = 0; r < rows; ++r");
+      row();
+      writer_.these(shared_);
+      run("");
+      writer_.close();
+      return;
+    }
+    constexpr std::size_t words_a_row = 4;  // of the widest tile
+    const std::size_t most = is_short() ? loads_at_once : loads_at_once / 2;
+    writer_.line(fmt::format("constexpr int some = rows < {0} ? rows : {0};",
+                             std::bit_floor(std::max<std::size_t>(most / words_a_row / loads_.size(), 1))));
+    loop("1", "int first_row = 0; first_row < rows; first_row += some");
+    for (const int id : loads_) {
+      const DType stored = stored_of(kernel_.nodes[static_cast<std::size_t>(id)]);
+      writer_.line(fmt::format("{} l{}[some][(columns + 32 * beside - 1) / (32 * beside)][beside];",
+                               printing::storage_type(stored), id));
+    }
+    loop("", "int n = 0; n < some; ++n");
+    writer_.line("const int r = first_row + n;");
+    row();
+    open_neighbours();
+    writer_.open("if (ok) {");
+    for (const int id : loads_) {
+      const Node& node = kernel_.nodes[static_cast<std::size_t>(id)];
+      writer_.line(
+          fmt::format("tc_get(in{} + ({}), l{}[n][j / (32 * beside)]);", node.input, writer_.place_of(node.index), id));
+    }
+    writer_.close();
+    writer_.close();
+    writer_.close();
+    loop("", "int n = 0; n < some; ++n");
+    writer_.line("const int r = first_row + n;");
+    row();
+    writer_.these(shared_);
+    run("[n][j / (32 * beside)][i]");
+    writer_.close();
+    writer_.close();
+  }
+
+  /// The row's results, of `loaded` elements of what was loaded ahead.
+  void run(std::string_view loaded) {
+    const std::string_view of = is_half(kernel_.outputs.front().dtype) ? "unsigned short" : "float";
+    open_neighbours();
     writer_.line("float sum[beside];");
     writer_.line("tc_neighbours(sums, r, inside ? j + lane * beside : 0, sum);");
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
       writer_.line(fmt::format("{} got{}[beside];", of, o));
       writer_.line(fmt::format("auto* const to{0} = out{0} + ({1});", o, writer_.place_of(kernel_.outputs[o].index)));
     }
-    const int last = c_.n.back();
-    writer_.line(fmt::format("const {} first = d{};", writer_.coordinate(), last));
-    loop("", "int i = 0; i < beside; ++i");
-    writer_.line(fmt::format("const {} d{} = first + i;", writer_.coordinate(), last));
+    each_neighbour();
     writer_.line("const float folded = sum[i];");
-    compute("");
+    in_run_ = true;
+    compute(loaded);
+    in_run_ = false;
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
       const Output& output = kernel_.outputs[o];
       const DType from = kernel_.nodes[static_cast<std::size_t>(output.node)].dtype;
@@ -360,7 +496,6 @@ class StorePrinter {
     writer_.open("if (ok) {");
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
       writer_.line(fmt::format("tc_put<{}>(to{}, got{});", writer_.streaming, o, o));
-    writer_.close();
     writer_.close();
     writer_.close();
   }
@@ -398,7 +533,9 @@ class StorePrinter {
   std::int64_t phases_ = 1;  ///< settings of the last variables of rows that each call has
   std::size_t phase_variables_ = 0;
   std::int64_t weave_ = 1;
-  std::int64_t beside_ = 1;  ///< neighbours that a thread may store at once
+  std::int64_t beside_ = 1;          ///< neighbours that a thread may store at once
+  bool in_run_ = false;              ///< what was loaded is as memory has it, what columns have in common is at hand
+  std::vector<int> columns_, kept_;  ///< what is of columns alone; what the others need of it
   std::optional<Sectors> sectors_;
 };
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/contraction/boxes.h"
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/place_writer.h"
 #include "codegen/contraction/plan.h"
@@ -45,6 +46,7 @@ struct StoreForm {
   bool weave = false;      ///< see can_weave(); where elements are loaded for each result this is so anyway
   int overlap = 0;         ///< columns that tiles share (see sectors.h), of `step` apart
   int step = 0;
+  const BoxPlaces* boxes = nullptr;    ///< where an operand's rows lie in boxes; not owned
   std::string_view name = "tc_store";  ///< of the function
 };
 Epilogue print_epilogue(const Kernel& kernel, const Contraction& contraction, const Sliding* sliding = nullptr,

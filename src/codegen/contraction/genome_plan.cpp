@@ -1,7 +1,6 @@
 #include "codegen/contraction/genome_plan.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 
 #include "codegen/contraction/strip_reader.h"
@@ -70,11 +69,9 @@ bool can_read_strips(const Product& product) {
          can_read_strips(product.kernel, product.c, *product.sliding);
 }
 
-bool has_boxes(const Product& product) {
-  return std::ranges::all_of(std::array{Operand::a, Operand::b}, [&](Operand operand) {
-    const auto& direct = product.direct(operand);
-    return !direct || is_box(product.c, operand, *direct);
-  });
+const Product& way_of(const Product& product, const Genome& genome) {
+  const Product& way = value_of(genome, "swap_operands", 0) != 0 ? *product.swapped : product;
+  return way.boxed && value_of(genome, "direct", 0) == by_maps ? *way.boxed : way;
 }
 
 }  // namespace planish::codegen::contraction

@@ -23,7 +23,10 @@ Genome with_all_packed(Genome genome);
 bool can_split_in_registers(const Product& product);
 /// Whether strips of the second factor can be read where they lie.
 bool can_read_strips(const Product& product);
-/// Whether tensor maps can bring the factors that are not packed.
-bool has_boxes(const Product& product);
+
+/// Of the gene `direct`: tensor maps bring what is not packed.
+constexpr std::int64_t by_maps = 2;
+/// Of a product's ways the one that the genome takes: with its factors exchanged, in boxes, or as it is.
+const Product& way_of(const Product& product, const Genome& genome);
 
 }  // namespace planish::codegen::contraction

@@ -203,10 +203,10 @@ template <int rank, int type> TC_FN void tc_map_type(u32 map) {
   asm volatile("tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 3;" :: "l"((u64)map) : "memory");
   asm volatile("tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%0], 0;" :: "l"((u64)map) : "memory");
 }
-template <int d> TC_FN void tc_map_dim(u32 map, int extent, int box) {
+template <int d> TC_FN void tc_map_dim(u32 map, int extent, int box, int step) {
   asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], %1, %2;" :: "l"((u64)map), "n"(d), "r"(extent) : "memory");
   asm volatile("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], %1, %2;" :: "l"((u64)map), "n"(d), "r"(box) : "memory");
-  asm volatile("tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], %1, %2;" :: "l"((u64)map), "n"(d), "r"(1) : "memory");
+  asm volatile("tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], %1, %2;" :: "l"((u64)map), "n"(d), "r"(step) : "memory");
 }
 template <int d> TC_FN void tc_map_stride(u32 map, u64 bytes) {
   asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], %1, %2;" :: "l"((u64)map), "n"(d), "l"(bytes) : "memory");

@@ -162,11 +162,13 @@ void MainLoopPrinter::results() {
 /// Results go through shared memory: threads that are neighbours store neighbours. Where they are folded they are left
 /// in registers besides.
 void MainLoopPrinter::store() {
-  const bool whole_m = extents_.rows_a == problem_.m;
-  const bool whole_n = extents_.rows_b == problem_.n;
+  // Which places there are whoever finds them says.
+  const bool whole_m = extents_.rows_a == problem_.m || problem_.in_boxes(Operand::a);
+  const bool whole_n = extents_.rows_b == problem_.n || problem_.in_boxes(Operand::b);
   const bool sliced = problem_.batches * plan_.split_k > 1;
   const std::string width = number(plan_.exchange), all = number(plan_.bn), slice = sliced ? "slice" : "0";
-  const std::string end = "min(column + " + number(tile_step(plan_)) + ", " + number(problem_.n) + ")",
+  const std::int64_t columns = problem_.in_boxes(Operand::b) ? extents_.rows_b : problem_.n;
+  const std::string end = "min(column + " + number(tile_step(plan_)) + ", " + number(columns) + ")",
                     inside = whole_m ? "true" : "false";
   if (lifts()) lift_far();
   if (may_be_plain()) ask_whether_plain();

@@ -64,6 +64,45 @@ std::int64_t strip_stages(const Problem& problem, const TilePlan& plan) {
   return (strips + plan.strips - 1) / plan.strips;
 }
 
+/// Boxes along a dim of which one has `size` places.
+std::int64_t boxes_along(const Boxed::Dim& dim, int size) {
+  return (dim.count + size - 1) / size;
+}
+
+constexpr std::int64_t longest_box = 256;  ///< coordinates, of a dim of a tensor map
+
+/// Tries all boxes of `rows` places in dims from `sizes.size()` on.
+void try_boxes(const Boxed& boxed, int rows, std::vector<int>& sizes, std::pair<double, double>& least,
+               std::vector<int>& best) {
+  if (sizes.size() == boxed.dims.size()) {
+    if (rows != 1) return;
+    std::pair<double, double> cost{1, 1};  // boxes; elements that one reads
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      cost.first *= static_cast<double>(boxes_along(boxed.dims[d], sizes[d]));
+      cost.second *= static_cast<double>(boxed.dims[d].step * (sizes[d] - 1) + boxed.dims[d].reach);
+    }
+    if (!best.empty() && cost >= least) return;
+    least = cost;
+    best = sizes;
+    return;
+  }
+  const std::int64_t step = boxed.dims[sizes.size()].step;
+  for (int size = rows; size >= 1; --size) {
+    if (rows % size != 0 || size * step > longest_box) continue;
+    sizes.push_back(size);
+    try_boxes(boxed, rows / size, sizes, least, best);
+    sizes.pop_back();
+  }
+}
+
+/// Rows of all tiles of the boxed operand.
+std::int64_t rows_in_boxes(const Problem& problem, const TilePlan& plan) {
+  const std::vector<int> sizes = box_of(problem, plan);
+  std::int64_t rows = tile_rows(plan, problem.boxed->operand);
+  for (std::size_t d = 0; d < sizes.size(); ++d) rows *= boxes_along(problem.boxed->dims[d], sizes[d]);
+  return rows;
+}
+
 /// Whether as many blocks as the plan wants of a multiprocessor find room there.
 bool has_room(const Problem& problem, const TilePlan& plan, std::int64_t shared_limit) {
   constexpr std::int64_t driver = 1024;  // of each block
@@ -106,6 +145,13 @@ bool promotes(const TilePlan& plan) {
 
 int tile_rows(const TilePlan& plan, Operand operand) {
   return operand == Operand::a ? plan.bm : plan.bn;
+}
+
+std::vector<int> box_of(const Problem& problem, const TilePlan& plan) {
+  std::vector<int> sizes, best;
+  std::pair<double, double> least;
+  try_boxes(*problem.boxed, tile_rows(plan, problem.boxed->operand), sizes, least, best);
+  return best;
 }
 
 int most_overlap(int columns) {
@@ -419,6 +465,7 @@ Extents extents_of(const Problem& problem, const TilePlan& plan) {
   e.rows_b =
       (problem.has_runs() ? problem.folding->line_count() * line_tiles(problem, plan) : (problem.n + step - 1) / step) *
       plan.bn;
+  if (problem.boxed) (problem.boxed->operand == Operand::a ? e.rows_a : e.rows_b) = rows_in_boxes(problem, plan);
   e.depth = up(problem.columns ? strip_stages(problem, plan) * plan.bk : problem.k,
                std::int64_t{plan.split_k} * (promotes(plan) ? plan.promote_k : plan.bk));
   e.tiles = e.rows_a / plan.bm * (e.rows_b / plan.bn) * problem.batches * plan.split_k;
@@ -426,6 +473,19 @@ Extents extents_of(const Problem& problem, const TilePlan& plan) {
 }
 
 namespace {
+
+/// Tiles that are boxes of places.
+Status check_boxed(const Problem& problem, const TilePlan& plan) {
+  const auto bad = [](const char* what) { return fail("illegal_plan", what); };
+  const Operand operand = problem.boxed->operand;
+  if (carrier(plan, operand) != Carrier::along_k || plan.maps == 0) return bad("boxes come along k, by tensor maps");
+  if (problem.folding || plan.overlap > 0) return bad("what lies in boxes is neither folded nor shared by tiles");
+  if (box_of(problem, plan).empty()) return bad("no box has as many places as a tile has rows");
+  const Extents e = extents_of(problem, plan);
+  if (plan.split_k > 1 && (operand == Operand::a ? e.rows_a != problem.m : e.rows_b != problem.n))
+    return bad("parts of sums are kept of boxes that have no places outside");
+  return {};
+}
 
 /// What may stay in shared memory.
 Status check_stationary(const Problem& problem, const TilePlan& plan) {
@@ -506,6 +566,7 @@ Status check(const Problem& problem, const TilePlan& plan, std::int64_t shared_l
   if ((brings(plan) || reads_strips(plan)) && 65536 / (plan.blocks * threads(plan)) < feeder_registers(plan))
     return bad("blocks leave their feeders too few registers");
   PLANISH_CHECK(check_stationary(problem, plan));
+  if (problem.boxed) PLANISH_CHECK(check_boxed(problem, plan));
   if (problem.folding) {
     if (plan.split_k != 1) return bad("windows are folded where sums are whole");
     if (plan.bn % (8 * problem.runs()) != 0) return bad("bn is a multiple of 8 for each run of a window's rows");

@@ -54,6 +54,18 @@ struct Folding {
   std::int64_t line_count() const;
 };
 
+/// An operand whose rows are places of a few dims, in tiles that are boxes of these (see boxes.h): dims come in the
+/// order in which rows of a tile, and tiles, go through them.
+struct Boxed {
+  Operand operand = Operand::a;
+  struct Dim {
+    std::int64_t count = 1;  ///< places
+    std::int64_t step = 1;   ///< coordinates from one to the next
+    std::int64_t reach = 1;  ///< coordinates that the taps of one span
+  };
+  std::vector<Dim> dims;  ///< the first one varies fastest
+};
+
 /// C[m][n] = Σ_k A[m][k] · B[n][k], several times; both operands come packed (see TilePlan and Columns), C is written
 /// row-major in fp32.
 struct Problem {
@@ -65,11 +77,13 @@ struct Problem {
   bool b_batched = true;
   std::optional<Columns> columns = {};  ///< of an operand that slides
   std::optional<Folding> folding = {};  ///< of the second operand
+  std::optional<Boxed> boxed = {};      ///< of an operand that is not packed; what it has of m or n are its places
 
   bool has_runs() const { return folding.has_value() && slides(Operand::b); }
   /// Runs of a tile: one of all its columns, unless windows ask for more.
   int runs() const { return has_runs() ? static_cast<int>(folding->runs.size()) : 1; }
   bool slides(Operand operand) const { return columns && columns->operand == operand; }
+  bool in_boxes(Operand operand) const { return boxed && boxed->operand == operand; }
   /// Whether it is another one in the next product.
   bool moves(Operand operand) const { return batches > 1 && (operand == Operand::a ? a_batched : b_batched); }
 };
@@ -172,8 +186,11 @@ bool scales(const TilePlan& plan);                     ///< operands that are pa
 int accumulators(const TilePlan& plan);                ///< sets of registers that the tensor core adds to
 bool promotes(const TilePlan& plan);                   ///< sums leave the tensor core every promote_k
 int tile_rows(const TilePlan& plan, Operand operand);  ///< bm or bn
-int most_overlap(int columns);                         ///< that a tile of so many may share
-int tile_step(const TilePlan& plan);                   ///< columns from one tile to the next
+/// Places of each dim that a tile of the boxed operand has: those that leave the fewest places outside, and of these
+/// the ones that read the fewest elements twice. Empty where a tile of so many rows is no box.
+std::vector<int> box_of(const Problem& problem, const TilePlan& plan);
+int most_overlap(int columns);        ///< that a tile of so many may share
+int tile_step(const TilePlan& plan);  ///< columns from one tile to the next
 /// Columns of a run of a tile, and how many of these, whole windows, are its own: the rest is computed and dropped.
 int run_columns(const Problem& problem, const TilePlan& plan);
 int run_step(const Problem& problem, const TilePlan& plan);

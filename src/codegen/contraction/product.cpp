@@ -88,6 +88,13 @@ std::optional<Operand> wasted(const Product& product) {
   return Operand::a;
 }
 
+bool has_boxes(const Product& product) {
+  return std::ranges::all_of(std::array{Operand::a, Operand::b}, [&](Operand operand) {
+    const auto& direct = product.direct(operand);
+    return !direct || is_box(product.c, operand, *direct);
+  });
+}
+
 std::int64_t noted_images(const Product& product) {
   if (!product.sliding) return 1;
   const bool shared = is_shared(product.kernel, product.c, product.sliding->operand);
@@ -143,6 +150,40 @@ void set_problem(Product& out) {
                                 .offsets = {},
                                 .image = sliding.plane};
   join_taps(*out.problem.columns, sliding.offsets(), sliding.slides.back().taps);
+}
+
+/// The same product, with one factor in boxes of places; null where neither has places of several dims, or slides.
+std::shared_ptr<const Product> boxed_product(const Product& from) {
+  if (from.pool || from.spread || !from.taps.empty() || !narrow_type(from.kernel, from.c)) return nullptr;
+  auto out = std::make_shared<Product>(from);
+  out->sliding = std::nullopt;
+  out->direct_a = out->direct_b = std::nullopt;
+  out->boxes_a = boxes_of(from.kernel, from.c, Operand::a);
+  out->boxes_b = boxes_of(from.kernel, from.c, Operand::b);
+  const auto dims = [&](Operand operand) { return out->boxes(operand) ? out->boxes(operand)->rows().size() : 0; };
+  const Operand places = from.sliding ? from.sliding->operand : dims(Operand::a) > 1 ? Operand::a : Operand::b;
+  const Operand other = places == Operand::a ? Operand::b : Operand::a;
+  if (dims(places) == 0 || (!from.sliding && dims(places) == 1)) return nullptr;
+  if (dims(other) != 1 || out->boxes(other)->channel != out->boxes(places)->channel)
+    (other == Operand::a ? out->boxes_a : out->boxes_b) = std::nullopt;
+  const Boxes& boxes = *out->boxes(places);
+  // What is packed has no k between taps.
+  if (!out->boxes(other) && boxes.tap_depth() != boxes.channels) return nullptr;
+  out->c.k = sum_in_boxes(from.c, boxes);
+  const Contraction& c = out->c;
+  out->problem = {.m = c.rows,
+                  .n = c.columns,
+                  .k = c.depth / boxes.channels * boxes.tap_depth(),
+                  .batches = c.batches,
+                  .a_batched = !is_shared(out->kernel, c, Operand::a),
+                  .b_batched = !is_shared(out->kernel, c, Operand::b),
+                  .boxed = boxed_of(out->kernel, boxes, places)};
+  const auto direct = [](const std::optional<Boxes>& of) {
+    return of ? std::optional(Direct{Carrier::along_k, of->input, {}, {}}) : std::nullopt;
+  };
+  out->direct_a = direct(out->boxes_a);
+  out->direct_b = direct(out->boxes_b);
+  return out;
 }
 
 /// What a thread does for each place whose channels it folds, whatever their number, in the time of so many
@@ -268,8 +309,10 @@ Result<Product> product_of(const Kernel& kernel) {
     auto swapped = std::make_shared<Product>(out);
     turn_over(swapped->c);
     set_problem(*swapped);
+    if (!has_boxes(*swapped)) swapped->boxed = boxed_product(*swapped);
     out.swapped = std::move(swapped);
   }
+  if (out.sliding || !has_boxes(out)) out.boxed = boxed_product(out);
   set_overlap(out, out.kernel);
   return out;
 }

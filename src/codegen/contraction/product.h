@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "codegen/contraction/boxes.h"
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/direct.h"
 #include "codegen/contraction/plan.h"
@@ -25,13 +26,16 @@ struct Product {
   std::optional<Pool> pool;                  ///< windows that results are folded by; the kernel then is unpooled()
   std::optional<Spread> spread;              ///< sums of results that more than one tile has
   std::optional<Direct> direct_a, direct_b;  ///< factors that need no packing
+  std::optional<Boxes> boxes_a, boxes_b;     ///< where the problem is boxed: of factors that come so, which are direct
   /// Columns that tiles may share so that results leave in whole sectors (see overlap_of()), without `weave` and with.
   std::array<int, 2> overlap{};
   Problem problem;
   std::shared_ptr<const Product>
-      swapped;  ///< the same with its factors' parts exchanged; null where it has only one way
+      swapped;                           ///< the same with its factors' parts exchanged; null where it has only one way
+  std::shared_ptr<const Product> boxed;  ///< the same with tiles that are boxes (see boxes.h); null where none are
 
   const std::optional<Direct>& direct(Operand operand) const { return operand == Operand::a ? direct_a : direct_b; }
+  const std::optional<Boxes>& boxes(Operand operand) const { return operand == Operand::a ? boxes_a : boxes_b; }
 };
 
 /// The contraction with that factor first whose rows the results' memory does not run along; or, where it runs through
@@ -52,6 +56,9 @@ double result_bytes(const Kernel& kernel);
 /// The factor whose elements the tensor core multiplies with zeros where there is nothing to multiply; nothing where
 /// there are no such places.
 std::optional<Operand> wasted(const Product& product);
+
+/// Whether tensor maps can bring the factors that are not packed, as they are.
+bool has_boxes(const Product& product);
 
 /// Images of what slides, each of which has its own scale, in all products; 1 where nothing slides.
 std::int64_t noted_images(const Product& product);
