@@ -36,7 +36,7 @@ if "$python" -c 'import triton' 2>/dev/null; then
 fi
 # Products and convolutions on Hopper's tensor cores; in a checkout only once planish-contraction-dump is built.
 if [ -x "$root/bin/planish-contraction-dump" ] && "$python" -c 'import sys, torch; sys.exit(torch.cuda.get_device_capability() != (9, 0))'; then
-  for set in "" --convolutions --transposed --pooled --folded --spread --attention; do
+  for set in "" --convolutions --last --transposed --pooled --folded --spread --attention; do
     "$root/bin/planish-contraction-dump" $set --seeds 2 --random 1 > "$scratch/contractions$set.json"
     check "$here/bench/contraction/check.py" "$scratch/contractions$set.json" --strict --out "$scratch/contractions$set"
   done
