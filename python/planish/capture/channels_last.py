@@ -133,15 +133,17 @@ def lay_out(document: dict[str, Any], nodes: list[fx.Node]) -> None:
     changed: strides of its values."""
     values = document["values"]
     groups = _group(document, nodes)
+    # Parameters beside images say nothing of these: a part of a batch lies as the whole does.
+    apart = {end["value"] for end in document["inputs"] if end["kind"] != "user" and "value" in end}
     members: dict[int, list[int]] = {}
     for value in range(len(values)):
-        if groups.is_image(value):
+        if groups.is_image(value) and value not in apart:
             members.setdefault(groups.find(value), []).append(value)
     for root in {groups.find(value) for value in groups.wanted}:
-        size = {v: math.prod(values[v]["shape"]) for v in members[root]}
-        other = [v for v in members[root] if v in groups.pinned and values[v]["strides"] != channels_last(values[v]["shape"])]
+        size = {v: math.prod(values[v]["shape"]) for v in members.get(root, ())}
+        other = [v for v in size if v in groups.pinned and values[v]["strides"] != channels_last(values[v]["shape"])]
         if sum(size[v] for v in other) > MOST_PINNED * sum(size.values()):
             continue
-        for v in members[root]:
+        for v in size:
             if v not in groups.pinned:
                 values[v]["strides"] = channels_last(values[v]["shape"])

@@ -108,3 +108,25 @@ def test_a_second_time_changes_nothing(everywhere: None, tmp_path: Path) -> None
     before = copy.deepcopy(found.graph)
     lay_out(found.graph, found.nodes)
     assert found.graph == before
+
+
+class Scaled(nn.Module):
+    """A parameter larger than what a part of the batch is beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(64, 64, 3, padding=1)
+        self.second = nn.Conv2d(64, 64, 3, padding=1)
+        self.shift = nn.Parameter(torch.rand(1, 64, 8, 8))
+        self.bfloat16().eval()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.relu(self.first(x) + self.shift))
+
+
+def test_a_part_of_a_batch_lies_as_the_whole(everywhere: None, tmp_path: Path) -> None:
+    for batch in (16, 1):
+        found = captured(Scaled(), torch.randn(batch, 64, 8, 8, dtype=torch.bfloat16), tmp_path)
+        assert [is_last(s) for s in strides(found, "aten.conv2d")] == [False, False], batch  # two of five are seen
+        found = captured(nn.Sequential(*(Scaled() for _ in range(4))), torch.randn(batch, 64, 8, 8, dtype=torch.bfloat16), tmp_path)
+        assert [is_last(s) for s in strides(found, "aten.conv2d")] == [True] * 7 + [False], batch
