@@ -1,9 +1,7 @@
 // planish-contraction-dump [--convolutions|--last|--layers|--transposed|--pooled|--folded|--spread|--attention]
-// [--large]
-// [--seeds N]
-// [--random N] [--genome TEXT]...: emits products (or convolutions) of several shapes with their first seeds, N random
-// genomes and the first seed changed as each TEXT says ("tile_n=192 pingpong=2"; where that is not legal, left out), as
-// one JSON document that check.py compiles, runs, compares and times.
+// [--large] [--seeds N] [--random N] [--genome TEXT]...: emits products (or convolutions) of several shapes with their
+// first seeds, N random genomes and the first seed changed as each TEXT says ("tile_n=192 pingpong=2"; where that is
+// not legal, left out), as one JSON document that check.py compiles, runs, compares and times.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -19,6 +19,7 @@
 #include "codegen/contraction_executor.h"
 #include "codegen/contraction_samples.h"
 #include "codegen/devices.h"
+#include "codegen/direct_plan.h"
 #include "codegen/factor_elements.h"
 
 namespace planish::codegen {
@@ -83,17 +84,8 @@ struct Case {
 };
 
 TilePlan plan_for(const Product& product, int bm, int bn, int bk) {
-  TilePlan plan;
-  plan.scheme = Scheme::plain;
-  plan.bm = bm;
-  plan.consumers = bm / 64;
-  plan.bn = bn;
-  plan.bk = bk;
-  plan.stages = 2;
-  plan.exchange = 32;
+  TilePlan plan = direct_plan(product, bm, bn, bk);
   plan.maps = 1;
-  if (product.direct_a) plan.carrier_a = product.direct_a->carrier;
-  if (product.direct_b) plan.carrier_b = product.direct_b->carrier;
   return plan;
 }
 
@@ -112,7 +104,8 @@ std::string source_of(const Case& one, std::size_t number) {
       number, name, bytes);
   if (p.problem.in_boxes(one.operand)) {
     PlaceWriter writer(p.kernel);
-    const std::string there = BoxPlaces(p.kernel, *p.boxes(one.operand), p.problem, one.plan).print(writer, "row");
+    const std::string there =
+        BoxPlaces(p.kernel, *p.boxes(one.operand), p.problem, one.plan, one.operand).print(writer, "row");
     text += fmt::format("extern \"C\" int place{}(int row, long long* d) {{\n{}", number, writer.out);
     for (const int v : one.operand == Operand::a ? p.c.m : p.c.n) text += fmt::format("  d[{0}] = d{0};\n", v);
     text += fmt::format("  return {};\n}}\n", there.empty() ? "1" : there);

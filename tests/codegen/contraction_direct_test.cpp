@@ -16,6 +16,7 @@
 #include "codegen/contraction/product.h"
 #include "codegen/contraction_executor.h"
 #include "codegen/contraction_samples.h"
+#include "codegen/direct_plan.h"
 #include "codegen/emit/expression.h"
 #include "codegen/factor_elements.h"
 
@@ -42,20 +43,6 @@ struct Brought {
   Operand operand = Operand::a;
   TilePlan plan;
 };
-
-TilePlan plan_of(const Product& product, int bm, int bn, int bk) {
-  TilePlan plan;
-  plan.scheme = Scheme::plain;
-  plan.bm = bm;
-  plan.consumers = bm / 64;
-  plan.bn = bn;
-  plan.bk = bk;
-  plan.stages = 2;
-  plan.exchange = 32;
-  if (product.direct_a) plan.carrier_a = product.direct_a->carrier;
-  if (product.direct_b) plan.carrier_b = product.direct_b->carrier;
-  return plan;
-}
 
 /// A namespace, left open, with what a feeder calls.
 std::string functions_of(const Brought& one, std::size_t number) {
@@ -150,11 +137,11 @@ TEST_CASE("what a feeder brings of factors that are not packed is what the tenso
   for (const Product& product : products) {
     for (const auto& [bm, bn, bk] : {std::array{64, 64, 64}, std::array{128, 128, 128}, std::array{64, 256, 64}}) {
       for (const Operand operand : {Operand::a, Operand::b}) {
-        if (product.direct(operand)) all.push_back({&product, operand, plan_of(product, bm, bn, bk)});
+        if (product.direct(operand)) all.push_back({&product, operand, direct_plan(product, bm, bn, bk)});
       }
     }
     if (product.direct_b && product.direct_b->carrier == Carrier::along_k)
-      all.push_back({&product, Operand::b, plan_of(product, 64, 48, 64)});
+      all.push_back({&product, Operand::b, direct_plan(product, 64, 48, 64)});
   }
   REQUIRE(all.size() > 40);
   std::string source = machine;
@@ -329,7 +316,7 @@ TEST_CASE(
   for (const Product& product : products) {
     for (const auto& [bm, bn, promote] :
          {std::array{64, 64, 64}, std::array{128, 64, 64}, std::array{64, 128, 64}, std::array{64, 64, 256}}) {
-      TilePlan plan = plan_of(product, bm, bn, 64);
+      TilePlan plan = direct_plan(product, bm, bn, 64);
       plan.scheme = Scheme::split;
       plan.promote_k = promote;  // whose stages may be more than there is of k
       for (const Operand operand : {Operand::a, Operand::b}) all.push_back({&product, operand, plan});
@@ -361,7 +348,7 @@ TEST_CASE("tensor maps bring factors whose rows and k are a variable each, in bo
   const auto product = product_of(samples::heads_sample(2, 3, 72, 24, DType::f16).kernel);
   REQUIRE(product);
   REQUIRE(is_box(product->c, Operand::a, *product->direct_a));
-  TilePlan plan = plan_of(*product, 64, 128, 128);
+  TilePlan plan = direct_plan(*product, 64, 128, 128);
   plan.maps = 1;
   CHECK(check(product->problem, plan));
   const std::string text = print_boxes(product->kernel, product->c, plan, Operand::b, *product->direct_b);
@@ -380,7 +367,7 @@ TEST_CASE("tensor maps bring factors whose rows and k are a variable each, in bo
   const auto flat = product_of(shared.kernel);
   REQUIRE(flat);
   const std::string weights =
-      print_boxes(flat->kernel, flat->c, plan_of(*flat, 64, 64, 64), Operand::b, *flat->direct_b);
+      print_boxes(flat->kernel, flat->c, direct_plan(*flat, 64, 64, 64), Operand::b, *flat->direct_b);
   CHECK(weights.find("tc_map_type<1, 6>") != std::string::npos);
   // Rows of two variables that do not follow each other in memory are no box.
   const auto apart = samples::contraction_sample("apart", "", 1, [&](GraphBuilder& g) {
@@ -400,7 +387,7 @@ TEST_CASE("plans that cannot bring a factor so are refused by name") {
   const auto product = product_of(samples::mm_sample(256, 256, 256, DType::f16).kernel);
   REQUIRE(product);
   const auto refusal = [&](const auto& change) {
-    TilePlan plan = plan_of(*product, 128, 128, 64);
+    TilePlan plan = direct_plan(*product, 128, 128, 64);
     change(plan);
     const Status status = check(product->problem, plan);
     return status ? std::string() : status.error().message;

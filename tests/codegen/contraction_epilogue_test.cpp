@@ -82,7 +82,7 @@ std::optional<Tiled> boxed(const samples::ContractionSample& sample) {
             is_a ? extents.rows_a : way.problem.m,
             is_a ? way.problem.n : extents.rows_b,
             way.problem.batches};
-  out.boxes = std::make_shared<contraction::BoxPlaces>(out.kernel, *way.boxes(operand), way.problem, plan);
+  out.boxes = std::make_shared<contraction::BoxPlaces>(out.kernel, *way.boxes(operand), way.problem, plan, operand);
   out.form.boxes = out.boxes.get();
   return out;
 }

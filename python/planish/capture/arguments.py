@@ -100,3 +100,8 @@ def store_blob(tensor: torch.Tensor, blobs: Path) -> str:
         temporary.write_bytes(raw)
         temporary.rename(target)
     return digest
+
+
+def values_read(node: dict[str, Any]) -> list[int]:
+    """The values that a node of a graph document reads, in the order of its arguments."""
+    return [v for arg in node["args"] for v in ([arg["value"]] if "value" in arg else arg.get("values", [])) if v is not None]

@@ -8,11 +8,13 @@ program's choice, not the model's. Inputs and results keep theirs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import fx
+
+from planish.capture import arguments
 
 DEVICES = ("cuda",)
 HALVES = ("bf16", "f16")
@@ -48,16 +50,6 @@ def channels_last(shape: Sequence[int]) -> list[int]:
         strides[d] = step
         step *= max(shape[d], 1)
     return strides
-
-
-def tensors(args: list[dict[str, Any]]) -> Iterator[int]:
-    """The values that a node of the document reads."""
-    for arg in args:
-        if "value" in arg:
-            yield arg["value"]
-        for item in arg.get("values", ()):
-            if item is not None:
-                yield item
 
 
 class _Groups:
@@ -104,7 +96,7 @@ def _group(document: dict[str, Any], nodes: list[fx.Node]) -> _Groups:
     groups = _Groups(values)
     for entry, node in zip(document["nodes"], nodes, strict=True):
         op = entry["op"].rsplit(".", 1)[0]
-        read = list(tensors(entry["args"]))
+        read = arguments.values_read(entry)
         images = [v for v in [*read, *(out for out in entry["outs"] if out is not None)] if groups.is_image(v)]
         if op in CONVOLUTIONS:
             named = {arg["name"]: arg.get("value") for arg in entry["args"]}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from planish.capture.arguments import values_read
 from planish.oracle.interpret import Captured, op_name
 from planish.oracle.sample import FEW, has_few_values, sample
 
@@ -70,7 +71,7 @@ def fragile_indices(captured: Captured) -> bool:
     indexing = {"embedding", "gather", "index", "index_select", "index_put", "scatter", "scatter_add", "scatter_reduce", "take", "_unsafe_index"}
     for node in graph["nodes"]:
         name = node["op"].split(".")[1]
-        reads = [v for arg in node["args"] for v in ([arg["value"]] if "value" in arg else arg.get("values", [])) if v is not None]
+        reads = values_read(node)
         outs = [o for o in node["outs"] if o is not None]
         if name in indexing and any(v in cast and "i" in graph["values"][v]["dtype"] for v in reads):
             return True

@@ -6,30 +6,19 @@
 #include <cstdint>
 #include <utility>
 
+#include "codegen/contraction/direct.h"
 #include "codegen/passes.h"
 
 namespace planish::codegen::contraction {
 namespace {
 
-constexpr std::int64_t map_line = 64;     ///< elements of a row of 128 bytes
-constexpr std::int64_t aligned = 8;       ///< elements of the 16 bytes that dims are multiples of
-constexpr std::size_t most_map_dims = 5;  ///< of a tensor map
-constexpr std::int64_t most_step = 8;     ///< of a dim of one
-constexpr std::int64_t least_share = 2;   ///< at least a half of a tap's k are channels
+constexpr std::int64_t map_line = 64;    ///< elements of a row of 128 bytes
+constexpr std::int64_t aligned = 8;      ///< elements of the 16 bytes that dims are multiples of
+constexpr std::int64_t most_step = 8;    ///< of a dim of one
+constexpr std::int64_t least_share = 2;  ///< at least a half of a tap's k are channels
 
 bool contains(const std::vector<int>& all, int variable) {
   return std::ranges::find(all, variable) != all.end();
-}
-
-/// The load of 16 bits that the factor is, zero where nothing is read.
-const Node* half_load(const Kernel& kernel, int factor) {
-  const auto half = half_type(kernel, factor);
-  if (!half) return nullptr;
-  const Node* node = &kernel.nodes[static_cast<std::size_t>(factor)];
-  if (node->op == Op::cast) node = &kernel.nodes[static_cast<std::size_t>(node->args[0])];
-  if (node->op != Op::load || !node->args.empty() || node->value != 0 || node->bits != 0) return nullptr;
-  if (kernel.inputs[static_cast<std::size_t>(node->input)].dtype != *half) return nullptr;
-  return node->index.is_affine() ? node : nullptr;
 }
 
 /// Finds the dims of one factor.
@@ -159,8 +148,12 @@ std::int64_t Boxes::tap_depth() const {
 }
 
 std::optional<Boxes> boxes_of(const Kernel& kernel, const Contraction& c, Operand operand) {
-  const Node* const load = half_load(kernel, operand == Operand::a ? c.first : c.second);
-  return load == nullptr ? std::nullopt : Finder(kernel, c, operand, *load).find();
+  const int factor = operand == Operand::a ? c.first : c.second;
+  const Node* const load = plain_load(kernel, factor);
+  // What is not read is 0.
+  if (load == nullptr || !half_type(kernel, factor) || load->value != 0 || load->bits != 0 || !load->index.is_affine())
+    return std::nullopt;
+  return Finder(kernel, c, operand, *load).find();
 }
 
 std::vector<int> sum_in_boxes(const Contraction& c, const Boxes& boxes) {
@@ -186,23 +179,16 @@ std::vector<int> sizes_of(const Problem& problem, const TilePlan& plan, Operand 
   return problem.in_boxes(operand) ? box_of(problem, plan) : std::vector<int>{tile_rows(plan, operand)};
 }
 
-void print_map(PlaceWriter& writer, const TilePlan& plan, Operand operand, const Boxes& boxes,
-               const std::vector<int>& sizes) {
-  const int type = plan.element == Element::f16 ? 6 : 10;  // as PTX numbers them
-  writer.open(fmt::format("TC_FN void tc_map_{}(u32 map, const char* from) {{", letter(operand)));
-  writer.line(fmt::format("tc_map_begin(map, from + {}ll);", boxes.base * 2));
-  writer.line(fmt::format("tc_map_type<{}, {}>(map);", boxes.dims.size(), type));
-  writer.line(fmt::format("tc_map_dim<0>(map, {}, {}, 1);", boxes.channels, map_line));
+std::vector<MapDim> map_of(const Boxes& boxes, const std::vector<int>& sizes) {
+  std::vector<MapDim> map{{.extent = boxes.channels, .box = map_line}};
   std::size_t row = 0;
-  for (std::size_t d = 0; d < boxes.dims.size(); ++d) {
-    const BoxDim& dim = boxes.dims[d];
-    const bool of_rows = dim.row >= 0 && !dim.of_batch;
-    const std::int64_t size = of_rows ? sizes[row++] * dim.step : 1;
-    writer.line(
-        fmt::format("tc_map_dim<{}>(map, {}, {}, {});", d + 1, dim.extent, size, of_rows ? dim.step : std::int64_t{1}));
-    writer.line(fmt::format("tc_map_stride<{}>(map, {}ull);", d, dim.stride * 2));
+  for (const BoxDim& dim : boxes.dims) {
+    MapDim& one = map.emplace_back(MapDim{.extent = dim.extent, .stride = dim.stride * 2});
+    if (dim.row < 0 || dim.of_batch) continue;
+    one.box = sizes[row++] * dim.step;
+    one.step = dim.step;
   }
-  writer.close();
+  return map;
 }
 
 }  // namespace
@@ -211,23 +197,13 @@ std::string print_box_copies(const Kernel& kernel, const Contraction& c, const P
                              Operand operand, const Boxes& boxes) {
   const std::vector<int> sizes = sizes_of(problem, plan, operand);
   PlaceWriter writer(kernel);
-  print_map(writer, plan, operand, boxes, sizes);
+  print_map(writer, plan, operand, boxes.base * 2, map_of(boxes, sizes));
   writer.open(fmt::format(
       "TC_FN void tc_fetch_{}(u32 to, const void* map, int product, int row, int k, u32 barrier) {{", letter(operand)));
   std::vector<int> taps = sum_in_boxes(c, boxes);
   taps.pop_back();
   if (std::ranges::any_of(boxes.dims, &BoxDim::of_batch)) writer.decode("product", c.batch);
-  const int rows = tile_rows(plan, operand);
-  const auto of_rows = boxes.rows();
-  std::int64_t before = 1;
-  for (std::size_t r = 0; r < of_rows.size(); ++r) {
-    const std::int64_t extent = kernel.space.extent(of_rows[r].row), boxes_along = (extent + sizes[r] - 1) / sizes[r];
-    std::string at = fmt::format("(unsigned)row / {}", rows);
-    if (before > 1) at += fmt::format(" / {}", before);
-    if (r + 1 < of_rows.size()) at += fmt::format(" % {}", boxes_along);
-    writer.line(fmt::format("const int d{} = {} * {};", of_rows[r].row, at, sizes[r]));
-    before *= boxes_along;
-  }
+  BoxPlaces(kernel, boxes, problem, plan, operand).print_tile(writer, "row");
   writer.line("#pragma unroll");
   writer.open(fmt::format("for (int i = 0; i < {}; ++i) {{", plan.bk / map_line));
   const std::int64_t depth = boxes.tap_depth();
@@ -247,19 +223,32 @@ std::string print_box_copies(const Kernel& kernel, const Contraction& c, const P
     if (dim.tap >= 0) place += " + " + multiple(dim.dilation, fmt::format("(int)d{}", dim.tap));
     places += ", " + place;
   }
-  writer.line(fmt::format("tc_fetch(to + i * {}, map, barrier, {});", rows * 128, places));
+  writer.line(fmt::format("tc_fetch(to + i * {}, map, barrier, {});", tile_rows(plan, operand) * 128, places));
   writer.close();
   writer.close();
   return std::move(writer.out);
 }
 
-BoxPlaces::BoxPlaces(const Kernel& kernel, const Boxes& boxes, const Problem& problem, const TilePlan& plan)
-    : operand_(problem.boxed->operand), rows_(tile_rows(plan, operand_)) {
-  const std::vector<int> sizes = box_of(problem, plan);
+BoxPlaces::BoxPlaces(const Kernel& kernel, const Boxes& boxes, const Problem& problem, const TilePlan& plan,
+                     Operand operand)
+    : operand_(operand), rows_(tile_rows(plan, operand)) {
+  const std::vector<int> sizes = sizes_of(problem, plan, operand);
   const auto rows = boxes.rows();
   for (std::size_t d = 0; d < rows.size(); ++d) {
     const std::int64_t extent = kernel.space.extent(rows[d].row), size = sizes[d];
     dims_.push_back({rows[d].row, extent, size, (extent + size - 1) / size});
+  }
+}
+
+void BoxPlaces::print_tile(PlaceWriter& writer, std::string_view linear) const {
+  std::int64_t before = 1;
+  for (std::size_t d = 0; d < dims_.size(); ++d) {
+    const Dim& dim = dims_[d];
+    std::string at = fmt::format("(unsigned){} / {}", linear, rows_);
+    if (before > 1) at += fmt::format(" / {}", before);
+    if (d + 1 < dims_.size()) at += fmt::format(" % {}", dim.count);
+    writer.line(fmt::format("const int d{} = {} * {};", dim.variable, at, dim.size));
+    before *= dim.count;
   }
 }
 

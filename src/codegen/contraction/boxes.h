@@ -52,15 +52,17 @@ Boxed boxed_of(const Kernel& kernel, const Boxes& boxes, Operand operand);
 std::string print_box_copies(const Kernel& kernel, const Contraction& contraction, const Problem& problem,
                              const TilePlan& plan, Operand operand, const Boxes& boxes);
 
-/// The places of the rows of tiles that are boxes.
+/// The places of an operand's rows, in tiles that are boxes.
 class BoxPlaces {
  public:
-  BoxPlaces(const Kernel& kernel, const Boxes& boxes, const Problem& problem, const TilePlan& plan);
+  BoxPlaces(const Kernel& kernel, const Boxes& boxes, const Problem& problem, const TilePlan& plan, Operand operand);
 
   Operand operand() const { return operand_; }
   /// Coordinates of the row that the expression `linear` counts; the condition under which there is such a place, empty
   /// where it always holds.
   std::string print(PlaceWriter& writer, std::string_view linear) const;
+  /// Coordinates of the first row of a tile, where the expression `linear` counts that row.
+  void print_tile(PlaceWriter& writer, std::string_view linear) const;
   /// Whether so many rows, from a multiple of as many on, are neighbours along `variable`, all of them or none.
   bool are_neighbours(int variable, std::int64_t count) const;
 

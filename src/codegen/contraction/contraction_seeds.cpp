@@ -131,7 +131,8 @@ class Guesses {
   }
 
   void of_16_bits() {
-    if (reads_ && (product_.boxed || (!product_.sliding && contraction::has_boxes(product_)))) {
+    const auto ways = choices_of("direct");
+    if (std::ranges::find(ways, contraction::by_maps) != ways.end()) {
       Tiles tiles = plain_tiles;
       // Columns that fill no such tiles: 320 are two of 160.
       for (std::int64_t width = 256; width >= 96; width -= 32) {

@@ -153,9 +153,9 @@ std::string contraction_illegal(const Product& product, const Device& device, co
   if (plan.bn > 16 && problem.n <= plan.bn / 2) return "tile_n is twice what there is";
   if (gene(genome, "direct", 0) != 0 && plan.scheme == Scheme::single && !contraction::reads_strips(plan))
     return "factors that are split on their way are split for three products";
-  if (gene(genome, "weave", 0) != 0 && problem.boxed) return "places in boxes are not woven";
   if (gene(genome, "weave", 0) != 0 &&
-      !contraction::can_weave(product.kernel, product.c, product.sliding ? &*product.sliding : nullptr))
+      (problem.boxed ||
+       !contraction::can_weave(product.kernel, product.c, product.sliding ? &*product.sliding : nullptr)))
     return "no phases to weave";
   if (gene(genome, "overlap", 0) != 0 && plan.overlap == 0)
     return "tiles end between sectors, or neighbouring threads do not store neighbours";
@@ -195,7 +195,8 @@ class ContractionLaunches {
               .step = contraction::tile_step(plan_)},
         idle_(contraction::wasted(product)) {
     if (!problem_.boxed) return;
-    boxes_.emplace(kernel_, *product_.boxes(problem_.boxed->operand), problem_, plan_);
+    const Operand places = problem_.boxed->operand;
+    boxes_.emplace(kernel_, *product_.boxes(places), problem_, plan_, places);
     form_.boxes = &*boxes_;
   }
 

@@ -17,16 +17,6 @@ namespace {
 
 constexpr std::int64_t most_chunks = (std::int64_t{1} << 31) - 1;  // places are ints
 
-/// The load whose elements the factor has, if that is all that it is.
-const Node* load_of(const Kernel& kernel, int factor) {
-  const Node* node = &kernel.nodes[static_cast<std::size_t>(factor)];
-  const auto half = node->dtype == DType::f32 && node->op == Op::load ? DType::f32 : half_type(kernel, factor);
-  if (!half) return nullptr;
-  if (node->op == Op::cast) node = &kernel.nodes[static_cast<std::size_t>(node->args[0])];
-  if (node->op != Op::load || !node->args.empty() || !node->where.empty()) return nullptr;
-  return kernel.inputs[static_cast<std::size_t>(node->input)].dtype == *half ? node : nullptr;
-}
-
 /// True where eight neighbours of the last of `variables`, whose extents are whole eights there, are 16 aligned bytes.
 bool in_chunks(const Kernel& kernel, const Node& load, const std::vector<int>& variables) {
   if (variables.empty() || kernel.space.extent(variables.back()) % 8 != 0) return false;
@@ -65,9 +55,34 @@ std::vector<Dim> dims_of(const Contraction& c, Operand operand, const Direct& di
 
 }  // namespace
 
+const Node* plain_load(const Kernel& kernel, int factor) {
+  const Node* node = &kernel.nodes[static_cast<std::size_t>(factor)];
+  const auto half = node->dtype == DType::f32 && node->op == Op::load ? DType::f32 : half_type(kernel, factor);
+  if (!half) return nullptr;
+  if (node->op == Op::cast) node = &kernel.nodes[static_cast<std::size_t>(node->args[0])];
+  if (node->op != Op::load || !node->args.empty()) return nullptr;
+  return kernel.inputs[static_cast<std::size_t>(node->input)].dtype == *half ? node : nullptr;
+}
+
+void print_map(PlaceWriter& writer, const TilePlan& plan, Operand operand, std::int64_t begin,
+               const std::vector<MapDim>& dims) {
+  const bool fp32 = carrier(plan, operand) == Carrier::registers;
+  const int type = fp32 ? 7 : plan.element == Element::f16 ? 6 : 10;  // as PTX numbers them
+  writer.open(fmt::format("TC_FN void tc_map_{}(u32 map, const char* from) {{", letter(operand)));
+  writer.line(fmt::format("tc_map_begin(map, from + {}ll);", begin));
+  writer.line(fmt::format("tc_map_type<{}, {}>(map);", dims.size() - 1, type));
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    const MapDim& dim = dims[d];
+    writer.line(fmt::format("tc_map_dim<{}>(map, {}, {}, {});", d, dim.extent, dim.box, dim.step));
+    if (d > 0) writer.line(fmt::format("tc_map_stride<{}>(map, {}ull);", d - 1, dim.stride));
+  }
+  writer.close();
+}
+
 std::optional<Direct> direct_of(const Kernel& kernel, const Contraction& c, Operand operand) {
-  const Node* const load = load_of(kernel, operand == Operand::a ? c.first : c.second);
-  if (load == nullptr || !load->index.is_affine() || load->index.constant_term() < 0) return std::nullopt;
+  const Node* const load = plain_load(kernel, operand == Operand::a ? c.first : c.second);
+  if (load == nullptr || !load->where.empty() || !load->index.is_affine() || load->index.constant_term() < 0)
+    return std::nullopt;
   for (const auto& term : load->index.terms()) {
     if (term.coefficient < 0) return std::nullopt;
   }
@@ -100,9 +115,8 @@ std::string print_places(const Kernel& kernel, const Contraction& c, Operand ope
 }
 
 bool is_box(const Contraction& c, Operand operand, const Direct& direct) {
-  constexpr std::size_t most_dims = 5;
   return (operand == Operand::a ? c.m : c.n).size() == 1 && c.k.size() == 1 &&
-         dims_of(c, operand, direct).size() <= most_dims;
+         dims_of(c, operand, direct).size() <= most_map_dims;
 }
 
 std::string print_boxes(const Kernel& kernel, const Contraction& c, const TilePlan& plan, Operand operand,
@@ -112,17 +126,13 @@ std::string print_boxes(const Kernel& kernel, const Contraction& c, const TilePl
   const bool along_k = direct.carrier == Carrier::along_k;
   const bool fp32 = carrier(plan, operand) == Carrier::registers;
   const int rows = tile_rows(plan, operand), size = fp32 ? 4 : 2, line = 128 / size;
-  const int type = fp32 ? 7 : plan.element == Element::f16 ? 6 : 10;  // as PTX numbers them
   PlaceWriter writer(kernel);
-  writer.open(fmt::format("TC_FN void tc_map_{}(u32 map, const char* from) {{", name));
-  writer.line(fmt::format("tc_map_begin(map, from + {}ll);", direct.row.constant_term() * size));
-  writer.line(fmt::format("tc_map_type<{}, {}>(map);", dims.size() - 1, type));
+  std::vector<MapDim> map;
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const int box = d == 0 ? line : d > 1 ? 1 : along_k ? rows : plan.bk;
-    writer.line(fmt::format("tc_map_dim<{}>(map, {}, {}, 1);", d, kernel.space.extent(dims[d].variable), box));
-    if (d > 0) writer.line(fmt::format("tc_map_stride<{}>(map, {}ull);", d - 1, dims[d].stride * size));
+    map.push_back({.extent = kernel.space.extent(dims[d].variable), .box = box, .stride = dims[d].stride * size});
   }
-  writer.close();
+  print_map(writer, plan, operand, direct.row.constant_term() * size, map);
   writer.open(fmt::format(
       "TC_FN void tc_fetch_{}(u32 to, const void* map, int product, int row, int k, u32 barrier) {{", name));
   if (dims.size() > 2) writer.decode("product", c.batch);

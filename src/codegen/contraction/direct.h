@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "codegen/contraction/contraction.h"
 #include "codegen/contraction/plan.h"
@@ -12,12 +14,28 @@
 /// their way, which pays where they are read but a few times. Pure; thread-safe.
 namespace planish::codegen::contraction {
 
+class PlaceWriter;
+
 struct Direct {
   Carrier carrier = Carrier::along_k;
   int input = -1;       ///< of the kernel
   ir::IndexExpr row;    ///< of the element at k = 0, over the variables of the factor's rows and of the batch
   ir::IndexExpr depth;  ///< what k adds
 };
+
+/// The load whose elements the factor has, if that is all that it is: fp32, or 16 bits of which it may be a cast.
+const Node* plain_load(const Kernel& kernel, int factor);
+
+constexpr std::size_t most_map_dims = 5;  ///< of a tensor map
+
+/// A dim of a tensor map, the first of which memory runs along.
+struct MapDim {
+  std::int64_t extent = 1, box = 1, step = 1;  ///< coordinates; a copy brings each `step`th of `box`
+  std::int64_t stride = 0;                     ///< bytes, of all dims but the first
+};
+/// `tc_map_a(map, a)` of print_boxes(), for a tensor that begins `begin` bytes behind `a`.
+void print_map(PlaceWriter& writer, const TilePlan& plan, Operand operand, std::int64_t begin,
+               const std::vector<MapDim>& dims);
 
 /// Nothing where the factor has to be packed.
 std::optional<Direct> direct_of(const Kernel& kernel, const Contraction& contraction, Operand operand);

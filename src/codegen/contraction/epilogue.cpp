@@ -304,16 +304,22 @@ class StorePrinter {
     return fmt::format("ok ? {} : {}", writer_.load(kernel_, id), printing::literal(dtype, 0, 0));
   }
 
+  /// Those of the nodes that are loads, as they are spelled where they are needed.
+  std::map<int, std::string> guarded_loads(const std::vector<int>& nodes) {
+    std::map<int, std::string> spelled;
+    for (const int id : nodes) {
+      if (kernel_.nodes[static_cast<std::size_t>(id)].op == Op::load) spelled[id] = fmt::format("({})", guarded(id));
+    }
+    return spelled;
+  }
+
   void load(std::string_view index) {
     for (const int id : loads_) writer_.line(fmt::format("l{}{} = {};", id, index, guarded(id)));
   }
 
   /// What is computed of `folded`, where `index` is the element of what was loaded ahead.
   void compute(std::string_view index) {
-    std::map<int, std::string> spelled;
-    for (const int id : own_) {
-      if (kernel_.nodes[static_cast<std::size_t>(id)].op == Op::load) spelled[id] = fmt::format("({})", guarded(id));
-    }
+    auto spelled = guarded_loads(own_);
     for (const int id : loads_) {
       const std::string value = fmt::format("l{}{}", id, index);
       spelled[id] =
@@ -394,10 +400,7 @@ class StorePrinter {
       writer_.line(fmt::format("{} c{}[(columns + 32 * beside - 1) / (32 * beside)][beside];", type_of(id), id));
     open_neighbours();
     each_neighbour();
-    std::map<int, std::string> spelled;
-    for (const int id : columns_) {
-      if (kernel_.nodes[static_cast<std::size_t>(id)].op == Op::load) spelled[id] = fmt::format("({})", guarded(id));
-    }
+    const auto spelled = guarded_loads(columns_);
     writer_.at_hand = [&](int id) { return spelled.at(id); };
     writer_.these(columns_);
     writer_.at_hand = nullptr;
