@@ -74,7 +74,7 @@ test-ray: build
 lint: setup
 	$(VENV)/bin/ruff check --no-cache python tests bench examples
 	$(VENV)/bin/mypy --cache-dir $(abspath $(BUILD))/mypy
-	@clang-format-19 --dry-run --Werror $$(git ls-files '*.h' '*.cpp' '*.cc')
+	@clang-format-19 --dry-run --Werror $$(git ls-files '*.h' '*.cpp' '*.cc' '*.cuh')
 
 # Slow on two cores (minutes): not part of `make test`.
 tidy: build
