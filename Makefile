@@ -5,6 +5,7 @@
 #   make build     build/bin/planish and its parts
 #   make dist      a folder that runs on another x86-64 Linux with nothing but PyTorch
 #   make test-ray  suites on a Ray cluster of this machine; installs ray
+#   make golden    accepts what code generation prints now as tests/golden; look at its diff
 #   make test-gpu  the GPU tests; in a checkout, or in a dist folder
 #   make cheats    the whole cheat corpus on the CPU, with its table (docs/results/cheats.md); minutes
 #   make sanitize  what reads bytes of others, with its tests and fuzzing, under ASan and UBSan
@@ -27,7 +28,7 @@ PYTEST := OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python
 # The slow ones first.
 SUITE := tests/cli tests/cheats tests/random_graphs tests/triton_emit tests/python tests/docs
 
-.PHONY: demo test browser build dist test-ray test-gpu cheats soak sanitize setup setup-triton setup-mcp check lint tidy clean
+.PHONY: demo test golden browser build dist test-ray test-gpu cheats soak sanitize setup setup-triton setup-mcp check lint tidy clean
 
 demo: build
 	@$(BUILD)/bin/planish doctor || true
@@ -65,6 +66,11 @@ test: build lint browser setup-triton setup-mcp
 	@# run again with the machine to itself, since some of it searches and times; both runs are printed, and the second decides.
 	@$(PYTEST) -n 2 --dist loadfile $(SUITE) || { [ $$? -eq 1 ] && \
 	  echo "again, one at a time, what failed beside others:" >&2 && $(PYTEST) --last-failed --last-failed-no-failures none $(SUITE); }
+
+golden: build
+	@ninja -C $(BUILD) -j $(JOBS) --quiet test_codegen
+	PLANISH_ACCEPT_GOLDEN=1 $(BUILD)/bin/test_codegen -tc='golden sources*'
+	@git status --short tests/golden
 
 # Suites on a cluster, with Ray on this machine: 70 MB to fetch, 200 MB on the disk, some minutes. `make test` skips these where ray is not there.
 test-ray: build

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "backend/architecture.h"
+
 namespace planish {
 namespace {
 
@@ -97,12 +99,9 @@ class Gpus : public DeviceProbe {
     if (facts.bandwidth_gbs <= 0) facts.bandwidth_gbs = 1000;
     int mhz = nvml.max_sm_mhz(facts.uuid);
     if (mhz <= 0) mhz = 1800;
-    const bool half_width =
-        facts.arch.starts_with("sm_80") || facts.arch.starts_with("sm_7") || facts.arch.starts_with("sm_6");
-    facts.peak_gflops = static_cast<double>(facts.sms) * (half_width ? 64 : 128) * 2 * mhz / 1000;
-    // Operations a cycle of one multiprocessor's tensor cores, as the vendor's architecture papers give them.
-    const double tensor = facts.arch.starts_with("sm_90") ? 4096 : facts.arch.starts_with("sm_80") ? 2048 : 0;
-    facts.tensor_gflops = static_cast<double>(facts.sms) * tensor * mhz / 1000;
+    const backend::Architecture& arch = backend::architecture(facts.arch);
+    facts.peak_gflops = static_cast<double>(facts.sms) * arch.fp32 * mhz / 1000;
+    facts.tensor_gflops = static_cast<double>(facts.sms) * arch.tensor16 * mhz / 1000;
   }
 };
 

@@ -146,7 +146,7 @@ class Bottleneck {
     needs.shared_bytes =
         (kernel_ != nullptr ? kernel_->shared_bytes : 0) + (main_ != nullptr ? main_->dynamic_shared : 0);
     if (needs.threads == 0 || needs.registers == 0) return;
-    occupancy_ = occupancy(sm_limits(q_.device.arch), needs);
+    occupancy_ = occupancy(backend::architecture(q_.device.arch), needs);
     if (occupancy_.blocks == 0) return;
     fact("occupancy", occupancy_.fraction);
     fact("blocks_a_multiprocessor", occupancy_.blocks);

@@ -18,16 +18,7 @@ std::int64_t round_up(std::int64_t value, std::int64_t unit) {
 
 }  // namespace
 
-SmLimits sm_limits(std::string_view arch) {
-  if (arch.starts_with("sm_80")) return {64, 32, 65536, 167936, 1024};
-  if (arch.starts_with("sm_86")) return {48, 16, 65536, 102400, 1024};
-  if (arch.starts_with("sm_89")) return {48, 24, 65536, 102400, 1024};
-  if (arch.starts_with("sm_120")) return {48, 24, 65536, 102400, 1024};
-  if (arch.starts_with("sm_75")) return {32, 16, 65536, 65536, 0};
-  return {};
-}
-
-Occupancy occupancy(const SmLimits& limits, const BlockNeeds& needs) {
+Occupancy occupancy(const backend::Architecture& limits, const BlockNeeds& needs) {
   Occupancy out;
   if (needs.threads <= 0) return out;
   const std::int64_t warps = (needs.threads + warp_size - 1) / warp_size;

@@ -3,9 +3,10 @@
 #include <doctest/doctest.h>
 
 using namespace planish::judge;
+using planish::backend::architecture;
 
 TEST_CASE("occupancy of sm_90, against the vendor's calculator") {
-  const SmLimits sm90 = sm_limits("sm_90a");
+  const planish::backend::Architecture& sm90 = architecture("sm_90a");
   struct Row {
     BlockNeeds needs;
     int blocks;
@@ -29,8 +30,8 @@ TEST_CASE("occupancy of sm_90, against the vendor's calculator") {
 }
 
 TEST_CASE("other machines have other limits; one that is not known is taken for an H200's") {
-  CHECK(sm_limits("sm_86").warps == 48);
-  CHECK(sm_limits("sm_80").shared_bytes == 167936);
-  CHECK(sm_limits("sm_90").warps == sm_limits("something").warps);
-  CHECK(occupancy(sm_limits("sm_86"), {1024, 32, 0}).blocks == 1);
+  CHECK(architecture("sm_86").warps == 48);
+  CHECK(architecture("sm_80").shared_bytes == 167936);
+  CHECK(architecture("sm_90").warps == architecture("something").warps);
+  CHECK(occupancy(architecture("sm_86"), {1024, 32, 0}).blocks == 1);
 }

@@ -4,6 +4,7 @@
 #include <ranges>
 #include <utility>
 
+#include "backend/architecture.h"
 #include "codegen/variables.h"
 
 namespace planish::codegen {
@@ -62,7 +63,7 @@ Result<Contraction> contraction_of(const Kernel& kernel) {
 }
 
 bool schedules_contractions(const Device& device) {
-  return device.arch == "sm_90a";
+  return !device.target->on_host && backend::architecture(device.arch).wgmma;
 }
 
 Kernel as_rows(const Kernel& kernel) {

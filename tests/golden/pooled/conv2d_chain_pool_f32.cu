@@ -1,0 +1,594 @@
+// genome: direct=0 fast=1 min_blocks=1 passes=1 pingpong=0 promote=64 raster=8 split=1 stages=8 stationary=0 tile_k=64 tile_m=64 tile_n=32
+// launch: grid 8x1x1 block 256x1x1 cluster 1x1x1 shared 0 packs
+// arguments: input1 scratch0 scratch1 scratch2
+// ---- tests/golden/shared/place_prelude.cu ----
+// ---- tests/golden/shared/machine_text.cu ----
+template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
+template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
+#pragma unroll
+  for (int i = 0; i < 8; i += UNIT) {
+    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
+    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
+    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
+    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
+  }
+}
+TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
+TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
+TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
+TC_FN float tc_remote(const float* p, int block) {
+  float v;
+  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
+               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
+  return v;
+}
+TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
+struct __align__(16) TcChunk { unsigned short x[8]; };
+TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
+// The pairs of a chunk, each into a chunk of its own.
+TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
+}
+// The exponent that brings `top` into [2^13, 2^14).
+TC_FN int tc_exponent(float top) {
+  const int e = (int)(__float_as_uint(top) >> 23);
+  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
+}
+// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
+// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
+TC_FN float tc_usual() { return 64.0f; }
+TC_FN int tc_usual_exponent() { return -6; }
+TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
+// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
+TC_FN float tc_usual_joint() { return 2048.0f; }
+TC_FN int tc_usual_exponent_joint() { return -11; }
+TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
+TC_FN unsigned short tc_high(float x, float s) {
+  const unsigned short hi = pl_to_f16(s);
+  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
+}
+TC_FN unsigned short tc_low(float s, unsigned short hi) {
+  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
+}
+TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
+  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
+}
+// ---- kernel ----
+TC_FN void tc_values(float (&v)[8], const float* __restrict__ in1, int batch, int row, int k) {
+  const int unit = k % 48 / 8, within = unit % 6;
+  const int strip = k / 48 * 1 + unit / 6;
+  const bool none = unit >= 6;
+  const int tap = strip / 1 * 3 + within % 3;
+  k = (strip % 1 * 2 + within / 3) * 8;
+  if (row >= 24 || k >= 16 || none || tap >= 9) {
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) v[j] = 0.0f;
+    return;
+  }
+  const int d1 = (unsigned)(row);
+  const int d6 = (unsigned)(tap) % 3;
+  const int d5 = (unsigned)(tap) / 3;
+  float r1[8];
+  #pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const int d4 = (unsigned)(k + j);
+    r1[j] = pl_ldg(in1 + (144 * d1 + 9 * d4 + 3 * d5 + d6));
+  }
+  #pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const int d4 = (unsigned)(k + j);
+    const float v1 = r1[j];
+    v[j] = v1;
+  }
+}
+TC_FN int tc_chunk(int number) {
+  const int within = number % 3, group = number / 3 % 3;
+  const int chunk = number / 9;
+  const int strip = group * 1 + chunk / 2;
+  return strip / 1 * 6 + strip % 1 * 6 + chunk % 2 * 3 + within;
+}
+extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __restrict__ in1, unsigned char* __restrict__ out0, int* __restrict__ out2, int* __restrict__ notes) {
+  if (blockIdx.x == 0) for (int i = threadIdx.x; i < 2; i += 256) notes[i] = 0;
+  __shared__ float most[64];
+  const int r = threadIdx.x % 8;
+  const int part = blockIdx.x % 1, whole = blockIdx.x / 1;
+  const int batch = whole / 8, row = whole % 8 * 8 + r;
+  float v[1][8];
+  float top = 0.0f;
+  for (int at = 0; at < 1; at += 1) {
+    #pragma unroll
+    for (int i = 0; i < 1; ++i) {
+      const int own = (int)threadIdx.x / 8 + (at + i) * 32, number = part * 18 + own;
+      if (own < 18 && number < 18) {
+        const int chunk = tc_chunk(number);
+        if (chunk >= 0) {
+          tc_values(v[i], in1, batch, row, chunk * 8);
+        }
+      }
+    }
+    #pragma unroll
+    for (int i = 0; i < 1; ++i) {
+      const int own = (int)threadIdx.x / 8 + (at + i) * 32, number = part * 18 + own;
+      if (own < 18 && number < 18) {
+        const int chunk = tc_chunk(number);
+        if (chunk >= 0) {
+          #pragma unroll
+          for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
+        }
+      }
+    }
+  }
+  top = tc_most(tc_most(top, 8), 16);
+  if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;
+  __syncthreads();
+  for (int w = 0; w < 8; ++w) top = fmaxf(top, most[w * 8 + r]);
+  const int e = tc_exponent(top);
+  if (part == 0 && threadIdx.x < 8) out2[batch * 64 + row] = e;
+  const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);
+  for (int at = 0; at < 1; at += 1) {
+    #pragma unroll
+    for (int i = 0; i < 1; ++i) {
+      const int own = (int)threadIdx.x / 8 + (at + i) * 32, number = part * 18 + own;
+      if (own < 18 && number < 18) {
+        const int chunk = tc_chunk(number);
+        if (chunk >= 0) {
+          TcChunk hi;
+          #pragma unroll
+          for (int j = 0; j < 8; ++j) {
+            const float s = v[i][j] * f * g;
+            hi.x[j] = tc_high(v[i][j], s);
+          }
+          const long long place = batch * 18432ll + chunk / 6 * 6144ll + row / 8 * 768ll + chunk % 6 * 128 + r * 16;
+          tc_put(out0 + place, hi);
+        }
+      }
+    }
+  }
+}
+
+// launch: grid 6x1x1 block 256x1x1 cluster 1x1x1 shared 0
+// arguments: input0 scratch3 scratch2
+// ---- tests/golden/shared/place_prelude.cu ----
+// ---- tests/golden/shared/machine_text.cu ----
+template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
+template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
+#pragma unroll
+  for (int i = 0; i < 8; i += UNIT) {
+    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
+    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
+    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
+    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
+  }
+}
+TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
+TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
+TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
+TC_FN float tc_remote(const float* p, int block) {
+  float v;
+  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
+               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
+  return v;
+}
+TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
+struct __align__(16) TcChunk { unsigned short x[8]; };
+TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
+// The pairs of a chunk, each into a chunk of its own.
+TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
+}
+// The exponent that brings `top` into [2^13, 2^14).
+TC_FN int tc_exponent(float top) {
+  const int e = (int)(__float_as_uint(top) >> 23);
+  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
+}
+// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
+// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
+TC_FN float tc_usual() { return 64.0f; }
+TC_FN int tc_usual_exponent() { return -6; }
+TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
+// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
+TC_FN float tc_usual_joint() { return 2048.0f; }
+TC_FN int tc_usual_exponent_joint() { return -11; }
+TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
+TC_FN unsigned short tc_high(float x, float s) {
+  const unsigned short hi = pl_to_f16(s);
+  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
+}
+TC_FN unsigned short tc_low(float s, unsigned short hi) {
+  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
+}
+TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
+  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
+}
+// What fp16 holds as it is, with room above, and below to 2^-24 of it.
+TC_FN bool tc_safe(float top) { return top == 0.0f || (top >= 0.5f && top < 32768.0f); }
+TC_FN void tc_note(int* notes, int image, float top) {
+  const int bits = __float_as_int(top);
+  if (image >= 0 && bits > *(volatile int*)(notes + image)) atomicMax(notes + image, bits);
+}
+// ---- kernel ----
+TC_FN void tc_values(float (&v)[8], const float* __restrict__ in0, int batch, int phase, int chunk, int at) {
+  bool there = true;
+  const int d0 = (unsigned)at / 22 % 14;
+  const int d1 = (unsigned)at / 1 % 22;
+  if (!there) {
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) v[j] = 0.0f;
+    return;
+  }
+  const int d2 = 0;
+  const int d3 = 0;
+  const int d4 = (unsigned)((unsigned)at / 308);
+  #pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const int channel = chunk * 8 + j;
+    const int d5 = (unsigned)(channel);
+    const float v0 = pl_ldg(in0 + (4928 * d4 + 22 * d0 + d1 + 308 * d5));
+    v[j] = v0;
+  }
+}
+extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __restrict__ in0, unsigned char* __restrict__ out0, int* __restrict__ notes) {
+  const long long first = (long long)blockIdx.x * 256;
+  float top = 0.0f;
+  int noted = -1;
+  for (int i = 0; i < 1; ++i) {
+    const long long item = first + i * 256 + threadIdx.x;
+    if (item >= 1490ll) break;
+    float v[8];
+    long long place;
+    if (item < 1232ll) {
+      const int at = item % 616;
+      const int plane = item / 616;
+      place = (long long)plane * 616ll + at;
+      const int image = at / 308;
+      tc_values(v, in0, plane / 2, plane / 2 % 1, plane % 2, at);
+      if (image != noted) tc_note(notes, noted, top), top = 0.0f, noted = image;
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[j]) ? fabsf(v[j]) : 0.0f);
+    }
+    else {
+      place = 0ll + item;
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) v[j] = 0.0f;
+    }
+    TcChunk hi;
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const float s = v[j] * 1.0f;
+      hi.x[j] = tc_high(v[j], s);
+    }
+    tc_put(out0 + place * 16, hi);
+  }
+  for (int apart = 16; apart > 0; apart /= 2) {
+    const int other = __shfl_xor_sync(~0u, noted, apart);
+    const float theirs = __shfl_xor_sync(~0u, top, apart);
+    if (other != noted) { tc_note(notes, noted, top); continue; }
+    top = fmaxf(top, theirs);
+  }
+  if (threadIdx.x % 32 == 0) tc_note(notes, noted, top);
+}
+
+// launch: grid 6x1x1 block 256x1x1 cluster 1x1x1 shared 0
+// arguments: input0 scratch3 scratch2 scratch4
+// ---- tests/golden/shared/place_prelude.cu ----
+// ---- tests/golden/shared/machine_text.cu ----
+template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
+template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
+#pragma unroll
+  for (int i = 0; i < 8; i += UNIT) {
+    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
+    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
+    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
+    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
+  }
+}
+TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
+TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
+TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
+TC_FN float tc_remote(const float* p, int block) {
+  float v;
+  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
+               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
+  return v;
+}
+TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
+struct __align__(16) TcChunk { unsigned short x[8]; };
+TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
+// The pairs of a chunk, each into a chunk of its own.
+TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
+}
+// The exponent that brings `top` into [2^13, 2^14).
+TC_FN int tc_exponent(float top) {
+  const int e = (int)(__float_as_uint(top) >> 23);
+  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
+}
+// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
+// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
+TC_FN float tc_usual() { return 64.0f; }
+TC_FN int tc_usual_exponent() { return -6; }
+TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
+// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
+TC_FN float tc_usual_joint() { return 2048.0f; }
+TC_FN int tc_usual_exponent_joint() { return -11; }
+TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
+TC_FN unsigned short tc_high(float x, float s) {
+  const unsigned short hi = pl_to_f16(s);
+  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
+}
+TC_FN unsigned short tc_low(float s, unsigned short hi) {
+  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
+}
+TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
+  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
+}
+// What fp16 holds as it is, with room above, and below to 2^-24 of it.
+TC_FN bool tc_safe(float top) { return top == 0.0f || (top >= 0.5f && top < 32768.0f); }
+TC_FN void tc_note(int* notes, int image, float top) {
+  const int bits = __float_as_int(top);
+  if (image >= 0 && bits > *(volatile int*)(notes + image)) atomicMax(notes + image, bits);
+}
+// ---- kernel ----
+TC_FN void tc_values(float (&v)[8], const float* __restrict__ in0, int batch, int phase, int chunk, int at) {
+  bool there = true;
+  const int d0 = (unsigned)at / 22 % 14;
+  const int d1 = (unsigned)at / 1 % 22;
+  if (!there) {
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) v[j] = 0.0f;
+    return;
+  }
+  const int d2 = 0;
+  const int d3 = 0;
+  const int d4 = (unsigned)((unsigned)at / 308);
+  #pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const int channel = chunk * 8 + j;
+    const int d5 = (unsigned)(channel);
+    const float v0 = pl_ldg(in0 + (4928 * d4 + 22 * d0 + d1 + 308 * d5));
+    v[j] = v0;
+  }
+}
+extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __restrict__ in0, unsigned char* __restrict__ out0, int* __restrict__ notes, int* __restrict__ exponents) {
+  const long long first = (long long)blockIdx.x * 256;
+  if (blockIdx.x == 0) for (int i = threadIdx.x; i < 2; i += 256) {
+    const float most = __int_as_float(notes[i]);
+    exponents[i] = tc_safe(most) ? 0 : tc_exponent(most);
+  }
+  const float most = threadIdx.x < 2 ? __int_as_float(notes[threadIdx.x]) : 0.0f;
+  if (!__syncthreads_or(!tc_safe(most))) return;
+  for (int i = 0; i < 1; ++i) {
+    const long long item = first + i * 256 + threadIdx.x;
+    if (item >= 1232ll) break;
+    float v[8];
+    const int at = item % 616;
+    const int plane = item / 616;
+    const long long place = (long long)plane * 616ll + at;
+    const int image = at / 308;
+    const float most = __int_as_float(notes[image]);
+    if (tc_safe(most)) continue;
+    const int e = tc_exponent(most);
+    const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);
+    tc_values(v, in0, plane / 2, plane / 2 % 1, plane % 2, at);
+    TcChunk hi;
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const float s = v[j] * f * g;
+      hi.x[j] = tc_high(v[j], s);
+    }
+    tc_put(out0 + place * 16, hi);
+  }
+}
+
+// launch: grid 24x1x1 block 256x1x1 cluster 1x1x1 shared 63744
+// arguments: scratch0 scratch3 scratch1 scratch4 input2 input3 output0
+// ---- tests/golden/shared/machine_text.cu ----
+template <int run>
+TC_FN void tc_product(float (&d)[16], u64 a, u64 b, int keep) {
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %10, 0; wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, p, 1, 1, 0, 0;}" :
+  "+f"(d[run * 8 + 0]), "+f"(d[run * 8 + 1]), "+f"(d[run * 8 + 2]), "+f"(d[run * 8 + 3]), "+f"(d[run * 8 + 4]), "+f"(d[run * 8 + 5]), "+f"(d[run * 8 + 6]), "+f"(d[run * 8 + 7]) : "l"(a), "l"(b), "r"(keep) : "memory");
+}
+TC_FN void tc_poll(u32 barrier, u32 parity) {
+  while (!tc_poll_once(barrier, parity)) { }
+}
+__constant__ long long tc_taps[3] = {0ll, 22ll, 44ll};
+// ---- tests/golden/shared/place_prelude.cu ----
+template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
+template <int columns, bool all>
+TC_FN void tc_fold(const float* __restrict__ in2, const float* __restrict__ in3, float* __restrict__ out0, int batch, int y, int x, int end, int lane, float (&v)[columns / 2]) {
+  const int line = x / 64;
+  const int along = x % 64 / 32 * 16;
+  const int d0 = (unsigned)(line / 6);
+  const int first2 = line / 1 % 6 * 2;
+  const int part = (lane + tc_zero()) & 3;
+  float all1[4];
+  #pragma unroll
+  for (int w = 0; w < 2; ++w) {
+    float parts1[2][4];
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      parts1[0][i] = parts1[1][i] = (-PL_INF_F32);
+    }
+    #pragma unroll
+    for (int run = 0; run < 2; ++run) {
+      #pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int g = w * 1 + i / 2;
+        const int c = part % 1 * 2 + i;
+        #pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const int at = y + lane / 4 + 8 * h;
+          const int row = all ? at : min(at, 23);
+          bool inside = all || at < 24;
+          const int d1 = (unsigned)(row);
+          const float v4 = (inside ? pl_ldg(in2 + (d1)) : 0x0p+0f);
+          const float v7 = (inside ? pl_ldg(in3 + (d1)) : 0x0p+0f);
+          const int window = w * 4 + part / 1;
+          const int begin = along + window * 2;
+          const int d2 = first2 + 0 / 1 % 2;
+          const int d3 = begin + 0;
+          const bool ok = inside & (begin < 20);
+          {
+            const int d2 = first2 + run / 1 % 2;
+            const int d3 = begin + c;
+            const float folded = v[4 * (run * 2 + g) + 2 * h + i % 2];
+            const float v3 = folded;
+            const float v5 = (v3 + v4);
+            const float v6 = pl_max(v5, 0x0p+0f);
+            const float v8 = (v6 * v7);
+            parts1[h][(run * 2 + i) % 4] = pl_max(parts1[h][(run * 2 + i) % 4], v8);
+          }
+        }
+      }
+    }
+    #pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      parts1[h][0] = pl_max(parts1[h][0], parts1[h][1]);
+      parts1[h][2] = pl_max(parts1[h][2], parts1[h][3]);
+      parts1[h][0] = pl_max(parts1[h][0], parts1[h][2]);
+      float fold1 = parts1[h][0];
+      all1[h * 2 + w] = fold1;
+    }
+  }
+  #pragma unroll
+  for (int j = 0; j < 4; j += 1) {
+    const int mine = j;
+    const int h = mine / 2, w = mine % 2;
+    const int at = y + lane / 4 + 8 * h;
+    const int row = all ? at : min(at, 23);
+    bool inside = all || at < 24;
+    const int d1 = (unsigned)(row);
+    const int window = w * 4 + part / 1;
+    const int begin = along + window * 2;
+    const int d2 = first2 + 0 / 1 % 2;
+    const int d3 = begin + 0;
+    const bool ok = inside & (begin < 20);
+    float fold1 = all1[j];
+    if (ok) {
+      const float v9 = fold1;
+      const float v10 = pl_short_tanh(v9, 0x1p+0, 0x1p+0);
+      out0[1440 * d0 + 60 * d1 + 10 * ((d2) / 2) + ((d3) / 2)] = v10;
+    }
+  }
+}
+// ---- kernel ----
+extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* __restrict__ a0, const char* __restrict__ b0, const int* __restrict__ ea, const int* __restrict__ eb, const float* __restrict__ in2, const float* __restrict__ in3, float* __restrict__ out0) {
+  extern __shared__ __align__(16) unsigned char pl_smem[];
+  const u32 base = (tc_shared(pl_smem) + 127u) & ~127u;
+  const u32 full = base + 58368, empty = full + 64;
+  const int group = tc_group();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 8; ++i) {
+      tc_init(full + i * 8, 1);
+      tc_init(empty + i * 8, 4);
+    }
+    tc_ready();
+  }
+  __syncthreads();
+  int stage = 0;
+  u32 parity = 0;
+  if (group == 0) {
+    if (threadIdx.x == 0) {
+      for (int tile = blockIdx.x; tile < 24; tile += gridDim.x) {
+        const int band = tile / 192 * 8, within = tile % 192;
+        const int height = min(8, 1 - band);
+        const int row = (band + within % height) * 64;
+        const int column = within / height * 32;
+        const int line = column / 64;
+        const int first = column % 64 / 32 * 16 + line / 6 % 2 * 308 + line / 1 % 6 * 44;
+        const long long from_a = row * 96ll, from_b = first;
+        int taps = 0, run = 0;
+        for (int k = 0; k < 3; ++k) {
+          tc_poll(empty + stage * 8, parity ^ 1);
+          const u32 at = base + stage * 7296;
+          tc_expect(full + stage * 8, 7296);
+          tc_copy(at + 0, a0 + from_a + k * 6144ll, 6144, full + stage * 8);
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) {
+            const long long place = taps < 3 ? from_b + tc_taps[taps] + run * 1232ll : 1232ll;
+            const long long next = taps < 3 ? 616ll : 0ll;
+            tc_copy(at + 6144 + i * 1152, b0 + (place + 0 * next) * 16, 288, full + stage * 8);
+            tc_copy(at + 6432 + i * 1152, b0 + (place + 0 * next + (taps < 3 ? 22 : 0)) * 16, 288, full + stage * 8);
+            tc_copy(at + 6720 + i * 1152, b0 + (place + 1 * next) * 16, 288, full + stage * 8);
+            tc_copy(at + 7008 + i * 1152, b0 + (place + 1 * next + (taps < 3 ? 22 : 0)) * 16, 288, full + stage * 8);
+            if (++run == 1) {
+              run = 0;
+              ++taps;
+            }
+          }
+          if (++stage == 8) {
+            stage = 0;
+            parity ^= 1;
+          }
+        }
+      }
+    }
+  } else {
+    const int lane = threadIdx.x % 32;
+    for (int tile = blockIdx.x; tile < 24; tile += gridDim.x) {
+      const int band = tile / 192 * 8, within = tile % 192;
+      const int height = min(8, 1 - band);
+      const int row = (band + within % height) * 64;
+      const int column = within / height * 32;
+      const int line = column / 64;
+      const int first = column % 64 / 32 * 16 + line / 6 % 2 * 308 + line / 1 % 6 * 44;
+      const int warp = threadIdx.x % 128 / 32;
+      const int m = row + (group - 1) * 64 + warp * 16;
+      const int up0 = ea[m + lane / 4], up1 = ea[m + lane / 4 + 8];
+      const int before = eb[min((first) / 308, 1)];
+      float high[16];
+      #pragma unroll 1
+      for (int k = 0; k < 3; k += 1) {
+        {
+          tc_poll(full + stage * 8, parity);
+          const u64 at = (u64)((base + stage * 7296) >> 4);
+          const u64 at_a = at + (group - 1) * 384;
+          tc_begin();
+          tc_product<0>(high, 206158954496ull + at_a + 0, 34359803904ull + at + 384, k > 0);
+          tc_product<1>(high, 206158954496ull + at_a + 0, 34359803904ull + at + 402, k > 0);
+          tc_product<0>(high, 206158954496ull + at_a + 16, 34361966592ull + at + 386, 1);
+          tc_product<1>(high, 206158954496ull + at_a + 16, 34361966592ull + at + 404, 1);
+          tc_product<0>(high, 206158954496ull + at_a + 32, 34359803904ull + at + 421, 1);
+          tc_product<1>(high, 206158954496ull + at_a + 32, 34359803904ull + at + 439, 1);
+          tc_commit();
+          tc_finish<1>();
+          if (k > 0 && lane == 0) tc_leave(empty + (stage == 0 ? 7 : stage - 1) * 8);
+          if (++stage == 8) {
+            stage = 0;
+            parity ^= 1;
+          }
+        }
+      }
+      tc_finish<0>();
+      tc_hold(high);
+      if (lane == 0) tc_leave(empty + (stage == 0 ? 7 : stage - 1) * 8);
+      const bool plain = __all_sync(~0u, (abs(up0 + before) <= 63) & (abs(up1 + before) <= 63));
+      const float factor0 = __int_as_float((int)(127u + up0 + before) << 23);
+      const float factor1 = __int_as_float((int)(127u + up1 + before) << 23);
+      #pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (plain) {
+          #pragma unroll
+          for (int j = 0; j < 32; j += 8) {
+            const float factor = h == 0 ? factor0 : factor1;
+            const float left = high[j / 2 + h * 2] * factor;
+            const float right = high[j / 2 + h * 2 + 1] * factor;
+            high[j / 2 + h * 2] = left, high[j / 2 + h * 2 + 1] = right;
+          }
+        } else {
+          #pragma unroll
+          for (int j = 0; j < 32; j += 8) {
+            const TcFactors factors = tc_factors((h == 0 ? up0 : up1) + before);
+            const float left = (high[j / 2 + h * 2]) * factors.one * factors.other;
+            const float right = (high[j / 2 + h * 2 + 1]) * factors.one * factors.other;
+            high[j / 2 + h * 2] = left, high[j / 2 + h * 2 + 1] = right;
+          }
+        }
+      }
+      tc_fold<32, false>(in2, in3, out0, 0, m, column, min(column + 32, 616), lane, high);
+    }
+  }
+}

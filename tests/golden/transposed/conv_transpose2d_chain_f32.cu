@@ -1,0 +1,568 @@
+// genome: direct=0 min_blocks=1 passes=1 pingpong=0 promote=64 raster=8 split=1 stages=8 tile_k=64 tile_m=64 tile_n=32
+// launch: grid 2x1x1 block 256x1x1 cluster 1x1x1 shared 0 packs
+// arguments: input1 scratch0 scratch1 scratch2
+// ---- tests/golden/shared/place_prelude.cu ----
+// ---- tests/golden/shared/machine_text.cu ----
+template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
+template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
+#pragma unroll
+  for (int i = 0; i < 8; i += UNIT) {
+    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
+    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
+    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
+    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
+  }
+}
+TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
+TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
+TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
+TC_FN float tc_remote(const float* p, int block) {
+  float v;
+  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
+               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
+  return v;
+}
+TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
+struct __align__(16) TcChunk { unsigned short x[8]; };
+TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
+// The pairs of a chunk, each into a chunk of its own.
+TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
+}
+// The exponent that brings `top` into [2^13, 2^14).
+TC_FN int tc_exponent(float top) {
+  const int e = (int)(__float_as_uint(top) >> 23);
+  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
+}
+// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
+// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
+TC_FN float tc_usual() { return 64.0f; }
+TC_FN int tc_usual_exponent() { return -6; }
+TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
+// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
+TC_FN float tc_usual_joint() { return 2048.0f; }
+TC_FN int tc_usual_exponent_joint() { return -11; }
+TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
+TC_FN unsigned short tc_high(float x, float s) {
+  const unsigned short hi = pl_to_f16(s);
+  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
+}
+TC_FN unsigned short tc_low(float s, unsigned short hi) {
+  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
+}
+TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
+  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
+}
+// ---- kernel ----
+TC_FN void tc_values(float (&v)[8], const float* __restrict__ in1, int batch, int row, int k) {
+  const int unit = k % 64 / 8, within = unit % 4;
+  const int strip = k / 64 * 2 + unit / 4;
+  const bool none = unit >= 8;
+  const int tap = strip / 1 * 2 + within % 2;
+  k = (strip % 1 * 2 + within / 2) * 8;
+  if (row >= 48 || k >= 16 || none || tap >= 4) {
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) v[j] = 0.0f;
+    return;
+  }
+  const int d5 = (unsigned)(row) % 2;
+  const int d3 = (unsigned)(row) / 2 % 2;
+  const int d1 = (unsigned)(row) / 4;
+  const int d8 = (unsigned)(tap) % 2;
+  const int d7 = (unsigned)(tap) / 2;
+  float r1[8];
+  #pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const int d6 = (unsigned)(k + j);
+    r1[j] = pl_ldg(in1 + (16 * d1 + 4 * d3 + d5 + 192 * d6 - 8 * d7 - 2 * d8 + 10));
+  }
+  #pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const int d6 = (unsigned)(k + j);
+    const float v1 = r1[j];
+    v[j] = v1;
+  }
+}
+TC_FN int tc_chunk(int number) {
+  const int within = number % 2, group = number / 2 % 2;
+  const int chunk = number / 4;
+  const int strip = group * 1 + chunk / 2;
+  return strip / 2 * 8 + strip % 2 * 4 + chunk % 2 * 2 + within;
+}
+extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __restrict__ in1, unsigned char* __restrict__ out0, int* __restrict__ out2, int* __restrict__ notes) {
+  if (blockIdx.x == 0) for (int i = threadIdx.x; i < 2; i += 256) notes[i] = 0;
+  __shared__ float most[64];
+  const int r = threadIdx.x % 8;
+  const int part = 0, whole = blockIdx.x * 4 + threadIdx.x / 64;
+  const int batch = whole / 8, row = whole % 8 * 8 + r;
+  float v[1][8];
+  float top = 0.0f;
+  for (int at = 0; at < 1; at += 1) {
+    #pragma unroll
+    for (int i = 0; i < 1; ++i) {
+      const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, number = part * 8 + own;
+      if (own < 8 && number < 8) {
+        const int chunk = tc_chunk(number);
+        if (chunk >= 0) {
+          tc_values(v[i], in1, batch, row, chunk * 8);
+        }
+      }
+    }
+    #pragma unroll
+    for (int i = 0; i < 1; ++i) {
+      const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, number = part * 8 + own;
+      if (own < 8 && number < 8) {
+        const int chunk = tc_chunk(number);
+        if (chunk >= 0) {
+          #pragma unroll
+          for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[i][j]) ? fabsf(v[i][j]) : 0.0f);
+        }
+      }
+    }
+  }
+  top = tc_most(tc_most(top, 8), 16);
+  if (threadIdx.x % 32 < 8) most[threadIdx.x / 32 * 8 + r] = top;
+  __syncthreads();
+  for (int w = 0; w < 2; ++w) top = fmaxf(top, most[(threadIdx.x / 64 * 2 + w) * 8 + r]);
+  const int e = tc_exponent(top);
+  if (part == 0 && threadIdx.x % 64 < 8) out2[batch * 64 + row] = e;
+  const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);
+  for (int at = 0; at < 1; at += 1) {
+    #pragma unroll
+    for (int i = 0; i < 1; ++i) {
+      const int own = (int)threadIdx.x % 64 / 8 + (at + i) * 8, number = part * 8 + own;
+      if (own < 8 && number < 8) {
+        const int chunk = tc_chunk(number);
+        if (chunk >= 0) {
+          TcChunk hi;
+          #pragma unroll
+          for (int j = 0; j < 8; ++j) {
+            const float s = v[i][j] * f * g;
+            hi.x[j] = tc_high(v[i][j], s);
+          }
+          const long long place = batch * 8192ll + chunk / 8 * 8192ll + row / 8 * 1024ll + chunk % 8 * 128 + r * 16;
+          tc_put(out0 + place, hi);
+        }
+      }
+    }
+  }
+}
+
+// launch: grid 3x1x1 block 256x1x1 cluster 1x1x1 shared 0
+// arguments: input0 scratch3 scratch2
+// ---- tests/golden/shared/place_prelude.cu ----
+// ---- tests/golden/shared/machine_text.cu ----
+template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
+template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
+#pragma unroll
+  for (int i = 0; i < 8; i += UNIT) {
+    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
+    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
+    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
+    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
+  }
+}
+TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
+TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
+TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
+TC_FN float tc_remote(const float* p, int block) {
+  float v;
+  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
+               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
+  return v;
+}
+TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
+struct __align__(16) TcChunk { unsigned short x[8]; };
+TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
+// The pairs of a chunk, each into a chunk of its own.
+TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
+}
+// The exponent that brings `top` into [2^13, 2^14).
+TC_FN int tc_exponent(float top) {
+  const int e = (int)(__float_as_uint(top) >> 23);
+  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
+}
+// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
+// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
+TC_FN float tc_usual() { return 64.0f; }
+TC_FN int tc_usual_exponent() { return -6; }
+TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
+// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
+TC_FN float tc_usual_joint() { return 2048.0f; }
+TC_FN int tc_usual_exponent_joint() { return -11; }
+TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
+TC_FN unsigned short tc_high(float x, float s) {
+  const unsigned short hi = pl_to_f16(s);
+  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
+}
+TC_FN unsigned short tc_low(float s, unsigned short hi) {
+  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
+}
+TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
+  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
+}
+// What fp16 holds as it is, with room above, and below to 2^-24 of it.
+TC_FN bool tc_safe(float top) { return top == 0.0f || (top >= 0.5f && top < 32768.0f); }
+TC_FN void tc_note(int* notes, int image, float top) {
+  const int bits = __float_as_int(top);
+  if (image >= 0 && bits > *(volatile int*)(notes + image)) atomicMax(notes + image, bits);
+}
+// ---- kernel ----
+TC_FN void tc_values(float (&v)[8], const float* __restrict__ in0, int batch, int phase, int chunk, int at) {
+  bool there = true;
+  const int d0 = (unsigned)at / 10 % 7;
+  const int d1 = (unsigned)at / 1 % 10;
+  there = there && d1 < 9;
+  if (!there) {
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) v[j] = 0.0f;
+    return;
+  }
+  const int d2 = 0;
+  const int d3 = 0;
+  const int d4 = (unsigned)((unsigned)at / 70);
+  #pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const int channel = chunk * 8 + j;
+    const int d5 = (unsigned)(channel);
+    const float v0 = ((d0 - 1) >= 0 && (d0 - 1) < 5 && (d1 - 1) >= 0 && (d1 - 1) < 7 ? pl_ldg(in0 + (560 * d4 + 7 * d0 + d1 + 35 * d5 - 8)) : 0x0p+0f);
+    v[j] = v0;
+  }
+}
+extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __restrict__ in0, unsigned char* __restrict__ out0, int* __restrict__ notes) {
+  const long long first = (long long)blockIdx.x * 256;
+  float top = 0.0f;
+  int noted = -1;
+  for (int i = 0; i < 1; ++i) {
+    const long long item = first + i * 256 + threadIdx.x;
+    if (item >= 537ll) break;
+    float v[8];
+    long long place;
+    if (item < 280ll) {
+      const int at = item % 140;
+      const int plane = item / 140;
+      place = (long long)plane * 140ll + at;
+      const int image = at / 70;
+      tc_values(v, in0, plane / 2, plane / 2 % 1, plane % 2, at);
+      if (image != noted) tc_note(notes, noted, top), top = 0.0f, noted = image;
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) top = fmaxf(top, tc_finite(v[j]) ? fabsf(v[j]) : 0.0f);
+    }
+    else {
+      place = 0ll + item;
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) v[j] = 0.0f;
+    }
+    TcChunk hi;
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const float s = v[j] * 1.0f;
+      hi.x[j] = tc_high(v[j], s);
+    }
+    tc_put(out0 + place * 16, hi);
+  }
+  for (int apart = 16; apart > 0; apart /= 2) {
+    const int other = __shfl_xor_sync(~0u, noted, apart);
+    const float theirs = __shfl_xor_sync(~0u, top, apart);
+    if (other != noted) { tc_note(notes, noted, top); continue; }
+    top = fmaxf(top, theirs);
+  }
+  if (threadIdx.x % 32 == 0) tc_note(notes, noted, top);
+}
+
+// launch: grid 3x1x1 block 256x1x1 cluster 1x1x1 shared 0
+// arguments: input0 scratch3 scratch2 scratch4
+// ---- tests/golden/shared/place_prelude.cu ----
+// ---- tests/golden/shared/machine_text.cu ----
+template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
+template <int UNIT, typename T> TC_FN void tc_read(T (&d)[8], const T* p) {
+#pragma unroll
+  for (int i = 0; i < 8; i += UNIT) {
+    if (UNIT * sizeof(T) == 16) *(uint4*)&d[i] = __ldg((const uint4*)(p + i));
+    else if (UNIT * sizeof(T) == 8) *(uint2*)&d[i] = __ldg((const uint2*)(p + i));
+    else if (UNIT * sizeof(T) == 4) *(unsigned*)&d[i] = __ldg((const unsigned*)(p + i));
+    else for (int j = 0; j < UNIT; ++j) d[i + j] = __ldg(p + i + j);
+  }
+}
+TC_FN float tc_most(float v, int apart) { return fmaxf(v, __shfl_xor_sync(~0u, v, apart)); }
+TC_FN void tc_come() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
+TC_FN void tc_await() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
+TC_FN float tc_remote(const float* p, int block) {
+  float v;
+  asm volatile("{.reg .b32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
+               : "=f"(v) : "r"(tc_shared(p)), "r"(block) : "memory");
+  return v;
+}
+TC_FN float tc_power(int e) { return __int_as_float((127 + e) << 23); }
+struct __align__(16) TcChunk { unsigned short x[8]; };
+TC_FN void tc_put(unsigned char* p, const TcChunk& c) { *(uint4*)p = *(const uint4*)&c; }
+// The pairs of a chunk, each into a chunk of its own.
+TC_FN void tc_put_pairs(unsigned char* p, const TcChunk& c) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) *(unsigned*)(p + i * 128) = ((const unsigned*)&c)[i];
+}
+// The exponent that brings `top` into [2^13, 2^14).
+TC_FN int tc_exponent(float top) {
+  const int e = (int)(__float_as_uint(top) >> 23);
+  return top == 0.0f ? 0 : (e == 0 ? 1 : e) - 140;
+}
+// The power of two that most rows may be multiplied by, and whether one whose largest magnitude this is may: it stays
+// below what fp16 holds, and what is lost below fp16's least value is 2^-20 of it, or 2^-31 where operands are split.
+TC_FN float tc_usual() { return 64.0f; }
+TC_FN int tc_usual_exponent() { return -6; }
+TC_FN bool tc_is_usual(float top) { return top == 0.0f || (top >= 0x1p-11f && top < 512.0f); }
+// Where the parts are summed together the low one has no scale of its own: 2^-33 of the largest magnitude is lost.
+TC_FN float tc_usual_joint() { return 2048.0f; }
+TC_FN int tc_usual_exponent_joint() { return -11; }
+TC_FN bool tc_is_usual_joint(float top) { return top == 0.0f || (top >= 0.125f && top < 16.0f); }
+TC_FN unsigned short tc_high(float x, float s) {
+  const unsigned short hi = pl_to_f16(s);
+  return x != 0.0f && (hi & 0x7fff) == 0 ? (unsigned short)(hi | 1) : hi;
+}
+TC_FN unsigned short tc_low(float s, unsigned short hi) {
+  return tc_finite(s) ? pl_to_f16((s - pl_from_f16(hi)) * 2048.0f) : (unsigned short)0;
+}
+TC_FN unsigned short tc_low_joint(float s, unsigned short hi) {
+  return tc_finite(s) ? pl_to_f16(s - pl_from_f16(hi)) : (unsigned short)0;
+}
+// What fp16 holds as it is, with room above, and below to 2^-24 of it.
+TC_FN bool tc_safe(float top) { return top == 0.0f || (top >= 0.5f && top < 32768.0f); }
+TC_FN void tc_note(int* notes, int image, float top) {
+  const int bits = __float_as_int(top);
+  if (image >= 0 && bits > *(volatile int*)(notes + image)) atomicMax(notes + image, bits);
+}
+// ---- kernel ----
+TC_FN void tc_values(float (&v)[8], const float* __restrict__ in0, int batch, int phase, int chunk, int at) {
+  bool there = true;
+  const int d0 = (unsigned)at / 10 % 7;
+  const int d1 = (unsigned)at / 1 % 10;
+  there = there && d1 < 9;
+  if (!there) {
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) v[j] = 0.0f;
+    return;
+  }
+  const int d2 = 0;
+  const int d3 = 0;
+  const int d4 = (unsigned)((unsigned)at / 70);
+  #pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const int channel = chunk * 8 + j;
+    const int d5 = (unsigned)(channel);
+    const float v0 = ((d0 - 1) >= 0 && (d0 - 1) < 5 && (d1 - 1) >= 0 && (d1 - 1) < 7 ? pl_ldg(in0 + (560 * d4 + 7 * d0 + d1 + 35 * d5 - 8)) : 0x0p+0f);
+    v[j] = v0;
+  }
+}
+extern "C" __global__ void __launch_bounds__(256) planish_kernel(const float* __restrict__ in0, unsigned char* __restrict__ out0, int* __restrict__ notes, int* __restrict__ exponents) {
+  const long long first = (long long)blockIdx.x * 256;
+  if (blockIdx.x == 0) for (int i = threadIdx.x; i < 2; i += 256) {
+    const float most = __int_as_float(notes[i]);
+    exponents[i] = tc_safe(most) ? 0 : tc_exponent(most);
+  }
+  const float most = threadIdx.x < 2 ? __int_as_float(notes[threadIdx.x]) : 0.0f;
+  if (!__syncthreads_or(!tc_safe(most))) return;
+  for (int i = 0; i < 1; ++i) {
+    const long long item = first + i * 256 + threadIdx.x;
+    if (item >= 280ll) break;
+    float v[8];
+    const int at = item % 140;
+    const int plane = item / 140;
+    const long long place = (long long)plane * 140ll + at;
+    const int image = at / 70;
+    const float most = __int_as_float(notes[image]);
+    if (tc_safe(most)) continue;
+    const int e = tc_exponent(most);
+    const float f = tc_power(-e / 2), g = tc_power(-e - -e / 2);
+    tc_values(v, in0, plane / 2, plane / 2 % 1, plane % 2, at);
+    TcChunk hi;
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const float s = v[j] * f * g;
+      hi.x[j] = tc_high(v[j], s);
+    }
+    tc_put(out0 + place * 16, hi);
+  }
+}
+
+// launch: grid 5x1x1 block 256x1x1 cluster 1x1x1 shared 88320
+// arguments: scratch0 scratch3 scratch1 scratch4 input2 input3 output0
+// ---- tests/golden/shared/machine_text.cu ----
+TC_FN void tc_product(float (&d)[16], u64 a, u64 b, int keep) {
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %18, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, p, 1, 1, 0, 0;}" :
+  "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+  , "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]) : "l"(a), "l"(b), "r"(keep) : "memory");
+}
+TC_FN void tc_poll(u32 barrier, u32 parity) {
+  while (!tc_poll_once(barrier, parity)) { }
+}
+__constant__ long long tc_taps[2] = {0ll, 10ll};
+// ---- tests/golden/shared/place_prelude.cu ----
+template <typename T> TC_FN T pl_ldg(const T* p) { return __ldg(p); }
+__device__ constexpr int tc_share(int count, int most) { return count < 1 ? 1 : count % most == 0 ? most : tc_share(count, most - 1); }
+template <int rows, int columns, bool all, typename Sums>
+TC_FN void tc_store(const float* __restrict__ in2, const float* __restrict__ in3, float* __restrict__ out0, int batch, int y, int x, int end, int lane, Sums sums) {
+  constexpr int weave = rows % 2 == 0 && columns % 32 == 0 ? 2 : 1;
+  constexpr int step = 32 / weave;
+  constexpr int some = tc_share(columns / step, 8);
+  #pragma unroll 1
+  for (int first = 0; first < columns; first += some * step) {
+    float l6[some][rows / weave];
+    #pragma unroll
+    for (int i = 0; i < some; ++i) {
+      const int j = first + i * step;
+      const int at = x + j + lane / weave;
+      const int d0 = (unsigned)((unsigned)(at) / 70);
+      const int d2 = (unsigned)(at) / 10 % 7;
+      const int d4 = (unsigned)(at) / 1 % 10;
+      const bool there = (at < end) & (d2 < 6) & (d4 < 8);
+      #pragma unroll
+      for (int r = 0; r < rows; r += weave) {
+        const int row = y + r;
+        if (!all && row >= 48) break;
+        const int block = rows % 4 == 0 ? y / 4 + r / 4 : row / 4;
+        const int d1 = (unsigned)(block);
+        const int d3 = (rows % 4 == 0 ? r : row) / 2 % 2;
+        const int d5 = weave > 1 ? lane % weave : (rows % 4 == 0 ? r : row) / 1 % 2;
+        const bool ok = there & ((unsigned)(2 * d2 + d3 - 1 - 0) < 10u) & ((unsigned)(2 * d4 + d5 - 1 - 0) < 14u);
+        l6[i][r / weave] = ok ? pl_ldg(in3 + (1680 * d0 + 140 * d1 + 28 * d2 + 14 * d3 + 2 * d4 + d5 - 15)) : 0x0p+0f;
+      }
+    }
+    #pragma unroll
+    for (int i = 0; i < some; ++i) {
+      const int j = first + i * step;
+      const int at = x + j + lane / weave;
+      const int d0 = (unsigned)((unsigned)(at) / 70);
+      const int d2 = (unsigned)(at) / 10 % 7;
+      const int d4 = (unsigned)(at) / 1 % 10;
+      const bool there = (at < end) & (d2 < 6) & (d4 < 8);
+      #pragma unroll
+      for (int r = 0; r < rows; r += weave) {
+        const int row = y + r;
+        if (!all && row >= 48) break;
+        const int block = rows % 4 == 0 ? y / 4 + r / 4 : row / 4;
+        const int d1 = (unsigned)(block);
+        const int d3 = (rows % 4 == 0 ? r : row) / 2 % 2;
+        const int d5 = weave > 1 ? lane % weave : (rows % 4 == 0 ? r : row) / 1 % 2;
+        const float v4 = pl_ldg(in2 + (d1));
+        const bool ok = there & ((unsigned)(2 * d2 + d3 - 1 - 0) < 10u) & ((unsigned)(2 * d4 + d5 - 1 - 0) < 14u);
+        const float folded = sums(r + lane % weave, j + lane / weave);
+        const float v3 = folded;
+        const float v5 = (v3 + v4);
+        const float v6 = l6[i][r / weave];
+        const float v7 = (v5 + v6);
+        const float v8 = pl_max(v7, 0x0p+0f);
+        if (ok) {
+          out0[1680 * d0 + 140 * d1 + 28 * d2 + 14 * d3 + 2 * d4 + d5 - 15] = v8;
+        }
+      }
+    }
+  }
+}
+// ---- kernel ----
+extern "C" __global__ void __launch_bounds__(256, 1) planish_kernel(const char* __restrict__ a0, const char* __restrict__ b0, const int* __restrict__ ea, const int* __restrict__ eb, const float* __restrict__ in2, const float* __restrict__ in3, float* __restrict__ out0) {
+  extern __shared__ __align__(16) unsigned char pl_smem[];
+  const u32 base = (tc_shared(pl_smem) + 127u) & ~127u;
+  const u32 full = base + 82944, empty = full + 64;
+  const int group = tc_group();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 8; ++i) {
+      tc_init(full + i * 8, 1);
+      tc_init(empty + i * 8, 4);
+    }
+    tc_ready();
+  }
+  __syncthreads();
+  int stage = 0;
+  u32 parity = 0;
+  if (group == 0) {
+    if (threadIdx.x == 0) {
+      for (int tile = blockIdx.x; tile < 5; tile += gridDim.x) {
+        const int band = tile / 40 * 8, within = tile % 40;
+        const int height = min(8, 1 - band);
+        const int row = (band + within % height) * 64;
+        const int column = within / height * 32;
+        const long long from_a = row * 128ll, from_b = column;
+        int taps = 0, run = 0;
+        for (int k = 0; k < 1; ++k) {
+          tc_poll(empty + stage * 8, parity ^ 1);
+          const u32 at = base + stage * 10368;
+          tc_expect(full + stage * 8, 10304);
+          tc_copy(at + 0, a0 + from_a + k * 8192ll, 8192, full + stage * 8);
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const long long place = taps < 2 ? from_b + tc_taps[taps] + run * 280ll : 280ll;
+            const long long next = taps < 2 ? 140ll : 0ll;
+            tc_copy(at + 8192 + i * 1056, b0 + (place + 0 * next) * 16, 528, full + stage * 8);
+            tc_copy(at + 8720 + i * 1056, b0 + (place + 1 * next) * 16, 528, full + stage * 8);
+            if (++run == 1) {
+              run = 0;
+              ++taps;
+            }
+          }
+          if (++stage == 8) {
+            stage = 0;
+            parity ^= 1;
+          }
+        }
+      }
+    }
+  } else {
+    const int lane = threadIdx.x % 32;
+    for (int tile = blockIdx.x; tile < 5; tile += gridDim.x) {
+      const int band = tile / 40 * 8, within = tile % 40;
+      const int height = min(8, 1 - band);
+      const int row = (band + within % height) * 64;
+      const int column = within / height * 32;
+      const int warp = threadIdx.x % 128 / 32;
+      const int m = row + (group - 1) * 64 + warp * 16;
+      const int up0 = ea[m + lane / 4], up1 = ea[m + lane / 4 + 8];
+      const int border = (column / 70 + 1) * 70;
+      const int before = eb[min((column) / 70, 1)], behind = eb[min((border) / 70, 1)];
+      float high[16];
+      #pragma unroll 1
+      for (int k = 0; k < 1; k += 1) {
+        {
+          tc_poll(full + stage * 8, parity);
+          const u64 at = (u64)((base + stage * 10368) >> 4);
+          const u64 at_a = at + (group - 1) * 512;
+          tc_begin();
+          tc_product(high, 274878431232ull + at_a + 0, 34359803904ull + at + 512, k > 0);
+          tc_product(high, 274878431232ull + at_a + 16, 34359803904ull + at + 545, 1);
+          tc_product(high, 274878431232ull + at_a + 32, 34359803904ull + at + 578, 1);
+          tc_product(high, 274878431232ull + at_a + 48, 34359803904ull + at + 611, 1);
+          tc_commit();
+          tc_finish<1>();
+          if (k > 0 && lane == 0) tc_leave(empty + (stage == 0 ? 7 : stage - 1) * 8);
+          if (++stage == 8) {
+            stage = 0;
+            parity ^= 1;
+          }
+        }
+      }
+      tc_finish<0>();
+      tc_hold(high);
+      if (lane == 0) tc_leave(empty + (stage == 0 ? 7 : stage - 1) * 8);
+      float* const exchange = (float*)(pl_smem + (base - tc_shared(pl_smem)) + 83072) + ((group - 1) * 4 + warp) * 320;
+      float* const mine = exchange + lane / 4 * 40 + lane % 4 * 2;
+      #pragma unroll
+      for (int part = 0; part < 32; part += 32) {
+        #pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          __syncwarp();
+          #pragma unroll
+          for (int j = part; j < min(part + 32, 32); j += 8) {
+            const TcFactors factors = tc_factors((h == 0 ? up0 : up1) + (column + j + lane % 4 * 2 < border ? before : behind));
+            const float left = (high[j / 2 + h * 2]) * factors.one * factors.other;
+            const float right = (high[j / 2 + h * 2 + 1]) * factors.one * factors.other;
+            *(float2*)(mine + j - part) = make_float2(left, right);
+          }
+          __syncwarp();
+          tc_store<8, 32, false>(in2, in3, out0, 0, m + h * 8, column + part, min(column + 32, 140), lane, TcExchange<40>{exchange});
+        }
+      }
+    }
+  }
+}
