@@ -61,7 +61,7 @@ struct SearchOptions {
 };
 
 /// Ask / tell over all regions of a task, and over the ways to cut it: regions of other ways are worked on where they
-/// may gain (ways.h). One thread. No clock, no process: the caller decides when the search is over.
+/// may gain (fusion_plans.h). One thread. No clock, no process: the caller decides when the search is over.
 /// Same specs, seed and order of calls: same decisions.
 class Search {
  public:

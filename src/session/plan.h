@@ -34,7 +34,7 @@ struct PlannedRegion {
   std::string aten_program;                 ///< the region as aten steps: its fallback and yardstick
   std::string summary;                      ///< for people: "row, 3 ops"
   bool whole = false;                       ///< the task is this region and nothing else
-  bool alternative = false;                 ///< no part of the task as it was cut first: it stands in a PlannedWay
+  bool alternative = false;                 ///< no part of the task as it was cut first: it stands in a PlannedFusion
   bool library_call = false;                ///< one product or convolution: PyTorch has a library for it
   double launch_ms = 0;                     ///< the least that a launch takes beside its work
   std::shared_ptr<const coder::Domain> domain;

@@ -10,7 +10,7 @@
 namespace planish::codegen {
 
 struct DeviceFile {
-  std::string_view name;  ///< from this folder: "sm90/barrier.cuh"
+  std::string_view name;  ///< from this folder: "sm90/ptx.cuh"
   std::string_view text;
 };
 

@@ -31,7 +31,7 @@ struct Stream {
   std::int64_t capacity = 0;     ///< bytes a row
 };
 
-/// How the last sweep of a row kernel puts elements together that it folds rather than stores (see cuda_parts.h).
+/// How the last sweep of a row kernel puts elements together that it folds rather than stores (see cuda_pieces.h).
 struct Pieces {
   int lanes = 0;           ///< neighbouring threads whose vectors are one piece; 0: nothing can be folded
   std::int64_t turns = 1;  ///< vectors of each that are, `step` apart

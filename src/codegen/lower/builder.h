@@ -14,7 +14,7 @@ DType compute_dtype(DType dtype);
 /// The accumulator of a reduction over such data: f32, f64, or i64.
 DType accumulate_dtype(DType dtype);
 
-/// What a reduction folds: rows, what lies across them (cross.h), or parts of them (parts.h).
+/// What a reduction folds: rows, what lies across them (row_and_column.h), or parts of them (segments.h).
 enum class Reach : std::uint8_t { row, across, part };
 
 /// Grows the scalar DAG of one kernel. Equal nodes are shared; casts to the same dtype and arithmetic on constants of
