@@ -3,6 +3,7 @@
 #   make demo      install what is missing, build, optimise one example with the target found
 #   make test      all tests (CTest and pytest), formatting and lint checks included
 #   make build     build/bin/planish and its parts
+#   make wheel     a wheel for Linux with glibc 2.34 or newer, tried in a clean environment
 #   make dist      a folder that runs on another x86-64 Linux with nothing but PyTorch
 #   make test-ray  suites on a Ray cluster of this machine; installs ray
 #   make golden    accepts what code generation prints now as tests/golden; look at its diff
@@ -28,7 +29,7 @@ PYTEST := OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python
 # The slow ones first.
 SUITE := tests/cli tests/cheats tests/random_graphs tests/triton_emit tests/python tests/docs
 
-.PHONY: demo test golden browser build dist test-ray test-gpu cheats soak sanitize setup setup-triton setup-mcp check lint tidy clean
+.PHONY: demo test golden browser build wheel dist test-ray test-gpu cheats soak sanitize setup setup-triton setup-mcp check lint tidy clean
 
 demo: build
 	@$(BUILD)/bin/planish doctor || true
@@ -85,6 +86,10 @@ lint: setup
 # Slow on two cores (minutes): not part of `make test`.
 tidy: build
 	@git ls-files 'src/*.cpp' 'runtime/*.cpp' | xargs -P $(JOBS) -n 4 clang-tidy-19 --quiet -p $(BUILD)
+
+# One for every CPython from 3.11 on, into build/wheelhouse; compiles in a folder of its own.
+wheel: setup
+	@sh cmake/wheel.sh $(abspath $(VENV))/bin/python $(abspath $(BUILD))/wheelhouse
 
 dist: build
 	@ninja -C $(BUILD) -j $(JOBS) --quiet planish-emit-dump planish-graph-programs planish-search-draw planish-contraction-dump

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Packs a folder that runs on another x86-64 Linux (glibc >= 2.36) with nothing installed but PyTorch.
+# Packs a folder that runs on another x86-64 Linux (glibc >= 2.34) with nothing installed but PyTorch.
 # usage: dist.sh BUILD DIST
 set -eu
 build=$1

@@ -38,7 +38,12 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         import importlib
 
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        try:
+            return getattr(importlib.import_module(_HOMES[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise ImportError("planish needs PyTorch 2.11 or newer, which is not installed here; a CPU build suffices (pip install torch)") from None
     raise AttributeError(f"module 'planish' has no attribute {name!r}")
 
 
