@@ -12,7 +12,16 @@ struct Heads {
   std::int64_t queries = 1, keys = 1, features = 1, columns = 0;
   bool causal = false;
   int mask = 0;  ///< 1: of booleans (queries × keys); 2: added, one for each head
+  DType dtype = DType::f32;
+  bool beside = false;  ///< heads lie beside each other in memory: (batch, rows, heads, features)
 };
+
+/// Of (batch, heads, rows, length), as memory has it.
+inline std::vector<std::int64_t> head_strides(const Heads& h, std::int64_t heads, std::int64_t rows,
+                                              std::int64_t length) {
+  if (h.beside) return {rows * heads * length, length, heads * length, 1};
+  return {heads * rows * length, rows * length, length, 1};
+}
 
 inline double multiplications(const Heads& h) {
   return static_cast<double>(h.batch * h.heads * h.queries * h.keys) *
@@ -28,16 +37,18 @@ inline ContractionSample attention_sample(const Heads& h) {
   if (h.causal) python += ", is_causal=True";
   if (keyed != h.heads) python += ", enable_gqa=True";
   auto sample = contraction_sample("attention", python + ")", multiplications(h), [=](GraphBuilder& g) {
-    const int q = g.input({h.batch, h.heads, h.queries, h.features});
-    const int k = g.input({h.batch, keyed, h.keys, h.features});
-    const int v = g.input({h.batch, keyed, h.keys, columns});
+    const int q = g.input({h.batch, h.heads, h.queries, h.features}, h.dtype,
+                          head_strides(h, h.heads, h.queries, h.features));
+    const int k = g.input({h.batch, keyed, h.keys, h.features}, h.dtype, head_strides(h, keyed, h.keys, h.features));
+    const int v = g.input({h.batch, keyed, h.keys, columns}, h.dtype, head_strides(h, keyed, h.keys, columns));
     std::vector<ir::Arg> args{V("query", q), V("key", k), V("value", v)};
     if (h.mask == 1) args.push_back(V("attn_mask", g.input({h.queries, h.keys}, DType::boolean)));
-    if (h.mask == 2) args.push_back(V("attn_mask", g.input({h.heads, h.queries, h.keys})));
+    if (h.mask == 2) args.push_back(V("attn_mask", g.input({h.heads, h.queries, h.keys}, h.dtype)));
     args.push_back(F("dropout_p", 0.0));
     args.push_back(B("is_causal", h.causal));
     args.push_back(B("enable_gqa", keyed != h.heads));
-    return g.node("scaled_dot_product_attention.default", std::move(args), {h.batch, h.heads, h.queries, columns});
+    return g.node("scaled_dot_product_attention.default", std::move(args), {h.batch, h.heads, h.queries, columns},
+                  h.dtype, head_strides(h, h.heads, h.queries, columns));
   });
   // torch adds -inf where a key does not count, which leaves a NaN there.
   const std::string groups = std::to_string(h.heads / keyed);

@@ -18,6 +18,8 @@
 //   bool masks                  visible() is false somewhere
 //   float scale                 of what is in `s` before the exponential, for a power of two
 //   float natural               of what is in `s`, for scores as the definition has them
+//   float slack                 by how much a power of two may grow before sums are rescaled: 0 keeps the largest
+//                               weight of a row at 1, which rounding leaves alone
 //
 // Functors F (values; what one needs of memory it holds as pointers):
 //   scores(d, a, b, keep), values(d, a0 … a3, b, keep)   the two products' instructions
@@ -25,7 +27,8 @@
 //   load_queries(to, map, barrier, unit, row, column), load_keys(…, unit, key, column), load_values(likewise)
 //   tiles(first_row, last_row) -> AttentionSpan          tiles of keys that count, and those of them wholly visible
 //   visible(row, key)                                    by place alone
-//   score(unit, row, key, product)                       what is not plain
+//   Ahead, ask(ahead, unit, row0, row1, first)           what scores of a thread's fragment load, and its loading
+//   score(unit, row, key, product, ahead, i)             what is not plain, of the fragment's element i
 //   shift(maximum), divisor(maximum, total)              of the softmax's definition
 //   store<pitch, width>(unit, row, valid, column, lane, exchange)   the epilogue of `valid` ≤ 8 rows
 
@@ -148,11 +151,10 @@ PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps) {
 }
 
 /// The state of a thread's two rows, 8 apart. `top` is what exponentials are taken from, in the units of scores in
-/// registers: the largest score, or one that it exceeds by a factor of 2^attention_slack at most in the exponentials.
+/// registers: the largest score, or one whose exponential is at most 2^slack times smaller.
 struct AttentionRows {
   float top[2], sum[2], less[2];
 };
-constexpr float attention_slack = 8.0f;
 
 PL_DEVICE float attention_none() {
   return __int_as_float(0xff800000);
@@ -174,7 +176,7 @@ PL_DEVICE bool attention_soften(float (&s)[count], AttentionRows& rows) {
     now[h] = fmaxf(now[h], __shfl_xor_sync(~0u, now[h], 1));
     now[h] = fmaxf(now[h], __shfl_xor_sync(~0u, now[h], 2));
     const float before = rows.top[h];
-    const bool grows = (now[h] - before) * P::scale > attention_slack;
+    const bool grows = (now[h] - before) * P::scale > P::slack;
     rows.top[h] = grows ? now[h] : before;
     rows.less[h] = grows ? exp2_fast((before - now[h]) * P::scale) : 1.0f;
     any = any | grows;
@@ -269,8 +271,14 @@ class AttentionConsumer {
     wgmma_commit();
   }
 
+  /// What scores of a tile need besides products is under way while these are.
+  PL_DEVICE void ask(typename F::Ahead& ahead, int tile) {
+    if (!P::plain) f.ask(ahead, unit, row0, row1, tile * P::tile_keys + lane % 4 * 2);
+  }
+
   /// Products become scores.
-  PL_DEVICE void score(float (&s)[P::tile_keys / 2], int tile, const AttentionSpan& span) {
+  PL_DEVICE void score(float (&s)[P::tile_keys / 2], const typename F::Ahead& ahead, int tile,
+                       const AttentionSpan& span) {
     if (P::plain && !P::masks) return;
     const int first = tile * P::tile_keys + lane % 4 * 2;
     if (P::masks && (tile < span.free_begin || tile >= span.free_end)) {
@@ -280,12 +288,12 @@ class AttentionConsumer {
         if (!f.visible(row, key))
           s[i] = attention_none();
         else if (!P::plain)
-          s[i] = f.score(unit, row, key, s[i]);
+          s[i] = f.score(unit, row, key, s[i], ahead, i);
       }
     } else if (!P::plain) {
 #pragma unroll
       for (int i = 0; i < P::tile_keys / 2; ++i)
-        s[i] = f.score(unit, i % 4 < 2 ? row0 : row1, first + i / 4 * 8 + i % 2, s[i]);
+        s[i] = f.score(unit, i % 4 < 2 ? row0 : row1, first + i / 4 * 8 + i % 2, s[i], ahead, i);
     }
   }
 
@@ -305,11 +313,13 @@ class AttentionConsumer {
     wgmma_fence();
     multiply_keys(s);
     end_turn();
+    typename F::Ahead ahead;
+    ask(ahead, tile);
     wgmma_wait<0>();
     wgmma_hold(s);
     leave(barriers.keys_out(keys.stage));
     keys.step();
-    score(s, tile, span);
+    score(s, ahead, tile, span);
     attention_soften<P>(s, rows);
     attention_round<P::bf16>(s, p);
     bool keep = false;
@@ -325,11 +335,12 @@ class AttentionConsumer {
       multiply_values(o, p, keep);
       keep = true;
       end_turn();
+      ask(ahead, tile);
       wgmma_wait<1>();
       wgmma_hold(s);
       leave(barriers.keys_out(keys.stage));
       keys.step();
-      score(s, tile, span);
+      score(s, ahead, tile, span);
       const bool changed = attention_soften<P>(s, rows);
       wgmma_wait<0>();
       wgmma_hold(o);
@@ -360,12 +371,14 @@ class AttentionConsumer {
       take_turn();
       wgmma_fence();
       multiply_keys(s);
+      typename F::Ahead ahead;
+      ask(ahead, tile);
       wgmma_wait<0>();
       wgmma_hold(s);
       end_turn();
       leave(barriers.keys_out(keys.stage));
       keys.step();
-      score(s, tile, span);
+      score(s, ahead, tile, span);
       if (attention_soften<P>(s, rows) && keep) rescale(o);
       attention_round<P::bf16>(s, p);
       barrier_wait(barriers.values_in(values.stage), values.parity);
