@@ -37,7 +37,7 @@ float of_bits(std::uint16_t x, DType dtype) {
 }
 
 /// Numbers of moderate size, as bits.
-std::vector<std::uint16_t> numbers(std::size_t count, DType dtype, int seed) {
+std::vector<std::uint16_t> half_numbers(std::size_t count, DType dtype, int seed) {
   std::vector<std::uint16_t> out;
   for (std::size_t i = 0; i < count; ++i) {
     const double x = 1.5 * std::sin(0.37 * static_cast<double>(i * (7 + static_cast<std::size_t>(seed))) + seed);
@@ -57,36 +57,35 @@ std::vector<std::uint16_t> numbers(std::size_t count, DType dtype, int seed) {
   return out;
 }
 
-struct Case {
+struct HalfCase {
   Heads heads;
   HalfTiling plan;
 };
 
-std::size_t at(const std::vector<std::int64_t>& strides, std::int64_t a, std::int64_t b, std::int64_t c,
-               std::int64_t d) {
+std::size_t place_at(const std::vector<std::int64_t>& strides, std::int64_t a, std::int64_t b, std::int64_t c,
+                     std::int64_t d) {
   return static_cast<std::size_t>(a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3]);
 }
 
-struct Data {
+struct HalfData {
   std::vector<std::uint16_t> q, k, v, bias;
   std::vector<unsigned char> mask;
 };
-Data data_of(const Heads& h) {
+HalfData half_data_of(const Heads& h) {
   const auto count = [](std::int64_t n) { return static_cast<std::size_t>(n); };
   const std::int64_t keyed = h.keyed > 0 ? h.keyed : h.heads, columns = h.columns > 0 ? h.columns : h.features;
-  Data out;
-  out.q = numbers(count(h.batch * h.heads * h.queries * h.features), h.dtype, 1);
-  out.k = numbers(count(h.batch * keyed * h.keys * h.features), h.dtype, 2);
-  out.v = numbers(count(h.batch * keyed * h.keys * columns), h.dtype, 3);
-  out.bias = numbers(count(h.heads * h.queries * h.keys), h.dtype, 4);
+  HalfData out;
+  out.q = half_numbers(count(h.batch * h.heads * h.queries * h.features), h.dtype, 1);
+  out.k = half_numbers(count(h.batch * keyed * h.keys * h.features), h.dtype, 2);
+  out.v = half_numbers(count(h.batch * keyed * h.keys * columns), h.dtype, 3);
+  out.bias = half_numbers(count(h.heads * h.queries * h.keys), h.dtype, 4);
   // The first two queries see no key at all.
-  for (std::int64_t i = 0; i < h.queries * h.keys; ++i)
-    out.mask.push_back(i % 3 != 0 && i >= 2 * h.keys ? 1 : 0);
+  for (std::int64_t i = 0; i < h.queries * h.keys; ++i) out.mask.push_back(i % 3 != 0 && i >= 2 * h.keys ? 1 : 0);
   return out;
 }
 
 /// The definition in double; a query that sees no key gives zeros.
-void compare(const Heads& h, const Data& data, const std::vector<std::uint16_t>& out) {
+void compare_half(const Heads& h, const HalfData& data, const std::vector<std::uint16_t>& out) {
   const std::int64_t keyed = h.keyed > 0 ? h.keyed : h.heads, columns = h.columns > 0 ? h.columns : h.features;
   const auto qs = samples::head_strides(h, h.heads, h.queries, h.features),
              ks = samples::head_strides(h, keyed, h.keys, h.features),
@@ -103,12 +102,13 @@ void compare(const Heads& h, const Data& data, const std::vector<std::uint16_t>&
         for (std::int64_t key = 0; key < h.keys; ++key) {
           double s = 0;
           for (std::int64_t f = 0; f < h.features; ++f)
-            s += static_cast<double>(of_bits(data.q[at(qs, b, head, row, f)], h.dtype)) *
-                 of_bits(data.k[at(ks, b, shared, key, f)], h.dtype);
+            s += static_cast<double>(of_bits(data.q[place_at(qs, b, head, row, f)], h.dtype)) *
+                 of_bits(data.k[place_at(ks, b, shared, key, f)], h.dtype);
           s /= std::sqrt(static_cast<double>(h.features));
           const auto place = static_cast<std::size_t>(row * h.keys + key);
           if (h.mask == 2)
             s += of_bits(data.bias[static_cast<std::size_t>(head * h.queries * h.keys) + place], h.dtype);
+          if (h.window > 0 && (key > row || key <= row - h.window)) s = -INFINITY;
           if ((h.causal && key > row) || (h.mask == 1 && data.mask[place] == 0)) s = -INFINITY;
           x.push_back(s);
           top = std::max(top, s);
@@ -118,12 +118,12 @@ void compare(const Heads& h, const Data& data, const std::vector<std::uint16_t>&
           double sum = 0, size = 0;
           for (std::int64_t key = 0; key < h.keys; ++key) {
             const double term =
-                x[static_cast<std::size_t>(key)] * of_bits(data.v[at(vs, b, shared, key, c)], h.dtype);
+                x[static_cast<std::size_t>(key)] * of_bits(data.v[place_at(vs, b, shared, key, c)], h.dtype);
             sum += term;
             size += std::abs(term);
           }
           if (total > 0) sum /= total, size /= total;
-          const double got = of_bits(out[at(os, b, head, row, c)], h.dtype);
+          const double got = of_bits(out[place_at(os, b, head, row, c)], h.dtype);
           // A rounding of each weight, and one of the result.
           worst = std::max(worst, std::abs(got - sum) / (relative * (size + std::abs(sum)) + 1e-6));
         }
@@ -134,14 +134,30 @@ void compare(const Heads& h, const Data& data, const std::vector<std::uint16_t>&
 /// All cases in one library: it is the compiler that takes the time.
 TEST_CASE("the device file of attention computes the definition on a CPU, whatever the tiles") {
   const DType bf16 = DType::bf16, f16 = DType::f16;
-  const std::vector<Case> cases{
+  const std::vector<HalfCase> cases{
       {{.batch = 1, .heads = 3, .queries = 70, .keys = 90, .features = 24, .columns = 40, .dtype = bf16},
        {2, 32, 2, true, true, 1}},
-      {{.batch = 1, .heads = 2, .queries = 140, .keys = 140, .features = 64, .causal = true, .dtype = f16, .beside = true},
+      {{.batch = 1,
+        .heads = 2,
+        .queries = 140,
+        .keys = 140,
+        .features = 64,
+        .causal = true,
+        .dtype = f16,
+        .beside = true},
        {1, 48, 1, false, false, 2}},
-      {{.batch = 2, .heads = 4, .keyed = 2, .queries = 80, .keys = 80, .features = 16, .causal = true, .dtype = bf16,
+      {{.batch = 2,
+        .heads = 4,
+        .keyed = 2,
+        .queries = 80,
+        .keys = 80,
+        .features = 16,
+        .causal = true,
+        .dtype = bf16,
         .beside = true},
        {2, 16, 3, true, false, 3}},
+      {{.batch = 1, .heads = 1, .queries = 150, .keys = 130, .features = 16, .window = 40, .dtype = bf16},
+       {1, 16, 2, true, false, 1}},
       {{.batch = 1, .heads = 1, .queries = 66, .keys = 50, .features = 72, .mask = 1, .dtype = bf16},
        {1, 16, 2, true, false, 1}},
       {{.batch = 1, .heads = 2, .queries = 130, .keys = 40, .features = 16, .mask = 2, .dtype = bf16},
@@ -149,8 +165,8 @@ TEST_CASE("the device file of attention computes the definition on a CPU, whatev
   };
   static constexpr std::array<std::string_view, 1> files{"sm90/attention.cuh"};
   const std::array<DeviceFile, 2> instead{{{"sm90/ptx.cuh", attention_ptx}, {"sm90/wgmma.cuh", attention_wgmma}}};
-  std::string source = std::string(attention_language) + std::string(printing::prelude(false)) +
-                       device_text(files, instead);
+  std::string source =
+      std::string(attention_language) + std::string(printing::prelude(false)) + device_text(files, instead);
   std::vector<samples::ContractionSample> kernels;
   std::vector<attention::HalfKernel> printed;
   for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -161,9 +177,9 @@ TEST_CASE("the device file of attention computes the definition on a CPU, whatev
     const auto half = attention::half_attention_of(kernel, *parts);
     REQUIRE_MESSAGE(half, half.error().message);
     CHECK(half->plain == (cases[i].heads.mask == 0));
-    CHECK(half->tests.size() == (cases[i].heads.causal ? 1 : 0));
+    CHECK(half->tests.size() == (cases[i].heads.causal ? 1 : cases[i].heads.window > 0 ? 2 : 0));
     REQUIRE(attention::check(*half, cases[i].plan, 232448));
-    printed.push_back(attention::print_half_kernel(kernel, *parts, *half, cases[i].plan));
+    printed.push_back(attention::print_half_kernel(kernel, *parts, *half, cases[i].plan, 232448));
     std::string call;
     for (const int input : printed.back().inputs) {
       const DType dtype = kernel.inputs[static_cast<std::size_t>(input)].dtype;
@@ -185,15 +201,15 @@ TEST_CASE("the device file of attention computes the definition on a CPU, whatev
   for (std::size_t i = 0; i < cases.size(); ++i) {
     CAPTURE(i);
     const Heads& h = cases[i].heads;
-    Data data = data_of(h);
+    HalfData data = half_data_of(h);
     const std::int64_t columns = h.columns > 0 ? h.columns : h.features;
     std::vector<std::uint16_t> out(static_cast<std::size_t>(h.batch * h.heads * h.queries * columns), 0x7fff);
     void* args[5] = {data.q.data(), data.k.data(), data.v.data(),
                      h.mask == 1 ? static_cast<void*>(data.mask.data()) : data.bias.data(), out.data()};
     // Blocks that do several tiles each.
-    REQUIRE(library.function<bool(void**, int)>(fmt::format("run{}", i))(
-        args, static_cast<int>((printed[i].tiles + 1) / 2)));
-    compare(h, data, out);
+    REQUIRE(library.function<bool(void**, int)>(fmt::format("run{}", i))(args,
+                                                                         static_cast<int>((printed[i].tiles + 1) / 2)));
+    compare_half(h, data, out);
   }
 }
 

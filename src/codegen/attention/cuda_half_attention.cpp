@@ -16,7 +16,7 @@ namespace {
 using attention::HalfAttention;
 using attention::HalfTiling;
 
-HalfTiling plan_of(const Genome& genome) {
+HalfTiling half_plan_of(const Genome& genome) {
   const auto value = [&](GeneName name, std::int64_t otherwise) {
     return static_cast<int>(gene(genome, name, otherwise));
   };
@@ -31,8 +31,8 @@ HalfTiling plan_of(const Genome& genome) {
 }
 
 /// Units side by side: powers of two, all of them, and as many as make whole rounds of all multiprocessors.
-std::vector<std::int64_t> sections(const HalfAttention& half, const Device& device) {
-  std::set<std::int64_t> found{half.unit_count};
+std::vector<std::int64_t> half_sections(const HalfAttention& half, const Device& device) {
+  std::set<std::int64_t> found{half.unit_count, half.sharing};
   for (std::int64_t n = 1; n < half.unit_count; n *= 2) found.insert(n);
   for (const int consumers : {1, 2, 3}) {
     HalfTiling plan;
@@ -49,14 +49,15 @@ std::vector<std::int64_t> sections(const HalfAttention& half, const Device& devi
 /// Clocks that a multiprocessor takes for the kernel's longest share, as it would be dealt out. The weights are of what
 /// was measured on an H200 (docs/results/attention-16-bit.md): the tensor core and the exponentials do not hide each
 /// other.
-class Estimate {
+class HalfEstimate {
  public:
-  Estimate(const HalfAttention& half, const Device& device) : half_(half), device_(device) {}
+  HalfEstimate(const HalfAttention& half, const Device& device) : half_(half), device_(device) {}
 
   double clocks(const HalfTiling& plan) const {
     constexpr double rate = 4096, exponential = 1.0 / 16, turn = 120, begin = 1500;
     const auto up = [](std::int64_t n, std::int64_t to) { return static_cast<double>((n + to - 1) / to * to); };
-    const double pair = 2 * (up(half_.features, 16) + up(half_.columns, 8)) / rate + exponential + (half_.plain ? 0 : 0.1);
+    const double pair =
+        2 * (up(half_.features, 16) + up(half_.columns, 8)) / rate + exponential + (half_.plain ? 0 : 0.1);
     const double alone = plan.overlap ? (plan.consumers == 1 ? 1.25 : 1) : (plan.consumers == 3 ? 1.02 : 1.2);
     const double rows = 64.0 * plan.consumers, tile = rows * plan.keys * pair * alone + turn;
     const std::int64_t blocks = attention::blocks_of_unit(half_, plan), tiles = blocks * half_.unit_count;
@@ -86,16 +87,13 @@ class Estimate {
 }  // namespace
 
 std::vector<Gene> half_attention_genes(const HalfAttention& half, const Device& device) {
-  return {{"tile_m", {128, 192, 64}},
-          {"tile_n", {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256}},
-          {"stages", {2, 1, 3}},
-          {"pingpong", {0, 1}},
-          {"pipeline_depth", {1, 0}},
-          {"raster", sections(half, device)}};
+  return {{"tile_m", {128, 192, 64}}, {"tile_n", {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256}},
+          {"stages", {2, 1, 3}},      {"pingpong", {0, 1}},
+          {"pipeline_depth", {1, 0}}, {"raster", half_sections(half, device)}};
 }
 
 std::string half_attention_illegal(const HalfAttention& half, const Device& device, const Genome& genome) {
-  const HalfTiling plan = plan_of(genome);
+  const HalfTiling plan = half_plan_of(genome);
   if (const Status fits = attention::check(half, plan, device.shared_bytes); !fits) return fits.error().message;
   if (plan.consumers > 1 && half.rows <= 64 * (plan.consumers - 1)) return "tile_m is more than there is";
   if (plan.keys > 16 && half.key_count <= plan.keys - 16) return "tile_n is more than there is";
@@ -103,11 +101,13 @@ std::string half_attention_illegal(const HalfAttention& half, const Device& devi
 }
 
 std::vector<Genome> half_attention_seeds(const HalfAttention& half, const Device& device) {
-  const Estimate estimate(half, device);
-  const auto all = sections(half, device);
-  // Keys and values of a section should stay in the L2 cache, of which half is near a multiprocessor.
+  const HalfEstimate estimate(half, device);
+  const auto all = half_sections(half, device);
+  // Keys and values of a section should stay in the L2 cache, of which half is near a multiprocessor; and those that
+  // read the same masks should do so together.
   const std::int64_t bytes = 2 * half.key_count * (half.features + half.columns);
   std::vector<std::int64_t> near;
+  if (half.sharing > 1 && half.sharing * bytes <= device.l2_bytes / 2) near.push_back(half.sharing);
   for (const std::int64_t section : all) {
     const bool masks = !half.tests.empty();
     if (section == 1 || (masks && section * bytes <= device.l2_bytes * 3 / 4)) near.push_back(section);
@@ -118,10 +118,10 @@ std::vector<Genome> half_attention_seeds(const HalfAttention& half, const Device
       for (const auto& [overlap, ping_pong] : {std::pair{1, 1}, {1, 0}, {0, 1}, {0, 0}}) {
         std::pair<double, Genome> best{0, {}};
         for (const std::int64_t section : near) {
-          Genome genome{{"tile_m", 64 * consumers}, {"tile_n", keys},          {"stages", 2},
-                        {"pingpong", ping_pong},    {"pipeline_depth", overlap}, {"raster", section}};
+          Genome genome{{"tile_m", 64 * consumers},  {"tile_n", keys},   {"stages", 2}, {"pingpong", ping_pong},
+                        {"pipeline_depth", overlap}, {"raster", section}};
           if (!half_attention_illegal(half, device, genome).empty()) continue;
-          const double clocks = estimate.clocks(plan_of(genome)) * (ping_pong != 0 ? 1 : 1.005);
+          const double clocks = estimate.clocks(half_plan_of(genome)) * (ping_pong != 0 ? 1 : 1.005);
           if (best.second.empty() || clocks < best.first * 0.99) best = {clocks, std::move(genome)};
         }
         if (!best.second.empty()) found.push_back(std::move(best));
@@ -131,7 +131,7 @@ std::vector<Genome> half_attention_seeds(const HalfAttention& half, const Device
   if (found.empty()) {
     // Heads of 256 features leave room for one place alone.
     for (const int keys : {64, 48, 32, 16}) {
-      Genome genome{{"tile_m", 64},  {"tile_n", keys},        {"stages", 1},
+      Genome genome{{"tile_m", 64},  {"tile_n", keys},      {"stages", 1},
                     {"pingpong", 0}, {"pipeline_depth", 0}, {"raster", 1}};
       if (half_attention_illegal(half, device, genome).empty()) found.emplace_back(keys, std::move(genome));
     }
@@ -142,7 +142,7 @@ std::vector<Genome> half_attention_seeds(const HalfAttention& half, const Device
 Result<Emitted> emit_half_attention(const Kernel& kernel, const Attention& parts, const HalfAttention& half,
                                     const Device& device, const Genome& genome) {
   if (const auto why = half_attention_illegal(half, device, genome); !why.empty()) return fail("illegal_genome", why);
-  auto printed = attention::print_half_kernel(kernel, parts, half, plan_of(genome));
+  auto printed = attention::print_half_kernel(kernel, parts, half, half_plan_of(genome), device.shared_bytes);
   Emitted out;
   out.language = "cuda";
   out.entry = "planish_kernel";

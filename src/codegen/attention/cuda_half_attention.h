@@ -6,7 +6,8 @@
 #include "codegen/attention/half.h"
 #include "codegen/genome.h"
 
-/// Attention of 16-bit factors on Hopper's tensor cores: one launch, which reads them where they lie. Pure; thread-safe.
+/// Attention of 16-bit factors on Hopper's tensor cores: one launch, which reads them where they lie. Pure;
+/// thread-safe.
 namespace planish::codegen {
 
 /// Genes: tile_m (64 rows a consumer), tile_n (keys of a tile), stages, pingpong, pipeline_depth (1: the next tile's

@@ -15,16 +15,16 @@ constexpr std::int64_t chunk = 8;  ///< elements of the 16 bytes that tensor map
 constexpr std::size_t most_units = 3;
 constexpr std::int64_t most_stride = std::int64_t{1} << 38, most_extent = (std::int64_t{1} << 31) - 1;
 
-std::int64_t up(std::int64_t value, std::int64_t to) {
+std::int64_t whole(std::int64_t value, std::int64_t to) {
   return (value + to - 1) / to * to;
 }
-std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+std::int64_t floored(std::int64_t a, std::int64_t b) {
   return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
-class Finder {
+class HalfFinder {
  public:
-  Finder(const Kernel& kernel, const Attention& a) : k_(kernel), a_(a) {}
+  HalfFinder(const Kernel& kernel, const Attention& a) : k_(kernel), a_(a) {}
 
   Result<HalfAttention> find() {
     const Contraction &s = a_.scores, &o = a_.values;
@@ -49,6 +49,7 @@ class Finder {
     if (of(out_.keys) != of(out_.queries) || of(out_.values) != of(out_.queries)) return no("factors of several types");
     out_.element = of(out_.queries);
     find_score();
+    if (!out_.plain) order_units();
     return std::move(out_);
   }
 
@@ -125,11 +126,16 @@ class Finder {
   }
   bool is_zero(int id) const { return constant(id) == 0.0; }
 
+  /// An integer node as an index; nothing where it is more.
   std::optional<ir::IndexExpr> index(int id) const {
     const Node& each = node(id);
     if (each.op == Op::index) return each.index;
     if (each.op == Op::constant && !is_floating(each.dtype)) return ir::IndexExpr::constant(each.bits);
-    return std::nullopt;
+    if (each.op == Op::cast && !is_floating(each.dtype) && each.dtype != DType::boolean) return index(each.args[0]);
+    if (each.op != Op::add && each.op != Op::sub) return std::nullopt;
+    const auto left = index(each.args[0]), right = index(each.args[1]);
+    if (!left || !right) return std::nullopt;
+    return ir::add(*left, each.op == Op::add ? *right : ir::scale(*right, -1), k_.space);
   }
 
   /// Adds what a condition, or its negation, says of places alone; false where it says more.
@@ -165,7 +171,8 @@ class Finder {
   }
 
   /// Whether a node chooses by place between one of its args, which becomes `id`, and `other`.
-  bool take_choice(const Node& choice, bool (Finder::*other)(int) const, bool (Finder::*same)(int) const, int& id) {
+  bool take_choice(const Node& choice, bool (HalfFinder::*other)(int) const, bool (HalfFinder::*same)(int) const,
+                   int& id) {
     if (choice.op != Op::select) return false;
     for (const int masked : {2, 1}) {
       const int rest = choice.args[static_cast<std::size_t>(3 - masked)];
@@ -183,11 +190,12 @@ class Finder {
     int id = a_.score;
     for (bool found = true; found;) {
       id = exact(id);
-      found = take_choice(node(id), &Finder::is_none, nullptr, id);
+      found = take_choice(node(id), &HalfFinder::is_none, nullptr, id);
       if (found || node(id).op != Op::add) continue;
       for (const int side : {0, 1}) {
         int zero = -1;
-        if (!take_choice(node(node(id).args[static_cast<std::size_t>(side)]), &Finder::is_none, &Finder::is_zero, zero))
+        if (!take_choice(node(node(id).args[static_cast<std::size_t>(side)]), &HalfFinder::is_none,
+                         &HalfFinder::is_zero, zero))
           continue;
         id = node(id).args[static_cast<std::size_t>(1 - side)];
         found = true;
@@ -205,6 +213,21 @@ class Finder {
       out_.factor *= factor;
     else
       find_pairs();
+  }
+
+  /// Those that read the same masks and biases become neighbours.
+  void order_units() {
+    std::vector<bool> read(k_.space.extents.size(), false);
+    const std::vector<int> root{out_.score};
+    for (const int id : printing::closure(k_, root, [](int) { return false; })) {
+      for (std::size_t v = 0; node(id).op == Op::load && v < read.size(); ++v)
+        read[v] = read[v] || node(id).index.depends_on(static_cast<int>(v));
+    }
+    const auto reads = [&](int v) { return static_cast<bool>(read[static_cast<std::size_t>(v)]); };
+    const auto batches = out_.units.begin() + static_cast<std::ptrdiff_t>(a_.scores.batch.size());
+    std::stable_partition(out_.units.begin(), batches, reads);
+    for (std::size_t i = out_.units.size(); i-- > 0 && !reads(out_.units[i]);)
+      out_.sharing *= k_.space.extent(out_.units[i]);
   }
 
   void find_pairs() {
@@ -228,29 +251,34 @@ class Finder {
 }  // namespace
 
 Result<HalfAttention> half_attention_of(const Kernel& kernel, const Attention& attention) {
-  return Finder(kernel, attention).find();
+  return HalfFinder(kernel, attention).find();
 }
 
 std::int64_t blocks_of_unit(const HalfAttention& a, const HalfTiling& plan) {
-  return up(a.rows, 64 * std::int64_t{plan.consumers}) / (64 * std::int64_t{plan.consumers});
+  return whole(a.rows, 64 * std::int64_t{plan.consumers}) / (64 * std::int64_t{plan.consumers});
 }
 
-std::int64_t shared_bytes(const HalfAttention& a, const HalfTiling& plan) {
+std::int64_t shared_bytes(const HalfAttention& a, const HalfTiling& plan, int exchange) {
   constexpr std::int64_t line = 128, alignment = 1024, barriers = 128;
-  const std::int64_t features = up(a.features, 64) / 64, columns = up(a.columns, 64) / 64;
-  return alignment + barriers + line * (features * 64 * plan.consumers + plan.stages * plan.keys * (features + columns)) +
-         4 * std::int64_t{plan.consumers} * 8 * (half_exchange + 8) * 4;
+  const std::int64_t features = whole(a.features, 64) / 64, columns = whole(a.columns, 64) / 64;
+  return alignment + barriers +
+         line * (features * 64 * plan.consumers + plan.stages * plan.keys * (features + columns)) +
+         4 * std::int64_t{plan.consumers} * 8 * (exchange + 8) * 4;
+}
+
+int exchange_of(const HalfAttention& a, const HalfTiling& plan, std::int64_t shared_limit) {
+  return a.columns > 32 && shared_bytes(a, plan, 64) <= shared_limit ? 64 : 32;
 }
 
 KeyTiles key_tiles(const HalfAttention& a, const HalfTiling& plan, std::int64_t row) {
   const std::int64_t last = std::min(row + 64 * std::int64_t{plan.consumers}, a.rows) - 1;
-  KeyTiles out{0, up(a.key_count, plan.keys) / plan.keys};
+  KeyTiles out{0, whole(a.key_count, plan.keys) / plan.keys};
   for (const PlaceTest& test : a.tests) {
     const std::int64_t most = test.constant + test.row * (test.row > 0 ? last : row);
     if (test.key < 0)
       out.end = std::min(out.end, most < 0 ? 0 : most / -test.key / plan.keys + 1);
     else
-      out.begin = std::max(out.begin, -floor_div(most, test.key) < 0 ? 0 : -floor_div(most, test.key) / plan.keys);
+      out.begin = std::max(out.begin, -floored(most, test.key) < 0 ? 0 : -floored(most, test.key) / plan.keys);
   }
   out.end = std::max(out.end, out.begin);
   return out;
@@ -265,13 +293,14 @@ Status check(const HalfAttention& a, const HalfTiling& plan, std::int64_t shared
   if (plan.section < 1 || plan.section > a.unit_count) return bad("more units side by side than there are");
   if (a.features > most_features || a.columns > most_features) return bad("heads are wider than an instruction");
   // Scores, weights and sums; without overlap weights take the place of scores. Measured as what spills nothing.
-  const std::int64_t columns = up(a.columns, 8), held = plan.keys / 2 + (plan.overlap ? plan.keys / 4 : 0) + columns / 2;
+  const std::int64_t columns = whole(a.columns, 8),
+                     held = plan.keys / 2 + (plan.overlap ? plan.keys / 4 : 0) + columns / 2;
   const std::int64_t room = (plan.consumers == 3 ? 128 : 204) - (a.plain ? 0 : 24) -
                             static_cast<std::int64_t>(a.ahead.size()) * plan.keys / 4;
   if (held > room)
     return bad("scores, weights and sums need " + std::to_string(held) + " registers a thread of " +
                std::to_string(room));
-  const std::int64_t bytes = shared_bytes(a, plan);
+  const std::int64_t bytes = shared_bytes(a, plan, 32);
   if (bytes > shared_limit) return bad("stages need " + std::to_string(bytes) + " bytes of shared memory");
   if (a.unit_count * blocks_of_unit(a, plan) > most_extent) return bad("an extent exceeds 2^31");
   return {};

@@ -32,7 +32,8 @@ struct PlaceTest {
 struct HalfAttention {
   DType element = DType::bf16;
   MappedOperand queries, keys, values;
-  std::vector<int> units;  ///< variables that number softmaxes besides `row`: those that share k and v vary fastest
+  std::vector<int> units;    ///< variables that number softmaxes besides `row`: those that share k and v vary fastest
+  std::int64_t sharing = 1;  ///< so many neighbours read the same masks and biases
   int row = -1, key = -1, feature = -1, column = -1;  ///< variables
   std::int64_t unit_count = 1, rows = 1, key_count = 1, features = 1, columns = 1;
   std::vector<PlaceTest> tests;  ///< a key that fails one counts nothing for the query
@@ -55,10 +56,11 @@ struct HalfTiling {
   int section = 1;  ///< units whose blocks run side by side
 };
 
-inline constexpr int half_exchange = 32;  ///< columns that a warp's lanes hand each other at once: 16 bytes each
+/// Columns that a warp's lanes hand each other at once before the epilogue: whole lines of results where there is room.
+int exchange_of(const HalfAttention& attention, const HalfTiling& plan, std::int64_t shared_limit);
 
 /// Bytes of a block's shared memory, what aligns them included.
-std::int64_t shared_bytes(const HalfAttention& attention, const HalfTiling& plan);
+std::int64_t shared_bytes(const HalfAttention& attention, const HalfTiling& plan, int exchange);
 std::int64_t blocks_of_unit(const HalfAttention& attention, const HalfTiling& plan);
 
 /// Tiles of keys that a block of rows from `row` on walks through: from the first to the one behind the last.

@@ -17,10 +17,10 @@ namespace {
 
 using contraction::PlaceWriter;
 
-class Printer {
+class HalfPrinter {
  public:
-  Printer(const Kernel& kernel, const Attention& a, const HalfAttention& half, const HalfTiling& plan)
-      : kernel_(kernel), a_(a), half_(half), plan_(plan), writer_(kernel) {
+  HalfPrinter(const Kernel& kernel, const Attention& a, const HalfAttention& half, const HalfTiling& plan, int exchange)
+      : kernel_(kernel), a_(a), half_(half), plan_(plan), exchange_(exchange), writer_(kernel) {
     for (const Output& output : kernel.outputs) roots_.push_back(output.node);
   }
 
@@ -37,7 +37,7 @@ class Printer {
     out.source = contraction::place_prelude() + device_text(files) + out.printed;
     out.tiles = half_.unit_count * blocks_of_unit(half_, plan_);
     out.threads = 128 * (plan_.consumers + 1);
-    out.shared_bytes = attention::shared_bytes(half_, plan_);
+    out.shared_bytes = attention::shared_bytes(half_, plan_, exchange_);
     return out;
   }
 
@@ -74,9 +74,8 @@ class Printer {
     open("struct Policy {");
     line(fmt::format("static constexpr int features = {}, columns = {}, rows = {}, keys = {}, units = {};",
                      half_.features, half_.columns, half_.rows, half_.key_count, half_.unit_count));
-    line(fmt::format(
-        "static constexpr int tile_keys = {}, consumers = {}, stages = {}, section = {}, exchange = {};", plan_.keys,
-        plan_.consumers, plan_.stages, plan_.section, half_exchange));
+    line(fmt::format("static constexpr int tile_keys = {}, consumers = {}, stages = {}, section = {}, exchange = {};",
+                     plan_.keys, plan_.consumers, plan_.stages, plan_.section, exchange_));
     line(fmt::format("static constexpr bool overlap = {}, ping_pong = {}, bf16 = {}, plain = {}, masks = {};",
                      plan_.overlap, plan_.ping_pong, half_.element == DType::bf16, half_.plain,
                      ragged() || !half_.tests.empty()));
@@ -90,15 +89,15 @@ class Printer {
   void functors() {
     open("struct Functors {");
     for (const int i : inputs_)
-      line(fmt::format("const {}* in{};", printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype), i));
+      line(
+          fmt::format("const {}* in{};", printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype), i));
     for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
       line(fmt::format("{}* out{};", printing::storage_type(kernel_.outputs[o].dtype), o));
     line(fmt::format(
         "PL_DEVICE void scores(float (&d)[{}], u64 a, u64 b, int keep) const {{ pl_scores(d, a, b, keep); }}",
         plan_.keys / 2));
-    open(fmt::format(
-        "PL_DEVICE void values(float (&d)[{}], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int keep) const {{",
-        columns() / 2));
+    open(fmt::format("PL_DEVICE void values(float (&d)[{}], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int keep) const {{",
+                     columns() / 2));
     line("pl_values(d, a0, a1, a2, a3, b, keep);");
     close();
     operand("queries", half_.queries, 64 * plan_.consumers);
@@ -183,8 +182,7 @@ class Printer {
   /// Loads of a thread's fragment: two neighbours each, of one word.
   void ahead() {
     open("struct Ahead {");
-    for (const int id : half_.ahead)
-      line(fmt::format("{} l{}[{}];", word(id), id, plan_.keys / 4));
+    for (const int id : half_.ahead) line(fmt::format("{} l{}[{}];", word(id), id, plan_.keys / 4));
     close(true);
     open("PL_DEVICE void ask(Ahead& ahead, int unit, int row0, int row1, int first) const {");
     if (!half_.ahead.empty()) {
@@ -212,7 +210,8 @@ class Printer {
     const int size = size_of(stored(load));
     const std::string bits = fmt::format("ahead.l{}[i / 2] >> (i % 2 * {})", load, 8 * size);
     if (size == 4) {
-      return stored(load) == DType::f32 ? fmt::format("__uint_as_float((u32)({}))", bits) : fmt::format("(int)({})", bits);
+      return stored(load) == DType::f32 ? fmt::format("__uint_as_float((u32)({}))", bits)
+                                        : fmt::format("(int)({})", bits);
     }
     return fmt::format("({})({})", size == 1 ? "u8" : "u16", bits);
   }
@@ -223,8 +222,7 @@ class Printer {
       line("return product;");
     } else {
       const std::string product =
-          half_.factor == 1 ? "product"
-                            : fmt::format("(product * {})", printing::literal(DType::f32, half_.factor, 0));
+          half_.factor == 1 ? "product" : fmt::format("(product * {})", printing::literal(DType::f32, half_.factor, 0));
       writer_.of_fold = [product](int) { return product; };
       writer_.decode("unit", half_.units);
       line(fmt::format("const {} d{} = row, d{} = key;", writer_.coordinate(), half_.row, half_.key));
@@ -267,8 +265,7 @@ class Printer {
   void store() {
     const bool words = std::ranges::all_of(kernel_.outputs, [&](const Output& output) { return in_words(output); });
     line("template <int pitch, int width>");
-    open(
-        "PL_DEVICE void store(int unit, int row, int valid, int column, int lane, const float* exchange) const {");
+    open("PL_DEVICE void store(int unit, int row, int valid, int column, int lane, const float* exchange) const {");
     writer_.decode("unit", half_.units);
     line("#pragma unroll");
     open("for (int i = lane; i < width; i += 32) {");
@@ -276,7 +273,8 @@ class Printer {
     line(fmt::format("if (r >= valid || first >= {}) continue;", half_.columns));
     line(fmt::format("const {} d{} = row + r;", writer_.coordinate(), half_.row));
     line("const float* const sums = exchange + r * pitch + (first - column);");
-    for (std::size_t o = 0; words && o < kernel_.outputs.size(); ++o) line(fmt::format("__align__(16) u16 got{}[8];", o));
+    for (std::size_t o = 0; words && o < kernel_.outputs.size(); ++o)
+      line(fmt::format("__align__(16) u16 got{}[8];", o));
     line("#pragma unroll");
     open("for (int e = 0; e < 8; ++e) {");
     line(fmt::format("const {} d{} = first + e;", writer_.coordinate(), half_.column));
@@ -326,6 +324,7 @@ class Printer {
   const Attention& a_;
   const HalfAttention& half_;
   const HalfTiling plan_;
+  const int exchange_;
   PlaceWriter writer_;
   std::vector<int> roots_, inputs_;
 };
@@ -333,8 +332,8 @@ class Printer {
 }  // namespace
 
 HalfKernel print_half_kernel(const Kernel& kernel, const Attention& attention, const HalfAttention& half,
-                             const HalfTiling& plan) {
-  return Printer(kernel, attention, half, plan).print();
+                             const HalfTiling& plan, std::int64_t shared_limit) {
+  return HalfPrinter(kernel, attention, half, plan, exchange_of(half, plan, shared_limit)).print();
 }
 
 }  // namespace planish::codegen::attention

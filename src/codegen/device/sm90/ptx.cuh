@@ -1,6 +1,6 @@
 #pragma once
-// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that tests
-// run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
 
 #include "types.cuh"
 
