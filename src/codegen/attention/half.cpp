@@ -36,7 +36,9 @@ class HalfFinder {
     out_.row = *std::ranges::max_element(s.m, {}, [&](int v) { return k_.space.extent(v); });
     out_.units = s.batch;
     for (const int v : s.m) {
-      if (v != out_.row) out_.units.push_back(v);
+      if (v == out_.row) continue;
+      out_.units.push_back(v);
+      out_.grouped *= k_.space.extent(v);
     }
     for (const int v : out_.units) out_.unit_count *= k_.space.extent(v);
     out_.rows = k_.space.extent(out_.row);

@@ -34,6 +34,7 @@ struct HalfAttention {
   MappedOperand queries, keys, values;
   std::vector<int> units;    ///< variables that number softmaxes besides `row`: those that share k and v vary fastest
   std::int64_t sharing = 1;  ///< so many neighbours read the same masks and biases
+  std::int64_t grouped = 1;  ///< so many neighbours share k and v
   int row = -1, key = -1, feature = -1, column = -1;  ///< variables
   std::int64_t unit_count = 1, rows = 1, key_count = 1, features = 1, columns = 1;
   std::vector<PlaceTest> tests;  ///< a key that fails one counts nothing for the query
