@@ -65,7 +65,8 @@ class Checker:
             dtype = {"f16": t.float16, "bf16": t.bfloat16}.get(declared["dtype"], t.float32)
             x = t.randn(shape, device="cuda", generator=generator)
             if case["name"].startswith("attention"):
-                made.append(self.attention_input(x, len(made), declared["dtype"], data))
+                one = self.attention_input(x, len(made), declared["dtype"], data)
+                made.append(one if one.dtype == t.bool else t.empty_strided(shape, declared["strides"], device="cuda", dtype=dtype).copy_(one))
                 continue
             if data == "scaled" and len(made) < 2 and dtype == t.float32:
                 # Every row of the first operand and every column of the second; what is summed over keeps one scale.
@@ -150,6 +151,8 @@ class Checker:
         untouched = float("nan") if dtype.is_floating_point else -12345
         # What no integer stands for becomes any.
         small = case["products"] < 3e8 and dtype.is_floating_point
+        # Torch's kernels for attention in 16 bits put NaN elsewhere than the definition does.
+        small = small and not (case["name"].startswith("attention") and dtype.itemsize == 2)
         for data in ("special", "scaled", "normal") if small else ("normal",):
             inputs = self.make_inputs(case, data)
             outputs = [t.empty_strided(one["shape"], one["strides"], device="cuda", dtype=dtype).fill_(untouched) for one in case["outputs"]]

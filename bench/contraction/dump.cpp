@@ -36,6 +36,13 @@ json tensors(const auto& all) {
   return out;
 }
 
+/// Of fp32 factors, then of 16-bit ones.
+std::vector<samples::ContractionSample> attention_cases(bool large) {
+  auto all = samples::attention_samples(large);
+  for (auto& sample : samples::half_attention_samples(large)) all.push_back(std::move(sample));
+  return all;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -90,7 +97,7 @@ int main(int argc, char** argv) {
   if (!large) device.l2_bytes = 1;  // small ones stand for large ones, whose results are many times the cache
   std::mt19937_64 rng(1);
   json out = json::array();
-  for (const auto& sample : attention      ? samples::attention_samples(large)
+  for (const auto& sample : attention      ? attention_cases(large)
                             : transposed   ? samples::transposed_samples(large)
                             : pooled       ? samples::pooled_samples(large)
                             : folded       ? samples::folded_samples(large)

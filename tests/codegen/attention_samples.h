@@ -11,12 +11,36 @@ struct Heads {
   std::int64_t batch = 1, heads = 1, keyed = 0;  ///< heads of k and v; 0: as many
   std::int64_t queries = 1, keys = 1, features = 1, columns = 0;
   bool causal = false;
-  int mask = 0;  ///< 1: of booleans (queries × keys); 2: added, one for each head
+  int mask = 0;             ///< 1: of booleans (queries × keys); 2: added, one for each head
+  std::int64_t window = 0;  ///< keys that count for a query: so many, itself the last
+  DType dtype = DType::f32;
+  bool beside = false;  ///< heads lie beside each other in memory: (batch, rows, heads, features)
 };
+
+/// Of (batch, heads, rows, length), as memory has it.
+inline std::vector<std::int64_t> head_strides(const Heads& h, std::int64_t heads, std::int64_t rows,
+                                              std::int64_t length) {
+  if (h.beside) return {rows * heads * length, length, heads * length, 1};
+  return {heads * rows * length, rows * length, length, 1};
+}
 
 inline double multiplications(const Heads& h) {
   return static_cast<double>(h.batch * h.heads * h.queries * h.keys) *
          static_cast<double>(h.features + (h.columns > 0 ? h.columns : h.features));
+}
+
+/// Which keys count within a window, of booleans (queries × keys) made of places alone.
+inline int window_mask(GraphBuilder& g, const Heads& h) {
+  const auto places = [&](std::int64_t count, std::int64_t dim, const std::vector<std::int64_t>& shape) {
+    const int all = g.node("arange.start_step", {I("start", 0), I("end", count), I("step", 1)}, {count}, DType::i64);
+    return g.node("unsqueeze.default", {V("self", all), I("dim", dim)}, shape, DType::i64);
+  };
+  const int row = places(h.queries, 1, {h.queries, 1}), key = places(h.keys, 0, {1, h.keys});
+  const std::vector<std::int64_t> shape{h.queries, h.keys};
+  const int seen = g.node("le.Tensor", {V("self", key), V("other", row)}, shape, DType::boolean);
+  const int last = g.node("sub.Tensor", {V("self", row), I("other", h.window)}, {h.queries, 1}, DType::i64);
+  const int near = g.node("gt.Tensor", {V("self", key), V("other", last)}, shape, DType::boolean);
+  return g.node("logical_and.default", {V("self", seen), V("other", near)}, shape, DType::boolean);
 }
 
 /// As one operator.
@@ -25,27 +49,37 @@ inline ContractionSample attention_sample(const Heads& h) {
   std::string python = "t.nn.functional.scaled_dot_product_attention(x[0], x[1], x[2]";
   if (h.mask == 1) python += ", attn_mask=x[3]";
   if (h.mask == 2) python += ", attn_mask=x[3]";
+  const std::string queries = std::to_string(h.queries), keys = std::to_string(h.keys);
+  const std::string row = "t.arange(" + queries + ", device='cuda')[:, None]";
+  const std::string key = "t.arange(" + keys + ", device='cuda')";
+  const std::string near =
+      "(" + key + " <= " + row + ") & (" + key + " > " + row + " - " + std::to_string(h.window) + ")";
+  if (h.window > 0) python += ", attn_mask=" + near;
   if (h.causal) python += ", is_causal=True";
   if (keyed != h.heads) python += ", enable_gqa=True";
   auto sample = contraction_sample("attention", python + ")", multiplications(h), [=](GraphBuilder& g) {
-    const int q = g.input({h.batch, h.heads, h.queries, h.features});
-    const int k = g.input({h.batch, keyed, h.keys, h.features});
-    const int v = g.input({h.batch, keyed, h.keys, columns});
+    const int q =
+        g.input({h.batch, h.heads, h.queries, h.features}, h.dtype, head_strides(h, h.heads, h.queries, h.features));
+    const int k = g.input({h.batch, keyed, h.keys, h.features}, h.dtype, head_strides(h, keyed, h.keys, h.features));
+    const int v = g.input({h.batch, keyed, h.keys, columns}, h.dtype, head_strides(h, keyed, h.keys, columns));
     std::vector<ir::Arg> args{V("query", q), V("key", k), V("value", v)};
     if (h.mask == 1) args.push_back(V("attn_mask", g.input({h.queries, h.keys}, DType::boolean)));
-    if (h.mask == 2) args.push_back(V("attn_mask", g.input({h.heads, h.queries, h.keys})));
+    if (h.mask == 2) args.push_back(V("attn_mask", g.input({h.heads, h.queries, h.keys}, h.dtype)));
+    if (h.window > 0) args.push_back(V("attn_mask", window_mask(g, h)));
     args.push_back(F("dropout_p", 0.0));
     args.push_back(B("is_causal", h.causal));
     args.push_back(B("enable_gqa", keyed != h.heads));
-    return g.node("scaled_dot_product_attention.default", std::move(args), {h.batch, h.heads, h.queries, columns});
+    return g.node("scaled_dot_product_attention.default", std::move(args), {h.batch, h.heads, h.queries, columns},
+                  h.dtype, head_strides(h, h.heads, h.queries, columns));
   });
   // torch adds -inf where a key does not count, which leaves a NaN there.
   const std::string groups = std::to_string(h.heads / keyed);
   std::string scores =
       "x[0] @ x[1].repeat_interleave(" + groups + ", 1).transpose(-2, -1) / " + std::to_string(h.features) + " ** 0.5";
-  const std::string mask = h.causal      ? "t.ones(x[0].shape[-2], x[1].shape[-2], device='cuda').tril().bool()"
-                           : h.mask == 1 ? "x[3]"
-                                         : "";
+  const std::string mask = h.causal       ? "t.ones(x[0].shape[-2], x[1].shape[-2], device='cuda').tril().bool()"
+                           : h.mask == 1  ? "x[3]"
+                           : h.window > 0 ? "(" + near + ")"
+                                          : "";
   if (h.mask == 2) scores += " + x[3]";
   if (!mask.empty()) scores = "t.where(" + mask + ", " + scores + ", -t.inf)";
   std::string weights = "t.softmax(" + scores + ", -1)";
@@ -95,6 +129,52 @@ inline std::vector<ContractionSample> attention_samples(bool large) {
       attention_sample({.batch = 4, .heads = 32, .keyed = 8, .queries = 1024, .keys = 1024, .features = 128}));
   all.push_back(attention_sample({.batch = 4, .heads = 8, .queries = 1024, .keys = 1024, .features = 256}));
   all.push_back(written_attention_sample({.batch = 8, .heads = 16, .queries = 1024, .keys = 1024, .features = 64}));
+  return all;
+}
+
+/// The same of 16-bit factors, which are read where they lie.
+inline std::vector<ContractionSample> half_attention_samples(bool large) {
+  const DType bf16 = DType::bf16, f16 = DType::f16;
+  std::vector<ContractionSample> all{
+      attention_sample(
+          {.batch = 2, .heads = 3, .queries = 100, .keys = 130, .features = 40, .columns = 24, .dtype = bf16}),
+      attention_sample(
+          {.batch = 1, .heads = 2, .queries = 200, .keys = 200, .features = 64, .causal = true, .dtype = f16}),
+      attention_sample({.batch = 2,
+                        .heads = 4,
+                        .keyed = 2,
+                        .queries = 290,
+                        .keys = 290,
+                        .features = 128,
+                        .causal = true,
+                        .dtype = bf16,
+                        .beside = true}),
+      attention_sample({.batch = 2, .heads = 2, .queries = 70, .keys = 96, .features = 72, .mask = 1, .dtype = bf16}),
+      attention_sample(
+          {.batch = 1, .heads = 2, .queries = 500, .keys = 500, .features = 64, .window = 90, .dtype = bf16}),
+      attention_sample({.batch = 2, .heads = 2, .queries = 70, .keys = 97, .features = 16, .mask = 2, .dtype = bf16}),
+      attention_sample({.batch = 1, .heads = 2, .queries = 130, .keys = 256, .features = 256, .dtype = bf16}),
+      attention_sample(
+          {.batch = 1, .heads = 2, .queries = 130, .keys = 77, .features = 192, .columns = 128, .dtype = f16}),
+  };
+  if (!large) return all;
+  all.push_back(
+      attention_sample({.batch = 2, .heads = 10, .queries = 4096, .keys = 4096, .features = 64, .dtype = bf16}));
+  all.push_back(attention_sample(
+      {.batch = 4, .heads = 32, .queries = 2048, .keys = 2048, .features = 128, .causal = true, .dtype = bf16}));
+  all.push_back(attention_sample({.batch = 1,
+                                  .heads = 32,
+                                  .keyed = 8,
+                                  .queries = 8192,
+                                  .keys = 8192,
+                                  .features = 128,
+                                  .causal = true,
+                                  .dtype = bf16,
+                                  .beside = true}));
+  all.push_back(
+      attention_sample({.batch = 4, .heads = 8, .queries = 4096, .keys = 4096, .features = 256, .dtype = bf16}));
+  all.push_back(attention_sample(
+      {.batch = 4, .heads = 16, .queries = 2048, .keys = 2048, .features = 64, .mask = 2, .dtype = bf16}));
   return all;
 }
 

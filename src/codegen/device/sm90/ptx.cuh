@@ -1,6 +1,6 @@
 #pragma once
-// Instructions of sm_90 that CUDA C++ has no name for, one function each: the only file with PTX in it, so that tests
-// run what includes it on a CPU with another file of this name. PTX ISA 8.0.
+// Instructions of sm_90 that CUDA C++ has no name for, one function each: with wgmma.cuh all PTX there is, so that
+// tests run what includes it on a CPU with another file of this name. PTX ISA 8.0.
 
 #include "types.cuh"
 
@@ -91,4 +91,113 @@ PL_DEVICE void registers_decrease() {
 template <int n>
 PL_DEVICE void registers_increase() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n));
+}
+
+// ---- attention of many queries ----
+
+/// 2^x, to 2 ulp; results below 2^-126 are 0.
+PL_DEVICE float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// Two numbers as 16-bit ones, the first in the low half.
+PL_DEVICE u32 pack_f16(float low, float high) {
+  u32 r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+PL_DEVICE u32 pack_bf16(float low, float high) {
+  u32 r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+
+/// A barrier of the block by number (1 to 15), at which so many threads are counted, those that wait among them.
+PL_DEVICE void named_barrier_wait(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+PL_DEVICE void named_barrier_arrive(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// ---- tensor maps, made by a block for itself ----
+
+/// Sixteen bytes of zeros, at a shared address.
+PL_DEVICE void shared_clear(u32 to) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
+}
+
+/// Fields of a map, whose 128 bytes are zeros at the shared address `map`: of a tensor of 16-bit numbers at `from`, in
+/// rows of 128 bytes swizzled, with zeros outside.
+template <int dims, bool bf16>
+PL_DEVICE void tensor_map_begin(u32 map, const void* from) {
+  const u64 at = map;
+  asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"l"(at), "l"(from) : "memory");
+  asm volatile("tensormap.replace.tile.rank.shared::cta.b1024.b32 [%0], %1;" ::"l"(at), "n"(dims - 1) : "memory");
+  asm volatile("tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%0], %1;" ::"l"(at), "n"(bf16 ? 10 : 6)
+               : "memory");
+  asm volatile("tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%0], 0;" ::"l"(at) : "memory");
+  asm volatile("tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 3;" ::"l"(at) : "memory");
+  asm volatile("tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%0], 0;" ::"l"(at) : "memory");
+}
+template <int dim>
+PL_DEVICE void tensor_map_dim(u32 map, int extent, int box) {
+  const u64 at = map;
+  asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], %1, %2;" ::"l"(at), "n"(dim), "r"(extent)
+               : "memory");
+  asm volatile("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], %1, %2;" ::"l"(at), "n"(dim), "r"(box)
+               : "memory");
+  asm volatile("tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], %1, 1;" ::"l"(at), "n"(dim)
+               : "memory");
+}
+/// Bytes from one to the next, of all dims but the first.
+template <int dim>
+PL_DEVICE void tensor_map_stride(u32 map, u64 bytes) {
+  asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], %1, %2;" ::"l"((u64)map), "n"(dim - 1),
+               "l"(bytes)
+               : "memory");
+}
+/// The map goes to global memory, from where copies read it. All of a warp calls it; then one thread that copies
+/// acquires.
+PL_DEVICE void tensor_map_publish(void* to, u32 map) {
+  asm volatile(
+      "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;" ::"l"(
+          to),
+      "l"((u64)map)
+      : "memory");
+}
+PL_DEVICE void tensor_map_acquire(const void* map) {
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
+}
+
+/// The map's box at these coordinates, to a shared address; the barrier counts its bytes, zeros outside among them.
+PL_DEVICE void tensor_load(u32 to, const void* map, u32 barrier, int x0, int x1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::
+          "r"(to),
+      "l"(map), "r"(barrier), "r"(x0), "r"(x1)
+      : "memory");
+}
+PL_DEVICE void tensor_load(u32 to, const void* map, u32 barrier, int x0, int x1, int x2) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2)
+      : "memory");
+}
+PL_DEVICE void tensor_load(u32 to, const void* map, u32 barrier, int x0, int x1, int x2, int x3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+      : "memory");
+}
+PL_DEVICE void tensor_load(u32 to, const void* map, u32 barrier, int x0, int x1, int x2, int x3, int x4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, "
+      "%7}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+      : "memory");
 }

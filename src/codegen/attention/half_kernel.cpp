@@ -1,0 +1,339 @@
+#include "codegen/attention/half_kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numbers>
+#include <string_view>
+#include <utility>
+
+#include "codegen/contraction/place_writer.h"
+#include "codegen/device/device_files.h"
+#include "codegen/emit/cuda_emit.h"
+
+namespace planish::codegen::attention {
+namespace {
+
+using contraction::PlaceWriter;
+
+class HalfPrinter {
+ public:
+  HalfPrinter(const Kernel& kernel, const Attention& a, const HalfAttention& half, const HalfTiling& plan, int exchange)
+      : kernel_(kernel), a_(a), half_(half), plan_(plan), exchange_(exchange), writer_(kernel) {
+    for (const Output& output : kernel.outputs) roots_.push_back(output.node);
+  }
+
+  HalfKernel print() {
+    HalfKernel out;
+    find_inputs();
+    out.inputs = inputs_;
+    instructions();
+    policy();
+    functors();
+    entry();
+    static constexpr std::array<std::string_view, 1> files{"sm90/attention.cuh"};
+    out.printed = std::move(writer_.out);
+    out.source = contraction::place_prelude() + device_text(files) + out.printed;
+    out.tiles = half_.unit_count * blocks_of_unit(half_, plan_);
+    out.threads = 128 * (plan_.consumers + 1);
+    out.shared_bytes = attention::shared_bytes(half_, plan_, exchange_);
+    return out;
+  }
+
+ private:
+  void line(std::string_view text) { writer_.line(text); }
+  void open(std::string_view text) { writer_.open(text); }
+  void close(bool semicolon = false) {
+    writer_.close();
+    if (semicolon) writer_.out.insert(writer_.out.size() - 1, ";");
+  }
+  std::int64_t extent(int variable) const { return kernel_.space.extent(variable); }
+  std::string element() const { return half_.element == DType::bf16 ? "bf16" : "f16"; }
+  std::int64_t columns() const { return (half_.columns + 7) / 8 * 8; }
+
+  void find_inputs() {
+    std::vector<int> read = roots_;
+    if (!half_.plain) read.push_back(half_.score);
+    inputs_ = writer_.inputs(read);
+    for (const MappedOperand* each : {&half_.queries, &half_.keys, &half_.values}) {
+      if (std::ranges::find(inputs_, each->input) == inputs_.end()) inputs_.push_back(each->input);
+    }
+    std::ranges::sort(inputs_);
+  }
+
+  void instructions() {
+    line("template <typename T> PL_DEVICE T pl_ldg(const T* p) { return __ldg(p); }");
+    line(fmt::format("PL_WGMMA_SHARED(pl_scores, {}, \"{}\", 0)", plan_.keys, element()));
+    line(fmt::format("PL_WGMMA_REGISTERS(pl_values, {}, \"{}\", 1)", columns(), element()));
+  }
+
+  bool ragged() const { return half_.key_count % plan_.keys != 0; }
+
+  void policy() {
+    open("struct Policy {");
+    line(fmt::format("static constexpr int features = {}, columns = {}, rows = {}, keys = {}, units = {};",
+                     half_.features, half_.columns, half_.rows, half_.key_count, half_.unit_count));
+    line(fmt::format("static constexpr int tile_keys = {}, consumers = {}, stages = {}, section = {}, exchange = {};",
+                     plan_.keys, plan_.consumers, plan_.stages, plan_.section, exchange_));
+    line(fmt::format("static constexpr bool overlap = {}, ping_pong = {}, bf16 = {}, plain = {}, masks = {};",
+                     plan_.overlap, plan_.ping_pong, half_.element == DType::bf16, half_.plain,
+                     ragged() || !half_.tests.empty()));
+    const double natural = half_.plain ? half_.factor : 1;
+    line(fmt::format("static constexpr float scale = {}, natural = {}, slack = 0;",
+                     printing::literal(DType::f32, natural * std::numbers::log2e, 0),
+                     printing::literal(DType::f32, natural, 0)));
+    close(true);
+  }
+
+  void functors() {
+    open("struct Functors {");
+    for (const int i : inputs_)
+      line(
+          fmt::format("const {}* in{};", printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype), i));
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
+      line(fmt::format("{}* out{};", printing::storage_type(kernel_.outputs[o].dtype), o));
+    line(fmt::format(
+        "PL_DEVICE void scores(float (&d)[{}], u64 a, u64 b, int keep) const {{ pl_scores(d, a, b, keep); }}",
+        plan_.keys / 2));
+    open(fmt::format("PL_DEVICE void values(float (&d)[{}], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int keep) const {{",
+                     columns() / 2));
+    line("pl_values(d, a0, a1, a2, a3, b, keep);");
+    close();
+    operand("queries", half_.queries, 64 * plan_.consumers);
+    operand("keys", half_.keys, plan_.keys);
+    operand("values", half_.values, plan_.keys);
+    tiles();
+    visible();
+    ahead();
+    score();
+    softmax("shift(float maximum)", a_.shift);
+    softmax("divisor(float maximum, float total)", a_.divisor);
+    store();
+    close(true);
+  }
+
+  /// Its map, and the copy of a box of so many rows.
+  void operand(std::string_view name, const MappedOperand& operand, int box) {
+    open(fmt::format("PL_DEVICE void map_{}(u32 map) const {{", name));
+    line(fmt::format("tensor_map_begin<{}, {}>(map, in{} + {}ll);", 2 + operand.units.size(),
+                     half_.element == DType::bf16, operand.input, operand.begin));
+    line(fmt::format("tensor_map_dim<0>(map, {}, 64);", extent(operand.line)));
+    line(fmt::format("tensor_map_dim<1>(map, {}, {});", extent(operand.row), box));
+    line(fmt::format("tensor_map_stride<1>(map, {}ull);", 2 * operand.row_stride));
+    std::string places;
+    for (std::size_t i = 0; i < operand.units.size(); ++i) {
+      const auto& [variable, stride] = operand.units[i];
+      line(fmt::format("tensor_map_dim<{}>(map, {}, 1);", i + 2, extent(variable)));
+      line(fmt::format("tensor_map_stride<{}>(map, {}ull);", i + 2, 2 * stride));
+      places += fmt::format(", (int)d{}", variable);
+    }
+    close();
+    open(fmt::format(
+        "PL_DEVICE void load_{}(u32 to, const void* map, u32 barrier, int unit, int row, int column) const {{", name));
+    if (!operand.units.empty()) writer_.decode("unit", half_.units);
+    line(fmt::format("tensor_load(to, map, barrier, column, row{});", places));
+    close();
+  }
+
+  /// row · r + constant, at the end of the block's rows where that is most, or least.
+  static std::string side(const PlaceTest& test, bool most) {
+    const std::string_view end = (test.row > 0) == most ? "last" : "first";
+    return test.row == 0 ? fmt::format("{}", test.constant) : fmt::format("{} * {} + {}", test.row, end, test.constant);
+  }
+
+  void tiles() {
+    open("PL_DEVICE AttentionSpan tiles(int first, int last) const {");
+    const std::int64_t all = (half_.key_count + plan_.keys - 1) / plan_.keys;
+    line(fmt::format("int begin = 0, end = {}, free_begin = 0, free_end = {};", all, half_.key_count / plan_.keys));
+    for (const PlaceTest& test : half_.tests) {
+      open("{");
+      line(fmt::format("const int most = {}, least = {};", side(test, true), side(test, false)));
+      if (test.key < 0) {
+        line(fmt::format("end = min(end, most < 0 ? 0 : most / {} / {} + 1);", -test.key, plan_.keys));
+        line(fmt::format("free_end = min(free_end, least < 0 ? 0 : (least / {} + 1) / {});", -test.key, plan_.keys));
+      } else {
+        // Keys from -most / key on, rounded up; a wholly visible tile begins behind the last of those that are not.
+        line(fmt::format("begin = max(begin, most >= 0 ? 0 : (-most + {}) / {} / {});", test.key - 1, test.key,
+                         plan_.keys));
+        line(fmt::format("free_begin = max(free_begin, least >= 0 ? 0 : ((-least + {}) / {} + {}) / {});", test.key - 1,
+                         test.key, plan_.keys - 1, plan_.keys));
+      }
+      close();
+    }
+    line("return {begin, end, free_begin, free_end};");
+    close();
+  }
+
+  void visible() {
+    open("PL_DEVICE bool visible(int row, int key) const {");
+    std::string text = ragged() ? fmt::format("key < {}", half_.key_count) : "";
+    for (const PlaceTest& test : half_.tests)
+      text += fmt::format("{}({} * row + {} * key + {} >= 0)", text.empty() ? "" : " & ", test.row, test.key,
+                          test.constant);
+    line(fmt::format("return {};", text.empty() ? "true" : text));
+    close();
+  }
+
+  DType stored(int load) const {
+    return kernel_.inputs[static_cast<std::size_t>(kernel_.nodes[static_cast<std::size_t>(load)].input)].dtype;
+  }
+
+  /// Loads of a thread's fragment: two neighbours each, of one word.
+  void ahead() {
+    open("struct Ahead {");
+    for (const int id : half_.ahead) line(fmt::format("{} l{}[{}];", word(id), id, plan_.keys / 4));
+    close(true);
+    open("PL_DEVICE void ask(Ahead& ahead, int unit, int row0, int row1, int first) const {");
+    if (!half_.ahead.empty()) {
+      writer_.decode("unit", half_.units);
+      line("#pragma unroll");
+      open(fmt::format("for (int i = 0; i < {}; ++i) {{", plan_.keys / 4));
+      const std::string key = "first + i / 2 * 8";
+      line(fmt::format("const {} d{} = i % 2 != 0 ? row1 : row0, d{} = {};", writer_.coordinate(), half_.row, half_.key,
+                       ragged() ? fmt::format("min({}, {})", key, half_.key_count - 2) : key));
+      for (const int id : half_.ahead) {
+        const Node& load = kernel_.nodes[static_cast<std::size_t>(id)];
+        line(fmt::format("ahead.l{}[i] = pl_ldg((const {}*)(in{} + ({})));", id, word(id), load.input,
+                         writer_.place_of(load.index)));
+      }
+      close();
+    }
+    close();
+  }
+  std::string_view word(int load) const {
+    const int size = size_of(stored(load));
+    return size == 1 ? "u16" : size == 2 ? "u32" : "u64";
+  }
+  /// One of the two, as stored.
+  std::string half_of_word(int load) const {
+    const int size = size_of(stored(load));
+    const std::string bits = fmt::format("ahead.l{}[i / 2] >> (i % 2 * {})", load, 8 * size);
+    if (size == 4) {
+      return stored(load) == DType::f32 ? fmt::format("__uint_as_float((u32)({}))", bits)
+                                        : fmt::format("(int)({})", bits);
+    }
+    return fmt::format("({})({})", size == 1 ? "u8" : "u16", bits);
+  }
+
+  void score() {
+    open("PL_DEVICE float score(int unit, int row, int key, float product, const Ahead& ahead, int i) const {");
+    if (half_.plain) {
+      line("return product;");
+    } else {
+      const std::string product =
+          half_.factor == 1 ? "product" : fmt::format("(product * {})", printing::literal(DType::f32, half_.factor, 0));
+      writer_.of_fold = [product](int) { return product; };
+      writer_.decode("unit", half_.units);
+      line(fmt::format("const {} d{} = row, d{} = key;", writer_.coordinate(), half_.row, half_.key));
+      const std::vector<int> root{half_.score};
+      writer_.fast = true;  // what these leave out is far below a rounding to 16 bits
+      PlaceWriter others(kernel_);
+      writer_.at_hand = [&](int id) {
+        if (std::ranges::find(half_.ahead, id) == half_.ahead.end()) return others.load(kernel_, id);
+        return printing::load_form(half_of_word(id), stored(id));
+      };
+      writer_.nodes(root);
+      writer_.at_hand = nullptr;
+      writer_.fast = false;
+      line(fmt::format("return {};", writer_.name(half_.score)));
+    }
+    close();
+  }
+
+  /// What the softmax's definition makes of a row's maximum and total.
+  void softmax(std::string_view head, int node) {
+    open(fmt::format("PL_DEVICE float {} const {{", head));
+    writer_.of_fold = [this](int r) { return std::string(r == a_.maximum ? "maximum" : "total"); };
+    const std::vector<int> root{node};
+    writer_.nodes(root);
+    line(fmt::format("return {};", writer_.name(node)));
+    close();
+  }
+
+  /// Whether 8 columns of an output of 16 bits are 16 aligned bytes.
+  bool in_words(const Output& output) const {
+    if (size_of(output.dtype) != 2 || half_.columns % 8 != 0 || !output.index.is_affine() ||
+        output.index.coefficient_of(half_.column) != 1 || output.index.constant_term() % 8 != 0)
+      return false;
+    return std::ranges::all_of(output.index.terms(), [&](const auto& term) {
+      return term.atom.variable == half_.column || term.coefficient % 8 == 0;
+    });
+  }
+
+  /// Each lane has 8 columns of a row.
+  void store() {
+    const bool words = std::ranges::all_of(kernel_.outputs, [&](const Output& output) { return in_words(output); });
+    line("template <int pitch, int width>");
+    open("PL_DEVICE void store(int unit, int row, int valid, int column, int lane, const float* exchange) const {");
+    writer_.decode("unit", half_.units);
+    line("#pragma unroll");
+    open("for (int i = lane; i < width; i += 32) {");
+    line(fmt::format("const int r = i / (width / 8), first = column + i % (width / 8) * 8;"));
+    line(fmt::format("if (r >= valid || first >= {}) continue;", half_.columns));
+    line(fmt::format("const {} d{} = row + r;", writer_.coordinate(), half_.row));
+    line("const float* const sums = exchange + r * pitch + (first - column);");
+    for (std::size_t o = 0; words && o < kernel_.outputs.size(); ++o)
+      line(fmt::format("__align__(16) u16 got{}[8];", o));
+    line("#pragma unroll");
+    open("for (int e = 0; e < 8; ++e) {");
+    line(fmt::format("const {} d{} = first + e;", writer_.coordinate(), half_.column));
+    if (half_.columns % 8 != 0) line(fmt::format("if (d{} >= {}) break;", half_.column, half_.columns));
+    line("const float folded = sums[e];");
+    writer_.of_fold = [](int) { return std::string("folded"); };
+    writer_.nodes(roots_);
+    if (words) {
+      for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) {
+        const Output& output = kernel_.outputs[o];
+        const DType from = kernel_.nodes[static_cast<std::size_t>(output.node)].dtype;
+        line(fmt::format("got{}[e] = {};", o, printing::store_form(writer_.name(output.node), from, output.dtype)));
+      }
+    } else {
+      writer_.stores();
+    }
+    close();
+    if (words) {
+      line(fmt::format("const {} d{} = first;", writer_.coordinate(), half_.column));
+      for (std::size_t o = 0; o < kernel_.outputs.size(); ++o)
+        line(fmt::format("*(uint4*)(out{0} + ({1})) = *(const uint4*)got{0};", o,
+                         writer_.place_of(kernel_.outputs[o].index)));
+    }
+    close();
+    close();
+  }
+
+  void entry() {
+    std::string parameters, members;
+    for (const int i : inputs_) {
+      parameters += fmt::format("const {}* __restrict__ in{}, ",
+                                printing::storage_type(kernel_.inputs[static_cast<std::size_t>(i)].dtype), i);
+      members += fmt::format("{}in{}", members.empty() ? "" : ", ", i);
+    }
+    for (std::size_t o = 0; o < kernel_.outputs.size(); ++o) members += fmt::format(", out{}", o);
+    line("// ---- kernel ----");
+    open(fmt::format(
+        "extern \"C\" __global__ void __launch_bounds__({}, 1) planish_kernel({}{}char* __restrict__ maps) {{",
+        128 * (plan_.consumers + 1), parameters, writer_.output_parameters()));
+    line("extern __shared__ __align__(16) unsigned char pl_smem[];");
+    line(fmt::format("const Functors f{{{}}};", members));
+    line("attention<Policy>(f, pl_smem, maps);");
+    close();
+  }
+
+  const Kernel& kernel_;
+  const Attention& a_;
+  const HalfAttention& half_;
+  const HalfTiling plan_;
+  const int exchange_;
+  PlaceWriter writer_;
+  std::vector<int> roots_, inputs_;
+};
+
+}  // namespace
+
+HalfKernel print_half_kernel(const Kernel& kernel, const Attention& attention, const HalfAttention& half,
+                             const HalfTiling& plan, std::int64_t shared_limit) {
+  return HalfPrinter(kernel, attention, half, plan, exchange_of(half, plan, shared_limit)).print();
+}
+
+}  // namespace planish::codegen::attention

@@ -1,0 +1,490 @@
+#pragma once
+// Attention of many queries in 16 bits: out = epilogue(softmax(score(q · kᵀ)) · v), a block's rows of queries at a
+// time, by FlashAttention's online softmax. One producer thread brings tiles by tensor maps from where q, k and v lie;
+// consumer warpgroups have 64 rows each. Scores and sums stay in fp32 registers, weights are rounded once to be the
+// first operand of the second product, and results once where they are stored.
+//
+// Policy (all constexpr):
+//   int features, columns       of a row of q and k; of a row of v
+//   int rows, keys, units       of queries a unit (a head of a batch); of keys; how many units
+//   int tile_keys               keys of a tile: a multiple of 16, at most 256
+//   int consumers, stages       warpgroups that multiply; places of the rings of k and of v
+//   bool overlap                the next tile's scores are multiplied while this one's become weights
+//   bool ping_pong              consumers take turns: one multiplies while others do softmax
+//   int section                 units whose blocks run side by side, longest first, so that their k and v stay in L2
+//   int exchange                columns that a warp's lanes hand each other at once before the epilogue
+//   bool bf16                   instead of fp16
+//   bool plain                  scores are q · k times a number, but for those that visible() masks
+//   bool masks                  visible() is false somewhere
+//   float scale                 of what is in `s` before the exponential, for a power of two
+//   float natural               of what is in `s`, for scores as the definition has them
+//   float slack                 by how much a power of two may grow before sums are rescaled: 0 keeps the largest
+//                               weight of a row at 1, which rounding leaves alone
+//
+// Functors F (values; what one needs of memory it holds as pointers):
+//   scores(d, a, b, keep), values(d, a0 … a3, b, keep)   the two products' instructions
+//   map_queries(map), map_keys(map), map_values(map)     fill in tensor maps at shared addresses
+//   load_queries(to, map, barrier, unit, row, column), load_keys(…, unit, key, column), load_values(likewise)
+//   tiles(first_row, last_row) -> AttentionSpan          tiles of keys that count, and those of them wholly visible
+//   visible(row, key)                                    by place alone
+//   Ahead, ask(ahead, unit, row0, row1, first)           what scores of a thread's fragment load, and its loading
+//   score(unit, row, key, product, ahead, i)             what is not plain, of the fragment's element i
+//   shift(maximum), divisor(maximum, total)              of the softmax's definition
+//   store<pitch, width>(unit, row, valid, column, lane, exchange)   the epilogue of `valid` ≤ 8 rows
+
+#include "sm90/ptx.cuh"
+#include "sm90/wgmma.cuh"
+
+/// Tiles of keys from `begin` to `end`, of which those from `free_begin` to `free_end` need no mask.
+struct AttentionSpan {
+  int begin, end, free_begin, free_end;
+};
+
+/// Where things lie in shared memory, in bytes from a multiple of 1024.
+template <typename P>
+struct AttentionLayout {
+  static constexpr int rows = 64 * P::consumers;
+  static constexpr int feature_steps = (P::features + 15) / 16;  // of 16
+  static constexpr int feature_lines = (P::features + 63) / 64;  // of 128 bytes
+  static constexpr int column_lines = (P::columns + 63) / 64;
+  static constexpr int columns = (P::columns + 7) / 8 * 8;
+  static constexpr int query_bytes = feature_lines * rows * 128;
+  static constexpr int key_bytes = feature_lines * P::tile_keys * 128;
+  static constexpr int value_bytes = column_lines * P::tile_keys * 128;
+  static constexpr int keys_at = query_bytes;
+  static constexpr int values_at = keys_at + P::stages * key_bytes;
+  static constexpr int barriers_at = values_at + P::stages * value_bytes;
+  static constexpr int exchange_at = barriers_at + 128;
+  static constexpr int exchange_pitch = P::exchange + 8;
+  static constexpr int bytes = exchange_at + 4 * P::consumers * 8 * exchange_pitch * 4;
+  static constexpr int threads = 128 * (P::consumers + 1);
+  static constexpr int blocks = (P::rows + rows - 1) / rows;  // of a unit
+  static constexpr int tiles = blocks * P::units;
+  static constexpr int maps_bytes = 384;  // of a block
+};
+
+/// Barriers of a block, at shared addresses.
+template <typename P>
+struct AttentionBarriers {
+  u32 base;
+  PL_DEVICE u32 queries_in() const { return base; }
+  PL_DEVICE u32 queries_out() const { return base + 8; }
+  PL_DEVICE u32 keys_in(int stage) const { return base + 16 + 8 * stage; }
+  PL_DEVICE u32 keys_out(int stage) const { return base + 16 + 8 * (P::stages + stage); }
+  PL_DEVICE u32 values_in(int stage) const { return base + 16 + 8 * (2 * P::stages + stage); }
+  PL_DEVICE u32 values_out(int stage) const { return base + 16 + 8 * (3 * P::stages + stage); }
+};
+
+/// A place of a ring, and the parity of its phase.
+template <int stages>
+struct AttentionRing {
+  int stage = 0;
+  u32 parity = 0;
+  PL_DEVICE void step() {
+    if (++stage == stages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+/// What a block has at a turn: blocks go through sections in one order and then in the other, so that each has as many
+/// long ones as any.
+template <typename P>
+PL_DEVICE bool attention_turn(int turn, int& unit, int& row) {
+  using L = AttentionLayout<P>;
+  const int grid = (int)gridDim.x, block = (int)blockIdx.x;
+  const int tile = turn * grid + (turn % 2 != 0 ? grid - 1 - block : block);
+  if (tile >= L::tiles) return false;
+  constexpr int each = P::section * L::blocks;
+  const int section = tile / each, within = tile % each;
+  const int units = min(P::section, P::units - section * P::section);
+  unit = section * P::section + within % units;
+  row = (L::blocks - 1 - within / units) * L::rows;
+  return true;
+}
+
+template <typename P, typename F>
+PL_DEVICE AttentionSpan attention_span(const F& f, int row) {
+  return f.tiles(row, min(row + AttentionLayout<P>::rows, P::rows) - 1);
+}
+
+/// One thread: asks for all that the consumers will read.
+template <typename P, typename F>
+PL_DEVICE void attention_produce(const F& f, u32 base, const char* maps) {
+  using L = AttentionLayout<P>;
+  const AttentionBarriers<P> barriers{base + L::barriers_at};
+  AttentionRing<P::stages> keys, values;
+  u32 parity = 0;  // of queries
+  int unit, row;
+  for (int turn = 0; attention_turn<P>(turn, unit, row); ++turn) {
+    const AttentionSpan span = attention_span<P>(f, row);
+    if (span.begin >= span.end) continue;
+    const auto bring_keys = [&](int tile) {
+      barrier_wait(barriers.keys_out(keys.stage), keys.parity ^ 1);
+      barrier_expect(barriers.keys_in(keys.stage), L::key_bytes);
+#pragma unroll
+      for (int i = 0; i < L::feature_lines; ++i)
+        f.load_keys(base + L::keys_at + keys.stage * L::key_bytes + i * (P::tile_keys * 128), maps + 128,
+                    barriers.keys_in(keys.stage), unit, tile * P::tile_keys, i * 64);
+      keys.step();
+    };
+    barrier_wait(barriers.queries_out(), parity ^ 1);
+    barrier_expect(barriers.queries_in(), L::query_bytes);
+#pragma unroll
+    for (int i = 0; i < L::feature_lines; ++i)
+      f.load_queries(base + i * (L::rows * 128), maps, barriers.queries_in(), unit, row, i * 64);
+    parity ^= 1;
+    bring_keys(span.end - 1);
+#pragma unroll 1
+    for (int tile = span.end - 1; tile >= span.begin; --tile) {
+      if (tile > span.begin) bring_keys(tile - 1);
+      barrier_wait(barriers.values_out(values.stage), values.parity ^ 1);
+      barrier_expect(barriers.values_in(values.stage), L::value_bytes);
+#pragma unroll
+      for (int i = 0; i < L::column_lines; ++i)
+        f.load_values(base + L::values_at + values.stage * L::value_bytes + i * (P::tile_keys * 128), maps + 256,
+                      barriers.values_in(values.stage), unit, tile * P::tile_keys, i * 64);
+      values.step();
+    }
+  }
+}
+
+/// The state of a thread's two rows, 8 apart. `top` is what exponentials are taken from, in the units of scores in
+/// registers: the largest score, or one whose exponential is at most 2^slack times smaller.
+struct AttentionRows {
+  float top[2], sum[2], less[2];
+};
+
+PL_DEVICE float attention_none() {
+  return __int_as_float(0xff800000);
+}
+
+/// Scores become exponentials. `less` is what earlier sums have to be multiplied by; true where some lane's is not 1.
+template <typename P, int count>
+PL_DEVICE bool attention_soften(float (&s)[count], AttentionRows& rows) {
+  float now[2] = {fmaxf(s[0], s[1]), fmaxf(s[2], s[3])};
+#pragma unroll
+  for (int i = 4; i < count; i += 4) {
+    now[0] = fmaxf(now[0], fmaxf(s[i], s[i + 1]));
+    now[1] = fmaxf(now[1], fmaxf(s[i + 2], s[i + 3]));
+  }
+  float base[2];
+  bool any = false;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    now[h] = fmaxf(now[h], __shfl_xor_sync(~0u, now[h], 1));
+    now[h] = fmaxf(now[h], __shfl_xor_sync(~0u, now[h], 2));
+    const float before = rows.top[h];
+    const bool grows = (now[h] - before) * P::scale > P::slack;
+    rows.top[h] = grows ? now[h] : before;
+    rows.less[h] = grows ? exp2_fast((before - now[h]) * P::scale) : 1.0f;
+    any = any | grows;
+    // A row of which no key counts so far.
+    base[h] = rows.top[h] == attention_none() ? 0.0f : rows.top[h] * P::scale;
+  }
+  float sum[2] = {0.0f, 0.0f};
+#pragma unroll
+  for (int i = 0; i < count; i += 4) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) s[i + e] = exp2_fast(fmaf(s[i + e], P::scale, -base[e / 2]));
+    sum[0] += s[i] + s[i + 1];
+    sum[1] += s[i + 2] + s[i + 3];
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) rows.sum[h] = fmaf(rows.sum[h], rows.less[h], sum[h]);
+  return __any_sync(~0u, any);
+}
+
+/// Exponentials as the first operand of 16-bit numbers: the accumulator's order is the operand's.
+template <bool bf16, int count>
+PL_DEVICE void attention_round(const float (&s)[count], u32 (&p)[count / 2]) {
+#pragma unroll
+  for (int i = 0; i < count / 2; ++i)
+    p[i] = bf16 ? pack_bf16(s[2 * i], s[2 * i + 1]) : pack_f16(s[2 * i], s[2 * i + 1]);
+}
+
+template <typename P, typename F>
+class AttentionConsumer {
+  using L = AttentionLayout<P>;
+
+ public:
+  PL_DEVICE AttentionConsumer(const F& functors, u32 shared, int warpgroup)
+      : f(functors), base(shared), barriers{shared + L::barriers_at}, group(warpgroup) {
+    lane = (int)threadIdx.x % 32;
+    warp = (int)threadIdx.x % 128 / 32;
+  }
+
+  PL_DEVICE void run(float* exchange) {
+    if (P::ping_pong && group == P::consumers - 1) hand_on();
+    u32 parity = 0;
+    int row;
+    for (int turn = 0; attention_turn<P>(turn, unit, row); ++turn) {
+      own_row = row + group * 64 + warp * 16;
+      row0 = min(own_row + lane / 4, P::rows - 1);
+      row1 = min(own_row + lane / 4 + 8, P::rows - 1);
+      rows = {{attention_none(), attention_none()}, {0.0f, 0.0f}, {1.0f, 1.0f}};
+      const AttentionSpan span = attention_span<P>(f, row);
+      float o[L::columns / 2];
+      if (span.begin < span.end) {
+        barrier_wait(barriers.queries_in(), parity);
+        parity ^= 1;
+        P::overlap ? walk_overlapped(span, o) : walk(span, o);
+      } else {
+#pragma unroll
+        for (int i = 0; i < L::columns / 2; ++i) o[i] = 0.0f;
+      }
+      store(o, exchange);
+    }
+  }
+
+ private:
+  /// Each consumer has a named barrier, at which it and the one before it meet.
+  PL_DEVICE void hand_on() { named_barrier_arrive(1 + (group + 1) % P::consumers, 256); }
+  PL_DEVICE void take_turn() {
+    if (P::ping_pong) named_barrier_wait(1 + group, 256);
+  }
+  PL_DEVICE void end_turn() {
+    if (P::ping_pong) hand_on();
+  }
+  PL_DEVICE void leave(u32 barrier) {
+    if (lane == 0) barrier_arrive(barrier);
+  }
+
+  PL_DEVICE void multiply_keys(float (&s)[P::tile_keys / 2]) {
+    constexpr u64 form = wgmma_swizzled(16, 1024);
+    const u64 a = form + wgmma_address(base + group * 8192),
+              b = form + wgmma_address(base + L::keys_at + keys.stage * L::key_bytes);
+#pragma unroll
+    for (int k = 0; k < L::feature_steps; ++k)
+      f.scores(s, a + (k / 4 * (L::rows * 128) + k % 4 * 32) / 16, b + (k / 4 * (P::tile_keys * 128) + k % 4 * 32) / 16,
+               k != 0);
+    wgmma_commit();
+  }
+
+  PL_DEVICE void multiply_values(float (&o)[L::columns / 2], const u32 (&p)[P::tile_keys / 4], bool keep) {
+    constexpr u64 form = wgmma_swizzled(P::tile_keys * 128, 1024);
+    const u64 b = form + wgmma_address(base + L::values_at + values.stage * L::value_bytes);
+#pragma unroll
+    for (int k = 0; k < P::tile_keys / 16; ++k)
+      f.values(o, p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3], b + k * 128, k != 0 || keep);
+    wgmma_commit();
+  }
+
+  /// What scores of a tile need besides products is under way while these are.
+  PL_DEVICE void ask(typename F::Ahead& ahead, int tile) {
+    if (!P::plain) f.ask(ahead, unit, row0, row1, tile * P::tile_keys + lane % 4 * 2);
+  }
+
+  /// Products become scores.
+  PL_DEVICE void score(float (&s)[P::tile_keys / 2], const typename F::Ahead& ahead, int tile,
+                       const AttentionSpan& span) {
+    if (P::plain && !P::masks) return;
+    const int first = tile * P::tile_keys + lane % 4 * 2;
+    if (P::masks && (tile < span.free_begin || tile >= span.free_end)) {
+#pragma unroll
+      for (int i = 0; i < P::tile_keys / 2; ++i) {
+        const int row = i % 4 < 2 ? row0 : row1, key = first + i / 4 * 8 + i % 2;
+        if (!f.visible(row, key))
+          s[i] = attention_none();
+        else if (!P::plain)
+          s[i] = f.score(unit, row, key, s[i], ahead, i);
+      }
+    } else if (!P::plain) {
+#pragma unroll
+      for (int i = 0; i < P::tile_keys / 2; ++i)
+        s[i] = f.score(unit, i % 4 < 2 ? row0 : row1, first + i / 4 * 8 + i % 2, s[i], ahead, i);
+    }
+  }
+
+  PL_DEVICE void rescale(float (&o)[L::columns / 2]) {
+#pragma unroll
+    for (int i = 0; i < L::columns / 2; ++i) o[i] *= rows.less[i % 4 / 2];
+  }
+
+  /// While the tensor core multiplies a tile's scores and the one before's weights with its values, this one's scores
+  /// become weights.
+  PL_DEVICE void walk_overlapped(const AttentionSpan& span, float (&o)[L::columns / 2]) {
+    float s[P::tile_keys / 2];
+    u32 p[P::tile_keys / 4];
+    int tile = span.end - 1;
+    barrier_wait(barriers.keys_in(keys.stage), keys.parity);
+    take_turn();
+    wgmma_fence();
+    multiply_keys(s);
+    end_turn();
+    typename F::Ahead ahead;
+    ask(ahead, tile);
+    wgmma_wait<0>();
+    wgmma_hold(s);
+    leave(barriers.keys_out(keys.stage));
+    keys.step();
+    score(s, ahead, tile, span);
+    attention_soften<P>(s, rows);
+    attention_round<P::bf16>(s, p);
+    bool keep = false;
+#pragma unroll 1
+    for (--tile; tile >= span.begin; --tile) {
+      barrier_wait(barriers.keys_in(keys.stage), keys.parity);
+      take_turn();
+      wgmma_hold(s);
+      wgmma_hold(o);
+      wgmma_fence();
+      multiply_keys(s);
+      barrier_wait(barriers.values_in(values.stage), values.parity);
+      multiply_values(o, p, keep);
+      keep = true;
+      end_turn();
+      ask(ahead, tile);
+      wgmma_wait<1>();
+      wgmma_hold(s);
+      leave(barriers.keys_out(keys.stage));
+      keys.step();
+      score(s, ahead, tile, span);
+      const bool changed = attention_soften<P>(s, rows);
+      wgmma_wait<0>();
+      wgmma_hold(o);
+      leave(barriers.values_out(values.stage));
+      values.step();
+      if (changed) rescale(o);
+      attention_round<P::bf16>(s, p);
+    }
+    leave(barriers.queries_out());
+    barrier_wait(barriers.values_in(values.stage), values.parity);
+    wgmma_hold(o);
+    wgmma_fence();
+    multiply_values(o, p, keep);
+    wgmma_wait<0>();
+    wgmma_hold(o);
+    leave(barriers.values_out(values.stage));
+    values.step();
+  }
+
+  /// The same one after the other, with fewer registers.
+  PL_DEVICE void walk(const AttentionSpan& span, float (&o)[L::columns / 2]) {
+    bool keep = false;
+#pragma unroll 1
+    for (int tile = span.end - 1; tile >= span.begin; --tile) {
+      float s[P::tile_keys / 2];
+      u32 p[P::tile_keys / 4];
+      barrier_wait(barriers.keys_in(keys.stage), keys.parity);
+      take_turn();
+      wgmma_fence();
+      multiply_keys(s);
+      typename F::Ahead ahead;
+      ask(ahead, tile);
+      wgmma_wait<0>();
+      wgmma_hold(s);
+      end_turn();
+      leave(barriers.keys_out(keys.stage));
+      keys.step();
+      score(s, ahead, tile, span);
+      if (attention_soften<P>(s, rows) && keep) rescale(o);
+      attention_round<P::bf16>(s, p);
+      barrier_wait(barriers.values_in(values.stage), values.parity);
+      wgmma_hold(o);
+      wgmma_fence();
+      multiply_values(o, p, keep);
+      keep = true;
+      wgmma_wait<0>();
+      wgmma_hold(o);
+      leave(barriers.values_out(values.stage));
+      values.step();
+    }
+    leave(barriers.queries_out());
+  }
+
+  /// Sums, divided, go through shared memory to the epilogue, 8 rows at a time.
+  PL_DEVICE void store(float (&o)[L::columns / 2], float* exchange) {
+    float factor[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      rows.sum[h] += __shfl_xor_sync(~0u, rows.sum[h], 1);
+      rows.sum[h] += __shfl_xor_sync(~0u, rows.sum[h], 2);
+      const float top = rows.top[h] * P::natural, own = top == attention_none() ? 0.0f : top, shift = f.shift(top);
+      // The exponentials' own base, against what the definition takes from the scores.
+      const float by = own == shift ? 1.0f : expf(own - shift);
+      factor[h] = by / f.divisor(top, rows.sum[h] * by);
+    }
+    float* const mine = exchange + lane / 4 * L::exchange_pitch + lane % 4 * 2;
+#pragma unroll
+    for (int part = 0; part < L::columns; part += P::exchange) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        __syncwarp();
+#pragma unroll
+        for (int j = part; j < part + P::exchange && j < L::columns; j += 8) {
+          mine[j - part] = o[j / 2 + h * 2] * factor[h];
+          mine[j - part + 1] = o[j / 2 + h * 2 + 1] * factor[h];
+        }
+        __syncwarp();
+        const int row = own_row + h * 8, valid = min(P::rows - row, 8);
+        if (valid > 0) f.template store<L::exchange_pitch, P::exchange>(unit, row, valid, part, lane, exchange);
+      }
+    }
+    __syncwarp();
+  }
+
+  const F& f;
+  const u32 base;
+  const AttentionBarriers<P> barriers;
+  const int group;
+  int lane, warp, unit, own_row, row0, row1;
+  AttentionRing<P::stages> keys, values;
+  AttentionRows rows;
+};
+
+/// The registers that a thread of a consumer may have, and one of the producer's warpgroup.
+PL_DEVICE constexpr int attention_consumer_registers(int consumers) {
+  return consumers == 3 ? 160 : 240;
+}
+PL_DEVICE constexpr int attention_producer_registers(int consumers) {
+  return consumers == 3 ? 32 : 24;
+}
+
+/// All of a kernel of AttentionLayout<P>::threads threads a block, at most one block a multiprocessor, with `bytes` +
+/// 1024 of dynamic shared memory at `memory`, and maps_bytes of global memory a block at `maps`. Any number of blocks.
+template <typename P, typename F>
+PL_DEVICE void attention(const F& f, unsigned char* memory, char* maps) {
+  using L = AttentionLayout<P>;
+  const u32 base = (shared_address(memory) + 1023u) & ~1023u;
+  const AttentionBarriers<P> barriers{base + L::barriers_at};
+  const int group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0);
+  char* const own_maps = maps + (int)blockIdx.x * L::maps_bytes;
+  if (threadIdx.x == 0) {
+    barrier_init(barriers.queries_in(), 1);
+    barrier_init(barriers.queries_out(), 4 * P::consumers);
+    for (int i = 0; i < P::stages; ++i) {
+      barrier_init(barriers.keys_in(i), 1);
+      barrier_init(barriers.values_in(i), 1);
+      barrier_init(barriers.keys_out(i), 4 * P::consumers);
+      barrier_init(barriers.values_out(i), 4 * P::consumers);
+    }
+    barrier_init_fence();
+  }
+  if (threadIdx.x < 32) {
+    if (threadIdx.x < 24) shared_clear(base + threadIdx.x * 16);
+    __syncwarp();
+    if (threadIdx.x == 0) {
+      f.map_queries(base);
+      f.map_keys(base + 128);
+      f.map_values(base + 256);
+    }
+    __syncwarp();
+    for (int i = 0; i < 3; ++i) tensor_map_publish(own_maps + i * 128, base + i * 128);
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < 3; ++i) tensor_map_acquire(own_maps + i * 128);
+      barrier_init_fence();
+    }
+  }
+  __syncthreads();
+  if (group == 0) {
+    if (P::consumers > 1) registers_decrease<attention_producer_registers(P::consumers)>();
+    if (threadIdx.x == 0) attention_produce<P>(f, base, own_maps);
+  } else {
+    if (P::consumers > 1) registers_increase<attention_consumer_registers(P::consumers)>();
+    unsigned char* const exchange = memory + (base - shared_address(memory)) + L::exchange_at;
+    AttentionConsumer<P, F> consumer(f, base, group - 1);
+    consumer.run((float*)exchange + ((group - 1) * 4 + (int)threadIdx.x % 128 / 32) * (8 * L::exchange_pitch));
+  }
+}

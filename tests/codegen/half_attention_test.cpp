@@ -1,0 +1,266 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "codegen/attention/cuda_half_attention.h"
+#include "codegen/attention/half.h"
+#include "codegen/attention/half_kernel.h"
+#include "codegen/attention_machine.h"
+#include "codegen/attention_samples.h"
+#include "codegen/compiled.h"
+#include "codegen/device/device_files.h"
+#include "codegen/emit/expression.h"
+#include "codegen/templates/template.h"
+
+namespace planish::codegen {
+namespace {
+
+using attention::HalfTiling;
+using samples::attention_sample;
+using samples::Heads;
+
+float of_bits(std::uint16_t x, DType dtype) {
+  if (dtype == DType::bf16) {
+    const std::uint32_t wide = std::uint32_t{x} << 16;
+    float out;
+    std::memcpy(&out, &wide, 4);
+    return out;
+  }
+  const int exponent = x >> 10 & 31, fraction = x & 1023;
+  const float size = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                                   : std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+  return (x >> 15) != 0 ? -size : size;
+}
+
+/// Numbers of moderate size, as bits.
+std::vector<std::uint16_t> half_numbers(std::size_t count, DType dtype, int seed) {
+  std::vector<std::uint16_t> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double x = 1.5 * std::sin(0.37 * static_cast<double>(i * (7 + static_cast<std::size_t>(seed))) + seed);
+    if (dtype == DType::bf16) {
+      const auto narrow = static_cast<float>(x);
+      std::uint32_t bits;
+      std::memcpy(&bits, &narrow, 4);
+      out.push_back(static_cast<std::uint16_t>(bits >> 16));
+    } else {
+      const int step = static_cast<int>(std::lround(std::abs(x) * 512));
+      int exponent = 0;
+      while (step >> (exponent + 1) != 0) ++exponent;
+      const int bits = step == 0 ? 0 : (exponent + 6) << 10 | ((step << 10 >> exponent) & 1023);
+      out.push_back(static_cast<std::uint16_t>((x < 0 ? 1 << 15 : 0) | bits));
+    }
+  }
+  return out;
+}
+
+struct HalfCase {
+  Heads heads;
+  HalfTiling plan;
+};
+
+std::size_t place_at(const std::vector<std::int64_t>& strides, std::int64_t a, std::int64_t b, std::int64_t c,
+                     std::int64_t d) {
+  return static_cast<std::size_t>(a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3]);
+}
+
+struct HalfData {
+  std::vector<std::uint16_t> q, k, v, bias;
+  std::vector<unsigned char> mask;
+};
+HalfData half_data_of(const Heads& h) {
+  const auto count = [](std::int64_t n) { return static_cast<std::size_t>(n); };
+  const std::int64_t keyed = h.keyed > 0 ? h.keyed : h.heads, columns = h.columns > 0 ? h.columns : h.features;
+  HalfData out;
+  out.q = half_numbers(count(h.batch * h.heads * h.queries * h.features), h.dtype, 1);
+  out.k = half_numbers(count(h.batch * keyed * h.keys * h.features), h.dtype, 2);
+  out.v = half_numbers(count(h.batch * keyed * h.keys * columns), h.dtype, 3);
+  out.bias = half_numbers(count(h.heads * h.queries * h.keys), h.dtype, 4);
+  // The first two queries see no key at all.
+  for (std::int64_t i = 0; i < h.queries * h.keys; ++i) out.mask.push_back(i % 3 != 0 && i >= 2 * h.keys ? 1 : 0);
+  return out;
+}
+
+/// The definition in double; a query that sees no key gives zeros.
+void compare_half(const Heads& h, const HalfData& data, const std::vector<std::uint16_t>& out) {
+  const std::int64_t keyed = h.keyed > 0 ? h.keyed : h.heads, columns = h.columns > 0 ? h.columns : h.features;
+  const auto qs = samples::head_strides(h, h.heads, h.queries, h.features),
+             ks = samples::head_strides(h, keyed, h.keys, h.features),
+             vs = samples::head_strides(h, keyed, h.keys, columns),
+             os = samples::head_strides(h, h.heads, h.queries, columns);
+  const double relative = h.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+  double worst = 0;
+  for (std::int64_t b = 0; b < h.batch; ++b)
+    for (std::int64_t head = 0; head < h.heads; ++head)
+      for (std::int64_t row = 0; row < h.queries; ++row) {
+        const std::int64_t shared = head / (h.heads / keyed);
+        std::vector<double> x;
+        double top = -INFINITY, total = 0;
+        for (std::int64_t key = 0; key < h.keys; ++key) {
+          double s = 0;
+          for (std::int64_t f = 0; f < h.features; ++f)
+            s += static_cast<double>(of_bits(data.q[place_at(qs, b, head, row, f)], h.dtype)) *
+                 of_bits(data.k[place_at(ks, b, shared, key, f)], h.dtype);
+          s /= std::sqrt(static_cast<double>(h.features));
+          const auto place = static_cast<std::size_t>(row * h.keys + key);
+          if (h.mask == 2)
+            s += of_bits(data.bias[static_cast<std::size_t>(head * h.queries * h.keys) + place], h.dtype);
+          if (h.window > 0 && (key > row || key <= row - h.window)) s = -INFINITY;
+          if ((h.causal && key > row) || (h.mask == 1 && data.mask[place] == 0)) s = -INFINITY;
+          x.push_back(s);
+          top = std::max(top, s);
+        }
+        for (double& s : x) total += s = std::isinf(top) ? 0 : std::exp(s - top);
+        for (std::int64_t c = 0; c < columns; ++c) {
+          double sum = 0, size = 0;
+          for (std::int64_t key = 0; key < h.keys; ++key) {
+            const double term =
+                x[static_cast<std::size_t>(key)] * of_bits(data.v[place_at(vs, b, shared, key, c)], h.dtype);
+            sum += term;
+            size += std::abs(term);
+          }
+          if (total > 0) sum /= total, size /= total;
+          const double got = of_bits(out[place_at(os, b, head, row, c)], h.dtype);
+          // A rounding of each weight, and one of the result.
+          worst = std::max(worst, std::abs(got - sum) / (relative * (size + std::abs(sum)) + 1e-6));
+        }
+      }
+  CHECK(worst < 1.2);
+}
+
+/// All cases in one library: it is the compiler that takes the time.
+TEST_CASE("the device file of attention computes the definition on a CPU, whatever the tiles") {
+  const DType bf16 = DType::bf16, f16 = DType::f16;
+  const std::vector<HalfCase> cases{
+      {{.batch = 1, .heads = 3, .queries = 70, .keys = 90, .features = 24, .columns = 40, .dtype = bf16},
+       {2, 32, 2, true, true, 1}},
+      {{.batch = 1,
+        .heads = 2,
+        .queries = 140,
+        .keys = 140,
+        .features = 64,
+        .causal = true,
+        .dtype = f16,
+        .beside = true},
+       {1, 48, 1, false, false, 2}},
+      {{.batch = 2,
+        .heads = 4,
+        .keyed = 2,
+        .queries = 80,
+        .keys = 80,
+        .features = 16,
+        .causal = true,
+        .dtype = bf16,
+        .beside = true},
+       {2, 16, 3, true, false, 3}},
+      {{.batch = 1, .heads = 1, .queries = 150, .keys = 130, .features = 16, .window = 40, .dtype = bf16},
+       {1, 16, 2, true, false, 1}},
+      {{.batch = 1, .heads = 1, .queries = 66, .keys = 50, .features = 72, .mask = 1, .dtype = bf16},
+       {1, 16, 2, true, false, 1}},
+      {{.batch = 1, .heads = 2, .queries = 130, .keys = 40, .features = 16, .mask = 2, .dtype = bf16},
+       {3, 16, 2, false, true, 1}},
+  };
+  static constexpr std::array<std::string_view, 1> files{"sm90/attention.cuh"};
+  const std::array<DeviceFile, 2> instead{{{"sm90/ptx.cuh", attention_ptx}, {"sm90/wgmma.cuh", attention_wgmma}}};
+  std::string source =
+      std::string(attention_language) + std::string(printing::prelude(false)) + device_text(files, instead);
+  std::vector<samples::ContractionSample> kernels;
+  std::vector<attention::HalfKernel> printed;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    kernels.push_back(attention_sample(cases[i].heads));
+    const Kernel& kernel = kernels.back().kernel;
+    const auto parts = attention_of(kernel);
+    REQUIRE(parts);
+    const auto half = attention::half_attention_of(kernel, *parts);
+    REQUIRE_MESSAGE(half, half.error().message);
+    CHECK(half->plain == (cases[i].heads.mask == 0));
+    CHECK(half->tests.size() == (cases[i].heads.causal ? 1 : cases[i].heads.window > 0 ? 2 : 0));
+    REQUIRE(attention::check(*half, cases[i].plan, 232448));
+    printed.push_back(attention::print_half_kernel(kernel, *parts, *half, cases[i].plan, 232448));
+    std::string call;
+    for (const int input : printed.back().inputs) {
+      const DType dtype = kernel.inputs[static_cast<std::size_t>(input)].dtype;
+      call += fmt::format("(const {}*)args[{}], ", dtype == DType::boolean ? "unsigned char" : "unsigned short",
+                          kernel.inputs[static_cast<std::size_t>(input)].value);
+    }
+    std::string text = printed.back().printed;
+    text.replace(text.find("extern \"C\""), 10, "");
+    source += fmt::format(
+        "namespace case{0} {{\n{1}}}\nextern \"C\" bool run{0}(void** args, int blocks) {{\n  std::vector<char> "
+        "maps(blocks * 384);\n  return run_blocks(blocks, {2}, [&] {{ case{0}::planish_kernel({3}(unsigned "
+        "short*)args[4], maps.data()); }});\n}}\n",
+        i, text, printed.back().threads, call);
+  }
+  // `extern` within a function of a namespace would be another array.
+  for (std::size_t found = 0; (found = source.find("extern __shared__", found)) != source.npos;)
+    source.replace(found, source.find('\n', found) - found, "using ::pl_smem;");
+  const Compiled library(source, "-std=c++20 -O1 -w");
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    CAPTURE(i);
+    const Heads& h = cases[i].heads;
+    HalfData data = half_data_of(h);
+    const std::int64_t columns = h.columns > 0 ? h.columns : h.features;
+    std::vector<std::uint16_t> out(static_cast<std::size_t>(h.batch * h.heads * h.queries * columns), 0x7fff);
+    void* args[5] = {data.q.data(), data.k.data(), data.v.data(),
+                     h.mask == 1 ? static_cast<void*>(data.mask.data()) : data.bias.data(), out.data()};
+    // Blocks that do several tiles each.
+    REQUIRE(library.function<bool(void**, int)>(fmt::format("run{}", i))(args,
+                                                                         static_cast<int>((printed[i].tiles + 1) / 2)));
+    compare_half(h, data, out);
+  }
+}
+
+TEST_CASE("16-bit attention is read where it lies, by one launch") {
+  Device device;
+  device.target = &backend::cuda();
+  device.arch = "sm_90a";
+  const auto sample = attention_sample({.batch = 2,
+                                        .heads = 8,
+                                        .keyed = 2,
+                                        .queries = 512,
+                                        .keys = 512,
+                                        .features = 128,
+                                        .causal = true,
+                                        .dtype = DType::bf16,
+                                        .beside = true});
+  const auto guesses = seeds(sample.kernel, device);
+  REQUIRE_FALSE(guesses.empty());
+  for (const Genome& guess : guesses) {
+    const auto emitted = emit(sample.kernel, device, guess);
+    REQUIRE(emitted);
+    CHECK(emitted->after.empty());
+    CHECK(emitted->args.size() == 5);
+    CHECK(emitted->shared <= device.shared_bytes);
+  }
+  Genome wide = guesses.front();
+  wide["tile_n"] = 256;
+  CHECK_FALSE(illegal(sample.kernel, device, wide).empty());
+  // Where a row is no multiple of 16 bytes tensor maps do not reach it: the form of fp32 packs it.
+  const auto odd = attention_sample({.queries = 64, .keys = 64, .features = 20, .dtype = DType::bf16});
+  const auto packed = seeds(odd.kernel, device);
+  REQUIRE_FALSE(packed.empty());
+  CHECK(emit(odd.kernel, device, packed.front())->after.size() == 3);
+}
+
+TEST_CASE("masks by place bound the keys that are walked through") {
+  const auto sample = attention_sample(
+      {.batch = 1, .heads = 2, .queries = 300, .keys = 300, .features = 64, .causal = true, .dtype = DType::bf16});
+  const auto parts = attention_of(sample.kernel);
+  REQUIRE(parts);
+  const auto half = attention::half_attention_of(sample.kernel, *parts);
+  REQUIRE(half);
+  const HalfTiling plan{2, 64, 2, true, true, 1};
+  CHECK(attention::key_tiles(*half, plan, 0).end == 2);
+  CHECK(attention::key_tiles(*half, plan, 128).end == 4);
+  CHECK(attention::key_tiles(*half, plan, 256).end == 5);
+  auto window = *half;
+  window.tests.push_back({-1, 1, 99});  // key ≥ row - 99
+  CHECK(attention::key_tiles(window, plan, 256).begin == 2);
+  CHECK(attention::key_tiles(window, plan, 128).begin == 0);
+}
+
+}  // namespace
+}  // namespace planish::codegen
