@@ -63,6 +63,7 @@ class Reads:
     asked: frozenset[str]  #: attributes that are asked for by getattr or hasattr, and may be absent
     imported: frozenset[str]  #: modules imported inside
     anything: bool  #: attributes by names that are made when it runs
+    as_hook: bool  #: the same where it is a `__getattr__`, to whose object everything is known to matter, and whose callers spell out names
     everything: str  #: a word such as eval, with its line, or nothing
 
 
@@ -80,20 +81,21 @@ def reads(code: CodeType) -> Reads:
 def _read(code: CodeType) -> Reads:
     inner = [reads(c) for c in code.co_consts if isinstance(c, CodeType)]
     loaded, asked, imported = set(), set(), set()
-    anything, everything = bool(_READS_ANY.intersection(code.co_names)), ""
+    anything, everything, as_hook = bool(_READS_ANY.intersection(code.co_names)), "", False
+    own_name = code.co_varnames[1] if code.co_argcount > 1 else ""
     instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
     for at, instruction in enumerate(instructions):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            name = str(instruction.argval)
-            loaded.add(name)
-            if name in ("getattr", "hasattr"):
-                constant = _asked_for(instructions, at)
-                if constant is None:
-                    anything = True
+            loaded.add(word := str(instruction.argval))
+            if word in ("getattr", "hasattr"):
+                name, value = _asked_for(instructions, at)
+                if name == "constant":
+                    asked.add(value)
                 else:
-                    asked.add(constant)
-            if name in _READS_ALL and not everything:
-                everything = f"{name} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+                    anything = True
+                    as_hook = as_hook or name != "variable" or value != own_name
+            if word in _READS_ALL and not everything:
+                everything = f"{word} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
         elif instruction.opname == "IMPORT_NAME":
             imported.add(str(instruction.argval))
     texts = {part for c in code.co_consts if isinstance(c, str) and len(c) < 200 for part in c.split(".") if part.isidentifier()}
@@ -103,32 +105,34 @@ def _read(code: CodeType) -> Reads:
         frozenset(asked.union(*(r.asked for r in inner))),
         frozenset(imported.union(*(r.imported for r in inner))),
         anything or any(r.anything for r in inner),
+        as_hook or any(r.anything for r in inner),
         everything or next((r.everything for r in inner if r.everything), ""),
     )
 
 
-def _asked_for(instructions: list[Any], at: int) -> str | None:
-    """The constant name that the getattr loaded at `at` is called with; None where it is none, or cannot be told."""
+def _asked_for(instructions: list[Any], at: int) -> tuple[str, str]:
+    """What the getattr loaded at `at` is called with: ("constant", text), ("variable", its name), or ("", "") for anything else."""
     base = 1  # what Python may push beside a function is counted as part of it
-    depth, name = base, None
+    depth, found = base, ("", "")
     for step in instructions[at + 1 :]:
         if step.opname in ("PRECALL", "KW_NAMES", "RESUME", "NOP", "PUSH_NULL"):
             continue
         if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
-            return None
+            return "", ""
         if step.opname in ("CALL", "CALL_FUNCTION") and step.arg == depth - base:
-            return name if step.arg in (2, 3) else None
-        if name is not None and depth == base + 2 and step.opname in ("CALL", "CALL_FUNCTION"):
-            return None
+            return found if step.arg in (2, 3) else ("", "")
+        if found[0] and depth == base + 2 and step.opname in ("CALL", "CALL_FUNCTION"):
+            return "", ""
         before = depth
         depth += _effect(step)
-        if depth <= base or (name is not None and depth <= base + 2):
-            return None
+        if depth <= base or (found[0] and depth <= base + 2):
+            return "", ""
         if before == base + 1 and depth == base + 2:
-            if step.opname != "LOAD_CONST" or not isinstance(step.argval, str):
-                return None
-            name = step.argval
-    return None
+            kind = {"LOAD_CONST": "constant", "LOAD_FAST": "variable"}.get(step.opname, "")
+            if not kind or not isinstance(step.argval, str):
+                return "", ""
+            found = kind, step.argval
+    return "", ""
 
 
 def _effect(step: Any) -> int:

@@ -367,7 +367,7 @@ class _Walk:
             self._container(value.args, f"{path}.args")
             self._container(value.keywords, f"{path}.keywords")
             self._visit_instance(value, path, plain=True)
-        elif isinstance(value, property | functools.cached_property | staticmethod | classmethod) or hasattr(value, "__wrapped__"):
+        elif isinstance(value, property | functools.cached_property | staticmethod | classmethod) or "__wrapped__" in (_instance_dictionary(value) or ()):
             self._say(path, f"a {cls.__name__}")
             for part in ("fget", "func", "__func__", "__wrapped__"):
                 if callable(inner := getattr(value, part, None)):
@@ -471,7 +471,7 @@ class _Walk:
                 return
         elif not plain:
             self._say(path, f"a {cls.__name__}")
-        if isinstance(value, _UNSEEN_TYPES) or self._changes_unseen(cls, container):
+        if isinstance(value, _UNSEEN_TYPES) or self._changes_unseen(value, cls, container):
             hint = "hold what forward needs of it as a number, a tensor or a buffer"
             self._cannot(f"'{path}' is a {cls.__module__}.{cls.__name__}, which can change unseen; {hint}")
             return
@@ -479,7 +479,7 @@ class _Walk:
             return
         if not container and not plain and not isinstance(value, torch.Generator):
             self.found.types.append((value, cls))
-        wide = self._class(cls, names.short_name(cls)) if home != "stdlib" else cls.__module__ == "types"
+        wide = self._class(cls, names.short_name(cls)) if home != "stdlib" else False
         attributes = _instance_dictionary(value)
         if attributes is not None and not (home == "stdlib" and cls.__module__ not in ("types", "collections", "dataclasses", "argparse", "functools")):
             self._attributes(cls, attributes, path, wide or self.wide)
@@ -512,15 +512,19 @@ class _Walk:
                     self._visit(entry, f"{path}.{key}")
 
     @staticmethod
-    def _changes_unseen(cls: type, container: bool) -> bool:
-        """Whether objects of a class have a state of C that leaves no trace."""
-        for base in cls.__mro__:
+    def _changes_unseen(value: Any, cls: type, container: bool) -> bool:
+        """Whether an object has a state of compiled code, which leaves no trace."""
+        for base in cls.__mro__[:-1]:
             top = base.__module__.partition(".")[0] if isinstance(base.__module__, str) else ""
-            if top in _CHANGES_UNSEEN and not base.__flags__ & (1 << 9):  # no class statement made it
+            if top in _CHANGES_UNSEEN:
                 return base.__name__ not in ("lock", "RLock", "dtype")
-            if not base.__flags__ & (1 << 9) and not container and base is not object and names.whose_class(base) in ("own", "installed"):
-                return not base.__name__.endswith(("Type", "Enum")) and not issubclass(base, BaseException)
-        return False
+            if names.whose_class(base) in ("own", "installed"):
+                file = getattr(sys.modules.get(base.__module__), "__file__", "") if isinstance(base.__module__, str) else ""
+                if file is None or str(file).endswith((".so", ".pyd")):
+                    return True
+        if names.whose_class(cls) not in ("own", "installed") or container or _instance_dictionary(value) is not None:
+            return False
+        return not any("__slots__" in vars(base) for base in cls.__mro__)
 
     def _class(self, cls: type, path: str, construct: bool = False) -> bool:
         """What the code reads of a class, its bases included. True where its objects answer to names that cannot be told."""
@@ -551,9 +555,11 @@ class _Walk:
         return wide
 
     def _forward_of_torch(self, forward: Any, path: str) -> None:
-        """The code of graphs that torch writes (GraphModule) is the user's."""
-        if isinstance(forward, types.FunctionType) and names.whose(forward.__code__.co_filename) == "own":
-            self._visit(forward, f"{path}.forward")
+        """The code of graphs that torch writes (GraphModule) is the user's; torch's own is known by its name."""
+        own = isinstance(forward, types.FunctionType) and names.whose(forward.__code__.co_filename) == "own"
+        self._lenient += not own
+        self._visit(forward, f"{path}.forward")
+        self._lenient -= not own
 
     def _class_attributes(self, base: type, place: dict[str, Any], earlier: list[dict[str, Any]], construct: bool) -> None:
         for key in sorted(k for k in place if isinstance(k, str)):
@@ -633,7 +639,8 @@ class _Walk:
         read = names.reads(code)
         self.names |= read.names
         self.asked |= read.asked
-        self.anything = self.anything or read.anything
+        hook = function.__name__ in ("__getattr__", "__getattribute__")
+        self.anything = self.anything or (read.as_hook if hook else read.anything)
         if read.everything:
             self._cannot(f"{path} uses {read.everything}: what it reads cannot be told")
         for name in sorted(read.loaded):
@@ -668,8 +675,7 @@ class _Walk:
                 if home in ("torch", "stdlib") and not (home == "torch" and callable(value) and not isinstance(value, type)):
                     continue
                 self._item(place, key, value)
-                if home in ("own", "installed"):
-                    self._visit(value, f"{module.__name__}.{key}" if home == "installed" else f"global {key}")
+                self._visit(value, f"global {key}" if home == "own" else f"{module.__name__}.{key}")
         finally:
             self._lenient -= lenient
 
