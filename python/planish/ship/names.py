@@ -29,6 +29,8 @@ _READS_ANY = {"vars", "__dict__", "attrgetter", "methodcaller", "__getattribute_
 #: What makes names of text: nothing can be told of it.
 _READS_ALL = {"eval", "exec", "globals", "locals", "_getframe", "currentframe"}
 
+_KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # of functions
+
 
 def whose(file: str | None) -> str:
     """`torch`, `stdlib`, `installed` (another package) or `own` (the user's), by the file that code or a module comes from."""
@@ -158,7 +160,7 @@ def _described(code: CodeType, doc: str | None) -> str:
     constants = [_constant(c) for c in code.co_consts]
     if doc is not None and constants and code.co_consts[0] == doc:
         constants[0] = "doc"
-    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _KINDS)
     shape = (*counts, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     return f"{code.co_code.hex()} {constants} {shape}"
 

@@ -4,10 +4,12 @@ that answer after a change has got a stale one. Its calls go through the checks 
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 from typing import Any
 
 import torch
 from planish import executor
+from planish.capture.arguments import encode_plain
 from planish.ship import archive, guards, live
 from torch import nn
 from torch.utils import _pytree as pytree
@@ -44,7 +46,8 @@ class StandIn:
 
     def __init__(self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], extension: Any = None, **manifest: Any) -> None:
         leaves, spec = pytree.tree_flatten((args, kwargs))
-        scalars = [{"index": k, "arg": {"none": True} if v is None else {type(v).__name__: v}} for k, v in enumerate(leaves) if not isinstance(v, torch.Tensor)]
+        plain = [(k, v) for k, v in enumerate(leaves) if not isinstance(v, torch.Tensor)]
+        scalars = [{"index": k, "arg": encode_plain(v, Path("task"))} for k, v in plain]
         self.manifest = {"input_tree": pytree.treespec_dumps(spec), "output_tree": pytree.treespec_dumps(pytree.tree_flatten(0)[1]), "scalars": scalars, **manifest}
         self.program, self.extension = {"target": "cpu"}, extension
         self.answer = Answer(result, leaves)
