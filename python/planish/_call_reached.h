@@ -77,13 +77,13 @@ struct Reached {
     Py_ssize_t index = 0;
     PyObject* value = nullptr;
   };
-  std::vector<Entry> items;       ///< of dictionaries
-  std::vector<Entry> absent;      ///< keys that are not there
-  std::vector<Size> sizes;        ///< of containers
-  std::vector<Element> elements;  ///< of lists, whose length was asked before
-  std::vector<Entry> members;     ///< of sets
-  std::vector<Entry> fields;      ///< attributes that no dictionary holds
-  std::vector<std::pair<PyObject*, PyObject*>> types;
+  std::vector<Entry> items;                               ///< of dictionaries
+  std::vector<Entry> absent;                              ///< keys that are not there
+  std::vector<Size> sizes;                                ///< of containers
+  std::vector<Element> elements;                          ///< of lists, whose length was asked before
+  std::vector<Entry> members;                             ///< of sets
+  std::vector<Entry> fields;                              ///< attributes that no dictionary holds
+  std::vector<Entry> types;                               ///< an object, its class, and its dictionary or null
   std::vector<std::pair<PyObject*, long long>> versions;  ///< of tensors
   std::vector<std::pair<PyObject*, PyObject*>> contents;  ///< of small tensors on the CPU, as bytes
 };
@@ -162,7 +162,13 @@ inline Look is_captured(const Reached& reached, const DlExchange& torch, PyObjec
   if (!root) return Look::failed;
   const auto of = [&](PyObject* holder) { return holder != nullptr ? holder : root.get(); };
   bool same = true;
-  for (const auto& [thing, type] : reached.types) same = same && reinterpret_cast<PyObject*>(Py_TYPE(thing)) == type;
+  for (const auto& [thing, type, attributes] : reached.types) {
+    same = same && reinterpret_cast<PyObject*>(Py_TYPE(thing)) == type;
+    if (!same || attributes == nullptr) continue;
+    const Ref now(PyObject_GenericGetDict(thing, nullptr));
+    if (!now) return Look::failed;
+    same = now.get() == attributes;
+  }
   for (const auto& [container, count, kind] : reached.sizes) {
     using enum Reached::Size::Kind;
     const Py_ssize_t size = kind == dict   ? PyDict_Size(of(container))
@@ -235,10 +241,9 @@ inline void read_reached(PyObject* fields, Reached& out) {
     out.elements.push_back(
         {lists.item(row, 0), static_cast<Py_ssize_t>(lists.number(lists.item(row, 1))), lists.item(row, 2)});
   }
-  rows = lists.field("types");
-  for (Py_ssize_t i = 0; i < lists.size(rows); ++i) {
-    PyObject* thing = lists.item(lists.item(rows, i), 0);
-    out.types.emplace_back(thing, lists.item(lists.item(rows, i), 1));
+  out.types = read_entries(lists, lists.field("types"), 3);
+  for (Reached::Entry& entry : out.types) {
+    if (entry.value == Py_None) entry.value = nullptr;
   }
   rows = lists.field("versions");
   for (Py_ssize_t i = 0; i < lists.size(rows); ++i) {

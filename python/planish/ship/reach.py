@@ -19,6 +19,7 @@ import hashlib
 import importlib
 import sys
 import types
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -40,11 +41,16 @@ _VALUES = (
 _ATOMS = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
           types.GetSetDescriptorType, types.MemberDescriptorType, types.GenericAlias, types.UnionType)  # fmt: skip
 #: Kinds of C whose objects change, or are used up, without a trace that could be compared.
-_CHANGES_UNSEEN = ("_io", "_random", "random", "array", "mmap", "_thread", "itertools", "numpy", "_ctypes", "ctypes", "socket", "_socket", "select", "sqlite3")
+_CHANGES_UNSEEN = frozenset(
+    "_io _contextvars _random random array mmap _thread itertools numpy _ctypes ctypes socket _socket select sqlite3".split(),
+)
 _UNSEEN_TYPES: tuple[type, ...] = (
     *(bytearray, memoryview, collections.deque, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
     *(zip, map, filter, enumerate, reversed, type(iter([])), type(iter(())), type(iter({})), type(iter(set())), type(iter(""))),
 )
+_UNCHANGING_KINDS = {"lock", "RLock", "dtype", "generic", "ufunc"}  # among them
+#: Python classes of the standard library whose own code reads all of their attributes. Of its others only the identity counts.
+_HOLD_MORE = ("collections", "weakref", "configparser", "queue", "string")
 #: Never part of a call; `__init__` is, where a class is called.
 _SETUP = frozenset(
     """__init__ __new__ __post_init__ __setstate__ __repr__ __str__ extra_repr reset_parameters _load_from_state_dict __init_subclass__ __del__
@@ -56,6 +62,8 @@ _CONSTRUCTS = {"__init__", "__new__", "__post_init__"}
 _OF_MODULES = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _MODULE_FIELDS = frozenset(vars(nn.Module()))
+#: Names by which code may see how many parameters there are, and not only those that it spells out.
+_COUNTS = frozenset("parameters named_parameters buffers named_buffers state_dict _parameters _buffers modules named_modules apply".split())
 _MOST = 20_000  # comparisons; more would cost a call what the program gains
 _COMPARED = 4096  # bytes of a tensor on the CPU whose contents are compared, for `.data` leaves no version behind
 
@@ -71,7 +79,7 @@ class Reached:
         self.elements: list[tuple[list[Any], int, Any]] = []
         self.members: list[tuple[Any, Any]] = []  #: of a set
         self.fields: list[tuple[Any, str, Any]] = []  #: object, attribute, value
-        self.types: list[tuple[Any, type]] = []
+        self.types: list[tuple[Any, type, dict[str, Any] | None]] = []  #: object, class, dictionary
         self.versions: list[tuple[Tensor, int]] = []
         self.contents: list[tuple[Tensor, bytes]] = []  #: of small tensors on the CPU
         self.functions: dict[str, types.FunctionType] = {}  #: of the user's, by path
@@ -121,8 +129,8 @@ class Reached:
                     return False
             except (AttributeError, ValueError):  # a slot or a closure's cell that was emptied
                 return False
-        for thing, cls in self.types:
-            if type(thing) is not cls:
+        for thing, cls, attributes in self.types:
+            if type(thing) is not cls or (attributes is not None and object.__getattribute__(thing, "__dict__") is not attributes):
                 return False
         for tensor, version in self.versions:
             if tensor._version != version or (grad and tensor.requires_grad):
@@ -201,7 +209,7 @@ class _Walk:
         self.asked: set[str] = set()
         self.anything = False
         self.found = Reached()
-        self._seen: dict[int, tuple[str, Any]] = {}  # by id: the first path, and the thing itself, which must not go
+        self._seen: dict[tuple[int, bool], tuple[str, Any]] = {}  # by id, and whether in a package: the first path, and the thing, which must not go
         self._codes: set[types.CodeType] = set()
         self._classes: set[tuple[type, bool]] = set()
         self._pairs: set[tuple[int, Any]] = set()
@@ -263,17 +271,19 @@ class _Walk:
 
     def _module(self, module: nn.Module, name: str, registered: bool = True) -> None:
         """A module of the tree, or one that a plain attribute holds: that one's mode, hooks, parameters and children count too."""
-        self._seen[id(module)] = (name, module)
+        self._mark(module, name)
         attributes = vars(module)
         holder = self._dict_of(module)
         prefix = f"{name}." if name else ""
         if module is not self.root:  # no reference to what owns all this
-            self.found.types.append((module, type(module)))
+            self.found.types.append((module, type(module), attributes))
         if isinstance(module, torch.jit.ScriptModule):
             self._cannot(f"{self._called(name)} is a scripted module, whose attributes can change unseen")
         cls_wide = self._class(type(module), name or type(module).__name__)
+        counted = self.wide or cls_wide or not registered or not _COUNTS.isdisjoint(self.known)
         for store in ("_parameters", "_buffers"):
-            self.found.sizes.append((attributes[store], len(attributes[store])))
+            if counted:
+                self.found.sizes.append((attributes[store], len(attributes[store])))
             for key, value in attributes[store].items():
                 path = prefix + key
                 if value is None:
@@ -328,9 +338,16 @@ class _Walk:
                 if key not in attributes and not key.startswith("__") and not isinstance(vars(base)[key], property):
                     self._missing(holder, key)
 
+    def _mark(self, thing: Any, path: str) -> None:
+        self._seen[(id(thing), bool(self._lenient))] = (path, thing)
+
+    def _met(self, thing: Any) -> tuple[str, Any] | None:
+        """Where a thing was met before. What was met inside a package alone is looked at again where it belongs to the user."""
+        return self._seen.get((id(thing), False)) or (self._seen.get((id(thing), True)) if self._lenient else None)
+
     def _visit(self, value: Any, path: str) -> None:
         cls = type(value)
-        if cls in _VALUES or isinstance(value, enum.Enum | torch.finfo | torch.iinfo):
+        if cls in _VALUES or isinstance(value, enum.Enum | torch.finfo | torch.iinfo) or _is_numpy_number(cls):
             self._say(path, f"{names.short_name(cls)} {_text(value)}" if isinstance(value, enum.Enum) else _text(value))
             if isinstance(value, enum.Enum):
                 self._value_of_enum(value, path)
@@ -339,11 +356,11 @@ class _Walk:
             self._say(path, f"module {value.__name__}" if names.whose(getattr(value, "__file__", None)) != "own" else "module")
             self._python_module(value)
             return
-        before = self._seen.get(id(value))
+        before = self._met(value)
         if before is not None:
             self._say(path, f"the same as '{before[0]}'")
             return
-        self._seen[id(value)] = (path, value)
+        self._mark(value, path)
         if isinstance(value, Tensor):
             self._tensor(value, path)
         elif isinstance(value, nn.Module):
@@ -383,8 +400,8 @@ class _Walk:
 
     def _value_of_enum(self, value: enum.Enum, path: str) -> None:
         """An Enum's members stay; methods of its class may read globals."""
-        if names.whose_class(type(value)) in ("own", "installed") and id(type(value)) not in self._seen:
-            self._seen[id(type(value))] = (path, type(value))
+        if names.whose_class(type(value)) in ("own", "installed") and self._met(type(value)) is None:
+            self._mark(type(value), path)
             self._class(type(value), names.short_name(type(value)))
 
     def _tensor(self, tensor: Tensor, path: str) -> None:
@@ -477,13 +494,15 @@ class _Walk:
             return
         if home == "torch":
             return
-        if not container and not plain and not isinstance(value, torch.Generator):
-            self.found.types.append((value, cls))
-        wide = self._class(cls, names.short_name(cls)) if home != "stdlib" else False
         attributes = _instance_dictionary(value)
-        if attributes is not None and not (home == "stdlib" and cls.__module__ not in ("types", "collections", "dataclasses", "argparse", "functools")):
-            self._attributes(cls, attributes, path, wide or self.wide)
-        self._slots(value, cls, path, wide or self.wide)
+        self.found.types.append((value, cls, attributes))
+        if isinstance(value, weakref.ref) and (target := value()) is not None:
+            self._visit(target, f"{path}()")
+        holds_more = any(base.__module__ in _HOLD_MORE for base in cls.__mro__)
+        wide = (home != "stdlib" and self._class(cls, names.short_name(cls))) or holds_more or self.wide
+        if attributes is not None and not (home == "stdlib" and not holds_more and cls.__module__ not in ("types", "argparse", "functools")):
+            self._attributes(cls, attributes, path, wide)
+        self._slots(value, cls, path, wide)
 
     def _attributes(self, cls: type, attributes: dict[str, Any], path: str, wide: bool) -> None:
         mine = set(attributes) if wide else self.known.intersection(attributes)
@@ -517,7 +536,7 @@ class _Walk:
         for base in cls.__mro__[:-1]:
             top = base.__module__.partition(".")[0] if isinstance(base.__module__, str) else ""
             if top in _CHANGES_UNSEEN:
-                return base.__name__ not in ("lock", "RLock", "dtype")
+                return not _UNCHANGING_KINDS.intersection(b.__name__ for b in cls.__mro__)
             if names.whose_class(base) in ("own", "installed"):
                 file = getattr(sys.modules.get(base.__module__), "__file__", "") if isinstance(base.__module__, str) else ""
                 if file is None or str(file).endswith((".so", ".pyd")):
@@ -656,15 +675,17 @@ class _Walk:
                     self._python_module(sys.modules[full])
 
     def _global(self, value: Any, name: str) -> None:
-        cls = type(value)
-        if cls in _VALUES or isinstance(value, types.ModuleType | type | types.FunctionType | types.BuiltinFunctionType) or id(value) not in self._seen:
-            self._visit(value, f"global {name}" if not isinstance(value, types.FunctionType | type) else names.short_name(value))
+        if isinstance(value, types.FunctionType | type):
+            if self._met(value) is None:
+                self._visit(value, names.short_name(value))
+        else:
+            self._visit(value, f"global {name}")
 
     def _python_module(self, module: types.ModuleType) -> None:
         """What is read of a module of Python: of torch's and the standard library's by identity alone."""
-        if id(module) in self._seen:
+        if (id(module), False) in self._seen:
             return
-        self._seen[id(module)] = (module.__name__, module)
+        self._seen[(id(module), False)] = (module.__name__, module)
         home = names.whose(getattr(module, "__file__", None)) if getattr(module, "__file__", None) else "stdlib"
         place = vars(module)
         lenient = home != "own"
@@ -678,6 +699,10 @@ class _Walk:
                 self._visit(value, f"global {key}" if home == "own" else f"{module.__name__}.{key}")
         finally:
             self._lenient -= lenient
+
+
+def _is_numpy_number(cls: type) -> bool:
+    return cls.__module__ == "numpy" and any(base.__name__ == "generic" for base in cls.__mro__)
 
 
 def _instance_dictionary(value: Any) -> dict[str, Any] | None:
