@@ -130,6 +130,7 @@ class Attachment:
                 self._training[name] = then["training"]
 
     def _forget_calls(self) -> None:
+        self._differs: tuple[reach.Reached, str] | None = None  # another state that was met, and what of it is other
         self._ran = 0
         self._refused: dict[str, list[Any]] = {}  # by kind of reason: how often, and the first one in words
 
@@ -185,7 +186,6 @@ class Attachment:
         self.why = ""  # the last thing that kept the program from being bound
         self.fast: Any = None  # where there is one: called as fast(module, args, kwargs) in place of the module's own __call__
         self._bound: _Bound | None = None
-        self._differs: tuple[reach.Reached, str] | None = None  # another state that was met, and what of it is other
 
     def __getstate__(self) -> dict[str, Any]:
         kept = ("reason", "another", "quiet", "_training", "_ties", "_tokens")
@@ -264,6 +264,9 @@ class Attachment:
     def _bind(self, module: nn.Module, device: torch.device) -> _Bound | None:
         """Finds where the module keeps each tensor. None, with the reason kept, if it no longer looks as captured."""
         self._reset()
+        if self._differs is not None and self._differs[0].fits(module, False):  # a state that was refused before is known again by the cheap comparisons
+            self.why = self._differs[1]
+            return None
         executor = self.shipped.executor(device)
         if isinstance(executor, str):
             self.why = executor
@@ -325,11 +328,7 @@ class Attachment:
         return owner._parameters if key in owner._parameters else owner._buffers if key in owner._buffers else None
 
     def _look(self, module: nn.Module, bound: list[str]) -> reach.Reached | None:
-        """What forward can reach, if it is by value what was captured; else None, with the reason kept. A state that was refused before is known
-        again by the cheap comparisons."""
-        if self._differs is not None and self._differs[0].fits(module, False):
-            self.why = self._differs[1]
-            return None
+        """What forward can reach, if it is by value what was captured; else None, with the reason kept."""
         state = reach.reach(module, bound)
         self.why = state.differs(self._tokens, self._soft)
         self._differs = (state, self.why) if self.why else None

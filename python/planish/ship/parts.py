@@ -23,11 +23,12 @@ weight_hooks = reach.weight_hooks
 
 def configuration(module: nn.Module) -> dict[str, Any]:
     """What a module is, as it travels in the manifest of a live one: class and mode of each part, and under the empty name what its forward can
-    reach (reach.py) and the sources of the functions among that."""
+    reach (reach.py), the sources of the functions among that, and the code of those of installed packages."""
     found: dict[str, Any] = {name: {"type": type(child).__name__, "training": child.training} for name, child in module.named_modules()}
     state = reach.reach(module)
     sources = {path: names.source_digest(function) for path, function in state.functions.items()}
-    found[""] |= {"python": sys.implementation.cache_tag, "reached": state.tokens, "sources": sources}
+    packages = {path: names.digest(function.__code__, function.__doc__) for path, function in state.packaged.items()}
+    found[""] |= {"python": sys.implementation.cache_tag, "reached": state.tokens, "sources": sources, "packages": packages}
     return found
 
 
@@ -44,7 +45,7 @@ def unlike(captured: dict[str, Any], found: dict[str, Any]) -> str:
     if "reached" not in then:
         return "what it was captured with was not written down by the earlier version that made this folder"
     if then["python"] == now["python"]:
-        return reach.unlike(then["reached"], now["reached"])
+        return reach.unlike(then["reached"], now["reached"]) or _unlike_packages(then["packages"], now["packages"])
     # Bytecode of another version of Python says nothing; the sources do.
     functions = sorted(then["sources"].keys() | now["sources"].keys())
     for path in functions:
@@ -54,6 +55,14 @@ def unlike(captured: dict[str, Any], found: dict[str, Any]) -> str:
         if was != given:
             return f"the code of '{path}' is another than was captured"
     return reach.unlike(*({k: v for k, v in side["reached"].items() if k not in functions} for side in (then, now)))
+
+
+def _unlike_packages(then: dict[str, str], now: dict[str, str]) -> str:
+    """Of functions that both found: registries of a package may hold others in another process."""
+    for path in sorted(then.keys() & now.keys()):
+        if then[path] != now[path]:
+            return f"the code of '{path}' is another than was captured: its package has another version"
+    return ""
 
 
 _reads_mode: dict[type, bool] = {}

@@ -83,6 +83,7 @@ class Reached:
         self.versions: list[tuple[Tensor, int]] = []
         self.contents: list[tuple[Tensor, bytes]] = []  #: of small tensors on the CPU
         self.functions: dict[str, types.FunctionType] = {}  #: of the user's, by path
+        self.packaged: dict[str, types.FunctionType] = {}  #: of installed packages
         self.tokens: dict[str, str] = {}  #: by path: what was there
         self.soft: dict[str, str] = {}  #: the same inside installed packages, which hold for this process alone
         self.problem = ""
@@ -625,8 +626,8 @@ class _Walk:
         self._lenient += home == "installed"
         try:
             self._say(path, f"function {names.short_name(function)} with code {names.digest(code, function.__doc__)}")
+            (self.found.functions if home == "own" else self.found.packaged)[path] = function
             if home == "own":
-                self.found.functions[path] = function
                 for name in ("__code__", "__defaults__", "__kwdefaults__"):
                     self._field(function, name, getattr(function, name))
             self._code(function, path)
@@ -693,7 +694,7 @@ class _Walk:
         try:
             for key in sorted(self.known.intersection(place)):
                 value = place[key]
-                if home in ("torch", "stdlib") and not (home == "torch" and callable(value) and not isinstance(value, type)):
+                if home == "stdlib" or (home == "torch" and (isinstance(value, type) or not (callable(value) or isinstance(value, types.ModuleType)))):
                     continue
                 self._item(place, key, value)
                 self._visit(value, f"global {key}" if home == "own" else f"{module.__name__}.{key}")

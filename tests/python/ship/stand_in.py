@@ -48,7 +48,8 @@ class StandIn:
         leaves, spec = pytree.tree_flatten((args, kwargs))
         plain = [(k, v) for k, v in enumerate(leaves) if not isinstance(v, torch.Tensor)]
         scalars = [{"index": k, "arg": encode_plain(v, Path("task"))} for k, v in plain]
-        self.manifest = {"input_tree": pytree.treespec_dumps(spec), "output_tree": pytree.treespec_dumps(pytree.tree_flatten(0)[1]), "scalars": scalars, **manifest}
+        one = pytree.tree_flatten(0)[1]
+        self.manifest = {"input_tree": pytree.treespec_dumps(spec), "output_tree": pytree.treespec_dumps(one), "scalars": scalars, **manifest}
         self.program, self.extension = {"target": "cpu"}, extension
         self.answer = Answer(result, leaves)
 

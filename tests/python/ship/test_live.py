@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import json
 import pickle
 import shutil
@@ -268,6 +269,22 @@ def test_load_compares_the_code(tmp_path: Path) -> None:
 
 
 @torch.no_grad()
+def test_code_of_packages_is_compared_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of an installed package, loaded where the package has another version."""
+    site = tmp_path / "site-packages"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    source = "from torch import nn\ndef helper(x):\n    return x * {}\nclass Packaged(nn.Module):\n    def forward(self, x):\n        return helper(x)\n"
+    x, made = torch.randn(4, 8), {}
+    for times in (2, 3):
+        (site / f"packaged{times}.py").write_text(source.format(times))
+        made[times] = importlib.import_module(f"packaged{times}").Packaged
+    folder = live_folder(tmp_path / "shipped", made[2](), x)
+    assert program_ran(load(folder, made[2]()), x)[0]
+    refused(folder, made[3](), "the code of 'helper' is another")
+
+
+@torch.no_grad()
 def test_sources_are_compared_under_another_python(tmp_path: Path) -> None:
     module, x = Block(8), torch.randn(4, 8)
     folder = live_folder(tmp_path / "shipped", module, x)
@@ -285,7 +302,15 @@ def test_sources_are_compared_under_another_python(tmp_path: Path) -> None:
     refused(folder, module, "cannot be compared")
 
 
-TASK = "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def forward(self, x):\n        return x * 2\ndef get_inputs():\n    return [torch.randn(4, 8)]\n"
+TASK = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
 
 
 @torch.no_grad()

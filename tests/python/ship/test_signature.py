@@ -21,7 +21,9 @@ X, Y = torch.linspace(-1, 1, 8), torch.linspace(0, 1, 8)
 
 
 class Taking(nn.Module):
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None, scale: float = 1.0, *, flag: bool = True, size: tuple[int, ...] = (1, 2)) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, mask: torch.Tensor | None = None, scale: float = 1.0, *, flag: bool = True, size: tuple[int, ...] = (1, 2)
+    ) -> torch.Tensor:
         y = x * scale if flag else -x
         return y + len(size) if mask is None else y * mask
 
