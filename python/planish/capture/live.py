@@ -57,11 +57,18 @@ def _refuse_changes(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict
     """An exported program no longer has the assignments that its module made: they are looked for in a call of a copy. What cannot be copied
     is not looked at."""
     try:
-        module, args, kwargs = copy.deepcopy((module, args, kwargs))
+        copied, args, kwargs = copy.deepcopy((module, args, kwargs))
     except Exception:  # whatever a class of the user's raises when it is copied
         return
+    buffers = [(b, b.detach().clone()) for b in module.buffers()]  # of what a function holds, which is not copied with it
     with torch.random.fork_rng(devices=sorted({t.device.index for t in module.parameters() if t.is_cuda})):
-        check_forward(Path(name), module, (args, kwargs))
+        try:
+            check_forward(Path(name), copied, (args, kwargs))
+        finally:
+            with torch.no_grad():
+                for buffer, before in buffers:
+                    if not torch.equal(buffer, before):
+                        buffer.copy_(before)
 
 
 def load_live(folder: Path) -> LoadedTask:

@@ -130,7 +130,7 @@ class Attachment:
                 self._training[name] = then["training"]
 
     def _forget_calls(self) -> None:
-        self._differs: tuple[reach.Reached, str] | None = None  # another state that was met, and what of it is other
+        self._differs: reach.Difference | None = None  # another state that was met
         self._ran = 0
         self._refused: dict[str, list[Any]] = {}  # by kind of reason: how often, and the first one in words
 
@@ -264,9 +264,6 @@ class Attachment:
     def _bind(self, module: nn.Module, device: torch.device) -> _Bound | None:
         """Finds where the module keeps each tensor. None, with the reason kept, if it no longer looks as captured."""
         self._reset()
-        if self._differs is not None and self._differs[0].fits(module, False):  # a state that was refused before is known again by the cheap comparisons
-            self.why = self._differs[1]
-            return None
         executor = self.shipped.executor(device)
         if isinstance(executor, str):
             self.why = executor
@@ -330,9 +327,11 @@ class Attachment:
     def _look(self, module: nn.Module, bound: list[str]) -> reach.Reached | None:
         """What forward can reach, if it is by value what was captured; else None, with the reason kept."""
         state = reach.reach(module, bound)
-        self.why = state.differs(self._tokens, self._soft)
-        self._differs = (state, self.why) if self.why else None
-        return None if self.why else state
+        self._differs = state.differs(self._tokens, self._soft)
+        if self._differs is None:
+            return state
+        self.why = self._differs.why
+        return None
 
     @staticmethod
     def _constants_hold(state: reach.Reached, executor: Any) -> bool:
@@ -395,6 +394,8 @@ class Attachment:
         """The outputs, or FALLBACK."""
         if self.reason:
             return self._refuse(self.reason)
+        if self._differs is not None and self._differs.holds(module):  # a state that was refused before is known again
+            return self._refuse(self._differs.why)
         if not context_is_plain():
             return self._refuse(context.describe())
         if _default_dtype() is not self._captured_dtype:

@@ -87,6 +87,7 @@ class Reached:
         self.tokens: dict[str, str] = {}  #: by path: what was there
         self.soft: dict[str, str] = {}  #: the same inside installed packages, which hold for this process alone
         self.problem = ""
+        self.places: dict[str, tuple[dict[Any, Any] | None, Any, Any]] = {}  #: of plain values in dictionaries, by path
 
     def plan(self) -> dict[str, Any]:
         """As the C form reads it. Raises where it is not for that."""
@@ -138,24 +139,41 @@ class Reached:
                 return False
         return all(_bytes(tensor) == kept for tensor, kept in self.contents)
 
-    def differs(self, tokens: dict[str, str], soft: dict[str, str]) -> str:
-        """How this is another state than one of these tokens; empty if it is the same by value."""
+    def differs(self, tokens: dict[str, str], soft: dict[str, str]) -> Difference | None:
+        """How this is another state than one of these tokens; None if it is the same by value."""
         if self.problem:
-            return self.problem
+            return Difference(self, self.problem, None)
         if found := unlike(tokens, self.tokens):
-            return found
-        return unlike({k: v for k, v in soft.items() if k in self.soft}, {k: v for k, v in self.soft.items() if k in soft})
+            return Difference(self, found, self.places.get(_differing(tokens, self.tokens)))
+        found = unlike({k: v for k, v in soft.items() if k in self.soft}, {k: v for k, v in self.soft.items() if k in soft})
+        return Difference(self, found, None) if found else None
+
+
+class Difference:
+    """A state that is not the captured one, and how it is other, in one sentence."""
+
+    def __init__(self, state: Reached, why: str, place: tuple[dict[Any, Any] | None, Any, Any] | None) -> None:
+        self._state, self.why, self._place = state, why, place
+
+    def holds(self, root: nn.Module) -> bool:
+        """Whether the module is still in that state, or at least not in the captured one: one plain value that differs is enough to know it."""
+        if self._place is None:
+            return self._state.fits(root, False)
+        holder, key, value = self._place
+        return (vars(root) if holder is None else holder).get(key, _ABSENT) is value
+
+
+def _differing(then: dict[str, str], now: dict[str, str]) -> str:
+    """The first path whose tokens differ, among the shortest."""
+    return min((p for p in then.keys() | now.keys() if then.get(p) != now.get(p)), key=lambda p: (p.count("."), p))
 
 
 def unlike(then: dict[str, str], now: dict[str, str]) -> str:
     """In one sentence, the first difference between tokens; empty where there is none."""
     if then == now:
         return ""
-    for path in sorted(then.keys() | now.keys(), key=lambda p: (p.count("."), p)):
-        was, given = then.get(path, "absent"), now.get(path, "absent")
-        if was != given:
-            return f"'{path}' is {given}, captured was {was}"
-    return ""
+    path = _differing(then, now)
+    return f"'{path}' is {now.get(path, 'absent')}, captured was {then.get(path, 'absent')}"
 
 
 def reach(root: nn.Module, bound: Iterable[str] = ()) -> Reached:
@@ -214,6 +232,7 @@ class _Walk:
         self._codes: set[types.CodeType] = set()
         self._classes: set[tuple[type, bool]] = set()
         self._pairs: set[tuple[int, Any]] = set()
+        self._at: tuple[dict[Any, Any] | None, Any, Any] | None = None  # the entry that was looked at last
         self.modules = dict(root.named_modules())
         self._module_names = {id(m): n for n, m in self.modules.items()}
         stores = [(f"{n}." if n else "", vars(m)[s]) for n, m in self.modules.items() for s in ("_parameters", "_buffers")]
@@ -234,6 +253,7 @@ class _Walk:
             self.found.problem = sentence
 
     def _item(self, holder: dict[Any, Any] | None, key: Any, value: Any) -> None:
+        self._at = (holder, key, value)
         pair = (id(holder) if holder is not None else 0, key)
         if pair not in self._pairs:
             self._pairs.add(pair)
@@ -350,6 +370,8 @@ class _Walk:
         cls = type(value)
         if cls in _VALUES or isinstance(value, enum.Enum | torch.finfo | torch.iinfo) or _is_numpy_number(cls):
             self._say(path, f"{names.short_name(cls)} {_text(value)}" if isinstance(value, enum.Enum) else _text(value))
+            if self._at is not None and self._at[2] is value:
+                self.found.places[path] = self._at
             if isinstance(value, enum.Enum):
                 self._value_of_enum(value, path)
             return
@@ -442,7 +464,7 @@ class _Walk:
             for key, entry in list(dict.items(value)):
                 if not self._key_is_plain(key, path):
                     return
-                self.found.items.append((value, key, entry))
+                self._item(value, key, entry)
                 self._visit(entry, f"{path}[{_short_key(key)}]")
         elif isinstance(value, list):
             if self._lenient and len(value) > 1000:
