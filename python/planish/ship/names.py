@@ -6,6 +6,7 @@ Copied into every shipped folder and file beside guards.py: torch and the standa
 from __future__ import annotations
 
 import ast
+import builtins
 import dis
 import hashlib
 import inspect
@@ -29,6 +30,7 @@ _READS_ANY = {"vars", "__dict__", "attrgetter", "methodcaller", "__getattribute_
 #: What makes names of text: nothing can be told of it.
 _READS_ALL = {"eval", "exec", "globals", "locals", "_getframe", "currentframe"}
 
+_MADE_BY_A_STATEMENT = 1 << 9  # in a class's flags: it lies on the heap
 _KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # of functions
 
 
@@ -48,12 +50,17 @@ def whose_class(cls: type) -> str:
     """The same of a class, by the module that it says it is from."""
     name = cls.__module__ if isinstance(cls.__module__, str) else ""
     top = name.partition(".")[0]
-    if top == "torch" or top in sys.stdlib_module_names:
-        return "torch" if top == "torch" else "stdlib"
     module = sys.modules.get(name)
-    if module is not None and getattr(module, "__file__", None) is None and getattr(module, "__spec__", None) is not None:
+    file = getattr(module, "__file__", None)
+    if top == "torch":
+        return "torch"
+    if top in sys.stdlib_module_names:
+        # A file of the user's may have such a name (test.py); what is executed in a namespace without one says that it is a builtin.
+        made_by_a_statement = bool(cls.__flags__ & _MADE_BY_A_STATEMENT) and getattr(module, cls.__name__, None) is not cls
+        return whose(file) if file is not None else "own" if made_by_a_statement and name in ("builtins", "") or module is None else "stdlib"
+    if module is not None and file is None and getattr(module, "__spec__", None) is not None:
         return "installed"  # compiled into something
-    return whose(getattr(module, "__file__", None))
+    return whose(file)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import enum
 import functools
+import importlib
 import pickle
 import random
 import sys
@@ -482,6 +483,32 @@ def test_names_made_at_run_time_widen() -> None:
         change()
         model.s1 = module.s1
         expect_own(model, False)
+
+
+def test_code_in_a_namespace_without_a_name_is_the_users(checks: Any) -> None:
+    """As a shipped file's is, where its text is executed."""
+    space: dict[str, Any] = {"torch": torch, "nn": nn, "GAIN": 2.0}
+    exec("class Nameless(nn.Module):\n    def forward(self, x):\n        return x * GAIN * self.k", space)
+    made: Any = space["Nameless"]()
+    made.k = 1.5
+    module = attached(made, X, extension=checks)
+    expect_own(module, True)
+    space["GAIN"] = 3.0
+    expect_own(module, False)
+    space["GAIN"], module.k = 2.0, 2.5
+    expect_own(module, False)
+
+
+def test_a_file_with_a_name_of_the_standard_librarys_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "this.py").write_text("from torch import nn\nGAIN = 2.0\nclass Model(nn.Module):\n    def forward(self, x):\n        return x * GAIN\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "this", raising=False)
+    known: Any = importlib.import_module("this")
+    module = attached(known.Model(), X)
+    expect_own(module, True)
+    known.GAIN = 3.0
+    expect_own(module, False)
+    monkeypatch.delitem(sys.modules, "this")
 
 
 def test_code_made_of_text_declines() -> None:
