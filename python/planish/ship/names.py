@@ -6,7 +6,6 @@ Copied into every shipped folder and file beside guards.py: torch and the standa
 from __future__ import annotations
 
 import ast
-import builtins
 import dis
 import hashlib
 import inspect
@@ -57,7 +56,7 @@ def whose_class(cls: type) -> str:
     if top in sys.stdlib_module_names:
         # A file of the user's may have such a name (test.py); what is executed in a namespace without one says that it is a builtin.
         made_by_a_statement = bool(cls.__flags__ & _MADE_BY_A_STATEMENT) and getattr(module, cls.__name__, None) is not cls
-        return whose(file) if file is not None else "own" if made_by_a_statement and name in ("builtins", "") or module is None else "stdlib"
+        return whose(file) if file is not None else "own" if (made_by_a_statement and name in ("builtins", "")) or module is None else "stdlib"
     if module is not None and file is None and getattr(module, "__spec__", None) is not None:
         return "installed"  # compiled into something
     return whose(file)
