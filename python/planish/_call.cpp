@@ -23,33 +23,11 @@
 #include <utility>
 #include <vector>
 
+#include "_call_reached.h"
+
 namespace {
 
-// ---- DLPack 1.x, as https://dmlc.github.io/dlpack documents it ----
-struct DlDevice {
-  std::int32_t type, index;
-};
-struct DlType {
-  std::uint8_t code, bits;
-  std::uint16_t lanes;
-};
-struct DlTensor {
-  void* data;
-  DlDevice device;
-  std::int32_t ndim;
-  DlType dtype;
-  std::int64_t *shape, *strides;
-  std::uint64_t byte_offset;
-};
-struct DlExchange {
-  std::uint32_t major, minor;
-  void* previous;
-  void *allocate, *from_object, *to_object;
-  int (*view)(void* object, DlTensor* out);
-  int (*stream)(int device_type, std::int32_t device, void** out);
-};
-constexpr std::int32_t dl_cpu = 1, dl_cuda = 2;
-constexpr std::uint8_t dl_float = 2, dl_bfloat = 4;
+using namespace planish_call;
 
 // ---- libplanish_rt ----
 struct RtError {
@@ -61,27 +39,6 @@ using RtRun = int (*)(void* program, void* const* pointers, int count, int first
 using RtThreads = int (*)(int most);
 
 std::atomic<long long> hits{0};
-
-/// An owned reference.
-class Ref {
- public:
-  explicit Ref(PyObject* object = nullptr) : object_(object) {}
-  Ref(const Ref&) = delete;
-  Ref& operator=(const Ref&) = delete;
-  Ref(Ref&& other) noexcept : object_(other.object_) { other.object_ = nullptr; }
-  Ref& operator=(Ref&&) = delete;
-  ~Ref() { Py_XDECREF(object_); }
-  PyObject* get() const { return object_; }
-  PyObject* release() {
-    PyObject* out = object_;
-    object_ = nullptr;
-    return out;
-  }
-  explicit operator bool() const { return object_ != nullptr; }
-
- private:
-  PyObject* object_;
-};
 
 /// A tensor's dtype and layout; `buffer` is its place in the pointer table.
 struct Layout {
@@ -114,9 +71,9 @@ struct Parameter {
 };
 struct Child {
   PyObject *parent = nullptr, *key = nullptr, *module = nullptr, *attributes = nullptr, *training = nullptr;
-  std::vector<std::pair<PyObject*, PyObject*>> watched;  ///< simple attributes that its calls depend on
-  std::vector<PyObject*> pre_hooks;                      ///< that it had when it was captured
+  std::vector<PyObject*> pre_hooks;  ///< that it had when it was captured
 };
+
 struct Fresh {
   long buffer = -1;
   PyObject *shape = nullptr, *strides = nullptr, *dtype = nullptr;
@@ -160,6 +117,8 @@ struct Plan {
   std::vector<std::pair<PyObject*, Py_ssize_t>> sizes;  ///< how many submodules are in a dictionary
   std::vector<Layout> inputs;
   Nest given, keywords, answer;
+  std::vector<std::pair<Nest, Nest>> forms;  ///< other ways of writing the same call, by position and by name
+  Reached reached;
   bool nested = false;  ///< inputs that only a list or dictionary of the caller's may hold
   std::vector<Parameter> parameters;
   std::vector<void*> table;
@@ -180,7 +139,7 @@ struct Plan {
   PyObject *keep = nullptr, *made = nullptr;
   // Interned names.
   PyObject *training = nullptr, *hooks = nullptr, *pre_hooks = nullptr, *requires_grad = nullptr, *is_neg = nullptr,
-           *level = nullptr, *forward = nullptr;
+           *level = nullptr, *forward = nullptr, *version = nullptr;
 };
 
 struct PlanObject {
@@ -205,8 +164,6 @@ int truth(PyObject* function) {
   if (value.get() == Py_False || value.get() == Py_None) return 0;
   return PyObject_IsTrue(value.get());
 }
-
-enum class Look : std::uint8_t { fits, differs, failed };
 
 bool same_layout(const Layout& wanted, const DlTensor& t) {
   const auto n = wanted.shape.size();
@@ -288,6 +245,12 @@ Look unpack(const Nest& nest, PyObject* given, PyObject** tensors) {
   return Look::fits;
 }
 
+/// The same for the arguments given[1] and the keyword arguments given[2] of a call.
+Look unpack_call(const Nest& by_place, const Nest& by_name, PyObject* const* given, PyObject** tensors) {
+  const Look look = unpack(by_place, given[1], tensors);
+  return look == Look::fits ? unpack(by_name, given[2], tensors) : look;
+}
+
 Look context_is_plain(const Plan& plan) {
   for (PyObject* question : plan.falsy) {
     const int yes = truth(question);
@@ -334,9 +297,6 @@ Look modules_are_captured(const Plan& plan, PyObject* module) {
            holds(child.attributes, plan.training, child.training) && same_entries(child.attributes, plan.hooks, {}) &&
            same_entries(child.attributes, plan.pre_hooks, child.pre_hooks) &&
            PyDict_GetItemWithError(child.attributes, plan.forward) == nullptr;
-    for (const auto& [name, value] : child.watched) {
-      same = same && PyDict_GetItemWithError(child.attributes, name) == value;
-    }
   }
   for (const auto& [submodules, count] : plan.sizes) same = same && PyDict_Size(submodules) == count;
   if (PyErr_Occurred() != nullptr) return Look::failed;
@@ -485,13 +445,19 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
   PyObject* few[16];
   std::vector<PyObject*> many(plan.inputs.size() > 16 ? plan.inputs.size() : 0);
   PyObject** tensors = many.empty() ? few : many.data();
-  for (const auto& [nest, what] : {std::pair{&plan.given, given[1]}, std::pair{&plan.keywords, given[2]}}) {
-    if (const Look look = unpack(*nest, what, tensors); look != Look::fits) return answer(look);
+  Look written = unpack_call(plan.given, plan.keywords, given, tensors);
+  for (const auto& [by_place, by_name] : plan.forms) {
+    if (written == Look::differs) written = unpack_call(by_place, by_name, given, tensors);
   }
+  if (written != Look::fits) return answer(written);
   if (const Look look = context_is_plain(plan); look != Look::fits) return answer(look);
   if (const Look look = modules_are_captured(plan, given[0]); look != Look::fits) return answer(look);
   const int grad = truth(plan.grad);
   if (grad < 0) return nullptr;
+  if (const Look look =
+          is_captured(plan.reached, *plan.torch, given[0], plan.version, grad != 0 ? plan.requires_grad : nullptr);
+      look != Look::fits)
+    return answer(look);
 
   constexpr std::size_t usual = 64;
   void* on_stack[usual];
@@ -569,39 +535,6 @@ PyObject* run(PyObject* self, PyObject* const* given, Py_ssize_t count) {
 
 // ---- making a plan ----
 
-/// Reads the keyword arguments; the first thing that is missing or of another kind ends it with an exception.
-class Reader {
- public:
-  explicit Reader(PyObject* fields) : fields_(fields) {}
-  bool failed() const { return PyErr_Occurred() != nullptr; }
-
-  PyObject* field(const char* name) {
-    PyObject* found = failed() ? nullptr : PyDict_GetItemString(fields_, name);
-    if (found == nullptr && !failed()) PyErr_Format(PyExc_TypeError, "a plan needs '%s'", name);
-    return found;
-  }
-  PyObject* item(PyObject* sequence, Py_ssize_t i) {
-    if (sequence == nullptr || failed()) return nullptr;
-    if (PyTuple_Check(sequence)) return PyTuple_GetItem(sequence, i);
-    return PyList_GetItem(sequence, i);  // raises where it is no list
-  }
-  Py_ssize_t size(PyObject* sequence) {
-    if (sequence == nullptr || failed()) return 0;
-    const Py_ssize_t n = PyTuple_Check(sequence) ? PyTuple_Size(sequence) : PyList_Size(sequence);
-    return n < 0 ? 0 : n;
-  }
-  long long number(PyObject* value) { return value == nullptr || failed() ? 0 : PyLong_AsLongLong(value); }
-  void* address(PyObject* value) { return value == nullptr || failed() ? nullptr : PyLong_AsVoidPtr(value); }
-  std::vector<std::int64_t> numbers(PyObject* sequence) {
-    std::vector<std::int64_t> out;
-    for (Py_ssize_t i = 0; i < size(sequence); ++i) out.push_back(number(item(sequence, i)));
-    return out;
-  }
-
- private:
-  PyObject* fields_;
-};
-
 /// From item `at` of `row`: buffer, a tensor of the dtype, shape, strides.
 Layout read_layout(Reader& read, const Plan& plan, PyObject* row, Py_ssize_t at) {
   Layout out;
@@ -649,6 +582,16 @@ void count_places(const Nest& nest, std::vector<int>& counts) {
   for (const Nest& item : nest.items) count_places(item, counts);
 }
 
+/// Each input stands once in a call. Else an exception is set.
+void check_places(const Plan& plan, const Nest& by_place, const Nest& by_name) {
+  std::vector<int> counts(plan.inputs.size(), 0);
+  count_places(by_place, counts);
+  count_places(by_name, counts);
+  for (const int times : counts) {
+    if (times != 1) PyErr_SetString(PyExc_ValueError, "an input that is not given once");
+  }
+}
+
 bool find_exchange(Plan* plan) {
   const Ref capsule(PyObject_GetAttrString(plan->tensor_type, "__dlpack_c_exchange_api__"));
   if (!capsule) return false;
@@ -686,13 +629,8 @@ bool read_plan(PyObject* fields, Plan* plan) {
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     PyObject* row = read.item(rows, i);
     plan->children.push_back(
-        {read.item(row, 0), read.item(row, 1), read.item(row, 2), read.item(row, 3), read.item(row, 4), {}, {}});
-    PyObject* watched = read.item(row, 5);
-    for (Py_ssize_t k = 0; k < read.size(watched); ++k) {
-      PyObject* pair = read.item(watched, k);
-      plan->children.back().watched.emplace_back(read.item(pair, 0), read.item(pair, 1));
-    }
-    PyObject* hooks = read.item(row, 6);
+        {read.item(row, 0), read.item(row, 1), read.item(row, 2), read.item(row, 3), read.item(row, 4), {}});
+    PyObject* hooks = read.item(row, 5);
     for (Py_ssize_t k = 0; k < read.size(hooks); ++k) plan->children.back().pre_hooks.push_back(read.item(hooks, k));
   }
   rows = read.field("sizes");
@@ -710,12 +648,15 @@ bool read_plan(PyObject* fields, Plan* plan) {
   plan->keywords = read_nest(read, read.field("keywords"), plan->inputs.size());
   plan->nested = read.field("nested") == Py_True;
   if (read.failed()) return false;
-  std::vector<int> given(plan->inputs.size(), 0);
-  count_places(plan->given, given);
-  count_places(plan->keywords, given);
-  for (const int times : given) {
-    if (times != 1) PyErr_SetString(PyExc_ValueError, "an input that is not given once");
+  check_places(*plan, plan->given, plan->keywords);
+  rows = read.field("forms");
+  for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
+    PyObject* row = read.item(rows, i);
+    plan->forms.emplace_back(read_nest(read, read.item(row, 0), plan->inputs.size()),
+                             read_nest(read, read.item(row, 1), plan->inputs.size()));
+    if (!read.failed()) check_places(*plan, plan->forms.back().first, plan->forms.back().second);
   }
+  read_reached(read.failed() ? nullptr : read.field("reached"), plan->reached);
   rows = read.field("params");
   for (Py_ssize_t i = 0; i < read.size(rows); ++i) {
     PyObject* row = read.item(rows, i);
@@ -798,14 +739,14 @@ bool read_plan(PyObject* fields, Plan* plan) {
 /// Objects that the plan makes itself live as long as it: names, and the arena's shape.
 bool make_names(Plan* plan) {
   plan->made = Py_BuildValue(
-      "(NNNNNN(L)(i)N)", PyUnicode_InternFromString("training"), PyUnicode_InternFromString("_forward_hooks"),
+      "(NNNNNN(L)(i)NN)", PyUnicode_InternFromString("training"), PyUnicode_InternFromString("_forward_hooks"),
       PyUnicode_InternFromString("_forward_pre_hooks"), PyUnicode_InternFromString("requires_grad"),
       PyUnicode_InternFromString("is_neg"), PyUnicode_InternFromString("_current_level"), plan->arena.bytes, 1,
-      PyUnicode_InternFromString("forward"));
+      PyUnicode_InternFromString("forward"), PyUnicode_InternFromString("_version"));
   if (plan->made == nullptr) return false;
   Py_ssize_t at = 0;
   for (PyObject** slot : {&plan->training, &plan->hooks, &plan->pre_hooks, &plan->requires_grad, &plan->is_neg,
-                          &plan->level, &plan->arena.shape, &plan->arena.strides, &plan->forward}) {
+                          &plan->level, &plan->arena.shape, &plan->arena.strides, &plan->forward, &plan->version}) {
     *slot = PyTuple_GetItem(plan->made, at++);
   }
   return true;
@@ -887,8 +828,8 @@ PyType_Spec plan_spec = {"planish_call.Plan", sizeof(PlanObject), 0, Py_TPFLAGS_
 int start(PyObject* module) {
   const Ref type(PyType_FromSpec(&plan_spec));
   if (!type) return -1;
-  // Says that plans have effects: with a library of an earlier version programs that change something are run without.
-  if (PyModule_AddIntConstant(module, "effects", 1) != 0) return -1;
+  // Says that plans compare what forward can reach: a library of an earlier version does not, and is not used.
+  if (PyModule_AddIntConstant(module, "reached", 1) != 0) return -1;
   Py_INCREF(type.get());
   if (PyModule_AddObject(module, "Plan", type.get()) == 0) return 0;
   Py_DECREF(type.get());

@@ -22,6 +22,7 @@ from planish.counts import Status, status
 from planish.errors import PlanishError
 from planish.functions import Function, is_function
 from planish.ship.live import FALLBACKS, detach, load
+from planish.ship.reach import reach
 
 __all__ = ["Optimized", "Status", "detach", "load", "optimize", "status"]
 
@@ -168,6 +169,8 @@ def _search(
     called = name or str(getattr(thing.original, "__name__", "function") if isinstance(thing, Function) else type(module).__name__)
     if os.environ.get(session.INSIDE):
         return Optimized(thing, {"outcome": "no_improvement", "reason": "this process belongs to another run of planish", "task": called}, None, "module")
+    if problem := reach(module).problem:  # before a search whose program could never run
+        raise PlanishError("not_exportable", f"{called}: {problem}", "a program only runs where all that forward reads is known to be as it was")
     exported = isinstance(thing, Function) and not thing.self_contained
     with tempfile.TemporaryDirectory(prefix="planish-") as scratch:
         folder = Path(out).absolute() if out is not None else session.data_folder() / "live" / _fresh_name(called)

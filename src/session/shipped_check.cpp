@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "backend/backend.h"
 #include "base/file.h"
@@ -14,6 +17,7 @@
 #include "base/json.h"
 #include "program/program.h"
 #include "ship/folder.h"
+#include "ship/parts.h"
 #include "worker/compiler.h"
 
 namespace planish::session {
@@ -47,11 +51,12 @@ bool stays_inside(const std::string& path) {
 /// What Planish itself puts into a folder, by where this version has it.
 Status own_parts_are_ours(const fs::path& folder, const worker::Toolbox& tools) {
   const fs::path package = tools.python_path / "planish", libraries = tools.rt_library.parent_path();
-  const std::pair<const char*, fs::path> parts[] = {{"executor.py", package / "executor.py"},
-                                                    {"guards.py", package / "ship" / "guards.py"},
-                                                    {"module.py", package / "ship" / "module.py"},
-                                                    {"libplanish_rt.so", tools.rt_library},
-                                                    {"planish_call.so", libraries / "planish_call.so"}};
+  std::vector<std::pair<std::string, fs::path>> parts{{"module.py", package / "ship" / "module.py"},
+                                                      {"libplanish_rt.so", tools.rt_library},
+                                                      {"planish_call.so", libraries / "planish_call.so"}};
+  for (const std::string_view part : ship::python_parts) {
+    parts.emplace_back(fs::path(part).filename().string(), package / part);
+  }
   for (const auto& [name, original] : parts) {
     std::error_code ignored;
     if (!fs::exists(folder / name, ignored)) continue;

@@ -17,6 +17,7 @@
 #include "program/program.h"
 #include "ship/manifest.h"
 #include "ship/neighbours.h"
+#include "ship/parts.h"
 
 namespace planish::ship {
 namespace {
@@ -91,8 +92,9 @@ Status fill(const ShipRequest& request, const fs::path& folder) {
     PLANISH_TRY(binaries, write_kernels(request, program, folder));
     PLANISH_CHECK(write_constants(request, program, folder));
   }
-  PLANISH_CHECK(copy_to(request.package / "executor.py", folder / "executor.py"));
-  PLANISH_CHECK(copy_to(request.package / "ship" / "guards.py", folder / "guards.py"));
+  for (const std::string_view part : python_parts) {
+    PLANISH_CHECK(copy_to(request.package / part, folder / fs::path(part).filename()));
+  }
   PLANISH_CHECK(copy_to(request.runtime, folder / "libplanish_rt.so"));
   std::error_code ignored;
   if (const fs::path fast = request.runtime.parent_path() / "planish_call.so"; fs::exists(fast, ignored)) {

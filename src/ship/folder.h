@@ -21,7 +21,7 @@ struct ShipRequest {
   std::filesystem::path blobs;                  ///< where the program's constants lie
   std::filesystem::path task;     ///< the user's file, copied verbatim; a folder (a live module) is not copied
   std::string graph;              ///< planish.graph/1, JSON text: nesting of inputs and outputs, specialised scalars
-  std::filesystem::path package;  ///< python/planish: executor.py, ship/module.py, ship/guards.py are copied from here
+  std::filesystem::path package;  ///< python/planish: parts.h and ship/module.py are copied from here
   std::filesystem::path runtime;  ///< libplanish_rt.so; planish_call.so is taken from beside it, where it was built
   std::string evidence;           ///< JSON text
   std::string modules;  ///< JSON text: what each submodule of a live module was at capture (ship.md); empty for a file

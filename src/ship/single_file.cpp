@@ -12,6 +12,7 @@
 #include "ship/export.h"
 #include "ship/folder.h"
 #include "ship/manifest.h"
+#include "ship/parts.h"
 
 namespace planish::ship {
 namespace {
@@ -69,7 +70,7 @@ Result<Contents> collect(const ExportRequest& request, const Json& manifest) {
                 "load it with planish.load(folder, module)");
   }
   if (std::string& task = out.texts["reference.py"]; task.starts_with("\xEF\xBB\xBF")) task.erase(0, 3);
-  for (const char* part : {"executor.py", "ship/guards.py"}) {
+  for (const std::string_view part : python_parts) {
     PLANISH_TRY(out.texts[fs::path(part).filename().string()], read_file(request.package / part));
   }
   Json about = manifest;

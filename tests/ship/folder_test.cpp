@@ -40,7 +40,7 @@ TEST_CASE_FIXTURE(Fixture, "a program is shipped with everything it needs") {
   CHECK_FALSE(text("guards.py").empty());
   const Json document = manifest();
   CHECK(document["mode"] == "program");
-  CHECK(document["modules"][""]["attributes"]["gain"] == "2.0");
+  CHECK(document["modules"][""]["reached"]["gain"] == "2.0");
   CHECK(document["twin"][""]["type"] == "GraphModule");
   CHECK(document["scalars"][0]["index"] == 1);
   CHECK(

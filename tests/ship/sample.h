@@ -44,8 +44,8 @@ struct Sample {
                .package = std::filesystem::path(PLANISH_SOURCE_DIR) / "python" / "planish",
                .runtime = dir.path() / "rt.so",
                .evidence = R"({"seeds":[1]})",
-               .modules = R"({"":{"type":"Block","training":false,"attributes":{"gain":"2.0"}}})",
-               .twin = R"({"":{"type":"GraphModule","training":false,"attributes":{}}})",
+               .modules = R"({"":{"type":"Block","training":false,"reached":{"gain":"2.0"}}})",
+               .twin = R"({"":{"type":"GraphModule","training":false,"reached":{}}})",
                .planish_version = "0.1.0",
                .torch_version = "2.13.0"};
   }

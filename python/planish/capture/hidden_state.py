@@ -1,4 +1,5 @@
-"""Attributes that a call assigns: state that another call would not see, or a weight that a hook of torch's computes anew each time."""
+"""State that a call leaves outside buffers, where another call, or the caller, would not see it: attributes that it assigns, entries of containers,
+globals; and weights that hooks of torch's compute anew each time."""
 
 from __future__ import annotations
 
@@ -14,7 +15,27 @@ from torch.nn.utils.weight_norm import WeightNorm
 from torch.utils import _pytree as pytree
 
 from planish.errors import PlanishError, task_error
-from planish.ship.guards import weight_hooks
+from planish.ship import reach
+from planish.ship.reach import weight_hooks
+
+
+@contextmanager
+def changes_refused(model: torch.nn.Module, path: Path) -> Iterator[None]:
+    """Around a call of the model, which is to leave what its forward can reach as it is: parameters, buffers and inputs aside. Raises PlanishError
+    (not_exportable) where it does not, and where what it can reach cannot be told: a program would never be allowed to stand in for it."""
+    if any(isinstance(p, torch.nn.parameter.UninitializedParameter) for p in model.parameters()):
+        yield  # its first call makes it what it is
+        return
+    before = reach.reach(model)
+    if before.problem:
+        hint = "a program only runs where all that forward reads is known to be as it was"
+        raise task_error("not_exportable", path, before.problem, hint)
+    yield
+    after = reach.reach(model)
+    for name in [n for n, token in after.tokens.items() if before.tokens.get(n, "absent") != token]:
+        was, now = before.tokens.get(name, "absent"), after.tokens[name]
+        message = f"forward changes '{name}' (from {was} to {now}), which a program would not"
+        raise task_error("not_exportable", path, message, "make it a buffer (register_buffer), written with copy_() or add_(), or leave it out")
 
 
 def refuse_hidden_state(model: torch.nn.Module, program: ExportedProgram, said: list[str], path: Path) -> None:

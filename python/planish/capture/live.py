@@ -9,6 +9,7 @@ first and last, and get their steps in another order.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import sys
@@ -19,7 +20,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from planish.capture import by_value
-from planish.capture.task import Inputs, LoadedTask
+from planish.capture.task import Inputs, LoadedTask, check_forward
 from planish.errors import task_error
 from planish.ship.guards import configuration, name_types
 
@@ -43,12 +44,31 @@ def write_live(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any
     else:
         from planish.capture.export import export_program
 
+        _refuse_changes(module, args, kwargs, name)
         program = export_program(module, args, kwargs, Path(name))
         _detach_copies(program)
         torch.export.save(program, str(folder / PROGRAM))
         about |= {"form": "exported", "twin": configuration(_exported(folder)), "source_sha256": _digest(folder / PROGRAM)}
     (folder / MANIFEST).write_text(json.dumps(about))
     return str(about["form"])
+
+
+def _refuse_changes(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> None:
+    """An exported program no longer has the assignments that its module made: they are looked for in a call of a copy. What cannot be copied
+    is not looked at."""
+    try:
+        copied, args, kwargs = copy.deepcopy((module, args, kwargs))
+    except Exception:  # whatever a class of the user's raises when it is copied
+        return
+    buffers = [(b, b.detach().clone()) for b in module.buffers()]  # of what a function holds, which is not copied with it
+    with torch.random.fork_rng(devices=sorted({t.device.index for t in module.parameters() if t.is_cuda})):
+        try:
+            check_forward(Path(name), copied, (args, kwargs))
+        finally:
+            with torch.no_grad():
+                for buffer, before in buffers:
+                    if not torch.equal(buffer, before):
+                        buffer.copy_(before)
 
 
 def load_live(folder: Path) -> LoadedTask:

@@ -20,6 +20,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from planish.capture.beside import offer
+from planish.capture.hidden_state import changes_refused
 from planish.errors import PlanishError, task_error
 from planish.wire import report_stage
 
@@ -123,11 +124,13 @@ def move(tree: Any, device: torch.device | str) -> Any:
 
 def check_forward(path: Path, model: torch.nn.Module, call: Inputs) -> Any:
     """Runs the model once, eagerly and without gradients, and returns its result. Raises PlanishError with kind forward_failed,
-    not_tensors or out_of_memory."""
+    not_tensors, out_of_memory, or not_exportable where it leaves state outside buffers."""
     report_stage("running its forward")
     try:
-        with torch.no_grad():
+        with torch.no_grad(), changes_refused(model, path):
             result = model(*call[0], **call[1])
+    except PlanishError:
+        raise
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise task_error("out_of_memory", path, f"the reference itself does not fit in memory: {_describe(error)}", "use smaller inputs") from error
     except (Exception, SystemExit) as error:

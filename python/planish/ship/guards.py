@@ -1,9 +1,8 @@
 """Decides, call by call, whether a program may stand in for a module's own forward, and runs it.
 
-Copied verbatim into every shipped folder and file, so it depends on torch and the standard library alone. A `Shipped` is one
-folder or file (thread-safe after construction). An `Attachment` belongs to one module instance; it holds no tensor, only the
-dictionaries in which the module keeps them, so parameters stay live. Whenever anything differs from what was captured, the
-answer is FALLBACK and the caller runs the original code.
+Copied verbatim with its neighbours (PARTS) into every shipped folder and file, so it depends on torch and the standard library alone. An
+`Attachment` belongs to one module instance; it holds no tensor that the module registered, only the dictionaries in which the module keeps
+them, so parameters stay live. Whenever anything differs from what was captured, the answer is FALLBACK and the caller runs the original code.
 
 The same checks exist twice: here, complete, and in C (planish_call.so) for the calls that most programs get. Where the C form
 cannot say yes at once, or is not there, this one decides.
@@ -11,317 +10,40 @@ cannot say yes at once, or is not there, this one decides.
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
-import json
+import importlib
 import os
 import sys
-import sysconfig
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import CodeType, FunctionType
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.nn.utils.spectral_norm import SpectralNorm
-from torch.nn.utils.weight_norm import WeightNorm
 from torch.utils import _pytree as pytree
 
+#: The files beside this one that it needs, in the order in which they are imported.
+PARTS = ("names", "reach", "signature", "context", "trees", "archive", "parts", "deferred")
+
+if TYPE_CHECKING:
+    from planish.ship import archive, context, deferred, parts, reach, signature, trees
+else:
+    _, reach, signature, context, trees, archive, parts, deferred = (importlib.import_module(__name__.removesuffix("guards") + part) for part in PARTS)
+
 Tensor = torch.Tensor
-FALLBACK = object()
+FALLBACK = context.FALLBACK
+FallbackWarning = context.FallbackWarning
+Folder, Shipped, shipped = archive.Folder, archive.Shipped, archive.shipped
+configuration, unlike, weight_hooks, name_types = parts.configuration, parts.unlike, reach.weight_hooks, trees.name_types
+context_is_plain = context.context_is_plain
 _NOT_DEFERRED = object()
 _PLAIN = (Tensor, nn.Parameter)
-_SIMPLE = (bool, int, float, str, tuple, type(None))
+_FORMS = 8  # ways of writing one call that the C form knows at once
 
-_autocast = getattr(torch._C, "_is_any_autocast_enabled", torch.is_autocast_enabled)
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_function_mode = torch._C._is_torch_function_mode_enabled
-_transforms = torch._C._functorch.peek_interpreter_stack
-_tracing = torch._C._get_tracing_state
-_deterministic = torch._C._get_deterministic_algorithms
 _default_dtype = torch.get_default_dtype
 _grad_enabled = torch.is_grad_enabled
-_module_globals = nn.modules.module
-_forward_ad = torch.autograd.forward_ad
-
-
-class FallbackWarning(UserWarning):
-    """A call ran the module's own code where a program is attached. Given once for each reason."""
-
-
-def context_is_plain() -> bool:
-    """False under autocast, vmap and other transforms, tracing, dispatch modes, forward-mode AD, or where a user asked for
-    deterministic algorithms: there the original code runs."""
-    return not (
-        _autocast()
-        or _transforms() is not None
-        or _dispatch_modes()
-        or _tracing() is not None
-        or _deterministic()
-        or _forward_ad._current_level >= 0
-        or _module_globals._global_forward_hooks
-        or _module_globals._global_forward_pre_hooks
-        or (_function_mode() and not _only_device_modes())
-    )
-
-
-def _context() -> str:
-    """What about the context is not plain, in words."""
-    found = {
-        "autocast is on": _autocast(),
-        "a transform such as vmap or grad is active": _transforms() is not None,
-        "the call is being traced": _tracing() is not None,
-        "a dispatch or function mode is active": _dispatch_modes() or _function_mode(),
-        "deterministic algorithms were asked for": _deterministic(),
-        "forward-mode AD is active": _forward_ad._current_level >= 0,
-    }
-    return next((text for text, there in found.items() if there), "global module hooks are registered")
-
-
-def _same_scalar(given: Any, value: Any) -> bool:
-    """Of one type and equal; zeros of one sign, and NaN is NaN."""
-    if type(given) is not type(value):
-        return False
-    if isinstance(value, float):
-        return (given == value and (given != 0 or str(given) == str(value))) or (given != given and value != value)
-    return bool(given == value)
-
-
-def _nest(spec: Any, leaves: Iterator[int], scalars: dict[int, Any]) -> Any:
-    """A tree of tuples, lists and dictionaries as the C form reads it, with the numbers of its tensor leaves; None for a tree of
-    anything else."""
-    children = _children(spec)
-    if spec.type is None:
-        leaf = next(leaves)
-        return ("scalar", scalars[leaf]) if leaf in scalars else ("tensor", leaf)
-    kind = {tuple: "tuple", list: "list", dict: "dict"}.get(spec.type)
-    items = [_nest(child, leaves, scalars) for child in children]
-    if kind is None or None in items:
-        return None
-    return (kind, items, list(spec.context)) if kind == "dict" else (kind, items)
-
-
-def _placed(nest: Any, places: dict[int, int]) -> Any:
-    """The same with a tensor's place among the inputs in place of its number."""
-    if nest[0] == "scalar":
-        return nest
-    if nest[0] == "tensor":
-        return ("tensor", places[nest[1]])
-    return (nest[0], [_placed(item, places) for item in nest[1]], *nest[2:])
-
-
-def _only_device_modes() -> bool:
-    """`torch.set_default_device` and `with torch.device(…)` are function modes too, and change nothing here."""
-    from torch.overrides import _get_current_function_mode_stack
-    from torch.utils._device import DeviceContext
-
-    return all(isinstance(mode, DeviceContext) for mode in _get_current_function_mode_stack())  # type: ignore[no-untyped-call]
-
-
-def cpu_flags() -> set[str]:
-    """The instruction sets of this CPU as the kernel names them."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("flags"):
-                return set(line.partition(":")[2].split())
-    except OSError:
-        pass
-    return set()
-
-
-class Folder:
-    """Where a shipped folder keeps what it consists of. (A shipped file brings a class of its own with the same four members.)"""
-
-    def __init__(self, folder: Path) -> None:
-        self.key = str(folder)
-        self._folder = folder
-
-    def read(self, name: str) -> bytes:
-        """Raises OSError."""
-        return (self._folder / name).read_bytes()
-
-    def path(self, name: str) -> str:
-        """A path under which this process can open the file."""
-        return str(self._folder / name)
-
-    def __contains__(self, name: str) -> bool:
-        return (self._folder / name).exists()
-
-
-shipped: dict[str, Shipped] = {}  # by key, so that an unpickled attachment finds what it belongs to
-
-
-class Shipped:
-    """One shipped folder or file in memory: manifest, program, and an executor a device, made when first needed."""
-
-    def __init__(self, files: Any, executor_module: Any, defer_gradients: bool = False) -> None:
-        """`files` is a Folder, or like one. With `defer_gradients` the program also runs where parameters alone could be asked for
-        gradients (_Deferred). Raises OSError or ValueError if it is not a shipped one."""
-        self.files = files
-        self.defer_gradients = defer_gradients
-        self.key: str = files.key
-        self.manifest: dict[str, Any] = json.loads(files.read("ship.json"))
-        if self.manifest.get("schema") != "planish.ship/1":
-            raise ValueError(f"ship.json: schema is {self.manifest.get('schema')!r}, expected 'planish.ship/1'")
-        self.mode: str = self.manifest["mode"]
-        self.program: dict[str, Any] = {}
-        if self.mode == "program":
-            self.program = json.loads(files.read("program.json"))
-        self.module = executor_module
-        self.extension = load_extension(files) if self.mode == "program" else None
-        self._executors: dict[torch.device, Any] = {}
-        shipped[self.key] = self
-
-    def executor(self, device: torch.device) -> Any:
-        """The executor of a device, or the reason (str) why the program cannot run there."""
-        found = self._executors.get(device)
-        if found is None:
-            found = self._why_not(device)
-            if found is None:
-                try:
-                    native = any(step["kind"] != "aten" for step in self.program["steps"])
-                    binaries = [self.files.path(name) for name in self.manifest["binaries"]]
-                    runtime = self.files.path("libplanish_rt.so") if native else None
-                    found = self.module.Executor(
-                        self.program, binaries, lambda blob: self.files.read(f"blobs/{blob}"), runtime, device, self.manifest.get("effects", [])
-                    )
-                except AttributeError as error:  # of a library: a live module's folder is run by the installed version
-                    found = f"made by Planish {self.manifest.get('planish', 'of another version')}, which this one cannot run ({error}); optimise it again"
-                except (OSError, self.module.ExecutorError) as error:
-                    found = f"{getattr(error, 'kind', 'load_failed')}: {error}"
-            found = self._executors.setdefault(device, found)  # another thread may have been faster
-        return found
-
-    def runs(self) -> int:
-        """Calls that the program answered, of all modules that this is attached to."""
-        direct: int = 0 if self.extension is None else self.extension.hits()  # counted for the whole process
-        return direct + sum(getattr(e, "runs", 0) for e in self._executors.values())
-
-    def _why_not(self, device: torch.device) -> str | None:
-        if device.type != self.program["target"]:
-            return f"made for {self.program['target']}, called on {device.type}"
-        if device.type == "cuda":
-            major, minor = torch.cuda.get_device_capability(device)
-            wanted = self.program["arch"].rstrip("abcdefghijklmnopqrstuvwxyz")
-            if wanted and wanted != f"sm_{major}{minor}":
-                return f"compiled for {self.program['arch']}, this GPU is sm_{major}{minor}"
-        elif self.program["kernels"]:
-            missing = set(self.manifest.get("cpu_flags", [])) - cpu_flags()
-            if missing:
-                return f"compiled for a CPU with {', '.join(sorted(missing))}"
-        return None
-
-
-def load_extension(files: Any) -> Any:
-    """The C form of the checks, or None where it is missing or not for this interpreter: it counts references as an interpreter
-    with a global lock does, so a free-threaded one must not load it."""
-    if "planish_call.so" not in files or sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return None
-    try:
-        loader = importlib.machinery.ExtensionFileLoader("planish_call", files.path("planish_call.so"))
-        spec = importlib.util.spec_from_loader("planish_call", loader)
-        assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
-    except (ImportError, OSError):
-        return None
-    return module
-
-
-def weight_hooks(module: nn.Module) -> dict[str, Any]:
-    """Hooks of torch's own that compute an attribute anew before each call, by its name: what they do is part of what was captured."""
-    return {vars(hook)["name"]: hook for hook in module._forward_pre_hooks.values() if type(hook) in (SpectralNorm, WeightNorm)}
-
-
-def plain_attributes(module: nn.Module) -> dict[str, Any]:
-    """What a module was configured with: its own simple attributes, by name, and the settings of its weight_hooks()."""
-    found = {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training" and isinstance(v, _SIMPLE)}
-    return found | {f"hook of {name}": (type(hook).__name__, *sorted(vars(hook).items())) for name, hook in weight_hooks(module).items()}
-
-
-def configuration(module: nn.Module) -> dict[str, Any]:
-    """What every submodule is, as it travels in the manifest of a live module: class, mode and simple attributes."""
-    return {
-        name: {"type": type(child).__qualname__, "training": child.training, "attributes": {k: repr(v) for k, v in sorted(plain_attributes(child).items())}}
-        for name, child in module.named_modules()
-    }
-
-
-def _unlike(captured: dict[str, Any], found: dict[str, Any]) -> str:
-    """How a module's configuration differs from a captured one but for its mode; empty if it does not."""
-    for name in sorted(captured.keys() | found.keys()):
-        what = f"the module's part '{name}'" if name else "the module"
-        then, now = captured.get(name), found.get(name)
-        if then is None or now is None:
-            return f"{what} was not there when it was captured" if then is None else f"{what} is gone since it was captured"
-        if then["type"] != now["type"]:
-            return f"{what} is a {now['type']}, captured was a {then['type']}"
-        for key in sorted(then["attributes"].keys() | now["attributes"].keys()):
-            was, given = then["attributes"].get(key, "absent"), now["attributes"].get(key, "absent")
-            if was != given:
-                return f"{what} has {key} = {given}, captured was {was}"
-    return ""
-
-
-_reads_mode: dict[type, bool] = {}
-
-
-def reads_mode(cls: type) -> bool:
-    """Whether the code of a module's class asks for its `training` flag anywhere; if not, train() and eval() change nothing.
-    Functions that it calls by a global name count, unless they are torch's own (these get the flag as an argument)."""
-    if cls not in _reads_mode:
-        plain = not issubclass(cls, torch.jit.ScriptModule)
-        ours = [base for base in cls.__mro__ if any(name.startswith("_planish") for name in vars(base))]
-        functions = [f for base in cls.__mro__ if base not in (nn.Module, object, *ours) for f in vars(base).values()]
-        _reads_mode[cls] = not plain or "training" in _names_in([_function(f) for f in functions])
-    return _reads_mode[cls]
-
-
-_SETUP = {"__init__", "__setstate__", "__repr__", "extra_repr", "reset_parameters", "_load_from_state_dict"}  # never part of a call
-_read_names: dict[type, set[str]] = {}
-
-
-def _configures(cls: type) -> set[str]:
-    """Names that the code of a module's class mentions where it may be part of a call."""
-    if cls not in _read_names:
-        bases = [base for base in cls.__mro__ if base not in (nn.Module, object)]
-        _read_names[cls] = _names_in([_function(f) for base in bases for name, f in vars(base).items() if name not in _SETUP])
-    return _read_names[cls]
-
-
-def _watched(child: nn.Module) -> tuple[tuple[str, Any], ...]:
-    """A submodule's simple attributes that its calls may depend on, to be compared by identity at each call."""
-    every = isinstance(child, torch.jit.ScriptModule)
-    return tuple((name, value) for name, value in plain_attributes(child).items() if every or name in _configures(type(child)))
-
-
-def _function(member: Any) -> Any:
-    """The Python function inside a method, property or decorated function; None for anything else."""
-    member = getattr(member, "fget", None) or getattr(member, "__func__", member)
-    while hasattr(member, "__wrapped__"):
-        member = member.__wrapped__
-    return member if isinstance(member, FunctionType) else None
-
-
-def _names_in(functions: list[Any]) -> set[str]:
-    """Names and strings in the code of functions, and of those that they call by a global name but for torch's own."""
-    names: set[str] = set()
-    seen: set[CodeType] = set()
-    todo = [(f.__code__, f.__globals__) for f in functions if f is not None]
-    while todo:
-        code, known = todo.pop()
-        if code in seen:
-            continue
-        seen.add(code)
-        names.update(code.co_names, (c for c in code.co_consts if isinstance(c, str)))
-        todo += [(c, known) for c in code.co_consts if isinstance(c, CodeType)]
-        called = [_function(known.get(name)) for name in code.co_names]
-        todo += [(f.__code__, f.__globals__) for f in called if f is not None and not f.__module__.startswith("torch.")]
-    return names
 
 
 class _Bound:
@@ -329,19 +51,19 @@ class _Bound:
     one is not disturbed by another that binds anew. The module owns this and is not owned by it, nor is its dictionary: it goes
     when its last reference does, not when the cycle collector finds it."""
 
-    __slots__ = ("copies", "device", "executor", "fast", "loose", "module", "params", "parts", "sizes", "ties", "tree", "turns", "unused", "users")
+    __slots__ = ("copies", "device", "executor", "fast", "module", "params", "parts", "reached", "sizes", "ties", "tree", "turns", "unused", "users")
 
     copies: bool  # a tensor that begins at an odd place may be copied: nothing is changed, and no result is an input
     device: torch.device
     executor: Any
     fast: Any  # the C form of this binding, or None
-    loose: list[tuple[Any, ...]]  # (attributes, or None for the module's own; name; tensor; version)
     module: weakref.ref[nn.Module]
     params: list[tuple[Any, ...]]
-    parts: _Parts | None  # where gradients may be asked for later
+    parts: deferred.Parts | None  # where gradients may be asked for later
+    reached: reach.Reached  # what forward can reach beside that, as it was
     sizes: list[tuple[dict[str, Any], int]]  # how many submodules each has
     ties: list[tuple[dict[str, Any], str, dict[str, Any], str]]
-    tree: list[tuple[dict[str, Any], str, nn.Module, bool | None, tuple[tuple[str, Any], ...], tuple[Any, ...]]]
+    tree: list[tuple[dict[str, Any], str, nn.Module, bool | None, tuple[Any, ...]]]
     turns: _Turns
     unused: list[int]
     users: list[tuple[Any, ...]]
@@ -363,107 +85,25 @@ class _Turns:
         self._lock.release()
 
 
-class _Parts:
-    """What a module consists of when a program is bound to it, but for its tensors: enough to run its own code later as it was."""
-
-    def __init__(self, modules: dict[str, nn.Module]) -> None:
-        """`modules` by qualified name, the whole one under the empty name."""
-        self._parts = {name: (child, type(child), self._copied(child)) for name, child in modules.items() if name}
-        self._root = (type(modules[""]), self._copied(modules[""]))
-
-    @staticmethod
-    def _copied(child: nn.Module) -> dict[str, Any]:
-        kept = {key: value for key, value in vars(child).items() if key not in ("_parameters", "_buffers") and not key.startswith("_planish")}
-        return {key: value.copy() if key.startswith("_") and isinstance(value, dict) else value for key, value in kept.items()}
-
-    def rebuild(self, module: nn.Module, tensors: dict[str, Tensor]) -> nn.Module:
-        """A module as it was then, of these tensors (by qualified name), with `module`'s own where the program used none."""
-        made: dict[int, nn.Module] = {}
-        for name, child, cls, attributes in [("", module, *self._root), *((n, *part) for n, part in self._parts.items())]:
-            twin = made[id(child)] = object.__new__(cls)
-            prefix = name + "." if name else ""
-            vars(twin).update(self._fresh(attributes))
-            for kind in ("_parameters", "_buffers"):
-                vars(twin)[kind] = {key: tensors.get(prefix + key, value) for key, value in vars(child)[kind].items()}
-        for twin in made.values():
-            vars(twin)["_modules"] = {key: made.get(id(child), child) for key, child in vars(twin)["_modules"].items()}
-        return made[id(module)]
-
-    @staticmethod
-    def _fresh(attributes: dict[str, Any]) -> dict[str, Any]:
-        return {key: value.copy() if key.startswith("_") and isinstance(value, dict) else value for key, value in attributes.items()}
-
-
-class _Deferred(torch.autograd.Function):
-    """The program's outputs, with the original's gradients: whoever asks for them makes the original run then, on what was given
-    and as it was: later changes of attributes and replaced tensors do not count, and a tensor changed in place is an error, as
-    with torch's own operators.
-
-    Many callers time or use a model without no_grad and never ask. Whoever does ask, trains: from then on the attachment leaves
-    such calls to the original, which would have run anyway."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        attachment: Attachment,
-        module: nn.Module,
-        parts: _Parts,
-        names: list[str],
-        args: tuple[Any, ...],
-        before: dict[str, Tensor | None],
-        fixed: list[Tensor],
-        *parameters: Tensor,
-    ) -> Any:
-        """`names` are those of `parameters`, which require gradients, and then of `fixed`, which do not. `before`: by name, what the
-        program changes, as it is now; None where that says nothing about the outputs. Gradients are off in here."""
-        result = FALLBACK if attachment.fast is None else attachment.fast(module, args, {})
-        if result is FALLBACK:
-            result = attachment(module, args, {})
-        if result is FALLBACK:
-            return FALLBACK
-        ctx.before = before
-        ctx.attachment, ctx.module, ctx.parts, ctx.names, ctx.count = attachment, module, parts, names, len(parameters)
-        ctx.save_for_backward(*parameters, *fixed, *args)
-        leaves = [result] if attachment._single_output else pytree.tree_leaves(result)
-        ctx.mark_non_differentiable(*(t for t in leaves if isinstance(t, Tensor) and not t.is_floating_point()))
-        return leaves[0] if attachment._single_output else tuple(leaves)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        saved = ctx.saved_tensors
-        tensors, args = dict(zip(ctx.names, saved, strict=False)), saved[len(ctx.names) :]
-        # The original changes its buffers once more: copies of them.
-        now = dict(ctx.module.named_buffers(remove_duplicate=False)) if ctx.before else {}
-        tensors |= {name: (now[name] if then is None else then).detach().clone() for name, then in ctx.before.items()}
-        result = ctx.attachment._original(ctx.parts.rebuild(ctx.module, tensors), args)
-        pairs = [(t, g) for t, g in zip(pytree.tree_leaves(result), gradients, strict=True) if isinstance(t, Tensor) and t.requires_grad and g is not None]
-        found: Any = [None] * ctx.count
-        if pairs:
-            outputs, given = zip(*pairs, strict=True)
-            found = torch.autograd.grad(outputs, saved[: ctx.count], given, allow_unused=True, create_graph=_grad_enabled())
-        return None, None, None, None, None, None, None, *found
-
-
-# What apply() comes to where no transform of torch.func is active, which was asked before: its own look at every argument takes 5 µs.
-_defer = super(torch.autograd.Function, _Deferred).apply
-
-
 class Attachment:
     """A program attached to one module. Copies (deepcopy, pickle) start unbound and find their own module's tensors."""
 
     quiet = False  # another program is asked after this one: whether the module's own code runs is not decided here
 
-    def __init__(self, shipped: Shipped, module: nn.Module, reason: str = "") -> None:
+    def __init__(self, shipped: archive.Shipped, module: nn.Module, reason: str = "") -> None:
         """To be made when `module` is as it was when captured: its training flags and simple attributes are what later calls
         are compared with. A `reason` disables the program for good."""
         self.shipped = shipped
         self.reason = reason
         self._trains = False
         self._forget_calls()
-        modes = {n: reads_mode(type(m)) or SpectralNorm in map(type, m._forward_pre_hooks.values()) for n, m in module.named_modules()}
+        modes = {n: parts.reads_mode(type(m)) or SpectralNorm in map(type, m._forward_pre_hooks.values()) for n, m in module.named_modules()}
         self._training = {n: m.training if modes[n] else None for n, m in module.named_modules()}
-        self._attributes = {n: plain_attributes(m) for n, m in module.named_modules()}
-        self._ties = _tied(module)
+        self._ties = parts.tied(module)
+        state = reach.reach(module)
+        self._tokens: dict[str, str] = state.tokens
+        self._soft: dict[str, str] = state.soft
+        self.reason = self.reason or state.problem
         self._reset()
         self._compare_with_captured(module)
         if not self.reason:
@@ -475,13 +115,14 @@ class Attachment:
     def _compare_with_captured(self, module: nn.Module) -> None:
         """A live module is not constructed here: what the manifest says of it must hold, and its mode is the manifest's."""
         captured = self.shipped.manifest.get("modules")
+        self.another = ""  #: how the module is not the one that the program was made for
         if captured is None or self.reason:
             return
-        found = configuration(module)
+        found = parts.configuration(module)
         twin = self.shipped.manifest.get("twin")  # the exported program as a module, which stands in for one that could not be pickled
-        if twin is not None and not _unlike(twin, found):
+        if twin is not None and not parts.unlike(twin, found):
             captured = twin
-        self.reason = _unlike(captured, found)
+        self.reason = self.another = parts.unlike(captured, found)
         if self.reason:
             return
         for name, then in captured.items():
@@ -489,6 +130,7 @@ class Attachment:
                 self._training[name] = then["training"]
 
     def _forget_calls(self) -> None:
+        self._differs: reach.Difference | None = None  # another state that was met
         self._ran = 0
         self._refused: dict[str, list[Any]] = {}  # by kind of reason: how often, and the first one in words
 
@@ -546,13 +188,14 @@ class Attachment:
         self._bound: _Bound | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("reason", "quiet", "_training", "_attributes", "_ties")
+        kept = ("reason", "another", "quiet", "_training", "_ties", "_tokens")
         return {"key": self.shipped.key, **{k: v for k, v in vars(self).items() if k in kept}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         key = state.pop("key")
         vars(self).update(state)
         self._trains = False
+        self._soft = {}  # of the process that wrote this
         self._forget_calls()
         self._reset()
         if key not in shipped:
@@ -583,19 +226,40 @@ class Attachment:
         self._in_spec = pytree.treespec_loads(manifest["input_tree"])
         self._out_spec = pytree.treespec_loads(manifest["output_tree"])
         self._leaf_count = self._in_spec.num_leaves
-        args_spec, kwargs_spec = _children(self._in_spec)
-        positional = _children(args_spec)
+        args_spec, kwargs_spec = trees.children(self._in_spec)
+        positional = trees.children(args_spec)
         self._keywords: list[str] = list(kwargs_spec.context or [])
-        self._plain_positional = not _children(kwargs_spec) and all(c.num_leaves == 1 and not _children(c) for c in positional)
+        self._plain_positional = not trees.children(kwargs_spec) and all(c.num_leaves == 1 and not trees.children(c) for c in positional)
         self._scalars = [(s["index"], self.shipped.module.read_scalar(s["arg"])) for s in manifest["scalars"]]
         self._tensor_leaves = sorted(set(range(self._leaf_count)) - {i for i, _ in self._scalars})
-        self._single_output = self._out_spec.num_leaves == 1 and not _children(self._out_spec)
+        self._single_output = self._out_spec.num_leaves == 1 and not trees.children(self._out_spec)
         leaves = iter(range(self._leaf_count))
         scalars = dict(self._scalars)
-        nests = [_nest(spec, leaves, scalars) for spec in (args_spec, kwargs_spec)]
+        nests = [trees.nest(spec, leaves, scalars) for spec in (args_spec, kwargs_spec)]
         self._given: Any = None if None in nests else nests
-        self._answer = _nest(self._out_spec, iter(range(self._out_spec.num_leaves)), {})
+        self._answer = trees.nest(self._out_spec, iter(range(self._out_spec.num_leaves)), {})
         self._captured_dtype = self.shipped.module.torch_dtype(manifest.get("default_dtype", "f32"))
+        self._forms: list[tuple[Any, Any]] = []  # other ways of writing the captured call, as the C form reads them
+        self._arguments: list[tuple[int | str, Any]] = [*enumerate(positional), *zip(self._keywords, trees.children(kwargs_spec), strict=True)]
+        self._count = len(positional)
+        self._signature: signature.Signature | None = None
+
+    def _signed(self, module: nn.Module) -> signature.Signature | None:
+        """How arguments are named; None where that cannot be told: then calls must be written as the captured one."""
+        if self._signature is not None:
+            return self._signature
+        plain: dict[int | str, Any] = {}
+        leaf, scalars = 0, dict(self._scalars)
+        for key, spec in self._arguments:
+            leaves = range(leaf, leaf + spec.num_leaves)
+            leaf += spec.num_leaves
+            if all(k in scalars for k in leaves):
+                plain[key] = pytree.tree_unflatten([scalars[k] for k in leaves], spec)
+        try:
+            self._signature = signature.Signature(type(module).forward, self._count, self._keywords, plain)
+        except (TypeError, ValueError):
+            return None
+        return self._signature
 
     def _bind(self, module: nn.Module, device: torch.device) -> _Bound | None:
         """Finds where the module keeps each tensor. None, with the reason kept, if it no longer looks as captured."""
@@ -608,21 +272,23 @@ class Attachment:
         if modules.keys() != self._training.keys():
             self.why = "submodules were added or removed"
             return None
+        state = self._look(module, [b.name for b in executor.bindings if b.kind != "user"])
+        if state is None:
+            return None
         bound = _Bound()
         bound.module, bound.device, bound.executor, bound.fast, bound.turns = weakref.ref(module), device, executor, None, _Turns()
         bound.copies = executor.own_results and not executor.effects
+        bound.reached = state
         bound.tree = []
         bound.sizes = [(child._modules, len(child._modules)) for child in modules.values() if child._modules]
-        bound.parts = _Parts(modules) if self.shipped.defer_gradients else None
+        bound.parts = deferred.Parts(modules) if self.shipped.defer_gradients else None
         for name, child in modules.items():
-            if (now := plain_attributes(child)) != self._attributes[name] or (name and "forward" in vars(child)):
-                then, what = self._attributes[name], f"'{name}'" if name else "the module"
-                changed = [k for k in sorted(now.keys() | then.keys()) if k not in now or k not in then or now[k] != then[k]] or ["forward"]
-                self.why = f"attributes of {what} differ from the captured ones: {', '.join(changed)}"
+            if name and "forward" in vars(child):
+                self.why = f"'{name}' has a forward of its own"
                 return None
             if name:
                 parent, _, key = name.rpartition(".")
-                bound.tree.append((modules[parent]._modules, key, child, self._training[name], _watched(child), tuple(weight_hooks(child).values())))
+                bound.tree.append((modules[parent]._modules, key, child, self._training[name], tuple(weight_hooks(child).values())))
         users: list[tuple[int, Any]] = []
         bound.params = []
         for position, b in enumerate(executor.bindings):
@@ -643,11 +309,9 @@ class Attachment:
                     self.why = f"'{first}' and '{other}' were one tensor"
                     return None
                 bound.ties.append((pair[0][0], pair[0][1], pair[1][0], pair[1][1]))
-        loose = self._loose_tensors(modules, executor)
-        if loose is None:
+        if not self._constants_hold(state, executor):
             self.why = "a tensor attribute of the module differs from the captured constant"
             return None
-        bound.loose = loose
         bound.users = [(p, b.index, b.dtype, b.shape, b.strides) for p, b in users]
         bound.unused = sorted(set(self._tensor_leaves) - {b.index for _, b in users})
         bound.fast = self._direct(bound)
@@ -660,28 +324,30 @@ class Attachment:
             return None
         return owner._parameters if key in owner._parameters else owner._buffers if key in owner._buffers else None
 
-    def _loose_tensors(self, modules: dict[str, nn.Module], executor: Any) -> list[tuple[Any, ...]] | None:
-        """Tensors kept as plain attributes were captured as constants: each that may be one must still equal it. Returns where
-        they are, for a look at identity and version at each call; None if one differs."""
-        constants = [t for _, t in executor._constants]
-        found: list[tuple[Any, ...]] = []
-        for child in modules.values():
-            for key, value in vars(child).items():
-                if not isinstance(value, Tensor) or key in weight_hooks(child):
-                    continue
-                alike = [c for c in constants if c.shape == value.shape and c.dtype is value.dtype]
-                if alike and not any(torch.equal(c, value.detach().to(c.device)) for c in alike):
-                    return None
-                if alike:
-                    found.append((None if child is modules[""] else vars(child), key, value, value._version))
-        return found
+    def _look(self, module: nn.Module, bound: list[str]) -> reach.Reached | None:
+        """What forward can reach, if it is by value what was captured; else None, with the reason kept."""
+        state = reach.reach(module, bound)
+        self._differs = state.differs(self._tokens, self._soft)
+        if self._differs is None:
+            return state
+        self.why = self._differs.why
+        return None
+
+    @staticmethod
+    def _constants_hold(state: reach.Reached, executor: Any) -> bool:
+        """Tensors that are no parameters or buffers were captured as constants: each that may be one must equal it."""
+        for tensor, _ in state.versions:
+            alike = [c for _, c in executor._constants if c.shape == tensor.shape and c.dtype is tensor.dtype]
+            if alike and not any(torch.equal(c, tensor.detach().to(c.device)) for c in alike):
+                return False
+        return True
 
     def _direct(self, bound: _Bound) -> Any:
         """The C form of this binding: None where there is no extension, or the program or call is not of its simple kind
         (arguments nested in tuples, lists and dictionaries, all of them used; kernels only)."""
         extension, direct = self.shipped.extension, bound.executor.direct()
-        simple = self._given is not None and not (bound.unused or bound.ties or bound.loose)
-        if extension is None or direct is None or not simple or (direct["effects"] and not getattr(extension, "effects", 0)):
+        simple = self._given is not None and not (bound.unused or bound.ties)
+        if extension is None or direct is None or not simple or not getattr(extension, "reached", 0):
             return None
         buffers = [b.buffer for b in bound.executor.bindings]
         module = bound.module()
@@ -693,22 +359,18 @@ class Attachment:
     def _plan(self, extension: Any, bound: _Bound, direct: dict[str, Any], buffers: list[int], root: dict[str, Any]) -> Any:
         out_spec = self._out_spec
         places = {user[1]: place for place, user in enumerate(bound.users)}
-        given, keywords = (_placed(nest, places) for nest in self._given)
+        given, keywords = (trees.placed(nest, places) for nest in self._given)
         tensors = [p for p, *_ in bound.users] + [p for p, *_ in bound.params]  # as the C form counts them
         effects = [(tensors.index(position), versions, value) for position, versions, value in direct.pop("effects")]
         return extension.Plan(
             miss=FALLBACK,
             module=bound.module,
-            falsy=(_autocast, _transforms, _dispatch_modes, _tracing, _deterministic, _function_mode),
-            empty=(
-                *(_module_globals._global_forward_hooks, _module_globals._global_forward_pre_hooks),
-                *(_module_globals._global_backward_hooks, _module_globals._global_backward_pre_hooks),
-                *(root[name] for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")),
-            ),
+            falsy=context.QUESTIONS,
+            empty=(*context.HOOKS, *(root[name] for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"))),
             absent=("forward", "_compiled_call_impl"),
             default_dtype=(_default_dtype, self._captured_dtype),
             grad=_grad_enabled,
-            forward_ad=vars(_forward_ad),
+            forward_ad=context.FORWARD_AD,
             plain=_PLAIN,
             root_training=self._training[""],
             tree=[(parent, key, child, vars(child), *more) for parent, key, child, *more in bound.tree],
@@ -716,6 +378,8 @@ class Attachment:
             users=[(buffers[p], torch.empty((), dtype=dtype), shape, strides) for p, _, dtype, shape, strides in bound.users],
             given=given,
             keywords=keywords,
+            forms=[tuple(trees.placed(nest, places) for nest in form) for form in self._forms],
+            reached=bound.reached.plan(),
             nested=not self._plain_positional,
             effects=effects,
             answer=self._answer,
@@ -730,26 +394,36 @@ class Attachment:
         """The outputs, or FALLBACK."""
         if self.reason:
             return self._refuse(self.reason)
+        if self._differs is not None and self._differs.holds(module):  # a state that was refused before is known again
+            return self._refuse(self._differs.why)
         if not context_is_plain():
-            return self._refuse(_context())
+            return self._refuse(context.describe())
         if _default_dtype() is not self._captured_dtype:
             return self._refuse("default dtype", lambda: f"the default dtype is {_default_dtype()}, captured was {self._captured_dtype}")
+        asked = None
+        if len(args) != self._count or (kwargs.keys() != set(self._keywords) if kwargs or self._keywords else False):
+            names = self._signed(module)
+            form = names.form(args, kwargs) if names is not None else None
+            if form is None or form.why:
+                return self._refuse(form.why if form is not None else "the arguments are named or counted otherwise than in the captured call")
+            asked = (args, kwargs) if form.simple else None
+            args, kwargs = form.args, form.kwargs or {}
         if self.shipped.defer_gradients and _grad_enabled() and not self._trains:
             result = self._deferred(module, args, kwargs)
             if result is not _NOT_DEFERRED:
                 return result
-        if self._plain_positional and not kwargs and len(args) == self._leaf_count:
+        if self._plain_positional:
             leaves: Any = args
         else:
-            if kwargs.keys() == set(self._keywords):
+            if kwargs:
                 kwargs = {name: kwargs[name] for name in self._keywords}  # in the captured order
             leaves, spec = pytree.tree_flatten((args, kwargs))
             if spec != self._in_spec:
-                return self._refuse("the arguments are nested, named or counted otherwise than in the captured call")
+                return self._refuse("the arguments are nested otherwise than in the captured call")
         for index, value in self._scalars:
             given = leaves[index]
-            if not _same_scalar(given, value):
-                return self._refuse(f"argument {index} is not {_short(value)}, as captured")
+            if not signature.same_scalar(given, value):
+                return self._refuse(f"argument {self._argument(module, index)} is not {signature.short(value)}, as captured")
         bound = self._bound
         if bound is None or bound.module() is not module:
             if vars(module).get("_is_replica"):  # of nn.DataParallel: it shares this object and keeps no parameters of its own
@@ -758,12 +432,11 @@ class Attachment:
             bound = None if device is None else self._bind(module, device)
             if bound is None:
                 return self._refuse(self.why or "the call has no tensor")
-        for parent, key, child, training, watched, hooks in bound.tree:
+        for parent, key, child, training, hooks in bound.tree:
             attributes = vars(child)
             if (
                 parent.get(key) is not child
                 or "forward" in attributes
-                or any(attributes.get(name, FALLBACK) is not value for name, value in watched)
                 or (training is not None and child.training is not training)
                 or child._forward_hooks
                 or ((hooks or child._forward_pre_hooks) and tuple(child._forward_pre_hooks.values()) != hooks)
@@ -777,9 +450,11 @@ class Attachment:
         training = self._training[""]
         if training is not None and module.training is not training:
             return self._refuse(f"the module is in {'training' if module.training else 'eval'} mode, captured was the other")
+        grad = _grad_enabled()
+        if not bound.reached.fits(module, grad):
+            return self._looked_again(module, args, kwargs, bound.device, grad)
         device = bound.device
         same_layout, aligned = self.shipped.module.same_layout, self.shipped.module.aligned
-        grad = _grad_enabled()
         tensors: list[Any] = [None] * len(bound.executor.bindings)
         t: Any
         for position, index, dtype, shape, strides in bound.users:
@@ -819,10 +494,6 @@ class Attachment:
         for one, key, other, other_key in bound.ties:
             if one.get(key) is not other.get(other_key):
                 return self._refuse("parameters that were tied no longer are")
-        for owner, key, held, version in bound.loose:
-            if held._version != version or (vars(module) if owner is None else owner).get(key) is not held:
-                self._reset()
-                return self._refuse(f"the tensor attribute '{key}' was changed")
         if not bound.executor.effects:
             outs = bound.executor.run(tensors)
         elif _overlap(tensors, {e.position for e in bound.executor.effects}):
@@ -831,7 +502,43 @@ class Attachment:
             with bound.turns:
                 outs = bound.executor.run(tensors)
         self._ran += 1
+        if asked is not None:
+            self._learn(bound, *asked)
         return outs[0] if self._single_output else pytree.tree_unflatten(outs, self._out_spec)
+
+    def _argument(self, module: nn.Module, leaf: int) -> str:
+        """What a leaf of the captured call belongs to, in words."""
+        at, names = 0, self._signed(module)
+        for key, spec in self._arguments:
+            at += spec.num_leaves
+            if leaf < at:
+                return f"'{key}'" if isinstance(key, str) else f"'{names.name(key)}'" if names is not None else str(key)
+        return str(leaf)
+
+    def _looked_again(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device, grad: bool) -> Any:
+        """Something that forward can reach is another object than it was: by value it may be the same."""
+        bound = self._bind(module, device)
+        if bound is None:
+            return self._refuse(self.why or "something that forward reads was changed")
+        if not bound.reached.fits(module, grad):
+            return self._refuse("gradients may be asked for a tensor that is no parameter of the module")
+        return self(module, args, kwargs)
+
+    def _learn(self, bound: _Bound, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """The C form, where there is one, takes calls that are written so from now on."""
+        if bound.fast is None or self._bound is not bound or len(self._forms) >= _FORMS:
+            return
+        assert self._signature is not None
+        by_place, by_name = self._signature.placed(args, kwargs)
+        nests = [*self._given[0][1], *self._given[1][1]]
+        written = ([nests[k] if k is not None else ("scalar", args[at]) for at, k in enumerate(by_place)],
+                   [nests[k] if k is not None else ("scalar", kwargs[name]) for name, k in by_name.items()])  # fmt: skip
+        form = (("tuple", written[0]), ("dict", written[1], list(by_name)))
+        if repr(form) in map(repr, self._forms):
+            return
+        self._forms = [*self._forms, form]
+        self._ran = self.ran
+        bound.fast = self.fast = self._direct(bound)
 
     def _deferred(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The outputs where only parameters require gradients, FALLBACK (counted) where the program refuses such a call, and
@@ -861,7 +568,7 @@ class Attachment:
                 tensors[not t.requires_grad].append(t)
         if not tensors[0] or len(before) != len(changes):  # inputs that it changes would have to be saved as they were
             return _NOT_DEFERRED
-        result = _defer(self, module, bound.parts, names[0] + names[1], args, before, tensors[1], *tensors[0])
+        result = deferred.defer(self, module, bound.parts, names[0] + names[1], args, before, tensors[1], *tensors[0])
         return result if result is FALLBACK or self._single_output else pytree.tree_unflatten(list(result), self._out_spec)
 
     def _original(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
@@ -930,7 +637,7 @@ class Compiled:
         return {"_original": self._original, "_baseline": self._baseline, "quiet": True, "fast": None, "_forward": None}
 
 
-def attach(shipped: Shipped, module: nn.Module, original: type[nn.Module], reason: str = "") -> Any:
+def attach(shipped: archive.Shipped, module: nn.Module, original: type[nn.Module], reason: str = "") -> Any:
     """What a module's forward asks first: an Attachment, a Compiled, or None where eager itself is shipped."""
     if shipped.mode == "program":
         return Attachment(shipped, module, reason)
@@ -945,42 +652,10 @@ def _callers_level() -> int:
     while frame.f_back is not None:
         known = frame.f_globals
         asks = known.get("_guards") is this or known.get("__name__") == "planish.ship.live"
-        if known is not globals() and known is not vars(_module_globals) and not asks:
+        if known is not globals() and known is not vars(nn.modules.module) and not asks:
             break
         level, frame = level + 1, frame.f_back
     return level
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-def name_types() -> None:
-    """Gives names in documents to nestings that torch knows without one: the named tuples of its own operators (of `max` with a dim, say),
-    and dataclasses registered without a `serialized_type_name`."""
-    nameless = getattr(pytree, "NO_SERIALIZED_TYPE_NAME_FOUND", None)
-    for cls, about in list(getattr(pytree, "SUPPORTED_SERIALIZED_TYPES", {}).items()):
-        if about.serialized_type_name != nameless or not isinstance(cls, type):
-            continue
-        if cls.__module__ == "torch.return_types" or hasattr(cls, "__dataclass_fields__"):
-            name = f"{cls.__module__}.{cls.__qualname__}"
-            pytree.SUPPORTED_SERIALIZED_TYPES[cls] = about._replace(serialized_type_name=name)
-            pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE[name] = cls
-
-
-def _children(spec: Any) -> list[Any]:
-    """A treespec's children under the name of whichever torch this is."""
-    found = spec.children() if callable(getattr(spec, "children", None)) else spec.children_specs
-    return list(found)
-
-
-def _tied(module: nn.Module) -> list[list[str]]:
-    """Groups of names under which a module keeps one and the same tensor."""
-    names: dict[int, list[str]] = {}
-    for name, tensor in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
-        names.setdefault(id(tensor), []).append(name)
-    return [group for group in names.values() if len(group) > 1]
 
 
 def _overlap(tensors: list[Tensor], changed: set[int]) -> bool:

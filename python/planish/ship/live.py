@@ -23,6 +23,7 @@ from torch import nn
 from planish import executor
 from planish.errors import PlanishError
 from planish.ship import guards
+from planish.ship.archive import Shipped
 
 #: What becomes of a call that no program answers.
 FALLBACKS = ("original", "compile")
@@ -55,7 +56,10 @@ def load(path: str | Path, module: nn.Module | None = None, *, fallback: str = "
 
     `foreign`: a folder may ship a solution, Python that a coder wrote; it is imported, with your rights, only where you
     say so. `fallback` says what a call runs that the program was not made for: the module's `original` code, or that under torch.compile
-    (`compile`; for a module given here). Raises PlanishError: not_shipped, already_attached, bad_request, foreign_code."""
+    (`compile`; for a module given here). With a module that is not the one that the
+    program was made for, in its code or in anything that its forward can reach, it raises another_module.
+
+    Raises PlanishError: not_shipped, already_attached, another_module, not_exportable, bad_request, foreign_code."""
     folder = Path(path).resolve()
     if not (folder / "ship.json").exists():
         raise PlanishError("not_shipped", f"{folder}: no shipped folder (it has no ship.json)", "give the folder that `planish optimize --out` wrote")
@@ -125,6 +129,7 @@ def attach(folder: Path, module: nn.Module, fallback: str = "original") -> nn.Mo
     attachment = guards.attach(shipped, module, original)
     if attachment is None:  # eager itself is shipped
         return module
+    _refuse_another(folder, shipped, module, attachment)
     others = attachments(module)
     attachment.quiet = bool(others)
     # Behind the class's back: this is no change of the module that programs are to notice.
@@ -133,6 +138,37 @@ def attach(folder: Path, module: nn.Module, fallback: str = "original") -> nn.Mo
         module.__dict__["_planish_compiled"] = guards.Compiled(original, "compile")
     module.__class__ = _attached_class(original, (str(folder), *folders))
     return module
+
+
+def _refuse_another(folder: Path, shipped: Shipped, module: nn.Module, attachment: Any) -> None:
+    """A program is for the module that it was made of: the same code, and the same values of all that its forward can reach. Raises PlanishError
+    (another_module, not_exportable)."""
+    if shipped.mode != "program":
+        return
+    another = attachment.another
+    if "modules" not in shipped.manifest:
+        if not (folder / "reference.py").exists():
+            another = "the folder does not say of what it was made"
+        elif not attachment.reason:
+            another = guards.unlike(guards.configuration(_reference(folder)), guards.configuration(module))
+    if another:
+        hint = "load it onto a module of the same code and settings, or optimise this one"
+        raise PlanishError("another_module", f"{folder}: made for another module: {another}", hint)
+    if attachment.reason:
+        raise PlanishError("not_exportable", f"{folder}: {attachment.reason}", "a program only runs where all that forward reads is known to be as it was")
+
+
+def _reference(folder: Path) -> nn.Module:
+    """The model of a folder that was made from a task file, as the task constructs it. The caller's random numbers go on from where they were."""
+    from planish.capture.task import INIT_SEED  # which imports this package
+
+    reference = load_module_file(folder / "module.py")._reference
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(INIT_SEED)
+        args, kwargs = constructor_arguments(getattr(reference, "get_init_inputs", list)())
+        torch.manual_seed(INIT_SEED)
+        made: nn.Module = reference.Model(*args, **kwargs)
+    return made
 
 
 def detach(module: nn.Module) -> nn.Module:

@@ -47,6 +47,8 @@ def _offer_neighbours(folder):
 
 
 _offer_neighbours(_FOLDER / "neighbours")
+for _part in ("names", "reach", "signature", "context", "trees", "archive", "parts", "deferred"):  # PARTS of guards.py
+    _sibling(_part)
 _guards = _sibling("guards")
 _reference = _sibling("reference")
 _shipped = _guards.Shipped(_guards.Folder(_FOLDER), _sibling("executor"))

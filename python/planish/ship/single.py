@@ -93,6 +93,8 @@ def _sibling(stem):
     return sys.modules[name]
 
 
+for _part in ("names", "reach", "signature", "context", "trees", "archive", "parts", "deferred"):  # PARTS of guards.py
+    _sibling(_part)
 _guards = _sibling("guards")
 _reference = _sibling("reference")
 _shipped = _guards.shipped.get(_Contents.key) or _guards.Shipped(_Contents(), _sibling("executor"), defer_gradients=True)

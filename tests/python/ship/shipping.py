@@ -15,6 +15,7 @@ import planish
 import torch
 from planish import rt
 from planish.capture import capture, load_task
+from planish.ship import guards
 
 PACKAGE = Path(planish.__file__).parent
 
@@ -45,7 +46,7 @@ def aten_program(graph: dict[str, Any], target: str = "cpu") -> dict[str, Any]:
 
 def write(folder: Path, task: Path, program: dict[str, Any] | None, graph: dict[str, Any], **more: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("executor.py", "ship/guards.py", "ship/module.py"):
+    for name in ("executor.py", "ship/module.py", *(f"ship/{part}.py" for part in (*guards.PARTS, "guards"))):
         shutil.copy(PACKAGE / name, folder / Path(name).name)
     if task.is_file():
         shutil.copy(task, folder / "reference.py")
@@ -102,8 +103,8 @@ def seal(folder: Path) -> Path:
 
 def _direct_calls() -> int:
     """Calls that the C form answered, in every shipped folder and file of this process."""
-    guards = [m for n, m in list(sys.modules.items()) if n == "planish.ship.guards" or (n.startswith("planish_shipped_") and n.endswith("_guards"))]
-    extensions = {id(s.extension): s.extension for m in guards for s in m.shipped.values() if s.extension is not None}
+    found = [m for n, m in list(sys.modules.items()) if n == "planish.ship.guards" or (n.startswith("planish_shipped_") and n.endswith("_guards"))]
+    extensions = {id(s.extension): s.extension for m in found for s in m.shipped.values() if s.extension is not None}
     return sum(e.hits() for e in extensions.values())
 
 

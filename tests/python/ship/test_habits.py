@@ -157,7 +157,8 @@ def test_dict_outputs_and_keywords(form: str, binaries: list[str], tmp_path: Pat
     expect(model, True, a, a)  # the same tensor twice
     memory = torch.randn(60)
     expect(model, True, memory[:30].view(5, 6), memory[16:46].view(5, 6))  # and two that overlap
-    expect(model, False, a, b=b)  # captured as positional arguments
+    expect(model, True, a, b=b)  # captured as positional arguments
+    expect(model, True, b=b, a=a)
     first, second = model(a, b), model(b, a)
     torch.testing.assert_close(first["rest"][0], -second["rest"][0])  # results are never the same memory
     with pytest.raises(TypeError):

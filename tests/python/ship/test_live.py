@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import json
 import pickle
 import shutil
@@ -21,7 +22,7 @@ from planish.capture import capture
 from planish.capture.live import load_live, write_live
 from planish.errors import PlanishError
 from planish.ship import attach, detach, guards, load
-from shipping import aten_program, program_ran, write
+from shipping import aten_program, program_ran, ship, write
 
 
 class Block(nn.Module):
@@ -46,7 +47,7 @@ def folder(module: nn.Module, tmp_path: Path) -> Path:
     blobs = tmp_path / "shipped" / "blobs"
     blobs.mkdir(parents=True)
     graph = capture(module, (torch.randn(4, 8),), {}, blobs).graph
-    return write(tmp_path / "shipped", tmp_path, aten_program(graph), graph)
+    return write(tmp_path / "shipped", tmp_path, aten_program(graph), graph, modules=guards.configuration(module))
 
 
 @torch.no_grad()
@@ -92,6 +93,20 @@ def test_a_pickle_whose_folder_is_gone_runs_the_original(module: nn.Module, fold
     torch.testing.assert_close(result, Block.forward(other, x))
 
 
+def refused(folder: Path, module: nn.Module, why: str) -> None:
+    with pytest.raises(PlanishError) as error:
+        load(folder, module)
+    assert error.value.kind == "another_module" and why in error.value.message and error.value.hint
+
+
+def live_folder(folder: Path, module: nn.Module, *args: torch.Tensor) -> Path:
+    """A program of the module's present state, as `planish.optimize` leaves it."""
+    blobs = folder / "blobs"
+    blobs.mkdir(parents=True)
+    graph = capture(module, args, {}, blobs).graph
+    return write(folder, folder.parent, aten_program(graph), graph, modules=json.loads(json.dumps(guards.configuration(module))))
+
+
 class Noisy(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +117,7 @@ class Noisy(nn.Module):
 
 
 @torch.no_grad()
-def test_a_module_unlike_the_captured_one_keeps_its_own_code(tmp_path: Path) -> None:
+def test_a_module_unlike_the_captured_one_is_refused(tmp_path: Path) -> None:
     """The folder may be loaded in another process, on another object: what was captured counts, not what is there."""
     captured, x = Noisy().eval(), torch.randn(4, 8)
     blobs = tmp_path / "shipped" / "blobs"
@@ -113,9 +128,10 @@ def test_a_module_unlike_the_captured_one_keeps_its_own_code(tmp_path: Path) -> 
     assert other.training and not program_ran(other, x)[0]
     ran, result = program_ran(other.eval(), x)
     assert ran and torch.equal(result, x * 2)
-    stronger = Noisy()
+    stronger = Noisy().eval()
     stronger.drop.p = 0.9
-    assert not program_ran(attach(folder, stronger.eval()), x)[0] and "drop" in stronger._planish.reason
+    refused(folder, stronger, "'drop.p' is 0.9, captured was 0.5")
+    assert type(stronger) is Noisy
 
 
 @torch.no_grad()
@@ -209,5 +225,113 @@ def test_the_exported_twin_of_a_module_is_accepted_too(tmp_path: Path) -> None:
         assert ran and torch.equal(result, x * 2)
     stronger = Noisy().eval()
     stronger.drop.p = 0.9
-    with pytest.warns(guards.FallbackWarning, match=r"'drop' has p = 0\.9, captured was 0\.5"):
-        attach(folder, stronger)(x)
+    refused(folder, stronger, "'drop.p' is 0.9, captured was 0.5")
+
+
+def local(times: float) -> nn.Module:
+    class Local(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * times
+
+    return Local()
+
+
+@torch.no_grad()
+def test_a_local_class_that_travelled_by_value_is_the_same(tmp_path: Path) -> None:
+    """cloudpickle gives it another qualified name."""
+    x = torch.randn(4, 8)
+    write_live(tmp_path / "task", "local", local(2.0), (x,), {})
+    about = json.loads((tmp_path / "task" / "task.json").read_text())
+    assert about["form"] == "module"
+    there = load_live(tmp_path / "task").model
+    folder = live_folder(tmp_path / "shipped", there, x)
+    for module in (local(2.0), there):
+        ran, result = program_ran(load(folder, module), x)
+        assert ran and torch.equal(result, x * 2)
+    refused(folder, local(3.0), "forward (times)' is 3.0, captured was 2.0")
+
+
+def named(name: str, source: str) -> nn.Module:
+    space: dict[str, Any] = {"nn": nn, "torch": torch, "__name__": "somewhere"}
+    exec(f"class {name}(nn.Module):\n" + "\n".join(f"    {line}" for line in source.splitlines()), space)
+    made: nn.Module = space[name]()
+    return made
+
+
+@torch.no_grad()
+def test_load_compares_the_code(tmp_path: Path) -> None:
+    x = torch.randn(4, 8)
+    folder = live_folder(tmp_path / "shipped", named("Net", "def forward(self, x):\n    return x * 2"), x)
+    assert program_ran(load(folder, named("Net", "def forward(self, x):  # the same\n\n    return x * 2")), x)[0]
+    refused(folder, named("Net", "def forward(self, x):\n    return x * 3"), "Net.forward")
+    refused(folder, named("Net", "def forward(self, x):\n    return self.helped(x)\ndef helped(self, x):\n    return x * 2"), "Net.forward")
+    refused(folder, named("Other", "def forward(self, x):\n    return x * 2"), "is a Other, captured was a Net")
+
+
+@torch.no_grad()
+def test_code_of_packages_is_compared_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of an installed package, loaded where the package has another version."""
+    site = tmp_path / "site-packages"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    source = "from torch import nn\ndef helper(x):\n    return x * {}\nclass Packaged(nn.Module):\n    def forward(self, x):\n        return helper(x)\n"
+    x, made = torch.randn(4, 8), {}
+    for times in (2, 3):
+        (site / f"packaged{times}.py").write_text(source.format(times))
+        made[times] = importlib.import_module(f"packaged{times}").Packaged
+    folder = live_folder(tmp_path / "shipped", made[2](), x)
+    assert program_ran(load(folder, made[2]()), x)[0]
+    refused(folder, made[3](), "the code of 'helper' is another")
+
+
+@torch.no_grad()
+def test_sources_are_compared_under_another_python(tmp_path: Path) -> None:
+    module, x = Block(8), torch.randn(4, 8)
+    folder = live_folder(tmp_path / "shipped", module, x)
+    manifest = json.loads((folder / "ship.json").read_text())
+    about = manifest["modules"][""]
+    about["python"] = "cpython-399"
+    about["reached"] = {k: v.partition(" with code ")[0] for k, v in about["reached"].items()}
+    (folder / "ship.json").write_text(json.dumps(manifest))
+    assert program_ran(load(folder, copy.deepcopy(module)), x)[0]
+    about["sources"]["Block.forward"] = "another"
+    (folder / "ship.json").write_text(json.dumps(manifest))
+    refused(folder, module, "the code of 'Block.forward' is another")
+    del about["sources"]["Block.forward"]
+    (folder / "ship.json").write_text(json.dumps(manifest))
+    refused(folder, module, "cannot be compared")
+
+
+TASK = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
+@torch.no_grad()
+def test_a_folder_of_a_task_file_is_for_that_task_alone(tmp_path: Path) -> None:
+    folder, x = ship(tmp_path, TASK), torch.randn(4, 8)
+    same = named("Model", "def forward(self, x):\n    return x * 2")
+    ran, result = program_ran(load(folder, same), x)
+    assert ran and torch.equal(result, x * 2)
+    refused(folder, named("Model", "def forward(self, x):\n    return x * 7"), "Model.forward")
+    refused(folder, Block(8), "captured was a Model")
+
+
+def test_what_can_change_unseen_is_refused_when_it_is_loaded(tmp_path: Path) -> None:
+    class Iterating(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x if self.source is not None else x + 1
+
+    module = Iterating()
+    module.source = None
+    folder = live_folder(tmp_path / "shipped", module, torch.randn(4, 8))
+    module.source = iter([1.0])
+    with pytest.raises(PlanishError) as error:
+        load(folder, module)
+    assert error.value.kind == "not_exportable" and "'source' is a builtins.list_iterator" in error.value.message

@@ -137,7 +137,7 @@ def test_other_inputs_run_the_original(model: nn.Module, x: torch.Tensor) -> Non
     expect(model, False, torch.randn(2, 4, 8))
     expect(model, False, torch.randn(8, 4).t())
     expect(model, True, torch.randn(4 * 8 + 1)[1:].view(4, 8))  # begins at an odd place: copied
-    expect(model, False, x=x)  # captured as a positional argument
+    expect(model, True, x=x)  # captured as a positional argument
     double = copy.deepcopy(model).double()
     expect(double, False, x.double())
     expect(model, True, x)

@@ -1,0 +1,199 @@
+"""What a piece of Python code can read: names, globals, constants; whose it is; and a digest by which it is known again.
+
+Copied into every shipped folder and file beside guards.py: torch and the standard library alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import hashlib
+import inspect
+import os
+import sys
+import sysconfig
+import textwrap
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+import torch
+
+_FOLDERS = {
+    "torch": (os.path.dirname(torch.__file__) + os.sep,),
+    "stdlib": tuple({os.path.realpath(sysconfig.get_path(p)) + os.sep for p in ("stdlib", "platstdlib")} | {sysconfig.get_path("stdlib") + os.sep}),
+    "installed": tuple({sysconfig.get_path(p) + os.sep for p in ("purelib", "platlib")}),
+}
+#: What asks for attributes by names that no code spells out. Whoever mentions one may read anything of an object it holds.
+_READS_ANY = {"vars", "__dict__", "attrgetter", "methodcaller", "__getattribute__", "asdict", "astuple", "deepcopy", "__getstate__", "__reduce_ex__", "dir"}
+#: What makes names of text: nothing can be told of it.
+_READS_ALL = {"eval", "exec", "globals", "locals", "_getframe", "currentframe"}
+
+_MADE_BY_A_STATEMENT = 1 << 9  # in a class's flags: it lies on the heap
+_KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # of functions
+
+
+def whose(file: str | None) -> str:
+    """`torch`, `stdlib`, `installed` (another package) or `own` (the user's), by the file that code or a module comes from."""
+    if not file or file.startswith("<"):
+        return "stdlib" if file and file.startswith("<frozen") else "own"
+    if "/site-packages/" in file or "/dist-packages/" in file or file.startswith(_FOLDERS["installed"]):
+        return "torch" if file.startswith(_FOLDERS["torch"]) else "installed"
+    for owner in ("torch", "stdlib"):
+        if file.startswith(_FOLDERS[owner]):
+            return owner
+    return "own"
+
+
+def whose_class(cls: type) -> str:
+    """The same of a class, by the module that it says it is from."""
+    name = cls.__module__ if isinstance(cls.__module__, str) else ""
+    top = name.partition(".")[0]
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    if top == "torch":
+        return "torch"
+    if top in sys.stdlib_module_names:
+        # A file of the user's may have such a name (test.py); what is executed in a namespace without one says that it is a builtin.
+        made_by_a_statement = bool(cls.__flags__ & _MADE_BY_A_STATEMENT) and getattr(module, cls.__name__, None) is not cls
+        return whose(file) if file is not None else "own" if (made_by_a_statement and name in ("builtins", "")) or module is None else "stdlib"
+    if module is not None and file is None and getattr(module, "__spec__", None) is not None:
+        return "installed"  # compiled into something
+    return whose(file)
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What code, with the code inside it, mentions."""
+
+    names: frozenset[str]  #: of attributes, and texts that could be such
+    loaded: frozenset[str]  #: of globals
+    asked: frozenset[str]  #: attributes that are asked for by getattr or hasattr, and may be absent
+    imported: frozenset[str]  #: modules imported inside
+    anything: bool  #: attributes by names that are made when it runs
+    as_hook: bool  #: the same where it is a `__getattr__`, to whose object everything is known to matter, and whose callers spell out names
+    everything: str  #: a word such as eval, with its line, or nothing
+
+
+_known: dict[CodeType, Reads] = {}
+
+
+def reads(code: CodeType) -> Reads:
+    """What a code object mentions. Cached."""
+    found = _known.get(code)
+    if found is None:
+        found = _known[code] = _read(code)
+    return found
+
+
+def _read(code: CodeType) -> Reads:
+    inner = [reads(c) for c in code.co_consts if isinstance(c, CodeType)]
+    loaded, asked, imported = set(), set(), set()
+    anything, everything, as_hook = bool(_READS_ANY.intersection(code.co_names)), "", False
+    own_name = code.co_varnames[1] if code.co_argcount > 1 else ""
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
+    for at, instruction in enumerate(instructions):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            loaded.add(word := str(instruction.argval))
+            if word in ("getattr", "hasattr"):
+                name, value = _asked_for(instructions, at)
+                if name == "constant":
+                    asked.add(value)
+                else:
+                    anything = True
+                    as_hook = as_hook or name != "variable" or value != own_name
+            if word in _READS_ALL and not everything:
+                everything = f"{word} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+        elif instruction.opname == "IMPORT_NAME":
+            imported.add(str(instruction.argval))
+    texts = {part for c in code.co_consts if isinstance(c, str) and len(c) < 200 for part in c.split(".") if part.isidentifier()}
+    return Reads(
+        frozenset(texts.union(code.co_names, *(r.names for r in inner))),
+        frozenset(loaded.union(*(r.loaded for r in inner))),
+        frozenset(asked.union(*(r.asked for r in inner))),
+        frozenset(imported.union(*(r.imported for r in inner))),
+        anything or any(r.anything for r in inner),
+        as_hook or any(r.anything for r in inner),
+        everything or next((r.everything for r in inner if r.everything), ""),
+    )
+
+
+def _asked_for(instructions: list[Any], at: int) -> tuple[str, str]:
+    """What the getattr loaded at `at` is called with: ("constant", text), ("variable", its name), or ("", "") for anything else."""
+    base = 1  # what Python may push beside a function is counted as part of it
+    depth, found = base, ("", "")
+    for step in instructions[at + 1 :]:
+        if step.opname in ("PRECALL", "KW_NAMES", "RESUME", "NOP", "PUSH_NULL"):
+            continue
+        if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+            return "", ""
+        if step.opname in ("CALL", "CALL_FUNCTION") and step.arg == depth - base:
+            return found if step.arg in (2, 3) else ("", "")
+        if found[0] and depth == base + 2 and step.opname in ("CALL", "CALL_FUNCTION"):
+            return "", ""
+        before = depth
+        depth += _effect(step)
+        if depth <= base or (found[0] and depth <= base + 2):
+            return "", ""
+        if before == base + 1 and depth == base + 2:
+            kind = {"LOAD_CONST": "constant", "LOAD_FAST": "variable"}.get(step.opname, "")
+            if not kind or not isinstance(step.argval, str):
+                return "", ""
+            found = kind, step.argval
+    return "", ""
+
+
+def _effect(step: Any) -> int:
+    """On the depth of the stack, with a call's function counted as one entry."""
+    if step.opname in ("CALL", "CALL_METHOD"):
+        return -int(step.arg)
+    if step.opname == "LOAD_GLOBAL":
+        return 1
+    if step.opname in ("LOAD_METHOD", "LOAD_ATTR", "LOAD_SUPER_ATTR"):
+        return 0 if step.opname != "LOAD_SUPER_ATTR" else -2
+    try:
+        return dis.stack_effect(step.opcode, step.arg if step.opcode >= dis.HAVE_ARGUMENT else None, jump=False)
+    except ValueError:
+        return -1000  # cannot be told
+
+
+def digest(code: CodeType, doc: str | None = None) -> str:
+    """Of what a code object does, whatever file and line it stands in; the same for this version of Python alone."""
+    return hashlib.sha256(_described(code, doc).encode()).hexdigest()[:16]
+
+
+def _described(code: CodeType, doc: str | None) -> str:
+    constants = [_constant(c) for c in code.co_consts]
+    if doc is not None and constants and code.co_consts[0] == doc:
+        constants[0] = "doc"
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _KINDS)
+    shape = (*counts, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    return f"{code.co_code.hex()} {constants} {shape}"
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, CodeType):
+        return _described(value, None)
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_constant, value))})"
+    if isinstance(value, frozenset):
+        return f"{{{', '.join(sorted(map(_constant, value)))}}}"
+    return f"{type(value).__name__} {value!r}"
+
+
+def source_digest(function: FunctionType) -> str:
+    """Of a function's source as Python prints it anew, without comments, documentation and decorators; empty where there is none."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError, ValueError, IndentationError):
+        return ""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(getattr(body[0], "value", None), ast.Constant):
+            body[0] = ast.Pass()
+    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:16]
+
+
+def short_name(thing: Any) -> str:
+    """A class's or function's own name, without where it was made: another process may have got it by value."""
+    return str(getattr(thing, "__name__", type(thing).__name__))

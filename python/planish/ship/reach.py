@@ -1,0 +1,778 @@
+"""What a module's forward can reach beside its parameters and inputs, frozen as it is now (docs/decisions/0110-what-forward-can-reach.md).
+
+Attributes of every submodule and of what they hold, class attributes, globals, closures and the code itself: found by the names that the
+code mentions, and kept as a flat list of cheap comparisons (by identity where a thing cannot change, by structure for containers, by
+version for tensors), so that a call can ask in no time whether all is as it was. Beside that stand `tokens`, the same by value: for another
+process, for copies, and for a state that was left and came back. What cannot be told is a `problem`, in one sentence.
+
+Copied into every shipped folder and file beside guards.py: torch and the standard library alone.
+"""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import enum
+import functools
+import gc
+import hashlib
+import importlib
+import sys
+import types
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+names = importlib.import_module(f"{__name__.removesuffix('reach')}names")
+
+Tensor = torch.Tensor
+_PLAIN = (Tensor, nn.Parameter)
+_ABSENT = object()
+
+#: Things that never change, and are known by their value.
+_VALUES = (
+    *(bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range, slice),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size),
+)
+#: Things of C that never change but in ways that no result depends on, and are known by their names.
+_ATOMS = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
+          types.GetSetDescriptorType, types.MemberDescriptorType, types.GenericAlias, types.UnionType)  # fmt: skip
+#: Kinds of C whose objects change, or are used up, without a trace that could be compared.
+_CHANGES_UNSEEN = frozenset(
+    "_io _contextvars _random random array mmap _thread itertools numpy _ctypes ctypes socket _socket select sqlite3".split(),
+)
+_UNSEEN_TYPES: tuple[type, ...] = (
+    *(bytearray, memoryview, collections.deque, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
+    *(zip, map, filter, enumerate, reversed, type(iter([])), type(iter(())), type(iter({})), type(iter(set())), type(iter(""))),
+)
+_UNCHANGING_KINDS = {"lock", "RLock", "dtype", "generic", "ufunc"}  # among them
+#: Python classes of the standard library whose own code reads all of their attributes. Of its others only the identity counts.
+_HOLD_MORE = ("collections", "weakref", "configparser", "queue", "string")
+#: Never part of a call; `__init__` is, where a class is called.
+_SETUP = frozenset(
+    """__init__ __new__ __post_init__ __setstate__ __repr__ __str__ extra_repr reset_parameters _load_from_state_dict __init_subclass__ __del__
+    __dir__ __doc__ __module__ __qualname__ __dict__ __weakref__ __annotations__ __firstlineno__ __static_attributes__ __reduce__ __reduce_ex__
+    __getstate__ __deepcopy__ __copy__ __slots__ __hash__ __dataclass_params__ __match_args__ __parameters__ __orig_bases__ __abstractmethods__
+    _abc_impl __dataclass_fields__ __annotate__ __annotate_func__ __annotations_cache__""".split()
+)
+_CONSTRUCTS = {"__init__", "__new__", "__post_init__"}
+_OF_MODULES = ("_parameters", "_buffers", "_modules")
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_MODULE_FIELDS = frozenset(vars(nn.Module()))
+#: Names by which code may see how many parameters there are, and not only those that it spells out.
+_COUNTS = frozenset("parameters named_parameters buffers named_buffers state_dict _parameters _buffers modules named_modules apply".split())
+_MOST = 20_000  # comparisons; more would cost a call what the program gains
+_COMPARED = 4096  # bytes of a tensor on the CPU whose contents are compared, for `.data` leaves no version behind
+
+
+class Reached:
+    """What was found. The lists are read by the C form as well (python/planish/_call.cpp); None in a dictionary's place is the root module's
+    own, of which no reference is kept."""
+
+    def __init__(self) -> None:
+        self.items: list[tuple[dict[Any, Any] | None, Any, Any]] = []  #: dictionary, key, value
+        self.absent: list[tuple[dict[Any, Any] | None, Any]] = []
+        self.sizes: list[tuple[Any, int]] = []  #: of a dictionary, list or set
+        self.elements: list[tuple[list[Any], int, Any]] = []
+        self.members: list[tuple[Any, Any]] = []  #: of a set
+        self.fields: list[tuple[Any, str, Any]] = []  #: object, attribute, value
+        self.types: list[tuple[Any, type, dict[str, Any] | None]] = []  #: object, class, dictionary
+        self.versions: list[tuple[Tensor, int]] = []
+        self.contents: list[tuple[Tensor, bytes]] = []  #: of small tensors on the CPU
+        self.functions: dict[str, types.FunctionType] = {}  #: of the user's, by path
+        self.packaged: dict[str, types.FunctionType] = {}  #: of installed packages
+        self.tokens: dict[str, str] = {}  #: by path: what was there
+        self.soft: dict[str, str] = {}  #: the same inside installed packages, which hold for this process alone
+        self.problem = ""
+        self.places: dict[str, tuple[dict[Any, Any] | None, Any, Any]] = {}  #: of plain values in dictionaries, by path
+
+    def plan(self) -> dict[str, Any]:
+        """As the C form reads it. Raises where it is not for that."""
+        return {
+            "items": self.items,
+            "absent": self.absent,
+            "sizes": [(thing, count, 1 if isinstance(thing, list) else 2 if isinstance(thing, set) else 0) for thing, count in self.sizes],
+            "elements": self.elements,
+            "members": self.members,
+            "fields": self.fields,
+            "types": self.types,
+            "versions": self.versions,
+            "contents": self.contents,
+        }
+
+    def count(self) -> int:
+        """How many comparisons a call makes."""
+        return sum(len(rows) for rows in self.plan().values())
+
+    def fits(self, root: nn.Module, grad: bool) -> bool:
+        """Whether all is as it was. With `grad`, tensors that require gradients do not fit: the program gives none for them."""
+        own = vars(root)
+        for found, key, value in self.items:
+            if (own if found is None else found).get(key, _ABSENT) is not value:
+                return False
+        for found, key in self.absent:
+            if key in (own if found is None else found):
+                return False
+        for thing, count in self.sizes:
+            if len(own if thing is None else thing) != count:
+                return False
+        for sequence, index, value in self.elements:
+            if list.__getitem__(sequence, index) is not value:  # its length was asked before
+                return False
+        for group, value in self.members:
+            if not set.__contains__(group, value):
+                return False
+        for thing, name, value in self.fields:
+            try:
+                if getattr(thing, name) is not value:
+                    return False
+            except (AttributeError, ValueError):  # a slot or a closure's cell that was emptied
+                return False
+        for thing, cls, attributes in self.types:
+            if type(thing) is not cls or (attributes is not None and object.__getattribute__(thing, "__dict__") is not attributes):
+                return False
+        for tensor, version in self.versions:
+            if tensor._version != version or (grad and tensor.requires_grad):
+                return False
+        return all(_bytes(tensor) == kept for tensor, kept in self.contents)
+
+    def differs(self, tokens: dict[str, str], soft: dict[str, str]) -> Difference | None:
+        """How this is another state than one of these tokens; None if it is the same by value."""
+        if self.problem:
+            return Difference(self, self.problem, None)
+        if found := unlike(tokens, self.tokens):
+            return Difference(self, found, self.places.get(_differing(tokens, self.tokens)))
+        found = unlike({k: v for k, v in soft.items() if k in self.soft}, {k: v for k, v in self.soft.items() if k in soft})
+        return Difference(self, found, None) if found else None
+
+
+class Difference:
+    """A state that is not the captured one, and how it is other, in one sentence."""
+
+    def __init__(self, state: Reached, why: str, place: tuple[dict[Any, Any] | None, Any, Any] | None) -> None:
+        self._state, self.why, self._place = state, why, place
+
+    def holds(self, root: nn.Module) -> bool:
+        """Whether the module is still in that state, or at least not in the captured one: one plain value that differs is enough to know it."""
+        if self._place is None:
+            return self._state.fits(root, False)
+        holder, key, value = self._place
+        return (vars(root) if holder is None else holder).get(key, _ABSENT) is value
+
+
+def _differing(then: dict[str, str], now: dict[str, str]) -> str:
+    """The first path whose tokens differ, among the shortest."""
+    return min((p for p in then.keys() | now.keys() if then.get(p) != now.get(p)), key=lambda p: (p.count("."), p))
+
+
+def unlike(then: dict[str, str], now: dict[str, str]) -> str:
+    """In one sentence, the first difference between tokens; empty where there is none."""
+    if then == now:
+        return ""
+    path = _differing(then, now)
+    return f"'{path}' is {now.get(path, 'absent')}, captured was {then.get(path, 'absent')}"
+
+
+def reach(root: nn.Module, bound: Iterable[str] = ()) -> Reached:
+    """Freezes what `root`'s forward can reach now. `bound`: names of parameters and buffers that are compared elsewhere. Never raises for what it
+    finds: `problem` says what cannot be frozen."""
+    known: set[str] = set()
+    asked: set[str] = set()
+    wide = False
+    while True:
+        walk = _Walk(root, frozenset(known), frozenset(asked), wide, set(bound))
+        try:
+            walk.run()
+        except RecursionError:
+            walk.found.problem = walk.found.problem or "what forward can reach is nested too deeply to be compared"
+        if walk.names <= known and walk.asked <= asked and walk.anything <= wide:
+            return walk.found
+        known |= walk.names
+        asked |= walk.asked
+        wide = wide or walk.anything
+
+
+def dictionary_of(cls: type) -> dict[str, Any]:
+    """The dictionary behind a class's read-only view: what is set on the class is seen in it."""
+    return next(d for d in gc.get_referents(cls.__dict__) if isinstance(d, dict))
+
+
+def own_of_planish(cls: type) -> bool:
+    """Whether a class is what Planish put in front of the user's."""
+    return any(name.startswith("_planish") for name in vars(cls))
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    return ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size()) if tensor.numel() else b""
+
+
+def _tensor_digest(tensor: Tensor) -> str:
+    with torch.no_grad():
+        return hashlib.sha256(_bytes(tensor.detach().resolve_conj().resolve_neg().cpu().contiguous())).hexdigest()[:16]
+
+
+def _text(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:40]}… ({hashlib.sha256(text.encode()).hexdigest()[:12]})"
+
+
+class _Walk:
+    """One look at everything, with the names that are known so far."""
+
+    def __init__(self, root: nn.Module, known: frozenset[str], asked: frozenset[str], wide: bool, bound: set[str]) -> None:
+        self.root, self.known, self.may_ask, self.wide, self.bound = root, known, asked, wide, bound
+        self.names: set[str] = set()
+        self.asked: set[str] = set()
+        self.anything = False
+        self.found = Reached()
+        self._seen: dict[tuple[int, bool], tuple[str, Any]] = {}  # by id, and whether in a package: the first path, and the thing, which must not go
+        self._codes: set[types.CodeType] = set()
+        self._classes: set[tuple[type, bool]] = set()
+        self._pairs: set[tuple[int, Any]] = set()
+        self._at: tuple[dict[Any, Any] | None, Any, Any] | None = None  # the entry that was looked at last
+        self.modules = dict(root.named_modules())
+        self._module_names = {id(m): n for n, m in self.modules.items()}
+        stores = [(f"{n}." if n else "", vars(m)[s]) for n, m in self.modules.items() for s in ("_parameters", "_buffers")]
+        self._live = {id(t): prefix + key for prefix, store in stores for key, t in store.items() if t is not None}
+        self._hooks = {id(m): weight_hooks(m) for m in self.modules.values()}
+        self._lenient = 0
+
+    # ---- notes ----
+
+    def _say(self, path: str, token: str) -> None:
+        notes = self.found.soft if self._lenient else self.found.tokens
+        while path in notes and notes[path] != token:
+            path += "'"
+        notes[path] = token
+
+    def _cannot(self, sentence: str) -> None:
+        if not self._lenient and not self.found.problem:
+            self.found.problem = sentence
+
+    def _item(self, holder: dict[Any, Any] | None, key: Any, value: Any) -> None:
+        self._at = (holder, key, value)
+        pair = (id(holder) if holder is not None else 0, key)
+        if pair not in self._pairs:
+            self._pairs.add(pair)
+            self.found.items.append((holder, key, value))
+
+    def _missing(self, holder: dict[Any, Any] | None, key: Any) -> None:
+        pair = (id(holder) if holder is not None else 0, key)
+        if pair not in self._pairs:
+            self._pairs.add(pair)
+            self.found.absent.append((holder, key))
+
+    def _field(self, thing: Any, name: str, value: Any) -> None:
+        pair = (id(thing), name)
+        if pair not in self._pairs:
+            self._pairs.add(pair)
+            self.found.fields.append((thing, name, value))
+
+    # ---- the walk ----
+
+    def run(self) -> None:
+        for name, module in self.modules.items():
+            self._module(module, name)
+        seen: set[int] = set()
+        for path, module in self.root.named_modules(remove_duplicate=False):  # further places of shared ones; the first is looked at elsewhere
+            parent, _, key = path.rpartition(".")
+            owner = self.modules.get(parent)
+            if id(module) in seen and owner is not None:
+                self._item(vars(owner)["_modules"], key, module)
+                self._say(path, f"the module '{self._module_names[id(module)]}' as well")
+            seen.add(id(module))
+        if self.found.count() > _MOST:
+            self._cannot(f"forward can reach {self.found.count()} values, too many to compare at each call")
+
+    def _dict_of(self, module: nn.Module) -> dict[str, Any] | None:
+        return None if module is self.root else vars(module)
+
+    def _module(self, module: nn.Module, name: str, registered: bool = True) -> None:
+        """A module of the tree, or one that a plain attribute holds: that one's mode, hooks, parameters and children count too."""
+        self._mark(module, name)
+        attributes = vars(module)
+        holder = self._dict_of(module)
+        prefix = f"{name}." if name else ""
+        if module is not self.root:  # no reference to what owns all this
+            self.found.types.append((module, type(module), attributes))
+        if isinstance(module, torch.jit.ScriptModule):
+            self._cannot(f"{self._called(name)} is a scripted module, whose attributes can change unseen")
+        cls_wide = self._class(type(module), name or type(module).__name__)
+        counted = self.wide or cls_wide or not registered or not _COUNTS.isdisjoint(self.known)
+        for store in ("_parameters", "_buffers"):
+            if counted:
+                self.found.sizes.append((attributes[store], len(attributes[store])))
+            for key, value in attributes[store].items():
+                path = prefix + key
+                if value is None:
+                    self._item(attributes[store], key, None)
+                    self._say(path, "None")
+                elif not registered:
+                    self._item(attributes[store], key, value)
+                    self._visit(value, path)
+                elif path not in self.bound:
+                    self._item(attributes[store], key, value)
+        if not registered:
+            self.found.sizes += [(attributes[hooks], 0) for hooks in _HOOKS if not attributes[hooks]]
+            if any(attributes[hooks] for hooks in _HOOKS):
+                self._cannot(f"{self._called(name)} is no registered submodule, and has hooks")
+            self._item(holder, "training", module.training)
+            self._say(f"{prefix}training", str(module.training))
+            self.found.sizes.append((attributes["_modules"], len(attributes["_modules"])))
+            for key, child in attributes["_modules"].items():
+                self._item(attributes["_modules"], key, child)
+                if child is not None:
+                    self._visit(child, prefix + key)
+        wide = self.wide or cls_wide
+        mine = set(attributes) if wide else (self.known | self._mentions(type(module))).intersection(attributes)
+        skipped = set(self._hooks.get(id(module), ()))
+        for key in sorted(k for k in mine if isinstance(k, str)):
+            if key in _MODULE_FIELDS or key.startswith("_planish") or key in skipped:
+                continue
+            self._item(holder, key, attributes[key])
+            self._visit(attributes[key], prefix + key)
+        for key in sorted(self.may_ask.difference(attributes)):
+            if not hasattr(type(module), key) and key not in attributes["_modules"]:
+                self._missing(holder, key)
+        for hook_name, hook in self._hooks.get(id(module), {}).items():
+            self._say(f"{prefix}{hook_name} (its hook)", f"{type(hook).__name__} {_text(sorted(vars(hook).items()))}")
+            self.found.items += [(vars(hook), k, v) for k, v in vars(hook).items()]
+        self._shadows(type(module), holder, attributes)
+        self.found.sizes.append((holder, len(attributes)))
+
+    def _called(self, path: str) -> str:
+        return f"'{path}'" if path else "the module"
+
+    def _mentions(self, cls: type) -> frozenset[str]:
+        """Attributes that torch's own code of a module's class reads."""
+        return _mentioned_by_torch(cls)
+
+    def _shadows(self, cls: type, holder: dict[str, Any] | None, attributes: dict[str, Any]) -> None:
+        """What the class has and the code reads must not appear on the object, before which it would come."""
+        for base in cls.__mro__:
+            if own_of_planish(base) or names.whose_class(base) not in ("own", "installed"):
+                continue
+            for key in self.known.intersection(vars(base)):
+                if key not in attributes and not key.startswith("__") and not isinstance(vars(base)[key], property):
+                    self._missing(holder, key)
+
+    def _mark(self, thing: Any, path: str) -> None:
+        self._seen[(id(thing), bool(self._lenient))] = (path, thing)
+
+    def _met(self, thing: Any) -> tuple[str, Any] | None:
+        """Where a thing was met before. What was met inside a package alone is looked at again where it belongs to the user."""
+        return self._seen.get((id(thing), False)) or (self._seen.get((id(thing), True)) if self._lenient else None)
+
+    def _visit(self, value: Any, path: str) -> None:
+        cls = type(value)
+        if cls in _VALUES or isinstance(value, enum.Enum | torch.finfo | torch.iinfo) or _is_numpy_number(cls):
+            self._say(path, f"{names.short_name(cls)} {_text(value)}" if isinstance(value, enum.Enum) else _text(value))
+            if self._at is not None and self._at[2] is value:
+                self.found.places[path] = self._at
+            if isinstance(value, enum.Enum):
+                self._value_of_enum(value, path)
+            return
+        if isinstance(value, types.ModuleType):
+            self._say(path, f"module {value.__name__}" if names.whose(getattr(value, "__file__", None)) != "own" else "module")
+            self._python_module(value)
+            return
+        before = self._met(value)
+        if before is not None:
+            self._say(path, f"the same as '{before[0]}'")
+            return
+        self._mark(value, path)
+        if isinstance(value, Tensor):
+            self._tensor(value, path)
+        elif isinstance(value, nn.Module):
+            if id(value) in self._module_names:
+                self._say(path, f"the module '{self._module_names[id(value)]}'")
+            else:
+                self._say(path, f"a {type(value).__name__}")
+                self._module(value, path, registered=False)
+        elif isinstance(value, types.FunctionType):
+            self._function(value, path)
+        elif isinstance(value, types.MethodType):
+            self._say(path, f"a method {value.__func__.__name__}" if isinstance(value.__func__, types.FunctionType) else "a method")
+            self._visit(value.__func__, f"{path}.__func__")
+            self._visit(value.__self__, f"{path}.__self__")
+        elif isinstance(value, type):
+            self._say(path, f"class {names.short_name(value)}")
+            self._class(value, names.short_name(value), construct=True)
+        elif isinstance(value, functools.partial):
+            self._say(path, "a partial")
+            self._visit(value.func, f"{path}.func")
+            self._container(value.args, f"{path}.args")
+            self._container(value.keywords, f"{path}.keywords")
+            self._visit_instance(value, path, plain=True)
+        elif isinstance(value, property | functools.cached_property | staticmethod | classmethod) or "__wrapped__" in (_instance_dictionary(value) or ()):
+            self._say(path, f"a {cls.__name__}")
+            for part in ("fget", "func", "__func__", "__wrapped__"):
+                if callable(inner := getattr(value, part, None)):
+                    self._visit(inner, path)
+        elif isinstance(value, _ATOMS):
+            self._say(path, f"{cls.__name__} {names.short_name(value)}")
+        elif isinstance(value, types.MappingProxyType):
+            self._say(path, "a mappingproxy")
+            for inner in gc.get_referents(value):
+                self._visit(inner, path)
+        else:
+            self._visit_instance(value, path)
+
+    def _value_of_enum(self, value: enum.Enum, path: str) -> None:
+        """An Enum's members stay; methods of its class may read globals."""
+        if names.whose_class(type(value)) in ("own", "installed") and self._met(type(value)) is None:
+            self._mark(type(value), path)
+            self._class(type(value), names.short_name(type(value)))
+
+    def _tensor(self, tensor: Tensor, path: str) -> None:
+        live = self._live.get(id(tensor))
+        if live is not None:
+            self._say(path, f"the tensor '{live}'")
+            return
+        if type(tensor) not in _PLAIN or tensor.layout is not torch.strided:
+            self._cannot(f"'{path}' is a {type(tensor).__name__} ({tensor.layout}) that is no buffer, and can change unseen; register it as a buffer")
+            return
+        if tensor.is_inference():
+            self._cannot(f"'{path}' was made in inference mode and counts no changes; make it outside, or register it as a buffer")
+            return
+        small = tensor.device.type == "cpu" and tensor.is_contiguous() and tensor.numel() * tensor.element_size() <= _COMPARED
+        if isinstance(tensor, nn.Parameter) and not small:
+            self._cannot(f"'{path}' is a parameter of no registered module, which .data can change unseen; register it (nn.ModuleList, nn.ParameterList)")
+            return
+        if self._lenient:
+            return
+        content = _tensor_digest(tensor) if tensor.device.type != "meta" else "meta"
+        self._say(path, f"a tensor {str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)} with contents {content}")
+        self.found.versions.append((tensor, tensor._version))
+        if small:
+            self.found.contents.append((tensor, _bytes(tensor)))
+
+    def _container(self, value: Any, path: str) -> None:
+        """The entries of a tuple, list, dictionary or set."""
+        if len(value) > _MOST:
+            self._cannot(f"'{path}' has {len(value)} entries, too many to compare at each call")
+            return
+        if isinstance(value, dict):
+            if self._lenient and len(value) > 1000:
+                return
+            if not self._lenient:
+                self.found.sizes.append((value, len(value)))
+                self._say(path, f"a {type(value).__name__} with {_keys(value)}")
+            for key, entry in list(dict.items(value)):
+                if not self._key_is_plain(key, path):
+                    return
+                self._item(value, key, entry)
+                self._visit(entry, f"{path}[{_short_key(key)}]")
+        elif isinstance(value, list):
+            if self._lenient and len(value) > 1000:
+                return
+            self.found.sizes.append((value, len(value)))
+            self._say(path, f"a {type(value).__name__} of {len(value)}")
+            for index, entry in enumerate(list.__iter__(value)):
+                self.found.elements.append((value, index, entry))
+                self._visit(entry, f"{path}[{index}]")
+        elif isinstance(value, tuple):
+            self._say(path, f"a {type(value).__name__} of {len(value)}")
+            for index, entry in enumerate(tuple.__iter__(value)):
+                self._visit(entry, f"{path}[{index}]")
+        else:
+            entries = sorted(value, key=repr)
+            self._say(path, f"a {type(value).__name__} of {len(entries)}")
+            if isinstance(value, set):
+                self.found.sizes.append((value, len(value)))
+                self.found.members += [(value, entry) for entry in entries]
+            for index, entry in enumerate(entries):
+                if not self._key_is_plain(entry, path):
+                    return
+                self._visit(entry, f"{path}{{{index}}}")
+
+    def _key_is_plain(self, key: Any, path: str) -> bool:
+        """Whether a key is found by what never changes: a value, or its identity."""
+        cls = type(key)
+        if cls in _VALUES or isinstance(key, enum.Enum | type | types.FunctionType | types.BuiltinFunctionType | types.ModuleType):
+            return True
+        if isinstance(key, tuple | frozenset):
+            return all(self._key_is_plain(part, path) for part in key)
+        if isinstance(key, nn.Module | Tensor) or "__hash__" not in {name for base in cls.__mro__[:-1] for name in vars(base)}:
+            return True
+        self._cannot(f"'{path}' has a key of the class {cls.__name__}, which decides itself what it equals")
+        return False
+
+    def _visit_instance(self, value: Any, path: str, plain: bool = False) -> None:
+        cls = type(value)
+        home = names.whose_class(cls)
+        container = isinstance(value, dict | list | tuple | set | frozenset)
+        if container:
+            self._container(value, path)
+            if cls in (dict, list, tuple, set, frozenset):
+                return
+        elif not plain:
+            self._say(path, f"a {cls.__name__}")
+        if isinstance(value, _UNSEEN_TYPES) or self._changes_unseen(value, cls, container):
+            hint = "hold what forward needs of it as a number, a tensor or a buffer"
+            self._cannot(f"'{path}' is a {cls.__module__}.{cls.__name__}, which can change unseen; {hint}")
+            return
+        if home == "torch":
+            return
+        attributes = _instance_dictionary(value)
+        self.found.types.append((value, cls, attributes))
+        if isinstance(value, weakref.ref) and (target := value()) is not None:
+            self._visit(target, f"{path}()")
+        holds_more = any(base.__module__ in _HOLD_MORE for base in cls.__mro__)
+        wide = (home != "stdlib" and self._class(cls, names.short_name(cls))) or holds_more or self.wide
+        if attributes is not None and not (home == "stdlib" and not holds_more and cls.__module__ not in ("types", "argparse", "functools")):
+            self._attributes(cls, attributes, path, wide)
+        self._slots(value, cls, path, wide)
+
+    def _attributes(self, cls: type, attributes: dict[str, Any], path: str, wide: bool) -> None:
+        mine = set(attributes) if wide else self.known.intersection(attributes)
+        for key in sorted(k for k in mine if isinstance(k, str)):
+            self._item(attributes, key, attributes[key])
+            self._visit(attributes[key], f"{path}.{key}")
+        for key in sorted(self.may_ask.difference(attributes)):
+            if not hasattr(cls, key):
+                self._missing(attributes, key)
+        self._shadows(cls, attributes, attributes)
+        if not self._lenient:
+            self.found.sizes.append((attributes, len(attributes)))
+
+    def _slots(self, value: Any, cls: type, path: str, wide: bool) -> None:
+        for base in cls.__mro__:
+            if names.whose_class(base) in ("torch", "stdlib"):
+                continue
+            for key, member in list(vars(base).items()):
+                if isinstance(member, types.MemberDescriptorType) and (wide or key in self.known):
+                    try:
+                        entry = member.__get__(value, cls)
+                    except AttributeError:
+                        self._cannot(f"'{path}.{key}' is an empty slot, which can be filled unseen")
+                        continue
+                    self._field(value, key, entry)
+                    self._visit(entry, f"{path}.{key}")
+
+    @staticmethod
+    def _changes_unseen(value: Any, cls: type, container: bool) -> bool:
+        """Whether an object has a state of compiled code, which leaves no trace."""
+        for base in cls.__mro__[:-1]:
+            top = base.__module__.partition(".")[0] if isinstance(base.__module__, str) else ""
+            if top in _CHANGES_UNSEEN:
+                return not _UNCHANGING_KINDS.intersection(b.__name__ for b in cls.__mro__)
+            if names.whose_class(base) in ("own", "installed"):
+                file = getattr(sys.modules.get(base.__module__), "__file__", "") if isinstance(base.__module__, str) else ""
+                if file is None or str(file).endswith((".so", ".pyd")):
+                    return True
+        if names.whose_class(cls) not in ("own", "installed") or container or _instance_dictionary(value) is not None:
+            return False
+        return not any("__slots__" in vars(base) for base in cls.__mro__)
+
+    def _class(self, cls: type, path: str, construct: bool = False) -> bool:
+        """What the code reads of a class, its bases included. True where its objects answer to names that cannot be told."""
+        wide = self._answers_anything(cls, path)
+        if (cls, construct) in self._classes:
+            return wide
+        self._classes.add((cls, construct))
+        earlier: list[dict[str, Any]] = []
+        for base in cls.__mro__:
+            if base in (object, nn.Module):
+                continue
+            home = names.whose_class(base)
+            if own_of_planish(base):
+                earlier.append(dictionary_of(base))
+                continue
+            if home in ("torch", "stdlib"):
+                if "forward" in vars(base) and issubclass(base, nn.Module):
+                    self._item(dictionary_of(base), "forward", vars(base)["forward"])
+                    self._forward_of_torch(vars(base)["forward"], path)
+                continue
+            place = dictionary_of(base)
+            self._lenient += home == "installed"
+            try:
+                self._class_attributes(base, place, earlier, construct)
+            finally:
+                self._lenient -= home == "installed"
+            earlier.append(place)
+        return wide
+
+    def _forward_of_torch(self, forward: Any, path: str) -> None:
+        """The code of graphs that torch writes (GraphModule) is the user's; torch's own is known by its name."""
+        own = isinstance(forward, types.FunctionType) and names.whose(forward.__code__.co_filename) == "own"
+        self._lenient += not own
+        self._visit(forward, f"{path}.forward")
+        self._lenient -= not own
+
+    def _class_attributes(self, base: type, place: dict[str, Any], earlier: list[dict[str, Any]], construct: bool) -> None:
+        for key in sorted(k for k in place if isinstance(k, str)):
+            implicit = key.startswith("__") and key.endswith("__")
+            constructs = construct and key in _CONSTRUCTS
+            if key in _SETUP and not constructs:
+                continue
+            if key == "forward" and issubclass(base, nn.Module):
+                implicit = True
+            if not (implicit or constructs or key in self.known):
+                continue
+            value = place[key]
+            if isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):
+                continue
+            self._item(place, key, value)
+            for before in earlier:
+                if key not in before and key not in ("__call__", "__setattr__", "forward", "__reduce_ex__"):
+                    self._missing(before, key)
+            self._visit(value, f"{names.short_name(base)}.{key}")
+        for key in ("__call__", "__getattr__", "__getattribute__"):
+            if key not in place:
+                self._missing(place, key)
+
+    def _answers_anything(self, cls: type, path: str) -> bool:
+        """Whether a class has its own way of finding attributes: then all of its objects' attributes count. Code that cannot be read is a problem."""
+        for hook in ("__getattribute__", "__getattr__"):
+            owner = next((base for base in cls.__mro__ if hook in vars(base)), object)
+            if owner in (object, nn.Module) or names.whose_class(owner) in ("torch", "stdlib"):
+                continue
+            if not isinstance(vars(owner)[hook], types.FunctionType):
+                self._cannot(f"the class {cls.__name__} of '{path}' finds attributes by compiled code")
+            return True
+        return False
+
+    # ---- code ----
+
+    def _function(self, function: types.FunctionType, path: str) -> None:
+        home = names.whose(function.__code__.co_filename)
+        code = function.__code__
+        if home in ("torch", "stdlib"):
+            self._say(path, f"function {function.__module__}.{function.__qualname__}")
+            self._closure(function, path)
+            return
+        self._lenient += home == "installed"
+        try:
+            self._say(path, f"function {names.short_name(function)} with code {names.digest(code, function.__doc__)}")
+            (self.found.functions if home == "own" else self.found.packaged)[path] = function
+            if home == "own":
+                for name in ("__code__", "__defaults__", "__kwdefaults__"):
+                    self._field(function, name, getattr(function, name))
+            self._code(function, path)
+            for index, value in enumerate(function.__defaults__ or ()):
+                self._visit(value, f"{path} (default {index})")
+            for name, value in (function.__kwdefaults__ or {}).items():
+                self._item(function.__kwdefaults__, name, value)
+                self._visit(value, f"{path} (default {name})")
+            self._closure(function, path)
+            attributes = vars(function)
+            for key in sorted(self.known.intersection(attributes)):
+                self._item(attributes, key, attributes[key])
+                self._visit(attributes[key], f"{path}.{key}")
+        finally:
+            self._lenient -= home == "installed"
+
+    def _closure(self, function: types.FunctionType, path: str) -> None:
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                continue
+            if name != "__class__":
+                self._field(cell, "cell_contents", value)
+                self._visit(value, f"{path} ({name})")
+
+    def _code(self, function: types.FunctionType, path: str) -> None:
+        code, known = function.__code__, function.__globals__
+        read = names.reads(code)
+        self.names |= read.names
+        self.asked |= read.asked
+        hook = function.__name__ in ("__getattr__", "__getattribute__")
+        self.anything = self.anything or (read.as_hook if hook else read.anything)
+        if read.everything:
+            self._cannot(f"{path} uses {read.everything}: what it reads cannot be told")
+        for name in sorted(read.loaded):
+            if name in known:
+                self._item(known, name, known[name])
+                self._global(known[name], name)
+            else:
+                self._missing(known, name)  # a builtin, until somebody defines it
+        for name in sorted(read.imported):
+            package = known.get("__package__")
+            for full in (name, f"{package}.{name}" if package else name):
+                if full in sys.modules:
+                    self._python_module(sys.modules[full])
+
+    def _global(self, value: Any, name: str) -> None:
+        if isinstance(value, types.FunctionType | type):
+            if self._met(value) is None:
+                self._visit(value, names.short_name(value))
+        else:
+            self._visit(value, f"global {name}")
+
+    def _python_module(self, module: types.ModuleType) -> None:
+        """What is read of a module of Python: of torch's and the standard library's by identity alone."""
+        if (id(module), False) in self._seen:
+            return
+        self._seen[(id(module), False)] = (module.__name__, module)
+        home = names.whose(getattr(module, "__file__", None)) if getattr(module, "__file__", None) else "stdlib"
+        place = vars(module)
+        lenient = home != "own"
+        self._lenient += lenient
+        try:
+            for key in sorted(self.known.intersection(place)):
+                value = place[key]
+                if home == "stdlib" or (home == "torch" and (isinstance(value, type) or not (callable(value) or isinstance(value, types.ModuleType)))):
+                    continue
+                self._item(place, key, value)
+                self._visit(value, f"global {key}" if home == "own" else f"{module.__name__}.{key}")
+        finally:
+            self._lenient -= lenient
+
+
+def _is_numpy_number(cls: type) -> bool:
+    return cls.__module__ == "numpy" and any(base.__name__ == "generic" for base in cls.__mro__)
+
+
+def _instance_dictionary(value: Any) -> dict[str, Any] | None:
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _keys(value: dict[Any, Any]) -> str:
+    return "nothing" if not value else ", ".join(_short_key(key) for key in value)[:200] + f" ({len(value)})"
+
+
+def _short_key(key: Any) -> str:
+    return _text(key) if type(key) in _VALUES else names.short_name(key) if isinstance(key, type) or callable(key) else type(key).__name__
+
+
+def weight_hooks(module: nn.Module) -> dict[str, Any]:
+    """Hooks of torch's own that compute an attribute anew before each call, by its name: what they do is part of what was captured."""
+    from torch.nn.utils.spectral_norm import SpectralNorm
+    from torch.nn.utils.weight_norm import WeightNorm
+
+    return {vars(hook)["name"]: hook for hook in module._forward_pre_hooks.values() if type(hook) in (SpectralNorm, WeightNorm)}
+
+
+@functools.cache
+def _mentioned_by_torch(cls: type) -> frozenset[str]:
+    """Names in the code that torch itself has of a module's class, from its forward on."""
+    members = {key: inner for base in reversed(cls.__mro__) if base not in (nn.Module, object) and names.whose_class(base) == "torch"
+               for key, value in vars(base).items() if (inner := plain_function(value)) is not None}  # fmt: skip
+    found: set[str] = set()
+    todo = ["forward"]
+    done: set[str] = set()
+    while todo:
+        key = todo.pop()
+        if key in done or key not in members:
+            continue
+        done.add(key)
+        found |= names.reads(members[key].__code__).names
+        todo += [k for k in members if k in found or (k.startswith("__") and k not in _SETUP)]
+    return frozenset(found)
+
+
+def plain_function(member: Any) -> types.FunctionType | None:
+    """The Python function inside a method, property or decorated function; None for anything else."""
+    member = getattr(member, "fget", None) or getattr(member, "__func__", member)
+    while hasattr(member, "__wrapped__"):
+        member = member.__wrapped__
+    return member if isinstance(member, types.FunctionType) else None
