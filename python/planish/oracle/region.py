@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import weakref
 from collections import OrderedDict
@@ -14,8 +15,8 @@ from planish import rt
 from planish.errors import PlanishError, is_device_failure
 from planish.oracle import flags, layout, measure, memory, pieces
 from planish.oracle.data import DataSet, as_bytes
-from planish.oracle.expected import Expected, Output
-from planish.oracle.gate import FACTOR, Accuracy, Pair, number
+from planish.oracle.expected import Expected, Output, Verdict
+from planish.oracle.gate import FACTOR, HUGE, Accuracy, Pair, limit, number
 from planish.oracle.interpret import Interpreter, Mode, dtype_of, op_name, peak_bytes
 from planish.oracle.regimes import REGIMES
 from planish.oracle.sliced import Slicer
@@ -24,6 +25,7 @@ from planish.oracle.task import Task
 POOL_SEEDS = 16
 _EXPLODED = {2: 0.1, 1: 0.5}
 _CACHE_SHARE = 0.35
+_FEW_FLIPS = 3  # more than those that eager or a replay moves, of the elements that can move at all
 _SOFTMAXES = {"_softmax", "_log_softmax", "logsumexp"}
 _PRODUCTS = {"bmm", "mm", "matmul"}
 _SUMS = {"sum", "mean", "cumsum", *_PRODUCTS}
@@ -182,6 +184,7 @@ class Region:
             found = self._compute(data.input_tensors())
             if data.regime == "special" and not self._finite_only_specials and found.part is None:
                 self._leave_open(found, data.input_tensors())
+            found.seed = _mixed(data.seed, data.regime)
             self._remember(data, found)
             self._usual_nan = self._usual_nan or (data.regime == "task" and found.nan_in_reference)
             self._cache[key] = found
@@ -352,25 +355,30 @@ class Region:
             if changed is not None:
                 return _refused("input_changed", f"{changed} was changed")
         try:
-            return _judged(self.expected(data), data)
+            return _judged(self.expected(data), data, stage)
         except Exception as error:
             found = self._cache.get(_key(data))
             if not memory.is_exhausted(error) or found is None or found.part is not None:
                 raise
             del found
         # The whole had a place, and what its gate asks for besides (expected.limits) has none.
-        return _judged(self.again(data), data)
+        return _judged(self.again(data), data, stage)
 
 
 def _key(data: DataSet) -> Key:
     return data.seed, data.regime, data.own_parameters
 
 
-def _judged(expected: Expected, data: DataSet) -> dict[str, Any]:
+def _mixed(seed: int, regime: str) -> int:
+    """A seed for what is drawn besides the data."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:{regime}".encode()).digest()[:6], "little")
+
+
+def _judged(expected: Expected, data: DataSet, stage: str) -> dict[str, Any]:
     inputs = data.input_tensors()
     rows, problem, message = [], None, ""
     for index, slot in enumerate(data.outputs):
-        row, trouble, text = judge_output(expected, index, slot.view, slot.poison, inputs)
+        row, trouble, text = judge_output(expected, index, slot.view, slot.poison, inputs, stage)
         rows.append(row)
         if trouble is not None and (problem is None or _rank(trouble) < _rank(problem)):
             problem, message = trouble, f"{slot.name}: {text}"
@@ -378,7 +386,7 @@ def _judged(expected: Expected, data: DataSet) -> dict[str, Any]:
 
 
 def judge_output(
-    expected: Expected, index: int, view: torch.Tensor, poison: int | None, inputs: Mapping[int, torch.Tensor]
+    expected: Expected, index: int, view: torch.Tensor, poison: int | None, inputs: Mapping[int, torch.Tensor], stage: str = "screen"
 ) -> tuple[dict[str, Any], str | None, str]:
     """(the row of the result, problem, message) of one output."""
     out = expected.outputs[index]
@@ -386,21 +394,22 @@ def judge_output(
     if actual.is_complex():
         actual = torch.view_as_real(actual).reshape(-1)
     if out.exact.numel() == 0:
-        return _row(out, 0.0, 0.0, Pair(0.0, 0.0), None, actual), None, ""
+        return _row(out, 0.0, 0.0, Verdict(Pair(0.0, 0.0), 0.0, ""), None, actual), None, ""
     if out.ref is None:
         return _judge_exact(expected, index, actual, poison, inputs)
     errors = measure.compare(actual, out.ref, poison)
     error = Pair(errors.fro, errors.max)
-    limit = expected.limits(index, error if errors.problem is None else Pair(0.0, 0.0), inputs)
-    row = _row(out, errors.fro, errors.max, limit, errors.worst, actual)
     if errors.problem is not None:
+        row = _row(out, errors.fro, errors.max, Verdict(limit(out.yardstick.larger(out.eager_error), out.dtype), HUGE, errors.problem), errors.worst, actual)
         what = "never written" if errors.problem == "unwritten" else "not finite, or finite where the reference is not"
         return row, errors.problem, f"{errors.bad} elements are {what}, the first at {row['worst']['index']}"
-    if not Pair(errors.fro, errors.max).within(limit):
-        return row, "mismatch", _words(errors, limit, row)
+    verdict = expected.judge(index, actual, error, inputs, stage)
+    row = _row(out, errors.fro, errors.max, verdict, errors.worst, actual)
+    if not verdict.ratio <= 1:
+        return row, "mismatch", _words(errors, verdict, row)
     if expected.part is not None and index in expected.part.checked:
         part = expected.part.expected
-        row, trouble, text = judge_output(part, index, expected.part.take(out.value, view), None, expected.part.inputs)
+        row, trouble, text = judge_output(part, index, expected.part.take(out.value, view), None, expected.part.inputs, stage)
         return row, trouble, text
     return row, None, ""
 
@@ -413,30 +422,38 @@ def _judge_exact(
     if wrong is not None and not found.unwritten:
         wrong = expected.tie(index, actual, wrong, inputs)
         found = measure.ExactErrors(int(wrong.sum()), int(wrong.to(torch.uint8).argmax()))
-    allowed = 0.0
+    count, allowed = out.exact.numel(), 0.0
     if wrong is not None and found.wrong:  # also where a wrong one happens to equal the poison: narrow integers do
         flips = expected.flips(index, inputs)
-        distance = float((actual[wrong].to(torch.float64) - out.exact[wrong].to(torch.float64)).abs().max())
-        allowed = FACTOR * flips.count if distance <= flips.largest else 0.0
+        if flips.low is not None and flips.high is not None:
+            a = actual.to(flips.low.dtype)
+            beyond = wrong & ((a < flips.low) | (a > flips.high))
+            if not bool(beyond.any()):
+                allowed = FACTOR * flips.count + _FEW_FLIPS
+            elif not found.unwritten:
+                found.worst = int(beyond.to(torch.uint8).argmax())
         if found.wrong <= allowed:
-            count = out.exact.numel()
-            return _row(out, found.wrong / count, found.wrong / count, Pair(allowed / count, allowed / count), found.worst, actual), None, ""
-    share, limit = found.wrong / out.exact.numel(), allowed / out.exact.numel()
+            verdict = Verdict(Pair(allowed / count, allowed / count), found.wrong / allowed, "elements")
+            return _row(out, found.wrong / count, found.wrong / count, verdict, found.worst, actual), None, ""
+    share = found.wrong / count
+    over = 0.0 if not found.wrong else found.wrong / allowed if allowed else HUGE
     at = found.first_unwritten if found.unwritten else found.worst
-    row = _row(out, share, share, Pair(limit, limit), at if found.wrong else None, actual)
+    row = _row(out, share, share, Verdict(Pair(allowed / count, allowed / count), over, "elements"), at if found.wrong else None, actual)
     if found.unwritten:
         return row, "unwritten", f"{found.unwritten} elements were never written, the first at {row['worst']['index']}"
     if found.wrong:
-        return row, "mismatch", f"{found.wrong} of {out.exact.numel()} elements differ, the first at {row['worst']['index']}"
+        return row, "mismatch", f"{found.wrong} of {count} elements differ, the first at {row['worst']['index']}"
     return row, None, ""
 
 
-def _row(out: Output, fro: float, largest: float, limit: Pair, at: int | None, actual: torch.Tensor) -> dict[str, Any]:
+def _row(out: Output, fro: float, largest: float, verdict: Verdict, at: int | None, actual: torch.Tensor) -> dict[str, Any]:
     row: dict[str, Any] = {
         "fro": number(fro),
         "max": number(largest),
-        "gate_fro": number(limit.fro),
-        "gate_max": number(limit.max),
+        "gate_fro": number(verdict.limit.fro),
+        "gate_max": number(verdict.limit.max),
+        "ratio": number(verdict.ratio),
+        "statistic": verdict.statistic,
         "eager_fro": number(out.eager_error.fro),
         "eager_max": number(out.eager_error.max),
         "skipped": out.ref.skipped if out.ref is not None else 0,
@@ -467,11 +484,14 @@ def _numel(shape: Sequence[int]) -> int:
     return total
 
 
-def _words(errors: measure.Errors, limit: Pair, row: dict[str, Any]) -> str:
-    worst = row["worst"]
-    which = "largest" if errors.max > limit.max else "Frobenius"
-    error, allowed = (errors.max, limit.max) if errors.max > limit.max else (errors.fro, limit.fro)
-    return f"{which} error {error:.2e}, {allowed:.2e} allowed; worst at {worst['index']}: {worst['actual']} where {worst['expected']} is right"
+def _words(errors: measure.Errors, verdict: Verdict, row: dict[str, Any]) -> str:
+    worst, limit = row["worst"], verdict.limit
+    at = f"worst at {worst['index']}: {worst['actual']} where {worst['expected']} is right"
+    if verdict.statistic == "max":
+        return f"largest error {errors.max:.2e}, {limit.max:.2e} allowed; {at}"
+    if verdict.statistic == "fro":
+        return f"Frobenius error {errors.fro:.2e}, {limit.fro:.2e} allowed; {at}"
+    return f"{verdict.ratio:.2g} times what rounding explains, by `{verdict.statistic}` (docs/accuracy.md); {at}"
 
 
 def _rank(problem: str) -> int:
