@@ -39,6 +39,7 @@ class Output:
     ref: measure.Reference | None = None
     eager_error: Pair = gate.ZERO
     yardstick: Pair = gate.ZERO
+    given: bool = False  # it is one of the inputs: every bit counts
 
     def bytes(self) -> int:
         return sum(t.numel() * t.element_size() for t in (self.eager, self.exact))
@@ -95,6 +96,7 @@ class Expected:
         found: list[Output] = []
         for position, value in outputs:
             found.append(make_output(run, position, value, eager[value], exact[value], storages, accuracy))
+            found[-1].given = value in inputs
         del eager, exact
         expected = cls(run, device, accuracy, found)
         expected.nan_in_reference = any(o.ref is not None and not o.ref.clean for o in found)

@@ -21,11 +21,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from planish.oracle import layout
 from planish.oracle.gate import is_narrow
 from planish.oracle.interpret import CONVOLUTIONS, EXACT, MATMULS, Double, op_name
-from planish.oracle.sample import has_few_values, sample
+from planish.oracle.sample import FEW, sample
 
 SINGLE, DOUBLE_UNIT = 2.0**-24, 2.0**-53
 LIBRARY = 4.0  # two units in the last place: what a library function may err by, in roundings
 TF32_UNIT = 2.0**-11
+_EQUAL = 1e-5  # how far the square of a sum may be below that of equal terms
+_SHARE = 0.25
 LANES = 1024  # terms that one lane of a sum adds in turn
 _BANK = {"cpu": 1 << 18, "cuda": 1 << 23}
 _ATTENTIONS = {"scaled_dot_product_attention", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"}
@@ -213,8 +215,12 @@ class _Steps(TorchDispatchMode):
         lanes = terms.clamp_max(LANES) if isinstance(terms, torch.Tensor) else float(min(terms, LANES))
         total = result.square()
         spread = squares.mul(lanes / 6).add_(total.mul(lanes / 9 + 1 / 3)).sqrt_().mul_(self.unit)
-        if alike:  # equal terms are rounded alike: their errors add up
-            spread = spread * ((lanes**0.5 / 2).clamp_min(1) if isinstance(lanes, torch.Tensor) else max(1.0, lanes**0.5 / 2))
+        # Equal terms are rounded alike: their errors add up.
+        added = (lanes**0.5 / 2).clamp_min(1) if isinstance(lanes, torch.Tensor) else max(1.0, lanes**0.5 / 2)
+        if alike:
+            spread = spread * added
+        elif not isinstance(added, float) or added > 1:
+            spread = torch.where(total >= (1 - _EQUAL) * terms * squares, spread * added, spread)
         return self.noise.normal(result, _finite(spread))
 
     def _sum(self, func: Any, name: str, args: Any, kwargs: Any) -> torch.Tensor:
@@ -302,7 +308,11 @@ def _of_squares(a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tenso
 
 
 def _alike(tensor: torch.Tensor) -> bool:
-    return tensor.numel() > 1 and has_few_values(sample(tensor)[:4096])
+    """Whether a large part of what is summed is one number other than zero."""
+    some = sample(tensor)[:4096]
+    values, counts = some.unique(return_counts=True)
+    most = int(torch.where(values != 0, counts, 0).max()) if values.numel() else 0
+    return tensor.numel() > 1 and (values.numel() <= FEW or most >= _SHARE * some.numel())
 
 
 def _finite(deviation: torch.Tensor) -> torch.Tensor:

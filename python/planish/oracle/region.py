@@ -18,7 +18,7 @@ from planish.oracle.data import DataSet, as_bytes
 from planish.oracle.expected import Expected, Output, Verdict
 from planish.oracle.gate import FACTOR, HUGE, Accuracy, Pair, limit, number
 from planish.oracle.interpret import Interpreter, Mode, dtype_of, op_name, peak_bytes
-from planish.oracle.regimes import REGIMES
+from planish.oracle.regimes import REGIMES, UNDEFINED
 from planish.oracle.sliced import Slicer
 from planish.oracle.task import Task
 
@@ -34,8 +34,8 @@ Key = tuple[int, str, bool]
 
 
 class Region:
-    """Nodes of the task with the values they read and give. `outputs` are (position, value id): a value that is also an input (an
-    alias) or comes twice has no buffer of its own."""
+    """Nodes of the task with the values they read and give. `outputs` are (position, value id): each has a buffer of its own, also where a
+    value comes twice, or is one of the inputs."""
 
     def __init__(self, task: Task, name: str, nodes: Sequence[int], inputs: Sequence[int], outputs: Sequence[int], accuracy: Accuracy) -> None:
         count = len(task.graph["nodes"])
@@ -54,10 +54,7 @@ class Region:
         unknown = [v for v in outputs if v not in made and v not in self.inputs]
         if unknown:
             raise PlanishError("bad_message", f"region {name}: no node of it makes {unknown}")
-        self.outputs: list[tuple[int, int]] = []
-        for position, value in enumerate(outputs):
-            if value not in self.inputs and value not in [v for _, v in self.outputs]:
-                self.outputs.append((position, value))
+        self.outputs: list[tuple[int, int]] = list(enumerate(outputs))
         self.skipped: dict[str, str] = {}
         self.memory_limit: int | None = None  # tests lower it
         self._accepted: set[str] = {"task"}
@@ -115,6 +112,8 @@ class Region:
     def _admit(self, data: DataSet) -> None:
         """Decides once whether a regime stays in the task's domain."""
         regime = data.regime
+        if regime == "labels" and not self.task.labels:
+            raise PlanishError("skipped", "no input holds labels or segments")
         if self.task.fragile:
             raise PlanishError("skipped", "an index is computed from floats: other data could leave its table")
         usual = self._usual_nan
@@ -144,10 +143,10 @@ class Region:
         for out in expected.outputs:
             if out.ref is None:
                 continue
-            special = data.regime == "special" and not self._finite_only_specials
-            if not out.ref.clean and not usual and not special:
+            undefined = data.regime in UNDEFINED and not (data.regime == "special" and self._finite_only_specials)
+            if not out.ref.clean and not usual and not undefined:
                 return "the reference leaves the numbers"
-            if out.ref.count * 2 < out.exact.numel():
+            if out.ref.count * 2 < out.exact.numel() and data.regime != "labels":
                 return "most of the reference is not finite"
             if out.eager_error.fro > _EXPLODED.get(out.dtype.itemsize, 1e-2) and self.accuracy.mode != "tolerance":
                 return f"eager's own error is {out.eager_error.fro:.1e}"
@@ -399,6 +398,9 @@ def judge_output(
         return _judge_exact(expected, index, actual, poison, inputs)
     errors = measure.compare(actual, out.ref, poison)
     error = Pair(errors.fro, errors.max)
+    if out.given and not _same_bits(actual, out.eager):
+        verdict = Verdict(Pair(0.0, 0.0), HUGE, "bits")
+        return _row(out, errors.fro, errors.max, verdict, errors.worst, actual), "mismatch", "it is an input, and not what was given"
     if errors.problem is not None:
         row = _row(out, errors.fro, errors.max, Verdict(limit(out.yardstick.larger(out.eager_error), out.dtype), HUGE, errors.problem), errors.worst, actual)
         what = "never written" if errors.problem == "unwritten" else "not finite, or finite where the reference is not"
@@ -412,6 +414,16 @@ def judge_output(
         row, trouble, text = judge_output(part, index, expected.part.take(out.value, view), None, expected.part.inputs, stage)
         return row, trouble, text
     return row, None, ""
+
+
+def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Up to the payload of a NaN."""
+    for part in measure.pieces(a.numel(), a.device):
+        x, y = a[part], b[part]
+        same = x.view(measure.int_view(x.dtype)) == y.view(measure.int_view(y.dtype))
+        if not bool((same | (torch.isnan(x) & torch.isnan(y))).all()):
+            return False
+    return True
 
 
 def _judge_exact(

@@ -85,6 +85,7 @@ class Task:
         self._generated = any(not self._profiles[v].redraw for v in self._user)
         self._bounded = regimes.bounded_domain(self.captured)
         self.fragile = regimes.fragile_indices(self.captured)
+        self.labels = regimes.label_inputs(self.captured)
         self.first_seed: int | None = None
         for value in self._user:  # only the shapes are needed from here on, and one of these may be 13 GB
             t = self._own[value]
@@ -183,7 +184,10 @@ class Task:
             known = self._profiles[value]
             if kind == "user":
                 like = theirs[value].detach() if value in theirs else self._own[value]
-                found[value] = regimes.draw_input(like, known, regime, generator, self._bounded, nonfinite)
+                if regime == "labels" and value in self.labels:
+                    found[value] = regimes.draw_labels(like, self.labels[value], generator)
+                else:
+                    found[value] = regimes.draw_input(like, known, regime, generator, self._bounded, nonfinite)
             elif kind == "const" or own:
                 found[value] = self._own[value]
             else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from planish.oracle import layout
-from planish.oracle.interpret import Double, Interpreter, op_name
+from planish.oracle.interpret import Double, Interpreter, Mode, op_name
 
 if TYPE_CHECKING:
     from planish.oracle.expected import Output
@@ -54,10 +54,10 @@ def forgive(
     bound = _bind(node)
     if out.value not in cache:
         cache[out.value] = _values(run, node, inputs, mode)
-    values, noise = cache[out.value]
+    values, noise, finite = cache[out.value]
     dim = bound.get("dim", -1 if op_name(node) in ("topk", "sort", "argsort") else None)
     if dim is None:
-        values, noise, dim = values.reshape(-1), noise.reshape(-1), 0
+        values, noise, finite, dim = values.reshape(-1), noise.reshape(-1), finite.reshape(-1), 0
     shape = list(node.meta["val"][position].shape if isinstance(node.meta["val"], (tuple, list)) else node.meta["val"].shape)
     logical = [out.shape[d] for d in out.order]
     inverse = [out.order.index(d) for d in range(len(out.order))]
@@ -88,7 +88,9 @@ def forgive(
     same = (a == b) | (torch.isnan(a) & torch.isnan(b))
     if op_name(node) in _FIRST:
         same &= (room > 0) | (at == right)
-    fine = inside & (near | same)
+    # Where what eager chose by has overflowed, and the reference has not, its choice is none.
+    lost = (values.isfinite() & ~finite).any(dim, keepdim=True)
+    fine = inside & (near | same | lost)
     if not _INDEXED[op_name(node)][1] and mine.shape[dim] > 1:
         ordered, _ = mine.sort(dim)
         repeated = (ordered.diff(dim=dim) == 0).any(dim, keepdim=True)
@@ -121,18 +123,19 @@ def _source(run: Interpreter, value: int) -> tuple[torch.fx.Node, int] | None:
     return None
 
 
-def _values(run: Interpreter, node: torch.fx.Node, inputs: Mapping[int, torch.Tensor], mode: Callable[[int], Double]) -> tuple[torch.Tensor, torch.Tensor]:
-    """What was compared, in fp64, and how far rounding moves each of it."""
+def _values(run: Interpreter, node: torch.fx.Node, inputs: Mapping[int, torch.Tensor], mode: Callable[[int], Double]) -> tuple[torch.Tensor, ...]:
+    """What was compared, in fp64; how far rounding moves each of it; where it is finite in eager's run."""
     source = run._value(node.all_input_nodes[0])
     assert source is not None
     tensor = run.run(inputs, [source], Double())[source]
     tensor = tensor if tensor.is_floating_point() else tensor.to(torch.float64)
-    noise = torch.zeros_like(tensor)
+    noise, finite = torch.zeros_like(tensor), torch.ones_like(tensor, dtype=torch.bool)
     if source not in inputs and run.dtypes[source].is_floating_point:
         for draw in range(_DRAWS):
             moved = (run.run(inputs, [source], mode(draw))[source] - tensor).abs_()
             noise = torch.maximum(noise, moved.nan_to_num_(0.0, 0.0, 0.0))
-    return tensor, noise
+        finite = run.run(inputs, [source], Mode())[source].isfinite()
+    return tensor, noise, finite
 
 
 def _bind(node: torch.fx.Node) -> dict[str, Any]:
