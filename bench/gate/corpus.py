@@ -339,10 +339,12 @@ def _exact_mm(a: torch.Tensor, b: torch.Tensor, rng: random.Random) -> torch.Ten
     return a @ b
 
 
-def _softmax_of(total: Sum, power: bool = False, on: Rounding = lambda t: t) -> Variant:
+def _softmax_of(total: Sum, power: str = "", on: Rounding = lambda t: t) -> Variant:
     def run(x: torch.Tensor, rng: random.Random) -> torch.Tensor:
         top = x.amax(-1, keepdim=True)
-        if power:  # one fused multiply-add
+        if power == "difference":
+            e = torch.exp2((x - top) * 1.4426950408889634)
+        elif power == "operands":  # one fused multiply-add
             e = torch.exp2((x.double() * 1.4426950408889634 - (top * 1.4426950408889634).double()).to(x.dtype))
         else:
             e = torch.exp(x - top)
@@ -581,7 +583,8 @@ OPERATORS = [
     ),
     Operator(
         "softmax", "return torch.softmax(x, -1)", "torch.randn(40, 777, DTYPE)", "x",
-        honest={name: _softmax_of(total) for name, total in SUMS.items()} | {"exp2 with folded log2 e": _softmax_of(tree, power=True)},
+        honest={name: _softmax_of(total) for name, total in SUMS.items()} | {"exp2 of the scaled difference": _softmax_of(tree, power="difference")},
+        algebra={"exp2 of scaled operands": _softmax_of(tree, power="operands")},
         bad={
             "last term missing": _softmax_of(short), "bf16 sums": _softmax_of(in_16_bits), "exp 1 % off": _softmax_of(tree, on=lambda e: e * (1 + 0.01 * torch.sin(50 * e))),
             "exponentials in bf16": _softmax_of(tree, on=bf16), "exponentials in 6 bits": _softmax_of(tree, on=lambda e: bits(6)(e).float()),

@@ -21,13 +21,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from planish.oracle import layout
 from planish.oracle.gate import is_narrow
 from planish.oracle.interpret import CONVOLUTIONS, EXACT, MATMULS, Double, op_name
-from planish.oracle.sample import FEW, sample
+from planish.oracle.sample import sample
 
 SINGLE, DOUBLE_UNIT = 2.0**-24, 2.0**-53
 LIBRARY = 4.0  # two units in the last place: what a library function may err by, in roundings
 TF32_UNIT = 2.0**-11
 _EQUAL = 1e-5  # how far the square of a sum may be below that of equal terms
 _SHARE = 0.25
+_PICKED = 5
 LANES = 1024  # terms that one lane of a sum adds in turn
 _BANK = {"cpu": 1 << 18, "cuda": 1 << 23}
 _ATTENTIONS = {"scaled_dot_product_attention", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"}
@@ -235,7 +236,7 @@ class _Steps(TorchDispatchMode):
         count = source.numel() / max(1, result.numel())
         if name == "mean":
             squares = squares / count**2
-        return self._reduced(result, squares, count, _alike(source))
+        return self._reduced(result, squares, count, _alike_along(source, along))
 
     def _variance(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """By its definition, in two passes."""
@@ -260,7 +261,7 @@ class _Steps(TorchDispatchMode):
             return result
         terms = torch.arange(1, source.shape[dim] + 1, dtype=torch.float64, device=source.device)
         terms = terms.view([-1 if d == dim % source.ndim else 1 for d in range(source.ndim)])
-        return self._reduced(result, source.square().cumsum(dim), terms, _alike(source))
+        return self._reduced(result, source.square().cumsum(dim), terms, _alike_along(source, dim))
 
     def _product(self, func: Any, name: str, args: Any, kwargs: Any) -> torch.Tensor:
         first = 1 if name in ("addmm", "baddbmm", "addmv") else 0
@@ -309,10 +310,30 @@ def _of_squares(a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tenso
 
 def _alike(tensor: torch.Tensor) -> bool:
     """Whether a large part of what is summed is one number other than zero."""
-    some = sample(tensor)[:4096]
-    values, counts = some.unique(return_counts=True)
-    most = int(torch.where(values != 0, counts, 0).max()) if values.numel() else 0
-    return tensor.numel() > 1 and (values.numel() <= FEW or most >= _SHARE * some.numel())
+    return tensor.numel() > 1 and float(_share(sample(tensor)[:4096])) >= _SHARE
+
+
+def _share(some: torch.Tensor) -> torch.Tensor:
+    """That part, of a sample: as much as is equal, but for rounding, to one of its quartiles."""
+    ordered, count = some.reshape(-1).sort().values, some.numel()
+    usual = ordered[[count // 4, count // 2, 3 * count // 4]]
+    equal = ((ordered - usual[:, None]).abs() <= _EQUAL * usual.abs()[:, None]) & (usual != 0)[:, None]
+    return equal.double().mean(-1).max()
+
+
+def _alike_along(source: torch.Tensor, dims: Any) -> bool:
+    """The same of what most single sums add up, by a few of them."""
+    along = {d % max(1, source.ndim) for d in ([dims] if isinstance(dims, int) else dims or range(source.ndim))}
+    kept = [d for d in range(source.ndim) if d not in along]
+    if not kept:
+        return _alike(source)
+    shares = []
+    for pick in range(_PICKED):
+        place: list[Any] = [slice(None)] * source.ndim
+        for d in kept:
+            place[d] = (pick * 2654435761 + 40503 * d) % source.shape[d]
+        shares.append(_share(source[tuple(place)].reshape(-1)[:LANES]))
+    return float(torch.stack(shares).median()) >= _SHARE
 
 
 def _finite(deviation: torch.Tensor) -> torch.Tensor:
