@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Operators with honest rewrites and bad ones, which a gate must tell apart: `Operator`s for three dtypes, on any device.
 
 A variant gets the graph's inputs by name and a random generator, and returns the outputs. Honest ones round once where they store, as fused kernels do, or where

@@ -133,11 +133,7 @@ class Expected:
             reached = reached | (~torch.isfinite(out.exact) & overflown)
             # Where eager and the reference disagree about NaN nothing is judged (measure.masks).
             out.exact, out.eager = out.exact.masked_fill(reached, torch.nan), out.eager.masked_fill(reached, 0.0)
-            out.ref = measure.reference(out.exact, out.eager)
-            if self.accuracy.mode == "tolerance":
-                out.ref.scale = 1.0
-            errors = measure.compare(out.eager, out.ref)
-            out.eager_error = Pair(errors.fro, errors.max)
+            self._measure_eager(out)
 
     def bytes(self) -> int:
         return sum(o.bytes() for o in self.outputs) + (self.part.expected.bytes() if self.part else 0)
@@ -187,6 +183,47 @@ class Expected:
         if not error.within(limit) and self.draws == 0:
             self._replay(inputs, 1)
         return gate.limit(yardstick, out.dtype, self.replays[index] if self.replays else gate.ZERO)
+
+    def spread(self, index: int, actual: torch.Tensor, inputs: Mapping[int, torch.Tensor]) -> tuple[torch.Tensor, int] | None:
+        """Of an output whose NaN and Inf lie in other places than eager's: the same with what is right in those places, and in how many of its
+        elements they might lie. None unless they are beside a NaN or an Inf of the inputs, and a number is nowhere where none should be.
+
+        Beside it is what has part in the slice of an input's first dim that holds it: algebra that adds and subtracts (Winograd, FFT, products in
+        parts, distances by a product) mixes what it takes together, and nothing else."""
+        out = self.outputs[index]
+        if self.part is not None or out.ref is None:
+            return None
+        wrong = measure.misplaced(actual, out.exact.to(torch.float64), out.eager)
+        if bool((wrong & torch.isfinite(actual)).any()):
+            return None
+        found, lost = False, {}
+        for value, tensor in inputs.items():
+            lost[value] = tensor
+            if tensor.is_floating_point() and tensor.numel() and not bool(torch.isfinite(tensor).all()):
+                found = True
+                hit = ~torch.isfinite(tensor)
+                hit = hit.flatten(1).any(1).view(-1, *[1] * (tensor.ndim - 1)) if tensor.ndim > 1 else hit.any()
+                lost[value] = torch.where(hit, torch.nan, tensor)
+        if not found:
+            return None
+        reached = torch.isnan(_flat(self.run.run(lost, [out.value], Double())[out.value], out)) | ~torch.isfinite(out.exact)
+        if bool((wrong & ~reached).any()):
+            return None
+        right = torch.where(torch.isfinite(out.exact.to(out.dtype)) & torch.isfinite(out.eager), out.exact.to(out.dtype), out.eager)
+        return torch.where(wrong, right, actual), int(reached.sum())
+
+    def leave_out(self, index: int, unsure: torch.Tensor) -> None:
+        """Judges none of these elements, flat: the model itself and its graph disagree there."""
+        out = self.outputs[index]
+        out.exact, out.eager = out.exact.masked_fill(unsure, torch.nan), out.eager.masked_fill(unsure, 0.0)
+        self._measure_eager(out)
+
+    def _measure_eager(self, out: Output) -> None:
+        out.ref = measure.reference(out.exact, out.eager)
+        if self.accuracy.mode == "tolerance":
+            out.ref.scale = 1.0
+        errors = measure.compare(out.eager, out.ref)
+        out.eager_error = Pair(errors.fro, errors.max)
 
     def _yard(self, index: int) -> Yardstick:
         if index not in self._yards:

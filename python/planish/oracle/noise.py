@@ -156,7 +156,7 @@ class _Steps(TorchDispatchMode):
         kwargs = kwargs or {}
         name = func._schema.name.partition("::")[2]
         operands = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
-        if not operands or func._schema.is_mutable or func.is_view or name in _PICKS and not _accumulates(name, args, kwargs):
+        if not operands or func._schema.is_mutable or func.is_view or (name in _PICKS and not _accumulates(name, args, kwargs)):
             return func(*args, **kwargs)
         if name in _PRODUCTS:
             return self._product(func, name, args, kwargs)

@@ -195,7 +195,7 @@ def _structure(view: torch.Tensor, fresh: torch.Tensor, generator: torch.Generat
     turn = int(torch.randint(0, 8, (), generator=generator, device=generator.device))
     kinds = (torch.arange(rows.shape[0], device=rows.device) + turn) % 8
     if rows.shape[1] > 8:
-        rows[:, turn :: 8].mul_(1 / scale)
+        rows[:, turn::8].mul_(1 / scale)
     grid = (rows * 4).round_().div_(4)  # rounds to -0 as well
     constant = rows[:, :1].expand_as(rows)
     for kind, values in ((0, rows * 0.0), (1, constant), (2, rows * scale), (3, rows / scale), (4, grid)):

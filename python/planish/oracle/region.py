@@ -25,6 +25,7 @@ from planish.oracle.task import Task
 POOL_SEEDS = 16
 _EXPLODED = {2: 0.1, 1: 0.5}
 _CACHE_SHARE = 0.35
+WHOLE = "task"
 _FEW_FLIPS = 3  # more than those that eager or a replay moves, of the elements that can move at all
 _SOFTMAXES = {"_softmax", "_log_softmax", "logsumexp"}
 _PRODUCTS = {"bmm", "mm", "matmul"}
@@ -157,7 +158,7 @@ class Region:
         data: DataSet | None = None
         try:
             for regime in REGIMES:
-                if regime in self._accepted or regime in self.skipped:
+                if regime in self._accepted or regime in self.skipped or (regime == "labels" and not self.task.labels):
                     continue
                 try:
                     if data is None:
@@ -171,7 +172,8 @@ class Region:
             if data is not None:
                 data.free()
             self.forget(seed)  # nobody asks for these data again
-        return [r for r in REGIMES if r not in self.skipped], dict(self.skipped)
+        found = [r for r in REGIMES if r not in self.skipped and (r != "labels" or self.task.labels)]
+        return found, dict(self.skipped)
 
     # -- expectations --
 
@@ -183,6 +185,7 @@ class Region:
             found = self._compute(data.input_tensors())
             if data.regime == "special" and not self._finite_only_specials and found.part is None:
                 self._leave_open(found, data.input_tensors())
+                self._ask_module(found, data.input_tensors())
             found.seed = _mixed(data.seed, data.regime)
             self._remember(data, found)
             self._usual_nan = self._usual_nan or (data.regime == "task" and found.nan_in_reference)
@@ -198,6 +201,25 @@ class Region:
         softmax = bool(names & _SOFTMAXES) or ("exp" in names and bool(names & _SUMS))
         if softmax or "scaled_dot_product_attention" in names:
             found.leave_open(inputs, "scaled_dot_product_attention" in names or bool(names & _PRODUCTS))
+
+    def _ask_module(self, found: Expected, inputs: Mapping[int, torch.Tensor]) -> None:
+        """Of the whole task: where the model's own results are not finite in other places than its graph's, whose operators may be decomposed into
+        others (an interpolation, a loss with a margin), nothing is judged: neither says what is right."""
+        if self.name != WHOLE:
+            return
+        results = self.task.results_of_model(inputs)
+        if results is None:
+            return
+        kinds = [o["kind"] for o in self.task.graph["outputs"] if "value" in o]
+        users = [out for out, kind in zip(found.outputs, kinds, strict=True) if kind == "user"]
+        for out, theirs in zip(users, results, strict=False):
+            if out.ref is None or theirs.shape != out.shape or theirs.dtype != out.dtype:
+                continue
+            flat = layout.flat(theirs, out.order)
+            unsure = torch.isfinite(flat) != torch.isfinite(out.eager)
+            unsure |= torch.isinf(flat) & torch.isinf(out.eager) & (flat != out.eager)
+            if bool(unsure.any()):
+                found.leave_out(out.position, unsure)
 
     def forget(self, *seeds: int) -> None:
         """All expectations, or those of these seeds."""
@@ -401,6 +423,18 @@ def judge_output(
     if out.given and not _same_bits(actual, out.eager):
         verdict = Verdict(Pair(0.0, 0.0), HUGE, "bits")
         return _row(out, errors.fro, errors.max, verdict, errors.worst, actual), "mismatch", "it is an input, and not what was given"
+    rest = expected.spread(index, actual, inputs) if errors.problem == "nan" else None
+    if rest is not None:
+        finite = measure.compare(rest[0], out.ref, poison)
+        error = Pair(finite.fro, finite.max)
+        verdict = expected.judge(index, rest[0], error, inputs, stage)
+        row = _row(out, finite.fro, finite.max, verdict, finite.worst, actual)
+        if not verdict.ratio <= 1:
+            return row, "mismatch", _words(finite, verdict, row)
+        text = (
+            f"right but for {errors.bad} elements that are NaN or infinite where eager's are not, of {rest[1]} that share a part of the batch with such a value"
+        )
+        return row, "finite_only", text
     if errors.problem is not None:
         row = _row(out, errors.fro, errors.max, Verdict(limit(out.yardstick.larger(out.eager_error), out.dtype), HUGE, errors.problem), errors.worst, actual)
         what = "never written" if errors.problem == "unwritten" else "not finite, or finite where the reference is not"
@@ -507,7 +541,7 @@ def _words(errors: measure.Errors, verdict: Verdict, row: dict[str, Any]) -> str
 
 
 def _rank(problem: str) -> int:
-    return ["guard", "input_changed", "unwritten", "nan", "mismatch"].index(problem)
+    return ["guard", "input_changed", "unwritten", "nan", "mismatch", "finite_only"].index(problem)
 
 
 def _refused(problem: str, message: str) -> dict[str, Any]:

@@ -70,10 +70,7 @@ class View:
             rest = self.shape[at:]
         total, wanted = count // size, max(1, most // size)
         generator = torch.Generator(device).manual_seed(seed)
-        if total > wanted:
-            found = torch.randint(0, total, (wanted,), generator=generator, device=device).unique()
-        else:
-            found = torch.arange(total, device=device)
+        found = torch.randint(0, total, (wanted,), generator=generator, device=device).unique() if total > wanted else torch.arange(total, device=device)
         self.rows, self._size = found, size
         self.shape = (int(found.numel()), *rest)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, WeakSet
@@ -142,6 +142,24 @@ class Task:
             return agreement.same_in_double(everything, self._own, users, self.loaded.rebuild().to(self.device), call)
         except agreement.Undecided:
             return agreement.explained_by_rounding(everything, self._own, users, run, first)
+
+    def results_of_model(self, inputs: Mapping[int, torch.Tensor]) -> list[torch.Tensor] | None:
+        """What the model itself gives, its tensors in order, with these values of all the graph's inputs. None where it cannot be called so."""
+        try:
+            leaves, tree = pytree.tree_flatten(self.loaded.make_inputs(OPEN_SEED, self.device))
+            state: dict[str, torch.Tensor] = {}
+            for item in self.graph["inputs"]:
+                if item["kind"] == "user":
+                    leaves[item["index"]] = inputs[item["value"]].clone()
+                elif item["kind"] in ("param", "buffer"):
+                    state[item["name"]] = inputs[item["value"]].clone()
+            args, kwargs = pytree.tree_unflatten(leaves, tree)
+            with torch.no_grad():
+                return [t.detach() for t in _tensors(torch.func.functional_call(self.model, state, args, kwargs))]
+        except Exception as error:
+            if memory.is_exhausted(error):
+                raise
+            return None
 
     def buffer_bytes(self) -> int:
         """Of all data sets that have not been freed."""
