@@ -1,4 +1,5 @@
-"""The gate as it was until record 0115, for comparison: two measures of the whole, a floor of two units in the last place, and a response that moves inputs too."""
+"""The gate as it was until record 0115, for comparison: two measures of the whole, a floor of some units in the last place, a response that moves
+inputs too."""
 
 from __future__ import annotations
 

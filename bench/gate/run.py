@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The gate as a classifier: how many honest rewrites it refuses, and how many bad ones it accepts, beside the gate that was before it.
 
-    PLANISH_BUILD=build PYTHONPATH=python python bench/gate/run.py [--target cpu|cuda] [--seeds 1] [--only WORDS] [--json FILE] [--quick]
+    PLANISH_BUILD=build PYTHONPATH=python python bench/gate/run.py [--target cpu|cuda] [--seeds 1] [--only WORDS] [--json FILE]
 
-An honest draw is one variant on one data set. A bad variant is accepted if it passes every data set of a proof (all regimes that the task takes, and three of its
-own). It is `outright wrong` if somewhere its error is 1 % of the result and more than twice eager's, or an integer is wrong; `less accurate` if it is more than twice
-eager's there; else `harmless`. Ends with 1 where more passes or is refused than docs/accuracy.md allows."""
+An honest draw is one variant on one data set. A bad variant is accepted if it passes every data set of a proof (all regimes that the task takes,
+and three of its own). It is `outright wrong` if somewhere its error is 1 % of the result and more than twice eager's, or an integer is wrong;
+`less accurate` if it is more than twice eager's there; else `harmless`. `--quick`: a few operators. Ends with 1 where more passes or is refused than
+docs/accuracy.md allows."""
 
 from __future__ import annotations
 
@@ -20,14 +21,15 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests" / "cheats"), str(HERE.parents[1] / "python")]
+for folder in (HERE.parents[1] / "python", HERE.parents[1] / "tests" / "cheats", HERE):
+    sys.path.insert(0, str(folder))
 
 import torch
-from corpus import OPERATORS, Operator, Variant
 from former import Former
 from harness import Harness
-from planish.oracle import layout, measure
+from planish.oracle import layout, measure, statistics
 from planish.oracle.gate import floor
+from rewrites import OPERATORS, Operator, Variant
 
 _WRONG, _WORSE = 1e-2, 2.0
 MOST_LESS_ACCURATE, MOST_REFUSED = 3, 0.02
@@ -94,7 +96,8 @@ def run_operator(operator: Operator, dtype: str, device: str, seeds: int, only: 
             one.judge(harness, regime, seed, rng, former)
     rows = [
         {
-            "operator": operator.name, "dtype": dtype, "variant": t.name, "sort": t.sort, "draws": t.draws, "refused": len(t.refused), "refused_before": t.refused_before,
+            "operator": operator.name, "dtype": dtype, "variant": t.name, "sort": t.sort, "draws": t.draws, "refused": len(t.refused),
+            "refused_before": t.refused_before,
             "over_eager": min(t.over, 1e30), "kind": t.kind() if t.sort == "bad" else t.sort, "ratio": min(t.ratio, 1e30), "why": t.refused[:2],
         }
         for t in tried
@@ -112,7 +115,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "honest_variants": len(honest), "honest_draws": sum(r["draws"] for r in honest), "bad_variants": len(bad),
         "refused": sum(r["refused"] for r in honest), "refused_before": sum(r["refused_before"] for r in honest),
         "accepted": accepted("refused"), "accepted_before": accepted("refused_before"), "kinds": dict(Counter(r["kind"] for r in bad)),
-        "algebra": {"draws": sum(r["draws"] for r in algebra), "refused": sum(r["refused"] for r in algebra), "refused_before": sum(r["refused_before"] for r in algebra)},
+        "algebra": {key: sum(r[key] for r in algebra) for key in ("draws", "refused", "refused_before")},
     }  # fmt: skip
 
 
@@ -123,9 +126,13 @@ def main() -> int:
     parser.add_argument("--only", default="", help="operators and variants whose names contain this")
     parser.add_argument("--dtype", default="")
     parser.add_argument("--quick", action="store_true", help="a few operators")
+    parser.add_argument("--factors", help="other ones, for a sweep: of 16 bits and of the rest, as 2,1.5,1.5:3,2.5,2.5 (largest, quantiles, parts)")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.factors:
+        narrow, wide = (statistics.Factors(*map(float, part.split(","))) for part in options.factors.split(":"))
+        statistics.NARROW, statistics.WIDE = narrow, wide
     start, rows, skipped = time.monotonic(), [], {}
     for operator in OPERATORS:
         if options.quick and operator.name not in QUICK:

@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch._decomp import decomposition_table
@@ -37,8 +37,9 @@ _PICKS = EXACT | {
     "clone", "copy", "contiguous", "constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d", "slice_scatter",
     "select_scatter", "scatter", "index_put", "masked_scatter", "tril", "triu", "repeat", "stack", "nan_to_num", "max_pool2d_with_indices",
     "max_pool3d_with_indices", "adaptive_max_pool2d", "max", "min", "sort", "topk", "median", "mode", "kthvalue", "aminmax", "take", "take_along_dim",
-    "unfold", "im2col", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "threshold", "relu6", "hardtanh", "copysign", "real", "imag", "conj", "diag_embed",
-    "convert_element_type", "broadcast_in_dim", "view_of", "repeat_interleave", "squeeze", "detach", "alias", "heaviside", "frexp", "ldexp", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros",
+    "unfold", "im2col", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "threshold", "relu6", "hardtanh", "copysign", "real", "imag", "conj",
+    "diag_embed", "convert_element_type", "broadcast_in_dim", "view_of", "repeat_interleave", "squeeze", "detach", "alias", "heaviside", "frexp", "ldexp",
+    "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "where",
 }  # fmt: skip
 _PRODUCTS = {"mm", "bmm", "mv", "dot", "vdot", "addmm", "baddbmm", "addmv"}
 _SPREADS = {"var", "std", "var_mean", "std_mean"}
@@ -48,7 +49,7 @@ _SCATTERED = {"scatter_add", "scatter_reduce", "index_add", "index_put", "_embed
 class Noise:
     """Random numbers, drawn once a device and read from another place each time: one pass over the values is all that noise costs."""
 
-    _banks: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+    _banks: ClassVar[dict[str, tuple[torch.Tensor, torch.Tensor]]] = {}
 
     def __init__(self, device: torch.device, seed: int, scale: float = 1.0) -> None:
         self._where = random.Random(seed)
@@ -174,7 +175,7 @@ class _Steps(TorchDispatchMode):
             return self._variance(func, name, args, kwargs)
         tags = getattr(func, "tags", ())
         pointwise = torch.Tag.pointwise in tags or name in _ROUNDED_ONCE
-        if pointwise and (name in _ROUNDED_ONCE or func not in decomposition_table or _is_primitive(name)):
+        if pointwise and (name not in _COMPOSED or func not in decomposition_table):
             return self._each(func(*args, **kwargs), operands, self.unit * (1 if name in _ROUNDED_ONCE else LIBRARY))
         if func in decomposition_table:
             return self._apart(func, name, args, kwargs)
@@ -293,12 +294,12 @@ def _accumulates(name: str, args: Any, kwargs: Any) -> bool:
     return name == "index_put" and bool(args[3] if len(args) > 3 else kwargs.get("accumulate", False))
 
 
-#: Pointwise operators that a kernel computes by one library function, whatever torch's decompositions make of them.
-_PRIMITIVE = {"exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "tanh", "sigmoid", "erf", "erfc", "rsqrt", "pow", "atan", "atan2", "sinh", "cosh", "asin", "acos"}  # fmt: skip
-
-
-def _is_primitive(name: str) -> bool:
-    return name in _PRIMITIVE
+#: Pointwise operators that are computed in steps; of all others torch's decompositions are another spelling.
+_COMPOSED = {
+    "gelu", "silu", "mish", "softplus", "elu", "celu", "selu", "hardswish", "hardsigmoid", "softshrink", "log_sigmoid_forward", "logit", "sinc", "xlogy",
+    "logaddexp", "logaddexp2", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "soft_margin_loss", "kl_div", "glu", "softsign",
+}  # fmt: skip
 
 
 def _of_squares(a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> torch.Tensor:
