@@ -18,9 +18,8 @@ from planish.oracle.sample import FEW, has_few_values, sample
 REGIMES = ("task", "normal", "uniform", "wide", "offset", "sparse", "rows", "large", "labels", "special")
 #: What is not finite there may be the task's own answer: an empty row over its norm, a mean of no labels.
 UNDEFINED = ("rows", "large", "labels", "special")
-#: The argument of an operator that holds labels (with a value that says "none") or the segment of each element.
-_LABELS = {"nll_loss": "target", "nll_loss_forward": "target", "nll_loss2d": "target", "nll_loss2d_forward": "target", "cross_entropy_loss": "target"}
-_SEGMENTS = {"scatter_add": "index", "index_add": "index", "scatter_reduce": "index"}
+#: The argument of an operator that holds the segment of each element.
+_SEGMENTS = {"scatter_add": "index", "index_add": "index", "scatter_reduce": "index", "index_put": "indices"}
 _KEPT = {"view", "reshape", "_to_copy", "squeeze", "unsqueeze", "expand", "clone", "alias", "detach", "contiguous"}
 _PIECE = 1 << 25
 
@@ -66,26 +65,38 @@ def variances(captured: Captured) -> set[int]:
 
 
 def label_inputs(captured: Captured) -> dict[int, int | None]:
-    """User inputs that are labels, with the value that is ignored, or segments (None), of an operator that reads them as they are."""
+    """User inputs of integers that are labels, of which one value means none (they are compared with a constant, which decides whether they or
+    something else are used), with that value; or the segments of a sum (None)."""
     graph = captured.graph
     made = {out: node for node in graph["nodes"] for out in node["outs"] if out is not None}
-    users = {i["value"] for i in graph["inputs"] if i["kind"] == "user"}
-    found: dict[int, int | None] = {}
-    for node, fx in zip(graph["nodes"], captured.nodes, strict=True):
-        name = op_name(fx)
-        wanted = _LABELS.get(name) or _SEGMENTS.get(name)
-        value = next((arg["value"] for arg in node["args"] if arg.get("name") == wanted and "value" in arg), None) if wanted else None
+    users = {i["value"] for i in graph["inputs"] if i["kind"] == "user" and "i" in graph["values"][i["value"]]["dtype"]}
+
+    def source(value: int | None) -> int | None:
+        """The user input that it is, through views and casts."""
         for _ in range(8):
-            if value is None or value in users or value not in made:
-                break
-            before = made[value]
-            name_before = before["op"].split(".")[1]
-            value = next((arg["value"] for arg in before["args"] if "value" in arg), None) if name_before in _KEPT else None
-        if value in users and "i" in graph["values"][value]["dtype"]:
-            schema = fx.target._schema  # type: ignore[union-attr]
-            bound = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
-            bound |= dict(zip((a.name for a in schema.arguments), fx.args, strict=False)) | dict(fx.kwargs)
-            found[value] = int(bound.get("ignore_index", -100)) if name in _LABELS else None
+            if value is None or value in users:
+                return value
+            before = made.get(value)
+            kept = before is not None and before["op"].split(".")[1] in _KEPT
+            value = next((arg["value"] for arg in before["args"] if "value" in arg), None) if kept and before is not None else None
+        return None
+
+    found: dict[int, int | None] = {}
+    for node in graph["nodes"]:
+        name, args = node["op"].split(".")[1], {arg["name"]: arg for arg in node["args"]}
+        if name == "where":
+            test = made.get(args["condition"].get("value", -1))
+            if test is None or test["op"] not in ("aten.ne.Scalar", "aten.eq.Scalar"):
+                continue
+            compared = {arg["name"]: arg for arg in test["args"]}
+            value, constant = source(compared["self"].get("value")), compared["other"].get("int")
+            if value is not None and constant is not None and value in (source(args["self"].get("value")), source(args["other"].get("value"))):
+                found[value] = int(constant)
+        elif name in _SEGMENTS and (name != "index_put" or args["accumulate"].get("bool")):
+            index = args[_SEGMENTS[name]]
+            for value in [source(v) for v in [index.get("value"), *index.get("values", [])]]:
+                if value is not None:
+                    found.setdefault(value, None)
     return found
 
 
