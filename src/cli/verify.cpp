@@ -144,8 +144,9 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
   const auto failed =
       std::ranges::count_if(reply.cases, [](const TestCase& test) { return !test.ok && !test.outvoted; });
   const auto outvoted = std::ranges::count_if(reply.cases, &TestCase::outvoted);
-  out += fmt::format("  cases        {} tried, {} failed{}\n", reply.cases.size(), failed,
-                     outvoted > 0 ? fmt::format(", {} missed the gate narrowly and two like it did not", outvoted) : "");
+  out +=
+      fmt::format("  cases        {} tried, {} failed{}\n", reply.cases.size(), failed,
+                  outvoted > 0 ? fmt::format(", {} missed the gate narrowly and two like it did not", outvoted) : "");
   if (!reply.cases.empty()) {
     out += fmt::format("  error        {:.3g} against fp64; eager's own is {:.3g} (ratio {}, gate {})\n",
                        accuracy.error, accuracy.eager_error, suite::ratio_text(accuracy.ratio), accuracy.gate);

@@ -151,9 +151,16 @@ Status read(const Json& json, EvaluateRequest& r) {
 }
 
 Json write(const VerifyRequest& r) {
-  return Json{{"session", r.session},          {"path", r.path}, {"seeds", r.seeds}, {"kernelbench", r.kernelbench},
-              {"own_code", r.own_code},        {"time", r.time}, {"level", r.level}, {"trial", r.trial},
-              {"memory_check", r.memory_check}, {"finite_only", r.finite_only}};
+  return Json{{"session", r.session},
+              {"path", r.path},
+              {"seeds", r.seeds},
+              {"kernelbench", r.kernelbench},
+              {"own_code", r.own_code},
+              {"time", r.time},
+              {"level", r.level},
+              {"trial", r.trial},
+              {"memory_check", r.memory_check},
+              {"finite_only", r.finite_only}};
 }
 
 Status read(const Json& json, VerifyRequest& r) {

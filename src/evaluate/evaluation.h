@@ -90,11 +90,11 @@ struct TestCase {
   std::string problem;    ///< empty, or the oracle's word: mismatch, unwritten, nan, guard, input_changed
   std::string reference;  ///< fp64 | slice | exact
   std::vector<OutputErrors> outputs;
-  int variant = 0;        ///< which of the task's other shapes it had; 0: its own
-  int runs = 0;           ///< on this data, where their outputs were compared to the bit; 0: they were not
-  bool same_bits = true;  ///< they were equal
+  int variant = 0;           ///< which of the task's other shapes it had; 0: its own
+  int runs = 0;              ///< on this data, where their outputs were compared to the bit; 0: they were not
+  bool same_bits = true;     ///< they were equal
   bool finite_only = false;  ///< NaN and Inf spread further than eager's, which was permitted
-  bool outvoted = false;  ///< a near miss: two further data sets of the regime were right
+  bool outvoted = false;     ///< a near miss: two further data sets of the regime were right
 };
 
 struct TestReport {

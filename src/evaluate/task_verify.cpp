@@ -55,8 +55,9 @@ std::optional<Note> note_of_spread(const VerifyReply& reply) {
   if (std::ranges::none_of(reply.cases, [](const TestCase& item) { return item.finite_only; })) return std::nullopt;
   return Note{.kind = "finite_only",
               .about = {},
-              .text = "it is right for finite values: where an input holds a NaN or an infinity, its results are not "
-                      "finite in more places than eager's"};
+              .text =
+                  "it is right for finite values: where an input holds a NaN or an infinity, its results are not "
+                  "finite in more places than eager's"};
 }
 
 /// What to know of a proof that no regime had part in.
@@ -204,8 +205,8 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
     PLANISH_TRY(const bool passed, passes_or_is_outvoted(tested, request, regime, repeats, reply));
     if (!passed) break;
   }
-  reply.verified =
-      !reply.cases.empty() && std::ranges::all_of(reply.cases, [](const TestCase& item) { return item.ok || item.outvoted; });
+  reply.verified = !reply.cases.empty() &&
+                   std::ranges::all_of(reply.cases, [](const TestCase& item) { return item.ok || item.outvoted; });
   if (reply.verified) reply.outcome = Outcome::ok;
   if (auto ran = runner.program_ran(handle, limits_.run); ran.has_value() && ran->ran.has_value())
     reply.program = ProgramCalls{ran->calls, *ran->ran, ran->reason};

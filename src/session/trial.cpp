@@ -276,8 +276,8 @@ std::string trial_json(const Trial& trial, const OpenReply& opened) {
 
 std::string trial_text(const Trial& trial) {
   const Evaluation& e = trial.evaluation;
-  std::string out = fmt::format("{}: {} of {} ({})\n", succeeded(trial) ? "right" : "NOT right", e.program.substr(0, 12),
-                                trial.region, trial.summary);
+  std::string out = fmt::format("{}: {} of {} ({})\n", succeeded(trial) ? "right" : "NOT right",
+                                e.program.substr(0, 12), trial.region, trial.summary);
   if (!e.ok()) out += fmt::format("  outcome   {}: {}\n", name(e.outcome), e.message);
   if (e.ok() && !succeeded(trial))
     out += fmt::format("  outcome   {}: {}\n", name(Outcome::degenerate), degenerate_words(trial.degenerate));
@@ -291,7 +291,8 @@ std::string trial_text(const Trial& trial) {
   }
   if (e.roofline && e.ok())
     out += fmt::format("  roofline  {:.0f} % of the {} bound\n", 100 * e.roofline->fraction, e.roofline->bound);
-  if (!trial.degenerate.empty() && (succeeded(trial) || !e.ok())) out += fmt::format("  warning   {}\n", degenerate_words(trial.degenerate));
+  if (!trial.degenerate.empty() && (succeeded(trial) || !e.ok()))
+    out += fmt::format("  warning   {}\n", degenerate_words(trial.degenerate));
   for (const Note& note : trial.notes) out += fmt::format("  note      {}\n", note.text);
   return out + judge::to_text(trial.verdict);
 }
