@@ -80,7 +80,7 @@ class Expected:
     part: Sliced | None = None
     _tie_cache: dict[int, Any] = field(default_factory=dict)
     _flips: dict[int, Flips] = field(default_factory=dict)
-    _yards: dict[int, Yardstick] = field(default_factory=dict)
+    _yards: dict[tuple[int, bool], Yardstick] = field(default_factory=dict)
     _rounded: frozenset[str] = frozenset()
 
     @classmethod
@@ -136,7 +136,8 @@ class Expected:
             self._measure_eager(out)
 
     def bytes(self) -> int:
-        return sum(o.bytes() for o in self.outputs) + (self.part.expected.bytes() if self.part else 0)
+        kept = sum(o.bytes() for o in self.outputs) + sum(yard.bytes() for yard in self._yards.values())
+        return kept + (self.part.expected.bytes() if self.part else 0)
 
     def judge(self, index: int, actual: torch.Tensor, error: Pair, inputs: Mapping[int, torch.Tensor], stage: str) -> Verdict:
         """Of output `index`, flat in storage order, with these errors. The reference is drawn again only if it needs that."""
@@ -145,17 +146,11 @@ class Expected:
             return _verdict(error, Pair(gate.HUGE, self.accuracy.tolerance))
         if self.part is not None:
             return _verdict(error, self.part.limits_of_rest(index, error))
-        yard = self._yard(index)
+        # Without replays first, whether there are some or not: what passes once passes again, whoever came in between.
+        yard = self._yard(index, drawn=False)
         values = yard.view.take(actual)
-
-        def verdict() -> Verdict:
-            yardstick = out.yardstick.larger(out.eager_error)
-            if self.tf32 is not None:
-                yardstick = yardstick.larger(self.tf32[index])
-            limit = gate.limit(yardstick, out.dtype, self.replays[index] if self.replays else gate.ZERO)
-            return _verdict(error, limit, *yard.judge(yard.measure(values)))
-
-        found = verdict()
+        yardstick = out.yardstick.larger(out.eager_error)
+        found = _verdict(error, gate.limit(yardstick, out.dtype), *yard.judge(yard.measure(values)))
         wanted = gate.DRAWS[stage]
         if found.ratio <= 1:
             return found
@@ -164,6 +159,15 @@ class Expected:
             uses = any(op_name(self.run.captured.nodes[i]) in operations for i in self.run.nodes)
             self.tf32 = self._variant(inputs, Double(tf32=operations)) if uses else [gate.ZERO] * len(self.outputs)
             self._rounded = operations if uses else frozenset()
+        if self.tf32 is not None:
+            yardstick = yardstick.larger(self.tf32[index])
+
+        def verdict() -> Verdict:
+            yard = self._yard(index)
+            return _verdict(error, gate.limit(yardstick, out.dtype, self.replays[index]), *yard.judge(yard.measure(values)))
+
+        if self.draws:
+            found = verdict()
         # Where eager rounds to 16 bits in between, a softmax of large numbers is one choice or another by it: a draw in which none goes the other way
         # says nothing, however far off the candidate is.
         choices = self._stores_16_bits()
@@ -229,14 +233,15 @@ class Expected:
         errors = measure.compare(out.eager, out.ref)
         out.eager_error = Pair(errors.fro, errors.max)
 
-    def _yard(self, index: int) -> Yardstick:
-        if index not in self._yards:
+    def _yard(self, index: int, drawn: bool = True) -> Yardstick:
+        """What judges output `index`, with the noise of the replays that have been `drawn`, or of the last rounding alone."""
+        if (index, drawn) not in self._yards:
             out = self.outputs[index]
             assert out.ref is not None
             shape = [out.shape[d] for d in out.order] if out.exact.numel() == _count(out.shape) else [out.exact.numel()]
             view = View(shape, self.device, self.seed + index)
-            self._yards[index] = Yardstick(view, out.exact, out.eager, out.ref.clean)
-        return self._yards[index]
+            self._yards[index, drawn] = Yardstick(view, out.exact, out.eager, out.ref.clean)
+        return self._yards[index, drawn]
 
     def _replay(self, inputs: Mapping[int, torch.Tensor], count: int) -> None:
         """Draws the reference `count` times for the noise of each element, and as often for what is honest; for all outputs."""

@@ -107,6 +107,10 @@ class Yardstick:
     def factors(self) -> Factors:
         return NARROW if self.dtype.itemsize <= 2 else WIDE
 
+    def bytes(self) -> int:
+        """What it keeps."""
+        return sum(t.numel() * t.element_size() for t in (self.exact, self.spacing, self._squares, self.v, self.wide_v, *self._honest))
+
     def learn(self, replays: Sequence[torch.Tensor], null: Sequence[torch.Tensor]) -> None:
         """Adds draws (fp64, as `view` takes them): the first to the noise of each element, the others to what is known to be honest."""
         for replay in replays:
