@@ -17,12 +17,14 @@ import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-for folder in (HERE.parents[1] / "python", HERE.parents[1] / "tests" / "cheats", HERE):
-    sys.path.insert(0, str(folder))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "cheats"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
 from former import Former
@@ -98,11 +100,46 @@ def run_operator(operator: Operator, dtype: str, device: str, seeds: int, only: 
         {
             "operator": operator.name, "dtype": dtype, "variant": t.name, "sort": t.sort, "draws": t.draws, "refused": len(t.refused),
             "refused_before": t.refused_before,
-            "over_eager": min(t.over, 1e30), "kind": t.kind() if t.sort == "bad" else t.sort, "ratio": min(t.ratio, 1e30), "why": t.refused[:2],
+            "over_eager": _short(t.over), "kind": t.kind() if t.sort == "bad" else t.sort, "ratio": _short(t.ratio),
+            "why": t.refused[:2] if t.sort != "bad" else [],
         }
         for t in tried
     ]  # fmt: skip
     return {"rows": rows, "skipped": dict(harness.region.skipped), "sets": len(sets)}
+
+
+def _short(value: float) -> float:
+    return float(f"{min(value, 1e30):.3g}")
+
+
+def _passed(kind: str, rows: list[dict[str, Any]], key: str) -> int:
+    return sum(not r[key] for r in rows if r["kind"] == kind)
+
+
+def _of_kind(kind: str, rows: list[dict[str, Any]]) -> int:
+    return sum(r["kind"] == kind for r in rows)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """For docs/accuracy.md."""
+    dtypes = ["float32", "bfloat16", "float16"]
+    lines = ["| by this gate / by the one before | " + " | ".join(dtypes) + " | all |", "|---|---|---|---|---|"]
+
+    def line(name: str, count: Callable[[list[dict[str, Any]], str], int], of: Callable[[list[dict[str, Any]]], int]) -> None:
+        cells = []
+        for some in ([r for r in rows if r["dtype"] == dtype] for dtype in dtypes):
+            cells.append(f"{count(some, 'refused')} / {count(some, 'refused_before')} of {of(some)}")
+        cells.append(f"**{count(rows, 'refused')}** / {count(rows, 'refused_before')} of {of(rows)}")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+
+    def draws(sort: str) -> Callable[[list[dict[str, Any]]], int]:
+        return lambda some: sum(r["draws"] for r in some if r["sort"] == sort)
+
+    line("honest draws refused", lambda some, key: sum(r[key] for r in some if r["sort"] == "honest"), draws("honest"))
+    for kind in ("outright wrong", "less accurate", "harmless"):
+        line(f"bad accepted: {kind}", partial(_passed, kind), partial(_of_kind, kind))
+    line("draws of other algebra refused", lambda some, key: sum(r[key] for r in some if r["sort"] == "algebra"), draws("algebra"))
+    return "\n".join(lines)
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -146,15 +183,19 @@ def main() -> int:
             rows += found["rows"]
             skipped[f"{operator.name} {dtype}"] = found["skipped"]
             here = summary(found["rows"])
-            print(f"{operator.name:18} {dtype:9} {found['sets']:3} sets, honest {here['refused']}/{here['honest_draws']}, before {here['refused_before']};"
-                  f" bad {here['bad_variants']}, accepted {sum(here['accepted'].values())}, before {sum(here['accepted_before'].values())}; {time.monotonic() - began:.1f} s", flush=True)  # fmt: skip
+            took = time.monotonic() - began
+            honest = f"honest {here['refused']}/{here['honest_draws']}, before {here['refused_before']}"
+            bad = f"bad {here['bad_variants']}, accepted {sum(here['accepted'].values())}, before {sum(here['accepted_before'].values())}"
+            print(f"{operator.name:18} {dtype:9} {found['sets']:3} sets, {honest}; {bad}; {took:.1f} s", flush=True)
             for row in found["rows"]:
                 if row["sort"] != "bad" and row["refused"]:
                     print(f"    refused ({row['sort']}) {row['refused']}/{row['draws']}: {row['variant']}: {row['why'][0]}")
                 if row["sort"] == "bad" and not row["refused"]:
-                    print(f"    accepted, {row['kind']}: {row['variant']}, {row['over_eager']:.2g} times eager's error, {row['ratio']:.2f} of the gate")
+                    how = f"{row['over_eager']:.2g} times eager's error, {row['ratio']:.2f} of the gate"
+                    print(f"    accepted, {row['kind']}: {row['variant']}, {how}")
     total = summary(rows)
     print(json.dumps(total, indent=1))
+    print(table(rows))
     if options.json:
         where = torch.cuda.get_device_name() if options.target == "cuda" else "CPU"
         document = {"schema": "planish.bench.classifier/1", "torch": torch.__version__, "device": where, "seconds": round(time.monotonic() - start, 1),

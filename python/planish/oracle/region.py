@@ -431,7 +431,7 @@ def judge_output(
         row = _row(out, finite.fro, finite.max, verdict, finite.worst, actual)
         if not verdict.ratio <= 1:
             return row, "mismatch", _words(finite, verdict, row)
-        text = f"right but for {errors.bad} elements that are NaN or infinite where eager's are not, of {rest[1]} that have part in a row or an image with such a value"
+        text = f"right but for {errors.bad} elements that are NaN or infinite where eager's are not, of {rest[1]} beside such values of the inputs"
         return row, "finite_only", text
     if errors.problem is not None:
         row = _row(out, errors.fro, errors.max, Verdict(limit(out.yardstick.larger(out.eager_error), out.dtype), HUGE, errors.problem), errors.worst, actual)

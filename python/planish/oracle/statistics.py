@@ -12,7 +12,7 @@ import torch
 from planish.oracle.measure import masks
 from planish.oracle.noise import spacing
 
-_MOST = {"cpu": 1 << 20, "cuda": 1 << 22}  # elements that are looked at so: of larger outputs random rows
+_MOST = {"cpu": 1 << 19, "cuda": 1 << 22}  # elements that are looked at so: of larger outputs random rows
 _ROW = 1 << 18
 _CHUNK = 1 << 16
 _RUN = 64

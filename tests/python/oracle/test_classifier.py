@@ -52,7 +52,7 @@ def test_small_channels_do_not_hide():
     """Scaled by 1e-7 and tripled: nothing of the whole's norm."""
     source = (
         "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x, s):\n        return x * s\n"
-        "def get_inputs():\n    s = torch.ones(32)\n    s[7] = 1e-7\n    return [torch.randn(64, 32), s * torch.rand(32)]\ndef get_init_inputs():\n    return []\n"
+        "def get_inputs():\n    s = torch.rand(32)\n    s[7] *= 1e-7\n    return [torch.randn(64, 32), s]\ndef get_init_inputs():\n    return []\n"
     )
     harness = Harness(source)
     harness.make(1)

@@ -1,4 +1,4 @@
-"""The gate lets honest code through and catches mutants, on a few draws; bench/gate_false_alarms.py does it in bulk."""
+"""The gate lets honest code through and catches mutants, on a few draws; bench/gate does it in bulk."""
 
 import random
 
@@ -149,7 +149,8 @@ def test_tf32_counts_where_eager_used_it_unless_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "fro", "largest"), [(torch.float32, 0.3 * 2.0**-23, 2.0**-24), (torch.bfloat16, 0.3 * 2.0**-7, 2.0**-8), (torch.float16, 0.3 * 2.0**-10, 2.0**-11)]
+    ("dtype", "fro", "largest"),
+    [(torch.float32, 0.3 * 2.0**-23, 2.0**-24), (torch.bfloat16, 0.3 * 2.0**-7, 2.0**-8), (torch.float16, 0.3 * 2.0**-10, 2.0**-11)],
 )
 def test_floor_is_what_correct_rounding_costs(dtype, fro, largest):
     values = torch.randn(1 << 16, dtype=torch.float64)
