@@ -8,7 +8,7 @@
 #   make test-ray  suites on a Ray cluster of this machine; installs ray
 #   make golden    accepts what code generation prints now as tests/golden; look at its diff
 #   make test-gpu  the GPU tests; in a checkout, or in a dist folder
-#   make cheats    the whole cheat corpus on the CPU, with its table (docs/results/cheats.md); minutes
+#   make cheats    the whole cheat corpus on the CPU, with its table (docs/results/cheats.md), and the gate as a classifier (docs/results/gate); minutes
 #   make sanitize  what reads bytes of others, with its tests and fuzzing, under ASan and UBSan
 #   make soak      shipped modules under mixed calls from many threads, for SOAK_MINUTES
 #
@@ -104,6 +104,7 @@ soak: build
 # The whole cheat corpus, with its table: minutes. `make test` has a part of it.
 cheats: build
 	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python tests/cheats/run_corpus.py --out docs/results/cheats.md
+	OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python bench/gate/run.py --json docs/results/gate/cpu.json
 
 # Parsers, wire readers and the runtime, in a build of their own. FUZZ_CASES documents for each program parser, a tenth for each reader of the wire.
 SANITIZED := base ir program worker runtime runtime_cuda fuzz

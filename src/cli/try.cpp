@@ -78,7 +78,7 @@ int try_verb(const TryVerb& options, const Output& output) {
   if (!tried) return output.error(tried.error());
   output.result(trial_json(*tried, *opened), trial_text(*tried));
   (void)(*evaluator)->close(opened->session);
-  return tried->evaluation.ok() ? exit_code::success : exit_code::none_found;
+  return succeeded(*tried) ? exit_code::success : exit_code::none_found;
 }
 
 }  // namespace planish::cli

@@ -33,6 +33,8 @@ struct VerifyVerb {
   bool time = false;              ///< also time it beside baselines, where it was verified
   std::string baselines = "all";  ///< for that
   bool no_memory_check = false;
+  std::uint64_t seed = 0;  ///< of the data that it is proved on; 0: a fresh one, which is told
+  bool finite_only = false;
   std::string keep_times;  ///< file that baselines' times are taken from, or written to
   std::string compat = "kernelbench", precision = "fp32";
 };

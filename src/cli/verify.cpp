@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <random>
 #include <system_error>
 
 #include "base/clock.h"
@@ -26,7 +27,8 @@ namespace {
 
 std::string verify_json(const OpenReply& opened, const VerifyVerb& options, const VerifyReply& reply,
                         const ResultDocument::Accuracy& accuracy, const std::vector<std::string>& notes,
-                        const std::optional<SolutionTimes>& times, const std::map<std::string, double>& seconds) {
+                        const std::optional<SolutionTimes>& times, const std::map<std::string, double>& seconds,
+                        std::uint64_t seed) {
   Json cases = Json::array();
   for (const TestCase& test : reply.cases) cases.push_back(case_to_json(test));
   Json out = {{"schema_version", ResultDocument::schema_version},
@@ -47,6 +49,7 @@ std::string verify_json(const OpenReply& opened, const VerifyVerb& options, cons
                 {"skipped", reply.skipped},
                 {"degenerate", reply.degenerate},
                 {"notes", notes_to_json(reply.notes)}}},
+              {"seed", seed},
               {"cases", std::move(cases)},
               {"not_repeated", notes}};
   if (reply.kernelbench) {
@@ -132,20 +135,25 @@ std::string memory_words(const std::vector<worker::MemoryCheck>& checks) {
 }
 
 std::string verify_text(const OpenReply& opened, const VerifyVerb& options, const VerifyReply& reply,
-                        const ResultDocument::Accuracy& accuracy, const std::vector<std::string>& notes) {
+                        const ResultDocument::Accuracy& accuracy, const std::vector<std::string>& notes,
+                        std::uint64_t seed) {
   std::string out = fmt::format("{}: {} {} of {}\n", reply.verified ? "verified" : "NOT verified", options.path,
                                 reply.verified ? "does the work" : "does not do the work", opened.task_name);
   if (!reply.message.empty())
     out += fmt::format("  outcome      {}: {}\n", name(reply.outcome), indented(reply.message));
-  const auto failed = std::ranges::count_if(reply.cases, [](const TestCase& test) { return !test.ok; });
-  out += fmt::format("  cases        {} tried, {} failed\n", reply.cases.size(), failed);
+  const auto failed =
+      std::ranges::count_if(reply.cases, [](const TestCase& test) { return !test.ok && !test.outvoted; });
+  const auto outvoted = std::ranges::count_if(reply.cases, &TestCase::outvoted);
+  out +=
+      fmt::format("  cases        {} tried, {} failed{}\n", reply.cases.size(), failed,
+                  outvoted > 0 ? fmt::format(", {} missed the gate narrowly and two like it did not", outvoted) : "");
   if (!reply.cases.empty()) {
     out += fmt::format("  error        {:.3g} against fp64; eager's own is {:.3g} (ratio {}, gate {})\n",
                        accuracy.error, accuracy.eager_error, suite::ratio_text(accuracy.ratio), accuracy.gate);
-    out += fmt::format("  data         {}\n", fmt::join(accuracy.regimes, ", "));
+    out += fmt::format("  data         {} (again: --seed {})\n", fmt::join(accuracy.regimes, ", "), seed);
   }
   for (const TestCase& test : reply.cases) {
-    if (test.ok) continue;
+    if (test.ok || test.outvoted) continue;
     out += fmt::format("  failed       seed {}, {} data: {}\n", test.seed, test.regime, test.problem);
     for (const OutputErrors& o : test.outputs) {
       if (o.worst) {
@@ -156,7 +164,7 @@ std::string verify_text(const OpenReply& opened, const VerifyVerb& options, cons
     break;  // the first says what is wrong; --json has all
   }
   for (const auto& [regime, reason] : reply.skipped) out += fmt::format("  skipped      {}: {}\n", regime, reason);
-  if (!reply.degenerate.empty()) {
+  if (!reply.degenerate.empty() && reply.outcome != Outcome::degenerate) {
     out += fmt::format("  warning      {}\n", degenerate_words(reply.degenerate));
   }
   for (const std::string& note : notes) out += fmt::format("  not repeated {}\n", note);
@@ -187,7 +195,7 @@ int refused(const VerifyVerb& options, const std::filesystem::path& task, const 
   const ResultDocument::Accuracy none{};
   std::string text = fmt::format("NOT verified: {} does not do the work of {}\n  outcome      {}\n", options.path,
                                  opened.task_name, indented(reply.message));
-  output.result(verify_json(opened, options, reply, none, {}, {}, {}), std::move(text));
+  output.result(verify_json(opened, options, reply, none, {}, {}, {}, options.seed), std::move(text));
   return exit_code::none_found;
 }
 
@@ -226,6 +234,9 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   };
   OpenRequest ask;
   ask.task = task->string();
+  // Drawn here where none is given, so that the verdict can name it.
+  std::random_device entropy;
+  ask.seeds = options.seed != 0 ? options.seed : 1 + entropy();
   ask.target = options.target;
   ask.accuracy = options.accuracy;
   auto opened = (*evaluator)->open(ask);
@@ -239,6 +250,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   request.own_code = findings.mode == "baseline";
   request.time = options.time;
   request.memory_check = !options.no_memory_check;
+  request.finite_only = options.finite_only;
   auto reply = (*evaluator)->verify(request);
   if (!reply) return output.error(reply.error());
   spent("verify");
@@ -250,6 +262,11 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
                                        reply->program->calls - reply->program->ran, reply->program->calls)
                          : "fell back: the program was never run";
   }
+  if (reply->verified && !reply->degenerate.empty()) {
+    reply->verified = false;
+    reply->outcome = Outcome::degenerate;
+    reply->message = degenerate_words(reply->degenerate);
+  }
   std::optional<SolutionTimes> times;
   if (reply->verified && reply->times) {
     auto baselines = baselines_of(**evaluator, *opened, *modes, options.keep_times);
@@ -260,8 +277,8 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   }
   (void)(*evaluator)->close(opened->session);
   const auto accuracy = summarise(options.accuracy, reply->cases);
-  output.result(verify_json(*opened, options, *reply, accuracy, findings.notes, times, seconds),
-                verify_text(*opened, options, *reply, accuracy, findings.notes) +
+  output.result(verify_json(*opened, options, *reply, accuracy, findings.notes, times, seconds, ask.seeds),
+                verify_text(*opened, options, *reply, accuracy, findings.notes, ask.seeds) +
                     (times ? times_text(*times, opened->device) : ""));
   return reply->verified ? exit_code::success : exit_code::none_found;
 }

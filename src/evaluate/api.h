@@ -124,6 +124,9 @@ struct VerifyRequest {
   /// No claim is made of it: the task's own oracle judges it, whatever it has met before, instead of a new one that
   /// would capture the task once more. The solution runs in a new guest of its own all the same.
   bool trial = false;
+  /// What is right for finite values, and spreads NaN and Inf further than eager does, is verified as well (with a
+  /// note); else it is `finite_only`.
+  bool finite_only = false;
 };
 
 /// What a shipped module did with the calls that verified it.

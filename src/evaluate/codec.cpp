@@ -151,9 +151,16 @@ Status read(const Json& json, EvaluateRequest& r) {
 }
 
 Json write(const VerifyRequest& r) {
-  return Json{{"session", r.session},          {"path", r.path}, {"seeds", r.seeds}, {"kernelbench", r.kernelbench},
-              {"own_code", r.own_code},        {"time", r.time}, {"level", r.level}, {"trial", r.trial},
-              {"memory_check", r.memory_check}};
+  return Json{{"session", r.session},
+              {"path", r.path},
+              {"seeds", r.seeds},
+              {"kernelbench", r.kernelbench},
+              {"own_code", r.own_code},
+              {"time", r.time},
+              {"level", r.level},
+              {"trial", r.trial},
+              {"memory_check", r.memory_check},
+              {"finite_only", r.finite_only}};
 }
 
 Status read(const Json& json, VerifyRequest& r) {
@@ -167,6 +174,7 @@ Status read(const Json& json, VerifyRequest& r) {
   reader.text("level", r.level, Need::optional);
   reader.boolean("trial", r.trial, Need::optional);
   reader.boolean("memory_check", r.memory_check, Need::optional);
+  reader.boolean("finite_only", r.finite_only, Need::optional);
   if (!r.kernelbench.empty() && r.kernelbench != "fp32" && r.kernelbench != "fp16" && r.kernelbench != "bf16")
     reader.problem("field `kernelbench` must be fp32, fp16, bf16 or empty");
   return reader.finish();

@@ -11,7 +11,7 @@ namespace {
 using Need = ObjectReader::Need;
 
 constexpr std::array<std::string_view, 4> tier_names{"dedup", "compile", "test", "bench"};
-constexpr std::array<std::string_view, 28> outcome_names{"ok",
+constexpr std::array<std::string_view, 30> outcome_names{"ok",
                                                          "duplicate",
                                                          "invalid_program",
                                                          "compile_error",
@@ -19,6 +19,8 @@ constexpr std::array<std::string_view, 28> outcome_names{"ok",
                                                          "load_failed",
                                                          "launch_failed",
                                                          "wrong",
+                                                         "finite_only",
+                                                         "degenerate",
                                                          "unwritten",
                                                          "nan",
                                                          "nondeterministic",
@@ -49,7 +51,9 @@ Json errors_to_json(const OutputErrors& e) {
             {"gate_fro", number_to_json(e.gate_fro)},
             {"gate_max", number_to_json(e.gate_max)},
             {"eager_fro", number_to_json(e.eager_fro)},
-            {"eager_max", number_to_json(e.eager_max)}};
+            {"eager_max", number_to_json(e.eager_max)},
+            {"ratio", number_to_json(e.ratio)},
+            {"statistic", e.statistic}};
   if (e.worst.has_value()) {
     json["worst"] = {{"index", e.worst->index},
                      {"expected", number_to_json(e.worst->expected)},
@@ -68,6 +72,8 @@ Result<OutputErrors> read_output(const Json& json, ErrorKind error_kind, const s
   reader.number("gate_max", e.gate_max);
   reader.number("eager_fro", e.eager_fro);
   reader.number("eager_max", e.eager_max);
+  reader.number("ratio", e.ratio, Need::optional);
+  reader.text("statistic", e.statistic, Need::optional);
   if (const Json* item = reader.object("worst", Need::optional); item != nullptr) {
     WorstElement worst;
     ObjectReader inner(*item, error_kind, where + ".worst");
@@ -252,6 +258,8 @@ Json case_to_json(const TestCase& test_case) {
     json["runs"] = test_case.runs;
     json["same_bits"] = test_case.same_bits;
   }
+  if (test_case.outvoted) json["outvoted"] = true;
+  if (test_case.finite_only) json["finite_only"] = true;
   json["outputs"] = std::move(outputs);
   return json;
 }
@@ -270,6 +278,8 @@ Result<TestCase> read_case(const Json& json, ErrorKind error_kind, const std::st
   reader.integer("variant", test_case.variant, Need::optional);
   reader.integer("runs", test_case.runs, Need::optional);
   reader.boolean("same_bits", test_case.same_bits, Need::optional);
+  reader.boolean("outvoted", test_case.outvoted, Need::optional);
+  reader.boolean("finite_only", test_case.finite_only, Need::optional);
   reader.text("reference", test_case.reference);
   const Json* outputs = reader.array("outputs");
   PLANISH_CHECK(reader.finish());

@@ -28,6 +28,8 @@ enum class Outcome : std::uint8_t {
   load_failed,
   launch_failed,
   wrong,
+  finite_only,  ///< right but for where NaN and Inf spread
+  degenerate,   ///< right, on a task where what takes no work is right as well
   unwritten,
   nan,
   nondeterministic,
@@ -83,14 +85,16 @@ struct CompileReport {
 /// One data set that was tried.
 struct TestCase {
   std::uint64_t seed = 0;
-  std::string regime;  ///< task | normal | uniform | wide | offset | sparse | special
+  std::string regime;  ///< task | normal | uniform | wide | offset | sparse | rows | large | labels | special
   bool ok = false;
   std::string problem;    ///< empty, or the oracle's word: mismatch, unwritten, nan, guard, input_changed
   std::string reference;  ///< fp64 | slice | exact
   std::vector<OutputErrors> outputs;
-  int variant = 0;        ///< which of the task's other shapes it had; 0: its own
-  int runs = 0;           ///< on this data, where their outputs were compared to the bit; 0: they were not
-  bool same_bits = true;  ///< they were equal
+  int variant = 0;           ///< which of the task's other shapes it had; 0: its own
+  int runs = 0;              ///< on this data, where their outputs were compared to the bit; 0: they were not
+  bool same_bits = true;     ///< they were equal
+  bool finite_only = false;  ///< NaN and Inf spread further than eager's, which was permitted
+  bool outvoted = false;     ///< a near miss: two further data sets of the regime were right
 };
 
 struct TestReport {

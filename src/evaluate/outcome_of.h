@@ -25,6 +25,8 @@ Outcome outcome_of_check(const worker::CheckReply& check);
 void judge_again(worker::CheckReply& check, std::size_t outputs);
 /// What the check comes to, in the report of its case.
 void enter(TestCase& test_case, const worker::CheckReply& check);
+/// Of a judged case: so near the gate, on either side, that two further data sets of its regime decide.
+bool is_near_gate(const TestCase& item);
 /// Output buffers of a data set: as many rows a check must have.
 std::size_t outputs_of(const worker::DataSet& set);
 /// Two runs on the same data both passed: true where their errors still differ by more than rounding.

@@ -175,6 +175,9 @@ class TaskEvaluator {
   /// One new data set, run so often. False where the solution is through, and the reply says why.
   Result<bool> passes(const ModuleUnderTest& tested, const VerifyRequest& request, const std::string& regime,
                       int repeats, VerifyReply& reply);
+  /// The same, but that near the gate two further data sets of the regime decide: two of three must be right.
+  Result<bool> passes_or_is_outvoted(const ModuleUnderTest& tested, const VerifyRequest& request,
+                                     const std::string& regime, int repeats, VerifyReply& reply);
   /// Ends a proof by the runner's error. An Error where the fault is not the solution's.
   Status rejected(worker::Runner& runner, const Error& error, const char* doing, double limit, VerifyReply& reply);
   /// Which input a module that died writes to, where it does.

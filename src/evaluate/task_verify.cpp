@@ -50,6 +50,25 @@ std::optional<Note> note_of_bits(const VerifyReply& reply) {
                                   differ, again, eager)};
 }
 
+/// What to know of NaN and Inf that lie in other places than eager's, where that was permitted.
+std::optional<Note> note_of_spread(const VerifyReply& reply) {
+  if (std::ranges::none_of(reply.cases, [](const TestCase& item) { return item.finite_only; })) return std::nullopt;
+  return Note{.kind = "finite_only",
+              .about = {},
+              .text =
+                  "it is right for finite values: where an input holds a NaN or an infinity, its results are not "
+                  "finite in more places than eager's"};
+}
+
+/// What to know of a proof that no regime had part in.
+std::optional<Note> note_of_data(const VerifyRequest& request, const VerifyReply& reply) {
+  const auto other = [](const TestCase& item) { return item.regime != "task"; };
+  if (!reply.verified || request.level != "full" || std::ranges::any_of(reply.cases, other)) return std::nullopt;
+  return Note{.kind = "task_data_only",
+              .about = {},
+              .text = "the proof is of the task's own data only: it takes none of the other kinds (skipped says why)"};
+}
+
 /// The data sets of a proof by their kinds: the task's own, then the others in an order that is drawn.
 std::vector<std::string> order_of(const VerifyRequest& request, const std::vector<std::string>& regimes,
                                   std::mt19937_64& draw) {
@@ -80,6 +99,8 @@ Status TaskEvaluator::prove(const VerifyRequest& request, std::optional<worker::
   if (variants_ && reply.verified && request.level == "full" && !request.trial)
     PLANISH_CHECK(prove_variants(request, *process, reply));
   if (auto note = note_of_bits(reply); note.has_value()) reply.notes.push_back(std::move(*note));
+  if (auto note = note_of_spread(reply); note.has_value()) reply.notes.push_back(std::move(*note));
+  if (auto note = note_of_data(request, reply); note.has_value()) reply.notes.push_back(std::move(*note));
   check_memory(request, reply);
   return {};
 }
@@ -181,11 +202,11 @@ Status TaskEvaluator::prove_own_shapes(const VerifyRequest& request, std::option
     report_work(
         fmt::format("data set {} of {} ({})", reply.cases.size() + reply.skipped.size() + 1, order.size(), regime));
     const int repeats = reply.cases.empty() ? 2 + static_cast<int>(draw() % 2) : 1 + static_cast<int>(draw() % 3);
-    PLANISH_TRY(const bool passed, passes(tested, request, regime, repeats, reply));
+    PLANISH_TRY(const bool passed, passes_or_is_outvoted(tested, request, regime, repeats, reply));
     if (!passed) break;
   }
-  reply.verified =
-      !reply.cases.empty() && std::ranges::all_of(reply.cases, [](const TestCase& item) { return item.ok; });
+  reply.verified = !reply.cases.empty() &&
+                   std::ranges::all_of(reply.cases, [](const TestCase& item) { return item.ok || item.outvoted; });
   if (reply.verified) reply.outcome = Outcome::ok;
   if (auto ran = runner.program_ran(handle, limits_.run); ran.has_value() && ran->ran.has_value())
     reply.program = ProgramCalls{ran->calls, *ran->ran, ran->reason};

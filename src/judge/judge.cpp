@@ -30,6 +30,7 @@ std::vector<Launch> launches_of(const program::Program& program) {
 Verdict judge(const Question& question) {
   switch (question.evaluation.outcome) {
     case Outcome::ok:
+    case Outcome::degenerate:
     case Outcome::given_up:
       return judge_bottleneck(question);
     case Outcome::duplicate:
@@ -43,6 +44,7 @@ Verdict judge(const Question& question) {
     case Outcome::load_failed:
       return judge_compile_error(question);
     case Outcome::wrong:
+    case Outcome::finite_only:
     case Outcome::unwritten:
     case Outcome::nan:
     case Outcome::nondeterministic:

@@ -60,6 +60,7 @@ Note foreign_code_note() {
 bool is_wrong(Outcome outcome) {
   switch (outcome) {
     case Outcome::wrong:
+    case Outcome::finite_only:
     case Outcome::nan:
     case Outcome::unwritten:
     case Outcome::nondeterministic:

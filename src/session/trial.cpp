@@ -228,6 +228,11 @@ Result<Trial> try_candidate(EvaluatorApi& evaluator, const OpenReply& opened, co
   return out;
 }
 
+bool succeeded(const Trial& trial) {
+  // Of a region's kernels the whole is not known yet, and a search goes on beside others.
+  return trial.evaluation.ok() && (trial.region != "task" || trial.degenerate.empty());
+}
+
 std::string trial_json(const Trial& trial, const OpenReply& opened) {
   const Evaluation& e = trial.evaluation;
   const double ms = e.ok() && e.bench ? e.bench->median_ms : 0;
@@ -238,9 +243,9 @@ std::string trial_json(const Trial& trial, const OpenReply& opened) {
               {"form", trial.form},
               {"region", trial.region},
               {"program", e.program},
-              {"ok", e.ok()},
-              {"outcome", name(e.outcome)},
-              {"message", e.message},
+              {"ok", succeeded(trial)},
+              {"outcome", name(e.ok() && !succeeded(trial) ? Outcome::degenerate : e.outcome)},
+              {"message", e.ok() && !succeeded(trial) ? degenerate_words(trial.degenerate) : e.message},
               {"median_ms", nullptr},
               {"pytorch_ms", nullptr},
               {"speedup", nullptr},
@@ -271,9 +276,11 @@ std::string trial_json(const Trial& trial, const OpenReply& opened) {
 
 std::string trial_text(const Trial& trial) {
   const Evaluation& e = trial.evaluation;
-  std::string out = fmt::format("{}: {} of {} ({})\n", e.ok() ? "right" : "NOT right", e.program.substr(0, 12),
-                                trial.region, trial.summary);
+  std::string out = fmt::format("{}: {} of {} ({})\n", succeeded(trial) ? "right" : "NOT right",
+                                e.program.substr(0, 12), trial.region, trial.summary);
   if (!e.ok()) out += fmt::format("  outcome   {}: {}\n", name(e.outcome), e.message);
+  if (e.ok() && !succeeded(trial))
+    out += fmt::format("  outcome   {}: {}\n", name(Outcome::degenerate), degenerate_words(trial.degenerate));
   out += worst_text(e);
   if (e.ok() && e.bench) {
     out += fmt::format("  time      {:.4g} ms", e.bench->median_ms);
@@ -284,7 +291,8 @@ std::string trial_text(const Trial& trial) {
   }
   if (e.roofline && e.ok())
     out += fmt::format("  roofline  {:.0f} % of the {} bound\n", 100 * e.roofline->fraction, e.roofline->bound);
-  if (!trial.degenerate.empty()) out += fmt::format("  warning   {}\n", degenerate_words(trial.degenerate));
+  if (!trial.degenerate.empty() && (succeeded(trial) || !e.ok()))
+    out += fmt::format("  warning   {}\n", degenerate_words(trial.degenerate));
   for (const Note& note : trial.notes) out += fmt::format("  note      {}\n", note.text);
   return out + judge::to_text(trial.verdict);
 }

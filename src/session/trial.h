@@ -39,6 +39,8 @@ struct Trial {
 Result<Trial> try_candidate(EvaluatorApi& evaluator, const OpenReply& opened, const Plan& plan,
                             const TrialRequest& request);
 
+/// Whether it is right, and that says something: not where the whole task's output could as well be zeros.
+bool succeeded(const Trial& trial);
 /// JSON text of an object (docs/formats/trial.md).
 std::string trial_json(const Trial& trial, const OpenReply& opened);
 std::string trial_text(const Trial& trial);

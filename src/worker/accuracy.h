@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace planish {
@@ -12,9 +13,12 @@ struct WorstElement {
   double expected = 0, actual = 0, eager = 0;
 };
 
-/// Relative errors of one output, pooled as docs/accuracy.md says; `fro` and `max` must stay within their gates.
+/// Relative errors of one output, pooled as docs/accuracy.md says; `fro` and `max` must stay within their gates, and
+/// `ratio`, the largest of all that is asked of the output over its limit, within 1.
 struct OutputErrors {
   double fro = 0, max = 0, gate_fro = 0, gate_max = 0, eager_fro = 0, eager_max = 0;
+  double ratio = 0;
+  std::string statistic{};  ///< which it is: `max`, `row, 100 %`, `bias`, …; empty: nothing is off
   std::optional<WorstElement> worst;
 };
 

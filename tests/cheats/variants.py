@@ -292,8 +292,11 @@ CASES = [
     Case(
         "argmax",
         _model("", "return x.argmax(-1), x.amax(-1)", "torch.randint(0, 9, (64, 100)).float()"),
-        {"last of the ties": lambda i, r: [i["x"].shape[-1] - 1 - i["x"].flip(-1).argmax(-1), i["x"].amax(-1)]},
-        {"neighbour": lambda i, r: [(i["x"].argmax(-1) + 1) % 100, i["x"].amax(-1)]},
+        {"first of the ties": lambda i, r: [i["x"].max(-1).indices, i["x"].amax(-1)]},
+        {
+            "last of the ties": lambda i, r: [i["x"].shape[-1] - 1 - i["x"].flip(-1).argmax(-1), i["x"].amax(-1)],
+            "neighbour": lambda i, r: [(i["x"].argmax(-1) + 1) % 100, i["x"].amax(-1)],
+        },
     ),
     Case(
         "l2_normalize",

@@ -72,7 +72,7 @@ double ulps(float got, long double want) {
                ? 0.75
                : 1e9;
   }
-  if (want == 0) return got == 0 && std::signbit(got) == std::signbit(rounded) ? 0 : got == 0 ? 0.25 : 1e9;
+  if (want == 0) return got == 0 && std::signbit(got) == std::signbit(rounded) ? 0 : 1e9;
   const int e = std::max(ilogbl(want), -126);
   return static_cast<double>(fabsl(got - want) / scalbnl(1, e - 23));
 }

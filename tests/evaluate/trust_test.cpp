@@ -62,6 +62,45 @@ TEST_CASE("ok beside what is no measurement is no longer ok") {
       worker::CheckReply{.ok = true, .problem = {}, .outputs = {}, .reference = {}, .message = {}, .digest = {}}));
 }
 
+TEST_CASE("ok beside a statistic over its limit is no longer ok") {
+  worker::CheckReply check = said_ok(0, 0);
+  check.outputs[0].ratio = 1;
+  CHECK(stands(check));
+  check.outputs[0].ratio = 1.01;
+  check.outputs[0].statistic = "row, 100 %";
+  judge_again(check, 1);
+  CHECK_FALSE(check.ok);
+  CHECK(check.message.find("`row, 100 %` is 1.01 times") != std::string::npos);
+  check = said_ok(0, 0);
+  check.outputs[0].ratio = std::numeric_limits<double>::quiet_NaN();
+  CHECK_FALSE(stands(check));
+}
+
+TEST_CASE("what spreads NaN alone has an outcome of its own") {
+  worker::CheckReply check = said_ok(0, 0);
+  check.ok = false;
+  check.problem = "finite_only";
+  CHECK(outcome_of_check(check) == Outcome::finite_only);
+  CHECK(outcome_from_name(name(Outcome::finite_only)) == Outcome::finite_only);
+  CHECK(outcome_from_name(name(Outcome::degenerate)) == Outcome::degenerate);
+}
+
+TEST_CASE("near the gate is what honest programs reach now and then, on either side") {
+  const auto near = [](bool ok, double ratio, const char* problem = "mismatch") {
+    TestCase item;
+    item.ok = ok;
+    item.problem = ok ? "" : problem;
+    item.outputs.resize(2);
+    item.outputs[1].ratio = ratio;
+    return is_near_gate(item);
+  };
+  CHECK(near(true, 0.99));
+  CHECK(near(false, 1.3));
+  CHECK_FALSE(near(true, 0.9));
+  CHECK_FALSE(near(false, 1.6));
+  CHECK_FALSE(near(false, 1.2, "nan"));
+}
+
 TEST_CASE("a refusal stays one, with its reason") {
   worker::CheckReply check = said_ok(0, 0);
   check.ok = false;

@@ -1,11 +1,12 @@
 """What the outputs of a region should be for one data set, and how far from it they may be.
 
-The fp64 and the eager run happen once; TF32 and the response only when a candidate misses what eager's error and the floor
-allow, and then once.
+The fp64 and the eager run happen once; TF32 and the replays only when a candidate misses what eager's error and correct rounding
+allow, and then once for all candidates.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,10 +15,14 @@ import torch
 
 from planish.oracle import flags, gate, layout, measure, ties
 from planish.oracle.gate import Accuracy, Pair
-from planish.oracle.interpret import Double, Interpreter, Mode, op_name
+from planish.oracle.interpret import CONVOLUTIONS, MATMULS, Double, Interpreter, Mode, op_name
+from planish.oracle.noise import Replay
+from planish.oracle.statistics import View, Yardstick
 
 _OVERFLOWS = 11.0  # the exponential of more is no 16-bit float
-_HOPELESS = 10.0  # times the gate that one draw gives
+_TF32 = 16.0  # times the noise of single precision that eager's error is where its products round their operands
+_REACH = 4.0  # times its noise that a number may lie off before it is rounded to an integer, or compared
+_REACH_DRAWS = 8
 
 
 @dataclass
@@ -34,26 +39,28 @@ class Output:
     ref: measure.Reference | None = None
     eager_error: Pair = gate.ZERO
     yardstick: Pair = gate.ZERO
+    given: bool = False  # it is one of the inputs: every bit counts
 
     def bytes(self) -> int:
         return sum(t.numel() * t.element_size() for t in (self.eager, self.exact))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Flips:
-    """How many elements of an integer output move (weighted as the gate does), and by how much at most."""
+    """What rounding does to an integer output: how many elements it moves at most, and between which values each may lie."""
 
-    count: float = 0.0
-    largest: float = 0.0
+    count: int = 0
+    low: torch.Tensor | None = None
+    high: torch.Tensor | None = None
 
-    def larger(self, a: torch.Tensor, b: torch.Tensor, factor: float = 1.0) -> Flips:
-        """With the elements where `a` and `b` differ, each counted `factor` times."""
-        apart = a != b
-        count = int(apart.sum())
-        if not count:
-            return self
-        distance = float((a[apart].to(torch.float64) - b[apart].to(torch.float64)).abs().max())
-        return Flips(max(self.count, factor * count), max(self.largest, distance))
+
+@dataclass(frozen=True)
+class Verdict:
+    """Of a floating output that is written and finite: the gates of its two measures, and the largest of what is asked of it over its limit."""
+
+    limit: Pair
+    ratio: float
+    statistic: str
 
 
 @dataclass
@@ -66,14 +73,15 @@ class Expected:
     outputs: list[Output]
     reference: str = "fp64"
     tf32: list[Pair] | None = None
-    response: list[Pair] = field(default_factory=list)
-    narrow: list[Pair] = field(default_factory=list)
+    replays: list[Pair] = field(default_factory=list)
     draws: int = 0
-    narrow_draws: int = 0
+    seed: int = 0
     nan_in_reference: bool = False
     part: Sliced | None = None
     _tie_cache: dict[int, Any] = field(default_factory=dict)
     _flips: dict[int, Flips] = field(default_factory=dict)
+    _yards: dict[tuple[int, bool], Yardstick] = field(default_factory=dict)
+    _rounded: frozenset[str] = frozenset()
 
     @classmethod
     def compute(
@@ -88,6 +96,7 @@ class Expected:
         found: list[Output] = []
         for position, value in outputs:
             found.append(make_output(run, position, value, eager[value], exact[value], storages, accuracy))
+            found[-1].given = value in inputs
         del eager, exact
         expected = cls(run, device, accuracy, found)
         expected.nan_in_reference = any(o.ref is not None and not o.ref.clean for o in found)
@@ -124,102 +133,194 @@ class Expected:
             reached = reached | (~torch.isfinite(out.exact) & overflown)
             # Where eager and the reference disagree about NaN nothing is judged (measure.masks).
             out.exact, out.eager = out.exact.masked_fill(reached, torch.nan), out.eager.masked_fill(reached, 0.0)
-            out.ref = measure.reference(out.exact, out.eager)
-            if self.accuracy.mode == "tolerance":
-                out.ref.scale = 1.0
-            errors = measure.compare(out.eager, out.ref)
-            out.eager_error = Pair(errors.fro, errors.max)
+            self._measure_eager(out)
 
     def bytes(self) -> int:
-        return sum(o.bytes() for o in self.outputs) + (self.part.expected.bytes() if self.part else 0)
+        kept = sum(o.bytes() for o in self.outputs) + sum(yard.bytes() for yard in self._yards.values())
+        return kept + (self.part.expected.bytes() if self.part else 0)
 
-    def limits(self, index: int, error: Pair, inputs: Mapping[int, torch.Tensor]) -> Pair:
-        """The gate of output `index`, widened by TF32 and the response only if `error` needs it."""
+    def judge(self, index: int, actual: torch.Tensor, error: Pair, inputs: Mapping[int, torch.Tensor], stage: str) -> Verdict:
+        """Of output `index`, flat in storage order, with these errors. The reference is drawn again only if it needs that."""
         out = self.outputs[index]
         if self.accuracy.mode == "tolerance":
-            return Pair(gate.HUGE, self.accuracy.tolerance)
+            return _verdict(error, Pair(gate.HUGE, self.accuracy.tolerance))
         if self.part is not None:
-            return self.part.limits_of_rest(index, error)
+            return _verdict(error, self.part.limits_of_rest(index, error))
+        # Without replays first, whether there are some or not: what passes once passes again, whoever came in between.
+        yard = self._yard(index, drawn=False)
+        values = yard.view.take(actual)
         yardstick = out.yardstick.larger(out.eager_error)
-        limit = gate.limit(yardstick, out.dtype)
-        if error.within(limit):
-            return limit
+        found = _verdict(error, gate.limit(yardstick, out.dtype), *yard.judge(yard.measure(values)))
+        wanted = gate.DRAWS[stage]
+        if found.ratio <= 1:
+            return found
         operations = flags.tf32_operations(self.device, self.accuracy)
         if operations and self.tf32 is None:
             uses = any(op_name(self.run.captured.nodes[i]) in operations for i in self.run.nodes)
             self.tf32 = self._variant(inputs, Double(tf32=operations)) if uses else [gate.ZERO] * len(self.outputs)
+            self._rounded = operations if uses else frozenset()
         if self.tf32 is not None:
             yardstick = yardstick.larger(self.tf32[index])
-            limit = gate.limit(yardstick, out.dtype)
-            if error.within(limit):
-                return limit
-        while self.draws < gate.RESPONSE_DRAWS:
-            self._draw_response(inputs)
-            limit = gate.limit(yardstick, out.dtype, self.response[index])
-            # Another draw gives about the same: one is enough for the hopeless and for the harmless.
-            if error.within(limit) or not error.within(limit.times(_HOPELESS)):
+
+        def verdict() -> Verdict:
+            yard = self._yard(index)
+            return _verdict(error, gate.limit(yardstick, out.dtype, self.replays[index]), *yard.judge(yard.measure(values)))
+
+        if self.draws:
+            found = verdict()
+        # Where eager rounds to 16 bits in between, a softmax of large numbers is one choice or another by it: a draw in which none goes the other way
+        # says nothing, however far off the candidate is.
+        choices = self._stores_16_bits()
+        while found.ratio > 1 and self.draws < wanted + gate.MORE_DRAWS:
+            if self.draws >= wanted and found.ratio > gate.NEAR and not (choices and stage == "full"):
                 break
-        limit = gate.limit(yardstick, out.dtype, self.response[index])
-        return limit if error.within(limit) else self._narrow_limit(index, error, yardstick, inputs)
+            if self.draws == 1 and found.ratio > gate.HOPELESS and not choices:
+                break
+            self._replay(inputs, 1 if self.draws == 0 else wanted - self.draws if self.draws < wanted else gate.MORE_DRAWS)
+            found = verdict()
+        return found
 
-    def _narrow_limit(self, index: int, error: Pair, yardstick: Pair, inputs: Mapping[int, torch.Tensor]) -> Pair:
-        """The gate with what roundings to 16 bits do, where there are some in between: a softmax of large numbers is one choice or another
-        by them, here and there, so that a draw in which none is told nothing, and eager's own error may be of such a one."""
+    def limit(self, index: int, error: Pair, inputs: Mapping[int, torch.Tensor]) -> Pair:
+        """The gate of the two measures alone, with what replays give if `error` needs that."""
         out = self.outputs[index]
+        if self.accuracy.mode == "tolerance":
+            return Pair(gate.HUGE, self.accuracy.tolerance)
+        yardstick = out.yardstick.larger(out.eager_error)
+        limit = gate.limit(yardstick, out.dtype)
+        if not error.within(limit) and self.draws == 0:
+            self._replay(inputs, 1)
+        return gate.limit(yardstick, out.dtype, self.replays[index] if self.replays else gate.ZERO)
 
-        def limit() -> Pair:
-            return gate.limit(yardstick, out.dtype, self.response[index], self.narrow[index] if self.narrow else gate.ZERO)
+    def spread(self, index: int, actual: torch.Tensor, inputs: Mapping[int, torch.Tensor]) -> tuple[torch.Tensor, int] | None:
+        """Of an output whose NaN and Inf lie in other places than eager's: the same with what is right in those places, and in how many of its
+        elements they might lie. None unless they are beside a NaN or an Inf of the inputs, and a number is nowhere where none should be.
 
-        draws = gate.NARROW_DRAWS if self.run.rounds_to_16_bits() else 0
-        while self.narrow_draws < draws and not error.within(limit()):
-            self._draw_response(inputs, narrow=True)
-        return limit()
+        Beside it is what has part in the row, or the last two dims, of an input that hold it: algebra that adds and subtracts (Winograd, FFT, products
+        in parts, distances by a product) mixes what it takes together, and nothing else."""
+        out = self.outputs[index]
+        if self.part is not None or out.ref is None:
+            return None
+        wrong = measure.misplaced(actual, out.exact.to(torch.float64), out.eager)
+        if bool((wrong & torch.isfinite(actual)).any()):
+            return None
+        found, lost = False, {}
+        for value, tensor in inputs.items():
+            lost[value] = tensor
+            if tensor.is_floating_point() and tensor.numel() and not bool(torch.isfinite(tensor).all()):
+                found = True
+                hit = ~torch.isfinite(tensor)
+                lead = max(1, tensor.ndim - 2)
+                hit = hit.flatten(lead).any(-1).view(*tensor.shape[:lead], *[1] * (tensor.ndim - lead)) if tensor.ndim > 1 else hit.any()
+                lost[value] = torch.where(hit, torch.nan, tensor)
+        if not found:
+            return None
+        reached = torch.isnan(_flat(self.run.run(lost, [out.value], Double())[out.value], out)) | ~torch.isfinite(out.exact)
+        if bool((wrong & ~reached).any()):
+            return None
+        right = torch.where(torch.isfinite(out.exact.to(out.dtype)) & torch.isfinite(out.eager), out.exact.to(out.dtype), out.eager)
+        return torch.where(wrong, right, actual), int(reached.sum())
 
-    def _draw_response(self, inputs: Mapping[int, torch.Tensor], narrow: bool = False) -> None:
-        """How much the fp64 outputs move when every value moves by one rounding, `narrow`: to 16 bits where it is made in these; the largest
-        of the draws so far."""
-        generator = torch.Generator(self.device).manual_seed((104729 if narrow else 7919) + (self.narrow_draws if narrow else self.draws))
-        moved = self._variant(inputs, Double(delta=gate.DELTA, narrow=narrow, generator=generator))
-        before = self.narrow if narrow else self.response
-        largest = [a.larger(b) for a, b in zip(before, moved, strict=True)] if before else moved
-        if narrow:
-            self.narrow, self.narrow_draws = largest, self.narrow_draws + 1
-        else:
-            self.response, self.draws = largest, self.draws + 1
+    def leave_out(self, index: int, unsure: torch.Tensor) -> None:
+        """Judges none of these elements, flat: the model itself and its graph disagree there."""
+        out = self.outputs[index]
+        out.exact, out.eager = out.exact.masked_fill(unsure, torch.nan), out.eager.masked_fill(unsure, 0.0)
+        self._measure_eager(out)
+
+    def _measure_eager(self, out: Output) -> None:
+        out.ref = measure.reference(out.exact, out.eager)
+        if self.accuracy.mode == "tolerance":
+            out.ref.scale = 1.0
+        errors = measure.compare(out.eager, out.ref)
+        out.eager_error = Pair(errors.fro, errors.max)
+
+    def _yard(self, index: int, drawn: bool = True) -> Yardstick:
+        """What judges output `index`, with the noise of the replays that have been `drawn`, or of the last rounding alone."""
+        if (index, drawn) not in self._yards:
+            out = self.outputs[index]
+            assert out.ref is not None
+            shape = [out.shape[d] for d in out.order] if out.exact.numel() == _count(out.shape) else [out.exact.numel()]
+            view = View(shape, self.device, self.seed + index)
+            self._yards[index, drawn] = Yardstick(view, out.exact, out.eager, out.ref.clean)
+        return self._yards[index, drawn]
+
+    def _replay(self, inputs: Mapping[int, torch.Tensor], count: int) -> None:
+        """Draws the reference `count` times for the noise of each element, and as often for what is honest; for all outputs."""
+        if self.draws == 0 and not self._rounded and self._eager_rounds_operands(inputs):
+            self._rounded = frozenset(MATMULS | CONVOLUTIONS)
+        wanted = list(dict.fromkeys(o.value for o in self.outputs))
+        floats = [i for i, out in enumerate(self.outputs) if out.ref is not None]
+        drawn: dict[int, list[torch.Tensor]] = {i: [] for i in floats}
+        self.replays = self.replays or [gate.ZERO] * len(self.outputs)
+        for draw in range(2 * count):
+            results = self.run.run(inputs, wanted, self._mode(2 * self.draws + draw))
+            for i in floats:
+                moved = _flat(results[self.outputs[i].value], self.outputs[i])
+                self.replays[i] = self.replays[i].larger(self._error_of(i, moved))
+                drawn[i].append(self._yard(i).view.take(moved))
+        self.draws += count
+        for i in floats:
+            self._yard(i).learn(drawn[i][:count], drawn[i][count:])
+
+    def _mode(self, draw: int, scale: float = 1.0) -> Replay:
+        nodes = self.run.captured.nodes
+        read = frozenset(nodes[i] for i, outs in zip(self.run.nodes, self.run._outs, strict=True) if set(outs) & self.run.values_read())
+        return Replay(self.device, self.seed + 7919 * (draw + 1), read, self._rounded, scale)
+
+    def _stores_16_bits(self) -> bool:
+        """Whether a node reads what another one made in 16 bits."""
+        made = {o for outs in self.run._outs for o in outs if o is not None and gate.is_narrow(self.run.dtypes[o])}
+        return bool(made & self.run.values_read())
+
+    def _eager_rounds_operands(self, inputs: Mapping[int, torch.Tensor]) -> bool:
+        """Whether eager's products go by TF32: its error tells, which is hundreds of times what single precision gives."""
+        if self.device.type != "cuda" or not any(op_name(self.run.captured.nodes[i]) in MATMULS | CONVOLUTIONS for i in self.run.nodes):
+            return False
+        results = self.run.run(inputs, list(dict.fromkeys(o.value for o in self.outputs)), self._mode(0))
+        far = False
+        for i, out in enumerate(self.outputs):
+            if out.ref is not None and out.dtype == torch.float32:
+                moved = self._error_of(i, _flat(results[out.value], out))
+                far = far or out.eager_error.fro > _TF32 * max(moved.fro, gate.floor(out.dtype).fro)
+        return far
+
+    def _error_of(self, index: int, moved: torch.Tensor) -> Pair:
+        """Of another interpretation against the reference; where one of the two is not a number, nothing is known."""
+        out = self.outputs[index]
+        assert out.ref is not None
+        ref = measure.finite_only(out.ref)
+        if not out.ref.clean or not bool(torch.isfinite(moved).all()):
+            moved = torch.where(torch.isfinite(moved) & torch.isfinite(out.ref.exact), moved, ref.exact)
+        errors = measure.compare(moved, ref)
+        return Pair(errors.fro, errors.max)
 
     def _variant(self, inputs: Mapping[int, torch.Tensor], mode: Double) -> list[Pair]:
         """The errors of another interpretation against the reference."""
         results = self.run.run(inputs, list(dict.fromkeys(o.value for o in self.outputs)), mode)
-        found = []
-        for out in self.outputs:
-            if out.ref is None:
-                found.append(gate.ZERO)
-                continue
-            # Where one of the two is not a number the response is none either: those elements are left out.
-            moved, ref = layout.flat(results[out.value], out.order), measure.finite_only(out.ref)
-            errors = measure.compare(torch.where(torch.isfinite(moved) & torch.isfinite(out.ref.exact), moved, ref.exact), ref)
-            found.append(Pair(errors.fro, errors.max))
-        return found
+        return [self._error_of(i, _flat(results[o.value], o)) if o.ref is not None else gate.ZERO for i, o in enumerate(self.outputs)]
 
     def flips(self, index: int, inputs: Mapping[int, torch.Tensor]) -> Flips:
-        """How an integer or boolean output moves when floats behind it are rounded: eager against the reference, and the reference
-        against itself with every value moved by one rounding. Computed once."""
+        """How an integer or boolean output moves when floats behind it are rounded: how many elements, by eager against the reference and by
+        replays, and between which values each lies if what it was rounded from errs by four times its noise. Computed once."""
         if index not in self._flips:
             out = self.outputs[index]
             found = Flips()
             # Positions have a rule of their own (ties.py): how far apart two of them lie says nothing.
-            if not ties.is_position(self.run, out.value):
-                found = found.larger(out.eager, out.exact)
-                for draw in range(gate.RESPONSE_DRAWS if self.part is None else 0):
-                    generator = torch.Generator(self.device).manual_seed(7919 + draw)
-                    moved = self.run.run(inputs, [out.value], Double(delta=gate.DELTA, generator=generator))[out.value]
-                    found = found.larger(layout.flat(moved, out.order), out.exact, gate.RESPONSE_FACTOR)
+            if not ties.is_position(self.run, out.value) and self.part is None:
+                low, high = torch.minimum(out.exact, out.eager.to(out.exact.dtype)), torch.maximum(out.exact, out.eager.to(out.exact.dtype))
+                found.count = int((out.exact != out.eager).sum())
+                for draw in range(_REACH_DRAWS):
+                    moved = layout.flat(self.run.run(inputs, [out.value], self._mode(draw, _REACH))[out.value], out.order)
+                    low, high = torch.minimum(low, moved), torch.maximum(high, moved)
+                    if draw < gate.DRAWS["full"]:
+                        moved = layout.flat(self.run.run(inputs, [out.value], self._mode(draw))[out.value], out.order)
+                        found.count = max(found.count, int((moved != out.exact).sum()))
+                found.low, found.high = low, high
             self._flips[index] = found
         return self._flips[index]
 
     def tie(self, index: int, actual: torch.Tensor, wrong: torch.Tensor, inputs: Mapping[int, torch.Tensor]) -> torch.Tensor:
         """`wrong`, less the elements that are indices of equal values (argmax and its kin)."""
-        return ties.forgive(self.run, self.outputs[index], actual, wrong, inputs, self._tie_cache)
+        return ties.forgive(self.run, self.outputs[index], actual, wrong, inputs, self._tie_cache, self._mode)
 
 
 @dataclass
@@ -238,9 +339,28 @@ class Sliced:
         widest = gate.ZERO
         for i in near:
             own = self.expected.outputs[i].eager_error
-            limit = self.expected.limits(i, Pair(max(0.0, error.fro - own.fro), max(0.0, error.max - own.max)), self.inputs)
+            limit = self.expected.limit(i, Pair(max(0.0, error.fro - own.fro), max(0.0, error.max - own.max)), self.inputs)
             widest = widest.larger(Pair(limit.fro + own.fro, limit.max + own.max))
         return widest
+
+
+def _verdict(error: Pair, limit: Pair, ratio: float = 0.0, statistic: str = "") -> Verdict:
+    """With the two measures among the rest."""
+    for value, most, name in ((error.fro, limit.fro, "fro"), (error.max, limit.max, "max")):
+        over = value / most if most > 0 else (math.inf if value > 0 else 0.0)
+        if not over <= ratio:
+            ratio, statistic = (over if over == over else math.inf), name
+    return Verdict(limit, ratio, statistic)
+
+
+def _flat(result: torch.Tensor, out: Output) -> torch.Tensor:
+    """In the storage order of the output; complex numbers as pairs."""
+    flat = layout.flat(result, out.order)
+    return torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
+
+
+def _count(shape: Sequence[int]) -> int:
+    return math.prod(shape)
 
 
 def _differ(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

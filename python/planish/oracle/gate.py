@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 
 FACTOR = 2.0
-RESPONSE_FACTOR = 8.0
-RESPONSE_DRAWS = 4
-DELTA = 2.0**-24
-NARROW_DRAWS = 8
+DRAWS = {"screen": 2, "full": 4}  # of the reference with eager's roundings drawn again: for the noise, and as many for what is honest
+MORE_DRAWS = 4  # for whoever is near the gate
+NEAR = 4.0  # times the gate
+HOPELESS = 50.0  # times the gate that one draw of each gives
+RESPONSE_DRAWS, DELTA = 4, 2.0**-24  # agreement.py: whether graph and model differ by rounding
 HUGE = 1e300  # JSON has no infinity
 
 
@@ -42,9 +43,9 @@ def is_narrow(dtype: torch.dtype) -> bool:
 
 
 def floor(dtype: torch.dtype) -> Pair:
-    """What no candidate is refused for: 4 ulp; 16-bit dtypes 1 ulp (2 for the largest error), so that fp8 cannot hide under bf16."""
-    ulp = torch.finfo(dtype).eps
-    return Pair(ulp, 2 * ulp) if is_narrow(dtype) else Pair(4 * ulp, 4 * ulp)
+    """What rounding the reference to `dtype` costs: about 0.3 eps of the norm (a uniform error of half a unit at most, of 1 to 2), half an eps at most."""
+    eps = torch.finfo(dtype).eps
+    return Pair(0.3 * eps, 0.5 * eps)
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ class Accuracy:
         return cls("tolerance", value)
 
 
-def limit(yardstick: Pair, dtype: torch.dtype, response: Pair = ZERO, narrow: Pair = ZERO) -> Pair:
-    """2 × max(eager's own error, floor, 8 × response, response to roundings to 16 bits)."""
-    return yardstick.larger(floor(dtype)).larger(response.times(RESPONSE_FACTOR)).larger(narrow).times(FACTOR)
+def limit(yardstick: Pair, dtype: torch.dtype, replays: Pair = ZERO) -> Pair:
+    """2 × max(eager's own error, what correct rounding costs, what eager's roundings do when they are drawn again)."""
+    return yardstick.larger(floor(dtype)).larger(replays).times(FACTOR)
 
 
 def number(value: float) -> float:

@@ -17,7 +17,6 @@ from torch.utils import _pytree as pytree
 
 from planish import rt
 from planish.oracle import layout
-from planish.oracle.gate import is_narrow
 from planish.oracle.sample import FEW, has_few_values, sample
 from planish.oracle.temporaries import temporaries
 
@@ -93,15 +92,13 @@ class Double(Mode):
     """Every floating value in fp64, casts and created tensors included.
 
     `delta`: each floating value that arithmetic made is multiplied by 1 ± delta at random, as one rounding would (fp64
-    values of the task: by 1 ± 2^-52), but integers made of integers, which no rounding moves. `narrow`: what arithmetic
-    made in 16 bits moves by one rounding to these instead. `step`: a rounding of every floating value, given its dtype in
-    the graph. `tf32`: names of operations whose f32 operands are rounded to TF32 first.
+    values of the task: by 1 ± 2^-52), but integers made of integers, which no rounding moves. `step`: a rounding of every floating
+    value, given its dtype in the graph. `tf32`: names of operations whose f32 operands are rounded to TF32 first.
     `step_inputs_only`: `step` is for the inputs alone."""
 
     settles = True
 
     delta: float = 0.0
-    narrow: bool = False
     generator: torch.Generator | None = None
     step: Callable[[torch.Tensor, torch.dtype], torch.Tensor] | None = None
     step_inputs_only: bool = False
@@ -148,7 +145,7 @@ class Double(Mode):
             elif self.step is not None:
                 out.append(self.step(result, dtype))
             else:
-                out.append(self._perturbed(result, dtype, made=True))
+                out.append(self._perturbed(result, dtype))
         return out
 
     def _promoted_call(self, node: torch.fx.Node, args: Any, kwargs: Any) -> list[torch.Tensor | None]:
@@ -204,10 +201,8 @@ class Double(Mode):
         args = tuple(rounded(s, v) for s, v in zip(node.args, args, strict=True))
         return args, {key: rounded(node.kwargs.get(key), v) for key, v in kwargs.items()}
 
-    def _perturbed(self, tensor: torch.Tensor, dtype: torch.dtype, made: bool = False) -> torch.Tensor:
+    def _perturbed(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         delta = 2.0**-52 if dtype == torch.float64 else self.delta
-        if made and self.narrow and is_narrow(dtype):
-            delta = torch.finfo(dtype).eps / 4  # the root mean square of what a rounding does, about: half a unit at most, of 1 to 2
         flat = layout.run_of(tensor)
         if flat is None:
             tensor = tensor.contiguous()
@@ -313,10 +308,9 @@ class Interpreter:
                     found |= {v for v in made if not self.dtypes[v].is_floating_point and not self.dtypes[v].is_complex}
         return found
 
-    def rounds_to_16_bits(self) -> bool:
-        """Whether a node reads what another one made in 16 bits."""
-        made = {o for outs in self._outs for o in outs if o is not None and is_narrow(self.dtypes[o])}
-        return any(made & uses for uses in self._uses)
+    def values_read(self) -> set[int]:
+        """Values that a node of the run reads."""
+        return {v for uses in self._uses for v in uses}
 
     def needed_for(self, wanted: Sequence[int]) -> list[int]:
         """The positions in `nodes` of those that make the values, in order."""

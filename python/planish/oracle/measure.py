@@ -100,7 +100,7 @@ def compare(actual: torch.Tensor, ref: Reference, poison: int | None = None) -> 
             diff = torch.where(compared, diff, 0.0)
             square = float(diff.square().sum())
         if not math.isfinite(square) or not ref.clean:
-            wrong = _misplaced(a, x, ref.eager[part])
+            wrong = misplaced(a, x, ref.eager[part])
             count = int(wrong.sum())
             if count:
                 first = int(wrong.to(torch.uint8).argmax())
@@ -129,7 +129,7 @@ def compare(actual: torch.Tensor, ref: Reference, poison: int | None = None) -> 
     return Errors(fro, max(0.0, largest), worst, err2)
 
 
-def _misplaced(actual: torch.Tensor, exact: torch.Tensor, eager: torch.Tensor) -> torch.Tensor:
+def misplaced(actual: torch.Tensor, exact: torch.Tensor, eager: torch.Tensor) -> torch.Tensor:
     """Where a NaN or Inf is that should not be, or is not where it should be."""
     compared, special = masks(exact, eager)
     same = (torch.isnan(actual) & torch.isnan(eager)) | (actual == eager)

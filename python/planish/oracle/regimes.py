@@ -15,7 +15,12 @@ from planish.capture.arguments import values_read
 from planish.oracle.interpret import Captured, op_name
 from planish.oracle.sample import FEW, has_few_values, sample
 
-REGIMES = ("task", "normal", "uniform", "wide", "offset", "sparse", "special")
+REGIMES = ("task", "normal", "uniform", "wide", "offset", "sparse", "rows", "large", "labels", "special")
+#: What is not finite there may be the task's own answer: an empty row over its norm, a mean of no labels.
+UNDEFINED = ("rows", "large", "labels", "special")
+#: The argument of an operator that holds the segment of each element.
+_SEGMENTS = {"scatter_add": "index", "index_add": "index", "scatter_reduce": "index", "index_put": "indices"}
+_KEPT = {"view", "reshape", "_to_copy", "squeeze", "unsqueeze", "expand", "clone", "alias", "detach", "contiguous"}
 _PIECE = 1 << 25
 
 
@@ -57,6 +62,56 @@ def variances(captured: Captured) -> set[int]:
             if arg.get("name") in ("running_var", "var", "save_var") and "value" in arg:
                 found.add(arg["value"])
     return found
+
+
+def label_inputs(captured: Captured) -> dict[int, int | None]:
+    """User inputs of integers that are labels, of which one value means none (they are compared with a constant, which decides whether they or
+    something else are used), with that value; or the segments of a sum (None)."""
+    graph = captured.graph
+    made = {out: node for node in graph["nodes"] for out in node["outs"] if out is not None}
+    users = {i["value"] for i in graph["inputs"] if i["kind"] == "user" and "i" in graph["values"][i["value"]]["dtype"]}
+
+    def source(value: int | None) -> int | None:
+        """The user input that it is, through views and casts."""
+        for _ in range(8):
+            if value is None or value in users:
+                return value
+            before = made.get(value)
+            kept = before is not None and before["op"].split(".")[1] in _KEPT
+            value = next((arg["value"] for arg in before["args"] if "value" in arg), None) if kept and before is not None else None
+        return None
+
+    found: dict[int, int | None] = {}
+    for node in graph["nodes"]:
+        name, args = node["op"].split(".")[1], {arg["name"]: arg for arg in node["args"]}
+        if name == "where":
+            test = made.get(args["condition"].get("value", -1))
+            if test is None or test["op"] not in ("aten.ne.Scalar", "aten.eq.Scalar"):
+                continue
+            compared = {arg["name"]: arg for arg in test["args"]}
+            value, constant = source(compared["self"].get("value")), compared["other"].get("int")
+            if value is not None and constant is not None and value in (source(args["self"].get("value")), source(args["other"].get("value"))):
+                found[value] = int(constant)
+        elif name in _SEGMENTS and (name != "index_put" or args["accumulate"].get("bool")):
+            index = args[_SEGMENTS[name]]
+            for value in [source(v) for v in [index.get("value"), *index.get("values", [])]]:
+                if value is not None:
+                    found.setdefault(value, None)
+    return found
+
+
+def draw_labels(like: torch.Tensor, ignored: int | None, generator: torch.Generator) -> torch.Tensor:
+    """Labels of which a tenth is ignored, or in every fourth set all; segments of which all but one are empty."""
+    fresh, count = like.clone(), like.numel()
+    if count == 0:
+        return fresh
+    if ignored is None:
+        where = int(torch.randint(0, count, (), generator=generator, device=generator.device))
+        return fresh.fill_(int(like.reshape(-1)[where]))
+    if int(torch.randint(0, 4, (), generator=generator, device=generator.device)) == 0:
+        return fresh.fill_(ignored)
+    drop = torch.empty(fresh.shape, device=generator.device).uniform_(generator=generator) < 0.1
+    return fresh.masked_fill_(drop.to(fresh.device), ignored)
 
 
 def bounded_domain(captured: Captured) -> bool:
@@ -107,6 +162,8 @@ def draw_input(like: torch.Tensor, known: Profile, regime: str, generator: torch
     view = fresh.as_strided((_extent(fresh),), (1,)) if fresh.numel() else fresh.reshape(-1)
     for start in range(0, view.numel(), _PIECE):
         _fill(view[start : start + _PIECE], regime, offset, generator)
+    if regime == "rows":
+        _structure(view, fresh, generator)
     if bounded:
         fresh.clamp_(known.low, known.high)
     elif regime == "special" and view.numel():
@@ -124,11 +181,36 @@ def _fill(piece: torch.Tensor, regime: str, offset: float, generator: torch.Gene
             piece.mul_(math.log(10)).exp_().mul_(signs.mul_(2).sub_(1))
         case "offset":
             piece.normal_(generator=generator).mul_(0.5).add_(offset)
+        case "large":
+            piece.normal_(generator=generator).mul_(_LARGE[piece.dtype])
         case "sparse":
             keep = torch.empty(piece.shape, dtype=torch.bool, device=piece.device).bernoulli_(0.1, generator=generator)
             piece.normal_(generator=generator).mul_(keep)
         case _:
             piece.normal_(generator=generator)
+
+
+#: Their squares are beyond the largest number, their sums are not.
+_LARGE = {torch.float64: 1e160, torch.float32: 2e19, torch.bfloat16: 2e19, torch.float16: 300.0}
+
+
+def _structure(view: torch.Tensor, fresh: torch.Tensor, generator: torch.Generator) -> None:
+    """Of normal values, rows that are zero (of either sign), of one constant, a thousand times larger or smaller, and full of ties, and columns that
+    are a thousand times smaller."""
+    scale = 1e3 if torch.finfo(fresh.dtype).max > 1e6 else 16.0
+    dense = fresh if fresh.ndim > 1 and fresh.is_contiguous() else None
+    rows = dense.view(-1, fresh.shape[-1]) if dense is not None else view.view(1, -1)
+    if rows.shape[0] == 1:  # of one row its parts
+        width = max(1, rows.shape[1] // 8)
+        rows = rows[:, : rows.shape[1] // width * width].view(-1, width)
+    turn = int(torch.randint(0, 8, (), generator=generator, device=generator.device))
+    kinds = (torch.arange(rows.shape[0], device=rows.device) + turn) % 8
+    if rows.shape[1] > 8:
+        rows[:, turn::8].mul_(1 / scale)
+    grid = (rows * 4).round_().div_(4)  # rounds to -0 as well
+    constant = rows[:, :1].expand_as(rows)
+    for kind, values in ((0, rows * 0.0), (1, constant), (2, rows * scale), (3, rows / scale), (4, grid)):
+        rows.copy_(torch.where((kinds == kind)[:, None], values, rows))
 
 
 def _specials(view: torch.Tensor, generator: torch.Generator, nonfinite: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import weakref
 from collections import OrderedDict
@@ -14,16 +15,18 @@ from planish import rt
 from planish.errors import PlanishError, is_device_failure
 from planish.oracle import flags, layout, measure, memory, pieces
 from planish.oracle.data import DataSet, as_bytes
-from planish.oracle.expected import Expected, Output
-from planish.oracle.gate import FACTOR, Accuracy, Pair, number
+from planish.oracle.expected import Expected, Output, Verdict
+from planish.oracle.gate import FACTOR, HUGE, Accuracy, Pair, limit, number
 from planish.oracle.interpret import Interpreter, Mode, dtype_of, op_name, peak_bytes
-from planish.oracle.regimes import REGIMES
+from planish.oracle.regimes import REGIMES, UNDEFINED
 from planish.oracle.sliced import Slicer
 from planish.oracle.task import Task
 
 POOL_SEEDS = 16
 _EXPLODED = {2: 0.1, 1: 0.5}
 _CACHE_SHARE = 0.35
+WHOLE = "task"
+_FEW_FLIPS = 3  # more than those that eager or a replay moves, of the elements that can move at all
 _SOFTMAXES = {"_softmax", "_log_softmax", "logsumexp"}
 _PRODUCTS = {"bmm", "mm", "matmul"}
 _SUMS = {"sum", "mean", "cumsum", *_PRODUCTS}
@@ -32,8 +35,8 @@ Key = tuple[int, str, bool]
 
 
 class Region:
-    """Nodes of the task with the values they read and give. `outputs` are (position, value id): a value that is also an input (an
-    alias) or comes twice has no buffer of its own."""
+    """Nodes of the task with the values they read and give. `outputs` are (position, value id): each has a buffer of its own, also where a
+    value comes twice, or is one of the inputs."""
 
     def __init__(self, task: Task, name: str, nodes: Sequence[int], inputs: Sequence[int], outputs: Sequence[int], accuracy: Accuracy) -> None:
         count = len(task.graph["nodes"])
@@ -52,10 +55,7 @@ class Region:
         unknown = [v for v in outputs if v not in made and v not in self.inputs]
         if unknown:
             raise PlanishError("bad_message", f"region {name}: no node of it makes {unknown}")
-        self.outputs: list[tuple[int, int]] = []
-        for position, value in enumerate(outputs):
-            if value not in self.inputs and value not in [v for _, v in self.outputs]:
-                self.outputs.append((position, value))
+        self.outputs: list[tuple[int, int]] = list(enumerate(outputs))
         self.skipped: dict[str, str] = {}
         self.memory_limit: int | None = None  # tests lower it
         self._accepted: set[str] = {"task"}
@@ -113,6 +113,8 @@ class Region:
     def _admit(self, data: DataSet) -> None:
         """Decides once whether a regime stays in the task's domain."""
         regime = data.regime
+        if regime == "labels" and not self.task.labels:
+            raise PlanishError("skipped", "no input holds labels or segments")
         if self.task.fragile:
             raise PlanishError("skipped", "an index is computed from floats: other data could leave its table")
         usual = self._usual_nan
@@ -142,10 +144,10 @@ class Region:
         for out in expected.outputs:
             if out.ref is None:
                 continue
-            special = data.regime == "special" and not self._finite_only_specials
-            if not out.ref.clean and not usual and not special:
+            undefined = data.regime in UNDEFINED and not (data.regime == "special" and self._finite_only_specials)
+            if not out.ref.clean and not usual and not undefined:
                 return "the reference leaves the numbers"
-            if out.ref.count * 2 < out.exact.numel():
+            if out.ref.count * 2 < out.exact.numel() and data.regime != "labels":
                 return "most of the reference is not finite"
             if out.eager_error.fro > _EXPLODED.get(out.dtype.itemsize, 1e-2) and self.accuracy.mode != "tolerance":
                 return f"eager's own error is {out.eager_error.fro:.1e}"
@@ -156,7 +158,7 @@ class Region:
         data: DataSet | None = None
         try:
             for regime in REGIMES:
-                if regime in self._accepted or regime in self.skipped:
+                if regime in self._accepted or regime in self.skipped or (regime == "labels" and not self.task.labels):
                     continue
                 try:
                     if data is None:
@@ -170,7 +172,8 @@ class Region:
             if data is not None:
                 data.free()
             self.forget(seed)  # nobody asks for these data again
-        return [r for r in REGIMES if r not in self.skipped], dict(self.skipped)
+        found = [r for r in REGIMES if r not in self.skipped and (r != "labels" or self.task.labels)]
+        return found, dict(self.skipped)
 
     # -- expectations --
 
@@ -182,6 +185,8 @@ class Region:
             found = self._compute(data.input_tensors())
             if data.regime == "special" and not self._finite_only_specials and found.part is None:
                 self._leave_open(found, data.input_tensors())
+                self._ask_module(found, data.input_tensors())
+            found.seed = _mixed(data.seed, data.regime)
             self._remember(data, found)
             self._usual_nan = self._usual_nan or (data.regime == "task" and found.nan_in_reference)
             self._cache[key] = found
@@ -196,6 +201,25 @@ class Region:
         softmax = bool(names & _SOFTMAXES) or ("exp" in names and bool(names & _SUMS))
         if softmax or "scaled_dot_product_attention" in names:
             found.leave_open(inputs, "scaled_dot_product_attention" in names or bool(names & _PRODUCTS))
+
+    def _ask_module(self, found: Expected, inputs: Mapping[int, torch.Tensor]) -> None:
+        """Of the whole task: where the model's own results are not finite in other places than its graph's, whose operators may be decomposed into
+        others (an interpolation, a loss with a margin), nothing is judged: neither says what is right."""
+        if self.name != WHOLE:
+            return
+        results = self.task.results_of_model(inputs)
+        if results is None:
+            return
+        kinds = [o["kind"] for o in self.task.graph["outputs"] if "value" in o]
+        users = [out for out, kind in zip(found.outputs, kinds, strict=True) if kind == "user"]
+        for out, theirs in zip(users, results, strict=False):
+            if out.ref is None or theirs.shape != out.shape or theirs.dtype != out.dtype:
+                continue
+            flat = layout.flat(theirs, out.order)
+            unsure = torch.isfinite(flat) != torch.isfinite(out.eager)
+            unsure |= torch.isinf(flat) & torch.isinf(out.eager) & (flat != out.eager)
+            if bool(unsure.any()):
+                found.leave_out(out.position, unsure)
 
     def forget(self, *seeds: int) -> None:
         """All expectations, or those of these seeds."""
@@ -352,25 +376,30 @@ class Region:
             if changed is not None:
                 return _refused("input_changed", f"{changed} was changed")
         try:
-            return _judged(self.expected(data), data)
+            return _judged(self.expected(data), data, stage)
         except Exception as error:
             found = self._cache.get(_key(data))
             if not memory.is_exhausted(error) or found is None or found.part is not None:
                 raise
             del found
         # The whole had a place, and what its gate asks for besides (expected.limits) has none.
-        return _judged(self.again(data), data)
+        return _judged(self.again(data), data, stage)
 
 
 def _key(data: DataSet) -> Key:
     return data.seed, data.regime, data.own_parameters
 
 
-def _judged(expected: Expected, data: DataSet) -> dict[str, Any]:
+def _mixed(seed: int, regime: str) -> int:
+    """A seed for what is drawn besides the data."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:{regime}".encode()).digest()[:6], "little")
+
+
+def _judged(expected: Expected, data: DataSet, stage: str) -> dict[str, Any]:
     inputs = data.input_tensors()
     rows, problem, message = [], None, ""
     for index, slot in enumerate(data.outputs):
-        row, trouble, text = judge_output(expected, index, slot.view, slot.poison, inputs)
+        row, trouble, text = judge_output(expected, index, slot.view, slot.poison, inputs, stage)
         rows.append(row)
         if trouble is not None and (problem is None or _rank(trouble) < _rank(problem)):
             problem, message = trouble, f"{slot.name}: {text}"
@@ -378,7 +407,7 @@ def _judged(expected: Expected, data: DataSet) -> dict[str, Any]:
 
 
 def judge_output(
-    expected: Expected, index: int, view: torch.Tensor, poison: int | None, inputs: Mapping[int, torch.Tensor]
+    expected: Expected, index: int, view: torch.Tensor, poison: int | None, inputs: Mapping[int, torch.Tensor], stage: str = "screen"
 ) -> tuple[dict[str, Any], str | None, str]:
     """(the row of the result, problem, message) of one output."""
     out = expected.outputs[index]
@@ -386,23 +415,47 @@ def judge_output(
     if actual.is_complex():
         actual = torch.view_as_real(actual).reshape(-1)
     if out.exact.numel() == 0:
-        return _row(out, 0.0, 0.0, Pair(0.0, 0.0), None, actual), None, ""
+        return _row(out, 0.0, 0.0, Verdict(Pair(0.0, 0.0), 0.0, ""), None, actual), None, ""
     if out.ref is None:
         return _judge_exact(expected, index, actual, poison, inputs)
     errors = measure.compare(actual, out.ref, poison)
     error = Pair(errors.fro, errors.max)
-    limit = expected.limits(index, error if errors.problem is None else Pair(0.0, 0.0), inputs)
-    row = _row(out, errors.fro, errors.max, limit, errors.worst, actual)
+    if out.given and not _same_bits(actual, out.eager):
+        verdict = Verdict(Pair(0.0, 0.0), HUGE, "bits")
+        return _row(out, errors.fro, errors.max, verdict, errors.worst, actual), "mismatch", "it is an input, and not what was given"
+    rest = expected.spread(index, actual, inputs) if errors.problem == "nan" else None
+    if rest is not None:
+        finite = measure.compare(rest[0], out.ref, poison)
+        error = Pair(finite.fro, finite.max)
+        verdict = expected.judge(index, rest[0], error, inputs, stage)
+        row = _row(out, finite.fro, finite.max, verdict, finite.worst, actual)
+        if not verdict.ratio <= 1:
+            return row, "mismatch", _words(finite, verdict, row)
+        text = f"right but for {errors.bad} elements that are NaN or infinite where eager's are not, of {rest[1]} beside such values of the inputs"
+        return row, "finite_only", text
     if errors.problem is not None:
+        row = _row(out, errors.fro, errors.max, Verdict(limit(out.yardstick.larger(out.eager_error), out.dtype), HUGE, errors.problem), errors.worst, actual)
         what = "never written" if errors.problem == "unwritten" else "not finite, or finite where the reference is not"
         return row, errors.problem, f"{errors.bad} elements are {what}, the first at {row['worst']['index']}"
-    if not Pair(errors.fro, errors.max).within(limit):
-        return row, "mismatch", _words(errors, limit, row)
+    verdict = expected.judge(index, actual, error, inputs, stage)
+    row = _row(out, errors.fro, errors.max, verdict, errors.worst, actual)
+    if not verdict.ratio <= 1:
+        return row, "mismatch", _words(errors, verdict, row)
     if expected.part is not None and index in expected.part.checked:
         part = expected.part.expected
-        row, trouble, text = judge_output(part, index, expected.part.take(out.value, view), None, expected.part.inputs)
+        row, trouble, text = judge_output(part, index, expected.part.take(out.value, view), None, expected.part.inputs, stage)
         return row, trouble, text
     return row, None, ""
+
+
+def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Up to the payload of a NaN."""
+    for part in measure.pieces(a.numel(), a.device):
+        x, y = a[part], b[part]
+        same = x.view(measure.int_view(x.dtype)) == y.view(measure.int_view(y.dtype))
+        if not bool((same | (torch.isnan(x) & torch.isnan(y))).all()):
+            return False
+    return True
 
 
 def _judge_exact(
@@ -413,30 +466,38 @@ def _judge_exact(
     if wrong is not None and not found.unwritten:
         wrong = expected.tie(index, actual, wrong, inputs)
         found = measure.ExactErrors(int(wrong.sum()), int(wrong.to(torch.uint8).argmax()))
-    allowed = 0.0
+    count, allowed = out.exact.numel(), 0.0
     if wrong is not None and found.wrong:  # also where a wrong one happens to equal the poison: narrow integers do
         flips = expected.flips(index, inputs)
-        distance = float((actual[wrong].to(torch.float64) - out.exact[wrong].to(torch.float64)).abs().max())
-        allowed = FACTOR * flips.count if distance <= flips.largest else 0.0
+        if flips.low is not None and flips.high is not None:
+            a = actual.to(flips.low.dtype)
+            beyond = wrong & ((a < flips.low) | (a > flips.high))
+            if not bool(beyond.any()):
+                allowed = FACTOR * flips.count + _FEW_FLIPS
+            elif not found.unwritten:
+                found.worst = int(beyond.to(torch.uint8).argmax())
         if found.wrong <= allowed:
-            count = out.exact.numel()
-            return _row(out, found.wrong / count, found.wrong / count, Pair(allowed / count, allowed / count), found.worst, actual), None, ""
-    share, limit = found.wrong / out.exact.numel(), allowed / out.exact.numel()
+            verdict = Verdict(Pair(allowed / count, allowed / count), found.wrong / allowed, "elements")
+            return _row(out, found.wrong / count, found.wrong / count, verdict, found.worst, actual), None, ""
+    share = found.wrong / count
+    over = 0.0 if not found.wrong else found.wrong / allowed if allowed else HUGE
     at = found.first_unwritten if found.unwritten else found.worst
-    row = _row(out, share, share, Pair(limit, limit), at if found.wrong else None, actual)
+    row = _row(out, share, share, Verdict(Pair(allowed / count, allowed / count), over, "elements"), at if found.wrong else None, actual)
     if found.unwritten:
         return row, "unwritten", f"{found.unwritten} elements were never written, the first at {row['worst']['index']}"
     if found.wrong:
-        return row, "mismatch", f"{found.wrong} of {out.exact.numel()} elements differ, the first at {row['worst']['index']}"
+        return row, "mismatch", f"{found.wrong} of {count} elements differ, the first at {row['worst']['index']}"
     return row, None, ""
 
 
-def _row(out: Output, fro: float, largest: float, limit: Pair, at: int | None, actual: torch.Tensor) -> dict[str, Any]:
+def _row(out: Output, fro: float, largest: float, verdict: Verdict, at: int | None, actual: torch.Tensor) -> dict[str, Any]:
     row: dict[str, Any] = {
         "fro": number(fro),
         "max": number(largest),
-        "gate_fro": number(limit.fro),
-        "gate_max": number(limit.max),
+        "gate_fro": number(verdict.limit.fro),
+        "gate_max": number(verdict.limit.max),
+        "ratio": number(verdict.ratio),
+        "statistic": verdict.statistic,
         "eager_fro": number(out.eager_error.fro),
         "eager_max": number(out.eager_error.max),
         "skipped": out.ref.skipped if out.ref is not None else 0,
@@ -467,15 +528,18 @@ def _numel(shape: Sequence[int]) -> int:
     return total
 
 
-def _words(errors: measure.Errors, limit: Pair, row: dict[str, Any]) -> str:
-    worst = row["worst"]
-    which = "largest" if errors.max > limit.max else "Frobenius"
-    error, allowed = (errors.max, limit.max) if errors.max > limit.max else (errors.fro, limit.fro)
-    return f"{which} error {error:.2e}, {allowed:.2e} allowed; worst at {worst['index']}: {worst['actual']} where {worst['expected']} is right"
+def _words(errors: measure.Errors, verdict: Verdict, row: dict[str, Any]) -> str:
+    worst, limit = row["worst"], verdict.limit
+    at = f"worst at {worst['index']}: {worst['actual']} where {worst['expected']} is right"
+    if verdict.statistic == "max":
+        return f"largest error {errors.max:.2e}, {limit.max:.2e} allowed; {at}"
+    if verdict.statistic == "fro":
+        return f"Frobenius error {errors.fro:.2e}, {limit.fro:.2e} allowed; {at}"
+    return f"{verdict.ratio:.2g} times what rounding explains, by `{verdict.statistic}` (docs/accuracy.md); {at}"
 
 
 def _rank(problem: str) -> int:
-    return ["guard", "input_changed", "unwritten", "nan", "mismatch"].index(problem)
+    return ["guard", "input_changed", "unwritten", "nan", "mismatch", "finite_only"].index(problem)
 
 
 def _refused(problem: str, message: str) -> dict[str, Any]:

@@ -21,11 +21,9 @@ from planish.oracle.data import DataSet
 from planish.oracle.dsls import importable
 from planish.oracle.gate import Accuracy
 from planish.oracle.mutation_check import mutation_check
-from planish.oracle.region import Region
+from planish.oracle.region import WHOLE, Region
 from planish.oracle.task import Task
 from planish.wire import Answer, Handler
-
-WHOLE = "task"
 
 
 class Service:

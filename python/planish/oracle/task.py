@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, WeakSet
@@ -85,6 +85,7 @@ class Task:
         self._generated = any(not self._profiles[v].redraw for v in self._user)
         self._bounded = regimes.bounded_domain(self.captured)
         self.fragile = regimes.fragile_indices(self.captured)
+        self.labels = regimes.label_inputs(self.captured)
         self.first_seed: int | None = None
         for value in self._user:  # only the shapes are needed from here on, and one of these may be 13 GB
             t = self._own[value]
@@ -142,6 +143,24 @@ class Task:
         except agreement.Undecided:
             return agreement.explained_by_rounding(everything, self._own, users, run, first)
 
+    def results_of_model(self, inputs: Mapping[int, torch.Tensor]) -> list[torch.Tensor] | None:
+        """What the model itself gives, its tensors in order, with these values of all the graph's inputs. None where it cannot be called so."""
+        try:
+            leaves, tree = pytree.tree_flatten(self.loaded.make_inputs(OPEN_SEED, self.device))
+            state: dict[str, torch.Tensor] = {}
+            for item in self.graph["inputs"]:
+                if item["kind"] == "user":
+                    leaves[item["index"]] = inputs[item["value"]].clone()
+                elif item["kind"] in ("param", "buffer"):
+                    state[item["name"]] = inputs[item["value"]].clone()
+            args, kwargs = pytree.tree_unflatten(leaves, tree)
+            with torch.no_grad():
+                return [t.detach() for t in _tensors(torch.func.functional_call(self.model, state, args, kwargs))]
+        except Exception as error:
+            if memory.is_exhausted(error):
+                raise
+            return None
+
     def buffer_bytes(self) -> int:
         """Of all data sets that have not been freed."""
         return sum(data.bytes for ref in self.data_sets if (data := ref()) is not None)
@@ -183,7 +202,10 @@ class Task:
             known = self._profiles[value]
             if kind == "user":
                 like = theirs[value].detach() if value in theirs else self._own[value]
-                found[value] = regimes.draw_input(like, known, regime, generator, self._bounded, nonfinite)
+                if regime == "labels" and value in self.labels:
+                    found[value] = regimes.draw_labels(like, self.labels[value], generator)
+                else:
+                    found[value] = regimes.draw_input(like, known, regime, generator, self._bounded, nonfinite)
             elif kind == "const" or own:
                 found[value] = self._own[value]
             else:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from planish.oracle import layout
-from planish.oracle.interpret import Double, Interpreter, op_name
+from planish.oracle.interpret import Double, Interpreter, Mode, op_name
 
 if TYPE_CHECKING:
     from planish.oracle.expected import Output
@@ -29,24 +29,35 @@ _INDEXED = {
     "cummin": (1, True),
 }
 _RESHAPING = {"view", "reshape", "squeeze", "unsqueeze", "clone", "alias", "_to_copy", "_unsafe_view", "detach"}
-_ULPS = 16
+# torch says which of equal values these name: the first.
+_FIRST = {"argmax", "argmin", "max", "min"}
+_DRAWS = 8
+_ROOM = 3.0  # times the noise of two values that may change places
+_SUM_ROOM = 1.5
 
 
 def forgive(
-    run: Interpreter, out: Output, actual: torch.Tensor, wrong: torch.Tensor, inputs: Mapping[int, torch.Tensor], cache: dict[int, Any]
+    run: Interpreter,
+    out: Output,
+    actual: torch.Tensor,
+    wrong: torch.Tensor,
+    inputs: Mapping[int, torch.Tensor],
+    cache: dict[int, Any],
+    mode: Callable[[int], Double],
 ) -> torch.Tensor:
-    """`actual` and `wrong` are flat in storage order; the result is `wrong` without those that point at an equal value."""
+    """`actual` and `wrong` are flat in storage order; the result is `wrong` without those that name a value which may change places with the right
+    one, by the noise that these values have here (none where they are inputs: then torch's own rule of equals decides)."""
     source = _source(run, out.value)
     if source is None:
         return wrong
     node, position = source
     bound = _bind(node)
     if out.value not in cache:
-        cache[out.value] = _values(run, node, inputs)
-    values, dtype = cache[out.value]
+        cache[out.value] = _values(run, node, inputs, mode)
+    values, noise, finite = cache[out.value]
     dim = bound.get("dim", -1 if op_name(node) in ("topk", "sort", "argsort") else None)
     if dim is None:
-        values, dim = values.reshape(-1), 0
+        values, noise, finite, dim = values.reshape(-1), noise.reshape(-1), finite.reshape(-1), 0
     shape = list(node.meta["val"][position].shape if isinstance(node.meta["val"], (tuple, list)) else node.meta["val"].shape)
     logical = [out.shape[d] for d in out.order]
     inverse = [out.order.index(d) for d in range(len(out.order))]
@@ -63,13 +74,23 @@ def forgive(
         return wrong
     size = values.shape[dim]
     inside = (mine >= 0) & (mine < size)
-    a = values.gather(dim, mine.clamp(0, size - 1))
-    b = values.gather(dim, theirs.clamp(0, size - 1))
-    eps = torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
-    # An infinity in a row widens nothing for the finite values beside it, and is tied with its equals alone.
-    largest = values.abs().nan_to_num(0.0, 0.0, 0.0).amax(dim, keepdim=True)
-    near = a.isfinite() & b.isfinite() & ((a - b).abs() <= _ULPS * eps * (b.abs() + largest * 0.01))
-    fine = inside & (near | (a == b) | (torch.isnan(a) & torch.isnan(b)))
+    at, right = mine.clamp(0, size - 1), theirs.clamp(0, size - 1)
+    a, b = values.gather(dim, at), values.gather(dim, right)
+    room = torch.maximum(noise.gather(dim, at), noise.gather(dim, right))
+    apart = (a - b).abs()
+    near = a.isfinite() & b.isfinite() & (apart <= _ROOM * room) & (room > 0)
+    # As near to the right ones on the whole as eager is, which cannot choose better than its values let it.
+    eager = natural(out.eager.long())
+    eager = eager.unsqueeze(dim) if eager.ndim == values.ndim - 1 else eager.reshape(1) if eager.ndim == 0 else eager
+    theirs_apart = (values.gather(dim, eager.clamp(0, size - 1)) - b).abs().nan_to_num(0.0, 0.0, 0.0).sum()
+    total = apart.nan_to_num(0.0, 0.0, 0.0).sum()
+    near &= total <= _SUM_ROOM * torch.maximum(theirs_apart, room.sum() / 2) + _ROOM * room.mean()
+    same = (a == b) | (torch.isnan(a) & torch.isnan(b))
+    if op_name(node) in _FIRST:
+        same &= (room > 0) | (at == right)
+    # Where what eager chose by has overflowed, and the reference has not, its choice is none.
+    lost = (values.isfinite() & ~finite).any(dim, keepdim=True)
+    fine = inside & (near | same | lost)
     if not _INDEXED[op_name(node)][1] and mine.shape[dim] > 1:
         ordered, _ = mine.sort(dim)
         repeated = (ordered.diff(dim=dim) == 0).any(dim, keepdim=True)
@@ -102,12 +123,19 @@ def _source(run: Interpreter, value: int) -> tuple[torch.fx.Node, int] | None:
     return None
 
 
-def _values(run: Interpreter, node: torch.fx.Node, inputs: Mapping[int, torch.Tensor]) -> tuple[torch.Tensor, torch.dtype]:
-    """What was compared, in fp64, and its dtype in the graph."""
+def _values(run: Interpreter, node: torch.fx.Node, inputs: Mapping[int, torch.Tensor], mode: Callable[[int], Double]) -> tuple[torch.Tensor, ...]:
+    """What was compared, in fp64; how far rounding moves each of it; where it is finite in eager's run."""
     source = run._value(node.all_input_nodes[0])
     assert source is not None
     tensor = run.run(inputs, [source], Double())[source]
-    return (tensor if tensor.is_floating_point() else tensor.to(torch.float64)), run.dtypes[source]
+    tensor = tensor if tensor.is_floating_point() else tensor.to(torch.float64)
+    noise, finite = torch.zeros_like(tensor), torch.ones_like(tensor, dtype=torch.bool)
+    if source not in inputs and run.dtypes[source].is_floating_point:
+        for draw in range(_DRAWS):
+            moved = (run.run(inputs, [source], mode(draw))[source] - tensor).abs_()
+            noise = torch.maximum(noise, moved.nan_to_num_(0.0, 0.0, 0.0))
+        finite = run.run(inputs, [source], Mode())[source].isfinite()
+    return tensor, noise, finite
 
 
 def _bind(node: torch.fx.Node) -> dict[str, Any]:

@@ -1,3 +1,6 @@
+#include <cstdint>
+#include <limits>
+
 #include "cli/commands/command.h"
 #include "cli/commands/shared_options.h"
 #include "cli/verbs.h"
@@ -14,6 +17,10 @@ class VerifyCommand : public Command {
     verb_->add_option("--seeds", options_.seeds, "Fresh seeds to test on")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();
+    verb_->add_option("--seed", options_.seed, "Prove it on the data of this seed, as a verdict names it")
+        ->check(CLI::Range(std::uint64_t{1}, std::numeric_limits<std::uint64_t>::max()));
+    verb_->add_flag("--finite-only", options_.finite_only,
+                    "Accept what is right for finite values and spreads NaN and Inf further than eager does");
     add_target(verb_, options_.target);
     add_accuracy(verb_, options_.accuracy);
     verb_->add_flag("--time", options_.time, "Also time what was verified, beside baselines");

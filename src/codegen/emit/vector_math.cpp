@@ -131,8 +131,9 @@ FN i64 sum(vl s) { u64 r = 0; for (int l = 0; l < W; ++l) r += (u64)s[l]; return
 FN i64 product(vl s) { u64 r = 1; for (int l = 0; l < W; ++l) r *= (u64)s[l]; return (i64)r; }
 
 //@ fold
-template <class V> FN V greater(V a, V b) { return (a > b) | (a != a) ? a : b; }
-template <class V> FN V less(V a, V b) { return (a < b) | (a != a) ? a : b; }
+// Of equal ones the first, as a clamp keeps what it clamps: of zeros the sign.
+template <class V> FN V greater(V a, V b) { return (a >= b) | (a != a) ? a : b; }
+template <class V> FN V less(V a, V b) { return (a <= b) | (a != a) ? a : b; }
 template <class V> FN auto fold_max(V v) { FOLD(W, V, greater(o, v)) }
 template <class V> FN auto fold_min(V v) { FOLD(W, V, less(o, v)) }
 FN int fold_or(vi v) { FOLD(W, vi, v | o) }
@@ -492,7 +493,7 @@ template <class V> FN V tanh_(V x) {
   V small = (q * z) * x + x;
   V c = a > 10.0f ? V{} + 10.0f : a;
   V big = 1.0f - 2.0f / (exp_(c + c) + 1.0f);
-  return a < 0.625f ? small : (x == x ? with_sign(big, x) : x);
+  return with_sign(a < 0.625f ? small : (x == x ? big : x), x);  // of -0 as well
 }
 FN double tanh_(double x) { return __builtin_tanh(x); }
 #ifdef LIBM1
@@ -589,7 +590,7 @@ FN double log1p_(double x) { return __builtin_log1p(x); }
 LIBM1(log1p_, __builtin_log1p)
 #endif
 //@ expm1_ on_double exp_d
-template <class V> FN V expm1_(V x) { return on_double(x, [](auto d) { auto y = exp_d(d) - 1.0; return abs_(d) < 1e-4 ? d + d * d * (0.5 + d * (1.0 / 6)) : y; }); }
+template <class V> FN V expm1_(V x) { return on_double(x, [](auto d) { auto y = exp_d(d) - 1.0; return abs_(d) < 1e-4 ? d * (1.0 + d * (0.5 + d * (1.0 / 6))) : y; }); }
 FN double expm1_(double x) { return __builtin_expm1(x); }
 #ifdef LIBM1
 LIBM1(expm1_, __builtin_expm1)
@@ -726,7 +727,7 @@ FN double acos_(double x) { return __builtin_acos(x); }
 LIBM1(acos_, __builtin_acos)
 #endif
 //@ asinh_ on_double log_any_d sqrt_
-template <class V> FN V asinh_(V x) { return on_double(x, [](auto d) { auto a = abs_(d); auto y = with_sign(log_any_d(a + sqrt_(a * a + 1.0)), d); return a < 1e-3 ? d - d * d * d * (1.0 / 6) : y; }); }
+template <class V> FN V asinh_(V x) { return on_double(x, [](auto d) { auto a = abs_(d); auto y = with_sign(log_any_d(a + sqrt_(a * a + 1.0)), d); return a < 1e-3 ? d * (1.0 - d * d * (1.0 / 6)) : y; }); }
 FN double asinh_(double x) { return __builtin_asinh(x); }
 #ifdef LIBM1
 LIBM1(asinh_, __builtin_asinh)

@@ -1,4 +1,4 @@
-"""The gate lets honest code through and catches mutants, on a few draws; bench/gate_false_alarms.py does it in bulk."""
+"""The gate lets honest code through and catches mutants, on a few draws; bench/gate does it in bulk."""
 
 import random
 
@@ -149,9 +149,14 @@ def test_tf32_counts_where_eager_used_it_unless_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "fro", "largest"), [(torch.float32, 4 * 2.0**-23, 4 * 2.0**-23), (torch.bfloat16, 2.0**-7, 2.0**-6), (torch.float16, 2.0**-10, 2.0**-9)]
+    ("dtype", "fro", "largest"),
+    [(torch.float32, 0.3 * 2.0**-23, 2.0**-24), (torch.bfloat16, 0.3 * 2.0**-7, 2.0**-8), (torch.float16, 0.3 * 2.0**-10, 2.0**-11)],
 )
-def test_floor(dtype, fro, largest):
+def test_floor_is_what_correct_rounding_costs(dtype, fro, largest):
+    values = torch.randn(1 << 16, dtype=torch.float64)
+    apart = values.to(dtype).double() - values
+    assert 0.7 * fro < float(apart.norm() / values.norm()) < fro
+    assert float((apart.abs() / values.abs()).max()) <= largest
     assert gate.floor(dtype) == gate.Pair(fro, largest)
     limit = gate.limit(gate.ZERO, dtype)
     assert limit == gate.Pair(2 * fro, 2 * largest)

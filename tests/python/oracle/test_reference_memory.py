@@ -232,7 +232,7 @@ def get_init_inputs():
 
 def test_special_values_are_finite_where_the_runs_that_leave_places_open_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness(ATTENTION)
-    whole, _ = harness.region.regimes()
+    whole, elsewhere = harness.region.regimes()
     assert "special" in whole and not harness.region._finite_only_specials
 
     def exhausted(*_: Any) -> None:
@@ -241,7 +241,7 @@ def test_special_values_are_finite_where_the_runs_that_leave_places_open_do_not_
     harness = Harness(ATTENTION)
     monkeypatch.setattr(Expected, "leave_open", exhausted)
     found, skipped = harness.region.regimes()
-    assert found == whole and not skipped and harness.region._finite_only_specials
+    assert found == whole and skipped == elsewhere and harness.region._finite_only_specials
     data = harness.region.create(5, "special")
     assert all(bool(t.isfinite().all()) for t in data.input_tensors().values())
     data.free()
@@ -378,15 +378,15 @@ def test_views_stay_views_and_what_is_shrunk_keeps_its_strides() -> None:
 @pytest.mark.parametrize("behind", ["", ".sum(0)"], ids=["sliced", "whole"])
 def test_a_slice_judges_where_the_gate_asks_for_more_than_there_is(behind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness(PRODUCT.replace("BEHIND", behind))
-    real = Expected._draw_response
+    real = Expected._replay
 
-    def draw(self: Expected, inputs: Any) -> None:
+    def draw(self: Expected, inputs: Any, count: int) -> None:
         if self.run is harness.region.run:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 12.00 GiB")
-        real(self, inputs)
+        real(self, inputs, count)
 
     harness.make(1)
-    monkeypatch.setattr(Expected, "_draw_response", draw)
+    monkeypatch.setattr(Expected, "_replay", draw)
     wrong = [out + 1 for out in harness.eager()]
     if behind:
         with pytest.raises(PlanishError, match="no output has a batch"):

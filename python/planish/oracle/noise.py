@@ -1,0 +1,341 @@
+"""The reference with eager's roundings drawn again: what an honest program may differ by, element by element (docs/accuracy.md).
+
+Inputs stay as they are: nobody rounds them. What an operator computes in steps (a softmax, a norm, a loss) is taken apart by torch's own
+decompositions, so that each step has its noise; what has none is run on operands that are one rounding off, as a backward-stable algorithm is.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any, ClassVar
+
+import torch
+from torch._decomp import decomposition_table
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from planish.oracle import layout
+from planish.oracle.gate import is_narrow
+from planish.oracle.interpret import CONVOLUTIONS, EXACT, MATMULS, Double, op_name
+from planish.oracle.sample import sample
+
+SINGLE, DOUBLE_UNIT = 2.0**-24, 2.0**-53
+LIBRARY = 4.0  # two units in the last place: what a library function may err by, in roundings
+TF32_UNIT = 2.0**-11
+_EQUAL = 1e-5  # how far the square of a sum may be below that of equal terms
+_SHARE = 0.25
+_PICKED = 5
+LANES = 1024  # terms that one lane of a sum adds in turn
+_BANK = {"cpu": 1 << 18, "cuda": 1 << 21}
+_ATTENTIONS = {"scaled_dot_product_attention", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"}
+_ROUNDED_ONCE = {"add", "sub", "rsub", "mul", "div", "sqrt", "square", "reciprocal", "lerp", "addcmul", "addcdiv", "leaky_relu", "_to_copy"}
+_PICKS = EXACT | {
+    "clone", "copy", "contiguous", "constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d", "slice_scatter",
+    "select_scatter", "scatter", "index_put", "masked_scatter", "tril", "triu", "repeat", "stack", "nan_to_num", "max_pool2d_with_indices",
+    "max_pool3d_with_indices", "adaptive_max_pool2d", "max", "min", "sort", "topk", "median", "mode", "kthvalue", "aminmax", "take", "take_along_dim",
+    "unfold", "im2col", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "threshold", "relu6", "hardtanh", "copysign", "real", "imag", "conj",
+    "diag_embed", "convert_element_type", "broadcast_in_dim", "view_of", "repeat_interleave", "squeeze", "detach", "alias", "heaviside", "frexp", "ldexp",
+    "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "where",
+}  # fmt: skip
+_PRODUCTS = {"mm", "bmm", "mv", "dot", "vdot", "addmm", "baddbmm", "addmv"}
+_SPREADS = {"var", "std", "var_mean", "std_mean"}
+_SCATTERED = {"scatter_add", "scatter_reduce", "index_add", "index_put", "_embedding_bag", "embedding_bag", "segment_reduce", "col2im"}
+
+
+class Noise:
+    """Random numbers, drawn once a device and read from another place each time: one pass over the values is all that noise costs."""
+
+    _banks: ClassVar[dict[str, tuple[torch.Tensor, torch.Tensor]]] = {}
+
+    def __init__(self, device: torch.device, seed: int, scale: float = 1.0) -> None:
+        self._where = random.Random(seed)
+        self._scale = scale
+        size = _BANK["cuda" if device.type == "cuda" else "cpu"]
+        key = str(device)
+        if key not in self._banks:
+            generator = torch.Generator(device).manual_seed(15485863)
+            uniform = torch.empty(2 * size, dtype=torch.float64, device=device).uniform_(-1, 1, generator=generator)
+            normal = torch.empty(2 * size, dtype=torch.float64, device=device).normal_(generator=generator)
+            self._banks[key] = (uniform, normal)
+        self._uniform, self._normal = self._banks[key]
+        self._size = size
+
+    def _part(self, bank: torch.Tensor, count: int) -> torch.Tensor:
+        start = self._where.randrange(2 * self._size - count)
+        return bank[start : start + count]
+
+    def relative(self, tensor: torch.Tensor, unit: float) -> torch.Tensor:
+        """Each element times 1 ± at most `unit`; in place where the tensor is one run of memory."""
+        flat = layout.run_of(tensor)
+        if flat is None:
+            tensor = tensor.contiguous()
+            flat = tensor.view(-1)
+        for start in range(0, flat.numel(), self._size):
+            piece = flat[start : start + self._size]
+            piece.mul_(self._part(self._uniform, piece.numel()).mul(unit * self._scale).add_(1))
+        return tensor
+
+    def normal(self, tensor: torch.Tensor, deviation: torch.Tensor) -> torch.Tensor:
+        """Adds noise of these deviations (of the tensor's shape), in place where the tensor is one run of memory."""
+        tensor = tensor.contiguous()
+        flat, spread = tensor.view(-1), deviation.expand(tensor.shape).reshape(-1)
+        for start in range(0, flat.numel(), self._size):
+            piece = flat[start : start + self._size]
+            piece.add_(self._part(self._normal, piece.numel()).mul(spread[start : start + self._size]).mul_(self._scale))
+        return tensor
+
+    def rounding(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Moves each element by at most half the distance of its neighbours in `dtype`; in place where it is one run of memory."""
+        flat = layout.run_of(tensor)
+        if flat is None:
+            tensor = tensor.contiguous()
+            flat = tensor.view(-1)
+        for start in range(0, flat.numel(), self._size):
+            piece = flat[start : start + self._size]
+            piece.add_(self._part(self._uniform, piece.numel()).mul(spacing(piece, dtype)).mul_(0.5 * self._scale))
+        return tensor
+
+
+def spacing(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The distance of neighbouring numbers of `dtype` at fp64 `values`, in fp64; that of the subnormal ones at least. 0 where not finite."""
+    info = torch.finfo(dtype)
+    exponent = (values.contiguous().view(torch.int64) >> 52) & 0x7FF
+    # 2^(e - 1023) · eps, by its bits
+    lowest = 1023 + _log2(info.smallest_normal)
+    bits = exponent.clamp_min(max(1, lowest)).sub_(-_log2(info.eps)).clamp_min_(1) << 52
+    found = bits.view(torch.float64)
+    return torch.where(exponent == 0x7FF, 0.0, found)
+
+
+def _log2(value: float) -> int:
+    return torch.frexp(torch.tensor(value, dtype=torch.float64)).exponent.item() - 1  # type: ignore[return-value]
+
+
+class Replay(Double):
+    """An interpretation in fp64 in which every step errs as eager's may. `tf32`: operations whose fp32 operands are rounded to TF32."""
+
+    def __init__(self, device: torch.device, seed: int, read: frozenset[torch.fx.Node], tf32: frozenset[str] = frozenset(), scale: float = 1.0) -> None:
+        """`read`: the nodes whose results others of the same run read (what eager stores, and rounds, in between). `scale`: of the noise."""
+        super().__init__()
+        self.noise = Noise(device, seed, scale)
+        self._read = read
+        self._rounded = tf32
+
+    def call(self, node: torch.fx.Node, args: Any, kwargs: Any, dtypes: Sequence[torch.dtype | None]) -> list[torch.Tensor | None]:
+        name = op_name(node)
+        narrow = next((d for d in dtypes if d is not None and is_narrow(d)), None)
+        unit = DOUBLE_UNIT if torch.float64 in dtypes else SINGLE
+        products = name in self._rounded and name in MATMULS | CONVOLUTIONS and narrow is None and unit == SINGLE
+        attention = name in _ATTENTIONS
+        steps = _Steps(self.noise, unit, products, narrow if attention else None)
+        with steps, sdpa_kernel(SDPBackend.MATH) if attention else nullcontext():
+            results = self._promoted_call(node, args, kwargs)
+        if narrow is None or name in EXACT or node not in self._read:
+            return results
+        sources = {t.untyped_storage().data_ptr() for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
+        return [
+            self.noise.rounding(r, d) if _stored(r, d, sources) and r is not None and d is not None else r for r, d in zip(results, dtypes, strict=False)
+        ] + results[len(dtypes) :]
+
+
+def _stored(result: torch.Tensor | None, dtype: torch.dtype | None, sources: set[int]) -> bool:
+    return result is not None and dtype is not None and is_narrow(dtype) and result.is_floating_point() and result.untyped_storage().data_ptr() not in sources
+
+
+class _Steps(TorchDispatchMode):
+    """Gives the results of each operator that runs under it the noise of its arithmetic."""
+
+    def __init__(self, noise: Noise, unit: float, tf32: bool, probabilities: torch.dtype | None) -> None:
+        super().__init__()
+        self.noise, self.unit, self.tf32, self.probabilities = noise, unit, tf32, probabilities
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func._schema.name.partition("::")[2]
+        operands = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+        if not operands or func._schema.is_mutable or func.is_view or (name in _PICKS and not _accumulates(name, args, kwargs)):
+            return func(*args, **kwargs)
+        if name in _PRODUCTS:
+            return self._product(func, name, args, kwargs)
+        if name == "convolution":
+            return self._convolution(func, args, kwargs)
+        if name in ("sum", "mean", "nansum"):
+            return self._sum(func, name, args, kwargs)
+        if name == "cumsum":
+            return self._running_sum(func, args, kwargs)
+        if name in ("prod", "cumprod"):
+            result = func(*args, **kwargs)
+            count = max(1, operands[0].numel() // max(1, result.numel())) if name == "prod" else operands[0].shape[args[1]] if operands[0].ndim else 1
+            return self.noise.normal(result, _finite(result.abs() * (self.unit * min(count, LANES) ** 0.5)))
+        if name in _SPREADS:
+            return self._variance(func, name, args, kwargs)
+        tags = getattr(func, "tags", ())
+        pointwise = torch.Tag.pointwise in tags or name in _ROUNDED_ONCE
+        if pointwise and (name not in _COMPOSED or func not in decomposition_table):
+            return self._each(func(*args, **kwargs), operands, self.unit * (1 if name in _ROUNDED_ONCE else LIBRARY))
+        if func in decomposition_table:
+            return self._apart(func, name, args, kwargs)
+        return self._backward(func, args, kwargs, 4.0 if name in _SCATTERED else 2.0)
+
+    def _each(self, result: Any, operands: Sequence[torch.Tensor], unit: float) -> Any:
+        sources = {t.untyped_storage().data_ptr() for t in operands}
+
+        def moved(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.untyped_storage().data_ptr() in sources:
+                return value
+            return self.noise.relative(value, unit)
+
+        return pytree.tree_map(moved, result)
+
+    def _apart(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        try:
+            with self:
+                result = decomposition_table[func](*args, **kwargs)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # a decomposition that cannot take these: as if there were none
+            return self._backward(func, args, kwargs, 2.0)
+        if result is NotImplemented:
+            return self._backward(func, args, kwargs, 2.0)
+        if self.probabilities is not None and name in ("_softmax", "softmax", "_safe_softmax"):
+            result = self.noise.rounding(result, self.probabilities)
+        return result
+
+    def _backward(self, func: Any, args: Any, kwargs: Any, units: float) -> Any:
+        def moved(value: Any) -> Any:
+            return self.noise.relative(value.clone(), units * self.unit) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+        args, kwargs = pytree.tree_map(moved, (args, kwargs))
+        return self._each(func(*args, **kwargs), [], self.unit)
+
+    def _reduced(self, result: torch.Tensor, squares: torch.Tensor, terms: float | torch.Tensor, alike: bool) -> torch.Tensor:
+        """A sum with the noise of its partial sums: a walk over the terms, a drift with what has been summed, and its own rounding."""
+        lanes = terms.clamp_max(LANES) if isinstance(terms, torch.Tensor) else float(min(terms, LANES))
+        total = result.square()
+        spread = squares.mul(lanes / 6).add_(total.mul(lanes / 9 + 1 / 3)).sqrt_().mul_(self.unit)
+        # Equal terms are rounded alike: their errors add up.
+        added = (lanes**0.5 / 2).clamp_min(1) if isinstance(lanes, torch.Tensor) else max(1.0, lanes**0.5 / 2)
+        if alike:
+            spread = spread * added
+        elif not isinstance(added, float) or added > 1:
+            spread = torch.where(total >= (1 - _EQUAL) * terms * squares, spread * added, spread)
+        return self.noise.normal(result, _finite(spread))
+
+    def _sum(self, func: Any, name: str, args: Any, kwargs: Any) -> torch.Tensor:
+        source: torch.Tensor = args[0]
+        result = func(*args, **kwargs)
+        dims = args[1] if len(args) > 1 and not isinstance(args[1], bool) else kwargs.get("dim")
+        keep = bool(args[2]) if len(args) > 2 else bool(kwargs.get("keepdim", False))
+        along = None if dims is None or (isinstance(dims, (list, tuple)) and not dims) else dims
+        if source.numel() == 0:
+            return result
+        squares = torch.linalg.vector_norm(source, dim=along, keepdim=keep and along is not None).square_().reshape(result.shape)
+        count = source.numel() / max(1, result.numel())
+        if name == "mean":
+            squares = squares / count**2
+        return self._reduced(result, squares, count, _alike_along(source, along))
+
+    def _variance(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """By its definition, in two passes."""
+        bound = {a.name: a.default_value for a in func._schema.arguments if a.has_default_value()}
+        bound |= dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs
+        source: torch.Tensor = bound["self" if "self" in bound else "inp"]
+        dims = bound.get("dim", bound.get("dims"))
+        dims = [dims] if isinstance(dims, int) else list(dims or range(source.ndim))
+        correction = bound.get("correction", 1 if bound.get("unbiased", True) else 0)
+        correction = 1 if correction is None else correction
+        keep, count = bool(bound.get("keepdim", False)), math.prod(source.shape[d] for d in dims)
+        with self:
+            mean = torch.ops.aten.mean.dim(source, dims, True)
+            spread = torch.ops.aten.sum.dim_IntList(torch.ops.aten.square(source - mean), dims, keep) / max(0.0, count - float(correction))
+            spread = torch.ops.aten.sqrt(spread) if name.startswith("std") else spread
+        return (spread, mean if keep else mean.reshape(spread.shape)) if name.endswith("_mean") else spread
+
+    def _running_sum(self, func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+        source, dim = args[0], args[1]
+        result = func(*args, **kwargs)
+        if source.ndim == 0 or source.numel() == 0:
+            return result
+        terms = torch.arange(1, source.shape[dim] + 1, dtype=torch.float64, device=source.device)
+        terms = terms.view([-1 if d == dim % source.ndim else 1 for d in range(source.ndim)])
+        return self._reduced(result, source.square().cumsum(dim), terms, _alike_along(source, dim))
+
+    def _product(self, func: Any, name: str, args: Any, kwargs: Any) -> torch.Tensor:
+        first = 1 if name in ("addmm", "baddbmm", "addmv") else 0
+        args = list(args)
+        if self.tf32:
+            args[first], args[first + 1] = (self.noise.relative(t.clone(), TF32_UNIT) for t in args[first : first + 2])
+        a, b = args[first], args[first + 1]
+        result = func(*args, **kwargs)
+        squares = _of_squares(a, b, {"mm": torch.mm, "addmm": torch.mm, "bmm": torch.bmm, "baddbmm": torch.bmm}.get(name, torch.matmul))
+        if first:
+            squares = squares + args[0].square() if kwargs.get("alpha", 1) == 1 else squares * kwargs["alpha"] ** 2
+        return self._reduced(result, squares.expand(result.shape), float(a.shape[-1] + bool(first)), _alike(a) and _alike(b))
+
+    def _convolution(self, func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+        args = list(args)
+        if self.tf32:
+            args[0], args[1] = (self.noise.relative(t.clone(), TF32_UNIT) for t in args[:2])
+        source, weight, bias = args[0], args[1], args[2]
+        result = func(*args, **kwargs)
+        squares = _of_squares(source, weight, lambda a, b: func(a, b, None, *args[3:], **kwargs))
+        if bias is not None:
+            squares = squares + bias.square().view(-1, *[1] * (result.ndim - 2))
+        transposed = bool(args[6])
+        terms = weight.numel() / max(1, weight.shape[1] if transposed else weight.shape[0])
+        return self._reduced(result, squares, terms, _alike(source) and _alike(weight))
+
+
+def _accumulates(name: str, args: Any, kwargs: Any) -> bool:
+    return name == "index_put" and bool(args[3] if len(args) > 3 else kwargs.get("accumulate", False))
+
+
+#: Pointwise operators that are computed in steps; of all others torch's decompositions are another spelling.
+_COMPOSED = {
+    "gelu", "silu", "mish", "softplus", "elu", "celu", "selu", "hardswish", "hardsigmoid", "softshrink", "log_sigmoid_forward", "logit", "sinc", "xlogy",
+    "logaddexp", "logaddexp2", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "soft_margin_loss", "kl_div", "glu", "softsign",
+}  # fmt: skip
+
+
+def _of_squares(a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """The product of the squares, in fp64 from fp32: two digits are enough."""
+    scales = [t.abs().nan_to_num_(0.0, 0.0, 0.0).amax().clamp_min(1e-300) if t.numel() else torch.ones((), dtype=t.dtype, device=t.device) for t in (a, b)]
+    x, y = (t.div(s).nan_to_num_(0.0, 0.0, 0.0).to(torch.float32).square_() for t, s in zip((a, b), scales, strict=True))
+    return product(x, y).to(torch.float64).mul_((scales[0] * scales[1]).square())
+
+
+def _alike(tensor: torch.Tensor) -> bool:
+    """Whether a large part of what is summed is one number other than zero."""
+    return tensor.numel() > 1 and float(_share(sample(tensor)[:4096])) >= _SHARE
+
+
+def _share(some: torch.Tensor) -> torch.Tensor:
+    """That part, of a sample: as much as is equal, but for rounding, to one of its quartiles."""
+    ordered, count = some.reshape(-1).sort().values, some.numel()
+    usual = ordered[[count // 4, count // 2, 3 * count // 4]]
+    equal = ((ordered - usual[:, None]).abs() <= _EQUAL * usual.abs()[:, None]) & (usual != 0)[:, None]
+    return equal.double().mean(-1).max()
+
+
+def _alike_along(source: torch.Tensor, dims: Any) -> bool:
+    """The same of what most single sums add up, by a few of them."""
+    along = {d % max(1, source.ndim) for d in ([dims] if isinstance(dims, int) else dims or range(source.ndim))}
+    kept = [d for d in range(source.ndim) if d not in along]
+    if not kept:
+        return _alike(source)
+    shares = []
+    for pick in range(_PICKED):
+        place: list[Any] = [slice(None)] * source.ndim
+        for d in kept:
+            place[d] = (pick * 2654435761 + 40503 * d) % source.shape[d]
+        shares.append(_share(source[tuple(place)].reshape(-1)[:LANES]))
+    return float(torch.stack(shares).median()) >= _SHARE
+
+
+def _finite(deviation: torch.Tensor) -> torch.Tensor:
+    return deviation.nan_to_num_(0.0, 0.0, 0.0)

@@ -1,0 +1,248 @@
+"""What is asked of an output besides its two measures: each element's error over the noise that an honest program has there, by many
+statistics, so that a part that is wrong does not hide behind a larger one, nor a bias or a lost bit behind the size of the noise (docs/accuracy.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from planish.oracle.measure import masks
+from planish.oracle.noise import spacing
+
+_MOST = {"cpu": 1 << 19, "cuda": 1 << 22}  # elements that are looked at so: of larger outputs random rows
+_ROW = 1 << 18
+_CHUNK = 1 << 16
+_RUN = 64
+_CLAMP, _BIAS_CLAMP = 16.0, 6.0
+_QUANTILES = (0.5, 0.9, 0.99, 0.999)
+_PLACES = (1.0, 0.95, 0.75, 0.5)  # of the parts by their error: the largest, and those that 5, 25 and 50 % exceed
+_RANKED = 1 << 16
+_FEWEST_BIASED = 32
+_FEWEST = 64  # elements that say something of their distribution
+_BITS = {2: (1, 2, 3), 4: (8, 13)}
+_PART = 4  # elements at least
+
+
+@dataclass(frozen=True)
+class Factors:
+    """How many times the largest of the null a statistic may be, by the dtype (docs/accuracy.md has how often each refused honest code)."""
+
+    largest: float
+    quantile: float
+    part: float
+
+
+NARROW, WIDE = Factors(2.0, 1.5, 1.5), Factors(3.0, 2.5, 2.5)
+
+
+@dataclass
+class Found:
+    """The statistics of one candidate or draw. `sizes`: elements that each bias is the mean of; `of`: over how many parts it is the largest."""
+
+    values: dict[str, float] = field(default_factory=dict)
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def larger(self, other: Found) -> Found:
+        return Found({k: max(v, other.values.get(k, v)) for k, v in self.values.items()}, self.sizes)
+
+
+class View:
+    """The elements of an output that are looked at: all in their dims, or random rows of a large one. `seed` chooses them."""
+
+    def __init__(self, shape: Sequence[int], device: torch.device, seed: int) -> None:
+        """`shape` is in storage order."""
+        self.rows: torch.Tensor | None = None
+        self.shape = tuple(shape)
+        count = math.prod(shape)
+        most = _MOST["cuda" if device.type == "cuda" else "cpu"]
+        if count <= most:
+            return
+        size, at = 1, len(shape)
+        while at > 0 and size * shape[at - 1] <= _ROW:
+            at -= 1
+            size *= shape[at]
+        if at == len(shape) or count // size < 2:
+            size, rest = _CHUNK, (_CHUNK,)
+        else:
+            rest = self.shape[at:]
+        total, wanted = count // size, max(1, most // size)
+        generator = torch.Generator(device).manual_seed(seed)
+        found = torch.randint(0, total, (wanted,), generator=generator, device=device).unique() if total > wanted else torch.arange(total, device=device)
+        self.rows, self._size = found, size
+        self.shape = (int(found.numel()), *rest)
+
+    def take(self, flat: torch.Tensor) -> torch.Tensor:
+        """Those of a flat tensor, flat."""
+        if self.rows is None:
+            return flat
+        whole = flat[: flat.numel() // self._size * self._size].view(-1, self._size)
+        return whole[self.rows].reshape(-1)
+
+
+class Yardstick:
+    """The noise of each element that is looked at, and what its statistics are in draws that are known to be honest."""
+
+    def __init__(self, view: View, exact: torch.Tensor, eager: torch.Tensor, clean: bool) -> None:
+        """`exact` (fp64) and `eager` are flat and whole."""
+        self.view = view
+        self.dtype = eager.dtype
+        self.exact = view.take(exact).to(torch.float64)
+        eager = view.take(eager)
+        self.compared = None if clean else masks(self.exact, eager)[0]
+        if self.compared is not None:
+            self.exact = torch.where(self.compared, self.exact, 0.0)
+        self.spacing = spacing(self.exact, self.dtype).to(torch.float64)
+        self._squares = torch.zeros_like(self.exact)
+        self._draws = 0
+        self._honest = [eager, self.exact.to(self.dtype)]
+        self.null = Found()
+        self._prepare()
+        some = self.exact[:: max(1, self.exact.numel() // 4096)]
+        self.various = int(some.abs().unique().numel()) * 4 >= some.numel()
+
+    @property
+    def factors(self) -> Factors:
+        return NARROW if self.dtype.itemsize <= 2 else WIDE
+
+    def bytes(self) -> int:
+        """What it keeps."""
+        return sum(t.numel() * t.element_size() for t in (self.exact, self.spacing, self._squares, self.v, self.wide_v, *self._honest))
+
+    def learn(self, replays: Sequence[torch.Tensor], null: Sequence[torch.Tensor]) -> None:
+        """Adds draws (fp64, as `view` takes them): the first to the noise of each element, the others to what is known to be honest."""
+        for replay in replays:
+            moved = replay - self.exact
+            self._squares += torch.nan_to_num_(moved.square_(), 0.0, 0.0, 0.0)
+            self._draws += 1
+        self._honest += [draw.to(self.dtype) for draw in null]
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """v, and for the largest error one that a neighbourhood has part in: of a few draws some hardly move an element that the next one will."""
+        moved = self._squares / max(1, self._draws)
+        near = _runs(moved).mean(-1)
+        near = near.repeat_interleave(_RUN)[: moved.numel()] if near.numel() > 1 else near.expand(moved.numel())
+        rounded = self.spacing.square() / 12
+        # Where no draw moved the element (a ReLU's zeros), the next one may, by what moves its neighbours.
+        still = moved == 0
+        self.v = (rounded + torch.where(still, near, moved)).sqrt_()
+        self.wide_v = (rounded + torch.where(still, near, moved + near / 4)).sqrt_()
+        tiny = torch.finfo(torch.float64).tiny
+        self.v.clamp_min_(tiny)
+        self.wide_v.clamp_min_(tiny)
+        self.null = Found()
+        for draw in self._honest:
+            self.null = self.measure(draw).larger(self.null)
+
+    def measure(self, values: torch.Tensor) -> Found:
+        """The statistics of what `view` takes of a candidate, or of a draw in the output's dtype."""
+        found = Found()
+        error = values.to(torch.float64) - self.exact
+        if self.compared is not None:
+            error = torch.where(self.compared, error, 0.0)
+        error = error.nan_to_num_(math.inf, math.inf, -math.inf)
+        largest = (error.abs() / self.wide_v).max()
+        z = (error / self.v).to(torch.float32)
+        scalars: dict[str, torch.Tensor] = {"largest": largest}
+        if z.numel() >= _FEWEST:
+            ranked, _ = z[:: max(1, z.numel() // _RANKED)].abs().sort()
+            for q in _QUANTILES:
+                scalars[f"{100 * q:g} %"] = ranked[min(ranked.numel() - 1, int(q * ranked.numel()))]
+        squares = z.clamp(-_CLAMP, _CLAMP).square()
+        scalars["whole"] = squares.mean().sqrt()
+        for name, parts in self._parts(squares):
+            sums, _ = parts.sort()
+            for place in _PLACES:
+                scalars[f"{name}, {100 * place:g} %"] = sums[min(sums.numel() - 1, int(place * sums.numel()))].sqrt()
+        if self.dtype.itemsize <= 2:
+            self._biases(z, scalars, found)
+        self._lattice(values, scalars, found)
+        told = torch.stack([s.to(torch.float64) for s in scalars.values()]).tolist()
+        found.values = dict(zip(scalars, told, strict=True))
+        return found
+
+    def _parts(self, squares: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
+        """Means over the rows, the runs of 64, and each index of each dim."""
+        shape, count = self.view.shape, squares.numel()
+        found: list[tuple[str, torch.Tensor]] = []
+        sizes = [n for n in shape if n > 1]
+        if len(sizes) < 1 or count < 2 * _PART:
+            return found
+        shaped = squares.view(sizes)
+        for dim, size in enumerate(sizes):
+            if len(sizes) > 1 and count // size >= _PART:
+                found.append((f"index of dim {dim - len(sizes)}", shaped.mean([d for d in range(len(sizes)) if d != dim])))
+        if len(sizes) > 2 and sizes[-1] >= _PART:
+            found.append(("row", shaped.mean(-1).view(-1)))
+        if count >= 2 * _RUN:
+            found.append(("run of 64", squares[: count // _RUN * _RUN].view(-1, _RUN).mean(-1)))
+        return found
+
+    def _biases(self, z: torch.Tensor, scalars: dict[str, torch.Tensor], found: Found) -> None:
+        if z.numel() < _FEWEST_BIASED:
+            return
+        z = z.clamp(-_BIAS_CLAMP, _BIAS_CLAMP)
+        towards = z * self.exact.sign().to(z.dtype)
+        sizes = [n for n in self.view.shape if n > 1]
+        for name, values in (("bias", z), ("bias of the size", towards)):
+            scalars[name] = values.mean().abs()
+            found.sizes[name] = (values.numel(), 1)
+            for dim, size in enumerate(sizes):
+                n = values.numel() // size
+                if len(sizes) > 1 and n >= _FEWEST_BIASED:
+                    key = f"{name}, index of dim {dim - len(sizes)}"
+                    scalars[key] = values.view(sizes).mean([d for d in range(len(sizes)) if d != dim]).abs().max()
+                    found.sizes[key] = (n, size)
+
+    def _lattice(self, values: torch.Tensor, scalars: dict[str, torch.Tensor], found: Found) -> None:
+        """The share of elements whose last bits are zero, which rounding to a coarser format leaves."""
+        bits = _BITS.get(self.dtype.itemsize)
+        if bits is None or values.numel() < _FEWEST:
+            return
+        words = values.contiguous().view(torch.int16 if self.dtype.itemsize == 2 else torch.int32)
+        alive = (values != 0) & torch.isfinite(values)
+        count = alive.sum().clamp_min(1)
+        for t in bits:
+            name = f"{t} bits of zeros"
+            scalars[name] = (((words & ((1 << t) - 1)) == 0) & alive).sum() / count
+            found.sizes[name] = (values.numel(), 1)
+
+    def judge(self, found: Found) -> tuple[float, str]:
+        """(the largest statistic over its limit, its name)."""
+        worst, name = 0.0, ""
+        for key, value in found.values.items():
+            limit = self._limit(key, found)
+            ratio = 0.0 if limit is None else value / limit if limit > 0 else (math.inf if value > 0 else 0.0)
+            if not ratio <= worst:
+                worst, name = ratio if ratio == ratio else math.inf, key
+        return worst, name
+
+    def _limit(self, key: str, found: Found) -> float | None:
+        null, factors = self.null.values.get(key, 0.0), self.factors
+        if key == "largest":
+            return factors.largest * max(null, 1.5)
+        if key.startswith("bias"):
+            if not self.various:
+                return None
+            n, parts = found.sizes[key]
+            return 1.5 * (null + (3 + math.sqrt(2 * math.log(max(1, parts)))) / math.sqrt(n))
+        if key.endswith("of zeros"):
+            if not self.various:
+                return None
+            n, _ = found.sizes[key]
+            return null + (0.03 if self.dtype.itemsize <= 2 else 0.2) + 4 * math.sqrt(null * (1 - null) / n)
+        if key[0].isdigit():
+            return factors.quantile * max(null, 0.25)
+        return factors.part * max(null, 0.5)
+
+
+def _runs(values: torch.Tensor) -> torch.Tensor:
+    """[runs, 64]; the last one is filled up with what it ends with."""
+    count = values.numel()
+    if count <= _RUN:
+        return values.view(1, -1)
+    missing = -count % _RUN
+    return (torch.cat([values, values[-missing:]]) if missing else values).view(-1, _RUN)

@@ -1,0 +1,123 @@
+"""Kinds of wrong outputs that pass where the whole is measured alone, each with honest ones: bench/gate/run.py has many more."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from harness import Harness
+from planish.errors import PlanishError
+from planish.oracle import regimes
+from planish.oracle.noise import spacing
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "bench" / "gate"))
+
+from rewrites import OPERATORS, bits
+
+BY_NAME = {operator.name: operator for operator in OPERATORS}
+CASES = [
+    ("linear", "bfloat16", "task", ["rounded to 5 bits", "1.2 % too large", "1 % noise", "int8 groups of 64", "one bit less", "a quarter unit too large"]),
+    ("linear", "float16", "task", ["fp16 rounded to bf16", "truncating store"]),
+    ("softmax", "float32", "normal", ["last term missing", "smallest channel tripled", "an index of the first dim low"]),
+    ("softmax", "bfloat16", "sparse", ["0.2 % too large", "exponentials in 6 bits"]),
+    ("masked_logits", "bfloat16", "task", ["three times too large", "1 % too large", "filled with -1e4"]),
+    ("variance", "float32", "rows", ["biased", "one pass"]),
+    ("argmax_scores", "bfloat16", "task", ["within twelve units", "scores in 5 bits"]),
+    ("argmax_input", "float16", "rows", ["last of equals"]),
+    ("returned_input", "float32", "special", ["zeros", "one unit off"]),
+    ("repeated_output", "bfloat16", "task", ["the second is noise"]),
+    ("quantised_rows", "float32", "task", ["truncated", "every tenth one step off"]),
+    ("cross_entropy", "float32", "labels", ["ignored ones counted", "the neighbour's label"]),
+]
+
+
+@pytest.mark.parametrize(("name", "dtype", "regime", "bad"), CASES, ids=[f"{c[0]}-{c[1]}-{c[2]}" for c in CASES])
+def test_honest_ones_pass_and_bad_ones_do_not(name, dtype, regime, bad):
+    operator = BY_NAME[name]
+    harness = Harness(operator.source(dtype))
+    rng = random.Random(5)
+    assert "skipped" not in harness.make(11, regime)
+    variants = {label: (sort, variant) for label, sort, variant in operator.variants(dtype)}
+    for label, (sort, variant) in variants.items():
+        if sort == "honest" or label in bad:
+            result = harness.judge(variant(harness.inputs(), rng), "full")
+            assert result["ok"] == (sort == "honest"), (label, result["message"])
+    assert set(bad) <= set(variants)
+
+
+def test_small_channels_do_not_hide():
+    """Scaled by 1e-7 and tripled: nothing of the whole's norm."""
+    source = (
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x, s):\n        return x * s\n"
+        "def get_inputs():\n    s = torch.rand(32)\n    s[7] *= 1e-7\n    return [torch.randn(64, 32), s]\ndef get_init_inputs():\n    return []\n"
+    )
+    harness = Harness(source)
+    harness.make(1)
+    (right,) = harness.eager()
+    wrong = right.clone()
+    wrong[:, 7] *= 3
+    assert harness.judge([right])["ok"] and harness.judge([wrong])["problem"] == "mismatch"
+
+
+def test_algebra_that_spreads_nan_is_told_apart():
+    for name in ("linear", "conv", "cdist"):
+        operator = BY_NAME[name]
+        harness = Harness(operator.source("float32"))
+        harness.make(2000, "special")
+        spread = operator.algebra["direct" if name == "cdist" else "three TF32 products" if name == "linear" else "Winograd F(2, 3)"]
+        result = harness.judge(spread(harness.inputs(), random.Random(1)), "full")
+        assert result["problem"] == "finite_only" and result["outputs"][0]["ratio"] <= 1, result["message"]
+    harness = Harness(BY_NAME["linear"].source("float32"))
+    harness.make(2000, "special")
+    (wrong,) = harness.eager()
+    wrong[torch.isfinite(harness.inputs()["x"]).all(1).nonzero()[0]] = torch.nan  # beside nothing that is not finite
+    assert harness.judge([wrong], "full")["problem"] == "nan"
+
+
+def test_a_loss_without_labels_is_not_a_number():
+    harness = Harness(BY_NAME["mean_cross_entropy"].source("float32"))
+    for seed in range(12):
+        harness.make(seed, "labels")
+        if bool((harness.inputs()["y"] == -100).all()):
+            assert bool(harness.eager()[0].isnan()) and harness.judge(harness.eager())["ok"]
+            assert harness.judge([torch.zeros(())])["problem"] == "nan"
+            return
+    pytest.fail("no data set ignores all labels")
+
+
+def test_rows_of_all_kinds():
+    profile = regimes.profile(torch.randn(64, 32))
+    drawn = regimes.draw_input(torch.empty(64, 32), profile, "rows", torch.Generator().manual_seed(3), False, False)
+    assert bool((drawn == 0).all(1).any()) and bool((drawn == drawn[:, :1]).all(1).any())
+    negative = (drawn == 0) & torch.signbit(drawn)
+    assert bool(negative.any()) and float(drawn.abs().max()) > 500
+    large = regimes.draw_input(torch.empty(64, 32), profile, "large", torch.Generator().manual_seed(3), False, False)
+    assert bool(torch.isfinite(large).all()) and not bool(torch.isfinite(large.square()).all())
+
+
+def test_segments_may_be_empty():
+    source = (
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x, i):\n        return torch.zeros(8, 4, device=x.device).index_add(0, i, x)\n"
+        "def get_inputs():\n    return [torch.randn(40, 4), torch.randint(0, 8, (40,))]\ndef get_init_inputs():\n    return []\n"
+    )
+    harness = Harness(source)
+    assert "labels" in harness.region.regimes()[0]
+    harness.make(1, "labels")
+    assert harness.inputs()["i"].unique().numel() == 1
+    plain = Harness(BY_NAME["softmax"].source("float32"))
+    found, skipped = plain.region.regimes()
+    assert "labels" not in found and "labels" not in skipped
+    with pytest.raises(PlanishError, match="labels"):
+        plain.region.create(1, "labels")
+
+
+def test_spacing():
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        info = torch.finfo(dtype)
+        values = torch.tensor([1.0, 1.5, -3.0, 0.0, info.smallest_normal, info.smallest_normal / 2, float("inf")], dtype=torch.float64)
+        least = info.smallest_normal * info.eps
+        assert spacing(values, dtype).tolist() == [info.eps, info.eps, 2 * info.eps, least, least, least, 0.0]
+    assert bits(3)(torch.tensor(1.1)).item() == 1.0
