@@ -20,6 +20,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from planish.capture.beside import offer
+from planish.capture.source import line_of_error
 from planish.errors import PlanishError, task_error
 from planish.wire import report_stage
 
@@ -133,7 +134,10 @@ def check_forward(path: Path, model: torch.nn.Module, call: Inputs) -> Any:
     except (Exception, SystemExit) as error:
         if "can't allocate memory" in str(error):
             raise task_error("out_of_memory", path, "the reference itself does not fit in memory", "use smaller inputs") from error
-        raise task_error("forward_failed", path, f"forward raised {_describe(error)}", "run the file's Model on get_inputs() by hand") from error
+        hint = "run the file's Model on get_inputs() by hand"
+        if path.is_dir():
+            hint = "its own example may pass: proofs draw the elements of the examples anew, and forward must take any such data"
+        raise task_error("forward_failed", path, f"forward raised {_describe(error)}{line_of_error(error)}", hint) from error
     leaves = pytree.tree_leaves(result)
     if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
         kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves})) or "nothing"

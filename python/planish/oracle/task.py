@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +14,7 @@ from torch.nn.parameter import UninitializedBuffer
 from torch.utils import _pytree as pytree
 
 from planish.capture import Captured, LoadedTask, capture, check_forward, load_task
+from planish.capture.source import line_of
 from planish.errors import PlanishError, task_error
 from planish.oracle import agreement, memory, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
@@ -205,14 +204,7 @@ def refuse_random(captured: Captured, path: Path) -> None:
             continue
         training = "dropout" in name or any("dropout" in argument for argument in bound)
         hint = "put the model in eval mode: dropout in training cannot be verified" if training else _RANDOM_HINT
-        raise task_error("random_ops", path, f"uses {name}{_line_of(node)}, whose result is random", hint)
-
-
-def _line_of(node: torch.fx.Node) -> str:
-    """` (file.py:12: the line)`, where the operation's line of the user's code is known."""
-    frames = re.findall(r'File "([^"]+)", line (\d+)[^\n]*\n\s*([^\n]*)', str(node.meta.get("stack_trace") or ""))
-    own = [f for f in frames if f"{os.sep}torch{os.sep}" not in f[0]] or frames
-    return f" ({Path(own[-1][0]).name}:{own[-1][1]}: {own[-1][2].strip()})" if own else ""
+        raise task_error("random_ops", path, f"uses {name}{line_of(node)}, whose result is random", hint)
 
 
 def _bind(node: torch.fx.Node) -> dict[str, Any]:

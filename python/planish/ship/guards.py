@@ -27,6 +27,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 from torch.utils import _pytree as pytree
@@ -107,10 +108,8 @@ def _nest(spec: Any, leaves: Iterator[int], scalars: dict[int, Any]) -> Any:
 
 def _placed(nest: Any, places: dict[int, int]) -> Any:
     """The same with a tensor's place among the inputs in place of its number."""
-    if nest[0] == "scalar":
-        return nest
-    if nest[0] == "tensor":
-        return ("tensor", places[nest[1]])
+    if nest[0] in ("scalar", "tensor"):
+        return nest if nest[0] == "scalar" else ("tensor", places[nest[1]])
     return (nest[0], [_placed(item, places) for item in nest[1]], *nest[2:])
 
 
@@ -234,13 +233,15 @@ def load_extension(files: Any) -> Any:
 
 def weight_hooks(module: nn.Module) -> dict[str, Any]:
     """Hooks of torch's own that compute an attribute anew before each call, by its name: what they do is part of what was captured."""
-    return {vars(hook)["name"]: hook for hook in module._forward_pre_hooks.values() if type(hook) in (SpectralNorm, WeightNorm)}
+    hooks = [h for h in module._forward_pre_hooks.values() if isinstance(h, SpectralNorm | WeightNorm | BasePruningMethod)]
+    return {vars(hook).get("name") or vars(hook)["_tensor_name"]: hook for hook in hooks}
 
 
 def plain_attributes(module: nn.Module) -> dict[str, Any]:
     """What a module was configured with: its own simple attributes, by name, and the settings of its weight_hooks()."""
     found = {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training" and isinstance(v, _SIMPLE)}
-    return found | {f"hook of {name}": (type(hook).__name__, *sorted(vars(hook).items())) for name, hook in weight_hooks(module).items()}
+    hooks = {n: (type(h).__name__, *sorted((k, v) for k, v in vars(h).items() if isinstance(v, _SIMPLE[:4]))) for n, h in weight_hooks(module).items()}
+    return found | {f"hook of {name}": settings for name, settings in hooks.items()}
 
 
 def configuration(module: nn.Module) -> dict[str, Any]:
@@ -971,8 +972,7 @@ def name_types() -> None:
 
 def _children(spec: Any) -> list[Any]:
     """A treespec's children under the name of whichever torch this is."""
-    found = spec.children() if callable(getattr(spec, "children", None)) else spec.children_specs
-    return list(found)
+    return list(spec.children() if callable(getattr(spec, "children", None)) else spec.children_specs)
 
 
 def _tied(module: nn.Module) -> list[list[str]]:
