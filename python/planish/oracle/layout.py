@@ -57,9 +57,12 @@ def run_of(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def as_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
-    """The same values with these strides: the tensor itself where it has them, else a copy."""
-    if all(a == b or size <= 1 for a, b, size in zip(tensor.stride(), strides, tensor.shape, strict=True)):
+    """The same values with these strides: the tensor itself where it has them, a view where only dims of size 1 have others (no element lies
+    elsewhere, but operators guess the memory format by them), else a copy."""
+    if tensor.stride() == tuple(strides):
         return tensor
+    if all(a == b or size <= 1 for a, b, size in zip(tensor.stride(), strides, tensor.shape, strict=True)):
+        return tensor.as_strided(tensor.shape, tuple(strides))
     laid = torch.empty_strided(tensor.shape, tuple(strides), dtype=tensor.dtype, device=tensor.device)
     copy_into(laid, tensor)
     return laid

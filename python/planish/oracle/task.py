@@ -121,6 +121,7 @@ class Task:
             again = everything.run(self._own, outputs, Mode())
             if not all(agreement.agree(run[v], again[v]) for v in outputs):
                 raise task_error("random_ops", self.path, "two runs on equal inputs differ: the task is random", "put the model in eval mode")
+            self._refuse_fast_path(run, users)
             message = "the captured graph does not compute what the model does, in double precision either"
             raise task_error("capture_mismatch", self.path, message, "the model may be random, or depend on state that export does not see: register_buffer it")
         for value in users:
@@ -131,6 +132,18 @@ class Task:
             if count:
                 message = f"the reference has {count} NaN among {exact.numel()} outputs on the task's own data"
                 raise task_error("reference_nan", self.path, message, "check get_inputs() and the model: nothing can be proven about NaN")
+
+    def _refuse_fast_path(self, run: dict[int, torch.Tensor], users: list[int]) -> None:
+        """Raises where the model does what the graph does as soon as torch's fast path for transformer encoders is off."""
+        on = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            slow = [t.detach() for t in _tensors(check_forward(self.path, self.loaded.rebuild().to(self.device), self.loaded.make_inputs(OPEN_SEED, self.device)))]
+        finally:
+            torch.backends.mha.set_fastpath_enabled(on)
+        if on and all(agreement.agree(run[v], t) for v, t in zip(users, slow, strict=False)):
+            message = "nn.TransformerEncoder takes torch's fast path, which writes zeros where src_key_padding_mask leaves out; captured, it computes those places"
+            raise task_error("capture_mismatch", self.path, message, "nn.TransformerEncoder(..., enable_nested_tensor=False) computes them in eager as well")
 
     def _is_only_rounding(self, everything: Interpreter, run: dict[int, torch.Tensor], users: list[int], first: list[torch.Tensor]) -> bool:
         """Whether graph and model, whose results differ, do the same beyond rounding."""
