@@ -22,7 +22,7 @@ from planish.capture.effects import describe_effects
 from planish.capture.hidden_state import refuse_hidden_state
 from planish.capture.linear_algebra import checks_as_operators
 from planish.capture.recurrent import shapes_of_recurrent_networks
-from planish.capture.refusals import first_line, refusals, refuse_kind_of_tensor, unsized, user_name, without_form
+from planish.capture.refusals import first_line, refusals, refuse_dtype, refuse_kind_of_tensor, unsized, user_name, without_form
 from planish.capture.source import line_of, own_lines_kept, source_of
 from planish.capture.statistics import add_statistics
 from planish.errors import task_error
@@ -232,6 +232,7 @@ class _Writer:
                 written.append({"value": self._add_value(node, None, node.meta["val"]), "kind": "const", "name": spec.target, "blob": blob})
             else:
                 raise task_error("not_exportable", self.path, f"uses an input of kind {spec.kind.name}", "pass tensors instead")
+            refuse_dtype(node.meta["val"].dtype, f"the {spec.kind.name.lower().replace('user_', '')} '{spec.target or spec.arg.name}' is", self.path)
             self.placeholders.append(node)
         return written, scalars
 
@@ -265,6 +266,7 @@ class _Writer:
         for spec, source in zip(self.program.graph_signature.output_specs, output_node.args[0], strict=True):
             if spec.kind == OutputKind.USER_OUTPUT:
                 if isinstance(source, fx.Node) and isinstance(spec.arg, TensorArgument):
+                    refuse_dtype(source.meta["val"].dtype, f"a result{line_of(source)} is", self.path)
                     user.append({"value": self.value_of[(source, None)], "kind": "user"})
                 else:
                     user.append({"kind": "scalar", "arg": arguments.encode_plain(getattr(spec.arg, "value", source), self.path)})

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, PendingUnbackedSymbolNotFound
 
+from planish.capture import arguments
 from planish.capture.source import line_of, line_of_error
 from planish.errors import PlanishError, task_error
 
@@ -75,6 +76,14 @@ def refuse_kind_of_tensor(tensor: Any, what: str, path: Path) -> None:
                          "pass dense tensors (.to_dense(), .dequantize(), to_padded_tensor()), or move that part out of the module")  # fmt: skip
 
 
+def refuse_dtype(dtype: torch.dtype, what: str, path: Path) -> None:
+    """Raises PlanishError (unsupported_op) for types that tensors of a task may not have where it is entered or left: nothing compares them,
+    and no data are drawn in them. `what` says whose it is, up to the verb."""
+    if dtype not in arguments.DTYPES and dtype not in (torch.complex64, torch.complex128):
+        raise task_error("unsupported_op", path, f"{what} of type {str(dtype).removeprefix('torch.')}, which cannot be proved",
+                         "cast inside the module, so that it takes and returns one of the usual types (float32, float16, bfloat16, int8, …)")  # fmt: skip
+
+
 @contextmanager
 def refusals(path: Path) -> Iterator[None]:
     """What torch.export raises, as PlanishError."""
@@ -89,7 +98,10 @@ def refusals(path: Path) -> Iterator[None]:
 def _of_export(error: Exception, path: Path) -> PlanishError:
     text = str(error)
     where = line_of_error(error)
-    if isinstance(error, GuardOnDataDependentSymNode) or "data-dependent" in text.lower() or "DataDependent" in type(error).__name__:
+    if type(error).__name__ == "DynamicOutputShapeException":
+        operator = str(error).removeprefix("aten.").removesuffix(".default")
+        return task_error("data_dependent", path, f"uses {operator}{where}, whose result has a form that depends on values", _FIXED_SIZE.get(operator, _BEFORE))
+    if isinstance(error, GuardOnDataDependentSymNode | PendingUnbackedSymbolNotFound) or "data-dependent" in text.lower() or "DataDependent" in type(error).__name__:
         return task_error("data_dependent", path, f"cannot be captured: its control flow depends on tensor values{where}",
                           "replace the branch by torch.where, or by torch.cond where the branches are dear")  # fmt: skip
     if "is mutated in the forward method" in text:

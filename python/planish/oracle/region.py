@@ -382,7 +382,7 @@ def judge_output(
 ) -> tuple[dict[str, Any], str | None, str]:
     """(the row of the result, problem, message) of one output."""
     out = expected.outputs[index]
-    actual = layout.flat(view, out.order)
+    actual = layout.flat(view.resolve_conj().resolve_neg(), out.order)
     if actual.is_complex():
         actual = torch.view_as_real(actual).reshape(-1)
     if out.exact.numel() == 0:
