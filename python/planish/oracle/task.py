@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 OPEN_SEED = 0
 MEMORY_PATIENCE = 60.0
+_UNINITIALIZED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
+_SAME_ELEMENTS = frozenset({"view", "permute", "unsqueeze", "squeeze", "expand", "slice", "select", "clone", "_to_copy", "alias", "detach"})
 _RANDOM_HINT = "random results cannot be verified: pass random tensors as inputs, or put the model in eval mode if only training draws them"
 
 
@@ -204,9 +206,12 @@ class Task:
 
 
 def refuse_random(captured: Captured, path: Path) -> None:
-    """Raises PlanishError(`random_ops`) for operations whose result depends on the random state."""
+    """Raises PlanishError(`random_ops`) for operations whose result depends on the random state, and for memory that is returned as it was found."""
     for node in captured.nodes:
         name = op_name(node)
+        if name in _UNINITIALIZED and _is_returned(node):
+            raise task_error("random_ops", path, f"uses {name}{line_of(node)}, whose memory is returned with whatever lies there",
+                             "write all of it before it is returned, or make it with torch.zeros")  # fmt: skip
         tags = getattr(node.target, "tags", ())
         if torch.Tag.nondeterministic_seeded not in tags and name not in ("dropout", "alpha_dropout", "feature_dropout", "rrelu"):
             continue
@@ -218,6 +223,11 @@ def refuse_random(captured: Captured, path: Path) -> None:
         training = "dropout" in name or any("dropout" in argument for argument in bound)
         hint = "put the model in eval mode: dropout in training cannot be verified" if training else _RANDOM_HINT
         raise task_error("random_ops", path, f"uses {name}{line_of(node)}, whose result is random", hint)
+
+
+def _is_returned(node: torch.fx.Node) -> bool:
+    """Whether a result is this node's, or a view or a copy of it."""
+    return any(user.op == "output" or (op_name(user) in _SAME_ELEMENTS and user.args[0] is node and _is_returned(user)) for user in node.users)
 
 
 def _bind(node: torch.fx.Node) -> dict[str, Any]:
