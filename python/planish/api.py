@@ -7,7 +7,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,7 @@ def optimize(
     """Searches for a faster form of a module or function at these example inputs, in processes of its own, and returns it with its proof.
 
     `optimize(module, inputs)` and `optimize(function, inputs)` return an Optimized. `example_inputs` is one tensor, a sequence of positional
-    arguments, or a dict of keyword arguments; for both kinds give a pair `((args...), {kwargs})`. The module is changed in place: the program
+    arguments, or a dict (any mapping) of keyword arguments; for both kinds give a pair `((args...), {kwargs})`. The module is changed in place: the program
     is attached to it where one was verified and faster, and each call that it was not made for runs the module's own code.
 
     `@optimize(example_inputs=…)` is a decorator for functions; without example inputs (`@optimize`, `@optimize(budget="30s")`) the first call's
@@ -249,7 +249,7 @@ def _fresh_name(name: str) -> str:
 def _call(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(example_inputs, torch.Tensor):
         return (example_inputs,), {}
-    if isinstance(example_inputs, dict):
+    if isinstance(example_inputs, Mapping):  # what a tokenizer returns is no dict
         return (), dict(example_inputs)
     if isinstance(example_inputs, list | tuple):
         if len(example_inputs) == 2 and isinstance(example_inputs[0], tuple) and isinstance(example_inputs[1], dict):

@@ -28,6 +28,10 @@ _FIXED_SIZE = {
     "item": "keep it a tensor",
     "_local_scalar_dense": "keep it a tensor: 0-dimensional tensors take part in arithmetic and in torch.where; give functions such as one_hot their sizes as numbers",
 }
+_CONTAINERS = (
+    "pass and return tensors, numbers, and tuples, lists, dicts or registered dataclasses of them (docs/python.md); a cache of a language model: "
+    "leave it out, with use_cache=False"
+)
 _REWRITE = "rewrite the part that torch.export names"
 #: By higher-order operator: what says the same in operators that a program may hold.
 _IN_ITS_PLACE = {
@@ -107,8 +111,9 @@ def _of_export(error: Exception, path: Path) -> PlanishError:
     if "is mutated in the forward method" in text:
         return _refused(error, where, path, "a tensor that forward changes is state: register_buffer it")
     if found := re.search(r"Unsupported input type <class '([\w.]+)'>", text):
-        return task_error("not_exportable", path, f"an argument is a {found[1]}, which torch.export takes for no container of tensors",
-                          "pass tensors, numbers, and tuples, lists, dicts or registered dataclasses of them (docs/python.md)")  # fmt: skip
+        return task_error("not_exportable", path, f"an argument is a {found[1]}, which torch takes for no container of tensors", _CONTAINERS)
+    if found := re.search(r"Found <class '([\w.]+)'> in output", text):
+        return task_error("not_exportable", path, f"a result holds a {found[1]}, which torch takes for no container of tensors", _CONTAINERS)
     return _refused(error, where, path, _REWRITE)
 
 

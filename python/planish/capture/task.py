@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -195,7 +195,7 @@ def _hint(error: BaseException, usual: str) -> str:
 def _as_call(value: Any) -> Inputs:
     """What get_inputs() may return, as (args, kwargs): a list or tuple of arguments, a dict of keyword arguments, or one tensor.
     A pair whose first part is a list and whose second is a dict with string keys is (args, kwargs), as some suites write it."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return (), dict(value)
     if isinstance(value, tuple | list):
         if len(value) == 2 and isinstance(value[0], list | tuple) and isinstance(value[1], dict) and all(isinstance(k, str) for k in value[1]):

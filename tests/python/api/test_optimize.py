@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import io
 import json
 import os
@@ -139,6 +140,14 @@ def test_max_time_over_before_the_proof_leaves_nothing_and_says_so(command: Comm
     found = planish.optimize(module, torch.randn(3, 8))
     assert not found.improved and found.folder is None and command.left() == []
     assert "phase ship" in found.reason and "allow more with max_time=" in found.reason
+
+
+def test_any_mapping_is_keyword_arguments(command: Command) -> None:
+    module, x = Block(), torch.randn(3, 8)
+    command.answers({"result": dict(NOTHING)})
+    planish.optimize(module, collections.UserDict(x=x, gain=2.0), out=command.folder / "kept")
+    args, kwargs = torch.load(command.folder / "kept" / "task" / "inputs.pt", weights_only=False)
+    assert args == () and torch.equal(kwargs["x"], x) and kwargs["gain"] == 2.0
 
 
 def test_keywords_become_options(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
