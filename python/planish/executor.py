@@ -674,17 +674,17 @@ class Executor:
             known = declared.get(name)
             kwarg_only = known is not None and known.kwarg_only
             if "buffer" in arg or "buffers" in arg:
-                if kwarg_only:
-                    raise ExecutorError("bad_program", f"{step['op']}: a tensor for the keyword argument '{name}'")
                 if "buffer" in arg:
                     b = arg["buffer"]
-                    guesses = step["op"] in _GUESS_FORMAT and 1 in self._shapes[b]
-                    arguments.append(f"format(v{b}, {b})" if guesses else f"v{b}")
+                    source = f"format(v{b}, {b})" if step["op"] in _GUESS_FORMAT and 1 in self._shapes[b] else f"v{b}"
                     reads.add(b)
                 else:
-                    many = [None if b is None else f"v{b}" for b in arg["buffers"]]
-                    arguments.append("[" + ", ".join(str(b) for b in many) + "]")
+                    source = "[" + ", ".join("None" if b is None else f"v{b}" for b in arg["buffers"]) + "]"
                     reads.update(b for b in arg["buffers"] if b is not None)
+                if kwarg_only:
+                    keywords.append(f"{name}={source}")
+                    continue
+                arguments.append(source)
                 usual = 0
                 continue
             value = read_scalar(arg)

@@ -281,4 +281,3 @@ class _Writer:
     def _user_leaves(self) -> dict[str, int]:
         names = [spec.arg.name for spec in self.program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
         return {name: index for index, name in enumerate(names)}
-

@@ -25,8 +25,7 @@ _FIXED_SIZE = {
     "index": _OWN_SHAPE,
     "repeat_interleave": "say how long the result is: repeat_interleave(..., output_size=n)",
     "bincount": "count into a fixed number of places: torch.zeros(n).scatter_add(0, x, torch.ones(len(x)))",
-    "item": "keep it a tensor",
-    "_local_scalar_dense": "keep it a tensor: 0-dimensional tensors take part in arithmetic and in torch.where; give functions such as one_hot their sizes as numbers",
+    "_local_scalar_dense": "keep it a tensor: 0-dimensional ones take part in arithmetic and torch.where; give functions such as one_hot their sizes as numbers",
 }
 _CONTAINERS = (
     "pass and return tensors, numbers, and tuples, lists, dicts or registered dataclasses of them (docs/python.md); a cache of a language model: "
@@ -60,7 +59,13 @@ def without_form(node: fx.Node, path: Path) -> PlanishError:
     """The node's operator is none that a graph can hold."""
     name = user_name(node)
     theirs = getattr(node.target, "namespace", "")
-    kind = "a custom operator" if isinstance(node.target, torch._ops.OpOverload) else "an operator that takes functions" if theirs == "higher_order" else "no operator"
+    kind = (
+        "a custom operator"
+        if isinstance(node.target, torch._ops.OpOverload)
+        else "an operator that takes functions"
+        if theirs == "higher_order"
+        else "no operator"
+    )
     name = f"{theirs}.{name}" if kind == "a custom operator" else name
     return task_error("unsupported_op", path, f"uses {name}{line_of(node)}, {kind}: a graph holds ATen operators alone",
                       _IN_ITS_PLACE.get(name, "write it with PyTorch's own operators, or move it out of the module that is optimised"))  # fmt: skip
@@ -105,7 +110,11 @@ def _of_export(error: Exception, path: Path) -> PlanishError:
     if type(error).__name__ == "DynamicOutputShapeException":
         operator = str(error).removeprefix("aten.").removesuffix(".default")
         return task_error("data_dependent", path, f"uses {operator}{where}, whose result has a form that depends on values", _FIXED_SIZE.get(operator, _BEFORE))
-    if isinstance(error, GuardOnDataDependentSymNode | PendingUnbackedSymbolNotFound) or "data-dependent" in text.lower() or "DataDependent" in type(error).__name__:
+    if (
+        isinstance(error, GuardOnDataDependentSymNode | PendingUnbackedSymbolNotFound)
+        or "data-dependent" in text.lower()
+        or "DataDependent" in type(error).__name__
+    ):
         return task_error("data_dependent", path, f"cannot be captured: its control flow depends on tensor values{where}",
                           "replace the branch by torch.where, or by torch.cond where the branches are dear")  # fmt: skip
     if "is mutated in the forward method" in text:

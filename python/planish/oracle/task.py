@@ -140,11 +140,15 @@ class Task:
         on = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
         try:
-            slow = [t.detach() for t in _tensors(check_forward(self.path, self.loaded.rebuild().to(self.device), self.loaded.make_inputs(OPEN_SEED, self.device)))]
+            slow = [
+                t.detach() for t in _tensors(check_forward(self.path, self.loaded.rebuild().to(self.device), self.loaded.make_inputs(OPEN_SEED, self.device)))
+            ]
         finally:
             torch.backends.mha.set_fastpath_enabled(on)
         if on and all(agreement.agree(run[v], t) for v, t in zip(users, slow, strict=False)):
-            message = "nn.TransformerEncoder takes torch's fast path, which writes zeros where src_key_padding_mask leaves out; captured, it computes those places"
+            message = (
+                "nn.TransformerEncoder takes torch's fast path, which writes zeros where src_key_padding_mask leaves out; captured, it computes those places"
+            )
             raise task_error("capture_mismatch", self.path, message, "nn.TransformerEncoder(..., enable_nested_tensor=False) computes them in eager as well")
 
     def _is_only_rounding(self, everything: Interpreter, run: dict[int, torch.Tensor], users: list[int], first: list[torch.Tensor]) -> bool:
