@@ -13,7 +13,9 @@ constexpr double margin = 1.3;
 /// Times of one thing that are further apart than this were not measured at rest; half of what the margin allows.
 constexpr double steady = 1.15;
 
-double kept_ms(const Standing& s) { return s.whole.least_ms - s.regions_ms; }
+double kept_ms(const Standing& s) {
+  return s.whole.least_ms - s.regions_ms;
+}
 
 }  // namespace
 

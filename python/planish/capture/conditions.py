@@ -33,6 +33,7 @@ def _inline(module: fx.GraphModule, node: fx.Node, path: Path) -> None:
         sides = [_copied(module, branch, operands) for branch in (yes, no)]
         chosen = [_chosen(module, node, condition, a, b, path) for a, b in zip(*sides, strict=True)]
     for user in list(node.users):
+        assert isinstance(user.args[1], int)
         user.replace_all_uses_with(chosen[user.args[1]])
         module.graph.erase_node(user)
     module.graph.erase_node(node)

@@ -25,7 +25,7 @@ _FIXED_SIZE = {
     "index": _OWN_SHAPE,
     "repeat_interleave": "say how long the result is: repeat_interleave(..., output_size=n)",
     "bincount": "count into a fixed number of places: torch.zeros(n).scatter_add(0, x, torch.ones(len(x)))",
-    "_local_scalar_dense": "keep it a tensor: 0-dimensional ones take part in arithmetic and torch.where; give functions such as one_hot their sizes as numbers",
+    "_local_scalar_dense": "keep it a tensor: 0-dimensional ones take part in arithmetic and torch.where; give one_hot and the like their sizes as numbers",
 }
 _CONTAINERS = (
     "pass and return tensors, numbers, and tuples, lists, dicts or registered dataclasses of them (docs/python.md); a cache of a language model: "

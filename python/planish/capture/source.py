@@ -31,7 +31,7 @@ def own_lines_kept() -> Iterator[None]:
         first = next((i for i, frame in enumerate(frames) if frame.name == "forward"), len(frames))
         return traceback.StackSummary.from_list([frame for frame in frames[first:] if _is_users(frame.filename)])
 
-    tracer._filter_traceback_frames = users  # type: ignore[method-assign]
+    tracer._filter_traceback_frames = users  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
