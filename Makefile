@@ -27,7 +27,7 @@ PACKAGES := g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libsqlite3-dev
 
 PYTEST := OMP_NUM_THREADS=1 PLANISH_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest -o cache_dir=$(abspath $(BUILD))/pytest
 # The slow ones first.
-SUITE := tests/cli tests/cheats tests/random_graphs tests/triton_emit tests/python tests/docs
+SUITE := tests/cli tests/cheats tests/random_graphs tests/operators tests/triton_emit tests/python tests/docs
 
 .PHONY: demo test golden browser build wheel dist test-ray test-gpu cheats soak sanitize setup setup-triton setup-mcp check lint tidy clean
 

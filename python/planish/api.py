@@ -7,7 +7,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,8 @@ class Optimized:
 
     @property
     def improved(self) -> bool:
-        """Whether a verified program that beats every baseline is attached."""
-        return self.result["outcome"] == "improved"
+        """Whether a verified program that beats every baseline that was timed is attached."""
+        return _gained(self.result)
 
     @property
     def speedup(self) -> float:
@@ -63,8 +63,16 @@ class Optimized:
 
     @property
     def reason(self) -> str:
-        """Why nothing was gained; empty where something was."""
-        return "" if self.improved else str(self.result.get("reason") or self.result["outcome"])
+        """Why nothing was gained, or why the run ended before all had been done; empty where neither is so."""
+        if self.result["outcome"] != "interrupted":
+            return "" if self.improved else str(self.result.get("reason") or self.result["outcome"])
+        seconds = self.result.get("seconds") or {}
+        over = f"the {seconds.get('max', 0):.0f} s of max_time were over in phase {seconds['ended_in']}" if seconds.get("ended_in") else "it was interrupted"
+        if self.improved:
+            return f"{over}: what is attached was proved, and is faster than all that was timed by then"
+        if self.folder is not None:
+            return f"{over}: what lies in {self.folder} was proved, but not timed; planish.load({str(self.folder)!r}, module) attaches it"
+        return f"{over}, and nothing was proved by then; allow more with max_time="
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)
@@ -73,6 +81,7 @@ class Optimized:
         task, device = self.result.get("task", "the module"), (self.result.get("device") or {}).get("name", "")
         if not self.improved:
             return f"planish: {task} stays as it is: {self.reason}"
+        interrupted = [f"  {self.reason}"] if self.reason else []
         best, where = self.result.get("best_baseline", "the best baseline"), f" on {device}" if device else ""
         lines = [f"planish: {task} is {self.speedup:.2f}x as fast as {best}{where}"]
         times = self.result.get("times_ms") or {}
@@ -84,7 +93,7 @@ class Optimized:
             ratio = float(accuracy.get("ratio") or 0)  # 1e300 where eager's error is nearly nothing
             lines.append(f"  accuracy: {ratio:{'.2f' if ratio < 1000 else '.3g'}} of eager's own error (gate: {accuracy.get('gate')})")
         lines.append(f"  timed: {'the module itself' if self.timed == 'module' else 'its exported program, as its own code could not be read elsewhere'}")
-        return "\n".join([*lines, f"  program: {self.folder}"])
+        return "\n".join([*lines, f"  program: {self.folder}", *interrupted])
 
 
 def optimize(
@@ -109,7 +118,7 @@ def optimize(
     """Searches for a faster form of a module or function at these example inputs, in processes of its own, and returns it with its proof.
 
     `optimize(module, inputs)` and `optimize(function, inputs)` return an Optimized. `example_inputs` is one tensor, a sequence of positional
-    arguments, or a dict of keyword arguments; for both kinds give a pair `((args...), {kwargs})`. The module is changed in place: the program
+    arguments, or a dict (any mapping) of keyword arguments; for both kinds give a pair `((args...), {kwargs})`. The module is changed in place: the program
     is attached to it where one was verified and faster, and each call that it was not made for runs the module's own code.
 
     `@optimize(example_inputs=…)` is a decorator for functions; without example inputs (`@optimize`, `@optimize(budget="30s")`) the first call's
@@ -187,7 +196,7 @@ def _search(
                 shutil.rmtree(task)
                 timed = write_live(task, called, module, *call, exported=True)
                 result = session.run(command, progress)
-            improved = result["outcome"] == "improved"
+            improved = _gained(result)
             if improved:
                 load(result["shipped"], module, fallback=fallback)
         except BaseException as error:
@@ -196,10 +205,21 @@ def _search(
             if isinstance(error, PlanishError):
                 raise _renamed(error, task, called) from None  # it says all that the others of its chain say
             raise
-        if out is None and made_here and not improved:
+        kept = improved or _is_proved(result)
+        if out is None and made_here and not kept:
             shutil.rmtree(folder, ignore_errors=True)
             result["shipped"] = None
-        return Optimized(thing, result, Path(result["shipped"]) if improved else None, timed)
+        return Optimized(thing, result, Path(result["shipped"]) if kept else None, timed)
+
+
+def _is_proved(result: dict[str, Any]) -> bool:
+    """Whether a run that was not finished shipped a program of ours, which it does only after its proof."""
+    return bool(result["outcome"] == "interrupted" and result.get("form") == "program" and result.get("shipped"))
+
+
+def _gained(result: dict[str, Any]) -> bool:
+    """Whether what ships is proved, and faster than all that it was timed beside."""
+    return result["outcome"] == "improved" or (_is_proved(result) and float(result.get("speedup_best_baseline") or 0) > 1)
 
 
 def _device_of(module: nn.Module, call: Any) -> str:
@@ -232,7 +252,7 @@ def _fresh_name(name: str) -> str:
 def _call(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(example_inputs, torch.Tensor):
         return (example_inputs,), {}
-    if isinstance(example_inputs, dict):
+    if isinstance(example_inputs, Mapping):  # what a tokenizer returns is no dict
         return (), dict(example_inputs)
     if isinstance(example_inputs, list | tuple):
         if len(example_inputs) == 2 and isinstance(example_inputs[0], tuple) and isinstance(example_inputs[1], dict):

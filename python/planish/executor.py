@@ -35,6 +35,8 @@ _DTYPES = {
 _ALIGN = 256  # of temporaries inside the arena
 _BRIEF = 1 << 16  # bytes that the CPU works through sooner than threads take turns
 _INPUT_ALIGN = 16  # what kernels may assume about every pointer
+#: Operators that look for a memory format in the strides of what they get, those of dims of size 1 included, and refuse what has none.
+_GUESS_FORMAT = frozenset({"aten.native_group_norm.default"})
 _PROBE = 1 << 26  # large enough that malloc maps it anew
 _POOLED = 1 << 20  # bytes from which on CPU memory is kept between calls
 
@@ -619,7 +621,7 @@ class Executor:
         """Steps `first` to `last` (not included), all of them operators, as one straight function: their tensors are its local names
         while nothing else reads them. `free_after` says which temporaries nothing reads after a step. Measured on a chain of 51
         additions: 0.1 µs a step beside the operator's own call, against 0.7 for a call of Python a step."""
-        names: dict[str, Any] = {"declared": self._as_declared, "spread": _spread}
+        names: dict[str, Any] = {"declared": self._as_declared, "format": self._in_format, "spread": _spread}
         lines = ["def act(env, table, call):"]
         made: set[int] = set()
         loaded: set[int] = set()
@@ -672,15 +674,17 @@ class Executor:
             known = declared.get(name)
             kwarg_only = known is not None and known.kwarg_only
             if "buffer" in arg or "buffers" in arg:
-                if kwarg_only:
-                    raise ExecutorError("bad_program", f"{step['op']}: a tensor for the keyword argument '{name}'")
                 if "buffer" in arg:
-                    arguments.append(f"v{arg['buffer']}")
-                    reads.add(arg["buffer"])
+                    b = arg["buffer"]
+                    source = f"format(v{b}, {b})" if step["op"] in _GUESS_FORMAT and 1 in self._shapes[b] else f"v{b}"
+                    reads.add(b)
                 else:
-                    many = [None if b is None else f"v{b}" for b in arg["buffers"]]
-                    arguments.append("[" + ", ".join(str(b) for b in many) + "]")
+                    source = "[" + ", ".join("None" if b is None else f"v{b}" for b in arg["buffers"]) + "]"
                     reads.update(b for b in arg["buffers"] if b is not None)
+                if kwarg_only:
+                    keywords.append(f"{name}={source}")
+                    continue
+                arguments.append(source)
                 usual = 0
                 continue
             value = read_scalar(arg)
@@ -706,6 +710,13 @@ class Executor:
             return tensor
         out = torch.empty_strided(shape, strides, dtype=dtype, device=tensor.device)
         return out.copy_(tensor)
+
+    def _in_format(self, tensor: Tensor, b: int) -> Tensor:
+        """With the declared strides also where a dim has size 1."""
+        shape, strides = self._shapes[b], self._strides[b]
+        if tensor.stride() == strides or not same_layout(tensor, shape, strides):
+            return tensor
+        return tensor.as_strided(shape, strides)
 
     def submission(self) -> dict[str, Any]:
         """How calls reach the GPU: `way` is `launches`, `graph`, or `measuring` while the first calls try both; the median host time of

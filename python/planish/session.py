@@ -14,8 +14,8 @@ from typing import IO, Any
 
 from planish.errors import PlanishError
 
-#: `optimize` exit codes that come with a result document.
-_FINISHED = (0, 1)
+#: `optimize` exit codes that come with a result document; 130 where `--max-time` was over before all that was asked for had been done.
+_FINISHED = (0, 1, 130)
 #: Seconds that the command has to save its state after an interrupt.
 _GRACE = 20.0
 #: Set in whatever the command starts: code of the user's that optimises something when it is imported does not start the next run there.

@@ -82,7 +82,11 @@ class Flow {
 
   Result<ResultDocument> run() {
     if (auto opened = open(); !opened) {
-      if (opened.error().kind == "out_of_time") opened.error().hint = more_time;
+      if (opened.error().kind == "out_of_time") {
+        opened.error().message = fmt::format("the {:.0f} s of --max-time were over before {} was captured: {}",
+                                             request_.max_seconds, request_.task.string(), opened.error().message);
+        opened.error().hint = more_time;
+      }
       return std::unexpected(std::move(opened.error()));
     }
     auto done = after_open();
@@ -456,7 +460,8 @@ class Flow {
     if (has_seats()) return {};  // a coder may replace those as well
     if (kept == 0 || !whole_.evaluation.bench || request_.search_only || recording_->has_history()) return {};
     Standing standing;
-    standing.whole_ms = whole_.evaluation.bench->median_ms;
+    const double whole_ms = whole_.evaluation.bench->median_ms;
+    standing.whole.saw(whole_ms, whole_ms);
     standing.kept_steps = kept;
     for (const search::RegionSpec& spec : setup_->specs()) {
       if (spec.alternative) continue;
@@ -464,18 +469,24 @@ class Flow {
       standing.regions_ms += spec.fallback_ms * spec.count;
     }
     PLANISH_CHECK(time_eager(standing));
-    hopeless_ = cannot_win(standing);
-    if (hopeless_.empty()) return {};
-    // Whatever else the machine did meanwhile is in one of the two: both once more, one right after the other.
-    PLANISH_TRY(const auto again, evaluate(whole, whole, whole_.program, false));
-    if (again.ok() && again.bench) standing.whole_ms = std::min(standing.whole_ms, again.bench->median_ms);
-    PLANISH_CHECK(time_eager(standing));
-    hopeless_ = cannot_win(standing);
-    if (!hopeless_.empty()) world_.progress.note("note: " + hopeless_);
+    // Whatever else the machine did meanwhile is in one of the two: both again, one right after the other.
+    for (int more = 0; more < 2 && !cannot_win(standing).empty(); ++more) {
+      PLANISH_TRY(const auto again, evaluate(whole, whole, whole_.program, false));
+      if (again.ok() && again.bench) standing.whole.saw(again.bench->median_ms, again.bench->median_ms);
+      PLANISH_CHECK(time_eager(standing));
+    }
+    const std::string verdict = cannot_win(standing);
+    if (verdict.empty()) return {};
+    if (const std::string busy = unsteady(standing); !busy.empty()) {
+      world_.progress.note(fmt::format("note: {}; whether the search can win shows when it has ended", busy));
+      return {};
+    }
+    hopeless_ = verdict;
+    world_.progress.note("note: " + hopeless_);
     return {};
   }
 
-  /// Eager's time, the longer of it and of what is known.
+  /// Eager's time, beside what is known of it.
   Status time_eager(Standing& standing) {
     ClaimRequest claim;
     claim.session = opened_.session;
@@ -486,8 +497,7 @@ class Flow {
     PLANISH_TRY(const auto timed, world_.evaluator.claim(claim));
     const ClaimTime* eager = timed.find("eager");
     if (eager == nullptr || eager->error) return {};
-    standing.eager_ms = std::max(standing.eager_ms, eager->median_ms);
-    standing.eager_hi_ms = std::max(standing.eager_hi_ms, eager->hi_ms);
+    standing.eager.saw(eager->median_ms, std::max(eager->median_ms, eager->hi_ms));
     return {};
   }
 

@@ -10,6 +10,14 @@
 #include "worker/printable.h"
 
 namespace planish::worker {
+namespace {
+
+/// What a child was asked for, as a person reads it.
+std::string work_of(const std::string& method) {
+  return method == "hello" ? "to start" : fmt::format("to answer `{}`", method);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Child>> Child::start(std::string name, const SpawnOptions& options) {
   auto process = Subprocess::spawn(options);
@@ -24,7 +32,7 @@ Result<Child::Reply> Child::call(const std::string& method, Json params, std::sp
                                  double timeout_seconds) {
   if (!alive_) return fail("exit", fmt::format("the {} is gone", name_));
   const double left = work_seconds_left();
-  if (left <= 0) return fail("out_of_time", fmt::format("no time was left to ask the {} to `{}`", name_, method));
+  if (left <= 0) return fail("out_of_time", fmt::format("no time was left for the {} {}", name_, work_of(method)));
   bool connection_lost = false;
   auto reply = exchange(method, std::move(params), fds, deadline_in(std::min(timeout_seconds, left)), connection_lost);
   if (!connection_lost) {
@@ -180,7 +188,7 @@ std::unexpected<Error> Child::lost(Error error, const std::string& method, doubl
     }
   } else if (error.kind == "out_of_time") {
     result = {"out_of_time",
-              fmt::format("time ran out while the {} was at `{}`{}", name_, method,
+              fmt::format("time ran out for the {} {}{}", name_, work_of(method),
                           stage_.empty() ? std::string() : fmt::format(" ({})", stage_)),
               {},
               {}};

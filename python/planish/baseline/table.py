@@ -28,6 +28,7 @@ from planish.baseline.routes import DRAWS, explained_by_routes, rounded_otherwis
 from planish.baseline.time_limit import TimeIsOverError, time_limit
 from planish.capture import LoadedTask, load_task
 from planish.errors import PlanishError, is_device_failure
+from planish.oracle.layout import copy_into
 from planish.runner.module import ProgramWatch, load_model
 from planish.runner.timing import Limits, Stopwatch, settled, summary
 from planish.ship.guards import COMPILE_OPTIONS
@@ -385,7 +386,7 @@ class Table:
             fresh = self.task.make_inputs(seed, self.device)
             for old, new in zip(pytree.tree_leaves(self.sets[0]), pytree.tree_leaves(fresh), strict=True):
                 if isinstance(old, torch.Tensor):
-                    old.copy_(new)
+                    copy_into(old, new)
             self._settle()
 
         try:

@@ -12,7 +12,8 @@ from torch import fx
 
 from planish.errors import task_error
 
-_DTYPES = {
+#: Types that kernels know, with their names in documents.
+DTYPES = {
     torch.float64: "f64",
     torch.float32: "f32",
     torch.float16: "f16",
@@ -28,7 +29,7 @@ _DTYPES = {
 
 def dtype_name(dtype: torch.dtype) -> str:
     """The document's name: short for the types kernels know, torch's own for the others."""
-    return _DTYPES.get(dtype, str(dtype).removeprefix("torch."))
+    return DTYPES.get(dtype, str(dtype).removeprefix("torch."))
 
 
 def encode_call(node: fx.Node, value_of: dict[tuple[fx.Node, int | None], int], path: Path) -> list[dict[str, Any]]:

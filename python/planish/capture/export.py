@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,13 @@ from torch.utils import _pytree as pytree
 from planish.capture import arguments, losses
 from planish.capture.batch_norm import averaging_as_tensors
 from planish.capture.channels_last import lay_out
+from planish.capture.conditions import inline_conditions
 from planish.capture.effects import describe_effects
 from planish.capture.hidden_state import refuse_hidden_state
+from planish.capture.linear_algebra import checks_as_operators
 from planish.capture.recurrent import shapes_of_recurrent_networks
-from planish.capture.source import source_of
+from planish.capture.refusals import first_line, refusals, refuse_dtype, refuse_kind_of_tensor, unsized, user_name, without_form
+from planish.capture.source import line_of, own_lines_kept, source_of
 from planish.capture.statistics import add_statistics
 from planish.errors import task_error
 from planish.ship.guards import name_types
@@ -81,26 +83,14 @@ class Captured:
 def export_program(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path) -> ExportedProgram:
     """torch.export with its many failures named. Raises PlanishError (not_exportable)."""
     report_stage("capturing it with torch.export")
-    with warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), shapes_of_recurrent_networks(), _refusals(path):
+    with (
+        warnings.catch_warnings(record=True) as said, torch.no_grad(), averaging_as_tensors(model), shapes_of_recurrent_networks(),
+        own_lines_kept(), refusals(path),
+    ):  # fmt: skip
         warnings.simplefilter("always")
         program = torch.export.export(model, args, kwargs, strict=False)
     refuse_hidden_state(model, program, [str(w.message) for w in said], path)
     return program
-
-
-@contextmanager
-def _refusals(path: Path) -> Iterator[None]:
-    """What torch.export raises, as PlanishError."""
-    try:
-        yield
-    except Exception as error:
-        text = str(error)
-        kind = "data_dependent" if "data-dependent" in text.lower() or "DataDependent" in type(error).__name__ else "not_exportable"
-        why = "its control flow depends on tensor values" if kind == "data_dependent" else f"torch.export refuses it: {_first_line(error)}"
-        hint = "replace the branch by torch.where or torch.cond" if kind == "data_dependent" else "rewrite the part that torch.export names"
-        if "is mutated in the forward method" in text:
-            hint = "a tensor that forward changes is state: register_buffer it"
-        raise task_error(kind, path, f"cannot be captured: {why}", hint) from error
 
 
 def decompose(program: ExportedProgram) -> ExportedProgram:
@@ -111,6 +101,7 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
     table.update(losses.DECOMPOSITIONS)
     table[torch.ops.aten.select_scatter.default] = _select_scatter
     table[torch.ops.prims.copy_strided.default] = _copy_strided
+    table[torch.ops.prims.convert_element_type.default] = _convert
     return program.run_decompositions(table)
 
 
@@ -130,15 +121,21 @@ def _copy_strided(a: torch.Tensor, stride: list[int]) -> torch.Tensor:
     return a.permute(order).clone(memory_format=torch.contiguous_format).permute(back)
 
 
+def _convert(a: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What some of torch's own decompositions (of `renorm`) leave of a cast."""
+    return torch.ops.aten._to_copy.default(a, dtype=dtype)
+
+
 def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], blobs: Path, path: Path = Path("task")) -> Captured:
     """Captures `model` on these inputs. Constants go to `blobs` as <sha256>. The model and the inputs are not changed.
     Raises PlanishError (not_exportable, data_dependent, unsupported_op)."""
     exported = export_program(model, args, kwargs, path)
-    with shapes_of_recurrent_networks(), _refusals(path):
+    with shapes_of_recurrent_networks(), checks_as_operators(), refusals(path):
         program = decompose(exported)
     for holder in (exported, program):  # torch keeps the inputs as examples for as long as the program lives: they may be 13 GB
         holder._example_inputs = None
     graph_module = program.graph_module
+    inline_conditions(graph_module, path)
     _drop_assertions(graph_module)
     add_statistics(graph_module.graph)
     graph_module.recompile()
@@ -150,9 +147,10 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _drop_assertions(graph_module: fx.GraphModule) -> None:
-    """Metadata assertions have no result and hold by construction once shapes are guarded."""
+    """Metadata assertions have no result and hold by construction once shapes are guarded. Those on values (of `torch._assert_async`, of a
+    factorisation) go as well: a program has no way to raise."""
     for node in list(graph_module.graph.nodes):
-        if node.op == "call_function" and not node.users and "assert" in str(node.target):
+        if node.op == "call_function" and not node.users and ("assert" in str(node.target) or node.target is torch.ops.aten._linalg_check_errors.default):
             graph_module.graph.erase_node(node)
     graph_module.recompile()
 
@@ -191,16 +189,20 @@ class _Writer:
         try:
             return str(pytree.treespec_dumps(spec))
         except NotImplementedError as error:
-            message = f"arguments or results are nested in a type that has no name in a document: {_first_line(error)}"
+            message = f"arguments or results are nested in a type that has no name in a document: {first_line(error)}"
             hint = "use tuples, lists, dicts, or a dataclass registered with torch.export.register_dataclass"
             raise task_error("not_exportable", self.path, message, hint) from error
 
     def _add_value(self, node: fx.Node, position: int | None, meta: torch.Tensor) -> int:
+        if not all(isinstance(d, int) for d in meta.shape):
+            raise unsized(node, self.path)
+        what = f"the input '{node.name}' is" if node.op == "placeholder" else f"uses {user_name(node)}{line_of(node)}, which makes"
+        refuse_kind_of_tensor(meta, what, self.path)
         self.values.append(
             {
                 "dtype": arguments.dtype_name(meta.dtype),
                 "shape": [int(d) for d in meta.shape],
-                "strides": [int(s) for s in meta.stride()] if meta.layout == torch.strided else [],
+                "strides": [int(s) for s in meta.stride()],
                 "device": meta.device.type,
             }
         )
@@ -230,6 +232,7 @@ class _Writer:
                 written.append({"value": self._add_value(node, None, node.meta["val"]), "kind": "const", "name": spec.target, "blob": blob})
             else:
                 raise task_error("not_exportable", self.path, f"uses an input of kind {spec.kind.name}", "pass tensors instead")
+            refuse_dtype(node.meta["val"].dtype, f"the {spec.kind.name.lower().replace('user_', '')} '{spec.target or spec.arg.name}' is", self.path)
             self.placeholders.append(node)
         return written, scalars
 
@@ -239,8 +242,8 @@ class _Writer:
             assert isinstance(source, fx.Node) and isinstance(position, int)
             self.value_of[(node, None)] = self.value_of[(source, position)]
             return None
-        if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace not in ("aten", "prims"):
-            raise task_error("unsupported_op", self.path, f"{node.target} is not an ATen operator", "move it out of the module that is optimised")
+        if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
+            raise without_form(node, self.path)
         args = arguments.encode_call(node, self.value_of, self.path)
         result = node.meta["val"]
         outs: list[int | None]
@@ -249,7 +252,7 @@ class _Writer:
         elif isinstance(result, Iterable):
             outs = [self._add_value(node, k, item) if isinstance(item, torch.Tensor) else None for k, item in enumerate(result)]
         else:
-            raise task_error("data_dependent", self.path, f"{node.target} gives a number that the rest depends on", "keep it a tensor")
+            raise unsized(node, self.path)
         self.nodes.append(node)
         written = {"op": f"{node.target.namespace}.{node.target._schema.name.split('::')[1]}.{node.target._overloadname}", "args": args, "outs": outs}
         place = source_of(node)
@@ -263,6 +266,7 @@ class _Writer:
         for spec, source in zip(self.program.graph_signature.output_specs, output_node.args[0], strict=True):
             if spec.kind == OutputKind.USER_OUTPUT:
                 if isinstance(source, fx.Node) and isinstance(spec.arg, TensorArgument):
+                    refuse_dtype(source.meta["val"].dtype, f"a result{line_of(source)} is", self.path)
                     user.append({"value": self.value_of[(source, None)], "kind": "user"})
                 else:
                     user.append({"kind": "scalar", "arg": arguments.encode_plain(getattr(spec.arg, "value", source), self.path)})
@@ -277,8 +281,3 @@ class _Writer:
     def _user_leaves(self) -> dict[str, int]:
         names = [spec.arg.name for spec in self.program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
         return {name: index for index, name in enumerate(names)}
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

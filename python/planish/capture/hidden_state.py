@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 from torch.utils import _pytree as pytree
 
@@ -59,16 +60,21 @@ def refuse_hidden_state(model: torch.nn.Module, program: ExportedProgram, said: 
 
 def _refuse_hook(model: torch.nn.Module, program: ExportedProgram, name: str, hook: Any, tensors: list[torch.Tensor], path: Path) -> None:
     """What a hook writes before it is read is no state. A read that comes earlier sees what the last call left: export made that a constant."""
-    kind = "weight_norm" if type(hook) is WeightNorm else "spectral_norm"
+    kind = "weight_norm" if type(hook) is WeightNorm else "spectral_norm" if type(hook) is SpectralNorm else "pruning"
     if "." not in name:
-        raise _of_hook(path, kind, f"the module itself has torch's {kind} hook for '{name}', which torch runs before whatever stands in for its forward")
+        message = f"the module itself has torch's {kind} hook for '{name}', which torch runs before whatever stands in for its forward"
+        raise _of_hook(path, kind, name, message)
     kept = {t.untyped_storage().data_ptr() for t in program.constants.values() if isinstance(t, torch.Tensor)}
     if any(t.untyped_storage().data_ptr() in kept for t in tensors):
-        raise _of_hook(path, kind, f"forward reads '{name}' before torch's {kind} hook computes it, and finds what the last call left there")
+        raise _of_hook(path, kind, name, f"forward reads '{name}' before torch's {kind} hook computes it, and finds what the last call left there")
 
 
-def _of_hook(path: Path, kind: str, message: str) -> PlanishError:
-    return task_error("not_exportable", path, message, f"call torch.nn.utils.remove_{kind}() on that layer, or use torch.nn.utils.parametrizations.{kind}")
+def _of_hook(path: Path, kind: str, name: str, message: str) -> PlanishError:
+    attribute = name.rpartition(".")[2]
+    hint = f"call torch.nn.utils.remove_{kind}() on that layer, or use torch.nn.utils.parametrizations.{kind}"
+    if kind == "pruning":
+        hint = f"make the pruned weight permanent: torch.nn.utils.prune.remove(layer, '{attribute}')"
+    return task_error("not_exportable", path, message, hint)
 
 
 @contextmanager

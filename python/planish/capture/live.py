@@ -4,7 +4,7 @@ The folder holds the user's own module, pickled, so that what is proved and time
 not read again elsewhere, it holds the exported program instead, which needs no class definition: the same operators and parameters without
 the Python around them. Beside it lie the example inputs and a manifest. Fresh inputs are made by drawing elements of the examples with
 replacement, so that they stay in the domain and keep the distribution of what the user gave. Offsets (integers that rise from 0) keep their
-first and last, and get their steps in another order.
+first and last, and get their steps in another order; symmetric positive definite matrices stay it, with rows and columns in another order.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from planish.capture import by_value
+from planish.capture.refusals import first_line
 from planish.capture.task import Inputs, LoadedTask, check_forward
 from planish.errors import task_error
 from planish.ship.guards import configuration, name_types
@@ -47,7 +48,7 @@ def write_live(folder: Path, name: str, module: torch.nn.Module, args: tuple[Any
         _refuse_changes(module, args, kwargs, name)
         program = export_program(module, args, kwargs, Path(name))
         _detach_copies(program)
-        torch.export.save(program, str(folder / PROGRAM))
+        _save(program, folder / PROGRAM, name)
         about |= {"form": "exported", "twin": configuration(_exported(folder)), "source_sha256": _digest(folder / PROGRAM)}
     (folder / MANIFEST).write_text(json.dumps(about))
     return str(about["form"])
@@ -96,9 +97,14 @@ def load_live(folder: Path) -> LoadedTask:
 
 def redraw(x: Any, generator: torch.Generator) -> Any:
     """A tensor like `x`, laid out as it is, of elements drawn from its own. Elements that share memory (as those of an expanded tensor)
-    share it again. What is no tensor stays."""
-    if not isinstance(x, torch.Tensor) or x.layout is not torch.strided or x.numel() < 2:
+    share it again. What is no tensor stays. The example itself is never given away: forward may write into what it gets."""
+    if not isinstance(x, torch.Tensor):
         return x
+    if x.layout is not torch.strided or x.is_nested or x.numel() < 2:
+        return x.clone()
+    if _are_positive_definite(x):
+        order = torch.randperm(x.shape[-1], generator=generator)
+        return torch.empty_like(x).copy_(x[..., order, :][..., order])
     if _are_offsets(x):
         steps = x.diff()
         return torch.cat([x[:1], steps[torch.randperm(len(steps), generator=generator)].cumsum(0, dtype=x.dtype)])
@@ -109,6 +115,12 @@ def redraw(x: Any, generator: torch.Generator) -> Any:
 def _are_offsets(x: torch.Tensor) -> bool:
     whole = not (x.is_floating_point() or x.is_complex() or x.dtype is torch.bool)
     return whole and x.ndim == 1 and x.is_contiguous() and int(x[0]) == 0 and bool((x[1:] >= x[:-1]).all())
+
+
+def _are_positive_definite(x: torch.Tensor) -> bool:
+    """Whether it is a symmetric positive definite matrix, or a batch of such."""
+    square = x.dtype in (torch.float32, torch.float64) and x.ndim >= 2 and x.shape[-1] == x.shape[-2] > 1
+    return square and torch.equal(x, x.mT) and not bool(torch.linalg.cholesky_ex(x)[1].any())
 
 
 def placed(x: Any, device: torch.device | str) -> Any:
@@ -144,6 +156,16 @@ def _unpickled(folder: Path) -> torch.nn.Module:
 def _exported(folder: Path) -> torch.nn.Module:
     # Without the guards that torch puts in front: the user's own code does not pay for them either.
     return torch.export.load(str(folder / PROGRAM)).module(check_guards=False)
+
+
+def _save(program: torch.export.ExportedProgram, file: Path, name: str) -> None:
+    try:
+        torch.export.save(program, str(file))
+    except Exception as error:  # whatever its serialiser meets that it has no words for, under a type of its own
+        file.unlink(missing_ok=True)
+        reason = first_line(error).partition("; when serializing node")[0]
+        raise task_error("not_exportable", name, f"can be neither pickled nor saved as an exported program: {reason}",
+                         "define the module's classes in a file that can be imported, or install cloudpickle") from error  # fmt: skip
 
 
 def _detach_copies(program: torch.export.ExportedProgram) -> None:

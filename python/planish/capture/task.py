@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 from planish.capture.beside import offer
 from planish.capture.hidden_state import changes_refused
+from planish.capture.source import line_of_error
 from planish.errors import PlanishError, task_error
 from planish.wire import report_stage
 
@@ -136,7 +137,10 @@ def check_forward(path: Path, model: torch.nn.Module, call: Inputs) -> Any:
     except (Exception, SystemExit) as error:
         if "can't allocate memory" in str(error):
             raise task_error("out_of_memory", path, "the reference itself does not fit in memory", "use smaller inputs") from error
-        raise task_error("forward_failed", path, f"forward raised {_describe(error)}", "run the file's Model on get_inputs() by hand") from error
+        hint = "run the file's Model on get_inputs() by hand"
+        if path.is_dir():
+            hint = "its own example may pass: proofs draw the elements of the examples anew, and forward must take any such data"
+        raise task_error("forward_failed", path, f"forward raised {_describe(error)}{line_of_error(error)}", hint) from error
     leaves = pytree.tree_leaves(result)
     if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
         kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves})) or "nothing"
@@ -194,7 +198,7 @@ def _hint(error: BaseException, usual: str) -> str:
 def _as_call(value: Any) -> Inputs:
     """What get_inputs() may return, as (args, kwargs): a list or tuple of arguments, a dict of keyword arguments, or one tensor.
     A pair whose first part is a list and whose second is a dict with string keys is (args, kwargs), as some suites write it."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return (), dict(value)
     if isinstance(value, tuple | list):
         if len(value) == 2 and isinstance(value[0], list | tuple) and isinstance(value[1], dict) and all(isinstance(k, str) for k in value[1]):

@@ -31,12 +31,18 @@ def agree(a: torch.Tensor, b: torch.Tensor, tolerance: float = SANE) -> bool:
     """Equal beyond rounding (NaN equals NaN)."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
+    a, b = _real(a), _real(b)
     if torch.equal(a, b):
         return True
     if not a.is_floating_point():
         return float((a != b).double().mean()) < tolerance
     room = tolerance * float(torch.nan_to_num(b, 0, 0, 0).abs().max().clamp_min(1e-30))
     return bool(torch.allclose(a, b, rtol=tolerance, atol=room, equal_nan=True))
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    """Complex numbers as pairs of real ones."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 class _Promoting(TorchDispatchMode):
@@ -102,6 +108,7 @@ def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
     """Relative Frobenius distance of floats, the share of different elements otherwise."""
     if a.shape != b.shape:
         return float("inf")
+    a, b = _real(a), _real(b)
     if not a.is_floating_point():
         return float((a != b).double().mean()) if a.numel() else 0.0
     a, b = a.to(torch.float64), b.to(torch.float64)

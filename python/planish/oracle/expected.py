@@ -375,7 +375,7 @@ def make_output(run: Interpreter, position: int, value: int, eager: torch.Tensor
     order = layout.storage_order(shape, meta["strides"])
 
     def own(tensor: torch.Tensor) -> torch.Tensor:
-        flat = layout.flat(tensor, order)
+        flat = layout.flat(tensor.resolve_conj().resolve_neg(), order)
         return flat.clone() if flat.untyped_storage().data_ptr() in storages else flat
 
     out = Output(position, value, dtype, shape, order, own(eager), own(exact))

@@ -35,12 +35,28 @@ def distinct(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def copy_into(destination: torch.Tensor, source: torch.Tensor) -> None:
-    """Copies, also into an expanded destination (from a source that is equal along the expanded dims)."""
+    """Copies, also into an expanded destination (from a source that is equal along the expanded dims), and into one whose elements overlap
+    otherwise (from a source that is equal where they do)."""
     for dim in range(destination.ndim):
         if destination.stride(dim) == 0 and destination.shape[dim] > 1:
             destination = destination.narrow(dim, 0, 1)
             source = source.narrow(dim, 0, 1)
-    destination.copy_(source)
+    if not _may_overlap(destination):
+        destination.copy_(source)
+        return
+    extent = 1 + sum((n - 1) * s for n, s in zip(destination.shape, destination.stride(), strict=True))
+    places = torch.arange(extent, device=destination.device).as_strided(destination.shape, destination.stride())
+    destination.as_strided((extent,), (1,))[places.reshape(-1)] = source.reshape(-1).to(destination)
+
+
+def _may_overlap(tensor: torch.Tensor) -> bool:
+    """Whether two elements may lie in one place: a dim's step is within what the smaller ones span."""
+    span = 0
+    for stride, size in sorted((s, n) for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n > 1):
+        if stride <= span:
+            return tensor.numel() > 0
+        span += (size - 1) * stride
+    return False
 
 
 def run_of(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -57,9 +73,12 @@ def run_of(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def as_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
-    """The same values with these strides: the tensor itself where it has them, else a copy."""
-    if all(a == b or size <= 1 for a, b, size in zip(tensor.stride(), strides, tensor.shape, strict=True)):
+    """The same values with these strides: the tensor itself where it has them, a view where only dims of size 1 have others (no element lies
+    elsewhere, but operators guess the memory format by them), else a copy."""
+    if tensor.stride() == tuple(strides):
         return tensor
+    if all(a == b or size <= 1 for a, b, size in zip(tensor.stride(), strides, tensor.shape, strict=True)):
+        return tensor.as_strided(tensor.shape, tuple(strides))
     laid = torch.empty_strided(tensor.shape, tuple(strides), dtype=tensor.dtype, device=tensor.device)
     copy_into(laid, tensor)
     return laid

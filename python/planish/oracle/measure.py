@@ -165,8 +165,8 @@ def compare_exact(actual: torch.Tensor, exact: torch.Tensor, eager: torch.Tensor
 
 
 def int_view(dtype: torch.dtype) -> torch.dtype:
-    """The integer dtype of the same size."""
-    return {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    """The integer dtype of the same size; of complex128 that of its parts."""
+    return {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.int64}[dtype.itemsize]
 
 
 def finite_only(ref: Reference) -> Reference:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +14,7 @@ from torch.nn.parameter import UninitializedBuffer
 from torch.utils import _pytree as pytree
 
 from planish.capture import Captured, LoadedTask, capture, check_forward, load_task
+from planish.capture.source import line_of
 from planish.errors import PlanishError, task_error
 from planish.oracle import agreement, memory, outside_draws, regimes
 from planish.oracle.interpret import Double, Interpreter, Mode, ancestors, op_name
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 OPEN_SEED = 0
 MEMORY_PATIENCE = 60.0
+_UNINITIALIZED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
+_SAME_ELEMENTS = frozenset({"view", "permute", "unsqueeze", "squeeze", "expand", "slice", "select", "clone", "_to_copy", "alias", "detach"})
 _RANDOM_HINT = "random results cannot be verified: pass random tensors as inputs, or put the model in eval mode if only training draws them"
 
 
@@ -123,6 +124,7 @@ class Task:
             again = everything.run(self._own, outputs, Mode())
             if not all(agreement.agree(run[v], again[v]) for v in outputs):
                 raise task_error("random_ops", self.path, "two runs on equal inputs differ: the task is random", "put the model in eval mode")
+            self._refuse_fast_path(run, users)
             message = "the captured graph does not compute what the model does, in double precision either"
             raise task_error("capture_mismatch", self.path, message, "the model may be random, or depend on state that export does not see: register_buffer it")
         for value in users:
@@ -133,6 +135,22 @@ class Task:
             if count:
                 message = f"the reference has {count} NaN among {exact.numel()} outputs on the task's own data"
                 raise task_error("reference_nan", self.path, message, "check get_inputs() and the model: nothing can be proven about NaN")
+
+    def _refuse_fast_path(self, run: dict[int, torch.Tensor], users: list[int]) -> None:
+        """Raises where the model does what the graph does as soon as torch's fast path for transformer encoders is off."""
+        on = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            slow = [
+                t.detach() for t in _tensors(check_forward(self.path, self.loaded.rebuild().to(self.device), self.loaded.make_inputs(OPEN_SEED, self.device)))
+            ]
+        finally:
+            torch.backends.mha.set_fastpath_enabled(on)
+        if on and all(agreement.agree(run[v], t) for v, t in zip(users, slow, strict=False)):
+            message = (
+                "nn.TransformerEncoder takes torch's fast path, which writes zeros where src_key_padding_mask leaves out; captured, it computes those places"
+            )
+            raise task_error("capture_mismatch", self.path, message, "nn.TransformerEncoder(..., enable_nested_tensor=False) computes them in eager as well")
 
     def _is_only_rounding(self, everything: Interpreter, run: dict[int, torch.Tensor], users: list[int], first: list[torch.Tensor]) -> bool:
         """Whether graph and model, whose results differ, do the same beyond rounding."""
@@ -214,9 +232,12 @@ class Task:
 
 
 def refuse_random(captured: Captured, path: Path) -> None:
-    """Raises PlanishError(`random_ops`) for operations whose result depends on the random state."""
+    """Raises PlanishError(`random_ops`) for operations whose result depends on the random state, and for memory that is returned as it was found."""
     for node in captured.nodes:
         name = op_name(node)
+        if name in _UNINITIALIZED and _is_returned(node):
+            raise task_error("random_ops", path, f"uses {name}{line_of(node)}, whose memory is returned with whatever lies there",
+                             "write all of it before it is returned, or make it with torch.zeros")  # fmt: skip
         tags = getattr(node.target, "tags", ())
         if torch.Tag.nondeterministic_seeded not in tags and name not in ("dropout", "alpha_dropout", "feature_dropout", "rrelu"):
             continue
@@ -227,14 +248,12 @@ def refuse_random(captured: Captured, path: Path) -> None:
             continue
         training = "dropout" in name or any("dropout" in argument for argument in bound)
         hint = "put the model in eval mode: dropout in training cannot be verified" if training else _RANDOM_HINT
-        raise task_error("random_ops", path, f"uses {name}{_line_of(node)}, whose result is random", hint)
+        raise task_error("random_ops", path, f"uses {name}{line_of(node)}, whose result is random", hint)
 
 
-def _line_of(node: torch.fx.Node) -> str:
-    """` (file.py:12: the line)`, where the operation's line of the user's code is known."""
-    frames = re.findall(r'File "([^"]+)", line (\d+)[^\n]*\n\s*([^\n]*)', str(node.meta.get("stack_trace") or ""))
-    own = [f for f in frames if f"{os.sep}torch{os.sep}" not in f[0]] or frames
-    return f" ({Path(own[-1][0]).name}:{own[-1][1]}: {own[-1][2].strip()})" if own else ""
+def _is_returned(node: torch.fx.Node) -> bool:
+    """Whether a result is this node's, or a view or a copy of it."""
+    return any(user.op == "output" or (op_name(user) in _SAME_ELEMENTS and user.args[0] is node and _is_returned(user)) for user in node.users)
 
 
 def _bind(node: torch.fx.Node) -> dict[str, Any]:

@@ -43,7 +43,9 @@ def judge(task_path: Path, path: Path, device: torch.device, precision: str = "f
     metadata: dict[str, Any] = {}
     verdict: dict[str, Any] = {"compiled": False, "correct": False, "trials": 0, "message": "", "metadata": metadata}
     try:
-        _judge(task_path.read_text(), path, device, dtype, trials, verdict)
+        _judge(task_path, path, device, dtype, trials, verdict)
+    except PlanishError:
+        raise
     except _NotCompiledError:
         verdict["compiled"] = False
     except SystemExit as error:  # takes the harness's worker with it, and is waited for until the time is over
@@ -59,10 +61,13 @@ def judge(task_path: Path, path: Path, device: torch.device, precision: str = "f
     return verdict
 
 
-def _judge(source: str, path: Path, device: torch.device, dtype: torch.dtype, trials: int, verdict: dict[str, Any]) -> None:
+def _judge(task_path: Path, path: Path, device: torch.device, dtype: torch.dtype, trials: int, verdict: dict[str, Any]) -> None:
     metadata = verdict["metadata"]
     context: dict[str, Any] = {}
-    exec(compile(source, "<string>", "exec"), context)
+    exec(compile(task_path.read_text(), "<string>", "exec"), context)
+    if missing := [name for name in ("Model", "get_inputs", "get_init_inputs") if name not in context]:
+        message = f"{task_path}: defines no {' and no '.join(missing)}, which KernelBench's rule asks for"
+        raise PlanishError("no_model", message, "its rule is left out; add them where its verdict is wanted")
     _seed(_SEED)
     init_inputs = [_cast(x, device, dtype) for x in context["get_init_inputs"]()]
     with torch.no_grad():

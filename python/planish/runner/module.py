@@ -26,6 +26,7 @@ from planish.runner.function import as_model, function_of
 from planish.runner.handles import Bound, Handle, put
 from planish.runner.own_tmp import advice
 from planish.runner.places import Places, by_name, places
+from planish.ship.guards import name_types
 from planish.ship.live import constructor_arguments, load, load_module_file, solution_in
 
 
@@ -122,6 +123,7 @@ class ModuleHandle(Handle):
             with owned_folder("planish-blobs-") as blobs:
                 graph = capture(task.rebuild().to(device), args, kwargs, blobs, task_path).graph
         self.graph = graph
+        name_types()
         self.tree = pytree.treespec_loads(graph["input_tree"])
         self.result_tree = pytree.treespec_loads(graph["output_tree"])
         self.earlier: list[tuple[torch.Tensor, torch.Tensor]] = []  # (a result that was handed out, some of its elements then)

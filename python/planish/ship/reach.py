@@ -746,10 +746,12 @@ def _short_key(key: Any) -> str:
 
 def weight_hooks(module: nn.Module) -> dict[str, Any]:
     """Hooks of torch's own that compute an attribute anew before each call, by its name: what they do is part of what was captured."""
+    from torch.nn.utils.prune import BasePruningMethod
     from torch.nn.utils.spectral_norm import SpectralNorm
     from torch.nn.utils.weight_norm import WeightNorm
 
-    return {vars(hook)["name"]: hook for hook in module._forward_pre_hooks.values() if type(hook) in (SpectralNorm, WeightNorm)}
+    hooks = [h for h in module._forward_pre_hooks.values() if isinstance(h, SpectralNorm | WeightNorm | BasePruningMethod)]
+    return {vars(hook).get("name") or vars(hook)["_tensor_name"]: hook for hook in hooks}
 
 
 @functools.cache

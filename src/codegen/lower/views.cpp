@@ -150,6 +150,7 @@ Result<int> unfold(const Site& s) {
   const int id = self_id(s);
   const int dim = s.args.dim("dimension", s.low.info(id).shape.size());
   Coords coords(s.coords.begin(), s.coords.end() - 1);
+  if (coords.empty()) return s.low.value(id, {});  // of one number, whose only window it is
   auto& c = coords[static_cast<std::size_t>(dim)];
   c = ir::add(ir::scale(c, s.args.integer("step").value_or(1)), s.coords.back(), s.low.space());
   return s.low.value(id, std::move(coords));

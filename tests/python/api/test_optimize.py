@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import io
 import json
 import os
@@ -108,6 +109,45 @@ def test_without_an_improvement_nothing_changes_and_nothing_is_left(command: Com
     assert command.left() == []
     argv = command.calls[0]["argv"]
     assert argv[argv.index("--target") + 1] == "cpu"  # where the module is
+
+
+OVER = {"outcome": "interrupted", "form": "program", "task": "Block", "reason": "the 60 s of --max-time were over in phase claim",
+               "seconds": {"max": 60.0, "ended_in": "claim"}, "accuracy": {"ratio": 1.0, "gate": "eager", "verified": True}}  # fmt: skip
+
+
+def test_max_time_over_after_a_baseline_was_timed(command: Command, tmp_path: Path) -> None:
+    module, x = Block(), torch.randn(3, 8)
+    timed = OVER | {"speedup": {"eager": 2.0}, "speedup_best_baseline": 2.0, "best_baseline": "eager"}
+    command.answers({"result": timed, "ship": shipped(tmp_path, module, x), "code": 130})
+    found = planish.optimize(module, x)
+    assert found.improved and found.speedup == 2.0 and planish.status(module).attached and found.folder is not None
+    assert "60 s of max_time were over in phase claim" in repr(found) and "faster than all that was timed" in found.reason
+
+
+def test_max_time_over_before_anything_was_timed_keeps_what_was_proved(command: Command, tmp_path: Path) -> None:
+    module, x = Block(), torch.randn(3, 8)
+    command.answers({"result": dict(OVER), "ship": shipped(tmp_path, module, x), "code": 130})
+    found = planish.optimize(module, x)
+    assert not found.improved and not planish.status(module).attached
+    assert found.folder is not None and str(found.folder) in found.reason and "planish.load" in repr(found)
+    planish.load(found.folder, module)
+    assert planish.status(module).attached
+
+
+def test_max_time_over_before_the_proof_leaves_nothing_and_says_so(command: Command) -> None:
+    module = Block()
+    command.answers({"result": OVER | {"form": "baseline", "shipped": "/nowhere", "seconds": {"max": 60.0, "ended_in": "ship"}}, "code": 130})
+    found = planish.optimize(module, torch.randn(3, 8))
+    assert not found.improved and found.folder is None and command.left() == []
+    assert "phase ship" in found.reason and "allow more with max_time=" in found.reason
+
+
+def test_any_mapping_is_keyword_arguments(command: Command) -> None:
+    module, x = Block(), torch.randn(3, 8)
+    command.answers({"result": dict(NOTHING)})
+    planish.optimize(module, collections.UserDict(x=x, gain=2.0), out=command.folder / "kept")
+    args, kwargs = torch.load(command.folder / "kept" / "task" / "inputs.pt", weights_only=False)
+    assert args == () and torch.equal(kwargs["x"], x) and kwargs["gain"] == 2.0
 
 
 def test_keywords_become_options(command: Command, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,6 +66,15 @@ def test_every_row_is_timed_in_turn(table: Table, folder: Path) -> None:
     assert changes >= 3, "blocks are interleaved"
 
 
+def test_inputs_whose_elements_overlap_are_timed(tmp_path: Path) -> None:
+    text = TASK.replace("torch.randn(32, 16)", "torch.randn(109).as_strided((32, 16), (3, 1))")
+    shipped = ship(tmp_path, text)
+    table = Table(tmp_path / "task.py", CPU)
+    table.add("eager", "eager", None)
+    table.add("ours", "shipped", shipped)
+    assert table.time(["eager", "ours"], QUICK)["errors"] == {}
+
+
 def test_rows_share_parameters_but_not_buffers(table: Table, folder: Path) -> None:
     table.add("a", "eager", None)
     table.add("b", "shipped", folder)

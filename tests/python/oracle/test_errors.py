@@ -162,3 +162,15 @@ def test_random_tasks_are_told_where_and_what_to_do(init, forward, hint, tmp_pat
         Harness(task(forward, init=init), tmp_path)
     assert caught.value.kind == "random_ops" and caught.value.hint.startswith(hint)
     assert f"task_under_test.py:9: {forward}" in caught.value.message
+
+
+def test_data_on_which_eager_raises_are_no_regime(tmp_path):
+    """The graph holds no check: a module that is right raises there, and is not to be compared."""
+    harness = Harness(task("return torch.linalg.cholesky(x @ x.mT + torch.eye(8))"), tmp_path)
+    assert len(harness.region.regimes()[0]) >= 5
+    (tmp_path / "other").mkdir()
+    other = Harness(task("return torch.linalg.cholesky(x)", "(lambda a: a @ a.mT + torch.eye(8))(torch.randn(8, 8))"), tmp_path / "other")
+    found, skipped = other.region.regimes()
+    assert "task" in found and "normal" not in found and "cholesky_ex fails" in skipped["normal"], skipped
+    other.make(3)
+    assert other.judge(other.eager())["ok"]

@@ -125,3 +125,24 @@ def test_a_result_of_other_dims_takes_those_of_the_graph(tmp_path):
     out = task.graph["outputs"][0]["value"]
     drawn = task.draw(1, "task")
     assert torch.equal(everything.run(drawn, [out], Flattening())[out], everything.run(drawn, [out], Double())[out])
+
+
+def test_copies_into_elements_that_overlap():
+    memory = torch.randn(20)
+    source = memory.as_strided((4, 6), (3, 1))
+    found = torch.empty(20).as_strided((4, 6), (3, 1))
+    layout.copy_into(found, source)
+    assert torch.equal(found, source)
+    expanded = torch.empty(20).as_strided((2, 4, 6), (0, 3, 1))
+    layout.copy_into(expanded, source.expand(2, 4, 6))
+    assert torch.equal(expanded[1], source)
+    plain = torch.empty(4, 6).t()
+    layout.copy_into(plain, source.t())
+    assert torch.equal(plain, source.t())
+
+
+def test_dims_of_size_one_get_the_declared_strides_without_a_copy():
+    image = torch.randn(16, 32).as_strided((1, 32, 4, 4), (32, 1, 128, 32))
+    laid = layout.as_strides(image, (512, 1, 128, 32))
+    assert laid.stride() == (512, 1, 128, 32) and laid.data_ptr() == image.data_ptr() and torch.equal(laid, image)
+    assert laid.is_contiguous(memory_format=torch.channels_last)

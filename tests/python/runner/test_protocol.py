@@ -15,6 +15,7 @@ for neighbour in ("executor", "ship", "runner"):
     sys.path.insert(0, str(Path(__file__).parents[1] / neighbour))
 
 from planish import rt  # noqa: E402
+from planish.capture import capture, load_task  # noqa: E402
 from planish.errors import PlanishError  # noqa: E402
 from programs import SCALE, add, aten, buffer, build, program, scale, state, user  # noqa: E402
 from shipping import ship  # noqa: E402
@@ -169,6 +170,22 @@ def test_a_shipped_folder_is_a_module(runner: Client, tmp_path: Path) -> None:
     assert torch.equal(result.tensor, weight.tensor * x.tensor) and float(after.tensor) == 6
 
 
+def test_results_are_named_tuples_of_torchs_own(runner: Client, tmp_path: Path) -> None:
+    """The runner, which captures nothing where it is given the graph, knows their names as well."""
+    task = tmp_path / "task.py"
+    task.write_text("import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x.topk(2)\n\n"
+                    "def get_inputs():\n    return [torch.randn(4, 6)]\n")  # fmt: skip
+    solution = tmp_path / "solution.py"
+    solution.write_text(task.read_text().replace("Model(", "ModelNew("))
+    graph = capture(load_task(task).model, (torch.randn(4, 6),), {}, tmp_path / "blobs").graph
+    handle = int(runner.ask("load_module", path=str(solution), task=str(task), seed=1, state=True, graph=graph)["handle"])
+    x = Shared(torch.randn(4, 6), "in0", 0)
+    values, indices = Shared(torch.zeros(4, 2), "out0", 1, True), Shared(torch.zeros(4, 2, dtype=torch.int64), "out1", 2, True)
+    bind(runner, handle, "d", [x, values, indices])
+    runner.ask("run", handle=handle, data="d")
+    assert torch.equal(values.tensor, x.tensor.topk(2)[0]) and torch.equal(indices.tensor, x.tensor.topk(2)[1])
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
@@ -241,3 +258,14 @@ def test_the_rule_of_kernelbench(task: Path, text: str, correct: bool, message: 
     verdict = judge(task, path, torch.device("cpu"))
     assert verdict["correct"] is correct
     assert re.search(message, verdict["message"])
+
+
+def test_the_rule_of_kernelbench_is_left_out_for_a_task_that_it_has_no_form_for(task: Path) -> None:
+    from planish.runner.kernelbench import judge
+
+    task.write_text(TASK.replace("def get_init_inputs", "def other").replace("n)", "n=3)"))
+    path = task.with_name("solution.py")
+    path.write_text(solution(GOOD))
+    with pytest.raises(PlanishError) as caught:
+        judge(task, path, torch.device("cpu"))
+    assert caught.value.kind == "no_model" and "get_init_inputs" in caught.value.message and "KeyError" not in caught.value.message

@@ -19,7 +19,7 @@ from planish.errors import PlanishError  # noqa: E402
 from planish.ship import guards, load  # noqa: E402
 from programs import SCALE, buffer, build, program, scale, user  # noqa: E402
 from shipping import aten_program, program_ran, runs, ship, with_kernels, write  # noqa: E402
-from torch.nn.utils import remove_weight_norm, spectral_norm  # noqa: E402
+from torch.nn.utils import prune, remove_weight_norm, spectral_norm  # noqa: E402
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -80,6 +80,40 @@ def test_the_program_runs_with_live_parameters(tmp_path: Path) -> None:
     ran, result = program_ran(model, x)
     assert not ran
     torch.testing.assert_close(result, original(model, x))
+
+
+PRUNED = TASK.replace("HOOK", "pruned").replace(
+    "class Model",
+    """from torch.nn.utils import prune
+
+def pruned(layer):
+    prune.random_unstructured(layer, "weight", 0.5)
+    return layer
+
+class Model""",
+)
+
+
+@torch.no_grad()
+def test_a_pruned_layer_follows_its_mask(tmp_path: Path) -> None:
+    made, x = ship(tmp_path, PRUNED), torch.randn(4, 8)
+    model = load(made)
+    for _ in range(2):
+        ran, result = program_ran(model, x)
+        assert ran
+        torch.testing.assert_close(result, original(model, x))
+        model.b.weight_mask.copy_(1 - model.b.weight_mask)
+    twin = load(made)
+    prune.remove(twin.b, "weight")
+    assert not program_ran(twin, x)[0]
+
+
+def test_a_module_that_is_pruned_itself_is_told_how_to_make_it_permanent(tmp_path: Path) -> None:
+    layer = nn.Linear(8, 8)
+    prune.l1_unstructured(layer, "weight", 0.5)
+    with pytest.raises(PlanishError) as caught:
+        capture(layer, (torch.randn(4, 8),), {}, tmp_path)
+    assert caught.value.kind == "not_exportable" and "prune.remove(layer, 'weight')" in caught.value.hint
 
 
 @torch.no_grad()

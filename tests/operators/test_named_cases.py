@@ -1,0 +1,210 @@
+"""Programs that people tried: each is taken, or refused by a sentence that names operator and line and says what to do."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from planish.capture import LoadedTask
+from planish.capture.live import redraw
+from planish.functions import Function
+from torch import nn
+
+from tests.random_graphs.parts import Tool
+
+from .judge import TAKEN, Outcome, judge
+
+
+def task_of(thing: nn.Module | Callable[..., Any], *args: Any) -> LoadedTask:
+    """As planish.optimize makes it, a function included."""
+    model = (thing if isinstance(thing, nn.Module) else Function(thing).module).eval()
+
+    def make_inputs(seed: int, device: torch.device | str) -> Any:
+        generator = torch.Generator().manual_seed(seed)
+        return tuple(redraw(x, generator) for x in args), {}
+
+    return LoadedTask("task", Path("task"), "", copy.deepcopy(model), make_inputs, lambda: copy.deepcopy(model), live=True)
+
+
+def outcome_of(tool: Tool, folder: Path, thing: nn.Module | Callable[..., Any], *args: Any) -> Outcome:
+    torch.manual_seed(0)
+    return judge(task_of(thing, *args), tool, folder)
+
+
+X = torch.linspace(-1, 1, 24).reshape(4, 6)
+SQUARE = torch.eye(4) * 4 + torch.linspace(-1, 1, 16).reshape(4, 4)
+DEFINITE = torch.eye(4) * 4 + torch.ones(4, 4)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """`operator` stands in the message, behind it the line that has `line` in it; `hint` in the hint."""
+
+    kind: str
+    operator: str
+    line: str
+    hint: str
+
+
+def branches(x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:
+        return x.sin()
+    return x.cos()
+
+
+def draws(x: torch.Tensor) -> torch.Tensor:
+    return torch.multinomial(x.softmax(-1), 1)
+
+
+def attends(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    return flex_attention(q, k, v)
+
+
+class Opaque:
+    """Holds a tensor in a way that torch does not know."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x = x
+
+
+HEADS = tuple(torch.linspace(-1, 1, 512).reshape(1, 2, 16, 16) for _ in range(3))
+
+REFUSALS: list[tuple[Any, tuple[Any, ...], Refused]] = [
+    (lambda x: x[x > 0], (X,), Refused("data_dependent", "uses index ", "x[x > 0]", "torch.where")),
+    (lambda x: x.masked_select(x > 0), (X,), Refused("data_dependent", "uses masked_select ", "x.masked_select", "torch.where")),
+    (lambda x: (x > 0).nonzero(), (X,), Refused("data_dependent", "uses nonzero ", ".nonzero()", "nonzero_static")),
+    (lambda x: x.flatten()[(x.flatten() > 0).nonzero()].sum(), (X,), Refused("data_dependent", "uses nonzero ", "nonzero", "nonzero_static")),
+    (lambda x, n: x.repeat_interleave(n, 0), (X, torch.tensor([1, 2, 0, 3])), Refused("data_dependent", "uses repeat_interleave ", "(n, 0)", "output_size")),
+    (lambda n: n.unique(), (torch.tensor([1, 2, 2, 3]),), Refused("data_dependent", "uses _unique2 ", "n.unique()", "as an input")),
+    (lambda n: n.bincount(), (torch.tensor([1, 2, 2, 3]),), Refused("data_dependent", "uses bincount ", "n.bincount()", "scatter_add")),
+    (lambda x: x * x.sum().item(), (X,), Refused("data_dependent", "a Python number of a tensor ", ".item()", "keep it a tensor")),
+    (branches, (X,), Refused("data_dependent", "control flow ", "if x.sum() > 0:", "torch.cond")),
+    (lambda x: x.to_sparse() @ x.T, (X,), Refused("unsupported_op", "uses _to_sparse ", "to_sparse()", "to_dense")),
+    (lambda a, x: a @ x, (torch.eye(4).to_sparse(), X), Refused("unsupported_op", "sparse_coo", "", "to_dense")),
+    (lambda x: x.to(torch.float8_e4m3fn), (X,), Refused("unsupported_op", "float8_e4m3fn", "", "cast inside")),
+    (draws, (X,), Refused("random_ops", "uses multinomial ", "return torch.multinomial(x.softmax(-1), 1)", "pass random tensors")),
+    (lambda x: x.new_empty(3, 4).unsqueeze(0), (X,), Refused("random_ops", "uses empty ", "x.new_empty(3, 4)", "torch.zeros")),
+    (lambda x, c=None: x * 2, (X, Opaque(X)), Refused("not_exportable", "an argument is a ", "Opaque", "use_cache=False")),
+    (lambda x: {"y": x, "cache": Opaque(x)}, (X,), Refused("not_exportable", "a result holds a ", "Opaque", "use_cache=False")),
+    (attends, HEADS, Refused("unsupported_op", "uses flex_attention ", "return flex_attention(q, k, v)", "scaled_dot_product_attention")),
+]
+
+
+@pytest.mark.parametrize(("thing", "args", "refused"), REFUSALS, ids=[f"{r.kind}-{n}" for n, (_, _, r) in enumerate(REFUSALS)])
+def test_is_refused(thing: Any, args: tuple[Any, ...], refused: Refused, tool: Tool, tmp_path: Path) -> None:
+    found = outcome_of(tool, tmp_path, thing, *args)
+    assert found.kind == refused.kind, found
+    _, _, behind = found.message.partition(refused.operator)
+    assert behind or not refused.line, found
+    assert refused.operator in found.message and refused.line in behind and refused.hint in found.hint, found
+    if refused.line and refused.kind != "not_exportable":
+        assert f"({Path(__file__).name}:" in behind, found
+
+
+class Encoder(nn.Module):
+    def __init__(self, nested: bool) -> None:
+        super().__init__()
+        self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2, enable_nested_tensor=nested)
+
+    def forward(self, x: torch.Tensor, padding: torch.Tensor) -> torch.Tensor:
+        return self.layers(x, src_key_padding_mask=padding)
+
+
+def test_the_fast_path_of_a_transformer_encoder_is_named(tool: Tool, tmp_path: Path) -> None:
+    """In eager it writes zeros where the graph, which no nested tensor enters, computes."""
+    args = torch.randn(2, 5, 16), torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]).bool()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.operators.test_named_cases.redraw", lambda x, generator: x.clone())  # a mask that is all padding gives NaN
+        found = outcome_of(tool, tmp_path, Encoder(nested=True), *args)
+        assert found.kind == "capture_mismatch" and "fast path" in found.message and "enable_nested_tensor=False" in found.hint, found
+        assert outcome_of(tool, tmp_path, Encoder(nested=False), *args).kind == TAKEN
+
+
+def nested_conditions(x: torch.Tensor) -> torch.Tensor:
+    def inner(y: torch.Tensor) -> torch.Tensor:
+        return torch.cond(y.max() > 0.5, lambda z: z * 2, lambda z: z - 1, (y,))
+
+    return torch.cond(x.sum() > 0, inner, lambda y: y.cos(), (x,))
+
+
+class Decoder(nn.Module):
+    """The middle of a VAE decoder: a group norm of an image that attention transposed, at batch 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(4, 32)
+        self.out = nn.Conv2d(32, 8, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, _, c = x.shape
+        y = (x * 2).transpose(1, 2).reshape(b, c, 4, 4)
+        return self.out(self.norm(y))
+
+
+class Counter(nn.Module):
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        n.add_(1)
+        return x * n
+
+
+@torch.no_grad()
+def pruned() -> nn.Module:
+    from torch.nn.utils import prune
+
+    layers = nn.Sequential(nn.Linear(6, 6), nn.ReLU())
+    prune.random_unstructured(layers[0], "weight", 0.5)
+    prune.l1_unstructured(layers[0], "weight", 0.2)
+    return layers
+
+
+TAKEN_CASES: dict[str, tuple[Any, ...]] = {
+    "renorm in bf16": (lambda x: x.renorm(2, 0, 1.0), X.bfloat16()),
+    "cond": (lambda x: torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,)), X),
+    "cond in cond": (nested_conditions, X),
+    "solve": (torch.linalg.solve, SQUARE, X),
+    "inv": (torch.linalg.inv, DEFINITE),
+    "cholesky": (torch.linalg.cholesky, DEFINITE),
+    "topk": (lambda x: x.topk(2), X),
+    "sort, max and more": (lambda x: {"a": x.sort(), "b": [x.max(1)]}, X),
+    "group norm of a transposed image": (Decoder(), torch.linspace(-1, 1, 512).reshape(1, 16, 32)),
+    "overlapping input": (lambda x: x * 2, torch.linspace(-1, 1, 20).as_strided((4, 6), (3, 1))),
+    "pruned": (pruned(), X),
+    "one element that is changed": (Counter(), X, torch.tensor([3])),
+    "index": (lambda x, i: x[i], X, torch.tensor([0, 3])),
+    "integer quotient": (lambda a, b: a // b, torch.arange(4), torch.arange(1, 5)),
+    "a tensor that goes by its name alone": (lambda x, y: torch.searchsorted(x, y, sorter=x.argsort()), X[0].flip(0), X[1]),
+    "windows of one number": (lambda x: x.unfold(0, 1, 1).clone(), torch.tensor(2.0)),
+    "renorm of complex numbers": (lambda x: x.renorm(1, 0, 1.0), torch.complex(X, X * X)),
+    "complex double": (lambda x: torch.fft.ifft(x.double()), X),
+    "fp8 on the way": (lambda x: x.to(torch.float8_e4m3fn).float() * 2, X),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN_CASES)
+def test_is_taken(name: str, tool: Tool, tmp_path: Path) -> None:
+    thing, *args = TAKEN_CASES[name]
+    found = outcome_of(tool, tmp_path, thing, *args)
+    assert found.kind == TAKEN, found
+
+
+def test_a_draw_gives_no_example_away() -> None:
+    generator = torch.Generator()
+    for example in (torch.tensor([3]), torch.tensor(2.0), torch.randn(3, 3)):
+        kept = example.clone()
+        redraw(example, generator).add_(1)
+        assert torch.equal(example, kept)
+
+
+def test_definite_matrices_stay_it() -> None:
+    generator = torch.Generator().manual_seed(1)
+    example = torch.stack([DEFINITE + torch.diag(torch.arange(4.0)), 2 * DEFINITE + torch.diag(torch.arange(4.0))])
+    drawn = redraw(example, generator)
+    assert not torch.equal(drawn, example) and torch.equal(drawn, drawn.mT)
+    assert torch.allclose(torch.linalg.eigvalsh(drawn), torch.linalg.eigvalsh(example), atol=1e-4)
