@@ -55,11 +55,18 @@ Error file_error(int error_number, std::string_view doing, const fs::path& path)
 }
 
 Result<std::string> read_file(const fs::path& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // A pipe would be waited for, and a device may have no end.
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return std::unexpected(file_error(errno, "read", path));
   std::string bytes;
   struct stat info{};
-  if (::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode)) bytes.reserve(static_cast<std::size_t>(info.st_size) + 1);
+  if (::fstat(fd.get(), &info) != 0) return std::unexpected(file_error(errno, "read", path));
+  if (S_ISDIR(info.st_mode)) return std::unexpected(file_error(EISDIR, "read", path));
+  if (!S_ISREG(info.st_mode)) {
+    return fail("not_a_file", fmt::format("{} is a pipe, a socket or a device, and no file", path.string()),
+                "write it to a file first");
+  }
+  bytes.reserve(static_cast<std::size_t>(info.st_size) + 1);
   char block[65536];
   while (true) {
     const ssize_t n = ::read(fd.get(), block, sizeof block);

@@ -34,7 +34,8 @@ std::optional<std::string> TaskEvaluator::written_input(const ModuleUnderTest& t
   auto other = device_->runners.fresh_torch();
   if (!other.has_value() || !off_device([&] { return other->hello(device_->facts.target); }).has_value())
     return std::nullopt;
-  const auto loaded = other->load_module(request.path, request_.task, tested.graph, limits_.open, true);
+  const auto loaded = other->load_module(request.path, request_.task, tested.graph, limits_.open,
+                                         worker::ModuleUse::rehearse);
   if (!loaded.has_value() ||
       !other->bind(loaded->handle, tested.data.name, module_bindings(tested.data), limits_.load).has_value())
     return std::nullopt;

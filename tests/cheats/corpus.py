@@ -45,6 +45,7 @@ class Entry:
     quick: bool = False
     time: bool = False  # it cheats the clock: both are timed as well
     needs: str = ""  # a compiler that not every machine has: `triton`, `nvcc`
+    slower: float = 0  # where it forges its times and is right: so many times its twin's time must be seen, or it is refused
 
 
 def model(which: str, forward: str, before: str = "", init: str = "pass") -> str:

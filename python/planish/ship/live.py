@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.machinery
 import importlib.util
 import json
 import sys
@@ -28,6 +29,13 @@ from planish.ship import guards
 FALLBACKS = ("original", "compile")
 
 
+class SourceOnly(importlib.machinery.SourceFileLoader):
+    """Compiles what it loads: bytecode beside it is nothing that anybody has looked at."""
+
+    def path_stats(self, path: str) -> Mapping[str, Any]:
+        raise OSError(path)
+
+
 def load_module_file(path: Path, prefix: str = "planish_shipped", given: Mapping[str, Any] | None = None) -> ModuleType:
     """Imports a Python file under a name that depends on its path only, so that what it defines can be pickled. `given`: names that it finds there,
     until it defines them itself.
@@ -36,7 +44,7 @@ def load_module_file(path: Path, prefix: str = "planish_shipped", given: Mapping
     name = f"{prefix}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=SourceOnly(name, str(path)) if path.suffix == ".py" else None)
     if spec is None or spec.loader is None:
         raise PlanishError("not_python", f"{path}: cannot be imported as Python", "give a .py file or a shipped folder")
     module = importlib.util.module_from_spec(spec)
