@@ -182,6 +182,8 @@ class TaskEvaluator {
   /// Which input a module that died writes to, where it does.
   std::optional<std::string> written_input(const ModuleUnderTest& tested, const VerifyRequest& request);
   double module_run_limit() const;
+  /// Whether what the module gets for the task's parameters changes from data set to data set.
+  bool draws_parameters(const ModuleUnderTest& tested) const;
   void check_memory(const VerifyRequest& request, VerifyReply& reply);
   /// Times it from outside and checks what the timed calls gave; what cheats is no longer verified.
   Status time_module(const ModuleUnderTest& tested, VerifyReply& reply);

@@ -242,6 +242,8 @@ std::unexpected<Error> Child::lost(Error error, const std::string& method, doubl
           "protocol", fmt::format("the {} closed its socket during `{}` and went on running", name_, method), {}, {}};
     } else if (fault_.has_value() && fault_->where == "memory") {
       result = {"out_of_memory", fmt::format("the {} used more memory than it may during `{}`", name_, method), {}, {}};
+    } else if (fault_.has_value() && fault_->where == "disk") {
+      result = {"out_of_memory", fmt::format("the {} wrote more than 32 GiB during `{}`", name_, method), {}, {}};
     } else if (fault_.has_value()) {
       // Its handler reports the signal and then exits by itself.
       result = {"crash",

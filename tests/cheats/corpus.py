@@ -208,7 +208,7 @@ add("a softmax for small numbers alone", "55", "softmax", "e = torch.exp(x)\nret
     "e = torch.exp(x - x.amax(-1, keepdim=True))\nreturn e / e.sum(-1, keepdim=True)")  # fmt: skip
 add("values beyond the usual are cut off", "55", "pointwise", "return torch.relu(x.clamp(-6, 6)) * 2 + y", "return torch.relu(x.clamp_min(0)) * 2 + y")
 add("another position of the largest", "46", "positions", "return x[:, :-1].argmax(-1)", "return x.flip(-1).argmax(-1).neg().add(99)")
-add("a list for a tuple", "issue", "pair", "return [x * 2, x.sum(-1)]", "return x * 2, x.sum(-1)", {"launch_failed"})
+add("a list around the tuple", "issue", "pair", "return [(x * 2, x.sum(-1))]", "return [x * 2, x.sum(-1)]", {"launch_failed"})
 add("a tuple for a tensor", "issue", "pointwise", f"return ({RIGHT},)", f"return {RIGHT}", {"launch_failed"}, quick=True)
 add("other keys", "issue", "named", 'return {"double": x * 2, "count": 24}', 'return {"twice": x + x, "count": 24}', {"launch_failed"})
 add(

@@ -229,7 +229,7 @@ class ModuleHandle(Handle):
     def _leaves(self, prepared: _Call, result: Any) -> list[Any]:
         """Of a result that has the form and the numbers of the task's."""
         leaves, tree = pytree.tree_flatten(result)
-        if tree != self.result_tree:
+        if tree != self.result_tree and not _alike(tree, self.result_tree):
             raise PlanishError("launch_failed", f"forward returned {_nesting(tree)}, the task's returns {_nesting(self.result_tree)}")
         for user, value in prepared.scalars:
             if type(leaves[user]) is not type(value) or leaves[user] != value:
@@ -267,6 +267,14 @@ class ModuleHandle(Handle):
         tensors = [t for t in leaves if isinstance(t, torch.Tensor) and t.numel() and t.untyped_storage().nbytes() <= _WATCHED]
         known = theirs | self.given
         return [(t.detach(), _some(t)) for t in tensors if t.untyped_storage().data_ptr() not in known]
+
+
+def _alike(ours: pytree.TreeSpec, theirs: pytree.TreeSpec) -> bool:
+    """The same nesting, where a list may stand for a tuple: no caller that takes the parts apart can tell."""
+    same = ours.type is theirs.type and ours.context == theirs.context
+    if not same and not (ours.type in (list, tuple) and theirs.type in (list, tuple)):
+        return False
+    return ours.num_children == theirs.num_children and all(map(_alike, ours.children(), theirs.children()))
 
 
 def _readable(tensor: torch.Tensor) -> torch.Tensor:
