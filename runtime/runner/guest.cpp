@@ -176,7 +176,8 @@ void answer_for_tmp(const GuestRules& rules, int door) {
   if (!receive_plain(go, &byte)) _exit(cannot_start);  // the parent was gone before the line above
   close(go);
   if (facts.user_namespace) keep_identity();
-  for (const char* folder : {"tmp", "cache", "work", "home"}) mkdir((options.rules.scratch + "/" + folder).c_str(), 0700);
+  for (const char* folder : {"tmp", "cache", "work", "home"})
+    mkdir((options.rules.scratch + "/" + folder).c_str(), 0700);
   furnish(options.rules, &facts);
   int door[2] = {-1, -1};
   if (facts.private_tmp && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, door) != 0) _exit(cannot_start);

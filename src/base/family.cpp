@@ -97,7 +97,8 @@ bool Family::stop_others() {
   for (int round = 0; grew && round < 100; ++round) {
     grew = false;
     const std::vector<pid_t> present = descendants_of(first_);
-    std::erase_if(members_, [&](const Member& member) { return std::ranges::find(present, member.pid) == present.end(); });
+    std::erase_if(members_,
+                  [&](const Member& member) { return std::ranges::find(present, member.pid) == present.end(); });
     for (const pid_t pid : present) {
       if (std::ranges::find(members_, pid, &Member::pid) != members_.end()) continue;
       Member member{pid, {}};

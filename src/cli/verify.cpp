@@ -233,7 +233,8 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   if (!opened) return output.error(opened.error());
   spent("capture");
   if (!findings.mode.empty()) {
-    if (auto same = ship::check_graph(*solution, opened->graph); !same) return refused(options, *task, same.error(), output);
+    if (auto same = ship::check_graph(*solution, opened->graph); !same)
+      return refused(options, *task, same.error(), output);
   }
   VerifyRequest request;
   request.session = opened->session;

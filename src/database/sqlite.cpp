@@ -1,11 +1,11 @@
 #include "database/sqlite.h"
 
-#include <filesystem>
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
 
 #include <cerrno>
+#include <filesystem>
 
 namespace planish::database {
 namespace {

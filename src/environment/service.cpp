@@ -98,7 +98,8 @@ std::optional<http::Response> Service::gate(const http::Head& head) const {
   if (!head.origin.empty())
     return refusal(403, "foreign_origin", "web pages are not served", "ask without an Origin header");
   if (options_.loopback && !names_this_machine(head.host)) {
-    return refusal(403, "foreign_origin", "this endpoint has another name", "ask for it as localhost, 127.0.0.1 or [::1]");
+    return refusal(403, "foreign_origin", "this endpoint has another name",
+                   "ask for it as localhost, 127.0.0.1 or [::1]");
   }
   if (!options_.token.empty() && head.path != health_path) {
     constexpr std::string_view scheme = "Bearer ";

@@ -60,7 +60,8 @@ std::string too_soon(const CallSamples& samples) {
   if (samples.empty.empty() || samples.solution.empty()) return {};
   const double own = interval_of(samples.solution).median, least = std::ranges::min(samples.empty);
   if (own >= (1 - within_the_guest) * least) return {};
-  return fmt::format("its calls are answered within {:.3g} ms, where one of nothing takes {:.3g} ms at least", own, least);
+  return fmt::format("its calls are answered within {:.3g} ms, where one of nothing takes {:.3g} ms at least", own,
+                     least);
 }
 
 bool settled(const std::vector<double>& samples, double interval) {

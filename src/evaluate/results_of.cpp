@@ -103,8 +103,9 @@ Status read_memory(pid_t process, std::uint64_t address, std::span<std::byte> in
 }
 
 /// Element by element, in the order of their indices.
-void copy_strided(const std::vector<std::int64_t>& shape, const std::byte* from, const std::vector<std::int64_t>& from_strides,
-                  std::byte* to, const std::vector<std::int64_t>& to_strides, std::size_t size) {
+void copy_strided(const std::vector<std::int64_t>& shape, const std::byte* from,
+                  const std::vector<std::int64_t>& from_strides, std::byte* to,
+                  const std::vector<std::int64_t>& to_strides, std::size_t size) {
   const std::size_t dims = shape.size();
   std::vector<std::int64_t> index(dims, 0);
   const std::int64_t inner = dims == 0 ? 1 : shape.back();

@@ -173,7 +173,8 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
     loaded.device_failure = &device_failure;
     touched_ = true;
     // A claim builds on this measurement: no other candidate's host code may have touched the process that takes it.
-    const bool for_claim = request.level == "full" && backend::named(program.target).on_host && !program.kernels.empty();
+    const bool for_claim =
+        request.level == "full" && backend::named(program.target).on_host && !program.kernels.empty();
     const bool fresh = alone || for_claim;
     PLANISH_TRY(bool go, load(*region, *testable, *compiled, fresh, loaded, evaluation));
     if (go) {

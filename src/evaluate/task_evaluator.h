@@ -216,7 +216,7 @@ class TaskEvaluator {
   std::optional<worker::Runner> yardstick_;   ///< what solutions are timed beside, on the host
   std::optional<std::int64_t> yardstick_handle_;
   std::string yardstick_graph_;  ///< that its model was loaded with
-  bool touched_ = false;                      ///< a candidate of a search has run on the oracle's buffers
+  bool touched_ = false;         ///< a candidate of a search has run on the oracle's buffers
   std::map<std::string, Region> regions_;
   std::mutex names_mutex_;
   std::set<std::string> names_;              ///< of regions_

@@ -44,8 +44,7 @@ Result<bool> TaskEvaluator::computes_anew(Region& region, Loaded& loaded, Evalua
   if (!why.has_value()) return false;
   // Single runs wake threads up and find caches cold.
   constexpr double disagreement = 3, slack_ms = 0.5;
-  if (why->empty() && on_host && evaluation.bench &&
-      least > disagreement * evaluation.bench->median_ms + slack_ms) {
+  if (why->empty() && on_host && evaluation.bench && least > disagreement * evaluation.bench->median_ms + slack_ms) {
     *why = fmt::format("it says that a run takes {:.4g} ms; the fastest of some took {:.4g} ms by our clock",
                        evaluation.bench->median_ms, least);
   }

@@ -119,8 +119,7 @@ class TaskEvaluator::ModuleTiming {
     auto call = runner.call_now(limits().run);
     if (!call.has_value()) return gave_up(call.error());
     Status taken;
-    if (take && !stores_ && call->results != "failed")
-      taken = take_results(call->process, call->results, set_of(name));
+    if (take && !stores_ && call->results != "failed") taken = take_results(call->process, call->results, set_of(name));
     auto finished = runner.finish_call(limits().run);
     if (!finished.has_value()) return gave_up(finished.error());
     if (taken.has_value()) return std::optional(call->ms);
@@ -144,8 +143,8 @@ class TaskEvaluator::ModuleTiming {
       PLANISH_TRY(const auto woken, run_once(second_set));
       if (!woken.has_value()) return false;
     }
-    const auto waits = tested_.runner.prepare_call(tested_.handle, tested_.data.name, {.empty = false, .store = stores_},
-                                                   limits().run);
+    const auto waits = tested_.runner.prepare_call(tested_.handle, tested_.data.name,
+                                                   {.empty = false, .store = stores_}, limits().run);
     if (!waits.has_value()) run_error_ = waits.error();
     return waits.has_value();
   }
@@ -159,8 +158,8 @@ class TaskEvaluator::ModuleTiming {
     return call.ms;
   }
 
-  /// Those of ours and the module's, on new contents, in an order that is drawn: whoever is second finds them in caches.
-  /// False where the module failed.
+  /// Those of ours and the module's, on new contents, in an order that is drawn: whoever is second finds them in
+  /// caches. False where the module failed.
   Result<bool> call_each(const Yardstick& yardstick) {
     PLANISH_TRY(const bool waiting, waits());
     if (!waiting) return false;
@@ -193,8 +192,9 @@ class TaskEvaluator::ModuleTiming {
   Result<bool> is_right() {
     PLANISH_TRY(auto check, tested_.oracle.check(tested_.data.name, "full", limits().oracle));
     judge_again(check, outputs_of(tested_.data));
-    return check.ok || refuse(Outcome::wrong_when_timed, fmt::format("outputs of a timed call: {}",
-                                                                     check.message.empty() ? check.problem : check.message));
+    return check.ok ||
+           refuse(Outcome::wrong_when_timed,
+                  fmt::format("outputs of a timed call: {}", check.message.empty() ? check.problem : check.message));
   }
 
   Result<bool> time_calls() {
@@ -297,8 +297,9 @@ class TaskEvaluator::ModuleTiming {
     if (sets_.size() < 2) return true;  // the last single call's were checked
     PLANISH_TRY(auto check, tested_.oracle.check(second_set, "full", limits().oracle));
     judge_again(check, outputs_of(second_));
-    return check.ok || refuse(Outcome::wrong_when_timed, fmt::format("outputs of a timed call: {}",
-                                                                     check.message.empty() ? check.problem : check.message));
+    return check.ok ||
+           refuse(Outcome::wrong_when_timed,
+                  fmt::format("outputs of a timed call: {}", check.message.empty() ? check.problem : check.message));
   }
 
   /// Whether new contents take it about as long as contents it has met before. Known only where there are two sets.

@@ -15,7 +15,8 @@ namespace {
 
 /// What may be the matter with a solution that was right before.
 constexpr const char* parameters_are_drawn =
-    "\n(on earlier data it was right: the parameters are others on each. What is made of them, packed weights say, must "
+    "\n(on earlier data it was right: the parameters are others on each. What is made of them, packed weights say, "
+    "must "
     "be made again where they are: a parameter is another where its data_ptr() or its _version is)";
 
 }  // namespace
@@ -47,8 +48,8 @@ std::optional<std::string> TaskEvaluator::written_input(const ModuleUnderTest& t
   auto other = device_->runners.fresh_torch();
   if (!other.has_value() || !off_device([&] { return other->hello(device_->facts.target); }).has_value())
     return std::nullopt;
-  const auto loaded = other->load_module(request.path, request_.task, tested.graph, limits_.open,
-                                         worker::ModuleUse::rehearse);
+  const auto loaded =
+      other->load_module(request.path, request_.task, tested.graph, limits_.open, worker::ModuleUse::rehearse);
   if (!loaded.has_value() ||
       !other->bind(loaded->handle, tested.data.name, module_bindings(tested.data), limits_.load).has_value())
     return std::nullopt;

@@ -6,8 +6,7 @@
 
 namespace planish::http {
 
-Patience::Patience(unsigned seconds, unsigned most)
-    : longest_(seconds), most_(most), watcher_([this] { watch(); }) {}
+Patience::Patience(unsigned seconds, unsigned most) : longest_(seconds), most_(most), watcher_([this] { watch(); }) {}
 
 Patience::~Patience() {
   {
@@ -59,8 +58,7 @@ void Patience::closed(const void* connection) {
 
 void Patience::watch() {
   std::unique_lock lock(mutex_);
-  while (!over_.wait_for(lock, std::chrono::milliseconds(500),
-                         [this] { return stopping_; })) {
+  while (!over_.wait_for(lock, std::chrono::milliseconds(500), [this] { return stopping_; })) {
     const auto now = Clock::now();
     for (auto& [name, connection] : connections_) {
       if (!connection.asked && !connection.ended && now - connection.since > longest_) end(connection);

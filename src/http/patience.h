@@ -8,9 +8,9 @@
 
 namespace planish::http {
 
-/// Connections on which no whole request has come: each is ended after so many seconds, however slowly it sends, and the
-/// oldest at once where there are more than `most`, so that somebody else always gets through. Thread-safe. Connections
-/// are told by whatever names them; their descriptors are open until closed() has returned.
+/// Connections on which no whole request has come: each is ended after so many seconds, however slowly it sends, and
+/// the oldest at once where there are more than `most`, so that somebody else always gets through. Thread-safe.
+/// Connections are told by whatever names them; their descriptors are open until closed() has returned.
 class Patience {
  public:
   Patience(unsigned seconds, unsigned most);

@@ -46,7 +46,8 @@ Status check_folder(const std::filesystem::path& folder);
 Status check_reference(const std::filesystem::path& folder, const std::filesystem::path& task);
 
 /// Whether ship.json says of the task's graph (planish.graph/1) what that says itself: nesting, numbers, effects. By
-/// these the shipped module decides which calls its program answers. Error kinds: `altered`, `bad_graph`, `not_shipped`.
+/// these the shipped module decides which calls its program answers. Error kinds: `altered`, `bad_graph`,
+/// `not_shipped`.
 Status check_graph(const std::filesystem::path& folder, const std::string& graph);
 
 }  // namespace planish::ship

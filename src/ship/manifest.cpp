@@ -42,7 +42,8 @@ Result<std::vector<fs::path>> files_in(const fs::path& folder) {
     if (type == fs::file_type::directory) {
       if (it->path().filename() == "__pycache__")
         return altered(it->path(), "is bytecode, which nobody has looked at", "remove it: Python makes it anew");
-      if (it.depth() >= deepest) return altered(it->path(), "lies deeper than anything that is shipped", "ship it again");
+      if (it.depth() >= deepest)
+        return altered(it->path(), "lies deeper than anything that is shipped", "ship it again");
       continue;
     }
     if (type != fs::file_type::regular) return altered(it->path(), "is no plain file", "ship it again");

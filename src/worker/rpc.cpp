@@ -26,7 +26,8 @@ auto Child::within(double timeout_seconds, const std::string& method, Work&& wor
   if (!alive_) return Outcome(fail("exit", fmt::format("the {} is gone", name_)));
   reported_ = false;
   const double left = work_seconds_left();
-  if (left <= 0) return Outcome(fail("out_of_time", fmt::format("no time was left to ask the {} to `{}`", name_, method)));
+  if (left <= 0)
+    return Outcome(fail("out_of_time", fmt::format("no time was left to ask the {} to `{}`", name_, method)));
   bool connection_lost = false;
   Outcome outcome = work(deadline_in(std::min(timeout_seconds, left)), connection_lost);
   if (!connection_lost) {
@@ -63,7 +64,8 @@ std::string shown(std::string text) {
   constexpr std::size_t most = 8000;
   if (text.size() > most) {
     const std::size_t cut = text.size() - most;
-    text = fmt::format("{}\n… {} bytes left out …\n{}", text.substr(0, most / 2), cut, text.substr(text.size() - most / 2));
+    text = fmt::format("{}\n… {} bytes left out …\n{}", text.substr(0, most / 2), cut,
+                       text.substr(text.size() - most / 2));
   }
   return printable(text);
 }

@@ -36,14 +36,14 @@ class Child {
 
   Result<Reply> call(const std::string& method, Json params, std::span<const int> fds, double timeout_seconds);
 
-  /// A request of which the child says `ready` first, and does the rest when it is rung for: what is timed is that alone.
-  /// From `ready` on, and again once it has answered the bell, the child and all that came of it are stopped, so that
-  /// nothing is done in between; the next request lets them go on. Errors of each are those of call().
+  /// A request of which the child says `ready` first, and does the rest when it is rung for: what is timed is that
+  /// alone. From `ready` on, and again once it has answered the bell, the child and all that came of it are stopped, so
+  /// that nothing is done in between; the next request lets them go on. Errors of each are those of call().
   Status prepare(const std::string& method, Json params, double timeout_seconds);
   struct Answered {
-    std::string line;     ///< what it said
-    pid_t process = 0;    ///< who said so; 0 where the kernel does not tell
-    double seconds = 0;   ///< from before they went on until they were stopped
+    std::string line;    ///< what it said
+    pid_t process = 0;   ///< who said so; 0 where the kernel does not tell
+    double seconds = 0;  ///< from before they went on until they were stopped
   };
   Result<Answered> ring(double timeout_seconds);
   /// What came of the request.

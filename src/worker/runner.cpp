@@ -15,8 +15,9 @@ namespace planish::worker {
 namespace {
 
 /// The kinds that a runner may use of itself. Those that would spare a candidate are for Child to give.
-constexpr std::array<ErrorKind, 9> own_kinds{"bad_program",   "bad_argument", "load_failed", "launch_failed", "illegal_address",
-                                             "out_of_memory", "no_device",    "device_lost", "input_write"};
+constexpr std::array<ErrorKind, 9> own_kinds{"bad_program",   "bad_argument",    "load_failed",
+                                             "launch_failed", "illegal_address", "out_of_memory",
+                                             "no_device",     "device_lost",     "input_write"};
 
 /// What a runner says is short: samples of a timing, facts of kernels, errors.
 constexpr std::size_t most_of_a_line = std::size_t{8} << 20U;
@@ -74,10 +75,12 @@ Result<HelloReply> Runner::hello(const std::string& device, double timeout_secon
 
 Result<LoadReply> Runner::load(const program::Program& program, const std::vector<std::string>& binaries,
                                const std::string& blobs, double timeout_seconds) {
-  PLANISH_TRY(auto reply,
-              checked(*child_, child_->call(
-                  "load", Json{{"program", program::document(program)}, {"binaries", binaries}, {"blobs", blobs}}, {},
-                  timeout_seconds)));
+  PLANISH_TRY(
+      auto reply,
+      checked(
+          *child_,
+          child_->call("load", Json{{"program", program::document(program)}, {"binaries", binaries}, {"blobs", blobs}},
+                       {}, timeout_seconds)));
   LoadReply result;
   ObjectReader reader(reply.result, "protocol", "load");
   reader.lenient();
@@ -132,13 +135,15 @@ Status Runner::bind(std::int64_t handle, const std::string& data, const std::vec
     buffers.push_back(std::move(item));
     fds.push_back(buffer.fd.get());
   }
-  PLANISH_CHECK(checked(*child_, child_->call("bind", Json{{"handle", handle}, {"data", data}, {"buffers", std::move(buffers)}},
-                                     fds, timeout_seconds)));
+  PLANISH_CHECK(
+      checked(*child_, child_->call("bind", Json{{"handle", handle}, {"data", data}, {"buffers", std::move(buffers)}},
+                                    fds, timeout_seconds)));
   return {};
 }
 
 Result<double> Runner::run(std::int64_t handle, const std::string& data, double timeout_seconds) {
-  PLANISH_TRY(auto reply, checked(*child_, child_->call("run", Json{{"handle", handle}, {"data", data}}, {}, timeout_seconds)));
+  PLANISH_TRY(auto reply,
+              checked(*child_, child_->call("run", Json{{"handle", handle}, {"data", data}}, {}, timeout_seconds)));
   double ms = 0;
   ObjectReader reader(reply.result, "protocol", "run");
   reader.lenient();
@@ -149,14 +154,14 @@ Result<double> Runner::run(std::int64_t handle, const std::string& data, double 
 
 Result<Timing> Runner::time(std::int64_t handle, const TimeRequest& request, double timeout_seconds) {
   PLANISH_TRY(auto reply, checked(*child_, child_->call("time",
-                                               Json{{"handle", handle},
-                                                    {"data", request.data},
-                                                    {"min_runs", request.min_runs},
-                                                    {"max_runs", request.max_runs},
-                                                    {"max_seconds", request.max_seconds},
-                                                    {"interval", request.interval},
-                                                    {"flush_bytes", request.flush_bytes}},
-                                               {}, timeout_seconds)));
+                                                        Json{{"handle", handle},
+                                                             {"data", request.data},
+                                                             {"min_runs", request.min_runs},
+                                                             {"max_runs", request.max_runs},
+                                                             {"max_seconds", request.max_seconds},
+                                                             {"interval", request.interval},
+                                                             {"flush_bytes", request.flush_bytes}},
+                                                        {}, timeout_seconds)));
   return read_timing(reply.result);
 }
 
@@ -193,9 +198,9 @@ Status Runner::unload(std::int64_t handle, double timeout_seconds) {
 
 Result<KernelBenchReply> Runner::kernelbench(const std::string& task, const std::string& path,
                                              const std::string& precision, double timeout_seconds) {
-  PLANISH_TRY(auto reply,
-              checked(*child_, child_->call("kernelbench", Json{{"task", task}, {"path", path}, {"precision", precision}}, {},
-                                   timeout_seconds)));
+  PLANISH_TRY(auto reply, checked(*child_, child_->call("kernelbench",
+                                                        Json{{"task", task}, {"path", path}, {"precision", precision}},
+                                                        {}, timeout_seconds)));
   KernelBenchReply verdict;
   ObjectReader reader(reply.result, "protocol", "kernelbench");
   reader.lenient();

@@ -12,6 +12,8 @@ from corpus import TASKS, Entry
 from corpus_times import TIMED_TASKS
 from evaluator import Evaluator
 
+ALL_TASKS = {**TASKS, **TIMED_TASKS}
+
 
 @dataclass
 class Judged:
@@ -43,7 +45,7 @@ def lacking(entry: Entry) -> str:
 class Judge:
     """Owns the evaluators, one a task, in `folder`. One thread at a time; several judges may work side by side."""
 
-    def __init__(self, folder: Path, target: str = "cpu", tasks: dict[str, str] = {**TASKS, **TIMED_TASKS}) -> None:
+    def __init__(self, folder: Path, target: str = "cpu", tasks: dict[str, str] = ALL_TASKS) -> None:
         self.folder = folder
         self.target = target
         self.tasks = tasks

@@ -81,7 +81,8 @@ TEST_CASE("a task of GPU MODE: one task a spec, the submission as a solution") {
   std::filesystem::remove(c.path("vectoradd/elsewhere.py"));
   std::filesystem::create_symlink("/etc/passwd", c.path("vectoradd/elsewhere.py"));
   for (const char* source : {"../../etc/passwd", "/etc/passwd", "../secret.txt", "elsewhere.py", "../../secret.py"}) {
-    c.add("vectoradd/task.yml", fmt::format("files: [{{name: reference.py, source: {}}}]\ntests: [{{size: 1}}]\n", source));
+    c.add("vectoradd/task.yml",
+          fmt::format("files: [{{name: reference.py, source: {}}}]\ntests: [{{size: 1}}]\n", source));
     CHECK_FALSE(import_gpu_mode(c.path("vectoradd")).has_value());
   }
   c.add("vectoradd/task.yml", "files: [{name: reference.py, source: ../secret.py}]\ntests: [{size: 1}]\n");

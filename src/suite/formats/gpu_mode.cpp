@@ -54,7 +54,8 @@ Result<fs::path> source_in(const fs::path& folder, const std::string& source, co
   const fs::path inside = file.lexically_relative(home);
   const bool below = !inside.empty() && *inside.begin() != "..";
   if (file.extension() == ".py" && (below || file.parent_path() == home.parent_path())) return file;
-  return fail("bad_task", fmt::format("{}: the source {} is no Python file of its folder, or beside that", where, source),
+  return fail("bad_task",
+              fmt::format("{}: the source {} is no Python file of its folder, or beside that", where, source),
               "copy it there");
 }
 

@@ -178,7 +178,7 @@ def rung(runner: Client, before_the_bell: Callable[[], object], **params: object
 
 def test_a_call_waits_for_the_bell_and_says_where_its_results_lie(runner: Client, task: Path) -> None:
     handle = load_solution(runner, task, solution("        self.count += 1\n        return (self.weight * x).t().contiguous().t()"))
-    weight, count, x, result, after = module_data(runner, handle)
+    weight, _, x, result, after = module_data(runner, handle)
     new = torch.randn(2, 3)
     words = rung(runner, lambda: x.tensor.copy_(new), handle=handle, data="d")
     found = []
