@@ -52,7 +52,11 @@ ModuleTimes times_of(const CallSamples& samples) {
   times.lo_ms = std::min(times.median_ms, without(own.lo) * factor(without(reference.hi)));
   times.hi_ms = std::max(times.median_ms, (without(own.hi) + within_the_guest * empty) * factor(without(reference.lo)));
   times.host_us = 1000 * times.median_ms;
-  for (const double sample : samples.solution) times.samples_ms.push_back(without(sample) * usual);
+  for (const double sample : samples.solution) {
+    times.samples_ms.push_back(without(sample) * usual);
+    times.own_ms.push_back(without(sample));
+  }
+  for (const double sample : samples.reference) times.original_ms.push_back(without(sample));
   return times;
 }
 

@@ -180,8 +180,11 @@ class TaskEvaluator::ModuleTiming {
     if (stores_) PLANISH_CHECK(tested_.oracle.poison(tested_.data.name, limits().oracle));
     PLANISH_TRY(const auto ms, rung(tested_.runner, tested_.data.name, true));
     if (!ms.has_value()) return false;
-    // Nothing was stored: once more, in the way that needs no reading.
-    if (*ms < 0) return true;
+    // Nothing was stored: all of it once more, in the way that needs no reading.
+    if (*ms < 0) {
+      samples_ = {.solution = {}, .reference = {}, .empty = {}, .hot_ms = samples_.hot_ms};
+      return true;
+    }
     PLANISH_TRY(const bool right, is_right());
     if (!right) return false;
     if (!ours_first) PLANISH_CHECK(reference());
