@@ -44,7 +44,7 @@ class Channel:
             raise PlanishError("no_channel", f"descriptor {fd} is no socket: {error}", "planish starts this process, not you") from error
 
     @property
-    def socket(self) -> socket.socket:
+    def connection(self) -> socket.socket:
         return self._sock
 
     def receive(self) -> dict[str, Any] | None:
@@ -196,7 +196,7 @@ def serve(channel: Channel, methods: dict[str, Handler]) -> None:
     def tell(stage: str) -> None:
         channel.send({"event": "stage", "stage": stage})
 
-    _listener, _bell = tell, channel.socket
+    _listener, _bell = tell, channel.connection
     try:
         _serve(channel, methods)
     finally:

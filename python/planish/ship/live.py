@@ -97,9 +97,12 @@ def _load_solution(folder: Path, solution: Path, module: nn.Module | None, forei
             f"{solution}: Python that a coder wrote; it ran in Planish's sandbox alone",
             "read it, then call planish.load(folder, foreign=True), which imports it with your rights",
         )
-    neighbours = str(folder / "neighbours")
-    if (folder / "neighbours").is_dir() and neighbours not in sys.path:
-        sys.path.append(neighbours)
+    neighbours = folder / "neighbours"
+    if neighbours.is_dir() and str(neighbours) not in sys.path:
+        sys.path.append(str(neighbours))
+        loaders: Any = (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES), (SourceOnly, [".py"])
+        for place in (neighbours, *(path for path in neighbours.rglob("*") if path.is_dir())):
+            sys.path_importer_cache[str(place)] = importlib.machinery.FileFinder(str(place), *loaders)
     reference = load_module_file(folder / "reference.py")
     made: Any = load_module_file(solution, "planish_solution", vars(reference)).ModelNew
     args, kwargs = constructor_arguments(getattr(reference, "get_init_inputs", list)())

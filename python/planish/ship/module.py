@@ -48,8 +48,9 @@ def _offer_neighbours(folder):
     """Lets the task import what lay beside it. Another module of the same name would be mistaken for it, so that is an error."""
     if folder.is_dir() and str(folder) not in sys.path:
         sys.path.append(str(folder))
+        loaders = (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES), (_Source, [".py"])
         for place in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
-            sys.path_importer_cache[str(place)] = importlib.machinery.FileFinder(str(place), (_Source, [".py"]))
+            sys.path_importer_cache[str(place)] = importlib.machinery.FileFinder(str(place), *loaders)
     for path in folder.glob("*"):
         there = getattr(sys.modules.get(path.stem), "__file__", None)
         own = path / "__init__.py" if path.is_dir() else path

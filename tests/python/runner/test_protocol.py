@@ -165,10 +165,10 @@ def rung(runner: Client, before_the_bell: Callable[[], object], **params: object
     runner.channel.send({"id": 99, "method": "call", "params": params})
     assert runner.channel.receive() == {"event": "ready"}
     before_the_bell()
-    runner.channel.socket.sendall(b"ding\n")
+    runner.channel.connection.sendall(b"ding\n")
     line = b""
     while not line.endswith(b"\n"):
-        line += runner.channel.socket.recv(1)
+        line += runner.channel.connection.recv(1)
     answer = runner.channel.receive()
     assert answer is not None and answer["id"] == 99
     words = line.decode().split()
