@@ -65,10 +65,14 @@ std::optional<Layout> layout_of(const std::string& word, std::size_t dims) {
   return out;
 }
 
-/// From the first element to the last, in elements.
+/// From the first element to the last, in elements; what is beyond all memory counts as `endless`.
 std::int64_t extent(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) {
+  constexpr std::int64_t endless = std::int64_t{1} << 50;
   std::int64_t last = 0;
-  for (std::size_t d = 0; d < shape.size(); ++d) last += (shape[d] - 1) * strides[d];
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (strides[d] > 0 && shape[d] - 1 > (endless - last) / strides[d]) return endless;
+    last += (shape[d] - 1) * strides[d];
+  }
   return last + 1;
 }
 
