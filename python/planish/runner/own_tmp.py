@@ -89,9 +89,9 @@ def _tmp() -> str:
 
 
 def _home() -> str | None:
-    """None where there is none, or it holds everything."""
+    """None where there is none, it lies in /tmp, which is hidden by itself, or holds everything."""
     home = os.path.realpath(os.environ.get("HOME") or "/")
-    return None if home in ("/", _tmp()) or _within(_tmp(), home) or _within("/usr/lib", home) else home
+    return None if home == "/" or _within(home, _tmp()) or _within(_tmp(), home) or _within("/usr/lib", home) else home
 
 
 def _within(path: str, folder: str | None) -> bool:
