@@ -14,7 +14,7 @@ def test_a_device_or_a_pipe_is_no_task_no_solution_and_no_store(tmp_path: Path, 
     home = Home(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "task.py").write_text("x = 1\n")
-    for arguments in (["verify", what, "task.py"], ["verify", "task.py", what], ["try", "task.py", what], ["runs", "list", "--store", what]):
+    for arguments in (["verify", what, "task.py"], ["verify", "task.py", what], ["try", "task.py", what], ["runs", "--store", what]):
         code, document = home.document(*arguments)
         assert code != 0 and document["error"]["kind"] == "not_a_file", (arguments, document)
 
