@@ -22,6 +22,7 @@ from planish.errors import PlanishError, is_device_failure
 
 FDS_A_BATCH = 64
 _CHUNK = 1 << 16
+_MOST_OF_A_TEXT = 1 << 16  # characters of one field of an error
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 
@@ -41,6 +42,10 @@ class Channel:
             return cls(socket.socket(fileno=fd))
         except OSError as error:
             raise PlanishError("no_channel", f"descriptor {fd} is no socket: {error}", "planish starts this process, not you") from error
+
+    @property
+    def connection(self) -> socket.socket:
+        return self._sock
 
     def receive(self) -> dict[str, Any] | None:
         """The next message; its descriptors wait in the queue for `take_fds`."""
@@ -125,6 +130,8 @@ class Answer:
 
 
 _listener: Callable[[str], None] | None = None
+_bell: socket.socket | None = None
+_BELL_BYTES = 64
 
 
 def report_stage(stage: str) -> None:
@@ -132,6 +139,19 @@ def report_stage(stage: str) -> None:
     Nothing happens in a process that serves nobody."""
     if _listener is not None:
         _listener(stage)
+
+
+def await_bell() -> bytes:
+    """Within a request: says that it is ready, and waits until whoever asked rings. The word that it rang with."""
+    assert _bell is not None, "only a request can be rung for"
+    _bell.sendall(b'{"event":"ready"}\n')
+    return _bell.recv(_BELL_BYTES)[:-1]
+
+
+def answer_bell(word: bytes, text: str) -> None:
+    """To whoever rang; the request is answered after that."""
+    assert _bell is not None
+    _bell.sendall(b"%b %b\n" % (word, text.encode()))
 
 
 # Takes the params and the request's descriptors (now the handler's), returns the result.
@@ -156,26 +176,31 @@ def keep_memory_private() -> None:
 
 
 def _document(error: PlanishError) -> dict[str, str]:
-    found = {"kind": error.kind, "message": error.message}
+    found = {"kind": error.kind, "message": _cut(error.message)}
     if error.hint:
-        found["hint"] = error.hint
+        found["hint"] = _cut(error.hint)
     if error.about:
-        found["about"] = error.about
+        found["about"] = _cut(error.about)
     return found
+
+
+def _cut(text: str) -> str:
+    """What foreign code raises may be of any length, and nobody reads more."""
+    return text if len(text) <= _MOST_OF_A_TEXT else f"{text[: _MOST_OF_A_TEXT // 2]}\n… \n{text[-_MOST_OF_A_TEXT // 2 :]}"
 
 
 def serve(channel: Channel, methods: dict[str, Handler]) -> None:
     """Answers requests until the channel closes. PlanishError becomes an error answer, any other exception `internal`."""
-    global _listener
+    global _listener, _bell
 
     def tell(stage: str) -> None:
         channel.send({"event": "stage", "stage": stage})
 
-    _listener = tell
+    _listener, _bell = tell, channel.connection
     try:
         _serve(channel, methods)
     finally:
-        _listener = None  # a later caller in this process serves nobody
+        _listener = _bell = None  # a later caller in this process serves nobody
 
 
 def _serve(channel: Channel, methods: dict[str, Handler]) -> None:
@@ -200,8 +225,8 @@ def _serve(channel: Channel, methods: dict[str, Handler]) -> None:
         except BrokenPipeError:
             return
         except Exception as error:  # whatever a foreign model raises must become an answer
-            trace = traceback.format_exc()
+            trace = _cut(traceback.format_exc())
             print(trace, file=sys.stderr, flush=True)
-            text = f"{type(error).__name__}: {error}"
+            text = _cut(f"{type(error).__name__}: {error}")
             kind = "device_lost" if is_device_failure(error) else "internal"
             channel.send({"id": identity, "error": {"kind": kind, "message": text, "trace": trace}})

@@ -94,8 +94,8 @@ PRT_API void prt_program_free(prt_program* program);
 
 /* ---- timing: whole programs, over `sets` pointer tables used in turn ----
  * CUDA: events around each run, an L2 flush of flush_bytes before it. CPU: a monotonic clock around each run. Stops
- * when the 95 % interval of the median is within `interval` of it, or at max_runs / max_seconds. samples_ms has room
- * for max_runs. */
+ * when the 95 % interval of the median is within `interval` of it, or at max_runs, or at max_seconds once each set was
+ * run. samples_ms has room for max_runs. */
 typedef struct prt_timing {
   int64_t runs;
   double median_ms, lo_ms, hi_ms;

@@ -34,6 +34,9 @@ namespace {
 
 constexpr int parent_socket = 3, report_pipe = 4, tmp_socket = 5;
 constexpr int watch_every_ms = 25;
+constexpr int rounds_of_a_look = 40;
+/// In its scratch: extensions and compilers' caches take a thousandth of it.
+constexpr std::uint64_t most_disk_bytes = std::uint64_t{32} << 30U;
 constexpr int cannot_start = 127;
 
 struct GuestOptions {
@@ -173,7 +176,8 @@ void answer_for_tmp(const GuestRules& rules, int door) {
   if (!receive_plain(go, &byte)) _exit(cannot_start);  // the parent was gone before the line above
   close(go);
   if (facts.user_namespace) keep_identity();
-  for (const char* folder : {"tmp", "cache", "work"}) mkdir((options.rules.scratch + "/" + folder).c_str(), 0700);
+  for (const char* folder : {"tmp", "cache", "work", "home"})
+    mkdir((options.rules.scratch + "/" + folder).c_str(), 0700);
   furnish(options.rules, &facts);
   int door[2] = {-1, -1};
   if (facts.private_tmp && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, door) != 0) _exit(cannot_start);
@@ -228,20 +232,33 @@ void announce(const GuestFacts& facts, std::uint64_t max_rss) {
   (void)!send(parent_socket, text.data(), text.size(), MSG_NOSIGNAL);
 }
 
-/// Until the guest has ended; true where it was ended for its memory.
-bool watch_guest(pid_t house, std::uint64_t max_rss) {
+/// What a guest was ended for; nothing where it ended by itself.
+const char* taken_too_much(pid_t house, const GuestOptions& options, bool all) {
+  const std::vector<pid_t> family = options.max_rss > 0 || all ? family_of(house) : std::vector<pid_t>();
+  if (options.max_rss > 0) {
+    const std::uint64_t files = all ? memory_file_bytes_of(family) : 0;
+    if (resident_bytes_of(family) + files > options.max_rss) return "memory";
+  }
+  return all && disk_bytes_below(options.rules.scratch.c_str()) > most_disk_bytes ? "disk" : nullptr;
+}
+
+/// Until the guest has ended.
+const char* watch_guest(pid_t house, const GuestOptions& options) {
+  int round = 0;
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, house, 0));
   for (;;) {
     if (pidfd >= 0) {
       pollfd entry{pidfd, POLLIN, 0};
-      poll(&entry, 1, max_rss > 0 ? watch_every_ms : -1);
+      poll(&entry, 1, options.max_rss > 0 ? watch_every_ms : watch_every_ms * rounds_of_a_look);
     } else {
       usleep(watch_every_ms * 1000);
     }
     siginfo_t info{};
     if (waitid(P_PID, static_cast<id_t>(house), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == house)
-      return false;
-    if (max_rss > 0 && resident_bytes_of(family_of(house)) > max_rss) return true;
+      return nullptr;
+    // What takes longer to look at is looked at now and then.
+    const bool all = options.max_rss == 0 || ++round % rounds_of_a_look == 0;
+    if (const char* what = taken_too_much(house, options, all); what != nullptr) return what;
   }
 }
 
@@ -276,11 +293,11 @@ int run_guest(int argc, char** argv) {
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   send_plain(go[1], '!');
   if (receive_plain(report[0], &facts)) announce(facts, options.max_rss);
-  const bool too_large = watch_guest(house, options.max_rss);
+  const char* too_much = watch_guest(house, options);
   kill(house, SIGKILL);
   waitpid(house, nullptr, 0);
   kill_descendants();
-  if (too_large) die_of_fault(SIGKILL, 0, "memory");
+  if (too_much != nullptr) die_of_fault(SIGKILL, 0, too_much);
   int status = 0;
   if (!receive_plain(status_pipe[0], &status)) return cannot_start;
   if (WIFSIGNALED(status)) {

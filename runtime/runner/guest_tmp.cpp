@@ -72,8 +72,59 @@ bool put(int root, const Kept& kept) {
   return done;
 }
 
-bool cover(const std::string& scratch, const std::string& tmp) {
-  return mount((scratch + "/tmp").c_str(), tmp.c_str(), nullptr, MS_BIND, nullptr) == 0;
+bool cover(const std::string& own, const std::string& real_folder) {
+  return mount(own.c_str(), real_folder.c_str(), nullptr, MS_BIND, nullptr) == 0;
+}
+
+/// A folder of the machine's that the guest sees another one in place of.
+struct Covered {
+  std::string folder, own;
+  std::vector<Kept> kept{};
+};
+
+std::vector<Covered> covered_folders(const std::string& scratch) {
+  std::vector<Covered> out{{real("/tmp"), scratch + "/tmp"}};
+  const char* home = std::getenv("HOME");
+  const std::string found = home != nullptr && *home == '/' ? real(home) : "";
+  // One that is everything, or holds everything, hides nothing; one in /tmp is hidden already.
+  const bool inner = found.size() > 1 && found != out[0].folder && !below(found, out[0].folder) &&
+                     !below(out[0].folder, found) && !below("/usr/lib", found) && found != "/usr";
+  if (inner) out.push_back({found, scratch + "/home"});
+  return out;
+}
+
+struct Wanted {
+  std::string path;
+  std::uint64_t attributes;
+};
+
+/// Of what is wanted below one folder: mounts of their own, folders before what lies in them. Of two mounts the later
+/// one is seen; what may be written comes last.
+bool keep_below(Covered* covered, const std::vector<Wanted>& wanted) {
+  std::set<std::string> there;
+  for (const auto& [path, attributes] : wanted) {
+    if (!below(path, covered->folder)) continue;
+    const bool in_one = std::ranges::any_of(there, [&](const std::string& other) { return below(path, other); });
+    if ((attributes & mount_read_only) != 0 && (in_one || there.contains(path))) continue;
+    const int tree = copy_of(path, attributes);
+    if (tree < 0 && (attributes & mount_read_only) != 0) continue;  // gone since
+    if (tree < 0) return false;
+    there.insert(path);
+    covered->kept.push_back({path.substr(covered->folder.size() + 1), tree});
+  }
+  return true;
+}
+
+bool put_all(const Covered& covered) {
+  if (!cover(covered.own, covered.folder)) return false;
+  const int root = open(covered.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  bool ok = root >= 0;
+  for (const Kept& kept : covered.kept) {
+    ok = ok && put(root, kept);
+    close(kept.tree);
+  }
+  if (root >= 0) close(root);
+  return ok;
 }
 
 }  // namespace
@@ -84,42 +135,24 @@ bool can_own_tmp(const std::string& scratch) {
   const int tree = copy_of(scratch, harmless);
   if (tree < 0) return false;
   close(tree);
-  return cover(scratch, tmp) && umount2(tmp.c_str(), MNT_DETACH) == 0;
+  return cover(scratch + "/tmp", tmp) && umount2(tmp.c_str(), MNT_DETACH) == 0;
 }
 
 bool own_tmp(const std::string& scratch, const std::vector<std::string>& writable,
              const std::vector<std::string>& readable) {
-  const std::string tmp = real("/tmp");
-  std::vector<std::pair<std::string, std::uint64_t>> wanted;
-  const auto add = [&](const std::string& path, std::uint64_t attributes) {
-    std::string found = real(path);
-    if (below(found, tmp)) wanted.emplace_back(std::move(found), attributes);
-  };
-  for (const std::string& path : readable) add(path, mount_read_only | harmless);
-  add(scratch, harmless);
-  for (const std::string& path : writable) add(path, harmless);
-  // Folders before what lies in them: of two mounts the later one is seen. What may be written comes last.
-  std::vector<Kept> all;
-  std::set<std::string> there;
-  std::ranges::stable_sort(wanted, {}, [](const auto& item) { return item.first.size(); });
-  for (const auto& [path, attributes] : wanted) {
-    const bool covered = std::ranges::any_of(there, [&](const std::string& other) { return below(path, other); });
-    if ((attributes & mount_read_only) != 0 && (covered || there.contains(path))) continue;
-    const int tree = copy_of(path, attributes);
-    if (tree < 0 && (attributes & mount_read_only) != 0) continue;  // gone since
-    if (tree < 0) return false;
-    there.insert(path);
-    all.push_back({path.substr(tmp.size() + 1), tree});
+  std::vector<Wanted> wanted;
+  for (const std::string& path : readable) wanted.push_back({real(path), mount_read_only | harmless});
+  wanted.push_back({real(scratch), harmless});
+  for (const std::string& path : writable) wanted.push_back({real(path), harmless});
+  std::ranges::stable_sort(wanted, {}, [](const Wanted& item) { return item.path.size(); });
+  std::vector<Covered> folders = covered_folders(scratch);
+  // All of them before the first is covered: scratch may lie in either.
+  for (Covered& covered : folders) {
+    if (!keep_below(&covered, wanted)) return false;
   }
-  if (!cover(scratch, tmp)) return false;
-  const int root = open(tmp.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  bool ok = root >= 0;
-  for (const Kept& kept : all) {
-    ok = ok && put(root, kept);
-    close(kept.tree);
-  }
-  if (root >= 0) close(root);
-  return ok;
+  // While the one that scratch lies in is seen as it was, the others' covers can be found.
+  std::ranges::stable_sort(folders, {}, [&](const Covered& covered) { return below(scratch, covered.folder); });
+  return std::ranges::all_of(folders, put_all);
 }
 
 }  // namespace planish::runner

@@ -1,16 +1,22 @@
 #include "guest_watch.h"
 
+#include <ftw.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <system_error>
 
 namespace planish::runner {
 namespace {
+
+constexpr std::uint64_t block_bytes = 512;  // what st_blocks counts in, everywhere
+constexpr int deepest_looked_at = 64;
 
 void add_children(pid_t process, std::vector<pid_t>* out) {
   namespace fs = std::filesystem;
@@ -39,6 +45,36 @@ std::uint64_t resident_bytes_of(const std::vector<pid_t>& processes) {
     if (statm >> total >> resident) pages += resident;
   }
   return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::uint64_t memory_file_bytes_of(const std::vector<pid_t>& processes) {
+  namespace fs = std::filesystem;
+  std::uint64_t bytes = 0;
+  std::set<ino_t> seen;  // all of them lie on one device
+  for (const pid_t process : processes) {
+    std::error_code failed;
+    const std::string descriptors = "/proc/" + std::to_string(process) + "/fd";
+    for (fs::directory_iterator at(descriptors, failed), end; !failed && at != end; at.increment(failed)) {
+      std::error_code gone;
+      struct stat info{};
+      if (!fs::read_symlink(at->path(), gone).string().starts_with("/memfd:")) continue;
+      if (stat(at->path().c_str(), &info) == 0 && seen.insert(info.st_ino).second)
+        bytes += static_cast<std::uint64_t>(info.st_blocks) * block_bytes;
+    }
+  }
+  return bytes;
+}
+
+std::uint64_t disk_bytes_below(const char* folder) {
+  static thread_local std::uint64_t bytes;
+  bytes = 0;
+  const auto count = [](const char*, const struct stat* info, int, struct FTW* at) -> int {
+    bytes += static_cast<std::uint64_t>(info->st_blocks) * block_bytes;
+    return at->level < deepest_looked_at ? FTW_CONTINUE : FTW_SKIP_SUBTREE;
+  };
+  constexpr int descriptors = 32;
+  nftw(folder, count, descriptors, FTW_PHYS | FTW_MOUNT | FTW_ACTIONRETVAL);
+  return bytes;
 }
 
 void kill_descendants() {

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <initializer_list>
 #include <vector>
@@ -158,6 +159,16 @@ class Filter {
     add(BPF_RET | BPF_K, error(EPERM));
     add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   }
+  /// Refuses where the argument's low half is one of `values`.
+  void none_of(unsigned call, int argument, std::initializer_list<unsigned> values) {
+    const auto n = static_cast<unsigned char>(values.size());
+    add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, static_cast<unsigned char>(n + 3));
+    load(argument_offset(argument));
+    unsigned char left = n;
+    for (const unsigned value : values) add(BPF_JMP | BPF_JEQ | BPF_K, value, left--, 0);
+    add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    add(BPF_RET | BPF_K, error(EPERM));
+  }
   /// Refuses unless (argument & mask) == value.
   void masked(unsigned call, int argument, unsigned mask, unsigned value) {
     add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 5);
@@ -224,6 +235,10 @@ void add_guest_rules(Filter* filter, bool writes) {
   }
   filter->never(SYS_prctl, 0, PR_SET_PDEATHSIG);
   filter->never(SYS_ioctl, 1, TIOCSTI);
+  // The runner's own handler says who wrote where nobody may: another in its place could go on as if nothing were.
+  filter->none_of(SYS_rt_sigaction, 0, {SIGSEGV, SIGBUS});
+  filter->refuse(SYS_flock, EPERM);
+  filter->none_of(SYS_fcntl, 1, {F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_NOTIFY});
   if (writes) return;
   // Landlock forbids this too, where there is one.
   filter->refuse(names);
@@ -267,6 +282,8 @@ bool restrict_guest_tools(ToolRules rules) {
   filter.masked(SYS_clone, 0, new_namespaces, 0);
   filter.never(SYS_prctl, 0, PR_SET_PDEATHSIG);
   filter.never(SYS_ioctl, 1, TIOCSTI);
+  // Who opens a file for writing would wait until the guest lets go of it.
+  filter.none_of(SYS_fcntl, 1, {F_SETLEASE, F_NOTIFY});
   if (rules.keep_group) {
     filter.refuse(SYS_setsid, EPERM);
     filter.refuse(SYS_setpgid, EPERM);

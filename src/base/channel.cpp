@@ -58,6 +58,9 @@ Channel::Channel(UniqueFd socket) : socket_(std::move(socket)) {}
 Result<std::pair<Channel, UniqueFd>> Channel::pair() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return socket_error("make a socket pair");
+  // The kernel says who sent what: a child's word on its number would be in its own namespace, and its own.
+  const int yes = 1;
+  (void)::setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
   return std::pair<Channel, UniqueFd>{Channel(UniqueFd(ends[0])), UniqueFd(ends[1])};
 }
 
@@ -122,10 +125,11 @@ Result<std::string> Channel::receive(TimePoint deadline, const CancelToken* canc
       return line;
     }
     scanned_ = buffer_.size();
-    if (buffer_.size() > max_line_bytes) return fail("bad_message", "a message is longer than 256 MiB");
+    if (buffer_.size() > line_limit_)
+      return fail("bad_message", fmt::format("a message is longer than {} MiB", line_limit_ >> 20U));
     PLANISH_CHECK(wait_ready(socket_.get(), POLLIN, deadline, cancel, "receive"));
     // Receive no more descriptors than the control block holds; the kernel closes the rest and says so.
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * fds_a_batch)> control{};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * fds_a_batch) + CMSG_SPACE(sizeof(ucred))> control{};
     std::array<char, 65536> block;
     iovec part{block.data(), block.size()};
     msghdr message{};
@@ -139,7 +143,13 @@ Result<std::string> Channel::receive(TimePoint deadline, const CancelToken* canc
       return socket_error("receive");
     }
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+      if (header->cmsg_level != SOL_SOCKET) continue;
+      if (header->cmsg_type == SCM_CREDENTIALS) {
+        ucred who{};
+        std::memcpy(&who, CMSG_DATA(header), sizeof who);
+        sender_ = who.pid;
+      }
+      if (header->cmsg_type != SCM_RIGHTS) continue;
       const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
       for (std::size_t i = 0; i < count; ++i) {
         int fd = -1;
@@ -154,6 +164,13 @@ Result<std::string> Channel::receive(TimePoint deadline, const CancelToken* canc
     if (n == 0) return fail("closed", "the other side closed the channel");
     buffer_.append(block.data(), static_cast<std::size_t>(n));
   }
+}
+
+Status Channel::send_raw(std::string_view bytes) {
+  if (::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+      static_cast<ssize_t>(bytes.size()))
+    return {};
+  return socket_error("send");
 }
 
 Result<std::vector<UniqueFd>> Channel::take_fds(std::size_t n) {

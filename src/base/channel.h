@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <deque>
 #include <filesystem>
@@ -35,12 +37,18 @@ class Channel {
   /// Connects to a listening path.
   static Result<Channel> connect(const std::filesystem::path& path);
 
+  /// Lines that arrive may be so long, max_line_bytes unless said otherwise.
+  void set_line_limit(std::size_t bytes) { line_limit_ = bytes; }
   bool is_open() const { return static_cast<bool>(socket_); }
   /// Sends the line (without its newline; it must hold none) and the descriptors, which stay the caller's: 64 with each
   /// byte from the first on.
   Status send(std::string_view line, std::span<const int> fds, TimePoint deadline);
   /// The next whole line, without its newline.
   Result<std::string> receive(TimePoint deadline, const CancelToken* cancel = nullptr);
+  /// A few bytes on a connection where the other side waits for them: no deadline, and no line of its own.
+  Status send_raw(std::string_view bytes);
+  /// Of a pair(): the process that sent what was received last, as the kernel says; 0 where nobody did.
+  pid_t sender() const { return sender_; }
   /// n descriptors from the front of the queue.
   Result<std::vector<UniqueFd>> take_fds(std::size_t n);
   /// Descriptors that came and were not taken.
@@ -54,6 +62,8 @@ class Channel {
   UniqueFd socket_;
   std::string buffer_;
   std::size_t scanned_ = 0;
+  std::size_t line_limit_ = max_line_bytes;
+  pid_t sender_ = 0;
   std::deque<UniqueFd> fds_;
 };
 

@@ -223,6 +223,7 @@ inline constexpr auto error_kind_names = std::to_array<std::string_view>({
     "no_such_grade",
     "no_such_path",
     "unauthorized",
+    "foreign_origin",
     "bad_method",
     "bad_type",
     "no_length",

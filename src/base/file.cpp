@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/file.h>
@@ -8,8 +9,11 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -55,11 +59,18 @@ Error file_error(int error_number, std::string_view doing, const fs::path& path)
 }
 
 Result<std::string> read_file(const fs::path& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // A pipe would be waited for, and a device may have no end.
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return std::unexpected(file_error(errno, "read", path));
   std::string bytes;
   struct stat info{};
-  if (::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode)) bytes.reserve(static_cast<std::size_t>(info.st_size) + 1);
+  if (::fstat(fd.get(), &info) != 0) return std::unexpected(file_error(errno, "read", path));
+  if (S_ISDIR(info.st_mode)) return std::unexpected(file_error(EISDIR, "read", path));
+  if (!S_ISREG(info.st_mode)) {
+    return fail("not_a_file", fmt::format("{} is a pipe, a socket or a device, and no file", path.string()),
+                "write it to a file first");
+  }
+  bytes.reserve(static_cast<std::size_t>(info.st_size) + 1);
   char block[65536];
   while (true) {
     const ssize_t n = ::read(fd.get(), block, sizeof block);
@@ -106,6 +117,63 @@ fs::path temporary_root() {
   return root != nullptr && *root != '\0' ? root : "/tmp";
 }
 
+namespace {
+
+using Entries = std::unique_ptr<DIR, decltype([](DIR* folder) { ::closedir(folder); })>;
+
+bool is_folder(int at, const char* name) {
+  struct stat info{};
+  return ::fstatat(at, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
+}
+
+Entries entries_of(int at, const char* name) {
+  if (!is_folder(at, name)) return nullptr;
+  ::fchmodat(at, name, 0700, 0);  // whoever made it may have taken that from its owner
+  const int fd = ::openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  return Entries(fd < 0 ? nullptr : ::fdopendir(fd));
+}
+
+/// Takes what lies in a folder out of it: folders go beside it, everything else goes for good.
+void empty_into(int top, const char* name, std::uint64_t& number) {
+  const Entries inner = entries_of(top, name);
+  if (inner == nullptr) return;
+  const int at = ::dirfd(inner.get());
+  while (const dirent* entry = ::readdir(inner.get())) {
+    const std::string_view found = entry->d_name;
+    if (found == "." || found == "..") continue;
+    if (is_folder(at, entry->d_name)) {
+      ::fchmodat(at, entry->d_name, 0700, 0);
+      ::renameat(at, entry->d_name, top, fmt::format(".gone-{}-{}", ::getpid(), number++).c_str());
+    } else {
+      ::unlinkat(at, entry->d_name, 0);
+    }
+  }
+}
+
+}  // namespace
+
+void remove_tree(const fs::path& path) {
+  std::uint64_t number = 0;
+  // Folder by folder, at the top: how deep they lay in each other asks for no path and no descriptor of its own.
+  for (bool removed = true; removed;) {
+    removed = false;
+    const Entries top = entries_of(AT_FDCWD, path.c_str());
+    if (top == nullptr) break;
+    const int at = ::dirfd(top.get());
+    while (const dirent* entry = ::readdir(top.get())) {
+      const std::string_view found = entry->d_name;
+      if (found == "." || found == "..") continue;
+      if (is_folder(at, entry->d_name)) {
+        empty_into(at, entry->d_name, number);
+        removed = ::unlinkat(at, entry->d_name, AT_REMOVEDIR) == 0 || removed;
+      } else {
+        removed = ::unlinkat(at, entry->d_name, 0) == 0 || removed;
+      }
+    }
+  }
+  if (::rmdir(path.c_str()) != 0) ::unlink(path.c_str());
+}
+
 Result<TempDir> TempDir::create(std::string_view prefix) {
   std::string pattern = (temporary_root() / (std::string(prefix) + "XXXXXX")).string();
   if (::mkdtemp(pattern.data()) == nullptr) return std::unexpected(file_error(errno, "create folder", pattern));
@@ -119,8 +187,7 @@ TempDir& TempDir::operator=(TempDir&& other) noexcept {
 
 TempDir::~TempDir() {
   if (path_.empty()) return;
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  remove_tree(path_);
 }
 
 namespace {

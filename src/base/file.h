@@ -27,6 +27,10 @@ Status make_directories(const std::filesystem::path& path);
 /// $TMPDIR or /tmp.
 std::filesystem::path temporary_root();
 
+/// Removes a folder with all that is in it, however deep, whatever its owner's rights to it. Follows no link. What
+/// others own in it may stay.
+void remove_tree(const std::filesystem::path& path);
+
 /// A fresh folder, removed with everything in it at the end of its life.
 class TempDir {
  public:

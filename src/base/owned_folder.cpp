@@ -39,9 +39,9 @@ int remove_ownerless_folders(std::string_view prefix, double older_than_seconds)
     if (!lock || ::fstat(lock.get(), &info) != 0 || info.st_uid != ::geteuid()) continue;
     if (std::difftime(std::time(nullptr), info.st_mtime) < older_than_seconds) continue;
     if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    remove_tree(at->path());
     std::error_code ignored;
-    fs::remove_all(at->path(), ignored);
-    if (!ignored) ++removed;
+    if (!fs::exists(at->path(), ignored)) ++removed;
   }
   return removed;
 }

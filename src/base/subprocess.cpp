@@ -286,6 +286,19 @@ Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
   report_write.reset();
   child_end.reset();
 
+  // Between fork and exec somebody may stop it, who stops all that is called so: it would be waited for without end.
+  constexpr double longest_start = 60;
+  const TimePoint give_up = deadline_in(longest_start);
+  pollfd started{report_read.get(), POLLIN, 0};
+  while (::poll(&started, 1, 1000) <= 0 && seconds_until(give_up) > 0) {
+  }
+  if (started.revents == 0) {
+    int ignored = 0;
+    ::kill(state->pid, SIGKILL);
+    ::waitpid(state->pid, &ignored, 0);
+    return fail("spawn_failed", fmt::format("{} did not begin within {:.0f} s", program, longest_start),
+                "a process that somebody stopped, or a machine without memory, is like that");
+  }
   int exec_error = 0;
   ssize_t n = 0;
   do {

@@ -24,6 +24,7 @@
 #include "environment/service.h"
 #include "session/result_document.h"
 #include "suite/layout.h"
+#include "worker/printable.h"
 #include "worker/toolbox.h"
 
 namespace planish::cli {
@@ -90,6 +91,7 @@ Result<EnvironmentSettings> settings_of(const EnvironmentVerb& o, const fs::path
   out.service.task_sources = o.task_sources;
   out.service.folder = folder / "tasks";
   PLANISH_TRY(out.service.token, token_of(o));
+  PLANISH_TRY(out.service.loopback, http::is_loopback(o.host));
   return out;
 }
 
@@ -150,7 +152,7 @@ class Judging {
     std::string text = grade.outcome;
     if (grade.error) text += fmt::format(": {}: {}", grade.error->kind.name(), grade.error->message);
     if (grade.speedup) text += fmt::format(", {:.2f}x", *grade.speedup);
-    fmt::print(stderr, "{} {}: {}\n", work.id, work.submission.task, text);
+    fmt::print(stderr, "{} {}: {}\n", work.id, work.submission.task, worker::printable(text));
     std::fflush(stderr);
   }
 

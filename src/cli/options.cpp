@@ -124,6 +124,14 @@ Result<std::filesystem::path> existing_file(const std::string& path, const char*
   if (::access(path.c_str(), R_OK) != 0) {
     return fail("unreadable", fmt::format("{}: {}", path, std::strerror(errno)), "check its owner and permissions");
   }
+  if (std::filesystem::is_regular_file(path, ignored)) {
+    constexpr std::uintmax_t most = std::uintmax_t{64} << 20U;
+    if (std::filesystem::file_size(path, ignored) > most)
+      return fail("too_large", fmt::format("{}: has more than {} MiB", path, most >> 20U), "check the path");
+  } else if (!std::filesystem::is_directory(path, ignored)) {
+    return fail("not_a_file", fmt::format("{}: is a pipe, a socket or a device, and no {}", path, what),
+                "write it to a file first");
+  }
   return std::filesystem::absolute(path, ignored);
 }
 

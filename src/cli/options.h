@@ -48,7 +48,8 @@ Status check_target(const std::string& text);
 
 /// --store FILE, or the default.
 std::filesystem::path store_file(const std::string& option);
-/// An existing file or folder, absolute. Kinds `no_such_file`, `not_a_file`.
+/// An existing file, of 64 MiB at most, or folder, absolute. Kinds `no_such_file`, `not_a_file`, `unreadable`,
+/// `too_large`.
 Result<std::filesystem::path> existing_file(const std::string& path, const char* what);
 
 }  // namespace planish::cli

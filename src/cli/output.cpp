@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cli/exit_code.h"
 #include "session/result_document.h"
+#include "worker/printable.h"
 
 namespace planish::cli {
 using namespace session;
@@ -50,7 +51,7 @@ int Output::error(const Error& error) const {
   const int code = exit_code_for(error.kind);
   if (hint.empty() && code == exit_code::environment) hint = "planish doctor says what was found and what is missing";
   if (!hint.empty()) text += fmt::format("hint: {}\n", hint);
-  print_file(stderr, text);
+  print_file(stderr, worker::printable(text));
   return code;
 }
 
@@ -60,7 +61,8 @@ void Output::result(const std::string& document, const std::string& text) const 
     said->text = text;
     return;
   }
-  print_file(stdout, json ? document : text);
+  // Stores, folders and their names may be anybody's.
+  print_file(stdout, json ? document : worker::printable(text));
 }
 
 }  // namespace planish::cli

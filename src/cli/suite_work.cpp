@@ -16,6 +16,7 @@
 #include "cli/ray_pool.h"
 #include "cli/station.h"
 #include "suite/headline.h"
+#include "worker/printable.h"
 
 namespace planish::cli {
 namespace {
@@ -117,7 +118,7 @@ class Progressing {
   }
   void note(std::size_t i, const std::string& text) const {
     if (output_.quiet) return;
-    fmt::print(stderr, "[{}/{}] {}\n", i + 1, work_.jobs.size(), text);
+    fmt::print(stderr, "[{}/{}] {}\n", i + 1, work_.jobs.size(), worker::printable(text));
     std::fflush(stderr);
   }
   Status done(std::size_t i, suite::Row row) {

@@ -17,6 +17,7 @@
 #include "session/result_document.h"
 #include "session/shipped_check.h"
 #include "session/solution_times.h"
+#include "ship/folder.h"
 #include "worker/note_json.h"
 #include "worker/toolbox.h"
 
@@ -218,7 +219,7 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   // Whatever is found of a folder is found before any of it is loaded.
   ShippedFindings findings;
   if (std::filesystem::exists(*solution / "ship.json", ignored)) {
-    auto checked = check_shipped(*solution, worker::Toolbox::resolve());
+    auto checked = check_shipped(*solution, *task, worker::Toolbox::resolve());
     if (!checked && checked.error().kind == "altered") return refused(options, *task, checked.error(), output);
     if (!checked) return output.error(checked.error());
     findings = std::move(*checked);
@@ -242,6 +243,10 @@ int verify_verb(const VerifyVerb& options, const Output& output) {
   auto opened = (*evaluator)->open(ask);
   if (!opened) return output.error(opened.error());
   spent("capture");
+  if (!findings.mode.empty()) {
+    if (auto same = ship::check_graph(*solution, opened->graph); !same)
+      return refused(options, *task, same.error(), output);
+  }
   VerifyRequest request;
   request.session = opened->session;
   request.path = solution->string();

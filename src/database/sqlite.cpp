@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <cerrno>
+#include <filesystem>
 
 namespace planish::database {
 namespace {
@@ -55,6 +56,12 @@ Result<Database> Database::open(const std::string& path, bool writable, Words wo
   Database out;
   out.words_ = words;
   out.path_ = path;
+  // A pipe would be waited for.
+  std::error_code ignored;
+  const auto type = std::filesystem::status(path, ignored).type();
+  if (type != std::filesystem::file_type::regular && type != std::filesystem::file_type::not_found &&
+      type != std::filesystem::file_type::directory)
+    return fail("not_a_file", fmt::format("{} is a pipe, a socket or a device, and no file", path), "check the path");
   sqlite3* handle = nullptr;
   const int flags = writable ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
   const int code = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);

@@ -49,6 +49,16 @@ bool same_token(std::string_view given, std::string_view token) {
   return difference == 0;
 }
 
+/// A Host header, with or without its port. Without one (HTTP/1.0) it is no browser's.
+bool names_this_machine(std::string_view host) {
+  if (host.empty()) return true;
+  const bool v6 = host.starts_with('[');
+  const std::size_t end = v6 ? host.find(']') : host.find(':');
+  const std::string name(v6 ? host.substr(1, end - 1) : host.substr(0, end));
+  const auto loopback = http::is_loopback(name);
+  return loopback.has_value() && *loopback;
+}
+
 bool good_id(std::string_view id) {
   return !id.empty() && id.size() <= most_id && std::ranges::all_of(id, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -84,6 +94,13 @@ Json document_of(const Report& report) {
 }  // namespace
 
 std::optional<http::Response> Service::gate(const http::Head& head) const {
+  // A page in a browser says where it comes from, or, where its own name leads here, calls this endpoint by that name.
+  if (!head.origin.empty())
+    return refusal(403, "foreign_origin", "web pages are not served", "ask without an Origin header");
+  if (options_.loopback && !names_this_machine(head.host)) {
+    return refusal(403, "foreign_origin", "this endpoint has another name",
+                   "ask for it as localhost, 127.0.0.1 or [::1]");
+  }
   if (!options_.token.empty() && head.path != health_path) {
     constexpr std::string_view scheme = "Bearer ";
     const std::string_view given = head.authorization;

@@ -17,6 +17,7 @@ struct ServiceOptions {
   bool task_sources = false;                           ///< tasks may be sent: their code runs with this user's rights
   std::filesystem::path folder;                        ///< where sent tasks are written
   std::string token;                                   ///< empty: nobody is asked for one
+  bool loopback = true;                                ///< it listens on this machine alone, under its own names
   std::size_t most_bytes = 1U << 20U;                  ///< of a body
   double most_wait = 3600;                             ///< seconds that a request is kept waiting for its grade
 };
@@ -27,7 +28,7 @@ class Service {
   /// The board must outlive every request.
   Service(ServiceOptions options, Board& board) : options_(std::move(options)), board_(board) {}
 
-  /// Refuses before a body is read: without the token, too long, of no known length or kind.
+  /// Refuses before a body is read: from a web page, without the token, too long, of no known length or kind.
   std::optional<http::Response> gate(const http::Head& head) const;
   void handle(http::Request request, const std::shared_ptr<http::Reply>& reply);
 

@@ -101,12 +101,16 @@ struct KernelBenchVerdict {
   std::string metadata;  ///< JSON text: the fields that its harness keeps
 };
 
-/// What a verified module took in the process that verified it. It measured itself; `outside_ms` did not.
+/// What a verified module took in the process that verified it: on the CPU by our clock (call_times.h); on a GPU it
+/// measured itself, and `outside_ms` did not.
 struct ModuleTimes {
   double median_ms = 0, lo_ms = 0, hi_ms = 0;
   double host_us = 0;     ///< until a call returns
-  double outside_ms = 0;  ///< of one of many calls in a row, by a clock in another process
+  double outside_ms = 0;  ///< of single calls on new contents, by our clock: the median, on a GPU the least
   std::vector<double> samples_ms;
+  /// On the CPU, one a round: a call of the module and one of the task's own in a process of ours, on the same
+  /// contents, in an order that was drawn, both less an empty call. Within the evaluator alone.
+  std::vector<double> own_ms, original_ms;
 };
 
 struct VerifyRequest {

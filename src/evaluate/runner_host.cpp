@@ -10,7 +10,7 @@ Result<worker::Runner> RunnerHost::start(worker::Runner::Kind kind, bool own_cod
 
 Result<worker::Runner*> RunnerHost::get(worker::Runner::Kind kind) {
   std::optional<worker::Runner>& slot = kind == worker::Runner::Kind::native ? native_ : torch_;
-  if (slot.has_value() && slot->alive()) return &*slot;
+  if (slot.has_value() && slot->running()) return &*slot;
   slot.reset();
   used(kind) = false;
   if (kind == worker::Runner::Kind::native && spare_.has_value()) {
@@ -34,12 +34,13 @@ bool& RunnerHost::used(worker::Runner::Kind kind) {
   return kind == worker::Runner::Kind::native ? native_used_ : torch_used_;
 }
 
-Result<worker::Runner*> RunnerHost::get_for_candidate(worker::Runner::Kind kind, bool fresh) {
+Result<worker::Runner*> RunnerHost::get_for_candidate(worker::Runner::Kind kind, bool fresh, bool* after_others) {
   if (fresh && used(kind)) {
     discard(kind);
     if (kind == worker::Runner::Kind::native) warm_up();
   }
   PLANISH_TRY(worker::Runner * runner, get(kind));
+  if (after_others != nullptr) *after_others = used(kind);
   used(kind) = true;
   return runner;
 }

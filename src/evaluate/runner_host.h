@@ -19,8 +19,9 @@ class RunnerHost {
 
   /// One that has answered hello. Errors are about our own side (`environment`, or Child's kinds).
   Result<worker::Runner*> get(worker::Runner::Kind kind);
-  /// The same, in which no candidate has run yet; from now on one has. Without `fresh` it may be one that ran others.
-  Result<worker::Runner*> get_for_candidate(worker::Runner::Kind kind, bool fresh);
+  /// The same, in which no candidate has run yet; from now on one has. Without `fresh` it may be one that ran others:
+  /// `after_others`, where it is not null, says whether it is.
+  Result<worker::Runner*> get_for_candidate(worker::Runner::Kind kind, bool fresh, bool* after_others = nullptr);
   /// Forgets a runner that died, or that must not be used any more; the spare takes its place at the next get().
   void discard(worker::Runner::Kind kind);
   /// Starts the spare, if there is none. Between candidates, so that its start costs nobody time.

@@ -1,9 +1,7 @@
 #include "evaluate/solution.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "backend/backend.h"
 #include "evaluate/device.h"
 
 namespace planish {
@@ -26,15 +24,12 @@ Tier tier_of(const VerifyReply& reply) {
 
 }  // namespace
 
-double call_ms(const ModuleTimes& times, const DeviceFacts& device) {
-  constexpr double between_calls_ms = 0.02;
-  return backend::named(device.target).on_host ? std::max(times.median_ms, times.outside_ms - between_calls_ms)
-                                               : times.median_ms;
+double call_ms(const ModuleTimes& times, const DeviceFacts& /*device*/) {
+  return times.median_ms;
 }
 
 CallTime call_time(const ModuleTimes& times, const DeviceFacts& device) {
-  const double ms = call_ms(times, device), shift = ms - times.median_ms;
-  return {ms, times.lo_ms + shift, times.hi_ms + shift, shift};
+  return {call_ms(times, device), times.lo_ms, times.hi_ms, 0};
 }
 
 Evaluation evaluation_of(VerifyReply reply, const DeviceFacts& device, double bytes, double flops) {

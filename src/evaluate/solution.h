@@ -5,13 +5,13 @@
 /// Solutions (Python with a class ModelNew) as candidates: what became of one, in the words of every other.
 namespace planish {
 
-/// Milliseconds that a call of a verified module took: what it says, and on the CPU, where a call's end is its result,
-/// at least what a clock outside said, less what lies between two calls.
+/// Milliseconds that a call of a verified module took: on the CPU by the clock outside, as many calls in a row would
+/// take each (call_times.h); on a GPU what it says itself, within what the clock outside allows.
 double call_ms(const ModuleTimes& times, const DeviceFacts& device);
-/// The same with its interval: on the CPU that moves with the time.
+/// The same with its interval.
 struct CallTime {
   double median_ms = 0, lo_ms = 0, hi_ms = 0;
-  double shift_ms = 0;  ///< by which it is longer than what the module says
+  double shift_ms = 0;  ///< to add to each sample
 };
 CallTime call_time(const ModuleTimes& times, const DeviceFacts& device);
 

@@ -156,7 +156,9 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
   auto stage = take_stage();
   if (!stage.has_value()) return finish(std::unexpected(std::move(stage).error()));
   if (auto revived = revive_oracle(); !revived.has_value()) return finish(std::unexpected(std::move(revived).error()));
-  const auto stages = [&]() -> Result<Evaluation> {
+  // In a process that ran others before, who dies may have been killed by them: `shared` says so.
+  bool shared = false;
+  const auto stages = [&](bool alone) -> Result<Evaluation> {
     PLANISH_TRY(Region * region, find_region(request.region));
     make_room(*region);
     PLANISH_CHECK(ensure_data(*region, 1));
@@ -171,7 +173,9 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
     loaded.device_failure = &device_failure;
     touched_ = true;
     // A claim builds on this measurement: no other candidate's host code may have touched the process that takes it.
-    const bool fresh = request.level == "full" && backend::named(program.target).on_host && !program.kernels.empty();
+    const bool for_claim =
+        request.level == "full" && backend::named(program.target).on_host && !program.kernels.empty();
+    const bool fresh = alone || for_claim;
     PLANISH_TRY(bool go, load(*region, *testable, *compiled, fresh, loaded, evaluation));
     if (go) {
       auto tested = test(*region, request.level, loaded, evaluation);
@@ -194,9 +198,14 @@ Result<Evaluation> TaskEvaluator::attempt(const EvaluateRequest& request, const 
       evaluation.message.clear();
     }
     release(loaded);
+    shared = loaded.died && loaded.after_others;
     return evaluation;
   };
-  return finish(stages());
+  auto judged = stages(false);
+  if (!judged.has_value() || !shared) return finish(std::move(judged));
+  evaluation.test.reset();
+  evaluation.bench.reset();
+  return finish(stages(true));
 }
 
 Result<std::optional<TaskEvaluator::Compiled>> TaskEvaluator::compile(const program::Program& program,
@@ -260,6 +269,7 @@ bool TaskEvaluator::runner_failed(const Error& error, Loaded& loaded, Outcome& o
   if (is_device_failure(error)) *loaded.device_failure = error.message;
   const bool poisoned = error.kind == "illegal_address" || error.kind == "out_of_memory" ||
                         error.kind == "launch_failed" || is_device_failure(error);
+  loaded.died = !loaded.runner->alive() && error.kind != "hang" && error.kind != "out_of_time";
   if (!loaded.runner->alive() || poisoned) {
     device_->runners.discard(loaded.kind);
     loaded.runner = nullptr;
@@ -289,7 +299,7 @@ Result<bool> TaskEvaluator::load(Region& region, const program::Program& program
   }
   loaded.plan = std::move(*plan);
   loaded.kind = needs_torch(program) ? worker::Runner::Kind::torch : worker::Runner::Kind::native;
-  PLANISH_TRY(loaded.runner, device_->runners.get_for_candidate(loaded.kind, fresh));
+  PLANISH_TRY(loaded.runner, device_->runners.get_for_candidate(loaded.kind, fresh, &loaded.after_others));
   auto reply = loaded.runner->load(program, compiled.paths, request_.blobs, limits_.load);
   if (!reply.has_value()) return runner_failed(reply.error(), loaded, evaluation.outcome, evaluation.message);
   loaded.handle = reply->handle;

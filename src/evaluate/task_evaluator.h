@@ -76,6 +76,8 @@ class TaskEvaluator {
     std::int64_t handle = -1;
     BindingPlan plan;
     std::vector<std::string> bound;
+    bool after_others = false;              ///< the runner has run other candidates
+    bool died = false;                      ///< the runner did, and not for taking too long
     std::string* device_failure = nullptr;  ///< set where the device failed and not the candidate
   };
   struct Compiled {
@@ -183,9 +185,13 @@ class TaskEvaluator {
   /// Which input a module that died writes to, where it does.
   std::optional<std::string> written_input(const ModuleUnderTest& tested, const VerifyRequest& request);
   double module_run_limit() const;
+  /// Whether what the module gets for the task's parameters changes from data set to data set.
+  bool draws_parameters(const ModuleUnderTest& tested) const;
   void check_memory(const VerifyRequest& request, VerifyReply& reply);
-  /// Times it by two clocks and checks what the timed calls wrote; what cheats is no longer verified.
+  /// Times it from outside and checks what the timed calls gave; what cheats is no longer verified.
   Status time_module(const ModuleUnderTest& tested, VerifyReply& reply);
+  /// The task's own model, loaded in `yardstick_`, a process that runs nothing else: its handle.
+  Result<std::int64_t> yardstick(const ModuleUnderTest& tested);
   /// Of KernelBench's own rule; nothing where the task cannot be put to it.
   std::optional<KernelBenchVerdict> kernelbench_verdict(const VerifyRequest& request,
                                                         std::optional<worker::Runner>& runner);
@@ -210,7 +216,10 @@ class TaskEvaluator {
   std::optional<worker::Oracle> oracle_;
   std::optional<worker::Baseline> baseline_;  ///< that an earlier claim left
   std::unique_ptr<EarlyBaseline> early_;      ///< what compiles for the claim
-  bool touched_ = false;                      ///< a candidate of a search has run on the oracle's buffers
+  std::optional<worker::Runner> yardstick_;   ///< what solutions are timed beside, on the host
+  std::optional<std::int64_t> yardstick_handle_;
+  std::string yardstick_graph_;  ///< that its model was loaded with
+  bool touched_ = false;         ///< a candidate of a search has run on the oracle's buffers
   std::map<std::string, Region> regions_;
   std::mutex names_mutex_;
   std::set<std::string> names_;              ///< of regions_

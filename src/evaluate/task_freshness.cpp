@@ -1,4 +1,10 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+
 #include "backend/backend.h"
+#include "base/clock.h"
 #include "evaluate/freshness.h"
 #include "evaluate/task_evaluator.h"
 
@@ -6,13 +12,21 @@ namespace planish {
 
 Result<bool> TaskEvaluator::computes_anew(Region& region, Loaded& loaded, Evaluation& evaluation) {
   PLANISH_TRY(const auto machine, device_->turn.measure(reply_.task_name, limits_.lock));
+  const bool on_host = backend::named(device_->facts.target).on_host;
   std::unique_lock<std::shared_mutex> still;
-  if (backend::named(device_->facts.target).on_host) still = device_->pool.stand_still();
+  if (on_host) still = device_->pool.stand_still();
   Data& data = region.data.front();
+  // On the host its own clock is that of a process that the program shares.
+  double least = std::numeric_limits<double>::infinity();
   const auto run = [&](const std::string& name) -> Result<std::optional<double>> {
     PLANISH_CHECK(oracle_->poison(name, limits_.oracle));
+    const TimePoint start = real_clock().now();
     auto ran = loaded.runner->run(loaded.handle, name, limits_.run);
-    if (ran.has_value()) return std::optional(*ran);
+    if (ran.has_value()) {
+      const double ms = on_host ? 1000 * seconds_since(start) : *ran;
+      least = std::min(least, ms);
+      return std::optional(ms);
+    }
     runner_failed(ran.error(), loaded, evaluation.outcome, evaluation.message);
     return std::optional<double>();
   };
@@ -28,6 +42,12 @@ Result<bool> TaskEvaluator::computes_anew(Region& region, Loaded& loaded, Evalua
   };
   PLANISH_TRY(auto why, keeps_results({[this] { return fresh_seed(); }, on_seed, [&] { return run(data.name); }}));
   if (!why.has_value()) return false;
+  // Single runs wake threads up and find caches cold.
+  constexpr double disagreement = 3, slack_ms = 0.5;
+  if (why->empty() && on_host && evaluation.bench && least > disagreement * evaluation.bench->median_ms + slack_ms) {
+    *why = fmt::format("it says that a run takes {:.4g} ms; the fastest of some took {:.4g} ms by our clock",
+                       evaluation.bench->median_ms, least);
+  }
   if (why->empty()) return true;
   evaluation.outcome = Outcome::time_mismatch;
   evaluation.message = std::move(*why);

@@ -1,28 +1,34 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/work_scope.h"
+#include "evaluate/call_times.h"
 #include "evaluate/floor.h"
 #include "evaluate/freshness.h"
 #include "evaluate/module_data.h"
 #include "evaluate/outcome_of.h"
+#include "evaluate/results_of.h"
 #include "evaluate/task_evaluator.h"
 
 namespace planish {
 namespace {
 
 constexpr const char* second_set = "verify1";
-/// Calls in a row that are timed from outside take about so long.
-constexpr double outside_ms = 200;
-/// A module may say that a call takes so many times less than many in a row do by our clock: caches are warm there and
-/// nothing is in between, so an honest one says more. Another process can only disturb either side for so long: all of
-/// `rounds` must disagree.
-constexpr double disagreement = 2, slack_ms = 0.05;
-constexpr int rounds = 3;
+/// A module may say of a GPU that a call takes so many times less than single, checked ones do by our clock: these have
+/// the host's part before the GPU's. Another process can only disturb either side for so long: all of `rounds` must
+/// disagree.
+constexpr double disagreement = 2, slack_ms = 0.1;
+constexpr int rounds = 3, calls_a_round = 3;
+/// Messages take a guest so long at most: what it says of them itself cannot be subtracted.
+constexpr double messages_ms = 0.1;
+/// Single calls on the host: so many, fewer where each takes long with its contents and its check.
+constexpr std::size_t least_calls = 6, least_long_calls = 4, most_calls = 40;
+constexpr double interval = 0.03, enough_seconds = 3, long_seconds = 2;
 
 }  // namespace
 
@@ -37,19 +43,14 @@ class TaskEvaluator::ModuleTiming {
     const Unbind unbind(tested_.runner, second_set, limits().load);
     PLANISH_TRY(bool goes_on, make_data());
     if (!goes_on) return {};
-    request_.flush_bytes = on_host_ ? 0 : 2 * task_.device_->facts.l2_bytes;
-    request_.min_runs = 10;
-    request_.max_runs = 200;
-    request_.max_seconds = 2;
-    for (const auto step : {&ModuleTiming::time, &ModuleTiming::wrote_what_is_right, &ModuleTiming::computes_anew}) {
+    using Step = Result<bool> (ModuleTiming::*)();
+    const std::initializer_list<Step> on_host{&ModuleTiming::time_calls, &ModuleTiming::computes_anew};
+    const std::initializer_list<Step> on_gpu{&ModuleTiming::time, &ModuleTiming::wrote_what_is_right,
+                                             &ModuleTiming::computes_anew};
+    for (const Step step : on_host_ ? on_host : on_gpu) {
       PLANISH_TRY(goes_on, (this->*step)());
       if (!goes_on) return {};
     }
-    times_.median_ms = timing_.median_ms;
-    times_.lo_ms = timing_.lo_ms;
-    times_.hi_ms = timing_.hi_ms;
-    times_.host_us = timing_.host_us;
-    times_.samples_ms = std::move(timing_.samples_ms);
     reply_.times = std::move(times_);
     return {};
   }
@@ -91,7 +92,6 @@ class TaskEvaluator::ModuleTiming {
 
   /// New contents, and addresses and contents of a second set where memory has room for it.
   Result<bool> make_data() {
-    request_.data = {tested_.data.name};
     sets_ = {&tested_.data};
     constexpr double share = 0.1;
     if (static_cast<double>(tested_.data.bytes()) < share * static_cast<double>(task_.device_->facts.memory_bytes)) {
@@ -99,117 +99,276 @@ class TaskEvaluator::ModuleTiming {
                                                tested_.own_state));
       auto bound = tested_.runner.bind(tested_.handle, second_set, module_bindings(second_), limits().load);
       if (!bound.has_value()) return failed(bound.error());
-      request_.data.emplace_back(second_set);
       sets_.push_back(&second_);
     }
     PLANISH_CHECK(refresh(task_.fresh_seed()));
-    for (const std::string& name : request_.data) PLANISH_CHECK(tested_.oracle.poison(name, limits().oracle));
+    for (const worker::DataSet* set : sets_) PLANISH_CHECK(tested_.oracle.poison(set->name, limits().oracle));
     return true;
   }
 
-  /// By its own clock and by ours, again where they disagree; not faster than the device can be.
+  // -- on the host: single calls by our clock alone --
+
+  /// The process of ours that the task's own model runs in, with the same buffers.
+  struct Yardstick {
+    worker::Runner& runner;
+    std::int64_t handle;
+  };
+
+  /// One call of what is prepared; nothing where it failed, and the reply says why.
+  Result<std::optional<double>> rung(worker::Runner& runner, const std::string& name, bool take) {
+    auto call = runner.call_now(limits().run);
+    if (!call.has_value()) return gave_up(call.error());
+    Status taken;
+    if (take && !stores_ && call->results != "failed") taken = take_results(call->process, call->results, set_of(name));
+    auto finished = runner.finish_call(limits().run);
+    if (!finished.has_value()) return gave_up(finished.error());
+    if (taken.has_value()) return std::optional(call->ms);
+    // Where the system lets nobody read another process's memory the calls store what they made, which then counts.
+    if (taken.error().kind == "infrastructure") return std::unexpected(taken.error());
+    if (taken.error().kind != "unsupported") return gave_up(taken.error());
+    stores_ = true;
+    return std::optional<double>(-1);
+  }
+
+  Result<std::optional<double>> gave_up(const Error& error) {
+    run_error_ = error;
+    return std::optional<double>();
+  }
+
+  const worker::DataSet& set_of(const std::string& name) const { return name == second_set ? second_ : tested_.data; }
+
+  /// The module is awake, waits for the bell and is stopped: what is written from now on it has not seen.
+  Result<bool> waits() {
+    if (sets_.size() > 1) {
+      PLANISH_TRY(const auto woken, run_once(second_set));
+      if (!woken.has_value()) return false;
+    }
+    const auto waits = tested_.runner.prepare_call(tested_.handle, tested_.data.name,
+                                                   {.empty = false, .store = stores_}, limits().run);
+    if (!waits.has_value()) run_error_ = waits.error();
+    return waits.has_value();
+  }
+
+  /// A call of ours, in the same way. What it says of itself is believed; its failure is no module's fault.
+  Result<double> ours(const Yardstick& yardstick, bool empty) {
+    PLANISH_CHECK(yardstick.runner.prepare_call(yardstick.handle, tested_.data.name,
+                                                {.empty = empty, .store = stores_ && !empty}, limits().run));
+    PLANISH_TRY(const auto call, yardstick.runner.call_now(limits().run));
+    PLANISH_CHECK(yardstick.runner.finish_call(limits().run));
+    return call.ms;
+  }
+
+  /// Those of ours and the module's, on new contents, in an order that is drawn: whoever is second finds them in
+  /// caches. False where the module failed.
+  Result<bool> call_each(const Yardstick& yardstick) {
+    PLANISH_TRY(const bool waiting, waits());
+    if (!waiting) return false;
+    const std::uint64_t seed = task_.fresh_seed();
+    PLANISH_CHECK(refresh(seed));
+    if (sets_.size() > 1) PLANISH_CHECK(yardstick.runner.run(yardstick.handle, second_set, limits().run));
+    for (int k = 0; k < 2; ++k) {
+      PLANISH_TRY(const double nothing, ours(yardstick, true));
+      samples_.empty.push_back(nothing);
+    }
+    const auto reference = [&]() -> Status {
+      PLANISH_TRY(const double ms, ours(yardstick, false));
+      samples_.reference.push_back(ms);
+      return {};
+    };
+    const bool ours_first = (seed >> 7U) % 2 == 0;
+    if (ours_first) PLANISH_CHECK(reference());
+    if (stores_) PLANISH_CHECK(tested_.oracle.poison(tested_.data.name, limits().oracle));
+    PLANISH_TRY(const auto ms, rung(tested_.runner, tested_.data.name, true));
+    if (!ms.has_value()) return false;
+    // Nothing was stored: all of it once more, in the way that needs no reading.
+    if (*ms < 0) {
+      samples_ = {.solution = {}, .reference = {}, .empty = {}, .hot_ms = samples_.hot_ms};
+      return true;
+    }
+    PLANISH_TRY(const bool right, is_right());
+    if (!right) return false;
+    if (!ours_first) PLANISH_CHECK(reference());
+    samples_.solution.push_back(*ms);
+    return true;
+  }
+
+  Result<bool> is_right() {
+    PLANISH_TRY(auto check, tested_.oracle.check(tested_.data.name, "full", limits().oracle));
+    judge_again(check, outputs_of(tested_.data));
+    return check.ok ||
+           refuse(Outcome::wrong_when_timed,
+                  fmt::format("outputs of a timed call: {}", check.message.empty() ? check.problem : check.message));
+  }
+
+  Result<bool> time_calls() {
+    PLANISH_TRY(const std::int64_t handle, task_.yardstick(tested_));
+    const Yardstick yardstick{*task_.yardstick_, handle};
+    const Unbind first(yardstick.runner, tested_.data.name, limits().load);
+    const Unbind second(yardstick.runner, second_set, limits().load);
+    worker::TimeRequest hot;
+    for (const worker::DataSet* set : sets_) {
+      PLANISH_CHECK(yardstick.runner.bind(handle, set->name, module_bindings(*set), limits().load));
+      hot.data.push_back(set->name);
+    }
+    hot.max_runs = 200;
+    hot.max_seconds = 0.5;
+    PLANISH_TRY(const auto alone, be_alone());
+    PLANISH_TRY(const auto in_a_row, yardstick.runner.time(handle, hot, limits().run * 4));
+    samples_.hot_ms = in_a_row.median_ms;
+    const TimePoint start = real_clock().now();
+    while (samples_.solution.size() < most_calls) {
+      PLANISH_TRY(const bool goes_on, call_each(yardstick));
+      if (!goes_on) return run_error_ ? failed(*run_error_) : Result<bool>(false);
+      const double seconds = seconds_since(start);
+      const auto done = samples_.solution.size();
+      if (done >= least_calls && (settled(samples_.solution, interval) || seconds > enough_seconds)) break;
+      if (done >= least_long_calls && seconds > long_seconds * static_cast<double>(least_long_calls)) break;
+    }
+    if (auto why = too_soon(samples_); !why.empty()) return refuse(Outcome::time_mismatch, std::move(why));
+    times_ = times_of(samples_);
+    return is_possible(times_.median_ms);
+  }
+
+  // -- on a GPU: by its own clock, and by ours --
+
+  /// Again where they disagree; not faster than the device can be.
   Result<bool> time() {
     PLANISH_TRY(const auto alone, be_alone());
+    stores_ = true;
+    worker::TimeRequest request;
+    for (const worker::DataSet* set : sets_) request.data.push_back(set->name);
+    request.flush_bytes = 2 * task_.device_->facts.l2_bytes;
+    request.max_runs = 200;
+    request.max_seconds = 2;
     std::string mismatch;
     for (int round = 0; round < rounds; ++round) {
       const TimePoint start = real_clock().now();
-      auto timed = tested_.runner.time(tested_.handle, request_, request_.max_seconds + limits().run * 4);
+      auto timed = tested_.runner.time(tested_.handle, request, request.max_seconds + limits().run * 4);
       if (!timed.has_value()) return failed(timed.error());
       mismatch = time_mismatch(*timed, seconds_since(start));
-      timing_ = std::move(*timed);
-      // On a GPU a call may return before its work is done, and the host be the slower of the two.
-      const double own_ms = on_host_ ? timing_.median_ms : std::max(timing_.median_ms, timing_.host_us / 1000);
-      const auto outside = time_from_outside(own_ms);
-      if (!outside.has_value()) return failed(outside.error());
+      times_.median_ms = timed->median_ms;
+      times_.lo_ms = timed->lo_ms;
+      times_.hi_ms = timed->hi_ms;
+      times_.host_us = timed->host_us;
+      times_.samples_ms = std::move(timed->samples_ms);
+      // A call may return before its work is done, and the host be the slower of the two.
+      const double own_ms = std::max(times_.median_ms, times_.host_us / 1000);
+      PLANISH_TRY(const auto outside, time_from_outside());
+      if (!outside.has_value()) return run_error_ ? failed(*run_error_) : Result<bool>(false);
       times_.outside_ms = *outside;
-      if (mismatch.empty() && times_.outside_ms > disagreement * own_ms + slack_ms) {
-        mismatch = fmt::format("it says that a call takes {:.4g} ms; many in a row took {:.4g} ms each by our clock",
+      if (mismatch.empty() && times_.outside_ms > disagreement * own_ms + copying_ms(own_ms) + slack_ms) {
+        mismatch = fmt::format("it says that a call takes {:.4g} ms; single calls took {:.4g} ms at least by our clock",
                                own_ms, times_.outside_ms);
       }
-      if (mismatch.empty()) return is_possible();
+      if (mismatch.empty()) return is_possible(times_.median_ms);
     }
     return refuse(Outcome::time_mismatch, mismatch);
   }
 
-  /// Milliseconds of a call by a clock that is not the module's: the message alone, then the message and many calls.
-  Result<double> time_from_outside(double own_ms) {
-    double least = std::numeric_limits<double>::infinity();
-    for (int repeat = 0; repeat < 2; ++repeat) {
-      const TimePoint first = real_clock().now();
-      PLANISH_CHECK(tested_.runner.repeat(tested_.handle, tested_.data.name, 1, limits().run));
-      const double one = seconds_since(first);
-      // Few where they take longer than it says.
-      const double affordable = std::max(2.0, 3 * outside_ms / (1000 * std::max(one, 1e-6)));
-      const auto calls =
-          static_cast<std::int64_t>(std::min(affordable, std::clamp(outside_ms / std::max(own_ms, 1e-3), 2.0, 2000.0)));
-      const TimePoint then = real_clock().now();
-      const double limit = limits().run + 10 * static_cast<double>(calls) * std::max(one, 1e-3);
-      PLANISH_CHECK(tested_.runner.repeat(tested_.handle, tested_.data.name, calls + 1, limit));
-      least = std::min(least, 1000 * (seconds_since(then) - one) / static_cast<double>(calls));
-    }
-    return std::max(0.0, least);
+  /// Results are copied before a call is answered, which is nearly nothing beside what makes them, but where they are
+  /// much larger than what is read.
+  double copying_ms(double own_ms) const {
+    const double bandwidth = task_.device_->facts.bandwidth_gbs;
+    if (bandwidth <= 0) return 0;
+    return std::max(0.0, 2 * needed_work_of(task_.graph_).output_bytes / (bandwidth * 1e6) - own_ms);
   }
 
-  Result<bool> is_possible() {
+  /// The least of some calls on new contents, each checked: milliseconds by our clock until the results are there.
+  Result<std::optional<double>> time_from_outside() {
+    double least = std::numeric_limits<double>::infinity();
+    for (int repeat = 0; repeat < calls_a_round; ++repeat) {
+      PLANISH_TRY(const auto ms, call_on(task_.fresh_seed()));
+      if (!ms.has_value()) return ms;
+      PLANISH_TRY(const bool right, is_right());
+      if (!right) return std::optional<double>();
+      least = std::min(least, *ms);
+    }
+    return std::optional(std::max(0.0, least - messages_ms));
+  }
+
+  Result<bool> is_possible(double median_ms) {
     // What constants answer needs no work but to write them.
     NeededWork needed = needed_work_of(task_.graph_);
     if (!reply_.degenerate.empty()) needed = {.output_bytes = needed.output_bytes};
-    std::string why = faster_than_possible(task_.device_->facts, needed, timing_.median_ms);
+    std::string why = faster_than_possible(task_.device_->facts, needed, median_ms);
     return why.empty() || refuse(Outcome::faster_than_possible, std::move(why));
   }
 
   Result<bool> wrote_what_is_right() {
     // Where somebody began to measure at the very end of the timing, that is over first.
     PLANISH_CHECK(task_.device_->turn.begin(task_.reply_.task_name, limits().lock));
-    for (const worker::DataSet* set : sets_) {
-      const std::string& name = set == &second_ ? second_set : tested_.data.name;
-      PLANISH_TRY(auto check, tested_.oracle.check(name, "full", limits().oracle));
-      judge_again(check, outputs_of(*set));
-      if (!check.ok) {
-        return refuse(Outcome::wrong_when_timed, fmt::format("outputs of a timed call: {}",
-                                                             check.message.empty() ? check.problem : check.message));
-      }
-    }
-    return true;
+    if (sets_.size() < 2) return true;  // the last single call's were checked
+    PLANISH_TRY(auto check, tested_.oracle.check(second_set, "full", limits().oracle));
+    judge_again(check, outputs_of(second_));
+    return check.ok ||
+           refuse(Outcome::wrong_when_timed,
+                  fmt::format("outputs of a timed call: {}", check.message.empty() ? check.problem : check.message));
   }
 
   /// Whether new contents take it about as long as contents it has met before. Known only where there are two sets.
   Result<bool> computes_anew() {
     if (sets_.size() < 2) return true;
     PLANISH_TRY(const auto alone, be_alone());
-    const auto on_seed = [&](std::uint64_t seed) -> Result<std::optional<double>> {
-      PLANISH_CHECK(refresh(seed));
-      PLANISH_TRY(const auto woken, run_once(second_set));
-      if (!woken.has_value()) return woken;
-      return run_once(tested_.data.name);
-    };
-    PLANISH_TRY(auto why, keeps_results({[this] { return task_.fresh_seed(); }, on_seed,
-                                         [this] { return run_once(tested_.data.name); }}));
+    PLANISH_TRY(auto why, keeps_results({[this] { return task_.fresh_seed(); },
+                                         [this](std::uint64_t seed) { return call_on(seed); },
+                                         [this] { return call_on(std::nullopt); }}));
     if (!why.has_value()) return failed(*run_error_);
     return why->empty() || refuse(Outcome::time_mismatch, std::move(*why));
   }
 
-  /// Milliseconds by our clock: a module that turns its own would hide what it keeps.
+  /// Milliseconds by our clock of one call on these contents, which it has not seen written; without a seed on what is
+  /// there.
+  Result<std::optional<double>> call_on(std::optional<std::uint64_t> seed) {
+    PLANISH_TRY(const bool waiting, waits());
+    if (!waiting) return std::optional<double>();
+    if (seed.has_value()) {
+      PLANISH_CHECK(refresh(*seed));
+    } else {
+      PLANISH_CHECK(tested_.oracle.poison(tested_.data.name, limits().oracle));
+    }
+    return rung(tested_.runner, tested_.data.name, false);
+  }
+
+  /// To wake it up.
   Result<std::optional<double>> run_once(const std::string& name) {
     PLANISH_CHECK(tested_.oracle.poison(name, limits().oracle));
     const TimePoint start = real_clock().now();
     auto ran = tested_.runner.run(tested_.handle, name, limits().run);
     if (ran.has_value()) return std::optional(1000 * seconds_since(start));
-    run_error_ = ran.error();
-    return std::optional<double>();
+    return gave_up(ran.error());
   }
 
   TaskEvaluator& task_;
   const ModuleUnderTest& tested_;
   VerifyReply& reply_;
   const bool on_host_;
-  worker::TimeRequest request_;
   worker::DataSet second_;
   std::vector<const worker::DataSet*> sets_;
-  worker::Timing timing_;
+  bool stores_ = false;  ///< calls write their results to the bound outputs before they answer
+  CallSamples samples_;
   ModuleTimes times_;
   std::optional<Error> run_error_;
 };
+
+Result<std::int64_t> TaskEvaluator::yardstick(const ModuleUnderTest& tested) {
+  if (!yardstick_.has_value() || !yardstick_->running()) {
+    yardstick_.reset();
+    PLANISH_TRY(auto runner, device_->runners.fresh_torch());
+    PLANISH_CHECK(off_device([&] { return runner.hello(device_->facts.target); }));
+    yardstick_ = std::move(runner);
+    yardstick_handle_.reset();
+  }
+  // Constants that a task draws at random differ from capture to capture.
+  if (!yardstick_handle_.has_value() || yardstick_graph_ != tested.graph) {
+    if (yardstick_handle_.has_value()) (void)yardstick_->unload(*yardstick_handle_, limits_.load);
+    yardstick_handle_.reset();
+    PLANISH_TRY(const auto module, yardstick_->load_module(request_.task, request_.task, tested.graph, limits_.open,
+                                                           worker::ModuleUse::reference));
+    yardstick_handle_ = module.handle;
+    yardstick_graph_ = tested.graph;
+  }
+  return *yardstick_handle_;
+}
 
 Status TaskEvaluator::time_module(const ModuleUnderTest& tested, VerifyReply& reply) {
   return ModuleTiming(*this, tested, reply).run();

@@ -11,6 +11,20 @@
 
 // One data set of a proof: a module runs on it, and the oracle compares.
 namespace planish {
+namespace {
+
+/// What may be the matter with a solution that was right before.
+constexpr const char* parameters_are_drawn =
+    "\n(on earlier data it was right: the parameters are others on each. What is made of them, packed weights say, "
+    "must "
+    "be made again where they are: a parameter is another where its data_ptr() or its _version is)";
+
+}  // namespace
+
+bool TaskEvaluator::draws_parameters(const ModuleUnderTest& tested) const {
+  return !tested.own_state &&
+         std::ranges::any_of(graph_.inputs, [](const ir::GraphInput& input) { return input.kind == "param"; });
+}
 
 Status TaskEvaluator::rejected(worker::Runner& runner, const Error& error, const char* doing, double limit,
                                VerifyReply& reply) {
@@ -34,7 +48,8 @@ std::optional<std::string> TaskEvaluator::written_input(const ModuleUnderTest& t
   auto other = device_->runners.fresh_torch();
   if (!other.has_value() || !off_device([&] { return other->hello(device_->facts.target); }).has_value())
     return std::nullopt;
-  const auto loaded = other->load_module(request.path, request_.task, tested.graph, limits_.open, true);
+  const auto loaded =
+      other->load_module(request.path, request_.task, tested.graph, limits_.open, worker::ModuleUse::rehearse);
   if (!loaded.has_value() ||
       !other->bind(loaded->handle, tested.data.name, module_bindings(tested.data), limits_.load).has_value())
     return std::nullopt;
@@ -94,6 +109,7 @@ Result<bool> TaskEvaluator::passes(const ModuleUnderTest& tested, const VerifyRe
     if (!check.ok) {
       reply.outcome = repeat == 0 ? outcome_of_check(check) : Outcome::nondeterministic;
       reply.message = fmt::format("{}: {}", where, check.message.empty() ? check.problem : check.message);
+      if (!reply.cases.empty() && repeat == 0 && draws_parameters(tested)) reply.message += parameters_are_drawn;
       break;
     }
     ++item.runs;

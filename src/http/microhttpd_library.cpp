@@ -19,6 +19,7 @@ OpenedMicrohttpd open_microhttpd() {
   library.get(out.library.quiesce_daemon, "MHD_quiesce_daemon");
   library.get(out.library.stop_daemon, "MHD_stop_daemon");
   library.get(out.library.get_daemon_info, "MHD_get_daemon_info");
+  library.get(out.library.get_connection_info, "MHD_get_connection_info");
   library.get(out.library.lookup_connection_value, "MHD_lookup_connection_value");
   library.get(out.library.suspend_connection, "MHD_suspend_connection");
   library.get(out.library.resume_connection, "MHD_resume_connection");

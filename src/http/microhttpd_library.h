@@ -12,6 +12,7 @@ struct MicrohttpdLibrary {
   decltype(&::MHD_quiesce_daemon) quiesce_daemon = nullptr;
   decltype(&::MHD_stop_daemon) stop_daemon = nullptr;
   decltype(&::MHD_get_daemon_info) get_daemon_info = nullptr;
+  decltype(&::MHD_get_connection_info) get_connection_info = nullptr;
   decltype(&::MHD_lookup_connection_value) lookup_connection_value = nullptr;
   decltype(&::MHD_suspend_connection) suspend_connection = nullptr;
   decltype(&::MHD_resume_connection) resume_connection = nullptr;

@@ -6,14 +6,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "base/clock.h"
 #include "http/microhttpd_library.h"
+#include "http/patience.h"
 
 namespace planish::http {
 namespace {
@@ -101,6 +104,7 @@ struct Server::State {
   std::mutex mutex;  ///< of `exchanges`
   std::condition_variable idle;
   std::set<Held> exchanges;
+  std::optional<Patience> patience;
 
   std::string header(MHD_Connection* connection, const char* name) const {
     const char* value = library->lookup_connection_value(connection, MHD_HEADER_KIND, name);
@@ -113,6 +117,8 @@ struct Server::State {
     out.path = url;
     out.authorization = header(connection, MHD_HTTP_HEADER_AUTHORIZATION);
     out.content_type = header(connection, MHD_HTTP_HEADER_CONTENT_TYPE);
+    out.host = header(connection, MHD_HTTP_HEADER_HOST);
+    out.origin = header(connection, MHD_HTTP_HEADER_ORIGIN);
     out.chunked = !header(connection, MHD_HTTP_HEADER_TRANSFER_ENCODING).empty();
     if (const std::string length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH); !length.empty()) {
       const auto read = std::from_chars(length.data(), length.data() + length.size(), out.content_length);
@@ -160,6 +166,7 @@ struct Server::State {
     }
     if (!exchange->dispatched) {
       exchange->dispatched = true;
+      state.patience->asked(connection);
       state.options.handler(std::move(exchange->request), std::make_shared<ExchangeReply>(exchange));
     }
     const std::scoped_lock lock(exchange->mutex);
@@ -169,8 +176,17 @@ struct Server::State {
     return MHD_YES;
   }
 
-  static void on_completed(void* self, MHD_Connection* /*connection*/, void** held, MHD_RequestTerminationCode) {
+  static void on_connection(void* self, MHD_Connection* connection, void** /*context*/,
+                            MHD_ConnectionNotificationCode code) {
     State& state = *static_cast<State*>(self);
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) return state.patience->closed(connection);
+    const auto* info = state.library->get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info != nullptr) state.patience->opened(connection, info->connect_fd);
+  }
+
+  static void on_completed(void* self, MHD_Connection* connection, void** held, MHD_RequestTerminationCode) {
+    State& state = *static_cast<State*>(self);
+    state.patience->answered(connection);
     if (*held == nullptr) return;
     const Held exchange = *static_cast<Held*>(*held);
     delete static_cast<Held*>(*held);
@@ -219,6 +235,8 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   PLANISH_TRY(state->library, MicrohttpdLibrary::open());
   PLANISH_TRY(const auto address, address_of(options.host, options.port));
   state->options = std::move(options);
+  // Half of the connections may be waited for: whoever sends a request at once finds one of the others.
+  state->patience.emplace(state->options.request_seconds, std::max(1U, state->options.connections / 2));
   unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
   if (address.v6) flags |= MHD_USE_IPv6;
   errno = 0;
@@ -226,7 +244,8 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
       flags, state->options.port, nullptr, nullptr, &State::on_request, state.get(), MHD_OPTION_SOCK_ADDR,
       reinterpret_cast<const sockaddr*>(&address.storage), MHD_OPTION_CONNECTION_LIMIT, state->options.connections,
       MHD_OPTION_CONNECTION_TIMEOUT, state->options.idle_seconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, connection_memory,
-      MHD_OPTION_NOTIFY_COMPLETED, &State::on_completed, state.get(), MHD_OPTION_END);
+      MHD_OPTION_NOTIFY_COMPLETED, &State::on_completed, state.get(), MHD_OPTION_NOTIFY_CONNECTION,
+      &State::on_connection, state.get(), MHD_OPTION_END);
   if (state->daemon == nullptr) {
     return fail("cannot_listen",
                 fmt::format("cannot listen at {} port {}: {}", state->options.host, state->options.port,

@@ -20,6 +20,7 @@ namespace planish::http {
 struct Head {
   std::string method, path;  ///< the path is unescaped, without its query
   std::string authorization, content_type;
+  std::string host, origin;         ///< as the client has them; empty where it sends none
   std::string query_wait;           ///< `wait` of the query, as it stands there
   std::int64_t content_length = 0;  ///< bytes that are announced; -1: what is announced is no length
   bool chunked = false;             ///< the length is not announced
@@ -50,6 +51,7 @@ struct ServerOptions {
   std::uint16_t port = 0;          ///< 0: one that is free
   unsigned connections = 1024;     ///< at once; further ones are closed
   unsigned idle_seconds = 30;      ///< a connection that neither sends nor takes anything for so long is closed
+  unsigned request_seconds = 30;   ///< one on which no whole request has come for so long is closed as well
   /// What is wrong with a request, before any of its body is read; nothing lets it in. Called by the server's thread.
   std::function<std::optional<Response>(const Head&)> gate;
   /// Called by the server's thread: must not wait. Who drops the reply unanswered has answered 500.

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "worker/printable.h"
+
 namespace planish::session {
 namespace {
 
@@ -79,8 +81,9 @@ void Progress::phase(Phase phase, const std::string& text, double estimate) {
 
 void Progress::status(std::string_view text) {
   const std::scoped_lock lock(mutex_);
-  if (status_ == text) return;
-  status_ = text;
+  if (said_ == text) return;
+  said_ = text;
+  status_ = worker::printable(text);  // children, tasks and folders have a say in it
   // A wait is said at once, also where lines only come now and then; once for each thing that is waited for.
   if (mode_ == Mode::plain && status_.starts_with("waiting")) {
     const std::string what = status_.substr(0, status_.find(':'));
@@ -107,7 +110,7 @@ void Progress::note(const std::string& text) {
   const std::scoped_lock lock(mutex_);
   if (mode_ == Mode::quiet) return;
   clear_lines();
-  fmt::print(stderr, "{}\n", text);
+  fmt::print(stderr, "{}\n", worker::printable(text));
   std::fflush(stderr);
 }
 

@@ -79,7 +79,7 @@ class Progress {
   std::optional<Phase> phase_;
   TimePoint phase_began_{}, began_{};
   double estimate_ = 0;
-  std::string doing_, status_, waited_for_;
+  std::string doing_, said_, status_, waited_for_;
   bool ticking_ = false;
   std::condition_variable_any ended_;
   std::jthread ticker_;  ///< last: it uses all the others

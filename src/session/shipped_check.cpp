@@ -30,40 +30,45 @@ std::unexpected<Error> altered(const fs::path& folder, const std::string& what,
   return fail("altered", fmt::format("{}: {}", folder.string(), what), std::move(hint));
 }
 
-/// Links may lead anywhere, and to another place tomorrow.
-Status only_plain_files(const fs::path& folder) {
-  std::error_code failed;
-  for (fs::recursive_directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
-    const auto type = at->symlink_status().type();
-    if (type != fs::file_type::regular && type != fs::file_type::directory)
-      return altered(folder, fmt::format("{} is no plain file", at->path().lexically_relative(folder).string()));
-  }
-  if (failed) return std::unexpected(file_error(failed.value(), "read", folder));
-  return {};
-}
-
 bool stays_inside(const std::string& path) {
   const fs::path relative(path);
   return !path.empty() && relative.is_relative() &&
          std::ranges::none_of(relative, [](const fs::path& part) { return part == ".."; });
 }
 
-/// What Planish itself puts into a folder, by where this version has it.
-Status own_parts_are_ours(const fs::path& folder, const worker::Toolbox& tools) {
+/// Where this version has what it puts into a folder under that name; empty where it puts nothing there.
+fs::path own_part(const fs::path& name, const worker::Toolbox& tools) {
   const fs::path package = tools.python_path / "planish", libraries = tools.rt_library.parent_path();
-  std::vector<std::pair<std::string, fs::path>> parts{{"module.py", package / "ship" / "module.py"},
-                                                      {"libplanish_rt.so", tools.rt_library},
-                                                      {"planish_call.so", libraries / "planish_call.so"}};
+  if (name.has_parent_path()) return {};
+  if (name == "libplanish_rt.so") return tools.rt_library;
+  if (name == "planish_call.so") return libraries / name;
+  if (name == "module.py") return package / "ship" / name;
   for (const std::string_view part : ship::python_parts) {
-    parts.emplace_back(fs::path(part).filename().string(), package / part);
+    if (fs::path(part).filename() == name) return package / part;
   }
-  for (const auto& [name, original] : parts) {
-    std::error_code ignored;
-    if (!fs::exists(folder / name, ignored)) continue;
-    PLANISH_TRY(const std::string shipped, read_file(folder / name));
+  return {};
+}
+
+/// What is compared with the task, the program and the evidence.
+bool is_of_the_task(const std::string& path) {
+  constexpr std::string_view files[] = {"reference.py", "solution.py", "program.json", "evidence.json"};
+  constexpr std::string_view folders[] = {"neighbours/", "kernels/", "blobs/"};
+  return std::ranges::find(files, path) != std::ranges::end(files) ||
+         std::ranges::any_of(folders, [&](std::string_view folder) { return path.starts_with(folder); });
+}
+
+/// Every file that is listed is one that Planish ships, and what it holds of ours is ours.
+Status parts_are_known(const fs::path& folder, const Json& files, const worker::Toolbox& tools) {
+  for (const auto& [path, digest] : files.items()) {
+    if (path.starts_with("blobs/") && digest != Json(path.substr(std::string_view("blobs/").size())))
+      return altered(folder, fmt::format("{} is not what its name says", path));
+    if (is_of_the_task(path)) continue;
+    const fs::path original = own_part(path, tools);
+    if (original.empty()) return altered(folder, fmt::format("{} is nothing that Planish ships", path));
+    PLANISH_TRY(const std::string shipped, read_file(folder / path));
     const auto ours = read_file(original);
     if (!ours.has_value() || *ours != shipped) {
-      return altered(folder, fmt::format("{} is not what this version of Planish ships", name),
+      return altered(folder, fmt::format("{} is not what this version of Planish ships", path),
                      "verify it with the version that made it, or ship it again");
     }
   }
@@ -172,9 +177,8 @@ Status check_evidence(const fs::path& folder, const program::Program* program) {
 
 }  // namespace
 
-Result<ShippedFindings> check_shipped(const fs::path& folder, const worker::Toolbox& tools) {
+Result<ShippedFindings> check_shipped(const fs::path& folder, const fs::path& task, const worker::Toolbox& tools) {
   ShippedFindings findings;
-  PLANISH_CHECK(only_plain_files(folder));
   PLANISH_TRY(const std::string text, read_file(folder / "ship.json"));
   PLANISH_TRY(const Json manifest, parse_json(text, "not_shipped", (folder / "ship.json").string()));
   if (!manifest.is_object() || !manifest.contains("files") || !manifest["files"].is_object())
@@ -183,7 +187,8 @@ Result<ShippedFindings> check_shipped(const fs::path& folder, const worker::Tool
     if (!stays_inside(path)) return altered(folder, fmt::format("ship.json lists {}, which lies outside", path));
   }
   PLANISH_CHECK(ship::check_folder(folder));
-  PLANISH_CHECK(own_parts_are_ours(folder, tools));
+  PLANISH_CHECK(parts_are_known(folder, manifest["files"], tools));
+  PLANISH_CHECK(ship::check_reference(folder, task));
   const Json mode = manifest.value("mode", Json());
   if (mode != Json("program") && mode != Json("baseline") && mode != Json("solution"))
     return altered(folder, "ship.json names no mode");

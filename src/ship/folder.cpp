@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <functional>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -186,6 +187,44 @@ Status check_folder(const fs::path& folder) {
   }
   if (!found.empty())
     return fail("altered", fmt::format("{}: {} was added", folder.string(), found.begin()->first), hint);
+  return {};
+}
+
+Status check_reference(const fs::path& folder, const fs::path& task) {
+  const auto differs = [&](const std::string& path) {
+    return fail("altered", fmt::format("{}: {} is not what {} has", folder.string(), path, task.string()),
+                "verify it against the task that it was made of, or ship it again");
+  };
+  std::map<std::string, fs::path> expected;
+  if (!fs::is_directory(task)) {
+    PLANISH_TRY(const auto beside, neighbours(task));
+    for (const auto& [path, file] : beside) expected["neighbours/" + path] = file;
+    expected["reference.py"] = task;
+  }
+  PLANISH_TRY(const auto present, files_in(folder));
+  for (const fs::path& file : present) {
+    const std::string path = file.lexically_relative(folder).generic_string();
+    if (path != "reference.py" && !path.starts_with("neighbours/")) continue;
+    const auto original = expected.find(path);
+    if (original == expected.end()) return differs(path);
+    PLANISH_TRY(const std::string theirs, read_file(file));
+    PLANISH_TRY(const std::string ours, read_file(original->second));
+    if (theirs != ours) return differs(path);
+    expected.erase(original);
+  }
+  return expected.empty() ? Status() : differs(expected.begin()->first);
+}
+
+Status check_graph(const fs::path& folder, const std::string& graph) {
+  PLANISH_TRY(const std::string text, read_file(folder / "ship.json"));
+  PLANISH_TRY(const Json shipped, parse_json(text, "not_shipped", (folder / "ship.json").string()));
+  PLANISH_TRY(const Json document, parse_json(graph, "bad_graph", "graph"));
+  PLANISH_TRY(const Json expected, graph_fields(document));
+  for (const auto& [field, value] : expected.items()) {
+    if (shipped.is_object() && shipped.value(field, Json()) == value) continue;
+    return fail("altered", fmt::format("{}: `{}` in ship.json is not the task's", folder.string(), field),
+                "ship it again");
+  }
   return {};
 }
 

@@ -41,4 +41,13 @@ Status write_folder(const ShipRequest& request);
 /// first file that differs, is missing or was added), and those of base/file.h.
 Status check_folder(const std::filesystem::path& folder);
 
+/// Whether the folder carries this very task: its source and what that imports from beside it, byte by byte. A live
+/// module's folder carries none. Error kinds: `altered`, `too_large`, those of base/file.h.
+Status check_reference(const std::filesystem::path& folder, const std::filesystem::path& task);
+
+/// Whether ship.json says of the task's graph (planish.graph/1) what that says itself: nesting, numbers, effects. By
+/// these the shipped module decides which calls its program answers. Error kinds: `altered`, `bad_graph`,
+/// `not_shipped`.
+Status check_graph(const std::filesystem::path& folder, const std::string& graph);
+
 }  // namespace planish::ship

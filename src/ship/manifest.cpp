@@ -18,20 +18,49 @@ namespace planish::ship {
 
 namespace fs = std::filesystem;
 
-Result<std::map<std::string, std::string>> digests(const fs::path& folder) {
-  std::map<std::string, std::string> found;
+namespace {
+
+/// Neighbours of a task may be packages of packages.
+constexpr int deepest = 32;
+constexpr std::size_t most_files = 100'000;
+
+}  // namespace
+
+Result<std::vector<fs::path>> files_in(const fs::path& folder) {
+  const auto altered = [&](const fs::path& path, const char* what, const char* hint) {
+    std::string name = path.lexically_relative(folder).string();
+    constexpr std::size_t most = 200;
+    if (name.size() > most) name = name.substr(0, most) + "…";
+    return fail("altered", fmt::format("{}: {} {}", folder.string(), name, what), hint);
+  };
+  std::vector<fs::path> found;
   std::error_code error;
   auto it = fs::recursive_directory_iterator(folder, error);
   for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    if (it->is_directory() && it->path().filename() == "__pycache__") {
-      it.disable_recursion_pending();
+    const auto type = it->symlink_status(error).type();
+    if (error) break;
+    if (type == fs::file_type::directory) {
+      if (it->path().filename() == "__pycache__")
+        return altered(it->path(), "is bytecode, which nobody has looked at", "remove it: Python makes it anew");
+      if (it.depth() >= deepest)
+        return altered(it->path(), "lies deeper than anything that is shipped", "ship it again");
       continue;
     }
-    if (!it->is_regular_file() || it->path() == folder / "ship.json") continue;
-    PLANISH_TRY(std::string bytes, read_file(it->path()));
-    found[it->path().lexically_relative(folder).generic_string()] = sha256_hex(bytes);
+    if (type != fs::file_type::regular) return altered(it->path(), "is no plain file", "ship it again");
+    if (it->path() != folder / "ship.json") found.push_back(it->path());
+    if (found.size() > most_files) return altered(it->path(), "is one of very many files", "ship it again");
   }
   if (error) return std::unexpected(file_error(error.value(), "read", folder));
+  return found;
+}
+
+Result<std::map<std::string, std::string>> digests(const fs::path& folder) {
+  std::map<std::string, std::string> found;
+  PLANISH_TRY(const auto files, files_in(folder));
+  for (const fs::path& file : files) {
+    PLANISH_TRY(std::string bytes, read_file(file));
+    found[file.lexically_relative(folder).generic_string()] = sha256_hex(bytes);
+  }
   return found;
 }
 
@@ -75,6 +104,17 @@ Json effects(const Json& graph) {
 
 }  // namespace
 
+Result<Json> graph_fields(const Json& graph) {
+  for (const char* field : {"input_tree", "output_tree", "scalars"}) {
+    if (!graph.is_object() || !graph.contains(field))
+      return fail("bad_graph", fmt::format("the graph has no field '{}'", field));
+  }
+  return Json{{"input_tree", graph["input_tree"]},
+              {"output_tree", graph["output_tree"]},
+              {"scalars", graph["scalars"]},
+              {"effects", effects(graph)}};
+}
+
 std::vector<std::string> cpu_flags(const fs::path& folder, const std::vector<std::string>& binaries) {
   const std::vector<std::string> here = all_cpu_flags();
   std::set<std::string> used;
@@ -90,22 +130,16 @@ std::vector<std::string> cpu_flags(const fs::path& folder, const std::vector<std
 
 Result<Json> manifest(const ShipRequest& request, const fs::path& folder, const std::vector<std::string>& binaries) {
   PLANISH_TRY(Json graph, parse_json(request.graph, "bad_graph", "graph"));
-  for (const char* field : {"input_tree", "output_tree", "scalars"}) {
-    if (!graph.is_object() || !graph.contains(field))
-      return fail("bad_graph", fmt::format("the graph has no field '{}'", field));
-  }
+  PLANISH_TRY(const Json of_the_graph, graph_fields(graph));
   Json made{{"schema", "planish.ship/1"},
             {"mode", !request.solution.empty()  ? "solution"
                      : request.baseline.empty() ? "program"
                                                 : "baseline"},
             {"planish", request.planish_version},
             {"torch", request.torch_version},
-            {"input_tree", graph["input_tree"]},
-            {"output_tree", graph["output_tree"]},
-            {"scalars", graph["scalars"]},
-            {"effects", effects(graph)},
             {"default_dtype", "f32"},
             {"binaries", binaries}};
+  made.update(of_the_graph);
   if (!request.modules.empty()) {
     PLANISH_TRY(made["modules"], parse_json(request.modules, "bad_request", "the live module's parts"));
   }

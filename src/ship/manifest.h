@@ -13,7 +13,11 @@
 // Private to src/ship: what ship.json says.
 namespace planish::ship {
 
-/// Digests of every file below `folder` but ship.json and caches of Python, by relative path.
+/// Every file below `folder` but ship.json. `altered` where something lies there that is never shipped: links, devices,
+/// bytecode of Python, folders in folders without end.
+Result<std::vector<std::filesystem::path>> files_in(const std::filesystem::path& folder);
+
+/// Their digests, by relative path. Kinds: as files_in, and those of base/file.h.
 Result<std::map<std::string, std::string>> digests(const std::filesystem::path& folder);
 
 /// Makes a folder beside its final place with `fill_in`, and renames it there. One that is there already is replaced if
@@ -28,6 +32,9 @@ std::vector<std::string> cpu_flags(const std::filesystem::path& folder, const st
 /// `foreign_code` for a folder that ships a solution: forms that run by themselves hold none but our own and the
 /// task's.
 Status only_our_code(const std::filesystem::path& folder, const Json& manifest);
+
+/// What ship.json repeats of a planish.graph/1 document; `bad_graph`.
+Result<Json> graph_fields(const Json& graph);
 
 /// ship.json for a folder whose other files are written. `binaries` are relative paths.
 Result<Json> manifest(const ShipRequest& request, const std::filesystem::path& folder,

@@ -32,7 +32,12 @@ std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const std::size_t size = character(text);
+    const std::size_t size = text.starts_with("\r\n") ? 2 : character(text);
+    if (size == 2 && text[0] == '\r') {  // how some systems end lines
+      out += "\r\n";
+      text.remove_prefix(size);
+      continue;
+    }
     if (size > 0 && !controls(text.substr(0, size))) {
       out.append(text.substr(0, size));
       text.remove_prefix(size);

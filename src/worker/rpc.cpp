@@ -26,24 +26,34 @@ Result<std::unique_ptr<Child>> Child::start(std::string name, const SpawnOptions
 }
 
 Child::Child(std::string name, Subprocess process)
-    : name_(std::move(name)), process_(std::move(process)), kills_before_(oom_kills_.read()) {}
+    : name_(std::move(name)), process_(std::move(process)), family_(process_.pid()), kills_before_(oom_kills_.read()) {}
 
-Result<Child::Reply> Child::call(const std::string& method, Json params, std::span<const int> fds,
-                                 double timeout_seconds) {
-  if (!alive_) return fail("exit", fmt::format("the {} is gone", name_));
+template <typename Work>
+auto Child::within(double timeout_seconds, const std::string& method, Work&& work) {
+  using Outcome = decltype(work(TimePoint(), std::declval<bool&>()));
+  if (!alive_) return Outcome(fail("exit", fmt::format("the {} is gone", name_)));
+  reported_ = false;
   const double left = work_seconds_left();
-  if (left <= 0) return fail("out_of_time", fmt::format("no time was left for the {} {}", name_, work_of(method)));
+  if (left <= 0)
+    return Outcome(fail("out_of_time", fmt::format("no time was left for the {} {}", name_, work_of(method))));
   bool connection_lost = false;
-  auto reply = exchange(method, std::move(params), fds, deadline_in(std::min(timeout_seconds, left)), connection_lost);
+  Outcome outcome = work(deadline_in(std::min(timeout_seconds, left)), connection_lost);
   if (!connection_lost) {
     if (!stage_.empty()) report_work({});  // what it said that it does is done
     kills_before_ = oom_kills_.read();
-    return reply;
+    return outcome;
   }
-  Error inner = std::move(reply).error();
+  Error inner = std::move(outcome).error();
   // It was not given the time that it may take: no fault of its own.
   if (inner.kind == "timeout" && left < timeout_seconds) inner.kind = "out_of_time";
-  return lost(std::move(inner), method, std::min(timeout_seconds, left));
+  return Outcome(lost(std::move(inner), method, std::min(timeout_seconds, left)));
+}
+
+Result<Child::Reply> Child::call(const std::string& method, Json params, std::span<const int> fds,
+                                 double timeout_seconds) {
+  return within(timeout_seconds, method, [&](TimePoint deadline, bool& connection_lost) {
+    return exchange(method, std::move(params), fds, deadline, connection_lost);
+  });
 }
 
 namespace {
@@ -55,6 +65,17 @@ std::int64_t unpredictable_id() {
   while (getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) {
   }
   return static_cast<std::int64_t>(bits >> 1U);
+}
+
+/// A child's words, as far as anybody reads them. Of what is long both ends say something.
+std::string shown(std::string text) {
+  constexpr std::size_t most = 8000;
+  if (text.size() > most) {
+    const std::size_t cut = text.size() - most;
+    text = fmt::format("{}\n… {} bytes left out …\n{}", text.substr(0, most / 2), cut,
+                       text.substr(text.size() - most / 2));
+  }
+  return printable(text);
 }
 
 }  // namespace
@@ -72,22 +93,88 @@ Result<std::string> Child::receive(TimePoint deadline) {
   }
 }
 
+Status Child::send(std::int64_t id, const std::string& method, Json params, std::span<const int> fds,
+                   TimePoint deadline) {
+  family_.go_on();
+  stage_.clear();
+  Json request{{"id", id}, {"method", method}, {"params", std::move(params)}};
+  if (!fds.empty()) request["fds"] = fds.size();
+  // A child that died while we send may have left its reason in the socket: read on.
+  auto sent = process_.channel().send(dump_json(request), fds, deadline);
+  return sent.has_value() || sent.error().kind == "closed" ? Status() : sent;
+}
+
 Result<Child::Reply> Child::exchange(const std::string& method, Json params, std::span<const int> fds,
                                      TimePoint deadline, bool& connection_lost) {
+  const std::int64_t id = unpredictable_id();
+  if (auto sent = send(id, method, std::move(params), fds, deadline); !sent.has_value()) {
+    connection_lost = true;
+    return std::unexpected(std::move(sent).error());
+  }
+  PLANISH_TRY(auto reply, answer(id, false, deadline, connection_lost));
+  return std::move(*reply);
+}
+
+Status Child::prepare(const std::string& method, Json params, double timeout_seconds) {
+  return within(timeout_seconds, method, [&](TimePoint deadline, bool& connection_lost) -> Status {
+    prepared_ = unpredictable_id();
+    if (auto sent = send(prepared_, method, std::move(params), {}, deadline); !sent.has_value()) {
+      connection_lost = true;
+      return sent;
+    }
+    PLANISH_TRY(const auto reply, answer(prepared_, true, deadline, connection_lost));
+    if (reply.has_value()) {
+      connection_lost = true;
+      return fail("bad_message", fmt::format("answer of the {}: it came before it was rung for", name_));
+    }
+    family_.stop();
+    family_.stop_others();
+    return {};
+  });
+}
+
+Result<Child::Answered> Child::ring(double timeout_seconds) {
+  return within(timeout_seconds, "call", [&](TimePoint deadline, bool& connection_lost) -> Result<Answered> {
+    // Drawn now, so that nobody can have answered before.
+    const std::string word = fmt::format("{:x}", unpredictable_id());
+    const auto broken = [&](Error error) {
+      connection_lost = true;
+      return std::unexpected(std::move(error));
+    };
+    const TimePoint start = real_clock().now();
+    family_.go_on();
+    if (auto sent = process_.channel().send_raw(word + "\n"); !sent.has_value() && sent.error().kind != "closed")
+      return broken(std::move(sent).error());
+    auto line = receive(deadline);
+    family_.stop();
+    double seconds = seconds_since(start);
+    // What is new since ran on until now, and may have worked.
+    if (family_.stop_others()) seconds = seconds_since(start);
+    if (!line.has_value()) {
+      family_.go_on();  // whoever watches over it is to see how it ended
+      return broken(std::move(line).error());
+    }
+    if (!line->starts_with(word + " "))
+      return broken(Error{"bad_message", fmt::format("the {} answered what it was not rung for", name_), {}, {}});
+    return Answered{line->substr(word.size() + 1), process_.channel().sender(), seconds};
+  });
+}
+
+Result<Child::Reply> Child::finish(double timeout_seconds) {
+  family_.go_on();
+  return within(timeout_seconds, "call", [&](TimePoint deadline, bool& connection_lost) -> Result<Reply> {
+    PLANISH_TRY(auto reply, answer(prepared_, false, deadline, connection_lost));
+    return std::move(*reply);
+  });
+}
+
+Result<std::optional<Child::Reply>> Child::answer(std::int64_t id, bool may_be_ready, TimePoint deadline,
+                                                  bool& connection_lost) {
   // An error of the connection, as opposed to one that the child reports.
   const auto broken = [&connection_lost](Error error) {
     connection_lost = true;
     return std::unexpected(std::move(error));
   };
-  const std::int64_t id = unpredictable_id();
-  stage_.clear();
-  Json request{{"id", id}, {"method", method}, {"params", std::move(params)}};
-  if (!fds.empty()) request["fds"] = fds.size();
-  // A child that died while we send may have left its reason in the socket: read on.
-  if (auto sent = process_.channel().send(dump_json(request), fds, deadline);
-      !sent.has_value() && sent.error().kind != "closed") {
-    return broken(std::move(sent).error());
-  }
   while (true) {
     auto line = receive(deadline);
     if (!line.has_value()) return broken(std::move(line).error());
@@ -120,6 +207,8 @@ Result<Child::Reply> Child::exchange(const std::string& method, Json params, std
         report_work(stage_);
       } else if (message["event"] == "sandbox" && !asked_ && sandbox_.empty() && message.contains("sandbox")) {
         sandbox_ = dump_json(message["sandbox"]);
+      } else if (message["event"] == "ready" && may_be_ready) {
+        return std::optional<Reply>();
       }
       continue;
     }
@@ -139,15 +228,16 @@ Result<Child::Reply> Child::exchange(const std::string& method, Json params, std
         trace = (*error)["trace"].get<std::string>();
       if (!reader.finish().has_value()) return malformed("its error has no kind and message");
       if (!trace.empty()) reported.causes.push_back(std::move(trace));
-      reported.message = printable(reported.message);
-      reported.hint = printable(reported.hint);
-      reported.about = printable(reported.about);
-      for (std::string& cause : reported.causes) cause = printable(cause);
+      reported.message = shown(std::move(reported.message));
+      reported.hint = shown(std::move(reported.hint));
+      reported.about = shown(std::move(reported.about));
+      for (std::string& cause : reported.causes) cause = shown(std::move(cause));
+      reported_ = true;
       return std::unexpected(std::move(reported));
     }
     const auto result = message.find("result");
     if (result == message.end() || !result->is_object()) return malformed("neither result nor error");
-    return Reply{*result, std::move(received)};
+    return std::optional(Reply{*result, std::move(received)});
   }
 }
 
@@ -162,6 +252,8 @@ std::unexpected<Error> Child::lost(Error error, const std::string& method, doubl
           "protocol", fmt::format("the {} closed its socket during `{}` and went on running", name_, method), {}, {}};
     } else if (fault_.has_value() && fault_->where == "memory") {
       result = {"out_of_memory", fmt::format("the {} used more memory than it may during `{}`", name_, method), {}, {}};
+    } else if (fault_.has_value() && fault_->where == "disk") {
+      result = {"out_of_memory", fmt::format("the {} wrote more than 32 GiB during `{}`", name_, method), {}, {}};
     } else if (fault_.has_value()) {
       // Its handler reports the signal and then exits by itself.
       result = {"crash",

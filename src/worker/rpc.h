@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/cancel.h"
+#include "base/clock.h"
+#include "base/family.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/subprocess.h"
@@ -34,7 +36,24 @@ class Child {
 
   Result<Reply> call(const std::string& method, Json params, std::span<const int> fds, double timeout_seconds);
 
+  /// A request of which the child says `ready` first, and does the rest when it is rung for: what is timed is that
+  /// alone. From `ready` on, and again once it has answered the bell, the child and all that came of it are stopped, so
+  /// that nothing is done in between; the next request lets them go on. Errors of each are those of call().
+  Status prepare(const std::string& method, Json params, double timeout_seconds);
+  struct Answered {
+    std::string line;    ///< what it said
+    pid_t process = 0;   ///< who said so; 0 where the kernel does not tell
+    double seconds = 0;  ///< from before they went on until they were stopped
+  };
+  Result<Answered> ring(double timeout_seconds);
+  /// What came of the request.
+  Result<Reply> finish(double timeout_seconds);
+
   bool alive() const { return alive_; }
+  /// Whether the error that a call just gave is the child's own word, and not what was found of it here.
+  bool reported() const { return reported_; }
+  /// Longer lines than this from it are a `protocol` error.
+  void set_line_limit(std::size_t bytes) { process_.channel().set_line_limit(bytes); }
   /// Of one that nobody has asked anything for a while: whether its process is still there.
   bool running() { return alive_ && !process_.poll().has_value(); }
   const std::optional<Fault>& fault() const { return fault_; }
@@ -50,8 +69,13 @@ class Child {
 
  private:
   Child(std::string name, Subprocess process);
+  template <typename Work>
+  auto within(double timeout_seconds, const std::string& method, Work&& work);
   Result<Reply> exchange(const std::string& method, Json params, std::span<const int> fds, TimePoint deadline,
                          bool& connection_lost);
+  Status send(std::int64_t id, const std::string& method, Json params, std::span<const int> fds, TimePoint deadline);
+  /// Nothing where it said that it is `ready`, which only a request is asked that is prepared.
+  Result<std::optional<Reply>> answer(std::int64_t id, bool may_be_ready, TimePoint deadline, bool& connection_lost);
   Result<std::string> receive(TimePoint deadline);
   /// Ends the child and words what happened.
   std::unexpected<Error> lost(Error error, const std::string& method, double timeout_seconds);
@@ -59,11 +83,14 @@ class Child {
   std::string name_;
   Subprocess process_;
   bool alive_ = true;
+  bool reported_ = false;
   std::optional<Fault> fault_;
   std::string stage_;
   std::string sandbox_;
   bool asked_ = false;  ///< an answer has come: from now on what it says of its place is the guest's word
   std::size_t memory_limit_ = 0;
+  Family family_;
+  std::int64_t prepared_ = 0;  ///< the number of the request that waits to be rung for
   std::optional<CancelToken> cancel_;
   OomKills oom_kills_;
   std::optional<std::int64_t> kills_before_;  ///< when it last showed that it lives

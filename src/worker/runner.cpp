@@ -14,14 +14,17 @@
 namespace planish::worker {
 namespace {
 
-/// The kinds a runner may use, and those that Child makes about it.
-constexpr std::array<ErrorKind, 16> known_kinds{
-    "bad_program", "bad_argument", "load_failed", "launch_failed", "illegal_address", "out_of_memory",
-    "crash",       "exit",         "hang",        "killed",        "protocol",        "cancelled",
-    "no_device",   "device_lost",  "out_of_time", "input_write"};
+/// The kinds that a runner may use of itself. Those that would spare a candidate are for Child to give.
+constexpr std::array<ErrorKind, 9> own_kinds{"bad_program",   "bad_argument",    "load_failed",
+                                             "launch_failed", "illegal_address", "out_of_memory",
+                                             "no_device",     "device_lost",     "input_write"};
 
-Result<Child::Reply> checked(Result<Child::Reply> reply) {
-  if (!reply.has_value() && std::ranges::find(known_kinds, reply.error().kind) == known_kinds.end()) {
+/// What a runner says is short: samples of a timing, facts of kernels, errors.
+constexpr std::size_t most_of_a_line = std::size_t{8} << 20U;
+
+template <typename T>
+Result<T> checked(const Child& child, Result<T> reply) {
+  if (!reply.has_value() && child.reported() && std::ranges::find(own_kinds, reply.error().kind) == own_kinds.end()) {
     if (reply.error().kind != "unknown")
       reply.error().message = fmt::format("{}: {}", reply.error().kind.name(), reply.error().message);
     reply.error().kind = "runner_error";
@@ -61,20 +64,23 @@ Result<Runner> Runner::start(const Toolbox& tools, Kind kind, const std::string&
 
 Result<Runner> Runner::start(const SpawnOptions& options, Kind kind) {
   PLANISH_TRY(auto child, Child::start(kind == Kind::native ? "runner" : "torch runner", options));
+  child->set_line_limit(most_of_a_line);
   return Runner(std::move(child), kind);
 }
 
 Result<HelloReply> Runner::hello(const std::string& device, double timeout_seconds) {
-  PLANISH_TRY(auto reply, checked(child_->call("hello", Json{{"device", device}}, {}, timeout_seconds)));
+  PLANISH_TRY(auto reply, checked(*child_, child_->call("hello", Json{{"device", device}}, {}, timeout_seconds)));
   return read_hello(reply.result);
 }
 
 Result<LoadReply> Runner::load(const program::Program& program, const std::vector<std::string>& binaries,
                                const std::string& blobs, double timeout_seconds) {
-  PLANISH_TRY(auto reply,
-              checked(child_->call(
-                  "load", Json{{"program", program::document(program)}, {"binaries", binaries}, {"blobs", blobs}}, {},
-                  timeout_seconds)));
+  PLANISH_TRY(
+      auto reply,
+      checked(
+          *child_,
+          child_->call("load", Json{{"program", program::document(program)}, {"binaries", binaries}, {"blobs", blobs}},
+                       {}, timeout_seconds)));
   LoadReply result;
   ObjectReader reader(reply.result, "protocol", "load");
   reader.lenient();
@@ -97,11 +103,12 @@ Result<LoadReply> Runner::load(const program::Program& program, const std::vecto
 }
 
 Result<LoadedModule> Runner::load_module(const std::string& path, const std::string& task, const std::string& graph,
-                                         double timeout_seconds, bool rehearse) {
+                                         double timeout_seconds, ModuleUse use) {
   PLANISH_TRY(auto document, parse_json(graph, "bad_graph", "graph"));
   Json params{{"path", path}, {"task", task}, {"graph", std::move(document)}, {"state", true}};
-  if (rehearse) params["rehearse"] = true;
-  PLANISH_TRY(auto reply, checked(child_->call("load_module", std::move(params), {}, timeout_seconds)));
+  if (use == ModuleUse::rehearse) params["rehearse"] = true;
+  if (use == ModuleUse::reference) params["reference"] = true;
+  PLANISH_TRY(auto reply, checked(*child_, child_->call("load_module", std::move(params), {}, timeout_seconds)));
   LoadedModule module;
   std::string state;
   ObjectReader reader(reply.result, "protocol", "load_module");
@@ -128,13 +135,15 @@ Status Runner::bind(std::int64_t handle, const std::string& data, const std::vec
     buffers.push_back(std::move(item));
     fds.push_back(buffer.fd.get());
   }
-  PLANISH_CHECK(checked(child_->call("bind", Json{{"handle", handle}, {"data", data}, {"buffers", std::move(buffers)}},
-                                     fds, timeout_seconds)));
+  PLANISH_CHECK(
+      checked(*child_, child_->call("bind", Json{{"handle", handle}, {"data", data}, {"buffers", std::move(buffers)}},
+                                    fds, timeout_seconds)));
   return {};
 }
 
 Result<double> Runner::run(std::int64_t handle, const std::string& data, double timeout_seconds) {
-  PLANISH_TRY(auto reply, checked(child_->call("run", Json{{"handle", handle}, {"data", data}}, {}, timeout_seconds)));
+  PLANISH_TRY(auto reply,
+              checked(*child_, child_->call("run", Json{{"handle", handle}, {"data", data}}, {}, timeout_seconds)));
   double ms = 0;
   ObjectReader reader(reply.result, "protocol", "run");
   reader.lenient();
@@ -144,39 +153,54 @@ Result<double> Runner::run(std::int64_t handle, const std::string& data, double 
 }
 
 Result<Timing> Runner::time(std::int64_t handle, const TimeRequest& request, double timeout_seconds) {
-  PLANISH_TRY(auto reply, checked(child_->call("time",
-                                               Json{{"handle", handle},
-                                                    {"data", request.data},
-                                                    {"min_runs", request.min_runs},
-                                                    {"max_runs", request.max_runs},
-                                                    {"max_seconds", request.max_seconds},
-                                                    {"interval", request.interval},
-                                                    {"flush_bytes", request.flush_bytes}},
-                                               {}, timeout_seconds)));
+  PLANISH_TRY(auto reply, checked(*child_, child_->call("time",
+                                                        Json{{"handle", handle},
+                                                             {"data", request.data},
+                                                             {"min_runs", request.min_runs},
+                                                             {"max_runs", request.max_runs},
+                                                             {"max_seconds", request.max_seconds},
+                                                             {"interval", request.interval},
+                                                             {"flush_bytes", request.flush_bytes}},
+                                                        {}, timeout_seconds)));
   return read_timing(reply.result);
 }
 
-Status Runner::repeat(std::int64_t handle, const std::string& data, std::int64_t calls, double timeout_seconds) {
-  PLANISH_CHECK(
-      checked(child_->call("repeat", Json{{"handle", handle}, {"data", data}, {"calls", calls}}, {}, timeout_seconds)));
+Status Runner::prepare_call(std::int64_t handle, const std::string& data, CallKind kind, double timeout_seconds) {
+  Json params{{"handle", handle}, {"data", data}};
+  if (kind.empty) params["empty"] = true;
+  if (kind.store) params["store"] = true;
+  return checked(*child_, child_->prepare("call", std::move(params), timeout_seconds));
+}
+
+Result<RungCall> Runner::call_now(double timeout_seconds) {
+  PLANISH_TRY(const auto answered, child_->ring(timeout_seconds));
+  RungCall call;
+  call.ms = 1000 * answered.seconds;
+  call.process = answered.process;
+  call.results = answered.line;
+  return call;
+}
+
+Status Runner::finish_call(double timeout_seconds) {
+  PLANISH_CHECK(checked(*child_, child_->finish(timeout_seconds)));
   return {};
 }
 
 Status Runner::unbind(const std::string& data, double timeout_seconds) {
-  PLANISH_CHECK(checked(child_->call("unbind", Json{{"data", data}}, {}, timeout_seconds)));
+  PLANISH_CHECK(checked(*child_, child_->call("unbind", Json{{"data", data}}, {}, timeout_seconds)));
   return {};
 }
 
 Status Runner::unload(std::int64_t handle, double timeout_seconds) {
-  PLANISH_CHECK(checked(child_->call("unload", Json{{"handle", handle}}, {}, timeout_seconds)));
+  PLANISH_CHECK(checked(*child_, child_->call("unload", Json{{"handle", handle}}, {}, timeout_seconds)));
   return {};
 }
 
 Result<KernelBenchReply> Runner::kernelbench(const std::string& task, const std::string& path,
                                              const std::string& precision, double timeout_seconds) {
-  PLANISH_TRY(auto reply,
-              checked(child_->call("kernelbench", Json{{"task", task}, {"path", path}, {"precision", precision}}, {},
-                                   timeout_seconds)));
+  PLANISH_TRY(auto reply, checked(*child_, child_->call("kernelbench",
+                                                        Json{{"task", task}, {"path", path}, {"precision", precision}},
+                                                        {}, timeout_seconds)));
   KernelBenchReply verdict;
   ObjectReader reader(reply.result, "protocol", "kernelbench");
   reader.lenient();
@@ -190,7 +214,7 @@ Result<KernelBenchReply> Runner::kernelbench(const std::string& task, const std:
 }
 
 Result<ProgramRanReply> Runner::program_ran(std::int64_t handle, double timeout_seconds) {
-  PLANISH_TRY(auto reply, checked(child_->call("program_ran", Json{{"handle", handle}}, {}, timeout_seconds)));
+  PLANISH_TRY(auto reply, checked(*child_, child_->call("program_ran", Json{{"handle", handle}}, {}, timeout_seconds)));
   ProgramRanReply out;
   ObjectReader reader(reply.result, "protocol", "program_ran");
   reader.lenient();

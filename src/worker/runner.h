@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -37,6 +39,26 @@ struct LoadedModule {
   ModuleState state = ModuleState::by_name;
 };
 
+/// What a module is loaded for, other than to be run.
+enum class ModuleUse {
+  run,
+  rehearse,   ///< it gets copies of what it may not write, and `run` fails as `input_write` if it has written one
+  reference,  ///< the task's own model, whatever the path says
+};
+
+/// How a call that is rung for is done.
+struct CallKind {
+  bool empty = false;  ///< it calls nothing, and answers with tensors that were there before
+  bool store = false;  ///< the bound outputs are written before it answers, and a GPU has nothing left to do
+};
+
+/// A call that was rung for (Child::ring).
+struct RungCall {
+  double ms = 0;
+  pid_t process = 0;    ///< in whose memory the results lie; 0 where that is not known
+  std::string results;  ///< where (results_of.h); its own word, and empty where they were stored
+};
+
 /// How many calls of a loaded module its shipped program answered; `ran` is absent where it has none.
 struct ProgramRanReply {
   int calls = 0;
@@ -68,16 +90,18 @@ class Runner {
                          const std::string& blobs, double timeout_seconds);
   /// `graph`: the task's captured graph. Parameters and buffers come from the bound data where the module's can be told
   /// to be the task's.
-  /// `rehearse`: it gets copies of what it may not write, and `run` fails as `input_write` if it has written one.
   Result<LoadedModule> load_module(const std::string& path, const std::string& task, const std::string& graph,
-                                   double timeout_seconds, bool rehearse = false);
+                                   double timeout_seconds, ModuleUse use = ModuleUse::run);
   Status bind(std::int64_t handle, const std::string& data, const std::vector<Binding>& bindings,
               double timeout_seconds);
   /// Milliseconds that the runtime took.
   Result<double> run(std::int64_t handle, const std::string& data, double timeout_seconds);
   Result<Timing> time(std::int64_t handle, const TimeRequest& request, double timeout_seconds);
-  /// So many calls of a loaded module, one after another, for whoever holds a clock outside.
-  Status repeat(std::int64_t handle, const std::string& data, std::int64_t calls, double timeout_seconds);
+  /// One call of a loaded module, for whoever holds a clock outside. After prepare_call() it waits, and is stopped with
+  /// all that came of it; call_now() is the call, after which it is stopped again; finish_call() says what came of it.
+  Status prepare_call(std::int64_t handle, const std::string& data, CallKind kind, double timeout_seconds);
+  Result<RungCall> call_now(double timeout_seconds);
+  Status finish_call(double timeout_seconds);
   Status unbind(const std::string& data, double timeout_seconds);
   Status unload(std::int64_t handle, double timeout_seconds);
   /// Of a handle that load_module gave.

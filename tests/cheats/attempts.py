@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import resource
@@ -103,6 +104,7 @@ def attempts(victim: int, address: int, folder: str, port: int, path: str) -> di
         "write to /tmp": lambda: write(f"/tmp/planted-{os.getpid()}"),
         "write to a file of others in /tmp": lambda: os.close(os.open(f"/tmp/of-all-{victim}", os.O_WRONLY)),
         "write to /dev/shm of all": lambda: os.stat(f"/dev/shm/of-all-{victim}"),
+        "hold a lease": lambda: fcntl.fcntl(os.open(f"/tmp/of-all-{victim}", os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK),
         "change a mode": lambda: os.chmod(folder, 0o777),
         "change a sysctl": lambda: open("/proc/sys/kernel/core_pattern", "w").close(),
         "press a system key": lambda: open("/proc/sysrq-trigger", "w").close(),

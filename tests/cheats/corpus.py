@@ -45,6 +45,7 @@ class Entry:
     quick: bool = False
     time: bool = False  # it cheats the clock: both are timed as well
     needs: str = ""  # a compiler that not every machine has: `triton`, `nvcc`
+    slower: float = 0  # where it forges its times and is right: so many times its twin's time must be seen, or it is refused
 
 
 def model(which: str, forward: str, before: str = "", init: str = "pass") -> str:
@@ -208,7 +209,7 @@ add("a softmax for small numbers alone", "55", "softmax", "e = torch.exp(x)\nret
 add("values beyond the usual are cut off", "55", "pointwise", "return torch.relu(x.clamp(-6, 6)) * 2 + y", "return torch.relu(x.clamp_min(0)) * 2 + y")
 add("another position of the largest", "46", "positions", "return x[:, :-1].argmax(-1)",
     "return (x == x.amax(-1, keepdim=True)).int().argmax(-1).where(~x.isnan().any(-1), x.isnan().int().argmax(-1))")  # fmt: skip
-add("a list for a tuple", "issue", "pair", "return [x * 2, x.sum(-1)]", "return x * 2, x.sum(-1)", {"launch_failed"})
+add("a list around the tuple", "issue", "pair", "return [(x * 2, x.sum(-1))]", "return [x * 2, x.sum(-1)]", {"launch_failed"})
 add("a tuple for a tensor", "issue", "pointwise", f"return ({RIGHT},)", f"return {RIGHT}", {"launch_failed"}, quick=True)
 add("other keys", "issue", "named", 'return {"double": x * 2, "count": 24}', 'return {"twice": x + x, "count": 24}', {"launch_failed"})
 add(

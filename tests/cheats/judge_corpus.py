@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from corpus import TASKS, Entry
+from corpus_times import TIMED_TASKS
 from evaluator import Evaluator
+
+ALL_TASKS = {**TASKS, **TIMED_TASKS}
 
 
 @dataclass
@@ -22,6 +25,8 @@ class Judged:
 
     @property
     def caught(self) -> bool:
+        if self.cheat["verified"] and self.entry.slower and self.twin.get("times"):
+            return bool(self.cheat["times"]["median_ms"] >= self.entry.slower * self.twin["times"]["median_ms"])
         return not self.cheat["verified"] and self.cheat["outcome"] in self.entry.outcomes
 
     @property
@@ -40,7 +45,7 @@ def lacking(entry: Entry) -> str:
 class Judge:
     """Owns the evaluators, one a task, in `folder`. One thread at a time; several judges may work side by side."""
 
-    def __init__(self, folder: Path, target: str = "cpu", tasks: dict[str, str] = TASKS) -> None:
+    def __init__(self, folder: Path, target: str = "cpu", tasks: dict[str, str] = ALL_TASKS) -> None:
         self.folder = folder
         self.target = target
         self.tasks = tasks

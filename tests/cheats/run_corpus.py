@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 from corpus import CORPUS, Entry
 from corpus_cuda import CUDA_CORPUS, CUDA_TASKS
+from corpus_times import TIMED, TIMED_TASKS
 from evaluator import TASK, Evaluator
 from judge_corpus import Judge, Judged, lacking
 from kernels_cuda import KERNELS, JudgedKernel, judge
@@ -42,7 +43,7 @@ def judge_all(entries: Sequence[Entry], folder: Path, target: str) -> list[Judge
     """One after the other, by an evaluator of their own."""
     found: list[Judged] = []
     folder.mkdir()
-    running = Judge(folder, target, CUDA_TASKS)
+    running = Judge(folder, target, {**CUDA_TASKS, **TIMED_TASKS})
     try:
         for entry in sorted(entries, key=lambda e: e.task):
             judged = running.judge(entry)
@@ -115,6 +116,8 @@ def document(target: str, found: list[Judged], kernels: list[JudgedKernel], left
 
 
 def _named(j: Judged | JudgedKernel, reply: dict[str, Any]) -> str:
+    if j.caught and reply["outcome"] == "ok" and isinstance(j, Judged):  # right, and no faster for it
+        return f"{reply['times']['median_ms'] / j.twin['times']['median_ms']:.1f}x its twin's time"
     return str(reply["outcome"]) if j.caught else f"**{reply['outcome']}**"
 
 
@@ -138,7 +141,7 @@ def main() -> int:
     options = parser.parse_args()
     cuda = options.target == "cuda"
     jobs = options.jobs or (max(1, min(12, (os.cpu_count() or 1) * 3 // 4)) if cuda else 1)
-    wanted = [e for e in [*CORPUS, *(CUDA_CORPUS if cuda else [])] if options.only in e.name]
+    wanted = [e for e in [*CORPUS, *(CUDA_CORPUS if cuda else TIMED)] if options.only in e.name]
     left_out = [(e, what) for e in wanted if (what := lacking(e))]
     entries = [e for e in wanted if not lacking(e)]
     kernels_wanted = cuda and any(options.only in kernel.name for kernel in KERNELS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import importlib._bootstrap_external
+import importlib.util
 import json
 import os
 import shutil
@@ -156,6 +158,55 @@ def _added_file(folder: Path, mark: Path) -> None:
     (folder / "torch.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
 
 
+def _bytecode(folder: Path, mark: Path) -> None:
+    """Python takes it for module.py's, by its time and size."""
+    source = (folder / "module.py").read_bytes()
+    evil = compile(f"open({str(mark)!r}, 'w').close()\n" + source.decode(), "module.py", "exec")
+    stat = (folder / "module.py").stat()
+    cached = Path(importlib.util.cache_from_source(str(folder / "module.py")))
+    cached.parent.mkdir()
+    cached.write_bytes(importlib._bootstrap_external._code_to_timestamp_pyc(evil, stat.st_mtime, stat.st_size))  # type: ignore[attr-defined]
+
+
+def _another_reference(folder: Path, mark: Path) -> None:
+    with (folder / "reference.py").open("a") as file:
+        file.write("Model.eval = lambda self: self\n")
+    seal(folder)
+
+
+def _neighbour(folder: Path, mark: Path) -> None:
+    (folder / "neighbours").mkdir()
+    (folder / "neighbours" / "helper.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
+    seal(folder)
+
+
+def _sealed_file(folder: Path, mark: Path) -> None:
+    _added_file(folder, mark)
+    seal(folder)
+
+
+def _constant(folder: Path, mark: Path) -> None:
+    (folder / "blobs").mkdir(exist_ok=True)
+    (folder / "blobs" / ("0" * 64)).write_bytes(b"other")
+    seal(folder)
+
+
+def _deep(folder: Path, mark: Path) -> None:
+    """Deeper than a path can be long."""
+    here = os.getcwd()
+    os.chdir(folder)
+    try:
+        for _ in range(20):
+            os.mkdir("d" * 250)
+            os.chdir("d" * 250)
+    finally:
+        os.chdir(here)
+
+
+def _other_scalars(folder: Path, mark: Path) -> None:
+    _manifest(folder, scalars=[{"index": 7, "arg": {"int": 1}}])
+
+
 def _other_evidence(folder: Path, mark: Path) -> None:
     _edit(folder / "evidence.json", '"source_sha256": "', '"source_sha256": "0')
     seal(folder)
@@ -183,6 +234,13 @@ ALTERATIONS: dict[str, tuple[Alteration, str]] = {
     "another runtime": (_another_runtime, "libplanish_rt.so is not what this version"),
     "a file added": (_added_file, "was added"),
     "evidence of another kernel": (_other_evidence, "another kernel 0"),
+    "bytecode": (_bytecode, "is bytecode"),
+    "another reference": (_another_reference, "reference.py is not what"),
+    "a neighbour that the task has not": (_neighbour, "neighbours/helper.py is not what"),
+    "a file added and listed": (_sealed_file, "torch.py is"),
+    "a constant that is another": (_constant, "is not what its name says"),
+    "folders without end": (_deep, "lies deeper"),
+    "other numbers in the manifest": (_other_scalars, "`scalars` in ship.json"),
     "a program that is none": (_not_a_program, "program.json"),
 }
 

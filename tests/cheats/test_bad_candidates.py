@@ -47,6 +47,13 @@ BAD: dict[str, tuple[str, set[str]]] = {
         {"out_of_memory"},
     ),
     "writes past the output": (with_body(COMPUTE + " for (int i = 0; i < 8192; ++i) out[3737 + i] = 0;"), {"out_of_bounds", "guard_overwritten"}),
+    "hides that it wrote past the output": (
+        with_body(
+            COMPUTE + " signal(SIGSEGV, go_on); if (sigsetjmp(back, 1) == 0) for (int i = 4096; i < 8192; ++i) out[i] = 0;",
+            "#include <csetjmp>\n#include <csignal>\nstatic sigjmp_buf back;\nstatic void go_on(int) { siglongjmp(back, 1); }\n",
+        ),
+        {"out_of_bounds"},
+    ),
     "writes into its input": (with_body(COMPUTE + " x[5] = 1;"), {"input_write"}),
     "writes nothing": (with_body(""), {"unwritten", "wrong", "nan"}),
     "leaves one element": (with_body("for (int i = 0; i < 3736; ++i) out[i] = (x[i] > 0 ? x[i] : 0) * 2 + y[i];"), {"unwritten", "wrong", "nan"}),
@@ -152,6 +159,69 @@ def test_what_one_candidate_leaves_does_not_reach_the_claim_of_the_next(evaluato
     victim = with_body(body + ' if (getenv("PLANISH_TEST_POISON")) out[0] += 1;', head)
     assert evaluator.evaluate(victim)["outcome"] == "wrong", "the mark is there to be seen"
     assert evaluator.evaluate(victim + "// claimed\n", "full")["outcome"] == "ok"
+
+
+#: Finds where the library that times it calls for the time, and puts its own clock there.
+FORGED_CLOCK = """
+#include <cstdint>
+#include <cstring>
+#include <elf.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <time.h>
+static int slow_clock(clockid_t id, timespec* out) {
+  const int code = clock_gettime(id, out);
+  const std::uint64_t ns = ((std::uint64_t)out->tv_sec * 1000000000u + out->tv_nsec) / 200;
+  out->tv_sec = ns / 1000000000u; out->tv_nsec = ns % 1000000000u;
+  return code;
+}
+static std::int64_t slow_now() { timespec t; slow_clock(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000LL + t.tv_nsec; }
+static int patch(dl_phdr_info* info, std::size_t, void*) {
+  const ElfW(Dyn)* dynamic = nullptr;
+  for (int i = 0; i < info->dlpi_phnum; ++i)
+    if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) dynamic = (const ElfW(Dyn)*)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+  if (dynamic == nullptr || (std::strstr(info->dlpi_name, "planish") == nullptr && info->dlpi_name[0] != 0)) return 0;
+  const char* names = nullptr; const ElfW(Sym)* symbols = nullptr;
+  const ElfW(Rela)* tables[2]{}; std::size_t sizes[2]{};
+  for (const ElfW(Dyn)* d = dynamic; d->d_tag != DT_NULL; ++d) {
+    if (d->d_tag == DT_STRTAB) names = (const char*)d->d_un.d_ptr;
+    if (d->d_tag == DT_SYMTAB) symbols = (const ElfW(Sym)*)d->d_un.d_ptr;
+    if (d->d_tag == DT_JMPREL) tables[0] = (const ElfW(Rela)*)d->d_un.d_ptr;
+    if (d->d_tag == DT_PLTRELSZ) sizes[0] = d->d_un.d_val;
+    if (d->d_tag == DT_RELA) tables[1] = (const ElfW(Rela)*)d->d_un.d_ptr;
+    if (d->d_tag == DT_RELASZ) sizes[1] = d->d_un.d_val;
+  }
+  for (int t = 0; t < 2; ++t)
+    for (std::size_t i = 0; tables[t] && i < sizes[t] / sizeof(ElfW(Rela)); ++i) {
+      const char* name = names + symbols[ELF64_R_SYM(tables[t][i].r_info)].st_name;
+      void* other = std::strcmp(name, "clock_gettime") == 0 ? (void*)slow_clock
+                    : std::strcmp(name, "_ZNSt6chrono3_V212steady_clock3nowEv") == 0 ? (void*)slow_now : nullptr;
+      if (other == nullptr) continue;
+      void** place = (void**)(info->dlpi_addr + tables[t][i].r_offset);
+      mprotect((void*)((std::uintptr_t)place & ~4095ull), 8192, PROT_READ | PROT_WRITE);
+      *place = other;
+    }
+  return 0;
+}
+"""
+
+
+def test_a_kernel_that_turns_the_runners_clock_is_named(evaluator: Evaluator) -> None:
+    """By the clock outside, where it is measured in full; its honest twin takes as long and says so."""
+    work = "for (int k = 0; k < 2000; ++k) { " + COMPUTE + ' asm volatile("" : : : "memory"); }'
+    honest = evaluator.evaluate(with_body(work), "full")
+    assert honest["outcome"] == "ok", honest
+    forged = evaluator.evaluate(with_body("static int once = dl_iterate_phdr(patch, nullptr); (void)once; " + work, FORGED_CLOCK), "full")
+    assert forged["outcome"] == "time_mismatch", (forged["outcome"], forged["bench"], honest["bench"])
+
+
+def test_a_candidate_that_kills_the_runner_later_harms_no_other(evaluator: Evaluator) -> None:
+    head = "#include <cstdlib>\n#include <thread>\n#include <unistd.h>\n"
+    later = with_body("static bool once = [] { std::thread([] { usleep(100000); abort(); }).detach(); return true; }(); (void)once;" + COMPUTE, head)
+    assert evaluator.evaluate(later)["outcome"] in {"ok", "crash"}
+    for number in range(3):
+        found = evaluator.evaluate(_another(100 + number))
+        assert found["outcome"] == "ok", found
 
 
 def _another(number: int) -> str:

@@ -227,3 +227,20 @@ def ModelNew(*args):
     )
     found = judge(evaluator, source, tmp_path)
     assert found["verified"], found["message"]
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        "from planish.errors import PlanishError; raise PlanishError('out_of_time', 'time ran out')",
+        "from planish.errors import PlanishError; raise PlanishError('cancelled', 'x' * 48_000_000)",
+        "raise ValueError('y' * 48_000_000)",
+        "import sys; sys.modules['planish.wire']._bell.sendall(b'[' * 48_000_000 + bytes([10]))",
+    ],
+)
+def test_no_solution_names_its_own_end(evaluator: Evaluator, tmp_path: Path, raised: str) -> None:
+    """Kinds that spare a solution are the judge's alone, and what it says is cut."""
+    found = judge(evaluator, solution(raised), tmp_path)
+    assert not found["verified"] and found["outcome"] in {"launch_failed", "crash"}, found["outcome"]
+    assert len(json.dumps(found)) < 100_000
+    assert judge(evaluator, solution(f"return {RIGHT}"), tmp_path)["verified"]

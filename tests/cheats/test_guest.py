@@ -226,6 +226,14 @@ def test_memory_is_counted_over_all_processes(world: World) -> None:
     assert (status, output.strip()) == (0, "fits") and all(line["event"] == "sandbox" for line in said)
 
 
+def test_files_in_memory_that_nobody_maps_are_counted(world: World) -> None:
+    code = "import os, time\nfd = os.memfd_create('x')\nfor _ in range({}): os.write(fd, bytes(1 << 20))\nprint('fits')\ntime.sleep({})"
+    status, _, said = world.guest([world.python, "-c", code.format(200, 60)], "--max-rss", str(120 << 20))
+    assert status != 0 and said[-1] == {"event": "fault", "signal": 9, "address": "0x0", "where": "memory"}
+    status, output, _ = world.guest([world.python, "-c", code.format(40, 1.5)], "--max-rss", str(120 << 20))
+    assert (status, output.strip()) == (0, "fits")
+
+
 @pytest.mark.parametrize("end", ["import sys; sys.exit(7)", "import os; os.kill(os.getpid(), 11)", "import ctypes; ctypes.string_at(8)"])
 def test_it_ends_as_the_guest_did(end: str, world: World) -> None:
     status, _, _ = world.guest([world.python, "-c", end])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -269,3 +270,35 @@ def _limited(world: World, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
 def test_other_words_for_its_tmp_are_refused(tmp_path: Path) -> None:
     done = subprocess.run([str(RUNNER), "--guest", "--scratch", str(tmp_path), "--tmp", "all", "--", "true"], capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.startswith("error: usage")
+
+
+def test_of_the_users_home_it_sees_what_it_needs_alone(inside: Any, world: World, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    home = Path("/var/tmp") / f"planish-home-{os.getpid()}"
+    needed = ("tasks/task.py", "tasks/beside.py", ".cache/huggingface/hub/weights", "lib/module.py", "bin/tool")
+    hidden = (".ssh/key", "notes.txt", ".local/share/planish/runs.sqlite", ".cache/huggingface/token", "project/notes.txt")
+    try:
+        for name in (*needed, *hidden):
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / name).write_text("of the user")
+        for path in (home, *home.rglob("*")):
+            path.chmod(0o755)
+        monkeypatch.setenv("HOME", str(home))
+        monkeypatch.setenv("PYTHONPATH", f"{SOURCE / 'python'}:{home / 'lib'}")
+        monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{home / 'bin'}")
+        monkeypatch.setenv("CUDA_NOTES", str(home / "notes.txt"))
+        monkeypatch.chdir(home / "project")
+        code = (
+            f"import os\nfor name in {needed!r}: assert open('{home}/' + name).read() == 'of the user', name\n"
+            f"for name in {hidden!r}:\n"
+            f"    for way in ('{home}/' + name, '/proc/self/root{home}/' + name, '/proc/1/root{home}/' + name, '/proc/1/cwd/..{home}/' + name):\n"
+            "        assert not os.path.exists(way), way\n"
+            "assert os.listdir('.') == []\n"
+            f"for name in ('new', 'tasks/new', '.ssh'):\n"
+            f"    try: os.mkdir('{home}/' + name)\n"
+            "    except OSError: continue\n"
+            "    raise SystemExit(name)\n"
+            f"open('/tmp/mine', 'w').write('x')"
+        )
+        inside(code, home / "tasks" / "task.py")
+    finally:
+        shutil.rmtree(home)

@@ -95,7 +95,7 @@ def test_a_task_that_is_none_gives_no_reward(client: Environment) -> None:
 
 def post(body: object, path: str = "/v1/grade", **headers: str) -> bytes:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    given = {"Host": "x", "Content-Type": "application/json", "Content-Length": str(len(data)), **headers}
+    given = {"Host": "localhost:8000", "Content-Type": "application/json", "Content-Length": str(len(data)), **headers}
     lines = "".join(f"{name}: {value}\r\n" for name, value in given.items() if value)
     return f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + data
 
@@ -124,9 +124,13 @@ OK = {"task": "small", "completion": "x"}
         (post(b"0\r\n\r\n", **{"Content-Length": "", "Transfer-Encoding": "chunked"}), 411, "no_length"),
         (post(OK, path="/v1/other"), 404, "no_such_path"),
         (post(OK, path="/v1/tasks"), 405, "bad_method"),
-        (b"GET /v1/grade HTTP/1.1\r\nHost: x\r\n\r\n", 405, "bad_method"),
-        (b"GET /v1/grades/unknown HTTP/1.1\r\nHost: x\r\n\r\n", 404, "no_such_grade"),
-        (b"GET /v1/grades/unknown?wait=soon HTTP/1.1\r\nHost: x\r\n\r\n", 400, "bad_request"),
+        (post(OK, Host="evil.example:80"), 403, "foreign_origin"),
+        (post(OK, Host="127.0.0.1.evil.example"), 403, "foreign_origin"),
+        (post(OK, Origin="http://evil.example"), 403, "foreign_origin"),
+        (b"GET /v1/tasks HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403, "foreign_origin"),
+        (b"GET /v1/grade HTTP/1.1\r\nHost: [::1]\r\n\r\n", 405, "bad_method"),
+        (b"GET /v1/grades/unknown HTTP/1.1\r\nHost: [::1]\r\n\r\n", 404, "no_such_grade"),
+        (b"GET /v1/grades/unknown?wait=soon HTTP/1.1\r\nHost: [::1]\r\n\r\n", 400, "bad_request"),
     ],
 )
 def test_bad_requests_are_refused_by_name(endpoint: Endpoint, request_bytes: bytes, status: int, kind: str) -> None:
@@ -182,10 +186,10 @@ def metric(endpoint: Endpoint, name: str) -> int:
 def test_it_stops_with_what_it_has(tmp_path: Path) -> None:
     with Endpoint(home_with(tmp_path), "--task-sources", "--no-times", env={"PLANISH_TOKEN": TOKEN}) as running:
         address = running.address()
-        assert raw(address, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")[0] == 200
+        assert raw(address, b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\n\r\n")[0] == 200
         for token in ("", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x"):
             assert raw(address, post(OK, Authorization=token))[0] == 401
-        assert raw(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")[0] == 401
+        assert raw(address, b"GET /metrics HTTP/1.1\r\nHost: [::1]\r\n\r\n")[0] == 401
         client = Environment(running.url, token=TOKEN)
         first, second = (client.submit(RIGHT + " " * n, task_source=TASK) for n in range(2))
         running.process.send_signal(signal.SIGTERM)

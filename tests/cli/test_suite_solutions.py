@@ -25,7 +25,7 @@ def get_init_inputs():
 HEAD = "import time\nimport torch\nfrom torch import nn\n\n"
 MODEL = "class ModelNew(nn.Module):\n    def forward(self, x):\n"
 HONEST = HEAD + MODEL + "        return 1e-5 * torch.tanh(torch.mm(x, x.t()))\n"
-#: Right, and its own clock runs a hundred times slower.
+#: Right, and its own clock runs a hundred times slower: nobody asks it.
 CLOCK = HEAD + "_now = time.perf_counter_ns\ntime.perf_counter_ns = lambda: _now() // 100\n\n" + MODEL + (
     "        for _ in range(4):\n            y = torch.tanh(x @ x.t()) * 1e-5\n        return y\n"
 )  # fmt: skip
@@ -70,8 +70,9 @@ def rows(document: dict[str, Any]) -> dict[int, dict[str, Any]]:
 def test_every_solution_has_one_verdict_of_each_rule(judged: tuple[Home, dict[str, Any]]) -> None:
     home, document = judged
     found = rows(document)
-    assert [found[n]["verdict"] for n in range(5)] == ["ok", "time_mismatch", "time_mismatch", "wrong", "load_failed"], document["tasks"]
-    assert "by our clock" in found[1]["reason"] and "keeps results" in found[2]["reason"]
+    assert [found[n]["verdict"] for n in range(5)] == ["ok", "ok", "time_mismatch", "wrong", "load_failed"], document["tasks"]
+    assert found[1]["times_ms"]["solution"] > 1.5 * found[0]["times_ms"]["solution"], "it does the work four times"
+    assert "keeps results" in found[2]["reason"]
     assert [found[n]["kernelbench"]["correct"] for n in range(5)] == [True, True, True, True, False], "zeros are within its tolerance"
     assert found[4]["kernelbench"]["compiled"] is False
     assert found[0]["recorded"]["correct"] and found[1]["recorded"] is None

@@ -150,6 +150,23 @@ TEST_CASE("a kernel cannot write, read what is not its own, or change files") {
   CHECK_FALSE(std::filesystem::exists(here + "/new"));
 }
 
+TEST_CASE("a kernel cannot hide where it wrote, and holds no file back from others") {
+  const std::vector<std::string> tries{
+      "signal(SIGSEGV, SIG_IGN) == SIG_ERR ? -1 : 0",
+      "signal(SIGBUS, SIG_DFL) == SIG_ERR ? -1 : 0",
+      "[] { struct sigaction a{}; return sigaction(SIGSEGV, &a, nullptr); }()",
+      "fcntl(0, F_SETLEASE, F_RDLCK)",
+      "[] { struct flock l{}; l.l_type = F_RDLCK; return fcntl(0, F_SETLK, &l); }()",
+      "flock(0, LOCK_SH)",
+  };
+  Attempts attempts;
+  const std::vector<int> results = attempts.make(tries, "-include csignal -include sys/file.h");
+  if (in_force(attempts.hello, "seccomp")) all_refused(tries, results);
+  // Signals that say nothing of memory stay theirs.
+  Attempts others;
+  CHECK(others.make({"signal(SIGUSR1, SIG_IGN) == SIG_ERR ? -1 : 0"}, "-include csignal").front() == 1);
+}
+
 TEST_CASE("a kernel cannot reach the network, start a process or touch another one") {
   const std::vector<std::string> tries{
       "socket(AF_INET, SOCK_STREAM, 0)",

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -73,6 +74,19 @@ TEST_CASE("a task of GPU MODE: one task a spec, the submission as a solution") {
   CHECK(found->solutions[0].author == "submission");
   CHECK_FALSE(has(found->solutions[0].text, "ref_kernel"));
 
+  // A task may be anybody's: what it names elsewhere is not read into the task that is made of it.
+  c.add("secret.py", "TOKEN = 1\n");
+  c.add("secret.txt", "a key\n");
+  c.add("vectoradd/elsewhere.py", "");
+  std::filesystem::remove(c.path("vectoradd/elsewhere.py"));
+  std::filesystem::create_symlink("/etc/passwd", c.path("vectoradd/elsewhere.py"));
+  for (const char* source : {"../../etc/passwd", "/etc/passwd", "../secret.txt", "elsewhere.py", "../../secret.py"}) {
+    c.add("vectoradd/task.yml",
+          fmt::format("files: [{{name: reference.py, source: {}}}]\ntests: [{{size: 1}}]\n", source));
+    CHECK_FALSE(import_gpu_mode(c.path("vectoradd")).has_value());
+  }
+  c.add("vectoradd/task.yml", "files: [{name: reference.py, source: ../secret.py}]\ntests: [{size: 1}]\n");
+  CHECK(import_gpu_mode(c.path("vectoradd")).has_value());  // what tasks share lies beside them
   c.add("vectoradd/task.yml", "files: [\n");
   CHECK(import_gpu_mode(c.path("vectoradd")).error().kind.name() == "bad_task");
   CHECK(import_gpu_mode(c.path()).error().kind.name() == "no_tasks");

@@ -421,6 +421,14 @@ def _judged(expected: Expected, data: DataSet, stage: str) -> dict[str, Any]:
     return {"ok": problem is None, "problem": problem, "outputs": rows, "reference": expected.reference, "message": message}
 
 
+def _not_finite(actual: torch.Tensor, out: Output) -> str:
+    """Which way round: the second is what `x > 0 ? x : 0` and fmax do with a NaN that torch.relu and its like pass on."""
+    dropped = int((actual.isfinite() & out.eager.isnan()).sum()) if out.eager.is_floating_point() else 0
+    if dropped == 0:
+        return "not finite, or finite where the reference is not"
+    return f"not finite, or finite where the reference is not ({dropped} of them are numbers where eager passes a NaN on: a comparison or fmax drops it)"
+
+
 def judge_output(
     expected: Expected, index: int, view: torch.Tensor, poison: int | None, inputs: Mapping[int, torch.Tensor], stage: str = "screen"
 ) -> tuple[dict[str, Any], str | None, str]:
@@ -450,7 +458,7 @@ def judge_output(
         return row, "finite_only", text
     if errors.problem is not None:
         row = _row(out, errors.fro, errors.max, Verdict(limit(out.yardstick.larger(out.eager_error), out.dtype), HUGE, errors.problem), errors.worst, actual)
-        what = "never written" if errors.problem == "unwritten" else "not finite, or finite where the reference is not"
+        what = "never written" if errors.problem == "unwritten" else _not_finite(actual, out)
         return row, errors.problem, f"{errors.bad} elements are {what}, the first at {row['worst']['index']}"
     verdict = expected.judge(index, actual, error, inputs, stage)
     row = _row(out, errors.fro, errors.max, verdict, errors.worst, actual)

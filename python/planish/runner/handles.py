@@ -61,13 +61,21 @@ class Handle(ABC):
     @abstractmethod
     def call(self, prepared: Any) -> Any: ...
 
+    def call_nothing(self, prepared: Any) -> Any:
+        """What `call` gives, made beforehand: whoever times calls subtracts what lies around them."""
+        raise PlanishError("bad_program", "only a module can be called so")
+
+    def results(self, prepared: Any, result: Any) -> list[torch.Tensor]:
+        """What is due in each bound output, where it lies: nothing is copied. Raises PlanishError(launch_failed) where something else came."""
+        raise PlanishError("bad_program", "only a module can be called so")
+
     @abstractmethod
     def store(self, prepared: Any, result: Any) -> None:
         """Copies results to the bound output buffers, where they are not there already."""
 
 
-def put(result: Any, target: torch.Tensor, what: str) -> None:
-    """Copies one result into a bound output. Raises PlanishError(launch_failed) if it is not the tensor that was due."""
+def due(result: Any, target: torch.Tensor, what: str) -> torch.Tensor:
+    """The result. Raises PlanishError(launch_failed) if it is not the tensor that was due in this bound output."""
     if not isinstance(result, torch.Tensor):
         raise PlanishError("launch_failed", f"{what} is {type(result).__name__}, expected a tensor")
     if type(result) not in (torch.Tensor, torch.nn.Parameter):  # it could compute when it is looked at
@@ -76,6 +84,12 @@ def put(result: Any, target: torch.Tensor, what: str) -> None:
         raise PlanishError("launch_failed", f"{what} has shape {list(result.shape)}, expected {list(target.shape)}")
     if result.dtype is not target.dtype:
         raise PlanishError("launch_failed", f"{what} has dtype {result.dtype}, expected {target.dtype}")
+    return result
+
+
+def put(result: Any, target: torch.Tensor, what: str) -> None:
+    """Copies one result into a bound output. Raises like `due`."""
+    result = due(result, target, what)
     if target.numel() and result.data_ptr() != target.data_ptr():
         for dim, size in enumerate(target.shape):  # an expanded dim holds its elements once
             if size > 1 and target.stride(dim) == 0:

@@ -8,6 +8,7 @@ state is not the task's (places.py) keeps its own, reset as well.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from planish.errors import PlanishError
 from planish.executor import read_scalar
 from planish.owned_folder import owned_folder
 from planish.runner.function import as_model, function_of
-from planish.runner.handles import Bound, Handle, put
+from planish.runner.handles import Bound, Handle, due, put
 from planish.runner.own_tmp import advice
 from planish.runner.places import Places, by_name, places
 from planish.ship.guards import name_types
@@ -97,6 +98,7 @@ class ProgramWatch:
 
 #: Bytes of a result up to which it is kept until the next call, and elements of it that are looked at then.
 _WATCHED, _LOOKED_AT = 1 << 30, 1 << 16
+_APART = 8  # times the memory that a result needs
 
 
 @dataclass
@@ -110,12 +112,15 @@ class _Call:
     args: Any = ()
     kwargs: Any = None
     copies: list[tuple[str, torch.Tensor, torch.Tensor]] = field(default_factory=list)  # (what, the copy that it was given, the bound one)
+    nothing: Any = None  # a result that no call made
 
 
 class ModuleHandle(Handle):
     """`state`: parameters and buffers come from the bound data, where they can be told to be the task's (`places`)."""
 
-    def __init__(self, path: Path, task_path: Path, seed: int, state: bool, device: torch.device, graph: dict[str, Any] | None) -> None:
+    def __init__(self, path: Path, task_path: Path, seed: int, state: bool, device: torch.device, graph: dict[str, Any] | None,
+                 reference: bool = False) -> None:  # fmt: skip
+        """`reference`: the task's own model, whatever the path says."""
         task = load_task(task_path)
         path = solution_in(path) or path
         if graph is None:
@@ -127,9 +132,9 @@ class ModuleHandle(Handle):
         self.tree = pytree.treespec_loads(graph["input_tree"])
         self.result_tree = pytree.treespec_loads(graph["output_tree"])
         self.earlier: list[tuple[torch.Tensor, torch.Tensor]] = []  # (a result that was handed out, some of its elements then)
-        model = load_model(path, task)
+        model = task.rebuild().train(task.model.training) if reference else load_model(path, task)
         # What Planish ships has the task's own parts.
-        self.places = Places("own") if not state else by_name(model) if path.is_dir() or task.live else places(model, task.model)
+        self.places = Places("own") if not state else by_name(model) if reference or path.is_dir() or task.live else places(model, task.model)
         self.model = model.to(device)
         owned: list[tuple[dict[str, Any], str, torch.Tensor]]
         owned = [(m._buffers, key, b.clone()) for m in self.model.modules() for key, b in m._buffers.items() if b is not None]
@@ -218,22 +223,45 @@ class ModuleHandle(Handle):
             if not torch.equal(_some(given), then):
                 message = "a call wrote into what an earlier one had returned: a caller that keeps results would find others"
                 raise PlanishError("launch_failed", message, "return memory of its own from each call")
+        leaves = self._leaves(prepared, result)
+        for value, target, what in self._due(prepared, leaves):
+            put(value, target, what)
+        self.earlier = self._to_watch(leaves)
+
+    def _leaves(self, prepared: _Call, result: Any) -> list[Any]:
+        """Of a result that has the form and the numbers of the task's."""
         leaves, tree = pytree.tree_flatten(result)
-        if tree != self.result_tree:
+        if tree != self.result_tree and not _alike(tree, self.result_tree):
             raise PlanishError("launch_failed", f"forward returned {_nesting(tree)}, the task's returns {_nesting(self.result_tree)}")
         for user, value in prepared.scalars:
             if type(leaves[user]) is not type(value) or leaves[user] != value:
                 raise PlanishError("launch_failed", f"output {user} is {str(leaves[user])[:60]!r}, expected {value!r}")
+        return leaves
+
+    def _due(self, prepared: _Call, leaves: list[Any]) -> Iterator[tuple[Any, torch.Tensor, str]]:
+        """(what came, the bound output that it belongs in, what to call it)."""
         for out, user, target in prepared.outputs:
             if out["kind"] == "user":
-                put(leaves[user], target, f"output {user}")
+                yield leaves[user], target, f"output {user}"
             elif out["kind"] == "mutate_input":
-                put(prepared.leaves[out["target"]], target, f"input {out['target']} after the call")
+                yield prepared.leaves[out["target"]], target, f"input {out['target']} after the call"
             elif out["kind"] == "mutate_buffer":
                 owner, key = self._owner(out["target"])
-                value = None if owner is None else owner[key]
-                put(value, target, f"buffer {out['target']} after the call")
-        self.earlier = self._to_watch(leaves)
+                yield None if owner is None else owner[key], target, f"buffer {out['target']} after the call"
+
+    def call_nothing(self, prepared: _Call) -> Any:
+        if prepared.nothing is None:
+            leaves: list[Any] = [torch.empty(0)] * self.result_tree.num_leaves
+            for user, value in prepared.scalars:
+                leaves[user] = value
+            for out, user, target in prepared.outputs:
+                if out["kind"] == "user":
+                    leaves[user] = torch.empty_strided(target.shape, target.stride(), dtype=target.dtype, device=target.device)
+            prepared.nothing = pytree.tree_unflatten(leaves, self.result_tree)
+        return prepared.nothing
+
+    def results(self, prepared: _Call, result: Any) -> list[torch.Tensor]:
+        return [_readable(due(value, target, what)) for value, target, what in self._due(prepared, self._leaves(prepared, result))]
 
     def _to_watch(self, leaves: list[Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Results that are the caller's own from now on: those that do not lie in memory that it gave, or that is the module's."""
@@ -241,6 +269,22 @@ class ModuleHandle(Handle):
         tensors = [t for t in leaves if isinstance(t, torch.Tensor) and t.numel() and t.untyped_storage().nbytes() <= _WATCHED]
         known = theirs | self.given
         return [(t.detach(), _some(t)) for t in tensors if t.untyped_storage().data_ptr() not in known]
+
+
+def _alike(ours: pytree.TreeSpec, theirs: pytree.TreeSpec) -> bool:
+    """The same nesting, where a list may stand for a tuple: no caller that takes the parts apart can tell."""
+    same = ours.type is theirs.type and ours.context == theirs.context
+    if not same and not (ours.type in (list, tuple) and theirs.type in (list, tuple)):
+        return False
+    return ours.num_children == theirs.num_children and all(map(_alike, ours.children(), theirs.children()))
+
+
+def _readable(tensor: torch.Tensor) -> torch.Tensor:
+    """As its memory is: what is lazy done, what lies far apart together."""
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    reach = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor if reach <= _APART * tensor.numel() else tensor.contiguous()
 
 
 def _some(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,8 @@
-"""A guest's own /tmp and current folder (docs/sandbox.md): taken before the first line of a solution runs.
+"""A guest's own /tmp and current folder, and a home with nothing in it (docs/sandbox.md): taken before the first line of a solution runs.
 
 Public solutions write to /tmp and to where they were started. Here both are folders of the guest's scratch. What is still to be read
-below the real /tmp (the solution, its task, an environment that lies there) is named to whoever made the guest's place, and stays.
+below the real /tmp, or below the user's home (the solution, its task, an environment that lies there), is named to whoever made the
+guest's place, and stays.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 
 _MOST_ENTRIES, _MOST_COPIED, _COPIED_TOGETHER = 4096, 1 << 20, 64 << 20
 _MOST_LINKS = 40
+_PLACES = ("PATH", "PREFIX", "_HOME", "_ENV", "PLANISH_RT", "_CACHE", "PLANISH_SITE_PACKAGES")  # ends of the names of variables
 _ASKS, _FOLDER = "PLANISH_GUEST_TMP", "PLANISH_GUEST_FOLDER"
 _refused: list[bool] = []  # once taken: whether there was no /tmp to be had
 
@@ -42,11 +44,13 @@ def take(*needed: Path) -> None:
     asks, folder = os.environ.pop(_ASKS, None), os.environ.pop(_FOLDER, None)
     if folder is None:
         return
-    entries = list(_entries(_STARTED_IN))
+    # Of a home it would be anything: what the solution and its task need lies beside them.
+    at_home = _home() is not None and _within(os.path.realpath(_STARTED_IN), _home())
+    entries = [] if at_home else list(_entries(_STARTED_IN))
     if asks is not None:
         shown: set[str] = set()
         links: dict[str, str] = {}
-        for path in (*_with_neighbours(needed), *_environment(), str(_STARTED_IN)):
+        for path in (*_with_neighbours(needed), *_environment(), *_model_caches(), *([] if at_home else [str(_STARTED_IN)])):
             shown.add(_followed(path, links))
         _ask(int(asks), _outermost({path for path in shown if path.startswith(_tmp() + "/")}))
         for link, target in links.items():
@@ -84,6 +88,27 @@ def _tmp() -> str:
     return os.path.realpath("/tmp")
 
 
+def _home() -> str | None:
+    """None where there is none, it lies in /tmp, which is hidden by itself, or holds everything."""
+    home = os.path.realpath(os.environ.get("HOME") or "/")
+    return None if home == "/" or _within(home, _tmp()) or _within(_tmp(), home) or _within("/usr/lib", home) else home
+
+
+def _within(path: str, folder: str | None) -> bool:
+    return folder is not None and (path == folder or path.startswith(folder + "/"))
+
+
+def _lies_hidden(path: str) -> bool:
+    return path.startswith(_tmp() + "/") or (path != _home() and _within(path, _home()))
+
+
+def _model_caches() -> Iterator[str]:
+    """Weights that tasks load by name, where their libraries keep them unless told otherwise; not what lies beside those."""
+    if (home := _home()) is not None:
+        hub = os.environ.get("HF_HOME") or f"{home}/.cache/huggingface"
+        yield from (f"{hub}/hub", f"{hub}/modules", f"{home}/.cache/torch")
+
+
 def _ask(descriptor: int, paths: list[str]) -> None:
     with socket.socket(fileno=descriptor) as door:
         door.sendall(b"".join(os.fsencode(path) + b"\0" for path in paths) or b"\0")
@@ -114,14 +139,17 @@ def _environment() -> Iterator[str]:
         named.append(os.path.dirname(file) if isinstance(file, str) else "")
         if "__editable__" in str(facts.get("__name__")):  # an installation that lies anywhere
             named += [str(place) for place in dict(facts.get("MAPPING") or {}).values()]
-    for value in os.environ.values():
-        named += [*value.split(":"), *re.findall(r"/[^:\s,;\"']+", value)]
+    for name, value in os.environ.items():
+        paths = [*value.split(":"), *re.findall(r"/[^:\s,;\"']+", value)]
+        # What lies in a home is shown where programs and libraries are looked for by this, and for no other mention of it.
+        named += [path for path in paths if (name.endswith(_PLACES) and name != "HF_HOME") or not _within(os.path.realpath(path), _home())]
     with contextlib.suppress(OSError), open("/proc/self/maps") as maps:
         named += [line[line.index("/") :].rstrip("\n") for line in maps if "/" in line]
     for path in dict.fromkeys(named):
         if path.startswith("/") and "\0" not in path:
             yield path
-            if os.path.basename(path) == "bin":  # a compiler's headers and libraries lie beside it
+            # A compiler's headers and libraries lie beside it; beside a user's own programs lies everything else.
+            if os.path.basename(path) == "bin" and os.path.dirname(os.path.realpath(path)) not in (_home(), f"{_home()}/.local"):
                 yield os.path.dirname(path)
 
 
@@ -140,7 +168,7 @@ def _followed(path: str, links: dict[str, str]) -> str:
             continue
         if (followed := followed + 1) > _MOST_LINKS:
             return ""
-        if step.startswith(_tmp() + "/"):
+        if _lies_hidden(step):
             links[step] = target
         ahead += reversed(target.split("/"))
         at = "/" if target.startswith("/") else at

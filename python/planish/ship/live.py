@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.machinery
 import importlib.util
 import json
 import sys
@@ -29,6 +30,13 @@ from planish.ship.archive import Shipped
 FALLBACKS = ("original", "compile")
 
 
+class SourceOnly(importlib.machinery.SourceFileLoader):
+    """Compiles what it loads: bytecode beside it is nothing that anybody has looked at."""
+
+    def path_stats(self, path: str) -> Mapping[str, Any]:
+        raise OSError(path)
+
+
 def load_module_file(path: Path, prefix: str = "planish_shipped", given: Mapping[str, Any] | None = None) -> ModuleType:
     """Imports a Python file under a name that depends on its path only, so that what it defines can be pickled. `given`: names that it finds there,
     until it defines them itself.
@@ -37,7 +45,7 @@ def load_module_file(path: Path, prefix: str = "planish_shipped", given: Mapping
     name = f"{prefix}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=SourceOnly(name, str(path)) if path.suffix == ".py" else None)
     if spec is None or spec.loader is None:
         raise PlanishError("not_python", f"{path}: cannot be imported as Python", "give a .py file or a shipped folder")
     module = importlib.util.module_from_spec(spec)
@@ -93,9 +101,12 @@ def _load_solution(folder: Path, solution: Path, module: nn.Module | None, forei
             f"{solution}: Python that a coder wrote; it ran in Planish's sandbox alone",
             "read it, then call planish.load(folder, foreign=True), which imports it with your rights",
         )
-    neighbours = str(folder / "neighbours")
-    if (folder / "neighbours").is_dir() and neighbours not in sys.path:
-        sys.path.append(neighbours)
+    neighbours = folder / "neighbours"
+    if neighbours.is_dir() and str(neighbours) not in sys.path:
+        sys.path.append(str(neighbours))
+        loaders: Any = (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES), (SourceOnly, [".py"])
+        for place in (neighbours, *(path for path in neighbours.rglob("*") if path.is_dir())):
+            sys.path_importer_cache[str(place)] = importlib.machinery.FileFinder(str(place), *loaders)
     reference = load_module_file(folder / "reference.py")
     made: Any = load_module_file(solution, "planish_solution", vars(reference)).ModelNew
     args, kwargs = constructor_arguments(getattr(reference, "get_init_inputs", list)())

@@ -10,6 +10,7 @@ the program in this folder was made and proved for, that program runs; in every 
 
 import functools
 import hashlib
+import importlib.machinery
 import importlib.util
 import sys
 from pathlib import Path
@@ -21,10 +22,18 @@ _FOLDER = Path(__file__).resolve().parent
 _PREFIX = f"planish_shipped_{hashlib.sha256(str(_FOLDER).encode()).hexdigest()[:16]}"
 
 
+class _Source(importlib.machinery.SourceFileLoader):
+    """Compiles what it loads: bytecode beside it is nothing that was verified."""
+
+    def path_stats(self, path):
+        raise OSError
+
+
 def _sibling(stem):
     name = f"{_PREFIX}_{stem}"
     if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, _FOLDER / f"{stem}.py")
+        path = str(_FOLDER / f"{stem}.py")
+        spec = importlib.util.spec_from_file_location(name, path, loader=_Source(name, path))
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
@@ -39,6 +48,9 @@ def _offer_neighbours(folder):
     """Lets the task import what lay beside it. Another module of the same name would be mistaken for it, so that is an error."""
     if folder.is_dir() and str(folder) not in sys.path:
         sys.path.append(str(folder))
+        loaders = (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES), (_Source, [".py"])
+        for place in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
+            sys.path_importer_cache[str(place)] = importlib.machinery.FileFinder(str(place), *loaders)
     for path in folder.glob("*"):
         there = getattr(sys.modules.get(path.stem), "__file__", None)
         own = path / "__init__.py" if path.is_dir() else path

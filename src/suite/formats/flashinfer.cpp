@@ -168,6 +168,9 @@ Result<std::string> task_text(const Definition& definition, const Json& workload
       PLANISH_TRY(const auto shape, shape_of(definition, tensor, axes, where));
       inputs += fmt::format("        _random({}, torch.{}),\n", shape, tensor.dtype);
     } else if (type == "safetensors" && given.contains("path") && given["path"].is_string()) {
+      const fs::path inside = fs::path(given["path"].get<std::string>()).lexically_normal();
+      if (inside.empty() || inside.is_absolute() || *inside.begin() == "..")
+        return fail(bad_task, fmt::format("{}: input {} lies outside of the traces", where, tensor.name));
       const std::string key = given.value("tensor_key", tensor.name);
       inputs += fmt::format("        load_file({})[{}],\n",
                             python_string((root / given["path"].get<std::string>()).string()), python_string(key));

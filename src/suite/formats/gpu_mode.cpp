@@ -44,6 +44,21 @@ Json spec_of(const YAML::Node& node) {
   return out;
 }
 
+/// A file of the task's folder, or one that lies beside it, where tasks keep what they share. A task may be anybody's:
+/// whatever else it names is not read into what is made of it.
+Result<fs::path> source_in(const fs::path& folder, const std::string& source, const std::string& where) {
+  std::error_code failed;
+  const fs::path home = fs::canonical(folder, failed);
+  const fs::path file = failed ? fs::path() : fs::canonical(home / source, failed);
+  if (failed) return std::unexpected(file_error(failed.value(), "read", folder / source));
+  const fs::path inside = file.lexically_relative(home);
+  const bool below = !inside.empty() && *inside.begin() != "..";
+  if (file.extension() == ".py" && (below || file.parent_path() == home.parent_path())) return file;
+  return fail("bad_task",
+              fmt::format("{}: the source {} is no Python file of its folder, or beside that", where, source),
+              "copy it there");
+}
+
 Result<Folder> read_folder(const fs::path& folder) {
   PLANISH_TRY(const auto text, read_file(folder / "task.yml"));
   const std::string where = (folder / "task.yml").string();
@@ -82,7 +97,8 @@ Result<Folder> read_folder(const fs::path& folder) {
       out.submissions.push_back(name);
       continue;
     }
-    PLANISH_TRY(auto body, read_file(folder / source));
+    PLANISH_TRY(const fs::path file, source_in(folder, source, where));
+    PLANISH_TRY(auto body, read_file(file));
     out.sources.emplace_back(name.substr(0, name.size() - 3), std::move(body));
   }
   const bool whole = std::ranges::any_of(out.sources, [](const auto& item) { return item.first == "reference"; });

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -159,6 +159,52 @@ def test_a_foreign_module_takes_bound_parameters_and_buffers(runner: Client, tas
         runner.ask("run", handle=handle, data="d")
         assert torch.equal(result.tensor, weight.tensor * x.tensor)
         assert float(count.tensor) == 5 and float(after.tensor) == 6, "reset before each run"
+
+
+def rung(runner: Client, before_the_bell: Callable[[], object], **params: object) -> list[str]:
+    """One call as the evaluator asks for it; the words that it is answered with."""
+    runner.channel.send({"id": 99, "method": "call", "params": params})
+    assert runner.channel.receive() == {"event": "ready"}
+    before_the_bell()
+    runner.channel.connection.sendall(b"ding\n")
+    line = b""
+    while not line.endswith(b"\n"):
+        line += runner.channel.connection.recv(1)
+    answer = runner.channel.receive()
+    assert answer is not None and answer["id"] == 99
+    words = line.decode().split()
+    assert words.pop(0) == "ding"
+    return [*words, *([answer["error"]["kind"]] if "error" in answer else [])]
+
+
+def test_a_call_waits_for_the_bell_and_says_where_its_results_lie(runner: Client, task: Path) -> None:
+    handle = load_solution(runner, task, solution("        self.count += 1\n        return (self.weight * x).t().contiguous().t()"))
+    weight, _, x, result, after = module_data(runner, handle)
+    new = torch.randn(2, 3)
+    words = rung(runner, lambda: x.tensor.copy_(new), handle=handle, data="d")
+    found = []
+    with open(f"/proc/{runner.process.pid}/mem", "rb") as memory:
+        for word, count_of_it in zip(words, (6, 1), strict=True):
+            memory.seek(int(word.split(":")[0]))
+            found.append(torch.frombuffer(bytearray(memory.read(4 * count_of_it)), dtype=torch.float32))
+    assert words[0].endswith(":1,2") and words[1].endswith(":1"), words
+    assert torch.equal(found[0].view(3, 2).t(), weight.tensor * new), "what was written before the bell is what was called on"
+    assert float(found[1]) == 6 and result.tensor.isnan().all() and after.tensor.isnan().all(), "nothing was stored"
+    assert rung(runner, lambda: None, handle=handle, data="d", store=True) == []
+    assert torch.equal(result.tensor, weight.tensor * new) and float(after.tensor) == 6
+    result.tensor.fill_(float("nan"))
+    assert len(rung(runner, lambda: None, handle=handle, data="d", empty=True)) == 2
+    assert result.tensor.isnan().all()
+
+
+def test_a_call_that_fails_is_answered_and_says_why(runner: Client, task: Path) -> None:
+    handle = load_solution(runner, task, solution("        return x[0]"))
+    module_data(runner, handle)
+    assert rung(runner, lambda: None, handle=handle, data="d") == ["failed", "launch_failed"]
+    with pytest.raises(PlanishError) as error:
+        runner.ask("call", handle=handle + 1, data="d")
+    assert error.value.kind == "bad_program"
+    assert len(error.value.message) < 200
 
 
 def test_a_shipped_folder_is_a_module(runner: Client, tmp_path: Path) -> None:

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <vector>
+
+#include "base/fd.h"
+
+namespace planish {
+
+/// The processes that came of one, to be stopped and let go on together. The first itself is not among them: of a guest
+/// it is whoever watches over it (docs/sandbox.md). One thread at a time. What is stopped goes on at the end of the
+/// object's life.
+class Family {
+ public:
+  explicit Family(pid_t first) : first_(first) {}
+  Family(const Family&) = delete;
+  Family& operator=(const Family&) = delete;
+  ~Family() { go_on(); }
+
+  /// Stops those that were there when it was last looked, at once. Then looks for others, and stops them as well: true
+  /// where there were any, which ran on in between.
+  void stop();
+  bool stop_others();
+  void go_on();
+
+ private:
+  struct Member {
+    pid_t pid = 0;
+    UniqueFd handle;  ///< of the process itself, where the kernel has such: a number may be another's by now
+  };
+  void signal_all(int signal) const;
+
+  pid_t first_;
+  std::vector<Member> members_;
+  bool stopped_ = false;
+};
+
+}  // namespace planish
