@@ -36,7 +36,7 @@ Units::Units(const ir::Graph& graph, const Usage& usage, const PartitionOptions&
     Unit unit;
     unit.nodes = {static_cast<int>(n)};
     const OpClass c = classify(graph.nodes[n].op);
-    if (c == OpClass::pointwise || c == OpClass::row || c == OpClass::scan) {
+    if (c == OpClass::pointwise || c == OpClass::row || c == OpClass::scan || c == OpClass::write) {
       if (auto trial = try_nodes(unit.nodes)) set(unit, unit.nodes, std::move(*trial));
     }
     units_.push_back(std::move(unit));
