@@ -398,8 +398,7 @@ std::string Printer::moved(const std::vector<int>& args, const std::vector<std::
   return text;
 }
 
-std::string Printer::in_range(const std::vector<int>& args, const std::vector<std::int64_t>& limits,
-                              const Spot& spot) {
+std::string Printer::in_range(const std::vector<int>& args, const std::vector<std::int64_t>& limits, const Spot& spot) {
   std::string text;
   for (std::size_t i = 0; i < args.size(); ++i)
     text += fmt::format("{}(u64)({}) < {}ULL", i ? " && " : "", argument(args[i], spot), limits[i]);
@@ -428,7 +427,8 @@ std::string Printer::scatter(int o, const Spot& spot) {
     return stored(fmt::format("store_{}({}, {}{});\n", dtype, place(spot), text, count), spot);
   }
   Spot lane = spot;
-  lane.names[static_cast<std::size_t>(view_.v)] = fmt::format("({} + l)", spot.names[static_cast<std::size_t>(view_.v)]);
+  lane.names[static_cast<std::size_t>(view_.v)] =
+      fmt::format("({} + l)", spot.names[static_cast<std::size_t>(view_.v)]);
   return fmt::format("{{ const {} g = {}; for (int l = 0; l < {}; ++l) {}}}\n", type_name(form, true), text,
                      spot.count.empty() ? "W" : spot.count,
                      stored(fmt::format("put_{}({}, g[l]);", dtype, place(lane)), lane));

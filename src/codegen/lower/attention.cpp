@@ -44,7 +44,7 @@ class Attended {
     const int total = b.reduce(ReduceKind::sum, weight, DType::f32);
     const int divisor = b.select(b.test(Op::eq, total, b.like(total, 0)), b.like(total, 1), total);
     PLANISH_TRY(const int v, operand(value_, key[0], s_.coords.back()));
-    return b.reduce(ReduceKind::sum, b.mul(b.div(weight, divisor), v), DType::f32);
+    return b.cast(b.reduce(ReduceKind::sum, b.mul(b.div(weight, divisor), v), DType::f32), s_.out_dtype);
   }
 
  private:
@@ -55,7 +55,9 @@ class Attended {
     for (const int id : {query_, key_, value_}) {
       if (id < 0 || s_.low.info(id).shape.size() != rank || rank < 2)
         return unsupported("attention of unexpected rank");
-      if (s_.low.info(id).dtype != DType::f32) return unsupported("attention of another dtype than f32");
+      const DType dtype = s_.low.info(id).dtype;
+      if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
+        return unsupported("attention of another dtype than f32, f16 and bf16");
     }
     if (mask_ >= 0 && s_.low.info(mask_).shape.size() > rank) return unsupported("a mask of unexpected rank");
     return {};

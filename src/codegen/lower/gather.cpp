@@ -21,8 +21,8 @@ Result<ir::IndexExpr> indexed_place(Lowering& low, int index, const Coords& at, 
   PLANISH_TRY(int i, low.value_as(index, std::move(coords), DType::i64));
   Builder& b = low.builder();
   const Node& node = b.at(i);
-  const bool positive = (node.op == Op::index && node.index.range(low.space()).first >= 0) ||
-                        (node.op == Op::constant && node.bits >= 0);
+  const bool positive =
+      (node.op == Op::index && node.index.range(low.space()).first >= 0) || (node.op == Op::constant && node.bits >= 0);
   if (wraps && !positive) {
     const int from_end = b.add(i, b.integer(DType::i64, extent));
     i = b.select(b.test(Op::lt, i, b.integer(DType::i64, 0)), from_end, i);

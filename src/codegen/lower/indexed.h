@@ -26,8 +26,8 @@ struct IndexList {
   Result<Coords> coords(Lowering& low, std::span<const std::int64_t> shape, const Coords& result) const;
 };
 
-/// That of a node's argument `indices`, for a tensor of so many dims. Error kind `unsupported`: there is none, or a mask
-/// is among them.
+/// That of a node's argument `indices`, for a tensor of so many dims. Error kind `unsupported`: there is none, or a
+/// mask is among them.
 Result<IndexList> index_list(const ir::Graph& graph, const ir::GraphNode& node, std::size_t dims);
 
 }  // namespace planish::codegen

@@ -74,8 +74,9 @@ std::optional<std::vector<std::int64_t>> written_shape(const ir::Graph& graph, c
   const auto name = base_name(node.op);
   if (name == "index_put") return args.flag("accumulate") ? std::nullopt : indexed_shape(graph, node, base);
   if (name == "scatter" && node.arg("reduce") != nullptr) return std::nullopt;
-  const auto* shape =
-      shape_of(graph, args.value(name == "index_copy" ? "source" : name == "scatter" ? "index" : "src"));
+  const auto* shape = shape_of(graph, args.value(name == "index_copy" ? "source"
+                                                 : name == "scatter"  ? "index"
+                                                                      : "src"));
   const std::size_t fewer = name == "select_scatter" ? 1 : 0;
   if (shape == nullptr || shape->size() + fewer != shape_of(graph, base)->size()) return std::nullopt;
   return *shape;
@@ -102,7 +103,8 @@ Result<Coords> target_of(Lowering& low, const Write& write, const Coords& at) {
     PLANISH_TRY(to[dim], indexed_place(low, args.value("index"), at, whole[dim], false));
   } else if (name == "select_scatter") {
     const std::int64_t index = args.integer("index").value_or(0);
-    to.insert(to.begin() + static_cast<std::ptrdiff_t>(dim), IndexExpr::constant(index < 0 ? index + whole[dim] : index));
+    to.insert(to.begin() + static_cast<std::ptrdiff_t>(dim),
+              IndexExpr::constant(index < 0 ? index + whole[dim] : index));
   } else {
     std::int64_t start = args.integer("start").value_or(0);
     if (start < 0) start += whole[dim];
@@ -143,6 +145,9 @@ std::optional<Write> write_inside(const ir::Graph& graph, const std::vector<bool
   const int base = Args(node).value("self");
   const auto info = [&](int v) -> const ir::Value& { return graph.values[static_cast<std::size_t>(v)]; };
   if (base < 0 || !lie_alike(info(base), info(value))) return std::nullopt;
+  // What these nodes make, and views and creations that they repeat, has no memory to begin with.
+  if (const int made = producers[static_cast<std::size_t>(base)]; made >= 0 && inside[static_cast<std::size_t>(made)])
+    return std::nullopt;
   if (overwrites_part(name) && !changes_a_state(graph, producers, value)) return std::nullopt;
   auto shape = written_shape(graph, node, base);
   if (!shape || std::ranges::find(*shape, 0) != shape->end()) return std::nullopt;

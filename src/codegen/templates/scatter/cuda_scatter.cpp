@@ -48,7 +48,8 @@ class PointText : public Speller {
   std::string load(const Kernel& kernel, int id) override {
     const Node& node = kernel.nodes[static_cast<std::size_t>(id)];
     const DType stored = kernel.inputs[static_cast<std::size_t>(node.input)].dtype;
-    const std::string place = fmt::format("in{} + ({}){}", node.input, text(node.index), moved(node.args, node.strides));
+    const std::string place =
+        fmt::format("in{} + ({}){}", node.input, text(node.index), moved(node.args, node.strides));
     std::string value = convert(load_form(fmt::format("pl_ldg({})", place), stored), stored, node.dtype);
     if (gathers(node)) {
       const OutOfRange missing = out_of_range(node.dtype);
@@ -107,10 +108,11 @@ Result<Emitted> emit_scatter(const Kernel& kernel, const Genome& genome) {
   parameters.resize(parameters.size() - 2);
   PointText writer(kernel);
   std::string text = std::string(prelude(true)) + std::string(cuda_memory_prelude());
-  text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) planish_kernel({}) {{\n", threads, parameters);
+  text +=
+      fmt::format("extern \"C\" __global__ void __launch_bounds__({}) planish_kernel({}) {{\n", threads, parameters);
   const bool wide = points > std::numeric_limits<std::int32_t>::max() - threads;
-  text += fmt::format("  const {0} point = ({0})blockIdx.x * {1} + (int)threadIdx.x;\n",
-                      wide ? "long long" : "int", threads);
+  text += fmt::format("  const {0} point = ({0})blockIdx.x * {1} + (int)threadIdx.x;\n", wide ? "long long" : "int",
+                      threads);
   if (points % threads != 0) text += fmt::format("  if (point >= {}) return;\n", points);
   text += writer.coordinates("point");
   print_nodes(text, kernel, closure(kernel, roots, [](int) { return false; }), writer, "  ");

@@ -38,8 +38,8 @@ class Scatter : public Template {
       output.index = {};
       std::int64_t stride = 1;
       for (std::size_t v = known.space.extents.size(); v-- > 0; stride *= known.space.extents[v])
-        output.index = ir::add(output.index, ir::scale(ir::IndexExpr::variable(static_cast<int>(v)), stride),
-                               known.space);
+        output.index =
+            ir::add(output.index, ir::scale(ir::IndexExpr::variable(static_cast<int>(v)), stride), known.space);
     }
     return streaming_cost(known);
   }
