@@ -5,8 +5,8 @@
 // pass. A warp takes 16 keys at a time. Tensor cores multiply whatever the rows are: q is the operand with 16 rows, and
 // the order of features within 32, and of columns, is what 16 neighbouring bytes make it.
 //
-// Blocks share the keys of a unit (a setting of the batch, heads of keys among it): each leaves its sums relative to its
-// own maximum, and the last that arrives puts them together, in their order. A block without keys leaves sums of
+// Blocks share the keys of a unit (a setting of the batch, heads of keys among it): each leaves its sums relative to
+// its own maximum, and the last that arrives puts them together, in their order. A block without keys leaves sums of
 // nothing.
 //
 // A policy P says:
@@ -37,10 +37,10 @@ struct DecodeLayout {
   static constexpr int key_pitch = P::features * 2 + 64, value_pitch = P::columns * 2 + 16;
   static constexpr int stage_bytes = tile * (key_pitch + value_pitch);
   static constexpr int ring_bytes = P::stages * stage_bytes;  ///< of a warp
-  static constexpr int sums = P::rows * (P::columns + 2);  ///< floats that a warp, or a block, leaves
-  static constexpr int shares = P::rows * (P::splits + 1);  ///< floats of whoever puts the blocks' sums together
-  static constexpr int left_bytes = P::warps * sums > shares ? P::warps * sums * 4 : shares * 4;
-  static constexpr int shared_bytes = P::warps * ring_bytes > left_bytes ? P::warps * ring_bytes : left_bytes;
+  static constexpr int sums = P::rows * (P::columns + 2);     ///< floats that a warp, or a block, leaves
+  static constexpr int shares = P::rows * (P::splits + 1);    ///< floats of whoever puts the blocks' sums together
+  static constexpr int left_bytes = P::warps * sums > shares ? P::warps* sums * 4 : shares * 4;
+  static constexpr int shared_bytes = P::warps * ring_bytes > left_bytes ? P::warps* ring_bytes : left_bytes;
 };
 
 PL_DEVICE float no_score() {
@@ -100,8 +100,8 @@ struct DecodeWarp {
   }
 
   /// `at`: the tile in shared memory.
-  PL_DEVICE void take(u32 at, const typename P::Given (&given)[halves][4], const typename P::Args& args, int unit, int g,
-                      int t, int first, int end) {
+  PL_DEVICE void take(u32 at, const typename P::Given (&given)[halves][4], const typename P::Args& args, int unit,
+                      int g, int t, int first, int end) {
     float products[2][4] = {};
     u32 from = at + g * L::key_pitch + t * 16;
 #pragma unroll
@@ -140,7 +140,8 @@ struct DecodeWarp {
         for (int part = 0; part < 2; ++part) {
           const u32 pick = part == 0 ? 0x5410 : 0x7632;
           mma_16x8x16<P::bf16>(sums[j * 8 + 2 * i + part], weights[0], weights[1], weights[2], weights[3],
-                               __byte_perm(words[0][i], words[1][i], pick), __byte_perm(words[2][i], words[3][i], pick));
+                               __byte_perm(words[0][i], words[1][i], pick),
+                               __byte_perm(words[2][i], words[3][i], pick));
         }
       }
     }
@@ -204,7 +205,8 @@ PL_DEVICE void decode_attention(const typename P::Args& args, float* partial, u3
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int end = max(min(P::end(args, unit), P::keys), 0);
   const int tiles = (end + L::tile - 1) / L::tile;
-  const int first = (int)((long long)tiles * split / P::splits), last = (int)((long long)tiles * (split + 1) / P::splits);
+  const int first = (int)((long long)tiles * split / P::splits),
+            last = (int)((long long)tiles * (split + 1) / P::splits);
   const char* const keys = (const char*)P::key(args, unit);
   const char* const values = (const char*)P::value(args, unit);
   const u32 ring = shared_address(shared) + warp * L::ring_bytes;
