@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <cmath>
 
 #include "codegen/cost.h"
 #include "codegen/templates/common.h"
@@ -17,7 +17,15 @@ class ScatterOnCuda : public Schedule {
   Outline outline(const Genome& genome) const override {
     Outline out;
     out.threads = static_cast<double>(gene(genome, "threads", 128));
-    out.blocks = static_cast<double>(kernel_.outer_extent()) / out.threads;
+    out.blocks = std::ceil(static_cast<double>(kernel_.outer_extent()) / out.threads);
+    out.registers = 16 + static_cast<double>(kernel_.nodes.size());
+    out.shared_bytes = 0;
+    out.trips = 1;
+    double bytes = 0;
+    for (const Node& node : kernel_.nodes) {
+      if (node.op == Op::load) bytes += size_of(kernel_.inputs[static_cast<std::size_t>(node.input)].dtype);
+    }
+    out.flight_bytes = out.threads * bytes;
     return out;
   }
   Result<Emitted> emit(const Genome& genome) const override { return printing::emit_scatter(kernel_, genome); }
